@@ -1,0 +1,40 @@
+//! What the stages say while they work: the interface between the effects, which print nothing, and the console.
+
+use std::time::Duration;
+
+/// One thing that happened. The console draws them, tests collect them.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A ref was resolved; `note` says how where that is not plain (fetched from, found as).
+    Resolved { name: String, commit: String, note: Option<String> },
+    /// Another run holds this repository's lock.
+    WaitingForLock { holder: String },
+    /// A revision is about to be built.
+    BuildStarted { name: String, commit: String },
+    /// Cargo compiled one more crate of the build under way.
+    BuildProgress { name: String, crate_name: String, compiled: usize },
+    /// A revision was built.
+    BuildFinished { name: String, commit: String, took: Duration },
+    /// The store already had this build.
+    BuildReused { name: String, commit: String },
+    /// A revision did not build; the log is kept at the path.
+    BuildFailed { name: String, commit: String, first_errors: String, log: String, hints: Vec<String> },
+    /// A run is about to start.
+    RunStarted { test: String, name: String, index: usize, total: usize },
+    /// A run ended.
+    RunFinished { test: String, name: String, index: usize, total: usize, outcome: String, ok: bool, took: Duration },
+    /// Something the user should know, with what to do about it.
+    Warning { message: String, help: Option<String> },
+}
+
+/// Where events go.
+pub trait Sink {
+    /// Takes one event.
+    fn emit(&self, event: Event);
+}
+
+impl<F: Fn(Event)> Sink for F {
+    fn emit(&self, event: Event) {
+        self(event);
+    }
+}

@@ -1,0 +1,56 @@
+//! The documented exit codes. Only `main` exits.
+
+/// What the process tells its caller. Where several apply, [`ExitCode::worst`] picks: 1 wins over 4, 4 over 3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ExitCode {
+    /// No regression.
+    Success = 0,
+    /// A regression beyond a threshold.
+    Regression = 1,
+    /// Usage or configuration.
+    Usage = 2,
+    /// A build or a test failed, so that some comparison is missing.
+    Incomplete = 3,
+    /// Noise is too large for the threshold.
+    Inconclusive = 4,
+    /// A bug in this program.
+    Internal = 101,
+    /// Interrupted by Ctrl-C or a termination signal; what was measured is kept.
+    Interrupted = 130,
+}
+
+impl ExitCode {
+    /// The code to leave with when both `self` and `other` apply.
+    pub fn worst(self, other: Self) -> Self {
+        let rank = |code| match code {
+            Self::Success => 0,
+            Self::Incomplete => 1,
+            Self::Inconclusive => 2,
+            Self::Regression => 3,
+            Self::Usage => 4,
+            Self::Interrupted => 5,
+            Self::Internal => 6,
+        };
+        if rank(other) > rank(self) { other } else { self }
+    }
+}
+
+impl From<ExitCode> for std::process::ExitCode {
+    fn from(code: ExitCode) -> Self {
+        Self::from(code as u8)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ExitCode::{Incomplete, Inconclusive, Regression, Success};
+
+    #[test]
+    fn a_regression_wins_over_noise_and_noise_over_a_failed_build() {
+        assert_eq!(Inconclusive.worst(Regression), Regression);
+        assert_eq!(Regression.worst(Inconclusive), Regression);
+        assert_eq!(Incomplete.worst(Inconclusive), Inconclusive);
+        assert_eq!(Success.worst(Incomplete), Incomplete);
+    }
+}

@@ -1,0 +1,2 @@
+//! Parse, act, exit.
+fn main() {}

@@ -1,0 +1,94 @@
+//! What became of a run: data for the report, never an `Err`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The fate of one run of one cell; `outcome.json` in the run's folder. Its presence says that the run is done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Outcome {
+    /// What happened.
+    #[serde(flatten)]
+    pub status: Status,
+    /// The panic message, the compiler's first error, or why the figures are not to be trusted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// Wall time of the process in nanoseconds, as the orchestrator saw it; absent where no process ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wall_nanoseconds: Option<u64>,
+}
+
+/// What happened, in the report's words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Status {
+    /// The test passed.
+    Ok,
+    /// The test ran and failed, by a panic or an exit code.
+    Failed {
+        /// The process's exit code.
+        exit_code: i32,
+    },
+    /// The process group was killed after the time limit.
+    Timeout {
+        /// The limit in seconds.
+        limit_seconds: u64,
+    },
+    /// A signal ended the process.
+    Killed {
+        /// The signal's number.
+        signal: i32,
+    },
+    /// The kernel or the allocator had no memory left.
+    OutOfMemory,
+    /// The revision did not build.
+    BuildFailed,
+    /// This revision has no test of this name.
+    NotInThisRef,
+    /// The test is marked `#[ignore]` and ignored tests were not asked for.
+    Ignored,
+    /// The run was refused because the executable is not the planned one.
+    Refused,
+}
+
+impl Status {
+    /// Whether the figures of this run may be compared.
+    pub fn is_ok(&self) -> bool {
+        matches!(self, Self::Ok)
+    }
+
+    /// The word used in files: `ok`, `failed`, `timeout`, `killed`, `out_of_memory`, `build_failed`, …
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Failed { .. } => "failed",
+            Self::Timeout { .. } => "timeout",
+            Self::Killed { .. } => "killed",
+            Self::OutOfMemory => "out_of_memory",
+            Self::BuildFailed => "build_failed",
+            Self::NotInThisRef => "not_in_this_ref",
+            Self::Ignored => "ignored",
+            Self::Refused => "refused",
+        }
+    }
+
+    /// Whether a comparison is missing because of it: not so for a test that one side never had, or that is ignored.
+    pub fn is_failure(&self) -> bool {
+        !matches!(self, Self::Ok | Self::NotInThisRef | Self::Ignored)
+    }
+}
+
+impl std::fmt::Display for Status {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Ok => formatter.pad("ok"),
+            Self::Failed { exit_code } => write!(formatter, "failed (exit code {exit_code})"),
+            Self::Timeout { limit_seconds } => write!(formatter, "timed out after {limit_seconds} s"),
+            Self::Killed { signal } => write!(formatter, "killed by signal {signal}"),
+            Self::OutOfMemory => formatter.pad("out of memory"),
+            Self::BuildFailed => formatter.pad("build failed"),
+            Self::NotInThisRef => formatter.pad("not in this ref"),
+            Self::Ignored => formatter.pad("ignored"),
+            Self::Refused => formatter.pad("refused"),
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What will be done: refs resolved to revisions, everything else as requested. `plan.json`, printed by `--dry-run`.
+
+use camino::Utf8PathBuf;
+use serde::{Deserialize, Serialize};
+
+use crate::request::Request;
+
+/// The version of `plan.json`'s format.
+pub const VERSION: u32 = 1;
+
+/// A resolved request. Running it twice does the same work on the same revisions, which is what `--resume` relies on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Format version, [`VERSION`].
+    pub version: u32,
+    /// The tool's version.
+    pub tool: String,
+    /// Name of the run, and of its folder: `20250302T101500Z-4f1c2aa-9be0d13`.
+    pub id: String,
+    /// When it was made, RFC 3339.
+    pub created: String,
+    /// The user's repository: its working tree's root, or the git directory of a bare one.
+    pub repository: Utf8PathBuf,
+    /// The folder of the workspace's manifest, relative to the repository's root; empty for the root itself.
+    pub workspace: Utf8PathBuf,
+    /// The revisions, in the order of the refs.
+    pub revisions: Vec<Revision>,
+    /// Index of the baseline in `revisions`.
+    pub baseline: usize,
+    /// Where each overlay's files come from, in the order of `request.overlay`: a commit, or `None` for the disk.
+    pub overlay_commits: Vec<Option<String>>,
+    /// What was asked for.
+    pub request: Request,
+}
+
+/// A ref that was resolved.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Revision {
+    /// The name in the report; unique in the plan.
+    pub name: String,
+    /// What the user wrote.
+    pub spec: String,
+    /// Full hash of the commit. For the working tree it is a commit made of its content, held by `refs/memprof/`.
+    pub commit: String,
+    /// Full hash of the commit's tree.
+    pub tree: String,
+    /// First line of the commit's message.
+    pub subject: String,
+    /// Committer time, seconds since the epoch.
+    pub time: i64,
+    /// Where the ref was found, if that is not plain from the spec: `fetched from upstream`, `refs/remotes/origin/pr/7`.
+    pub found: Option<String>,
+    /// Whether this is the working tree with its uncommitted files.
+    pub working_tree: bool,
+}
+
+impl Revision {
+    /// The first seven digits of the commit, or `working tree` based on it.
+    pub fn short(&self) -> String {
+        let digits = self.commit.get(..7).unwrap_or(&self.commit);
+        if self.working_tree { format!("{digits}+") } else { digits.to_owned() }
+    }
+}
+
+/// A test of an executable, by names that stay the same between revisions.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct TestId {
+    /// The package's name.
+    pub package: String,
+    /// The target's name; for unit tests that is the crate's.
+    pub binary: String,
+    /// The target's kind.
+    pub kind: crate::request::TargetKind,
+    /// The test's path; empty for a `harness = false` target, which is run whole.
+    pub name: String,
+}
+
+impl std::fmt::Display for TestId {
+    /// `package::binary::test`, what `-k` is matched against.
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}::{}", self.package, self.binary)?;
+        if !self.name.is_empty() {
+            write!(formatter, "::{}", self.name)?;
+        }
+        Ok(())
+    }
+}
+
+/// One test with one set of parameters; run at each revision, it is that revision's cell.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct CellId {
+    /// The test.
+    pub test: TestId,
+    /// Parameters, in the order written.
+    pub params: Vec<(String, String)>,
+    /// The name in the report: the template rendered, or the test's own.
+    pub title: String,
+}
