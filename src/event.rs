@@ -22,7 +22,15 @@ pub enum Event {
     /// A run is about to start.
     RunStarted { test: String, name: String, index: usize, total: usize },
     /// A run ended.
-    RunFinished { test: String, name: String, index: usize, total: usize, outcome: String, ok: bool, took: Duration },
+    RunFinished {
+        test: String,
+        name: String,
+        index: usize,
+        total: usize,
+        outcome: String,
+        ok: bool,
+        took: Duration,
+    },
     /// Something the user should know, with what to do about it.
     Warning { message: String, help: Option<String> },
 }

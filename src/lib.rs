@@ -19,3 +19,4 @@ pub mod metric;
 pub mod outcome;
 pub mod plan;
 pub mod request;
+pub mod run_folder;

@@ -3,7 +3,34 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The fate of one run of one cell; `outcome.json` in the run's folder. Its presence says that the run is done.
+use crate::plan::CellId;
+
+/// `outcome.json` in a run's folder: which run it was, and its fate. Its presence says that the run is done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// Format version, [`VERSION`].
+    pub version: u32,
+    /// Index in the plan's revisions.
+    pub revision: usize,
+    /// The cell.
+    pub cell: CellId,
+    /// Which repeat, from 0.
+    pub repeat: u32,
+    /// Its fate.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// The key of the build in the store; absent where there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build: Option<String>,
+    /// Marks on the figures that the report must show, such as `beside another process on the device`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<String>,
+}
+
+/// The version of `outcome.json`'s format.
+pub const VERSION: u32 = 1;
+
+/// What became of one run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Outcome {
     /// What happened.

@@ -1,0 +1,94 @@
+//! Where a run's files lie: `target/memprof/<id>/`. Names only; what is in the files belongs to their own modules.
+//!
+//! ```text
+//! <id>/plan.json  environment.json  builds.json  comparison.json
+//! <id>/cells/<revision>/<cell>/<repeat>/  log.jsonl  stdout  stderr  outcome.json
+//! <id>/builds/<revision>.log
+//! ```
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use crate::plan::{CellId, Plan};
+
+/// The folder of one run of the tool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunFolder(pub Utf8PathBuf);
+
+impl RunFolder {
+    /// `plan.json`.
+    pub fn plan(&self) -> Utf8PathBuf {
+        self.0.join("plan.json")
+    }
+
+    /// `environment.json`.
+    pub fn environment(&self) -> Utf8PathBuf {
+        self.0.join("environment.json")
+    }
+
+    /// `builds.json`: each revision's provenance, or why it has none.
+    pub fn builds(&self) -> Utf8PathBuf {
+        self.0.join("builds.json")
+    }
+
+    /// `comparison.json`.
+    pub fn comparison(&self) -> Utf8PathBuf {
+        self.0.join("comparison.json")
+    }
+
+    /// The folder of all cells; every `outcome.json` below it is one finished run.
+    pub fn cells(&self) -> Utf8PathBuf {
+        self.0.join("cells")
+    }
+
+    /// The folder of one run of one cell.
+    pub fn cell(&self, plan: &Plan, revision: usize, cell: &CellId, repeat: u32) -> Utf8PathBuf {
+        self.cells().join(revision_slug(plan, revision)).join(cell_slug(cell)).join(repeat.to_string())
+    }
+
+    /// The whole output of a revision's build.
+    pub fn build_log(&self, plan: &Plan, revision: usize) -> Utf8PathBuf {
+        self.0.join("builds").join(format!("{}.log", revision_slug(plan, revision)))
+    }
+}
+
+/// The file names inside a run's own folder.
+pub mod file {
+    /// The shim's log.
+    pub const LOG: &str = "log.jsonl";
+    /// The test's standard output.
+    pub const STDOUT: &str = "stdout";
+    /// The test's standard error.
+    pub const STDERR: &str = "stderr";
+    /// [`RunRecord`](crate::outcome::RunRecord); written last.
+    pub const OUTCOME: &str = "outcome.json";
+}
+
+fn revision_slug(plan: &Plan, revision: usize) -> String {
+    format!("{revision}-{}", slug(&plan.revisions[revision].name))
+}
+
+/// A readable folder name that no other cell has: the title cut to a length that file systems take, and a hash of the rest.
+fn cell_slug(cell: &CellId) -> String {
+    let identity = serde_json::to_string(cell).expect("a cell id is plain data");
+    let hash = blake3::hash(identity.as_bytes()).to_hex();
+    let mut title = slug(&format!("{}-{}", cell.test.binary, cell.title));
+    title.truncate(80);
+    format!("{title}-{}", &hash[..8])
+}
+
+/// Letters, digits, `.`, `_` and `-` stay; everything else becomes `-`.
+fn slug(text: &str) -> String {
+    text.replace("::", ".")
+        .chars()
+        .map(
+            |character| {
+                if character.is_ascii_alphanumeric() || "._-".contains(character) { character } else { '-' }
+            },
+        )
+        .collect()
+}
+
+/// The folder that holds all runs of a workspace.
+pub fn runs(target_directory: &Utf8Path) -> Utf8PathBuf {
+    target_directory.join("memprof")
+}
