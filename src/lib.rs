@@ -18,5 +18,7 @@ pub mod exit_code;
 pub mod metric;
 pub mod outcome;
 pub mod plan;
+pub mod process;
+pub mod process_group;
 pub mod request;
 pub mod run_folder;

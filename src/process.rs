@@ -1,0 +1,448 @@
+//! Child processes: the only file that spawns.
+//!
+//! A [`Command`] is data whose `Display` is the line that a user can paste into a shell; every failure quotes it, with
+//! the status and the output. Commands in a process group of their own are in [`process_group`](crate::process_group).
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// How often a thread that has nothing to wait on looks at the interrupt flag.
+pub(crate) const INTERRUPT_POLL: Duration = Duration::from_millis(50);
+
+/// A program with its arguments, environment and folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command {
+    program: OsString,
+    arguments: Vec<OsString>,
+    /// In the order set; `None` removes the variable.
+    environment: Vec<(OsString, Option<OsString>)>,
+    environment_cleared: bool,
+    directory: Option<PathBuf>,
+    input: Option<Vec<u8>>,
+}
+
+/// What a finished child wrote, and how it ended.
+#[derive(Clone, Debug)]
+pub struct Captured {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// Standard output.
+    pub stdout: Vec<u8>,
+    /// Standard error.
+    pub stderr: Vec<u8>,
+}
+
+/// A child that could not be run, or did not succeed.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcessError {
+    /// The program could not be started.
+    #[error("could not start `{command}`: {source}")]
+    NotStarted {
+        /// The shell line.
+        command: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The program ran, but talking to it failed.
+    #[error("lost contact with `{command}`: {source}")]
+    Broken {
+        /// The shell line.
+        command: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The program ran and did not succeed.
+    #[error("`{command}` failed ({status}){}", quoted_output(.stdout, .stderr))]
+    Failed {
+        /// The shell line.
+        command: String,
+        /// How it ended.
+        status: ExitStatus,
+        /// Standard output, lossily decoded.
+        stdout: String,
+        /// Standard error, lossily decoded.
+        stderr: String,
+    },
+    /// The interrupt flag was raised; the child was told to stop.
+    #[error("interrupted while running `{command}`")]
+    Interrupted {
+        /// The shell line.
+        command: String,
+    },
+}
+
+impl ProcessError {
+    /// What the program wrote to standard error, trimmed; empty if it never ran.
+    pub fn stderr(&self) -> &str {
+        match self {
+            Self::Failed { stderr, .. } => stderr.trim(),
+            Self::NotStarted { .. } | Self::Broken { .. } | Self::Interrupted { .. } => "",
+        }
+    }
+
+    /// Whether the program is not installed, as opposed to having failed.
+    pub fn is_missing_program(&self) -> bool {
+        matches!(self, Self::NotStarted { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+impl Captured {
+    /// Standard output as text without the trailing newline; bytes that are not UTF-8 are replaced.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).trim_end_matches(['\n', '\r']).to_owned()
+    }
+}
+
+impl Command {
+    /// A program, found on `PATH` if it has no slash.
+    pub fn new(program: impl AsRef<OsStr>) -> Self {
+        Self {
+            program: program.as_ref().to_owned(),
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            environment_cleared: false,
+            directory: None,
+            input: None,
+        }
+    }
+
+    /// One more argument.
+    #[must_use]
+    pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
+        self.arguments.push(argument.as_ref().to_owned());
+        self
+    }
+
+    /// More arguments.
+    #[must_use]
+    pub fn args<I: IntoIterator<Item: AsRef<OsStr>>>(mut self, arguments: I) -> Self {
+        self.arguments.extend(arguments.into_iter().map(|argument| argument.as_ref().to_owned()));
+        self
+    }
+
+    /// Sets a variable.
+    #[must_use]
+    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        self.environment.push((name.as_ref().to_owned(), Some(value.as_ref().to_owned())));
+        self
+    }
+
+    /// Sets variables.
+    #[must_use]
+    pub fn envs<N: AsRef<OsStr>, V: AsRef<OsStr>>(self, variables: impl IntoIterator<Item = (N, V)>) -> Self {
+        variables.into_iter().fold(self, |command, (name, value)| command.env(name, value))
+    }
+
+    /// Removes a variable that the child would inherit.
+    #[must_use]
+    pub fn env_remove(mut self, name: impl AsRef<OsStr>) -> Self {
+        self.environment.push((name.as_ref().to_owned(), None));
+        self
+    }
+
+    /// The child inherits no variables: it has only those set with [`env`](Self::env), before or after this.
+    #[must_use]
+    pub fn env_clear(mut self) -> Self {
+        self.environment_cleared = true;
+        self
+    }
+
+    /// The folder that the child starts in.
+    #[must_use]
+    pub fn current_dir(mut self, directory: impl AsRef<Path>) -> Self {
+        self.directory = Some(directory.as_ref().to_owned());
+        self
+    }
+
+    /// What the child reads from standard input; without this it reads nothing.
+    #[must_use]
+    pub fn input(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.input = Some(bytes.into());
+        self
+    }
+
+    /// Runs to the end and captures both streams, whatever the status.
+    pub fn capture(&self) -> Result<Captured, ProcessError> {
+        let mut child = self.spawn(|command| {
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        })?;
+        // Input is written by a thread of its own: a child that answers before it has read everything would otherwise
+        // block on a full pipe while we block on another.
+        let input = self.input.clone().zip(child.stdin.take());
+        let output = std::thread::scope(|scope| {
+            if let Some((bytes, mut pipe)) = input {
+                // A child that does not want the rest of its input is not an error; its status says what is.
+                scope.spawn(move || {
+                    let _ = pipe.write_all(&bytes);
+                });
+            }
+            child.wait_with_output()
+        });
+        let output = output.map_err(|source| self.broken(source))?;
+        Ok(Captured { status: output.status, stdout: output.stdout, stderr: output.stderr })
+    }
+
+    /// Runs to the end; anything but success is an error that quotes the output.
+    pub fn run(&self) -> Result<Captured, ProcessError> {
+        let captured = self.capture()?;
+        if captured.status.success() { Ok(captured) } else { Err(self.failed(&captured)) }
+    }
+
+    /// Runs to the end, giving each line of standard output to one callback and each of standard error to the other, as
+    /// they come and without their newlines. When `interrupt` is raised the child gets a termination signal.
+    ///
+    /// The status is returned whatever it is. The lines are bytes: cargo passes on what rustc and build scripts wrote.
+    pub fn stream(
+        &self,
+        interrupt: &AtomicBool,
+        mut on_stdout: impl FnMut(&[u8]),
+        on_stderr: impl FnMut(&[u8]) + Send,
+    ) -> Result<ExitStatus, ProcessError> {
+        let mut child = self.spawn(|command| {
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        })?;
+        let input = self.input.clone().zip(child.stdin.take());
+        let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
+            unreachable!("both are piped");
+        };
+        let pid = Pid::from_child(&child);
+        let ended = AtomicBool::new(false);
+
+        let read = std::thread::scope(|scope| {
+            if let Some((bytes, mut pipe)) = input {
+                scope.spawn(move || {
+                    let _ = pipe.write_all(&bytes);
+                });
+            }
+            let stderr_reader = scope.spawn(move || each_line(stderr, on_stderr));
+            let watcher = scope.spawn(|| {
+                while !ended.load(Ordering::Relaxed) {
+                    if interrupt.load(Ordering::Relaxed) {
+                        // The child is not reaped before `ended` is set, so the id is still its own.
+                        let _ = kill_process(pid, Signal::TERM);
+                        return;
+                    }
+                    std::thread::park_timeout(INTERRUPT_POLL);
+                }
+            });
+            let stdout_read = each_line(stdout, &mut on_stdout);
+            let stderr_read = stderr_reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            ended.store(true, Ordering::Relaxed);
+            watcher.thread().unpark();
+            stdout_read.and(stderr_read)
+        });
+        let status = child.wait().map_err(|source| self.broken(source))?;
+        read.map_err(|source| self.broken(source))?;
+        if interrupt.load(Ordering::Relaxed) && !status.success() {
+            return Err(ProcessError::Interrupted { command: self.to_string() });
+        }
+        Ok(status)
+    }
+
+    /// Starts the child with what `prepare` adds to the standard library's command.
+    pub(crate) fn spawn(
+        &self,
+        prepare: impl FnOnce(&mut std::process::Command),
+    ) -> Result<Child, ProcessError> {
+        let mut command = std::process::Command::new(&self.program);
+        command.args(&self.arguments);
+        if self.environment_cleared {
+            command.env_clear();
+        }
+        for (name, value) in &self.environment {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        if let Some(directory) = &self.directory {
+            command.current_dir(directory);
+        }
+        command.stdin(if self.input.is_some() { Stdio::piped() } else { Stdio::null() });
+        prepare(&mut command);
+
+        // An executable that was just copied cannot be run while any process has it open for writing, and a child that
+        // another thread forks holds all our descriptors until its exec. That passes within milliseconds.
+        let mut attempts = 0;
+        loop {
+            match command.spawn() {
+                Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy && attempts < 50 => {
+                    attempts += 1;
+                    std::thread::sleep(Duration::from_millis(2 * attempts));
+                }
+                Err(source) => {
+                    return Err(ProcessError::NotStarted { command: self.to_string(), source });
+                }
+                Ok(child) => return Ok(child),
+            }
+        }
+    }
+
+    /// The error for a child that ended otherwise than it should have.
+    pub fn failed(&self, captured: &Captured) -> ProcessError {
+        ProcessError::Failed {
+            command: self.to_string(),
+            status: captured.status,
+            stdout: String::from_utf8_lossy(&captured.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&captured.stderr).into_owned(),
+        }
+    }
+
+    pub(crate) fn broken(&self, source: io::Error) -> ProcessError {
+        ProcessError::Broken { command: self.to_string(), source }
+    }
+}
+
+impl fmt::Display for Command {
+    /// The line for a POSIX shell: `cd 'my repo' && GIT_INDEX_FILE=… git add -A`. Removed variables are left out, because
+    /// the user's shell does not have them unless a hook started us.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(directory) = &self.directory {
+            write!(formatter, "cd {} && ", shell_quoted(directory.as_os_str()))?;
+        }
+        for (name, value) in &self.environment {
+            if let Some(value) = value {
+                write!(formatter, "{}={} ", name.to_string_lossy(), shell_quoted(value))?;
+            }
+        }
+        write!(formatter, "{}", shell_quoted(&self.program))?;
+        for argument in &self.arguments {
+            write!(formatter, " {}", shell_quoted(argument))?;
+        }
+        Ok(())
+    }
+}
+
+/// One word of a POSIX shell: quoted only where it must be. Bytes that are not UTF-8 are replaced.
+pub fn shell_quoted(word: &OsStr) -> String {
+    let word = word.to_string_lossy();
+    let plain = |character: char| character.is_alphanumeric() || "-_./:=@%+,^~".contains(character);
+    // `~` is expanded at the start of a word only.
+    if !word.is_empty() && !word.starts_with('~') && word.chars().all(plain) {
+        word.into_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// Gives each line, without its `\n` and a `\r` before it, to the callback; the last one need not end in a newline.
+fn each_line(stream: impl Read, mut callback: impl FnMut(&[u8])) -> io::Result<()> {
+    let mut reader = BufReader::new(stream);
+    let mut line = Vec::new();
+    while reader.read_until(b'\n', &mut line)? > 0 {
+        let text = line.strip_suffix(b"\n").unwrap_or(&line);
+        callback(text.strip_suffix(b"\r").unwrap_or(text));
+        line.clear();
+    }
+    Ok(())
+}
+
+/// The output for an error message: standard error if there is any, else standard output, each line indented.
+fn quoted_output(stdout: &str, stderr: &str) -> String {
+    let text = if stderr.trim().is_empty() { stdout } else { stderr };
+    if text.trim().is_empty() {
+        return String::new();
+    }
+    let lines: String = text.trim_end().lines().flat_map(|line| ["\n    ", line]).collect();
+    format!(":{lines}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        Command::new("sh").args(["-c", script])
+    }
+
+    #[test]
+    fn the_shell_line_is_quoted_only_where_it_must_be() {
+        let command = Command::new("git")
+            .current_dir("/tmp/a b")
+            .env("GIT_INDEX_FILE", "it's")
+            .env_remove("GIT_DIR")
+            .args(["log", "HEAD~3", "--format=%H %s", "", "~user"]);
+        assert_eq!(
+            command.to_string(),
+            r"cd '/tmp/a b' && GIT_INDEX_FILE='it'\''s' git log HEAD~3 '--format=%H %s' '' '~user'"
+        );
+    }
+
+    #[test]
+    fn the_shell_line_does_in_a_shell_what_the_command_does() {
+        let command = Command::new("printf").args(["[%s]", "a b", "it's", "$HOME", "`id`", "é\n"]);
+        let by_shell = shell(&command.to_string()).run().unwrap();
+        assert_eq!(command.run().unwrap().stdout, by_shell.stdout);
+    }
+
+    #[test]
+    fn a_failure_quotes_the_command_the_status_and_the_output() {
+        let error = shell("echo to stdout; echo to stderr >&2; exit 3").run().unwrap_err();
+        let message = error.to_string();
+        assert_eq!(
+            message,
+            "`sh -c 'echo to stdout; echo to stderr >&2; exit 3'` failed (exit status: 3):\n    to stderr"
+        );
+        assert_eq!(error.stderr(), "to stderr");
+        let quiet = shell("echo only this; exit 1").run().unwrap_err().to_string();
+        assert!(quiet.ends_with("failed (exit status: 1):\n    only this"), "{quiet}");
+    }
+
+    #[test]
+    fn a_program_that_is_not_installed_is_told_apart_from_one_that_failed() {
+        let missing = Command::new("no-such-program-anywhere").run().unwrap_err();
+        assert!(missing.is_missing_program());
+        assert!(missing.to_string().starts_with("could not start `no-such-program-anywhere`"), "{missing}");
+        assert!(!shell("exit 127").run().unwrap_err().is_missing_program());
+    }
+
+    #[test]
+    fn the_environment_is_set_removed_and_cleared() {
+        let print = "echo \"${MEMPROF_A-none} ${MEMPROF_B-none} ${HOME-none}\"";
+        let set = shell(print).env("MEMPROF_A", "1").env("MEMPROF_B", "2").env_remove("MEMPROF_B");
+        assert!(set.run().unwrap().text().starts_with("1 none /"), "{set}");
+        let cleared = Command::new("/bin/sh").args(["-c", print]).env("MEMPROF_A", "1").env_clear();
+        assert_eq!(cleared.run().unwrap().text(), "1 none none");
+    }
+
+    #[test]
+    fn input_larger_than_a_pipe_comes_back_whole() {
+        let input = vec![b'x'; 1 << 20];
+        assert_eq!(Command::new("cat").input(input.clone()).run().unwrap().stdout, input);
+        assert_eq!(Command::new("cat").run().unwrap().stdout, b"");
+    }
+
+    #[test]
+    fn lines_come_as_they_are_written_and_the_last_needs_no_newline() {
+        let mut lines = Vec::new();
+        let mut errors = Vec::new();
+        let status = shell("printf 'one\\r\\ntwo\\n\\nlast'; echo oops >&2; exit 7")
+            .stream(
+                &AtomicBool::new(false),
+                |line| lines.push(String::from_utf8_lossy(line).into_owned()),
+                |line| errors.push(String::from_utf8_lossy(line).into_owned()),
+            )
+            .unwrap();
+        assert_eq!(lines, ["one", "two", "", "last"]);
+        assert_eq!(errors, ["oops"]);
+        assert_eq!(status.code(), Some(7));
+    }
+
+    #[test]
+    fn an_interrupt_stops_a_stream() {
+        let interrupt = AtomicBool::new(false);
+        let start = std::time::Instant::now();
+        let error = shell("echo ready; exec sleep 60")
+            .stream(&interrupt, |_| interrupt.store(true, Ordering::Relaxed), |_| ())
+            .unwrap_err();
+        assert!(matches!(error, ProcessError::Interrupted { .. }), "{error}");
+        assert!(start.elapsed() < Duration::from_secs(20));
+    }
+}

@@ -1,0 +1,159 @@
+//! What integration tests share: a git repository made for the occasion, in an environment of its own.
+//!
+//! ```ignore
+//! let mut repository = TestRepository::new();
+//! repository.write("src/lib.rs", "pub fn one() -> u32 { 1 }\n");
+//! let first = repository.commit("first");
+//! repository.git(["switch", "-c", "feature"]);
+//! ```
+//!
+//! Identities, dates and the environment are fixed, so that the same calls give the same hashes.
+
+#![allow(dead_code, reason = "each test binary includes this file and uses a part of it")]
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+/// The first commit's date, seconds since the epoch; each commit is a minute after the one before.
+const FIRST_COMMIT: u64 = 1_740_000_000;
+
+/// A git repository in a temporary folder, which is removed with it.
+pub struct TestRepository {
+    folder: TempDir,
+    root: PathBuf,
+    commits: u64,
+}
+
+impl TestRepository {
+    /// An empty repository whose branch is `main`.
+    pub fn new() -> Self {
+        Self::with("repository", &[])
+    }
+
+    /// An empty repository in a folder of this name, with further arguments to `git init`.
+    pub fn with(name: &str, init: &[&str]) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let root = folder.path().canonicalize().expect("the folder exists").join(name);
+        std::fs::create_dir_all(&root).expect("the folder is new");
+        let repository = Self { folder, root, commits: 0 };
+        repository.git(["init", "--quiet", "--initial-branch=main"].iter().chain(init));
+        repository
+    }
+
+    /// A clone of `source` in a folder of its own, with further arguments to `git clone`.
+    pub fn clone_of(source: &TestRepository, arguments: &[&str]) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let root = folder.path().canonicalize().expect("the folder exists").join("clone");
+        let url = source.url();
+        let all = ["clone", "--quiet"].iter().chain(arguments).map(|text| OsStr::new(*text));
+        let all = all.chain([OsStr::new(&url), root.as_os_str()]);
+        succeed(isolated("git").current_dir(folder.path()).args(all));
+        Self { folder, root, commits: 1000 }
+    }
+
+    /// The working tree's root.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// A folder beside the working tree, for caches and the like; it goes away with the repository.
+    pub fn beside(&self, name: &str) -> PathBuf {
+        self.root.parent().expect("the root has a parent").join(name)
+    }
+
+    /// A `file://` URL, which git treats like a network one (a plain path takes shortcuts).
+    pub fn url(&self) -> String {
+        format!("file://{}", self.root.display())
+    }
+
+    /// Path of a file.
+    pub fn path(&self, relative: &str) -> PathBuf {
+        self.root.join(relative)
+    }
+
+    /// Writes a file and the folders above it.
+    pub fn write(&self, relative: &str, content: impl AsRef<[u8]>) {
+        let path = self.path(relative);
+        std::fs::create_dir_all(path.parent().expect("a file has a folder")).expect("the folder can be made");
+        std::fs::write(path, content).expect("the file can be written");
+    }
+
+    /// The text of a file.
+    pub fn read(&self, relative: &str) -> String {
+        std::fs::read_to_string(self.path(relative)).expect("the file exists")
+    }
+
+    /// Commits everything in the working tree (an empty commit if nothing changed) and returns the full hash.
+    pub fn commit(&mut self, message: &str) -> String {
+        self.git(["add", "--all"]);
+        let date = format!("{} +0000", FIRST_COMMIT + 60 * self.commits);
+        self.commits += 1;
+        let mut command = self.command("git");
+        command.env("GIT_AUTHOR_DATE", &date).env("GIT_COMMITTER_DATE", &date);
+        succeed(command.args(["commit", "--quiet", "--allow-empty", "--message", message]));
+        self.git(["rev-parse", "HEAD"])
+    }
+
+    /// Runs git, which must succeed, and returns its standard output without the last newline.
+    pub fn git<I: IntoIterator<Item: AsRef<OsStr>>>(&self, arguments: I) -> String {
+        let output = succeed(self.command("git").args(arguments));
+        String::from_utf8(output.stdout).expect("git's output is UTF-8").trim_end_matches('\n').to_owned()
+    }
+
+    /// A program started at the root, in the isolated environment.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = isolated(program);
+        command.current_dir(&self.root);
+        command
+    }
+
+    /// The tool itself, started at the root, its cache beside the repository.
+    pub fn memprof(&self) -> assert_cmd::Command {
+        let mut command = self.command(assert_cmd::cargo::cargo_bin("cargo-memprof"));
+        command.env("CARGO_MEMPROF_HOME", self.beside("cache"));
+        assert_cmd::Command::from_std(command)
+    }
+}
+
+/// A program in an environment without git's and the tool's variables, without the user's and the system's git
+/// configuration, and with a fixed identity.
+pub fn isolated(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        let ours = ["GIT_", "MEMPROF_", "CARGO_MEMPROF_"].iter().any(|prefix| text.starts_with(prefix));
+        // Cargo and rustup set these for the test that is running; they are not a user's.
+        let inherited =
+            ["CARGO_PKG_", "CARGO_BIN_EXE_", "CARGO_MANIFEST_"].iter().any(|prefix| text.starts_with(prefix));
+        let wrapper = matches!(&*text, "RUSTC_WRAPPER" | "RUSTC_WORKSPACE_WRAPPER" | "CARGO_TARGET_DIR");
+        if ours || inherited || wrapper {
+            command.env_remove(&name);
+        }
+    }
+    command
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_TERMINAL_PROMPT", "0")
+        .env("GIT_AUTHOR_NAME", "A U Thor")
+        .env("GIT_AUTHOR_EMAIL", "author@example.com")
+        .env("GIT_COMMITTER_NAME", "C O Mitter")
+        .env("GIT_COMMITTER_EMAIL", "committer@example.com")
+        .env("NO_COLOR", "1");
+    command
+}
+
+/// Runs a command that must succeed.
+pub fn succeed(command: &mut Command) -> Output {
+    let output = command.output().unwrap_or_else(|error| panic!("could not start {command:?}: {error}"));
+    assert!(
+        output.status.success(),
+        "{command:?} failed ({}):\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    output
+}
