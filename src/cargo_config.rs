@@ -1,0 +1,159 @@
+//! The few keys of cargo's configuration that we stand in the way of: the runner and the workspace wrapper of the user.
+//! Everything else of it is cargo's own business and stays in force.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use anyhow::Context;
+use camino::Utf8Path;
+use cargo_platform::{Cfg, Platform};
+use toml_edit::{DocumentMut, Item};
+
+/// The configuration as cargo would see it from a folder, the strongest first: `--config`, then files from the folder
+/// upwards, then `$CARGO_HOME/config.toml`. Environment variables come before all of it.
+#[derive(Debug, Default)]
+pub struct CargoConfig {
+    layers: Vec<Layer>,
+}
+
+#[derive(Debug)]
+struct Layer {
+    /// What relative programs are relative to: the folder that holds `.cargo`, or the current one for `--config`.
+    base: PathBuf,
+    document: DocumentMut,
+}
+
+impl CargoConfig {
+    /// Reads all layers.
+    pub fn read(directory: &Utf8Path, command_line: &[String]) -> anyhow::Result<Self> {
+        let mut config = Self::default();
+        for argument in command_line.iter().rev() {
+            let (base, text) = match fs_err::read_to_string(directory.join(argument)) {
+                Ok(text) if !argument.contains('=') => (directory.join(argument), text),
+                _ => (directory.to_owned(), argument.clone()),
+            };
+            let document = text.parse().with_context(|| format!("--config {argument} is not TOML"))?;
+            config.layers.push(Layer { base: base.into(), document });
+        }
+        for folder in directory.ancestors() {
+            config.read_folder(&folder.as_std_path().join(".cargo"))?;
+        }
+        if let Some(home) = home() {
+            config.read_folder(&home)?;
+        }
+        Ok(config)
+    }
+
+    fn read_folder(&mut self, folder: &Path) -> anyhow::Result<()> {
+        for name in ["config.toml", "config"] {
+            let path = folder.join(name);
+            if let Ok(text) = fs_err::read_to_string(&path) {
+                let document = text.parse().with_context(|| format!("{} is not TOML", path.display()))?;
+                let base = folder.parent().unwrap_or(folder).to_owned();
+                self.layers.push(Layer { base, document });
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The user's `build.rustc-workspace-wrapper`.
+    pub fn workspace_wrapper(&self) -> Option<PathBuf> {
+        let from_environment = ["RUSTC_WORKSPACE_WRAPPER", "CARGO_BUILD_RUSTC_WORKSPACE_WRAPPER"]
+            .iter()
+            .find_map(std::env::var_os)
+            .filter(|wrapper| !wrapper.is_empty());
+        if let Some(wrapper) = from_environment {
+            return Some(wrapper.into());
+        }
+        let (base, item) = self.find(&["build", "rustc-workspace-wrapper"])?;
+        Some(program(base, item.as_str()?)).filter(|wrapper| !wrapper.as_os_str().is_empty())
+    }
+
+    /// The user's runner for a target, program first: by its triple, else by the first `cfg(…)` that holds.
+    pub fn runner(&self, triple: &str, cfgs: &[Cfg]) -> Option<Vec<String>> {
+        let variable = format!("CARGO_TARGET_{}_RUNNER", triple.to_uppercase().replace(['-', '.'], "_"));
+        if let Ok(value) = std::env::var(variable) {
+            return Some(value.split_whitespace().map(ToOwned::to_owned).collect());
+        }
+        if let Some((base, item)) = self.find(&["target", triple, "runner"]) {
+            return words(base, item);
+        }
+        self.layers.iter().find_map(|layer| {
+            let targets = layer.document.get("target")?.as_table_like()?;
+            targets.iter().find_map(|(name, target)| {
+                let platform = Platform::from_str(name).ok()?;
+                let holds = matches!(platform, Platform::Cfg(_)) && platform.matches(triple, cfgs);
+                words(&layer.base, target.get("runner").filter(|_| holds)?)
+            })
+        })
+    }
+
+    fn find(&self, keys: &[&str]) -> Option<(&Path, &Item)> {
+        self.layers.iter().find_map(|layer| {
+            let item = keys.iter().try_fold(layer.document.as_item(), |item, key| item.get(key))?;
+            Some((layer.base.as_path(), item))
+        })
+    }
+}
+
+/// `$CARGO_HOME`, else `~/.cargo`.
+pub fn home() -> Option<PathBuf> {
+    let set = std::env::var_os("CARGO_HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
+    set.or_else(|| Some(etcetera::home_dir().ok()?.join(".cargo")))
+}
+
+/// A program with a slash is relative to where it is configured; one without is looked up on `PATH`.
+fn program(base: &Path, text: &str) -> PathBuf {
+    if text.contains('/') { base.join(text) } else { PathBuf::from(text) }
+}
+
+fn words(base: &Path, item: &Item) -> Option<Vec<String>> {
+    let mut words: Vec<String> = match item.as_array() {
+        Some(array) => array.iter().map(|word| word.as_str().map(ToOwned::to_owned)).collect::<Option<_>>()?,
+        None => item.as_str()?.split_whitespace().map(ToOwned::to_owned).collect(),
+    };
+    let first = words.first_mut()?;
+    *first = program(base, first).to_string_lossy().into_owned();
+    Some(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(text: &str) -> (tempfile::TempDir, CargoConfig) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = Utf8Path::from_path(folder.path()).unwrap();
+        fs_err::create_dir(path.join(".cargo")).unwrap();
+        fs_err::write(path.join(".cargo/config.toml"), text).unwrap();
+        let config = CargoConfig::read(path, &[]).unwrap();
+        (folder, config)
+    }
+
+    #[test]
+    fn a_wrapper_with_a_slash_is_relative_to_the_folder_above_dot_cargo() {
+        let (folder, config) = config("[build]\nrustc-workspace-wrapper = \"tools/wrap.sh\"");
+        assert_eq!(config.workspace_wrapper(), Some(folder.path().join("tools/wrap.sh")));
+    }
+
+    #[test]
+    fn the_triple_wins_over_a_cfg() {
+        let (_folder, config) = config(
+            "[target.'cfg(unix)']\nrunner = ['env', 'A=1']\n[target.x86_64-unknown-linux-gnu]\nrunner = 'env B=2'",
+        );
+        let unix = [Cfg::from_str("unix").unwrap()];
+        assert_eq!(config.runner("x86_64-unknown-linux-gnu", &unix).unwrap(), ["env", "B=2"]);
+        assert_eq!(config.runner("aarch64-unknown-linux-gnu", &unix).unwrap(), ["env", "A=1"]);
+        assert_eq!(config.runner("x86_64-pc-windows-msvc", &[]), None);
+    }
+
+    #[test]
+    fn the_command_line_wins_over_files() {
+        let (folder, _) = config("[build]\nrustc-workspace-wrapper = 'from-file'");
+        let path = Utf8Path::from_path(folder.path()).unwrap();
+        let config =
+            CargoConfig::read(path, &["build.rustc-workspace-wrapper='from-line'".to_owned()]).unwrap();
+        assert_eq!(config.workspace_wrapper(), Some("from-line".into()));
+    }
+}

@@ -1,0 +1,172 @@
+//! What is laid over a checkout before it is built: overlay files, a lock file where there is none, and the one line that
+//! links the shim into every target that can hold tests.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::Context;
+use camino::{Utf8Path, Utf8PathBuf};
+use cargo_metadata::Metadata;
+
+use crate::cargo::target_kind;
+use crate::injected_files::InjectedFiles;
+use crate::overlay::OverlayFile;
+use crate::toolchain::Toolchain;
+
+/// What a revision's checkout is to hold beside the revision itself: content by path from the checkout's root.
+pub type Injection = BTreeMap<Utf8PathBuf, Vec<u8>>;
+
+/// Which crate the appended line links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// The shim and its global allocator.
+    WithHeap,
+    /// The shim alone: the target has a global allocator of its own.
+    WithoutHeap,
+}
+
+/// The text of a target's root with the line appended.
+///
+/// `#[cfg(test)]` keeps it out of the plain library that integration tests link, which may have an allocator of its own
+/// beside it; cargo sets it for targets without a harness too. The newline before it ends a comment on the last line.
+pub fn with_line(root: &[u8], link: Link) -> Vec<u8> {
+    let name = match link {
+        Link::WithHeap => "memprof_heap",
+        Link::WithoutHeap => "memprof_shim",
+    };
+    let mut text = root.to_vec();
+    text.extend_from_slice(format!("\n#[cfg(test)] extern crate {name} as _;\n").as_bytes());
+    text
+}
+
+/// Asks cargo for the packages and targets of a workspace. Nothing is resolved, and no network is used.
+pub fn metadata(toolchain: &Toolchain, manifest: &Utf8Path) -> anyhow::Result<Metadata> {
+    let command = toolchain
+        .cargo()
+        .args(["metadata", "--no-deps", "--format-version", "1", "--offline", "--manifest-path"])
+        .arg(manifest);
+    let output = command.run()?;
+    serde_json::from_slice(&output.stdout).with_context(|| format!("cannot read what `{command}` printed"))
+}
+
+/// Lays overlay files over the checkout, and adds what makes cargo see them as tests.
+///
+/// Returns everything that was written. `checkout` is the checkout's root; manifests are looked for below `workspace` in it.
+pub fn lay_overlay(
+    files: &[OverlayFile],
+    checkout: &Utf8Path,
+    workspace: &Utf8Path,
+    toolchain: &Toolchain,
+    injected: &mut InjectedFiles,
+) -> anyhow::Result<Injection> {
+    let mut injection = Injection::new();
+    if files.is_empty() {
+        return Ok(injection);
+    }
+    let manifest = checkout.join(workspace).join("Cargo.toml");
+    let before = metadata(toolchain, &manifest)?;
+    for file in files {
+        let folder = match &file.package {
+            Some(name) => package_folder(&before, name, checkout)?,
+            None => Utf8PathBuf::new(),
+        };
+        let path = folder.join(&file.destination);
+        injected.write(checkout, &path, &file.content)?;
+        injection.insert(path, file.content.clone());
+    }
+    let after = metadata(toolchain, &manifest)?;
+    for (manifest, entries) in missing_test_entries(&after, &injection, checkout) {
+        let relative = manifest.strip_prefix(checkout).unwrap_or(&manifest).to_owned();
+        let mut text = fs_err::read_to_string(&manifest)?;
+        for (name, path) in entries {
+            text.push_str(&format!("\n[[test]]\nname = {name:?}\npath = {path:?}\n"));
+        }
+        injected.write(checkout, &relative, text.as_bytes())?;
+        injection.insert(relative, text.into_bytes());
+    }
+    Ok(injection)
+}
+
+fn package_folder(metadata: &Metadata, name: &str, checkout: &Utf8Path) -> anyhow::Result<Utf8PathBuf> {
+    let package = metadata.packages.iter().find(|package| package.name.as_str() == name);
+    let package = package.with_context(|| {
+        let names: Vec<&str> = metadata.packages.iter().map(|package| package.name.as_str()).collect();
+        format!("the overlay is for package '{name}', which this revision does not have (it has: {})", names.join(", "))
+    })?;
+    let folder = package.manifest_path.parent().unwrap_or(checkout);
+    Ok(folder.strip_prefix(checkout).unwrap_or(folder).to_owned())
+}
+
+/// Integration tests of the overlay that cargo did not discover (`autotests = false`, or edition 2015 with a `[[test]]`): by
+/// manifest, the name and path of each.
+fn missing_test_entries(
+    metadata: &Metadata,
+    injection: &Injection,
+    checkout: &Utf8Path,
+) -> BTreeMap<Utf8PathBuf, Vec<(String, String)>> {
+    let known: BTreeSet<&Utf8Path> = metadata
+        .packages
+        .iter()
+        .flat_map(|package| package.targets.iter().map(|target| target.src_path.as_path()))
+        .collect();
+    let mut missing: BTreeMap<Utf8PathBuf, Vec<(String, String)>> = BTreeMap::new();
+    for path in injection.keys() {
+        let absolute = checkout.join(path);
+        let owner = metadata
+            .packages
+            .iter()
+            .filter(|package| package.manifest_path.parent().is_some_and(|folder| absolute.starts_with(folder)))
+            .max_by_key(|package| package.manifest_path.as_str().len());
+        let Some(owner) = owner else { continue };
+        let folder = owner.manifest_path.parent().unwrap_or(checkout);
+        let inside = absolute.strip_prefix(folder).unwrap_or(&absolute);
+        let parts: Vec<&str> = inside.components().map(|part| part.as_str()).collect();
+        let name = match parts[..] {
+            ["tests", file] => file.strip_suffix(".rs"),
+            ["tests", name, "main.rs"] => Some(name),
+            _ => None,
+        };
+        if let Some(name) = name.filter(|_| !known.contains(absolute.as_path())) {
+            let entries = missing.entry(owner.manifest_path.clone()).or_default();
+            entries.push((name.to_owned(), inside.to_string()));
+        }
+    }
+    missing
+}
+
+/// Appends the line to the root of every target that can hold tests; `without_heap` are the roots whose targets have an
+/// allocator of their own. Returns what was written.
+pub fn append_lines(
+    metadata: &Metadata,
+    checkout: &Utf8Path,
+    without_heap: &BTreeSet<Utf8PathBuf>,
+    injected: &mut InjectedFiles,
+) -> anyhow::Result<Injection> {
+    let mut injection = Injection::new();
+    let targets = metadata.packages.iter().flat_map(|package| &package.targets);
+    for target in targets.filter(|target| target_kind(target).is_some()) {
+        let Ok(relative) = target.src_path.strip_prefix(checkout) else { continue };
+        // Two targets may share a root, and a manifest may name a file that only its build makes.
+        if injection.contains_key(relative) || !target.src_path.exists() {
+            continue;
+        }
+        let link = if without_heap.contains(&target.src_path) { Link::WithoutHeap } else { Link::WithHeap };
+        let content = with_line(&fs_err::read(&target.src_path)?, link);
+        injected.write(checkout, relative, &content)?;
+        injection.insert(relative.to_owned(), content);
+    }
+    Ok(injection)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_stands_alone_whatever_the_file_ends_with() {
+        let text = with_line(b"// the end", Link::WithHeap);
+        assert_eq!(
+            String::from_utf8(text).unwrap(),
+            "// the end\n#[cfg(test)] extern crate memprof_heap as _;\n"
+        );
+    }
+}

@@ -1,0 +1,157 @@
+//! Overlay files, read from the ref or the disk that they come from.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, ensure};
+use camino::{Utf8Path, Utf8PathBuf};
+use walkdir::WalkDir;
+
+use crate::complaint::Complaint;
+use crate::git::Repository;
+use crate::request::{OverlayMode, OverlayPath, OverlayRequest};
+
+/// One file of an overlay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OverlayFile {
+    /// The package whose folder the destination is relative to; `None` is the repository's root.
+    pub package: Option<String>,
+    /// Where it goes.
+    pub destination: Utf8PathBuf,
+    /// What it holds.
+    pub content: Vec<u8>,
+    /// How it becomes part of the build.
+    pub mode: OverlayMode,
+}
+
+/// Reads all files of all overlays. `commits` says where each comes from, as in the plan.
+pub fn read(
+    overlays: &[OverlayRequest],
+    commits: &[Option<String>],
+    repository: &Repository,
+) -> anyhow::Result<Vec<OverlayFile>> {
+    let mut files = Vec::new();
+    for (overlay, commit) in overlays.iter().zip(commits) {
+        for path in &overlay.paths {
+            let found = match commit {
+                Some(commit) => from_commit(repository, commit, path)?,
+                None => from_disk(repository.start(), path)?,
+            };
+            let origin = overlay.from.as_deref().unwrap_or("the disk");
+            if found.is_empty() {
+                return Err(Complaint::new(format!("overlay: no file '{}' in {origin}", path.source))
+                    .help("paths of a ref begin at the repository's root, paths on disk at the current folder")
+                    .into());
+            }
+            for (below, content) in found {
+                let destination = destination(overlay, path, &below);
+                ensure!(destination.is_relative(), "overlay: the destination '{destination}' must be relative");
+                let (package, mode) = (overlay.package.clone(), overlay.mode);
+                files.push(OverlayFile { package, destination, content, mode });
+            }
+        }
+    }
+    Ok(files)
+}
+
+/// Path below the overlay's path (empty for the file itself), and content.
+type Found = Vec<(Utf8PathBuf, Vec<u8>)>;
+
+fn from_commit(repository: &Repository, commit: &str, path: &OverlayPath) -> anyhow::Result<Found> {
+    let source = path.source.trim_end_matches('/');
+    let names = repository.files(commit, source)?;
+    let read = |name: String| {
+        let content = repository.show(commit, &name)?.with_context(|| format!("{name} is gone from {commit}"))?;
+        let below = Utf8Path::new(&name).strip_prefix(source).unwrap_or(Utf8Path::new(&name)).to_owned();
+        Ok((below, content))
+    };
+    names.into_iter().map(read).collect()
+}
+
+fn from_disk(base: &Utf8Path, path: &OverlayPath) -> anyhow::Result<Found> {
+    let source = base.join(path.source.trim_end_matches('/'));
+    if !source.exists() {
+        return Ok(Vec::new());
+    }
+    let mut found = Vec::new();
+    for entry in WalkDir::new(&source).sort_by_file_name() {
+        let entry = entry?;
+        if entry.file_type().is_dir() {
+            continue;
+        }
+        let file = Utf8Path::from_path(entry.path()).context("an overlay file's name is not UTF-8")?;
+        let below = file.strip_prefix(&source).unwrap_or(file);
+        found.push((below.to_owned(), fs_err::read(file)?));
+    }
+    Ok(found)
+}
+
+/// Where a file goes: as said; else, for a package, from its folder of sources on (`crates/x/tests/a.rs` is
+/// `tests/a.rs` of the package, wherever the package lies); else where it came from.
+fn destination(overlay: &OverlayRequest, path: &OverlayPath, below: &Utf8Path) -> Utf8PathBuf {
+    let join = |base: &Utf8Path| if below.as_str().is_empty() { base.to_owned() } else { base.join(below) };
+    if let Some(destination) = &path.destination {
+        let named_as_folder = destination.ends_with('/') && below.as_str().is_empty();
+        let base = Utf8Path::new(destination);
+        let name = Utf8Path::new(&path.source).file_name();
+        return match name.filter(|_| named_as_folder) {
+            Some(name) => base.join(name),
+            None => join(base),
+        };
+    }
+    let source = Utf8Path::new(&path.source);
+    let in_crate = overlay.package.is_some() || overlay.mode == OverlayMode::External;
+    if !in_crate {
+        // A path on disk may begin with `./` or be absolute; in the checkout it cannot.
+        let relative = source.strip_prefix("./").unwrap_or(source);
+        return if relative.is_absolute() { join(Utf8Path::new(&in_tests(source))) } else { join(relative) };
+    }
+    let parts: Vec<&str> = source.components().map(|part| part.as_str()).collect();
+    let start = parts.iter().rposition(|part| ["tests", "src", "benches", "examples"].contains(part));
+    match start {
+        Some(start) => join(&parts[start..].iter().collect::<Utf8PathBuf>()),
+        None => join(Utf8Path::new(&in_tests(source))),
+    }
+}
+
+fn in_tests(source: &Utf8Path) -> String {
+    format!("tests/{}", source.file_name().unwrap_or_default())
+}
+
+/// Path and hash of every file: an ingredient of the build.
+pub fn ingredients(files: &[OverlayFile]) -> BTreeMap<String, String> {
+    let name = |file: &OverlayFile| {
+        format!("{:?} {}/{}", file.mode, file.package.as_deref().unwrap_or_default(), file.destination)
+    };
+    files.iter().map(|file| (name(file), blake3::hash(&file.content).to_hex().to_string())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn goes_to(source: &str, destination: Option<&str>, package: Option<&str>) -> String {
+        let path = OverlayPath { source: source.into(), destination: destination.map(Into::into) };
+        let overlay = OverlayRequest {
+            from: None,
+            paths: vec![path.clone()],
+            package: package.map(Into::into),
+            mode: OverlayMode::Package,
+            dependencies: BTreeMap::new(),
+        };
+        super::destination(&overlay, &path, Utf8Path::new("")).to_string()
+    }
+
+    #[test]
+    fn a_file_goes_where_it_was_unless_said_otherwise() {
+        assert_eq!(goes_to("./tests/a.rs", None, None), "tests/a.rs");
+        assert_eq!(goes_to("a.rs", Some("tests/b.rs"), None), "tests/b.rs");
+        assert_eq!(goes_to("x/a.rs", Some("tests/"), None), "tests/a.rs");
+        assert_eq!(goes_to("/tmp/mem.rs", None, None), "tests/mem.rs");
+    }
+
+    #[test]
+    fn in_a_package_the_folder_of_sources_decides() {
+        assert_eq!(goes_to("crates/x/tests/a.rs", None, Some("x")), "tests/a.rs");
+        assert_eq!(goes_to("a.rs", None, Some("x")), "tests/a.rs");
+    }
+}

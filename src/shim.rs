@@ -1,0 +1,99 @@
+//! The shim crate: its source, embedded, and its compilation, once per compiler and target.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use camino::{Utf8Path, Utf8PathBuf};
+use include_dir::{Dir, include_dir};
+
+use crate::process::Command;
+use crate::toolchain::Toolchain;
+use crate::wrapper;
+
+static TEMPLATES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/templates");
+
+/// The crates, in the order in which they are compiled: the measuring one, and the one that installs its allocator.
+const CRATES: [&str; 2] = ["memprof", "memprof_heap"];
+
+/// The compiled shim.
+#[derive(Clone, Debug)]
+pub struct Shim {
+    folder: Utf8PathBuf,
+}
+
+/// Hash of the shim's source: part of every build's key, and of the wrapper's path.
+pub fn source_hash() -> String {
+    let mut files = Vec::new();
+    collect(&TEMPLATES, &mut files);
+    files.sort_unstable();
+    let mut hasher = blake3::Hasher::new();
+    for (path, content) in files {
+        hasher.update(path.as_os_str().as_encoded_bytes()).update(&[0]);
+        hasher.update(&(content.len() as u64).to_le_bytes()).update(content);
+    }
+    hasher.finalize().to_hex()[..16].to_owned()
+}
+
+fn collect<'a>(folder: &'a Dir<'a>, files: &mut Vec<(&'a std::path::Path, &'a [u8])>) {
+    files.extend(folder.files().map(|file| (file.path(), file.contents())));
+    for child in folder.dirs() {
+        collect(child, files);
+    }
+}
+
+impl Shim {
+    /// Finds the shim compiled by this toolchain for this target in the cache folder, or compiles it.
+    pub fn compiled(cache: &Utf8Path, toolchain: &Toolchain, target: Option<&str>) -> anyhow::Result<Self> {
+        let mut hasher = blake3::Hasher::new();
+        for part in [&source_hash(), &toolchain.version, target.unwrap_or_default()] {
+            hasher.update(part.as_bytes()).update(&[0]);
+        }
+        let folder = cache.join(&hasher.finalize().to_hex()[..16]);
+        if folder.join("complete").exists() {
+            return Ok(Self { folder });
+        }
+        if folder.exists() {
+            fs_err::remove_dir_all(&folder)?;
+        }
+        fs_err::create_dir_all(&folder)?;
+        let source = folder.join("source");
+        fs_err::create_dir_all(&source)?;
+        TEMPLATES.extract(&source).with_context(|| format!("could not write the shim's source to {source}"))?;
+        for name in CRATES {
+            compile(name, &source, &folder, toolchain, target)?;
+        }
+        fs_err::write(folder.join("complete"), "")?;
+        Ok(Self { folder })
+    }
+
+    /// What the compiler wrapper adds.
+    pub fn wrapping(&self, inner: Option<PathBuf>) -> wrapper::Shim {
+        let rlib = |name: &str| self.folder.join(format!("lib{name}.rlib")).into_std_path_buf();
+        wrapper::Shim {
+            externs: CRATES.iter().map(|name| ((*name).to_owned(), rlib(name))).collect(),
+            search: self.folder.clone().into_std_path_buf(),
+            inner,
+        }
+    }
+}
+
+fn compile(
+    name: &str,
+    source: &Utf8Path,
+    folder: &Utf8Path,
+    toolchain: &Toolchain,
+    target: Option<&str>,
+) -> anyhow::Result<()> {
+    let command: Command = toolchain
+        .rustc()
+        .args(["--crate-name", name, "--crate-type", "rlib", "--edition", "2021"])
+        .args(["-C", "opt-level=3", "-C", "codegen-units=1", "-C", "metadata=cargo-memprof-shim"])
+        .args(["--cap-lints", "warn", "--remap-path-prefix"])
+        .arg(format!("{source}=memprof"))
+        .args(["-L", &format!("dependency={folder}"), "--out-dir", folder.as_str()])
+        .args(target.iter().flat_map(|target| ["--target", target]))
+        .args((name != "memprof").then(|| format!("--extern=memprof={folder}/libmemprof.rlib")))
+        .arg(source.join(name).join("lib.rs"));
+    command.run().context("could not compile the shim crate")?;
+    Ok(())
+}

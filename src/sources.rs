@@ -1,0 +1,171 @@
+//! The proof that what cargo calls fresh was compiled from the files that are in the checkout now.
+//!
+//! Cargo judges freshness by modification time, and can be wrong without a word (a checkout with old times, a copied
+//! target folder, a build that was killed). So for every crate that has its sources in the checkout, the content hashes of
+//! the files named by its dep-info are kept when it is compiled, and compared when cargo calls it fresh.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use cargo_metadata::Artifact;
+use serde::{Deserialize, Serialize};
+
+/// Content hashes of the sources of each compiled crate, by its dep-info file. Kept beside the target folder.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct SourceRecords {
+    compiled: BTreeMap<Utf8PathBuf, BTreeMap<Utf8PathBuf, String>>,
+}
+
+/// What the check of one build found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Check {
+    /// Root sources of crates that were not compiled from what is in the checkout.
+    pub stale: BTreeSet<Utf8PathBuf>,
+    /// Hash over the sources of all crates with sources in the checkout.
+    pub digest: String,
+}
+
+impl SourceRecords {
+    /// Reads the records; none, or ones that cannot be read, prove nothing and cost a build.
+    pub fn load(path: &Utf8Path) -> Self {
+        let text = fs_err::read(path).unwrap_or_default();
+        serde_json::from_slice(&text).unwrap_or_default()
+    }
+
+    /// Writes the records, whole or not at all.
+    pub fn save(&self, path: &Utf8Path) -> anyhow::Result<()> {
+        let partial = path.with_extension("partial");
+        fs_err::write(&partial, serde_json::to_vec(self)?)?;
+        fs_err::rename(partial, path)?;
+        Ok(())
+    }
+
+    /// Compares what cargo left with what is in the checkout, and keeps the hashes of what was compiled just now.
+    pub fn check(
+        &mut self,
+        artifacts: &[Artifact],
+        workspace: &Utf8Path,
+        root: &Utf8Path,
+    ) -> anyhow::Result<Check> {
+        let mut hashes = HashMap::new();
+        let mut stale = BTreeSet::new();
+        let mut all = BTreeMap::new();
+        for artifact in artifacts.iter().filter(|artifact| crate::cargo::is_path_package(artifact)) {
+            let Some(dep_info) = dep_info(artifact) else {
+                // Every path crate has one; a layout that hides it must not pass as proven.
+                stale.insert(artifact.target.src_path.clone());
+                continue;
+            };
+            let package = crate::cargo::package_folder(artifact);
+            let mut sources = BTreeMap::new();
+            for file in parse_dep_info(&fs_err::read_to_string(&dep_info)?) {
+                let path = [workspace, &package].iter().map(|base| base.join(&file)).find(|path| path.exists());
+                let hash = match path {
+                    Some(path) => hash_of(&path, &mut hashes)?,
+                    None => "absent".to_owned(),
+                };
+                sources.insert(file, hash);
+            }
+            for (file, hash) in &sources {
+                all.insert(file.strip_prefix(root).unwrap_or(file).to_owned(), hash.clone());
+            }
+            if artifact.fresh {
+                if self.compiled.get(&dep_info) != Some(&sources) {
+                    stale.insert(artifact.target.src_path.clone());
+                    // Whatever comes of it, this record is not true of the artifact.
+                    self.compiled.remove(&dep_info);
+                }
+            } else {
+                self.compiled.insert(dep_info, sources);
+            }
+        }
+        let digest = blake3::hash(&serde_json::to_vec(&all)?).to_hex().to_string();
+        Ok(Check { stale, digest })
+    }
+}
+
+fn hash_of(path: &Utf8Path, hashes: &mut HashMap<Utf8PathBuf, String>) -> anyhow::Result<String> {
+    if let Some(hash) = hashes.get(path) {
+        return Ok(hash.clone());
+    }
+    let hash = blake3::hash(&fs_err::read(path)?).to_hex().to_string();
+    hashes.insert(path.to_owned(), hash.clone());
+    Ok(hash)
+}
+
+/// The file in which rustc, or cargo for what it copies out of `deps`, says which files went into an artifact.
+fn dep_info(artifact: &Artifact) -> Option<Utf8PathBuf> {
+    let mut files: Vec<&Utf8PathBuf> = artifact.filenames.iter().collect();
+    // `deps/libname-hash.rmeta` names the very unit; `libname.rlib` is a copy that several may have made.
+    files.sort_by_key(|file| !file.as_str().contains("/deps/"));
+    files.iter().find_map(|file| {
+        let stem = if file.extension().is_some_and(|extension| extension != file.file_name().unwrap_or_default()) {
+            file.file_stem()?
+        } else {
+            file.file_name()?
+        };
+        [stem.strip_prefix("lib").unwrap_or(stem), stem]
+            .iter()
+            .map(|name| file.with_file_name(format!("{name}.d")))
+            .find(|path| path.exists())
+            .or_else(|| only_dep_info_in(file.parent()?))
+    })
+}
+
+/// A build script is copied to `build-script-build`, beside the one dep-info of `build_script_build-hash`.
+fn only_dep_info_in(folder: &Utf8Path) -> Option<Utf8PathBuf> {
+    let mut found = folder.read_dir_utf8().ok()?.filter_map(Result::ok).filter_map(|entry| {
+        let path = entry.into_path();
+        (path.extension() == Some("d")).then_some(path)
+    });
+    let first = found.next()?;
+    found.next().is_none().then_some(first)
+}
+
+/// The files on the right of the first rule; `\ ` is a space in a name.
+fn parse_dep_info(text: &str) -> BTreeSet<Utf8PathBuf> {
+    let mut files = BTreeSet::new();
+    let rules = text.lines().filter(|line| !line.starts_with('#'));
+    for (_, right) in rules.filter_map(|line| line.split_once(": ")) {
+        let mut name = String::new();
+        let mut characters = right.chars().peekable();
+        while let Some(character) = characters.next() {
+            match character {
+                '\\' if characters.peek() == Some(&' ') => {
+                    name.push(' ');
+                    characters.next();
+                }
+                ' ' => {
+                    if !name.is_empty() {
+                        files.insert(std::mem::take(&mut name).into());
+                    }
+                }
+                other => name.push(other),
+            }
+        }
+        if !name.is_empty() {
+            files.insert(name.into());
+        }
+    }
+    files
+}
+
+/// Gives files the current time, so that cargo compiles them again.
+pub fn touch(files: &BTreeSet<Utf8PathBuf>) -> anyhow::Result<()> {
+    for file in files {
+        fs_err::OpenOptions::new().append(true).open(file)?.file().set_modified(std::time::SystemTime::now())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dep_info_lists_files_with_spaces_and_skips_comments() {
+        let text = "t/a.d: src/lib.rs src/my\\ mod.rs\n\nt/a: src/lib.rs src/my\\ mod.rs\n\nsrc/lib.rs:\n\n# env-dep:X=1\n";
+        let files: Vec<_> = parse_dep_info(text).into_iter().collect();
+        assert_eq!(files, ["src/lib.rs", "src/my mod.rs"]);
+    }
+}

@@ -1,0 +1,353 @@
+//! Finished executables with their provenance, one folder a build: `store/<key>/`.
+//!
+//! The key is a hash of all that decides what is built; the same key is the same build, and is never made twice.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, ensure};
+use camino::{Utf8Path, Utf8PathBuf};
+use serde::{Deserialize, Serialize};
+
+use crate::request::TargetKind;
+
+/// The version of `provenance.json`'s format.
+pub const VERSION: u32 = 1;
+
+/// Everything that decides what is built; its hash is the build's key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ingredients {
+    /// Full hash of the revision's tree.
+    pub tree: String,
+    /// Folder of the workspace in it.
+    pub workspace: Utf8PathBuf,
+    /// Hash of the lock file given to a revision that has none; absent where the revision has its own.
+    pub lock: Option<String>,
+    /// `rustc -vV`.
+    pub toolchain: String,
+    /// Cargo's arguments: profile, features, target, packages, `--config`.
+    pub arguments: Vec<String>,
+    /// Variables that builds are known to depend on, and all that the user gave.
+    pub environment: BTreeMap<String, String>,
+    /// Hash of cargo's configuration outside the repository.
+    pub configuration: String,
+    /// Hash of the shim's source.
+    pub shim: String,
+    /// Path and hash of every overlay file.
+    pub overlay: BTreeMap<String, String>,
+    /// Paths left out of the checkout.
+    pub sparse_exclude: Vec<String>,
+    /// The folder of the checkout: executables have it built in.
+    pub checkout: Utf8PathBuf,
+}
+
+impl Ingredients {
+    /// The build's key: 64 hexadecimal digits.
+    pub fn key(&self) -> String {
+        let text = serde_json::to_vec(self).expect("the ingredients are plain data");
+        blake3::hash(&text).to_hex().to_string()
+    }
+}
+
+/// `provenance.json`: where a build's executables came from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Provenance {
+    /// Format version, [`VERSION`].
+    pub version: u32,
+    /// The build's key, which is also built into each executable.
+    pub key: String,
+    /// The commit that was checked out for the build. Others of the same tree share it.
+    pub commit: String,
+    /// What the key was made of.
+    pub ingredients: Ingredients,
+    /// Hash of the lock file as it was after the build.
+    pub lock: Option<String>,
+    /// Hash over the sources of all crates of the checkout, as compiled.
+    pub sources: String,
+    /// The test executables.
+    pub executables: Vec<Executable>,
+    /// Other outputs that tests run or load by the path they were built at.
+    pub companions: Vec<Companion>,
+    /// What the user should know of this build whenever it is used.
+    pub notes: Vec<String>,
+}
+
+/// A test executable.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Executable {
+    /// The package's name.
+    pub package: String,
+    /// The target's name.
+    pub binary: String,
+    /// The target's kind.
+    pub kind: TargetKind,
+    /// Whether libtest's harness runs its tests; without, it is run whole.
+    pub harness: bool,
+    /// The tests in it, in the harness's order.
+    pub tests: Vec<ListedTest>,
+    /// Why the harness could not list them.
+    pub unlisted: Option<String>,
+    /// File in the entry's folder.
+    pub file: Utf8PathBuf,
+    /// blake3 of the file, with the key built in.
+    pub hash: String,
+    /// The folder that cargo starts it in.
+    pub directory: Utf8PathBuf,
+    /// What cargo adds to its environment.
+    pub environment: BTreeMap<String, String>,
+    /// Why it has no heap metrics.
+    pub heap_absent: Option<String>,
+}
+
+/// A test, as the harness lists it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListedTest {
+    /// Its path.
+    pub name: String,
+    /// Whether it is marked `#[ignore]`.
+    pub ignored: bool,
+}
+
+/// A program or shared library of the build that is not a test.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Companion {
+    /// Where tests look for it.
+    pub path: Utf8PathBuf,
+    /// File in the entry's folder.
+    pub file: Utf8PathBuf,
+    /// blake3 of the file.
+    pub hash: String,
+}
+
+/// One build in the store.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// Its folder.
+    pub folder: Utf8PathBuf,
+    /// What is in it.
+    pub provenance: Provenance,
+}
+
+/// What must be true of an executable before its figures count.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// The file is not the one that was built.
+    #[error("{file} is not the executable that was built: its hash is {found}, provenance.json says {expected}")]
+    OtherExecutable {
+        /// The file.
+        file: Utf8PathBuf,
+        /// Its hash.
+        found: String,
+        /// The planned hash.
+        expected: String,
+    },
+    /// The process says that it was built for something else.
+    #[error("the test process says it is build {found}, the plan says {expected}")]
+    OtherBuild {
+        /// What the shim in the process says.
+        found: String,
+        /// The planned key.
+        expected: String,
+    },
+}
+
+/// Text that the shim's executable holds before 64 places for the key.
+const STAMP: &[u8] = b"cargo-memprof-build-key:";
+
+/// Writes the key into an executable's bytes.
+pub fn stamp(executable: &mut [u8], key: &str) -> anyhow::Result<()> {
+    ensure!(key.len() == 64, "a key has 64 digits");
+    let places: Vec<usize> = memchr::memmem::find_iter(executable, STAMP).collect();
+    let [place] = places[..] else {
+        anyhow::bail!(
+            "the executable holds the shim's place for the build key {} times, not once; was it linked without the \
+             shim?",
+            places.len()
+        );
+    };
+    let start = place + STAMP.len();
+    let target = executable.get_mut(start..start + 64).context("the place for the build key is cut off")?;
+    ensure!(target.iter().all(|byte| *byte == b'-'), "the place for the build key is taken");
+    target.copy_from_slice(key.as_bytes());
+    Ok(())
+}
+
+/// The folder of a key.
+fn folder(store: &Utf8Path, key: &str) -> Utf8PathBuf {
+    store.join(&key[..32])
+}
+
+/// Looks a build up.
+pub fn find(store: &Utf8Path, key: &str) -> Option<Entry> {
+    let folder = folder(store, key);
+    let text = fs_err::read(folder.join("provenance.json")).ok()?;
+    let provenance: Provenance = serde_json::from_slice(&text).ok()?;
+    (provenance.key == key && provenance.version == VERSION).then_some(Entry { folder, provenance })
+}
+
+/// A build's folder under construction; it takes its place in the store whole or not at all.
+#[derive(Debug)]
+pub struct Draft {
+    partial: Utf8PathBuf,
+    folder: Utf8PathBuf,
+}
+
+impl Draft {
+    /// Begins an entry.
+    pub fn new(store: &Utf8Path, key: &str) -> anyhow::Result<Self> {
+        let folder = folder(store, key);
+        let partial = folder.with_extension("partial");
+        if partial.exists() {
+            fs_err::remove_dir_all(&partial)?;
+        }
+        fs_err::create_dir_all(&partial)?;
+        Ok(Self { partial, folder })
+    }
+
+    /// Copies a test executable with the key built in; returns its hash.
+    pub fn add_executable(&self, built: &Utf8Path, file: &Utf8Path, key: &str) -> anyhow::Result<String> {
+        let mut bytes = fs_err::read(built)?;
+        stamp(&mut bytes, key).with_context(|| format!("{built} cannot be proven to be this build"))?;
+        let path = self.partial.join(file);
+        fs_err::write(&path, &bytes)?;
+        fs_err::set_permissions(&path, fs_err::metadata(built)?.permissions())?;
+        Ok(blake3::hash(&bytes).to_hex().to_string())
+    }
+
+    /// Copies any other file; returns its hash.
+    pub fn add_companion(&self, built: &Utf8Path, file: &Utf8Path) -> anyhow::Result<String> {
+        let path = self.partial.join(file);
+        fs_err::copy(built, &path)?;
+        hash_file(&path)
+    }
+
+    /// Writes the provenance and puts the entry in its place.
+    pub fn finish(self, provenance: Provenance) -> anyhow::Result<Entry> {
+        fs_err::write(self.partial.join("provenance.json"), serde_json::to_vec_pretty(&provenance)?)?;
+        if self.folder.exists() {
+            fs_err::remove_dir_all(&self.folder)?;
+        }
+        fs_err::rename(&self.partial, &self.folder)?;
+        Ok(Entry { folder: self.folder, provenance })
+    }
+}
+
+impl Entry {
+    /// The path of an executable, once its content is proven.
+    pub fn verified(&self, executable: &Executable) -> anyhow::Result<Utf8PathBuf> {
+        let path = self.folder.join(&executable.file);
+        let found = hash_file(&path)?;
+        if found != executable.hash {
+            return Err(Refusal::OtherExecutable { file: path, found, expected: executable.hash.clone() }.into());
+        }
+        Ok(path)
+    }
+
+    /// Puts programs and shared libraries of this build where its tests look for them: another revision's build may have
+    /// left its own there.
+    ///
+    /// The old file is removed and not written into, because cargo has hard links to it; cargo puts its own back at its next
+    /// build.
+    pub fn place_companions(&self) -> anyhow::Result<()> {
+        for companion in &self.provenance.companions {
+            if hash_file(&companion.path).ok().as_ref() == Some(&companion.hash) {
+                continue;
+            }
+            let source = self.folder.join(&companion.file);
+            ensure!(hash_file(&source)? == companion.hash, "{source} is not what was built");
+            let _ = fs_err::remove_file(&companion.path);
+            if let Some(folder) = companion.path.parent() {
+                fs_err::create_dir_all(folder)?;
+            }
+            fs_err::copy(&source, &companion.path)?;
+        }
+        Ok(())
+    }
+}
+
+fn hash_file(path: &Utf8Path) -> anyhow::Result<String> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(fs_err::File::open(path)?)?;
+    Ok(hasher.finalize().to_hex().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+    fn executable() -> Vec<u8> {
+        [b"ELF", STAMP, &[b'-'; 64], b"rest"].concat()
+    }
+
+    #[test]
+    fn the_key_is_written_after_the_magic() {
+        let mut bytes = executable();
+        stamp(&mut bytes, KEY).unwrap();
+        assert!(memchr::memmem::find(&bytes, KEY.as_bytes()).is_some());
+        assert!(stamp(&mut bytes, KEY).unwrap_err().to_string().contains("is taken"));
+    }
+
+    #[test]
+    fn an_executable_without_the_shim_is_an_error() {
+        let error = stamp(&mut b"plain".to_vec(), KEY).unwrap_err().to_string();
+        assert!(error.contains("0 times"), "{error}");
+        let mut twice = [executable(), executable()].concat();
+        assert!(stamp(&mut twice, KEY).is_err());
+    }
+
+    #[test]
+    fn a_swapped_executable_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Utf8Path::from_path(folder.path()).unwrap();
+        let built = store.join("built");
+        fs_err::write(&built, executable()).unwrap();
+        let draft = Draft::new(store, KEY).unwrap();
+        let hash = draft.add_executable(&built, Utf8Path::new("t"), KEY).unwrap();
+        let executable = Executable {
+            package: "p".into(),
+            binary: "b".into(),
+            kind: TargetKind::Lib,
+            harness: true,
+            tests: Vec::new(),
+            unlisted: None,
+            file: "t".into(),
+            hash,
+            directory: "/".into(),
+            environment: BTreeMap::new(),
+            heap_absent: None,
+        };
+        let entry = Entry { folder: draft.partial.clone(), provenance: provenance(executable.clone()) };
+        entry.verified(&executable).unwrap();
+        fs_err::write(entry.folder.join("t"), "another").unwrap();
+        let error = entry.verified(&executable).unwrap_err().to_string();
+        assert!(error.contains("is not the executable that was built"), "{error}");
+    }
+
+    fn provenance(executable: Executable) -> Provenance {
+        let ingredients = Ingredients {
+            tree: "t".into(),
+            workspace: "".into(),
+            lock: None,
+            toolchain: "rustc".into(),
+            arguments: Vec::new(),
+            environment: BTreeMap::new(),
+            configuration: String::new(),
+            shim: "s".into(),
+            overlay: BTreeMap::new(),
+            sparse_exclude: Vec::new(),
+            checkout: "/c".into(),
+        };
+        Provenance {
+            version: VERSION,
+            key: KEY.into(),
+            commit: "c".into(),
+            ingredients,
+            lock: None,
+            sources: "d".into(),
+            executables: vec![executable],
+            companions: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Which compiler builds a revision, and the environment that makes cargo use it.
+
+use anyhow::Context;
+use camino::{Utf8Path, Utf8PathBuf};
+
+use crate::process::Command;
+
+/// A compiler, by the name that rustup knows it by, and by what it says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Toolchain {
+    /// What `RUSTUP_TOOLCHAIN` is set to; `None` leaves the choice to rustup and the revision's toolchain file.
+    pub pinned: Option<String>,
+    /// The folder in which rustup looks for a toolchain file.
+    pub directory: Utf8PathBuf,
+    /// `rustc -vV`, whole.
+    pub version: String,
+}
+
+/// How the toolchain of a revision is chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// `--toolchain`, `toolchain:` in the YAML, `cargo +NAME memprof`, or `RUSTUP_TOOLCHAIN`.
+    Pinned(String),
+    /// The revision's toolchain file, else rustup's default; without rustup, the compiler on `PATH`.
+    OfRevision,
+}
+
+impl Choice {
+    /// A wish, else what our own caller chose by hand, else the revision's.
+    ///
+    /// `cargo memprof` runs through rustup's proxy, which sets `RUSTUP_TOOLCHAIN` for us to whatever the user's folder
+    /// selects; left in place it would override the toolchain file of every revision. `RUSTUP_TOOLCHAIN_SOURCE` (rustup
+    /// 1.29) tells a choice made by hand from one made by files and defaults.
+    pub fn from_wish(wish: Option<&str>) -> Self {
+        let wished = wish.map(ToOwned::to_owned).or_else(|| {
+            let inherited = std::env::var("RUSTUP_TOOLCHAIN").ok()?;
+            match std::env::var("RUSTUP_TOOLCHAIN_SOURCE").as_deref() {
+                Ok("cli" | "env") => Some(inherited),
+                Ok(_) => None,
+                // An older rustup: without the proxy's recursion count the variable was set by hand.
+                Err(_) => std::env::var_os("RUST_RECURSION_COUNT").is_none().then_some(inherited),
+            }
+        });
+        wished.map_or(Self::OfRevision, Self::Pinned)
+    }
+}
+
+impl Toolchain {
+    /// Asks the compiler that would build in `directory` for its version.
+    pub fn ask(choice: &Choice, directory: &Utf8Path) -> anyhow::Result<Self> {
+        let pinned = match choice {
+            Choice::Pinned(name) => Some(name.clone()),
+            Choice::OfRevision => None,
+        };
+        let mut toolchain = Self { pinned, directory: directory.to_owned(), version: String::new() };
+        let answer = toolchain.rustc().arg("-vV").run().context("no Rust compiler answers")?;
+        toolchain.version = answer.text();
+        Ok(toolchain)
+    }
+
+    /// The compiler.
+    pub fn rustc(&self) -> Command {
+        let program = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+        self.environment(Command::new(program)).current_dir(&self.directory)
+    }
+
+    /// Cargo.
+    pub fn cargo(&self) -> Command {
+        clean(self.environment(Command::new("cargo"))).current_dir(&self.directory)
+    }
+
+    fn environment(&self, command: Command) -> Command {
+        let command = command.env_remove("RUSTUP_TOOLCHAIN_SOURCE").env_remove("RUST_RECURSION_COUNT");
+        match &self.pinned {
+            Some(name) => command.env("RUSTUP_TOOLCHAIN", name),
+            None => command.env_remove("RUSTUP_TOOLCHAIN"),
+        }
+    }
+
+    /// The target triple of the machine, as the compiler says it.
+    pub fn host(&self) -> &str {
+        self.version.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default()
+    }
+
+    /// `rustc 1.95.0 (59807616e 2026-04-14)`.
+    pub fn short(&self) -> &str {
+        self.version.lines().next().unwrap_or_default()
+    }
+}
+
+/// Removes what the cargo that started us set for us: another cargo would take it for the user's wish, and a test for
+/// its own.
+pub fn clean(command: Command) -> Command {
+    std::env::vars_os()
+        .filter_map(|(name, _)| name.into_string().ok())
+        .filter(|name| is_of_our_cargo(name))
+        .fold(command, Command::env_remove)
+}
+
+/// Whether cargo sets this variable for the programs that it runs or compiles.
+pub fn is_of_our_cargo(name: &str) -> bool {
+    const PREFIXES: [&str; 5] =
+        ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_FEATURE_", "CARGO_CFG_"];
+    const NAMES: [&str; 10] = [
+        "CARGO",
+        "CARGO_CRATE_NAME",
+        "CARGO_PRIMARY_PACKAGE",
+        "CARGO_TARGET_TMPDIR",
+        "CARGO_TARGET_DIR",
+        "CARGO_BUILD_TARGET_DIR",
+        "CARGO_BUILD_BUILD_DIR",
+        "CARGO_MAKEFLAGS",
+        "OUT_DIR",
+        "RUSTC_WORKSPACE_WRAPPER",
+    ];
+    PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || NAMES.contains(&name)
+}

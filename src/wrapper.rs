@@ -1,0 +1,202 @@
+//! What cargo runs in place of rustc and of the test executables: this program, in two small roles.
+//!
+//! As `RUSTC_WORKSPACE_WRAPPER` it hands the shim to every workspace member with `--extern`, so that no manifest and no lock
+//! file changes. As the target's runner it notes the folder and the environment that cargo gives a test executable,
+//! instead of running it: nobody but cargo knows them all (`OUT_DIR`, library paths, the `[env]` table).
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+
+/// The name under which this program is a compiler wrapper.
+pub const WRAP_NAME: &str = "memprof-wrap-rustc";
+/// The name under which this program is a runner that notes.
+pub const NOTE_NAME: &str = "memprof-note-test";
+/// The variable that tells the compiler wrapper what to add: [`Shim`] as JSON.
+pub const SHIM: &str = "CARGO_MEMPROF_WRAP";
+/// The variable that tells the runner the folder of its notes.
+pub const NOTES: &str = "CARGO_MEMPROF_NOTES";
+
+/// What the wrapper adds to each call of rustc.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shim {
+    /// Crate name and path of its rlib.
+    pub externs: Vec<(String, PathBuf)>,
+    /// The folder where the rlibs find each other.
+    pub search: PathBuf,
+    /// The wrapper that the user had, which is called in between.
+    pub inner: Option<PathBuf>,
+}
+
+/// What cargo would have run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Invocation {
+    /// The test executable.
+    pub executable: PathBuf,
+    /// The folder that it starts in.
+    pub directory: PathBuf,
+    /// Variables that cargo set or changed.
+    pub environment: BTreeMap<String, String>,
+}
+
+/// Takes one of the two roles if the program was called by its name, and then does not return on success.
+pub fn act(arguments: &[OsString]) -> Option<anyhow::Error> {
+    let (own_name, call) = arguments.split_first()?;
+    match Path::new(own_name).file_name()?.to_str()? {
+        WRAP_NAME => Some(wrap_compiler(call)),
+        NOTE_NAME => match note_invocation(call) {
+            #[expect(clippy::exit, reason = "the role of a runner ends here; there is nothing to unwind")]
+            Ok(()) => std::process::exit(0),
+            Err(error) => Some(error),
+        },
+        _ => None,
+    }
+}
+
+fn wrap_compiler(call: &[OsString]) -> anyhow::Error {
+    let shim: Shim = match std::env::var(SHIM).map(|shim| serde_json::from_str(&shim)) {
+        Ok(Ok(shim)) => shim,
+        // A target folder remembers its wrapper: without our variable we add nothing.
+        _ => Shim::default(),
+    };
+    let argv = compiler_argv(&shim, call);
+    let error = std::process::Command::new(&argv[0]).args(&argv[1..]).exec();
+    anyhow::Error::new(error).context(format!("could not start {}", Path::new(&argv[0]).display()))
+}
+
+/// The user's wrapper if there is one, the compiler, its arguments, and what the shim needs.
+fn compiler_argv(shim: &Shim, call: &[OsString]) -> Vec<OsString> {
+    let mut argv: Vec<OsString> = shim.inner.iter().map(|inner| inner.clone().into()).collect();
+    argv.extend_from_slice(call);
+    // `rustc -vV` and `rustc - --print …` are cargo's questions; they compile no crate of the workspace.
+    let compiles = call.windows(2).any(|pair| pair[0] == "--crate-name" && pair[1] != "___")
+        && call.iter().any(|argument| argument.to_string_lossy().ends_with(".rs"));
+    if !compiles {
+        return argv;
+    }
+    for (name, rlib) in &shim.externs {
+        // A crate of the repository may have the shim's name; the repository's own meaning stays.
+        if !has_extern(call, name) && !compiles_crate(call, name) {
+            let mut value = OsString::from(format!("{name}="));
+            value.push(rlib);
+            argv.extend(["--extern".into(), value]);
+        }
+    }
+    if shim.externs.is_empty() {
+        return argv;
+    }
+    let mut search = OsString::from("dependency=");
+    search.push(&shim.search);
+    argv.extend(["-L".into(), search]);
+    // The appended line must not fail `deny(unused_extern_crates)`, nor the added crate `deny(unused_crate_dependencies)`.
+    if !call.iter().any(|argument| argument.to_string_lossy().starts_with("--cap-lints")) {
+        argv.extend(["--cap-lints".into(), "warn".into()]);
+    }
+    argv
+}
+
+fn has_extern(call: &[OsString], name: &str) -> bool {
+    call.windows(2).filter(|pair| pair[0] == "--extern").any(|pair| {
+        let value = pair[1].to_string_lossy();
+        let crate_name = value.split('=').next().unwrap_or_default();
+        // `priv:name=path`, `noprelude:name=path`
+        crate_name.rsplit(':').next() == Some(name)
+    })
+}
+
+fn compiles_crate(call: &[OsString], name: &str) -> bool {
+    call.windows(2).any(|pair| pair[0] == "--crate-name" && pair[1] == name)
+}
+
+fn note_invocation(call: &[OsString]) -> anyhow::Result<()> {
+    let executable = Path::new(call.first().context("cargo gave no executable to run")?);
+    let folder = PathBuf::from(std::env::var_os(NOTES).with_context(|| format!("{NOTES} is not set"))?);
+    // What the tool itself gave cargo, so that only cargo's own additions are noted.
+    let given: BTreeMap<String, String> = serde_json::from_slice(&fs_err::read(folder.join(GIVEN))?)?;
+    let environment = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(name, value)| given.get(name) != Some(value) && !is_ours(name))
+        .collect();
+    let directory = std::env::current_dir()?;
+    let invocation = Invocation { executable: executable.to_owned(), directory, environment };
+    let name = executable.file_name().with_context(|| format!("{} names no file", executable.display()))?;
+    let mut file = name.to_owned();
+    file.push(".json");
+    fs_err::write(folder.join(file), serde_json::to_vec(&invocation)?)?;
+    Ok(())
+}
+
+/// The file in the folder of notes that holds the environment that cargo itself was given.
+pub const GIVEN: &str = "given.json";
+
+/// Variables that belong to the call of cargo, not to the test.
+fn is_ours(name: &str) -> bool {
+    name.starts_with("CARGO_MEMPROF_")
+        || (name.starts_with("CARGO_TARGET_") && name.ends_with("_RUNNER"))
+        || ["RUSTC_WORKSPACE_WRAPPER", "RUST_RECURSION_COUNT", "CARGO_TARGET_DIR", "_", "PWD"].contains(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<OsString> {
+        line.split(' ').map(OsString::from).collect()
+    }
+
+    fn shim() -> Shim {
+        Shim {
+            externs: vec![
+                ("memprof".into(), "/s/libmemprof.rlib".into()),
+                ("memprof_heap".into(), "/s/libmemprof_heap.rlib".into()),
+            ],
+            search: "/s".into(),
+            inner: None,
+        }
+    }
+
+    fn wrapped(line: &str) -> String {
+        let argv = compiler_argv(&shim(), &words(line));
+        argv.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn a_compilation_is_given_the_shim() {
+        assert_eq!(
+            wrapped("rustc --crate-name a src/lib.rs --test"),
+            "rustc --crate-name a src/lib.rs --test --extern memprof=/s/libmemprof.rlib \
+             --extern memprof_heap=/s/libmemprof_heap.rlib -L dependency=/s --cap-lints warn"
+        );
+    }
+
+    #[test]
+    fn cargos_questions_are_passed_on_as_they_are() {
+        assert_eq!(wrapped("rustc -vV"), "rustc -vV");
+        let question = "rustc - --crate-name ___ --print=file-names";
+        assert_eq!(wrapped(question), question);
+    }
+
+    #[test]
+    fn a_crate_of_the_same_name_in_the_repository_keeps_it() {
+        let line = wrapped("rustc --crate-name a src/lib.rs --extern priv:memprof=/t/libmemprof.rlib");
+        assert!(!line.contains("/s/libmemprof.rlib"), "{line}");
+        assert!(line.contains("/s/libmemprof_heap.rlib"), "{line}");
+    }
+
+    #[test]
+    fn caps_that_are_there_stay() {
+        assert!(!wrapped("rustc --crate-name a src/lib.rs --cap-lints allow").contains("--cap-lints warn"));
+    }
+
+    #[test]
+    fn the_users_wrapper_is_called_through_ours() {
+        let shim = Shim { inner: Some("/bin/theirs".into()), ..shim() };
+        let argv = compiler_argv(&shim, &words("rustc --crate-name a src/lib.rs"));
+        assert_eq!(argv[0], "/bin/theirs");
+        assert_eq!(argv[1], "rustc");
+    }
+}
