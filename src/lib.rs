@@ -13,19 +13,33 @@
 //! `DESIGN.md` has a sentence for each file.
 
 pub mod bytes;
+pub mod cache;
+pub mod cargo;
+pub mod cargo_config;
 pub mod event;
 pub mod exit_code;
+pub mod fetch;
+pub mod git;
+pub mod git_program;
+pub mod help;
+pub mod injected_files;
+pub mod lfs;
+pub mod lock;
 pub mod metric;
 pub mod outcome;
 pub mod plan;
 pub mod process;
 pub mod process_group;
+pub mod ref_pattern;
 pub mod request;
+pub mod resolve;
 pub mod run_folder;
-pub mod cargo;
-pub mod cargo_config;
 pub mod shim;
 pub mod sources;
 pub mod store;
+pub mod submodules;
 pub mod toolchain;
+pub mod working_tree;
+pub mod workspace_folder;
+pub mod worktree;
 pub mod wrapper;

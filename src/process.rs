@@ -43,7 +43,7 @@ pub struct Captured {
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
     /// The program could not be started.
-    #[error("could not start `{command}`: {source}")]
+    #[error("could not start `{command}`")]
     NotStarted {
         /// The shell line.
         command: String,
@@ -51,7 +51,7 @@ pub enum ProcessError {
         source: io::Error,
     },
     /// The program ran, but talking to it failed.
-    #[error("lost contact with `{command}`: {source}")]
+    #[error("lost contact with `{command}`")]
     Broken {
         /// The shell line.
         command: String,

@@ -1,0 +1,100 @@
+//! Fetching a ref that only the remote has, into `refs/memprof/`, and nothing else.
+
+use crate::git::{Lookup, Repository};
+use crate::process::ProcessError;
+
+/// Where the tool's own refs lie. `clean` deletes all of them.
+pub const OUR_REFS: &str = "refs/memprof/";
+
+/// A fetch that failed.
+#[derive(Debug, thiserror::Error)]
+#[error("could not fetch '{name}' ({remote_ref}) from {remote}")]
+pub struct FetchError {
+    /// What the user wrote.
+    pub name: String,
+    /// The remote's name or URL.
+    pub remote: String,
+    /// The ref at the remote.
+    pub remote_ref: String,
+    /// Git's command, status and message.
+    #[source]
+    pub source: ProcessError,
+    /// What an earlier run fetched, and its commit. It is never used unasked: the ref may have moved since.
+    pub kept: Option<(String, String)>,
+}
+
+impl FetchError {
+    /// What the user can do about it.
+    pub fn help(&self) -> Option<String> {
+        if let Some((local, commit)) = &self.kept {
+            let short = commit.get(..7).unwrap_or(commit);
+            return Some(format!(
+                "an earlier run fetched it at {short}, which may be out of date: name {local} to use that"
+            ));
+        }
+        let wrong_forge = self.source.stderr().contains("couldn't find remote ref");
+        wrong_forge.then(|| {
+            format!(
+                "{} has no {}; GitHub's and Gitea's are written pr/NUMBER, GitLab's mr/NUMBER, and --remote picks the remote",
+                self.remote, self.remote_ref
+            )
+        })
+    }
+}
+
+/// Fetches one ref and returns the commit that it has at the remote now.
+///
+/// The user's refs, `FETCH_HEAD`, configuration and reflogs stay as they are, whatever `remote.*.fetch`, `fetch.prune` and
+/// `tagOpt` say.
+pub fn fetch(repository: &Repository, remote: &str, name: &str, remote_ref: &str) -> anyhow::Result<String> {
+    let local = local_name(remote, remote_ref);
+    let command = repository
+        .git()
+        // Newer git would create or move `refs/remotes/<remote>/HEAD`.
+        .args(["-c", &format!("remote.{remote}.followRemoteHEAD=never")])
+        .args(["-c", "fetch.writeCommitGraph=false"])
+        .args(["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-prune"])
+        .args(["--no-recurse-submodules", "--no-auto-maintenance"])
+        // Without this, git also updates the refs that `remote.<remote>.fetch` maps this one to.
+        .arg("--refmap=")
+        .args(["--end-of-options", remote, &format!("+{remote_ref}:{local}")]);
+    if let Err(source) = command.run() {
+        let kept = match repository.look_up(&local)? {
+            Lookup::Commit(commit) => Some((local, commit)),
+            Lookup::Ambiguous(_) | Lookup::NotACommit(_) | Lookup::Missing => None,
+        };
+        let (name, remote, remote_ref) = (name.to_owned(), remote.to_owned(), remote_ref.to_owned());
+        return Err(FetchError { name, remote, remote_ref, source, kept }.into());
+    }
+    match repository.look_up(&local)? {
+        Lookup::Commit(commit) => Ok(commit),
+        other => anyhow::bail!("{remote_ref} of {remote} was fetched, but is no commit: {other:?}"),
+    }
+}
+
+/// `refs/pull/7/head` of `upstream` is kept as `refs/memprof/upstream/pull/7/head`: below the remote's name the paths are the
+/// remote's own, so that no ref stands where another needs a folder (`pr/7` and `pr/7/merge` would).
+fn local_name(remote: &str, remote_ref: &str) -> String {
+    let path = remote_ref.strip_prefix("refs/").unwrap_or(remote_ref);
+    let plain = remote.chars().all(|character| character.is_ascii_alphanumeric() || "-_".contains(character));
+    if plain && remote != "worktree" {
+        format!("{OUR_REFS}{remote}/{path}")
+    } else {
+        // A URL, or a name that could clash: not every character of it may stand in a ref's name.
+        format!("{OUR_REFS}remote-{}/{path}", &blake3::hash(remote.as_bytes()).to_hex()[..8])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::local_name;
+
+    #[test]
+    fn a_fetched_ref_has_a_place_below_the_tools_own_refs() {
+        assert_eq!(local_name("upstream", "refs/pull/7/head"), "refs/memprof/upstream/pull/7/head");
+        assert_eq!(local_name("upstream", "refs/pull/7/merge"), "refs/memprof/upstream/pull/7/merge");
+        let url = local_name("https://example.com/a..b.git", "refs/pull/7/head");
+        assert!(url.starts_with("refs/memprof/remote-") && url.ends_with("/pull/7/head"), "{url}");
+        assert_ne!(url, local_name("https://example.com/c.git", "refs/pull/7/head"));
+    }
+}

@@ -1,0 +1,404 @@
+//! Reading a repository: the only file that names git2.
+//!
+//! libgit2 answers within microseconds, but not for every repository: it opens neither sha256 nor reftable ones, does not
+//! fetch what a partial clone lacks, and ignores `refs/replace`. What it cannot answer is asked of the git program, whose
+//! message is then the error.
+
+use anyhow::{Context, bail, ensure};
+use camino::{Utf8Path, Utf8PathBuf};
+
+use crate::git_program::{git, nul_separated, reading_git};
+use crate::process::Command;
+
+/// The start of a file that Git LFS has replaced with a pointer.
+pub const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
+
+/// The user's repository, read only.
+pub struct Repository {
+    libgit2: Option<git2::Repository>,
+    root: Utf8PathBuf,
+    git_directory: Utf8PathBuf,
+    common_directory: Utf8PathBuf,
+    bare: bool,
+    start: Utf8PathBuf,
+    environment: Vec<(String, String)>,
+}
+
+/// What git makes of a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lookup {
+    /// The full hash of a commit; tags are peeled.
+    Commit(String),
+    /// Several commits begin with these digits: their full hashes.
+    Ambiguous(Vec<String>),
+    /// An object that is not a commit, and its type.
+    NotACommit(String),
+    /// Nothing of this name.
+    Missing,
+}
+
+/// What is shown of a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Commit {
+    /// Full hash.
+    pub hash: String,
+    /// Full hash of its tree.
+    pub tree: String,
+    /// First line of the message.
+    pub subject: String,
+    /// Committer time, seconds since the epoch.
+    pub time: i64,
+}
+
+impl Repository {
+    /// The repository that holds this folder: a working tree, a linked one, a folder below one, or a bare repository.
+    pub fn discover(path: &Utf8Path) -> anyhow::Result<Self> {
+        let start = path.canonicalize_utf8().with_context(|| format!("no folder '{path}'"))?;
+        let mut repository = match git2::Repository::discover(&start) {
+            Ok(libgit2) => Self::opened(libgit2, start)?,
+            Err(_) => Self::described_by_program(start)?,
+        };
+        // libgit2 ignores replacements, a checkout does not: the hashes of trees would not agree.
+        let replaces = repository.references()?.iter().any(|name| name.starts_with("refs/replace/"));
+        if replaces {
+            repository.libgit2 = None;
+        }
+        Ok(repository)
+    }
+
+    /// Variables for every git child of this repository, over what it inherits.
+    #[must_use]
+    pub fn with_environment<N: Into<String>, V: Into<String>>(
+        mut self,
+        variables: impl IntoIterator<Item = (N, V)>,
+    ) -> Self {
+        self.environment.extend(variables.into_iter().map(|(name, value)| (name.into(), value.into())));
+        self
+    }
+
+    fn opened(libgit2: git2::Repository, start: Utf8PathBuf) -> anyhow::Result<Self> {
+        let bare = libgit2.is_bare();
+        let git_directory = canonical(libgit2.path())?;
+        let root = libgit2.workdir().map_or_else(|| Ok(git_directory.clone()), canonical)?;
+        Ok(Self {
+            root,
+            common_directory: canonical(libgit2.commondir())?,
+            git_directory,
+            bare,
+            start,
+            libgit2: Some(libgit2),
+            environment: Vec::new(),
+        })
+    }
+
+    fn described_by_program(start: Utf8PathBuf) -> anyhow::Result<Self> {
+        let ask = |question: &str| -> anyhow::Result<String> {
+            let answer = reading_git(&start).args(["rev-parse", question]).run();
+            Ok(answer.with_context(|| format!("no git repository at '{start}'"))?.text())
+        };
+        // The answers may be relative to the folder asked in.
+        let folder = |answer: String| canonical(start.join(answer).as_std_path());
+        let bare = ask("--is-bare-repository")? == "true";
+        let git_directory = folder(ask("--git-dir")?)?;
+        let common_directory = folder(ask("--git-common-dir")?)?;
+        let root = if bare { git_directory.clone() } else { folder(ask("--show-toplevel")?)? };
+        Ok(Self {
+            libgit2: None,
+            root,
+            git_directory,
+            common_directory,
+            bare,
+            start,
+            environment: Vec::new(),
+        })
+    }
+
+    /// The working tree's root, or the git directory of a bare repository.
+    pub fn root(&self) -> &Utf8Path {
+        &self.root
+    }
+
+    /// The git directory of this working tree: `.git`, or `.git/worktrees/NAME` of a linked one.
+    pub fn git_directory(&self) -> &Utf8Path {
+        &self.git_directory
+    }
+
+    /// The git directory that all working trees share: it tells one repository from another.
+    pub fn common_directory(&self) -> &Utf8Path {
+        &self.common_directory
+    }
+
+    /// The folder that the repository was discovered from, where relative paths that the user types begin.
+    pub fn start(&self) -> &Utf8Path {
+        &self.start
+    }
+
+    /// Whether there is no working tree.
+    pub fn is_bare(&self) -> bool {
+        self.bare
+    }
+
+    /// Whether history was cut off by `--depth`.
+    pub fn is_shallow(&self) -> bool {
+        self.common_directory.join("shallow").exists()
+    }
+
+    /// The git program in this repository.
+    pub fn git(&self) -> Command {
+        self.git_in(&self.root)
+    }
+
+    /// The git program in another working tree of this repository.
+    pub fn git_in(&self, directory: &Utf8Path) -> Command {
+        git(directory).envs(self.environment.iter().map(|(name, value)| (name, value)))
+    }
+
+    fn reading(&self) -> Command {
+        reading_git(&self.root).envs(self.environment.iter().map(|(name, value)| (name, value)))
+    }
+
+    /// What git's own rules make of `spec`: branches, tags, hashes, `HEAD~3`, `origin/x`, `main@{yesterday}`.
+    pub fn look_up(&self, spec: &str) -> anyhow::Result<Lookup> {
+        if spec.is_empty() || spec.starts_with('-') {
+            return Ok(Lookup::Missing);
+        }
+        let peeled = |libgit2: &git2::Repository| {
+            Ok::<_, git2::Error>(libgit2.revparse_single(spec)?.peel_to_commit()?.id().to_string())
+        };
+        if let Some(Ok(hash)) = self.libgit2.as_ref().map(peeled) {
+            return Ok(Lookup::Commit(hash));
+        }
+        let verify = |suffix: &str| {
+            self.reading().args(["rev-parse", "--verify", "--quiet", &format!("{spec}{suffix}")]).capture()
+        };
+        let commit = verify("^{commit}")?;
+        if commit.status.success() {
+            return Ok(Lookup::Commit(commit.text()));
+        }
+        let candidates = self.commits_beginning_with(spec)?;
+        if candidates.len() > 1 {
+            return Ok(Lookup::Ambiguous(candidates));
+        }
+        let object = verify("^{object}")?;
+        if !object.status.success() {
+            return Ok(Lookup::Missing);
+        }
+        let kind = self.reading().args(["cat-file", "-t", &object.text()]).capture()?;
+        // A full hash is an answer to rev-parse whether the object exists or not.
+        Ok(if kind.status.success() { Lookup::NotACommit(kind.text()) } else { Lookup::Missing })
+    }
+
+    fn commits_beginning_with(&self, digits: &str) -> anyhow::Result<Vec<String>> {
+        if digits.len() < 4 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Ok(Vec::new());
+        }
+        let objects = self.reading().args(["rev-parse", &format!("--disambiguate={digits}")]).run()?;
+        let check = ["cat-file", "--batch-check=%(objectname) %(objecttype)"];
+        let types = self.reading().args(check).input(objects.stdout).run()?.text();
+        Ok(types.lines().filter_map(|line| line.strip_suffix(" commit")).map(str::to_owned).collect())
+    }
+
+    /// Tree, subject and time of a commit, by its full hash.
+    pub fn commit(&self, hash: &str) -> anyhow::Result<Commit> {
+        self.answer(
+            |libgit2| {
+                let commit = libgit2.find_commit(git2::Oid::from_str(hash)?)?;
+                Ok(Commit {
+                    hash: hash.to_owned(),
+                    tree: commit.tree_id().to_string(),
+                    subject: String::from_utf8_lossy(commit.summary_bytes().unwrap_or_default()).into_owned(),
+                    time: commit.time().seconds(),
+                })
+            },
+            || {
+                let format = ["log", "-1", "--no-show-signature", "--format=%T%n%ct%n%s"];
+                let text = self.reading().args(format).arg(hash).run()?.text();
+                let mut lines = text.splitn(3, '\n');
+                let (Some(tree), Some(time)) = (lines.next(), lines.next()) else {
+                    bail!("git described commit {hash} as '{text}'");
+                };
+                Ok(Commit {
+                    hash: hash.to_owned(),
+                    tree: tree.to_owned(),
+                    subject: lines.next().unwrap_or_default().to_owned(),
+                    time: time.parse().with_context(|| format!("commit {hash} has the time '{time}'"))?,
+                })
+            },
+        )
+    }
+
+    /// Full names of all refs (`refs/heads/main`), sorted.
+    pub fn references(&self) -> anyhow::Result<Vec<String>> {
+        let mut names = self.answer(
+            |libgit2| {
+                let references = libgit2.references()?.flatten();
+                Ok(references
+                    .map(|reference| String::from_utf8_lossy(reference.name_bytes()).into_owned())
+                    .collect::<Vec<_>>())
+            },
+            || {
+                let listed = self.reading().args(["for-each-ref", "--format=%(refname)"]).run()?;
+                Ok(listed.text().lines().map(str::to_owned).collect())
+            },
+        )?;
+        names.sort();
+        Ok(names)
+    }
+
+    /// Names of the remotes, sorted.
+    pub fn remotes(&self) -> anyhow::Result<Vec<String>> {
+        let mut names = self.answer(
+            |libgit2| {
+                let remotes = libgit2.remotes()?;
+                Ok(remotes.iter().flatten().flatten().map(str::to_owned).collect::<Vec<_>>())
+            },
+            || Ok(self.reading().arg("remote").run()?.text().lines().map(str::to_owned).collect()),
+        )?;
+        names.sort();
+        Ok(names)
+    }
+
+    /// Whether `HEAD` names a branch that has no commit yet.
+    pub fn is_head_unborn(&self) -> anyhow::Result<bool> {
+        Ok(self.look_up("HEAD")? == Lookup::Missing)
+    }
+
+    /// The best common ancestor of all these commits; `None` if they have none.
+    pub fn merge_base(&self, commits: &[&str]) -> anyhow::Result<Option<String>> {
+        let by_program = || {
+            let command = self.reading().args(["merge-base", "--octopus"]).args(commits);
+            let base = command.capture()?;
+            match (base.status.code(), base.text().lines().next()) {
+                (Some(0), Some(hash)) => Ok(Some(hash.to_owned())),
+                (Some(0 | 1), _) => Ok(None),
+                _ => Err(command.failed(&base).into()),
+            }
+        };
+        if self.is_shallow() {
+            // libgit2 walks past the boundary, into commits that are not there.
+            return by_program();
+        }
+        self.answer(
+            |libgit2| {
+                let ids: Result<Vec<_>, _> = commits.iter().map(|hash| git2::Oid::from_str(hash)).collect();
+                Ok(Some(libgit2.merge_base_octopus(&ids?)?.to_string()))
+            },
+            by_program,
+        )
+    }
+
+    /// The content of a file at a commit, as committed: no filter is applied. `None` if there is no file of that path.
+    pub fn show(&self, commit: &str, path: &str) -> anyhow::Result<Option<Vec<u8>>> {
+        let listed = self.tree_entry(commit, path)?;
+        let Some((mode, blob)) = listed else { return Ok(None) };
+        ensure!(
+            mode != SYMBOLIC_LINK,
+            "'{path}' at {commit} is a symbolic link; name the file that it points to"
+        );
+        if mode & FILE_TYPE != REGULAR_FILE {
+            return Ok(None);
+        }
+        let content = self.answer(
+            |libgit2| Ok(libgit2.find_blob(git2::Oid::from_str(&blob)?)?.content().to_vec()),
+            || {
+                let read = self.reading().args(["cat-file", "blob", &blob]).run();
+                Ok(read.with_context(|| format!("'{path}' at {commit} could not be read"))?.stdout)
+            },
+        )?;
+        ensure!(
+            !content.starts_with(LFS_POINTER),
+            "'{path}' at {commit} is kept by Git LFS, and only its pointer is in the repository; copy it from a checkout"
+        );
+        Ok(Some(content))
+    }
+
+    /// Mode and hash of what lies at a path.
+    fn tree_entry(&self, commit: &str, path: &str) -> anyhow::Result<Option<(u32, String)>> {
+        let path = path.trim_end_matches('/');
+        self.answer(
+            |libgit2| {
+                let tree = libgit2.find_commit(git2::Oid::from_str(commit)?)?.tree()?;
+                match tree.get_path(std::path::Path::new(path)) {
+                    Ok(entry) => Ok(Some((entry.filemode().cast_unsigned(), entry.id().to_string()))),
+                    // The tree was read and has no such entry; a tree that a partial clone lacks is of class Odb.
+                    Err(error)
+                        if error.class() == git2::ErrorClass::Tree
+                            && error.code() == git2::ErrorCode::NotFound =>
+                    {
+                        Ok(None)
+                    }
+                    Err(error) => Err(error),
+                }
+            },
+            || {
+                let listed =
+                    self.reading().args(["ls-tree", "-z", "--full-tree", commit, "--", path]).run()?;
+                let Some(line) = nul_separated(&listed.stdout).into_iter().next() else { return Ok(None) };
+                let mut words = line.split([' ', '\t']);
+                match (words.next().map(|mode| u32::from_str_radix(mode, 8)), words.nth(1)) {
+                    (Some(Ok(mode)), Some(hash)) => Ok(Some((mode, hash.to_owned()))),
+                    _ => bail!("git listed '{path}' at {commit} as '{line}'"),
+                }
+            },
+        )
+    }
+
+    /// Paths of all files below a folder of a commit (`""` is the root), relative to the root, in git's order. A path
+    /// that is a file lists itself; one that does not exist lists nothing. Submodules are not entered.
+    pub fn files(&self, commit: &str, folder: &str) -> anyhow::Result<Vec<String>> {
+        let folder = folder.trim_end_matches('/');
+        let command = self.reading().args(["ls-tree", "-r", "-z", "--full-tree", commit]);
+        let command = if folder.is_empty() { command } else { command.args(["--", folder]) };
+        let listed = nul_separated(&command.run()?.stdout);
+        let blobs = listed.iter().filter_map(|line| line.split_once('\t'));
+        Ok(blobs.filter(|(facts, _)| facts.contains(" blob ")).map(|(_, path)| path.to_owned()).collect())
+    }
+
+    /// Paths that differ between two commits, sorted.
+    pub fn changed_paths(&self, before: &str, after: &str) -> anyhow::Result<Vec<String>> {
+        let mut paths = self.answer(
+            |libgit2| {
+                let tree = |hash| libgit2.find_commit(git2::Oid::from_str(hash)?)?.tree();
+                let diff = libgit2.diff_tree_to_tree(Some(&tree(before)?), Some(&tree(after)?), None)?;
+                let path = |delta: git2::DiffDelta<'_>| {
+                    delta
+                        .new_file()
+                        .path_bytes()
+                        .or_else(|| delta.old_file().path_bytes())
+                        .map(<[u8]>::to_vec)
+                };
+                let bytes = diff.deltas().filter_map(path);
+                Ok(bytes.map(|path| String::from_utf8_lossy(&path).into_owned()).collect::<Vec<_>>())
+            },
+            || {
+                let diff = ["diff-tree", "-r", "-z", "--name-only", "--no-renames", before, after];
+                Ok(nul_separated(&self.reading().args(diff).run()?.stdout))
+            },
+        )?;
+        paths.sort();
+        Ok(paths)
+    }
+
+    /// libgit2's answer, or the program's if libgit2 has none.
+    fn answer<T>(
+        &self,
+        by_libgit2: impl FnOnce(&git2::Repository) -> Result<T, git2::Error>,
+        by_program: impl FnOnce() -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        match self.libgit2.as_ref().map(by_libgit2) {
+            Some(Ok(answer)) => Ok(answer),
+            Some(Err(_)) | None => by_program(),
+        }
+    }
+}
+
+/// The bits of a tree entry's mode that say what it is, and their values.
+const FILE_TYPE: u32 = 0o170_000;
+const REGULAR_FILE: u32 = 0o100_000;
+const SYMBOLIC_LINK: u32 = 0o120_000;
+
+fn canonical(path: &std::path::Path) -> anyhow::Result<Utf8PathBuf> {
+    let canonical = fs_err::canonicalize(path)?;
+    Utf8PathBuf::from_path_buf(canonical)
+        .map_err(|path| anyhow::anyhow!("the path {} is not UTF-8", path.display()))
+}

@@ -1,0 +1,87 @@
+//! The git program, with everything off that could touch what is the user's.
+
+use camino::Utf8Path;
+
+use crate::process::Command;
+
+/// Variables that hooks, aliases and scripts set for git, and that would point our children at another repository or
+/// change what they do. `git rev-parse --local-env-vars` lists the first ones; `GIT_CONFIG_PARAMETERS` and
+/// `GIT_CONFIG_COUNT` of that list stay, because they are the user's configuration (`git -c … memprof`).
+const INHERITED: [&str; 24] = [
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_CONFIG",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_GRAFT_FILE",
+    "GIT_INDEX_FILE",
+    "GIT_INDEX_VERSION",
+    "GIT_NO_REPLACE_OBJECTS",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_PREFIX",
+    "GIT_SHALLOW_FILE",
+    "GIT_COMMON_DIR",
+    "GIT_NAMESPACE",
+    "GIT_QUARANTINE_PATH",
+    "GIT_REFLOG_ACTION",
+    "GIT_ATTR_SOURCE",
+    "GIT_LITERAL_PATHSPECS",
+    "GIT_GLOB_PATHSPECS",
+    "GIT_NOGLOB_PATHSPECS",
+    "GIT_ICASE_PATHSPECS",
+    // Would leave pointers in place of the files, without a word.
+    "GIT_LFS_SKIP_SMUDGE",
+    "GIT_EXTERNAL_DIFF",
+];
+
+/// Configuration that keeps git from running hooks, writing reflogs, packing, and leaving daemons behind.
+const QUIET: [&str; 6] = [
+    "core.hooksPath=/dev/null",
+    "core.logAllRefUpdates=false",
+    "core.fsmonitor=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "advice.detachedHead=false",
+];
+
+/// `git` started in `directory`, which decides the repository. Credentials, proxies, SSH configuration and filters are
+/// the user's. Messages are in English, because some are looked into.
+pub fn git(directory: &Utf8Path) -> Command {
+    let inherited = INHERITED.iter().fold(Command::new("git"), Command::env_remove);
+    let quiet = QUIET.iter().fold(inherited, |command, setting| command.args(["-c", setting]));
+    quiet.current_dir(directory).env("LC_ALL", "C")
+}
+
+/// `git` for reading only: it does not refresh the user's index on the way either.
+pub fn reading_git(directory: &Utf8Path) -> Command {
+    git(directory).arg("--no-optional-locks")
+}
+
+/// The NUL-terminated items of `-z` output. Paths that are not UTF-8 are replaced lossily.
+pub fn nul_separated(output: &[u8]) -> Vec<String> {
+    let items = output.split(|byte| *byte == 0).filter(|item| !item.is_empty());
+    items.map(|item| String::from_utf8_lossy(item).into_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_variable_that_git_calls_local_is_removed_or_is_configuration() {
+        let listed = Command::new("git").args(["rev-parse", "--local-env-vars"]).run().unwrap().text();
+        let missed: Vec<_> = listed
+            .lines()
+            .filter(|name| !INHERITED.contains(name) && !name.starts_with("GIT_CONFIG_"))
+            .filter(|name| *name != "GIT_INTERNAL_SUPER_PREFIX")
+            .collect();
+        assert_eq!(missed, Vec::<&str>::new());
+    }
+
+    #[test]
+    fn items_are_split_at_nul_bytes() {
+        assert_eq!(nul_separated(b"a b\0c\nd\0"), ["a b", "c\nd"]);
+        assert!(nul_separated(b"").is_empty());
+    }
+}

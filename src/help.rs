@@ -1,0 +1,17 @@
+//! What the user can do about an error: the line after `error:`.
+
+use crate::fetch::FetchError;
+use crate::resolve::ResolveError;
+use crate::workspace_folder::NoManifest;
+use crate::worktree::CheckoutError;
+
+/// The advice of the first error in the chain that has one.
+pub fn help(error: &anyhow::Error) -> Option<String> {
+    error.chain().find_map(|cause| {
+        let resolve = || cause.downcast_ref().and_then(ResolveError::help);
+        let fetch = || cause.downcast_ref().and_then(FetchError::help);
+        let manifest = || cause.downcast_ref().and_then(NoManifest::help);
+        let checkout = || cause.downcast_ref().and_then(CheckoutError::help);
+        resolve().or_else(fetch).or_else(manifest).or_else(checkout)
+    })
+}

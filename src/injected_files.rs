@@ -1,0 +1,234 @@
+//! Files that are written into the checkout beside what git put there: overlays, appended lines, instrumentation.
+//!
+//! Cargo judges freshness by modification time. Git rewrites an injected file at every checkout, so that its time would be
+//! new though its content comes out the same, and everything that depends on it would be built again. The record kept here
+//! gives such a file its old time back. A file whose content did change must keep its current time, or cargo would
+//! run the old code without a word.
+//!
+//! The record is a line of JSON a file. It names each file before it is written, so that a checkout can remove what a
+//! killed run left, ignored by git or not.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, ensure};
+use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
+use serde::{Deserialize, Serialize};
+
+/// The files that are injected into the checkout for one build: [`load`](Self::load) after the checkout,
+/// [`write`](Self::write) each, [`save`](Self::save) before cargo is called.
+#[derive(Debug)]
+pub struct InjectedFiles {
+    record: Utf8PathBuf,
+    journal: File,
+    /// What the last build saw.
+    before: BTreeMap<Utf8PathBuf, Seen>,
+    now: BTreeMap<Utf8PathBuf, Seen>,
+}
+
+/// A file as a build saw it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Seen {
+    /// Of the content.
+    blake3: String,
+    /// Modification time, nanoseconds since the epoch.
+    modified_nanoseconds: u64,
+}
+
+/// A line of the record.
+#[derive(Serialize, Deserialize)]
+struct Line {
+    /// Relative to the checkout's root.
+    path: Utf8PathBuf,
+    /// Absent while a build's files are being written.
+    #[serde(flatten)]
+    seen: Option<Seen>,
+}
+
+impl InjectedFiles {
+    /// Reads the record and marks it as out of date: if this run is killed before [`save`](Self::save), the next one gives
+    /// every file a current time. That costs a build; a time from an outdated record could cost the truth.
+    pub fn load(record: &Utf8Path) -> anyhow::Result<Self> {
+        let lines = read(record)?;
+        let mut journal =
+            replace(record, lines.iter().map(|line| Line { path: line.path.clone(), seen: None }))?;
+        journal.flush()?;
+        let before = lines.into_iter().filter_map(|line| Some((line.path, line.seen?))).collect();
+        Ok(Self { record: record.to_owned(), journal, before, now: BTreeMap::new() })
+    }
+
+    /// Writes a file below the checkout's root, and the folders above it. A symbolic link is replaced by the file; a
+    /// folder that leads out of the checkout is an error.
+    pub fn write(&mut self, root: &Utf8Path, relative: &Utf8Path, content: &[u8]) -> anyhow::Result<()> {
+        ensure!(
+            relative.components().all(|part| matches!(part, Utf8Component::Normal(_))),
+            "'{relative}' is no path inside the checkout"
+        );
+        let path = root.join(relative);
+        let folder = path.parent().with_context(|| format!("'{relative}' names no file"))?;
+        stays_inside(root, folder)?;
+        append(&mut self.journal, &Line { path: relative.to_owned(), seen: None })?;
+        fs_err::create_dir_all(folder)?;
+        if path.is_symlink() {
+            fs_err::remove_file(&path)?;
+        }
+        // Always written: the kernel then stamps it with the clock that it will stamp cargo's own files with.
+        fs_err::write(&path, content)?;
+
+        let blake3 = blake3::hash(content).to_hex().to_string();
+        if let Some(before) = self.before.get(relative).filter(|before| before.blake3 == blake3) {
+            let time = SystemTime::UNIX_EPOCH + Duration::from_nanos(before.modified_nanoseconds);
+            let file = fs_err::OpenOptions::new().write(true).open(&path)?;
+            file.file().set_modified(time).with_context(|| format!("{path} takes no modification time"))?;
+        }
+        let modified = fs_err::metadata(&path)?.modified()?;
+        let since_epoch = modified.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let modified_nanoseconds = u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX);
+        self.now.insert(relative.to_owned(), Seen { blake3, modified_nanoseconds });
+        Ok(())
+    }
+
+    /// Keeps the record for the next build. The files of the build before that this one lacks are forgotten: the checkout
+    /// has removed them.
+    pub fn save(self) -> anyhow::Result<()> {
+        let lines = self.now.into_iter().map(|(path, seen)| Line { path, seen: Some(seen) });
+        replace(&self.record, lines).map(drop)
+    }
+}
+
+/// Removes every injected file from the checkout, before git restores what is its own.
+pub fn remove_all(record: &Utf8Path, root: &Utf8Path) -> anyhow::Result<()> {
+    for line in read(record)? {
+        let path = root.join(line.path);
+        let inside = path.parent().is_some_and(|folder| stays_inside(root, folder).is_ok());
+        if inside && path.symlink_metadata().is_ok_and(|metadata| metadata.is_file()) {
+            fs_err::remove_file(path)?;
+        }
+    }
+    Ok(())
+}
+
+/// The record's lines. A line that does not parse is one that a crash cut off, before its file was written.
+fn read(record: &Utf8Path) -> anyhow::Result<Vec<Line>> {
+    match fs_err::read_to_string(record) {
+        Ok(text) => Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Writes a record anew, so that there is an old or a new one whenever we are killed; it stays open for more lines.
+fn replace(record: &Utf8Path, lines: impl Iterator<Item = Line>) -> anyhow::Result<File> {
+    let partial = record.with_extension("partial");
+    let mut text = Vec::new();
+    for line in lines {
+        append(&mut text, &line)?;
+    }
+    let mut file = fs_err::File::create(&partial)?.into_parts().0;
+    file.write_all(&text).with_context(|| partial.to_string())?;
+    fs_err::rename(&partial, record)?;
+    Ok(file)
+}
+
+fn append(to: &mut impl Write, line: &Line) -> anyhow::Result<()> {
+    let mut text = serde_json::to_vec(line)?;
+    text.push(b'\n');
+    to.write_all(&text).context("the record of injected files")
+}
+
+/// A committed link to a folder elsewhere must not lead us there.
+fn stays_inside(root: &Utf8Path, folder: &Utf8Path) -> anyhow::Result<()> {
+    let existing = folder.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(root);
+    let (root, existing) = (root.canonicalize_utf8()?, existing.canonicalize_utf8()?);
+    ensure!(existing.starts_with(&root), "'{folder}' leads out of the checkout, to {existing}");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Checkout {
+        _folder: tempfile::TempDir,
+        root: Utf8PathBuf,
+        record: Utf8PathBuf,
+    }
+
+    impl Checkout {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let path = Utf8PathBuf::try_from(folder.path().to_owned()).unwrap();
+            let root = path.join("worktree");
+            fs_err::create_dir(&root).unwrap();
+            Self { _folder: folder, root, record: path.join("injected.json") }
+        }
+
+        /// Injects these files as one build does, and returns the first one's time.
+        fn inject(&self, files: &[(&str, &str)]) -> SystemTime {
+            remove_all(&self.record, &self.root).unwrap();
+            // Times of different builds must differ for the test to see anything.
+            std::thread::sleep(Duration::from_millis(20));
+            let mut injected = InjectedFiles::load(&self.record).unwrap();
+            for (path, content) in files {
+                injected.write(&self.root, path.as_ref(), content.as_bytes()).unwrap();
+            }
+            injected.save().unwrap();
+            self.time(files[0].0)
+        }
+
+        fn time(&self, path: &str) -> SystemTime {
+            self.root.join(path).metadata().unwrap().modified().unwrap()
+        }
+    }
+
+    #[test]
+    fn equal_content_keeps_its_time_and_changed_content_does_not() {
+        let checkout = Checkout::new();
+        let first = checkout.inject(&[("src/lib.rs", "one")]);
+        assert_eq!(checkout.inject(&[("src/lib.rs", "one")]), first);
+        let second = checkout.inject(&[("src/lib.rs", "two")]);
+        assert!(second > first);
+        let third = checkout.inject(&[("src/lib.rs", "one")]);
+        assert!(third > second, "the last build saw 'two': the time of an older 'one' would hide the change");
+    }
+
+    #[test]
+    fn a_build_without_the_file_makes_its_next_time_current() {
+        let checkout = Checkout::new();
+        let first = checkout.inject(&[("tests/overlay.rs", "x")]);
+        checkout.inject(&[("other.rs", "x")]);
+        assert!(!checkout.root.join("tests/overlay.rs").exists());
+        assert!(checkout.inject(&[("tests/overlay.rs", "x")]) > first);
+    }
+
+    #[test]
+    fn a_run_killed_before_it_saved_costs_the_times_and_leaves_no_file() {
+        let checkout = Checkout::new();
+        let first = checkout.inject(&[("src/lib.rs", "one")]);
+        let mut killed = InjectedFiles::load(&checkout.record).unwrap();
+        killed.write(&checkout.root, "src/lib.rs".as_ref(), b"two").unwrap();
+        killed.write(&checkout.root, "new.rs".as_ref(), b"new").unwrap();
+        drop(killed);
+        assert!(checkout.inject(&[("src/lib.rs", "one")]) > first);
+        assert!(!checkout.root.join("new.rs").exists());
+    }
+
+    #[test]
+    fn nothing_is_written_outside_of_the_checkout() {
+        let checkout = Checkout::new();
+        let outside = checkout.root.with_file_name("outside");
+        fs_err::create_dir(&outside).unwrap();
+        fs_err::write(outside.join("shared.rs"), "theirs").unwrap();
+        std::os::unix::fs::symlink(&outside, checkout.root.join("linked")).unwrap();
+        std::os::unix::fs::symlink(outside.join("shared.rs"), checkout.root.join("link.rs")).unwrap();
+        let mut injected = InjectedFiles::load(&checkout.record).unwrap();
+        for path in ["../x.rs", "/x.rs", "linked/x.rs", "linked/deeper/x.rs"] {
+            assert!(injected.write(&checkout.root, path.as_ref(), b"ours").is_err(), "{path}");
+        }
+        injected.write(&checkout.root, "link.rs".as_ref(), b"ours").unwrap();
+        assert_eq!(fs_err::read_to_string(outside.join("shared.rs")).unwrap(), "theirs");
+        assert_eq!(fs_err::read_to_string(checkout.root.join("link.rs")).unwrap(), "ours");
+    }
+}

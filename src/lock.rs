@@ -1,0 +1,188 @@
+//! One run at a time on a repository's cache folder.
+
+use std::fs::{File, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::Context;
+use camino::Utf8Path;
+
+use crate::event::{Event, Sink};
+
+/// How often a waiting run tries again.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// The lock, held until it is dropped or the process ends, however it ends.
+#[derive(Debug)]
+pub struct Lock {
+    file: File,
+}
+
+/// What to do when another run holds the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenHeld {
+    /// Say so once, and wait.
+    Wait,
+    /// Fail with [`LockError::Held`].
+    Fail,
+}
+
+/// Why there is no lock.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Another run holds it, and waiting was not wanted.
+    #[error("another run is using this repository's cache: {holder}")]
+    Held {
+        /// The other's process id and command line.
+        holder: String,
+    },
+    /// The interrupt flag was raised while waiting.
+    #[error("interrupted while waiting for another run")]
+    Interrupted,
+}
+
+impl Lock {
+    /// Takes the lock on this file, which is made if it is not there.
+    pub fn acquire(
+        path: &Utf8Path,
+        when_held: WhenHeld,
+        interrupt: &AtomicBool,
+        sink: &dyn Sink,
+    ) -> anyhow::Result<Self> {
+        let mut said = false;
+        loop {
+            if let Some(parent) = path.parent() {
+                // A `clean` that we waited for has removed it.
+                fs_err::create_dir_all(parent)?;
+            }
+            let mut options = fs_err::OpenOptions::new();
+            let opened = options.read(true).write(true).create(true).truncate(false).open(path);
+            let mut file = match opened {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                opened => opened?.into_parts().0,
+            };
+            match file.try_lock() {
+                Ok(()) if is_still_at(&file, path) => {
+                    file.set_len(0)?;
+                    let command: Vec<_> = std::env::args().collect();
+                    writeln!(file, "process {} ({})", std::process::id(), command.join(" "))?;
+                    return Ok(Self { file });
+                }
+                // Removed or replaced between opening and locking: a lock on it keeps nobody out.
+                Ok(()) => continue,
+                Err(TryLockError::Error(error)) => {
+                    return Err(error).with_context(|| format!("{path} cannot be locked"));
+                }
+                Err(TryLockError::WouldBlock) => {}
+            }
+            let holder = holder(&mut file);
+            if when_held == WhenHeld::Fail {
+                return Err(LockError::Held { holder }.into());
+            }
+            if !said {
+                sink.emit(Event::WaitingForLock { holder });
+                said = true;
+            }
+            if interrupt.load(Ordering::Relaxed) {
+                return Err(LockError::Interrupted.into());
+            }
+            std::thread::sleep(RETRY);
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing the file frees the lock; without its holder's name nobody is misled. Neither can fail usefully.
+        let _ = self.file.set_len(0);
+    }
+}
+
+fn is_still_at(file: &File, path: &Utf8Path) -> bool {
+    let identity = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
+    let (ours, there) = (file.metadata().map(identity), path.metadata().map(identity));
+    matches!((ours, there), (Ok(ours), Ok(there)) if ours == there)
+}
+
+/// What the holder wrote; it may be about to.
+fn holder(file: &mut File) -> String {
+    let mut text = String::new();
+    let read = file.rewind().and_then(|()| file.read_to_string(&mut text));
+    match (read, text.trim()) {
+        (Ok(_), holder) if !holder.is_empty() => holder.to_owned(),
+        _ => "a process that has not said which".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    fn path(folder: &tempfile::TempDir) -> camino::Utf8PathBuf {
+        camino::Utf8PathBuf::try_from(folder.path().join("cache/lock")).unwrap()
+    }
+
+    fn ignore(_: Event) {}
+
+    #[test]
+    fn a_second_run_fails_at_once_if_told_to_and_names_the_holder() {
+        let folder = tempfile::tempdir().unwrap();
+        let never = AtomicBool::new(false);
+        let held = Lock::acquire(&path(&folder), WhenHeld::Fail, &never, &ignore).unwrap();
+        let error = Lock::acquire(&path(&folder), WhenHeld::Fail, &never, &ignore).unwrap_err();
+        let message = error.to_string();
+        assert!(message.contains(&format!("process {} (", std::process::id())), "{message}");
+        drop(held);
+        Lock::acquire(&path(&folder), WhenHeld::Fail, &never, &ignore).unwrap();
+    }
+
+    #[test]
+    fn a_second_run_waits_and_says_so_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let never = AtomicBool::new(false);
+        let events = Mutex::new(Vec::new());
+        let held = Lock::acquire(&path(&folder), WhenHeld::Wait, &never, &ignore).unwrap();
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| {
+                let sink = |event: Event| events.lock().unwrap().push(format!("{event:?}"));
+                Lock::acquire(&path(&folder), WhenHeld::Wait, &never, &sink).unwrap()
+            });
+            std::thread::sleep(4 * RETRY);
+            assert!(!second.is_finished());
+            drop(held);
+            second.join().unwrap();
+        });
+        let events = events.into_inner().unwrap();
+        assert_eq!(events.len(), 1, "{events:?}");
+        assert!(events[0].starts_with("WaitingForLock"), "{events:?}");
+    }
+
+    #[test]
+    fn waiting_ends_at_an_interrupt() {
+        let folder = tempfile::tempdir().unwrap();
+        let _held = Lock::acquire(&path(&folder), WhenHeld::Wait, &AtomicBool::new(false), &ignore).unwrap();
+        let raised = AtomicBool::new(true);
+        let error = Lock::acquire(&path(&folder), WhenHeld::Wait, &raised, &ignore).unwrap_err();
+        assert!(matches!(error.downcast_ref(), Some(LockError::Interrupted)));
+    }
+
+    #[test]
+    fn a_lock_file_that_clean_removed_under_a_waiting_run_is_made_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let never = AtomicBool::new(false);
+        let held = Lock::acquire(&path(&folder), WhenHeld::Wait, &never, &ignore).unwrap();
+        std::thread::scope(|scope| {
+            let second =
+                scope.spawn(|| Lock::acquire(&path(&folder), WhenHeld::Wait, &never, &ignore).unwrap());
+            std::thread::sleep(2 * RETRY);
+            std::fs::remove_dir_all(path(&folder).parent().unwrap()).unwrap();
+            drop(held);
+            let second = second.join().unwrap();
+            assert!(Lock::acquire(&path(&folder), WhenHeld::Fail, &never, &ignore).is_err());
+            drop(second);
+        });
+    }
+}

@@ -1,0 +1,500 @@
+//! What the user asked for and a repository become a plan: each ref a revision, the baseline among them.
+
+use std::collections::{HashMap, HashSet};
+
+use anyhow::Context;
+
+use crate::event::{Event, Sink};
+use crate::fetch::fetch;
+use crate::git::{Lookup, Repository};
+use crate::plan::{self, Plan, Revision};
+use crate::ref_pattern::{ForgeRef, forge_ref, nearest, short_name, split_suffix};
+use crate::request::{BaselineRequest, LockfileRequest, RefRequest, Request};
+use crate::working_tree;
+use crate::workspace_folder;
+
+/// The name of the revision that `--baseline merge-base` adds.
+pub const MERGE_BASE: &str = "merge-base";
+
+/// What the user wrote that names the working tree.
+const WORKING_TREE: &str = ".";
+
+/// Refs that do not make a comparison.
+#[derive(Debug, thiserror::Error)]
+pub enum ResolveError {
+    /// Nothing has this name.
+    #[error("no ref '{spec}' in this repository")]
+    NoRef {
+        /// What the user wrote.
+        spec: String,
+        /// Names that it may have meant, the likeliest first.
+        nearest: Vec<String>,
+        /// The local branches.
+        branches: Vec<String>,
+        /// Whether the history was cut off, which may be why.
+        shallow: bool,
+    },
+    /// Several commits begin with these digits.
+    #[error("'{spec}' is ambiguous: {} commits begin with it", .candidates.len())]
+    Ambiguous {
+        /// What the user wrote.
+        spec: String,
+        /// Hash and subject of each.
+        candidates: Vec<String>,
+    },
+    /// Several remotes have the pull request, at different commits.
+    #[error("'{spec}' is ambiguous: {}", .copies.join(", "))]
+    SeveralCopies {
+        /// What the user wrote.
+        spec: String,
+        /// The local refs.
+        copies: Vec<String>,
+    },
+    /// The name is that of a tree or a file.
+    #[error("'{spec}' is a {kind}, not a commit")]
+    NotACommit {
+        /// What the user wrote.
+        spec: String,
+        /// Git's word for what it is.
+        kind: String,
+    },
+    /// `HEAD` is on a branch without commits.
+    #[error("'{spec}' has no commit yet: the branch that is checked out is empty")]
+    Unborn {
+        /// What the user wrote.
+        spec: String,
+    },
+    /// The ref has to be fetched, and it is not clear where from.
+    #[error("no remote to fetch '{spec}' from")]
+    NoRemote {
+        /// What the user wrote.
+        spec: String,
+        /// The remotes that there are.
+        remotes: Vec<String>,
+    },
+    /// There is nothing to compare.
+    #[error("a comparison needs two refs, and {}", .only.as_ref().map_or("none was given".to_owned(), |only| format!("only '{only}' was given")))]
+    TooFew {
+        /// The one that was given.
+        only: Option<String>,
+    },
+    /// No merge base.
+    #[error("{} have no common ancestor", .names.join(" and "))]
+    NoMergeBase {
+        /// The refs.
+        names: Vec<String>,
+        /// Whether the history was cut off, which may be why.
+        shallow: bool,
+    },
+}
+
+impl ResolveError {
+    /// What the user can do about it.
+    pub fn help(&self) -> Option<String> {
+        let deepen = "this is a shallow clone: `git fetch --unshallow` gets the rest of the history";
+        match self {
+            Self::NoRef { shallow: true, nearest, .. } if nearest.is_empty() => Some(deepen.to_owned()),
+            Self::NoRef { spec, .. } if spec.contains("..") => {
+                Some("a range names no single commit; give two refs: --refs A,B".to_owned())
+            }
+            Self::NoRef { nearest, branches, .. } => {
+                let mut shown: Vec<_> = branches.iter().take(6).map(String::as_str).collect();
+                if branches.len() > shown.len() {
+                    shown.push("…");
+                }
+                let shown = if shown.is_empty() {
+                    String::new()
+                } else {
+                    format!("branches: {}; ", shown.join(", "))
+                };
+                let written = "PRs are written pr/NUMBER";
+                Some(if nearest.is_empty() {
+                    format!("{shown}{written}")
+                } else {
+                    let names: Vec<_> = nearest.iter().map(|name| format!("'{name}'")).collect();
+                    format!("did you mean {}? ({shown}{written})", names.join(" or "))
+                })
+            }
+            Self::Ambiguous { candidates, .. } => Some(format!("it may be {}", candidates.join(", or "))),
+            Self::SeveralCopies { .. } => {
+                Some("pick the remote with --remote, or name one of these".to_owned())
+            }
+            Self::NotACommit { .. } => None,
+            Self::Unborn { .. } => Some("commit something first".to_owned()),
+            Self::NoRemote { remotes, .. } if remotes.is_empty() => {
+                Some("this repository has no remote; --remote takes a URL as well".to_owned())
+            }
+            Self::NoRemote { remotes, .. } => Some(format!("pick one with --remote: {}", remotes.join(", "))),
+            Self::TooFew { only } => {
+                let only = only.as_deref().unwrap_or("main");
+                Some(format!("add another: --refs {only},OTHER (or --baseline OTHER)"))
+            }
+            Self::NoMergeBase { shallow, .. } => shallow.then(|| deepen.to_owned()),
+        }
+    }
+}
+
+/// Resolves every ref of the request and plans the run.
+///
+/// The plan's request has one entry in `refs` for each of its revisions, in the same order: a baseline that was added is
+/// among both. What depended on where the tool was started (`build.manifest_path`) or on what a ref means today
+/// (`lockfile`) is resolved as well.
+pub fn resolve(request: &Request, repository: &Repository, sink: &dyn Sink) -> anyhow::Result<Plan> {
+    let mut request = request.clone();
+    let mut resolver = Resolver::new(repository, &request, sink)?;
+    let baseline = add_named_baseline(&mut request);
+
+    let mut revisions = Vec::new();
+    for reference in &request.refs {
+        let mut revision = resolver.revision(&reference.spec)?;
+        revision.name = reference.name.clone().unwrap_or_else(|| reference.spec.clone());
+        revisions.push(revision);
+    }
+    if request.refs.len() < 2 {
+        return Err(ResolveError::TooFew { only: request.refs.pop().map(|only| only.spec) }.into());
+    }
+    if request.baseline == BaselineRequest::MergeBase {
+        revisions.insert(0, resolver.merge_base(&revisions)?);
+        request.refs.insert(0, RefRequest { spec: MERGE_BASE.to_owned(), ..RefRequest::default() });
+    }
+    make_names_unique(&mut revisions);
+    for revision in &revisions {
+        let (name, commit) = (revision.name.clone(), revision.commit.clone());
+        sink.emit(Event::Resolved { name, commit, note: revision.found.clone() });
+    }
+
+    let mut overlay_commits = Vec::new();
+    for overlay in &request.overlay {
+        overlay_commits.push(match overlay.from.as_deref() {
+            None | Some(WORKING_TREE) => None,
+            Some(spec) => Some(resolver.commit(spec).context("the overlay's ref")?.commit),
+        });
+    }
+    if let Some(LockfileRequest::From(spec)) = &request.lockfile {
+        let commit = resolver.commit(spec).context("the lock file's ref")?.commit;
+        request.lockfile = Some(LockfileRequest::From(commit));
+    }
+    let place = workspace_folder::find(repository, request.build.manifest_path.as_deref(), &revisions)?;
+    request.build.manifest_path = place.manifest_path;
+
+    let now = jiff::Timestamp::now();
+    Ok(Plan {
+        version: plan::VERSION,
+        tool: env!("CARGO_PKG_VERSION").to_owned(),
+        id: run_id(now, &revisions),
+        created: now.to_string(),
+        repository: repository.root().to_owned(),
+        workspace: place.workspace,
+        revisions,
+        baseline,
+        overlay_commits,
+        request,
+    })
+}
+
+/// The baseline's index; a baseline that is not among the refs becomes the first of them.
+fn add_named_baseline(request: &mut Request) -> usize {
+    let BaselineRequest::Ref(wanted) = &request.baseline else { return 0 };
+    let by_name = request.refs.iter().position(|reference| reference.name.as_ref() == Some(wanted));
+    let by_spec = || request.refs.iter().position(|reference| reference.spec == *wanted);
+    by_name.or_else(by_spec).unwrap_or_else(|| {
+        let added = RefRequest { spec: wanted.clone(), ..RefRequest::default() };
+        request.refs.insert(0, added);
+        0
+    })
+}
+
+/// Where a spec leads.
+#[derive(Clone)]
+struct Found {
+    commit: String,
+    note: Option<String>,
+}
+
+/// Looks specs up, each of them once: the same spec twice is the same revision, and fetched once.
+struct Resolver<'a> {
+    repository: &'a Repository,
+    remote: Option<String>,
+    patterns: indexmap::IndexMap<String, String>,
+    references: Vec<String>,
+    sink: &'a dyn Sink,
+    known: HashMap<String, Found>,
+}
+
+impl<'a> Resolver<'a> {
+    fn new(repository: &'a Repository, request: &Request, sink: &'a dyn Sink) -> anyhow::Result<Self> {
+        Ok(Self {
+            repository,
+            remote: request.remote.clone(),
+            patterns: request.refspecs.clone(),
+            references: repository.references()?,
+            sink,
+            known: HashMap::new(),
+        })
+    }
+
+    fn revision(&mut self, spec: &str) -> anyhow::Result<Revision> {
+        let found = self.commit(spec)?;
+        let commit = self.repository.commit(&found.commit)?;
+        Ok(Revision {
+            name: spec.to_owned(),
+            spec: spec.to_owned(),
+            commit: commit.hash,
+            tree: commit.tree,
+            subject: commit.subject,
+            time: commit.time,
+            found: found.note,
+            working_tree: spec == WORKING_TREE,
+        })
+    }
+
+    fn commit(&mut self, spec: &str) -> anyhow::Result<Found> {
+        if let Some(found) = self.known.get(spec) {
+            return Ok(found.clone());
+        }
+        let (name, suffix) = split_suffix(spec);
+        let found = if spec == WORKING_TREE {
+            Found { commit: working_tree::snapshot(self.repository, self.sink)?, note: None }
+        } else if let Some(wanted) = forge_ref(name, &self.patterns) {
+            let mut found = self.forge(&wanted)?;
+            if !suffix.is_empty() {
+                found.commit = self.plain(&format!("{}{suffix}", found.commit), spec)?;
+            }
+            found
+        } else {
+            self.warn_of_two_meanings(name)?;
+            Found { commit: self.plain(spec, spec)?, note: None }
+        };
+        self.known.insert(spec.to_owned(), found.clone());
+        Ok(found)
+    }
+
+    /// By git's own rules. `spec` is looked up, `written` is what an error calls it.
+    fn plain(&self, spec: &str, written: &str) -> anyhow::Result<String> {
+        let written = written.to_owned();
+        Err(match self.repository.look_up(spec)? {
+            Lookup::Commit(commit) => return Ok(commit),
+            Lookup::NotACommit(kind) => ResolveError::NotACommit { spec: written, kind },
+            Lookup::Ambiguous(hashes) => {
+                let describe = |hash: &String| {
+                    let commit = self.repository.commit(hash)?;
+                    Ok(format!("{} ({})", commit.hash.get(..12).unwrap_or(hash), commit.subject))
+                };
+                let candidates: anyhow::Result<Vec<_>> = hashes.iter().map(describe).collect();
+                ResolveError::Ambiguous { spec: written, candidates: candidates? }
+            }
+            Lookup::Missing => {
+                let from_head = matches!(split_suffix(&written).0, "HEAD" | "@" | "");
+                if from_head && self.repository.is_head_unborn()? {
+                    ResolveError::Unborn { spec: written }
+                } else {
+                    self.no_ref(written)
+                }
+            }
+        }
+        .into())
+    }
+
+    fn no_ref(&self, spec: String) -> ResolveError {
+        let names = self.references.iter().filter_map(|name| short_name(name));
+        let nearest = nearest(split_suffix(&spec).0, names).into_iter().map(str::to_owned).collect();
+        let branches = self.references.iter().filter_map(|name| name.strip_prefix("refs/heads/"));
+        let branches = branches.map(str::to_owned).collect();
+        ResolveError::NoRef { spec, nearest, branches, shallow: self.repository.is_shallow() }
+    }
+
+    /// A pull request: where the user has it, else fetched.
+    fn forge(&self, wanted: &ForgeRef) -> anyhow::Result<Found> {
+        if let Some(found) = self.local_copy(wanted)? {
+            return Ok(found);
+        }
+        let remote = self.remote(&wanted.name)?;
+        let commit = fetch(self.repository, &remote, &wanted.name, &wanted.remote)?;
+        Ok(Found { commit, note: Some(format!("fetched from {remote}")) })
+    }
+
+    fn local_copy(&self, wanted: &ForgeRef) -> anyhow::Result<Option<Found>> {
+        let name = &wanted.name;
+        let preferred = self.remote.clone().or(self.default_remote()?);
+        let mut places = Vec::new();
+        if self.remote.is_none() {
+            places.extend([format!("refs/heads/{name}"), format!("refs/tags/{name}")]);
+        }
+        places.extend(preferred.map(|remote| format!("refs/remotes/{remote}/{name}")));
+        if self.remote.is_none() {
+            // A mirror has the forge's refs under their own names.
+            places.push(wanted.remote.clone());
+        }
+        if let Some(place) = places.into_iter().find(|place| self.references.contains(place)) {
+            let commit = self.plain(&place, name)?;
+            return Ok(Some(Found { commit, note: Some(place) }));
+        }
+        if self.remote.is_some() {
+            return Ok(None);
+        }
+        // Only other remotes have it. Numbers mean different things to different remotes.
+        let remotes = self.repository.remotes()?;
+        let elsewhere: Vec<_> = remotes
+            .iter()
+            .map(|remote| format!("refs/remotes/{remote}/{name}"))
+            .filter(|place| self.references.contains(place))
+            .collect();
+        let mut commits = Vec::new();
+        for place in &elsewhere {
+            commits.push(self.plain(place, name)?);
+        }
+        let distinct: HashSet<_> = commits.iter().collect();
+        match (distinct.len(), commits.first(), elsewhere.first()) {
+            (1, Some(commit), Some(place)) => {
+                Ok(Some(Found { commit: commit.clone(), note: Some(place.clone()) }))
+            }
+            (0, ..) => Ok(None),
+            _ => Err(ResolveError::SeveralCopies { spec: name.clone(), copies: elsewhere }.into()),
+        }
+    }
+
+    /// `upstream`, else `origin`, else the only one.
+    fn default_remote(&self) -> anyhow::Result<Option<String>> {
+        let mut remotes = self.repository.remotes()?;
+        let known = ["upstream", "origin"].iter().find(|name| remotes.iter().any(|remote| remote == *name));
+        Ok(match known {
+            Some(name) => Some((*name).to_owned()),
+            None if remotes.len() == 1 => remotes.pop(),
+            None => None,
+        })
+    }
+
+    fn remote(&self, spec: &str) -> anyhow::Result<String> {
+        let remotes = self.repository.remotes()?;
+        match &self.remote {
+            Some(remote) if remotes.contains(remote) || remote.contains(['/', ':']) => Ok(remote.clone()),
+            None if let Some(remote) = self.default_remote()? => Ok(remote),
+            Some(_) | None => Err(ResolveError::NoRemote { spec: spec.to_owned(), remotes }.into()),
+        }
+    }
+
+    /// Git takes the tag where a branch has the same name, and says so only on a terminal.
+    fn warn_of_two_meanings(&self, name: &str) -> anyhow::Result<()> {
+        let [tag, branch] = ["refs/tags/", "refs/heads/"].map(|kind| format!("{kind}{name}"));
+        if self.references.contains(&tag)
+            && self.references.contains(&branch)
+            && self.repository.look_up(&tag)? != self.repository.look_up(&branch)?
+        {
+            self.sink.emit(Event::Warning {
+                message: format!("'{name}' is a tag and a branch: the tag is taken"),
+                help: Some(format!("write heads/{name} for the branch, tags/{name} for the tag")),
+            });
+        }
+        Ok(())
+    }
+
+    fn merge_base(&mut self, revisions: &[Revision]) -> anyhow::Result<Revision> {
+        let commits: Vec<_> = revisions.iter().map(|revision| revision.commit.as_str()).collect();
+        let names: Vec<_> = revisions.iter().map(|revision| revision.name.clone()).collect();
+        let Some(commit) = self.repository.merge_base(&commits)? else {
+            return Err(ResolveError::NoMergeBase { names, shallow: self.repository.is_shallow() }.into());
+        };
+        Ok(Revision {
+            name: MERGE_BASE.to_owned(),
+            spec: MERGE_BASE.to_owned(),
+            found: Some(format!("of {}", names.join(" and "))),
+            ..self.revision(&commit)?
+        })
+    }
+}
+
+/// `main` and `main` become `main` and `main (2)`: A/A comparisons are two revisions.
+fn make_names_unique(revisions: &mut [Revision]) {
+    let mut taken: HashSet<String> = HashSet::new();
+    let wanted: HashSet<_> = revisions.iter().map(|revision| revision.name.clone()).collect();
+    for revision in revisions {
+        let mut number = 2;
+        let name = revision.name.clone();
+        while taken.contains(&revision.name) {
+            let numbered = format!("{name} ({number})");
+            if !wanted.contains(&numbered) {
+                revision.name = numbered;
+            }
+            number += 1;
+        }
+        taken.insert(revision.name.clone());
+    }
+}
+
+/// `20250302T101500.123Z-4f1c2aa-9be0d13`: sorts by time; at most four revisions are spelt out.
+fn run_id(now: jiff::Timestamp, revisions: &[Revision]) -> String {
+    let time = now.strftime("%Y%m%dT%H%M%S%.3fZ").to_string();
+    let short = |revision: &Revision| revision.commit.get(..7).unwrap_or(&revision.commit).to_owned();
+    let commits = revisions.iter().take(4).map(short);
+    let more = (revisions.len() > 4).then(|| format!("and-{}-more", revisions.len() - 4));
+    std::iter::once(time).chain(commits).chain(more).collect::<Vec<_>>().join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn revision(name: &str, commit: &str) -> Revision {
+        Revision {
+            name: name.to_owned(),
+            spec: name.to_owned(),
+            commit: commit.to_owned(),
+            tree: String::new(),
+            subject: String::new(),
+            time: 0,
+            found: None,
+            working_tree: false,
+        }
+    }
+
+    #[test]
+    fn names_are_made_unique_without_taking_anothers() {
+        let mut revisions: Vec<_> =
+            ["main", "main", "main (2)", "main", "x"].map(|name| revision(name, "c")).into();
+        make_names_unique(&mut revisions);
+        let names: Vec<_> = revisions.iter().map(|revision| revision.name.as_str()).collect();
+        assert_eq!(names, ["main", "main (3)", "main (2)", "main (4)", "x"]);
+    }
+
+    #[test]
+    fn the_id_sorts_by_time_and_names_the_revisions() {
+        let time: jiff::Timestamp = "2025-03-02T10:15:00.123456Z".parse().unwrap();
+        let two = [revision("a", "4f1c2aa5555"), revision("b", "9be0d136666")];
+        assert_eq!(run_id(time, &two), "20250302T101500.123Z-4f1c2aa-9be0d13");
+        let six: Vec<_> = (0..6).map(|_| two[0].clone()).collect();
+        assert!(run_id(time, &six).ends_with("-4f1c2aa-4f1c2aa-4f1c2aa-4f1c2aa-and-2-more"));
+    }
+
+    #[test]
+    fn a_baseline_that_is_not_among_the_refs_becomes_the_first() {
+        let ask = |baseline: &str| {
+            let reference = |spec: &str, name: Option<&str>| RefRequest {
+                spec: spec.to_owned(),
+                name: name.map(str::to_owned),
+                ..RefRequest::default()
+            };
+            let mut request = Request {
+                refs: vec![reference("pr/7", Some("new")), reference("main", None)],
+                baseline: BaselineRequest::Ref(baseline.to_owned()),
+                ..Request::default()
+            };
+            let index = add_named_baseline(&mut request);
+            (index, request.refs.iter().map(|reference| reference.spec.clone()).collect::<Vec<_>>().join(" "))
+        };
+        assert_eq!(ask("main"), (1, "pr/7 main".to_owned()));
+        assert_eq!(ask("new"), (0, "pr/7 main".to_owned()));
+        assert_eq!(ask("v1"), (0, "v1 pr/7 main".to_owned()));
+    }
+
+    #[test]
+    fn help_names_what_may_have_been_meant() {
+        let branches = vec!["main".to_owned(), "release-0.4".to_owned()];
+        let nearest = vec!["main".to_owned()];
+        let error = ResolveError::NoRef { spec: "mian".to_owned(), nearest, branches, shallow: false };
+        assert_eq!(error.to_string(), "no ref 'mian' in this repository");
+        assert_eq!(
+            error.help().unwrap(),
+            "did you mean 'main'? (branches: main, release-0.4; PRs are written pr/NUMBER)"
+        );
+    }
+}

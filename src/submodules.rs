@@ -1,0 +1,77 @@
+//! Submodules of the checkout.
+//!
+//! `git submodule init` would write their URLs to the configuration that the user's repository shares with its worktrees.
+//! They are made active on the command line instead, and `update` reads the URLs from the user's configuration where they
+//! are, else from `.gitmodules`.
+
+use anyhow::Context;
+use camino::{Utf8Path, Utf8PathBuf};
+
+use crate::git::Repository;
+use crate::git_program::nul_separated;
+
+/// Checks out the submodules of the revision that is in the worktree, recursively and in place.
+pub fn check_out(
+    repository: &Repository,
+    worktree: &Utf8Path,
+    git_directory: &Utf8Path,
+) -> anyhow::Result<()> {
+    if !worktree.join(".gitmodules").is_file() {
+        return Ok(());
+    }
+    for name in names(repository, worktree)? {
+        seed(repository, git_directory, &name)?;
+    }
+    let git = || repository.git_in(worktree).args(["-c", "submodule.active=."]);
+    git()
+        .args(["submodule", "--quiet", "update", "--force", "--recursive"])
+        .run()
+        .context("the submodules could not be checked out")?;
+    git().args(["submodule", "--quiet", "foreach", "--recursive", "git clean -ffdq"]).run()?;
+    Ok(())
+}
+
+/// Names of the submodules in `.gitmodules`, each of them safe as a path below `modules/` (git refuses the others itself).
+fn names(repository: &Repository, worktree: &Utf8Path) -> anyhow::Result<Vec<String>> {
+    let list =
+        ["config", "--file", ".gitmodules", "-z", "--name-only", "--get-regexp", r"^submodule\..*\.path$"];
+    let listed = repository.git_in(worktree).args(list).capture()?;
+    let names = nul_separated(&listed.stdout)
+        .into_iter()
+        .filter_map(|key| Some(key.strip_prefix("submodule.")?.strip_suffix(".path")?.to_owned()));
+    Ok(names.filter(|name| !name.split(['/', '\\']).any(|part| part == "..")).collect())
+}
+
+/// Gives a submodule that the user has already cloned a repository of ours that borrows the user's objects and knows the
+/// user's refs. Nothing is downloaded twice, and commits that were not pushed yet can be checked out.
+fn seed(repository: &Repository, git_directory: &Utf8Path, name: &str) -> anyhow::Result<()> {
+    let users = [repository.git_directory(), repository.common_directory()]
+        .map(|directory| directory.join("modules").join(name))
+        .into_iter()
+        .find(|directory| directory.join("objects").is_dir());
+    let Some(users) = users else { return Ok(()) };
+    let ours: Utf8PathBuf = git_directory.join("modules").join(name);
+    let git = |directory: &Utf8Path| repository.git_in(directory);
+    if !ours.join("HEAD").exists() {
+        let url = git(&users).args(["config", "--get", "remote.origin.url"]).capture()?.text();
+        if url.is_empty() {
+            return Ok(());
+        }
+        let format = git(&users).args(["rev-parse", "--show-object-format"]).run()?.text();
+        fs_err::create_dir_all(&ours)?;
+        let init = ["init", "--quiet", "--bare", "--template=", "--object-format", &format];
+        git(&ours).args(init).arg(&ours).run()?;
+        git(&ours).args(["config", "core.bare", "false"]).run()?;
+        git(&ours).args(["config", "remote.origin.url", &url]).run()?;
+        git(&ours).args(["config", "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*"]).run()?;
+        fs_err::create_dir_all(ours.join("objects/info"))?;
+        fs_err::write(ours.join("objects/info/alternates"), format!("{}\n", users.join("objects")))?;
+    }
+    // The objects are here already: this reads refs, and packs nothing.
+    git(&ours)
+        .args(["-c", "protocol.file.allow=always", "fetch", "--quiet", "--no-tags", "--no-write-fetch-head"])
+        .args(["--no-auto-maintenance", "--no-recurse-submodules", "--end-of-options", users.as_str()])
+        .args(["+HEAD:refs/user/HEAD", "+refs/*:refs/user/refs/*"])
+        .run()?;
+    Ok(())
+}
