@@ -13,14 +13,22 @@
 //! `DESIGN.md` has a sentence for each file.
 
 pub mod bytes;
+pub mod cell_pattern;
 pub mod complaint;
 pub mod event;
 pub mod exit_code;
 pub mod expression;
+pub mod matrix;
+mod matrix_rules;
+pub mod matrix_values;
 pub mod metric;
+pub mod metric_name;
 pub mod outcome;
 pub mod plan;
 pub mod quantity;
 pub mod request;
 pub mod run_folder;
 pub mod suggest;
+pub mod title;
+pub mod yaml;
+pub mod yaml_mapping;

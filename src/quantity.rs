@@ -31,6 +31,10 @@ impl FromStr for Limit {
             return Ok(Self::Plain(number));
         }
         let as_duration = || {
+            // `16M` would be sixteen months.
+            if text.ends_with('M') {
+                return None;
+            }
             let nanoseconds = humantime::parse_duration(text).ok()?.as_nanos();
             u64::try_from(nanoseconds).ok()
         };
