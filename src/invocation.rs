@@ -22,8 +22,30 @@ pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Result<Invocation, cla
     if argv.get(1).is_some_and(|first| first == "memprof") {
         argv.remove(1);
     }
+    command_first(&mut argv);
     let Arguments { command, run, terminal } = Arguments::try_parse_from(argv)?;
     Ok(Invocation { command: command.unwrap_or_else(|| Command::Run(Box::new(run))), terminal })
+}
+
+/// Puts a command before the terminal's flags: `--quiet list` is as good as `list --quiet`, though clap, which keeps the
+/// flags of `run` apart from commands, refuses any flag before one.
+fn command_first(argv: &mut [OsString]) {
+    let mut next = 1;
+    while let Some(flag) = argv.get(next).and_then(|argument| argument.to_str()) {
+        let is_short = |flag: &str| flag.len() > 1 && flag[1..].chars().all(|letter| "qv".contains(letter));
+        next += match flag {
+            "--color" => 2,
+            "--quiet" | "--verbose" => 1,
+            with_value if with_value.starts_with("--color=") => 1,
+            short if short.starts_with('-') && is_short(short) => 1,
+            command => {
+                if Arguments::command().find_subcommand(command).is_some() {
+                    argv[1..=next].rotate_right(1);
+                }
+                return;
+            }
+        };
+    }
 }
 
 /// The completions of a shell, as a script.
@@ -124,7 +146,11 @@ mod tests {
             parsed(&format!("cargo-memprof memprof {line}"));
         }
         assert!(parsed("cargo-memprof --quiet").terminal.quiet);
-        assert!(parsed("cargo-memprof --quiet list").terminal.quiet);
+        for line in ["--quiet --color never list -k x", "-v --color=never list", "--color never -vv list"] {
+            let invocation = parsed(&format!("cargo-memprof memprof {line}"));
+            assert!(matches!(invocation.command, Command::List(_)), "{line}");
+            assert_eq!(invocation.terminal.color, Color::Never, "{line}");
+        }
     }
 
     #[test]
