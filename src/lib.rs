@@ -12,34 +12,58 @@
 //! Data modules import nothing but data; pure ones take data and return data; effects are at the edge.
 //! `DESIGN.md` has a sentence for each file.
 
+mod matrix_rules;
+
 pub mod bytes;
 pub mod cache;
 pub mod cargo;
 pub mod cargo_config;
+pub mod cell_filters;
+pub mod cell_names;
+pub mod cell_pattern;
+pub mod cells;
+pub mod cli;
+pub mod complaint;
 pub mod event;
 pub mod exit_code;
+pub mod expression;
 pub mod fetch;
+pub mod flag;
 pub mod git;
 pub mod git_program;
 pub mod help;
 pub mod injected_files;
+pub mod invocation;
 pub mod lfs;
+pub mod listing;
 pub mod lock;
+pub mod matrix;
+pub mod matrix_values;
 pub mod metric;
+pub mod metric_name;
 pub mod outcome;
+pub mod outputs;
+pub mod overlay_paths;
 pub mod plan;
 pub mod process;
 pub mod process_group;
+pub mod quantity;
+pub mod reconcile;
 pub mod ref_pattern;
 pub mod request;
 pub mod resolve;
 pub mod run_folder;
+pub mod selection;
 pub mod shim;
 pub mod sources;
 pub mod store;
 pub mod submodules;
+pub mod suggest;
+pub mod title;
 pub mod toolchain;
 pub mod working_tree;
 pub mod workspace_folder;
 pub mod worktree;
 pub mod wrapper;
+pub mod yaml;
+pub mod yaml_mapping;

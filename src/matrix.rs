@@ -1,0 +1,247 @@
+//! `memprof.yaml` as written: every key, what it means, and what may stand there. What it means together with the flags
+//! is [`reconcile`](crate::reconcile)'s.
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use crate::complaint::Complaint;
+use crate::expression::Expression;
+use crate::matrix_values::{
+    Absolute, Day, Dependency, Pattern, Percentage, Refspec, Repeats, Seconds, Value, Written,
+};
+use crate::request::{Ignored, OverlayMode, TargetKind};
+use crate::title::Template;
+use crate::yaml::{List, Text};
+use crate::yaml_mapping::{Mapping, Named, OneOrMany, mapping};
+
+/// The name that is looked for.
+pub const FILE_NAME: &str = "memprof.yaml";
+
+mapping! {
+    /// What `cargo memprof` compares, and how. Flags win over it.
+    #[schemars(extend("patternProperties" = {"^x-": true}))]
+    pub struct Matrix {
+        /// The revisions to compare, in order: branches, tags, commits, `pr/7`, `mr/7`, or `.` for the working tree.
+        "refs" => refs: List<RefEntry>,
+        /// What the others are compared with: a ref, or `merge-base`. The first ref by default.
+        "baseline" => baseline: Text<String>,
+        /// The remote that pull requests are fetched from; `upstream` if there is one, else `origin`.
+        "remote" => remote: Text<String>,
+        /// Further kinds of ref by pattern, `cl/{}: refs/changes/{}/head`.
+        "refspecs" => refspecs: Named<Text<Refspec>>,
+        /// The tests to run: `-k` expressions, or mappings that say more. All tests by default.
+        "tests" => tests: List<TestEntry>,
+        /// Files from another ref or from disk that are laid over every revision.
+        "overlay" => overlay: OneOrMany<OverlayEntry>,
+        /// Cells to leave out.
+        "exclude" => exclude: List<CellEntry>,
+        /// If given, only the cells that match one of these run.
+        "include" => include: List<CellEntry>,
+        /// How often each cell runs.
+        "repeat" => repeat: Text<Repeats>,
+        /// Time limit of one run.
+        "timeout" => timeout: Text<Seconds>,
+        /// Cargo's build profile; `release`, say.
+        "profile" => profile: Text<String>,
+        /// Cargo features for every ref.
+        "features" => features: List<Text<String>>,
+        /// Whether all features are built.
+        "all-features" => all_features: Text<bool>,
+        /// Whether the default features are left out.
+        "no-default-features" => no_default_features: Text<bool>,
+        /// The packages that are built; those of the manifest by default.
+        "packages" => packages: List<Text<String>>,
+        /// Whether the whole workspace is built.
+        "workspace" => workspace: Text<bool>,
+        /// The target triple to build for.
+        "target" => target: Text<String>,
+        /// Environment of every build and run.
+        "env" => env: Named<Text<Value>>,
+        /// The toolchain of every ref, as rustup names it.
+        "toolchain" => toolchain: Text<String>,
+        /// How much a metric may grow.
+        "thresholds" => thresholds: Named<ThresholdEntry>,
+        /// Where the lock file comes from.
+        "lockfile" => lockfile: LockfileEntry,
+        /// Paths that are left out of the checkouts, in the syntax of `.gitignore`.
+        "sparse-exclude" => sparse_exclude: List<Text<String>>,
+        /// Whether cargo may not use the network.
+        "offline" => offline: Text<bool>,
+        /// Whether cargo may not change the lock file.
+        "locked" => locked: Text<bool>,
+        /// Settings for cargo, as its `--config` takes them.
+        "config" => config: List<Text<String>>,
+        /// The metrics that are shown.
+        "metrics" => metrics: List<Text<MetricName>>,
+    }
+}
+
+mapping! {
+    /// A ref, where more is to be said than its name.
+    #[schemars(transform = or_text)]
+    pub struct RefEntry {
+        /// The ref.
+        "ref" => spec: Text<String>,
+        /// Its name in the report.
+        "name" => name: Text<String>,
+        /// Cargo features for this ref, beside the common ones.
+        "features" => features: List<Text<String>>,
+        /// Environment for this ref, over the common one.
+        "env" => env: Named<Text<Value>>,
+        /// The toolchain for this ref.
+        "toolchain" => toolchain: Text<String>,
+    }
+}
+
+mapping! {
+    /// Some tests, and how they run.
+    #[schemars(transform = or_text)]
+    pub struct TestEntry {
+        /// The name of the cells, with places for parameters: `bert/{batch}`. Also `{test}`, `{package}`, `{binary}`.
+        "name" => name: Text<Written<Template>>,
+        /// A `-k` expression over `package::binary::test`.
+        "filter" => filter: Text<Written<Expression>>,
+        /// A regular expression over the same.
+        "regex" => regex: Text<Pattern>,
+        /// Exact names: the test's path, or the whole `package::binary::test`.
+        "exact" => exact: List<Text<String>>,
+        /// Tests whose path holds one of these are left out.
+        "skip" => skip: List<Text<String>>,
+        /// What becomes of tests marked `#[ignore]`.
+        "ignored" => ignored: Text<Ignored>,
+        /// Only tests of this package.
+        "package" => package: Text<String>,
+        /// Only tests of this kind of target.
+        "kind" => kind: Text<TargetKind>,
+        /// Cargo features that these tests need, beside the common ones.
+        "features" => features: List<Text<String>>,
+        /// Environment of the runs.
+        "env" => env: Named<Text<Value>>,
+        /// Parameters: each becomes an environment variable, and the cells are the product of their values.
+        "params" => params: Named<Values>,
+        /// Time limit of one run of these.
+        "timeout" => timeout: Text<Seconds>,
+        /// How often each of these runs.
+        "repeat" => repeat: Text<Repeats>,
+    }
+}
+
+mapping! {
+    /// Files that are laid over every revision.
+    pub struct OverlayEntry {
+        /// The ref that the files come from, or `.` for the disk.
+        "from" => from: Text<String>,
+        /// Which files or folders, `SRC` or `SRC=DST`.
+        "paths" => paths: List<PathEntry>,
+        /// The package that the files go into, wherever its folder is in each revision.
+        "package" => package: Text<String>,
+        /// Whether tests go into the package or, with `external`, into a crate of their own.
+        "mode" => mode: Text<OverlayMode>,
+        /// Dev-dependencies of that crate in `external` mode.
+        "dependencies" => dependencies: Named<Text<Dependency>>,
+    }
+}
+
+mapping! {
+    /// A file or folder of an overlay.
+    #[schemars(transform = or_text)]
+    pub struct PathEntry {
+        /// Its path where it comes from.
+        "source" => source: Text<String>,
+        /// Its path in the revision; the same by default.
+        "destination" => destination: Text<String>,
+    }
+}
+
+mapping! {
+    /// A cell, by what is said of it; what is not said matches anything.
+    #[schemars(transform = or_text)]
+    pub struct CellEntry {
+        /// The ref's name.
+        "ref" => r#ref: Text<String>,
+        /// A `-k` expression over the test.
+        "test" => test: Text<Written<Expression>>,
+        /// Values of parameters.
+        "params" => params: Named<Text<Value>>,
+    }
+}
+
+mapping! {
+    /// How much a metric may grow: `5%`, `16MiB`, or both.
+    #[schemars(transform = or_text)]
+    pub struct ThresholdEntry {
+        /// Growth in percent of the baseline.
+        "percent" => percent: Text<Percentage>,
+        /// Growth in the metric's own unit.
+        "bytes" => bytes: Text<Absolute>,
+    }
+}
+
+mapping! {
+    /// Where the lock file comes from.
+    pub struct LockfileEntry {
+        /// The ref whose lock file is used for every revision.
+        "from" => from: Text<String>,
+        /// The day as of which dependencies are resolved (a nightly feature of cargo's).
+        "date" => date: Text<Day>,
+    }
+}
+
+/// The values of a parameter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Values(pub Vec<String>);
+
+/// The name of a metric of the catalogue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetricName(pub String);
+
+/// In a JSON Schema: the mapping, or a text (or number) that is short for it.
+fn or_text(schema: &mut schemars::Schema) {
+    let mapping = schema.clone();
+    *schema = schemars::json_schema!({"anyOf": [{"type": ["string", "number"]}, mapping]});
+}
+
+/// Reads the text of a matrix. `file` is its name in complaints.
+pub fn parse(text: &str, file: &Utf8Path) -> Result<Matrix, Complaint> {
+    let says_something = |line: &str| {
+        let line = line.trim();
+        !line.is_empty() && !line.starts_with('#') && line != "---"
+    };
+    if !text.lines().any(says_something) {
+        return Err(Complaint::new("the matrix is empty")
+            .help("write at least `refs: [main, .]`, or let `cargo memprof init --force` write one")
+            .at(file, None));
+    }
+    crate::yaml::parse(text, file)
+}
+
+/// The nearest `memprof.yaml`, from `start` upwards to `root` and no further.
+pub fn find(start: &Utf8Path, root: &Utf8Path) -> Option<Utf8PathBuf> {
+    start
+        .ancestors()
+        .take_while(|folder| folder.starts_with(root))
+        .map(|folder| folder.join(FILE_NAME))
+        .find(|file| file.is_file())
+}
+
+/// Reads a matrix from disk.
+pub fn read(file: &Utf8Path) -> Result<Matrix, Complaint> {
+    let text = fs_err::read_to_string(file).map_err(|error| {
+        Complaint::new(error.to_string())
+            .help("--matrix FILE names another one, `cargo memprof init` writes one")
+    })?;
+    parse(&text, file)
+}
+
+/// All keys by the mapping that they stand in, for the documentation's test: `("overlay", ["from", …])`.
+pub fn all_keys() -> [(&'static str, &'static [&'static str]); 8] {
+    [
+        ("", Matrix::KEYS),
+        ("refs", RefEntry::KEYS),
+        ("tests", TestEntry::KEYS),
+        ("overlay", OverlayEntry::KEYS),
+        ("overlay.paths", PathEntry::KEYS),
+        ("exclude", CellEntry::KEYS),
+        ("thresholds", ThresholdEntry::KEYS),
+        ("lockfile", LockfileEntry::KEYS),
+    ]
+}

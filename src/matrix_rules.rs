@@ -1,0 +1,275 @@
+//! The rules of `memprof.yaml`'s mappings: short forms, keys that need each other, and names that must be known.
+
+use schemars::JsonSchema;
+
+use crate::cell_pattern;
+use crate::matrix::{
+    CellEntry, LockfileEntry, Matrix, MetricName, OverlayEntry, PathEntry, RefEntry, TestEntry,
+    ThresholdEntry, Values,
+};
+use crate::matrix_values::{
+    Absolute, Dependency, Percentage, Refspec, Value, check_parameter, check_variable,
+};
+use crate::metric::Unit;
+use crate::metric_name;
+use crate::quantity::Limit;
+use crate::request::{self, OverlayMode};
+use crate::yaml::{FromText, List, Listed, Mistake, Text};
+use crate::yaml_mapping::{self, Entry, Named, NamedValue};
+
+impl Entry for Matrix {
+    const EXPECTED: &'static str = "a mapping such as `refs: [main, pr/7]`";
+    const EXTENSIBLE: bool = true;
+
+    fn check(&self) -> Result<(), Mistake> {
+        if self.workspace == Some(Text(true)) && self.packages.as_ref().is_some_and(|list| !list.0.is_empty())
+        {
+            return Err(Mistake::new("`workspace: true` and `packages` exclude each other"));
+        }
+        Ok(())
+    }
+}
+
+impl Entry for RefEntry {
+    const EXPECTED: &'static str = "a ref such as main, or a mapping such as {ref: main, name: old}";
+
+    fn from_text(text: &str) -> Option<Result<Self, Mistake>> {
+        Some(if text.trim().is_empty() {
+            Err(Mistake::new("expected a ref, found nothing"))
+        } else {
+            Ok(Self { spec: Some(Text(text.to_owned())), ..Self::default() })
+        })
+    }
+
+    fn check(&self) -> Result<(), Mistake> {
+        if self.spec.is_some() {
+            Ok(())
+        } else {
+            Err(Mistake::new("a ref needs `ref`").help("write {ref: main}"))
+        }
+    }
+}
+
+impl Listed for RefEntry {
+    const EXPECTED_LIST: &'static str = "a list of refs such as [main, pr/7]";
+}
+
+impl Entry for TestEntry {
+    const EXPECTED: &'static str = "a -k expression, or a mapping such as {filter: hf_fwd}";
+
+    fn from_text(text: &str) -> Option<Result<Self, Mistake>> {
+        let filter = FromText::from_text(text).map(Text);
+        Some(filter.map(|filter| Self { filter: Some(filter), ..Self::default() }))
+    }
+}
+
+impl Listed for TestEntry {
+    const EXPECTED_LIST: &'static str = "a list of tests such as [hf_fwd, parser and not slow]";
+}
+
+impl Entry for OverlayEntry {
+    const EXPECTED: &'static str = "an overlay such as {from: main, paths: [tests/memory.rs]}";
+
+    fn check(&self) -> Result<(), Mistake> {
+        if self.paths.as_ref().is_none_or(|paths| paths.0.is_empty()) {
+            return Err(Mistake::new("an overlay needs `paths`").help("write paths: [tests/memory.rs]"));
+        }
+        let external = self.mode == Some(Text(OverlayMode::External));
+        if external && self.package.is_none() {
+            return Err(Mistake::new("`mode: external` needs the `package` that the tests use"));
+        }
+        if !external && self.dependencies.is_some() {
+            return Err(Mistake::new("`dependencies` go with `mode: external`")
+                .help("in the package itself, its own dev-dependencies are there"));
+        }
+        Ok(())
+    }
+}
+
+impl Listed for OverlayEntry {
+    const EXPECTED_LIST: &'static str = "a list of them";
+}
+
+impl Entry for PathEntry {
+    const EXPECTED: &'static str = "a path such as tests/memory.rs or SRC=DST";
+
+    fn from_text(text: &str) -> Option<Result<Self, Mistake>> {
+        let (source, destination) = match text.split_once('=') {
+            Some((source, destination)) => (source.trim(), Some(destination.trim())),
+            None => (text.trim(), None),
+        };
+        if source.is_empty() || destination == Some("") {
+            return Some(Err(Mistake::new(format!("'{text}' is no path")).help("write SRC or SRC=DST")));
+        }
+        let text = |text: &str| Some(Text(text.to_owned()));
+        Some(Ok(Self { source: text(source), destination: destination.and_then(text) }))
+    }
+
+    fn check(&self) -> Result<(), Mistake> {
+        if self.source.is_some() { Ok(()) } else { Err(Mistake::new("a path needs `source`")) }
+    }
+}
+
+impl Listed for PathEntry {
+    const EXPECTED_LIST: &'static str = "a list of paths such as [tests/memory.rs]";
+}
+
+impl Entry for CellEntry {
+    const EXPECTED: &'static str = "a cell such as {ref: main, test: hf_fwd, params: {batch: 64}}";
+
+    fn from_text(text: &str) -> Option<Result<Self, Mistake>> {
+        let entry = cell_pattern::parse(text).map_err(Mistake::new).map(|pattern| Self {
+            r#ref: pattern.r#ref.map(Text),
+            test: pattern.test.and_then(|test| FromText::from_text(&test).ok()).map(Text),
+            params: Some(Named(
+                pattern.params.into_iter().map(|(name, value)| (name, Text(Value(value)))).collect(),
+            )),
+        });
+        Some(entry)
+    }
+
+    fn check(&self) -> Result<(), Mistake> {
+        let says_params = self.params.as_ref().is_some_and(|params| !params.0.is_empty());
+        if self.r#ref.is_none() && self.test.is_none() && !says_params {
+            return Err(Mistake::new("a cell that nothing is said of would be every cell")
+                .help("say its ref, test or params"));
+        }
+        Ok(())
+    }
+}
+
+impl Listed for CellEntry {
+    const EXPECTED_LIST: &'static str = "a list of cells such as [{ref: main, params: {batch: 64}}]";
+}
+
+impl Entry for ThresholdEntry {
+    const EXPECTED: &'static str = "a limit such as 5%, 16MiB or {percent: 5, bytes: 16MiB}";
+    const NUMBERS: bool = true;
+
+    fn from_text(text: &str) -> Option<Result<Self, Mistake>> {
+        Some(text.parse().map_err(Mistake::new).map(|limit| match limit {
+            Limit::Percent(percent) => Self { percent: Some(Text(Percentage(percent))), bytes: None },
+            limit => Self { percent: None, bytes: Some(Text(Absolute(limit))) },
+        }))
+    }
+
+    fn check(&self) -> Result<(), Mistake> {
+        if self.percent.is_none() && self.bytes.is_none() {
+            return Err(Mistake::new("a threshold needs `percent` or `bytes`"));
+        }
+        Ok(())
+    }
+}
+
+impl ThresholdEntry {
+    /// The limit on this metric; an error if its unit does not fit.
+    pub fn on(&self, metric: &str) -> Result<request::Threshold, String> {
+        let absolute =
+            self.bytes.as_ref().map(|Text(Absolute(limit))| limit.on(Unit::of(metric))).transpose()?;
+        Ok(request::Threshold {
+            percent: self.percent.as_ref().map(|Text(Percentage(percent))| *percent),
+            bytes: absolute.and_then(|threshold| threshold.bytes),
+        })
+    }
+}
+
+impl Entry for LockfileEntry {
+    const EXPECTED: &'static str = "{from: REF} or {date: 2023-05-01}";
+
+    fn check(&self) -> Result<(), Mistake> {
+        match (&self.from, &self.date) {
+            (Some(_), Some(_)) => Err(Mistake::new("`from` and `date` exclude each other")),
+            (None, None) => Err(Mistake::new(format!("expected {}", Self::EXPECTED))),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl NamedValue for Text<Value> {
+    const EXPECTED: &'static str = "names and values such as {RUST_LOG: debug}";
+
+    fn check_key(name: &str) -> Result<(), Mistake> {
+        check_variable(name).map_err(Mistake::new)
+    }
+}
+
+impl NamedValue for Text<Refspec> {
+    const EXPECTED: &'static str = "patterns such as {cl/{}: refs/changes/{}/head} (between quotes)";
+
+    fn check_key(pattern: &str) -> Result<(), Mistake> {
+        if pattern.matches("{}").count() == 1 {
+            Ok(())
+        } else {
+            Err(Mistake::new(format!("'{pattern}' has no single {{}}, where the number goes"))
+                .help("write \"cl/{}\": \"refs/changes/{}/head\""))
+        }
+    }
+}
+
+impl NamedValue for Text<Dependency> {
+    const EXPECTED: &'static str = "dependencies such as {rand: \"0.9\"}";
+}
+
+impl NamedValue for ThresholdEntry {
+    const EXPECTED: &'static str = "limits by metric such as {heap.peak: 5%}";
+
+    fn check_key(name: &str) -> Result<(), Mistake> {
+        metric_name::check(name).map_err(|error| Mistake::new(error.to_string()).help(error.help))
+    }
+
+    fn read<'de, D: serde::Deserializer<'de>>(metric: &str, deserializer: D) -> Result<Self, D::Error> {
+        yaml_mapping::entry_that(deserializer, &|entry: &Self| {
+            entry.on(metric).map(|_| ()).map_err(Mistake::new)
+        })
+    }
+}
+
+impl NamedValue for Values {
+    const EXPECTED: &'static str = "parameters such as {batch: [8, 64]}";
+
+    fn check_key(name: &str) -> Result<(), Mistake> {
+        check_parameter(name).map_err(Mistake::new)
+    }
+}
+
+struct ParameterValue(Text<Value>);
+
+impl<'de> serde::Deserialize<'de> for ParameterValue {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Text::deserialize(deserializer).map(Self)
+    }
+}
+
+impl Listed for ParameterValue {
+    const EXPECTED_LIST: &'static str = "a list of values such as [8, 64]";
+}
+
+impl<'de> serde::Deserialize<'de> for Values {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let List(values) = List::<ParameterValue>::deserialize(deserializer)?;
+        Ok(Self(values.into_iter().map(|ParameterValue(Text(Value(value)))| value).collect()))
+    }
+}
+
+impl JsonSchema for Values {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Values".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        List::<Text<Value>>::json_schema(generator)
+    }
+}
+
+impl FromText for MetricName {
+    const EXPECTED: &'static str = "a metric such as heap.peak";
+
+    fn from_text(text: &str) -> Result<Self, Mistake> {
+        metric_name::check(text).map_err(|error| Mistake::new(error.to_string()).help(error.help))?;
+        Ok(Self(text.to_owned()))
+    }
+}

@@ -1,0 +1,260 @@
+//! The single values of `memprof.yaml`: how each is read from its text, and what its JSON Schema is.
+
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::{Schema, json_schema};
+
+use crate::expression::Expression;
+use crate::quantity;
+use crate::request::{Ignored, OverlayMode, TargetKind};
+use crate::suggest;
+use crate::title::Template;
+use crate::yaml::{FromText, Mistake};
+
+/// A value that was understood, kept with the words it was written in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written<T> {
+    /// As written.
+    pub text: String,
+    /// As understood.
+    pub value: T,
+}
+
+impl<T: FromStr> FromStr for Written<T> {
+    type Err = T::Err;
+
+    fn from_str(text: &str) -> Result<Self, T::Err> {
+        Ok(Self { value: text.parse()?, text: text.to_owned() })
+    }
+}
+
+fn parsed<T: FromStr<Err: fmt::Display>>(text: &str) -> Result<Written<T>, Mistake> {
+    text.parse().map_err(|error: T::Err| Mistake::new(error.to_string()))
+}
+
+impl FromText for Written<Expression> {
+    const EXPECTED: &'static str = "a -k expression such as hf and not bwd";
+
+    fn from_text(text: &str) -> Result<Self, Mistake> {
+        parsed(text)
+    }
+}
+
+/// A regular expression that compiles; compared by its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern(pub String);
+
+impl FromStr for Pattern {
+    type Err = regex::Error;
+
+    fn from_str(text: &str) -> Result<Self, regex::Error> {
+        regex::Regex::new(text).map(|_| Self(text.to_owned()))
+    }
+}
+
+impl FromText for Pattern {
+    const EXPECTED: &'static str = "a regular expression";
+
+    fn from_text(text: &str) -> Result<Self, Mistake> {
+        text.parse().map_err(|error: regex::Error| Mistake::new(error.to_string()))
+    }
+}
+
+impl FromText for Written<Template> {
+    const EXPECTED: &'static str = "a name such as bert/{batch}";
+
+    fn from_text(text: &str) -> Result<Self, Mistake> {
+        parsed(text)
+    }
+}
+
+/// A time limit in whole seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seconds(pub u64);
+
+impl FromText for Seconds {
+    const EXPECTED: &'static str = "a duration such as 10m";
+
+    fn from_text(text: &str) -> Result<Self, Mistake> {
+        Ok(Self(quantity::timeout(text)?))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({"type": "string", "examples": ["10m", "90s"]})
+    }
+}
+
+/// A number of runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Repeats(pub u32);
+
+impl FromText for Repeats {
+    const EXPECTED: &'static str = "a number such as 3";
+
+    fn from_text(text: &str) -> Result<Self, Mistake> {
+        Ok(Self(quantity::repeat(text)?))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({"type": "integer", "minimum": 1})
+    }
+}
+
+/// A day.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Day(pub String);
+
+impl FromText for Day {
+    const EXPECTED: &'static str = "a day such as 2023-05-01";
+
+    fn from_text(text: &str) -> Result<Self, Mistake> {
+        Ok(Self(quantity::day(text)?))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({"type": "string", "format": "date"})
+    }
+}
+
+/// A percentage, with its sign or without.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Percentage(pub f64);
+
+impl FromText for Percentage {
+    const EXPECTED: &'static str = "a percentage such as 5%";
+
+    fn from_text(text: &str) -> Result<Self, Mistake> {
+        Ok(Self(quantity::percent(text)?))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({"type": ["string", "number"], "examples": ["5%"]})
+    }
+}
+
+/// An absolute limit; which unit it may have depends on its metric.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Absolute(pub quantity::Limit);
+
+impl FromText for Absolute {
+    const EXPECTED: &'static str = "a size such as 16MiB";
+
+    fn from_text(text: &str) -> Result<Self, Mistake> {
+        match text.parse()? {
+            quantity::Limit::Percent(_) => {
+                Err(Mistake::new(format!("'{text}' is a percentage")).help("write it as `percent: 5`"))
+            }
+            limit => Ok(Self(limit)),
+        }
+    }
+
+    fn schema() -> Schema {
+        json_schema!({"type": ["string", "integer"], "examples": ["16MiB"]})
+    }
+}
+
+/// The value of a variable or a parameter: any text, numbers and booleans as they are written, even nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Value(pub String);
+
+impl FromText for Value {
+    const EXPECTED: &'static str = "a single value";
+
+    fn from_text(text: &str) -> Result<Self, Mistake> {
+        if text.contains('\0') {
+            return Err(Mistake::new("a value cannot hold a NUL character"));
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({"type": ["string", "number", "boolean"]})
+    }
+}
+
+/// A pattern of git refs with the place of the number or name, `refs/changes/{}/head`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refspec(pub String);
+
+impl FromText for Refspec {
+    const EXPECTED: &'static str = "a pattern such as refs/changes/{}/head";
+
+    fn from_text(text: &str) -> Result<Self, Mistake> {
+        if text.matches("{}").count() == 1 && text.starts_with("refs/") {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(Mistake::new(format!("'{text}' is not a pattern such as refs/changes/{{}}/head"))
+                .help("it begins with refs/ and has one {}, where the number goes"))
+        }
+    }
+}
+
+/// The right side of a dependency in a manifest, as TOML: `"0.9"` or `{ version = "0.9", features = ["small_rng"] }`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dependency(pub String);
+
+impl FromText for Dependency {
+    const EXPECTED: &'static str = "a version such as \"0.9\"";
+
+    /// A bare version is quoted, a TOML value is taken as it stands.
+    fn from_text(text: &str) -> Result<Self, Mistake> {
+        let text = text.trim();
+        let toml = if text.starts_with(['{', '"', '\'']) { text.to_owned() } else { format!("\"{text}\"") };
+        match format!("x = {toml}").parse::<toml_edit::DocumentMut>() {
+            Ok(_) if !text.is_empty() => Ok(Self(toml)),
+            _ => Err(Mistake::new(format!("'{text}' is not a dependency"))
+                .help("write a version, \"0.9\", or what a manifest has, '{ version = \"0.9\", features = [\"std\"] }'")),
+        }
+    }
+}
+
+macro_rules! one_of {
+    ($type:ty, $expected:literal, $($word:literal => $value:expr),+) => {
+        impl FromText for $type {
+            const EXPECTED: &'static str = $expected;
+
+            fn from_text(text: &str) -> Result<Self, Mistake> {
+                match text {
+                    $($word => Ok($value),)+
+                    other => Err(Mistake::new(format!("expected {}, found '{other}'", $expected)).help(
+                        suggest::did_you_mean_or_list(other, "possible", &[$($word),+])
+                    )),
+                }
+            }
+
+            fn schema() -> Schema {
+                json_schema!({"enum": [$($word),+]})
+            }
+        }
+    };
+}
+
+one_of!(TargetKind, "a kind of target (lib, bin, test, example, bench)",
+    "lib" => TargetKind::Lib, "bin" => TargetKind::Bin, "test" => TargetKind::Test,
+    "example" => TargetKind::Example, "bench" => TargetKind::Bench);
+one_of!(OverlayMode, "a mode (package, external)",
+    "package" => OverlayMode::Package, "external" => OverlayMode::External);
+one_of!(Ignored, "what to do with ignored tests (skip, include, only)",
+    "skip" => Ignored::Skip, "include" => Ignored::Include, "only" => Ignored::Only);
+
+/// Whether this can be the name of a variable that every platform and shell takes.
+pub fn check_variable(name: &str) -> Result<(), String> {
+    let fine = |character: char| character.is_ascii_alphanumeric() || character == '_';
+    if name.is_empty() || !name.chars().all(fine) || name.starts_with(|first: char| first.is_ascii_digit()) {
+        return Err(format!("'{name}' cannot be the name of an environment variable"));
+    }
+    Ok(())
+}
+
+/// The words that stand for something else in a name template or a cell pattern.
+const RESERVED: [&str; 4] = ["ref", "test", "package", "binary"];
+
+/// Whether this can be the name of a parameter: that of a variable, and none of the reserved words.
+pub fn check_parameter(name: &str) -> Result<(), String> {
+    check_variable(name)?;
+    if RESERVED.contains(&name) {
+        return Err(format!("a parameter cannot be named '{name}': that word has a meaning of its own"));
+    }
+    Ok(())
+}

@@ -1,0 +1,242 @@
+//! YAML read with errors that name the place: scalars as they are written, lists, and serde_yaml's errors as complaints.
+//!
+//! serde_yaml gives a location to each error that a visitor raises, as long as nothing is buffered on the way: so there
+//! are no untagged enums and no derived `Deserialize` here, and scalars are taken as text (`deserialize_str` hands over
+//! a plain scalar as it stands, so that `1e3` stays `1e3`).
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use camino::Utf8Path;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+use serde::de::{self, DeserializeOwned, Deserializer, SeqAccess, Visitor};
+
+use crate::complaint::Complaint;
+
+/// A mistake in a value: what is wrong, and what helps. The place is added where it is raised.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub help: Option<String>,
+}
+
+impl Mistake {
+    /// A mistake without help.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), help: None }
+    }
+
+    /// The same with this help.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// As an error of serde's, which carries only text: the separators let [`complaint_of`] take it apart again.
+    pub fn raise<E: de::Error>(self) -> E {
+        E::custom(format_args!("{MESSAGE}{}{HELP}{}", self.message, self.help.unwrap_or_default()))
+    }
+}
+
+impl From<String> for Mistake {
+    fn from(message: String) -> Self {
+        Self::new(message)
+    }
+}
+
+/// ASCII's own separators: they cannot be in YAML text, which forbids control characters.
+const MESSAGE: char = '\u{1e}';
+const HELP: char = '\u{1f}';
+/// Stands for the mapping that the mistake is in, whose path only serde_yaml knows.
+pub(crate) const PLACE: char = '\u{1d}';
+
+/// A value read from text as it is written, whatever YAML would take it for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Text<T>(pub T);
+
+/// How a value is read from text.
+pub trait FromText: Sized {
+    /// What is expected, for the error about a list or a mapping: `a duration such as 10m`.
+    const EXPECTED: &'static str;
+    /// Reads the value.
+    fn from_text(text: &str) -> Result<Self, Mistake>;
+    /// Its JSON Schema.
+    fn schema() -> Schema {
+        json_schema!({"type": "string"})
+    }
+}
+
+impl FromText for String {
+    const EXPECTED: &'static str = "a text";
+
+    fn from_text(text: &str) -> Result<Self, Mistake> {
+        if text.trim().is_empty() {
+            return Err(Mistake::new("expected a text, found nothing"));
+        }
+        Ok(text.to_owned())
+    }
+}
+
+impl FromText for bool {
+    const EXPECTED: &'static str = "true or false";
+
+    fn from_text(text: &str) -> Result<Self, Mistake> {
+        match text {
+            "true" => Ok(true),
+            "false" => Ok(false),
+            other => Err(Mistake::new(format!("expected true or false, found '{other}'"))),
+        }
+    }
+
+    fn schema() -> Schema {
+        json_schema!({"type": "boolean"})
+    }
+}
+
+impl<'de, T: FromText> Deserialize<'de> for Text<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TextVisitor<T>(PhantomData<T>);
+        impl<T: FromText> Visitor<'_> for TextVisitor<T> {
+            type Value = Text<T>;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str(T::EXPECTED)
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Text<T>, E> {
+                T::from_text(text).map(Text).map_err(Mistake::raise)
+            }
+        }
+        deserializer.deserialize_str(TextVisitor(PhantomData))
+    }
+}
+
+impl<T: FromText> JsonSchema for Text<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Text".into()
+    }
+
+    fn json_schema(_generator: &mut SchemaGenerator) -> Schema {
+        T::schema()
+    }
+}
+
+/// A list, where a lone value is not taken for one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct List<T>(pub Vec<T>);
+
+/// What a list is expected to look like.
+pub trait Listed {
+    /// `a list of refs such as [main, pr/7]`.
+    const EXPECTED_LIST: &'static str;
+}
+
+impl<T> Listed for Text<T> {
+    const EXPECTED_LIST: &'static str = "a list such as [a, b]";
+}
+
+impl<'de, T: Deserialize<'de> + Listed> Deserialize<'de> for List<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(ListVisitor(PhantomData))
+    }
+}
+
+pub(crate) struct ListVisitor<T>(pub(crate) PhantomData<T>);
+
+impl<'de, T: Deserialize<'de> + Listed> Visitor<'de> for ListVisitor<T> {
+    type Value = List<T>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(T::EXPECTED_LIST)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<List<T>, A::Error> {
+        let mut values = Vec::new();
+        while let Some(value) = sequence.next_element()? {
+            values.push(value);
+        }
+        Ok(List(values))
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for List<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "List".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "array", "items": generator.subschema_for::<T>()})
+    }
+}
+
+/// Reads a whole document. `file` is its name in complaints.
+pub fn parse<T: DeserializeOwned>(text: &str, file: &Utf8Path) -> Result<T, Complaint> {
+    serde_yaml::from_str(text).map_err(|error| {
+        let complaint = complaint_of(&error, file);
+        let line = error.location().and_then(|location| text.lines().nth(location.line() - 1));
+        match line {
+            Some(line) if line.trim_start_matches(' ').starts_with('\t') && complaint.help.is_none() => {
+                complaint.help("YAML is indented with blanks, never with tabs")
+            }
+            _ => complaint,
+        }
+    })
+}
+
+fn complaint_of(error: &serde_yaml::Error, file: &Utf8Path) -> Complaint {
+    let position = error.location().map(|location| (location.line(), location.column()));
+    let mut text = error.to_string();
+    if let Some((line, column)) = position {
+        let suffix = format!(" at line {line} column {column}");
+        text = text.strip_suffix(&suffix).unwrap_or(&text).to_owned();
+    }
+    let Some((path, rest)) = text.split_once(MESSAGE) else {
+        let (message, help) = reworded(&text);
+        return Complaint::new(message).maybe_help(help).at(file, position);
+    };
+    let (message, help) = rest.split_once(HELP).unwrap_or((rest, ""));
+    let path = path.trim_end().trim_end_matches(':');
+    let message = if message.contains(PLACE) {
+        message.replace(PLACE, if path.is_empty() { "the matrix" } else { path })
+    } else if path.is_empty() {
+        message.to_owned()
+    } else {
+        format!("{path}: {message}")
+    };
+    Complaint::new(message).maybe_help((!help.is_empty()).then(|| help.to_owned())).at(file, position)
+}
+
+/// serde's own sentence, `refs: invalid type: string "x", expected a list`, in the words of the others; and what helps.
+fn reworded(sentence: &str) -> (String, Option<String>) {
+    let parts = sentence.split_once("invalid type: ").and_then(|(path, rest)| {
+        rest.split_once(", expected ").map(|(found, expected)| (path, found, expected))
+    });
+    let Some((path, found, expected)) = parts else {
+        return (sentence.to_owned(), None);
+    };
+    let scalar =
+        found.strip_prefix("string ").or_else(|| Some(found.split_once('`')?.1.trim_end_matches('`')));
+    let found = match found {
+        "map" => "a mapping",
+        "sequence" => "a list",
+        "unit value" => "nothing",
+        other => scalar.unwrap_or(other),
+    };
+    let help = scalar.filter(|_| expected.starts_with("a list")).map(|value| {
+        let value = value.trim_matches('"');
+        format!("write [{value}]")
+    });
+    (format!("{path}expected {expected}, found {found}"), help)
+}

@@ -1,0 +1,228 @@
+//! Every mistake in `memprof.yaml` is answered with its file, line, column and key, and with what was probably meant.
+
+use camino::Utf8Path;
+use cargo_memprof::matrix;
+
+/// A mistake a paragraph; the answer is the snapshot.
+const MISTAKES: &str = "
+refs: [main, .]
+overlays: {from: main, paths: [tests]}
+
+refs: [main, .]
+zebra: 1
+
+refs: main
+
+refs:
+  - main
+  - ref: pr/7
+    nmae: candidate
+
+refs: [main, {name: candidate}]
+
+refs: [main, 12e45]
+
+refs: [main, 1234567]
+
+refs: [main, [pr/7]]
+
+refs: [main, ]
+refs: [pr/7, main]
+
+repeat: three
+
+repeat: 0
+
+repeat: [3]
+
+timeout: 600
+
+timeout: 500ms
+
+timeout: {minutes: 10}
+
+locked: yes
+
+features: gpu
+
+tests: hf_fwd
+
+tests: [hf_fwd and]
+
+tests:
+  - filter: (hf_fwd or bwd
+
+tests:
+  - filter: hf_fwd
+    kind: tests
+
+tests:
+  - regex: 'hf_(fwd'
+
+tests:
+  - name: 'bert/{batch'
+
+tests:
+  - params: {batch: 8}
+
+tests:
+  - params:
+      batch: [8, [16]]
+
+tests:
+  - params: {test: [a]}
+
+tests:
+  - params: {batch-size: [8]}
+
+tests:
+  - params: {batch: [1]}
+    env: {RUST-LOG: debug}
+
+tests:
+  - exact: hf_fwd
+
+tests:
+  - ignored: yes
+
+env: [RUST_LOG=debug]
+
+env:
+  A: 1
+  B: 2
+  A: 3
+
+env: {A: [1]}
+
+overlay: tests/memory.rs
+
+overlay: {from: main}
+
+overlay:
+  - from: main
+    paths: [tests/memory.rs=]
+
+overlay: {paths: [tests], mode: externl, package: x}
+
+overlay: {paths: [tests], mode: external}
+
+overlay: {paths: [tests], dependencies: {rand: '0.9'}}
+
+overlay: {paths: [{src: tests}]}
+
+exclude: [{ref: main, batch: 8}]
+
+exclude: [{}]
+
+exclude: ['batch=']
+
+thresholds: {heap.peek: 5%}
+
+thresholds: {heap.peak: 5 apples}
+
+thresholds: {heap.peak: 16M}
+
+thresholds: {heap.count: 16MiB}
+
+thresholds: {heap.peak: {percents: 5}}
+
+thresholds: {heap.peak: {percent: -5}}
+
+thresholds: {heap.peak: }
+
+thresholds: [heap.peak]
+
+lockfile: main
+
+lockfile: {from: main, date: 2023-05-01}
+
+lockfile: {date: 2023-02-30}
+
+refspecs: {cl: 'refs/changes/{}/head'}
+
+refspecs: {'cl/{}': changes}
+
+metrics: [heap.peak, cpu.rs]
+
+workspace: true
+packages: [a]
+
+- main
+- pr/7
+
+just words
+
+refs: [main
+tests: [a]
+
+refs:
+\t- main
+
+tests: [*nothing]
+";
+
+#[test]
+fn each_mistake_is_answered_with_its_place_and_what_was_meant() {
+    let mut answers = String::new();
+    let mut count = 0;
+    for mistake in MISTAKES.trim().split("\n\n").chain(["", "# nothing but a comment\n---\n"]) {
+        let complaint = matrix::parse(mistake, Utf8Path::new("memprof.yaml"))
+            .expect_err(&format!("accepted, though it is a mistake:\n{mistake}"));
+        answers.push_str(&format!("{}\n{}\n\n", mistake.replace('\t', "→"), complaint.rendered()));
+        count += 1;
+    }
+    assert!(count >= 50, "{count}");
+    insta::assert_snapshot!(answers);
+}
+
+#[test]
+fn anchors_aliases_and_merge_keys_work() {
+    let matrix = matrix::parse(
+        "
+x-common: &common
+  params: {batch: [8, 64]}
+  timeout: 10m
+x-environment: &environment {RUST_LOG: debug, THREADS: '1'}
+refs: [&main main, {ref: *main, name: again}]
+tests:
+  - {<<: *common, filter: hf_fwd, timeout: 20m}
+  - {<<: [*common], filter: hf_bwd}
+env: {<<: *environment, THREADS: '2'}
+",
+        Utf8Path::new("memprof.yaml"),
+    )
+    .unwrap_or_else(|complaint| panic!("{}", complaint.rendered()));
+    let tests = matrix.tests.unwrap().0;
+    assert_eq!(tests[0].timeout.unwrap_seconds(), 1200);
+    assert_eq!(tests[1].timeout.unwrap_seconds(), 600);
+    assert_eq!(tests[1].params.as_ref().unwrap().0["batch"].0, ["8", "64"]);
+    let environment = matrix.env.unwrap().0;
+    assert_eq!(environment["THREADS"].0.0, "2");
+    assert_eq!(environment["RUST_LOG"].0.0, "debug");
+    let refs = matrix.refs.unwrap().0;
+    assert_eq!(refs[1].spec.as_ref().unwrap().0, "main");
+}
+
+trait Timeout {
+    fn unwrap_seconds(&self) -> u64;
+}
+
+impl Timeout for Option<cargo_memprof::yaml::Text<cargo_memprof::matrix_values::Seconds>> {
+    fn unwrap_seconds(&self) -> u64 {
+        self.as_ref().expect("a timeout").0.0
+    }
+}
+
+#[test]
+fn values_stay_as_they_are_written() {
+    let matrix = matrix::parse(
+        "tests: [{params: {x: [1e3, 0x10, 007, true, ~, '', 'a b', 1_000]}}]\nenv: {EMPTY: , ON: yes}\n",
+        Utf8Path::new("memprof.yaml"),
+    )
+    .unwrap_or_else(|complaint| panic!("{}", complaint.rendered()));
+    let tests = matrix.tests.unwrap().0;
+    let values = &tests[0].params.as_ref().unwrap().0["x"].0;
+    assert_eq!(values, &["1e3", "0x10", "007", "true", "~", "", "a b", "1_000"]);
+    let environment = matrix.env.unwrap().0;
+    assert_eq!((environment["EMPTY"].0.0.as_str(), environment["ON"].0.0.as_str()), ("", "yes"));
+}
