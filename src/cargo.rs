@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::{Artifact, CompilerMessage, Message};
 
@@ -52,7 +53,9 @@ pub fn test_argv(options: &BuildOptions, features: &[String], target_directory: 
     }
     argv.extend(options.jobs.iter().flat_map(|jobs| ["--jobs".to_owned(), jobs.to_string()]));
     let selects_targets = options.lib
-        || [&options.bins, &options.tests, &options.examples, &options.benches].iter().any(|names| !names.is_empty());
+        || [&options.bins, &options.tests, &options.examples, &options.benches]
+            .iter()
+            .any(|names| !names.is_empty());
     if !selects_targets {
         // Without it `cargo test` runs doc-tests and builds every example.
         argv.push("--tests".to_owned());
@@ -168,7 +171,15 @@ fn tables(item: &toml_edit::Item) -> Vec<BTreeMap<String, toml_edit::Value>> {
     inline.filter_map(|value| Some(values(value.as_inline_table()?))).collect()
 }
 
-/// The files that a build of the workspace found in the folder of a package's manifest.
+/// The name of an artifact's package, from its manifest: package ids have it in several forms.
+pub fn package_name(artifact: &Artifact) -> anyhow::Result<String> {
+    let document: toml_edit::DocumentMut = fs_err::read_to_string(&artifact.manifest_path)?.parse()?;
+    let name =
+        document.get("package").and_then(|package| package.get("name")).and_then(toml_edit::Item::as_str);
+    name.map(ToOwned::to_owned).with_context(|| format!("{} names no package", artifact.manifest_path))
+}
+
+/// The folder of an artifact's package.
 pub fn package_folder(artifact: &Artifact) -> Utf8PathBuf {
     artifact.manifest_path.parent().unwrap_or(Utf8Path::new("/")).to_owned()
 }

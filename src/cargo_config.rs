@@ -110,7 +110,9 @@ fn program(base: &Path, text: &str) -> PathBuf {
 
 fn words(base: &Path, item: &Item) -> Option<Vec<String>> {
     let mut words: Vec<String> = match item.as_array() {
-        Some(array) => array.iter().map(|word| word.as_str().map(ToOwned::to_owned)).collect::<Option<_>>()?,
+        Some(array) => {
+            array.iter().map(|word| word.as_str().map(ToOwned::to_owned)).collect::<Option<_>>()?
+        }
         None => item.as_str()?.split_whitespace().map(ToOwned::to_owned).collect(),
     };
     let first = words.first_mut()?;

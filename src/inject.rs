@@ -90,7 +90,10 @@ fn package_folder(metadata: &Metadata, name: &str, checkout: &Utf8Path) -> anyho
     let package = metadata.packages.iter().find(|package| package.name.as_str() == name);
     let package = package.with_context(|| {
         let names: Vec<&str> = metadata.packages.iter().map(|package| package.name.as_str()).collect();
-        format!("the overlay is for package '{name}', which this revision does not have (it has: {})", names.join(", "))
+        format!(
+            "the overlay is for package '{name}', which this revision does not have (it has: {})",
+            names.join(", ")
+        )
     })?;
     let folder = package.manifest_path.parent().unwrap_or(checkout);
     Ok(folder.strip_prefix(checkout).unwrap_or(folder).to_owned())
@@ -114,7 +117,9 @@ fn missing_test_entries(
         let owner = metadata
             .packages
             .iter()
-            .filter(|package| package.manifest_path.parent().is_some_and(|folder| absolute.starts_with(folder)))
+            .filter(|package| {
+                package.manifest_path.parent().is_some_and(|folder| absolute.starts_with(folder))
+            })
             .max_by_key(|package| package.manifest_path.as_str().len());
         let Some(owner) = owner else { continue };
         let folder = owner.manifest_path.parent().unwrap_or(checkout);

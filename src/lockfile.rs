@@ -47,8 +47,8 @@ pub fn choose(
     let path = path_in(plan);
     let mut lacking = Vec::new();
     let mut having = Vec::new();
-    let baseline_first =
-        std::iter::once(plan.baseline).chain((0..plan.revisions.len()).filter(|index| *index != plan.baseline));
+    let baseline_first = std::iter::once(plan.baseline)
+        .chain((0..plan.revisions.len()).filter(|index| *index != plan.baseline));
     for index in baseline_first {
         let revision = &plan.revisions[index];
         match repository.show(&revision.commit, &path)? {
@@ -60,7 +60,8 @@ pub fn choose(
         return Ok(Lockfile::NotNeeded);
     }
     let tell = |what: String| {
-        let help = "commit a Cargo.lock, or choose one with `lockfile: {from: REF}` or `{date: DAY}`".to_owned();
+        let help =
+            "commit a Cargo.lock, or choose one with `lockfile: {from: REF}` or `{date: DAY}`".to_owned();
         sink.emit(Event::Warning { message: what, help: Some(help) });
     };
     let names = lacking.join(", ");
@@ -68,7 +69,9 @@ pub fn choose(
         Some(LockfileRequest::From(spec)) => {
             let commit = match repository.look_up(spec)? {
                 crate::git::Lookup::Commit(commit) => commit,
-                _ => return Err(Complaint::new(format!("lockfile: no ref '{spec}' in this repository")).into()),
+                _ => {
+                    return Err(Complaint::new(format!("lockfile: no ref '{spec}' in this repository")).into());
+                }
             };
             let text = repository.show(&commit, &path)?;
             let text = text.ok_or_else(|| Complaint::new(format!("lockfile: {spec} has no {path}")))?;

@@ -39,12 +39,17 @@ pub fn read(
             let origin = overlay.from.as_deref().unwrap_or("the disk");
             if found.is_empty() {
                 return Err(Complaint::new(format!("overlay: no file '{}' in {origin}", path.source))
-                    .help("paths of a ref begin at the repository's root, paths on disk at the current folder")
+                    .help(
+                        "paths of a ref begin at the repository's root, paths on disk at the current folder",
+                    )
                     .into());
             }
             for (below, content) in found {
                 let destination = destination(overlay, path, &below);
-                ensure!(destination.is_relative(), "overlay: the destination '{destination}' must be relative");
+                ensure!(
+                    destination.is_relative(),
+                    "overlay: the destination '{destination}' must be relative"
+                );
                 let (package, mode) = (overlay.package.clone(), overlay.mode);
                 files.push(OverlayFile { package, destination, content, mode });
             }
@@ -60,7 +65,8 @@ fn from_commit(repository: &Repository, commit: &str, path: &OverlayPath) -> any
     let source = path.source.trim_end_matches('/');
     let names = repository.files(commit, source)?;
     let read = |name: String| {
-        let content = repository.show(commit, &name)?.with_context(|| format!("{name} is gone from {commit}"))?;
+        let content =
+            repository.show(commit, &name)?.with_context(|| format!("{name} is gone from {commit}"))?;
         let below = Utf8Path::new(&name).strip_prefix(source).unwrap_or(Utf8Path::new(&name)).to_owned();
         Ok((below, content))
     };

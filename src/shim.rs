@@ -58,7 +58,9 @@ impl Shim {
         fs_err::create_dir_all(&folder)?;
         let source = folder.join("source");
         fs_err::create_dir_all(&source)?;
-        TEMPLATES.extract(&source).with_context(|| format!("could not write the shim's source to {source}"))?;
+        TEMPLATES
+            .extract(&source)
+            .with_context(|| format!("could not write the shim's source to {source}"))?;
         for name in CRATES {
             compile(name, &source, &folder, toolchain, target)?;
         }
@@ -70,7 +72,10 @@ impl Shim {
     pub fn wrapping(&self, inner: Option<PathBuf>) -> wrapper::Shim {
         let rlib = |name: &str| self.folder.join(format!("lib{name}.rlib")).into_std_path_buf();
         wrapper::Shim {
-            externs: CRATES.iter().map(|name| ((*name).to_owned(), rlib(name))).collect(),
+            // The second name of the first crate is for the appended line, where the repository has a crate `memprof`.
+            externs: [("memprof", "memprof"), ("memprof_shim", "memprof"), ("memprof_heap", "memprof_heap")]
+                .map(|(name, file)| (name.to_owned(), rlib(file)))
+                .to_vec(),
             search: self.folder.clone().into_std_path_buf(),
             inner,
         }

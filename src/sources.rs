@@ -59,7 +59,8 @@ impl SourceRecords {
             let package = crate::cargo::package_folder(artifact);
             let mut sources = BTreeMap::new();
             for file in parse_dep_info(&fs_err::read_to_string(&dep_info)?) {
-                let path = [workspace, &package].iter().map(|base| base.join(&file)).find(|path| path.exists());
+                let path =
+                    [workspace, &package].iter().map(|base| base.join(&file)).find(|path| path.exists());
                 let hash = match path {
                     Some(path) => hash_of(&path, &mut hashes)?,
                     None => "absent".to_owned(),
@@ -99,11 +100,12 @@ fn dep_info(artifact: &Artifact) -> Option<Utf8PathBuf> {
     // `deps/libname-hash.rmeta` names the very unit; `libname.rlib` is a copy that several may have made.
     files.sort_by_key(|file| !file.as_str().contains("/deps/"));
     files.iter().find_map(|file| {
-        let stem = if file.extension().is_some_and(|extension| extension != file.file_name().unwrap_or_default()) {
-            file.file_stem()?
-        } else {
-            file.file_name()?
-        };
+        let stem =
+            if file.extension().is_some_and(|extension| extension != file.file_name().unwrap_or_default()) {
+                file.file_stem()?
+            } else {
+                file.file_name()?
+            };
         [stem.strip_prefix("lib").unwrap_or(stem), stem]
             .iter()
             .map(|name| file.with_file_name(format!("{name}.d")))
@@ -153,7 +155,11 @@ fn parse_dep_info(text: &str) -> BTreeSet<Utf8PathBuf> {
 /// Gives files the current time, so that cargo compiles them again.
 pub fn touch(files: &BTreeSet<Utf8PathBuf>) -> anyhow::Result<()> {
     for file in files {
-        fs_err::OpenOptions::new().append(true).open(file)?.file().set_modified(std::time::SystemTime::now())?;
+        fs_err::OpenOptions::new()
+            .append(true)
+            .open(file)?
+            .file()
+            .set_modified(std::time::SystemTime::now())?;
     }
     Ok(())
 }

@@ -67,8 +67,10 @@ pub struct Provenance {
     pub executables: Vec<Executable>,
     /// Other outputs that tests run or load by the path they were built at.
     pub companions: Vec<Companion>,
-    /// What the user should know of this build whenever it is used.
-    pub notes: Vec<String>,
+    /// What was laid over the checkout, as paths below `injected/` in the entry's folder.
+    pub injected: Vec<Utf8PathBuf>,
+    /// The user's runner for the test executables, program first; empty if there is none.
+    pub runner: Vec<String>,
 }
 
 /// A test executable.
@@ -131,7 +133,9 @@ pub struct Entry {
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
     /// The file is not the one that was built.
-    #[error("{file} is not the executable that was built: its hash is {found}, provenance.json says {expected}")]
+    #[error(
+        "{file} is not the executable that was built: its hash is {found}, provenance.json says {expected}"
+    )]
     OtherExecutable {
         /// The file.
         file: Utf8PathBuf,
@@ -220,6 +224,14 @@ impl Draft {
         hash_file(&path)
     }
 
+    /// Keeps a file that was laid over the checkout.
+    pub fn add_injected(&self, relative: &Utf8Path, content: &[u8]) -> anyhow::Result<()> {
+        let path = self.partial.join("injected").join(relative);
+        fs_err::create_dir_all(path.parent().unwrap_or(&self.partial))?;
+        fs_err::write(path, content)?;
+        Ok(())
+    }
+
     /// Writes the provenance and puts the entry in its place.
     pub fn finish(self, provenance: Provenance) -> anyhow::Result<Entry> {
         fs_err::write(self.partial.join("provenance.json"), serde_json::to_vec_pretty(&provenance)?)?;
@@ -237,9 +249,18 @@ impl Entry {
         let path = self.folder.join(&executable.file);
         let found = hash_file(&path)?;
         if found != executable.hash {
-            return Err(Refusal::OtherExecutable { file: path, found, expected: executable.hash.clone() }.into());
+            return Err(
+                Refusal::OtherExecutable { file: path, found, expected: executable.hash.clone() }.into()
+            );
         }
         Ok(path)
+    }
+
+    /// What was laid over the checkout when this was built.
+    pub fn injection(&self) -> anyhow::Result<BTreeMap<Utf8PathBuf, Vec<u8>>> {
+        let read =
+            |path: &Utf8PathBuf| Ok((path.clone(), fs_err::read(self.folder.join("injected").join(path))?));
+        self.provenance.injected.iter().map(read).collect()
     }
 
     /// Puts programs and shared libraries of this build where its tests look for them: another revision's build may have
@@ -347,7 +368,8 @@ mod tests {
             sources: "d".into(),
             executables: vec![executable],
             companions: Vec::new(),
-            notes: Vec::new(),
+            injected: Vec::new(),
+            runner: Vec::new(),
         }
     }
 }

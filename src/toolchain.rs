@@ -17,7 +17,7 @@ pub struct Toolchain {
 }
 
 /// How the toolchain of a revision is chosen.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Choice {
     /// `--toolchain`, `toolchain:` in the YAML, `cargo +NAME memprof`, or `RUSTUP_TOOLCHAIN`.
     Pinned(String),

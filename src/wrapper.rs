@@ -120,6 +120,10 @@ fn note_invocation(call: &[OsString]) -> anyhow::Result<()> {
     let environment = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .filter(|(name, value)| given.get(name) != Some(value) && !is_ours(name))
+        .map(|(name, value)| {
+            let own = own_part(&name, value, given.get(&name));
+            (name, own)
+        })
         .collect();
     let directory = std::env::current_dir()?;
     let invocation = Invocation { executable: executable.to_owned(), directory, environment };
@@ -128,6 +132,18 @@ fn note_invocation(call: &[OsString]) -> anyhow::Result<()> {
     file.push(".json");
     fs_err::write(folder.join(file), serde_json::to_vec(&invocation)?)?;
     Ok(())
+}
+
+/// The variables that name library folders; cargo puts its own before what is there.
+pub const LIBRARY_PATHS: [&str; 2] = ["LD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH"];
+
+/// Cargo's part of a value. What the user had of a library path is added when a test is run, which may be on another day.
+fn own_part(name: &str, value: String, given: Option<&String>) -> String {
+    let had = given.filter(|had| LIBRARY_PATHS.contains(&name) && !had.is_empty());
+    match had.and_then(|had| value.strip_suffix(had.as_str())) {
+        Some(own) => own.trim_end_matches(':').to_owned(),
+        None => value,
+    }
 }
 
 /// The file in the folder of notes that holds the environment that cargo itself was given.

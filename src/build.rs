@@ -1,0 +1,650 @@
+//! From a revision to executables in the store: check out, inject, call cargo, prove what it left, copy.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io::Write;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+use camino::{Utf8Path, Utf8PathBuf};
+use cargo_metadata::Artifact;
+use cargo_platform::Cfg;
+
+use crate::build_failure::{self, BuildFailure};
+use crate::cache::Cache;
+use crate::cargo::{self, Messages};
+use crate::cargo_config::CargoConfig;
+use crate::event::{Event, Sink};
+use crate::external;
+use crate::git::Repository;
+use crate::inject::{self, Injection};
+use crate::injected_files::InjectedFiles;
+use crate::lockfile::{self, Lockfile};
+use crate::overlay::{self, OverlayFile};
+use crate::plan::{Plan, Revision};
+use crate::request::OverlayMode;
+use crate::run_folder::RunFolder;
+use crate::shim::{self, Shim};
+use crate::sources::{self, SourceRecords};
+use crate::store::{self, Companion, Draft, Entry, Executable, Ingredients, Provenance};
+use crate::test_listing;
+use crate::toolchain::{Choice, Toolchain};
+use crate::worktree::Worktree;
+use crate::wrapper;
+
+/// A revision's build.
+#[derive(Debug)]
+pub enum Build {
+    /// Its executables are in the store.
+    Done(Box<Entry>),
+    /// It has none.
+    Failed(BuildFailure),
+}
+
+impl Build {
+    /// The entry in the store, if there is one.
+    pub fn entry(&self) -> Option<&Entry> {
+        match self {
+            Self::Done(entry) => Some(entry),
+            Self::Failed(_) => None,
+        }
+    }
+}
+
+/// Builds the revisions of a plan in the one checkout, and brings the checkout back to a revision for its tests.
+pub struct Builder<'a> {
+    plan: &'a Plan,
+    repository: &'a Repository,
+    cache: &'a Cache,
+    folder: &'a RunFolder,
+    worktree: Worktree<'a>,
+    overlay: Vec<OverlayFile>,
+    lockfile: Lockfile,
+    toolchains: HashMap<(Choice, Vec<u8>), Toolchain>,
+    sink: &'a dyn Sink,
+    interrupt: &'a AtomicBool,
+    /// The key of the build whose files lie in the checkout.
+    current: Option<String>,
+}
+
+/// What a call of cargo left.
+struct Compiled {
+    messages: Messages,
+    stderr: String,
+    success: bool,
+    notes: tempfile::TempDir,
+}
+
+impl<'a> Builder<'a> {
+    /// Opens the checkout, and reads what is laid over every revision.
+    pub fn new(
+        plan: &'a Plan,
+        repository: &'a Repository,
+        cache: &'a Cache,
+        folder: &'a RunFolder,
+        sink: &'a dyn Sink,
+        interrupt: &'a AtomicBool,
+    ) -> anyhow::Result<Self> {
+        Ok(Self {
+            plan,
+            repository,
+            cache,
+            folder,
+            worktree: Worktree::open(cache, repository, &plan.request.sparse_exclude)?,
+            overlay: overlay::read(&plan.request.overlay, &plan.overlay_commits, repository)?,
+            lockfile: lockfile::choose(plan, repository, &cache.lockfiles(), sink)?,
+            toolchains: HashMap::new(),
+            sink,
+            interrupt,
+            current: None,
+        })
+    }
+
+    /// Finds a revision's build in the store, or makes it. A revision that does not build is an outcome, not an error.
+    pub fn build(&mut self, index: usize) -> anyhow::Result<Build> {
+        let revision = &self.plan.revisions[index];
+        let toolchain = match self.toolchain(index) {
+            Ok(toolchain) => toolchain,
+            Err(error) => return self.failed(index, BuildFailure::from_error(&error)),
+        };
+        self.provide_lockfile(&toolchain)?;
+        let ingredients = self.ingredients(index, &toolchain)?;
+        let key = ingredients.key();
+        if let Some(entry) = store::find(&self.cache.store(), &key) {
+            self.sink.emit(Event::BuildReused { name: revision.name.clone(), commit: revision.short() });
+            return Ok(Build::Done(Box::new(entry)));
+        }
+        self.sink.emit(Event::BuildStarted { name: revision.name.clone(), commit: revision.short() });
+        let started = Instant::now();
+        match self.make(index, &toolchain, ingredients, &key) {
+            Ok(Ok(entry)) => {
+                let (name, commit) = (revision.name.clone(), revision.short());
+                self.sink.emit(Event::BuildFinished { name, commit, took: started.elapsed() });
+                Ok(Build::Done(Box::new(entry)))
+            }
+            Ok(Err(failure)) => self.failed(index, failure),
+            Err(error) if build_failure::concerns_one_revision(&error) => {
+                self.failed(index, BuildFailure::from_error(&error))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Brings the checkout to the state in which a build was made, and its companions to where its tests look for them.
+    pub fn bring_to(&mut self, index: usize, entry: &Entry) -> anyhow::Result<()> {
+        if self.current.as_ref() != Some(&entry.provenance.key) {
+            self.current = None;
+            self.worktree.check_out(&self.plan.revisions[index])?;
+            let mut injected = InjectedFiles::load(&self.cache.injected())?;
+            for (path, content) in entry.injection()? {
+                injected.write(self.worktree.path(), &path, &content)?;
+            }
+            injected.save()?;
+            self.current = Some(entry.provenance.key.clone());
+        }
+        entry.place_companions()
+    }
+
+    fn failed(&self, index: usize, mut failure: BuildFailure) -> anyhow::Result<Build> {
+        let revision = &self.plan.revisions[index];
+        let committed = lockfile::is_committed(self.plan, index, self.repository)?;
+        failure.add_hints(revision, committed, &self.toolchain_files()?);
+        let log = self.folder.build_log(self.plan, index);
+        self.sink.emit(Event::BuildFailed {
+            name: revision.name.clone(),
+            commit: revision.short(),
+            first_errors: failure.first_errors.clone(),
+            log: log.to_string(),
+            hints: failure.hints.clone(),
+        });
+        Ok(Build::Failed(failure))
+    }
+
+    /// The toolchain file of each revision, nearest to the workspace first.
+    fn toolchain_files(&self) -> anyhow::Result<Vec<(String, Option<String>)>> {
+        let read = |revision: &Revision| {
+            let text = toolchain_file(self.repository, &revision.commit, &self.plan.workspace)?;
+            Ok((
+                revision.name.clone(),
+                text.map(|(_, text)| String::from_utf8_lossy(&text).trim().to_owned()),
+            ))
+        };
+        self.plan.revisions.iter().map(read).collect()
+    }
+
+    fn toolchain(&mut self, index: usize) -> anyhow::Result<Toolchain> {
+        let request = &self.plan.request;
+        let revision = &self.plan.revisions[index];
+        let wish = ref_request(self.plan, revision).and_then(|wanted| wanted.toolchain.as_deref());
+        let choice = Choice::from_wish(wish.or(request.build.toolchain.as_deref()));
+        let file = match &choice {
+            Choice::Pinned(_) => None,
+            Choice::OfRevision => toolchain_file(self.repository, &revision.commit, &self.plan.workspace)?,
+        };
+        let (name, text) = file.unwrap_or_default();
+        if let Some(known) = self.toolchains.get(&(choice.clone(), text.clone())) {
+            return Ok(known.clone());
+        }
+        // rustup reads the file from the folder that it is called in; this one spares a checkout.
+        let hash = blake3::hash(&text).to_hex();
+        let directory = self.cache.folder().join("toolchains").join(&hash[..16]);
+        fs_err::create_dir_all(&directory)?;
+        if !name.is_empty() {
+            fs_err::write(directory.join(&name), &text)?;
+        }
+        let toolchain = Toolchain::ask(&choice, &directory)?;
+        self.toolchains.insert((choice, text), toolchain.clone());
+        Ok(toolchain)
+    }
+
+    /// Generates the lock file if one is needed and there is none yet.
+    fn provide_lockfile(&mut self, toolchain: &Toolchain) -> anyhow::Result<()> {
+        if let Lockfile::ToGenerate { kept, date } = &self.lockfile {
+            self.current = None;
+            self.worktree.check_out(&self.plan.revisions[self.plan.baseline])?;
+            let manifest = self.workspace().join("Cargo.toml");
+            let offline = self.plan.request.build.offline;
+            let text = lockfile::generate(&manifest, kept, date.as_deref(), offline, toolchain)?;
+            // An ignored file survives checkouts; this one is given to each revision by injection.
+            fs_err::remove_file(manifest.with_file_name("Cargo.lock"))?;
+            self.lockfile = Lockfile::Given(text);
+        }
+        Ok(())
+    }
+
+    fn workspace(&self) -> Utf8PathBuf {
+        self.worktree.path().join(&self.plan.workspace)
+    }
+
+    fn ingredients(&self, index: usize, toolchain: &Toolchain) -> anyhow::Result<Ingredients> {
+        let revision = &self.plan.revisions[index];
+        let committed = lockfile::is_committed(self.plan, index, self.repository)?;
+        let lock = match &self.lockfile {
+            Lockfile::Given(text) if !committed => Some(blake3::hash(text).to_hex().to_string()),
+            _ => None,
+        };
+        Ok(Ingredients {
+            tree: revision.tree.clone(),
+            workspace: self.plan.workspace.clone(),
+            lock,
+            toolchain: format!("{}\n{}", toolchain.pinned.as_deref().unwrap_or_default(), toolchain.version),
+            arguments: self.arguments(revision),
+            environment: build_environment(self.plan, revision),
+            configuration: self.outer_configuration(),
+            shim: shim::source_hash(),
+            overlay: self.overlay_ingredients(),
+            sparse_exclude: self.plan.request.sparse_exclude.clone(),
+            checkout: self.worktree.path().to_owned(),
+        })
+    }
+
+    fn overlay_ingredients(&self) -> BTreeMap<String, String> {
+        let mut all = overlay::ingredients(&self.overlay);
+        for request in &self.plan.request.overlay {
+            all.extend(
+                request.dependencies.iter().map(|(name, text)| (format!("dependency {name}"), text.clone())),
+            );
+        }
+        all
+    }
+
+    fn arguments(&self, revision: &Revision) -> Vec<String> {
+        let request = &self.plan.request;
+        let mut features = request.build.features.clone();
+        let of_ref =
+            ref_request(self.plan, revision).map(|wanted| wanted.features.clone()).unwrap_or_default();
+        let of_tests = request.tests.iter().flat_map(|test| test.features.clone());
+        for feature in of_ref.into_iter().chain(of_tests) {
+            if !features.contains(&feature) {
+                features.push(feature);
+            }
+        }
+        let mut arguments = cargo::test_argv(&request.build, &features, &self.cache.target());
+        // Configuration above the user's repository is not above our checkout.
+        let above = self.repository.root().parent().into_iter().flat_map(Utf8Path::ancestors);
+        for folder in above.filter(|folder| !self.worktree.path().starts_with(folder)) {
+            let file = folder.join(".cargo/config.toml");
+            if file.exists() {
+                arguments.extend(["--config".to_owned(), file.to_string()]);
+            }
+        }
+        arguments
+    }
+
+    /// A hash of the configuration files that are not the revision's own.
+    fn outer_configuration(&self) -> String {
+        let mut folders: Vec<PathBuf> =
+            self.worktree.path().ancestors().skip(1).map(|f| f.join(".cargo").into()).collect();
+        folders.extend(self.repository.root().ancestors().skip(1).map(|folder| folder.join(".cargo").into()));
+        folders.extend(crate::cargo_config::home());
+        let mut hasher = blake3::Hasher::new();
+        for folder in folders {
+            for name in ["config.toml", "config"] {
+                if let Ok(text) = fs_err::read(folder.join(name)) {
+                    hasher.update(folder.as_os_str().as_encoded_bytes()).update(&text);
+                }
+            }
+        }
+        hasher.finalize().to_hex()[..16].to_owned()
+    }
+
+    /// Checks the revision out and lays over it what its build needs.
+    fn lay_out(
+        &mut self,
+        index: usize,
+        toolchain: &Toolchain,
+        without_heap: &BTreeSet<Utf8PathBuf>,
+    ) -> anyhow::Result<(Injection, Utf8PathBuf)> {
+        let revision = &self.plan.revisions[index];
+        self.current = None;
+        self.worktree.check_out(revision)?;
+        let checkout = self.worktree.path().to_owned();
+        let mut injected = InjectedFiles::load(&self.cache.injected())?;
+        let inside: Vec<OverlayFile> =
+            self.overlay.iter().filter(|file| file.mode == OverlayMode::Package).cloned().collect();
+        let mut injection =
+            inject::lay_overlay(&inside, &checkout, &self.plan.workspace, toolchain, &mut injected)?;
+        if let Lockfile::Given(text) = &self.lockfile
+            && !lockfile::is_committed(self.plan, index, self.repository)?
+        {
+            let path = self.plan.workspace.join("Cargo.lock");
+            injected.write(&checkout, &path, text)?;
+            injection.insert(path, text.clone());
+        }
+        let manifest = self.workspace().join("Cargo.toml");
+        let outside: Vec<OverlayFile> =
+            self.overlay.iter().filter(|file| file.mode == OverlayMode::External).cloned().collect();
+        if outside.is_empty() {
+            let metadata = inject::metadata(toolchain, &manifest)?;
+            injection.extend(inject::append_lines(&metadata, &checkout, without_heap, &mut injected)?);
+            injected.save()?;
+            return Ok((injection, manifest));
+        }
+        injected.save()?;
+        let place = external::Place {
+            folder: self.cache.folder().join("external"),
+            record: self.cache.folder().join("external.json"),
+            checkout: &checkout,
+            workspace: &self.plan.workspace,
+        };
+        let laid = external::lay_out(&place, &self.plan.request.overlay, &outside, toolchain, without_heap)?;
+        for message in laid.not_carried {
+            self.sink.emit(Event::Warning { message, help: None });
+        }
+        Ok((injection, laid.manifest))
+    }
+
+    fn make(
+        &mut self,
+        index: usize,
+        toolchain: &Toolchain,
+        ingredients: Ingredients,
+        key: &str,
+    ) -> anyhow::Result<Result<Entry, BuildFailure>> {
+        let log = self.folder.build_log(self.plan, index);
+        fs_err::create_dir_all(log.parent().context("the log has a folder")?)?;
+        let mut log = fs_err::File::create(log)?;
+        let mut without_heap = BTreeSet::new();
+        let mut healed = false;
+        let records_path = self.cache.folder().join("sources.json");
+        loop {
+            let (injection, manifest) = self.lay_out(index, toolchain, &without_heap)?;
+            let compiled = self.compile(index, toolchain, &ingredients, &manifest, &mut log)?;
+            if !compiled.success {
+                let conflicts = build_failure::allocator_conflicts(&compiled.messages);
+                let before = without_heap.len();
+                without_heap.extend(conflicts);
+                if without_heap.len() > before {
+                    continue;
+                }
+                return Ok(Err(BuildFailure::from_compiler(&compiled.messages, &compiled.stderr)));
+            }
+            let mut records = SourceRecords::load(&records_path);
+            let workspace = manifest.parent().unwrap_or(&manifest).to_owned();
+            let check = records.check(&compiled.messages.artifacts, &workspace, self.worktree.path())?;
+            records.save(&records_path)?;
+            if !check.stale.is_empty() {
+                // Cargo trusted a time; the contents say otherwise. A current time makes it compile again.
+                if healed {
+                    bail!("cargo calls {:?} fresh, but compiled it from other sources", check.stale);
+                }
+                healed = true;
+                sources::touch(&check.stale)?;
+                fs_err::remove_file(self.cache.injected())?;
+                continue;
+            }
+            let draft = Draft::new(&self.cache.store(), key)?;
+            for (path, content) in &injection {
+                draft.add_injected(path, content)?;
+            }
+            let runner = self.runner(toolchain)?;
+            let executables = self.executables(&draft, &compiled, &runner, &without_heap, key)?;
+            let companions = companions(&draft, &compiled.messages.artifacts)?;
+            let lock = fs_err::read(workspace.join("Cargo.lock")).ok();
+            let provenance = Provenance {
+                version: store::VERSION,
+                key: key.to_owned(),
+                commit: self.plan.revisions[index].commit.clone(),
+                ingredients,
+                lock: lock.map(|text| blake3::hash(&text).to_hex().to_string()),
+                sources: check.digest,
+                executables,
+                companions,
+                injected: injection.into_keys().collect(),
+                runner,
+            };
+            self.current = Some(key.to_owned());
+            return Ok(Ok(draft.finish(provenance)?));
+        }
+    }
+
+    /// Calls cargo: it builds, and runs each test executable through the runner that notes.
+    fn compile(
+        &self,
+        index: usize,
+        toolchain: &Toolchain,
+        ingredients: &Ingredients,
+        manifest: &Utf8Path,
+        log: &mut fs_err::File,
+    ) -> anyhow::Result<Compiled> {
+        let target = self.plan.request.build.target.as_deref();
+        let shim = Shim::compiled(&self.cache.shim(), toolchain, target)?;
+        let links = self.wrapper_links()?;
+        let config = CargoConfig::read(&self.workspace(), &self.plan.request.build.config)?;
+        let wrapping = shim.wrapping(config.workspace_wrapper());
+        let notes = tempfile::tempdir()?;
+        let triple = target.unwrap_or(toolchain.host());
+        let revision = &self.plan.revisions[index];
+        let command = toolchain
+            .cargo()
+            .current_dir(self.workspace())
+            .args(&ingredients.arguments)
+            .arg("--manifest-path")
+            .arg(manifest)
+            .envs(requested_environment(self.plan, revision))
+            .env("RUSTC_WORKSPACE_WRAPPER", links.join(wrapper::WRAP_NAME))
+            .env(cargo::runner_variable(triple), links.join(wrapper::NOTE_NAME))
+            .env(wrapper::SHIM, serde_json::to_string(&wrapping)?)
+            .env(wrapper::NOTES, notes.path())
+            .env("CARGO_TERM_COLOR", "never");
+        let given: BTreeMap<String, String> = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .chain(requested_environment(self.plan, revision))
+            .chain([("CARGO_TERM_COLOR".to_owned(), "never".to_owned())])
+            .collect();
+        fs_err::write(notes.path().join(wrapper::GIVEN), serde_json::to_vec(&given)?)?;
+
+        writeln!(log, "$ {command}")?;
+        let mut messages = Messages::default();
+        let mut compiled = 0;
+        let mut stderr = String::new();
+        let status = command.stream(
+            self.interrupt,
+            |line| {
+                if let Some(crate_name) = messages.take(line) {
+                    compiled += 1;
+                    let name = revision.name.clone();
+                    self.sink.emit(Event::BuildProgress { name, crate_name, compiled });
+                }
+            },
+            |line| {
+                stderr.push_str(&String::from_utf8_lossy(line));
+                stderr.push('\n');
+            },
+        )?;
+        log.write_all(stderr.as_bytes())?;
+        for error in &messages.errors {
+            writeln!(log, "{}", error.message.rendered.as_deref().unwrap_or(&error.message.message))?;
+        }
+        Ok(Compiled { messages, stderr, success: status.success(), notes })
+    }
+
+    /// The folder of the two names under which cargo calls this program. Its path holds the shim's hash, which is how
+    /// cargo learns that the shim changed: it fingerprints the wrapper's path, and neither its content nor its environment.
+    fn wrapper_links(&self) -> anyhow::Result<Utf8PathBuf> {
+        let folder = self.cache.wrapper().join(shim::source_hash());
+        fs_err::create_dir_all(&folder)?;
+        let program = std::env::current_exe().context("cannot find this program's own file")?;
+        for name in [wrapper::WRAP_NAME, wrapper::NOTE_NAME] {
+            let link = folder.join(name);
+            if fs_err::read_link(&link).ok().as_ref() != Some(&program) {
+                let partial = folder.join(format!("{name}.partial"));
+                let _ = fs_err::remove_file(&partial);
+                fs_err::os::unix::fs::symlink(&program, &partial)?;
+                fs_err::rename(&partial, &link)?;
+            }
+        }
+        Ok(folder)
+    }
+
+    fn runner(&self, toolchain: &Toolchain) -> anyhow::Result<Vec<String>> {
+        let target = self.plan.request.build.target.as_deref();
+        let config = CargoConfig::read(&self.workspace(), &self.plan.request.build.config)?;
+        let printed = toolchain
+            .rustc()
+            .args(["--print", "cfg"])
+            .args(target.iter().flat_map(|target| ["--target", target]))
+            .run()?;
+        let cfgs: Vec<Cfg> = printed.text().lines().filter_map(|line| Cfg::from_str(line).ok()).collect();
+        Ok(config.runner(target.unwrap_or(toolchain.host()), &cfgs).unwrap_or_default())
+    }
+
+    fn executables(
+        &self,
+        draft: &Draft,
+        compiled: &Compiled,
+        runner: &[String],
+        without_heap: &BTreeSet<Utf8PathBuf>,
+        key: &str,
+    ) -> anyhow::Result<Vec<Executable>> {
+        let mut executables = Vec::new();
+        let tests = compiled.messages.artifacts.iter().filter(|artifact| artifact.profile.test);
+        for (artifact, built) in tests.filter_map(|artifact| Some((artifact, artifact.executable.as_ref()?)))
+        {
+            let Some(kind) = cargo::target_kind(&artifact.target) else { continue };
+            let file_name = built.file_name().context("an executable has a name")?;
+            let note = fs_err::read(compiled.notes.path().join(format!("{file_name}.json")))
+                .with_context(|| format!("cargo built {built} and did not run it"))?;
+            let invocation: wrapper::Invocation = serde_json::from_slice(&note)?;
+            let directory = cargo::utf8(invocation.directory)?;
+            let harness = !cargo::without_harness(&artifact.manifest_path)?.iter().any(|(without, name)| {
+                *without == kind && (name.is_empty() || *name == artifact.target.name)
+            });
+            let file = Utf8PathBuf::from(format!("{}-{file_name}", executables.len()));
+            let hash = draft.add_executable(built, &file, key)?;
+            let (tests, unlisted) = if harness {
+                test_listing::list(built, runner, &directory, &invocation.environment)?
+            } else {
+                (Vec::new(), None)
+            };
+            executables.push(Executable {
+                package: cargo::package_name(artifact)?,
+                binary: artifact.target.name.clone(),
+                kind,
+                harness,
+                tests,
+                unlisted,
+                file,
+                hash,
+                directory,
+                environment: invocation.environment,
+                heap_absent: without_heap
+                    .contains(&artifact.target.src_path)
+                    .then(|| "the test target has a #[global_allocator] of its own".to_owned()),
+            });
+        }
+        Ok(executables)
+    }
+}
+
+/// Programs and shared libraries of the checkout that tests may run or load from the target folder.
+fn companions(draft: &Draft, artifacts: &[Artifact]) -> anyhow::Result<Vec<Companion>> {
+    let mut companions: Vec<Companion> = Vec::new();
+    for artifact in
+        artifacts.iter().filter(|artifact| !artifact.profile.test && cargo::is_path_package(artifact))
+    {
+        let dynamic = artifact.target.kind.iter().any(|kind| {
+            matches!(kind, cargo_metadata::TargetKind::CDyLib | cargo_metadata::TargetKind::DyLib)
+        });
+        let libraries = artifact.filenames.iter().filter(|file| {
+            dynamic && file.extension().is_some_and(|extension| ["so", "dylib"].contains(&extension))
+        });
+        for path in artifact.executable.iter().chain(libraries) {
+            let is_build_script = artifact
+                .target
+                .kind
+                .iter()
+                .any(|kind| matches!(kind, cargo_metadata::TargetKind::CustomBuild));
+            if is_build_script || companions.iter().any(|known| known.path == *path) {
+                continue;
+            }
+            let file = Utf8PathBuf::from(format!(
+                "companion-{}-{}",
+                companions.len(),
+                path.file_name().unwrap_or_default()
+            ));
+            let hash = draft.add_companion(path, &file)?;
+            companions.push(Companion { path: path.clone(), file, hash });
+        }
+    }
+    Ok(companions)
+}
+
+/// The request's entry for a revision; a merge base that was added has none.
+pub fn ref_request<'a>(plan: &'a Plan, revision: &Revision) -> Option<&'a crate::request::RefRequest> {
+    let named = |wanted: &&crate::request::RefRequest| wanted.name.as_deref() == Some(revision.name.as_str());
+    plan.request.refs.iter().find(named).or_else(|| {
+        plan.request.refs.iter().find(|wanted| wanted.name.is_none() && wanted.spec == revision.spec)
+    })
+}
+
+/// Variables that the user gave for builds and runs of a revision.
+pub fn requested_environment(plan: &Plan, revision: &Revision) -> BTreeMap<String, String> {
+    let mut environment = plan.request.env.clone();
+    if let Some(wanted) = ref_request(plan, revision) {
+        environment.extend(wanted.env.clone());
+    }
+    environment
+}
+
+/// Variables that decide what is built: those the user gave, and those that cargo, rustc and common build scripts read.
+fn build_environment(plan: &Plan, revision: &Revision) -> BTreeMap<String, String> {
+    const NAMES: [&str; 12] = [
+        "RUSTFLAGS",
+        "RUSTC",
+        "RUSTC_WRAPPER",
+        "RUSTC_WORKSPACE_WRAPPER",
+        "RUSTC_BOOTSTRAP",
+        "CC",
+        "CXX",
+        "CFLAGS",
+        "CXXFLAGS",
+        "LDFLAGS",
+        "AR",
+        "LIBRARY_PATH",
+    ];
+    const PREFIXES: [&str; 10] = [
+        "CARGO_PROFILE_",
+        "CARGO_BUILD_",
+        "CARGO_TARGET_",
+        "CARGO_UNSTABLE_",
+        "CARGO_ENCODED_RUSTFLAGS",
+        "CUDA_",
+        "OPENSSL_",
+        "LIBTORCH",
+        "PKG_CONFIG",
+        "BINDGEN_",
+    ];
+    let decides =
+        |name: &str| NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+    let not_ours = |name: &str| {
+        // Which devices a run sees is no matter of the build.
+        !crate::toolchain::is_of_our_cargo(name)
+            && name != "CUDA_VISIBLE_DEVICES"
+            && !name.ends_with("_RUNNER")
+    };
+    let mut environment: BTreeMap<String, String> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
+        .filter(|(name, _)| decides(name) && not_ours(name))
+        .collect();
+    environment.extend(requested_environment(plan, revision));
+    environment
+}
+
+/// Name and text of the toolchain file that rustup would find from the workspace upwards.
+fn toolchain_file(
+    repository: &Repository,
+    commit: &str,
+    workspace: &Utf8Path,
+) -> anyhow::Result<Option<(String, Vec<u8>)>> {
+    for folder in workspace.ancestors() {
+        for name in ["rust-toolchain", "rust-toolchain.toml"] {
+            if let Some(text) = repository.show(commit, folder.join(name).as_str())? {
+                return Ok(Some((name.to_owned(), text)));
+            }
+        }
+    }
+    Ok(None)
+}

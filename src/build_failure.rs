@@ -1,0 +1,136 @@
+//! Why a revision has no executables, in the compiler's words, and what may help.
+
+use std::collections::BTreeSet;
+
+use camino::Utf8PathBuf;
+use serde::{Deserialize, Serialize};
+
+use crate::cargo::Messages;
+use crate::plan::Revision;
+use crate::process::ProcessError;
+use crate::worktree::CheckoutError;
+
+/// A build that failed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BuildFailure {
+    /// The first errors, as rendered by the compiler or printed by cargo.
+    pub first_errors: String,
+    /// What may help.
+    pub hints: Vec<String>,
+}
+
+/// How many of the compiler's errors are shown; the log has all.
+const SHOWN: usize = 3;
+
+impl BuildFailure {
+    /// From what cargo said.
+    pub fn from_compiler(messages: &Messages, stderr: &str) -> Self {
+        let mut first_errors = messages.first_errors(SHOWN);
+        if first_errors.is_empty() {
+            first_errors = errors_of_cargo(stderr);
+        }
+        Self { first_errors, hints: Vec::new() }
+    }
+
+    /// From an error before or around the build.
+    pub fn from_error(error: &anyhow::Error) -> Self {
+        let hints = crate::help::help(error).into_iter().collect();
+        Self { first_errors: format!("{error:#}"), hints }
+    }
+
+    /// Adds advice for the known causes. `toolchain_files` has each revision's name and toolchain file.
+    pub fn add_hints(
+        &mut self,
+        revision: &Revision,
+        has_lockfile: bool,
+        toolchain_files: &[(String, Option<String>)],
+    ) {
+        if !has_lockfile {
+            let day =
+                jiff::Timestamp::from_second(revision.time).map(|time| time.strftime("%Y-%m-%d").to_string());
+            self.hints.push(format!(
+                "{} has no Cargo.lock, so today's dependencies were used; use those of its day (`--lockfile-date {}`) or \
+                 the lock file of another ref (`--lockfile-from REF`)",
+                revision.name,
+                day.unwrap_or_else(|_| "YYYY-MM-DD".to_owned()),
+            ));
+        }
+        let own = toolchain_files
+            .iter()
+            .find(|(name, _)| *name == revision.name)
+            .and_then(|(_, file)| file.as_ref());
+        if toolchain_files.iter().any(|(_, file)| file.as_ref() != own) {
+            let shown: Vec<String> = toolchain_files
+                .iter()
+                .map(|(name, file)| {
+                    format!("{name}: {}", file.as_deref().unwrap_or("none").replace('\n', " "))
+                })
+                .collect();
+            self.hints.push(format!(
+                "the toolchain file differs between refs ({}); pin one compiler for all with `--toolchain NAME`",
+                shown.join("; ")
+            ));
+        }
+    }
+}
+
+/// Cargo's own errors: from the first line that begins with `error` on, without the progress lines before it.
+fn errors_of_cargo(stderr: &str) -> String {
+    let lines: Vec<&str> = stderr.lines().collect();
+    let start =
+        lines.iter().position(|line| line.starts_with("error")).unwrap_or(lines.len().saturating_sub(10));
+    lines[start..].iter().take(20).copied().collect::<Vec<_>>().join("\n")
+}
+
+/// Roots of the targets that have a global allocator beside the shim's.
+pub fn allocator_conflicts(messages: &Messages) -> BTreeSet<Utf8PathBuf> {
+    let conflicts = |text: &str| text.contains("global allocator") || text.contains("#[global_allocator]");
+    messages
+        .errors
+        .iter()
+        .filter(|error| conflicts(&error.message.message) && error.message.message.contains("memprof_heap"))
+        .map(|error| error.target.src_path.clone())
+        .collect()
+}
+
+/// Whether an error says something of this revision only, so that the others can go on.
+pub fn concerns_one_revision(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.is::<CheckoutError>()
+            || cause
+                .downcast_ref::<ProcessError>()
+                .is_some_and(|error| matches!(error, ProcessError::Failed { .. }))
+            || cause.is::<crate::complaint::Complaint>()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cargos_own_errors_are_shown_without_its_progress() {
+        let stderr =
+            "    Updating crates.io index\nerror: failed to select a version for `a`.\n  required by b\n";
+        assert_eq!(errors_of_cargo(stderr), "error: failed to select a version for `a`.\n  required by b");
+    }
+
+    #[test]
+    fn a_missing_lock_file_and_differing_toolchain_files_are_hinted_at() {
+        let revision = Revision {
+            name: "old".into(),
+            spec: "old".into(),
+            commit: "c".into(),
+            tree: "t".into(),
+            subject: String::new(),
+            time: 1_683_000_000,
+            found: None,
+            working_tree: false,
+        };
+        let mut failure = BuildFailure::default();
+        let files = [("old".to_owned(), Some("1.60".to_owned())), ("main".to_owned(), None)];
+        failure.add_hints(&revision, false, &files);
+        assert!(failure.hints[0].contains("--lockfile-date 2023-05-02"), "{:?}", failure.hints);
+        assert!(failure.hints[1].contains("old: 1.60; main: none"), "{:?}", failure.hints);
+    }
+}

@@ -1,0 +1,198 @@
+//! `mode: external`: overlay tests in a crate of their own outside the repository's workspace, with a path dependency on the
+//! package, for old revisions whose dev-dependencies or sibling members no longer resolve.
+
+use std::collections::BTreeSet;
+
+use anyhow::Context;
+use camino::{Utf8Path, Utf8PathBuf};
+use toml_edit::{DocumentMut, InlineTable, Item, Table, Value};
+
+use crate::complaint::Complaint;
+use crate::inject::{self, Link};
+use crate::injected_files::{self, InjectedFiles};
+use crate::overlay::OverlayFile;
+use crate::request::{OverlayMode, OverlayRequest};
+use crate::suggest;
+use crate::toolchain::Toolchain;
+
+/// Where the crate goes, and the checkout that it depends on.
+#[derive(Debug)]
+pub struct Place<'a> {
+    /// The crate's folder.
+    pub folder: Utf8PathBuf,
+    /// The record of what was written there.
+    pub record: Utf8PathBuf,
+    /// The root of the checkout.
+    pub checkout: &'a Utf8Path,
+    /// The workspace in it.
+    pub workspace: &'a Utf8Path,
+}
+
+/// The crate, ready to be built.
+#[derive(Debug)]
+pub struct Laid {
+    /// Its manifest.
+    pub manifest: Utf8PathBuf,
+    /// What of the repository does not reach it, in words.
+    pub not_carried: Vec<String>,
+}
+
+/// Writes the crate for the revision that is checked out.
+pub fn lay_out(
+    place: &Place<'_>,
+    overlays: &[OverlayRequest],
+    files: &[OverlayFile],
+    toolchain: &Toolchain,
+    without_heap: &BTreeSet<Utf8PathBuf>,
+) -> anyhow::Result<Laid> {
+    let external = || overlays.iter().filter(|overlay| overlay.mode == OverlayMode::External);
+    let packages: BTreeSet<&str> = external().filter_map(|overlay| overlay.package.as_deref()).collect();
+    let root = place.checkout.join(place.workspace).join("Cargo.toml");
+    let root_manifest = read_manifest(&root)?;
+    let wanted: Vec<String> = if packages.is_empty() {
+        let name =
+            root_manifest.get("package").and_then(|package| package.get("name")).and_then(Item::as_str);
+        let name = name.ok_or_else(|| {
+            Complaint::new("an external overlay needs to know its package: the workspace's root is not one")
+                .help("add `package: NAME` to the overlay")
+        })?;
+        vec![name.to_owned()]
+    } else {
+        packages.into_iter().map(ToOwned::to_owned).collect()
+    };
+
+    let mut dependencies = Table::new();
+    let mut edition = None;
+    for name in &wanted {
+        let (folder, manifest) = find_package(place.checkout, name)?;
+        let own_edition =
+            manifest.get("package").and_then(|package| package.get("edition")).and_then(Item::as_str);
+        edition = edition.or(own_edition.map(ToOwned::to_owned));
+        let mut dependency = InlineTable::new();
+        dependency.insert("path", folder.as_str().into());
+        dependencies.insert(name, Item::Value(Value::InlineTable(dependency)));
+    }
+    for (name, text) in external().flat_map(|overlay| &overlay.dependencies) {
+        dependencies.insert(name, dependency(name, text)?);
+    }
+
+    let mut document = DocumentMut::new();
+    let mut package = Table::new();
+    package.insert("name", format!("{}-memprof", wanted[0]).into());
+    package.insert("version", "0.0.0".into());
+    package.insert("edition", edition.unwrap_or_else(|| "2021".to_owned()).into());
+    package.insert("publish", false.into());
+    document.insert("package", Item::Table(package));
+    document.insert("dependencies", Item::Table(dependencies));
+    document.insert("workspace", Item::Table(Table::new()));
+    for key in ["profile", "patch", "replace"] {
+        if let Some(item) = root_manifest.get(key) {
+            let mut item = item.clone();
+            absolute_paths(&mut item, root.parent().unwrap_or(place.checkout));
+            document.insert(key, item);
+        }
+    }
+
+    fs_err::create_dir_all(&place.folder)?;
+    injected_files::remove_all(&place.record, &place.folder)?;
+    let mut injected = InjectedFiles::load(&place.record)?;
+    injected.write(&place.folder, Utf8Path::new("Cargo.toml"), document.to_string().as_bytes())?;
+    injected.write(&place.folder, Utf8Path::new("src/lib.rs"), b"")?;
+    for file in files {
+        let target = place.folder.join(&file.destination);
+        let is_test = file.destination.extension() == Some("rs")
+            && file.destination.components().count() == 2
+            && file.destination.starts_with("tests");
+        let link = if without_heap.contains(&target) { Link::WithoutHeap } else { Link::WithHeap };
+        let content = if is_test { inject::with_line(&file.content, link) } else { file.content.clone() };
+        injected.write(&place.folder, &file.destination, &content)?;
+    }
+    let lock = place.checkout.join(place.workspace).join("Cargo.lock");
+    let mut not_carried = Vec::new();
+    match fs_err::read(&lock) {
+        // Cargo drops the packages that this crate does not need and keeps the versions of the others.
+        Ok(text) => injected.write(&place.folder, Utf8Path::new("Cargo.lock"), &text)?,
+        Err(_) => not_carried.push(
+            "the external crate has no lock file to carry over: today's dependencies are used".to_owned(),
+        ),
+    }
+    injected.save()?;
+    if root_manifest.get("workspace").and_then(|workspace| workspace.get("lints")).is_some() {
+        not_carried.push("[workspace.lints] do not reach the external crate".to_owned());
+    }
+    // Cargo reads `.cargo/config.toml` and rustup the toolchain file from the folder that cargo is called in, which stays
+    // the repository's workspace.
+    let manifest = place.folder.join("Cargo.toml");
+    inject::metadata(toolchain, &manifest).context("the external crate is not one that cargo reads")?;
+    Ok(Laid { manifest, not_carried })
+}
+
+fn read_manifest(path: &Utf8Path) -> anyhow::Result<DocumentMut> {
+    fs_err::read_to_string(path)?.parse().with_context(|| format!("{path} is not TOML"))
+}
+
+/// Finds a package by name without `cargo metadata`: the reason for an external crate is that the workspace may not load.
+fn find_package(checkout: &Utf8Path, name: &str) -> anyhow::Result<(Utf8PathBuf, DocumentMut)> {
+    let mut names = Vec::new();
+    let manifests = walkdir::WalkDir::new(checkout)
+        .sort_by_file_name()
+        .into_iter()
+        .filter_entry(|entry| {
+            entry.depth() == 0 || !["target", ".git"].iter().any(|skip| entry.file_name() == *skip)
+        })
+        .filter_map(Result::ok)
+        .filter(|entry| entry.file_name() == "Cargo.toml");
+    for entry in manifests {
+        let path = crate::cargo::utf8(entry.into_path())?;
+        let Ok(document) = read_manifest(&path) else { continue };
+        let found = document.get("package").and_then(|package| package.get("name")).and_then(Item::as_str);
+        match found {
+            Some(found) if found == name => {
+                return Ok((path.parent().unwrap_or(checkout).to_owned(), document));
+            }
+            Some(found) => names.push(found.to_owned()),
+            None => {}
+        }
+    }
+    Err(Complaint::new(format!("the overlay is for package '{name}', which this revision does not have"))
+        .maybe_help(suggest::did_you_mean(name, names.iter().map(String::as_str)))
+        .into())
+}
+
+/// `"0.9"`, or an inline table as in a manifest.
+fn dependency(name: &str, text: &str) -> anyhow::Result<Item> {
+    let parsed = text.parse::<Value>().or_else(|_| format!("{text:?}").parse::<Value>());
+    Ok(Item::Value(parsed.with_context(|| format!("overlay: the dependency {name} = {text} is not TOML"))?))
+}
+
+/// Makes every `path = "…"` below an item absolute.
+fn absolute_paths(item: &mut Item, base: &Utf8Path) {
+    let Some(table) = item.as_table_like_mut() else { return };
+    for (key, item) in table.iter_mut() {
+        match item.as_str().filter(|_| key == "path") {
+            Some(path) => *item = Item::Value(base.join(path).as_str().into()),
+            None => absolute_paths(item, base),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_patches_become_absolute() {
+        let mut document: DocumentMut =
+            "[patch.crates-io]\na = { path = 'vendor/a' }\nb = { git = 'u' }\n".parse().unwrap();
+        absolute_paths(document.get_mut("patch").unwrap(), Utf8Path::new("/r"));
+        assert_eq!(document["patch"]["crates-io"]["a"]["path"].as_str(), Some("/r/vendor/a"));
+    }
+
+    #[test]
+    fn a_dependency_is_a_version_or_a_table() {
+        assert_eq!(dependency("a", "0.9").unwrap().as_str(), Some("0.9"));
+        assert_eq!(dependency("a", "\"0.9\"").unwrap().as_str(), Some("0.9"));
+        let table = dependency("a", "{ version = '1', features = ['x'] }").unwrap();
+        assert_eq!(table["version"].as_str(), Some("1"));
+    }
+}

@@ -1,0 +1,174 @@
+//! What became of a test's process, read from its exit, its output and its log.
+
+use camino::Utf8Path;
+
+use crate::outcome::{Outcome, Status};
+use crate::process_group::{Exit, Fate};
+use crate::run_folder::file;
+use crate::store::Refusal;
+
+/// What there is to judge a process by, beside its exit.
+#[derive(Clone, Copy, Debug)]
+pub struct Evidence<'a> {
+    /// The run's folder, with log and output.
+    pub folder: &'a Utf8Path,
+    /// The key of the build that was to run.
+    pub key: &'a str,
+    /// Whether libtest's harness was to run one test.
+    pub harness: bool,
+    /// The time limit in seconds, if there was one.
+    pub limit_seconds: u64,
+    /// Whether the kernel killed a process of our control group for want of memory meanwhile.
+    pub killed_by_kernel: bool,
+}
+
+/// How much of the end of standard error is looked through for a panic.
+const TAIL: u64 = 256 * 1024;
+
+/// The outcome of a run; `None` if the user interrupted it.
+pub fn outcome(fate: &Fate, evidence: &Evidence<'_>) -> anyhow::Result<Option<Outcome>> {
+    let stderr = tail(&evidence.folder.join(file::STDERR))?;
+    let out_of_memory = stderr.lines().rev().find(|line| is_allocation_failure(line));
+    let (status, message) = match fate.exit {
+        Exit::Interrupted => return Ok(None),
+        Exit::TimedOut => (Status::Timeout { limit_seconds: evidence.limit_seconds }, None),
+        Exit::Signalled(_) if out_of_memory.is_some() => {
+            (Status::OutOfMemory, out_of_memory.map(ToOwned::to_owned))
+        }
+        Exit::Signalled(libc::SIGKILL) if evidence.killed_by_kernel => {
+            (Status::OutOfMemory, Some("the kernel killed it for want of memory".to_owned()))
+        }
+        Exit::Signalled(signal) => (Status::Killed { signal }, panic_message(&stderr)),
+        Exit::Code(0) => judge_success(evidence)?,
+        Exit::Code(exit_code) => (Status::Failed { exit_code }, panic_message(&stderr)),
+    };
+    let wall_nanoseconds = u64::try_from(fate.wall.as_nanos()).ok();
+    Ok(Some(Outcome { status, message, wall_nanoseconds }))
+}
+
+/// Exit code 0 is not enough: the test must have run, and the process must be the build that was planned.
+fn judge_success(evidence: &Evidence<'_>) -> anyhow::Result<(Status, Option<String>)> {
+    if let Some(reason) = refusal(evidence)? {
+        return Ok((Status::Refused, Some(reason)));
+    }
+    let ran = !evidence.harness
+        || fs_err::read(evidence.folder.join(file::STDOUT))?
+            .split(|byte| *byte == b'\n')
+            .any(|line| line == b"running 1 test");
+    if ran {
+        Ok((Status::Ok, None))
+    } else {
+        Ok((Status::Refused, Some("the harness says that it ran no test".to_owned())))
+    }
+}
+
+/// Why the figures of this process are not those of the plan, from the first line of its log.
+fn refusal(evidence: &Evidence<'_>) -> anyhow::Result<Option<String>> {
+    let log = evidence.folder.join(file::LOG);
+    let text = match fs_err::read(&log) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Ok(Some("the process wrote no log: the shim is not in it, or did not start".to_owned()));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let first = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let begin: serde_json::Value = serde_json::from_slice(first).unwrap_or_default();
+    let found = begin["build"].as_str().unwrap_or("unknown");
+    let other = Refusal::OtherBuild { found: found.to_owned(), expected: evidence.key.to_owned() };
+    Ok((found != evidence.key).then(|| other.to_string()))
+}
+
+fn tail(path: &Utf8Path) -> anyhow::Result<String> {
+    use std::io::{Read, Seek, SeekFrom};
+    let mut file = fs_err::File::open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn is_allocation_failure(line: &str) -> bool {
+    line.starts_with("memory allocation of ") && line.trim_end().ends_with(" bytes failed")
+}
+
+/// The first panic: its place and its text, without backtrace and notes.
+fn panic_message(stderr: &str) -> Option<String> {
+    let mut lines = stderr.lines().skip_while(|line| !line.contains("panicked at "));
+    let first = lines.next()?;
+    let place = first.split_once("panicked at ").map_or(first, |(_, place)| place).trim_end_matches(':');
+    let ends = |line: &&str| {
+        let line = line.trim_start();
+        !line.starts_with("note: ") && !line.starts_with("stack backtrace:") && !line.starts_with("test ")
+    };
+    let text: Vec<&str> = lines.take_while(ends).take(10).collect();
+    // Before Rust 1.73 the text stood on the first line, in quotes, before the place.
+    Some(format!("{place}: {}", text.join("\n")).trim_end_matches([':', ' ', '\n']).to_owned())
+}
+
+/// How often the kernel has killed a process of our control group for want of memory; 0 where it does not say.
+pub fn kernel_kills() -> u64 {
+    let group = fs_err::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let path = group.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
+    let events = fs_err::read_to_string(format!("/sys/fs/cgroup{path}/memory.events")).unwrap_or_default();
+    let count = |line: &str| line.strip_prefix("oom_kill ")?.parse().ok();
+    events.lines().find_map(count).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const KEY: &str = "k";
+
+    fn judged(exit: Exit, log: Option<&str>, stdout: &str, stderr: &str) -> (Status, Option<String>) {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = Utf8Path::from_path(folder.path()).unwrap();
+        if let Some(log) = log {
+            fs_err::write(folder.join(file::LOG), log).unwrap();
+        }
+        fs_err::write(folder.join(file::STDOUT), stdout).unwrap();
+        fs_err::write(folder.join(file::STDERR), stderr).unwrap();
+        let evidence =
+            Evidence { folder, key: KEY, harness: true, limit_seconds: 5, killed_by_kernel: false };
+        let fate = Fate { exit, wall: Duration::from_millis(1) };
+        let outcome = outcome(&fate, &evidence).unwrap().unwrap();
+        (outcome.status, outcome.message)
+    }
+
+    const BEGIN: &str = "{\"event\":\"begin\",\"build\":\"k\"}\n";
+
+    #[test]
+    fn success_needs_a_test_that_ran_in_the_planned_build() {
+        assert_eq!(judged(Exit::Code(0), Some(BEGIN), "\nrunning 1 test\n", "").0, Status::Ok);
+        assert_eq!(judged(Exit::Code(0), Some(BEGIN), "\nrunning 0 tests\n", "").0, Status::Refused);
+        let (status, message) = judged(Exit::Code(0), None, "running 1 test\n", "");
+        assert_eq!(status, Status::Refused);
+        assert!(message.unwrap().contains("no log"));
+        let (status, message) =
+            judged(Exit::Code(0), Some("{\"build\":\"other\"}\n"), "running 1 test\n", "");
+        assert_eq!(status, Status::Refused);
+        assert_eq!(message.unwrap(), "the test process says it is build other, the plan says k");
+    }
+
+    #[test]
+    fn a_panic_is_quoted_without_its_backtrace() {
+        let stderr = "\nthread 'a' panicked at src/lib.rs:5:9:\nassertion failed\n  left: 1\nnote: run with `RUST_BACKTRACE=1`\n";
+        let (status, message) = judged(Exit::Code(101), Some(BEGIN), "", stderr);
+        assert_eq!(status, Status::Failed { exit_code: 101 });
+        assert_eq!(message.unwrap(), "src/lib.rs:5:9: assertion failed\n  left: 1");
+    }
+
+    #[test]
+    fn an_allocation_that_failed_is_told_apart_from_an_abort() {
+        let stderr = "memory allocation of 1099511627776 bytes failed\n";
+        let (status, message) = judged(Exit::Signalled(6), Some(BEGIN), "", stderr);
+        assert_eq!(status, Status::OutOfMemory);
+        assert!(message.unwrap().contains("1099511627776"));
+        assert_eq!(judged(Exit::Signalled(6), Some(BEGIN), "", "").0, Status::Killed { signal: 6 });
+        assert_eq!(judged(Exit::TimedOut, Some(BEGIN), "", "").0, Status::Timeout { limit_seconds: 5 });
+    }
+}

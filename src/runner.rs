@@ -1,0 +1,222 @@
+//! The loop over cells: each run is a process of its own, one at a time, and its outcome is written as it ends.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::Context;
+use camino::{Utf8Path, Utf8PathBuf};
+
+use crate::build::{Build, Builder};
+use crate::cells::{CellStatus, PlannedCell};
+use crate::event::{Event, Sink};
+use crate::fate::{self, Evidence};
+use crate::outcome::{self, Outcome, RunRecord, Status};
+use crate::plan::{Plan, TestId};
+use crate::process::Command;
+use crate::process_group;
+use crate::run_folder::{RunFolder, file};
+use crate::store::{Entry, Executable};
+use crate::test_listing::in_cargos_place;
+
+/// How the loop ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Completion {
+    /// Every cell has its outcomes.
+    Finished,
+    /// The user stopped it; the outcomes so far are kept.
+    Interrupted,
+}
+
+/// What the loop needs.
+pub struct Runner<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// Where outcomes go.
+    pub folder: &'a RunFolder,
+    /// The build of each revision.
+    pub builds: &'a [Build],
+    /// What is to run.
+    pub cells: &'a [PlannedCell],
+    /// Where events go.
+    pub sink: &'a dyn Sink,
+    /// Raised by Ctrl-C.
+    pub interrupt: &'a AtomicBool,
+}
+
+/// One run that is still to be done.
+struct Pending<'a> {
+    planned: &'a PlannedCell,
+    repeat: u32,
+}
+
+impl Runner<'_> {
+    /// Runs what has no outcome yet.
+    ///
+    /// Repeats are rounds over all cells, and every other round takes the revisions in reverse (A B, B A, …): a drift of the
+    /// machine then meets both sides, and the checkout is switched once a round and revision.
+    pub fn run(&self, builder: &mut Builder<'_>) -> anyhow::Result<Completion> {
+        for planned in self.cells {
+            self.record_what_does_not_run(planned)?;
+        }
+        let pending = self.pending();
+        let total = pending.len();
+        let mut proven = HashSet::new();
+        for (index, pending) in pending.iter().enumerate() {
+            if self.interrupt.load(Ordering::Relaxed) {
+                return Ok(Completion::Interrupted);
+            }
+            let name = self.plan.revisions[pending.planned.revision].name.clone();
+            let test = pending.planned.cell.title.clone();
+            let index = index + 1;
+            self.sink.emit(Event::RunStarted { test: test.clone(), name: name.clone(), index, total });
+            let Some(outcome) = self.run_one(builder, pending, &mut proven)? else {
+                return Ok(Completion::Interrupted);
+            };
+            let took = Duration::from_nanos(outcome.wall_nanoseconds.unwrap_or_default());
+            let ok = outcome.status.is_ok();
+            let outcome = outcome.status.to_string();
+            self.sink.emit(Event::RunFinished { test, name, index, total, outcome, ok, took });
+        }
+        Ok(Completion::Finished)
+    }
+
+    fn pending(&self) -> Vec<Pending<'_>> {
+        let runs = || self.cells.iter().filter(|planned| planned.status == CellStatus::Run);
+        let rounds = runs().map(|planned| planned.repeat).max().unwrap_or_default();
+        let mut pending = Vec::new();
+        for repeat in 0..rounds {
+            let mut revisions: Vec<usize> = (0..self.plan.revisions.len()).collect();
+            if repeat % 2 == 1 {
+                revisions.reverse();
+            }
+            for revision in revisions {
+                let of_round =
+                    runs().filter(|planned| planned.revision == revision && planned.repeat > repeat);
+                pending.extend(
+                    of_round
+                        .filter(|planned| !self.run_folder(planned, repeat).join(file::OUTCOME).exists())
+                        .map(|planned| Pending { planned, repeat }),
+                );
+            }
+        }
+        pending
+    }
+
+    fn run_folder(&self, planned: &PlannedCell, repeat: u32) -> Utf8PathBuf {
+        self.folder.cell(self.plan, planned.revision, &planned.cell, repeat)
+    }
+
+    fn record_what_does_not_run(&self, planned: &PlannedCell) -> anyhow::Result<()> {
+        let (status, message) = match planned.status {
+            CellStatus::Run => return Ok(()),
+            CellStatus::Ignored => (Status::Ignored, None),
+            CellStatus::NotInThisRef => (Status::NotInThisRef, None),
+            CellStatus::BuildFailed => {
+                let message = match &self.builds[planned.revision] {
+                    Build::Failed(failure) => failure.first_errors.lines().next().map(ToOwned::to_owned),
+                    Build::Done(_) => None,
+                };
+                (Status::BuildFailed, message)
+            }
+        };
+        self.record(planned, 0, &Outcome { status, message, wall_nanoseconds: None }, None)
+    }
+
+    fn record(
+        &self,
+        planned: &PlannedCell,
+        repeat: u32,
+        outcome: &Outcome,
+        build: Option<String>,
+    ) -> anyhow::Result<()> {
+        let record = RunRecord {
+            version: outcome::VERSION,
+            revision: planned.revision,
+            cell: planned.cell.clone(),
+            repeat,
+            outcome: outcome.clone(),
+            build,
+            marks: Vec::new(),
+        };
+        let folder = self.run_folder(planned, repeat);
+        fs_err::create_dir_all(&folder)?;
+        write_whole(&folder.join(file::OUTCOME), &serde_json::to_vec_pretty(&record)?)
+    }
+
+    /// `None` if it was interrupted: it then counts as not run.
+    fn run_one(
+        &self,
+        builder: &mut Builder<'_>,
+        pending: &Pending<'_>,
+        proven: &mut HashSet<Utf8PathBuf>,
+    ) -> anyhow::Result<Option<Outcome>> {
+        let planned = pending.planned;
+        let entry = self.builds[planned.revision].entry().context("a cell without a build is not run")?;
+        let executable = executable_of(entry, &planned.cell.test)
+            .with_context(|| format!("the build has no test {}", planned.cell.test))?;
+        builder.bring_to(planned.revision, entry)?;
+        let path = entry.folder.join(&executable.file);
+        if !proven.contains(&path) {
+            entry.verified(executable)?;
+            proven.insert(path.clone());
+        }
+        let folder = self.run_folder(planned, pending.repeat);
+        if folder.exists() {
+            // A run that was cut off left a part of its log.
+            fs_err::remove_dir_all(&folder)?;
+        }
+        fs_err::create_dir_all(&folder)?;
+        let folder = folder.canonicalize_utf8()?;
+        let command = command(entry, executable, planned, &folder.join(file::LOG));
+        let stdout = fs_err::File::create(folder.join(file::STDOUT))?.into_parts().0;
+        let stderr = fs_err::File::create(folder.join(file::STDERR))?.into_parts().0;
+        let limit = planned.timeout_seconds.map(Duration::from_secs);
+        let kills_before = fate::kernel_kills();
+        let fate = process_group::run(&command, stdout, stderr, limit, self.interrupt)?;
+        let evidence = Evidence {
+            folder: &folder,
+            key: &entry.provenance.key,
+            harness: executable.harness,
+            limit_seconds: planned.timeout_seconds.unwrap_or_default(),
+            killed_by_kernel: fate::kernel_kills() > kills_before,
+        };
+        let Some(outcome) = fate::outcome(&fate, &evidence)? else { return Ok(None) };
+        self.record(planned, pending.repeat, &outcome, Some(entry.provenance.key.clone()))?;
+        Ok(Some(outcome))
+    }
+}
+
+fn executable_of<'a>(entry: &'a Entry, test: &TestId) -> Option<&'a Executable> {
+    entry.provenance.executables.iter().find(|executable| {
+        executable.package == test.package && executable.binary == test.binary && executable.kind == test.kind
+    })
+}
+
+/// `EXE --exact NAME --nocapture --test-threads=1` as cargo would run it, with the log's place.
+fn command(entry: &Entry, executable: &Executable, planned: &PlannedCell, log: &Utf8Path) -> Command {
+    let path = entry.folder.join(&executable.file);
+    let runner = &entry.provenance.runner;
+    let mut command = in_cargos_place(&path, runner, &executable.directory, &executable.environment);
+    if executable.harness {
+        let name = planned.cell.test.name.as_str();
+        command = command.args(["--exact", name, "--nocapture", "--test-threads=1"]);
+        let ignored = executable.tests.iter().any(|test| test.name == name && test.ignored);
+        command = command.args(ignored.then_some("--include-ignored"));
+    }
+    let inherited = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let command = inherited.filter(|name| name.starts_with("MEMPROF_LOG")).fold(command, Command::env_remove);
+    let shim: BTreeMap<&str, &str> = [("MEMPROF_LOG", log.as_str())]
+        .into_iter()
+        .chain(executable.heap_absent.as_deref().map(|reason| ("MEMPROF_HEAP_ABSENT", reason)))
+        .collect();
+    command.envs(&planned.env).envs(shim)
+}
+
+/// Writes a file that is there whole or not at all.
+pub fn write_whole(path: &Utf8Path, content: &[u8]) -> anyhow::Result<()> {
+    let partial = path.with_file_name(format!("{}.partial", path.file_name().unwrap_or_default()));
+    fs_err::write(&partial, content)?;
+    fs_err::rename(partial, path)?;
+    Ok(())
+}
