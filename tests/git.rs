@@ -129,6 +129,7 @@ fn a_file_is_not_a_commit_and_an_empty_branch_has_none() {
 
     let empty = TestRepository::new();
     empty.write("Cargo.toml", MANIFEST);
+    empty.write("src/lib.rs", "");
     let unborn = error(&empty, &["HEAD", "HEAD~1"]);
     assert!(matches!(unborn.downcast_ref(), Some(ResolveError::Unborn { .. })), "{unborn}");
     assert!(plan(&empty, &[".", "."]).revisions[0].working_tree, "its working tree can be built");
