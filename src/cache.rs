@@ -150,6 +150,8 @@ impl Cache {
         if !deletions.is_empty() {
             repository.git().args(["update-ref", "--no-deref", "--stdin"]).input(deletions).run()?;
         }
+        // Git leaves this folder, empty. In a reftable repository there is none.
+        let _ = std::fs::remove_dir(repository.common_directory().join(OUR_REFS));
         drop(lock);
         Ok(bytes)
     }

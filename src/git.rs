@@ -179,7 +179,7 @@ impl Repository {
         if candidates.len() > 1 {
             return Ok(Lookup::Ambiguous(candidates));
         }
-        let object = verify("^{object}")?;
+        let object = verify("")?;
         if !object.status.success() {
             return Ok(Lookup::Missing);
         }

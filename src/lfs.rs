@@ -10,7 +10,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::git::{LFS_POINTER, Repository};
 use crate::git_program::nul_separated;
-use crate::process::{Command, ProcessError, shell_quoted};
+use crate::process::{Command, shell_quoted};
 
 /// How git-lfs is called for one repository.
 #[derive(Clone, Debug)]
@@ -29,12 +29,8 @@ impl Lfs {
         {
             return Ok(Self { folder: None, unavailable: None });
         }
-        match Command::new("git-lfs").arg("version").run() {
-            Ok(_) => {}
-            Err(error @ ProcessError::NotStarted { .. }) if error.is_missing_program() => {
-                return Ok(Self { folder: None, unavailable: Some("git-lfs is not installed".to_owned()) });
-            }
-            Err(error) => return Ok(Self { folder: None, unavailable: Some(error.to_string()) }),
+        if !repository.git().args(["lfs", "version"]).capture()?.status.success() {
+            return Ok(Self { folder: None, unavailable: Some("git-lfs is not installed".to_owned()) });
         }
         let common = repository.common_directory();
         let format = repository.git().args(["rev-parse", "--show-object-format"]).capture()?.text();

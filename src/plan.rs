@@ -29,7 +29,7 @@ pub struct Plan {
     pub baseline: usize,
     /// Where each overlay's files come from, in the order of `request.overlay`: a commit, or `None` for the disk.
     pub overlay_commits: Vec<Option<String>>,
-    /// What was asked for.
+    /// What was asked for. Its `refs` are as many as the revisions and in their order, a baseline that was added included.
     pub request: Request,
 }
 

@@ -30,7 +30,8 @@ pub fn snapshot(repository: &Repository, sink: &dyn Sink) -> anyhow::Result<Stri
     };
     let time = head.as_ref().map_or(0, |commit| commit.time);
     let base = head.as_ref().map_or("no commit yet".to_owned(), |commit| commit.hash.clone());
-    let date = format!("{time} +0000");
+    // The `@` keeps git from taking small numbers for a year.
+    let date = format!("@{time} +0000");
     let mut command = repository
         .git()
         .args(["-c", "i18n.commitEncoding=UTF-8", "commit-tree", "--no-gpg-sign", &tree])
@@ -108,7 +109,7 @@ impl TemporaryIndex<'_> {
     /// Adds what is changed, deleted and untracked. Repositories inside this one that are no submodules are left out: git
     /// would record their commit, which nobody else has.
     fn add_everything(&self, sink: &dyn Sink) -> anyhow::Result<()> {
-        self.git(&["add", "--update", "--", ":/"]).run()?;
+        self.git(&["add", "--update"]).run()?;
         let others = self.git(&["ls-files", "--others", "--exclude-standard", "-z"]).run()?;
         let (nested, files): (Vec<_>, Vec<_>) =
             nul_separated(&others.stdout).into_iter().partition(|path| path.ends_with('/'));

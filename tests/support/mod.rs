@@ -11,14 +11,30 @@
 
 #![allow(dead_code, reason = "each test binary includes this file and uses a part of it")]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::SystemTime;
 
+use camino::Utf8Path;
+use cargo_memprof::git::Repository;
 use tempfile::TempDir;
 
 /// The first commit's date, seconds since the epoch; each commit is a minute after the one before.
 const FIRST_COMMIT: u64 = 1_740_000_000;
+
+/// What git is told in every test: no configuration but the repository's, no questions, one identity.
+pub const ENVIRONMENT: [(&str, &str); 7] = [
+    ("GIT_CONFIG_NOSYSTEM", "1"),
+    ("GIT_CONFIG_GLOBAL", "/dev/null"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("GIT_AUTHOR_NAME", "A U Thor"),
+    ("GIT_AUTHOR_EMAIL", "author@example.com"),
+    ("GIT_COMMITTER_NAME", "C O Mitter"),
+    ("GIT_COMMITTER_EMAIL", "committer@example.com"),
+];
 
 /// A git repository in a temporary folder, which is removed with it.
 pub struct TestRepository {
@@ -62,6 +78,16 @@ impl TestRepository {
     /// A folder beside the working tree, for caches and the like; it goes away with the repository.
     pub fn beside(&self, name: &str) -> PathBuf {
         self.root.parent().expect("the root has a parent").join(name)
+    }
+
+    /// The working tree's root, as the library takes it.
+    pub fn root_utf8(&self) -> &Utf8Path {
+        Utf8Path::from_path(&self.root).expect("temporary folders are UTF-8")
+    }
+
+    /// The library's view of it, in the isolated environment.
+    pub fn open(&self) -> Repository {
+        Repository::discover(self.root_utf8()).expect("this is a repository").with_environment(ENVIRONMENT)
     }
 
     /// A `file://` URL, which git treats like a network one (a plain path takes shortcuts).
@@ -133,16 +159,60 @@ pub fn isolated(program: impl AsRef<OsStr>) -> Command {
             command.env_remove(&name);
         }
     }
+    command.envs(ENVIRONMENT).env("NO_COLOR", "1");
     command
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .env("GIT_TERMINAL_PROMPT", "0")
-        .env("GIT_AUTHOR_NAME", "A U Thor")
-        .env("GIT_AUTHOR_EMAIL", "author@example.com")
-        .env("GIT_COMMITTER_NAME", "C O Mitter")
-        .env("GIT_COMMITTER_EMAIL", "committer@example.com")
-        .env("NO_COLOR", "1");
-    command
+}
+
+/// What [`every_byte`] found: mode, time, and content.
+pub type Bytes = BTreeMap<PathBuf, (u32, SystemTime, String)>;
+
+/// Every file below a folder, with its mode, time and content; what `skip` says is left out.
+pub fn every_byte(root: &Path, skip: impl Fn(&Path) -> bool) -> Bytes {
+    let walk = walkdir::WalkDir::new(root).into_iter();
+    let relative = |path: &Path| path.strip_prefix(root).expect("the walk stays below").to_owned();
+    let mut files = BTreeMap::new();
+    for entry in walk.filter_entry(|entry| !skip(&relative(entry.path()))) {
+        let entry = entry.expect("nothing disappears meanwhile");
+        let metadata = entry.metadata().expect("it was just listed");
+        let (time, content) = if entry.file_type().is_symlink() {
+            (
+                SystemTime::UNIX_EPOCH,
+                std::fs::read_link(entry.path()).expect("it is a link").display().to_string(),
+            )
+        } else if metadata.is_dir() {
+            // A folder's time says that a temporary file came and went in it.
+            (SystemTime::UNIX_EPOCH, "folder".to_owned())
+        } else {
+            let content = std::fs::read(entry.path()).expect("it can be read");
+            // Git touches the shared half of a split index whenever it reads it, `git status` included.
+            let is_shared_index = entry.file_name().to_string_lossy().starts_with("sharedindex.");
+            let time = metadata.modified().expect("the file system has times");
+            let time = if is_shared_index { SystemTime::UNIX_EPOCH } else { time };
+            (time, String::from_utf8_lossy(&content).into_owned())
+        };
+        files.insert(relative(entry.path()), (metadata.permissions().mode(), time, content));
+    }
+    files
+}
+
+/// Both must be the same; the message names the files that are not.
+pub fn assert_same_bytes(before: &Bytes, after: &Bytes) {
+    let paths: BTreeSet<_> = before.keys().chain(after.keys()).collect();
+    for path in paths {
+        match (before.get(path), after.get(path)) {
+            (Some(before), Some(after)) => assert_eq!(before, after, "{} changed", path.display()),
+            (before, _) => {
+                let fate = if before.is_some() { "is gone" } else { "is new" };
+                panic!("{} {fate}", path.display());
+            }
+        }
+    }
+}
+
+/// Says that a test did not run, and why.
+#[expect(clippy::print_stderr, reason = "a test that skips itself must be seen to")]
+pub fn skip(reason: &str) {
+    eprintln!("skipped: {reason}");
 }
 
 /// Runs a command that must succeed.
