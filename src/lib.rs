@@ -13,10 +13,14 @@
 //! `DESIGN.md` has a sentence for each file.
 
 pub mod bytes;
+pub mod counted;
 pub mod event;
 pub mod exit_code;
+pub mod matching;
+pub mod measurement;
 pub mod metric;
 pub mod outcome;
 pub mod plan;
 pub mod request;
 pub mod run_folder;
+pub mod shim_log;
