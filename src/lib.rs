@@ -13,6 +13,8 @@
 //! `DESIGN.md` has a sentence for each file.
 
 pub mod bytes;
+pub mod compare;
+pub mod comparison;
 pub mod counted;
 pub mod event;
 pub mod exit_code;
@@ -21,6 +23,9 @@ pub mod measurement;
 pub mod metric;
 pub mod outcome;
 pub mod plan;
+pub mod report;
 pub mod request;
+pub mod results;
 pub mod run_folder;
 pub mod shim_log;
+pub mod side;
