@@ -57,7 +57,9 @@ fn write_run(comparison: &Comparison, run: &Run, writer: &mut csv::Writer<&mut d
             let Some(value) = measurement.reading(column, index) else { continue };
             is_empty = false;
             record.clear();
-            head.iter().for_each(|field| record.push_field(field.as_bytes()));
+            for field in head {
+                record.push_field(field.as_bytes());
+            }
             push_number(&mut record, checkpoint.sequence);
             record.push_field(label.as_bytes());
             push_number(&mut record, checkpoint.occurrence);

@@ -2,6 +2,7 @@
 //! long is refused by the forges, so what does not fit is left out and said to be.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use super::Options;
@@ -50,9 +51,7 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
     page.text.push_str(&notes);
     if page.left_out > 0 {
         let rows = counted(page.left_out, "row");
-        page.text.push_str(&format!(
-            "\n_{rows} left out for want of room; `--format csv` and `json` are whole._\n"
-        ));
+        _ = write!(page.text, "\n_{rows} left out for want of room; `--format csv` and `json` are whole._\n");
     }
     out.write_all(page.text.as_bytes())
 }
@@ -65,6 +64,7 @@ struct Section {
     changed: Vec<Line>,
     rest: Vec<Line>,
     not_shown: usize,
+    is_all_compared: bool,
     troubles: Vec<(String, Trouble)>,
     runs: Option<String>,
 }
@@ -95,6 +95,7 @@ impl Section {
             changed: Vec::new(),
             rest: Vec::new(),
             not_shown: 0,
+            is_all_compared: true,
             troubles: Vec::new(),
             runs: None,
         };
@@ -121,6 +122,8 @@ impl Section {
             for shown in shown {
                 let entry = shown.column.entry(row);
                 let text = table_row(view, row, shown, &entry);
+                self.is_all_compared &= entry.delta.is_some() || view.change(row) != Some(Change::Matched);
+                self.is_all_compared &= view.is_compared();
                 match order(view, row, &entry) {
                     Some(order) => self.changed.push(Line { order, text }),
                     None if !options.only_changed => self.rest.push(Line { order: (0, 0.0), text }),
@@ -180,23 +183,20 @@ impl Page {
     }
 
     fn head(&mut self, comparison: &Comparison, sections: &[Section], tally: &Tally) {
-        self.text.push_str(&format!("{MARKER}\n**Memory: {}**", tally.counts()));
-        match sections {
-            [only] => {
-                self.text.push_str(&format!(" · {}", only.heading));
-                if let Some(runs) = &only.runs {
-                    self.text.push_str(&format!(" · {runs}"));
-                }
+        _ = write!(self.text, "{MARKER}\n**Memory: {}**", tally.counts());
+        if let [only] = sections {
+            _ = write!(self.text, " · {}", only.heading);
+            if let Some(runs) = &only.runs {
+                _ = write!(self.text, " · {runs}");
             }
-            _ => {
-                let baseline = &comparison.revisions[comparison.baseline];
-                let names: Vec<String> = sections.iter().map(|section| code(&section.name)).collect();
-                self.text.push_str(&format!(" · {} → {}", code(&baseline.name), names.join(", ")));
-            }
+        } else {
+            let baseline = &comparison.revisions[comparison.baseline];
+            let names: Vec<String> = sections.iter().map(|section| code(&section.name)).collect();
+            _ = write!(self.text, " · {} → {}", code(&baseline.name), names.join(", "));
         }
         self.text.push('\n');
         if let Some(growth) = tally.largest_growth() {
-            self.text.push_str(&format!("\nLargest growth: {}\n", escape(&growth)));
+            _ = write!(self.text, "\nLargest growth: {}\n", escape(&growth));
         }
     }
 
@@ -249,7 +249,10 @@ fn failures(sections: &[Section]) -> String {
     for (title, trouble) in sections.iter().flat_map(|section| &section.troubles) {
         let mut entry = format!("\n**{}** · {}\n", escape(&trouble.headline), escape(title));
         if !trouble.details.is_empty() {
-            entry.push_str(&format!("<pre>{}</pre>\n", html(&trouble.details.join("\n"))));
+            _ = writeln!(entry, "<pre>{}</pre>", html(&trouble.details.join("\n")));
+        }
+        if let Some(figures) = &trouble.figures {
+            _ = write!(entry, "\n{}\n", escape(figures));
         }
         if text.chars().count() + entry.chars().count() > MOST_OF_FAILURES {
             left_out += 1;
@@ -258,7 +261,7 @@ fn failures(sections: &[Section]) -> String {
         }
     }
     if left_out > 0 {
-        text.push_str(&format!("\n_{} more left out for want of room._\n", counted(left_out, "failure")));
+        _ = write!(text, "\n_{} more left out for want of room._\n", counted(left_out, "failure"));
     }
     text
 }
@@ -269,10 +272,7 @@ fn notes(comparison: &Comparison, wanted: &Wanted) -> String {
     for (index, note) in notes.iter().enumerate() {
         let line = format!("- {}\n", escape(note));
         if text.chars().count() + line.chars().count() > MOST_OF_NOTES {
-            text.push_str(&format!(
-                "- _{} more left out for want of room_\n",
-                counted(notes.len() - index, "note")
-            ));
+            _ = writeln!(text, "- _{} more left out for want of room_", counted(notes.len() - index, "note"));
             break;
         }
         text.push_str(&line);

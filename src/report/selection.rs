@@ -72,11 +72,10 @@ fn glob(pattern: &str) -> Regex {
 /// Whether anything is to be said of a row: it came, went, changed its name, or one of the figures shown changed.
 pub fn is_changed(view: &PairView, row: &Match, shown: &[Shown]) -> bool {
     match view.change(row) {
-        None => true,
         Some(Change::Matched) => {
             shown.iter().any(|shown| shown.column.entry(row).delta.is_some_and(|delta| delta.difference != 0))
         }
-        Some(_) => true,
+        _ => true,
     }
 }
 
@@ -122,8 +121,7 @@ struct Weight {
 
 impl Weight {
     fn of(view: &PairView, row: &Match, shown: &[Shown]) -> Self {
-        let mut weight = Self::default();
-        weight.changed = view.change(row) != Some(Change::Matched);
+        let mut weight = Self { changed: view.change(row) != Some(Change::Matched), ..Self::default() };
         for shown in shown {
             let entry = shown.column.entry(row);
             // What only one side has weighs its whole figure.

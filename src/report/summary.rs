@@ -1,6 +1,7 @@
 //! The answer in a line, and what must be said beside the figures: failures, absences, differing sources.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 use super::selection::{Shown, Wanted};
 use super::text;
@@ -25,8 +26,8 @@ pub struct Tally {
     added: usize,
     removed: usize,
     renamed: usize,
-    /// Pairs of which no figure could be compared.
-    pub not_compared: usize,
+    /// Tests of which no figure could be compared.
+    not_compared: usize,
     largest: Option<Growth>,
 }
 
@@ -47,6 +48,7 @@ impl Tally {
             self.not_compared += 1;
             return;
         }
+        let said_before = self.said();
         let mut largest: Vec<Option<(i128, usize)>> = vec![None; shown.len()];
         for (index, row) in view.rows.iter().enumerate() {
             match view.change(row) {
@@ -67,6 +69,9 @@ impl Tally {
                 }
             }
         }
+        if self.said() == said_before {
+            self.not_compared += 1;
+        }
         for (shown, largest) in shown.iter().zip(largest) {
             let Some((difference, index)) = largest else { continue };
             let row = &view.rows[index];
@@ -85,6 +90,11 @@ impl Tally {
                 });
             }
         }
+    }
+
+    /// How many things could be said of what was compared.
+    fn said(&self) -> usize {
+        self.grew + self.shrank + self.unchanged + self.added + self.removed + self.renamed
     }
 
     /// `3 grew, 1 shrank, 4 unchanged, 1 added`; what there is none of is left out.
@@ -134,7 +144,7 @@ pub fn title(view: &PairView) -> String {
     let mut title = text::one_line(&id.title).into_owned();
     if id.title == id.test.name && !id.params.is_empty() {
         let params: Vec<String> = id.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        title.push_str(&format!(" ({})", text::one_line(&params.join(", "))));
+        _ = write!(title, " ({})", text::one_line(&params.join(", ")));
     }
     title
 }
@@ -161,8 +171,10 @@ pub fn runs(view: &PairView) -> Option<String> {
 pub struct Trouble {
     /// What happened: `pr/3370 failed (exit code 101)`.
     pub headline: String,
-    /// The first lines of the message, and what became of the figures.
+    /// The first lines of the message.
     pub details: Vec<String>,
+    /// What the figures shown are, where they are not all runs'.
+    pub figures: Option<String>,
     /// Whether a comparison is missing for it.
     pub is_failure: bool,
 }
@@ -178,7 +190,7 @@ fn side_troubles(runs: &[Run], revision: &Revision, side: &Side) -> Vec<Trouble>
     let total = side.runs.len() + side.failed.iter().filter(|run| !side.runs.contains(run)).count();
     if total == 0 {
         let headline = format!("{name} was not run");
-        return vec![Trouble { headline, details: Vec::new(), is_failure: true }];
+        return vec![Trouble { headline, details: Vec::new(), figures: None, is_failure: true }];
     }
     let mut troubles: Vec<(Trouble, usize)> = Vec::new();
     for run in side.failed.iter().map(|&index| &runs[index]) {
@@ -193,25 +205,22 @@ fn side_troubles(runs: &[Run], revision: &Revision, side: &Side) -> Vec<Trouble>
         .into_iter()
         .map(|(mut trouble, times)| {
             if several {
-                trouble.headline.push_str(&format!(" in {times} of {total} runs"));
+                _ = write!(trouble.headline, " in {times} of {total} runs");
             }
             trouble
         })
         .collect();
     if let Some(last) = troubles.last_mut() {
-        match side.standing {
-            Standing::CutOff => {
-                let checkpoints = counted(side.keys.len(), "checkpoint");
-                last.details.push(format!("{checkpoints} logged before that: shown, not compared"));
-            }
+        last.figures = match side.standing {
+            Standing::CutOff => Some(format!(
+                "✗ {} logged before that: shown, not compared",
+                counted(side.keys.len(), "checkpoint")
+            )),
             Standing::Measured => {
-                last.details.push(format!(
-                    "figures are those of the {} that passed",
-                    counted(side.runs.len(), "run")
-                ));
+                Some(format!("{name}'s figures are of the {} that passed", counted(side.runs.len(), "run")))
             }
-            Standing::Nothing => {}
-        }
+            Standing::Nothing => None,
+        };
     }
     troubles
 }
@@ -236,7 +245,7 @@ fn run_trouble(run: &Run, revision: &Revision) -> Trouble {
         details.push(format!("… {} more in {}", counted(lines.len() - MESSAGE_LINES, "line"), run.folder));
     }
     let is_failure = outcome.status.is_failure() || outcome.status.is_ok();
-    Trouble { headline, details, is_failure }
+    Trouble { headline, details, figures: None, is_failure }
 }
 
 /// Everything that concerns more than one row, each thing once: absences with their reasons, sources that differ, marks

@@ -1,6 +1,7 @@
 //! The table for a terminal. Metrics stand side by side as far as the width goes, and below one another from there on;
 //! a row is always one line.
 
+use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use owo_colors::{OwoColorize, Style};
@@ -13,7 +14,7 @@ use super::Options;
 use super::selection::{self, Rows, Shown, Wanted};
 use super::summary::{self, Tally, Trouble};
 use super::text::{self, cut, width};
-use crate::comparison::{Comparability, Comparison, Entry, PairView};
+use crate::comparison::{Comparison, Entry, PairView};
 use crate::counted::{counted, grouped};
 use crate::matching::{Change, Match};
 use crate::side::Standing;
@@ -43,13 +44,14 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
             continue;
         }
         if options.compact {
-            lines.extend(compact_lines(&view, &shown, &troubles));
+            lines.extend(compact_lines(&view, &shown, &troubles, comparison.revisions.len() > 2));
         } else {
             page.pair(&view, &shown, &troubles, options, out)?;
             writeln!(out)?;
         }
     }
     if !lines.is_empty() {
+        page.compact_title(comparison, out)?;
         page.compact(&lines, out)?;
         writeln!(out)?;
     }
@@ -116,21 +118,20 @@ struct Group {
 
 impl Group {
     fn new(view: &PairView, shown: &Shown, rows: &[&Match]) -> Self {
-        let sides = [
-            (view.old, view.baseline, shown.column.baseline.is_some()),
-            (view.new, view.candidate, shown.column.candidate.is_some()),
-        ];
-        let alone = sides.iter().any(|(_, side, _)| side.standing == Standing::Nothing);
+        let sides = [(view.old, view.baseline), (view.new, view.candidate)];
         let mut headings: Vec<String> = sides
             .iter()
-            .filter(|(_, side, _)| side.standing != Standing::Nothing)
-            .map(|(revision, side, _)| {
+            .filter(|(_, side)| side.standing != Standing::Nothing)
+            .map(|(revision, side)| {
                 // The figures of a run that did not pass are marked where they stand.
                 let mark = if side.standing == Standing::CutOff { "✗ " } else { "" };
                 format!("{mark}{}", cut(&text::one_line(&revision.name), MOST_HEADING))
             })
             .collect();
-        let compared = !alone && shown.column.comparability != Comparability::NotMeasured;
+        let compared = rows.iter().any(|row| {
+            let came_or_went = matches!(view.change(row), Some(Change::Added | Change::Removed));
+            came_or_went || shown.column.entry(row).delta.is_some()
+        });
         if compared {
             headings.extend(["Δ".to_owned(), "Δ %".to_owned()]);
         }
@@ -199,8 +200,16 @@ struct CompactLine {
     at: Text,
 }
 
-fn compact_lines(view: &PairView, shown: &[Shown], troubles: &[Trouble]) -> Vec<CompactLine> {
-    let test = format!("{} · {} → {}", summary::title(view), view.old.name, view.new.name);
+fn compact_lines(
+    view: &PairView,
+    shown: &[Shown],
+    troubles: &[Trouble],
+    has_several_candidates: bool,
+) -> Vec<CompactLine> {
+    let mut test = summary::title(view);
+    if has_several_candidates {
+        _ = write!(test, " → {}", text::one_line(&view.new.name));
+    }
     let empty = || Text::new("", Tone::Plain);
     if !view.is_compared() {
         let told = troubles.iter().map(|trouble| {
@@ -268,6 +277,9 @@ impl Page {
             for detail in &trouble.details {
                 self.line(detail, "   ", Tone::Plain, out)?;
             }
+            if let Some(figures) = &trouble.figures {
+                self.line(figures, " ", Tone::Quiet, out)?;
+            }
         }
         Ok(())
     }
@@ -277,7 +289,7 @@ impl Page {
         let compared = format!("{} → {}", text::one_line(&view.old.name), text::one_line(&view.new.name));
         let mut rest = format!(" · {compared}");
         if let Some(runs) = summary::runs(view) {
-            rest.push_str(&format!(" · {runs}"));
+            _ = write!(rest, " · {runs}");
         }
         let rest = cut(&rest, self.width.saturating_sub(8)).into_owned();
         let title = summary::full_title(view);
@@ -323,12 +335,13 @@ impl Page {
         if blocks.is_empty() {
             blocks.push(Vec::new());
         }
+        let widest: usize =
+            blocks.iter().map(|block| block.iter().map(Group::width).sum()).max().unwrap_or(0);
+        let room = self.width.saturating_sub(widest + 2).clamp("checkpoint".len(), longest);
         for (index, block) in blocks.iter().enumerate() {
             if index > 0 {
                 writeln!(out)?;
             }
-            let taken: usize = block.iter().map(Group::width).sum();
-            let room = self.width.saturating_sub(taken + 2).clamp(LEAST_LABEL.min(8), longest);
             let labels: Vec<Text> = rows
                 .shown
                 .iter()
@@ -349,7 +362,7 @@ impl Page {
     fn block(self, labels: &[Text], groups: &[Group], out: &mut dyn Write) -> io::Result<()> {
         let paint = |text: &Text| self.paint.apply(&text.text, text.tone);
         let quiet = |text: &str| self.paint.apply(text, Tone::Quiet);
-        let mut table = Builder::with_capacity(labels.len() + 2, 1 + groups.len() * 4);
+        let mut table = Builder::new();
         let names = groups.iter().flat_map(|group| {
             let name = self.paint.apply(&group.name, Tone::Heading);
             std::iter::once(name)
@@ -388,6 +401,13 @@ impl Page {
         write_trimmed(&table.to_string(), out)
     }
 
+    fn compact_title(self, comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+        let baseline = &comparison.revisions[comparison.baseline].name;
+        let candidates: Vec<&str> =
+            comparison.candidates().map(|index| comparison.revisions[index].name.as_str()).collect();
+        self.line(&format!("{baseline} → {}", candidates.join(", ")), "", Tone::Heading, out)
+    }
+
     fn compact(self, lines: &[CompactLine], out: &mut dyn Write) -> io::Result<()> {
         let longest =
             |text: fn(&CompactLine) -> &str| lines.iter().map(|line| width(text(line))).max().unwrap_or(0);
@@ -400,7 +420,7 @@ impl Page {
         let at =
             longest(|line| &line.at.text).min(room / 2).max(room.saturating_sub(longest(|line| &line.test)));
         let test = room.saturating_sub(at);
-        let mut table = Builder::with_capacity(lines.len(), 7);
+        let mut table = Builder::new();
         for line in lines {
             let cells = line.cells.iter().map(|cell| self.paint.apply(&cell.text, cell.tone));
             let record = [cut(&line.test, test).into_owned(), line.metric.clone()]

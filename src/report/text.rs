@@ -1,6 +1,7 @@
 //! Figures and labels as people read them: units, signs, percentages, and what is too long cut in the middle.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 use unicode_width::UnicodeWidthStr;
 
@@ -47,7 +48,7 @@ pub fn percent(delta: &Delta) -> String {
         return format!("×{}", digits(factor));
     }
     let sign = if percent > 0.0 { '+' } else { '-' };
-    if magnitude < 0.005 { format!("<{sign}0.01 %") } else { format!("{sign}{} %", digits(magnitude)) }
+    if magnitude < 0.005 { "<0.01 %".to_owned() } else { format!("{sign}{} %", digits(magnitude)) }
 }
 
 /// Three significant digits, at most two of them behind the point.
@@ -100,7 +101,7 @@ pub fn key_label(key: Key, labels: &Names) -> String {
         text.push_str(" (scope)");
     }
     if key.occurrence > 1 {
-        text.push_str(&format!(" #{}", key.occurrence));
+        _ = write!(text, " #{}", key.occurrence);
     }
     text
 }
@@ -182,7 +183,7 @@ mod tests {
         let shown = |old, new| percent(&Delta::between(old, new));
         assert_eq!(shown(1000, 1302), "+30.2 %");
         assert_eq!(shown(1000, 997), "-0.30 %");
-        assert_eq!(shown(1_000_000, 1_000_001), "<+0.01 %");
+        assert_eq!(shown(1_000_000, 1_000_001), "<0.01 %");
         assert_eq!(shown(100, 900), "+800 %");
         assert_eq!(shown(100, 1230), "×12.3");
         assert_eq!(shown(100, 0), "-100 %");
@@ -192,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_long_label_keeps_both_ends() {
-        assert_eq!(cut("done encoder, outputs shaped [24, 1024, 1024]", 24), "done encoder, ou… 1024]");
+        assert_eq!(cut("done encoder, outputs shaped [24, 1024, 1024]", 24), "done encoder, ou…, 1024]");
         assert_eq!(cut("short", 24), "short");
         assert_eq!(cut("層層層層層層", 7), "層層…層");
     }

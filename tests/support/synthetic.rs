@@ -1,5 +1,7 @@
 //! Builds the folder of a run that never happened: a plan, outcomes and logs as the runner and the shim write them.
 
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
 use std::fmt::Write as _;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -147,7 +149,7 @@ pub fn cell(test: &str, params: &[(&str, &str)]) -> CellId {
 }
 
 /// A shim's log, written line by line.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Log {
     lines: Vec<String>,
     sources: Vec<(String, String)>,
