@@ -1,0 +1,195 @@
+//! Results become a comparison: runs are grouped into cells, repeats put together, and every candidate is matched with
+//! the baseline. Also lays two runs of the tool side by side.
+
+use std::collections::BTreeMap;
+
+use camino::Utf8Path;
+use serde_json::{Value, json};
+
+use crate::comparison::{Cell, Comparison, Metric, Pair};
+use crate::matching::{Renames, match_checkpoints};
+use crate::measurement::Names;
+use crate::metric::{CATALOGUE, Unit};
+use crate::results::{Builds, Results, Run};
+use crate::side::{Side, Standing};
+
+/// What two builds must share for their figures to be compared without a word, by its name in `builds.json`.
+const BUILD_FACTS: [&str; 6] = ["toolchain", "profile", "features", "lock", "target", "flags"];
+
+/// How many differing facts of two environments are listed.
+const MOST_ENVIRONMENT_NOTES: usize = 12;
+
+/// Compares each candidate with the baseline, in every cell.
+pub fn compare(results: &Results) -> Comparison {
+    let plan = &results.plan;
+    let cells = cells(&results.runs, plan.revisions.len(), plan.baseline);
+    let mut notes = results.notes.clone();
+    for candidate in (0..plan.revisions.len()).filter(|&revision| revision != plan.baseline) {
+        notes.extend(build_notes(results, candidate));
+    }
+    notes.extend(log_notes(results));
+    Comparison {
+        id: plan.id.clone(),
+        created: plan.created.clone(),
+        tool: plan.tool.clone(),
+        revisions: plan.revisions.clone(),
+        baseline: plan.baseline,
+        environment: results.environment.clone(),
+        metrics: metrics(&cells),
+        runs: results.runs.clone(),
+        cells,
+        notes,
+    }
+}
+
+fn cells(runs: &[Run], revisions: usize, baseline: usize) -> Vec<Cell> {
+    let indexed: Vec<(usize, &Run)> = runs.iter().enumerate().collect();
+    // The runs come ordered by cell.
+    let groups = indexed.chunk_by(|(_, a), (_, b)| a.record.cell == b.record.cell);
+    groups.map(|group| cell(group, revisions, baseline)).collect()
+}
+
+fn cell(runs: &[(usize, &Run)], revisions: usize, baseline: usize) -> Cell {
+    let mut labels = Names::default();
+    let of = |revision| runs.iter().filter(move |(_, run)| run.record.revision == revision).copied();
+    let sides: Vec<Side> =
+        (0..revisions).map(|revision| Side::new(&of(revision).collect::<Vec<_>>(), &mut labels)).collect();
+    let pairs = (0..revisions)
+        .filter(|&candidate| candidate != baseline)
+        // A test that neither has, or that neither ran, says nothing about the two.
+        .filter(|&candidate| {
+            let mut both = of(baseline).chain(of(candidate));
+            both.any(|(_, run)| run.record.outcome.status.is_ok() || run.record.outcome.status.is_failure())
+        })
+        .map(|candidate| {
+            let (old, new) = (&sides[baseline], &sides[candidate]);
+            let whole = old.standing == Standing::Measured && new.standing == Standing::Measured;
+            let renames = if whole { Renames::Unambiguous } else { Renames::Never };
+            Pair { candidate, rows: match_checkpoints(&old.keys, &new.keys, renames) }
+        })
+        .collect();
+    Cell { id: runs[0].1.record.cell.clone(), labels, sides, pairs }
+}
+
+/// All metrics: those of the catalogue in its order, after the GPUs', then any others by name.
+fn metrics(cells: &[Cell]) -> Vec<Metric> {
+    let names = cells.iter().flat_map(|cell| &cell.sides).flat_map(Side::metrics);
+    let rank = |name: &str| {
+        let known = CATALOGUE.iter().position(|(known, _)| *known == name);
+        if name.starts_with("gpu.") { 0 } else { known.map_or(usize::MAX, |position| position + 1) }
+    };
+    let mut names: Vec<&str> = names.collect();
+    names.sort_unstable_by_key(|name| (rank(name), *name));
+    names.dedup();
+    names.into_iter().map(|name| Metric { name: name.to_owned(), unit: Unit::of(name) }).collect()
+}
+
+fn build_notes(results: &Results, candidate: usize) -> Vec<String> {
+    let plan = &results.plan;
+    let (Some(old), Some(new)) = (results.builds.get(&plan.baseline), results.builds.get(&candidate)) else {
+        return Vec::new();
+    };
+    let names = format!("{} / {}", plan.revisions[plan.baseline].name, plan.revisions[candidate].name);
+    let differing = BUILD_FACTS.iter().filter(|fact| old.get(**fact) != new.get(**fact));
+    differing
+        .map(|fact| {
+            let [old, new] =
+                [old, new].map(|facts| facts.get(*fact).map_or("none", |value| short_fact(value)));
+            format!("differs: {fact} {old} / {new} ({names})")
+        })
+        .collect()
+}
+
+/// A hash is told from another by its first digits.
+fn short_fact(value: &str) -> &str {
+    let is_hash = value.len() >= 32 && value.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_hash {
+        &value[..12]
+    } else if value.is_empty() {
+        "none"
+    } else {
+        value
+    }
+}
+
+/// The oddities of logs. Those that many runs share are told once.
+fn log_notes(results: &Results) -> Vec<String> {
+    let mut runs_by_note: BTreeMap<&str, Vec<&Run>> = BTreeMap::new();
+    for run in &results.runs {
+        for note in &run.measurement.notes {
+            runs_by_note.entry(note).or_default().push(run);
+        }
+    }
+    let note = |(note, runs): (&str, Vec<&Run>)| {
+        let others = match runs.len() {
+            1 => String::new(),
+            count => format!(" and {} more", count - 1),
+        };
+        format!("{}{others}: {note}", runs[0].folder)
+    };
+    runs_by_note.into_iter().map(note).collect()
+}
+
+/// Puts two runs of the tool into one, so that they can be compared: the baseline is the first one's, all other
+/// revisions are candidates. Names that both have get the prefixes `a:` and `b:`.
+pub fn merge(a: Results, b: Results) -> Results {
+    let offset = a.plan.revisions.len();
+    let mut plan = a.plan;
+    let names: Vec<String> = plan.revisions.iter().map(|revision| revision.name.clone()).collect();
+    let mut revisions_of_b = b.plan.revisions;
+    for revision in &mut revisions_of_b {
+        if let Some(position) = names.iter().position(|name| *name == revision.name) {
+            plan.revisions[position].name = format!("a:{}", revision.name);
+            revision.name = format!("b:{}", revision.name);
+        }
+    }
+    plan.revisions.extend(revisions_of_b);
+    let mut notes = a.notes;
+    notes.extend(b.notes);
+    notes.extend(environment_notes(&a.environment, &b.environment));
+    let mut builds: Builds = a.builds;
+    builds.extend(b.builds.into_iter().map(|(revision, facts)| (revision + offset, facts)));
+    // Each run's folder is named from where both runs of the tool lie.
+    let of_a = a.runs.into_iter().map(|run| Run { folder: Utf8Path::new(&plan.id).join(&run.folder), ..run });
+    let of_b = b.runs.into_iter().map(|mut run| {
+        run.record.revision += offset;
+        Run { folder: Utf8Path::new(&b.plan.id).join(&run.folder), ..run }
+    });
+    let runs = of_a.chain(of_b).collect();
+    plan.id = format!("{} / {}", plan.id, b.plan.id);
+    let mut merged =
+        Results { plan, environment: json!({ "a": a.environment, "b": b.environment }), builds, runs, notes };
+    merged.sort();
+    merged
+}
+
+fn environment_notes(a: &Value, b: &Value) -> Vec<String> {
+    let (mut of_a, mut of_b) = (BTreeMap::new(), BTreeMap::new());
+    facts(a, "", &mut of_a);
+    facts(b, "", &mut of_b);
+    let differing = of_a.iter().filter_map(|(name, a)| {
+        let b = of_b.get(name)?;
+        (a != b).then(|| format!("differs: {name} {a} / {b} (first / second run)"))
+    });
+    let mut notes: Vec<String> = differing.collect();
+    if notes.len() > MOST_ENVIRONMENT_NOTES {
+        let left_out = notes.len() - MOST_ENVIRONMENT_NOTES;
+        notes.truncate(MOST_ENVIRONMENT_NOTES);
+        notes.push(format!("differs: {left_out} more facts of the environment"));
+    }
+    notes
+}
+
+/// The scalars of a JSON value by their dotted names.
+fn facts(value: &Value, name: &str, into: &mut BTreeMap<String, String>) {
+    let below = |key: &str| if name.is_empty() { key.to_owned() } else { format!("{name}.{key}") };
+    match value {
+        Value::Object(entries) => entries.iter().for_each(|(key, value)| facts(value, &below(key), into)),
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(index, item)| facts(item, &below(&index.to_string()), into));
+        }
+        Value::Null => {}
+        Value::String(text) => drop(into.insert(name.to_owned(), text.clone())),
+        other => drop(into.insert(name.to_owned(), other.to_string())),
+    }
+}

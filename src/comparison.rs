@@ -1,0 +1,258 @@
+//! A comparison as data: for each cell what every revision measured, and for each candidate which of its checkpoints is
+//! which of the baseline's. Figures stay in their columns; a row's entry is put together when it is asked for, and is
+//! what a verdict will be given on.
+
+use serde_json::Value;
+
+use crate::matching::{Change, Key, Match};
+use crate::measurement::{Kind, Names};
+use crate::metric::Unit;
+use crate::plan::{CellId, Revision};
+use crate::results::Run;
+use crate::side::{Column, Figure, Side, Standing};
+
+/// Everything that a report is made of.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// The plan's name, which is the run folder's too.
+    pub id: String,
+    /// When the plan was made, RFC 3339.
+    pub created: String,
+    /// The tool's version that measured.
+    pub tool: String,
+    /// The revisions, in the order of the refs.
+    pub revisions: Vec<Revision>,
+    /// Index of the baseline in `revisions`.
+    pub baseline: usize,
+    /// Where it was measured; `null` if that is not known.
+    pub environment: Value,
+    /// All metrics that any run has figures of, in the order of the columns.
+    pub metrics: Vec<Metric>,
+    /// All runs, finished and failed.
+    pub runs: Vec<Run>,
+    /// The cells, ordered by test and parameters.
+    pub cells: Vec<Cell>,
+    /// What concerns all rows: differences of environment, oddities of logs.
+    pub notes: Vec<String>,
+}
+
+/// A metric and what its numbers count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Metric {
+    /// The name in logs and reports.
+    pub name: String,
+    /// What the raw number counts.
+    pub unit: Unit,
+}
+
+/// One test with one set of parameters, at every revision.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// Which.
+    pub id: CellId,
+    /// The labels that the sides' keys refer to.
+    pub labels: Names,
+    /// By revision, what it measured.
+    pub sides: Vec<Side>,
+    /// Each candidate against the baseline.
+    pub pairs: Vec<Pair>,
+}
+
+/// A candidate's checkpoints against the baseline's.
+#[derive(Clone, Debug)]
+pub struct Pair {
+    /// Index of the candidate in the comparison's revisions.
+    pub candidate: usize,
+    /// The rows, in the order of the baseline.
+    pub rows: Vec<Match>,
+}
+
+/// A pair with what it refers to.
+#[derive(Clone, Copy, Debug)]
+pub struct PairView<'a> {
+    /// The cell.
+    pub cell: &'a Cell,
+    /// The rows.
+    pub rows: &'a [Match],
+    /// The baseline.
+    pub old: &'a Revision,
+    /// The candidate.
+    pub new: &'a Revision,
+    /// What the baseline measured.
+    pub baseline: &'a Side,
+    /// What the candidate measured.
+    pub candidate: &'a Side,
+}
+
+/// One metric's figures on both sides of a pair.
+#[derive(Clone, Copy, Debug)]
+pub struct PairColumn<'a> {
+    /// The baseline's, if it has any.
+    pub baseline: Option<Column<'a>>,
+    /// The candidate's, if it has any.
+    pub candidate: Option<Column<'a>>,
+    /// Whether the two may be compared at all.
+    pub comparability: Comparability,
+}
+
+/// Whether two sides' figures of a metric may be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparability {
+    /// They may.
+    Comparable,
+    /// They come from different sources.
+    SourcesDiffer,
+    /// A side has only what a run that did not pass had logged, or nothing.
+    NotMeasured,
+}
+
+/// One metric at one row: what a verdict is about.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Entry {
+    /// The baseline's figure.
+    pub baseline: Option<Figure>,
+    /// The candidate's figure.
+    pub candidate: Option<Figure>,
+    /// The difference, where both are there and may be compared.
+    pub delta: Option<Delta>,
+}
+
+/// What changed from the baseline to the candidate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Delta {
+    /// Candidate minus baseline, in the metric's unit.
+    pub difference: i128,
+    /// The difference in percent of the baseline; `None` where the baseline is not above zero.
+    pub percent: Option<f64>,
+}
+
+impl Delta {
+    /// From a baseline to a candidate.
+    pub fn between(baseline: i64, candidate: i64) -> Self {
+        let difference = i128::from(candidate) - i128::from(baseline);
+        #[expect(clippy::cast_precision_loss, reason = "a percentage is for reading")]
+        let percent = (baseline > 0).then(|| difference as f64 * 100.0 / baseline as f64);
+        Self { difference, percent }
+    }
+}
+
+impl Comparison {
+    /// Every cell against every candidate, cell by cell.
+    pub fn pairs(&self) -> impl Iterator<Item = PairView<'_>> {
+        self.cells.iter().flat_map(|cell| cell.pairs.iter().map(|pair| self.view(cell, pair)))
+    }
+
+    /// A pair of one of the cells.
+    pub fn view<'a>(&'a self, cell: &'a Cell, pair: &'a Pair) -> PairView<'a> {
+        PairView {
+            cell,
+            rows: &pair.rows,
+            old: &self.revisions[self.baseline],
+            new: &self.revisions[pair.candidate],
+            baseline: &cell.sides[self.baseline],
+            candidate: &cell.sides[pair.candidate],
+        }
+    }
+
+    /// The candidates' indices, in the order of the refs.
+    pub fn candidates(&self) -> impl Iterator<Item = usize> {
+        let baseline = self.baseline;
+        (0..self.revisions.len()).filter(move |&revision| revision != baseline)
+    }
+}
+
+impl<'a> PairView<'a> {
+    /// Whether both sides have figures of runs that passed.
+    pub fn is_compared(&self) -> bool {
+        self.baseline.standing == Standing::Measured && self.candidate.standing == Standing::Measured
+    }
+
+    /// What became of a row's checkpoint; `None` where a side was not measured to its end, so that nothing can be said.
+    pub fn change(&self, row: &Match) -> Option<Change> {
+        self.is_compared().then(|| row.change(&self.baseline.keys, &self.candidate.keys))
+    }
+
+    /// One metric's figures.
+    pub fn column(&self, metric: &str) -> PairColumn<'a> {
+        let comparability = if !self.is_compared() {
+            Comparability::NotMeasured
+        } else if self.baseline.sources.get(metric) == self.candidate.sources.get(metric) {
+            Comparability::Comparable
+        } else {
+            Comparability::SourcesDiffer
+        };
+        PairColumn {
+            baseline: self.baseline.column(metric),
+            candidate: self.candidate.column(metric),
+            comparability,
+        }
+    }
+
+    /// The key that a row is shown under: the baseline's where it has one.
+    pub fn key(&self, row: &Match) -> Key {
+        match (row.baseline, row.candidate) {
+            (Some(old), _) => self.baseline.keys[old],
+            (None, Some(new)) => self.candidate.keys[new],
+            (None, None) => unreachable!("a row is of a checkpoint"),
+        }
+    }
+
+    /// The candidate's key where the row is a renamed one.
+    pub fn new_key(&self, row: &Match) -> Option<Key> {
+        let renamed = self.change(row) == Some(Change::Renamed);
+        row.candidate.filter(|_| renamed).map(|new| self.candidate.keys[new])
+    }
+}
+
+impl PairColumn<'_> {
+    /// The metric at a row.
+    pub fn entry(&self, row: &Match) -> Entry {
+        let figure = |column: Option<Column>, index: Option<usize>| column?.figure(index?);
+        let baseline = figure(self.baseline, row.baseline);
+        let candidate = figure(self.candidate, row.candidate);
+        let delta = match (baseline, candidate, self.comparability) {
+            (Some(old), Some(new), Comparability::Comparable) => Some(Delta::between(old.value, new.value)),
+            _ => None,
+        };
+        Entry { baseline, candidate, delta }
+    }
+}
+
+/// For each checkpoint of a run, the one before it that a difference can be taken to: points follow points, and a scope
+/// holds a difference already.
+pub fn previous_points(keys: &[Key]) -> Vec<Option<usize>> {
+    let mut last = None;
+    let previous = keys.iter().enumerate().map(|(index, key)| match key.kind {
+        Kind::Point => last.replace(index),
+        Kind::Scope => None,
+    });
+    previous.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_percentage_needs_something_to_be_a_part_of() {
+        assert_eq!(Delta::between(200, 250), Delta { difference: 50, percent: Some(25.0) });
+        assert_eq!(Delta::between(0, 250), Delta { difference: 250, percent: None });
+        assert_eq!(Delta::between(-4, 4), Delta { difference: 8, percent: None });
+    }
+
+    #[test]
+    fn scopes_are_stepped_over_on_the_way_to_the_previous_checkpoint() {
+        let point = Key { label: 0, occurrence: 1, kind: Kind::Point };
+        let scope = Key { kind: Kind::Scope, ..point };
+        assert_eq!(previous_points(&[point, scope, point, point]), [None, None, Some(0), Some(2)]);
+    }
+
+    proptest! {
+        #[test]
+        fn the_other_way_round_a_delta_is_its_opposite(old: i64, new: i64) {
+            prop_assert_eq!(Delta::between(old, new).difference, -Delta::between(new, old).difference);
+        }
+    }
+}

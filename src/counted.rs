@@ -1,0 +1,42 @@
+//! Numbers of things for display: `1 line`, `12,034 lines`.
+
+/// A number with thousands separators: `12,034`, `-1,000`.
+pub fn grouped(number: i128) -> String {
+    let digits = number.unsigned_abs().to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3 + 1);
+    if number < 0 {
+        text.push('-');
+    }
+    for (index, digit) in digits.char_indices() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A number and its noun, which takes an `s` for any number but one.
+pub fn counted(number: usize, noun: &str) -> String {
+    let number_text = grouped(i128::try_from(number).unwrap_or(i128::MAX));
+    format!("{number_text} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_separated() {
+        let shown = [0, 999, 1000, -1000, 1_234_567].map(grouped);
+        assert_eq!(shown, ["0", "999", "1,000", "-1,000", "1,234,567"]);
+    }
+
+    #[test]
+    fn one_thing_is_singular() {
+        assert_eq!(
+            [counted(0, "row"), counted(1, "row"), counted(2000, "row")],
+            ["0 rows", "1 row", "2,000 rows"]
+        );
+    }
+}

@@ -1,0 +1,276 @@
+//! Which checkpoint of one run is which of another: by label and occurrence, leftovers as renamed only where there is
+//! no second way to read it. Pure indices; labels are compared by the caller's interned numbers.
+
+use rustc_hash::FxHashMap;
+
+use crate::measurement::Kind;
+
+/// What makes two checkpoints the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// Number of the label, the same on both sides.
+    pub label: u32,
+    /// The how-manieth of this label.
+    pub occurrence: u32,
+    /// A point and a scope of one label are two things.
+    pub kind: Kind,
+}
+
+/// What became of a checkpoint from the baseline to the candidate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Change {
+    /// On both sides under the same label.
+    Matched,
+    /// On both sides, at the same place under another label.
+    Renamed,
+    /// In the candidate only.
+    Added,
+    /// In the baseline only.
+    Removed,
+}
+
+/// One row: a checkpoint of either side, or one of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Match {
+    /// Index in the baseline.
+    pub baseline: Option<usize>,
+    /// Index in the candidate.
+    pub candidate: Option<usize>,
+}
+
+impl Match {
+    /// What the row says of its checkpoint, given both sides' keys.
+    pub fn change(&self, baseline: &[Key], candidate: &[Key]) -> Change {
+        match (self.baseline, self.candidate) {
+            (Some(old), Some(new)) if baseline[old] == candidate[new] => Change::Matched,
+            (Some(_), Some(_)) => Change::Renamed,
+            (Some(_), None) => Change::Removed,
+            (None, _) => Change::Added,
+        }
+    }
+}
+
+/// Whether leftovers may be matched under different labels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Renames {
+    /// Where exactly one leftover on each side lies between the same two matched neighbours.
+    Unambiguous,
+    /// Never: for repeats of one program, and for runs that were cut off.
+    Never,
+}
+
+/// Matches two runs. Each checkpoint of each side is in exactly one row; rows follow the baseline, and what only the
+/// candidate has comes after its predecessor there. Linear in time and memory.
+pub fn match_checkpoints(baseline: &[Key], candidate: &[Key], renames: Renames) -> Vec<Match> {
+    let mut pairs = by_key(baseline, candidate);
+    if renames == Renames::Unambiguous {
+        for (old, new) in alone_on_both_sides(&pairs) {
+            if baseline[old].kind != candidate[new].kind {
+                continue;
+            }
+            pairs.candidate_of[old] = Some(new);
+            pairs.baseline_of[new] = Some(old);
+        }
+    }
+    in_order(&pairs)
+}
+
+/// For each checkpoint of each side, its partner on the other.
+struct Pairs {
+    candidate_of: Vec<Option<usize>>,
+    baseline_of: Vec<Option<usize>>,
+}
+
+fn by_key(baseline: &[Key], candidate: &[Key]) -> Pairs {
+    let mut candidate_of = vec![None; baseline.len()];
+    let mut baseline_of = vec![None; candidate.len()];
+    // Most runs are the same up to some point: no hashing is needed until there.
+    let prefix = baseline.iter().zip(candidate).take_while(|(old, new)| old == new).count();
+    for index in 0..prefix {
+        candidate_of[index] = Some(index);
+        baseline_of[index] = Some(index);
+    }
+    // A log should not hold a key twice. Where one does (two threads that raced for a number), the first goes with the
+    // first: `next` chains the later ones, so that each is used once.
+    let mut first: FxHashMap<Key, usize> = FxHashMap::default();
+    let mut next: Vec<Option<usize>> = vec![None; baseline.len() - prefix];
+    for index in (prefix..baseline.len()).rev() {
+        next[index - prefix] = first.insert(baseline[index], index);
+    }
+    for (new, key) in candidate.iter().enumerate().skip(prefix) {
+        if let Some(&old) = first.get(key) {
+            candidate_of[old] = Some(new);
+            baseline_of[new] = Some(old);
+            match next[old - prefix] {
+                Some(later) => first.insert(*key, later),
+                None => first.remove(key),
+            };
+        }
+    }
+    Pairs { candidate_of, baseline_of }
+}
+
+/// The leftovers that stand alone between the same two matched neighbours on both sides.
+fn alone_on_both_sides(pairs: &Pairs) -> Vec<(usize, usize)> {
+    let Pairs { candidate_of, baseline_of } = pairs;
+    (1..candidate_of.len().saturating_sub(1))
+        .filter(|&old| candidate_of[old].is_none())
+        .filter_map(|old| {
+            let new = candidate_of[old - 1]? + 1;
+            let after = candidate_of[old + 1]?;
+            (after == new + 1 && baseline_of[new].is_none()).then_some((old, new))
+        })
+        .collect()
+}
+
+fn in_order(pairs: &Pairs) -> Vec<Match> {
+    let Pairs { candidate_of, baseline_of } = pairs;
+    let mut rows = Vec::with_capacity(candidate_of.len().max(baseline_of.len()));
+    let added_from = |from: usize| {
+        (from..baseline_of.len())
+            .take_while(|&new| baseline_of[new].is_none())
+            .map(|new| Match { baseline: None, candidate: Some(new) })
+    };
+    rows.extend(added_from(0));
+    for (old, &new) in candidate_of.iter().enumerate() {
+        rows.push(Match { baseline: Some(old), candidate: new });
+        if let Some(new) = new {
+            rows.extend(added_from(new + 1));
+        }
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn keys(text: &str) -> Vec<Key> {
+        let mut keys: Vec<Key> = Vec::new();
+        for label in text.chars().map(u32::from) {
+            let before = keys.iter().filter(|key| key.label == label).count();
+            keys.push(Key { label, occurrence: u32::try_from(before).unwrap() + 1, kind: Kind::Point });
+        }
+        keys
+    }
+
+    /// Rows as text: `a` matched, `+a` added, `-a` removed, `a>b` renamed.
+    fn rows(baseline: &str, candidate: &str) -> String {
+        let (old, new) = (keys(baseline), keys(candidate));
+        let label = |keys: &[Key], index: Option<usize>| char::from_u32(keys[index.unwrap()].label).unwrap();
+        let rows = match_checkpoints(&old, &new, Renames::Unambiguous);
+        let rows = rows.iter().map(|row| match row.change(&old, &new) {
+            Change::Matched => label(&old, row.baseline).to_string(),
+            Change::Renamed => format!("{}>{}", label(&old, row.baseline), label(&new, row.candidate)),
+            Change::Added => format!("+{}", label(&new, row.candidate)),
+            Change::Removed => format!("-{}", label(&old, row.baseline)),
+        });
+        rows.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn equal_runs_match_row_by_row() {
+        assert_eq!(rows("abcc", "abcc"), "a b c c");
+    }
+
+    #[test]
+    fn an_added_checkpoint_comes_after_its_predecessor_and_shifts_nothing() {
+        assert_eq!(rows("abd", "abcd"), "a b +c d");
+        assert_eq!(rows("bd", "abd"), "+a b d");
+        assert_eq!(rows("ab", "abcd"), "a b +c +d");
+    }
+
+    #[test]
+    fn a_removed_checkpoint_keeps_its_place() {
+        assert_eq!(rows("abcd", "abd"), "a b -c d");
+    }
+
+    #[test]
+    fn one_leftover_on_each_side_between_the_same_neighbours_is_renamed() {
+        assert_eq!(rows("axc", "ayc"), "a x>y c");
+        assert_eq!(rows("axcyd", "apcqd"), "a x>p c y>q d");
+    }
+
+    #[test]
+    fn what_could_be_read_in_two_ways_is_added_and_removed() {
+        assert_eq!(rows("axxc", "ayc"), "a +y -x -x c");
+        assert_eq!(rows("axc", "ayzc"), "a +y +z -x c");
+        assert_eq!(rows("axbc", "abyc"), "a -x b +y c");
+        assert_eq!(rows("axbc", "byac"), "a -x b +y c", "the neighbours are the same, but crossed");
+        assert_eq!(rows("ax", "ay"), "a +y -x", "nothing follows that both have");
+        assert_eq!(rows("x", "y"), "+y -x");
+    }
+
+    #[test]
+    fn a_further_occurrence_is_added() {
+        assert_eq!(rows("asse", "assse"), "a s s +s e");
+    }
+
+    #[test]
+    fn checkpoints_in_another_order_are_matched_in_the_order_of_the_baseline() {
+        assert_eq!(rows("abc", "bac"), "a b c");
+    }
+
+    #[test]
+    fn a_point_and_a_scope_of_one_label_are_two_things() {
+        let point = Key { label: 1, occurrence: 1, kind: Kind::Point };
+        let scope = Key { kind: Kind::Scope, ..point };
+        let rows = match_checkpoints(&[point, scope], &[scope, point], Renames::Unambiguous);
+        let pairs: Vec<_> = rows.iter().map(|row| (row.baseline.unwrap(), row.candidate.unwrap())).collect();
+        assert_eq!(pairs, [(0, 1), (1, 0)]);
+    }
+
+    /// Any keys, duplicates among them.
+    fn any_keys() -> impl Strategy<Value = Vec<Key>> {
+        let kind = prop_oneof![4 => Just(Kind::Point), 1 => Just(Kind::Scope)];
+        let key =
+            (0..6_u32, 1..4_u32, kind).prop_map(|(label, occurrence, kind)| Key { label, occurrence, kind });
+        proptest::collection::vec(key, 0..24)
+    }
+
+    proptest! {
+        #[test]
+        fn every_checkpoint_of_each_side_is_in_exactly_one_row(old in any_keys(), new in any_keys()) {
+            let rows = match_checkpoints(&old, &new, Renames::Unambiguous);
+            let from_baseline: Vec<usize> = rows.iter().filter_map(|row| row.baseline).collect();
+            prop_assert_eq!(from_baseline, (0..old.len()).collect::<Vec<_>>(), "in the baseline's order");
+            let mut from_candidate: Vec<usize> = rows.iter().filter_map(|row| row.candidate).collect();
+            from_candidate.sort_unstable();
+            prop_assert_eq!(from_candidate, (0..new.len()).collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn an_added_row_follows_its_predecessor(old in any_keys(), new in any_keys()) {
+            let rows = match_checkpoints(&old, &new, Renames::Unambiguous);
+            let mut above = None;
+            for row in &rows {
+                if row.baseline.is_none() {
+                    prop_assert_eq!(row.candidate.unwrap().checked_sub(1), above);
+                }
+                above = row.candidate;
+            }
+        }
+
+        #[test]
+        fn the_other_way_round_the_same_checkpoints_are_matched(old in any_keys(), new in any_keys()) {
+            for renames in [Renames::Unambiguous, Renames::Never] {
+                let mut forth: Vec<_> = match_checkpoints(&old, &new, renames)
+                    .iter().map(|row| (row.baseline, row.candidate)).collect();
+                let mut back: Vec<_> = match_checkpoints(&new, &old, renames)
+                    .iter().map(|row| (row.candidate, row.baseline)).collect();
+                forth.sort_unstable();
+                back.sort_unstable();
+                prop_assert_eq!(forth, back);
+            }
+        }
+
+        #[test]
+        fn without_renames_only_equal_keys_are_matched(old in any_keys(), new in any_keys()) {
+            for row in match_checkpoints(&old, &new, Renames::Never) {
+                prop_assert_ne!(row.change(&old, &new), Change::Renamed);
+            }
+        }
+    }
+}

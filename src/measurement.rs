@@ -1,0 +1,175 @@
+//! What one run measured: its checkpoints in order and a column of readings for each metric. Labels and metric names
+//! are interned and readings lie in plain vectors, because a run may log a million checkpoints.
+
+use std::collections::BTreeMap;
+
+use indexmap::IndexSet;
+use rustc_hash::FxBuildHasher;
+
+/// Everything that one run's log says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Measurement {
+    /// The build that the shim was compiled into, as 64 hexadecimal digits; absent where the shim did not know.
+    pub build: Option<String>,
+    /// The shim's version.
+    pub shim: Option<String>,
+    /// By metric: where its figures come from.
+    pub sources: BTreeMap<String, String>,
+    /// By metric: why it could not be read.
+    pub absent: BTreeMap<String, String>,
+    /// Whether the process got as far as logging its end.
+    pub ended: bool,
+    /// What is odd about the log: torn lines, lines of other processes, gaps in the sequence.
+    pub notes: Vec<String>,
+    labels: Names,
+    metrics: Names,
+    checkpoints: Vec<Checkpoint>,
+    readings: Vec<Vec<i64>>,
+}
+
+/// Text by index, each text once.
+pub type Names = IndexSet<Box<str>, FxBuildHasher>;
+
+/// A named point of a run. Its readings are in the measurement's columns, at its own index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// Index of the label.
+    pub label: u32,
+    /// The how-manieth checkpoint of this label it is, from 1.
+    pub occurrence: u32,
+    /// A point, or a piece of code.
+    pub kind: Kind,
+    /// Place in the log's own order.
+    pub sequence: u64,
+}
+
+/// What a checkpoint's readings are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// The state at a point.
+    Point,
+    /// What changed from the beginning to the end of a piece of code; may be negative.
+    Scope,
+}
+
+/// Stands in a column for 'no reading'. The log's parser refuses this value as a reading.
+pub(crate) const NO_READING: i64 = i64::MIN;
+
+/// The index of a text, which is added if it is new.
+///
+/// # Panics
+/// With more than 2³² different texts, whose bytes alone would be far beyond any memory.
+pub fn intern(names: &mut Names, text: &str) -> u32 {
+    let index = names.get_index_of(text).unwrap_or_else(|| names.insert_full(text.into()).0);
+    u32::try_from(index).expect("fewer than 2^32 names")
+}
+
+impl Measurement {
+    /// Adds a checkpoint and its readings, by metric name. Returns nothing; sequence order is made by [`Self::order`].
+    pub fn push<'a>(
+        &mut self,
+        label: &str,
+        occurrence: u32,
+        kind: Kind,
+        sequence: u64,
+        readings: impl IntoIterator<Item = (&'a str, i64)>,
+    ) {
+        let label = intern(&mut self.labels, label);
+        let row = self.checkpoints.len();
+        self.checkpoints.push(Checkpoint { label, occurrence, kind, sequence });
+        for (position, (metric, value)) in readings.into_iter().enumerate() {
+            // Lines name the same metrics in the same order nearly always, so the place is tried before the hash.
+            let column = match self.metrics.get_index(position) {
+                Some(name) if **name == *metric => position,
+                _ => intern(&mut self.metrics, metric) as usize,
+            };
+            if column == self.readings.len() {
+                self.readings.push(Vec::new());
+            }
+            let values = &mut self.readings[column];
+            values.resize(row, NO_READING);
+            values.push(value);
+        }
+    }
+
+    /// Completes the columns and puts the checkpoints in the order of their sequence numbers: threads may write their
+    /// lines in another order than they took the numbers.
+    pub(crate) fn order(&mut self) {
+        let count = self.checkpoints.len();
+        for values in &mut self.readings {
+            values.resize(count, NO_READING);
+        }
+        if self.checkpoints.is_sorted_by_key(|checkpoint| checkpoint.sequence) {
+            return;
+        }
+        let mut order: Vec<usize> = (0..count).collect();
+        order.sort_by_key(|&index| self.checkpoints[index].sequence);
+        self.checkpoints = order.iter().map(|&index| self.checkpoints[index]).collect();
+        for values in &mut self.readings {
+            *values = order.iter().map(|&index| values[index]).collect();
+        }
+    }
+
+    /// The checkpoints, in order.
+    pub fn checkpoints(&self) -> &[Checkpoint] {
+        &self.checkpoints
+    }
+
+    /// The labels that checkpoints refer to.
+    pub fn labels(&self) -> &Names {
+        &self.labels
+    }
+
+    /// The metrics that have readings, by column.
+    pub fn metrics(&self) -> &Names {
+        &self.metrics
+    }
+
+    /// The label of a checkpoint of this measurement.
+    pub fn label(&self, checkpoint: &Checkpoint) -> &str {
+        &self.labels[checkpoint.label as usize]
+    }
+
+    /// A reading by the metric's column and the checkpoint's index.
+    pub fn reading(&self, column: usize, checkpoint: usize) -> Option<i64> {
+        let value = *self.readings.get(column)?.get(checkpoint)?;
+        (value != NO_READING).then_some(value)
+    }
+
+    /// The column of a metric.
+    pub fn column(&self, metric: &str) -> Option<usize> {
+        self.metrics.get_index_of(metric)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_metric_that_comes_and_goes_has_no_reading_in_between() {
+        let mut measurement = Measurement::default();
+        measurement.push("a", 1, Kind::Point, 1, [("heap.live", 1)]);
+        measurement.push("b", 1, Kind::Point, 2, [("time", 5), ("heap.live", 2)]);
+        measurement.push("c", 1, Kind::Point, 3, [("time", 6)]);
+        measurement.order();
+        let column = |metric| {
+            let column = measurement.column(metric).unwrap();
+            (0..3).map(|index| measurement.reading(column, index)).collect::<Vec<_>>()
+        };
+        assert_eq!(column("heap.live"), [Some(1), Some(2), None]);
+        assert_eq!(column("time"), [None, Some(5), Some(6)]);
+    }
+
+    #[test]
+    fn checkpoints_written_out_of_order_are_put_in_the_order_of_their_numbers() {
+        let mut measurement = Measurement::default();
+        measurement.push("late", 1, Kind::Point, 7, [("time", 70)]);
+        measurement.push("early", 1, Kind::Point, 3, [("time", 30)]);
+        measurement.order();
+        let labels: Vec<&str> =
+            measurement.checkpoints().iter().map(|checkpoint| measurement.label(checkpoint)).collect();
+        assert_eq!(labels, ["early", "late"]);
+        assert_eq!((measurement.reading(0, 0), measurement.reading(0, 1)), (Some(30), Some(70)));
+    }
+}

@@ -1,0 +1,89 @@
+//! Tidy CSV: one value a row, raw bytes, nanoseconds and counts, of every run on its own.
+
+use std::io::{self, Write};
+
+use crate::comparison::Comparison;
+use crate::measurement::{Checkpoint, Kind};
+use crate::metric::Unit;
+use crate::results::Run;
+
+/// The columns, which scripts rely on.
+pub const COLUMNS: [&str; 13] = [
+    "ref",
+    "revision",
+    "test",
+    "params",
+    "repeat",
+    "outcome",
+    "sequence",
+    "checkpoint",
+    "occurrence",
+    "metric",
+    "unit",
+    "value",
+    "source",
+];
+
+/// Writes all values of all runs. A run without any gets a row whose last fields are empty, so that no outcome is lost.
+pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+    let mut writer = csv::WriterBuilder::new().buffer_capacity(1 << 16).from_writer(out);
+    writer.write_record(COLUMNS)?;
+    for run in &comparison.runs {
+        write_run(comparison, run, &mut writer)?;
+    }
+    writer.flush()
+}
+
+fn write_run(comparison: &Comparison, run: &Run, writer: &mut csv::Writer<&mut dyn Write>) -> io::Result<()> {
+    let revision = &comparison.revisions[run.record.revision];
+    let cell = &run.record.cell;
+    let test = cell.test.to_string();
+    let params: Vec<String> = cell.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let params = params.join(";");
+    let repeat = run.record.repeat.to_string();
+    let outcome = run.record.outcome.status.as_str();
+    let head = [&*revision.name, &revision.commit, &test, &params, &repeat, outcome];
+    let measurement = &*run.measurement;
+    let columns: Vec<_> = measurement
+        .metrics()
+        .iter()
+        .map(|metric| (&**metric, Unit::of(metric).as_str(), measurement.sources.get(&**metric)))
+        .collect();
+    let mut is_empty = true;
+    let mut record = csv::ByteRecord::new();
+    for (index, checkpoint) in measurement.checkpoints().iter().enumerate() {
+        let label = label(measurement.label(checkpoint), checkpoint);
+        for (column, (metric, unit, source)) in columns.iter().enumerate() {
+            let Some(value) = measurement.reading(column, index) else { continue };
+            is_empty = false;
+            record.clear();
+            for field in head {
+                record.push_field(field.as_bytes());
+            }
+            push_number(&mut record, checkpoint.sequence);
+            record.push_field(label.as_bytes());
+            push_number(&mut record, checkpoint.occurrence);
+            record.push_field(metric.as_bytes());
+            record.push_field(unit.as_bytes());
+            push_number(&mut record, value);
+            record.push_field(source.map_or("", String::as_str).as_bytes());
+            writer.write_byte_record(&record)?;
+        }
+    }
+    if is_empty {
+        writer.write_record(head.into_iter().chain(std::iter::repeat_n("", COLUMNS.len() - head.len())))?;
+    }
+    Ok(())
+}
+
+/// A scope's figures are differences: its label says so, since a checkpoint may have the same one.
+fn label<'a>(label: &'a str, checkpoint: &Checkpoint) -> std::borrow::Cow<'a, str> {
+    match checkpoint.kind {
+        Kind::Point => label.into(),
+        Kind::Scope => format!("{label} (scope)").into(),
+    }
+}
+
+fn push_number(record: &mut csv::ByteRecord, number: impl itoa::Integer) {
+    record.push_field(itoa::Buffer::new().format(number).as_bytes());
+}

@@ -1,0 +1,466 @@
+//! The JSON report: versioned, with a schema, whole. Rows are written one by one as they are put together, each on a
+//! line of its own, so that a long report needs no memory and can be read with line tools.
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+
+use indexmap::IndexMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Options;
+use super::selection::Wanted;
+use super::summary;
+use crate::comparison::{Cell, Comparison, Metric, PairColumn, PairView, previous_points};
+use crate::matching::{Change, Key};
+use crate::measurement::Kind;
+use crate::metric::Unit;
+use crate::results::Run;
+use crate::side::{Column, Side, Standing};
+
+/// The version of the report's format. Fields may be added within a version, none is taken away or changed.
+pub const VERSION: u32 = 1;
+
+/// Something by the name of a ref.
+type ByRef<'a, T> = IndexMap<Cow<'a, str>, T, FxBuildHasher>;
+
+/// The JSON report of `cargo memprof`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Report")]
+pub struct Report<'a> {
+    /// The version of this format.
+    pub version: u32,
+    /// What was compared.
+    pub plan: Identity<'a>,
+    /// Where it was measured; `null` if that is not known.
+    pub environment: Value,
+    /// A row for each checkpoint and metric.
+    pub rows: Vec<Row<'a>>,
+    /// Each run and its outcome.
+    pub cells: Vec<CellRun<'a>>,
+    /// What must be said beside the figures: absences, differing sources and environments, oddities of logs.
+    pub notes: Vec<String>,
+}
+
+/// What was compared.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Plan")]
+pub struct Identity<'a> {
+    /// The run's name.
+    pub id: Cow<'a, str>,
+    /// When it was planned, RFC 3339.
+    pub created: Cow<'a, str>,
+    /// The version of cargo-memprof that measured.
+    pub tool: Cow<'a, str>,
+    /// The name of the ref that the others are compared with.
+    pub baseline: Cow<'a, str>,
+    /// The refs, in the order given.
+    pub refs: Vec<Ref<'a>>,
+}
+
+/// One revision.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Ref")]
+pub struct Ref<'a> {
+    /// Its name in this report.
+    pub name: Cow<'a, str>,
+    /// What the user wrote.
+    pub spec: Cow<'a, str>,
+    /// Full hash of the commit.
+    pub commit: Cow<'a, str>,
+    /// Full hash of the tree.
+    pub tree: Cow<'a, str>,
+}
+
+/// One metric at one checkpoint.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Row")]
+pub struct Row<'a> {
+    /// `package::binary::test`.
+    pub test: Cow<'a, str>,
+    /// The cell's parameters.
+    pub params: IndexMap<Cow<'a, str>, Cow<'a, str>, FxBuildHasher>,
+    /// The checkpoint's label; the baseline's where it was renamed.
+    pub checkpoint: Cow<'a, str>,
+    /// The how-manieth checkpoint of this label it is, from 1.
+    pub occurrence: u32,
+    /// `scope` where the figures are differences between the ends of a piece of code.
+    pub kind: KindName,
+    /// What became of the checkpoint; `null` where no two sides were measured to their end. With several candidates,
+    /// what became of it in the first that has it.
+    pub change: Option<ChangeName>,
+    /// By ref: its label, where it is not the row's.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub renamed: ByRef<'a, Cow<'a, str>>,
+    /// The metric's name.
+    pub metric: Cow<'a, str>,
+    /// What the numbers count.
+    pub unit: Unit,
+    /// By ref: the figure; `null` where there is none.
+    pub values: ByRef<'a, Option<Reading<'a>>>,
+    /// By ref: why there is no figure.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub absent: ByRef<'a, Cow<'a, str>>,
+    /// By candidate: its value minus the baseline's; `null` where they are not compared.
+    pub delta: ByRef<'a, Option<i128>>,
+    /// By candidate: the same in percent of the baseline; `null` also where the baseline is not above zero.
+    pub percent: ByRef<'a, Option<f64>>,
+}
+
+/// A metric at a checkpoint, over the repeats.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Reading")]
+pub struct Reading<'a> {
+    /// The median of the runs.
+    pub value: i64,
+    /// The least.
+    pub min: i64,
+    /// The greatest.
+    pub max: i64,
+    /// How many runs had a reading here.
+    pub runs: u32,
+    /// Whether several runs all read the same.
+    pub exact: bool,
+    /// The value minus that at the previous checkpoint of the same ref; `null` for the first and for scopes.
+    pub previous_delta: Option<i128>,
+    /// Where the figure comes from.
+    pub source: Option<Cow<'a, str>>,
+    /// Whether it is of a run that did not pass, logged before it ended. Such figures are never compared.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cut_off: bool,
+}
+
+/// One run of a cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Cell")]
+pub struct CellRun<'a> {
+    /// The ref's name.
+    pub r#ref: Cow<'a, str>,
+    /// `package::binary::test`.
+    pub test: Cow<'a, str>,
+    /// The cell's name in reports for people.
+    pub title: Cow<'a, str>,
+    /// The cell's parameters.
+    pub params: IndexMap<Cow<'a, str>, Cow<'a, str>, FxBuildHasher>,
+    /// Which repeat, from 0.
+    pub repeat: u32,
+    /// `ok`, `failed`, `timeout`, `killed`, `out_of_memory`, `build_failed`, `not_in_this_ref`, `ignored`, `refused`.
+    pub outcome: Cow<'a, str>,
+    /// The outcome in words, with exit code, signal or limit.
+    pub detail: String,
+    /// Why the figures of this run are not compared; `null` if they are.
+    pub not_compared: Option<String>,
+    /// The panic message, the compiler's first error.
+    pub message: Option<Cow<'a, str>>,
+    /// What the figures must be read with.
+    pub marks: Vec<Cow<'a, str>>,
+    /// The folder with the run's log and output, relative to the run of the tool.
+    pub folder: Cow<'a, str>,
+}
+
+/// What became of a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(rename = "Change")]
+pub enum ChangeName {
+    /// On both sides.
+    Matched,
+    /// In the candidate only.
+    Added,
+    /// In the baseline only.
+    Removed,
+    /// On both sides, under different labels.
+    Renamed,
+}
+
+/// What a checkpoint's figures are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(rename = "Kind")]
+pub enum KindName {
+    /// The state at a point.
+    Point,
+    /// What changed over a piece of code.
+    Scope,
+}
+
+impl From<Change> for ChangeName {
+    fn from(change: Change) -> Self {
+        match change {
+            Change::Matched => Self::Matched,
+            Change::Added => Self::Added,
+            Change::Removed => Self::Removed,
+            Change::Renamed => Self::Renamed,
+        }
+    }
+}
+
+/// The JSON Schema of the report.
+pub fn schema() -> Value {
+    schemars::schema_for!(Report<'static>).to_value()
+}
+
+/// Writes the report.
+pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+    write!(out, "{{\"version\":{VERSION},\n\"plan\":")?;
+    serde_json::to_writer(&mut *out, &identity(comparison))?;
+    write!(out, ",\n\"environment\":")?;
+    serde_json::to_writer(&mut *out, &comparison.environment)?;
+    write!(out, ",\n\"rows\":[")?;
+    let mut separator = "\n";
+    for cell in &comparison.cells {
+        CellRows::new(comparison, cell).write(&mut separator, out)?;
+    }
+    write!(out, "\n],\n\"cells\":[")?;
+    separator = "\n";
+    for run in &comparison.runs {
+        write!(out, "{separator}")?;
+        serde_json::to_writer(&mut *out, &cell_run(comparison, run))?;
+        separator = ",\n";
+    }
+    write!(out, "\n],\n\"notes\":")?;
+    let wanted = Wanted::new(&Options { all: true, ..Options::default() });
+    serde_json::to_writer(&mut *out, &summary::notes(comparison, &wanted))?;
+    writeln!(out, "}}")
+}
+
+fn identity(comparison: &Comparison) -> Identity<'_> {
+    let refs = comparison.revisions.iter().map(|revision| Ref {
+        name: (&revision.name).into(),
+        spec: (&revision.spec).into(),
+        commit: (&revision.commit).into(),
+        tree: (&revision.tree).into(),
+    });
+    Identity {
+        id: (&comparison.id).into(),
+        created: (&comparison.created).into(),
+        tool: (&comparison.tool).into(),
+        baseline: (&comparison.revisions[comparison.baseline].name).into(),
+        refs: refs.collect(),
+    }
+}
+
+fn cell_run<'a>(comparison: &'a Comparison, run: &'a Run) -> CellRun<'a> {
+    let RunRecordParts { test, params } = RunRecordParts::of(&run.record.cell);
+    let outcome = &run.record.outcome;
+    CellRun {
+        r#ref: (&comparison.revisions[run.record.revision].name).into(),
+        test: test.into(),
+        title: (&run.record.cell.title).into(),
+        params,
+        repeat: run.record.repeat,
+        outcome: outcome.status.as_str().into(),
+        detail: outcome.status.to_string(),
+        not_compared: run.trouble(),
+        message: outcome.message.as_deref().map(Cow::from),
+        marks: run.record.marks.iter().map(Cow::from).collect(),
+        folder: run.folder.as_str().into(),
+    }
+}
+
+/// A cell's identity as rows and runs state it.
+struct RunRecordParts<'a> {
+    test: String,
+    params: IndexMap<Cow<'a, str>, Cow<'a, str>, FxBuildHasher>,
+}
+
+impl<'a> RunRecordParts<'a> {
+    fn of(cell: &'a crate::plan::CellId) -> Self {
+        let params = cell.params.iter().map(|(name, value)| (name.into(), value.into()));
+        Self { test: cell.test.to_string(), params: params.collect() }
+    }
+}
+
+/// A checkpoint at all refs.
+struct Place {
+    key: Key,
+    /// By revision: its index on that side.
+    indices: Vec<Option<usize>>,
+    change: Option<Change>,
+}
+
+/// All candidates' rows put together: the baseline's checkpoints in order, what was added after its predecessor.
+fn places(comparison: &Comparison, cell: &Cell) -> Vec<Place> {
+    let baseline = comparison.baseline;
+    let new_place = |key| Place { key, indices: vec![None; comparison.revisions.len()], change: None };
+    let mut spine: Vec<Place> = cell.sides[baseline].keys.iter().map(|key| new_place(*key)).collect();
+    for (index, place) in spine.iter_mut().enumerate() {
+        place.indices[baseline] = Some(index);
+    }
+    // By how many of the baseline's checkpoints come before.
+    let mut added: FxHashMap<usize, Vec<Place>> = FxHashMap::default();
+    let mut known: FxHashMap<(usize, Key), usize> = FxHashMap::default();
+    for pair in &cell.pairs {
+        let view = comparison.view(cell, pair);
+        let mut before = 0;
+        for row in view.rows {
+            let place = if let Some(old) = row.baseline {
+                before = old + 1;
+                &mut spine[old]
+            } else {
+                let key = view.key(row);
+                let here = added.entry(before).or_default();
+                let index = known.get(&(before, key)).copied();
+                let index = index.filter(|&index| here[index].indices[pair.candidate].is_none());
+                let index = index.unwrap_or_else(|| {
+                    here.push(new_place(key));
+                    here.len() - 1
+                });
+                known.insert((before, key), index);
+                &mut here[index]
+            };
+            place.indices[pair.candidate] = row.candidate;
+            let change = view.change(row);
+            // A checkpoint that one candidate lacks is not removed as long as another has it.
+            if place.change.is_none() || (place.change == Some(Change::Removed) && change.is_some()) {
+                place.change = change;
+            }
+        }
+    }
+    let mut places = added.remove(&0).unwrap_or_default();
+    for (index, place) in spine.into_iter().enumerate() {
+        places.push(place);
+        places.extend(added.remove(&(index + 1)).into_iter().flatten());
+    }
+    places
+}
+
+/// What is needed to write a cell's rows.
+struct CellRows<'a> {
+    comparison: &'a Comparison,
+    cell: &'a Cell,
+    views: Vec<(usize, PairView<'a>)>,
+    previous: Vec<Vec<Option<usize>>>,
+    parts: RunRecordParts<'a>,
+}
+
+impl<'a> CellRows<'a> {
+    fn new(comparison: &'a Comparison, cell: &'a Cell) -> Self {
+        let views = cell.pairs.iter().map(|pair| (pair.candidate, comparison.view(cell, pair))).collect();
+        let previous = cell.sides.iter().map(|side| previous_points(&side.keys)).collect();
+        Self { comparison, cell, views, previous, parts: RunRecordParts::of(&cell.id) }
+    }
+
+    fn write(&self, separator: &mut &str, out: &mut dyn Write) -> io::Result<()> {
+        let metrics: Vec<MetricColumns> =
+            self.comparison.metrics.iter().filter_map(|metric| MetricColumns::new(self, metric)).collect();
+        for place in places(self.comparison, self.cell) {
+            for columns in &metrics {
+                write!(out, "{separator}")?;
+                serde_json::to_writer(&mut *out, &self.row(&place, columns))?;
+                *separator = ",\n";
+            }
+        }
+        Ok(())
+    }
+
+    fn row(&self, place: &Place, columns: &MetricColumns<'a>) -> Row<'a> {
+        let label = |key: Key| Cow::Borrowed(&*self.cell.labels[key.label as usize]);
+        let mut row = Row {
+            test: self.parts.test.clone().into(),
+            params: self.parts.params.clone(),
+            checkpoint: label(place.key),
+            occurrence: place.key.occurrence,
+            kind: match place.key.kind {
+                Kind::Point => KindName::Point,
+                Kind::Scope => KindName::Scope,
+            },
+            change: place.change.map(ChangeName::from),
+            renamed: ByRef::default(),
+            metric: (&columns.metric.name).into(),
+            unit: columns.metric.unit,
+            values: ByRef::default(),
+            absent: ByRef::default(),
+            delta: ByRef::default(),
+            percent: ByRef::default(),
+        };
+        for (index, (revision, side)) in self.comparison.revisions.iter().zip(&self.cell.sides).enumerate() {
+            let name = Cow::Borrowed(&*revision.name);
+            let reading = self.reading(place, columns, index);
+            if reading.is_none() {
+                row.absent.insert(name.clone(), self.reason(place, columns, side, index));
+            }
+            let key = place.indices[index].map(|at| side.keys[at]).filter(|key| key.label != place.key.label);
+            if let Some(key) = key {
+                row.renamed.insert(name.clone(), label(key));
+            }
+            row.values.insert(name, reading);
+        }
+        for ((candidate, view), pair_column) in self.views.iter().zip(&columns.pairs) {
+            let at = crate::matching::Match {
+                baseline: place.indices[self.comparison.baseline],
+                candidate: place.indices[*candidate],
+            };
+            let delta = pair_column.entry(&at).delta;
+            let name = Cow::Borrowed(&*view.new.name);
+            row.delta.insert(name.clone(), delta.map(|delta| delta.difference));
+            row.percent.insert(name, delta.and_then(|delta| delta.percent));
+        }
+        row
+    }
+
+    fn reading(&self, place: &Place, columns: &MetricColumns<'a>, revision: usize) -> Option<Reading<'a>> {
+        let at = place.indices[revision]?;
+        let column = columns.sides[revision]?;
+        let figure = column.figure(at)?;
+        let previous = self.previous[revision][at].and_then(|previous| column.figure(previous));
+        let side = &self.cell.sides[revision];
+        Some(Reading {
+            value: figure.value,
+            min: figure.min,
+            max: figure.max,
+            runs: figure.runs,
+            exact: figure.is_exact(),
+            previous_delta: previous.map(|previous| i128::from(figure.value) - i128::from(previous.value)),
+            source: side.sources.get(&columns.metric.name).map(Cow::from),
+            cut_off: side.standing == Standing::CutOff,
+        })
+    }
+
+    fn reason(
+        &self,
+        place: &Place,
+        columns: &MetricColumns,
+        side: &'a Side,
+        revision: usize,
+    ) -> Cow<'a, str> {
+        let failed = || side.failed.first().and_then(|&run| self.comparison.runs[run].trouble());
+        match (side.standing, place.indices[revision]) {
+            (Standing::Nothing, _) => failed().unwrap_or_else(|| "not run".to_owned()).into(),
+            (Standing::CutOff, None) => {
+                failed().map_or("not reached".into(), |how| format!("not reached: {how}").into())
+            }
+            (Standing::Measured, None) => "no such checkpoint".into(),
+            (_, Some(_)) => {
+                let reason = side.absent.get(&columns.metric.name);
+                reason.map_or("not read at this checkpoint".into(), Cow::from)
+            }
+        }
+    }
+}
+
+/// A metric's figures, looked up once for all rows.
+struct MetricColumns<'a> {
+    metric: &'a Metric,
+    /// By revision.
+    sides: Vec<Option<Column<'a>>>,
+    /// In the order of the cell's pairs.
+    pairs: Vec<PairColumn<'a>>,
+}
+
+impl<'a> MetricColumns<'a> {
+    /// `None` if no side of the cell has figures of the metric.
+    fn new(rows: &CellRows<'a>, metric: &'a Metric) -> Option<Self> {
+        let sides: Vec<_> = rows.cell.sides.iter().map(|side| side.column(&metric.name)).collect();
+        let pairs = rows.views.iter().map(|(_, view)| view.column(&metric.name)).collect();
+        sides.iter().any(Option::is_some).then_some(Self { metric, sides, pairs })
+    }
+}

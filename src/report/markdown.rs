@@ -1,0 +1,321 @@
+//! Markdown for a comment on a pull request: the answer first, what changed, the rest folded. A comment that is too
+//! long is refused by the forges, so what does not fit is left out and said to be.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use super::Options;
+use super::selection::{self, Shown, Wanted};
+use super::summary::{self, Tally, Trouble};
+use super::text;
+use crate::comparison::{Comparison, Entry, PairView};
+use crate::counted::counted;
+use crate::matching::{Change, Match};
+
+/// By this a bot finds its comment again.
+pub const MARKER: &str = "<!-- cargo-memprof -->";
+
+/// GitHub takes 65,536 characters; the rest is for what a bot adds.
+pub const MOST_CHARACTERS: usize = 65_000;
+
+/// What failures and notes may take of it, so that rows find room.
+const MOST_OF_FAILURES: usize = 12_000;
+const MOST_OF_NOTES: usize = 8_000;
+
+/// Kept for the lines that say what was left out, and for closing tags.
+const RESERVE: usize = 800;
+
+/// Writes the comment.
+pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let wanted = Wanted::new(options);
+    let mut tally = Tally::default();
+    let mut sections = Vec::new();
+    for candidate in comparison.candidates() {
+        sections.push(Section::new(comparison, candidate, &wanted, options, &mut tally));
+    }
+    let mut page = Page::default();
+    page.head(comparison, &sections, &tally);
+    let failures = failures(&sections);
+    let notes = notes(comparison, &wanted);
+    let mut room = MOST_CHARACTERS
+        .saturating_sub(RESERVE + page.characters() + failures.chars().count() + notes.chars().count());
+    let several = sections.len() > 1;
+    for section in &sections {
+        page.changed(section, several, &mut room);
+    }
+    page.text.push_str(&failures);
+    for section in &sections {
+        page.rest(section, several, &mut room);
+    }
+    page.text.push_str(&notes);
+    if page.left_out > 0 {
+        let rows = counted(page.left_out, "row");
+        _ = write!(page.text, "\n_{rows} left out for want of room; `--format csv` and `json` are whole._\n");
+    }
+    out.write_all(page.text.as_bytes())
+}
+
+/// One candidate's lines.
+struct Section {
+    name: String,
+    heading: String,
+    table_head: String,
+    changed: Vec<Line>,
+    rest: Vec<Line>,
+    not_shown: usize,
+    is_all_compared: bool,
+    troubles: Vec<(String, Trouble)>,
+    runs: Option<String>,
+}
+
+/// A row of a table, with its place among others.
+struct Line {
+    order: (u8, f64),
+    text: String,
+}
+
+impl Section {
+    fn new(
+        comparison: &Comparison,
+        candidate: usize,
+        wanted: &Wanted,
+        options: &Options,
+        tally: &mut Tally,
+    ) -> Self {
+        let (old, new) = (&comparison.revisions[comparison.baseline], &comparison.revisions[candidate]);
+        let mut section = Self {
+            name: new.name.clone(),
+            heading: format!("{} {} → {} {}", code(&old.name), old.short(), code(&new.name), new.short()),
+            table_head: format!(
+                "| test | checkpoint | metric | {} | {} | Δ | Δ % |\n| --- | --- | --- | ---: | ---: | ---: | ---: |\n",
+                escape(&old.name),
+                escape(&new.name)
+            ),
+            changed: Vec::new(),
+            rest: Vec::new(),
+            not_shown: 0,
+            is_all_compared: true,
+            troubles: Vec::new(),
+            runs: None,
+        };
+        let mut runs: Vec<Option<String>> = Vec::new();
+        for view in comparison.pairs().filter(|view| view.new.name == new.name) {
+            let shown = wanted.of_pair(comparison, &view);
+            tally.add(&view, &shown);
+            runs.push(summary::runs(&view));
+            let troubles = summary::troubles(comparison, &view).into_iter();
+            section.troubles.extend(troubles.map(|trouble| (summary::full_title(&view), trouble)));
+            section.add(&view, &shown, options);
+        }
+        // Said once, if it is the same for all tests.
+        runs.dedup();
+        section.runs = runs.pop().filter(|_| runs.is_empty()).flatten();
+        section.changed.sort_by(|a, b| a.order.0.cmp(&b.order.0).then(b.order.1.total_cmp(&a.order.1)));
+        section
+    }
+
+    fn add(&mut self, view: &PairView, shown: &[Shown], options: &Options) {
+        let rows = selection::rows(view, shown, options);
+        self.not_shown += rows.left_out;
+        for row in &rows.shown {
+            for shown in shown {
+                let entry = shown.column.entry(row);
+                let text = table_row(view, row, shown, &entry);
+                self.is_all_compared &= entry.delta.is_some() || view.change(row) != Some(Change::Matched);
+                self.is_all_compared &= view.is_compared();
+                match order(view, row, &entry) {
+                    Some(order) => self.changed.push(Line { order, text }),
+                    None if !options.only_changed => self.rest.push(Line { order: (0, 0.0), text }),
+                    None => {}
+                }
+            }
+        }
+    }
+}
+
+/// Growth before shrinkage before what came or went; among each the largest part of the baseline first. `None` for
+/// what did not change.
+fn order(view: &PairView, row: &Match, entry: &Entry) -> Option<(u8, f64)> {
+    match (view.change(row)?, entry.delta) {
+        (Change::Added, _) => Some((2, 0.0)),
+        (Change::Removed, _) => Some((3, 0.0)),
+        (_, Some(delta)) if delta.difference != 0 => {
+            let part = delta.percent.map_or(f64::INFINITY, f64::abs);
+            Some((u8::from(delta.difference < 0), part))
+        }
+        (Change::Renamed, _) => Some((4, 0.0)),
+        (Change::Matched, _) => None,
+    }
+}
+
+fn table_row(view: &PairView, row: &Match, shown: &Shown, entry: &Entry) -> String {
+    let figure = |figure: Option<crate::side::Figure>| {
+        figure.map_or_else(|| text::NONE.to_owned(), |figure| text::figure(figure.value, shown.metric.unit))
+    };
+    let (difference, percent) = match (view.change(row), entry.delta) {
+        (Some(Change::Added), _) => ("added".to_owned(), String::new()),
+        (Some(Change::Removed), _) => ("removed".to_owned(), String::new()),
+        (_, Some(delta)) => (text::difference(delta.difference, shown.metric.unit), text::percent(&delta)),
+        (_, None) => ("not compared".to_owned(), String::new()),
+    };
+    format!(
+        "| {} | {} | {} | {} | {} | {difference} | {} |\n",
+        escape(&summary::title(view)),
+        escape(&text::row_label(view, row)),
+        escape(&shown.metric.name),
+        figure(entry.baseline),
+        figure(entry.candidate),
+        escape(&percent)
+    )
+}
+
+/// The comment as it grows.
+#[derive(Default)]
+struct Page {
+    text: String,
+    left_out: usize,
+}
+
+impl Page {
+    fn characters(&self) -> usize {
+        self.text.chars().count()
+    }
+
+    fn head(&mut self, comparison: &Comparison, sections: &[Section], tally: &Tally) {
+        _ = write!(self.text, "{MARKER}\n**Memory: {}**", tally.counts());
+        if let [only] = sections {
+            _ = write!(self.text, " · {}", only.heading);
+            if let Some(runs) = &only.runs {
+                _ = write!(self.text, " · {runs}");
+            }
+        } else {
+            let baseline = &comparison.revisions[comparison.baseline];
+            let names: Vec<String> = sections.iter().map(|section| code(&section.name)).collect();
+            _ = write!(self.text, " · {} → {}", code(&baseline.name), names.join(", "));
+        }
+        self.text.push('\n');
+        if let Some(growth) = tally.largest_growth() {
+            _ = write!(self.text, "\nLargest growth: {}\n", escape(&growth));
+        }
+    }
+
+    fn changed(&mut self, section: &Section, several: bool, room: &mut usize) {
+        self.left_out += section.not_shown;
+        if section.changed.is_empty() {
+            return;
+        }
+        let heading = if several { format!("\n### {}\n", section.heading) } else { String::new() };
+        self.rows(&format!("{heading}\n{}", section.table_head), &section.changed, "", room);
+    }
+
+    fn rest(&mut self, section: &Section, several: bool, room: &mut usize) {
+        if section.rest.is_empty() {
+            return;
+        }
+        let of = if several { format!(" of {}", escape(&section.name)) } else { String::new() };
+        let rows = counted(section.rest.len(), "row");
+        let head =
+            format!("\n<details><summary>{rows}{of} without a change</summary>\n\n{}", section.table_head);
+        self.rows(&head, &section.rest, "\n</details>\n", room);
+    }
+
+    /// A table with as many rows as there is room for; none at all if not even one fits.
+    fn rows(&mut self, head: &str, rows: &[Line], foot: &str, room: &mut usize) {
+        let mut needed = head.chars().count() + foot.chars().count();
+        let fitting = rows
+            .iter()
+            .take_while(|row| {
+                needed += row.text.chars().count();
+                needed <= *room
+            })
+            .count();
+        self.left_out += rows.len() - fitting;
+        if fitting == 0 {
+            return;
+        }
+        let start = self.characters();
+        self.text.push_str(head);
+        rows[..fitting].iter().for_each(|row| self.text.push_str(&row.text));
+        self.text.push_str(foot);
+        *room -= self.characters() - start;
+    }
+}
+
+/// What went wrong, each with the first lines of its message.
+fn failures(sections: &[Section]) -> String {
+    let mut text = String::new();
+    let mut left_out = 0;
+    for (title, trouble) in sections.iter().flat_map(|section| &section.troubles) {
+        let mut entry = format!("\n**{}** · {}\n", escape(&trouble.headline), escape(title));
+        if !trouble.details.is_empty() {
+            _ = writeln!(entry, "<pre>{}</pre>", html(&trouble.details.join("\n")));
+        }
+        if let Some(figures) = &trouble.figures {
+            _ = write!(entry, "\n{}\n", escape(figures));
+        }
+        if text.chars().count() + entry.chars().count() > MOST_OF_FAILURES {
+            left_out += 1;
+        } else if !text.contains(&entry) {
+            text.push_str(&entry);
+        }
+    }
+    if left_out > 0 {
+        _ = write!(text, "\n_{} more left out for want of room._\n", counted(left_out, "failure"));
+    }
+    text
+}
+
+fn notes(comparison: &Comparison, wanted: &Wanted) -> String {
+    let mut text = String::new();
+    let notes = summary::notes(comparison, wanted);
+    for (index, note) in notes.iter().enumerate() {
+        let line = format!("- {}\n", escape(note));
+        if text.chars().count() + line.chars().count() > MOST_OF_NOTES {
+            _ = writeln!(text, "- _{} more left out for want of room_", counted(notes.len() - index, "note"));
+            break;
+        }
+        text.push_str(&line);
+    }
+    if text.is_empty() { text } else { format!("\n{text}") }
+}
+
+/// A name as code. A backtick within would end it.
+fn code(name: &str) -> String {
+    format!("`{}`", text::one_line(name).replace('`', "'"))
+}
+
+/// Text that is neither markup nor a mention of a person, nor, as `#2` would be, of an issue.
+fn escape(text: &str) -> String {
+    let text = text::one_line(text);
+    let mut escaped = String::with_capacity(text.len() + 8);
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '@' => escaped.push_str("&#64;"),
+            '#' => escaped.push_str("&#35;"),
+            '|' | '`' | '*' | '_' | '[' | ']' | '~' | '\\' => {
+                escaped.push('\\');
+                escaped.push(character);
+            }
+            _ => escaped.push(character),
+        }
+    }
+    escaped
+}
+
+fn html(text: &str) -> Cow<'_, str> {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_cannot_break_the_table_or_call_anyone() {
+        assert_eq!(escape("a|b `c`\n<img> @bot #2 *x*"), "a\\|b \\`c\\`↵&lt;img&gt; &#64;bot &#35;2 \\*x\\*");
+    }
+}

@@ -1,0 +1,162 @@
+//! What of a comparison is shown: which metrics, and which rows of a test that has very many.
+
+use regex::Regex;
+
+use super::Options;
+use crate::comparison::{Comparison, Metric, PairColumn, PairView};
+use crate::matching::{Change, Match};
+use crate::metric::{DEFAULT, Unit};
+
+/// More rows of one test than this help nobody in a terminal or a comment.
+pub const MOST_ROWS: usize = 40;
+
+/// How many metrics are shown where none of the default ones was measured.
+const FALLBACK: usize = 2;
+
+/// A metric that is shown, with its figures on both sides of a pair.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown<'a> {
+    /// The metric.
+    pub metric: &'a Metric,
+    /// Its figures.
+    pub column: PairColumn<'a>,
+}
+
+/// Which metric names the options ask for.
+pub struct Wanted(Vec<Regex>);
+
+impl Wanted {
+    /// From the options. Without any, the GPUs' peaks and the default metrics.
+    pub fn new(options: &Options) -> Self {
+        let patterns: Vec<&str> = match &options.metrics {
+            _ if options.all => vec!["*"],
+            Some(patterns) => patterns.iter().map(String::as_str).collect(),
+            None => std::iter::once("gpu.*.peak").chain(DEFAULT).collect(),
+        };
+        Self(patterns.into_iter().map(glob).collect())
+    }
+
+    /// Whether a metric of this name is wanted.
+    pub fn contains(&self, metric: &str) -> bool {
+        self.0.iter().any(|pattern| pattern.is_match(metric))
+    }
+
+    /// The metrics to show for a pair, in the order of the patterns: those that a side has figures of. If that is none,
+    /// the first that there are, so that a table is never empty for want of a name.
+    pub fn of_pair<'a>(&self, comparison: &'a Comparison, view: &PairView<'a>) -> Vec<Shown<'a>> {
+        let measured: Vec<Shown> = comparison
+            .metrics
+            .iter()
+            .map(|metric| Shown { metric, column: view.column(&metric.name) })
+            .filter(|shown| shown.column.baseline.is_some() || shown.column.candidate.is_some())
+            .collect();
+        let mut wanted: Vec<Shown> = Vec::new();
+        for pattern in &self.0 {
+            let new = measured.iter().filter(|shown| pattern.is_match(&shown.metric.name));
+            for shown in new {
+                if wanted.iter().all(|known| known.metric.name != shown.metric.name) {
+                    wanted.push(*shown);
+                }
+            }
+        }
+        if wanted.is_empty() { measured.into_iter().take(FALLBACK).collect() } else { wanted }
+    }
+}
+
+/// A pattern in which `*` stands for anything.
+fn glob(pattern: &str) -> Regex {
+    let escaped = regex::escape(pattern).replace(r"\*", ".*");
+    Regex::new(&format!("^{escaped}$")).expect("an escaped pattern is a regular expression")
+}
+
+/// Whether anything is to be said of a row: it came, went, changed its name, or one of the figures shown changed.
+pub fn is_changed(view: &PairView, row: &Match, shown: &[Shown]) -> bool {
+    match view.change(row) {
+        Some(Change::Matched) => {
+            shown.iter().any(|shown| shown.column.entry(row).delta.is_some_and(|delta| delta.difference != 0))
+        }
+        _ => true,
+    }
+}
+
+/// The rows to show, in order, and what was left out for their number.
+pub struct Rows<'a> {
+    /// Those to show.
+    pub shown: Vec<&'a Match>,
+    /// How many were left out because there are too many.
+    pub left_out: usize,
+    /// How many of these changed.
+    pub changed_left_out: usize,
+}
+
+/// Chooses rows: all up to [`MOST_ROWS`], else the changed ones first and among them the largest.
+pub fn rows<'a>(view: &PairView<'a>, shown: &[Shown], options: &Options) -> Rows<'a> {
+    let mut rows: Vec<&Match> = view.rows.iter().collect();
+    if options.only_changed {
+        rows.retain(|row| is_changed(view, row, shown));
+    }
+    if options.all_rows || rows.len() <= MOST_ROWS {
+        return Rows { shown: rows, left_out: 0, changed_left_out: 0 };
+    }
+    let mut ranked: Vec<(Weight, usize)> =
+        rows.iter().enumerate().map(|(index, row)| (Weight::of(view, row, shown), index)).collect();
+    // The heaviest first; among equals, the order of the run.
+    let heaviest_first = |a: &(Weight, usize), b: &(Weight, usize)| b.0.cmp(&a.0).then(a.1.cmp(&b.1));
+    ranked.select_nth_unstable_by(MOST_ROWS - 1, heaviest_first);
+    let changed_left_out = ranked[MOST_ROWS..].iter().filter(|(weight, _)| weight.changed).count();
+    let mut kept: Vec<usize> = ranked[..MOST_ROWS].iter().map(|(_, index)| *index).collect();
+    kept.sort_unstable();
+    let left_out = rows.len() - kept.len();
+    Rows { shown: kept.into_iter().map(|index| rows[index]).collect(), left_out, changed_left_out }
+}
+
+/// How much a row has to say. Bytes come before counts and those before times, which differ always.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Weight {
+    changed: bool,
+    bytes: u128,
+    count: u128,
+    nanoseconds: u128,
+}
+
+impl Weight {
+    fn of(view: &PairView, row: &Match, shown: &[Shown]) -> Self {
+        let mut weight = Self { changed: view.change(row) != Some(Change::Matched), ..Self::default() };
+        for shown in shown {
+            let entry = shown.column.entry(row);
+            // What only one side has weighs its whole figure.
+            let whole = entry.baseline.or(entry.candidate).map(|figure| i128::from(figure.value));
+            let difference = match (entry.delta, weight.changed) {
+                (Some(delta), _) => delta.difference.unsigned_abs(),
+                (None, true) => whole.unwrap_or(0).unsigned_abs(),
+                (None, false) => 0,
+            };
+            let slot = match shown.metric.unit {
+                Unit::Bytes => &mut weight.bytes,
+                Unit::Count => &mut weight.count,
+                Unit::Nanoseconds => &mut weight.nanoseconds,
+            };
+            *slot = (*slot).max(difference);
+        }
+        weight.changed |= weight.bytes > 0 || weight.count > 0 || weight.nanoseconds > 0;
+        weight
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_part_of_a_name_and_a_dot_for_itself() {
+        let options =
+            Options { metrics: Some(vec!["gpu.*.peak".to_owned(), "time".to_owned()]), ..Options::default() };
+        let wanted = Wanted::new(&options);
+        assert!(wanted.contains("gpu.0.peak") && wanted.contains("time"));
+        assert!(
+            !wanted.contains("gpu.0.peak.x")
+                && !wanted.contains("gpuX0Xpeak")
+                && !wanted.contains("cpu.peak")
+        );
+    }
+}

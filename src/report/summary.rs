@@ -1,0 +1,341 @@
+//! The answer in a line, and what must be said beside the figures: failures, absences, differing sources.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use super::selection::{Shown, Wanted};
+use super::text;
+use crate::comparison::{Comparability, Comparison, Delta, PairView};
+use crate::counted::counted;
+use crate::matching::Change;
+use crate::metric::Unit;
+use crate::outcome::Status;
+use crate::plan::Revision;
+use crate::results::Run;
+use crate::side::{Side, Standing};
+
+/// How many lines of a failure's message are shown.
+const MESSAGE_LINES: usize = 6;
+
+/// What changed, in numbers: figures that grew, shrank or stayed, and checkpoints that came, went or changed names.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    grew: usize,
+    shrank: usize,
+    unchanged: usize,
+    added: usize,
+    removed: usize,
+    renamed: usize,
+    /// Tests of which no figure could be compared.
+    not_compared: usize,
+    largest: Option<Growth>,
+}
+
+/// The growth that a summary names.
+#[derive(Clone, Debug)]
+struct Growth {
+    metric: String,
+    unit: Unit,
+    delta: Delta,
+    checkpoint: String,
+    test: String,
+}
+
+impl Tally {
+    /// Adds a pair, by the metrics that are shown of it.
+    pub fn add(&mut self, view: &PairView, shown: &[Shown]) {
+        if !view.is_compared() {
+            self.not_compared += 1;
+            return;
+        }
+        let said_before = self.said();
+        let mut largest: Vec<Option<(i128, usize)>> = vec![None; shown.len()];
+        for (index, row) in view.rows.iter().enumerate() {
+            match view.change(row) {
+                Some(Change::Added) => self.added += 1,
+                Some(Change::Removed) => self.removed += 1,
+                Some(Change::Renamed) => self.renamed += 1,
+                Some(Change::Matched) | None => {}
+            }
+            for (shown, largest) in shown.iter().zip(&mut largest) {
+                let Some(delta) = shown.column.entry(row).delta else { continue };
+                match delta.difference {
+                    0 => self.unchanged += 1,
+                    1.. => self.grew += 1,
+                    _ => self.shrank += 1,
+                }
+                if delta.difference > largest.map_or(0, |(difference, _)| difference) {
+                    *largest = Some((delta.difference, index));
+                }
+            }
+        }
+        if self.said() == said_before {
+            self.not_compared += 1;
+        }
+        for (shown, largest) in shown.iter().zip(largest) {
+            let Some((difference, index)) = largest else { continue };
+            let row = &view.rows[index];
+            // Bytes are what the tool is about: another unit's growth is named only where no bytes grew.
+            let rank = |unit, difference| (unit == Unit::Bytes, unit == Unit::Count, difference);
+            let best = self.largest.as_ref().map(|best| rank(best.unit, best.delta.difference));
+            if best.is_none_or(|best| rank(shown.metric.unit, difference) > best)
+                && let Some(delta) = shown.column.entry(row).delta
+            {
+                self.largest = Some(Growth {
+                    metric: shown.metric.name.clone(),
+                    unit: shown.metric.unit,
+                    delta,
+                    checkpoint: text::row_label(view, row),
+                    test: title(view),
+                });
+            }
+        }
+    }
+
+    /// How many things could be said of what was compared.
+    fn said(&self) -> usize {
+        self.grew + self.shrank + self.unchanged + self.added + self.removed + self.renamed
+    }
+
+    /// `3 grew, 1 shrank, 4 unchanged, 1 added`; what there is none of is left out.
+    pub fn counts(&self) -> String {
+        let parts = [
+            (self.grew, "grew"),
+            (self.shrank, "shrank"),
+            (self.unchanged, "unchanged"),
+            (self.added, "added"),
+            (self.removed, "removed"),
+            (self.renamed, "renamed"),
+        ];
+        let grouped = |number: usize| crate::counted::grouped(i128::try_from(number).unwrap_or(i128::MAX));
+        let mut parts: Vec<String> = parts
+            .into_iter()
+            .filter(|(number, _)| *number > 0)
+            .map(|(number, word)| format!("{} {word}", grouped(number)))
+            .collect();
+        if self.not_compared > 0 {
+            parts.push(format!("{} not compared", counted(self.not_compared, "test")));
+        }
+        if parts.is_empty() { "nothing to compare".to_owned() } else { parts.join(", ") }
+    }
+
+    /// The largest growth: `heap.peak +112 KiB (+0.26 %) at 'done encoder' of hf_fwd`.
+    pub fn largest_growth(&self) -> Option<String> {
+        self.largest.as_ref().map(|growth| {
+            let percent = text::percent(&growth.delta);
+            let percent = if percent.is_empty() { String::new() } else { format!(" ({percent})") };
+            format!(
+                "{} {}{percent} at '{}' of {}",
+                growth.metric,
+                text::difference(growth.delta.difference, growth.unit),
+                growth.checkpoint,
+                growth.test
+            )
+        })
+    }
+}
+
+/// The test's own name in the report, with parameters that it does not show already.
+pub fn title(view: &PairView) -> String {
+    let id = &view.cell.id;
+    if id.title.is_empty() {
+        return id.test.to_string();
+    }
+    let mut title = text::one_line(&id.title).into_owned();
+    if id.title == id.test.name && !id.params.is_empty() {
+        let params: Vec<String> = id.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        _ = write!(title, " ({})", text::one_line(&params.join(", ")));
+    }
+    title
+}
+
+/// `bart::tests hf_fwd`: where the test lives, and its name.
+pub fn full_title(view: &PairView) -> String {
+    let test = &view.cell.id.test;
+    let title = title(view);
+    if view.cell.id.title.is_empty() { title } else { format!("{}::{} {title}", test.package, test.binary) }
+}
+
+/// `3 runs each`, or each side's number where they differ; nothing where there was no run.
+pub fn runs(view: &PairView) -> Option<String> {
+    match (view.baseline.runs.len(), view.candidate.runs.len()) {
+        (0, 0) => None,
+        (0, runs) | (runs, 0) => Some(counted(runs, "run")),
+        (a, b) if a == b => Some(format!("{} each", counted(a, "run"))),
+        (a, b) => Some(format!("{a} and {}", counted(b, "run"))),
+    }
+}
+
+/// What is said of a side that was not measured whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// What happened: `pr/3370 failed (exit code 101)`.
+    pub headline: String,
+    /// The first lines of the message.
+    pub details: Vec<String>,
+    /// What the figures shown are, where they are not all runs'.
+    pub figures: Option<String>,
+    /// Whether a comparison is missing for it.
+    pub is_failure: bool,
+}
+
+/// What went wrong on either side of a pair.
+pub fn troubles(comparison: &Comparison, view: &PairView) -> Vec<Trouble> {
+    let sides = [(view.old, view.baseline), (view.new, view.candidate)];
+    sides.into_iter().flat_map(|(revision, side)| side_troubles(&comparison.runs, revision, side)).collect()
+}
+
+fn side_troubles(runs: &[Run], revision: &Revision, side: &Side) -> Vec<Trouble> {
+    let name = &revision.name;
+    let total = side.runs.len() + side.failed.iter().filter(|run| !side.runs.contains(run)).count();
+    if total == 0 {
+        let headline = format!("{name} was not run");
+        return vec![Trouble { headline, details: Vec::new(), figures: None, is_failure: true }];
+    }
+    let mut troubles: Vec<(Trouble, usize)> = Vec::new();
+    for run in side.failed.iter().map(|&index| &runs[index]) {
+        let trouble = run_trouble(run, revision);
+        match troubles.iter_mut().find(|(known, _)| *known == trouble) {
+            Some((_, times)) => *times += 1,
+            None => troubles.push((trouble, 1)),
+        }
+    }
+    let several = total > 1;
+    let mut troubles: Vec<Trouble> = troubles
+        .into_iter()
+        .map(|(mut trouble, times)| {
+            if several {
+                _ = write!(trouble.headline, " in {times} of {total} runs");
+            }
+            trouble
+        })
+        .collect();
+    if let Some(last) = troubles.last_mut() {
+        last.figures = match side.standing {
+            Standing::CutOff => Some(format!(
+                "✗ {} logged before that: shown, not compared",
+                counted(side.keys.len(), "checkpoint")
+            )),
+            Standing::Measured => {
+                Some(format!("{name}'s figures are of the {} that passed", counted(side.runs.len(), "run")))
+            }
+            Standing::Nothing => None,
+        };
+    }
+    troubles
+}
+
+fn run_trouble(run: &Run, revision: &Revision) -> Trouble {
+    let outcome = &run.record.outcome;
+    let name = &revision.name;
+    let headline = match &outcome.status {
+        Status::NotInThisRef => format!("{name} has no such test"),
+        Status::Ignored => format!("{name} ignores this test"),
+        Status::BuildFailed => format!("{name} did not build"),
+        Status::Killed { .. } | Status::Refused => format!("{name} was {}", outcome.status),
+        Status::OutOfMemory => format!("{name} ran out of memory"),
+        Status::Ok => format!("{name}: {}", run.trouble().unwrap_or_default()),
+        status => format!("{name} {status}"),
+    };
+    let message = outcome.message.as_deref().unwrap_or_default();
+    let lines: Vec<&str> = message.lines().filter(|line| !line.trim().is_empty()).collect();
+    let mut details: Vec<String> =
+        lines.iter().take(MESSAGE_LINES).map(|line| text::one_line(line.trim_end()).into_owned()).collect();
+    if lines.len() > MESSAGE_LINES {
+        details.push(format!("… {} more in {}", counted(lines.len() - MESSAGE_LINES, "line"), run.folder));
+    }
+    let is_failure = outcome.status.is_failure() || outcome.status.is_ok();
+    Trouble { headline, details, figures: None, is_failure }
+}
+
+/// Everything that concerns more than one row, each thing once: absences with their reasons, sources that differ, marks
+/// on runs, and the comparison's own notes.
+pub fn notes(comparison: &Comparison, wanted: &Wanted) -> Vec<String> {
+    let mut notes = absences(comparison, wanted);
+    notes.extend(differing_sources(comparison, wanted));
+    notes.extend(unsteady(comparison));
+    notes.extend(marks(comparison));
+    notes.extend(comparison.notes.iter().cloned());
+    notes
+}
+
+/// `heap.live, heap.peak absent in pr/3370: own #[global_allocator]`.
+fn absences(comparison: &Comparison, wanted: &Wanted) -> Vec<String> {
+    type Place = (usize, usize);
+    let mut places: BTreeMap<(&str, &str), BTreeSet<Place>> = BTreeMap::new();
+    for (cell_index, cell) in comparison.cells.iter().enumerate() {
+        for (revision, side) in cell.sides.iter().enumerate() {
+            for (metric, reason) in side.absent.iter().filter(|(metric, _)| wanted.contains(metric)) {
+                places.entry((reason, metric)).or_default().insert((revision, cell_index));
+            }
+        }
+    }
+    let mut metrics_by_place: BTreeMap<(&str, BTreeSet<Place>), Vec<&str>> = BTreeMap::new();
+    for ((reason, metric), places) in places {
+        metrics_by_place.entry((reason, places)).or_default().push(metric);
+    }
+    let note = |((reason, places), metrics): ((&str, BTreeSet<Place>), Vec<&str>)| {
+        let revisions: BTreeSet<usize> = places.iter().map(|(revision, _)| *revision).collect();
+        let names: Vec<&str> =
+            revisions.iter().map(|&index| comparison.revisions[index].name.as_str()).collect();
+        let cells: BTreeSet<usize> = places.iter().map(|(_, cell)| *cell).collect();
+        let tests = in_tests(cells.len(), comparison.cells.len());
+        format!("{} absent in {}{tests}: {}", metrics.join(", "), names.join(" and "), text::one_line(reason))
+    };
+    metrics_by_place.into_iter().map(note).collect()
+}
+
+fn in_tests(cells: usize, all: usize) -> String {
+    if cells == all { String::new() } else { format!(" ({cells} of {})", counted(all, "test")) }
+}
+
+/// `cpu.peak not compared: VmHWM (main) / getrusage (pr/3370)`.
+fn differing_sources(comparison: &Comparison, wanted: &Wanted) -> Vec<String> {
+    let mut times: BTreeMap<String, usize> = BTreeMap::new();
+    for view in comparison.pairs() {
+        for metric in comparison.metrics.iter().filter(|metric| wanted.contains(&metric.name)) {
+            let column = view.column(&metric.name);
+            let both = column.baseline.is_some() && column.candidate.is_some();
+            if !both || column.comparability != Comparability::SourcesDiffer {
+                continue;
+            }
+            let source =
+                |side: &Side| side.sources.get(&metric.name).map_or("not known", String::as_str).to_owned();
+            let note = format!(
+                "{} not compared, its sources differ: {} ({}) / {} ({})",
+                metric.name,
+                source(view.baseline),
+                view.old.name,
+                source(view.candidate),
+                view.new.name
+            );
+            *times.entry(note).or_default() += 1;
+        }
+    }
+    times.into_keys().collect()
+}
+
+/// Checkpoints that only some repeats reached.
+fn unsteady(comparison: &Comparison) -> Vec<String> {
+    let sides = comparison.cells.iter().flat_map(|cell| {
+        cell.sides.iter().enumerate().map(move |(revision, side)| (cell, revision, side.unsteady))
+    });
+    sides
+        .filter(|(_, _, unsteady)| *unsteady > 0)
+        .map(|(cell, revision, unsteady)| {
+            let name = &comparison.revisions[revision].name;
+            format!("{} of {} in {name} not in every repeat", counted(unsteady, "checkpoint"), cell.id.test)
+        })
+        .collect()
+}
+
+/// Marks that the runner put on runs, with how many bear them.
+fn marks(comparison: &Comparison) -> Vec<String> {
+    let mut runs: BTreeMap<&str, usize> = BTreeMap::new();
+    for mark in comparison.runs.iter().flat_map(|run| &run.record.marks) {
+        *runs.entry(mark).or_default() += 1;
+    }
+    runs.into_iter()
+        .map(|(mark, times)| format!("{}: {}", counted(times, "run"), text::one_line(mark)))
+        .collect()
+}

@@ -1,0 +1,494 @@
+//! The table for a terminal. Metrics stand side by side as far as the width goes, and below one another from there on;
+//! a row is always one line.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use owo_colors::{OwoColorize, Style};
+use tabled::builder::Builder;
+use tabled::settings::object::{Columns, Rows as TableRows, Segment};
+use tabled::settings::style::{HorizontalLine, VerticalLine};
+use tabled::settings::{Alignment, Modify, Padding, Span, Theme};
+
+use super::Options;
+use super::selection::{self, Rows, Shown, Wanted};
+use super::summary::{self, Tally, Trouble};
+use super::text::{self, cut, width};
+use crate::comparison::{Comparison, Entry, PairView};
+use crate::counted::{counted, grouped};
+use crate::matching::{Change, Match};
+use crate::side::Standing;
+
+/// The width where the terminal's is not known.
+const WIDTH: usize = 100;
+
+/// A label is cut to this before a metric moves to a block below.
+const LEAST_LABEL: usize = 24;
+
+/// A ref's name above its column is cut to this.
+const MOST_HEADING: usize = 12;
+
+/// Writes the tables, then the answer in a line, then what must be said beside the figures.
+pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let page = Page { width: options.width.unwrap_or(WIDTH).max(20), paint: Paint { on: options.color } };
+    let wanted = Wanted::new(options);
+    let mut tally = Tally::default();
+    let mut without_change = 0;
+    let mut lines = Vec::new();
+    for view in comparison.pairs() {
+        let shown = wanted.of_pair(comparison, &view);
+        tally.add(&view, &shown);
+        let troubles = summary::troubles(comparison, &view);
+        if options.only_changed && troubles.is_empty() && !has_changes(&view, &shown) {
+            without_change += 1;
+            continue;
+        }
+        if options.compact {
+            lines.extend(compact_lines(&view, &shown, &troubles, comparison.revisions.len() > 2));
+        } else {
+            page.pair(&view, &shown, &troubles, options, out)?;
+            writeln!(out)?;
+        }
+    }
+    if !lines.is_empty() {
+        page.compact_title(comparison, out)?;
+        page.compact(&lines, out)?;
+        writeln!(out)?;
+    }
+    page.foot(comparison, options, &wanted, &tally, without_change, out)
+}
+
+fn has_changes(view: &PairView, shown: &[Shown]) -> bool {
+    view.rows.iter().any(|row| selection::is_changed(view, row, shown))
+}
+
+/// Colours, if they are on.
+#[derive(Clone, Copy)]
+struct Paint {
+    on: bool,
+}
+
+/// What a text says, for its colour.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tone {
+    Plain,
+    Heading,
+    Quiet,
+    Growth,
+    Shrinkage,
+    Structure,
+}
+
+impl Paint {
+    fn apply(self, text: &str, tone: Tone) -> String {
+        let style = match tone {
+            Tone::Plain => return text.to_owned(),
+            _ if !self.on || text.is_empty() => return text.to_owned(),
+            Tone::Heading => Style::new().bold(),
+            Tone::Quiet => Style::new().dimmed(),
+            Tone::Growth => Style::new().red(),
+            Tone::Shrinkage => Style::new().green(),
+            Tone::Structure => Style::new().cyan(),
+        };
+        text.style(style).to_string()
+    }
+}
+
+/// A text before it is coloured, so that its width can be taken.
+#[derive(Clone)]
+struct Text {
+    text: String,
+    tone: Tone,
+}
+
+impl Text {
+    fn new(text: impl Into<String>, tone: Tone) -> Self {
+        Self { text: text.into(), tone }
+    }
+}
+
+/// One metric's columns: the sides that were measured, and the two differences where both were.
+struct Group {
+    name: String,
+    headings: Vec<String>,
+    /// By row, then by column.
+    cells: Vec<Vec<Text>>,
+    widths: Vec<usize>,
+}
+
+impl Group {
+    fn new(view: &PairView, shown: &Shown, rows: &[&Match]) -> Self {
+        let sides = [(view.old, view.baseline), (view.new, view.candidate)];
+        let mut headings: Vec<String> = sides
+            .iter()
+            .filter(|(_, side)| side.standing != Standing::Nothing)
+            .map(|(revision, side)| {
+                // The figures of a run that did not pass are marked where they stand.
+                let mark = if side.standing == Standing::CutOff { "✗ " } else { "" };
+                format!("{mark}{}", cut(&text::one_line(&revision.name), MOST_HEADING))
+            })
+            .collect();
+        let compared = rows.iter().any(|row| {
+            let came_or_went = matches!(view.change(row), Some(Change::Added | Change::Removed));
+            came_or_went || shown.column.entry(row).delta.is_some()
+        });
+        if compared {
+            headings.extend(["Δ".to_owned(), "Δ %".to_owned()]);
+        }
+        let cells: Vec<Vec<Text>> = rows
+            .iter()
+            .map(|row| {
+                let entry = shown.column.entry(row);
+                let figures = [(view.baseline, entry.baseline), (view.candidate, entry.candidate)];
+                let mut cells: Vec<Text> = figures
+                    .iter()
+                    .filter(|(side, _)| side.standing != Standing::Nothing)
+                    .map(|(_, figure)| match figure {
+                        Some(figure) => Text::new(text::figure(figure.value, shown.metric.unit), Tone::Plain),
+                        None => Text::new(text::NONE, Tone::Quiet),
+                    })
+                    .collect();
+                if compared {
+                    cells.extend(differences(view, row, &entry, shown));
+                }
+                cells
+            })
+            .collect();
+        let widths = (0..headings.len())
+            .map(|column| {
+                let figures = cells.iter().map(|row| width(&row[column].text)).max().unwrap_or(0);
+                figures.max(width(&headings[column]))
+            })
+            .collect();
+        Self { name: shown.metric.name.clone(), headings, cells, widths }
+    }
+
+    /// Columns on the terminal, with the separator before it and the space around.
+    fn width(&self) -> usize {
+        let columns: usize = self.widths.iter().map(|width| width + 2).sum();
+        (columns + 1).max(width(&self.name) + 3)
+    }
+}
+
+fn differences(view: &PairView, row: &Match, entry: &Entry, shown: &Shown) -> [Text; 2] {
+    let word = match view.change(row) {
+        Some(Change::Added) => Some("added"),
+        Some(Change::Removed) => Some("removed"),
+        _ => None,
+    };
+    let nothing = Text::new("", Tone::Plain);
+    match (word, entry.delta) {
+        (Some(word), _) => [Text::new(word, Tone::Structure), nothing],
+        (None, None) => [Text::new(text::NONE, Tone::Quiet), nothing],
+        (None, Some(delta)) => {
+            let tone = match delta.difference {
+                0 => Tone::Quiet,
+                1.. => Tone::Growth,
+                _ => Tone::Shrinkage,
+            };
+            let difference = text::difference(delta.difference, shown.metric.unit);
+            [Text::new(difference, tone), Text::new(text::percent(&delta), tone)]
+        }
+    }
+}
+
+/// One line of the compact form.
+struct CompactLine {
+    test: String,
+    metric: String,
+    cells: [Text; 4],
+    at: Text,
+}
+
+fn compact_lines(
+    view: &PairView,
+    shown: &[Shown],
+    troubles: &[Trouble],
+    has_several_candidates: bool,
+) -> Vec<CompactLine> {
+    let mut test = summary::title(view);
+    if has_several_candidates {
+        _ = write!(test, " → {}", text::one_line(&view.new.name));
+    }
+    let empty = || Text::new("", Tone::Plain);
+    if !view.is_compared() {
+        let told = troubles.iter().map(|trouble| {
+            let tone = if trouble.is_failure { Tone::Growth } else { Tone::Quiet };
+            let cells = [empty(), empty(), empty(), empty()];
+            CompactLine {
+                test: test.clone(),
+                metric: String::new(),
+                cells,
+                at: Text::new(&trouble.headline, tone),
+            }
+        });
+        return told.collect();
+    }
+    let lines = shown.iter().filter_map(|shown| {
+        let entries = view.rows.iter().map(|row| (row, shown.column.entry(row)));
+        // The largest difference; where there is none, the largest figure.
+        let (row, entry) = entries.max_by_key(|(row, entry)| {
+            let difference = entry.delta.map(|delta| delta.difference.unsigned_abs());
+            let figure = entry.baseline.or(entry.candidate).map(|figure| figure.value);
+            (difference, figure, std::cmp::Reverse(row.baseline))
+        })?;
+        let figure = |figure: Option<crate::side::Figure>| match figure {
+            Some(figure) => Text::new(text::figure(figure.value, shown.metric.unit), Tone::Plain),
+            None => Text::new(text::NONE, Tone::Quiet),
+        };
+        let [difference, percent] = differences(view, row, &entry, shown);
+        let changed = entry.delta.is_some_and(|delta| delta.difference != 0);
+        let at = if changed {
+            Text::new(text::row_label(view, row), Tone::Plain)
+        } else {
+            Text::new(counted(view.rows.len(), "checkpoint"), Tone::Quiet)
+        };
+        let cells = [figure(entry.baseline), figure(entry.candidate), difference, percent];
+        Some(CompactLine { test: test.clone(), metric: shown.metric.name.clone(), cells, at })
+    });
+    lines.collect()
+}
+
+/// Where the tables go.
+#[derive(Clone, Copy)]
+struct Page {
+    width: usize,
+    paint: Paint,
+}
+
+impl Page {
+    fn pair(
+        self,
+        view: &PairView,
+        shown: &[Shown],
+        troubles: &[Trouble],
+        options: &Options,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        self.title(view, out)?;
+        let rows = selection::rows(view, shown, options);
+        if !rows.shown.is_empty() {
+            self.blocks(view, shown, &rows, out)?;
+        }
+        self.left_out(&rows, out)?;
+        for trouble in troubles {
+            let tone = if trouble.is_failure { Tone::Growth } else { Tone::Quiet };
+            self.line(&trouble.headline, " ", tone, out)?;
+            for detail in &trouble.details {
+                self.line(detail, "   ", Tone::Plain, out)?;
+            }
+            if let Some(figures) = &trouble.figures {
+                self.line(figures, " ", Tone::Quiet, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// `bart::tests hf_fwd · main → pr/3370 · 3 runs each`, in one line.
+    fn title(self, view: &PairView, out: &mut dyn Write) -> io::Result<()> {
+        let compared = format!("{} → {}", text::one_line(&view.old.name), text::one_line(&view.new.name));
+        let mut rest = format!(" · {compared}");
+        if let Some(runs) = summary::runs(view) {
+            _ = write!(rest, " · {runs}");
+        }
+        let rest = cut(&rest, self.width.saturating_sub(8)).into_owned();
+        let title = summary::full_title(view);
+        let title = cut(&title, self.width - width(&rest));
+        writeln!(out, "{}{rest}", self.paint.apply(&title, Tone::Heading))
+    }
+
+    fn left_out(self, rows: &Rows, out: &mut dyn Write) -> io::Result<()> {
+        if rows.left_out == 0 {
+            return Ok(());
+        }
+        let changed = match rows.changed_left_out {
+            0 => "unchanged".to_owned(),
+            changed => {
+                format!("{} of them changed, less than these", grouped(i128::try_from(changed).unwrap_or(0)))
+            }
+        };
+        let line =
+            format!("… {} not shown ({changed}): --all-rows or --format csv", counted(rows.left_out, "row"));
+        self.line(&line, " ", Tone::Quiet, out)
+    }
+
+    /// The metrics in as many blocks as the width needs, each with the checkpoints' column.
+    fn blocks(self, view: &PairView, shown: &[Shown], rows: &Rows, out: &mut dyn Write) -> io::Result<()> {
+        let labels: Vec<String> = rows.shown.iter().map(|row| text::row_label(view, row)).collect();
+        let longest = labels.iter().map(|label| width(label)).max().unwrap_or(0).max(width("checkpoint"));
+        let least = longest.min(LEAST_LABEL) + 2;
+        let mut blocks: Vec<Vec<Group>> = Vec::new();
+        let mut used = 0;
+        for shown in shown {
+            let group = Group::new(view, shown, &rows.shown);
+            match blocks.last_mut() {
+                Some(block) if used + group.width() <= self.width => {
+                    used += group.width();
+                    block.push(group);
+                }
+                _ => {
+                    used = least + group.width();
+                    blocks.push(vec![group]);
+                }
+            }
+        }
+        if blocks.is_empty() {
+            blocks.push(Vec::new());
+        }
+        let widest: usize =
+            blocks.iter().map(|block| block.iter().map(Group::width).sum()).max().unwrap_or(0);
+        let room = self.width.saturating_sub(widest + 2).clamp("checkpoint".len(), longest);
+        for (index, block) in blocks.iter().enumerate() {
+            if index > 0 {
+                writeln!(out)?;
+            }
+            let labels: Vec<Text> = rows
+                .shown
+                .iter()
+                .zip(&labels)
+                .map(|(row, label)| {
+                    let tone = match view.change(row) {
+                        Some(Change::Matched) | None => Tone::Plain,
+                        Some(_) => Tone::Structure,
+                    };
+                    Text::new(cut(label, room), tone)
+                })
+                .collect();
+            self.block(&labels, block, out)?;
+        }
+        Ok(())
+    }
+
+    fn block(self, labels: &[Text], groups: &[Group], out: &mut dyn Write) -> io::Result<()> {
+        let paint = |text: &Text| self.paint.apply(&text.text, text.tone);
+        let quiet = |text: &str| self.paint.apply(text, Tone::Quiet);
+        let mut table = Builder::new();
+        let names = groups.iter().flat_map(|group| {
+            let name = self.paint.apply(&group.name, Tone::Heading);
+            std::iter::once(name)
+                .chain(std::iter::repeat_n(String::new(), group.headings.len().saturating_sub(1)))
+        });
+        table.push_record(std::iter::once(String::new()).chain(names));
+        let headings = groups.iter().flat_map(|group| &group.headings).map(|heading| quiet(heading));
+        table.push_record(std::iter::once(quiet("checkpoint")).chain(headings));
+        for (row, label) in labels.iter().enumerate() {
+            let cells = groups.iter().flat_map(|group| &group.cells[row]).map(paint);
+            table.push_record(std::iter::once(paint(label)).chain(cells));
+        }
+        let mut table = table.build();
+        let mut theme = Theme::new();
+        theme.insert_horizontal_line(2, HorizontalLine::new('─').intersection('┼'));
+        let mut column = 1;
+        let mut edges = Vec::new();
+        for group in groups {
+            theme.insert_vertical_line(column, VerticalLine::new('│').intersection('┼'));
+            edges.push((column, group.headings.len()));
+            column += group.headings.len();
+        }
+        table.with(theme);
+        table.with(Modify::new(Segment::all()).with(Padding::new(0, 2, 0, 0)).with(Alignment::right()));
+        table.with(Modify::new(Columns::first()).with(Padding::new(1, 1, 0, 0)).with(Alignment::left()));
+        for (first, count) in edges {
+            table.with(Modify::new(Columns::one(first)).with(Padding::new(1, 2, 0, 0)));
+            table.with(Modify::new(Columns::one(first + count - 1)).with(Padding::new(0, 1, 0, 0)));
+            if count == 1 {
+                table.with(Modify::new(Columns::one(first)).with(Padding::new(1, 1, 0, 0)));
+            }
+            table.modify((0, first), Span::column(isize::try_from(count).unwrap_or(1)));
+            table.modify((0, first), Padding::new(1, 1, 0, 0));
+        }
+        table.with(Modify::new(TableRows::first()).with(Alignment::left()));
+        write_trimmed(&table.to_string(), out)
+    }
+
+    fn compact_title(self, comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+        let baseline = &comparison.revisions[comparison.baseline].name;
+        let candidates: Vec<&str> =
+            comparison.candidates().map(|index| comparison.revisions[index].name.as_str()).collect();
+        self.line(&format!("{baseline} → {}", candidates.join(", ")), "", Tone::Heading, out)
+    }
+
+    fn compact(self, lines: &[CompactLine], out: &mut dyn Write) -> io::Result<()> {
+        let longest =
+            |text: fn(&CompactLine) -> &str| lines.iter().map(|line| width(text(line))).max().unwrap_or(0);
+        let cells: usize = (0..4)
+            .map(|column| lines.iter().map(|line| width(&line.cells[column].text)).max().unwrap_or(0) + 2)
+            .sum();
+        let metric = longest(|line| &line.metric);
+        let room = self.width.saturating_sub(cells + metric + 6);
+        // What the figures leave is the test's and the checkpoint's, the test's first.
+        let at =
+            longest(|line| &line.at.text).min(room / 2).max(room.saturating_sub(longest(|line| &line.test)));
+        let test = room.saturating_sub(at);
+        let mut table = Builder::new();
+        for line in lines {
+            let cells = line.cells.iter().map(|cell| self.paint.apply(&cell.text, cell.tone));
+            let record = [cut(&line.test, test).into_owned(), line.metric.clone()]
+                .into_iter()
+                .chain(cells)
+                .chain([self.paint.apply(&cut(&line.at.text, at), line.at.tone)]);
+            table.push_record(record);
+        }
+        let mut table = table.build();
+        table.with(Theme::new());
+        table.with(Modify::new(Segment::all()).with(Padding::new(0, 2, 0, 0)).with(Alignment::right()));
+        table.with(Modify::new(Columns::new(..2)).with(Alignment::left()));
+        table.with(Modify::new(Columns::first()).with(Padding::new(1, 2, 0, 0)));
+        table.with(Modify::new(Columns::last()).with(Padding::zero()).with(Alignment::left()));
+        write_trimmed(&table.to_string(), out)
+    }
+
+    fn foot(
+        self,
+        comparison: &Comparison,
+        options: &Options,
+        wanted: &Wanted,
+        tally: &Tally,
+        without_change: usize,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        writeln!(out, "{}", self.paint.apply(&tally.counts(), Tone::Heading))?;
+        if let Some(growth) = tally.largest_growth() {
+            self.line(&format!("largest growth: {growth}"), "", Tone::Growth, out)?;
+        }
+        if without_change > 0 {
+            self.line(
+                &format!("{} without a change not shown", counted(without_change, "test")),
+                "",
+                Tone::Quiet,
+                out,
+            )?;
+        }
+        for note in summary::notes(comparison, wanted) {
+            self.line(&note, "", Tone::Plain, out)?;
+        }
+        if let Some(path) = &options.report_path {
+            // A path is for copying: it is never cut.
+            writeln!(out, "{}", self.paint.apply(&format!("report: {path}"), Tone::Quiet))?;
+        }
+        Ok(())
+    }
+
+    /// A sentence, broken between words, the further lines indented.
+    fn line(self, sentence: &str, indent: &str, tone: Tone, out: &mut dyn Write) -> io::Result<()> {
+        let mut line = indent.to_owned();
+        let mut is_first_word = true;
+        for word in sentence.split(' ') {
+            if !is_first_word && width(&line) + 1 + width(word) > self.width {
+                writeln!(out, "{}", self.paint.apply(&line, tone))?;
+                line = format!("{indent}  ");
+                is_first_word = true;
+            }
+            if !is_first_word {
+                line.push(' ');
+            }
+            line.push_str(word);
+            is_first_word = false;
+        }
+        writeln!(out, "{}", self.paint.apply(&line, tone))
+    }
+}
+
+fn write_trimmed(table: &str, out: &mut dyn Write) -> io::Result<()> {
+    table.lines().try_for_each(|line| writeln!(out, "{}", line.trim_end()))
+}

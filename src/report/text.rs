@@ -1,0 +1,212 @@
+//! Figures and labels as people read them: units, signs, percentages, and what is too long cut in the middle.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use unicode_width::UnicodeWidthStr;
+
+use crate::bytes::Bytes;
+use crate::comparison::{Delta, PairView};
+use crate::counted::grouped;
+use crate::matching::{Change, Key, Match};
+use crate::measurement::{Kind, Names};
+use crate::metric::Unit;
+
+/// Stands where there is no figure.
+pub const NONE: &str = "—";
+
+/// A figure with its unit.
+pub fn figure(value: i64, unit: Unit) -> String {
+    match unit {
+        Unit::Bytes => format!("{}{}", sign(value), Bytes(value.unsigned_abs())),
+        Unit::Count => grouped(value.into()),
+        Unit::Nanoseconds => format!("{}{}", sign(value), duration(value.unsigned_abs().into())),
+    }
+}
+
+fn sign(value: i64) -> &'static str {
+    if value < 0 { "-" } else { "" }
+}
+
+/// A signed difference with its unit, or `=` for none.
+pub fn difference(difference: i128, unit: Unit) -> String {
+    let plus = if difference > 0 { "+" } else { "-" };
+    match unit {
+        _ if difference == 0 => "=".to_owned(),
+        Unit::Bytes => Bytes::delta(difference),
+        Unit::Count => format!("{plus}{}", grouped(difference.abs())),
+        Unit::Nanoseconds => format!("{plus}{}", duration(difference.unsigned_abs())),
+    }
+}
+
+/// A difference in percent with three digits. From ten times the baseline on, the factor says more.
+pub fn percent(delta: &Delta) -> String {
+    let Some(percent) = delta.percent.filter(|_| delta.difference != 0) else { return String::new() };
+    let magnitude = percent.abs();
+    if percent >= 899.5 {
+        let factor = percent / 100.0 + 1.0;
+        return format!("×{}", digits(factor));
+    }
+    let sign = if percent > 0.0 { '+' } else { '-' };
+    if magnitude < 0.005 { "<0.01 %".to_owned() } else { format!("{sign}{} %", digits(magnitude)) }
+}
+
+/// Three significant digits, at most two of them behind the point.
+fn digits(value: f64) -> String {
+    if value < 9.995 {
+        format!("{value:.2}")
+    } else if value < 99.95 {
+        format!("{value:.1}")
+    } else {
+        format!("{value:.0}")
+    }
+}
+
+/// Nanoseconds with three significant digits, in ns, µs, ms or s.
+fn duration(nanoseconds: u128) -> String {
+    if nanoseconds < 1000 {
+        return format!("{nanoseconds} ns");
+    }
+    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+    let mut value = nanoseconds as f64 / 1e3;
+    let mut units = ["µs", "ms", "s"].iter();
+    let mut unit = units.next().unwrap_or(&"");
+    // 999.5 would print as 1000 with three digits, so the next unit takes over there.
+    while value >= 999.5 {
+        let Some(next) = units.next() else { break };
+        value /= 1000.0;
+        unit = next;
+    }
+    format!("{} {unit}", digits(value))
+}
+
+/// A label on one line: what would break it or colour it is made visible.
+pub fn one_line(text: &str) -> Cow<'_, str> {
+    if !text.contains(char::is_control) {
+        return Cow::Borrowed(text);
+    }
+    let visible = text.chars().map(|character| match character {
+        '\n' => '↵',
+        '\t' => ' ',
+        control if control.is_control() => '·',
+        other => other,
+    });
+    Cow::Owned(visible.collect())
+}
+
+/// A checkpoint's name: its label, a mark if it is a scope, its number from the second occurrence on.
+pub fn key_label(key: Key, labels: &Names) -> String {
+    let mut text = one_line(&labels[key.label as usize]).into_owned();
+    if key.kind == Kind::Scope {
+        text.push_str(" (scope)");
+    }
+    if key.occurrence > 1 {
+        _ = write!(text, " #{}", key.occurrence);
+    }
+    text
+}
+
+/// A row's name, with what became of it: `+ added`, `- removed`, `old → new`.
+pub fn row_label(view: &PairView, row: &Match) -> String {
+    let label = key_label(view.key(row), &view.cell.labels);
+    match (view.change(row), view.new_key(row)) {
+        (Some(Change::Added), _) => format!("+ {label}"),
+        (Some(Change::Removed), _) => format!("- {label}"),
+        (_, Some(new)) => format!("{label} → {}", key_label(new, &view.cell.labels)),
+        _ => label,
+    }
+}
+
+/// Columns that a text takes on a terminal.
+pub fn width(text: &str) -> usize {
+    text.width()
+}
+
+/// The text in at most so many columns, cut in the middle if need be: both ends of a label tell.
+pub fn cut(text: &str, columns: usize) -> Cow<'_, str> {
+    if width(text) <= columns {
+        return Cow::Borrowed(text);
+    }
+    let mut room = columns.saturating_sub(1);
+    loop {
+        let tail_room = room / 3;
+        let head = take(text.chars(), room - tail_room);
+        let tail: String = take(text.chars().rev(), tail_room).chars().rev().collect();
+        let cut = format!("{head}…{tail}");
+        // Characters that join across the cut may be wider together than apart.
+        if width(&cut) <= columns || room == 0 {
+            return Cow::Owned(cut);
+        }
+        room -= 1;
+    }
+}
+
+/// The widths of characters do not add up where an emoji is made of several, so the text so far is measured.
+fn take(characters: impl Iterator<Item = char>, columns: usize) -> String {
+    let mut text = String::new();
+    for character in characters {
+        text.push(character);
+        if width(&text) > columns {
+            text.pop();
+            break;
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn figures_carry_their_units() {
+        assert_eq!(figure(44_145_050, Unit::Bytes), "42.1 MiB");
+        assert_eq!(figure(-2048, Unit::Bytes), "-2.00 KiB");
+        assert_eq!(figure(1_234_567, Unit::Count), "1,234,567");
+        let times = [0, 999, 1000, 999_499, 999_500, 12_345_678, 83_400_000_000, 5_000_000_000_000];
+        let shown = times.map(|time| figure(time, Unit::Nanoseconds));
+        assert_eq!(shown, ["0 ns", "999 ns", "1.00 µs", "999 µs", "1.00 ms", "12.3 ms", "83.4 s", "5000 s"]);
+    }
+
+    #[test]
+    fn differences_carry_a_sign_and_none_is_an_equals_sign() {
+        assert_eq!(difference(0, Unit::Count), "=");
+        assert_eq!(difference(12_034, Unit::Count), "+12,034");
+        assert_eq!(difference(-1_500_000, Unit::Nanoseconds), "-1.50 ms");
+        assert_eq!(difference(2048, Unit::Bytes), "+2.00 KiB");
+    }
+
+    #[test]
+    fn percentages_become_factors_where_they_stop_telling() {
+        let shown = |old, new| percent(&Delta::between(old, new));
+        assert_eq!(shown(1000, 1302), "+30.2 %");
+        assert_eq!(shown(1000, 997), "-0.30 %");
+        assert_eq!(shown(1_000_000, 1_000_001), "<0.01 %");
+        assert_eq!(shown(100, 900), "+800 %");
+        assert_eq!(shown(100, 1230), "×12.3");
+        assert_eq!(shown(100, 0), "-100 %");
+        assert_eq!(shown(100, 100), "");
+        assert_eq!(shown(0, 100), "");
+    }
+
+    #[test]
+    fn a_long_label_keeps_both_ends() {
+        assert_eq!(cut("done encoder, outputs shaped [24, 1024, 1024]", 24), "done encoder, ou…, 1024]");
+        assert_eq!(cut("short", 24), "short");
+        assert_eq!(cut("層層層層層層", 7), "層層…層");
+    }
+
+    #[test]
+    fn what_would_break_a_row_is_made_visible() {
+        assert_eq!(one_line("a\nb\tc\u{1b}[31m"), "a↵b c·[31m");
+    }
+
+    proptest! {
+        #[test]
+        fn a_cut_text_never_takes_more_columns_than_given(text in "\\PC*", columns in 1_usize..40) {
+            prop_assert!(width(&cut(&text, columns)) <= columns);
+        }
+    }
+}

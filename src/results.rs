@@ -1,0 +1,214 @@
+//! A run's folder read back: the plan, the environment, and every finished run with what it measured.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::io::BufReader;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering as Memory};
+
+use anyhow::{Context, bail, ensure};
+use camino::{Utf8Path, Utf8PathBuf};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::measurement::Measurement;
+use crate::outcome::{self, RunRecord};
+use crate::plan::{self, CellId, Plan};
+use crate::run_folder::{RunFolder, file};
+use crate::shim_log;
+
+/// All that was kept of one run of the tool.
+#[derive(Clone, Debug)]
+pub struct Results {
+    /// What was planned.
+    pub plan: Plan,
+    /// `environment.json`; `null` where there is none.
+    pub environment: Value,
+    /// What each revision was built with, by its index in the plan.
+    pub builds: Builds,
+    /// The finished runs, ordered by test, parameters, revision and repeat.
+    pub runs: Vec<Run>,
+    /// What the reader of the report should know about the whole.
+    pub notes: Vec<String>,
+}
+
+/// By revision: toolchain, profile and the like, as text.
+pub type Builds = BTreeMap<usize, BTreeMap<String, String>>;
+
+/// One finished run.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Which run it was, and its fate.
+    pub record: RunRecord,
+    /// What it logged; empty if there is no log, or none that can be read.
+    pub measurement: Arc<Measurement>,
+    /// Why its log could not be read.
+    pub unreadable: Option<String>,
+    /// Its folder, relative to the run's.
+    pub folder: Utf8PathBuf,
+}
+
+impl Run {
+    /// Why the figures of this run must not be compared; `None` if they may.
+    pub fn trouble(&self) -> Option<String> {
+        let outcome = &self.record.outcome;
+        if !outcome.status.is_ok() {
+            return Some(outcome.status.to_string());
+        }
+        if let Some(problem) = &self.unreadable {
+            return Some(format!("its log cannot be read: {problem}"));
+        }
+        self.measurement.checkpoints().is_empty().then(|| "passed, but logged no checkpoint".to_owned())
+    }
+}
+
+/// Reads a run's folder. Runs that have not finished have left no outcome and are not in the results.
+///
+/// A log that cannot be read is data of its run; a plan or an outcome that cannot be read is an error.
+pub fn read(folder: &RunFolder) -> anyhow::Result<Results> {
+    let plan: Plan = read_json(&folder.plan())?;
+    ensure!(
+        plan.version <= plan::VERSION,
+        "{}: format {} is newer than this cargo-memprof reads ({}); update cargo-memprof",
+        folder.plan(),
+        plan.version,
+        plan::VERSION
+    );
+    ensure!(plan.baseline < plan.revisions.len(), "{}: baseline is not among the revisions", folder.plan());
+    let environment = read_optional(&folder.environment())?;
+    let builds = builds(read_optional(&folder.builds())?);
+    let records = records(folder, &plan)?;
+    let runs = read_logs(folder, records);
+    let mut results = Results { plan, environment, builds, runs, notes: Vec::new() };
+    results.sort();
+    Ok(results)
+}
+
+impl Results {
+    /// Orders the runs by test, parameters, revision and repeat.
+    pub(crate) fn sort(&mut self) {
+        self.runs.sort_by(|a, b| {
+            let repeat = |run: &Run| (run.record.revision, run.record.repeat);
+            compare_cells(&a.record.cell, &b.record.cell)
+                .then_with(|| repeat(a).cmp(&repeat(b)))
+                .then_with(|| a.folder.cmp(&b.folder))
+        });
+    }
+}
+
+fn read_json<T: DeserializeOwned>(path: &Utf8Path) -> anyhow::Result<T> {
+    let text = fs_err::read(path)?;
+    serde_json::from_slice(&text).with_context(|| format!("cannot read {path}"))
+}
+
+fn read_optional(path: &Utf8Path) -> anyhow::Result<Value> {
+    if path.exists() { read_json(path) } else { Ok(Value::Null) }
+}
+
+/// `builds.json` by revision. Entries of another shape say nothing that could be compared.
+fn builds(value: Value) -> Builds {
+    let Value::Object(revisions) = value else { return Builds::new() };
+    let entries = revisions.into_iter().filter_map(|(revision, facts)| {
+        let Value::Object(facts) = facts else { return None };
+        let facts = facts.into_iter().filter_map(|(key, fact)| match fact {
+            Value::Null => None,
+            Value::String(text) => Some((key, text)),
+            other => Some((key, other.to_string())),
+        });
+        Some((revision.parse().ok()?, facts.collect()))
+    });
+    entries.collect()
+}
+
+fn records(folder: &RunFolder, plan: &Plan) -> anyhow::Result<Vec<(RunRecord, Utf8PathBuf)>> {
+    let mut records = Vec::new();
+    if !folder.cells().exists() {
+        return Ok(records);
+    }
+    for entry in walkdir::WalkDir::new(folder.cells()).sort_by_file_name() {
+        let entry = entry?;
+        if entry.file_name() != file::OUTCOME || !entry.file_type().is_file() {
+            continue;
+        }
+        let path = Utf8Path::from_path(entry.path()).context("a run's path is not UTF-8")?;
+        let record: RunRecord = read_json(path)?;
+        if record.version > outcome::VERSION {
+            bail!(
+                "{path}: format {} is newer than this cargo-memprof reads ({}); update cargo-memprof",
+                record.version,
+                outcome::VERSION
+            );
+        }
+        ensure!(
+            record.revision < plan.revisions.len(),
+            "{path}: revision {} is not in the plan",
+            record.revision
+        );
+        let home = path.parent().expect("a file has a folder");
+        records.push((record, home.strip_prefix(&folder.0).unwrap_or(home).to_owned()));
+    }
+    Ok(records)
+}
+
+/// Reads the logs on all processors: each is parsed on its own.
+fn read_logs(folder: &RunFolder, records: Vec<(RunRecord, Utf8PathBuf)>) -> Vec<Run> {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut read = Vec::new();
+        loop {
+            let index = next.fetch_add(1, Memory::Relaxed);
+            let Some((_, home)) = records.get(index) else { return read };
+            read.push((index, read_log(&folder.0.join(home).join(file::LOG))));
+        }
+    };
+    let mut logs: Vec<_> = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..processors.min(records.len())).map(|_| scope.spawn(work)).collect();
+        let mut read = work();
+        for other in others {
+            read.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        read
+    });
+    logs.sort_by_key(|(index, _)| *index);
+    records
+        .into_iter()
+        .zip(logs)
+        .map(|((record, folder), (_, log))| {
+            let (measurement, unreadable) = match log {
+                Ok(measurement) => (measurement, None),
+                Err(problem) => (Measurement::default(), Some(problem)),
+            };
+            Run { record, measurement: Arc::new(measurement), unreadable, folder }
+        })
+        .collect()
+}
+
+fn read_log(path: &Utf8Path) -> Result<Measurement, String> {
+    let log = match std::fs::File::open(path) {
+        Ok(log) => log,
+        // A process that was never started, or never got as far as its first checkpoint, has left no log.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Measurement::default()),
+        Err(error) => return Err(format!("{path}: {error}")),
+    };
+    shim_log::read(BufReader::with_capacity(1 << 18, log), path.as_str()).map_err(|error| error.to_string())
+}
+
+/// By test, then by parameters, numbers by value and before text: `batch=4` comes before `batch=16`.
+fn compare_cells(a: &CellId, b: &CellId) -> Ordering {
+    let parameter = |(a_name, a_value): &(String, String), (b_name, b_value): &(String, String)| {
+        let by_value = match (a_value.parse::<i64>(), b_value.parse::<i64>()) {
+            (Ok(a), Ok(b)) => a.cmp(&b),
+            (Ok(_), Err(_)) => Ordering::Less,
+            (Err(_), Ok(_)) => Ordering::Greater,
+            (Err(_), Err(_)) => a_value.cmp(b_value),
+        };
+        a_name.cmp(b_name).then(by_value)
+    };
+    let parameters = || {
+        let pairs = a.params.iter().zip(&b.params);
+        let first_difference = pairs.map(|(a, b)| parameter(a, b)).find(|order| order.is_ne());
+        first_difference.unwrap_or_else(|| a.params.len().cmp(&b.params.len()))
+    };
+    a.test.cmp(&b.test).then_with(parameters).then_with(|| a.cmp(b))
+}

@@ -1,0 +1,437 @@
+//! Reads the log that the shim writes into a measurement: one JSON object a line, schema version 1.
+//!
+//! A process that was killed leaves a torn last line; newer minor versions add events and fields; a forked child writes
+//! into its parent's log. All three are accepted, and noted where they cost something.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{self, BufRead};
+
+use serde::Deserialize;
+use serde::de::{MapAccess, Visitor};
+use serde_json::Value;
+
+use crate::counted::counted;
+use crate::measurement::{Kind, Measurement, NO_READING};
+
+/// The newest version of the log's format that this program reads.
+pub const VERSION: u32 = 1;
+
+/// Why a log cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// The log was written by a newer shim.
+    #[error(
+        "{file}:{line}: log format {version} is newer than this cargo-memprof reads ({VERSION}); update cargo-memprof"
+    )]
+    Newer {
+        /// The log.
+        file: String,
+        /// Line number, from 1.
+        line: usize,
+        /// The version found.
+        version: u32,
+    },
+    /// A line within the log is not what the shim writes.
+    #[error("{file}:{line}: not a line of the shim's log: {problem}")]
+    Malformed {
+        /// The log.
+        file: String,
+        /// Line number, from 1.
+        line: usize,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The log could not be read.
+    #[error("{file}:{line}: {source}")]
+    Io {
+        /// The log.
+        file: String,
+        /// Line number, from 1.
+        line: usize,
+        /// The system's error.
+        source: io::Error,
+    },
+}
+
+/// Reads a whole log. `file` names it in errors.
+pub fn read(mut log: impl BufRead, file: &str) -> Result<Measurement, LogError> {
+    let mut reader = Reader::default();
+    let mut bytes = Vec::with_capacity(4096);
+    let mut line = 0;
+    loop {
+        bytes.clear();
+        line += 1;
+        let length = log.read_until(b'\n', &mut bytes).map_err(|source| LogError::Io {
+            file: file.to_owned(),
+            line,
+            source,
+        })?;
+        if length == 0 {
+            return Ok(reader.finish());
+        }
+        let torn = bytes.last() != Some(&b'\n');
+        let text = bytes.trim_ascii();
+        if text.is_empty() {
+            continue;
+        }
+        match reader.take(text) {
+            Ok(()) => {}
+            Err(Refusal::Newer(version)) => {
+                return Err(LogError::Newer { file: file.to_owned(), line, version });
+            }
+            Err(Refusal::Malformed(_)) if torn => {
+                let note = format!("line {line} is cut off: the process ended while it was being written");
+                reader.measurement.notes.push(note);
+            }
+            Err(Refusal::Malformed(problem)) => {
+                return Err(LogError::Malformed { file: file.to_owned(), line, problem });
+            }
+        }
+    }
+}
+
+/// What has been read so far.
+#[derive(Default)]
+struct Reader {
+    measurement: Measurement,
+    process: Option<u64>,
+    begun: bool,
+    sequence: Vec<u64>,
+    of_other_processes: usize,
+    of_unknown_kind: usize,
+}
+
+enum Refusal {
+    Newer(u32),
+    Malformed(String),
+}
+
+impl Reader {
+    fn take(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
+        let line: Line = match serde_json::from_slice(bytes) {
+            Ok(line) => line,
+            Err(error) => return self.take_foreign(bytes, &error),
+        };
+        if line.v > VERSION {
+            return Err(Refusal::Newer(line.v));
+        }
+        if *self.process.get_or_insert(line.pid) != line.pid {
+            self.of_other_processes += 1;
+            return Ok(());
+        }
+        let kind = match &*line.event.0 {
+            "checkpoint" => Kind::Point,
+            "scope" => Kind::Scope,
+            other => {
+                if !self.take_rare(other, &line)? {
+                    self.of_unknown_kind += 1;
+                }
+                self.sequence.push(line.seq);
+                return Ok(());
+            }
+        };
+        let label = line.label.as_ref().ok_or_else(|| missing("label"))?;
+        let occurrence = line.occurrence.ok_or_else(|| missing("occurrence"))?;
+        let readings = line.metrics.as_ref().ok_or_else(|| missing("metrics"))?;
+        if let Some((metric, _)) = readings.0.iter().find(|(_, value)| *value == NO_READING) {
+            return Err(Refusal::Malformed(format!("{} is out of range", metric.0)));
+        }
+        self.sequence.push(line.seq);
+        let readings = readings.0.iter().map(|(metric, value)| (&*metric.0, *value));
+        self.measurement.push(&label.0, occurrence, kind, line.seq, readings);
+        Ok(())
+    }
+
+    /// Events that come once or a few times a log. Returns whether the event is known.
+    fn take_rare(&mut self, event: &str, line: &Line) -> Result<bool, Refusal> {
+        match event {
+            "begin" => {
+                self.begun = true;
+                self.measurement.build = line.build.as_ref().map(|build| build.0.to_string());
+                self.measurement.shim = line.shim.as_ref().map(|shim| shim.0.to_string());
+                let sources = line.sources.iter().flatten();
+                let sources = sources.map(|(metric, source)| (metric.0.to_string(), source.0.to_string()));
+                self.measurement.sources.extend(sources);
+            }
+            "absent" => {
+                let metric = line.metric.as_ref().ok_or_else(|| missing("metric"))?.0.to_string();
+                let reason = line.reason.as_ref().ok_or_else(|| missing("reason"))?.0.to_string();
+                self.measurement.absent.entry(metric).or_insert(reason);
+            }
+            "end" => self.measurement.ended = true,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// A line that does not read as ours may still be an event of a newer version, whose fields mean something else.
+    fn take_foreign(&mut self, bytes: &[u8], error: &serde_json::Error) -> Result<(), Refusal> {
+        #[derive(Deserialize)]
+        struct Head {
+            v: u32,
+            #[serde(default)]
+            event: Value,
+            #[serde(default)]
+            seq: Value,
+            #[serde(default)]
+            pid: Value,
+        }
+        let malformed = || Refusal::Malformed(error.to_string().replace(" at line 1 column ", " at column "));
+        let head: Head = serde_json::from_slice(bytes).map_err(|_| malformed())?;
+        if head.v > VERSION {
+            return Err(Refusal::Newer(head.v));
+        }
+        let event = head.event.as_str().ok_or_else(malformed)?;
+        if ["begin", "absent", "checkpoint", "scope", "end"].contains(&event) {
+            return Err(malformed());
+        }
+        self.of_unknown_kind += 1;
+        if head.pid.as_u64() == self.process {
+            self.sequence.extend(head.seq.as_u64());
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Measurement {
+        self.measurement.order();
+        let mut notes = std::mem::take(&mut self.measurement.notes);
+        if !self.begun && self.process.is_some() {
+            notes.push("the log has no `begin` line: the sources of its figures are not known".to_owned());
+        }
+        if self.of_other_processes > 0 {
+            let lines = counted(self.of_other_processes, "line");
+            notes.push(format!("{lines} of other processes (forked children) left out"));
+        }
+        if self.of_unknown_kind > 0 {
+            let lines = counted(self.of_unknown_kind, "line");
+            notes.push(format!("{lines} of a kind that this version does not know left out"));
+        }
+        notes.extend(sequence_notes(self.sequence));
+        self.measurement.notes = notes;
+        self.measurement
+    }
+}
+
+/// Numbers that stand twice or not at all: lines were lost, or two writers took the same numbers.
+fn sequence_notes(mut sequence: Vec<u64>) -> Vec<String> {
+    if !sequence.is_sorted() {
+        sequence.sort_unstable();
+    }
+    let (mut missing, mut twice) = (0, 0_usize);
+    let mut first_missing = None;
+    let mut expected = 0;
+    for &number in &sequence {
+        if number < expected {
+            twice += 1;
+            continue;
+        }
+        if number > expected {
+            missing += number - expected;
+            first_missing.get_or_insert(expected);
+        }
+        expected = number.saturating_add(1);
+    }
+    let mut notes = Vec::new();
+    if let Some(first) = first_missing {
+        let numbers = counted(usize::try_from(missing).unwrap_or(usize::MAX), "sequence number");
+        notes.push(format!("{numbers} missing, the first {first}: lines were lost"));
+    }
+    if twice > 0 {
+        notes.push(format!("{} used more than once", counted(twice, "sequence number")));
+    }
+    notes
+}
+
+fn missing(field: &str) -> Refusal {
+    Refusal::Malformed(format!("`{field}` is missing"))
+}
+
+/// A string that is borrowed from the line unless it holds escapes. The newtype lets `Option` borrow as well.
+#[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// The fields of all events; each event has some of them.
+#[derive(Deserialize)]
+struct Line<'a> {
+    v: u32,
+    #[serde(borrow)]
+    event: Text<'a>,
+    seq: u64,
+    pid: u64,
+    #[serde(borrow)]
+    label: Option<Text<'a>>,
+    occurrence: Option<u32>,
+    #[serde(borrow)]
+    metrics: Option<Readings<'a>>,
+    #[serde(borrow)]
+    build: Option<Text<'a>>,
+    #[serde(borrow)]
+    shim: Option<Text<'a>>,
+    #[serde(borrow)]
+    sources: Option<BTreeMap<Text<'a>, Text<'a>>>,
+    #[serde(borrow)]
+    metric: Option<Text<'a>>,
+    #[serde(borrow)]
+    reason: Option<Text<'a>>,
+}
+
+/// The `metrics` map in the order written. A `null` is a metric that could not be read at this checkpoint.
+struct Readings<'a>(Vec<(Text<'a>, i64)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Readings<'a> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct InOrder;
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Readings<'de>;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+                formatter.write_str("a map of metric names to integers")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
+                let mut readings = Vec::with_capacity(8);
+                while let Some((metric, value)) = map.next_entry::<Text<'de>, Option<i64>>()? {
+                    if let Some(value) = value {
+                        readings.push((metric, value));
+                    }
+                }
+                Ok(Readings(readings))
+            }
+        }
+        deserializer.deserialize_map(InOrder)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEGIN: &str = r#"{"v":1,"event":"begin","seq":0,"ns":0,"pid":7,"thread":1,"build":null,"shim":"0.1.0","sources":{"heap.live":"tracking allocator"}}"#;
+
+    fn checkpoint(sequence: u64, process: u64, label: &str) -> String {
+        format!(
+            r#"{{"v":1,"event":"checkpoint","seq":{sequence},"ns":1,"pid":{process},"thread":1,"label":{label:?},"occurrence":1,"at":null,"metrics":{{"heap.live":{sequence}}}}}"#
+        )
+    }
+
+    fn log(lines: &[&str]) -> Result<Measurement, LogError> {
+        read(lines.join("\n").as_bytes(), "log.jsonl")
+    }
+
+    fn labels(measurement: &Measurement) -> Vec<&str> {
+        measurement.checkpoints().iter().map(|checkpoint| measurement.label(checkpoint)).collect()
+    }
+
+    #[test]
+    fn a_whole_log_reads_without_notes() {
+        let absent = r#"{"v":1,"event":"absent","seq":1,"ns":0,"pid":7,"thread":1,"metric":"cpu.peak","reason":"no /proc"}"#;
+        let scope = r#"{"v":1,"event":"scope","seq":3,"ns":9,"pid":7,"thread":1,"label":"decoder","occurrence":2,"at":"a.rs:1","depth":0,"metrics":{"heap.live":-5,"time":null}}"#;
+        let end = r#"{"v":1,"event":"end","seq":4,"ns":9,"pid":7,"thread":1}"#;
+        let measurement = log(&[BEGIN, absent, &checkpoint(2, 7, "start"), scope, end]).unwrap();
+        assert_eq!(measurement.notes, Vec::<String>::new());
+        assert_eq!(measurement.sources["heap.live"], "tracking allocator");
+        assert_eq!(measurement.absent["cpu.peak"], "no /proc");
+        assert_eq!(labels(&measurement), ["start", "decoder"]);
+        assert_eq!(measurement.checkpoints()[1].kind, Kind::Scope);
+        assert_eq!(measurement.checkpoints()[1].occurrence, 2);
+        assert_eq!(measurement.reading(0, 1), Some(-5));
+        assert_eq!(measurement.column("time"), None, "a metric that was never read has no column");
+        assert!(measurement.ended);
+    }
+
+    #[test]
+    fn a_torn_last_line_is_noted_and_what_came_before_is_kept() {
+        let torn = &checkpoint(2, 7, "lost")[..60];
+        let measurement = log(&[BEGIN, &checkpoint(1, 7, "kept"), torn]).unwrap();
+        assert_eq!(labels(&measurement), ["kept"]);
+        assert_eq!(measurement.notes, ["line 3 is cut off: the process ended while it was being written"]);
+    }
+
+    #[test]
+    fn a_whole_last_line_without_its_newline_is_read() {
+        let measurement = log(&[BEGIN, &checkpoint(1, 7, "kept")]).unwrap();
+        assert_eq!(labels(&measurement), ["kept"]);
+        assert_eq!(measurement.notes, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_broken_line_in_the_middle_is_an_error_that_names_file_and_line() {
+        let error = log(&[BEGIN, r#"{"v":1,"event":"che"#, &checkpoint(1, 7, "a")]).unwrap_err().to_string();
+        assert!(error.starts_with("log.jsonl:2: not a line of the shim's log: EOF"), "{error}");
+        let error =
+            log(&[BEGIN, r#"{"v":1,"event":"checkpoint","seq":1,"pid":7}"#, ""]).unwrap_err().to_string();
+        assert_eq!(error, "log.jsonl:2: not a line of the shim's log: `label` is missing");
+    }
+
+    #[test]
+    fn a_figure_that_does_not_fit_is_an_error_and_not_another_number() {
+        let line = r#"{"v":1,"event":"checkpoint","seq":1,"pid":7,"label":"a","occurrence":1,"metrics":{"heap.live":99999999999999999999}}"#;
+        assert!(matches!(log(&[BEGIN, line, ""]), Err(LogError::Malformed { line: 2, .. })));
+    }
+
+    #[test]
+    fn a_newer_format_is_refused_even_if_its_lines_look_different() {
+        let error = log(&[r#"{"v":2,"event":{"kind":"begin"}}"#, ""]).unwrap_err();
+        assert!(matches!(error, LogError::Newer { version: 2, line: 1, .. }), "{error}");
+        let error = log(&[r#"{"v":2,"event":"begin","seq":"zero"}"#, ""]).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "log.jsonl:1: log format 2 is newer than this cargo-memprof reads (1); update cargo-memprof"
+        );
+    }
+
+    #[test]
+    fn unknown_events_and_fields_are_accepted() {
+        let newer = r#"{"v":1,"event":"leak","seq":1,"ns":0,"pid":7,"metrics":["a","b"],"colour":"red"}"#;
+        let field = r#"{"v":1,"event":"checkpoint","seq":2,"pid":7,"label":"a","occurrence":1,"metrics":{},"mood":[1]}"#;
+        let measurement = log(&[BEGIN, newer, field]).unwrap();
+        assert_eq!(labels(&measurement), ["a"]);
+        assert_eq!(measurement.notes, ["1 line of a kind that this version does not know left out"]);
+    }
+
+    #[test]
+    fn lines_of_forked_children_are_left_out_and_counted() {
+        let measurement = log(&[
+            BEGIN,
+            &checkpoint(1, 7, "ours"),
+            &checkpoint(1, 8, "child's"),
+            &checkpoint(2, 7, "ours too"),
+        ])
+        .unwrap();
+        assert_eq!(labels(&measurement), ["ours", "ours too"]);
+        assert_eq!(measurement.notes, ["1 line of other processes (forked children) left out"]);
+    }
+
+    #[test]
+    fn gaps_and_duplicates_of_the_sequence_are_noted() {
+        let lines = [checkpoint(2, 7, "a"), checkpoint(2, 7, "b"), checkpoint(5, 7, "c")];
+        let measurement = log(&[BEGIN, &lines[0], &lines[1], &lines[2]]).unwrap();
+        assert_eq!(
+            measurement.notes,
+            [
+                "3 sequence numbers missing, the first 1: lines were lost",
+                "1 sequence number used more than once"
+            ]
+        );
+    }
+
+    #[test]
+    fn lines_in_another_order_than_their_numbers_are_no_gap() {
+        let measurement = log(&[BEGIN, &checkpoint(2, 7, "second"), &checkpoint(1, 7, "first")]).unwrap();
+        assert_eq!(labels(&measurement), ["first", "second"]);
+        assert_eq!(measurement.notes, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_label_may_hold_quotes_newlines_and_any_script() {
+        let measurement = log(&[BEGIN, &checkpoint(1, 7, "a \"b\"\n層 ✓")]).unwrap();
+        assert_eq!(labels(&measurement), ["a \"b\"\n層 ✓"]);
+    }
+
+    #[test]
+    fn an_empty_log_is_a_measurement_of_nothing() {
+        assert_eq!(read(&b""[..], "log.jsonl").unwrap(), Measurement::default());
+    }
+}

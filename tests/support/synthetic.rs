@@ -1,0 +1,244 @@
+//! Builds the folder of a run that never happened: a plan, outcomes and logs as the runner and the shim write them.
+
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::fmt::Write as _;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use cargo_memprof::outcome::{self, Outcome, RunRecord, Status};
+use cargo_memprof::plan::{self, CellId, Plan, Revision, TestId};
+use cargo_memprof::request::{Request, TargetKind};
+use cargo_memprof::results::{self, Results};
+use cargo_memprof::run_folder::{RunFolder, file};
+use serde_json::{Value, json};
+
+/// A run's folder in a temporary place.
+pub struct Synthetic {
+    _home: tempfile::TempDir,
+    folder: RunFolder,
+    plan: Plan,
+}
+
+impl Synthetic {
+    /// A plan of these refs, the first of them the baseline.
+    pub fn new(refs: &[&str]) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let root = Utf8PathBuf::from_path_buf(home.path().to_owned()).unwrap();
+        let revisions = refs.iter().enumerate().map(|(index, name)| Revision {
+            name: (*name).to_owned(),
+            spec: (*name).to_owned(),
+            commit: format!("{:040x}", 0x4f1c_2aa0_u64 + index as u64).chars().rev().collect(),
+            tree: format!("{index:040x}"),
+            subject: format!("Change {index}"),
+            time: 1_740_910_500,
+            found: None,
+            working_tree: false,
+        });
+        let plan = Plan {
+            version: plan::VERSION,
+            tool: "0.1.0".to_owned(),
+            id: "20250302T101500Z".to_owned(),
+            created: "2025-03-02T10:15:00Z".to_owned(),
+            repository: "/repository".into(),
+            workspace: Utf8PathBuf::new(),
+            revisions: revisions.collect(),
+            baseline: 0,
+            overlay_commits: Vec::new(),
+            request: Request::default(),
+        };
+        let synthetic = Self { _home: home, folder: RunFolder(root), plan };
+        write_json(&synthetic.folder.plan(), &serde_json::to_value(&synthetic.plan).unwrap());
+        synthetic
+    }
+
+    /// `environment.json`.
+    pub fn environment(self, environment: &Value) -> Self {
+        write_json(&self.folder.environment(), environment);
+        self
+    }
+
+    /// `builds.json`.
+    pub fn builds(self, builds: &Value) -> Self {
+        write_json(&self.folder.builds(), builds);
+        self
+    }
+
+    /// A run that passed.
+    pub fn passed(self, test: &str, revision: usize, repeat: u32, log: &Log) -> Self {
+        self.run(&cell(test, &[]), revision, repeat, Status::Ok, None, Some(log))
+    }
+
+    /// A run that passed, with parameters.
+    pub fn passed_with(self, test: &str, params: &[(&str, &str)], revision: usize, log: &Log) -> Self {
+        self.run(&cell(test, params), revision, 0, Status::Ok, None, Some(log))
+    }
+
+    /// A run that did not pass.
+    pub fn failed(
+        self,
+        test: &str,
+        revision: usize,
+        status: Status,
+        message: &str,
+        log: Option<&Log>,
+    ) -> Self {
+        self.run(&cell(test, &[]), revision, 0, status, Some(message), log)
+    }
+
+    fn run(
+        self,
+        cell: &CellId,
+        revision: usize,
+        repeat: u32,
+        status: Status,
+        message: Option<&str>,
+        log: Option<&Log>,
+    ) -> Self {
+        let home = self.folder.cell(&self.plan, revision, cell, repeat);
+        fs_err::create_dir_all(&home).unwrap();
+        if let Some(log) = log {
+            fs_err::write(home.join(file::LOG), log.text()).unwrap();
+        }
+        let record = RunRecord {
+            version: outcome::VERSION,
+            revision,
+            cell: cell.clone(),
+            repeat,
+            outcome: Outcome {
+                status,
+                message: message.map(str::to_owned),
+                wall_nanoseconds: Some(1_000_000),
+            },
+            build: None,
+            marks: Vec::new(),
+        };
+        write_json(&home.join(file::OUTCOME), &serde_json::to_value(record).unwrap());
+        self
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &RunFolder {
+        &self.folder
+    }
+
+    /// What `results::read` makes of it.
+    pub fn results(&self) -> Results {
+        results::read(&self.folder).unwrap()
+    }
+}
+
+fn write_json(path: &Utf8Path, value: &Value) {
+    fs_err::write(path, serde_json::to_vec_pretty(value).unwrap()).unwrap();
+}
+
+/// The cell of a unit test of the crate `bart`.
+pub fn cell(test: &str, params: &[(&str, &str)]) -> CellId {
+    let params: Vec<_> =
+        params.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let values: String = params.iter().fold(String::new(), |mut text, (_, value)| {
+        write!(text, "/{value}").unwrap();
+        text
+    });
+    let test_id = TestId {
+        package: "bart".to_owned(),
+        binary: "tests".to_owned(),
+        kind: TargetKind::Test,
+        name: test.to_owned(),
+    };
+    CellId { test: test_id, params, title: format!("{test}{values}") }
+}
+
+/// A shim's log, written line by line.
+#[derive(Clone, Debug)]
+pub struct Log {
+    lines: Vec<String>,
+    sources: Vec<(String, String)>,
+    occurrences: std::collections::HashMap<String, u32>,
+}
+
+impl Log {
+    /// A log with the usual sources.
+    pub fn new() -> Self {
+        let sources = [
+            ("heap.live", "tracking allocator"),
+            ("heap.peak", "tracking allocator"),
+            ("heap.allocated", "tracking allocator"),
+            ("heap.count", "tracking allocator"),
+            ("cpu.rss", "/proc/self/statm"),
+            ("cpu.peak", "VmHWM since the last checkpoint"),
+            ("time", "monotonic clock"),
+        ];
+        let owned = sources.map(|(metric, source)| (metric.to_owned(), source.to_owned()));
+        Self { lines: Vec::new(), sources: owned.to_vec(), occurrences: std::collections::HashMap::new() }
+    }
+
+    /// Where a metric's figures come from.
+    pub fn source(mut self, metric: &str, source: &str) -> Self {
+        self.sources.retain(|(known, _)| known != metric);
+        self.sources.push((metric.to_owned(), source.to_owned()));
+        self
+    }
+
+    /// A metric that could not be read.
+    pub fn absent(mut self, metric: &str, reason: &str) -> Self {
+        let head = self.head("absent");
+        self.lines.push(format!("{head},\"metric\":{},\"reason\":{}}}", json!(metric), json!(reason)));
+        self
+    }
+
+    /// A checkpoint.
+    pub fn checkpoint(self, label: &str, metrics: &[(&str, i64)]) -> Self {
+        self.line("checkpoint", label, metrics)
+    }
+
+    /// A scope's end.
+    pub fn scope(self, label: &str, metrics: &[(&str, i64)]) -> Self {
+        self.line("scope", label, metrics)
+    }
+
+    fn line(mut self, event: &str, label: &str, metrics: &[(&str, i64)]) -> Self {
+        let occurrence = self.occurrences.entry(format!("{event} {label}")).or_insert(0);
+        *occurrence += 1;
+        let occurrence = *occurrence;
+        let mut line = self.head(event);
+        write!(
+            line,
+            ",\"label\":{},\"occurrence\":{occurrence},\"at\":\"src/lib.rs:10\",\"metrics\":{{",
+            json!(label)
+        )
+        .unwrap();
+        for (index, (metric, value)) in metrics.iter().enumerate() {
+            let comma = if index > 0 { "," } else { "" };
+            write!(line, "{comma}\"{metric}\":{value}").unwrap();
+        }
+        line.push_str("}}");
+        self.lines.push(line);
+        self
+    }
+
+    fn head(&self, event: &str) -> String {
+        let sequence = self.lines.len() + 1;
+        let nanoseconds = sequence * 1_000_000;
+        format!(
+            "{{\"v\":1,\"event\":\"{event}\",\"seq\":{sequence},\"ns\":{nanoseconds},\"pid\":4242,\"thread\":1"
+        )
+    }
+
+    /// The whole file.
+    pub fn text(&self) -> String {
+        let sources: serde_json::Map<String, Value> =
+            self.sources.iter().map(|(metric, source)| (metric.clone(), json!(source))).collect();
+        let begin = json!({
+            "v": 1, "event": "begin", "seq": 0, "ns": 0, "pid": 4242, "thread": 1,
+            "build": null, "shim": "0.1.0", "sources": sources,
+        });
+        let mut text = format!("{begin}\n");
+        for line in &self.lines {
+            text.push_str(line);
+            text.push('\n');
+        }
+        text.push_str(&self.head("end"));
+        text.push_str("}\n");
+        text
+    }
+}
