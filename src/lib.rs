@@ -14,6 +14,8 @@
 
 mod matrix_rules;
 
+mod matrix_rules;
+
 pub mod build;
 pub mod build_failure;
 pub mod bytes;
@@ -28,6 +30,7 @@ pub mod cli;
 pub mod compare;
 pub mod comparison;
 pub mod complaint;
+pub mod console;
 pub mod counted;
 pub mod event;
 pub mod exit_code;
@@ -39,6 +42,7 @@ pub mod flag;
 pub mod git;
 pub mod git_program;
 pub mod help;
+pub mod init;
 pub mod inject;
 pub mod injected_files;
 pub mod invocation;
@@ -48,6 +52,7 @@ pub mod lock;
 pub mod lockfile;
 pub mod matching;
 pub mod matrix;
+pub mod matrix_schema;
 pub mod matrix_values;
 pub mod measurement;
 pub mod metric;
@@ -59,6 +64,7 @@ pub mod overlay_paths;
 pub mod plan;
 pub mod process;
 pub mod process_group;
+pub mod progress;
 pub mod quantity;
 pub mod reconcile;
 pub mod ref_pattern;
