@@ -13,8 +13,10 @@
 //! `DESIGN.md` has a sentence for each file.
 
 pub mod bytes;
+pub mod demo;
 pub mod event;
 pub mod exit_code;
+pub mod fixture;
 pub mod metric;
 pub mod outcome;
 pub mod plan;
