@@ -1,0 +1,38 @@
+//! What runs before `main` and after it, with no change to the program's source.
+//!
+//! The constructor runs after the dynamic loader, the C library's own start and the constructors of shared
+//! libraries, before Rust's runtime and the test harness. Of the standard library it uses what needs neither arguments nor the
+//! current thread's handle: the environment, files, the clock.
+//!
+//! `start` is logged here, so the harness's own allocations come after it. There is no later point that is before
+//! the test's body in every harness, short of changing the source.
+
+use crate::environment::Environment;
+use crate::recorder;
+
+#[used]
+#[cfg_attr(any(target_os = "macos", target_os = "ios"), link_section = "__DATA,__mod_init_func")]
+#[cfg_attr(windows, link_section = ".CRT$XCU")]
+#[cfg_attr(not(any(target_os = "macos", target_os = "ios", windows)), link_section = ".init_array")]
+static CONSTRUCTOR: extern "C" fn() = construct;
+
+extern "C" fn construct() {
+    if let Some(environment) = Environment::take() {
+        if recorder::start(environment) {
+            // SAFETY: the function is never unloaded: with the variables gone, only an executable's own copy, or a
+            // library that it is linked with, gets here.
+            unsafe { atexit(destruct) };
+        }
+    }
+}
+
+/// Handlers run in the reverse order of their registration. This one was registered before any of the program's, so
+/// it runs last, after the destructors of the main thread's thread-locals. A process that ends by a signal, `abort`
+/// or `_exit` does not come here: its log has no `end`.
+extern "C" fn destruct() {
+    recorder::finish();
+}
+
+extern "C" {
+    fn atexit(handler: extern "C" fn()) -> std::os::raw::c_int;
+}

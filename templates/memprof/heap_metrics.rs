@@ -1,0 +1,60 @@
+//! `heap.live`, `heap.peak`, `heap.allocated` and `heap.count`, as the tracking allocator counted them.
+
+use crate::environment::Environment;
+use crate::metric::{Catalogue, Index, Kind, Values};
+use crate::sources::Source;
+use crate::untracked::kept;
+use crate::{heap, live, tally};
+
+const SOURCE: &str = "tracking allocator";
+
+pub(crate) struct HeapMetrics {
+    tracked: Option<Indices>,
+}
+
+#[derive(Clone, Copy)]
+struct Indices {
+    live: Index,
+    peak: Index,
+    allocated: Index,
+    count: Index,
+}
+
+impl HeapMetrics {
+    pub(crate) const fn new() -> Self {
+        Self { tracked: None }
+    }
+}
+
+impl Source for HeapMetrics {
+    fn open(&mut self, environment: &Environment, catalogue: &mut Catalogue) {
+        if heap::is_global() {
+            let live = catalogue.add("heap.live", SOURCE, Kind::Level);
+            self.tracked = Some(Indices {
+                live,
+                peak: catalogue.add("heap.peak", SOURCE, Kind::Peak { family: "heap", level: live }),
+                allocated: catalogue.add("heap.allocated", SOURCE, Kind::Total),
+                count: catalogue.add("heap.count", SOURCE, Kind::Total),
+            });
+            return;
+        }
+        let reason = match &environment.heap_absent {
+            Some(reason) => kept(format_args!("{}", reason)),
+            None => "memprof's tracking allocator is not this executable's global allocator",
+        };
+        for name in ["heap.live", "heap.peak", "heap.allocated", "heap.count"] {
+            catalogue.add_absent(name, reason);
+        }
+    }
+
+    fn read(&mut self, values: &mut Values) {
+        if let Some(indices) = self.tracked {
+            let epoch = live::end_epoch();
+            let totals = tally::totals();
+            values.set(indices.live, Some(epoch.live));
+            values.set(indices.peak, Some(epoch.peak));
+            values.set(indices.allocated, Some(totals.bytes));
+            values.set(indices.count, Some(totals.blocks));
+        }
+    }
+}

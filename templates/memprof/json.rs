@@ -1,0 +1,87 @@
+//! One JSON object, written field by field into a buffer that is kept from line to line.
+
+use std::fmt::{self, Write as _};
+
+use crate::untracked::Untracked;
+
+pub(crate) struct Json<'a> {
+    buffer: &'a mut Untracked<u8>,
+    /// Whether the object under way has a field already.
+    started: bool,
+}
+
+impl<'a> Json<'a> {
+    /// Begins the line's object; whatever the buffer held is dropped.
+    pub(crate) fn begin(buffer: &'a mut Untracked<u8>) -> Self {
+        buffer.clear();
+        buffer.push(b'{');
+        Self { buffer, started: false }
+    }
+
+    pub(crate) fn text(&mut self, name: &str, value: &str) {
+        self.name(name);
+        self.quote(value);
+    }
+
+    pub(crate) fn text_or_null(&mut self, name: &str, value: Option<&str>) {
+        match value {
+            Some(value) => self.text(name, value),
+            None => self.number(name, format_args!("null")),
+        }
+    }
+
+    /// A number, in its decimal form.
+    pub(crate) fn number(&mut self, name: &str, value: fmt::Arguments<'_>) {
+        self.name(name);
+        // The buffer grows or the process ends; it never returns an error.
+        let _ = self.buffer.write_fmt(value);
+    }
+
+    /// An object as a field, with what the closure writes into it.
+    pub(crate) fn object(&mut self, name: &str, fields: impl FnOnce(&mut Json<'_>)) {
+        self.name(name);
+        self.buffer.push(b'{');
+        fields(&mut Json { buffer: self.buffer, started: false });
+        self.buffer.push(b'}');
+    }
+
+    /// Ends the object and the line.
+    pub(crate) fn end(self) {
+        self.buffer.extend(b"}\n");
+    }
+
+    fn name(&mut self, name: &str) {
+        if self.started {
+            self.buffer.push(b',');
+        }
+        self.started = true;
+        self.quote(name);
+        self.buffer.push(b':');
+    }
+
+    /// RFC 8259: quotation mark, reverse solidus and U+0000 to U+001F must be escaped; all else may stand as UTF-8.
+    fn quote(&mut self, text: &str) {
+        self.buffer.push(b'"');
+        let bytes = text.as_bytes();
+        let mut plain_from = 0;
+        for (index, &byte) in bytes.iter().enumerate() {
+            if byte >= 0x20 && byte != b'"' && byte != b'\\' {
+                continue;
+            }
+            self.buffer.extend(&bytes[plain_from..index]);
+            plain_from = index + 1;
+            match byte {
+                b'"' => self.buffer.extend(b"\\\""),
+                b'\\' => self.buffer.extend(b"\\\\"),
+                b'\n' => self.buffer.extend(b"\\n"),
+                b'\r' => self.buffer.extend(b"\\r"),
+                b'\t' => self.buffer.extend(b"\\t"),
+                _ => {
+                    let _ = write!(self.buffer, "\\u{:04x}", byte);
+                }
+            }
+        }
+        self.buffer.extend(&bytes[plain_from..]);
+        self.buffer.push(b'"');
+    }
+}

@@ -1,0 +1,62 @@
+//! The run's log: one JSON object a line, each by one `write(2)` on a descriptor opened for appending. What was written
+//! before a kill, an abort or a crash is in the kernel's hands and stays.
+
+use std::ffi::OsStr;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+
+use crate::descriptor;
+use crate::json::Json;
+use crate::thread_number;
+use crate::untracked::Untracked;
+
+/// The version of the format, in every line.
+const VERSION: u32 = 1;
+
+pub(crate) struct Log {
+    file: File,
+    sequence: u64,
+    line: Untracked<u8>,
+}
+
+impl Log {
+    pub(crate) fn open(path: &OsStr) -> io::Result<Self> {
+        let file = OpenOptions::new().append(true).create(true).open(path)?;
+        let mut line = Untracked::new();
+        line.reserve(4096);
+        Ok(Self { file: descriptor::out_of_the_way(file), sequence: 0, line })
+    }
+
+    /// Writes one line: what every line has, then what the closure adds.
+    ///
+    /// # Errors
+    ///
+    /// The system's, or that the line was not written whole (a full disk). The log is then of no further use.
+    pub(crate) fn write(
+        &mut self,
+        event: &str,
+        nanoseconds: u64,
+        fields: impl FnOnce(&mut Json<'_>),
+    ) -> io::Result<()> {
+        let mut json = Json::begin(&mut self.line);
+        json.number("v", format_args!("{}", VERSION));
+        json.text("event", event);
+        json.number("seq", format_args!("{}", self.sequence));
+        json.number("ns", format_args!("{}", nanoseconds));
+        json.number("pid", format_args!("{}", std::process::id()));
+        json.number("thread", format_args!("{}", thread_number::current()));
+        fields(&mut json);
+        json.end();
+        let written = loop {
+            match self.file.write(&self.line) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => break result?,
+            }
+        };
+        if written != self.line.len() {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        self.sequence += 1;
+        Ok(())
+    }
+}

@@ -1,0 +1,123 @@
+//! The metrics of this process: what each is called, where it comes from and how it behaves between checkpoints.
+
+use crate::untracked::Untracked;
+
+/// How many metrics there can be: eight GPUs of a dozen each, and room for the rest.
+pub(crate) const MAXIMUM: usize = 128;
+
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    /// A figure of the moment.
+    Level,
+    /// The highest figure since the last mark. Of the family `heap`, with its level, a scope makes `heap.consumed`,
+    /// `heap.peaked` and `heap.used`.
+    Peak { family: &'static str, level: Index },
+    /// A sum that only grows; a checkpoint shows by how much since the last one.
+    Total,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Metric {
+    pub(crate) name: &'static str,
+    /// What the figure was read from, with the bound of its error where it is not exact.
+    pub(crate) source: &'static str,
+    pub(crate) kind: Kind,
+}
+
+/// A metric's place in the catalogue, and of its figure in [`Values`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Index(usize);
+
+impl Index {
+    pub(crate) fn of(place: usize) -> Self {
+        Self(place)
+    }
+
+    pub(crate) fn place(self) -> usize {
+        self.0
+    }
+}
+
+/// A metric that this process does not have.
+#[derive(Clone, Copy)]
+pub(crate) struct Absent {
+    pub(crate) name: &'static str,
+    pub(crate) reason: &'static str,
+}
+
+/// What the sources have, and what they should have but do not.
+pub(crate) struct Catalogue {
+    metrics: Untracked<Metric>,
+    absent: Untracked<Absent>,
+}
+
+impl Catalogue {
+    pub(crate) const fn new() -> Self {
+        Self { metrics: Untracked::new(), absent: Untracked::new() }
+    }
+
+    pub(crate) fn add(&mut self, name: &'static str, source: &'static str, kind: Kind) -> Index {
+        assert!(self.metrics.len() < MAXIMUM, "memprof: more than {} metrics", MAXIMUM);
+        self.metrics.push(Metric { name, source, kind });
+        Index(self.metrics.len() - 1)
+    }
+
+    pub(crate) fn add_absent(&mut self, name: &'static str, reason: &'static str) {
+        self.absent.push(Absent { name, reason });
+    }
+
+    pub(crate) fn absent(&self) -> &[Absent] {
+        &self.absent
+    }
+
+    pub(crate) fn length(&self) -> usize {
+        self.metrics.len()
+    }
+
+    pub(crate) fn metric(&self, index: Index) -> &Metric {
+        &self.metrics[index.0]
+    }
+
+    pub(crate) fn metrics(&self) -> impl Iterator<Item = (Index, &Metric)> {
+        self.metrics.iter().enumerate().map(|(index, metric)| (Index(index), metric))
+    }
+}
+
+/// A figure for each metric, or none where it could not be read this time.
+#[derive(Clone, Copy)]
+pub(crate) struct Values([Option<u64>; MAXIMUM]);
+
+impl Values {
+    pub(crate) const fn new() -> Self {
+        Self([None; MAXIMUM])
+    }
+
+    pub(crate) fn set(&mut self, index: Index, value: Option<u64>) {
+        self.0[index.0] = value;
+    }
+
+    pub(crate) fn get(&self, index: Index) -> Option<u64> {
+        self.0[index.0]
+    }
+}
+
+/// Something of one type for each metric.
+pub(crate) struct PerMetric<T>([T; MAXIMUM]);
+
+impl<T> PerMetric<T> {
+    pub(crate) const fn new(all: [T; MAXIMUM]) -> Self {
+        Self(all)
+    }
+
+    pub(crate) fn of(&self, index: Index) -> &T {
+        &self.0[index.0]
+    }
+
+    pub(crate) fn of_mut(&mut self, index: Index) -> &mut T {
+        &mut self.0[index.0]
+    }
+
+    pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.0.iter_mut()
+    }
+}

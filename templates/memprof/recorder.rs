@@ -1,0 +1,412 @@
+//! What ties it together, under one lock: a *mark* reads all sources, and checkpoints, scopes and readings are made of
+//! marks. The lock gives the log's lines, their sequence numbers and their times one order; no code of the user's
+//! runs while it is held (labels are formatted before).
+//!
+//! A child made by `fork` without `exec` has a copy of all this, of the log's descriptor, and maybe of a lock that a
+//! thread held which the child has not. It is recognised by its process id and gets to nothing here: it logs
+//! nothing, in particular no second `done` and `end`, and its readings are empty. Its allocator goes on working.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Instant;
+
+use crate::environment::Environment;
+use crate::json::Json;
+use crate::lock::{Held, Lock};
+use crate::log::Log;
+use crate::metric::{Catalogue, Index, Kind, Metric, PerMetric, Values, MAXIMUM};
+use crate::occurrences::{Logged, Occurrences};
+use crate::peak_history::PeakHistory;
+use crate::reading::Reading;
+use crate::sources::Sources;
+use crate::stamp;
+use crate::terminal;
+use crate::untracked::{Text, Untracked};
+
+/// Whether there is a log: all that a checkpoint costs outside a run is to look at this.
+static RECORDING: AtomicBool = AtomicBool::new(false);
+/// The process that opened the recorder; 0 as long as none did.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+static RECORDER: Lock<Recorder> = Lock::new(Recorder::new());
+
+#[inline]
+pub(crate) fn is_recording() -> bool {
+    RECORDING.load(Ordering::Relaxed)
+}
+
+struct Recorder {
+    opened: bool,
+    log: Option<Log>,
+    print: bool,
+    sources: Sources,
+    catalogue: Catalogue,
+    /// When `start` was.
+    started: Option<Instant>,
+    marks: u64,
+    /// The mark and the totals of the last checkpoint, from which the next one counts.
+    checkpoint_mark: u64,
+    checkpoint_values: Values,
+    histories: PerMetric<PeakHistory>,
+    open_scopes: u64,
+    occurrences: Occurrences,
+    /// Metrics of which it was logged that they can no longer be read.
+    lost: PerMetric<bool>,
+}
+
+/// All figures of one moment.
+struct Mark {
+    number: u64,
+    nanoseconds: u64,
+    values: Values,
+}
+
+/// The mark at which a scope began: what it compares with when it ends. Of the values as many as there were metrics.
+pub(crate) struct ScopeStart {
+    number: u64,
+    nanoseconds: u64,
+    values: Untracked<Option<u64>>,
+}
+
+/// The recorder, for this process only.
+fn hold() -> Option<Held<'static, Recorder>> {
+    let process = std::process::id();
+    match PROCESS.compare_exchange(0, process, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => Some(RECORDER.hold()),
+        Err(opener) if opener == process => Some(RECORDER.hold()),
+        Err(_) => None,
+    }
+}
+
+/// Opens the log and writes its first lines, to `start`. Whether there is a log then.
+pub(crate) fn start(environment: Environment) -> bool {
+    let mut recorder = match hold() {
+        Some(recorder) => recorder,
+        None => return false,
+    };
+    match Log::open(&environment.log) {
+        Ok(log) => recorder.log = Some(log),
+        Err(error) => {
+            let path = std::path::Path::new(&environment.log).display();
+            terminal::warn(format_args!(
+                "nothing is recorded, for the log {} cannot be opened: {}",
+                path, error
+            ));
+            return false;
+        }
+    }
+    recorder.print = environment.print;
+    recorder.open(&environment);
+    // It holds memory of the tracked heap.
+    drop(environment);
+    recorder.begin();
+    RECORDING.store(recorder.log.is_some(), Ordering::Release);
+    recorder.log.is_some()
+}
+
+/// Logs a checkpoint, and shows it unless it is one of the shim's own.
+pub(crate) fn checkpoint(label: &str, at: Option<&str>) {
+    let line = match hold() {
+        Some(mut recorder) => recorder.checkpoint(label, at),
+        None => None,
+    };
+    if let Some(line) = line {
+        terminal::write(line.as_str());
+    }
+}
+
+pub(crate) fn start_scope() -> Option<ScopeStart> {
+    hold().and_then(|mut recorder| recorder.start_scope())
+}
+
+pub(crate) fn end_scope(label: &str, at: &str, depth: u64, start: &ScopeStart) {
+    if let Some(mut recorder) = hold() {
+        recorder.end_scope(label, at, depth, start);
+    }
+}
+
+pub(crate) fn read() -> Reading {
+    match hold() {
+        Some(mut recorder) => recorder.read(),
+        None => Reading::new(),
+    }
+}
+
+pub(crate) fn warm_up() {
+    if let Some(mut recorder) = hold() {
+        recorder.sources.each().into_iter().for_each(|source| source.warm_up());
+    }
+}
+
+/// Logs `done` and the last line.
+pub(crate) fn finish() {
+    if let Some(mut recorder) = hold() {
+        recorder.checkpoint("done", None);
+        let nanoseconds = recorder.nanoseconds();
+        recorder.log(|_, log| log.write("end", nanoseconds, |_| {}));
+        recorder.log = None;
+        RECORDING.store(false, Ordering::Relaxed);
+    }
+}
+
+impl Recorder {
+    const fn new() -> Self {
+        const NOTHING: PeakHistory = PeakHistory::new();
+        Self {
+            opened: false,
+            log: None,
+            print: false,
+            sources: Sources::new(),
+            catalogue: Catalogue::new(),
+            started: None,
+            marks: 0,
+            checkpoint_mark: 0,
+            checkpoint_values: Values::new(),
+            histories: PerMetric::new([NOTHING; MAXIMUM]),
+            open_scopes: 0,
+            occurrences: Occurrences::new(),
+            lost: PerMetric::new([false; MAXIMUM]),
+        }
+    }
+
+    fn open(&mut self, environment: &Environment) {
+        for source in self.sources.each() {
+            source.open(environment, &mut self.catalogue);
+        }
+        self.opened = true;
+        self.started = Some(Instant::now());
+    }
+
+    /// The lines before the first checkpoint, and that one.
+    fn begin(&mut self) {
+        let key = stamp::key();
+        self.log(|recorder, log| {
+            log.write("begin", 0, |json| {
+                json.text_or_null("build", key.as_ref().map(stamp::Key::as_str));
+                json.text("shim", crate::VERSION);
+                json.object("sources", |json| {
+                    for (_, metric) in recorder.catalogue.metrics() {
+                        json.text(metric.name, metric.source);
+                    }
+                    json.text("time", CLOCK);
+                });
+            })?;
+            recorder.catalogue.absent().iter().try_for_each(|absent| {
+                log.write("absent", 0, |json| {
+                    json.text("metric", absent.name);
+                    json.text("reason", absent.reason);
+                })
+            })
+        });
+        // What opening all this has cost is not the test's.
+        let before = self.mark();
+        self.count_from(&before);
+        self.started = Some(Instant::now());
+        self.checkpoint("start", None);
+    }
+
+    /// Nanoseconds since `start`.
+    fn nanoseconds(&self) -> u64 {
+        self.started.map_or(0, |started| started.elapsed().as_nanos() as u64)
+    }
+
+    /// Reads everything. Peaks of the interval that ends here go into their histories.
+    fn mark(&mut self) -> Mark {
+        let nanoseconds = self.nanoseconds();
+        let mut values = Values::new();
+        for source in self.sources.each() {
+            source.read(&mut values);
+        }
+        self.marks += 1;
+        for (index, metric) in self.catalogue.metrics() {
+            if let (Kind::Peak { .. }, Some(peak)) = (metric.kind, values.get(index)) {
+                self.histories.of_mut(index).add(self.marks, peak);
+            }
+        }
+        Mark { number: self.marks, nanoseconds, values }
+    }
+
+    /// Lets the next checkpoint's peaks and totals begin at this mark.
+    fn count_from(&mut self, mark: &Mark) {
+        self.checkpoint_mark = mark.number;
+        self.checkpoint_values = mark.values;
+        if self.open_scopes == 0 {
+            // Nobody will ask for what was before.
+            self.histories.all_mut().for_each(PeakHistory::clear);
+        }
+    }
+
+    /// A metric's figure at a mark, as a checkpoint shows it.
+    fn figure(&self, index: Index, metric: &Metric, mark: &Mark) -> Option<u64> {
+        let value = mark.values.get(index)?;
+        Some(match metric.kind {
+            Kind::Level => value,
+            Kind::Peak { .. } => self.histories.of(index).since(self.checkpoint_mark).unwrap_or(value),
+            Kind::Total => value.wrapping_sub(self.checkpoint_values.get(index).unwrap_or(0)),
+        })
+    }
+
+    /// The line to show, if one is to be shown.
+    fn checkpoint(&mut self, label: &str, at: Option<&str>) -> Option<Text> {
+        // Another thread may have ended the log since the caller looked.
+        self.log.as_ref()?;
+        let mark = self.mark();
+        let occurrence = self.occurrences.next(Logged::Checkpoint, label);
+        self.log(|recorder, log| {
+            log.write("checkpoint", mark.nanoseconds, |json| {
+                json.text("label", label);
+                json.number("occurrence", format_args!("{}", occurrence));
+                json.text_or_null("at", at);
+                json.object("metrics", |json| {
+                    for (index, metric) in recorder.catalogue.metrics() {
+                        if let Some(figure) = recorder.figure(index, metric, &mark) {
+                            json.number(metric.name, format_args!("{}", figure));
+                        }
+                    }
+                    json.number("time", format_args!("{}", mark.nanoseconds));
+                });
+            })
+        });
+        self.log_what_was_lost(&mark);
+        let resident = self.catalogue.metrics().find(|(_, metric)| metric.name == "cpu.rss");
+        let resident = resident.and_then(|(index, _)| mark.values.get(index));
+        self.count_from(&mark);
+        if self.print && at.is_some() {
+            Some(terminal::checkpoint_line(label, resident))
+        } else {
+            None
+        }
+    }
+
+    fn start_scope(&mut self) -> Option<ScopeStart> {
+        self.log.as_ref()?;
+        let mark = self.mark();
+        let mut values = Untracked::new();
+        for (index, _) in self.catalogue.metrics() {
+            values.push(mark.values.get(index));
+        }
+        self.open_scopes += 1;
+        Some(ScopeStart { number: mark.number, nanoseconds: mark.nanoseconds, values })
+    }
+
+    fn end_scope(&mut self, label: &str, at: &str, depth: u64, start: &ScopeStart) {
+        self.open_scopes = self.open_scopes.saturating_sub(1);
+        if self.log.is_none() {
+            return;
+        }
+        let mark = self.mark();
+        let occurrence = self.occurrences.next(Logged::Scope, label);
+        self.log(|recorder, log| {
+            log.write("scope", mark.nanoseconds, |json| {
+                json.text("label", label);
+                json.number("occurrence", format_args!("{}", occurrence));
+                json.text("at", at);
+                json.number("depth", format_args!("{}", depth));
+                json.object("metrics", |json| {
+                    for (index, metric) in recorder.catalogue.metrics() {
+                        recorder.scope_figures(json, index, metric, start, &mark);
+                    }
+                    json.number("time", format_args!("{}", mark.nanoseconds - start.nanoseconds));
+                });
+            })
+        });
+        self.log_what_was_lost(&mark);
+    }
+
+    /// Of a peak and its level: consumed, peaked and used; of a total: by how much it grew.
+    fn scope_figures(
+        &self,
+        json: &mut Json<'_>,
+        index: Index,
+        metric: &Metric,
+        start: &ScopeStart,
+        end: &Mark,
+    ) {
+        let both = |index: Index| Some((start.value(index)?, end.values.get(index)?));
+        match metric.kind {
+            Kind::Peak { family, level } => {
+                let (before, after) = match both(level) {
+                    Some(both) => both,
+                    None => return,
+                };
+                let name = |part: &str| Text::of(format_args!("{}.{}", family, part));
+                let consumed = i128::from(after) - i128::from(before);
+                json.number(name("consumed").as_str(), format_args!("{}", consumed));
+                if let Some(peak) = self.histories.of(index).since(start.number) {
+                    let peaked = peak.saturating_sub(before.max(after));
+                    json.number(name("peaked").as_str(), format_args!("{}", peaked));
+                }
+                json.number(name("used").as_str(), format_args!("{}", after));
+            }
+            Kind::Total => {
+                if let Some((before, after)) = both(index) {
+                    json.number(metric.name, format_args!("{}", after.wrapping_sub(before)));
+                }
+            }
+            Kind::Level => {}
+        }
+    }
+
+    /// A checkpoint that leaves no trace: the interval goes on.
+    fn read(&mut self) -> Reading {
+        if !self.opened {
+            self.open(&Environment::default());
+        }
+        let mark = self.mark();
+        let mut reading = Reading::new();
+        for (index, metric) in self.catalogue.metrics() {
+            if let Some(figure) = self.figure(index, metric, &mark) {
+                reading.add(metric.name, figure);
+            }
+        }
+        reading.add("time", mark.nanoseconds);
+        reading
+    }
+
+    /// A metric that was there and is no more, such as after the program closed all descriptors.
+    fn log_what_was_lost(&mut self, mark: &Mark) {
+        for place in 0..self.catalogue.length() {
+            let index = Index::of(place);
+            if mark.values.get(index).is_none() && !std::mem::replace(self.lost.of_mut(index), true) {
+                self.log(|recorder, log| {
+                    log.write("absent", mark.nanoseconds, |json| {
+                        json.text("metric", recorder.catalogue.metric(index).name);
+                        json.text(
+                            "reason",
+                            "can no longer be read; did the program close descriptors it does not know?",
+                        );
+                    })
+                });
+            }
+        }
+    }
+
+    /// Writes lines, if there is a log. One that cannot be written ends it: without an `end` line the runner knows.
+    fn log(&mut self, write: impl FnOnce(&Self, &mut Log) -> io::Result<()>) {
+        let mut log = match self.log.take() {
+            Some(log) => log,
+            None => return,
+        };
+        match write(self, &mut log) {
+            Ok(()) => self.log = Some(log),
+            Err(error) => {
+                RECORDING.store(false, Ordering::Relaxed);
+                terminal::warn(format_args!("recording ends here, for the log cannot be written: {}", error));
+            }
+        }
+    }
+}
+
+impl ScopeStart {
+    fn value(&self, index: Index) -> Option<u64> {
+        // A metric that came after the scope began has no value in it.
+        self.values.get(index.place()).copied().flatten()
+    }
+}
+
+/// What [`Instant`] is on this platform.
+#[cfg(not(any(windows, target_os = "macos", target_os = "ios")))]
+const CLOCK: &str = "CLOCK_MONOTONIC";
+#[cfg(any(target_os = "macos", target_os = "ios"))]
+const CLOCK: &str = "CLOCK_UPTIME_RAW";
+#[cfg(windows)]
+const CLOCK: &str = "QueryPerformanceCounter";

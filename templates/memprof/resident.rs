@@ -1,0 +1,123 @@
+//! `cpu.rss`, `cpu.peak` and what is read on request: the memory of the process that is resident. Each platform has a
+//! file; this one picks it and sees that a peak is never below the figure of the same moment.
+
+use crate::environment::Environment;
+use crate::metric::{Catalogue, Index, Kind, Values};
+use crate::sources::Source;
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+#[path = "resident_linux.rs"]
+mod platform;
+#[cfg(any(target_os = "macos", target_os = "ios"))]
+#[path = "resident_macos.rs"]
+mod platform;
+#[cfg(windows)]
+#[path = "resident_windows.rs"]
+mod platform;
+#[cfg(not(any(
+    target_os = "linux",
+    target_os = "android",
+    target_os = "macos",
+    target_os = "ios",
+    windows
+)))]
+#[path = "resident_elsewhere.rs"]
+mod platform;
+
+/// What a platform found; a metric it has not is a reason instead of a source.
+struct Found {
+    process: platform::Process,
+    resident_source: &'static str,
+    peak_source: &'static str,
+}
+
+/// The figures of one moment, in bytes.
+#[derive(Clone, Copy)]
+struct Figures {
+    resident: u64,
+    /// Since the last call, or since the process began, as the source says.
+    peak: Option<u64>,
+}
+
+/// The parts of the resident memory, in bytes.
+#[derive(Clone, Copy)]
+struct Parts {
+    proportional: u64,
+    private: u64,
+    shared: u64,
+}
+
+/// The metrics made of [`Parts`], which take long to read: milliseconds to hundreds of them.
+const ON_REQUEST: [&str; 3] = ["cpu.pss", "cpu.private", "cpu.shared"];
+
+pub(crate) struct Resident {
+    open: Option<Open>,
+}
+
+struct Open {
+    process: platform::Process,
+    resident: Index,
+    peak: Index,
+    parts: [Option<Index>; 3],
+}
+
+impl Resident {
+    pub(crate) const fn new() -> Self {
+        Self { open: None }
+    }
+}
+
+impl Source for Resident {
+    fn open(&mut self, environment: &Environment, catalogue: &mut Catalogue) {
+        // Outside a run the process's high-water mark is left alone: it may be someone else's measurement.
+        let found = match platform::open(environment.in_a_run()) {
+            Ok(found) => found,
+            Err(reason) => {
+                for name in ["cpu.rss", "cpu.peak"] {
+                    catalogue.add_absent(name, reason);
+                }
+                for name in ON_REQUEST.iter().filter(|name| environment.wants(name)) {
+                    catalogue.add_absent(name, reason);
+                }
+                return;
+            }
+        };
+        let mut process = found.process;
+        let resident = catalogue.add("cpu.rss", found.resident_source, Kind::Level);
+        let peak =
+            catalogue.add("cpu.peak", found.peak_source, Kind::Peak { family: "cpu", level: resident });
+        let mut parts = [None; 3];
+        for (index, name) in parts.iter_mut().zip(ON_REQUEST).filter(|(_, name)| environment.wants(name)) {
+            match process.open_parts() {
+                Ok(source) => *index = Some(catalogue.add(name, source, Kind::Level)),
+                Err(reason) => catalogue.add_absent(name, reason),
+            }
+        }
+        self.open = Some(Open { process, resident, peak, parts });
+    }
+
+    fn read(&mut self, values: &mut Values) {
+        let open = match &mut self.open {
+            Some(open) => open,
+            None => return,
+        };
+        if let Some(figures) = open.process.read() {
+            values.set(open.resident, Some(figures.resident));
+            // The two are read one after the other, and the kernel may batch one but not the other.
+            values.set(open.peak, figures.peak.map(|peak| peak.max(figures.resident)));
+        }
+        if open.parts.iter().any(Option::is_some) {
+            let parts = open.process.read_parts();
+            let figures = [
+                parts.map(|parts| parts.proportional),
+                parts.map(|parts| parts.private),
+                parts.map(|parts| parts.shared),
+            ];
+            for (index, figure) in open.parts.iter().zip(figures) {
+                if let Some(index) = index {
+                    values.set(*index, figure);
+                }
+            }
+        }
+    }
+}

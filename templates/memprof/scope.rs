@@ -1,0 +1,62 @@
+//! Scopes: what a piece of code consumed, how high it went in between, and what was used at its end.
+
+use std::cell::Cell;
+use std::fmt;
+
+use crate::recorder::{self, ScopeStart};
+use crate::untracked::Text;
+
+thread_local! {
+    /// Scopes open on this thread.
+    static DEPTH: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Measures from its making to its drop, and then logs one line. Made by [`scope!`](crate::scope).
+#[must_use = "a scope ends when this is dropped; bind it to a name that begins with an underscore, not to `_`"]
+pub struct Scope {
+    open: Option<Open>,
+}
+
+struct Open {
+    label: Text,
+    at: &'static str,
+    depth: u64,
+    start: ScopeStart,
+}
+
+impl Scope {
+    /// Outside a run.
+    #[doc(hidden)]
+    #[inline]
+    pub const fn inert() -> Self {
+        Self { open: None }
+    }
+
+    #[doc(hidden)]
+    #[cold]
+    pub fn begin(label: fmt::Arguments<'_>, at: &'static str) -> Self {
+        let label = Text::of(label);
+        let depth = DEPTH.try_with(|depth| depth.replace(depth.get() + 1)).unwrap_or(0);
+        // The figures are read last: what comes before is not in the scope.
+        Self { open: recorder::start_scope().map(|start| Open { label, at, depth, start }) }
+    }
+}
+
+impl Drop for Scope {
+    fn drop(&mut self) {
+        if let Some(open) = &self.open {
+            recorder::end_scope(open.label.as_str(), open.at, open.depth, &open.start);
+            // A guard may end on another thread than it began on, so there may be none open on this one.
+            let _ = DEPTH.try_with(|depth| depth.set(depth.get().saturating_sub(1)));
+        }
+    }
+}
+
+impl fmt::Debug for Scope {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Scope")
+            .field("label", &self.open.as_ref().map(|open| open.label.as_str()))
+            .finish()
+    }
+}

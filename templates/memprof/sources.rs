@@ -1,0 +1,38 @@
+//! Where figures come from: the list that a new source, such as a GPU's, joins.
+
+use crate::environment::Environment;
+use crate::heap_metrics::HeapMetrics;
+use crate::malloc::Malloc;
+use crate::metric::{Catalogue, Values};
+use crate::resident::Resident;
+
+/// Something that has figures. It must not allocate through the global allocator once opened, for what it held would
+/// be in the heap figures.
+pub(crate) trait Source {
+    /// Finds out what there is, opens what stays open, and says which metrics there are and which are absent, and why.
+    /// Called once, before any figure is read.
+    fn open(&mut self, environment: &Environment, catalogue: &mut Catalogue);
+
+    /// Reads the figures of the moment, and begins a new interval for the peaks: a mark.
+    fn read(&mut self, values: &mut Values);
+
+    /// Pays now for what is otherwise paid at first use: contexts, lazily loaded modules.
+    fn warm_up(&mut self) {}
+}
+
+/// All of them. A checkpoint reads them in this order; the heap comes first because it changes fastest.
+pub(crate) struct Sources {
+    heap: HeapMetrics,
+    resident: Resident,
+    malloc: Malloc,
+}
+
+impl Sources {
+    pub(crate) const fn new() -> Self {
+        Self { heap: HeapMetrics::new(), resident: Resident::new(), malloc: Malloc::new() }
+    }
+
+    pub(crate) fn each(&mut self) -> [&mut dyn Source; 3] {
+        [&mut self.heap, &mut self.resident, &mut self.malloc]
+    }
+}

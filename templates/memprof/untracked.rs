@@ -1,0 +1,136 @@
+//! A growable array whose memory comes from the system's allocator directly, past the global one: what the shim keeps
+//! for itself must never be in the heap figures.
+
+use std::alloc::{handle_alloc_error, GlobalAlloc, Layout, System};
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::ptr::NonNull;
+
+/// `Copy` items only: nothing in it needs to be dropped.
+pub(crate) struct Untracked<T: Copy> {
+    start: NonNull<T>,
+    length: usize,
+    capacity: usize,
+    owns: PhantomData<T>,
+}
+
+// SAFETY: it owns its items as a `Vec` does.
+unsafe impl<T: Copy + Send> Send for Untracked<T> {}
+// SAFETY: as for `Send`; a shared reference gives shared references to items alone.
+unsafe impl<T: Copy + Sync> Sync for Untracked<T> {}
+
+impl<T: Copy> Untracked<T> {
+    pub(crate) const fn new() -> Self {
+        Self { start: NonNull::dangling(), length: 0, capacity: 0, owns: PhantomData }
+    }
+
+    pub(crate) fn push(&mut self, item: T) {
+        self.extend(&[item]);
+    }
+
+    pub(crate) fn extend(&mut self, items: &[T]) {
+        self.reserve(items.len());
+        // SAFETY: `reserve` made room for them behind the last item; `items` cannot overlap with what is borrowed mutably.
+        unsafe {
+            self.start.as_ptr().add(self.length).copy_from_nonoverlapping(items.as_ptr(), items.len());
+        }
+        self.length += items.len();
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<T> {
+        let last = self.last().copied();
+        self.length = self.length.saturating_sub(1);
+        last
+    }
+
+    /// Makes room for more items, at least doubling.
+    pub(crate) fn reserve(&mut self, more: usize) {
+        let needed = self.length + more;
+        if needed <= self.capacity || std::mem::size_of::<T>() == 0 {
+            return;
+        }
+        let capacity = needed.max(self.capacity * 2).max(16);
+        let layout = Layout::array::<T>(capacity).expect("memprof: an array of more than isize::MAX bytes");
+        // SAFETY: the layout is not empty, and where there is an old block it came from `System` with the old layout.
+        let block = unsafe {
+            match self.layout() {
+                Some(old) => System.realloc(self.start.as_ptr().cast(), old, layout.size()),
+                None => System.alloc(layout),
+            }
+        };
+        match NonNull::new(block.cast()) {
+            Some(start) => self.start = start,
+            // What running out of memory does to any Rust program.
+            None => handle_alloc_error(layout),
+        }
+        self.capacity = capacity;
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.length = 0;
+    }
+
+    pub(crate) fn as_mut(&mut self) -> &mut [T] {
+        // SAFETY: the first `length` items are initialised, and `self` is borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.length) }
+    }
+
+    fn layout(&self) -> Option<Layout> {
+        if self.capacity == 0 {
+            None
+        } else {
+            Layout::array::<T>(self.capacity).ok()
+        }
+    }
+}
+
+impl<T: Copy> Deref for Untracked<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        // SAFETY: the first `length` items are initialised; an empty array has a dangling but aligned start.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) }
+    }
+}
+
+impl<T: Copy> Drop for Untracked<T> {
+    fn drop(&mut self) {
+        if let Some(layout) = self.layout() {
+            // SAFETY: the block came from `System` with this layout.
+            unsafe { System.dealloc(self.start.as_ptr().cast(), layout) }
+        }
+    }
+}
+
+impl fmt::Write for Untracked<u8> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.extend(text.as_bytes());
+        Ok(())
+    }
+}
+
+/// Text, formatted past the global allocator. (What a `Display` of the user's allocates itself is the user's.)
+pub(crate) struct Text(Untracked<u8>);
+
+impl Text {
+    pub(crate) fn of(arguments: fmt::Arguments<'_>) -> Self {
+        let mut bytes = Untracked::new();
+        // An error can only come from an implementation of the user's that gives up; what it wrote until then is kept.
+        let _ = fmt::Write::write_fmt(&mut bytes, arguments);
+        Self(bytes)
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        // SAFETY: the bytes were written by `write_str` alone.
+        unsafe { std::str::from_utf8_unchecked(&self.0) }
+    }
+}
+
+/// Text that stays for the life of the process, such as the name of a metric.
+pub(crate) fn kept(arguments: fmt::Arguments<'_>) -> &'static str {
+    let text = std::mem::ManuallyDrop::new(Text::of(arguments));
+    let text: *const str = text.as_str();
+    // SAFETY: the block is never freed, as its owner is never dropped, and nobody else can change it.
+    unsafe { &*text }
+}
