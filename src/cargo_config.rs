@@ -70,6 +70,12 @@ impl CargoConfig {
         Some(program(base, item.as_str()?)).filter(|wrapper| !wrapper.as_os_str().is_empty())
     }
 
+    /// `build.target-dir`.
+    pub fn target_directory(&self) -> Option<PathBuf> {
+        let (base, item) = self.find(&["build", "target-dir"])?;
+        Some(base.join(item.as_str()?))
+    }
+
     /// The user's runner for a target, program first: by its triple, else by the first `cfg(…)` that holds.
     pub fn runner(&self, triple: &str, cfgs: &[Cfg]) -> Option<Vec<String>> {
         let variable = format!("CARGO_TARGET_{}_RUNNER", triple.to_uppercase().replace(['-', '.'], "_"));

@@ -6,7 +6,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use crate::expression::Expression;
 use crate::flag::{self, MetricThreshold, Parameter, Variable};
 use crate::matrix_values::{Pattern, Written};
-use crate::outputs::Format;
+use crate::report::Format;
 use crate::request::{CellPattern, OverlayMode, RefRequest};
 use crate::{cell_pattern, quantity};
 

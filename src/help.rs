@@ -15,3 +15,14 @@ pub fn help(error: &anyhow::Error) -> Option<String> {
         resolve().or_else(fetch).or_else(manifest).or_else(checkout)
     })
 }
+
+/// Whether the error is about what the user asked for, and not a fault of the machine or of this program.
+pub fn is_usage(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.is::<ResolveError>()
+            || cause.is::<FetchError>()
+            || cause.is::<NoManifest>()
+            || cause.is::<CheckoutError>()
+            || cause.is::<crate::lock::LockError>()
+    })
+}

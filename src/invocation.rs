@@ -66,7 +66,7 @@ pub fn manual_page() -> std::io::Result<String> {
 mod tests {
     use super::*;
     use crate::cli::{Color, RunArguments};
-    use crate::outputs::Format;
+    use crate::report::Format;
     use crate::request::OverlayMode;
 
     fn parsed(line: &str) -> Invocation {

@@ -12,10 +12,6 @@
 //! Data modules import nothing but data; pure ones take data and return data; effects are at the edge.
 //! `DESIGN.md` has a sentence for each file.
 
-mod matrix_rules;
-
-mod matrix_rules;
-
 pub mod build;
 pub mod build_failure;
 pub mod bytes;
@@ -27,12 +23,14 @@ pub mod cell_names;
 pub mod cell_pattern;
 pub mod cells;
 pub mod cli;
+pub mod commands;
 pub mod compare;
 pub mod comparison;
 pub mod complaint;
 pub mod console;
 pub mod counted;
 pub mod demo;
+pub mod environment;
 pub mod event;
 pub mod exit_code;
 pub mod expression;
@@ -45,6 +43,7 @@ pub mod git;
 pub mod git_program;
 pub mod help;
 pub mod init;
+pub mod init_facts;
 pub mod inject;
 pub mod injected_files;
 pub mod invocation;
@@ -54,6 +53,7 @@ pub mod lock;
 pub mod lockfile;
 pub mod matching;
 pub mod matrix;
+mod matrix_rules;
 pub mod matrix_schema;
 pub mod matrix_values;
 pub mod measurement;
@@ -77,6 +77,7 @@ pub mod results;
 pub mod run_folder;
 pub mod runner;
 pub mod selection;
+pub mod session;
 pub mod shim;
 pub mod shim_log;
 pub mod side;

@@ -1,35 +1,9 @@
 //! Where a report goes, and in which format: `--format` and `--output` put together.
 
 use camino::Utf8PathBuf;
-use clap::ValueEnum;
 
 use crate::complaint::Complaint;
-
-/// A format of the report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// For people in front of a terminal
-    Table,
-    /// For the comment of a pull request
-    Markdown,
-    /// One value a row, raw
-    Csv,
-    /// Everything, versioned
-    Json,
-}
-
-impl Format {
-    /// The format that a file's name asks for.
-    pub fn of_file(file: &camino::Utf8Path) -> Option<Self> {
-        match file.extension()?.to_ascii_lowercase().as_str() {
-            "md" | "markdown" => Some(Self::Markdown),
-            "csv" => Some(Self::Csv),
-            "json" => Some(Self::Json),
-            "txt" => Some(Self::Table),
-            _ => None,
-        }
-    }
-}
+use crate::report::Format;
 
 /// One rendering of the report.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -34,13 +34,13 @@ pub fn read(
         for path in &overlay.paths {
             let found = match commit {
                 Some(commit) => from_commit(repository, commit, path)?,
-                None => from_disk(repository.start(), path)?,
+                None => from_disk(repository.root(), path)?,
             };
             let origin = overlay.from.as_deref().unwrap_or("the disk");
             if found.is_empty() {
                 return Err(Complaint::new(format!("overlay: no file '{}' in {origin}", path.source))
                     .help(
-                        "paths of a ref begin at the repository's root, paths on disk at the current folder",
+                        "paths of a ref begin at the repository's root",
                     )
                     .into());
             }

@@ -10,7 +10,6 @@ pub mod table;
 pub mod text;
 
 use std::io::{self, Write};
-use std::str::FromStr;
 
 pub use self::json::schema;
 use crate::comparison::Comparison;
@@ -38,42 +37,28 @@ pub struct Options {
 }
 
 /// A form of the report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
-    /// For a terminal.
+    /// For people in front of a terminal
     Table,
-    /// For a pull request.
+    /// For the comment of a pull request
     Markdown,
-    /// One value a row.
+    /// One value a row, raw
     Csv,
-    /// Everything, with a schema.
+    /// Everything, versioned
     Json,
 }
 
 impl Format {
-    /// All forms, in the order in which help names them.
-    pub const ALL: [Self; 4] = [Self::Table, Self::Markdown, Self::Csv, Self::Json];
-
-    /// The word for it on the command line.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Table => "table",
-            Self::Markdown => "markdown",
-            Self::Csv => "csv",
-            Self::Json => "json",
+    /// The format that a file's name asks for.
+    pub fn of_file(file: &camino::Utf8Path) -> Option<Self> {
+        match file.extension()?.to_ascii_lowercase().as_str() {
+            "md" | "markdown" => Some(Self::Markdown),
+            "csv" => Some(Self::Csv),
+            "json" => Some(Self::Json),
+            "txt" => Some(Self::Table),
+            _ => None,
         }
-    }
-}
-
-impl FromStr for Format {
-    type Err = String;
-
-    fn from_str(word: &str) -> Result<Self, String> {
-        let known = Self::ALL.map(Self::as_str);
-        Self::ALL
-            .into_iter()
-            .find(|format| format.as_str() == word)
-            .ok_or_else(|| format!("no format '{word}' (there are {})", known.join(", ")))
     }
 }
 
@@ -89,19 +74,5 @@ pub fn render(
         Format::Markdown => markdown::render(comparison, options, out),
         Format::Csv => csv::render(comparison, out),
         Format::Json => json::render(comparison, out),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_format_is_read_from_its_word() {
-        for format in Format::ALL {
-            assert_eq!(format.as_str().parse(), Ok(format));
-        }
-        let error = "yaml".parse::<Format>().unwrap_err();
-        assert_eq!(error, "no format 'yaml' (there are table, markdown, csv, json)");
     }
 }

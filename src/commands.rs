@@ -1,0 +1,376 @@
+//! The subcommands: each puts the stages together and gives the exit code.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Context;
+use camino::{Utf8Path, Utf8PathBuf};
+
+use crate::build::Build;
+use crate::cache;
+use crate::cells::CellStatus;
+use crate::cli::{
+    CleanArguments, Command, CompareArguments, DemoArguments, InitArguments, ListArguments,
+    PresentationArguments, ReportArguments, RequestArguments, RunArguments, SchemaOf,
+};
+use crate::compare::{self, compare};
+use crate::complaint::Complaint;
+use crate::console::Console;
+use crate::demo;
+use crate::exit_code::ExitCode;
+use crate::git::Repository;
+use crate::init;
+use crate::invocation::{self, Invocation};
+use crate::matrix::{self, Matrix};
+use crate::outputs::{Output, outputs};
+use crate::plan::Plan;
+use crate::reconcile::{self, RefsNeeded, Surroundings, reconcile};
+use crate::report::{self, Options};
+use crate::request::Request;
+use crate::resolve::resolve;
+use crate::results::{self, Results};
+use crate::run_folder::RunFolder;
+use crate::runner::write_whole;
+use crate::session::{self, Session, create_folder, find_run, read_plan, runs_folder};
+use crate::workspace_folder;
+
+/// Does what was asked for.
+pub fn act(invocation: Invocation, console: &Console, interrupt: &AtomicBool) -> anyhow::Result<ExitCode> {
+    let commands = Commands { console, interrupt };
+    match invocation.command {
+        Command::Run(arguments) => commands.run(&arguments),
+        Command::List(arguments) => commands.list(&arguments),
+        Command::Report(arguments) => commands.report(&arguments),
+        Command::Compare(arguments) => commands.compare(&arguments),
+        Command::Clean(arguments) => commands.clean(&arguments),
+        Command::Init(arguments) => commands.init(&arguments),
+        Command::Schema(arguments) => commands.print_json(&match arguments.of {
+            SchemaOf::Matrix => crate::matrix_schema::schema(),
+            SchemaOf::Report => report::schema(),
+        }),
+        Command::Demo(arguments) => commands.demo(&arguments),
+        Command::Completions(arguments) => commands.print(&invocation::completions(arguments.shell)),
+        Command::Man => commands.print(&invocation::manual_page()?),
+    }
+}
+
+struct Commands<'a> {
+    console: &'a Console,
+    interrupt: &'a AtomicBool,
+}
+
+/// What flags and matrix say together.
+struct Asked {
+    request: Request,
+    metrics: Vec<String>,
+}
+
+impl Commands<'_> {
+    fn print(&self, text: &str) -> anyhow::Result<ExitCode> {
+        self.console.print(text)?;
+        Ok(ExitCode::Success)
+    }
+
+    fn print_json(&self, value: &impl serde::Serialize) -> anyhow::Result<ExitCode> {
+        self.print(&format!("{}\n", serde_json::to_string_pretty(value)?))
+    }
+
+    fn run(&self, arguments: &RunArguments) -> anyhow::Result<ExitCode> {
+        // Mistakes in what to show are told before an hour of building, not after.
+        let presentation = &arguments.presentation;
+        let outputs = outputs(&presentation.format, &presentation.output)?;
+        let repository = self.repository()?;
+        if let Some(name) = &arguments.execution.resume {
+            let runs = self.runs(&repository, arguments.request.build.manifest_path.as_deref())?;
+            let folder = find_run(&runs, repository.start(), name)?;
+            let plan = read_plan(&folder)?;
+            let metrics = presentation.metrics.clone();
+            return self.measure(&repository, &plan, &folder, arguments, &outputs, &metrics);
+        }
+        let asked = self.ask(&arguments.request, presentation, &repository, RefsNeeded::Comparison)?;
+        let plan = resolve(&asked.request, &repository, self.console)?;
+        if arguments.execution.dry_run {
+            return self.print_json(&plan);
+        }
+        let runs = runs_folder(&repository, &plan.workspace)?;
+        let folder = create_folder(&runs, &plan)?;
+        self.measure(&repository, &plan, &folder, arguments, &outputs, &asked.metrics)
+    }
+
+    /// Builds, runs, compares and reports; the plan may be new or that of a run that was cut off.
+    fn measure(
+        &self,
+        repository: &Repository,
+        plan: &Plan,
+        folder: &RunFolder,
+        arguments: &RunArguments,
+        outputs: &[Output],
+        metrics: &[String],
+    ) -> anyhow::Result<ExitCode> {
+        let session = Session::open(repository, self.console, self.interrupt)?;
+        let lock = session.lock(arguments.execution.no_wait)?;
+        let mut prepared = session.prepare(plan, folder)?;
+        session.run(plan, folder, &mut prepared)?;
+        let built = prepared.builds.iter().all(|build| matches!(build, Build::Done(_)));
+        drop((prepared, lock));
+        let results = results::read(folder)?;
+        let code = self.present(&results, folder, &arguments.presentation, outputs, metrics)?;
+        Ok(if built { code } else { code.worst(ExitCode::Incomplete) })
+    }
+
+    fn present(
+        &self,
+        results: &Results,
+        folder: &RunFolder,
+        presentation: &PresentationArguments,
+        outputs: &[Output],
+        metrics: &[String],
+    ) -> anyhow::Result<ExitCode> {
+        let comparison = compare(results);
+        let mut file = io::BufWriter::new(fs_err::File::create(folder.comparison())?);
+        report::json::render(&comparison, &mut file)?;
+        file.flush()?;
+        self.render(&comparison, presentation, outputs, metrics, Some(folder))?;
+        let failed = results.runs.iter().any(|run| run.record.outcome.status.is_failure());
+        Ok(if failed { ExitCode::Incomplete } else { ExitCode::Success })
+    }
+
+    fn render(
+        &self,
+        comparison: &crate::comparison::Comparison,
+        presentation: &PresentationArguments,
+        outputs: &[Output],
+        metrics: &[String],
+        folder: Option<&RunFolder>,
+    ) -> anyhow::Result<()> {
+        let options = |to_terminal: bool| Options {
+            metrics: (!metrics.is_empty()).then(|| metrics.to_vec()),
+            all: presentation.all,
+            compact: presentation.compact,
+            only_changed: presentation.only_changed,
+            width: terminal_size::terminal_size().filter(|_| to_terminal).map(|(width, _)| usize::from(width.0)),
+            color: to_terminal && self.console.colors_output(),
+            all_rows: presentation.all_rows,
+            report_path: folder.map(|folder| near(&folder.0)),
+        };
+        self.console.finish();
+        for output in outputs {
+            let mut text = Vec::new();
+            report::render(output.format, comparison, &options(output.file.is_none()), &mut text)?;
+            match &output.file {
+                Some(file) => write_whole(file, &text).with_context(|| format!("could not write {file}"))?,
+                None => self.console.print(&String::from_utf8_lossy(&text))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn list(&self, arguments: &ListArguments) -> anyhow::Result<ExitCode> {
+        let repository = self.repository()?;
+        let presentation = PresentationArguments::default();
+        let asked = self.ask(&arguments.request, &presentation, &repository, RefsNeeded::Any)?;
+        let plan = resolve_any(&asked.request, &repository, self.console)?;
+        let session = Session::open(&repository, self.console, self.interrupt)?;
+        let lock = session.lock(arguments.no_wait)?;
+        let scratch = tempfile::tempdir()?;
+        let folder = RunFolder(crate::cargo::utf8(scratch.path().to_owned())?);
+        let prepared = session.prepare(&plan, &folder)?;
+        drop(lock);
+        let mut text = String::new();
+        for (index, revision) in plan.revisions.iter().enumerate() {
+            let cells = || prepared.cells.iter().filter(|planned| planned.revision == index);
+            let of_status = |status| cells().filter(move |planned| planned.status == status);
+            text.push_str(&format!(
+                "{} ({}): {} to run\n",
+                revision.name,
+                revision.short(),
+                of_status(CellStatus::Run).count()
+            ));
+            for planned in cells() {
+                let mark = match planned.status {
+                    CellStatus::Run => "",
+                    CellStatus::Ignored => "  (ignored)",
+                    CellStatus::NotInThisRef => "  (not in this ref)",
+                    CellStatus::BuildFailed => "  (build failed)",
+                };
+                text.push_str(&format!("  {}{}{mark}\n", planned.cell.test, named(planned)));
+            }
+        }
+        self.console.print(&text)?;
+        let built = prepared.builds.iter().all(|build| matches!(build, Build::Done(_)));
+        Ok(if built { ExitCode::Success } else { ExitCode::Incomplete })
+    }
+
+    fn report(&self, arguments: &ReportArguments) -> anyhow::Result<ExitCode> {
+        let presentation = &arguments.presentation;
+        let outputs = outputs(&presentation.format, &presentation.output)?;
+        let folder = self.kept(&arguments.run, arguments.place.manifest_path.as_deref())?;
+        let results = results::read(&folder)?;
+        self.present(&results, &folder, presentation, &outputs, &presentation.metrics)
+    }
+
+    fn compare(&self, arguments: &CompareArguments) -> anyhow::Result<ExitCode> {
+        let presentation = &arguments.presentation;
+        let outputs = outputs(&presentation.format, &presentation.output)?;
+        let manifest = arguments.place.manifest_path.as_deref();
+        let read = |name: &str| results::read(&self.kept(name, manifest)?);
+        let merged = compare::merge(read(&arguments.baseline)?, read(&arguments.candidate)?);
+        self.render(&compare(&merged), presentation, &outputs, &presentation.metrics, None)?;
+        let failed = merged.runs.iter().any(|run| run.record.outcome.status.is_failure());
+        Ok(if failed { ExitCode::Incomplete } else { ExitCode::Success })
+    }
+
+    /// A kept run. A folder needs no repository around it: runs are sent from machine to machine.
+    fn kept(&self, name: &str, manifest: Option<&Utf8Path>) -> anyhow::Result<RunFolder> {
+        let start = current_directory()?;
+        let direct = RunFolder(start.join(name));
+        if direct.plan().exists() {
+            return Ok(direct);
+        }
+        let repository = self.repository()?;
+        find_run(&self.runs(&repository, manifest)?, &start, name)
+    }
+
+    fn clean(&self, arguments: &CleanArguments) -> anyhow::Result<ExitCode> {
+        let repository = self.repository()?;
+        let session = Session::open(&repository, self.console, self.interrupt)?;
+        let lock = session.lock(arguments.no_wait)?;
+        let runs = self.runs(&repository, arguments.place.manifest_path.as_deref()).ok();
+        let folders = [Some(session.cache.folder().to_owned()), runs.clone()];
+        if arguments.dry_run {
+            let folders = folders.iter().flatten().filter(|folder| folder.exists());
+            let lines = folders.map(|folder| {
+                format!("{} {folder}\n", crate::bytes::Bytes(cache::bytes_on_disk(folder)))
+            });
+            return self.print(&format!("would remove:\n{}", lines.collect::<String>()));
+        }
+        let bytes = session.cache.clean(&repository, lock, runs.as_deref())?;
+        self.print(&format!("removed {} ({bytes} bytes)\n", crate::bytes::Bytes(bytes)))
+    }
+
+    fn init(&self, arguments: &InitArguments) -> anyhow::Result<ExitCode> {
+        let repository = self.repository()?;
+        let file = arguments.matrix.clone().unwrap_or_else(|| repository.root().join(matrix::FILE_NAME));
+        init::check_free(&file, file.exists(), arguments.force)?;
+        let facts = crate::init_facts::facts(&repository, arguments.place.manifest_path.as_deref())?;
+        fs_err::write(&file, init::text(&facts))?;
+        self.print(&format!("wrote {file}\n"))
+    }
+
+    fn demo(&self, arguments: &DemoArguments) -> anyhow::Result<ExitCode> {
+        let folder = tempfile::Builder::new().prefix("memprof-demo-").tempdir()?;
+        let root = crate::cargo::utf8(folder.path().canonicalize()?)?;
+        let made = demo::create(root.as_std_path())?;
+        let repository = Repository::discover(&crate::cargo::utf8(made.path.clone())?)?;
+        let mut argv: Vec<OsString> = vec!["cargo-memprof".into(), "run".into()];
+        let flags =
+            ["--refs", &made.refs.join(","), "--overlay", &made.overlay, "-k", &made.filter].map(OsString::from);
+        argv.extend(flags);
+        self.console.print(&format!(
+            "A small repository, made for this: {}\n$ cargo memprof --refs {} --overlay {} -k '{}'\n\n",
+            made.path.display(),
+            made.refs.join(","),
+            made.overlay,
+            made.filter
+        ))?;
+        let Command::Run(run) = invocation::parse(argv)?.command else {
+            unreachable!("the demo's command line is `run`");
+        };
+        let asked = self.ask(&run.request, &run.presentation, &repository, RefsNeeded::Comparison)?;
+        let plan = resolve(&asked.request, &repository, self.console)?;
+        let runs = runs_folder(&repository, &plan.workspace)?;
+        let kept = create_folder(&runs, &plan)?;
+        let cache = cache::Cache::open(&root.join("cache"), &repository)?;
+        let session =
+            Session { repository: &repository, cache, sink: self.console, interrupt: self.interrupt };
+        let lock = session.lock(true)?;
+        let mut prepared = session.prepare(&plan, &kept)?;
+        session.run(&plan, &kept, &mut prepared)?;
+        drop((prepared, lock));
+        let outputs = outputs(&[], &[])?;
+        let code = self.present(&results::read(&kept)?, &kept, &run.presentation, &outputs, &[])?;
+        if arguments.keep {
+            let path = folder.keep();
+            self.console.print(&format!("kept {}\n", path.display()))?;
+        }
+        Ok(code)
+    }
+
+    fn repository(&self) -> anyhow::Result<Repository> {
+        Repository::discover(&current_directory()?)
+    }
+
+    fn runs(&self, repository: &Repository, manifest: Option<&Utf8Path>) -> anyhow::Result<Utf8PathBuf> {
+        let place = workspace_folder::find(repository, manifest.map(Utf8Path::as_str), &[])?;
+        runs_folder(repository, &place.workspace)
+    }
+
+    fn ask(
+        &self,
+        arguments: &RequestArguments,
+        presentation: &PresentationArguments,
+        repository: &Repository,
+        needed: RefsNeeded,
+    ) -> anyhow::Result<Asked> {
+        let current = repository.start();
+        let file = match &arguments.refs.matrix {
+            Some(file) => Some(current.join(file)),
+            None => matrix::find(current, repository.root()),
+        };
+        let matrix = file.as_deref().map(matrix::read).transpose()?.unwrap_or_else(Matrix::default);
+        let base = file.as_deref().and_then(Utf8Path::parent).unwrap_or(current);
+        let surroundings = Surroundings {
+            repository: repository.root(),
+            current,
+            matrix: base,
+            exists: &|path: &Utf8Path| path.exists(),
+        };
+        let request = reconcile(arguments, &matrix, surroundings, needed)?;
+        Ok(Asked { request, metrics: reconcile::metrics(presentation, &matrix) })
+    }
+}
+
+/// For `list`, one ref is enough.
+fn resolve_any(request: &Request, repository: &Repository, console: &Console) -> anyhow::Result<Plan> {
+    if request.refs.len() >= 2 {
+        return resolve(request, repository, console);
+    }
+    // The same ref twice makes a plan; its second half is dropped again.
+    let mut doubled = request.clone();
+    doubled.refs.extend(request.refs.clone());
+    let mut plan = resolve(&doubled, repository, console)?;
+    plan.revisions.truncate(1);
+    plan.request.refs.truncate(1);
+    plan.baseline = 0;
+    Ok(plan)
+}
+
+fn named(planned: &crate::cells::PlannedCell) -> String {
+    let test = &planned.cell.test;
+    let usual = planned.cell.title == test.name || planned.cell.title == test.to_string();
+    if usual { String::new() } else { format!("  as {}", planned.cell.title) }
+}
+
+fn current_directory() -> anyhow::Result<Utf8PathBuf> {
+    crate::cargo::utf8(std::env::current_dir().context("the current folder is gone")?)
+}
+
+/// A path as the user would write it from where they stand.
+fn near(path: &Utf8Path) -> String {
+    let current = current_directory().ok().and_then(|current| current.canonicalize_utf8().ok());
+    let relative = current.as_deref().and_then(|current| path.strip_prefix(current).ok());
+    relative.unwrap_or(path).to_string()
+}
+
+/// What an error means for the user: a mistake to mend, with help, or `None` for a fault that is not theirs.
+pub fn complaint(error: &anyhow::Error) -> Option<Complaint> {
+    if error.is::<session::Interrupted>() {
+        return Some(
+            Complaint::new("interrupted; what was measured is kept").help("go on with `cargo memprof --resume`"),
+        );
+    }
+    let is_usage = crate::help::is_usage(error);
+    let help = crate::help::help(error);
+    (is_usage || help.is_some()).then(|| Complaint::new(format!("{error:#}")).maybe_help(help))
+}

@@ -1,0 +1,245 @@
+//! One comparison from its plan to its results: builds, listing, cells, runs. Doing it again on the same folder does only
+//! what is missing, which is all that `--resume` is.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context;
+use camino::{Utf8Path, Utf8PathBuf};
+use serde_json::json;
+
+use crate::build::{Build, Builder};
+use crate::cache::{self, Cache};
+use crate::cargo_config::CargoConfig;
+use crate::cells::{self, PlannedCell};
+use crate::complaint::Complaint;
+use crate::environment;
+use crate::event::{Event, Sink};
+use crate::git::Repository;
+use crate::listing::{ListedRevision, ListedTest};
+use crate::lock::{Lock, WhenHeld};
+use crate::plan::{Plan, TestId};
+use crate::run_folder::{self, RunFolder};
+use crate::runner::{Completion, Runner, write_whole};
+
+/// What every command that works on a repository needs.
+pub struct Session<'a> {
+    /// The user's repository.
+    pub repository: &'a Repository,
+    /// Its folder in the cache.
+    pub cache: Cache,
+    /// Where events go.
+    pub sink: &'a dyn Sink,
+    /// Raised by Ctrl-C.
+    pub interrupt: &'a AtomicBool,
+}
+
+/// The builds of a plan, and the cells that they make.
+pub struct Prepared<'a> {
+    /// Brings the checkout to a revision.
+    pub builder: Builder<'a>,
+    /// One a revision.
+    pub builds: Vec<Build>,
+    /// What is to run.
+    pub cells: Vec<PlannedCell>,
+}
+
+/// Raised when the user interrupted; what was measured is kept.
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted")]
+pub struct Interrupted;
+
+impl<'a> Session<'a> {
+    /// Opens the cache of a repository.
+    pub fn open(
+        repository: &'a Repository,
+        sink: &'a dyn Sink,
+        interrupt: &'a AtomicBool,
+    ) -> anyhow::Result<Self> {
+        let cache = Cache::open(&cache::home()?, repository)?;
+        Ok(Self { repository, cache, sink, interrupt })
+    }
+
+    /// Takes the repository's lock.
+    pub fn lock(&self, no_wait: bool) -> anyhow::Result<Lock> {
+        let when_held = if no_wait { WhenHeld::Fail } else { WhenHeld::Wait };
+        Lock::acquire(&self.cache.lock(), when_held, self.interrupt, self.sink)
+    }
+
+    /// Builds every revision and finds the cells. The caller holds the lock.
+    pub fn prepare(&'a self, plan: &'a Plan, folder: &'a RunFolder) -> anyhow::Result<Prepared<'a>> {
+        let mut builder =
+            Builder::new(plan, self.repository, &self.cache, folder, self.sink, self.interrupt)?;
+        let mut builds = Vec::new();
+        for index in 0..plan.revisions.len() {
+            if self.interrupt.load(Ordering::Relaxed) {
+                return Err(Interrupted.into());
+            }
+            builds.push(builder.build(index)?);
+        }
+        write_whole(&folder.builds(), &serde_json::to_vec_pretty(&facts_of(plan, &builds))?)?;
+        let cells = self.cells(plan, &builds)?;
+        Ok(Prepared { builder, builds, cells })
+    }
+
+    fn cells(&self, plan: &Plan, builds: &[Build]) -> anyhow::Result<Vec<PlannedCell>> {
+        let tests: Vec<Option<Vec<ListedTest>>> = builds.iter().map(listed).collect();
+        for (build, revision) in builds.iter().zip(&plan.revisions) {
+            let executables = build.entry().into_iter().flat_map(|entry| &entry.provenance.executables);
+            for executable in executables {
+                if let Some(reason) = &executable.unlisted {
+                    let name = format!("{}::{}", executable.package, executable.binary);
+                    let message = format!("{name} of {} does not list its tests: {reason}", revision.name);
+                    self.sink.emit(Event::Warning { message, help: None });
+                }
+            }
+        }
+        let listed: Vec<ListedRevision<'_>> = plan
+            .revisions
+            .iter()
+            .zip(&tests)
+            .map(|(revision, tests)| ListedRevision { revision, tests: tests.as_deref() })
+            .collect();
+        if tests.iter().all(Option::is_none) {
+            // Every build failed and said why; there is nothing to name a cell after.
+            return Ok(Vec::new());
+        }
+        let cells = cells::cells(&plan.request, &listed)?;
+        for warning in cells.warnings {
+            self.sink.emit(Event::Warning { message: warning.to_string(), help: warning.help });
+        }
+        Ok(cells.cells)
+    }
+
+    /// Runs what has no outcome yet.
+    pub fn run(&self, plan: &Plan, folder: &RunFolder, prepared: &mut Prepared<'_>) -> anyhow::Result<()> {
+        let runner = Runner {
+            plan,
+            folder,
+            builds: &prepared.builds,
+            cells: &prepared.cells,
+            sink: self.sink,
+            interrupt: self.interrupt,
+        };
+        match runner.run(&mut prepared.builder)? {
+            Completion::Finished => Ok(()),
+            Completion::Interrupted => Err(Interrupted.into()),
+        }
+    }
+}
+
+/// The tests of a build, as the cells name them.
+fn listed(build: &Build) -> Option<Vec<ListedTest>> {
+    let entry = build.entry()?;
+    let mut tests = Vec::new();
+    for executable in &entry.provenance.executables {
+        let id = |name: &str| TestId {
+            package: executable.package.clone(),
+            binary: executable.binary.clone(),
+            kind: executable.kind,
+            name: name.to_owned(),
+        };
+        if executable.harness {
+            let own = executable.tests.iter();
+            tests.extend(own.map(|test| ListedTest { id: id(&test.name), ignored: test.ignored }));
+        } else {
+            tests.push(ListedTest { id: id(""), ignored: false });
+        }
+    }
+    Some(tests)
+}
+
+/// `builds.json`: what a report must know to tell comparable builds from others.
+fn facts_of(plan: &Plan, builds: &[Build]) -> BTreeMap<String, serde_json::Value> {
+    let facts = |build: &Build| match build {
+        Build::Done(entry) => {
+            let provenance = &entry.provenance;
+            let toolchain = provenance.ingredients.toolchain.lines().find(|line| line.starts_with("rustc "));
+            let options = &plan.request.build;
+            json!({
+                "key": provenance.key,
+                "commit": provenance.commit,
+                "sources": provenance.sources,
+                "toolchain": toolchain,
+                "profile": options.profile.as_deref().unwrap_or("test"),
+                "target": options.target,
+                "features": features_of(&provenance.ingredients.arguments),
+                "lock": provenance.lock,
+                "shim": provenance.ingredients.shim,
+                "flags": provenance.ingredients.environment.get("RUSTFLAGS"),
+            })
+        }
+        Build::Failed(failure) => json!({ "failed": failure.first_errors, "hints": failure.hints }),
+    };
+    builds.iter().enumerate().map(|(index, build)| (index.to_string(), facts(build))).collect()
+}
+
+fn features_of(arguments: &[String]) -> String {
+    let value = arguments.windows(2).find(|pair| pair[0] == "--features").map(|pair| pair[1].clone());
+    let flags = ["--all-features", "--no-default-features"];
+    let flags = arguments.iter().filter(|argument| flags.contains(&argument.as_str())).cloned();
+    flags.chain(value).collect::<Vec<_>>().join(" ")
+}
+
+/// The folder that holds the runs of the user's workspace: below cargo's target folder, ignored by git.
+pub fn runs_folder(repository: &Repository, workspace: &Utf8Path) -> anyhow::Result<Utf8PathBuf> {
+    if repository.is_bare() {
+        // No working tree, no target folder; the current one is as good as any.
+        return Ok(repository.start().join("memprof-runs"));
+    }
+    let workspace = repository.root().join(workspace);
+    let named = ["CARGO_TARGET_DIR", "CARGO_BUILD_TARGET_DIR"].iter().find_map(std::env::var_os);
+    let target = match named.filter(|folder| !folder.is_empty()) {
+        Some(folder) => repository.start().join(crate::cargo::utf8(folder.into())?),
+        None => match CargoConfig::read(&workspace, &[])?.target_directory() {
+            Some(folder) => crate::cargo::utf8(folder)?,
+            None => workspace.join("target"),
+        },
+    };
+    Ok(run_folder::runs(&target))
+}
+
+/// Makes the folder of a new run, and `latest` its other name.
+pub fn create_folder(runs: &Utf8Path, plan: &Plan) -> anyhow::Result<RunFolder> {
+    let folder = RunFolder(runs.join(&plan.id));
+    fs_err::create_dir_all(&folder.0)?;
+    // A target folder need not be ignored; a run must not be part of the working tree that it measures.
+    fs_err::write(runs.join(".gitignore"), "*\n")?;
+    write_whole(&folder.plan(), &serde_json::to_vec_pretty(plan)?)?;
+    write_whole(&folder.environment(), &serde_json::to_vec_pretty(&environment::facts())?)?;
+    let latest = runs.join("latest");
+    let partial = runs.join("latest.partial");
+    let _ = fs_err::remove_file(&partial);
+    fs_err::os::unix::fs::symlink(&plan.id, &partial)?;
+    fs_err::rename(&partial, &latest)?;
+    Ok(folder)
+}
+
+/// A kept run, by its id, its folder, or `latest`.
+pub fn find_run(runs: &Utf8Path, start: &Utf8Path, name: &str) -> anyhow::Result<RunFolder> {
+    let places = [start.join(name), runs.join(name)];
+    if let Some(folder) = places.into_iter().map(RunFolder).find(|folder| folder.plan().exists()) {
+        let folder = folder.0.canonicalize_utf8().context("a run's folder")?;
+        return Ok(RunFolder(folder));
+    }
+    let mut known: Vec<String> = runs
+        .read_dir_utf8()
+        .into_iter()
+        .flatten()
+        .filter_map(Result::ok)
+        .filter(|entry| entry.path().join("plan.json").exists())
+        .map(|entry| entry.file_name().to_owned())
+        .collect();
+    known.sort();
+    let help = match known.last() {
+        Some(newest) => format!("the newest is {newest}; all lie in {runs}"),
+        None => "there are none yet: `cargo memprof` makes one".to_owned(),
+    };
+    Err(Complaint::new(format!("no run '{name}' is kept")).help(help).into())
+}
+
+/// Reads the plan of a kept run.
+pub fn read_plan(folder: &RunFolder) -> anyhow::Result<Plan> {
+    let text = fs_err::read(folder.plan())?;
+    serde_json::from_slice(&text).with_context(|| format!("cannot read {}", folder.plan()))
+}
