@@ -19,7 +19,7 @@ pub enum Event {
     BuildReused { name: String, commit: String },
     /// A revision did not build; the log is kept at the path.
     BuildFailed { name: String, commit: String, first_errors: String, log: String, hints: Vec<String> },
-    /// A run is about to start.
+    /// A run is about to start; `index` counts from 1 to `total`, over all runs.
     RunStarted { test: String, name: String, index: usize, total: usize },
     /// A run ended.
     RunFinished {

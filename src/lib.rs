@@ -14,18 +14,24 @@
 
 pub mod bytes;
 pub mod cell_pattern;
+pub mod cli;
 pub mod complaint;
 pub mod event;
 pub mod exit_code;
 pub mod expression;
+pub mod flag;
+pub mod invocation;
 pub mod matrix;
 mod matrix_rules;
 pub mod matrix_values;
 pub mod metric;
 pub mod metric_name;
 pub mod outcome;
+pub mod outputs;
+pub mod overlay_paths;
 pub mod plan;
 pub mod quantity;
+pub mod reconcile;
 pub mod request;
 pub mod run_folder;
 pub mod suggest;

@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A whole request. Paths in it are as typed, relative to `base` of the matrix file or to the current directory.
+/// A whole request. Paths in it are relative to the repository's root, or absolute where they lie outside it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Request {
     /// The refs to compare, in order.
@@ -86,6 +86,9 @@ pub struct TestRequest {
     pub timeout_seconds: Option<u64>,
     /// Repeats, over the common ones.
     pub repeat: Option<u32>,
+    /// Only tests that no entry before it selects: what the command line selects beside the matrix's entries.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rest: bool,
 }
 
 /// Which tests of the built executables are run.
@@ -97,7 +100,7 @@ pub struct Selection {
     pub regex: Option<String>,
     /// Exact test names (`tests::parses` or the full `package::binary::tests::parses`).
     pub exact: Vec<String>,
-    /// Substrings whose tests are left out.
+    /// Tests whose path holds one of these are left out.
     pub skip: Vec<String>,
     /// Which of the tests marked `#[ignore]` are run.
     pub ignored: Ignored,
@@ -105,6 +108,9 @@ pub struct Selection {
     pub package: Option<String>,
     /// Only tests of this kind of target.
     pub kind: Option<TargetKind>,
+    /// Only tests that this selects too: what the command line says of an entry of the matrix.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within: Option<Box<Selection>>,
 }
 
 /// As libtest has it.
@@ -147,7 +153,8 @@ pub struct OverlayRequest {
     pub package: Option<String>,
     /// Whether the files go into the package or into a crate of their own.
     pub mode: OverlayMode,
-    /// Dev-dependencies of the crate in `external` mode, as written in a manifest: `rand = "0.9"`.
+    /// Dev-dependencies of the crate in `external` mode. The values are TOML, what stands right of the `=` in a manifest:
+    /// `"0.9"` with its quotes, or `{ version = "0.9", features = ["std"] }`.
     pub dependencies: BTreeMap<String, String>,
 }
 
@@ -228,7 +235,7 @@ pub struct CellPattern {
 pub struct Threshold {
     /// Growth in percent of the baseline.
     pub percent: Option<f64>,
-    /// Growth in bytes (or counts).
+    /// Growth in the metric's own unit: bytes, a count, or nanoseconds.
     pub bytes: Option<u64>,
 }
 

@@ -1,0 +1,115 @@
+//! Where a report goes, and in which format: `--format` and `--output` put together.
+
+use camino::Utf8PathBuf;
+use clap::ValueEnum;
+
+use crate::complaint::Complaint;
+
+/// A format of the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people in front of a terminal
+    Table,
+    /// For the comment of a pull request
+    Markdown,
+    /// One value a row, raw
+    Csv,
+    /// Everything, versioned
+    Json,
+}
+
+impl Format {
+    /// The format that a file's name asks for.
+    pub fn of_file(file: &camino::Utf8Path) -> Option<Self> {
+        match file.extension()?.to_ascii_lowercase().as_str() {
+            "md" | "markdown" => Some(Self::Markdown),
+            "csv" => Some(Self::Csv),
+            "json" => Some(Self::Json),
+            "txt" => Some(Self::Table),
+            _ => None,
+        }
+    }
+}
+
+/// One rendering of the report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// In this format.
+    pub format: Format,
+    /// Into this file, or to standard output.
+    pub file: Option<Utf8PathBuf>,
+}
+
+/// The renderings that were asked for.
+///
+/// The files take the formats in order; with fewer formats than files, the rest go by their extensions; formats beyond
+/// the files go to standard output, at most one of them. With files alone, the table is still printed, so that a person sees it.
+pub fn outputs(formats: &[Format], files: &[Utf8PathBuf]) -> Result<Vec<Output>, Complaint> {
+    let mut outputs = Vec::new();
+    for (index, file) in files.iter().enumerate() {
+        if files[..index].contains(file) {
+            return Err(Complaint::new(format!("--output {file} stands twice")));
+        }
+        let format = formats.get(index).copied().or_else(|| Format::of_file(file)).ok_or_else(|| {
+            Complaint::new(format!("the format of --output {file} is not clear from its name"))
+                .help("end it in .md, .csv, .json or .txt, or say --format")
+        })?;
+        outputs.push(Output { format, file: Some(file.clone()) });
+    }
+    match formats.get(files.len()..).unwrap_or_default() {
+        [] if formats.is_empty() => outputs.push(Output { format: Format::Table, file: None }),
+        [] => {}
+        [format] => outputs.push(Output { format: *format, file: None }),
+        _ => {
+            return Err(Complaint::new("more than one --format for standard output")
+                .help("give each but one of them an --output FILE"));
+        }
+    }
+    Ok(outputs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(formats: &[Format], files: &[&str]) -> Result<Vec<(Format, Option<String>)>, String> {
+        let files: Vec<Utf8PathBuf> = files.iter().map(Utf8PathBuf::from).collect();
+        outputs(formats, &files)
+            .map(|outputs| {
+                outputs
+                    .into_iter()
+                    .map(|output| (output.format, output.file.map(Utf8PathBuf::into_string)))
+                    .collect()
+            })
+            .map_err(|complaint| complaint.rendered())
+    }
+
+    #[test]
+    fn the_table_is_printed_unless_a_format_is_named() {
+        assert_eq!(shown(&[], &[]).unwrap(), [(Format::Table, None)]);
+        assert_eq!(shown(&[Format::Json], &[]).unwrap(), [(Format::Json, None)]);
+        assert_eq!(
+            shown(&[], &["a.md"]).unwrap(),
+            [(Format::Markdown, Some("a.md".into())), (Format::Table, None)]
+        );
+    }
+
+    #[test]
+    fn files_take_the_formats_in_order_and_then_their_extensions() {
+        assert_eq!(
+            shown(&[Format::Json], &["a.out", "b.CSV"]).unwrap(),
+            [(Format::Json, Some("a.out".into())), (Format::Csv, Some("b.CSV".into()))]
+        );
+        assert_eq!(
+            shown(&[Format::Csv, Format::Table], &["a.csv"]).unwrap(),
+            [(Format::Csv, Some("a.csv".into())), (Format::Table, None)]
+        );
+    }
+
+    #[test]
+    fn what_is_not_clear_is_refused() {
+        assert!(shown(&[], &["report"]).unwrap_err().contains("not clear from its name"));
+        assert!(shown(&[Format::Csv, Format::Json], &[]).unwrap_err().contains("standard output"));
+        assert!(shown(&[], &["a.md", "a.md"]).unwrap_err().contains("twice"));
+    }
+}

@@ -1,0 +1,361 @@
+//! Puts the flags and `memprof.yaml` together into a request: flags win. Pure; nothing is looked up but whether a path of an
+//! overlay exists.
+//!
+//! A list given by flags takes the place of the matrix's list; mappings (`env`, `params`, `thresholds`) are merged name by
+//! name; `--skip`, `--exclude` and the selecting flags narrow what the matrix selects. `docs/matrix.md` says it key by key.
+
+use std::collections::BTreeMap;
+
+use camino::Utf8Path;
+use indexmap::IndexMap;
+
+use crate::cli::{BuildArguments, PresentationArguments, RequestArguments, SelectionArguments};
+use crate::complaint::Complaint;
+use crate::matrix::{CellEntry, LockfileEntry, Matrix, MetricName, RefEntry, TestEntry, ThresholdEntry};
+use crate::matrix_values::{Day, Pattern, Repeats, Seconds, Value};
+use crate::overlay_paths;
+use crate::request::{
+    BaselineRequest, BuildOptions, CellPattern, Ignored, LockfileRequest, RefRequest, Request, Selection,
+    TestRequest, Threshold,
+};
+use crate::suggest;
+use crate::yaml::{List, Text};
+use crate::yaml_mapping::Named;
+
+/// What the request depends on beside flags and matrix. Paths are absolute.
+#[derive(Clone, Copy)]
+pub struct Surroundings<'a> {
+    /// The root of the user's working tree.
+    pub repository: &'a Utf8Path,
+    /// The folder that the user stands in; paths in flags are relative to it.
+    pub current: &'a Utf8Path,
+    /// The folder of the matrix; paths in it are relative to that.
+    pub matrix: &'a Utf8Path,
+    /// Whether there is such a file or folder.
+    pub exists: &'a dyn Fn(&Utf8Path) -> bool,
+}
+
+/// How many refs a command needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefsNeeded {
+    /// Two or more, to compare.
+    Comparison,
+    /// Any number; none means the working tree.
+    Any,
+}
+
+/// The request that flags and matrix make together.
+pub fn reconcile(
+    arguments: &RequestArguments,
+    matrix: &Matrix,
+    surroundings: Surroundings<'_>,
+    needed: RefsNeeded,
+) -> Result<Request, Complaint> {
+    let cells = &arguments.cells;
+    let refs = refs(arguments, matrix)?;
+    let baseline = baseline(arguments.refs.baseline.as_deref().or(text(matrix.baseline.as_ref())));
+    let mut request = Request {
+        refs: enough(refs, &baseline, needed)?,
+        baseline,
+        remote: arguments.refs.remote.clone().or_else(|| text(matrix.remote.as_ref()).map(str::to_owned)),
+        refspecs: named(matrix.refspecs.as_ref(), |pattern| pattern.0.0.clone()),
+        tests: tests(arguments, matrix),
+        overlay: overlay_paths::overlay(&arguments.checkout, matrix, surroundings)?,
+        build: build(&arguments.build, matrix, surroundings)?,
+        env: environment(matrix.env.as_ref()),
+        exclude: cell_patterns(matrix.exclude.as_ref()).chain(cells.exclude.iter().cloned()).collect(),
+        include: if cells.include.is_empty() {
+            cell_patterns(matrix.include.as_ref()).collect()
+        } else {
+            cells.include.clone()
+        },
+        repeat: cells.repeat.or(matrix.repeat.as_ref().map(|Text(Repeats(count))| *count)).unwrap_or(1),
+        timeout_seconds: cells.timeout.or(matrix.timeout.as_ref().map(|Text(Seconds(seconds))| *seconds)),
+        thresholds: thresholds(arguments, matrix)?,
+        lockfile: lockfile(arguments, matrix.lockfile.as_ref()),
+        sparse_exclude: list(&arguments.checkout.sparse_exclude, matrix.sparse_exclude.as_ref()),
+    };
+    for variable in &cells.env {
+        // What is set on the command line holds everywhere: nothing more particular may win over it.
+        let particular = request.refs.iter_mut().map(|one| &mut one.env);
+        for env in particular.chain(request.tests.iter_mut().map(|one| &mut one.env)) {
+            env.remove(&variable.name);
+        }
+        request.env.insert(variable.name.clone(), variable.value.clone());
+    }
+    Ok(request)
+}
+
+/// The metrics to show: the flags', else the matrix's; none for the default ones.
+pub fn metrics(arguments: &PresentationArguments, matrix: &Matrix) -> Vec<String> {
+    if !arguments.metrics.is_empty() || arguments.all {
+        return arguments.metrics.clone();
+    }
+    matrix.metrics.iter().flat_map(|List(names)| names).map(|Text(MetricName(name))| name.clone()).collect()
+}
+
+fn text(value: Option<&Text<String>>) -> Option<&str> {
+    value.map(|Text(value)| value.as_str())
+}
+
+fn texts(values: Option<&List<Text<String>>>) -> Vec<String> {
+    values.iter().flat_map(|List(values)| values).map(|Text(value)| value.clone()).collect()
+}
+
+fn list(flags: &[String], key: Option<&List<Text<String>>>) -> Vec<String> {
+    if flags.is_empty() { texts(key) } else { flags.to_vec() }
+}
+
+fn named<T, U>(values: Option<&Named<T>>, convert: impl Fn(&T) -> U) -> IndexMap<String, U> {
+    values
+        .iter()
+        .flat_map(|Named(values)| values)
+        .map(|(name, value)| (name.clone(), convert(value)))
+        .collect()
+}
+
+fn environment(values: Option<&Named<Text<Value>>>) -> BTreeMap<String, String> {
+    named(values, |Text(Value(value))| value.clone()).into_iter().collect()
+}
+
+fn flag(flag: bool, key: Option<&Text<bool>>) -> bool {
+    flag || key == Some(&Text(true))
+}
+
+fn refs(arguments: &RequestArguments, matrix: &Matrix) -> Result<Vec<RefRequest>, Complaint> {
+    let mut refs = if arguments.refs.refs.is_empty() {
+        matrix.refs.iter().flat_map(|List(entries)| entries).map(ref_request).collect()
+    } else {
+        arguments.refs.refs.clone()
+    };
+    // A ref against itself (A/A) needs two names, and the user should not have to think of them.
+    for index in 1..refs.len() {
+        let (before, rest) = refs.split_at_mut(index);
+        let taken = |name: &str| before.iter().any(|other| ref_name(other) == name);
+        let name = ref_name(&rest[0]).to_owned();
+        if !taken(&name) {
+            continue;
+        }
+        if rest[0].name.is_some() {
+            return Err(Complaint::new(format!("two refs are named '{name}'"))
+                .help("names in the report must differ"));
+        }
+        rest[0].name = (2..).map(|count| format!("{name} ({count})")).find(|name| !taken(name));
+    }
+    Ok(refs)
+}
+
+fn ref_name(reference: &RefRequest) -> &str {
+    reference.name.as_deref().unwrap_or(&reference.spec)
+}
+
+fn ref_request(entry: &RefEntry) -> RefRequest {
+    RefRequest {
+        spec: text(entry.spec.as_ref()).unwrap_or_default().to_owned(),
+        name: text(entry.name.as_ref()).map(str::to_owned),
+        features: texts(entry.features.as_ref()),
+        env: environment(entry.env.as_ref()),
+        toolchain: text(entry.toolchain.as_ref()).map(str::to_owned),
+    }
+}
+
+fn baseline(named: Option<&str>) -> BaselineRequest {
+    match named {
+        None => BaselineRequest::First,
+        Some("merge-base") => BaselineRequest::MergeBase,
+        Some(name) => BaselineRequest::Ref(name.to_owned()),
+    }
+}
+
+/// The refs, if they are as many as the command needs.
+fn enough(
+    mut refs: Vec<RefRequest>,
+    baseline: &BaselineRequest,
+    needed: RefsNeeded,
+) -> Result<Vec<RefRequest>, Complaint> {
+    let beside = match baseline {
+        BaselineRequest::Ref(name) => !refs.iter().any(|one| ref_name(one) == name || one.spec == *name),
+        BaselineRequest::First | BaselineRequest::MergeBase => false,
+    };
+    let count = refs.len() + usize::from(beside);
+    match (needed, count) {
+        (RefsNeeded::Any, 0) => refs.push(RefRequest { spec: ".".to_owned(), ..RefRequest::default() }),
+        (RefsNeeded::Comparison, 0) => {
+            return Err(Complaint::new("no refs to compare").help(
+                "name them, `cargo memprof --refs main,.` (`.` is the working tree, pr/7 a pull request),\n\
+                 or write them into memprof.yaml; `cargo memprof init` begins one",
+            ));
+        }
+        (RefsNeeded::Comparison, 1) => {
+            let only = refs.first().map_or_else(|| "the baseline", |one| one.spec.as_str());
+            return Err(Complaint::new(format!("only one ref, {only}: a comparison needs two")).help(
+                format!(
+                    "write --refs main,{only} or --baseline main (twice the same is fine, it shows the noise)"
+                ),
+            ));
+        }
+        _ => {}
+    }
+    Ok(refs)
+}
+
+fn tests(arguments: &RequestArguments, matrix: &Matrix) -> Vec<TestRequest> {
+    let flags = &arguments.selection;
+    let narrowing = selection_of_flags(flags);
+    let selects = flags.filter.is_some() || flags.regex.is_some() || !flags.exact.is_empty();
+    let mut tests: Vec<TestRequest> =
+        matrix.tests.iter().flat_map(|List(entries)| entries).map(test_request).collect();
+    if tests.is_empty() {
+        tests.push(TestRequest { selection: narrowing, ..TestRequest::default() });
+    } else {
+        for test in &mut tests {
+            if narrowing.ignored != Ignored::Skip {
+                test.selection.ignored = narrowing.ignored;
+            }
+            if narrowing != Selection::default() {
+                test.selection.within = Some(Box::new(narrowing.clone()));
+            }
+        }
+        // What the flags select runs, whether the matrix speaks of it or not.
+        if selects {
+            tests.push(TestRequest { selection: narrowing, rest: true, ..TestRequest::default() });
+        }
+    }
+    for test in &mut tests {
+        for parameter in &arguments.cells.params {
+            test.params.insert(parameter.name.clone(), parameter.values.clone());
+        }
+        if arguments.cells.repeat.is_some() {
+            test.repeat = None;
+        }
+        if arguments.cells.timeout.is_some() {
+            test.timeout_seconds = None;
+        }
+    }
+    tests
+}
+
+fn selection_of_flags(flags: &SelectionArguments) -> Selection {
+    Selection {
+        expression: flags.filter.as_ref().map(|expression| expression.text.clone()),
+        regex: flags.regex.as_ref().map(|Pattern(pattern)| pattern.clone()),
+        exact: flags.exact.clone(),
+        skip: flags.skip.clone(),
+        ignored: match (flags.ignored, flags.include_ignored) {
+            (true, _) => Ignored::Only,
+            (_, true) => Ignored::Include,
+            _ => Ignored::Skip,
+        },
+        ..Selection::default()
+    }
+}
+
+fn test_request(entry: &TestEntry) -> TestRequest {
+    TestRequest {
+        name: entry.name.as_ref().map(|Text(name)| name.text.clone()),
+        selection: Selection {
+            expression: entry.filter.as_ref().map(|Text(expression)| expression.text.clone()),
+            regex: entry.regex.as_ref().map(|Text(Pattern(pattern))| pattern.clone()),
+            exact: texts(entry.exact.as_ref()),
+            skip: texts(entry.skip.as_ref()),
+            ignored: entry.ignored.as_ref().map(|Text(ignored)| *ignored).unwrap_or_default(),
+            package: text(entry.package.as_ref()).map(str::to_owned),
+            kind: entry.kind.as_ref().map(|Text(kind)| *kind),
+            within: None,
+        },
+        env: environment(entry.env.as_ref()),
+        features: texts(entry.features.as_ref()),
+        params: named(entry.params.as_ref(), |values| values.0.clone()),
+        timeout_seconds: entry.timeout.as_ref().map(|Text(Seconds(seconds))| *seconds),
+        repeat: entry.repeat.as_ref().map(|Text(Repeats(count))| *count),
+        rest: false,
+    }
+}
+
+fn cell_patterns(entries: Option<&List<CellEntry>>) -> impl Iterator<Item = CellPattern> + '_ {
+    entries.into_iter().flat_map(|List(entries)| entries).map(|entry| CellPattern {
+        r#ref: text(entry.r#ref.as_ref()).map(str::to_owned),
+        test: entry.test.as_ref().map(|Text(expression)| expression.text.clone()),
+        params: environment(entry.params.as_ref()),
+    })
+}
+
+fn thresholds(
+    arguments: &RequestArguments,
+    matrix: &Matrix,
+) -> Result<IndexMap<String, Threshold>, Complaint> {
+    let mut thresholds = IndexMap::new();
+    for (metric, entry) in matrix.thresholds.iter().flat_map(|Named(entries)| entries) {
+        let threshold = ThresholdEntry::on(entry, metric).map_err(Complaint::new)?;
+        thresholds.insert(metric.clone(), threshold);
+    }
+    let mut given: IndexMap<&str, Threshold> = IndexMap::new();
+    for one in &arguments.cells.thresholds {
+        let both = given.entry(&one.metric).or_default();
+        both.percent = one.threshold.percent.or(both.percent);
+        both.bytes = one.threshold.bytes.or(both.bytes);
+    }
+    thresholds.extend(given.into_iter().map(|(metric, threshold)| (metric.to_owned(), threshold)));
+    Ok(thresholds)
+}
+
+fn lockfile(arguments: &RequestArguments, entry: Option<&LockfileEntry>) -> Option<LockfileRequest> {
+    let flags = &arguments.checkout;
+    let of_flags = (flags.lockfile_from.clone().map(LockfileRequest::From))
+        .or_else(|| flags.lockfile_date.clone().map(LockfileRequest::Date));
+    of_flags.or_else(|| {
+        let entry = entry?;
+        let date = || entry.date.as_ref().map(|Text(Day(day))| LockfileRequest::Date(day.clone()));
+        text(entry.from.as_ref()).map(|name| LockfileRequest::From(name.to_owned())).or_else(date)
+    })
+}
+
+fn build(
+    flags: &BuildArguments,
+    matrix: &Matrix,
+    surroundings: Surroundings<'_>,
+) -> Result<BuildOptions, Complaint> {
+    let packages_named = !flags.package.is_empty() || flags.workspace;
+    let profile = flags.profile.clone().or_else(|| flags.release.then(|| "release".to_owned()));
+    let split = |features: &[String]| -> Vec<String> {
+        let parts = features.iter().flat_map(|features| features.split([',', ' ']));
+        parts.filter(|feature| !feature.is_empty()).map(str::to_owned).collect()
+    };
+    let owned = |value: Option<&Text<String>>| text(value).map(str::to_owned);
+    Ok(BuildOptions {
+        manifest_path: flags.manifest_path.as_deref().map(|path| manifest(path, surroundings)).transpose()?,
+        packages: if packages_named { flags.package.clone() } else { texts(matrix.packages.as_ref()) },
+        workspace: if packages_named { flags.workspace } else { flag(false, matrix.workspace.as_ref()) },
+        features: split(&list(&flags.features, matrix.features.as_ref())),
+        all_features: flag(flags.all_features, matrix.all_features.as_ref()),
+        no_default_features: flag(flags.no_default_features, matrix.no_default_features.as_ref()),
+        profile: profile.or_else(|| owned(matrix.profile.as_ref())),
+        target: flags.target.clone().or_else(|| owned(matrix.target.as_ref())),
+        lib: flags.lib,
+        bins: flags.bin.clone(),
+        tests: flags.test.clone(),
+        examples: flags.example.clone(),
+        benches: flags.bench.clone(),
+        jobs: flags.jobs,
+        offline: flag(flags.offline, matrix.offline.as_ref()),
+        locked: flag(flags.locked, matrix.locked.as_ref()),
+        config: list(&flags.config, matrix.config.as_ref()),
+        toolchain: flags.toolchain.clone().or_else(|| owned(matrix.toolchain.as_ref())),
+    })
+}
+
+/// The manifest's path relative to the repository, which is what is the same in every revision.
+fn manifest(path: &Utf8Path, surroundings: Surroundings<'_>) -> Result<String, Complaint> {
+    let absolute = overlay_paths::normalized(&surroundings.current.join(path));
+    if absolute.file_name() != Some("Cargo.toml") {
+        let help = (absolute.file_name())
+            .and_then(|name| suggest::did_you_mean(name, ["Cargo.toml"]))
+            .unwrap_or_else(|| format!("write --manifest-path {}", path.join("Cargo.toml")));
+        return Err(Complaint::new(format!("--manifest-path {path} is not a Cargo.toml")).help(help));
+    }
+    match absolute.strip_prefix(surroundings.repository) {
+        Ok(inside) => Ok(inside.to_string()),
+        Err(_) => Err(Complaint::new(format!("--manifest-path {path} lies outside the repository"))
+            .help(format!("the repository is {}", surroundings.repository))),
+    }
+}
