@@ -13,7 +13,10 @@
 //! `DESIGN.md` has a sentence for each file.
 
 pub mod bytes;
+pub mod cell_filters;
+pub mod cell_names;
 pub mod cell_pattern;
+pub mod cells;
 pub mod cli;
 pub mod complaint;
 pub mod event;
@@ -21,6 +24,7 @@ pub mod exit_code;
 pub mod expression;
 pub mod flag;
 pub mod invocation;
+pub mod listing;
 pub mod matrix;
 mod matrix_rules;
 pub mod matrix_values;
@@ -34,6 +38,7 @@ pub mod quantity;
 pub mod reconcile;
 pub mod request;
 pub mod run_folder;
+pub mod selection;
 pub mod suggest;
 pub mod title;
 pub mod yaml;

@@ -41,6 +41,13 @@ pub struct Request {
     pub sparse_exclude: Vec<String>,
 }
 
+impl Request {
+    /// What was asked for about a revision; `None` for one that nobody named, such as a merge base.
+    pub fn ref_of(&self, revision: &crate::plan::Revision) -> Option<&RefRequest> {
+        self.refs.iter().find(|one| one.name.as_deref().unwrap_or(&one.spec) == revision.name)
+    }
+}
+
 /// One ref of the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefRequest {

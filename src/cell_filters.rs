@@ -1,0 +1,78 @@
+//! `exclude` and `include` of a whole request, checked against what there is.
+
+use crate::cell_pattern::Matcher;
+use crate::complaint::Complaint;
+use crate::listing::ListedRevision;
+use crate::plan::{CellId, Revision};
+use crate::request::{CellPattern, Request};
+use crate::suggest;
+
+/// `exclude` and `include`, checked and ready.
+pub struct CellFilters<'a> {
+    request: &'a Request,
+    exclude: Vec<Matcher<'a>>,
+    include: Vec<Matcher<'a>>,
+}
+
+impl<'a> CellFilters<'a> {
+    /// Of this request; a pattern that can mean no cell is an error.
+    pub fn new(request: &'a Request, revisions: &[ListedRevision<'_>]) -> Result<Self, Complaint> {
+        let matchers = |key: &str, patterns: &'a [CellPattern]| -> Result<Vec<Matcher<'a>>, Complaint> {
+            patterns
+                .iter()
+                .map(|pattern| {
+                    check_pattern(key, pattern, request, revisions)?;
+                    Matcher::new(pattern).map_err(|error| Complaint::new(format!("{key}: {error}")))
+                })
+                .collect()
+        };
+        Ok(Self {
+            request,
+            exclude: matchers("exclude", &request.exclude)?,
+            include: matchers("include", &request.include)?,
+        })
+    }
+
+    /// Whether the cell stays in at this revision.
+    pub fn keep(&self, revision: &Revision, cell: &CellId) -> bool {
+        let spec = self.request.ref_of(revision).map_or(&revision.spec, |one| &one.spec);
+        let test = cell.test.to_string();
+        let meant = |matcher: &Matcher<'_>| matcher.matches([&revision.name, spec], &test, &cell.params);
+        (self.include.is_empty() || self.include.iter().any(meant)) && !self.exclude.iter().any(meant)
+    }
+}
+
+/// A pattern that names a ref, a parameter or a value that there is not would silently mean no cell.
+fn check_pattern(
+    key: &str,
+    pattern: &CellPattern,
+    request: &Request,
+    revisions: &[ListedRevision<'_>],
+) -> Result<(), Complaint> {
+    if let Some(wanted) = &pattern.r#ref {
+        let names: Vec<&str> = (revisions.iter())
+            .flat_map(|listed| [listed.revision.name.as_str(), listed.revision.spec.as_str()])
+            .collect();
+        if !names.contains(&wanted.as_str()) {
+            let names: Vec<&str> = revisions.iter().map(|listed| listed.revision.name.as_str()).collect();
+            return Err(Complaint::new(format!("{key}: '{wanted}' is none of the refs compared"))
+                .help(suggest::did_you_mean_or_list(wanted, "refs", &names)));
+        }
+    }
+    for (name, value) in &pattern.params {
+        let parameters = || request.tests.iter().flat_map(|entry| &entry.params);
+        if !parameters().any(|(known, _)| known == name) {
+            let known: Vec<&str> = parameters().map(|(known, _)| known.as_str()).collect();
+            return Err(Complaint::new(format!("{key}: no test has a parameter '{name}'"))
+                .help(suggest::did_you_mean_or_list(name, "parameters", &known)));
+        }
+        let values: Vec<&str> = (parameters().filter(|(known, _)| *known == name))
+            .flat_map(|(_, values)| values.iter().map(String::as_str))
+            .collect();
+        if !values.contains(&value.as_str()) {
+            return Err(Complaint::new(format!("{key}: parameter '{name}' never has the value '{value}'"))
+                .help(format!("values: {}", values.join(", "))));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,83 @@
+//! The names of a plan's cells, so that no two share one, and what an entry of `tests` is called in a complaint.
+
+use std::collections::HashMap;
+
+use crate::complaint::Complaint;
+use crate::plan::{CellId, TestId};
+use crate::request::Request;
+use crate::selection::described;
+use crate::title::Template;
+
+/// How an entry of `tests` is called in a message.
+pub struct EntryName<'a> {
+    /// The request that it is in.
+    pub request: &'a Request,
+    /// Its index in `tests`.
+    pub index: usize,
+}
+
+impl std::fmt::Display for EntryName<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let entry = &self.request.tests[self.index];
+        let words =
+            entry.name.as_ref().map_or_else(|| described(&entry.selection), |name| format!("'{name}'"));
+        match (self.request.tests.len() > 1, words.is_empty()) {
+            (true, true) => write!(formatter, "tests[{}]", self.index),
+            (true, false) => write!(formatter, "tests[{}] ({words})", self.index),
+            (false, true) => formatter.write_str("tests"),
+            (false, false) => formatter.write_str(&words),
+        }
+    }
+}
+
+/// The names given so far, so that no two cells share one.
+#[derive(Default)]
+pub struct Names {
+    /// By test and name.
+    of_tests: HashMap<(TestId, String), (CellId, String)>,
+    /// By name alone: what a template renders stands for itself in the report.
+    of_templates: HashMap<String, CellId>,
+}
+
+impl Names {
+    /// Gives the cell its name, or says which cell has it already.
+    pub fn take(
+        &mut self,
+        cell: &CellId,
+        template: Option<&Template>,
+        entry: &EntryName<'_>,
+    ) -> Result<(), Complaint> {
+        let key = (cell.test.clone(), cell.title.clone());
+        if let Some((other, other_entry)) = self.of_tests.insert(key, (cell.clone(), entry.to_string())) {
+            let (mine, others) = (shown(cell), shown(&other));
+            let complaint =
+                Complaint::new(format!("two cells are named '{}': {others} and {mine}", cell.title));
+            let lacking =
+                (cell.params.iter()).find(|(name, _)| template.is_some_and(|template| !template.has(name)));
+            return Err(match lacking {
+                Some((name, _)) if other.params != cell.params => {
+                    complaint.help(format!("put {{{name}}} into the name"))
+                }
+                _ => complaint
+                    .help(format!("{other_entry} and {entry} select the same test: give one a `name`")),
+            });
+        }
+        if template.is_some()
+            && let Some(other) = self.of_templates.insert(cell.title.clone(), cell.clone())
+        {
+            return Err(Complaint::new(format!(
+                "two cells are named '{}': {} and {}",
+                cell.title,
+                shown(&other),
+                shown(cell)
+            ))
+            .help("put {test} into the name (or {package}, {binary})"));
+        }
+        Ok(())
+    }
+}
+
+fn shown(cell: &CellId) -> String {
+    let params: Vec<String> = cell.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    if params.is_empty() { cell.test.to_string() } else { format!("{} with {}", cell.test, params.join(",")) }
+}

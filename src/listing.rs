@@ -1,0 +1,66 @@
+//! The tests that each revision was found to have, side by side, and the complaint where a selection means none of them.
+
+use indexmap::IndexMap;
+
+use crate::complaint::Complaint;
+use crate::plan::{Revision, TestId};
+use crate::selection::Selector;
+
+/// A test that an executable of a revision lists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedTest {
+    /// The test.
+    pub id: TestId,
+    /// Whether it is marked `#[ignore]`.
+    pub ignored: bool,
+}
+
+/// A revision of the plan with its tests.
+#[derive(Clone, Copy, Debug)]
+pub struct ListedRevision<'a> {
+    /// The revision; its index in the slice is its index in the plan.
+    pub revision: &'a Revision,
+    /// Its tests; `None` if it did not build.
+    pub tests: Option<&'a [ListedTest]>,
+}
+
+/// Each test that any revision has, with whether it is ignored at each revision; `None` where it is not.
+pub type Found<'a> = IndexMap<&'a TestId, Vec<Option<bool>>>;
+
+/// The tests in the order found: those of the first revision, then what others have beside.
+pub fn found_tests<'a>(revisions: &[ListedRevision<'a>]) -> Found<'a> {
+    let mut found: Found<'a> = IndexMap::new();
+    for (index, revision) in revisions.iter().enumerate() {
+        for test in revision.tests.unwrap_or_default() {
+            found.entry(&test.id).or_insert_with(|| vec![None; revisions.len()])[index] = Some(test.ignored);
+        }
+    }
+    found
+}
+
+/// `no test matches -k 'hf_fdw' in main (4f1c2aa)`, with the names near to it.
+pub fn no_match(
+    words: &str,
+    selector: &Selector<'_>,
+    found: &Found<'_>,
+    revisions: &[ListedRevision<'_>],
+) -> Complaint {
+    let nearest = selector.nearest(found.keys().copied());
+    let all = match found.len() {
+        1 => "`cargo memprof list` shows the only one".to_owned(),
+        count => format!("`cargo memprof list` shows all {count}"),
+    };
+    let help = if nearest.is_empty() { all } else { format!("nearest: {} · {all}", nearest.join(", ")) };
+    Complaint::new(format!("no test matches {words} in {}", places(revisions))).help(help)
+}
+
+/// `main (4f1c2aa) or pr/7 (9be0d13)`.
+pub fn places(revisions: &[ListedRevision<'_>]) -> String {
+    let built = revisions.iter().filter(|listed| listed.tests.is_some());
+    let names: Vec<String> =
+        built.map(|listed| format!("{} ({})", listed.revision.name, listed.revision.short())).collect();
+    match names.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => names.join(""),
+    }
+}

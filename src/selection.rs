@@ -1,0 +1,176 @@
+//! Which tests a selection means, how it is called in a message, and which names are near where it means none.
+
+use regex::Regex;
+
+use crate::complaint::Complaint;
+use crate::expression::Expression;
+use crate::plan::TestId;
+use crate::request::Selection;
+use crate::suggest;
+use crate::title::own_name;
+
+/// A selection that is ready to be asked. Whether ignored tests run is not its business: that differs by revision.
+pub struct Selector<'a> {
+    selection: &'a Selection,
+    expression: Option<Expression>,
+    regex: Option<Regex>,
+    within: Option<Box<Selector<'a>>>,
+}
+
+impl<'a> Selector<'a> {
+    /// Of this selection; the complaint is about its expression or its pattern.
+    pub fn new(selection: &'a Selection) -> Result<Self, Complaint> {
+        let expression = selection.expression.as_deref().map(|text| {
+            text.parse::<Expression>().map_err(|error| Complaint::new(format!("in -k: {error}")))
+        });
+        let regex = selection.regex.as_deref().map(|pattern| {
+            Regex::new(pattern).map_err(|error| Complaint::new(format!("in --regex: {error}")))
+        });
+        Ok(Self {
+            selection,
+            expression: expression.transpose()?,
+            regex: regex.transpose()?,
+            within: selection.within.as_deref().map(Selector::new).transpose()?.map(Box::new),
+        })
+    }
+
+    /// Whether the test is meant, by this selection and the one around it.
+    pub fn matches(&self, test: &TestId) -> bool {
+        self.matches_alone(test) && self.within.as_ref().is_none_or(|within| within.matches(test))
+    }
+
+    /// Whether the test is meant, the selection around it left aside.
+    pub fn matches_alone(&self, test: &TestId) -> bool {
+        let Selection { exact, skip, package, kind, .. } = self.selection;
+        let id = test.to_string();
+        let own = own_name(test);
+        self.expression.as_ref().is_none_or(|expression| expression.matches(&id))
+            && self.regex.as_ref().is_none_or(|regex| regex.is_match(&id))
+            && (exact.is_empty() || exact.iter().any(|name| is_name_of(name, test, &id)))
+            && !skip.iter().any(|text| own.contains(text.as_str()))
+            && package.as_ref().is_none_or(|package| *package == test.package)
+            && kind.is_none_or(|kind| kind == test.kind)
+    }
+
+    /// The names near to those that the selection asks for in vain, for a help line.
+    pub fn nearest<'t>(&self, tests: impl Iterator<Item = &'t TestId> + Clone) -> Vec<&'t str> {
+        let words = self.expression.iter().flat_map(|expression| {
+            // A word that matches something by itself was not mistyped.
+            expression.names().into_iter().filter(|word| {
+                let alone = Expression::Name((*word).to_owned());
+                !tests.clone().any(|test| alone.matches(&test.to_string()))
+            })
+        });
+        let exact = self.selection.exact.iter().map(String::as_str);
+        let mut nearest: Vec<&str> = Vec::new();
+        for wanted in words.chain(exact) {
+            let wanted = last_part(wanted);
+            for name in suggest::nearest(wanted, tests.clone().map(|test| last_part(own_name(test))), 3) {
+                if !nearest.contains(&name) {
+                    nearest.push(name);
+                }
+            }
+        }
+        if let Some(package) = &self.selection.package {
+            nearest.extend(suggest::nearest(package, tests.map(|test| test.package.as_str()), 1));
+        }
+        nearest.truncate(5);
+        nearest
+    }
+}
+
+/// A test is called by its path, with its binary, or with its package too.
+fn is_name_of(name: &str, test: &TestId, id: &str) -> bool {
+    name == own_name(test) || name == id || id.strip_prefix(&format!("{}::", test.package)) == Some(name)
+}
+
+fn last_part(name: &str) -> &str {
+    name.rsplit("::").next().unwrap_or(name)
+}
+
+/// The selection in the words of the command line: `-k 'hf_fdw'`, `--exact a`; empty if it selects everything.
+pub fn described(selection: &Selection) -> String {
+    let mut words = Vec::new();
+    words.extend(selection.expression.iter().map(|expression| format!("-k '{expression}'")));
+    words.extend(selection.regex.iter().map(|pattern| format!("--regex '{pattern}'")));
+    words.extend(selection.exact.iter().map(|name| format!("--exact {name}")));
+    words.extend(selection.skip.iter().map(|text| format!("--skip {text}")));
+    words.extend(selection.package.iter().map(|package| format!("package {package}")));
+    words.extend(selection.kind.iter().map(|kind| format!("kind {}", format!("{kind:?}").to_lowercase())));
+    if let Some(within) = &selection.within {
+        let within = described(within);
+        if !within.is_empty() {
+            words.push(format!("and {within}"));
+        }
+    }
+    words.join(" ").trim_start_matches("and ").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::TargetKind;
+
+    fn test(id: &str) -> TestId {
+        let mut parts = id.splitn(3, "::");
+        let mut part = || parts.next().unwrap_or_default().to_owned();
+        TestId { package: part(), binary: part(), kind: TargetKind::Test, name: part() }
+    }
+
+    fn meant(selection: &Selection) -> Vec<String> {
+        let all =
+            ["bart::tests::hf_fwd", "bart::tests::slow::hf_bwd", "bert::bert::tests::parses", "bert::bench"];
+        let selector = Selector::new(selection).unwrap();
+        all.iter().map(|id| test(id)).filter(|id| selector.matches(id)).map(|id| id.to_string()).collect()
+    }
+
+    #[test]
+    fn everything_that_is_said_must_hold() {
+        let selection = Selection { expression: Some("HF".into()), ..Selection::default() };
+        assert_eq!(meant(&selection), ["bart::tests::hf_fwd", "bart::tests::slow::hf_bwd"]);
+        assert_eq!(
+            meant(&Selection { skip: vec!["slow".into()], ..selection.clone() }),
+            ["bart::tests::hf_fwd"]
+        );
+        assert!(meant(&Selection { package: Some("bert".into()), ..selection.clone() }).is_empty());
+        assert!(meant(&Selection { kind: Some(TargetKind::Lib), ..selection.clone() }).is_empty());
+        let narrowed = Selection {
+            within: Some(Box::new(selection)),
+            regex: Some("bwd$".into()),
+            ..Selection::default()
+        };
+        assert_eq!(meant(&narrowed), ["bart::tests::slow::hf_bwd"]);
+        assert_eq!(described(&narrowed), "--regex 'bwd$' and -k 'HF'");
+    }
+
+    #[test]
+    fn an_exact_name_is_a_path_or_a_whole_id() {
+        for name in ["slow::hf_bwd", "tests::slow::hf_bwd", "bart::tests::slow::hf_bwd"] {
+            let selection = Selection { exact: vec![name.into()], ..Selection::default() };
+            assert_eq!(meant(&selection), ["bart::tests::slow::hf_bwd"], "{name}");
+        }
+        assert!(meant(&Selection { exact: vec!["hf_bwd".into()], ..Selection::default() }).is_empty());
+        assert_eq!(
+            meant(&Selection { exact: vec!["bench".into()], ..Selection::default() }),
+            ["bert::bench"]
+        );
+    }
+
+    #[test]
+    fn skip_looks_at_the_path_only_as_libtest_does() {
+        let selection = Selection { skip: vec!["bert".into()], ..Selection::default() };
+        assert_eq!(meant(&selection).len(), 4);
+    }
+
+    #[test]
+    fn the_nearest_names_are_those_of_the_words_that_match_nothing() {
+        let all = [test("bart::tests::hf_fwd"), test("bart::tests::slow::hf_bwd"), test("x::x::parses")];
+        let nearest = |expression: &str| {
+            let selection = Selection { expression: Some(expression.into()), ..Selection::default() };
+            Selector::new(&selection).unwrap().nearest(all.iter()).join(", ")
+        };
+        assert_eq!(nearest("hf_fdw"), "hf_fwd, hf_bwd");
+        assert_eq!(nearest("bart and prases"), "parses");
+        assert_eq!(nearest("zebra"), "");
+    }
+}
