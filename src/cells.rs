@@ -78,8 +78,7 @@ pub fn cells(request: &Request, revisions: &[ListedRevision<'_>]) -> Result<Cell
         let tests: Vec<&TestId> = (found.iter())
             .filter(|(test, at)| {
                 selector.matches(test)
-                    && (entry.selection.ignored != Ignored::Only
-                        || at.iter().any(|ignored| *ignored == Some(true)))
+                    && (entry.selection.ignored != Ignored::Only || at.contains(&Some(true)))
                     && !(entry.rest && taken.contains(*test))
             })
             .map(|(test, _)| *test)

@@ -92,7 +92,7 @@ pub enum Command {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 #[command(next_help_heading = "Terminal")]
 pub struct TerminalArguments {
-    /// When to colour (NO_COLOR, CLICOLOR and CLICOLOR_FORCE are honoured by `auto`)
+    /// When to colour (`auto` honours `NO_COLOR`, `CLICOLOR` and `CLICOLOR_FORCE`)
     #[arg(long, value_name = "WHEN", value_enum, default_value_t, global = true)]
     pub color: Color,
     /// Show no progress, only warnings and errors

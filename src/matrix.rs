@@ -167,7 +167,7 @@ mapping! {
 
 mapping! {
     /// How much a metric may grow: `5%`, `16MiB`, or both.
-    #[schemars(transform = or_text)]
+    #[schemars(transform = or_text_or_number)]
     pub struct ThresholdEntry {
         /// Growth in percent of the baseline.
         "percent" => percent: Text<Percentage>,
@@ -194,10 +194,16 @@ pub struct Values(pub Vec<String>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricName(pub String);
 
-/// In a JSON Schema: the mapping, or a text (or number) that is short for it.
+/// In a JSON Schema: the mapping, or a text that is short for it.
 fn or_text(schema: &mut schemars::Schema) {
     let mapping = schema.clone();
-    *schema = schemars::json_schema!({"anyOf": [{"type": ["string", "number"]}, mapping]});
+    *schema = schemars::json_schema!({"anyOf": [{"type": "string"}, mapping]});
+}
+
+/// The same where a number is short for it too.
+fn or_text_or_number(schema: &mut schemars::Schema) {
+    let mapping = schema.clone();
+    *schema = schemars::json_schema!({"anyOf": [{"type": ["string", "integer"]}, mapping]});
 }
 
 /// Reads the text of a matrix. `file` is its name in complaints.

@@ -196,7 +196,7 @@ impl Narrator {
             Event::RunStarted { test, name, index, total } => {
                 let mut text = format!("{test} at {name} {index}/{total}");
                 if let Some(left) = self.time_left((total + 1).saturating_sub(*index)) {
-                    text.push_str(&format!(" · about {} left", shown(left)));
+                    text = format!("{text} · about {} left", shown(left));
                 }
                 telling.moving = Moving::Say { verb: "Running", text, restart: true };
             }
@@ -336,23 +336,20 @@ pub(crate) mod tests {
 
     fn told(verbosity: Verbosity, medium: Medium) -> String {
         let mut narrator = Narrator::new(verbosity, medium);
-        let mut text = String::new();
+        let mut lines = Vec::new();
         for event in story() {
             let telling = narrator.tell(&event);
-            for line in telling.lines {
-                text.push_str(&format!("{}\n", line.plain()));
-            }
+            lines.extend(telling.lines.iter().map(Line::plain));
             if medium == Medium::Terminal {
                 match telling.moving {
-                    Moving::Say { verb, text: moving, .. } => {
-                        text.push_str(&format!("{verb:>12} {moving} ~\n"))
-                    }
-                    Moving::Clear => text.push_str("~\n"),
+                    Moving::Say { verb, text, .. } => lines.push(format!("{verb:>12} {text} ~")),
+                    Moving::Clear => lines.push("~".to_owned()),
                     Moving::Keep => {}
                 }
             }
         }
-        text
+        lines.push(String::new());
+        lines.join("\n")
     }
 
     #[test]

@@ -140,7 +140,8 @@ fn refs(arguments: &RequestArguments, matrix: &Matrix) -> Result<Vec<RefRequest>
             return Err(Complaint::new(format!("two refs are named '{name}'"))
                 .help("names in the report must differ"));
         }
-        rest[0].name = (2..).map(|count| format!("{name} ({count})")).find(|name| !taken(name));
+        // As many names as there are refs: one of them is free.
+        rest[0].name = (2..=index + 2).map(|count| format!("{name} ({count})")).find(|name| !taken(name));
     }
     Ok(refs)
 }

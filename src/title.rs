@@ -57,39 +57,34 @@ impl Template {
         let mut title = String::new();
         for piece in &self.0 {
             match piece {
-                Piece::Text(text) => title.push_str(text),
-                Piece::Place(place) => title.push_str(&self.value(place, test, params)?),
+                Piece::Text(literal) => title.push_str(literal),
+                Piece::Place(place) => title.push_str(&value(place, test, params)?),
             }
         }
         Ok(title)
     }
 
-    fn value(
-        &self,
-        place: &str,
-        test: &TestId,
-        params: &[(String, String)],
-    ) -> Result<String, (String, String)> {
-        if let Some((_, value)) = params.iter().find(|(name, _)| name == place) {
-            return Ok(value.clone());
-        }
-        match place {
-            "test" => Ok(own_name(test).to_owned()),
-            "package" => Ok(test.package.clone()),
-            "binary" => Ok(test.binary.clone()),
-            _ => {
-                let known: Vec<&str> = params.iter().map(|(name, _)| name.as_str()).chain(BUILT_IN).collect();
-                Err((
-                    format!("no parameter '{place}' for the {{{place}}} in the name"),
-                    suggest::did_you_mean_or_list(place, "places", &known),
-                ))
-            }
-        }
-    }
-
     /// Whether the place is in the template.
     pub fn has(&self, place: &str) -> bool {
         self.0.iter().any(|piece| matches!(piece, Piece::Place(name) if name == place))
+    }
+}
+
+fn value(place: &str, test: &TestId, params: &[(String, String)]) -> Result<String, (String, String)> {
+    if let Some((_, value)) = params.iter().find(|(name, _)| name == place) {
+        return Ok(value.clone());
+    }
+    match place {
+        "test" => Ok(own_name(test).to_owned()),
+        "package" => Ok(test.package.clone()),
+        "binary" => Ok(test.binary.clone()),
+        _ => {
+            let known: Vec<&str> = params.iter().map(|(name, _)| name.as_str()).chain(BUILT_IN).collect();
+            Err((
+                format!("no parameter '{place}' for the {{{place}}} in the name"),
+                suggest::did_you_mean_or_list(place, "places", &known),
+            ))
+        }
     }
 }
 
@@ -100,12 +95,11 @@ pub fn own_name(test: &TestId) -> &str {
 
 /// The name of a cell without a template: the test's own, with the parameters behind it.
 pub fn plain(test: &TestId, params: &[(String, String)]) -> String {
-    let mut title = own_name(test).to_owned();
-    if !params.is_empty() {
-        let values: Vec<String> = params.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        title.push_str(&format!("[{}]", values.join(",")));
+    if params.is_empty() {
+        return own_name(test).to_owned();
     }
-    title
+    let values: Vec<String> = params.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    format!("{}[{}]", own_name(test), values.join(","))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! YAML read with errors that name the place: scalars as they are written, lists, and serde_yaml's errors as complaints.
+//! YAML read with errors that name the place: scalars as they are written, lists, and `serde_yaml`'s errors as complaints.
 //!
-//! serde_yaml gives a location to each error that a visitor raises, as long as nothing is buffered on the way: so there
+//! `serde_yaml` gives a location to each error that a visitor raises, as long as nothing is buffered on the way: so there
 //! are no untagged enums and no derived `Deserialize` here, and scalars are taken as text (`deserialize_str` hands over
 //! a plain scalar as it stands, so that `1e3` stays `1e3`).
 
@@ -51,7 +51,7 @@ impl From<String> for Mistake {
 /// ASCII's own separators: they cannot be in YAML text, which forbids control characters.
 const MESSAGE: char = '\u{1e}';
 const HELP: char = '\u{1f}';
-/// Stands for the mapping that the mistake is in, whose path only serde_yaml knows.
+/// Stands for the mapping that the mistake is in, whose path only `serde_yaml` knows.
 pub(crate) const PLACE: char = '\u{1d}';
 
 /// A value read from text as it is written, whatever YAML would take it for.

@@ -168,7 +168,7 @@ fn each_mistake_is_answered_with_its_place_and_what_was_meant() {
     for mistake in MISTAKES.trim().split("\n\n").chain(["", "# nothing but a comment\n---\n"]) {
         let complaint = matrix::parse(mistake, Utf8Path::new("memprof.yaml"))
             .expect_err(&format!("accepted, though it is a mistake:\n{mistake}"));
-        answers.push_str(&format!("{}\n{}\n\n", mistake.replace('\t', "→"), complaint.rendered()));
+        answers += &[&mistake.replace('\t', "→"), "\n", &complaint.rendered(), "\n\n"].concat();
         count += 1;
     }
     assert!(count >= 50, "{count}");
