@@ -177,7 +177,7 @@ impl<'a> Builder<'a> {
     fn toolchain(&mut self, index: usize) -> anyhow::Result<Toolchain> {
         let request = &self.plan.request;
         let revision = &self.plan.revisions[index];
-        let wish = ref_request(self.plan, revision).and_then(|wanted| wanted.toolchain.as_deref());
+        let wish = request.refs.get(index).and_then(|wanted| wanted.toolchain.as_deref());
         let choice = Choice::from_wish(wish.or(request.build.toolchain.as_deref()));
         let file = match &choice {
             Choice::Pinned(_) => None,
@@ -230,8 +230,8 @@ impl<'a> Builder<'a> {
             workspace: self.plan.workspace.clone(),
             lock,
             toolchain: format!("{}\n{}", toolchain.pinned.as_deref().unwrap_or_default(), toolchain.version),
-            arguments: self.arguments(revision),
-            environment: build_environment(self.plan, revision),
+            arguments: self.arguments(index),
+            environment: build_environment(self.plan, index),
             configuration: self.outer_configuration(),
             shim: shim::source_hash(),
             overlay: self.overlay_ingredients(),
@@ -250,11 +250,11 @@ impl<'a> Builder<'a> {
         all
     }
 
-    fn arguments(&self, revision: &Revision) -> Vec<String> {
+    fn arguments(&self, index: usize) -> Vec<String> {
         let request = &self.plan.request;
         let mut features = request.build.features.clone();
         let of_ref =
-            ref_request(self.plan, revision).map(|wanted| wanted.features.clone()).unwrap_or_default();
+            request.refs.get(index).map(|wanted| wanted.features.clone()).unwrap_or_default();
         let of_tests = request.tests.iter().flat_map(|test| test.features.clone());
         for feature in of_ref.into_iter().chain(of_tests) {
             if !features.contains(&feature) {
@@ -423,7 +423,7 @@ impl<'a> Builder<'a> {
             .args(&ingredients.arguments)
             .arg("--manifest-path")
             .arg(manifest)
-            .envs(requested_environment(self.plan, revision))
+            .envs(requested_environment(self.plan, index))
             .env("RUSTC_WORKSPACE_WRAPPER", links.join(wrapper::WRAP_NAME))
             .env(cargo::runner_variable(triple), links.join(wrapper::NOTE_NAME))
             .env(wrapper::SHIM, serde_json::to_string(&wrapping)?)
@@ -431,7 +431,7 @@ impl<'a> Builder<'a> {
             .env("CARGO_TERM_COLOR", "never");
         let given: BTreeMap<String, String> = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-            .chain(requested_environment(self.plan, revision))
+            .chain(requested_environment(self.plan, index))
             .chain([("CARGO_TERM_COLOR".to_owned(), "never".to_owned())])
             .collect();
         fs_err::write(notes.path().join(wrapper::GIVEN), serde_json::to_vec(&given)?)?;
@@ -572,25 +572,15 @@ fn companions(draft: &Draft, artifacts: &[Artifact]) -> anyhow::Result<Vec<Compa
     Ok(companions)
 }
 
-/// The request's entry for a revision; a merge base that was added has none.
-pub fn ref_request<'a>(plan: &'a Plan, revision: &Revision) -> Option<&'a crate::request::RefRequest> {
-    let named = |wanted: &&crate::request::RefRequest| wanted.name.as_deref() == Some(revision.name.as_str());
-    plan.request.refs.iter().find(named).or_else(|| {
-        plan.request.refs.iter().find(|wanted| wanted.name.is_none() && wanted.spec == revision.spec)
-    })
-}
-
 /// Variables that the user gave for builds and runs of a revision.
-pub fn requested_environment(plan: &Plan, revision: &Revision) -> BTreeMap<String, String> {
+fn requested_environment(plan: &Plan, index: usize) -> BTreeMap<String, String> {
     let mut environment = plan.request.env.clone();
-    if let Some(wanted) = ref_request(plan, revision) {
-        environment.extend(wanted.env.clone());
-    }
+    environment.extend(plan.request.refs.get(index).map(|wanted| wanted.env.clone()).unwrap_or_default());
     environment
 }
 
 /// Variables that decide what is built: those the user gave, and those that cargo, rustc and common build scripts read.
-fn build_environment(plan: &Plan, revision: &Revision) -> BTreeMap<String, String> {
+fn build_environment(plan: &Plan, index: usize) -> BTreeMap<String, String> {
     const NAMES: [&str; 12] = [
         "RUSTFLAGS",
         "RUSTC",
@@ -629,7 +619,7 @@ fn build_environment(plan: &Plan, revision: &Revision) -> BTreeMap<String, Strin
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
         .filter(|(name, _)| decides(name) && not_ours(name))
         .collect();
-    environment.extend(requested_environment(plan, revision));
+    environment.extend(requested_environment(plan, index));
     environment
 }
 

@@ -195,10 +195,10 @@ pub struct SelectionArguments {
     /// Leave out tests whose path holds this (repeatable)
     #[arg(long, value_name = "TEXT")]
     pub skip: Vec<String>,
-    /// Run only tests marked #[ignore]
+    /// Run only tests marked `#[ignore]`
     #[arg(long)]
     pub ignored: bool,
-    /// Run tests marked #[ignore] too
+    /// Run tests marked `#[ignore]` too
     #[arg(long, conflicts_with = "ignored")]
     pub include_ignored: bool,
 }

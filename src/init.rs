@@ -62,7 +62,7 @@ pub fn text(facts: &Facts) -> String {
     let packages: Vec<String> = facts.packages.iter().take(8).map(|name| quoted(name)).collect();
     let packages = if packages.is_empty() { "my-package".to_owned() } else { packages.join(", ") };
     let lockfile = if facts.has_lockfile {
-        "# Where the lock file comes from, for revisions that have none:"
+        "# Where the lock file comes from:"
     } else {
         "# No lock file is committed, so one is generated and used for every ref. To say whose, or as of which day:"
     };

@@ -36,7 +36,7 @@ impl Mistake {
         self
     }
 
-    /// As an error of serde's, which carries only text: the separators let [`complaint_of`] take it apart again.
+    /// As an error of serde's, which carries only text: the separators let `complaint_of` take it apart again.
     pub fn raise<E: de::Error>(self) -> E {
         E::custom(format_args!("{MESSAGE}{}{HELP}{}", self.message, self.help.unwrap_or_default()))
     }

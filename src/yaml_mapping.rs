@@ -1,6 +1,6 @@
 //! YAML mappings with errors that name the place: known keys, duplicates, merge keys (`<<`), short forms.
 //!
-//! Keys are checked while they are read, so that an error stands at the key itself; [`mapping!`] makes the struct, its
+//! Keys are checked while they are read, so that an error stands at the key itself; `mapping!` makes the struct, its
 //! reader and its JSON Schema from one list of keys.
 
 use std::cell::RefCell;
@@ -15,7 +15,7 @@ use serde::de::{self, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess
 use crate::suggest;
 use crate::yaml::{ListVisitor, Listed, Mistake, PLACE};
 
-/// A struct that is written as a mapping, by the macro [`mapping!`].
+/// A struct that is written as a mapping, by the macro `mapping!`.
 pub trait Mapping: Default {
     /// The known keys, in the order of the documentation.
     const KEYS: &'static [&'static str];

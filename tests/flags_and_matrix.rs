@@ -1,0 +1,310 @@
+//! What the flags and `memprof.yaml` mean together.
+
+use std::ffi::OsString;
+
+use camino::Utf8Path;
+use cargo_memprof::cli::{Command, RunArguments};
+use cargo_memprof::complaint::Complaint;
+use cargo_memprof::reconcile::{RefsNeeded, Surroundings, metrics, reconcile};
+use cargo_memprof::request::{BaselineRequest, Ignored, LockfileRequest, Request};
+use cargo_memprof::{invocation, matrix};
+
+fn run(flags: &[&str]) -> RunArguments {
+    let argv = ["cargo-memprof"].iter().chain(flags).map(OsString::from);
+    match invocation::parse(argv).unwrap_or_else(|error| panic!("{error}")).command {
+        Command::Run(run) => *run,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn asked(flags: &[&str], yaml: &str, needed: RefsNeeded) -> Result<Request, Complaint> {
+    let matrix = match yaml {
+        "" => matrix::Matrix::default(),
+        yaml => matrix::parse(yaml, "memprof.yaml".into())?,
+    };
+    let exists = |path: &Utf8Path| path == "/repository/crates/bart/tests/memory.rs";
+    let surroundings = Surroundings {
+        repository: "/repository".into(),
+        current: "/repository/crates/bart".into(),
+        matrix: "/repository/crates".into(),
+        exists: &exists,
+    };
+    reconcile(&run(flags).request, &matrix, surroundings, needed)
+}
+
+fn request(flags: &[&str], yaml: &str) -> Request {
+    asked(flags, yaml, RefsNeeded::Comparison).unwrap_or_else(|complaint| panic!("{}", complaint.rendered()))
+}
+
+fn complaint(flags: &[&str], yaml: &str) -> String {
+    asked(flags, yaml, RefsNeeded::Comparison).expect_err("it was accepted").rendered()
+}
+
+fn names(request: &Request) -> Vec<&str> {
+    request.refs.iter().map(|one| one.name.as_deref().unwrap_or(&one.spec)).collect()
+}
+
+/// Every key of the matrix, with a value that no default has.
+const EVERYTHING: &str = "
+refs: [main, {ref: pr/7, name: candidate, features: [x], env: {B: ref}, toolchain: nightly}]
+baseline: merge-base
+remote: fork
+refspecs: {'cl/{}': 'refs/changes/{}/head'}
+tests:
+  - name: 'bert/{batch}'
+    filter: bert
+    regex: 'b.*'
+    exact: [a::bert]
+    skip: [slow]
+    ignored: include
+    package: bert
+    kind: lib
+    features: [big]
+    env: {A: test}
+    params: {batch: [8, 1e3]}
+    timeout: 5m
+    repeat: 7
+  - hf_fwd
+overlay: {from: main, package: bart, mode: external, paths: [tests/a.rs=tests/b.rs], dependencies: {rand: 0.9}}
+exclude: [{ref: main, test: bert, params: {batch: 8}}]
+include: ['test=bert']
+repeat: 3
+timeout: 10m
+profile: release
+features: [gpu, cuda]
+all-features: true
+no-default-features: true
+packages: [bart]
+target: x86_64-unknown-linux-gnu
+env: {A: common, C: 1}
+toolchain: stable
+thresholds: {heap.peak: {percent: 5, bytes: 16MiB}, time: 50ms}
+lockfile: {date: 2023-05-01}
+sparse-exclude: ['*.bin']
+offline: true
+locked: true
+config: [net.retry=1]
+metrics: [heap.live]
+";
+
+#[test]
+fn the_matrix_alone_is_taken_word_for_word() {
+    insta::assert_json_snapshot!(request(&[], EVERYTHING));
+}
+
+#[test]
+fn flags_alone_need_no_matrix() {
+    insta::assert_json_snapshot!(request(
+        &[
+            "--refs",
+            "old=main,pr/7",
+            "--baseline",
+            "v1",
+            "--remote",
+            "fork",
+            "-k",
+            "hf",
+            "--skip",
+            "slow",
+            "--ignored",
+            "--param",
+            "batch=8,64",
+            "--env",
+            "A=1",
+            "--repeat",
+            "3",
+            "--timeout",
+            "10m",
+            "--threshold",
+            "heap.peak=5%",
+            "--threshold",
+            "heap.peak=16MiB",
+            "--exclude",
+            "ref=old",
+            "--include",
+            "batch=8",
+            "--overlay",
+            "main:a.rs=b.rs",
+            "--overlay-mode",
+            "external",
+            "--overlay-package",
+            "bart",
+            "--lockfile-from",
+            "main",
+            "--sparse-exclude",
+            "*.bin",
+            "-p",
+            "bart",
+            "-F",
+            "x,y z",
+            "-r",
+            "--target",
+            "t",
+            "--lib",
+            "--bin",
+            "b",
+            "--test",
+            "t",
+            "--example",
+            "e",
+            "--bench",
+            "n",
+            "-j",
+            "2",
+            "--offline",
+            "--locked",
+            "--config",
+            "a=1",
+            "--manifest-path",
+            "Cargo.toml",
+            "--toolchain",
+            "nightly",
+            "--all-features",
+            "--no-default-features",
+        ],
+        ""
+    ));
+}
+
+#[test]
+fn single_values_and_lists_of_flags_take_the_place_of_the_matrixs() {
+    let request = request(
+        &[
+            "--refs",
+            "a,b",
+            "--baseline",
+            "b",
+            "--remote",
+            "r",
+            "--repeat",
+            "1",
+            "--timeout",
+            "1m",
+            "--profile",
+            "p",
+            "-F",
+            "f",
+            "--workspace",
+            "--include",
+            "test=x",
+            "--exclude",
+            "test=y",
+            "--lockfile-from",
+            "a",
+            "--config",
+            "c=1",
+            "--sparse-exclude",
+            "d",
+        ],
+        EVERYTHING,
+    );
+    assert_eq!(names(&request), ["a", "b"]);
+    assert_eq!(request.baseline, BaselineRequest::Ref("b".into()));
+    assert_eq!(
+        (request.remote.as_deref(), request.repeat, request.timeout_seconds),
+        (Some("r"), 1, Some(60))
+    );
+    assert_eq!(request.tests[0].repeat.or(request.tests[0].timeout_seconds.map(|_| 0)), None);
+    assert_eq!(request.build.features, ["f"]);
+    assert!(request.build.workspace && request.build.packages.is_empty());
+    assert_eq!(request.build.profile.as_deref(), Some("p"));
+    assert_eq!(request.lockfile, Some(LockfileRequest::From("a".into())));
+    assert_eq!((request.build.config.len(), request.sparse_exclude.len()), (1, 1));
+    // Leaving out is the exception: more is left out.
+    assert_eq!((request.include.len(), request.exclude.len()), (1, 2));
+}
+
+#[test]
+fn variables_parameters_and_thresholds_are_merged_by_name_and_hold_everywhere() {
+    let request = request(
+        &[
+            "--env",
+            "A=flag",
+            "--env",
+            "B=flag",
+            "--param",
+            "batch=1",
+            "--param",
+            "dtype=f32",
+            "--threshold",
+            "time=1s",
+        ],
+        EVERYTHING,
+    );
+    assert_eq!(
+        request.env.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>(),
+        ["A=flag", "B=flag", "C=1"]
+    );
+    assert!(request.refs[1].env.is_empty() && request.tests[0].env.is_empty());
+    for test in &request.tests {
+        assert_eq!(
+            (test.params["batch"].as_slice(), test.params["dtype"].as_slice()),
+            (["1".to_owned()].as_slice(), ["f32".to_owned()].as_slice())
+        );
+    }
+    assert_eq!(request.thresholds["time"].bytes, Some(1_000_000_000));
+    assert_eq!(request.thresholds["heap.peak"].percent, Some(5.0));
+}
+
+#[test]
+fn what_selects_narrows_the_entries_and_adds_what_they_lack() {
+    let request = request(&["-k", "hf", "--include-ignored"], EVERYTHING);
+    assert_eq!(request.tests.len(), 3);
+    for test in &request.tests[..2] {
+        let within = test.selection.within.as_ref().expect("it is narrowed");
+        assert_eq!((within.expression.as_deref(), test.rest), (Some("hf"), false));
+        assert_eq!(test.selection.ignored, Ignored::Include);
+    }
+    assert!(request.tests[2].rest && request.tests[2].params.is_empty());
+    assert_eq!(request.tests[2].selection.expression.as_deref(), Some("hf"));
+}
+
+#[test]
+fn what_only_leaves_out_adds_nothing() {
+    assert_eq!(request(&["--skip", "slow"], EVERYTHING).tests.len(), 2);
+}
+
+#[test]
+fn a_ref_against_itself_gets_a_second_name() {
+    assert_eq!(names(&request(&["--refs", "main,main,main"], "")), ["main", "main (2)", "main (3)"]);
+    assert_eq!(names(&request(&["--refs", "main,x=main"], "")), ["main", "x"]);
+    assert!(complaint(&["--refs", "x=main,x=pr/7"], "").contains("two refs are named 'x'"));
+}
+
+#[test]
+fn a_comparison_needs_two_refs_and_a_list_none() {
+    insta::assert_snapshot!(complaint(&[], ""), @r"
+    error: no refs to compare
+      help: name them, `cargo memprof --refs main,.` (`.` is the working tree, pr/7 a pull request),
+            or write them into memprof.yaml; `cargo memprof init` begins one
+    ");
+    insta::assert_snapshot!(complaint(&["--refs", "pr/7", "--baseline", "merge-base"], ""), @r"
+    error: only one ref, pr/7: a comparison needs two
+      help: write --refs main,pr/7 or --baseline main (twice the same is fine, it shows the noise)
+    ");
+    assert_eq!(names(&request(&["--refs", "pr/7", "--baseline", "main"], "")), ["pr/7"]);
+    let listed = asked(&[], "repeat: 2", RefsNeeded::Any).unwrap();
+    assert_eq!(names(&listed), ["."]);
+}
+
+#[test]
+fn paths_are_relative_to_where_they_were_written() {
+    let of_flag = request(&["--refs", "a,b", "--overlay", "tests/memory.rs"], "");
+    assert_eq!(of_flag.overlay[0].paths[0].source, "crates/bart/tests/memory.rs");
+    let of_matrix = request(&[], "refs: [a, b]\noverlay: {paths: [bart/tests/memory.rs]}");
+    assert_eq!(of_matrix.overlay[0].paths[0].source, "crates/bart/tests/memory.rs");
+    let manifest = |path| request(&["--refs", "a,b", "--manifest-path", path], "").build.manifest_path;
+    assert_eq!(manifest("../bert/Cargo.toml").as_deref(), Some("crates/bert/Cargo.toml"));
+    assert_eq!(manifest("/repository/Cargo.toml").as_deref(), Some("Cargo.toml"));
+    let refused = |path| complaint(&["--refs", "a,b", "--manifest-path", path], "");
+    assert!(refused("/elsewhere/Cargo.toml").contains("outside the repository"));
+    assert!(refused("../bert").contains("write --manifest-path ../bert/Cargo.toml"));
+}
+
+#[test]
+fn the_metrics_shown_are_the_flags_else_the_matrixs() {
+    let matrix = matrix::parse(EVERYTHING, "memprof.yaml".into()).unwrap();
+    assert_eq!(metrics(&run(&[]).presentation, &matrix), ["heap.live"]);
+    assert_eq!(metrics(&run(&["--metrics", "time"]).presentation, &matrix), ["time"]);
+    assert!(metrics(&run(&["--all"]).presentation, &matrix).is_empty());
+}
