@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 /// One thing that happened. The console draws them, tests collect them.
+///
+/// `name` is a revision's name in the report and `commit` its short hash; `index` counts from 1 to `total`.
 #[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "the fields are what their names say; the lines above say the rest")]
 pub enum Event {
     /// A ref was resolved; `note` says how where that is not plain (fetched from, found as).
     Resolved { name: String, commit: String, note: Option<String> },
