@@ -161,8 +161,11 @@ fn find_package(checkout: &Utf8Path, name: &str) -> anyhow::Result<(Utf8PathBuf,
 
 /// `"0.9"`, or an inline table as in a manifest.
 fn dependency(name: &str, text: &str) -> anyhow::Result<Item> {
-    let parsed = text.parse::<Value>().or_else(|_| format!("{text:?}").parse::<Value>());
-    Ok(Item::Value(parsed.with_context(|| format!("overlay: the dependency {name} = {text} is not TOML"))?))
+    let written = text.parse::<Value>().ok().filter(|value| value.is_str() || value.is_inline_table());
+    // A version without quotes is no TOML string; what else it may be, cargo says.
+    let version = || (!text.contains('{')).then(|| Value::from(text));
+    let value = written.or_else(version);
+    Ok(Item::Value(value.with_context(|| format!("overlay: the dependency {name} = {text} is not TOML"))?))
 }
 
 /// Makes every `path = "…"` below an item absolute.
