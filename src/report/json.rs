@@ -352,20 +352,24 @@ impl<'a> CellRows<'a> {
     fn write(&self, separator: &mut &str, out: &mut dyn Write) -> io::Result<()> {
         let metrics: Vec<MetricColumns> =
             self.comparison.metrics.iter().filter_map(|metric| MetricColumns::new(self, metric)).collect();
+        // A row is put together in memory, because the serializer writes every bracket and comma on its own.
+        let mut line = Vec::new();
         for place in places(self.comparison, self.cell) {
             for columns in &metrics {
-                write!(out, "{separator}")?;
-                serde_json::to_writer(&mut *out, &self.row(&place, columns))?;
+                line.clear();
+                line.extend_from_slice(separator.as_bytes());
+                serde_json::to_writer(&mut line, &self.row(&place, columns))?;
+                out.write_all(&line)?;
                 *separator = ",\n";
             }
         }
         Ok(())
     }
 
-    fn row(&self, place: &Place, columns: &MetricColumns<'a>) -> Row<'a> {
+    fn row(&self, place: &Place, columns: &MetricColumns<'a>) -> Row<'_> {
         let label = |key: Key| Cow::Borrowed(&*self.cell.labels[key.label as usize]);
         let mut row = Row {
-            test: self.parts.test.clone().into(),
+            test: (&self.parts.test).into(),
             params: self.parts.params.clone(),
             checkpoint: label(place.key),
             occurrence: place.key.occurrence,
