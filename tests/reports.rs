@@ -246,6 +246,32 @@ fn a_table_is_never_empty_for_want_of_the_default_metrics() {
 }
 
 #[test]
+fn a_metric_that_nobody_knows_is_told_with_those_there_are() {
+    let log = Log::new().checkpoint("start", &[("cpu.rss", MIB), ("time", 0)]);
+    let synthetic = Synthetic::new(&["main", "pr/1"]).passed("t", 0, 0, &log).passed("t", 1, 0, &log);
+    let metrics = Some(vec!["cpu.*".to_owned(), "heap.paek".to_owned()]);
+    let text = table(&compare(&synthetic.results()), &Options { metrics, ..at_width(100) });
+    assert!(text.contains("\nno metric is named 'heap.paek'; measured were cpu.rss, time\n"), "{text}");
+}
+
+#[test]
+fn a_build_that_failed_is_quoted_once_for_all_its_tests() {
+    let log = Log::new().checkpoint("start", &[("heap.peak", MIB)]);
+    let message = "error[E0425]: cannot find value `x` in this scope";
+    let synthetic = ["a", "b", "c"].into_iter().fold(Synthetic::new(&["main", "pr/1"]), |synthetic, test| {
+        synthetic.passed(test, 0, 0, &log).failed(test, 1, Status::BuildFailed, message, None)
+    });
+    let comparison = compare(&synthetic.results());
+    let text = table(&comparison, &at_width(100));
+    assert_eq!((text.matches("pr/1 did not build").count(), text.matches("E0425").count()), (3, 1), "{text}");
+    let text = rendered(Format::Markdown, &comparison, &Options::default());
+    assert!(
+        text.contains("**pr/1 did not build** · bart::tests a and 2 other tests\n<pre>error[E0425]"),
+        "{text}"
+    );
+}
+
+#[test]
 fn gpu_peaks_come_first_where_there_are_any() {
     let log =
         Log::new().checkpoint("start", &[("heap.peak", MIB), ("gpu.0.live", MIB), ("gpu.0.peak", 896 * MIB)]);

@@ -28,7 +28,6 @@ type ByRef<'a, T> = IndexMap<Cow<'a, str>, T, FxBuildHasher>;
 
 /// The JSON report of `cargo memprof`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 #[schemars(rename = "Report")]
 pub struct Report<'a> {
     /// The version of this format.
@@ -47,7 +46,6 @@ pub struct Report<'a> {
 
 /// What was compared.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 #[schemars(rename = "Plan")]
 pub struct Identity<'a> {
     /// The run's name.
@@ -64,7 +62,6 @@ pub struct Identity<'a> {
 
 /// One revision.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 #[schemars(rename = "Ref")]
 pub struct Ref<'a> {
     /// Its name in this report.
@@ -79,7 +76,6 @@ pub struct Ref<'a> {
 
 /// One metric at one checkpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 #[schemars(rename = "Row")]
 pub struct Row<'a> {
     /// `package::binary::test`.
@@ -115,7 +111,6 @@ pub struct Row<'a> {
 
 /// A metric at a checkpoint, over the repeats.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 #[schemars(rename = "Reading")]
 pub struct Reading<'a> {
     /// The median of the runs.
@@ -139,7 +134,6 @@ pub struct Reading<'a> {
 
 /// One run of a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 #[schemars(rename = "Cell")]
 pub struct CellRun<'a> {
     /// The ref's name.

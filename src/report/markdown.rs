@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
+use indexmap::IndexMap;
+
 use super::Options;
 use super::selection::{self, Shown, Wanted};
 use super::summary::{self, Tally, Trouble};
@@ -244,10 +246,22 @@ impl Page {
 
 /// What went wrong, each with the first lines of its message.
 fn failures(sections: &[Section]) -> String {
+    // A build that failed is the same for all tests, and a baseline's failure for all candidates.
+    let mut tests: IndexMap<&Trouble, Vec<&str>> = IndexMap::new();
+    for (title, trouble) in sections.iter().flat_map(|section| &section.troubles) {
+        let titles = tests.entry(trouble).or_default();
+        if !titles.contains(&title.as_str()) {
+            titles.push(title);
+        }
+    }
     let mut text = String::new();
     let mut left_out = 0;
-    for (title, trouble) in sections.iter().flat_map(|section| &section.troubles) {
-        let mut entry = format!("\n**{}** · {}\n", escape(&trouble.headline), escape(title));
+    for (trouble, titles) in tests {
+        let more = match titles.len() {
+            1 => String::new(),
+            count => format!(" and {}", counted(count - 1, "other test")),
+        };
+        let mut entry = format!("\n**{}** · {}{more}\n", escape(&trouble.headline), escape(titles[0]));
         if !trouble.details.is_empty() {
             _ = writeln!(entry, "<pre>{}</pre>", html(&trouble.details.join("\n")));
         }
@@ -256,7 +270,7 @@ fn failures(sections: &[Section]) -> String {
         }
         if text.chars().count() + entry.chars().count() > MOST_OF_FAILURES {
             left_out += 1;
-        } else if !text.contains(&entry) {
+        } else {
             text.push_str(&entry);
         }
     }

@@ -23,7 +23,11 @@ pub struct Shown<'a> {
 }
 
 /// Which metric names the options ask for.
-pub struct Wanted(Vec<Regex>);
+pub struct Wanted {
+    patterns: Vec<Regex>,
+    /// The patterns as typed; empty where nobody chose.
+    chosen: Vec<String>,
+}
 
 impl Wanted {
     /// From the options. Without any, the GPUs' peaks and the default metrics.
@@ -33,12 +37,24 @@ impl Wanted {
             Some(patterns) => patterns.iter().map(String::as_str).collect(),
             None => std::iter::once("gpu.*.peak").chain(DEFAULT).collect(),
         };
-        Self(patterns.into_iter().map(glob).collect())
+        let patterns = patterns.into_iter().map(glob).collect();
+        Self { patterns, chosen: options.metrics.clone().filter(|_| !options.all).unwrap_or_default() }
+    }
+
+    /// The chosen patterns that no metric has the name of, whether it was measured or is absent with a reason.
+    pub fn unknown<'a>(&'a self, comparison: &'a Comparison) -> impl Iterator<Item = &'a str> {
+        let is_known = |pattern: &Regex| {
+            let mut sides = comparison.cells.iter().flat_map(|cell| &cell.sides);
+            comparison.metrics.iter().any(|metric| pattern.is_match(&metric.name))
+                || sides.any(|side| side.absent.keys().any(|metric| pattern.is_match(metric)))
+        };
+        let chosen = self.chosen.iter().zip(&self.patterns);
+        chosen.filter(move |(_, pattern)| !is_known(pattern)).map(|(name, _)| name.as_str())
     }
 
     /// Whether a metric of this name is wanted.
     pub fn contains(&self, metric: &str) -> bool {
-        self.0.iter().any(|pattern| pattern.is_match(metric))
+        self.patterns.iter().any(|pattern| pattern.is_match(metric))
     }
 
     /// The metrics to show for a pair, in the order of the patterns: those that a side has figures of. If that is none,
@@ -51,7 +67,7 @@ impl Wanted {
             .filter(|shown| shown.column.baseline.is_some() || shown.column.candidate.is_some())
             .collect();
         let mut wanted: Vec<Shown> = Vec::new();
-        for pattern in &self.0 {
+        for pattern in &self.patterns {
             let new = measured.iter().filter(|shown| pattern.is_match(&shown.metric.name));
             for shown in new {
                 if wanted.iter().all(|known| known.metric.name != shown.metric.name) {

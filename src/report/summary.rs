@@ -167,7 +167,7 @@ pub fn runs(view: &PairView) -> Option<String> {
 }
 
 /// What is said of a side that was not measured whole.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Trouble {
     /// What happened: `pr/3370 failed (exit code 101)`.
     pub headline: String,
@@ -251,7 +251,12 @@ fn run_trouble(run: &Run, revision: &Revision) -> Trouble {
 /// Everything that concerns more than one row, each thing once: absences with their reasons, sources that differ, marks
 /// on runs, and the comparison's own notes.
 pub fn notes(comparison: &Comparison, wanted: &Wanted) -> Vec<String> {
-    let mut notes = absences(comparison, wanted);
+    let measured: Vec<&str> = comparison.metrics.iter().map(|metric| metric.name.as_str()).collect();
+    let mut notes: Vec<String> = wanted
+        .unknown(comparison)
+        .map(|name| format!("no metric is named '{name}'; measured were {}", measured.join(", ")))
+        .collect();
+    notes.extend(absences(comparison, wanted));
     notes.extend(differing_sources(comparison, wanted));
     notes.extend(unsteady(comparison));
     notes.extend(marks(comparison));

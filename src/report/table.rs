@@ -1,6 +1,7 @@
 //! The table for a terminal. Metrics stand side by side as far as the width goes, and below one another from there on;
 //! a row is always one line.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
@@ -34,11 +35,18 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
     let wanted = Wanted::new(options);
     let mut tally = Tally::default();
     let mut without_change = 0;
+    let mut told = HashSet::new();
     let mut lines = Vec::new();
     for view in comparison.pairs() {
         let shown = wanted.of_pair(comparison, &view);
         tally.add(&view, &shown);
-        let troubles = summary::troubles(comparison, &view);
+        let mut troubles = summary::troubles(comparison, &view);
+        for trouble in &mut troubles {
+            // A build that failed is the same for all tests: its errors are shown once.
+            if !told.insert(trouble.clone()) {
+                trouble.details.clear();
+            }
+        }
         if options.only_changed && troubles.is_empty() && !has_changes(&view, &shown) {
             without_change += 1;
             continue;
