@@ -36,7 +36,7 @@ pub struct Report<'a> {
     pub plan: Identity<'a>,
     /// Where it was measured; `null` if that is not known.
     pub environment: Value,
-    /// A row for each checkpoint and metric.
+    /// A row for each checkpoint and metric that any ref has a figure of.
     pub rows: Vec<Row<'a>>,
     /// Each run and its outcome.
     pub cells: Vec<CellRun<'a>>,
@@ -350,9 +350,14 @@ impl<'a> CellRows<'a> {
         let mut line = Vec::new();
         for place in places(self.comparison, self.cell) {
             for columns in &metrics {
+                let row = self.row(&place, columns);
+                // Points and scopes have metrics of their own.
+                if row.values.values().all(Option::is_none) {
+                    continue;
+                }
                 line.clear();
                 line.extend_from_slice(separator.as_bytes());
-                serde_json::to_writer(&mut line, &self.row(&place, columns))?;
+                serde_json::to_writer(&mut line, &row)?;
                 out.write_all(&line)?;
                 *separator = ",\n";
             }
@@ -418,7 +423,7 @@ impl<'a> CellRows<'a> {
             runs: figure.runs,
             exact: figure.is_exact(),
             previous_delta: previous.map(|previous| i128::from(figure.value) - i128::from(previous.value)),
-            source: side.sources.get(&columns.metric.name).map(Cow::from),
+            source: side.source(&columns.metric.name).map(Cow::from),
             cut_off: side.standing == Standing::CutOff,
         })
     }
@@ -438,7 +443,7 @@ impl<'a> CellRows<'a> {
             }
             (Standing::Measured, None) => "no such checkpoint".into(),
             (_, Some(_)) => {
-                let reason = side.absent.get(&columns.metric.name);
+                let reason = side.why_absent(&columns.metric.name);
                 reason.map_or("not read at this checkpoint".into(), Cow::from)
             }
         }

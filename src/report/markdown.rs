@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use indexmap::IndexMap;
 
 use super::Options;
-use super::selection::{self, Shown, Wanted};
+use super::selection::{self, Part, Shown, Wanted};
 use super::summary::{self, Tally, Trouble};
 use super::text;
 use crate::comparison::{Comparison, Entry, PairView};
@@ -103,12 +103,12 @@ impl Section {
         };
         let mut runs: Vec<Option<String>> = Vec::new();
         for view in comparison.pairs().filter(|view| view.new.name == new.name) {
-            let shown = wanted.of_pair(comparison, &view);
-            tally.add(&view, &shown);
+            let parts = wanted.parts(comparison, &view);
+            tally.add(&view, &parts);
             runs.push(summary::runs(&view));
             let troubles = summary::troubles(comparison, &view).into_iter();
             section.troubles.extend(troubles.map(|trouble| (summary::full_title(&view), trouble)));
-            section.add(&view, &shown, options);
+            parts.iter().for_each(|part| section.add(&view, part, options));
         }
         // Said once, if it is the same for all tests.
         runs.dedup();
@@ -117,11 +117,11 @@ impl Section {
         section
     }
 
-    fn add(&mut self, view: &PairView, shown: &[Shown], options: &Options) {
-        let rows = selection::rows(view, shown, options);
+    fn add(&mut self, view: &PairView, part: &Part, options: &Options) {
+        let rows = selection::rows(view, part, options);
         self.not_shown += rows.left_out;
         for row in &rows.shown {
-            for shown in shown {
+            for shown in &part.shown {
                 let entry = shown.column.entry(row);
                 let text = table_row(view, row, shown, &entry);
                 self.is_all_compared &= entry.delta.is_some() || view.change(row) != Some(Change::Matched);
