@@ -75,7 +75,7 @@ pub fn intern(names: &mut Names, text: &str) -> u32 {
 }
 
 impl Measurement {
-    /// Adds a checkpoint and its readings, by metric name. Returns nothing; sequence order is made by [`Self::order`].
+    /// Adds a checkpoint and its readings, by metric name, in the order of the log's lines.
     pub fn push<'a>(
         &mut self,
         label: &str,

@@ -108,7 +108,9 @@ impl Section {
             runs.push(summary::runs(&view));
             let troubles = summary::troubles(comparison, &view).into_iter();
             section.troubles.extend(troubles.map(|trouble| (summary::full_title(&view), trouble)));
-            parts.iter().for_each(|part| section.add(&view, part, options));
+            for part in &parts {
+                section.add(&view, part, options);
+            }
         }
         // Said once, if it is the same for all tests.
         runs.dedup();

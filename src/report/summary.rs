@@ -46,7 +46,9 @@ impl Tally {
     pub fn add(&mut self, view: &PairView, parts: &[Part]) {
         let said_before = self.said();
         if view.is_compared() {
-            parts.iter().for_each(|part| self.add_part(view, &part.rows, &part.shown));
+            for part in parts {
+                self.add_part(view, &part.rows, &part.shown);
+            }
         }
         if self.said() == said_before {
             self.not_compared += 1;
