@@ -49,14 +49,14 @@ fn main() {
             "{:>9}  {:<8} {:>9} {:>9} {:>9} {:>9} {:>10} {:>8}",
             "lines", "format", "read", "compare", "render", "whole", "memory", "a line"
         );
-        let mut cost_of_first: Option<f64> = None;
+        let mut cost_of_first: Option<u128> = None;
         for lines in SIZES {
             let synthetic = run_of(lines, labels);
             for format in Format::ALL {
                 let row = measured(synthetic.folder(), format);
-                let cost = row.whole.as_secs_f64() * 1e9 / lines as f64;
+                let cost = row.whole.as_nanos() / lines as u128;
                 println!(
-                    "{lines:>9}  {:<8} {:>9.1?} {:>9.1?} {:>9.1?} {:>9.1?} {:>10} {cost:>5.0} ns",
+                    "{lines:>9}  {:<8} {:>9.1?} {:>9.1?} {:>9.1?} {:>9.1?} {:>10} {cost:>5} ns",
                     format.as_str(),
                     row.read,
                     row.compare,
@@ -66,7 +66,7 @@ fn main() {
                 );
                 if format == Format::Table {
                     // A small run has the process's fixed costs on fewer lines, so only growth is a fault.
-                    is_within &= cost < cost_of_first.map_or(f64::INFINITY, |first| 2.0 * first);
+                    is_within &= cost < cost_of_first.map_or(u128::MAX, |first| 2 * first);
                     cost_of_first.get_or_insert(cost);
                     is_within &= row.whole < MOST_TIME && row.memory < MOST_MEMORY;
                 }
