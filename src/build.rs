@@ -69,6 +69,17 @@ pub struct Builder<'a> {
     current: Option<String>,
 }
 
+/// What to do when cargo trusted a time, and the contents say otherwise.
+#[derive(Clone, Copy)]
+enum Heal {
+    /// Give the sources a current time.
+    Touch,
+    /// Start again without a target folder.
+    Start,
+    /// Say so.
+    Fail,
+}
+
 /// What a call of cargo left.
 struct Compiled {
     messages: Messages,
@@ -341,7 +352,7 @@ impl<'a> Builder<'a> {
         let log = self.folder.build_log(self.plan, index);
         fs_err::create_dir_all(log.parent().context("the log has a folder")?)?;
         let mut log = fs_err::File::create(log)?;
-        let mut healed = false;
+        let mut heal = Heal::Touch;
         let records_path = self.cache.folder().join("sources.json");
         loop {
             let (injection, manifest) = self.lay_out(index, toolchain)?;
@@ -354,13 +365,20 @@ impl<'a> Builder<'a> {
             let check = records.check(&compiled.messages.artifacts, &workspace, self.worktree.path())?;
             records.save(&records_path)?;
             if !check.stale.is_empty() {
-                // Cargo trusted a time; the contents say otherwise. A current time makes it compile again.
-                if healed {
-                    bail!("cargo calls {:?} fresh, but compiled it from other sources", check.stale);
-                }
-                healed = true;
-                sources::touch(&check.stale)?;
-                fs_err::remove_file(self.cache.injected())?;
+                heal = match heal {
+                    Heal::Touch => {
+                        sources::touch(&check.stale)?;
+                        fs_err::remove_file(self.cache.injected())?;
+                        Heal::Start
+                    }
+                    Heal::Start => {
+                        fs_err::remove_dir_all(self.cache.target())?;
+                        Heal::Fail
+                    }
+                    Heal::Fail => {
+                        bail!("cargo calls {:?} fresh, but compiled it from other sources", check.stale)
+                    }
+                };
                 continue;
             }
             let draft = Draft::new(&self.cache.store(), key)?;
