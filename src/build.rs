@@ -150,7 +150,8 @@ impl<'a> Builder<'a> {
     fn failed(&self, index: usize, mut failure: BuildFailure) -> anyhow::Result<Build> {
         let revision = &self.plan.revisions[index];
         let committed = lockfile::is_committed(self.plan, index, self.repository)?;
-        failure.add_hints(revision, committed, &self.toolchain_files()?);
+        let today = !committed && self.plan.request.lockfile.is_none();
+        failure.add_hints(revision, today, &self.toolchain_files()?);
         let log = self.folder.build_log(self.plan, index);
         self.sink.emit(Event::BuildFailed {
             name: revision.name.clone(),
@@ -513,7 +514,15 @@ impl<'a> Builder<'a> {
                 *without == kind && (name.is_empty() || *name == artifact.target.name)
             });
             let file = Utf8PathBuf::from(format!("{}-{file_name}", executables.len()));
-            let hash = draft.add_executable(built, &file, key)?;
+            let hash = match draft.add_executable(built, &file, key) {
+                Ok(hash) => hash,
+                Err(error) => {
+                    let target = format!("{} {}", artifact.target.name, artifact.target.src_path);
+                    let message = format!("{target} is left out: {error:#}");
+                    self.sink.emit(Event::Warning { message, help: None });
+                    continue;
+                }
+            };
             let (tests, unlisted) = if harness {
                 test_listing::list(built, runner, &directory, &invocation.environment)?
             } else {

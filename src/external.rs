@@ -83,6 +83,11 @@ pub fn lay_out(
     package.insert("edition", edition.unwrap_or_else(|| "2021".to_owned()).into());
     package.insert("publish", false.into());
     document.insert("package", Item::Table(package));
+    // Cargo wants a library or a program; this one is empty and holds no test.
+    let mut library = Table::new();
+    library.insert("test", false.into());
+    library.insert("doctest", false.into());
+    document.insert("lib", Item::Table(library));
     document.insert("dependencies", Item::Table(dependencies));
     document.insert("workspace", Item::Table(Table::new()));
     for key in ["profile", "patch", "replace"] {
