@@ -1,8 +1,5 @@
 //! Why a revision has no executables, in the compiler's words, and what may help.
 
-use std::collections::BTreeSet;
-
-use camino::Utf8PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::cargo::{Messages, is_path_id};
@@ -32,8 +29,8 @@ impl BuildFailure {
         if first_errors.is_empty() {
             first_errors = errors_of_cargo(stderr);
         }
-        let of_dependencies =
-            messages.errors.is_empty() || messages.errors.iter().any(|error| !is_path_id(&error.package_id.repr));
+        let of_dependencies = messages.errors.is_empty()
+            || messages.errors.iter().any(|error| !is_path_id(&error.package_id.repr));
         Self { first_errors, hints: Vec::new(), of_dependencies }
     }
 
@@ -86,17 +83,6 @@ fn errors_of_cargo(stderr: &str) -> String {
     let start =
         lines.iter().position(|line| line.starts_with("error")).unwrap_or(lines.len().saturating_sub(10));
     lines[start..].iter().take(20).copied().collect::<Vec<_>>().join("\n")
-}
-
-/// Roots of the targets that have a global allocator beside the shim's.
-pub fn allocator_conflicts(messages: &Messages) -> BTreeSet<Utf8PathBuf> {
-    let conflicts = |text: &str| text.contains("global allocator") || text.contains("#[global_allocator]");
-    messages
-        .errors
-        .iter()
-        .filter(|error| conflicts(&error.message.message) && error.message.message.contains("memprof_heap"))
-        .map(|error| error.target.src_path.clone())
-        .collect()
 }
 
 /// Whether an error says something of this revision only, so that the others can go on.

@@ -149,7 +149,9 @@ impl Commands<'_> {
             all: presentation.all,
             compact: presentation.compact,
             only_changed: presentation.only_changed,
-            width: terminal_size::terminal_size().filter(|_| to_terminal).map(|(width, _)| usize::from(width.0)),
+            width: terminal_size::terminal_size()
+                .filter(|_| to_terminal)
+                .map(|(width, _)| usize::from(width.0)),
             color: to_terminal && self.console.colors_output(),
             all_rows: presentation.all_rows,
             report_path: folder.map(|folder| near(&folder.0)),
@@ -240,9 +242,8 @@ impl Commands<'_> {
         let folders = [Some(session.cache.folder().to_owned()), runs.clone()];
         if arguments.dry_run {
             let folders = folders.iter().flatten().filter(|folder| folder.exists());
-            let lines = folders.map(|folder| {
-                format!("{} {folder}\n", crate::bytes::Bytes(cache::bytes_on_disk(folder)))
-            });
+            let lines = folders
+                .map(|folder| format!("{} {folder}\n", crate::bytes::Bytes(cache::bytes_on_disk(folder))));
             return self.print(&format!("would remove:\n{}", lines.collect::<String>()));
         }
         let bytes = session.cache.clean(&repository, lock, runs.as_deref())?;
@@ -264,8 +265,8 @@ impl Commands<'_> {
         let made = demo::create(root.as_std_path())?;
         let repository = Repository::discover(&crate::cargo::utf8(made.path.clone())?)?;
         let mut argv: Vec<OsString> = vec!["cargo-memprof".into(), "run".into()];
-        let flags =
-            ["--refs", &made.refs.join(","), "--overlay", &made.overlay, "-k", &made.filter].map(OsString::from);
+        let flags = ["--refs", &made.refs.join(","), "--overlay", &made.overlay, "-k", &made.filter]
+            .map(OsString::from);
         argv.extend(flags);
         self.console.print(&format!(
             "A small repository, made for this: {}\n$ cargo memprof --refs {} --overlay {} -k '{}'\n\n",
@@ -367,7 +368,8 @@ fn near(path: &Utf8Path) -> String {
 pub fn complaint(error: &anyhow::Error) -> Option<Complaint> {
     if error.is::<session::Interrupted>() {
         return Some(
-            Complaint::new("interrupted; what was measured is kept").help("go on with `cargo memprof --resume`"),
+            Complaint::new("interrupted; what was measured is kept")
+                .help("go on with `cargo memprof --resume`"),
         );
     }
     let is_usage = crate::help::is_usage(error);

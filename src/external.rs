@@ -8,7 +8,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use toml_edit::{DocumentMut, InlineTable, Item, Table, Value};
 
 use crate::complaint::Complaint;
-use crate::inject::{self, Link};
+use crate::inject;
 use crate::injected_files::{self, InjectedFiles};
 use crate::overlay::OverlayFile;
 use crate::request::{OverlayMode, OverlayRequest};
@@ -43,7 +43,6 @@ pub fn lay_out(
     overlays: &[OverlayRequest],
     files: &[OverlayFile],
     toolchain: &Toolchain,
-    without_heap: &BTreeSet<Utf8PathBuf>,
 ) -> anyhow::Result<Laid> {
     let external = || overlays.iter().filter(|overlay| overlay.mode == OverlayMode::External);
     let packages: BTreeSet<&str> = external().filter_map(|overlay| overlay.package.as_deref()).collect();
@@ -104,12 +103,10 @@ pub fn lay_out(
     injected.write(&place.folder, Utf8Path::new("Cargo.toml"), document.to_string().as_bytes())?;
     injected.write(&place.folder, Utf8Path::new("src/lib.rs"), b"")?;
     for file in files {
-        let target = place.folder.join(&file.destination);
         let is_test = file.destination.extension() == Some("rs")
             && file.destination.components().count() == 2
             && file.destination.starts_with("tests");
-        let link = if without_heap.contains(&target) { Link::WithoutHeap } else { Link::WithHeap };
-        let content = if is_test { inject::with_line(&file.content, link) } else { file.content.clone() };
+        let content = if is_test { inject::with_lines(&file.content) } else { file.content.clone() };
         injected.write(&place.folder, &file.destination, &content)?;
     }
     let lock = place.checkout.join(place.workspace).join("Cargo.lock");

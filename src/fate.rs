@@ -18,7 +18,7 @@ pub struct Evidence<'a> {
     pub harness: bool,
     /// The time limit in seconds, if there was one.
     pub limit_seconds: u64,
-    /// Whether the kernel killed a process of our control group for want of memory meanwhile.
+    /// Whether the kernel killed a process for want of memory meanwhile.
     pub killed_by_kernel: bool,
 }
 
@@ -107,13 +107,17 @@ fn panic_message(stderr: &str) -> Option<String> {
     Some(format!("{place}: {}", text.join("\n")).trim_end_matches([':', ' ', '\n']).to_owned())
 }
 
-/// How often the kernel has killed a process of our control group for want of memory; 0 where it does not say.
+/// How often the kernel has killed a process for want of memory: in our control group where there is a version 2 of them, and
+/// on the machine. 0 where it does not say.
 pub fn kernel_kills() -> u64 {
     let group = fs_err::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let path = group.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
-    let events = fs_err::read_to_string(format!("/sys/fs/cgroup{path}/memory.events")).unwrap_or_default();
-    let count = |line: &str| line.strip_prefix("oom_kill ")?.parse().ok();
-    events.lines().find_map(count).unwrap_or_default()
+    let count = |file: String| -> Option<u64> {
+        let text = fs_err::read_to_string(file).ok()?;
+        text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.parse().ok())
+    };
+    let of_group = count(format!("/sys/fs/cgroup{path}/memory.events")).unwrap_or_default();
+    of_group + count("/proc/vmstat".to_owned()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -70,7 +70,9 @@ pub fn choose(
             let commit = match repository.look_up(spec)? {
                 crate::git::Lookup::Commit(commit) => commit,
                 _ => {
-                    return Err(Complaint::new(format!("lockfile: no ref '{spec}' in this repository")).into());
+                    return Err(
+                        Complaint::new(format!("lockfile: no ref '{spec}' in this repository")).into()
+                    );
                 }
             };
             let text = repository.show(&commit, &path)?;
