@@ -51,7 +51,7 @@ pub fn act(invocation: Invocation, console: &Console, interrupt: &AtomicBool) ->
         }),
         Command::Demo(arguments) => commands.demo(&arguments),
         Command::Completions(arguments) => commands.print(&invocation::completions(arguments.shell)),
-        Command::Man => commands.print(&invocation::manual_page()?),
+        Command::Man => commands.print(&crate::manual::page()?),
     }
 }
 
