@@ -94,6 +94,15 @@ fn a_peak_is_never_below_the_live_bytes_around_it() {
 }
 
 #[test]
+fn peaks_stay_exact_where_the_epochs_number_wraps() {
+    let record = Experiment::of(program("wrap", &[])).env("MEMPROF_PRINT", "0").succeed();
+    let live = record.figure("ready", "heap.live");
+    let lines = record.events("checkpoint").into_iter().filter(|line| line["label"] == "around the wrap");
+    let peaks: Vec<_> = lines.map(|line| figure(line, "heap.peak") - live).collect();
+    assert_eq!(peaks, (0..300).map(|index| 1_000 + index * 37 % 1_000).collect::<Vec<_>>());
+}
+
+#[test]
 fn an_own_allocator_is_counted_where_it_is_wrapped() {
     let record = Experiment::of(program("own_allocator", &[])).succeed();
     assert_eq!(changes(&record, "ready", "kept"), [1_000, 1_000, 1_000, 1]);

@@ -43,7 +43,7 @@ fn a_checkpoint_has_label_occurrence_place_and_metrics() {
     let record = Experiment::of(program("heap", &[])).succeed();
     let kept = record.checkpoint("kept");
     assert_eq!(kept["occurrence"], 1);
-    assert!(kept["at"].as_str().unwrap().ends_with("fixtures/shim/heap.rs:11"), "{kept}");
+    assert!(kept["at"].as_str().unwrap().ends_with("fixtures/shim/heap.rs:14"), "{kept}");
     assert_eq!(kept["metrics"]["time"], kept["ns"]);
     assert_eq!(record.checkpoint("start")["at"], Value::Null);
     assert_eq!(record.labels().first(), Some(&"start"));

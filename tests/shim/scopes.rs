@@ -35,7 +35,7 @@ fn scopes_know_their_depth_place_and_duration() {
     let record = Experiment::of(program("scopes", &[])).succeed();
     let depth = |label: &str| record.scope(label)["depth"].as_u64().unwrap();
     assert_eq!((depth("outer"), depth("inner 1"), depth("inner 2")), (0, 1, 1));
-    assert!(record.scope("outer")["at"].as_str().unwrap().ends_with("scopes.rs:7"));
+    assert!(record.scope("outer")["at"].as_str().unwrap().ends_with("scopes.rs:9"));
     assert!(figure(record.scope("outer"), "time") >= figure(record.scope("inner 1"), "time"));
     assert_ne!(
         record.scope("moved")["thread"],
