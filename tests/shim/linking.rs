@@ -57,6 +57,26 @@ fn a_test_under_rusts_harness_has_its_checkpoints_between_start_and_done() {
 }
 
 #[test]
+fn unit_tests_of_a_procedural_macro_have_heap_figures() {
+    let executable = program("proc_macro_tests", &["--test", "--crate-type", "proc-macro"]);
+    let libraries = text(&succeed(rustc().args(["--print", "target-libdir"])).stdout);
+    let record = Experiment::of(executable).env("LD_LIBRARY_PATH", libraries.trim()).succeed();
+    let allocated = record.figure("kept 1234567", "heap.allocated");
+    assert!((1_234_567..1_234_567 + 1_024).contains(&allocated), "{allocated}");
+}
+
+#[test]
+fn naming_the_crate_is_enough_for_start_and_done() {
+    for flags in
+        [&[][..], &["-C", "opt-level=3", "-C", "lto=fat"], &["-C", "opt-level=3", "-C", "strip=symbols"]]
+    {
+        let record = Experiment::of(program("unused", flags)).succeed();
+        assert_eq!(record.labels(), ["start", "done"], "{flags:?}");
+        assert_eq!(record.events("end").len(), 1);
+    }
+}
+
+#[test]
 fn an_old_edition_reaches_the_macros_by_name_and_by_path() {
     let record = Experiment::of(program("edition_2015", &[])).succeed();
     assert_eq!(record.labels(), ["start", "by name", "by path", "done"]);

@@ -6,5 +6,6 @@ mod heap;
 mod laboratory;
 mod linking;
 mod log;
+mod miri;
 mod resident;
 mod scopes;
