@@ -69,7 +69,7 @@ fn build(folder: &Path, allocator: &str) -> PathBuf {
     fs_err::write(folder.join("Cargo.toml"), manifest).unwrap();
     let mut cargo = Command::new("cargo");
     cargo.args(["rustc", "--quiet", "--release", "--bin", "work", "--features", allocator, "--"]);
-    if allocator == "memprof" {
+    if ["untracked", "memprof"].contains(&allocator) {
         for (name, flags) in [("memprof", &[][..]), ("memprof_heap", &["-C", "relocation-model=pie"])] {
             let library = folder.join(format!("lib{name}.rlib"));
             let mut rustc = Command::new("rustc");
