@@ -13,6 +13,7 @@ use zoo::{Figure, ZooRepository, cases, figures};
 
 /// One value of the CSV report.
 #[derive(Debug, serde::Deserialize)]
+#[expect(clippy::struct_field_names, reason = "the columns of the report")]
 struct Value {
     r#ref: String,
     test: String,
@@ -130,8 +131,8 @@ fn outcomes(root: &Path) -> BTreeMap<(usize, String), serde_json::Value> {
             let text = std::fs::read(entry.path()).expect("an outcome can be read");
             let outcome: serde_json::Value = serde_json::from_slice(&text).expect("an outcome is JSON");
             let revision = outcome["revision"].as_u64().expect("a revision");
-            let test = outcome["cell"]["test"]["name"].as_str().expect("a test").to_owned();
-            ((usize::try_from(revision).expect("an index"), test), outcome)
+            let name = outcome["cell"]["test"]["name"].as_str().expect("a test").to_owned();
+            ((usize::try_from(revision).expect("an index"), name), outcome)
         })
         .collect()
 }
@@ -204,7 +205,7 @@ fn a_build_that_cargo_wrongly_calls_fresh_is_not_measured() {
     let cache = only_folder(home.path());
     std::fs::remove_dir_all(cache.join("store")).expect("there is a store");
     // Cargo compares times: with these, every crate looks newer than any source that will be checked out.
-    let future = std::time::SystemTime::now() + std::time::Duration::from_secs(86_400);
+    let future = std::time::SystemTime::now() + std::time::Duration::from_hours(24);
     for entry in walkdir::WalkDir::new(cache.join("target")).into_iter().filter_map(Result::ok) {
         if entry.file_type().is_file() {
             let file = std::fs::File::options().append(true).open(entry.path()).expect("a file of the build");
