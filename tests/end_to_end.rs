@@ -8,7 +8,7 @@ mod zoo;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use support::isolated;
+use support::{assert_same_bytes, every_byte, isolated, succeed};
 use zoo::{Figure, ZooRepository, cases, figures};
 
 /// One value of the CSV report.
@@ -237,6 +237,42 @@ fn an_executable_that_was_swapped_in_the_store_is_refused() {
     let second = memprof(&repository.root(), home.path(), &arguments);
     assert_ne!(second.code, 0, "{}", second.everything());
     assert!(second.stderr.contains("is not the executable that was built"), "{}", second.everything());
+}
+
+#[test]
+fn a_whole_run_leaves_the_users_repository_as_it_was() {
+    let repository = ZooRepository::of("single");
+    let root = repository.root();
+    let git = |arguments: &[&str]| succeed(isolated("git").current_dir(&root).args(arguments));
+    let library = std::fs::read_to_string(root.join("src/lib.rs")).expect("the library");
+    std::fs::write(root.join("src/lib.rs"), format!("{library}// stashed\n")).expect("written");
+    git(&["stash"]);
+    std::fs::write(root.join("src/lib.rs"), format!("{library}// staged\n")).expect("written");
+    git(&["add", "src/lib.rs"]);
+    std::fs::write(root.join("src/lib.rs"), format!("{library}// neither\n")).expect("written");
+    std::fs::write(root.join("notes.txt"), "untracked").expect("written");
+    let hook = root.join(".git/hooks/post-checkout");
+    std::fs::create_dir_all(root.join(".git/hooks")).expect("hooks");
+    std::fs::write(&hook, "#!/bin/sh\ntouch \"$GIT_DIR/hook-ran\" hook-ran\n").expect("a hook");
+    std::fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("a mode");
+
+    let ours = |path: &Path| {
+        ["target", ".git/objects", ".git/refs/memprof", ".git/worktrees"]
+            .iter()
+            .any(|skip| path.starts_with(skip))
+    };
+    let before = every_byte(&root, ours);
+    let home = tempfile::tempdir().expect("a temporary folder");
+    let printed = memprof(&root, home.path(), &["--refs", "old,new,.", "--offline", "-k", "keeps_through"]);
+    assert_eq!(printed.code, 0, "{}", printed.everything());
+    assert_same_bytes(&before, &every_byte(&root, ours));
+
+    let cleaned = memprof(&root, home.path(), &["clean"]);
+    assert!(cleaned.stdout.contains("bytes"), "{}", cleaned.everything());
+    for left in ["target/memprof", ".git/refs/memprof", ".git/worktrees"] {
+        assert!(!root.join(left).exists(), "{left} is still there");
+    }
+    assert_same_bytes(&before, &every_byte(&root, ours));
 }
 
 #[test]
