@@ -431,7 +431,11 @@ fn count_in(allocation: Allocation, context: u64) {
         }
         _ => None,
     };
-    let block = Block { bytes, place, kind, context };
+    let owner = match place {
+        Place::Device(ordinal) => Some(ordinal),
+        Place::Host => driver::current_device(),
+    };
+    let block = Block { bytes, place, kind, context, owner };
     with_ledger(|ledger| {
         ledger.open(place, uuid);
         match space {

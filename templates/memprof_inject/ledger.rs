@@ -40,8 +40,9 @@ pub(crate) struct Block {
     pub(crate) bytes: u64,
     pub(crate) place: Place,
     pub(crate) kind: Kind,
-    /// The context that was current.
+    /// The context that was current, and its device: what is allocated in a context ends with it.
     pub(crate) context: u64,
+    pub(crate) owner: Option<u32>,
 }
 
 /// Bytes now, and at most since the last reading.
@@ -247,9 +248,7 @@ impl Ledger {
     /// A device's primary context ended, and with it what was allocated outside the program's own ones, and from pools.
     pub(crate) fn end_primary_context(&mut self, device: u32) {
         let own_contexts = std::mem::take(&mut self.own_contexts);
-        self.drop_blocks(|block| {
-            block.place == Place::Device(device) && !own_contexts.contains(&block.context)
-        });
+        self.drop_blocks(|block| block.owner == Some(device) && !own_contexts.contains(&block.context));
         self.own_contexts = own_contexts;
     }
 
