@@ -109,6 +109,7 @@ impl Gpu {
     /// Reads what the driver and NVML have to say for the last time.
     pub(crate) fn take_last(&mut self, catalogue: &mut Catalogue) {
         if let (Some(driver), false) = (cuda_driver::in_use(), self.taken) {
+            self.take_figures(false);
             self.look_for_devices(driver, catalogue);
             for place in 0..self.devices.len() {
                 let device = self.devices[place];
@@ -158,9 +159,9 @@ impl Gpu {
         self.figures[..self.figure_count].iter().find(|figures| figures.ordinal == ordinal)
     }
 
-    fn take_figures(&mut self) {
+    fn take_figures(&mut self, ends_interval: bool) {
         self.figure_count = match RENDEZVOUS.reader() {
-            Some(read) => read(self.figures.as_mut_ptr(), ROOM).min(ROOM),
+            Some(read) => read(self.figures.as_mut_ptr(), ROOM, ends_interval).min(ROOM),
             None => 0,
         };
     }
@@ -363,7 +364,7 @@ impl Source for Gpu {
         }
         self.cupti_absent = match environment.cupti() {
             Ok(path) => {
-                RENDEZVOUS.listen(path, recorder::gpu_out_of_memory);
+                RENDEZVOUS.listen(path, recorder::take_last_figures_at_exit, recorder::gpu_out_of_memory);
                 None
             }
             Err(reason) => Some(reason),
@@ -371,7 +372,7 @@ impl Source for Gpu {
     }
 
     fn appear(&mut self, catalogue: &mut Catalogue) {
-        self.take_figures();
+        self.take_figures(true);
         match cuda_driver::in_use() {
             Some(driver) => self.look_for_devices(driver, catalogue),
             None if self.ending => self.look_for_devices_at_the_end(catalogue),

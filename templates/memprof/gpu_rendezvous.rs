@@ -33,8 +33,11 @@ pub(crate) struct Figures {
 /// Stands for page-locked host memory in place of a device.
 pub(crate) const HOST: u32 = u32::MAX;
 
-/// Fills the array, begins a new interval for the peaks, and says how many it filled.
-pub(crate) type Read = extern "C" fn(figures: *mut Figures, room: usize) -> usize;
+/// Fills the array and says how many it filled. If the interval ends here, the peaks begin anew.
+pub(crate) type Read = extern "C" fn(figures: *mut Figures, room: usize, ends_interval: bool) -> usize;
+
+/// Tells that something was allocated on a device for the first time.
+pub(crate) type FirstUse = extern "C" fn();
 
 /// Tells of an allocation that the driver refused for want of memory: device, bytes asked for, bytes live on the device.
 pub(crate) type OutOfMemory = extern "C" fn(ordinal: u32, requested: u64, live: u64);
@@ -48,6 +51,8 @@ pub(crate) struct Rendezvous {
     _reserved: AtomicU32,
     /// Path of CUPTI, a C string.
     cupti: AtomicPtr<c_char>,
+    /// A [`FirstUse`].
+    first_use: AtomicPtr<()>,
     /// An [`OutOfMemory`].
     out_of_memory: AtomicPtr<()>,
     /// The library's answer: a [`Read`], or why there is none, a C string.
@@ -67,6 +72,7 @@ impl Rendezvous {
             process: AtomicU32::new(0),
             _reserved: AtomicU32::new(0),
             cupti: AtomicPtr::new(std::ptr::null_mut()),
+            first_use: AtomicPtr::new(std::ptr::null_mut()),
             out_of_memory: AtomicPtr::new(std::ptr::null_mut()),
             read: AtomicPtr::new(std::ptr::null_mut()),
             problem: AtomicPtr::new(std::ptr::null_mut()),
@@ -74,8 +80,9 @@ impl Rendezvous {
     }
 
     /// Begins to listen. The path ends with a zero byte.
-    pub(crate) fn listen(&self, cupti: &'static [u8], out_of_memory: OutOfMemory) {
+    pub(crate) fn listen(&self, cupti: &'static [u8], first_use: FirstUse, out_of_memory: OutOfMemory) {
         self.cupti.store(cupti.as_ptr() as *mut c_char, Ordering::Relaxed);
+        self.first_use.store(first_use as *mut (), Ordering::Relaxed);
         self.out_of_memory.store(out_of_memory as *mut (), Ordering::Relaxed);
         self.process.store(std::process::id(), Ordering::Release);
     }
@@ -93,6 +100,15 @@ impl Rendezvous {
 
     pub(crate) fn cupti(&self) -> *const c_char {
         self.cupti.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn tell_first_use(&self) {
+        let tell = self.first_use.load(Ordering::Relaxed);
+        if !tell.is_null() {
+            // SAFETY: `listen` put a function of this type there.
+            let tell = unsafe { std::mem::transmute::<*mut (), FirstUse>(tell) };
+            tell();
+        }
     }
 
     pub(crate) fn tell_out_of_memory(&self, ordinal: u32, requested: u64, live: u64) {

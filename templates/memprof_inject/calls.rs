@@ -97,12 +97,18 @@ const OUT_OF_MEMORY: c_int = 2;
 /// `CUmemLocationType`: on a device. All others are of the host.
 const LOCATION_DEVICE: c_int = 1;
 
-/// An allocation for which there was no memory.
-pub(crate) struct Refused {
-    pub(crate) place: Place,
-    pub(crate) requested: u64,
-    /// Bytes live there at that moment.
-    pub(crate) live: u64,
+/// What the shim is to know of a call.
+pub(crate) enum Outcome {
+    Usual,
+    /// It was the first allocation at its place.
+    FirstUse,
+    /// There was no memory for it.
+    Refused {
+        place: Place,
+        requested: u64,
+        /// Bytes live there at that moment.
+        live: u64,
+    },
 }
 
 /// `cuMemAlloc_v2_params`, and the beginning of those of `cuMemAllocManaged`, `cuMemAllocAsync`,
@@ -241,7 +247,7 @@ pub(crate) unsafe fn enter(call: Call, parameters: *const c_void, correlation: u
     with_ledger(|ledger| ledger.begin_free(correlation, space, address));
 }
 
-/// After a call. Gives an allocation that found no memory.
+/// After a call.
 ///
 /// # Safety
 ///
@@ -252,19 +258,16 @@ pub(crate) unsafe fn exit(
     correlation: u32,
     context: u64,
     status: c_int,
-) -> Option<Refused> {
+) -> Outcome {
     if let Some(allocation) = allocation(call, parameters, status == 0) {
         return match status {
-            0 => {
-                count_in(allocation, context);
-                None
-            }
+            0 => count_in(allocation, context),
             OUT_OF_MEMORY => {
                 let place = allocation.place;
                 let live = with_ledger(|ledger| ledger.live(place)).unwrap_or(0);
-                Some(Refused { place, requested: allocation.bytes, live })
+                Outcome::Refused { place, requested: allocation.bytes, live }
             }
-            _ => None,
+            _ => Outcome::Usual,
         };
     }
     match call {
@@ -306,7 +309,7 @@ pub(crate) unsafe fn exit(
         }
         _ => {}
     }
-    None
+    Outcome::Usual
 }
 
 /// What a call asked for and, if it succeeded, was given.
@@ -423,12 +426,11 @@ fn host(address: u64, bytes: u64) -> Allocation {
     Allocation { space: Some(Space::Memory), address, bytes, place: Place::Host, kind: Kind::Direct }
 }
 
-fn count_in(allocation: Allocation, context: u64) {
+fn count_in(allocation: Allocation, context: u64) -> Outcome {
     let Allocation { space, address, bytes, place, kind } = allocation;
+    let is_first = with_ledger(|ledger| ledger.knows(place)) == Some(false);
     let uuid = match place {
-        Place::Device(ordinal) if with_ledger(|ledger| ledger.knows(place)) == Some(false) => {
-            driver::uuid(ordinal)
-        }
+        Place::Device(ordinal) if is_first => driver::uuid(ordinal),
         _ => None,
     };
     let owner = match place {
@@ -443,6 +445,11 @@ fn count_in(allocation: Allocation, context: u64) {
             None => ledger.create(address, block),
         }
     });
+    if is_first {
+        Outcome::FirstUse
+    } else {
+        Outcome::Usual
+    }
 }
 
 /// Each level is half as wide, high and deep as the one before. Layers are not halved, and stand as depth in the

@@ -7,7 +7,7 @@ use std::ffi::{CStr, CString};
 use std::os::raw::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::calls::{self, CALLS};
+use crate::calls::{self, Outcome, CALLS};
 use crate::driver;
 use crate::ledger::{Ledger, Place};
 use crate::lock::{Held, Lock};
@@ -141,34 +141,38 @@ extern "C" fn called(_user: *mut c_void, domain: c_int, number: u32, data: *cons
         return;
     }
     // SAFETY: as above; at the exit there is a return value.
-    let refused = unsafe {
+    let outcome = unsafe {
         calls::exit(call, data.parameters, data.correlation, data.context as u64, *data.return_value)
     };
-    if let Some(refused) = refused {
-        let ordinal = match refused.place {
-            Place::Device(ordinal) => ordinal,
-            Place::Host => HOST,
-        };
-        // SAFETY: it is a static of the shim's.
-        if let Some(rendezvous) = unsafe { RENDEZVOUS.load(Ordering::Acquire).as_ref() } {
-            rendezvous.tell_out_of_memory(ordinal, refused.requested, refused.live);
+    // SAFETY: it is a static of the shim's.
+    let rendezvous = match unsafe { RENDEZVOUS.load(Ordering::Acquire).as_ref() } {
+        Some(rendezvous) => rendezvous,
+        None => return,
+    };
+    // The ledger's lock is not held here: the shim may ask for figures.
+    match outcome {
+        Outcome::Usual => {}
+        Outcome::FirstUse => rendezvous.tell_first_use(),
+        Outcome::Refused { place, requested, live } => {
+            rendezvous.tell_out_of_memory(ordinal_of(place), requested, live);
         }
     }
 }
 
+fn ordinal_of(place: Place) -> u32 {
+    match place {
+        Place::Device(ordinal) => ordinal,
+        Place::Host => HOST,
+    }
+}
+
 /// What the shim calls at each mark.
-extern "C" fn read(figures: *mut Figures, room: usize) -> usize {
+extern "C" fn read(figures: *mut Figures, room: usize, ends_interval: bool) -> usize {
     with_ledger(|ledger| {
         let mut count = 0;
-        for account in ledger.read() {
-            if count == room {
-                continue;
-            }
+        for account in ledger.accounts().iter().take(room) {
             let figure = Figures {
-                ordinal: match account.place {
-                    Place::Device(ordinal) => ordinal,
-                    Place::Host => HOST,
-                },
+                ordinal: ordinal_of(account.place),
                 has_uuid: u32::from(account.uuid.is_some()),
                 uuid: account.uuid.unwrap_or_default(),
                 live: account.level.live,
@@ -179,6 +183,9 @@ extern "C" fn read(figures: *mut Figures, room: usize) -> usize {
             // SAFETY: the caller says how many there is room for.
             unsafe { figures.add(count).write(figure) };
             count += 1;
+        }
+        if ends_interval {
+            ledger.begin_interval();
         }
         count
     })

@@ -119,13 +119,16 @@ impl Ledger {
         self.accounts.iter().find(|account| account.place == place).map_or(0, |account| account.level.live)
     }
 
-    /// Gives the figures of each place, and begins a new interval for their peaks.
-    pub(crate) fn read(&mut self) -> impl Iterator<Item = Account> + '_ {
-        self.accounts.iter_mut().map(|account| {
-            let read = *account;
+    /// The figures of each place.
+    pub(crate) fn accounts(&self) -> &[Account] {
+        &self.accounts
+    }
+
+    /// Begins a new interval for the peaks.
+    pub(crate) fn begin_interval(&mut self) {
+        for account in &mut self.accounts {
             account.level.peak = account.level.live;
-            read
-        })
+        }
     }
 
     pub(crate) fn add(&mut self, space: Space, address: u64, block: Block) {
