@@ -41,6 +41,7 @@ pub mod fixture;
 pub mod flag;
 pub mod git;
 pub mod git_program;
+pub mod gpu_environment;
 pub mod help;
 pub mod init;
 pub mod init_facts;
