@@ -1,6 +1,6 @@
 //! From a revision to executables in the store: check out, inject, call cargo, prove what it left, copy.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -67,6 +67,17 @@ pub struct Builder<'a> {
     interrupt: &'a AtomicBool,
     /// The key of the build whose files lie in the checkout.
     current: Option<String>,
+}
+
+/// What to do when cargo trusted a time, and the contents say otherwise.
+#[derive(Clone, Copy)]
+enum Heal {
+    /// Give the sources a current time.
+    Touch,
+    /// Start again without a target folder.
+    Start,
+    /// Say so.
+    Fail,
 }
 
 /// What a call of cargo left.
@@ -150,7 +161,8 @@ impl<'a> Builder<'a> {
     fn failed(&self, index: usize, mut failure: BuildFailure) -> anyhow::Result<Build> {
         let revision = &self.plan.revisions[index];
         let committed = lockfile::is_committed(self.plan, index, self.repository)?;
-        failure.add_hints(revision, committed, &self.toolchain_files()?);
+        let today = !committed && self.plan.request.lockfile.is_none();
+        failure.add_hints(revision, today, &self.toolchain_files()?);
         let log = self.folder.build_log(self.plan, index);
         self.sink.emit(Event::BuildFailed {
             name: revision.name.clone(),
@@ -253,8 +265,7 @@ impl<'a> Builder<'a> {
     fn arguments(&self, index: usize) -> Vec<String> {
         let request = &self.plan.request;
         let mut features = request.build.features.clone();
-        let of_ref =
-            request.refs.get(index).map(|wanted| wanted.features.clone()).unwrap_or_default();
+        let of_ref = request.refs.get(index).map(|wanted| wanted.features.clone()).unwrap_or_default();
         let of_tests = request.tests.iter().flat_map(|test| test.features.clone());
         for feature in of_ref.into_iter().chain(of_tests) {
             if !features.contains(&feature) {
@@ -291,12 +302,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Checks the revision out and lays over it what its build needs.
-    fn lay_out(
-        &mut self,
-        index: usize,
-        toolchain: &Toolchain,
-        without_heap: &BTreeSet<Utf8PathBuf>,
-    ) -> anyhow::Result<(Injection, Utf8PathBuf)> {
+    fn lay_out(&mut self, index: usize, toolchain: &Toolchain) -> anyhow::Result<(Injection, Utf8PathBuf)> {
         let revision = &self.plan.revisions[index];
         self.current = None;
         self.worktree.check_out(revision)?;
@@ -318,7 +324,7 @@ impl<'a> Builder<'a> {
             self.overlay.iter().filter(|file| file.mode == OverlayMode::External).cloned().collect();
         if outside.is_empty() {
             let metadata = inject::metadata(toolchain, &manifest)?;
-            injection.extend(inject::append_lines(&metadata, &checkout, without_heap, &mut injected)?);
+            injection.extend(inject::append_lines(&metadata, &checkout, &mut injected)?);
             injected.save()?;
             return Ok((injection, manifest));
         }
@@ -329,7 +335,7 @@ impl<'a> Builder<'a> {
             checkout: &checkout,
             workspace: &self.plan.workspace,
         };
-        let laid = external::lay_out(&place, &self.plan.request.overlay, &outside, toolchain, without_heap)?;
+        let laid = external::lay_out(&place, &self.plan.request.overlay, &outside, toolchain)?;
         for message in laid.not_carried {
             self.sink.emit(Event::Warning { message, help: None });
         }
@@ -346,19 +352,12 @@ impl<'a> Builder<'a> {
         let log = self.folder.build_log(self.plan, index);
         fs_err::create_dir_all(log.parent().context("the log has a folder")?)?;
         let mut log = fs_err::File::create(log)?;
-        let mut without_heap = BTreeSet::new();
-        let mut healed = false;
+        let mut heal = Heal::Touch;
         let records_path = self.cache.folder().join("sources.json");
         loop {
-            let (injection, manifest) = self.lay_out(index, toolchain, &without_heap)?;
+            let (injection, manifest) = self.lay_out(index, toolchain)?;
             let compiled = self.compile(index, toolchain, &ingredients, &manifest, &mut log)?;
             if !compiled.success {
-                let conflicts = build_failure::allocator_conflicts(&compiled.messages);
-                let before = without_heap.len();
-                without_heap.extend(conflicts);
-                if without_heap.len() > before {
-                    continue;
-                }
                 return Ok(Err(BuildFailure::from_compiler(&compiled.messages, &compiled.stderr)));
             }
             let mut records = SourceRecords::load(&records_path);
@@ -366,13 +365,20 @@ impl<'a> Builder<'a> {
             let check = records.check(&compiled.messages.artifacts, &workspace, self.worktree.path())?;
             records.save(&records_path)?;
             if !check.stale.is_empty() {
-                // Cargo trusted a time; the contents say otherwise. A current time makes it compile again.
-                if healed {
-                    bail!("cargo calls {:?} fresh, but compiled it from other sources", check.stale);
-                }
-                healed = true;
-                sources::touch(&check.stale)?;
-                fs_err::remove_file(self.cache.injected())?;
+                heal = match heal {
+                    Heal::Touch => {
+                        sources::touch(&check.stale)?;
+                        fs_err::remove_file(self.cache.injected())?;
+                        Heal::Start
+                    }
+                    Heal::Start => {
+                        fs_err::remove_dir_all(self.cache.target())?;
+                        Heal::Fail
+                    }
+                    Heal::Fail => {
+                        bail!("cargo calls {:?} fresh, but compiled it from other sources", check.stale)
+                    }
+                };
                 continue;
             }
             let draft = Draft::new(&self.cache.store(), key)?;
@@ -380,7 +386,7 @@ impl<'a> Builder<'a> {
                 draft.add_injected(path, content)?;
             }
             let runner = self.runner(toolchain)?;
-            let executables = self.executables(&draft, &compiled, &runner, &without_heap, key)?;
+            let executables = self.executables(&draft, &compiled, &runner, key)?;
             let companions = companions(&draft, &compiled.messages.artifacts)?;
             let lock = fs_err::read(workspace.join("Cargo.lock")).ok();
             let provenance = Provenance {
@@ -496,7 +502,6 @@ impl<'a> Builder<'a> {
         draft: &Draft,
         compiled: &Compiled,
         runner: &[String],
-        without_heap: &BTreeSet<Utf8PathBuf>,
         key: &str,
     ) -> anyhow::Result<Vec<Executable>> {
         let mut executables = Vec::new();
@@ -513,7 +518,15 @@ impl<'a> Builder<'a> {
                 *without == kind && (name.is_empty() || *name == artifact.target.name)
             });
             let file = Utf8PathBuf::from(format!("{}-{file_name}", executables.len()));
-            let hash = draft.add_executable(built, &file, key)?;
+            let hash = match draft.add_executable(built, &file, key) {
+                Ok(hash) => hash,
+                Err(error) => {
+                    let target = format!("{} {}", artifact.target.name, artifact.target.src_path);
+                    let message = format!("{target} is left out: {error:#}");
+                    self.sink.emit(Event::Warning { message, help: None });
+                    continue;
+                }
+            };
             let (tests, unlisted) = if harness {
                 test_listing::list(built, runner, &directory, &invocation.environment)?
             } else {
@@ -530,8 +543,9 @@ impl<'a> Builder<'a> {
                 hash,
                 directory,
                 environment: invocation.environment,
-                heap_absent: without_heap
-                    .contains(&artifact.target.src_path)
+                heap_absent: built
+                    .with_file_name(format!("{file_name}.{}", wrapper::OWN_ALLOCATOR))
+                    .exists()
                     .then(|| "the test target has a #[global_allocator] of its own".to_owned()),
             });
         }

@@ -1,11 +1,8 @@
 //! Why a revision has no executables, in the compiler's words, and what may help.
 
-use std::collections::BTreeSet;
-
-use camino::Utf8PathBuf;
 use serde::{Deserialize, Serialize};
 
-use crate::cargo::Messages;
+use crate::cargo::{Messages, is_path_id};
 use crate::plan::Revision;
 use crate::process::ProcessError;
 use crate::worktree::CheckoutError;
@@ -17,6 +14,9 @@ pub struct BuildFailure {
     pub first_errors: String,
     /// What may help.
     pub hints: Vec<String>,
+    /// Whether it is the dependencies that did not resolve or compile, and not the checkout's own code.
+    #[serde(default)]
+    pub of_dependencies: bool,
 }
 
 /// How many of the compiler's errors are shown; the log has all.
@@ -29,23 +29,26 @@ impl BuildFailure {
         if first_errors.is_empty() {
             first_errors = errors_of_cargo(stderr);
         }
-        Self { first_errors, hints: Vec::new() }
+        let of_dependencies = messages.errors.is_empty()
+            || messages.errors.iter().any(|error| !is_path_id(&error.package_id.repr));
+        Self { first_errors, hints: Vec::new(), of_dependencies }
     }
 
     /// From an error before or around the build.
     pub fn from_error(error: &anyhow::Error) -> Self {
         let hints = crate::help::help(error).into_iter().collect();
-        Self { first_errors: format!("{error:#}"), hints }
+        Self { first_errors: format!("{error:#}"), hints, of_dependencies: false }
     }
 
-    /// Adds advice for the known causes. `toolchain_files` has each revision's name and toolchain file.
+    /// Adds advice for the known causes. `today` says that the lock file was generated, and as of no date;
+    /// `toolchain_files` has each revision's name and toolchain file.
     pub fn add_hints(
         &mut self,
         revision: &Revision,
-        has_lockfile: bool,
+        today: bool,
         toolchain_files: &[(String, Option<String>)],
     ) {
-        if !has_lockfile {
+        if today && self.of_dependencies {
             let day =
                 jiff::Timestamp::from_second(revision.time).map(|time| time.strftime("%Y-%m-%d").to_string());
             self.hints.push(format!(
@@ -82,17 +85,6 @@ fn errors_of_cargo(stderr: &str) -> String {
     lines[start..].iter().take(20).copied().collect::<Vec<_>>().join("\n")
 }
 
-/// Roots of the targets that have a global allocator beside the shim's.
-pub fn allocator_conflicts(messages: &Messages) -> BTreeSet<Utf8PathBuf> {
-    let conflicts = |text: &str| text.contains("global allocator") || text.contains("#[global_allocator]");
-    messages
-        .errors
-        .iter()
-        .filter(|error| conflicts(&error.message.message) && error.message.message.contains("memprof_heap"))
-        .map(|error| error.target.src_path.clone())
-        .collect()
-}
-
 /// Whether an error says something of this revision only, so that the others can go on.
 pub fn concerns_one_revision(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
@@ -127,9 +119,9 @@ mod tests {
             found: None,
             working_tree: false,
         };
-        let mut failure = BuildFailure::default();
+        let mut failure = BuildFailure { of_dependencies: true, ..BuildFailure::default() };
         let files = [("old".to_owned(), Some("1.60".to_owned())), ("main".to_owned(), None)];
-        failure.add_hints(&revision, false, &files);
+        failure.add_hints(&revision, true, &files);
         assert!(failure.hints[0].contains("--lockfile-date 2023-05-02"), "{:?}", failure.hints);
         assert!(failure.hints[1].contains("old: 1.60; main: none"), "{:?}", failure.hints);
     }

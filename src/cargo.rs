@@ -118,7 +118,11 @@ pub fn target_kind(target: &cargo_metadata::Target) -> Option<TargetKind> {
 
 /// Whether the sources of this package are files that a checkout can change, and not a registry's or a pinned commit's.
 pub fn is_path_package(artifact: &Artifact) -> bool {
-    let id = &artifact.package_id.repr;
+    is_path_id(&artifact.package_id.repr)
+}
+
+/// The same for a package id as cargo writes it, in its new form or the one before Rust 1.77.
+pub fn is_path_id(id: &str) -> bool {
     id.starts_with("path+") || id.contains("(path+")
 }
 

@@ -176,7 +176,7 @@ impl<'a> PairView<'a> {
     pub fn column(&self, metric: &str) -> PairColumn<'a> {
         let comparability = if !self.is_compared() {
             Comparability::NotMeasured
-        } else if self.baseline.sources.get(metric) == self.candidate.sources.get(metric) {
+        } else if self.baseline.source(metric) == self.candidate.source(metric) {
             Comparability::Comparable
         } else {
             Comparability::SourcesDiffer

@@ -8,7 +8,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use toml_edit::{DocumentMut, InlineTable, Item, Table, Value};
 
 use crate::complaint::Complaint;
-use crate::inject::{self, Link};
+use crate::inject;
 use crate::injected_files::{self, InjectedFiles};
 use crate::overlay::OverlayFile;
 use crate::request::{OverlayMode, OverlayRequest};
@@ -43,7 +43,6 @@ pub fn lay_out(
     overlays: &[OverlayRequest],
     files: &[OverlayFile],
     toolchain: &Toolchain,
-    without_heap: &BTreeSet<Utf8PathBuf>,
 ) -> anyhow::Result<Laid> {
     let external = || overlays.iter().filter(|overlay| overlay.mode == OverlayMode::External);
     let packages: BTreeSet<&str> = external().filter_map(|overlay| overlay.package.as_deref()).collect();
@@ -83,6 +82,11 @@ pub fn lay_out(
     package.insert("edition", edition.unwrap_or_else(|| "2021".to_owned()).into());
     package.insert("publish", false.into());
     document.insert("package", Item::Table(package));
+    // Cargo wants a library or a program; this one is empty and holds no test.
+    let mut library = Table::new();
+    library.insert("test", false.into());
+    library.insert("doctest", false.into());
+    document.insert("lib", Item::Table(library));
     document.insert("dependencies", Item::Table(dependencies));
     document.insert("workspace", Item::Table(Table::new()));
     for key in ["profile", "patch", "replace"] {
@@ -99,12 +103,10 @@ pub fn lay_out(
     injected.write(&place.folder, Utf8Path::new("Cargo.toml"), document.to_string().as_bytes())?;
     injected.write(&place.folder, Utf8Path::new("src/lib.rs"), b"")?;
     for file in files {
-        let target = place.folder.join(&file.destination);
         let is_test = file.destination.extension() == Some("rs")
             && file.destination.components().count() == 2
             && file.destination.starts_with("tests");
-        let link = if without_heap.contains(&target) { Link::WithoutHeap } else { Link::WithHeap };
-        let content = if is_test { inject::with_line(&file.content, link) } else { file.content.clone() };
+        let content = if is_test { inject::with_lines(&file.content) } else { file.content.clone() };
         injected.write(&place.folder, &file.destination, &content)?;
     }
     let lock = place.checkout.join(place.workspace).join("Cargo.lock");
@@ -161,8 +163,11 @@ fn find_package(checkout: &Utf8Path, name: &str) -> anyhow::Result<(Utf8PathBuf,
 
 /// `"0.9"`, or an inline table as in a manifest.
 fn dependency(name: &str, text: &str) -> anyhow::Result<Item> {
-    let parsed = text.parse::<Value>().or_else(|_| format!("{text:?}").parse::<Value>());
-    Ok(Item::Value(parsed.with_context(|| format!("overlay: the dependency {name} = {text} is not TOML"))?))
+    let written = text.parse::<Value>().ok().filter(|value| value.is_str() || value.is_inline_table());
+    // A version without quotes is no TOML string; what else it may be, cargo says.
+    let version = || (!text.contains('{')).then(|| Value::from(text));
+    let value = written.or_else(version);
+    Ok(Item::Value(value.with_context(|| format!("overlay: the dependency {name} = {text} is not TOML"))?))
 }
 
 /// Makes every `path = "…"` below an item absolute.

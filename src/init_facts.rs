@@ -11,8 +11,11 @@ use crate::workspace_folder;
 /// Branches, remotes, packages. What cannot be learnt is left empty.
 pub fn facts(repository: &Repository, manifest: Option<&Utf8Path>) -> anyhow::Result<Facts> {
     let references = repository.references()?;
-    let branches: Vec<String> =
-        references.iter().filter_map(|name| name.strip_prefix("refs/heads/")).map(ToOwned::to_owned).collect();
+    let branches: Vec<String> = references
+        .iter()
+        .filter_map(|name| name.strip_prefix("refs/heads/"))
+        .map(ToOwned::to_owned)
+        .collect();
     let symbolic = |name: &str| {
         let answer = repository.git().args(["symbolic-ref", "--quiet", "--short", name]).run();
         answer.ok().map(|answer| answer.text())
@@ -22,8 +25,7 @@ pub fn facts(repository: &Repository, manifest: Option<&Utf8Path>) -> anyhow::Re
         .filter(|name| branches.contains(name));
     let place = workspace_folder::find(repository, manifest.map(Utf8Path::as_str), &[])?;
     let workspace = repository.root().join(&place.workspace);
-    let toolchain =
-        Toolchain { pinned: None, directory: workspace.clone(), version: String::new() };
+    let toolchain = Toolchain { pinned: None, directory: workspace.clone(), version: String::new() };
     let packages = inject::metadata(&toolchain, &workspace.join("Cargo.toml"))
         .map(|metadata| metadata.packages.iter().map(|package| package.name.to_string()).collect())
         .unwrap_or_default();

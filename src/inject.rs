@@ -2,6 +2,7 @@
 //! links the shim into every target that can hold tests.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
@@ -15,27 +16,17 @@ use crate::toolchain::Toolchain;
 /// What a revision's checkout is to hold beside the revision itself: content by path from the checkout's root.
 pub type Injection = BTreeMap<Utf8PathBuf, Vec<u8>>;
 
-/// Which crate the appended line links.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Link {
-    /// The shim and its global allocator.
-    WithHeap,
-    /// The shim alone: the target has a global allocator of its own.
-    WithoutHeap,
-}
-
-/// The text of a target's root with the line appended.
+/// The lines that link the shim into a target that holds tests: with its global allocator, or alone where the compiler
+/// wrapper found that the target has one of its own.
 ///
-/// `#[cfg(test)]` keeps it out of the plain library that integration tests link, which may have an allocator of its own
-/// beside it; cargo sets it for targets without a harness too. The newline before it ends a comment on the last line.
-pub fn with_line(root: &[u8], link: Link) -> Vec<u8> {
-    let name = match link {
-        Link::WithHeap => "memprof_heap",
-        Link::WithoutHeap => "memprof_shim",
-    };
-    let mut text = root.to_vec();
-    text.extend_from_slice(format!("\n#[cfg(test)] extern crate {name} as _;\n").as_bytes());
-    text
+/// `cfg(test)` keeps them out of the plain library that integration tests link; cargo sets it for targets without a harness
+/// too. The text is the same for every file, because a file may be the root of one target and a module of another.
+const LINES: &str = "\n#[cfg(all(test, memprof_heap))] extern crate memprof_heap as _;\n\
+     #[cfg(all(test, not(memprof_heap)))] extern crate memprof_shim as _;\n";
+
+/// The text of a target's root with the lines appended. The newline before them ends a comment on the last line.
+pub fn with_lines(root: &[u8]) -> Vec<u8> {
+    [root, LINES.as_bytes()].concat()
 }
 
 /// Asks cargo for the packages and targets of a workspace. Nothing is resolved, and no network is used.
@@ -78,7 +69,7 @@ pub fn lay_overlay(
         let relative = manifest.strip_prefix(checkout).unwrap_or(&manifest).to_owned();
         let mut text = fs_err::read_to_string(&manifest)?;
         for (name, path) in entries {
-            text.push_str(&format!("\n[[test]]\nname = {name:?}\npath = {path:?}\n"));
+            write!(text, "\n[[test]]\nname = {name:?}\npath = {path:?}\n")?;
         }
         injected.write(checkout, &relative, text.as_bytes())?;
         injection.insert(relative, text.into_bytes());
@@ -138,12 +129,10 @@ fn missing_test_entries(
     missing
 }
 
-/// Appends the line to the root of every target that can hold tests; `without_heap` are the roots whose targets have an
-/// allocator of their own. Returns what was written.
+/// Appends the lines to the root of every target that can hold tests. Returns what was written.
 pub fn append_lines(
     metadata: &Metadata,
     checkout: &Utf8Path,
-    without_heap: &BTreeSet<Utf8PathBuf>,
     injected: &mut InjectedFiles,
 ) -> anyhow::Result<Injection> {
     let mut injection = Injection::new();
@@ -154,8 +143,7 @@ pub fn append_lines(
         if injection.contains_key(relative) || !target.src_path.exists() {
             continue;
         }
-        let link = if without_heap.contains(&target.src_path) { Link::WithoutHeap } else { Link::WithHeap };
-        let content = with_line(&fs_err::read(&target.src_path)?, link);
+        let content = with_lines(&fs_err::read(&target.src_path)?);
         injected.write(checkout, relative, &content)?;
         injection.insert(relative.to_owned(), content);
     }
@@ -167,11 +155,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_stands_alone_whatever_the_file_ends_with() {
-        let text = with_line(b"// the end", Link::WithHeap);
+    fn the_lines_stand_alone_whatever_the_file_ends_with() {
+        let text = String::from_utf8(with_lines(b"// the end")).unwrap();
         assert_eq!(
-            String::from_utf8(text).unwrap(),
-            "// the end\n#[cfg(test)] extern crate memprof_heap as _;\n"
+            text,
+            "// the end\n#[cfg(all(test, memprof_heap))] extern crate memprof_heap as _;\n\
+             #[cfg(all(test, not(memprof_heap)))] extern crate memprof_shim as _;\n"
         );
     }
 }

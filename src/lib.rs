@@ -52,6 +52,7 @@ pub mod lfs;
 pub mod listing;
 pub mod lock;
 pub mod lockfile;
+pub mod manual;
 pub mod matching;
 pub mod matrix;
 mod matrix_rules;

@@ -55,6 +55,16 @@ pub enum Kind {
 /// Stands in a column for 'no reading'. The log's parser refuses this value as a reading.
 pub(crate) const NO_READING: i64 = i64::MIN;
 
+/// What is said of a metric in a map by metric names: its source, or why it is absent. A scope's `heap.consumed`,
+/// `heap.peaked` and `heap.used` are made of the readings for `heap.peak`, and the log names only these.
+pub fn said_of<'a>(map: &'a BTreeMap<String, String>, metric: &str) -> Option<&'a String> {
+    map.get(metric).or_else(|| {
+        let (family, part) = metric.rsplit_once('.')?;
+        let is_of_scope = ["consumed", "peaked", "used"].contains(&part);
+        map.get(&format!("{family}.peak")).filter(|_| is_of_scope)
+    })
+}
+
 /// The index of a text, which is added if it is new.
 ///
 /// # Panics
@@ -65,7 +75,7 @@ pub fn intern(names: &mut Names, text: &str) -> u32 {
 }
 
 impl Measurement {
-    /// Adds a checkpoint and its readings, by metric name. Returns nothing; sequence order is made by [`Self::order`].
+    /// Adds a checkpoint and its readings, by metric name, in the order of the log's lines.
     pub fn push<'a>(
         &mut self,
         label: &str,
@@ -159,6 +169,14 @@ mod tests {
         };
         assert_eq!(column("heap.live"), [Some(1), Some(2), None]);
         assert_eq!(column("time"), [None, Some(5), Some(6)]);
+    }
+
+    #[test]
+    fn a_scopes_figures_have_the_source_of_what_they_are_made_of() {
+        let sources = BTreeMap::from([("heap.peak".to_owned(), "allocator".to_owned())]);
+        assert_eq!(said_of(&sources, "heap.consumed").unwrap(), "allocator");
+        assert_eq!(said_of(&sources, "heap.live"), None);
+        assert_eq!(said_of(&sources, "cpu.used"), None);
     }
 
     #[test]

@@ -39,9 +39,7 @@ pub fn read(
             let origin = overlay.from.as_deref().unwrap_or("the disk");
             if found.is_empty() {
                 return Err(Complaint::new(format!("overlay: no file '{}' in {origin}", path.source))
-                    .help(
-                        "paths of a ref begin at the repository's root",
-                    )
+                    .help("paths of a ref begin at the repository's root")
                     .into());
             }
             for (below, content) in found {

@@ -58,7 +58,12 @@ impl Run {
         if let Some(problem) = &self.unreadable {
             return Some(format!("its log cannot be read: {problem}"));
         }
-        self.measurement.checkpoints().is_empty().then(|| "passed, but logged no checkpoint".to_owned())
+        if self.measurement.checkpoints().is_empty() {
+            return Some("passed, but logged no checkpoint".to_owned());
+        }
+        // A checkpoint that was lost would be reported as removed. The last line is written at any orderly exit.
+        (!self.measurement.ended)
+            .then(|| "passed, but its log has no end: checkpoints may be lost".to_owned())
     }
 }
 

@@ -210,6 +210,9 @@ fn command(entry: &Entry, executable: &Executable, planned: &PlannedCell, log: &
         .into_iter()
         .chain(executable.heap_absent.as_deref().map(|reason| ("MEMPROF_HEAP_ABSENT", reason)))
         .collect();
+    // A backtrace, also one that a `should_panic` test catches, keeps tens of MiB of symbols on the heap.
+    let configured = executable.environment.contains_key("RUST_BACKTRACE");
+    let command = if configured { command } else { command.env("RUST_BACKTRACE", "0") };
     command.envs(&planned.env).envs(shim)
 }
 

@@ -169,7 +169,8 @@ fn facts_of(plan: &Plan, builds: &[Build]) -> BTreeMap<String, serde_json::Value
                 "flags": provenance.ingredients.environment.get("RUSTFLAGS"),
             })
         }
-        Build::Failed(failure) => json!({ "failed": failure.first_errors, "hints": failure.hints }),
+        // Nothing was built, so there is nothing whose figures it could be compared for.
+        Build::Failed(failure) => json!(format!("build failed: {}", failure.first_errors)),
     };
     builds.iter().enumerate().map(|(index, build)| (index.to_string(), facts(build))).collect()
 }

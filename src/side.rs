@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::matching::{Key, Renames, match_checkpoints};
-use crate::measurement::{Measurement, Names, intern};
+use crate::measurement::{Measurement, Names, intern, said_of};
 use crate::results::Run;
 
 /// A metric's readings at one checkpoint, over the repeats.
@@ -64,7 +64,7 @@ pub struct Side {
     pub keys: Vec<Key>,
     /// By metric: where its figures come from. Several sources among the repeats are joined.
     pub sources: BTreeMap<String, String>,
-    /// By metric: why it is absent.
+    /// By metric: why it is absent, at all checkpoints or from one on.
     pub absent: BTreeMap<String, String>,
     /// How many checkpoints are not in every repeat.
     pub unsteady: usize,
@@ -119,8 +119,6 @@ impl Side {
         }
         let measurements: Vec<&Arc<Measurement>> = used.iter().map(|(_, run)| &run.measurement).collect();
         let Repeats { keys, unsteady, figures } = put_together(&measurements, labels);
-        // What some repeat could read is not absent; the figure says how many runs it is of.
-        absent.retain(|metric, _| figures.column(metric).is_none());
         Self {
             standing,
             runs: used.iter().map(|(index, _)| *index).collect(),
@@ -136,6 +134,16 @@ impl Side {
     /// A handle for reading one metric's figures; `None` if no run has any.
     pub fn column(&self, metric: &str) -> Option<Column<'_>> {
         self.figures.column(metric)
+    }
+
+    /// Where a metric's figures come from.
+    pub fn source(&self, metric: &str) -> Option<&str> {
+        said_of(&self.sources, metric).map(String::as_str)
+    }
+
+    /// Why a metric is absent.
+    pub fn why_absent(&self, metric: &str) -> Option<&str> {
+        said_of(&self.absent, metric).map(String::as_str)
     }
 
     /// The metrics that have figures.

@@ -64,20 +64,86 @@ fn wrap_compiler(call: &[OsString]) -> anyhow::Error {
         _ => Shim::default(),
     };
     let argv = compiler_argv(&shim, call);
+    if compiles_test(call) && argv.len() > call.len() {
+        match compile_test(&argv, call) {
+            #[expect(clippy::exit, reason = "the role of a compiler ends with the compiler's code")]
+            Ok(code) => std::process::exit(code),
+            Err(error) => return error,
+        }
+    }
     let error = std::process::Command::new(&argv[0]).args(&argv[1..]).exec();
     anyhow::Error::new(error).context(format!("could not start {}", Path::new(&argv[0]).display()))
 }
 
-/// The user's wrapper if there is one, the compiler, its arguments, and what the shim needs.
+/// Compiles a test target with the shim's allocator, and without it if it has one of its own; a mark beside the executable
+/// then says so.
+///
+/// Only the compiler knows: an allocator may be in a dependency, behind a `cfg`, or made by a macro. What it says is held back
+/// until it is done, which delays nothing: no other crate waits for a test target.
+fn compile_test(argv: &[OsString], call: &[OsString]) -> anyhow::Result<i32> {
+    use std::io::Write;
+    let compile = |heap: bool| {
+        let mut command = std::process::Command::new(&argv[0]);
+        command.args(&argv[1..]).args(if heap { &["--cfg", HEAP_CFG][..] } else { &[] });
+        command.stdout(std::process::Stdio::inherit()).output()
+    };
+    let mut output =
+        compile(true).with_context(|| format!("could not start {}", Path::new(&argv[0]).display()))?;
+    let mark = own_allocator_mark(call);
+    let conflict = memchr::memmem::find(&output.stderr, b"conflicts with global allocator in").is_some();
+    if !output.status.success() && conflict {
+        output = compile(false)?;
+        if let Some(mark) = &mark {
+            fs_err::write(mark, "")?;
+        }
+    } else if let Some(mark) = mark {
+        let _ = fs_err::remove_file(mark);
+    }
+    std::io::stderr().lock().write_all(&output.stderr)?;
+    // A compiler killed by a signal has no code; cargo must not take that for success.
+    Ok(output.status.code().unwrap_or(101))
+}
+
+/// The `cfg` under which the appended line links the shim's allocator.
+pub const HEAP_CFG: &str = "memprof_heap";
+
+/// The ending of the mark beside an executable whose target has an allocator of its own.
+pub const OWN_ALLOCATOR: &str = "memprof-own-allocator";
+
+/// `OUT_DIR/NAME-HASH.memprof-own-allocator`
+fn own_allocator_mark(call: &[OsString]) -> Option<PathBuf> {
+    let value = |name: &str| call.windows(2).find(|pair| pair[0] == name).map(|pair| pair[1].clone());
+    let extra = call
+        .windows(2)
+        .filter(|pair| pair[0] == "-C")
+        .find_map(|pair| Some(pair[1].to_str()?.strip_prefix("extra-filename=")?.to_owned()))
+        .unwrap_or_default();
+    let name = value("--crate-name")?.into_string().ok()?;
+    Some(PathBuf::from(value("--out-dir")?).join(format!("{name}{extra}.{OWN_ALLOCATOR}")))
+}
+
+/// Cargo passes `--test`, or `--cfg test` for a target without a harness.
+fn compiles_test(call: &[OsString]) -> bool {
+    call.iter().any(|argument| argument == "--test")
+        || call.windows(2).any(|pair| pair[0] == "--cfg" && pair[1] == "test")
+}
+
+/// The user's wrapper if there is one, the compiler, what the shim needs, and cargo's own arguments.
 fn compiler_argv(shim: &Shim, call: &[OsString]) -> Vec<OsString> {
     let mut argv: Vec<OsString> = shim.inner.iter().map(|inner| inner.clone().into()).collect();
-    argv.extend_from_slice(call);
     // `rustc -vV` and `rustc - --print …` are cargo's questions; they compile no crate of the workspace.
-    let compiles = call.windows(2).any(|pair| pair[0] == "--crate-name" && pair[1] != "___")
+    let builds_crate = call.windows(2).any(|pair| pair[0] == "--crate-name" && pair[1] != "___")
         && call.iter().any(|argument| argument.to_string_lossy().ends_with(".rs"));
-    if !compiles {
+    let Some((compiler, arguments)) = call.split_first().filter(|_| builds_crate && !shim.externs.is_empty())
+    else {
+        argv.extend_from_slice(call);
         return argv;
-    }
+    };
+    argv.push(compiler.clone());
+    // The appended line must not fail `deny(unused_extern_crates)`, nor the added crate `deny(unused_crate_dependencies)`. Of
+    // several caps rustc takes the first, so that one in RUSTFLAGS does not undo ours.
+    argv.extend(["--cap-lints".into(), "warn".into()]);
+    argv.extend_from_slice(arguments);
     for (name, rlib) in &shim.externs {
         // A crate of the repository may have the shim's name; the repository's own meaning stays.
         if !has_extern(call, name) && !compiles_crate(call, name) {
@@ -86,16 +152,9 @@ fn compiler_argv(shim: &Shim, call: &[OsString]) -> Vec<OsString> {
             argv.extend(["--extern".into(), value]);
         }
     }
-    if shim.externs.is_empty() {
-        return argv;
-    }
     let mut search = OsString::from("dependency=");
     search.push(&shim.search);
     argv.extend(["-L".into(), search]);
-    // The appended line must not fail `deny(unused_extern_crates)`, nor the added crate `deny(unused_crate_dependencies)`.
-    if !call.iter().any(|argument| argument.to_string_lossy().starts_with("--cap-lints")) {
-        argv.extend(["--cap-lints".into(), "warn".into()]);
-    }
     argv
 }
 
@@ -184,8 +243,8 @@ mod tests {
     fn a_compilation_is_given_the_shim() {
         assert_eq!(
             wrapped("rustc --crate-name a src/lib.rs --test"),
-            "rustc --crate-name a src/lib.rs --test --extern memprof=/s/libmemprof.rlib \
-             --extern memprof_heap=/s/libmemprof_heap.rlib -L dependency=/s --cap-lints warn"
+            "rustc --cap-lints warn --crate-name a src/lib.rs --test --extern memprof=/s/libmemprof.rlib \
+             --extern memprof_heap=/s/libmemprof_heap.rlib -L dependency=/s"
         );
     }
 
@@ -204,8 +263,15 @@ mod tests {
     }
 
     #[test]
-    fn caps_that_are_there_stay() {
-        assert!(!wrapped("rustc --crate-name a src/lib.rs --cap-lints allow").contains("--cap-lints warn"));
+    fn our_cap_comes_before_any_other() {
+        let line = wrapped("rustc --crate-name a src/lib.rs --cap-lints=forbid");
+        assert!(line.starts_with("rustc --cap-lints warn "), "{line}");
+    }
+
+    #[test]
+    fn the_mark_lies_beside_the_executable() {
+        let call = words("rustc --crate-name a src/lib.rs --test -C extra-filename=-12 --out-dir /t/deps");
+        assert_eq!(own_allocator_mark(&call), Some("/t/deps/a-12.memprof-own-allocator".into()));
     }
 
     #[test]

@@ -121,6 +121,49 @@ fn a_run_that_passed_but_logged_nothing_is_not_compared() {
 }
 
 #[test]
+fn a_run_that_passed_but_whose_log_has_no_end_is_not_compared() {
+    let synthetic = Synthetic::new(&["main", "pr/1"]).passed("t", 0, 0, &heap(&[("a", 1), ("b", 2)])).passed(
+        "t",
+        1,
+        0,
+        &heap(&[("a", 1), ("b", 2)]),
+    );
+    let log = synthetic.folder().0.join(&synthetic.results().runs[1].folder).join(file::LOG);
+    let text = fs_err::read_to_string(&log).unwrap();
+    fs_err::write(&log, text.split_inclusive('\n').take(2).collect::<String>()).unwrap();
+    let comparison = compare(&synthetic.results());
+    let view = only_pair(&comparison);
+    assert_eq!(view.candidate.standing, Standing::CutOff);
+    assert!(view.rows.iter().all(|row| view.change(row).is_none()), "what was lost was not removed");
+}
+
+#[test]
+fn a_scopes_figures_are_compared_only_if_what_they_are_made_of_has_one_source() {
+    let log =
+        |source: &str| heap(&[("a", 1)]).scope("s", &[("heap.consumed", 3)]).source("heap.peak", source);
+    let synthetic =
+        Synthetic::new(&["main", "pr/1"]).passed("t", 0, 0, &log("one")).passed("t", 1, 0, &log("two"));
+    let comparison = compare(&synthetic.results());
+    assert_eq!(only_pair(&comparison).column("heap.consumed").comparability, Comparability::SourcesDiffer);
+}
+
+#[test]
+fn a_metric_that_was_lost_on_the_way_keeps_its_figures_and_its_reason() {
+    let log =
+        heap(&[("a", 1)]).absent("heap.peak", "descriptors were closed").checkpoint("b", &[("time", 5)]);
+    let synthetic = Synthetic::new(&["main", "pr/1"]).passed("t", 0, 0, &log).passed(
+        "t",
+        1,
+        0,
+        &heap(&[("a", 1), ("b", 2)]),
+    );
+    let comparison = compare(&synthetic.results());
+    let view = only_pair(&comparison);
+    assert_eq!(differences(&view, "heap.peak"), [Some(0), None]);
+    assert_eq!(view.baseline.why_absent("heap.peak"), Some("descriptors were closed"));
+}
+
+#[test]
 fn a_log_that_cannot_be_read_is_that_runs_trouble_and_names_the_line() {
     let synthetic = Synthetic::new(&["main", "pr/1"]).passed("t", 0, 0, &heap(&[("a", 1)])).passed(
         "t",

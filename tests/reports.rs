@@ -44,6 +44,21 @@ fn readings(heap: i64, resident: i64, count: i64, milliseconds: i64) -> [(&'stat
     ]
 }
 
+/// What a scope logs: what it left behind, what it took beside that, and what was live at its end.
+fn scope_readings(consumed: i64, peaked: i64) -> [(&'static str, i64); 9] {
+    [
+        ("heap.consumed", consumed),
+        ("heap.peaked", peaked),
+        ("heap.used", 8_088 * MIB),
+        ("heap.allocated", 96 * MIB),
+        ("heap.count", 9_120),
+        ("cpu.consumed", 0),
+        ("cpu.peaked", peaked + 12 * KIB),
+        ("cpu.used", 8_160 * MIB),
+        ("time", 300_000_000),
+    ]
+}
+
 fn baseline_log(repeat: i64) -> Log {
     Log::new()
         .checkpoint("start", &readings(43_110 * KIB, 61 * MIB, 1_204, 0))
@@ -56,7 +71,7 @@ fn baseline_log(repeat: i64) -> Log {
             &readings(7_844 * MIB, 7_901 * MIB, 40_377, 900),
         )
         .checkpoint("beam search", &readings(8_100 * MIB, 8_150 * MIB, 41_002, 1_300))
-        .scope("decoder", &readings(-12 * MIB, 640 * KIB, 12, 300))
+        .scope("decoder", &scope_readings(-12 * MIB, 640 * KIB))
         .checkpoint("done", &readings(8_900 * MIB, 8_990 * MIB, 52_881, 1_702))
 }
 
@@ -72,7 +87,7 @@ fn candidate_log(repeat: i64) -> Log {
             &readings(10_209 * MIB, 10_290 * MIB, 40_390, 870),
         )
         .checkpoint("greedy search", &readings(8_100 * MIB, 8_160 * MIB, 41_002, 1_280))
-        .scope("decoder", &readings(-12 * MIB, 640 * KIB, 12, 300))
+        .scope("decoder", &scope_readings(-12 * MIB, 1_900 * KIB))
         .checkpoint("kv cache warmed", &readings(10_240 * MIB, 10_300 * MIB, 40_400, 901))
         .checkpoint("done", &readings(8_388 * MIB, 8_480 * MIB, 49_102, 1_650))
 }
@@ -246,6 +261,32 @@ fn a_table_is_never_empty_for_want_of_the_default_metrics() {
 }
 
 #[test]
+fn a_metric_that_nobody_knows_is_told_with_those_there_are() {
+    let log = Log::new().checkpoint("start", &[("cpu.rss", MIB), ("time", 0)]);
+    let synthetic = Synthetic::new(&["main", "pr/1"]).passed("t", 0, 0, &log).passed("t", 1, 0, &log);
+    let metrics = Some(vec!["cpu.*".to_owned(), "heap.paek".to_owned()]);
+    let text = table(&compare(&synthetic.results()), &Options { metrics, ..at_width(100) });
+    assert!(text.contains("\nno metric is named 'heap.paek'; measured were cpu.rss, time\n"), "{text}");
+}
+
+#[test]
+fn a_build_that_failed_is_quoted_once_for_all_its_tests() {
+    let log = Log::new().checkpoint("start", &[("heap.peak", MIB)]);
+    let message = "error[E0425]: cannot find value `x` in this scope";
+    let synthetic = ["a", "b", "c"].into_iter().fold(Synthetic::new(&["main", "pr/1"]), |synthetic, test| {
+        synthetic.passed(test, 0, 0, &log).failed(test, 1, Status::BuildFailed, message, None)
+    });
+    let comparison = compare(&synthetic.results());
+    let text = table(&comparison, &at_width(100));
+    assert_eq!((text.matches("pr/1 did not build").count(), text.matches("E0425").count()), (3, 1), "{text}");
+    let text = rendered(Format::Markdown, &comparison, &Options::default());
+    assert!(
+        text.contains("**pr/1 did not build** · bart::tests a and 2 other tests\n<pre>error[E0425]"),
+        "{text}"
+    );
+}
+
+#[test]
 fn gpu_peaks_come_first_where_there_are_any() {
     let log =
         Log::new().checkpoint("start", &[("heap.peak", MIB), ("gpu.0.live", MIB), ("gpu.0.peak", 896 * MIB)]);
@@ -320,7 +361,7 @@ fn markdown_fits_into_a_comment_and_says_what_was_cut() {
 fn csv_has_one_value_a_row_and_loses_no_outcome() {
     let log = Log::new()
         .checkpoint("a, \"b\"\nc", &[("heap.peak", MIB), ("time", 5)])
-        .scope("s", &[("heap.peak", -7)]);
+        .scope("s", &[("heap.consumed", -7)]);
     let synthetic = Synthetic::new(&["main", "pr/1"])
         .passed_with("t", &[("batch", "4"), ("dtype", "f32")], 0, &log)
         .failed("t", 1, Status::BuildFailed, "error[E0425]", None);

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use crate::comparison::Comparison;
-use crate::measurement::{Checkpoint, Kind};
+use crate::measurement::{Checkpoint, Kind, said_of};
 use crate::metric::Unit;
 use crate::results::Run;
 
@@ -47,7 +47,7 @@ fn write_run(comparison: &Comparison, run: &Run, writer: &mut csv::Writer<&mut d
     let columns: Vec<_> = measurement
         .metrics()
         .iter()
-        .map(|metric| (&**metric, Unit::of(metric).as_str(), measurement.sources.get(&**metric)))
+        .map(|metric| (&**metric, Unit::of(metric).as_str(), said_of(&measurement.sources, metric)))
         .collect();
     let mut is_empty = true;
     let mut record = csv::ByteRecord::new();

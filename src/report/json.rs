@@ -28,7 +28,6 @@ type ByRef<'a, T> = IndexMap<Cow<'a, str>, T, FxBuildHasher>;
 
 /// The JSON report of `cargo memprof`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 #[schemars(rename = "Report")]
 pub struct Report<'a> {
     /// The version of this format.
@@ -37,7 +36,7 @@ pub struct Report<'a> {
     pub plan: Identity<'a>,
     /// Where it was measured; `null` if that is not known.
     pub environment: Value,
-    /// A row for each checkpoint and metric.
+    /// A row for each checkpoint and metric that any ref has a figure of.
     pub rows: Vec<Row<'a>>,
     /// Each run and its outcome.
     pub cells: Vec<CellRun<'a>>,
@@ -47,7 +46,6 @@ pub struct Report<'a> {
 
 /// What was compared.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 #[schemars(rename = "Plan")]
 pub struct Identity<'a> {
     /// The run's name.
@@ -64,7 +62,6 @@ pub struct Identity<'a> {
 
 /// One revision.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 #[schemars(rename = "Ref")]
 pub struct Ref<'a> {
     /// Its name in this report.
@@ -79,7 +76,6 @@ pub struct Ref<'a> {
 
 /// One metric at one checkpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 #[schemars(rename = "Row")]
 pub struct Row<'a> {
     /// `package::binary::test`.
@@ -115,7 +111,6 @@ pub struct Row<'a> {
 
 /// A metric at a checkpoint, over the repeats.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 #[schemars(rename = "Reading")]
 pub struct Reading<'a> {
     /// The median of the runs.
@@ -139,7 +134,6 @@ pub struct Reading<'a> {
 
 /// One run of a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 #[schemars(rename = "Cell")]
 pub struct CellRun<'a> {
     /// The ref's name.
@@ -352,20 +346,29 @@ impl<'a> CellRows<'a> {
     fn write(&self, separator: &mut &str, out: &mut dyn Write) -> io::Result<()> {
         let metrics: Vec<MetricColumns> =
             self.comparison.metrics.iter().filter_map(|metric| MetricColumns::new(self, metric)).collect();
+        // A row is put together in memory, because the serializer writes every bracket and comma on its own.
+        let mut line = Vec::new();
         for place in places(self.comparison, self.cell) {
             for columns in &metrics {
-                write!(out, "{separator}")?;
-                serde_json::to_writer(&mut *out, &self.row(&place, columns))?;
+                let row = self.row(&place, columns);
+                // Points and scopes have metrics of their own.
+                if row.values.values().all(Option::is_none) {
+                    continue;
+                }
+                line.clear();
+                line.extend_from_slice(separator.as_bytes());
+                serde_json::to_writer(&mut line, &row)?;
+                out.write_all(&line)?;
                 *separator = ",\n";
             }
         }
         Ok(())
     }
 
-    fn row(&self, place: &Place, columns: &MetricColumns<'a>) -> Row<'a> {
+    fn row(&self, place: &Place, columns: &MetricColumns<'a>) -> Row<'_> {
         let label = |key: Key| Cow::Borrowed(&*self.cell.labels[key.label as usize]);
         let mut row = Row {
-            test: self.parts.test.clone().into(),
+            test: (&self.parts.test).into(),
             params: self.parts.params.clone(),
             checkpoint: label(place.key),
             occurrence: place.key.occurrence,
@@ -420,7 +423,7 @@ impl<'a> CellRows<'a> {
             runs: figure.runs,
             exact: figure.is_exact(),
             previous_delta: previous.map(|previous| i128::from(figure.value) - i128::from(previous.value)),
-            source: side.sources.get(&columns.metric.name).map(Cow::from),
+            source: side.source(&columns.metric.name).map(Cow::from),
             cut_off: side.standing == Standing::CutOff,
         })
     }
@@ -440,7 +443,7 @@ impl<'a> CellRows<'a> {
             }
             (Standing::Measured, None) => "no such checkpoint".into(),
             (_, Some(_)) => {
-                let reason = side.absent.get(&columns.metric.name);
+                let reason = side.why_absent(&columns.metric.name);
                 reason.map_or("not read at this checkpoint".into(), Cow::from)
             }
         }

@@ -5,8 +5,10 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
+use indexmap::IndexMap;
+
 use super::Options;
-use super::selection::{self, Shown, Wanted};
+use super::selection::{self, Part, Shown, Wanted};
 use super::summary::{self, Tally, Trouble};
 use super::text;
 use crate::comparison::{Comparison, Entry, PairView};
@@ -101,12 +103,14 @@ impl Section {
         };
         let mut runs: Vec<Option<String>> = Vec::new();
         for view in comparison.pairs().filter(|view| view.new.name == new.name) {
-            let shown = wanted.of_pair(comparison, &view);
-            tally.add(&view, &shown);
+            let parts = wanted.parts(comparison, &view);
+            tally.add(&view, &parts);
             runs.push(summary::runs(&view));
             let troubles = summary::troubles(comparison, &view).into_iter();
             section.troubles.extend(troubles.map(|trouble| (summary::full_title(&view), trouble)));
-            section.add(&view, &shown, options);
+            for part in &parts {
+                section.add(&view, part, options);
+            }
         }
         // Said once, if it is the same for all tests.
         runs.dedup();
@@ -115,11 +119,11 @@ impl Section {
         section
     }
 
-    fn add(&mut self, view: &PairView, shown: &[Shown], options: &Options) {
-        let rows = selection::rows(view, shown, options);
+    fn add(&mut self, view: &PairView, part: &Part, options: &Options) {
+        let rows = selection::rows(view, part, options);
         self.not_shown += rows.left_out;
         for row in &rows.shown {
-            for shown in shown {
+            for shown in &part.shown {
                 let entry = shown.column.entry(row);
                 let text = table_row(view, row, shown, &entry);
                 self.is_all_compared &= entry.delta.is_some() || view.change(row) != Some(Change::Matched);
@@ -244,10 +248,22 @@ impl Page {
 
 /// What went wrong, each with the first lines of its message.
 fn failures(sections: &[Section]) -> String {
+    // A build that failed is the same for all tests, and a baseline's failure for all candidates.
+    let mut tests: IndexMap<&Trouble, Vec<&str>> = IndexMap::new();
+    for (title, trouble) in sections.iter().flat_map(|section| &section.troubles) {
+        let titles = tests.entry(trouble).or_default();
+        if !titles.contains(&title.as_str()) {
+            titles.push(title);
+        }
+    }
     let mut text = String::new();
     let mut left_out = 0;
-    for (title, trouble) in sections.iter().flat_map(|section| &section.troubles) {
-        let mut entry = format!("\n**{}** · {}\n", escape(&trouble.headline), escape(title));
+    for (trouble, titles) in tests {
+        let more = match titles.len() {
+            1 => String::new(),
+            count => format!(" and {}", counted(count - 1, "other test")),
+        };
+        let mut entry = format!("\n**{}** · {}{more}\n", escape(&trouble.headline), escape(titles[0]));
         if !trouble.details.is_empty() {
             _ = writeln!(entry, "<pre>{}</pre>", html(&trouble.details.join("\n")));
         }
@@ -256,7 +272,7 @@ fn failures(sections: &[Section]) -> String {
         }
         if text.chars().count() + entry.chars().count() > MOST_OF_FAILURES {
             left_out += 1;
-        } else if !text.contains(&entry) {
+        } else {
             text.push_str(&entry);
         }
     }

@@ -5,6 +5,7 @@ use regex::Regex;
 use super::Options;
 use crate::comparison::{Comparison, Metric, PairColumn, PairView};
 use crate::matching::{Change, Match};
+use crate::measurement::Kind;
 use crate::metric::{DEFAULT, Unit};
 
 /// More rows of one test than this help nobody in a terminal or a comment.
@@ -12,6 +13,9 @@ pub const MOST_ROWS: usize = 40;
 
 /// How many metrics are shown where none of the default ones was measured.
 const FALLBACK: usize = 2;
+
+/// The metrics of scopes that are shown unless others are asked for.
+const DEFAULT_OF_SCOPES: [&str; 4] = ["gpu.*.consumed", "gpu.*.peaked", "heap.consumed", "heap.peaked"];
 
 /// A metric that is shown, with its figures on both sides of a pair.
 #[derive(Clone, Copy, Debug)]
@@ -22,50 +26,121 @@ pub struct Shown<'a> {
     pub column: PairColumn<'a>,
 }
 
+/// The rows of a pair that have the same metrics: points have levels and peaks, scopes what was consumed between their
+/// ends.
+pub struct Part<'a> {
+    /// Of what the rows are.
+    pub kind: Kind,
+    /// All rows of this kind, in order.
+    pub rows: Vec<&'a Match>,
+    /// The metrics to show of them.
+    pub shown: Vec<Shown<'a>>,
+}
+
 /// Which metric names the options ask for.
-pub struct Wanted(Vec<Regex>);
+pub struct Wanted {
+    patterns: Vec<Regex>,
+    /// The patterns as typed; empty where nobody chose.
+    chosen: Vec<String>,
+}
 
 impl Wanted {
     /// From the options. Without any, the GPUs' peaks and the default metrics.
     pub fn new(options: &Options) -> Self {
-        let patterns: Vec<&str> = match &options.metrics {
-            _ if options.all => vec!["*"],
-            Some(patterns) => patterns.iter().map(String::as_str).collect(),
-            None => std::iter::once("gpu.*.peak").chain(DEFAULT).collect(),
+        let chosen = options.metrics.clone().filter(|_| !options.all).unwrap_or_default();
+        let patterns: Vec<Regex> = match &options.metrics {
+            _ if options.all => vec![glob("*")],
+            Some(chosen) => chosen.iter().map(|pattern| glob(&of_scopes_too(pattern))).collect(),
+            None => {
+                let defaults = std::iter::once("gpu.*.peak").chain(DEFAULT);
+                defaults.chain(DEFAULT_OF_SCOPES).map(glob).collect()
+            }
         };
-        Self(patterns.into_iter().map(glob).collect())
+        Self { patterns, chosen }
+    }
+
+    /// The chosen patterns that no metric has the name of, whether it was measured or is absent with a reason.
+    pub fn unknown<'a>(&'a self, comparison: &'a Comparison) -> impl Iterator<Item = &'a str> {
+        let is_known = |pattern: &Regex| {
+            let mut sides = comparison.cells.iter().flat_map(|cell| &cell.sides);
+            comparison.metrics.iter().any(|metric| pattern.is_match(&metric.name))
+                || sides.any(|side| side.absent.keys().any(|metric| pattern.is_match(metric)))
+        };
+        let chosen = self.chosen.iter().zip(&self.patterns);
+        chosen.filter(move |(_, pattern)| !is_known(pattern)).map(|(name, _)| name.as_str())
     }
 
     /// Whether a metric of this name is wanted.
     pub fn contains(&self, metric: &str) -> bool {
-        self.0.iter().any(|pattern| pattern.is_match(metric))
+        self.patterns.iter().any(|pattern| pattern.is_match(metric))
     }
 
-    /// The metrics to show for a pair, in the order of the patterns: those that a side has figures of. If that is none,
-    /// the first that there are, so that a table is never empty for want of a name.
-    pub fn of_pair<'a>(&self, comparison: &'a Comparison, view: &PairView<'a>) -> Vec<Shown<'a>> {
-        let measured: Vec<Shown> = comparison
-            .metrics
-            .iter()
-            .map(|metric| Shown { metric, column: view.column(&metric.name) })
-            .filter(|shown| shown.column.baseline.is_some() || shown.column.candidate.is_some())
+    /// What to show of a pair: the wanted metrics, in the order of the patterns, of points and of scopes. A table is
+    /// never empty for want of a name: if none is wanted of what was measured, the first that there are are shown.
+    pub fn parts<'a>(&self, comparison: &'a Comparison, view: &PairView<'a>) -> Vec<Part<'a>> {
+        let (points, scopes): (Vec<&Match>, Vec<&Match>) =
+            view.rows.iter().partition(|row| view.key(row).kind == Kind::Point);
+        let mut parts: Vec<(Part, Vec<Shown>)> = [(Kind::Point, points), (Kind::Scope, scopes)]
+            .into_iter()
+            .filter(|(_, rows)| !rows.is_empty())
+            .map(|(kind, rows)| {
+                let measured = measured(comparison, view, &rows);
+                (Part { kind, rows, shown: self.of(&measured) }, measured)
+            })
             .collect();
+        // Who chose a point's metric did not ask for scopes.
+        let is_answered = !self.chosen.is_empty() && parts.iter().any(|(part, _)| !part.shown.is_empty());
+        if is_answered {
+            parts.retain(|(part, _)| !part.shown.is_empty());
+        }
+        let parts = parts.into_iter().map(|(mut part, measured)| {
+            if part.shown.is_empty() {
+                part.shown = measured.into_iter().take(FALLBACK).collect();
+            }
+            part
+        });
+        parts.collect()
+    }
+
+    fn of<'a>(&self, measured: &[Shown<'a>]) -> Vec<Shown<'a>> {
         let mut wanted: Vec<Shown> = Vec::new();
-        for pattern in &self.0 {
-            let new = measured.iter().filter(|shown| pattern.is_match(&shown.metric.name));
-            for shown in new {
+        for pattern in &self.patterns {
+            for shown in measured.iter().filter(|shown| pattern.is_match(&shown.metric.name)) {
                 if wanted.iter().all(|known| known.metric.name != shown.metric.name) {
                     wanted.push(*shown);
                 }
             }
         }
-        if wanted.is_empty() { measured.into_iter().take(FALLBACK).collect() } else { wanted }
+        wanted
     }
 }
 
-/// A pattern in which `*` stands for anything.
+/// The metrics that a side has figures of in these rows.
+fn measured<'a>(comparison: &'a Comparison, view: &PairView<'a>, rows: &[&Match]) -> Vec<Shown<'a>> {
+    let shown = comparison.metrics.iter().map(|metric| Shown { metric, column: view.column(&metric.name) });
+    shown
+        .filter(|shown| {
+            let is_on_a_side = shown.column.baseline.is_some() || shown.column.candidate.is_some();
+            is_on_a_side
+                && rows.iter().any(|row| {
+                    let entry = shown.column.entry(row);
+                    entry.baseline.is_some() || entry.candidate.is_some()
+                })
+        })
+        .collect()
+}
+
+/// What a point's metric is called at a scope is asked for with it: `heap.peak` also finds `heap.peaked`.
+fn of_scopes_too(pattern: &str) -> String {
+    match pattern.rsplit_once('.') {
+        Some((_, "peak")) => format!("{pattern}{{,ed}}"),
+        _ => pattern.to_owned(),
+    }
+}
+
+/// A pattern in which `*` stands for anything, and `{,ed}` for itself or nothing.
 fn glob(pattern: &str) -> Regex {
-    let escaped = regex::escape(pattern).replace(r"\*", ".*");
+    let escaped = regex::escape(pattern).replace(r"\*", ".*").replace(r"\{,ed\}", "(ed)?");
     Regex::new(&format!("^{escaped}$")).expect("an escaped pattern is a regular expression")
 }
 
@@ -90,8 +165,9 @@ pub struct Rows<'a> {
 }
 
 /// Chooses rows: all up to [`MOST_ROWS`], else the changed ones first and among them the largest.
-pub fn rows<'a>(view: &PairView<'a>, shown: &[Shown], options: &Options) -> Rows<'a> {
-    let mut rows: Vec<&Match> = view.rows.iter().collect();
+pub fn rows<'a>(view: &PairView<'a>, part: &Part<'a>, options: &Options) -> Rows<'a> {
+    let Part { rows, shown, .. } = part;
+    let mut rows = rows.clone();
     if options.only_changed {
         rows.retain(|row| is_changed(view, row, shown));
     }

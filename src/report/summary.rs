@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use super::selection::{Shown, Wanted};
+use super::selection::{Part, Shown, Wanted};
 use super::text;
 use crate::comparison::{Comparability, Comparison, Delta, PairView};
 use crate::counted::counted;
-use crate::matching::Change;
+use crate::matching::{Change, Match};
 use crate::metric::Unit;
 use crate::outcome::Status;
 use crate::plan::Revision;
@@ -42,15 +42,22 @@ struct Growth {
 }
 
 impl Tally {
-    /// Adds a pair, by the metrics that are shown of it.
-    pub fn add(&mut self, view: &PairView, shown: &[Shown]) {
-        if !view.is_compared() {
-            self.not_compared += 1;
-            return;
-        }
+    /// Adds a pair, by what is shown of it.
+    pub fn add(&mut self, view: &PairView, parts: &[Part]) {
         let said_before = self.said();
+        if view.is_compared() {
+            for part in parts {
+                self.add_part(view, &part.rows, &part.shown);
+            }
+        }
+        if self.said() == said_before {
+            self.not_compared += 1;
+        }
+    }
+
+    fn add_part(&mut self, view: &PairView, rows: &[&Match], shown: &[Shown]) {
         let mut largest: Vec<Option<(i128, usize)>> = vec![None; shown.len()];
-        for (index, row) in view.rows.iter().enumerate() {
+        for (index, row) in rows.iter().enumerate() {
             match view.change(row) {
                 Some(Change::Added) => self.added += 1,
                 Some(Change::Removed) => self.removed += 1,
@@ -69,12 +76,9 @@ impl Tally {
                 }
             }
         }
-        if self.said() == said_before {
-            self.not_compared += 1;
-        }
         for (shown, largest) in shown.iter().zip(largest) {
             let Some((difference, index)) = largest else { continue };
-            let row = &view.rows[index];
+            let row = rows[index];
             // Bytes are what the tool is about: another unit's growth is named only where no bytes grew.
             let rank = |unit, difference| (unit == Unit::Bytes, unit == Unit::Count, difference);
             let best = self.largest.as_ref().map(|best| rank(best.unit, best.delta.difference));
@@ -167,7 +171,7 @@ pub fn runs(view: &PairView) -> Option<String> {
 }
 
 /// What is said of a side that was not measured whole.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Trouble {
     /// What happened: `pr/3370 failed (exit code 101)`.
     pub headline: String,
@@ -251,7 +255,12 @@ fn run_trouble(run: &Run, revision: &Revision) -> Trouble {
 /// Everything that concerns more than one row, each thing once: absences with their reasons, sources that differ, marks
 /// on runs, and the comparison's own notes.
 pub fn notes(comparison: &Comparison, wanted: &Wanted) -> Vec<String> {
-    let mut notes = absences(comparison, wanted);
+    let measured: Vec<&str> = comparison.metrics.iter().map(|metric| metric.name.as_str()).collect();
+    let mut notes: Vec<String> = wanted
+        .unknown(comparison)
+        .map(|name| format!("no metric is named '{name}'; measured were {}", measured.join(", ")))
+        .collect();
+    notes.extend(absences(comparison, wanted));
     notes.extend(differing_sources(comparison, wanted));
     notes.extend(unsteady(comparison));
     notes.extend(marks(comparison));
@@ -261,12 +270,14 @@ pub fn notes(comparison: &Comparison, wanted: &Wanted) -> Vec<String> {
 
 /// `heap.live, heap.peak absent in pr/3370: own #[global_allocator]`.
 fn absences(comparison: &Comparison, wanted: &Wanted) -> Vec<String> {
-    type Place = (usize, usize);
+    /// Revision, cell, and whether other checkpoints have the metric.
+    type Place = (usize, usize, bool);
     let mut places: BTreeMap<(&str, &str), BTreeSet<Place>> = BTreeMap::new();
     for (cell_index, cell) in comparison.cells.iter().enumerate() {
         for (revision, side) in cell.sides.iter().enumerate() {
             for (metric, reason) in side.absent.iter().filter(|(metric, _)| wanted.contains(metric)) {
-                places.entry((reason, metric)).or_default().insert((revision, cell_index));
+                let is_partial = side.column(metric).is_some();
+                places.entry((reason, metric)).or_default().insert((revision, cell_index, is_partial));
             }
         }
     }
@@ -275,12 +286,18 @@ fn absences(comparison: &Comparison, wanted: &Wanted) -> Vec<String> {
         metrics_by_place.entry((reason, places)).or_default().push(metric);
     }
     let note = |((reason, places), metrics): ((&str, BTreeSet<Place>), Vec<&str>)| {
-        let revisions: BTreeSet<usize> = places.iter().map(|(revision, _)| *revision).collect();
+        let revisions: BTreeSet<usize> = places.iter().map(|(revision, ..)| *revision).collect();
         let names: Vec<&str> =
             revisions.iter().map(|&index| comparison.revisions[index].name.as_str()).collect();
-        let cells: BTreeSet<usize> = places.iter().map(|(_, cell)| *cell).collect();
+        let cells: BTreeSet<usize> = places.iter().map(|(_, cell, _)| *cell).collect();
         let tests = in_tests(cells.len(), comparison.cells.len());
-        format!("{} absent in {}{tests}: {}", metrics.join(", "), names.join(" and "), text::one_line(reason))
+        let partly = if places.iter().all(|(_, _, is_partial)| *is_partial) { "partly " } else { "" };
+        format!(
+            "{} {partly}absent in {}{tests}: {}",
+            metrics.join(", "),
+            names.join(" and "),
+            text::one_line(reason)
+        )
     };
     metrics_by_place.into_iter().map(note).collect()
 }
@@ -299,8 +316,7 @@ fn differing_sources(comparison: &Comparison, wanted: &Wanted) -> Vec<String> {
             if !both || column.comparability != Comparability::SourcesDiffer {
                 continue;
             }
-            let source =
-                |side: &Side| side.sources.get(&metric.name).map_or("not known", String::as_str).to_owned();
+            let source = |side: &Side| side.source(&metric.name).unwrap_or("not known").to_owned();
             let note = format!(
                 "{} not compared, its sources differ: {} ({}) / {} ({})",
                 metric.name,

@@ -1,6 +1,7 @@
 //! The table for a terminal. Metrics stand side by side as far as the width goes, and below one another from there on;
 //! a row is always one line.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
@@ -11,12 +12,13 @@ use tabled::settings::style::{HorizontalLine, VerticalLine};
 use tabled::settings::{Alignment, Modify, Padding, Span, Theme};
 
 use super::Options;
-use super::selection::{self, Rows, Shown, Wanted};
+use super::selection::{self, Part, Rows, Shown, Wanted};
 use super::summary::{self, Tally, Trouble};
 use super::text::{self, cut, width};
 use crate::comparison::{Comparison, Entry, PairView};
 use crate::counted::{counted, grouped};
 use crate::matching::{Change, Match};
+use crate::measurement::Kind;
 use crate::side::Standing;
 
 /// The width where the terminal's is not known.
@@ -34,19 +36,26 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
     let wanted = Wanted::new(options);
     let mut tally = Tally::default();
     let mut without_change = 0;
+    let mut told = HashSet::new();
     let mut lines = Vec::new();
     for view in comparison.pairs() {
-        let shown = wanted.of_pair(comparison, &view);
-        tally.add(&view, &shown);
-        let troubles = summary::troubles(comparison, &view);
-        if options.only_changed && troubles.is_empty() && !has_changes(&view, &shown) {
+        let parts = wanted.parts(comparison, &view);
+        tally.add(&view, &parts);
+        let mut troubles = summary::troubles(comparison, &view);
+        for trouble in &mut troubles {
+            // A build that failed is the same for all tests: its errors are shown once.
+            if !told.insert(trouble.clone()) {
+                trouble.details.clear();
+            }
+        }
+        if options.only_changed && troubles.is_empty() && !has_changes(&view, &parts) {
             without_change += 1;
             continue;
         }
         if options.compact {
-            lines.extend(compact_lines(&view, &shown, &troubles, comparison.revisions.len() > 2));
+            lines.extend(compact_lines(&view, &parts, &troubles, comparison.revisions.len() > 2));
         } else {
-            page.pair(&view, &shown, &troubles, options, out)?;
+            page.pair(&view, &parts, &troubles, options, out)?;
             writeln!(out)?;
         }
     }
@@ -58,8 +67,8 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
     page.foot(comparison, options, &wanted, &tally, without_change, out)
 }
 
-fn has_changes(view: &PairView, shown: &[Shown]) -> bool {
-    view.rows.iter().any(|row| selection::is_changed(view, row, shown))
+fn has_changes(view: &PairView, parts: &[Part]) -> bool {
+    parts.iter().any(|part| part.rows.iter().any(|row| selection::is_changed(view, row, &part.shown)))
 }
 
 /// Colours, if they are on.
@@ -192,6 +201,14 @@ fn differences(view: &PairView, row: &Match, entry: &Entry, shown: &Shown) -> [T
     }
 }
 
+/// What the rows of a part are called.
+fn noun(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Point => "checkpoint",
+        Kind::Scope => "scope",
+    }
+}
+
 /// One line of the compact form.
 struct CompactLine {
     test: String,
@@ -202,7 +219,7 @@ struct CompactLine {
 
 fn compact_lines(
     view: &PairView,
-    shown: &[Shown],
+    parts: &[Part],
     troubles: &[Trouble],
     has_several_candidates: bool,
 ) -> Vec<CompactLine> {
@@ -224,8 +241,9 @@ fn compact_lines(
         });
         return told.collect();
     }
-    let lines = shown.iter().filter_map(|shown| {
-        let entries = view.rows.iter().map(|row| (row, shown.column.entry(row)));
+    let of_parts = parts.iter().flat_map(|part| part.shown.iter().map(move |shown| (part, shown)));
+    let lines = of_parts.filter_map(|(part, shown)| {
+        let entries = part.rows.iter().map(|row| (row, shown.column.entry(row)));
         // The largest difference; where there is none, the largest figure.
         let (row, entry) = entries.max_by_key(|(row, entry)| {
             let difference = entry.delta.map(|delta| delta.difference.unsigned_abs());
@@ -241,7 +259,7 @@ fn compact_lines(
         let at = if changed {
             Text::new(text::row_label(view, row), Tone::Plain)
         } else {
-            Text::new(counted(view.rows.len(), "checkpoint"), Tone::Quiet)
+            Text::new(counted(part.rows.len(), noun(part.kind)), Tone::Quiet)
         };
         let cells = [figure(entry.baseline), figure(entry.candidate), difference, percent];
         Some(CompactLine { test: test.clone(), metric: shown.metric.name.clone(), cells, at })
@@ -260,17 +278,24 @@ impl Page {
     fn pair(
         self,
         view: &PairView,
-        shown: &[Shown],
+        parts: &[Part],
         troubles: &[Trouble],
         options: &Options,
         out: &mut dyn Write,
     ) -> io::Result<()> {
         self.title(view, out)?;
-        let rows = selection::rows(view, shown, options);
-        if !rows.shown.is_empty() {
-            self.blocks(view, shown, &rows, out)?;
+        let mut is_first = true;
+        for part in parts {
+            let rows = selection::rows(view, part, options);
+            if rows.shown.is_empty() {
+                continue;
+            }
+            if !std::mem::take(&mut is_first) {
+                writeln!(out)?;
+            }
+            self.blocks(view, part, &rows, out)?;
+            self.left_out(&rows, out)?;
         }
-        self.left_out(&rows, out)?;
         for trouble in troubles {
             let tone = if trouble.is_failure { Tone::Growth } else { Tone::Quiet };
             self.line(&trouble.headline, " ", tone, out)?;
@@ -313,13 +338,13 @@ impl Page {
     }
 
     /// The metrics in as many blocks as the width needs, each with the checkpoints' column.
-    fn blocks(self, view: &PairView, shown: &[Shown], rows: &Rows, out: &mut dyn Write) -> io::Result<()> {
+    fn blocks(self, view: &PairView, part: &Part, rows: &Rows, out: &mut dyn Write) -> io::Result<()> {
         let labels: Vec<String> = rows.shown.iter().map(|row| text::row_label(view, row)).collect();
-        let longest = labels.iter().map(|label| width(label)).max().unwrap_or(0).max(width("checkpoint"));
+        let longest = labels.iter().map(|label| width(label)).max().unwrap_or(0).max(width(noun(part.kind)));
         let least = longest.min(LEAST_LABEL) + 2;
         let mut blocks: Vec<Vec<Group>> = Vec::new();
         let mut used = 0;
-        for shown in shown {
+        for shown in &part.shown {
             let group = Group::new(view, shown, &rows.shown);
             match blocks.last_mut() {
                 Some(block) if used + group.width() <= self.width => {
@@ -337,7 +362,7 @@ impl Page {
         }
         let widest: usize =
             blocks.iter().map(|block| block.iter().map(Group::width).sum()).max().unwrap_or(0);
-        let room = self.width.saturating_sub(widest + 2).clamp("checkpoint".len(), longest);
+        let room = self.width.saturating_sub(widest + 2).clamp(width(noun(part.kind)), longest);
         for (index, block) in blocks.iter().enumerate() {
             if index > 0 {
                 writeln!(out)?;
@@ -354,12 +379,12 @@ impl Page {
                     Text::new(cut(label, room), tone)
                 })
                 .collect();
-            self.block(&labels, block, out)?;
+            self.block(noun(part.kind), &labels, block, out)?;
         }
         Ok(())
     }
 
-    fn block(self, labels: &[Text], groups: &[Group], out: &mut dyn Write) -> io::Result<()> {
+    fn block(self, noun: &str, labels: &[Text], groups: &[Group], out: &mut dyn Write) -> io::Result<()> {
         let paint = |text: &Text| self.paint.apply(&text.text, text.tone);
         let quiet = |text: &str| self.paint.apply(text, Tone::Quiet);
         let mut table = Builder::new();
@@ -370,7 +395,7 @@ impl Page {
         });
         table.push_record(std::iter::once(String::new()).chain(names));
         let headings = groups.iter().flat_map(|group| &group.headings).map(|heading| quiet(heading));
-        table.push_record(std::iter::once(quiet("checkpoint")).chain(headings));
+        table.push_record(std::iter::once(quiet(noun)).chain(headings));
         for (row, label) in labels.iter().enumerate() {
             let cells = groups.iter().flat_map(|group| &group.cells[row]).map(paint);
             table.push_record(std::iter::once(paint(label)).chain(cells));
