@@ -87,11 +87,13 @@ pub(crate) fn subscribe(rendezvous: &'static Rendezvous) -> Result<(), CString> 
         }
         status => return Err(words(&format!("cuptiSubscribe failed with error {status}"))),
     }
-    for (number, call) in CALLS {
+    for (number, _) in CALLS {
         // SAFETY: the subscriber is ours.
         let status = unsafe { enable(1, subscriber, DRIVER_API, number) };
-        if status != SUCCESS && call.must_be_seen() {
-            return Err(words(&format!("cuptiEnableCallback failed with error {status} for call {number}")));
+        if status != SUCCESS && calls::must_be_seen(number) {
+            return Err(words(&format!(
+                "this CUPTI is too old: it does not know the driver's call {number} ({status})"
+            )));
         }
     }
     rendezvous.answer(read);

@@ -225,7 +225,7 @@ impl Ledger {
         let mapping = self
             .mappings
             .iter()
-            .find(|(&start, mapping)| start <= address && address - start < mapping.bytes)
+            .find(|(start, mapping)| **start <= address && address - **start < mapping.bytes)
             .and_then(|(_, mapping)| mapping.physical);
         if let Some(number) = mapping {
             if let Some(physical) = self.physical.get_mut(&number) {
