@@ -15,7 +15,12 @@ use serde_json::Value;
 mod drm_fdinfo;
 
 #[path = "../templates/memprof_inject/ledger.rs"]
-#[expect(dead_code, clippy::pedantic, reason = "the shim's own file, written for its oldest Rust")]
+#[expect(
+    dead_code,
+    clippy::pedantic,
+    clippy::collapsible_if,
+    reason = "the shim's own file, written for its oldest Rust"
+)]
 mod ledger;
 
 const MIB: u64 = 1 << 20;
@@ -49,7 +54,7 @@ fn laboratory() -> &'static Laboratory {
             );
         }
         let flags = ["--crate-type", "cdylib", "-C", "opt-level=3", "-C", "panic=abort"];
-        laboratory.compile(&shim_compiler(), "memprof_inject", "templates/memprof_inject/lib.rs", &flags);
+        laboratory.compile("memprof_inject", "templates/memprof_inject/lib.rs", &flags);
         for (name, file) in [
             ("cuda", "libcuda.so.1"),
             ("cupti", "libcupti.so.13"),
@@ -69,16 +74,10 @@ fn laboratory() -> &'static Laboratory {
         for (name, source) in
             [("ground_truth", "real/ground_truth"), ("no_cuda", "no_cuda"), ("late", "late")]
         {
-            laboratory.compile("rustc", name, &format!("fixtures/gpu/{source}.rs"), &[]);
+            laboratory.compile(name, &format!("fixtures/gpu/{source}.rs"), &[]);
         }
         laboratory
     })
-}
-
-/// The compiler of the shim: `MEMPROF_TEST_RUSTC`, such as the oldest supported one, else the usual. Programs that are
-/// linked with it take the same.
-fn shim_compiler() -> String {
-    std::env::var("MEMPROF_TEST_RUSTC").unwrap_or_else(|_| "rustc".to_owned())
 }
 
 impl Laboratory {
@@ -86,8 +85,8 @@ impl Laboratory {
         self.folder.join(name).to_str().unwrap().to_owned()
     }
 
-    fn compile(&self, compiler: &str, name: &str, source: &str, flags: &[&str]) {
-        let mut command = Command::new(compiler);
+    fn compile(&self, name: &str, source: &str, flags: &[&str]) {
+        let mut command = Command::new("rustc");
         command
             .args(["--edition", "2021", "-D", "warnings", "--crate-name", name])
             .args(["--out-dir", self.folder.to_str().unwrap()])
@@ -269,6 +268,22 @@ fn a_program_without_cuda_loads_nothing_of_it() {
     assert_eq!(run.absent(), [] as [&str; 0]);
     assert!(run.figures("here").is_empty());
     assert_eq!(run.of_event("sources").count(), 0);
+}
+
+#[test]
+fn counting_a_device_adds_nothing_to_the_heaps_figures() {
+    let counted = program("late", &["devices"]).succeed();
+    let uncounted = program("late", &["devices"])
+        .env_remove("CUDA_INJECTION64_PATH")
+        .env("FAKE_NVML_BROKEN", "1")
+        .succeed();
+    let heap = |run: &Run| {
+        let line = run.of_event("checkpoint").find(|line| line["label"] == "allocated").unwrap();
+        ["heap.live", "heap.peak", "heap.allocated", "heap.count"]
+            .map(|metric| line["metrics"][metric].clone())
+    };
+    assert_eq!(heap(&counted), heap(&uncounted));
+    assert!(heap(&counted).iter().all(Value::is_u64));
 }
 
 #[test]
