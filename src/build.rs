@@ -158,6 +158,15 @@ impl<'a> Builder<'a> {
         entry.place_companions()
     }
 
+    /// The library that the CUDA driver is to load into test processes, or why there is none.
+    pub fn injection_library(&mut self) -> Result<Utf8PathBuf, String> {
+        let toolchain = self.toolchain(self.plan.baseline).map_err(|error| format!("{error:#}"))?;
+        let target = self.plan.request.build.target.as_deref();
+        let shim =
+            Shim::compiled(&self.cache.shim(), &toolchain, target).map_err(|error| format!("{error:#}"))?;
+        shim.injection(&toolchain, target)
+    }
+
     fn failed(&self, index: usize, mut failure: BuildFailure) -> anyhow::Result<Build> {
         let revision = &self.plan.revisions[index];
         let committed = lockfile::is_committed(self.plan, index, self.repository)?;
@@ -549,6 +558,8 @@ impl<'a> Builder<'a> {
                     .then(|| "the test target has a #[global_allocator] of its own".to_owned()),
             });
         }
+        // Cargo's order is that in which crates happened to be compiled.
+        executables.sort_by(|a, b| (&a.package, a.kind, &a.binary).cmp(&(&b.package, b.kind, &b.binary)));
         Ok(executables)
     }
 }

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 
 use camino::Utf8Path;
 
+use crate::bytes::Bytes;
 use crate::outcome::{Outcome, Status};
 use crate::process_group::{Exit, Fate};
 use crate::run_folder::file;
@@ -30,6 +31,7 @@ const TAIL: u64 = 256 * 1024;
 /// The outcome of a run; `None` if the user interrupted it.
 pub fn outcome(fate: &Fate, evidence: &Evidence<'_>) -> anyhow::Result<Option<Outcome>> {
     let stderr = tail(&evidence.folder.join(file::STDERR))?;
+    let refused_by_gpu = last_refusal_of_gpu(&evidence.folder.join(file::LOG))?;
     let out_of_memory = stderr.lines().rev().find(|line| is_allocation_failure(line));
     let (status, message) = match fate.exit {
         Exit::Interrupted => return Ok(None),
@@ -42,10 +44,34 @@ pub fn outcome(fate: &Fate, evidence: &Evidence<'_>) -> anyhow::Result<Option<Ou
         }
         Exit::Signalled(signal) => (Status::Killed { signal }, panic_message(&stderr)),
         Exit::Code(0) => judge_success(evidence)?,
+        // A test may go on after a refusal, or even want one; if it failed, that is why.
+        Exit::Code(_) if refused_by_gpu.is_some() => (Status::OutOfMemory, refused_by_gpu),
         Exit::Code(exit_code) => (Status::Failed { exit_code }, panic_message(&stderr)),
     };
     let wall_nanoseconds = u64::try_from(fate.wall.as_nanos()).ok();
     Ok(Some(Outcome { status, message, wall_nanoseconds }))
+}
+
+/// The last allocation that a GPU had no memory for, as the shim logged it.
+fn last_refusal_of_gpu(log: &Utf8Path) -> anyhow::Result<Option<String>> {
+    let log = match fs_err::File::open(log) {
+        Ok(log) => log,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let mut last = None;
+    for line in BufReader::new(log).split(b'\n') {
+        let line = line?;
+        if memchr::memmem::find(&line, b"\"event\":\"gpu_out_of_memory\"").is_some() {
+            last = serde_json::from_slice::<serde_json::Value>(&line).ok().or(last);
+        }
+    }
+    let bytes =
+        |value: &serde_json::Value| value.as_u64().map_or("?".to_owned(), |bytes| Bytes(bytes).to_string());
+    Ok(last.map(|event| {
+        let (requested, live) = (bytes(&event["requested"]), bytes(&event["live"]));
+        format!("GPU {} had no {requested} left ({live} live)", event["device"])
+    }))
 }
 
 /// Exit code 0 is not enough: the test must have run, and the process must be the build that was planned.
@@ -172,6 +198,17 @@ mod tests {
         let (status, message) = judged(Exit::Code(101), Some(BEGIN), "", stderr);
         assert_eq!(status, Status::Failed { exit_code: 101 });
         assert_eq!(message.unwrap(), "src/lib.rs:5:9: assertion failed\n  left: 1");
+    }
+
+    #[test]
+    fn a_gpu_without_memory_is_why_a_test_failed() {
+        let refusal =
+            "{\"v\":1,\"event\":\"gpu_out_of_memory\",\"device\":0,\"requested\":1073741824,\"live\":2048}\n";
+        let log = format!("{BEGIN}{refusal}");
+        let (status, message) = judged(Exit::Code(101), Some(&log), "", "");
+        assert_eq!(status, Status::OutOfMemory);
+        assert_eq!(message.unwrap(), "GPU 0 had no 1.00 GiB left (2.00 KiB live)");
+        assert_eq!(judged(Exit::Code(0), Some(&log), "running 1 test\n", "").0, Status::Ok);
     }
 
     #[test]

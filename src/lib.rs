@@ -29,6 +29,7 @@ pub mod comparison;
 pub mod complaint;
 pub mod console;
 pub mod counted;
+pub mod cupti;
 pub mod demo;
 pub mod environment;
 pub mod event;

@@ -85,7 +85,16 @@ impl Shim {
             let command: Command = toolchain
                 .rustc()
                 .args(["--crate-name", INJECTION, "--crate-type", "cdylib", "--edition", "2021"])
-                .args(["-C", "opt-level=3", "-C", "panic=abort", "-C", "strip=symbols", "--cap-lints", "warn"])
+                .args([
+                    "-C",
+                    "opt-level=3",
+                    "-C",
+                    "panic=abort",
+                    "-C",
+                    "strip=symbols",
+                    "--cap-lints",
+                    "warn",
+                ])
                 .args(["--out-dir", aside.as_str()])
                 .args(target.iter().flat_map(|target| ["--target", target]))
                 .arg(source);
