@@ -50,12 +50,7 @@ fn laboratory() -> &'static Laboratory {
         let laboratory = Laboratory { folder };
         for name in ["memprof", "memprof_heap"] {
             let source = format!("templates/{name}/lib.rs");
-            laboratory.compile(
-                &shim_compiler(),
-                name,
-                &source,
-                &["--crate-type", "rlib", "-C", "opt-level=3"],
-            );
+            laboratory.compile(name, &source, &["--crate-type", "rlib", "-C", "opt-level=3"]);
         }
         let flags = ["--crate-type", "cdylib", "-C", "opt-level=3", "-C", "panic=abort"];
         laboratory.compile("memprof_inject", "templates/memprof_inject/lib.rs", &flags);
@@ -68,12 +63,7 @@ fn laboratory() -> &'static Laboratory {
             let output = laboratory.path(&format!("fake/{file}"));
             let name_for_loader = format!("link-arg=-Wl,-soname,{file}");
             let flags = ["--crate-type", "cdylib", "-C", &name_for_loader, "-o", &output];
-            laboratory.compile(
-                "rustc",
-                &format!("fake_{name}"),
-                &format!("fixtures/gpu/fake_{name}.rs"),
-                &flags,
-            );
+            laboratory.compile(&format!("fake_{name}"), &format!("fixtures/gpu/fake_{name}.rs"), &flags);
         }
         for (name, source) in
             [("ground_truth", "real/ground_truth"), ("no_cuda", "no_cuda"), ("late", "late")]
