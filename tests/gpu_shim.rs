@@ -11,11 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::Value;
 
 #[path = "../templates/memprof/drm_fdinfo.rs"]
-#[expect(
-    clippy::pedantic,
-    clippy::unnecessary_map_or,
-    reason = "the shim's own file, written for its oldest Rust"
-)]
+#[expect(clippy::pedantic, reason = "the shim's own file, written for its oldest Rust")]
 mod drm_fdinfo;
 
 #[path = "../templates/memprof_inject/ledger.rs"]
