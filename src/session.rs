@@ -203,17 +203,22 @@ pub fn runs_folder(repository: &Repository, workspace: &Utf8Path) -> anyhow::Res
 /// Makes the folder of a new run, and `latest` its other name.
 pub fn create_folder(runs: &Utf8Path, plan: &Plan) -> anyhow::Result<RunFolder> {
     let folder = RunFolder(runs.join(&plan.id));
-    fs_err::create_dir_all(&folder.0)?;
+    fill_folder(&folder, plan)?;
     // A target folder need not be ignored; a run must not be part of the working tree that it measures.
     fs_err::write(runs.join(".gitignore"), "*\n")?;
-    write_whole(&folder.plan(), &serde_json::to_vec_pretty(plan)?)?;
-    write_whole(&folder.environment(), &serde_json::to_vec_pretty(&environment::facts())?)?;
     let latest = runs.join("latest");
     let partial = runs.join("latest.partial");
     let _ = fs_err::remove_file(&partial);
     fs_err::os::unix::fs::symlink(&plan.id, &partial)?;
     fs_err::rename(&partial, &latest)?;
     Ok(folder)
+}
+
+/// Writes what is known before the first test into the folder of a new run.
+pub fn fill_folder(folder: &RunFolder, plan: &Plan) -> anyhow::Result<()> {
+    fs_err::create_dir_all(&folder.0)?;
+    write_whole(&folder.plan(), &serde_json::to_vec_pretty(plan)?)?;
+    write_whole(&folder.environment(), &serde_json::to_vec_pretty(&environment::facts())?)
 }
 
 /// A kept run, by its id, its folder, or `latest`.
