@@ -180,7 +180,8 @@ mod tests {
 
     #[test]
     fn a_program_that_the_loader_does_not_start_says_what_it_lacks() {
-        let old = "/s/0-t: /lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.39' not found (required by /s/0-t)\n";
+        let old =
+            "/s/0-t: /lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.39' not found (required by /s/0-t)\n";
         let missing = "/s/0-t: error while loading shared libraries: liba.so: cannot open shared object file: No such \
                        file or directory\n";
         for (exit_code, stderr) in [(1, old), (127, missing)] {

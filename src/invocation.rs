@@ -164,7 +164,9 @@ mod tests {
         }
         assert!(refused("cargo-memprof run --run-folder out").contains("--archive"));
         assert!(refused("cargo-memprof build --data tests").contains("--archive"));
-        let build = parsed("cargo-memprof build --refs a,b -k hf --archive a.tar.zst --data tests/data --data *.json");
+        let build = parsed(
+            "cargo-memprof build --refs a,b -k hf --archive a.tar.zst --data tests/data --data *.json",
+        );
         assert!(matches!(build.command, Command::Build(build) if build.data == ["tests/data", "*.json"]));
     }
 
