@@ -15,6 +15,7 @@ use cargo_memprof::bytes::Bytes;
 use cargo_memprof::report::{self, Format, Options};
 use cargo_memprof::run_folder::RunFolder;
 use cargo_memprof::{compare, results};
+use clap::ValueEnum as _;
 use synthetic::{Log, Synthetic};
 
 const SIZES: [usize; 3] = [10_000, 100_000, 1_000_000];
@@ -33,7 +34,8 @@ fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     if let Some(position) = arguments.iter().position(|argument| argument == "--measure") {
         let folder = RunFolder(arguments[position + 1].as_str().into());
-        measure(&folder, arguments[position + 2].parse().expect("a format"));
+        let format = Format::from_str(&arguments[position + 2], false).expect("a format");
+        measure(&folder, format);
         return;
     }
     let mut is_within = true;
@@ -52,12 +54,12 @@ fn main() {
         let mut cost_of_first: Option<u128> = None;
         for lines in SIZES {
             let synthetic = run_of(lines, labels);
-            for format in Format::ALL {
+            for &format in Format::value_variants() {
                 let row = measured(synthetic.folder(), format);
                 let cost = row.whole.as_nanos() / lines as u128;
                 println!(
                     "{lines:>9}  {:<8} {:>9.1?} {:>9.1?} {:>9.1?} {:>9.1?} {:>10} {cost:>5} ns",
-                    format.as_str(),
+                    name(format),
                     row.read,
                     row.compare,
                     row.render,
@@ -74,6 +76,12 @@ fn main() {
         }
     }
     assert!(is_within, "slower or larger than promised, or not linear");
+}
+
+/// As on the command line.
+fn name(format: Format) -> String {
+    let value = format.to_possible_value().expect("no format is hidden");
+    value.get_name().to_owned()
 }
 
 /// Two runs of one test with this many lines in all.
@@ -115,7 +123,7 @@ fn measured(folder: &RunFolder, format: Format) -> Row {
     let rows = (0..3).map(|_| {
         let program = std::env::current_exe().expect("this program");
         let output = std::process::Command::new(program)
-            .args(["--measure", folder.0.as_str(), format.as_str()])
+            .args(["--measure", folder.0.as_str(), &name(format)])
             .output()
             .expect("this program runs");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

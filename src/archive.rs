@@ -6,6 +6,7 @@
 //! archive.json                       the manifest: every other file with its hash, and what becomes of it
 //! plan.json  cells.json              what is to run
 //! run/builds.json  run/builds/*.log  copied to the run's folder
+//! injection/libmemprof_inject.so     counts GPU memory
 //! store/<key>/                       provenance.json, executables, companions
 //! data/<hash>                        files that tests and the loader find by their paths; equal ones are here once
 //! ```
@@ -37,6 +38,8 @@ pub struct Manifest {
     pub loaders: Vec<Utf8PathBuf>,
     /// The folder of the build host that holds checkout and target folder; executables have paths below it built in.
     pub root: Utf8PathBuf,
+    /// What the CUDA driver is to load into test processes.
+    pub injection: Injection,
     /// The metrics that `memprof.yaml` wants shown.
     pub metrics: Vec<String>,
     /// One a revision, in the plan's order.
@@ -62,6 +65,16 @@ pub enum ArchivedBuild {
     Done(String),
     /// It failed on the build host.
     Failed(BuildFailure),
+}
+
+/// The library that counts a test's GPU memory. The machine that builds need not have a GPU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Injection {
+    /// A file of the archive.
+    Library(Utf8PathBuf),
+    /// There is none, for this reason.
+    Absent(String),
 }
 
 /// A file of the archive.
@@ -504,6 +517,14 @@ impl Unpacked {
         self.folder.join(data_path(blake3))
     }
 
+    /// The library that counts a test's GPU memory, or why there is none.
+    pub fn injection_library(&self) -> Result<Utf8PathBuf, String> {
+        match &self.manifest.injection {
+            Injection::Library(path) => Ok(self.folder.join(path)),
+            Injection::Absent(reason) => Err(reason.clone()),
+        }
+    }
+
     /// Reads one of the JSON files.
     pub fn read_json<T: serde::de::DeserializeOwned>(&self, name: &str) -> anyhow::Result<T> {
         let path = self.folder.join(name);
@@ -563,6 +584,7 @@ mod tests {
             has_runner: false,
             loaders: Vec::new(),
             root: "/r".into(),
+            injection: Injection::Absent("not built".to_owned()),
             metrics: Vec::new(),
             revisions: Vec::new(),
             contents: BTreeMap::new(),

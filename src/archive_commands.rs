@@ -12,7 +12,7 @@ use crate::bytes::Bytes;
 use crate::cache;
 use crate::cells::PlannedCell;
 use crate::cli::{BuildCommandArguments, PresentationArguments, RunArguments};
-use crate::commands::{Commands, current_directory, resolve_any};
+use crate::commands::{Commands, ask, current_directory, repository, resolve_any};
 use crate::complaint::Complaint;
 use crate::event::{Event, Sink};
 use crate::exit_code::ExitCode;
@@ -25,7 +25,7 @@ use crate::resolve::{resolve, run_id};
 use crate::results;
 use crate::run_folder::RunFolder;
 use crate::runner::{Completion, Runner, write_whole};
-use crate::session::{Interrupted, Session, create_folder, fill_folder, find_run, read_plan};
+use crate::session::{Interrupted, Session, create_folder, fill_folder, find_run, gpu_variables, read_plan};
 use crate::stand_in::StandIn;
 
 /// The folder of archives' runs, where the user stands: there is no target folder to keep them in.
@@ -37,11 +37,11 @@ const ORIGIN: &str = "archive.json";
 impl Commands<'_> {
     /// Builds every revision, says where the executables are, and packs them if that is wanted.
     pub(crate) fn build(&self, arguments: &BuildCommandArguments) -> anyhow::Result<ExitCode> {
-        let repository = self.repository()?;
+        let repository = repository()?;
         let presentation = PresentationArguments::default();
         // An archive is run and reported as a comparison; to build, one ref is enough.
         let needed = if arguments.archive.is_some() { RefsNeeded::Comparison } else { RefsNeeded::Any };
-        let asked = self.ask(&arguments.request, &presentation, &repository, needed)?;
+        let asked = ask(&arguments.request, &presentation, &repository, needed)?;
         let plan = match arguments.archive {
             Some(_) => resolve(&asked.request, &repository, self.console)?,
             None => resolve_any(&asked.request, &repository, self.console)?,
@@ -110,8 +110,10 @@ impl Commands<'_> {
         let mut stand_in = StandIn::open(&unpacked)?;
         self.warn_of_paths(&unpacked, &stand_in);
         let builds = stand_in.builds()?;
+        let gpu = gpu_variables(|| unpacked.injection_library());
         let runner = Runner {
             plan: &plan,
+            gpu: &gpu,
             folder: &folder,
             builds: &builds,
             cells: &cells,

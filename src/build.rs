@@ -71,6 +71,17 @@ pub struct Builder<'a> {
     current: Option<String>,
 }
 
+/// What to do when cargo trusted a time, and the contents say otherwise.
+#[derive(Clone, Copy)]
+enum Heal {
+    /// Give the sources a current time.
+    Touch,
+    /// Start again without a target folder.
+    Start,
+    /// Say so.
+    Fail,
+}
+
 /// What a call of cargo left.
 struct Compiled {
     messages: Messages,
@@ -132,6 +143,15 @@ impl<'a> Builder<'a> {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// The library that the CUDA driver is to load into test processes, or why there is none.
+    pub fn injection_library(&mut self) -> Result<Utf8PathBuf, String> {
+        let toolchain = self.toolchain(self.plan.baseline).map_err(|error| format!("{error:#}"))?;
+        let target = self.plan.request.build.target.as_deref();
+        let shim =
+            Shim::compiled(&self.cache.shim(), &toolchain, target).map_err(|error| format!("{error:#}"))?;
+        shim.injection(&toolchain, target)
     }
 
     fn failed(&self, index: usize, mut failure: BuildFailure) -> anyhow::Result<Build> {
@@ -328,7 +348,7 @@ impl<'a> Builder<'a> {
         let log = self.folder.build_log(self.plan, index);
         fs_err::create_dir_all(log.parent().context("the log has a folder")?)?;
         let mut log = fs_err::File::create(log)?;
-        let mut healed = false;
+        let mut heal = Heal::Touch;
         let records_path = self.cache.folder().join("sources.json");
         loop {
             let (injection, manifest) = self.lay_out(index, toolchain)?;
@@ -341,13 +361,20 @@ impl<'a> Builder<'a> {
             let check = records.check(&compiled.messages.artifacts, &workspace, self.worktree.path())?;
             records.save(&records_path)?;
             if !check.stale.is_empty() {
-                // Cargo trusted a time; the contents say otherwise. A current time makes it compile again.
-                if healed {
-                    bail!("cargo calls {:?} fresh, but compiled it from other sources", check.stale);
-                }
-                healed = true;
-                sources::touch(&check.stale)?;
-                fs_err::remove_file(self.cache.injected())?;
+                heal = match heal {
+                    Heal::Touch => {
+                        sources::touch(&check.stale)?;
+                        fs_err::remove_file(self.cache.injected())?;
+                        Heal::Start
+                    }
+                    Heal::Start => {
+                        fs_err::remove_dir_all(self.cache.target())?;
+                        Heal::Fail
+                    }
+                    Heal::Fail => {
+                        bail!("cargo calls {:?} fresh, but compiled it from other sources", check.stale)
+                    }
+                };
                 continue;
             }
             let draft = Draft::new(&self.cache.store(), key)?;

@@ -32,12 +32,10 @@ impl fmt::Display for Bytes {
             value /= 1024.0;
             unit += 1;
         }
-        let digits = if value < 9.995 {
-            2
-        } else if value < 99.95 {
-            1
-        } else {
-            0
+        let digits = match value {
+            ..9.995 => 2,
+            ..99.95 => 1,
+            _ => 0,
         };
         formatter.pad(&format!("{value:.digits$} {}", UNITS[unit]))
     }

@@ -33,9 +33,9 @@ Exit codes:
 const ABOUT: &str = "\
 Compares memory between git revisions, checkpoint by checkpoint.
 
-Each ref is checked out in a worktree of its own, outside your repository; a small crate that logs memory is built into \
-its tests, each test runs in a process of its own, and a table shows the difference at every checkpoint. Neither your \
-checkout nor the manifests and lock file of the revisions change.";
+The refs are checked out one after the other, outside your repository; a small crate that logs memory is built into their \
+tests, each test runs in a process of its own, and a table shows the difference at every checkpoint. Neither your \
+checkout nor the manifests and lock files of the revisions change.";
 
 /// `cargo memprof …`. Without a subcommand it is `run`.
 #[derive(Debug, Parser)]
@@ -377,7 +377,7 @@ pub struct PresentationArguments {
     /// Show all metrics
     #[arg(long, conflicts_with = "metrics")]
     pub all: bool,
-    /// Show one line a checkpoint
+    /// Show one line a test and metric
     #[arg(long)]
     pub compact: bool,
     /// Show only checkpoints that changed

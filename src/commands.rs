@@ -1,7 +1,8 @@
 //! The subcommands: each puts the stages together and gives the exit code.
 
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
@@ -52,7 +53,7 @@ pub fn act(invocation: Invocation, console: &Console, interrupt: &AtomicBool) ->
         }),
         Command::Demo(arguments) => commands.demo(&arguments),
         Command::Completions(arguments) => commands.print(&invocation::completions(arguments.shell)),
-        Command::Man => commands.print(&invocation::manual_page()?),
+        Command::Man => commands.print(&crate::manual::page()?),
     }
 }
 
@@ -85,15 +86,15 @@ impl Commands<'_> {
         if let Some(file) = &arguments.execution.archive {
             return self.run_archive(file, arguments, &outputs);
         }
-        let repository = self.repository()?;
+        let repository = repository()?;
         if let Some(name) = &arguments.execution.resume {
-            let runs = self.runs(&repository, arguments.request.build.manifest_path.as_deref())?;
+            let runs = runs(&repository, arguments.request.build.manifest_path.as_deref())?;
             let folder = find_run(&runs, repository.start(), name)?;
             let plan = read_plan(&folder)?;
             let metrics = presentation.metrics.clone();
             return self.measure(&repository, &plan, &folder, arguments, &outputs, &metrics);
         }
-        let asked = self.ask(&arguments.request, presentation, &repository, RefsNeeded::Comparison)?;
+        let asked = ask(&arguments.request, presentation, &repository, RefsNeeded::Comparison)?;
         let plan = resolve(&asked.request, &repository, self.console)?;
         if arguments.execution.dry_run {
             return self.print_json(&plan);
@@ -174,9 +175,9 @@ impl Commands<'_> {
     }
 
     fn list(&self, arguments: &ListArguments) -> anyhow::Result<ExitCode> {
-        let repository = self.repository()?;
+        let repository = repository()?;
         let presentation = PresentationArguments::default();
-        let asked = self.ask(&arguments.request, &presentation, &repository, RefsNeeded::Any)?;
+        let asked = ask(&arguments.request, &presentation, &repository, RefsNeeded::Any)?;
         let plan = resolve_any(&asked.request, &repository, self.console)?;
         let session = Session::open(&repository, self.console, self.interrupt)?;
         let lock = session.lock(arguments.no_wait)?;
@@ -188,12 +189,8 @@ impl Commands<'_> {
         for (index, revision) in plan.revisions.iter().enumerate() {
             let cells = || prepared.cells.iter().filter(|planned| planned.revision == index);
             let of_status = |status| cells().filter(move |planned| planned.status == status);
-            text.push_str(&format!(
-                "{} ({}): {} to run\n",
-                revision.name,
-                revision.short(),
-                of_status(CellStatus::Run).count()
-            ));
+            let count = of_status(CellStatus::Run).count();
+            writeln!(text, "{} ({}): {count} to run", revision.name, revision.short())?;
             for planned in cells() {
                 let mark = match planned.status {
                     CellStatus::Run => "",
@@ -201,7 +198,7 @@ impl Commands<'_> {
                     CellStatus::NotInThisRef => "  (not in this ref)",
                     CellStatus::BuildFailed => "  (build failed)",
                 };
-                text.push_str(&format!("  {}{}{mark}\n", planned.cell.test, named(planned)));
+                writeln!(text, "  {}{}{mark}", planned.cell.test, named(planned))?;
             }
         }
         self.console.print(&text)?;
@@ -212,7 +209,7 @@ impl Commands<'_> {
     fn report(&self, arguments: &ReportArguments) -> anyhow::Result<ExitCode> {
         let presentation = &arguments.presentation;
         let outputs = outputs(&presentation.format, &presentation.output)?;
-        let folder = self.kept(&arguments.run, arguments.place.manifest_path.as_deref())?;
+        let folder = kept(&arguments.run, arguments.place.manifest_path.as_deref())?;
         let results = results::read(&folder)?;
         self.present(&results, &folder, presentation, &outputs, &presentation.metrics)
     }
@@ -221,29 +218,18 @@ impl Commands<'_> {
         let presentation = &arguments.presentation;
         let outputs = outputs(&presentation.format, &presentation.output)?;
         let manifest = arguments.place.manifest_path.as_deref();
-        let read = |name: &str| results::read(&self.kept(name, manifest)?);
+        let read = |name: &str| results::read(&kept(name, manifest)?);
         let merged = compare::merge(read(&arguments.baseline)?, read(&arguments.candidate)?);
         self.render(&compare(&merged), presentation, &outputs, &presentation.metrics, None)?;
         let failed = merged.runs.iter().any(|run| run.record.outcome.status.is_failure());
         Ok(if failed { ExitCode::Incomplete } else { ExitCode::Success })
     }
 
-    /// A kept run. A folder needs no repository around it: runs are sent from machine to machine.
-    fn kept(&self, name: &str, manifest: Option<&Utf8Path>) -> anyhow::Result<RunFolder> {
-        let start = current_directory()?;
-        let direct = RunFolder(start.join(name));
-        if direct.plan().exists() {
-            return Ok(direct);
-        }
-        let repository = self.repository()?;
-        find_run(&self.runs(&repository, manifest)?, &start, name)
-    }
-
     fn clean(&self, arguments: &CleanArguments) -> anyhow::Result<ExitCode> {
-        let repository = self.repository()?;
+        let repository = repository()?;
         let session = Session::open(&repository, self.console, self.interrupt)?;
         let lock = session.lock(arguments.no_wait)?;
-        let runs = self.runs(&repository, arguments.place.manifest_path.as_deref()).ok();
+        let runs = runs(&repository, arguments.place.manifest_path.as_deref()).ok();
         let folders = [Some(session.cache.folder().to_owned()), runs.clone()];
         if arguments.dry_run {
             let folders = folders.iter().flatten().filter(|folder| folder.exists());
@@ -256,7 +242,7 @@ impl Commands<'_> {
     }
 
     fn init(&self, arguments: &InitArguments) -> anyhow::Result<ExitCode> {
-        let repository = self.repository()?;
+        let repository = repository()?;
         let file = arguments.matrix.clone().unwrap_or_else(|| repository.root().join(matrix::FILE_NAME));
         init::check_free(&file, file.exists(), arguments.force)?;
         let facts = crate::init_facts::facts(&repository, arguments.place.manifest_path.as_deref())?;
@@ -283,7 +269,7 @@ impl Commands<'_> {
         let Command::Run(run) = invocation::parse(argv)?.command else {
             unreachable!("the demo's command line is `run`");
         };
-        let asked = self.ask(&run.request, &run.presentation, &repository, RefsNeeded::Comparison)?;
+        let asked = ask(&run.request, &run.presentation, &repository, RefsNeeded::Comparison)?;
         let plan = resolve(&asked.request, &repository, self.console)?;
         let runs = runs_folder(&repository, &plan.workspace)?;
         let kept = create_folder(&runs, &plan)?;
@@ -302,39 +288,49 @@ impl Commands<'_> {
         }
         Ok(code)
     }
+}
 
-    pub(crate) fn repository(&self) -> anyhow::Result<Repository> {
-        Repository::discover(&current_directory()?)
-    }
+pub(crate) fn repository() -> anyhow::Result<Repository> {
+    Repository::discover(&current_directory()?)
+}
 
-    fn runs(&self, repository: &Repository, manifest: Option<&Utf8Path>) -> anyhow::Result<Utf8PathBuf> {
-        let place = workspace_folder::find(repository, manifest.map(Utf8Path::as_str), &[])?;
-        runs_folder(repository, &place.workspace)
-    }
+fn runs(repository: &Repository, manifest: Option<&Utf8Path>) -> anyhow::Result<Utf8PathBuf> {
+    let place = workspace_folder::find(repository, manifest.map(Utf8Path::as_str), &[])?;
+    runs_folder(repository, &place.workspace)
+}
 
-    pub(crate) fn ask(
-        &self,
-        arguments: &RequestArguments,
-        presentation: &PresentationArguments,
-        repository: &Repository,
-        needed: RefsNeeded,
-    ) -> anyhow::Result<Asked> {
-        let current = repository.start();
-        let file = match &arguments.refs.matrix {
-            Some(file) => Some(current.join(file)),
-            None => matrix::find(current, repository.root()),
-        };
-        let matrix = file.as_deref().map(matrix::read).transpose()?.unwrap_or_else(Matrix::default);
-        let base = file.as_deref().and_then(Utf8Path::parent).unwrap_or(current);
-        let surroundings = Surroundings {
-            repository: repository.root(),
-            current,
-            matrix: base,
-            exists: &|path: &Utf8Path| path.exists(),
-        };
-        let request = reconcile(arguments, &matrix, surroundings, needed)?;
-        Ok(Asked { request, metrics: reconcile::metrics(presentation, &matrix) })
+/// A kept run. A folder needs no repository around it: runs are sent from machine to machine.
+fn kept(name: &str, manifest: Option<&Utf8Path>) -> anyhow::Result<RunFolder> {
+    let start = current_directory()?;
+    let direct = RunFolder(start.join(name));
+    if direct.plan().exists() {
+        return Ok(direct);
     }
+    find_run(&runs(&repository()?, manifest)?, &start, name)
+}
+
+/// Reads the matrix, and puts it together with the flags.
+pub(crate) fn ask(
+    arguments: &RequestArguments,
+    presentation: &PresentationArguments,
+    repository: &Repository,
+    needed: RefsNeeded,
+) -> anyhow::Result<Asked> {
+    let current = repository.start();
+    let file = match &arguments.refs.matrix {
+        Some(file) => Some(current.join(file)),
+        None => matrix::find(current, repository.root()),
+    };
+    let matrix = file.as_deref().map(matrix::read).transpose()?.unwrap_or_else(Matrix::default);
+    let base = file.as_deref().and_then(Utf8Path::parent).unwrap_or(current);
+    let surroundings = Surroundings {
+        repository: repository.root(),
+        current,
+        matrix: base,
+        exists: &|path: &Utf8Path| path.exists(),
+    };
+    let request = reconcile(arguments, &matrix, surroundings, needed)?;
+    Ok(Asked { request, metrics: reconcile::metrics(presentation, &matrix) })
 }
 
 /// Where nothing is compared, one ref is enough.

@@ -22,6 +22,7 @@ pub enum ExitCode {
 
 impl ExitCode {
     /// The code to leave with when both `self` and `other` apply.
+    #[must_use]
     pub fn worst(self, other: Self) -> Self {
         let rank = |code| match code {
             Self::Success => 0,

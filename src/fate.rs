@@ -1,7 +1,10 @@
 //! What became of a test's process, read from its exit, its output and its log.
 
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+
 use camino::Utf8Path;
 
+use crate::bytes::Bytes;
 use crate::outcome::{Outcome, Status};
 use crate::process_group::{Exit, Fate};
 use crate::run_folder::file;
@@ -28,6 +31,7 @@ const TAIL: u64 = 256 * 1024;
 /// The outcome of a run; `None` if the user interrupted it.
 pub fn outcome(fate: &Fate, evidence: &Evidence<'_>) -> anyhow::Result<Option<Outcome>> {
     let stderr = tail(&evidence.folder.join(file::STDERR))?;
+    let refused_by_gpu = last_refusal_of_gpu(&evidence.folder.join(file::LOG))?;
     let out_of_memory = stderr.lines().rev().find(|line| is_allocation_failure(line));
     let (status, message) = match fate.exit {
         Exit::Interrupted => return Ok(None),
@@ -40,6 +44,8 @@ pub fn outcome(fate: &Fate, evidence: &Evidence<'_>) -> anyhow::Result<Option<Ou
         }
         Exit::Signalled(signal) => (Status::Killed { signal }, panic_message(&stderr)),
         Exit::Code(0) => judge_success(evidence)?,
+        // A test may go on after a refusal, or even want one; if it failed, that is why.
+        Exit::Code(_) if refused_by_gpu.is_some() => (Status::OutOfMemory, refused_by_gpu),
         Exit::Code(exit_code) => {
             (Status::Failed { exit_code }, panic_message(&stderr).or_else(|| loader_message(&stderr)))
         }
@@ -48,15 +54,34 @@ pub fn outcome(fate: &Fate, evidence: &Evidence<'_>) -> anyhow::Result<Option<Ou
     Ok(Some(Outcome { status, message, wall_nanoseconds }))
 }
 
+/// The last allocation that a GPU had no memory for, as the shim logged it.
+fn last_refusal_of_gpu(log: &Utf8Path) -> anyhow::Result<Option<String>> {
+    let log = match fs_err::File::open(log) {
+        Ok(log) => log,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let mut last = None;
+    for line in BufReader::new(log).split(b'\n') {
+        let line = line?;
+        if memchr::memmem::find(&line, b"\"event\":\"gpu_out_of_memory\"").is_some() {
+            last = serde_json::from_slice::<serde_json::Value>(&line).ok().or(last);
+        }
+    }
+    let bytes =
+        |value: &serde_json::Value| value.as_u64().map_or("?".to_owned(), |bytes| Bytes(bytes).to_string());
+    Ok(last.map(|event| {
+        let (requested, live) = (bytes(&event["requested"]), bytes(&event["live"]));
+        format!("GPU {} had no {requested} left ({live} live)", event["device"])
+    }))
+}
+
 /// Exit code 0 is not enough: the test must have run, and the process must be the build that was planned.
 fn judge_success(evidence: &Evidence<'_>) -> anyhow::Result<(Status, Option<String>)> {
     if let Some(reason) = refusal(evidence)? {
         return Ok((Status::Refused, Some(reason)));
     }
-    let ran = !evidence.harness
-        || fs_err::read(evidence.folder.join(file::STDOUT))?
-            .split(|byte| *byte == b'\n')
-            .any(|line| line == b"running 1 test");
+    let ran = !evidence.harness || says_that_it_ran(&evidence.folder.join(file::STDOUT))?;
     if ran {
         Ok((Status::Ok, None))
     } else {
@@ -64,25 +89,34 @@ fn judge_success(evidence: &Evidence<'_>) -> anyhow::Result<(Status, Option<Stri
     }
 }
 
+/// Whether libtest's first line is there; a filter that meets no test makes it `running 0 tests`.
+fn says_that_it_ran(stdout: &Utf8Path) -> anyhow::Result<bool> {
+    for line in BufReader::new(fs_err::File::open(stdout)?).split(b'\n') {
+        if line? == b"running 1 test" {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Why the figures of this process are not those of the plan, from the first line of its log.
 fn refusal(evidence: &Evidence<'_>) -> anyhow::Result<Option<String>> {
     let log = evidence.folder.join(file::LOG);
-    let text = match fs_err::read(&log) {
-        Ok(text) => text,
+    let mut first = Vec::new();
+    match fs_err::File::open(&log) {
+        Ok(log) => BufReader::new(log).read_until(b'\n', &mut first)?,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             return Ok(Some("the process wrote no log: the shim is not in it, or did not start".to_owned()));
         }
         Err(error) => return Err(error.into()),
     };
-    let first = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let begin: serde_json::Value = serde_json::from_slice(first).unwrap_or_default();
+    let begin: serde_json::Value = serde_json::from_slice(&first).unwrap_or_default();
     let found = begin["build"].as_str().unwrap_or("unknown");
     let other = Refusal::OtherBuild { found: found.to_owned(), expected: evidence.key.to_owned() };
     Ok((found != evidence.key).then(|| other.to_string()))
 }
 
 fn tail(path: &Utf8Path) -> anyhow::Result<String> {
-    use std::io::{Read, Seek, SeekFrom};
     let mut file = fs_err::File::open(path)?;
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
@@ -190,6 +224,17 @@ mod tests {
             assert_eq!(message.unwrap(), stderr.trim());
         }
         assert_eq!(judged(Exit::Code(1), None, "", "version `2' not found\n").1, None);
+    }
+
+    #[test]
+    fn a_gpu_without_memory_is_why_a_test_failed() {
+        let refusal =
+            "{\"v\":1,\"event\":\"gpu_out_of_memory\",\"device\":0,\"requested\":1073741824,\"live\":2048}\n";
+        let log = format!("{BEGIN}{refusal}");
+        let (status, message) = judged(Exit::Code(101), Some(&log), "", "");
+        assert_eq!(status, Status::OutOfMemory);
+        assert_eq!(message.unwrap(), "GPU 0 had no 1.00 GiB left (2.00 KiB live)");
+        assert_eq!(judged(Exit::Code(0), Some(&log), "running 1 test\n", "").0, Status::Ok);
     }
 
     #[test]

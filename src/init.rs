@@ -116,7 +116,7 @@ const TEMPLATE: &str = "\
 # What `cargo memprof` compares here. Flags win over this file; `cargo memprof --help` lists them.
 # Completion in editors: put what `cargo memprof schema matrix` prints into a file, then
 #   # yaml-language-server: $schema=memprof.schema.json
-# All keys: https://github.com/cargo-memprof/cargo-memprof/blob/main/docs/matrix.md
+# All keys: docs/matrix.md of cargo-memprof; `cargo memprof schema matrix` for editors
 
 # The revisions, in order: branches, tags, commits, HEAD~3, pr/7, mr/7, or `.` for the working tree.
 refs: [<base>, <candidate>]

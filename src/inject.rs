@@ -2,6 +2,7 @@
 //! links the shim into every target that can hold tests.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
@@ -68,7 +69,7 @@ pub fn lay_overlay(
         let relative = manifest.strip_prefix(checkout).unwrap_or(&manifest).to_owned();
         let mut text = fs_err::read_to_string(&manifest)?;
         for (name, path) in entries {
-            text.push_str(&format!("\n[[test]]\nname = {name:?}\npath = {path:?}\n"));
+            write!(text, "\n[[test]]\nname = {name:?}\npath = {path:?}\n")?;
         }
         injected.write(checkout, &relative, text.as_bytes())?;
         injection.insert(relative, text.into_bytes());

@@ -55,13 +55,6 @@ pub fn completions(shell: clap_complete::Shell) -> String {
     String::from_utf8_lossy(&script).into_owned()
 }
 
-/// The manual page, in roff.
-pub fn manual_page() -> std::io::Result<String> {
-    let mut page = Vec::new();
-    clap_mangen::Man::new(Arguments::command()).render(&mut page)?;
-    Ok(String::from_utf8_lossy(&page).into_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -194,12 +187,10 @@ mod tests {
     }
 
     #[test]
-    fn completions_and_the_manual_name_the_flags() {
+    fn completions_name_the_flags() {
         for shell in clap_complete::Shell::value_variants() {
             assert!(completions(*shell).contains("lockfile-from"), "{shell}");
         }
-        let page = manual_page().unwrap();
-        assert!(page.contains(".TH cargo-memprof 1") && page.contains("lockfile"), "{page}");
     }
 
     use clap::ValueEnum;

@@ -5,7 +5,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::complaint::Complaint;
 use crate::event::{Event, Sink};
-use crate::git::Repository;
+use crate::git::{Lookup, Repository};
 use crate::plan::Plan;
 use crate::request::LockfileRequest;
 use crate::toolchain::Toolchain;
@@ -67,13 +67,8 @@ pub fn choose(
     let names = lacking.join(", ");
     match &plan.request.lockfile {
         Some(LockfileRequest::From(spec)) => {
-            let commit = match repository.look_up(spec)? {
-                crate::git::Lookup::Commit(commit) => commit,
-                _ => {
-                    return Err(
-                        Complaint::new(format!("lockfile: no ref '{spec}' in this repository")).into()
-                    );
-                }
+            let Lookup::Commit(commit) = repository.look_up(spec)? else {
+                return Err(Complaint::new(format!("lockfile: no ref '{spec}' in this repository")).into());
             };
             let text = repository.show(&commit, &path)?;
             let text = text.ok_or_else(|| Complaint::new(format!("lockfile: {spec} has no {path}")))?;

@@ -34,7 +34,9 @@ fn main() -> ProcessExitCode {
         Ok(code) => code,
         Err(error) if INTERRUPT.load(Ordering::Relaxed) || was_interrupted(&error) => {
             let error = anyhow::Error::from(Interrupted);
-            complaint(&error).iter().for_each(|complaint| console.complain(complaint));
+            if let Some(complaint) = complaint(&error) {
+                console.complain(&complaint);
+            }
             ExitCode::Interrupted
         }
         Err(error) => match complaint(&error) {

@@ -6,7 +6,7 @@ use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
-use crate::archive::{ArchivedBuild, ArchivedRevision, Manifest, Parcel, Placed, Written};
+use crate::archive::{ArchivedBuild, ArchivedRevision, Injection, Manifest, Parcel, Placed, Written};
 use crate::build::Build;
 use crate::complaint::Complaint;
 use crate::git::Repository;
@@ -91,12 +91,21 @@ impl Packing<'_> {
             revisions.push(ArchivedRevision { build, files });
         }
         globs.complain_of_unmatched(&matched)?;
+        let injection = match prepared.builder.injection_library() {
+            Ok(library) => {
+                let path = Utf8Path::new("injection").join(library.file_name().unwrap_or_default());
+                parcel.add_file(&path, &library)?;
+                Injection::Library(path)
+            }
+            Err(reason) => Injection::Absent(reason),
+        };
         let manifest = Manifest {
             tool: env!("CARGO_PKG_VERSION").to_owned(),
             target,
             has_runner,
             loaders,
             root,
+            injection,
             metrics: self.metrics.to_vec(),
             revisions,
             contents: BTreeMap::new(),

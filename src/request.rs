@@ -187,6 +187,7 @@ pub enum OverlayMode {
 
 /// Cargo's options, passed through.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of cargo's")]
 pub struct BuildOptions {
     /// `--manifest-path`, relative to the repository's root once resolved.
     pub manifest_path: Option<String>,

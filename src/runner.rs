@@ -39,6 +39,8 @@ pub struct Runner<'a> {
     pub builds: &'a [Build],
     /// What is to run.
     pub cells: &'a [PlannedCell],
+    /// What counts GPU memory in the test processes, as variables; empty where there is no GPU.
+    pub gpu: &'a BTreeMap<&'static str, String>,
     /// Where events go.
     pub sink: &'a dyn Sink,
     /// Raised by Ctrl-C.
@@ -169,7 +171,7 @@ impl Runner<'_> {
         }
         fs_err::create_dir_all(&folder)?;
         let folder = folder.canonicalize_utf8()?;
-        let command = command(entry, executable, planned, &folder.join(file::LOG));
+        let command = command(entry, executable, planned, &folder.join(file::LOG)).envs(self.gpu);
         let stdout = fs_err::File::create(folder.join(file::STDOUT))?.into_parts().0;
         let stderr = fs_err::File::create(folder.join(file::STDERR))?.into_parts().0;
         let limit = planned.timeout_seconds.map(Duration::from_secs);
@@ -212,10 +214,8 @@ fn command(entry: &Entry, executable: &Executable, planned: &PlannedCell, log: &
         .chain(executable.heap_absent.as_deref().map(|reason| ("MEMPROF_HEAP_ABSENT", reason)))
         .collect();
     // A backtrace, also one that a `should_panic` test catches, keeps tens of MiB of symbols on the heap.
-    let command = match executable.environment.contains_key("RUST_BACKTRACE") {
-        true => command,
-        false => command.env("RUST_BACKTRACE", "0"),
-    };
+    let configured = executable.environment.contains_key("RUST_BACKTRACE");
+    let command = if configured { command } else { command.env("RUST_BACKTRACE", "0") };
     command.envs(&planned.env).envs(shim)
 }
 

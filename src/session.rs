@@ -13,9 +13,11 @@ use crate::cache::{self, Cache};
 use crate::cargo_config::CargoConfig;
 use crate::cells::{self, PlannedCell};
 use crate::complaint::Complaint;
+use crate::cupti;
 use crate::environment;
 use crate::event::{Event, Sink};
 use crate::git::Repository;
+use crate::gpu_environment::{GpuOptions, GpuTools, gpu_environment};
 use crate::listing::{ListedRevision, ListedTest};
 use crate::lock::{Lock, WhenHeld};
 use crate::plan::{Plan, TestId};
@@ -113,8 +115,10 @@ impl<'a> Session<'a> {
 
     /// Runs what has no outcome yet.
     pub fn run(&self, plan: &Plan, folder: &RunFolder, prepared: &mut Prepared<'_>) -> anyhow::Result<()> {
+        let gpu = gpu_variables(|| prepared.builder.injection_library());
         let runner = Runner {
             plan,
+            gpu: &gpu,
             folder,
             builds: &prepared.builds,
             cells: &prepared.cells,
@@ -126,6 +130,24 @@ impl<'a> Session<'a> {
             Completion::Interrupted => Err(Interrupted.into()),
         }
     }
+}
+
+/// What makes GPU memory countable in the test processes. Without the driver of a GPU there is nothing to count, and nothing is
+/// looked for.
+pub fn gpu_variables(
+    injection: impl FnOnce() -> Result<Utf8PathBuf, String>,
+) -> BTreeMap<&'static str, String> {
+    if !cupti::has_driver() {
+        return BTreeMap::new();
+    }
+    let (cupti, injection) = (cupti::find(), injection());
+    let inherited = std::env::var("CUDA_INJECTION64_PATH").ok();
+    let tools = GpuTools {
+        cupti: cupti.as_deref().map_err(String::as_str),
+        injection: injection.as_deref().map_err(String::as_str),
+        inherited: inherited.as_deref(),
+    };
+    gpu_environment(tools, GpuOptions::default())
 }
 
 /// The tests of a build, as the cells name them.

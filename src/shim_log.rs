@@ -155,6 +155,14 @@ impl Reader {
                 let sources = sources.map(|(metric, source)| (metric.0.to_string(), source.0.to_string()));
                 self.measurement.sources.extend(sources);
             }
+            // Metrics that came with a library that the process loaded later.
+            "sources" => {
+                let sources = line.sources.as_ref().ok_or_else(|| missing("sources"))?.iter();
+                let sources = sources.map(|(metric, source)| (metric.0.to_string(), source.0.to_string()));
+                self.measurement.sources.extend(sources);
+            }
+            // The outcome of the run says it, where it ended the test.
+            "gpu_out_of_memory" => {}
             "absent" => {
                 let metric = line.metric.as_ref().ok_or_else(|| missing("metric"))?.0.to_string();
                 let reason = line.reason.as_ref().ok_or_else(|| missing("reason"))?.0.to_string();
@@ -184,7 +192,7 @@ impl Reader {
             return Err(Refusal::Newer(head.v));
         }
         let event = head.event.as_str().ok_or_else(malformed)?;
-        if ["begin", "absent", "checkpoint", "scope", "end"].contains(&event) {
+        if ["begin", "sources", "absent", "checkpoint", "scope", "end"].contains(&event) {
             return Err(malformed());
         }
         self.of_unknown_kind += 1;
@@ -322,6 +330,19 @@ mod tests {
 
     fn labels(measurement: &Measurement) -> Vec<&str> {
         measurement.checkpoints().iter().map(|checkpoint| measurement.label(checkpoint)).collect()
+    }
+
+    #[test]
+    fn sources_may_come_when_a_library_is_loaded() {
+        let sources =
+            r#"{"v":1,"event":"sources","seq":1,"ns":0,"pid":7,"thread":1,"sources":{"gpu.0.live":"CUPTI"}}"#;
+        let refused = r#"{"v":1,"event":"gpu_out_of_memory","seq":2,"ns":0,"pid":7,"thread":1,"device":0,"requested":5,"live":1}"#;
+        let end = r#"{"v":1,"event":"end","seq":3,"ns":0,"pid":7,"thread":1}"#;
+        let log = [BEGIN, sources, refused, end].join("\n") + "\n";
+        let measurement = read(log.as_bytes(), "log.jsonl").unwrap();
+        assert_eq!(measurement.sources["gpu.0.live"], "CUPTI");
+        assert_eq!(measurement.sources["heap.live"], "tracking allocator");
+        assert!(measurement.notes.is_empty(), "{:?}", measurement.notes);
     }
 
     #[test]

@@ -110,8 +110,27 @@ fn dep_info(artifact: &Artifact) -> Option<Utf8PathBuf> {
             .iter()
             .map(|name| file.with_file_name(format!("{name}.d")))
             .find(|path| path.exists())
+            .or_else(|| dep_info_of_link(file))
             .or_else(|| only_dep_info_in(file.parent()?))
     })
+}
+
+/// A program is a hard link `NAME` (a copy, where the file system has no links) of `deps/NAME-HASH`.
+fn dep_info_of_link(program: &Utf8Path) -> Option<Utf8PathBuf> {
+    let extension = program.extension();
+    let same = |path: &Utf8PathBuf| path.extension() == extension && is_same_file(path, program);
+    let entries = program.parent()?.join("deps").read_dir_utf8().ok()?.filter_map(Result::ok);
+    let original = entries.map(camino::Utf8DirEntry::into_path).find(same)?;
+    Some(original.with_extension("d")).filter(|path| path.exists())
+}
+
+fn is_same_file(one: &Utf8Path, other: &Utf8Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let (Ok(one_metadata), Ok(other_metadata)) = (one.metadata(), other.metadata()) else { return false };
+    let identity = |metadata: &std::fs::Metadata| (metadata.dev(), metadata.ino());
+    identity(&one_metadata) == identity(&other_metadata)
+        || (one_metadata.len() == other_metadata.len()
+            && matches!((std::fs::read(one), std::fs::read(other)), (Ok(one), Ok(other)) if one == other))
 }
 
 /// A build script is copied to `build-script-build`, beside the one dep-info of `build_script_build-hash`.

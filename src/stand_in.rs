@@ -218,7 +218,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::archive::{Archive, ArchivedRevision, Manifest, Parcel};
+    use crate::archive::{Archive, ArchivedRevision, Injection, Manifest, Parcel};
     use crate::build_failure::BuildFailure;
     use crate::store::Companion;
 
@@ -243,6 +243,7 @@ mod tests {
             has_runner: true,
             loaders: Vec::new(),
             root: root.to_owned(),
+            injection: Injection::Absent("not built".to_owned()),
             metrics: Vec::new(),
             revisions,
             contents: BTreeMap::new(),

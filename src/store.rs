@@ -43,6 +43,10 @@ pub struct Ingredients {
 
 impl Ingredients {
     /// The build's key: 64 hexadecimal digits.
+    ///
+    /// # Panics
+    ///
+    /// Never: plain data has a JSON form.
     pub fn key(&self) -> String {
         let text = serde_json::to_vec(self).expect("the ingredients are plain data");
         blake3::hash(&text).to_hex().to_string()

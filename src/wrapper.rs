@@ -132,9 +132,10 @@ fn compiles_test(call: &[OsString]) -> bool {
 fn compiler_argv(shim: &Shim, call: &[OsString]) -> Vec<OsString> {
     let mut argv: Vec<OsString> = shim.inner.iter().map(|inner| inner.clone().into()).collect();
     // `rustc -vV` and `rustc - --print …` are cargo's questions; they compile no crate of the workspace.
-    let compiles = call.windows(2).any(|pair| pair[0] == "--crate-name" && pair[1] != "___")
+    let builds_crate = call.windows(2).any(|pair| pair[0] == "--crate-name" && pair[1] != "___")
         && call.iter().any(|argument| argument.to_string_lossy().ends_with(".rs"));
-    let Some((compiler, cargos)) = call.split_first().filter(|_| compiles && !shim.externs.is_empty()) else {
+    let Some((compiler, arguments)) = call.split_first().filter(|_| builds_crate && !shim.externs.is_empty())
+    else {
         argv.extend_from_slice(call);
         return argv;
     };
@@ -142,7 +143,7 @@ fn compiler_argv(shim: &Shim, call: &[OsString]) -> Vec<OsString> {
     // The appended line must not fail `deny(unused_extern_crates)`, nor the added crate `deny(unused_crate_dependencies)`. Of
     // several caps rustc takes the first, so that one in RUSTFLAGS does not undo ours.
     argv.extend(["--cap-lints".into(), "warn".into()]);
-    argv.extend_from_slice(cargos);
+    argv.extend_from_slice(arguments);
     for (name, rlib) in &shim.externs {
         // A crate of the repository may have the shim's name; the repository's own meaning stays.
         if !has_extern(call, name) && !compiles_crate(call, name) {

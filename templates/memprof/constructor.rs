@@ -18,7 +18,8 @@ static CONSTRUCTOR: extern "C" fn() = construct;
 
 extern "C" fn construct() {
     if let Some(environment) = Environment::take() {
-        if recorder::start(environment) {
+        // Miri has no `atexit`.
+        if recorder::start(environment) && !cfg!(miri) {
             // SAFETY: the function is never unloaded: with the variables gone, only an executable's own copy, or a
             // library that it is linked with, gets here.
             unsafe { atexit(destruct) };

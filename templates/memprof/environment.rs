@@ -5,6 +5,8 @@
 
 use std::ffi::OsString;
 
+use crate::untracked::kept;
+
 /// Path of the log. Without it the shim does nothing.
 const LOG: &str = "MEMPROF_LOG";
 /// `0` silences the line on standard error.
@@ -14,8 +16,15 @@ const HEAP_ABSENT: &str = "MEMPROF_HEAP_ABSENT";
 /// Metrics that are read on request only, separated by commas.
 const METRICS: &str = "MEMPROF_METRICS";
 
+/// Path of CUPTI, for the injection library.
+const CUPTI: &str = "MEMPROF_CUPTI";
+/// Why there is no CUPTI, if the runner found none.
+const CUPTI_ABSENT: &str = "MEMPROF_CUPTI_ABSENT";
+/// `0`: checkpoints do not wait for the GPUs in use.
+const SYNC: &str = "MEMPROF_SYNC";
+
 /// All of them; a new one belongs here too, or children inherit it.
-const ALL: [&str; 4] = [LOG, PRINT, HEAP_ABSENT, METRICS];
+const ALL: [&str; 7] = [LOG, PRINT, HEAP_ABSENT, METRICS, CUPTI, CUPTI_ABSENT, SYNC];
 
 #[derive(Default)]
 pub(crate) struct Environment {
@@ -23,6 +32,9 @@ pub(crate) struct Environment {
     pub(crate) print: bool,
     pub(crate) heap_absent: Option<String>,
     metrics: String,
+    cupti: Option<String>,
+    cupti_absent: Option<String>,
+    leaves_gpus_alone: bool,
 }
 
 impl Environment {
@@ -34,6 +46,9 @@ impl Environment {
             print: std::env::var_os(PRINT).map_or(true, |value| value != "0"),
             heap_absent: std::env::var(HEAP_ABSENT).ok().filter(|reason| !reason.is_empty()),
             metrics: std::env::var(METRICS).unwrap_or_default(),
+            cupti: std::env::var(CUPTI).ok().filter(|path| !path.is_empty()),
+            cupti_absent: std::env::var(CUPTI_ABSENT).ok().filter(|reason| !reason.is_empty()),
+            leaves_gpus_alone: std::env::var_os(SYNC).map_or(false, |value| value == "0"),
         };
         for name in ALL {
             std::env::remove_var(name);
@@ -44,6 +59,20 @@ impl Environment {
     /// Whether a runner asked for a log; the default is a process that only asks for figures itself.
     pub(crate) fn in_a_run(&self) -> bool {
         !self.log.is_empty()
+    }
+
+    /// CUPTI's path, with a zero byte at its end, or why there is none. Both stay for the life of the process.
+    pub(crate) fn cupti(&self) -> Result<&'static [u8], &'static str> {
+        match (&self.cupti, &self.cupti_absent) {
+            (Some(path), _) => Ok(kept(format_args!("{}\0", path)).as_bytes()),
+            (None, Some(reason)) => Err(kept(format_args!("{}", reason))),
+            (None, None) => Err("no CUPTI was handed over (MEMPROF_CUPTI)"),
+        }
+    }
+
+    /// Whether a checkpoint waits for the GPUs in use.
+    pub(crate) fn synchronises(&self) -> bool {
+        !self.leaves_gpus_alone
     }
 
     /// Whether a metric that is read on request only was requested.

@@ -15,18 +15,33 @@
 //! No dependencies, Rust 1.63 and later. The modules, from the bottom up:
 //!
 //! * what counts: `heap` (the allocator), `live` (bytes live, and their exact peak), `tally` (totals);
-//! * what reads: `heap_metrics`, `resident` (with a file for each platform), `malloc`; `sources` is their list, `metric`
-//!   what they tell;
+//! * what reads: `heap_metrics`, `resident` (with a file for each platform), `malloc`, `gpu` (of `cuda_driver`, `nvml` and
+//!   what the crate `memprof_inject` counts, met at `gpu_rendezvous`), `drm` (of `drm_fdinfo`); both GPU ones through
+//!   `dynamic_library`; `sources` is their list, `metric` what they tell;
 //! * what remembers: `peak_history`, `occurrences`, and `recorder`, which ties all together under a `lock`;
 //! * what writes: `log`, `json`, `terminal`; `untracked` memory for all of them;
 //! * what begins and ends: `constructor`, `environment`, `stamp`.
 
 #![warn(missing_docs)]
+// Elsewhere there are no GPU figures, and what only they need is left unused.
+#![cfg_attr(not(all(target_os = "linux", target_pointer_width = "64", not(miri))), allow(dead_code))]
 
 mod constructor;
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
+mod cuda_driver;
 mod descriptor;
+#[cfg_attr(not(all(target_os = "linux", target_pointer_width = "64", not(miri))), path = "drm_elsewhere.rs")]
+mod drm;
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
+mod drm_fdinfo;
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
+mod dynamic_library;
 mod environment;
 mod every;
+#[cfg_attr(not(all(target_os = "linux", target_pointer_width = "64", not(miri))), path = "gpu_elsewhere.rs")]
+mod gpu;
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
+mod gpu_rendezvous;
 mod heap;
 mod heap_metrics;
 mod json;
@@ -35,6 +50,8 @@ mod lock;
 mod log;
 mod malloc;
 mod metric;
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
+mod nvml;
 mod occurrences;
 mod peak_history;
 mod reading;
@@ -94,8 +111,12 @@ macro_rules! scope {
     };
 }
 
-/// Pays now for what is otherwise paid at first use (GPU contexts, lazily loaded libraries), and logs a checkpoint
-/// `warm up` so that the cost stands in a row of its own and not in a random later one.
+/// Pays now for what is otherwise paid at first use, and logs a checkpoint `warm up`, so that the cost stands in a row of
+/// its own and not in a random later one.
+///
+/// If the program has a CUDA context by then, that is all that making it cost, loading NVML, and waiting for the
+/// device. No context is made here, for which device to use is the program's choice: make it first
+/// (`CudaContext::new(0)`, `Device::new_cuda(0)`), then call this.
 #[track_caller]
 pub fn warm_up() {
     if is_recording() {

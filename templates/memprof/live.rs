@@ -12,22 +12,24 @@
 //!   (and recorded, if larger) before. The swap succeeds only if the word is still that one, epoch included: whatever
 //!   was decremented in epoch `k` had been recorded in epoch `k`'s peak before; or
 //! * the end of the epoch. `end_epoch` is an atomic addition, whose result says the bytes live at that very step; it
-//!   takes the larger of those and the recorded peak. A checkpoint at which the live bytes are at their maximum is right for this reason.
+//!   takes the larger of those and the recorded peak. For this reason a checkpoint is right while the live bytes are
+//!   at their maximum.
 //!
 //! The swap in `subtract` is a release and the addition in `end_epoch` an acquire. All changes of the word between
 //! them are read-modify-write steps, which continue the release sequence, so the records of all decrements that come
-//! before the end of the epoch are seen after it.
+//! before the end of the epoch are seen after it; and no such decrement can have looked at what `end_epoch` wrote
+//! after its addition, for it happened before.
 //!
-//! A thread may stall between reading the word and recording it. Each epoch has a peak of its own (two words, used in
-//! turn) tagged with the epoch, and a record is dropped if the tag is another: a late one cannot raise a later epoch's
-//! peak, nor is it missed, because its swap then fails and the new value is compared anew. (The tag repeats after
-//! 65,536 epochs: a thread would have to stall for a multiple of that between two instructions.)
+//! A thread may stall between reading the word and recording it. The peak is tagged with its epoch, and a record is
+//! dropped if its own tag is another: a late one cannot raise a later epoch's peak, nor is it missed, because its swap
+//! then fails and the new value is compared anew. (The tag repeats after 65,536 epochs: a thread would have to stall for
+//! a multiple of that between two instructions.)
 //!
-//! To find the right one of two peaks costs instructions on every deallocation, so these compare with `ceiling`
-//! first: a word with its epoch that is never above the recorded peak of that epoch. Below it there is nothing to
-//! record. Tags are compared by size there, which the wrap from 65,535 to 0 would break, so the ceiling is zero
-//! (everything is above it, and goes the slow and exact way) while an epoch ends, and only a record of the ceiling's own
-//! epoch may raise it. A word of an older epoch than the ceiling's passes the comparison, but then its swap fails.
+//! Deallocations compare the word with the peak as whole numbers, tags included, which is one instruction. A word of a
+//! newer epoch than the peak's is then larger, and is recorded; one of an older epoch is smaller, and its swap fails.
+//! Only the wrap from 65,535 to 0 would break this, so while an epoch ends the peak is zero: everything is larger.
+//! What finds no peak of its epoch at that moment is recorded aside, in one of two words used in turn, and counted in
+//! when its epoch ends.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -38,15 +40,12 @@ const BYTES_MASK: u64 = (1 << EPOCH_SHIFT) - 1;
 #[repr(align(64))]
 struct Line {
     word: AtomicU64,
-    ceiling: AtomicU64,
-    peaks: [AtomicU64; 2],
+    peak: AtomicU64,
+    aside: [AtomicU64; 2],
 }
 
-static LINE: Line = Line {
-    word: AtomicU64::new(0),
-    ceiling: AtomicU64::new(0),
-    peaks: [AtomicU64::new(0), AtomicU64::new(0)],
-};
+static LINE: Line =
+    Line { word: AtomicU64::new(0), peak: AtomicU64::new(0), aside: [AtomicU64::new(0), AtomicU64::new(0)] };
 
 /// What an epoch ended with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,25 +64,23 @@ pub(crate) fn add(bytes: usize) {
     LINE.word.fetch_add(bytes as u64, Ordering::Relaxed);
 }
 
-/// Counts bytes out if that is one step: the word is not above the ceiling, and no other thread changes it meanwhile.
+/// Counts bytes out if that is one step: the word is not above the peak, and no other thread changes it meanwhile.
 /// Otherwise nothing is counted, and [`subtract`] is to be called.
 #[inline(always)]
 #[must_use]
 pub(crate) fn subtract_at_once(bytes: usize) -> bool {
     let word = LINE.word.load(Ordering::Acquire);
-    // Acquire: whoever raised the ceiling had raised the peak before, and our release must pass that on.
-    word <= LINE.ceiling.load(Ordering::Acquire) && swap(word, bytes).is_ok()
+    word <= LINE.peak.load(Ordering::Relaxed) && swap(word, bytes).is_ok()
 }
 
-/// Counts bytes out, after the word's value before it is sure to be in the peak.
+/// Counts bytes out, after the word's value before it is sure to be recorded.
 #[cold]
 #[inline(never)]
 pub(crate) fn subtract(bytes: usize) {
     let mut word = LINE.word.load(Ordering::Acquire);
     loop {
-        if word > LINE.ceiling.load(Ordering::Acquire) {
-            raise(peak_of(word), word);
-            raise(&LINE.ceiling, word);
+        if word > LINE.peak.load(Ordering::Relaxed) && !raise(&LINE.peak, word) {
+            raise(aside(word), word);
         }
         match swap(word, bytes) {
             Ok(_) => return,
@@ -99,32 +96,44 @@ fn swap(word: u64, bytes: usize) -> Result<u64, u64> {
     LINE.word.compare_exchange_weak(word, less, Ordering::AcqRel, Ordering::Acquire)
 }
 
-/// Raises a tagged maximum to a word of the same epoch; one of another epoch is left alone.
-fn raise(maximum: &AtomicU64, word: u64) {
+/// Raises a maximum to a word of the same epoch. Whether it was of the same epoch; if not, it is left alone.
+fn raise(maximum: &AtomicU64, word: u64) -> bool {
     let mut current = maximum.load(Ordering::Relaxed);
-    while current >> EPOCH_SHIFT == word >> EPOCH_SHIFT && current < word {
-        match maximum.compare_exchange_weak(current, word, Ordering::Release, Ordering::Relaxed) {
-            Ok(_) => return,
+    while epoch(current) == epoch(word) {
+        if current >= word {
+            return true;
+        }
+        match maximum.compare_exchange_weak(current, word, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => return true,
             Err(changed) => current = changed,
         }
     }
+    false
 }
 
-fn peak_of(word: u64) -> &'static AtomicU64 {
-    &LINE.peaks[(word >> EPOCH_SHIFT) as usize & 1]
+fn epoch(word: u64) -> u64 {
+    word >> EPOCH_SHIFT
+}
+
+fn aside(word: u64) -> &'static AtomicU64 {
+    &LINE.aside[epoch(word) as usize & 1]
 }
 
 /// Ends the epoch and begins the next one, which starts at the bytes live now. Calls must not overlap: the recorder's
 /// lock sees to that.
 pub(crate) fn end_epoch() -> Epoch {
     // Only this function changes the epoch, so it can be read ahead of the step that ends it.
-    let next = (LINE.word.load(Ordering::Relaxed) >> EPOCH_SHIFT).wrapping_add(1) << EPOCH_SHIFT;
-    // The next epoch's peak is made ready and the ceiling taken down first; the addition publishes both.
-    peak_of(next).store(next, Ordering::Relaxed);
-    LINE.ceiling.store(0, Ordering::Relaxed);
+    let ending = epoch(LINE.word.load(Ordering::Relaxed));
+    let next = ending.wrapping_add(1) << EPOCH_SHIFT;
+    aside(next).store(next, Ordering::Relaxed);
+    let before = LINE.peak.swap(0, Ordering::Relaxed);
+    // The step. Whoever sees the new epoch sees the two changes above as well.
     let word = LINE.word.fetch_add(1 << EPOCH_SHIFT, Ordering::AcqRel);
-    LINE.ceiling.store(next, Ordering::Release);
+    // Zero is also the peak of an epoch whose tag is 0, which may have been raised meanwhile: if that is the one which
+    // ends, it is in `between`; if it is the one which begins, it is not below `next` and stays.
+    let between = LINE.peak.fetch_max(next, Ordering::Relaxed);
+    let recorded = [before, between, aside(word).load(Ordering::Relaxed)];
     let live = word & BYTES_MASK;
-    let recorded = peak_of(word).load(Ordering::Relaxed) & BYTES_MASK;
-    Epoch { live, peak: recorded.max(live) }
+    let of_this_epoch = recorded.iter().filter(|&&recorded| epoch(recorded) == ending);
+    Epoch { live, peak: of_this_epoch.fold(live, |peak, recorded| peak.max(recorded & BYTES_MASK)) }
 }

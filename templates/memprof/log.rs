@@ -15,6 +15,8 @@ const VERSION: u32 = 1;
 
 pub(crate) struct Log {
     file: File,
+    /// The process that opened it; a forked child never gets here.
+    process: u32,
     sequence: u64,
     line: Untracked<u8>,
 }
@@ -24,7 +26,8 @@ impl Log {
         let file = OpenOptions::new().append(true).create(true).open(path)?;
         let mut line = Untracked::new();
         line.reserve(4096);
-        Ok(Self { file: descriptor::out_of_the_way(file), sequence: 0, line })
+        let process = std::process::id();
+        Ok(Self { file: descriptor::out_of_the_way(file), process, sequence: 0, line })
     }
 
     /// Writes one line: what every line has, then what the closure adds.
@@ -43,7 +46,7 @@ impl Log {
         json.text("event", event);
         json.number("seq", format_args!("{}", self.sequence));
         json.number("ns", format_args!("{}", nanoseconds));
-        json.number("pid", format_args!("{}", std::process::id()));
+        json.number("pid", format_args!("{}", self.process));
         json.number("thread", format_args!("{}", thread_number::current()));
         fields(&mut json);
         json.end();

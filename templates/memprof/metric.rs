@@ -22,7 +22,12 @@ pub(crate) struct Metric {
     /// What the figure was read from, with the bound of its error where it is not exact.
     pub(crate) source: &'static str,
     pub(crate) kind: Kind,
+    /// Why it cannot be read any more, if that should happen.
+    pub(crate) lost: &'static str,
 }
+
+/// What most sources are lost by: they are files.
+const LOST: &str = "can no longer be read; did the program close descriptors it does not know?";
 
 /// A metric's place in the catalogue, and of its figure in [`Values`].
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -57,8 +62,13 @@ impl Catalogue {
     }
 
     pub(crate) fn add(&mut self, name: &'static str, source: &'static str, kind: Kind) -> Index {
+        self.add_metric(Metric { name, source, kind, lost: LOST })
+    }
+
+    /// One that comes late ([`Source::appear`](crate::sources::Source::appear)) stood at zero before.
+    pub(crate) fn add_metric(&mut self, metric: Metric) -> Index {
         assert!(self.metrics.len() < MAXIMUM, "memprof: more than {} metrics", MAXIMUM);
-        self.metrics.push(Metric { name, source, kind });
+        self.metrics.push(metric);
         Index(self.metrics.len() - 1)
     }
 

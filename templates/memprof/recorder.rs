@@ -18,7 +18,7 @@ use crate::metric::{Catalogue, Index, Kind, Metric, PerMetric, Values, MAXIMUM};
 use crate::occurrences::{Logged, Occurrences};
 use crate::peak_history::PeakHistory;
 use crate::reading::Reading;
-use crate::sources::Sources;
+use crate::sources::{self, Sources};
 use crate::stamp;
 use crate::terminal;
 use crate::untracked::{Text, Untracked};
@@ -51,6 +51,8 @@ struct Recorder {
     occurrences: Occurrences,
     /// Metrics of which it was logged that they can no longer be read.
     lost: PerMetric<bool>,
+    /// How many metrics, and how many absent ones, the log has been told of.
+    announced: (usize, usize),
 }
 
 /// All figures of one moment.
@@ -69,11 +71,28 @@ pub(crate) struct ScopeStart {
 
 /// The recorder, for this process only.
 fn hold() -> Option<Held<'static, Recorder>> {
+    if is_own_process() {
+        Some(RECORDER.hold())
+    } else {
+        None
+    }
+}
+
+/// The recorder once work that is under way elsewhere has ended. The wait comes before the lock is taken.
+fn settle_and_hold() -> Option<Held<'static, Recorder>> {
+    if is_own_process() {
+        sources::settle();
+        Some(RECORDER.hold())
+    } else {
+        None
+    }
+}
+
+fn is_own_process() -> bool {
     let process = std::process::id();
     match PROCESS.compare_exchange(0, process, Ordering::AcqRel, Ordering::Acquire) {
-        Ok(_) => Some(RECORDER.hold()),
-        Err(opener) if opener == process => Some(RECORDER.hold()),
-        Err(_) => None,
+        Ok(_) => true,
+        Err(opener) => opener == process,
     }
 }
 
@@ -105,7 +124,7 @@ pub(crate) fn start(environment: Environment) -> bool {
 
 /// Logs a checkpoint, and shows it unless it is one of the shim's own.
 pub(crate) fn checkpoint(label: &str, at: Option<&str>) {
-    let line = match hold() {
+    let line = match settle_and_hold() {
         Some(mut recorder) => recorder.checkpoint(label, at),
         None => None,
     };
@@ -115,17 +134,17 @@ pub(crate) fn checkpoint(label: &str, at: Option<&str>) {
 }
 
 pub(crate) fn start_scope() -> Option<ScopeStart> {
-    hold().and_then(|mut recorder| recorder.start_scope())
+    settle_and_hold().and_then(|mut recorder| recorder.start_scope())
 }
 
 pub(crate) fn end_scope(label: &str, at: &str, depth: u64, start: &ScopeStart) {
-    if let Some(mut recorder) = hold() {
+    if let Some(mut recorder) = settle_and_hold() {
         recorder.end_scope(label, at, depth, start);
     }
 }
 
 pub(crate) fn read() -> Reading {
-    match hold() {
+    match settle_and_hold() {
         Some(mut recorder) => recorder.read(),
         None => Reading::new(),
     }
@@ -137,9 +156,52 @@ pub(crate) fn warm_up() {
     }
 }
 
+/// Lets the GPUs' figures for `done` be read by an exit handler that runs before all that are registered by now. Called
+/// once a device is in use, and by the injection library at the first allocation: no checkpoint may come before the end.
+pub(crate) extern "C" fn take_last_figures_at_exit() {
+    static REGISTERED: AtomicBool = AtomicBool::new(false);
+    if REGISTERED.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    extern "C" fn take() {
+        if let Some(mut recorder) = settle_and_hold() {
+            let recorder = &mut *recorder;
+            recorder.sources.gpu.take_last(&mut recorder.catalogue);
+        }
+    }
+    extern "C" {
+        fn atexit(handler: extern "C" fn()) -> std::os::raw::c_int;
+    }
+    // SAFETY: the function is never unloaded, as for the constructor's.
+    unsafe { atexit(take) };
+}
+
+/// An allocation that the GPU's driver refused. It is logged at once: the process may not live to a next checkpoint.
+/// Called by the injection library, on the thread that asked.
+pub(crate) extern "C" fn gpu_out_of_memory(ordinal: u32, requested: u64, live: u64) {
+    if let Some(mut recorder) = hold() {
+        let device = recorder.sources.gpu.device_name(ordinal);
+        let nanoseconds = recorder.nanoseconds();
+        recorder.log(|_, log| {
+            log.write("gpu_out_of_memory", nanoseconds, |json| {
+                match device {
+                    // NVML's index is a number; what stands for it where there is none is text.
+                    Some(device) if device.parse::<u32>().is_ok() => {
+                        json.number("device", format_args!("{}", device));
+                    }
+                    device => json.text_or_null("device", device),
+                }
+                json.number("requested", format_args!("{}", requested));
+                json.number("live", format_args!("{}", live));
+            })
+        });
+    }
+}
+
 /// Logs `done` and the last line.
 pub(crate) fn finish() {
     if let Some(mut recorder) = hold() {
+        recorder.sources.gpu.end();
         recorder.checkpoint("done", None);
         let nanoseconds = recorder.nanoseconds();
         recorder.log(|_, log| log.write("end", nanoseconds, |_| {}));
@@ -165,6 +227,7 @@ impl Recorder {
             open_scopes: 0,
             occurrences: Occurrences::new(),
             lost: PerMetric::new([false; MAXIMUM]),
+            announced: (0, 0),
         }
     }
 
@@ -197,6 +260,7 @@ impl Recorder {
                 })
             })
         });
+        self.announced = (self.catalogue.length(), self.catalogue.absent().len());
         // What opening all this has cost is not the test's.
         let before = self.mark();
         self.count_from(&before);
@@ -214,6 +278,7 @@ impl Recorder {
         let nanoseconds = self.nanoseconds();
         let mut values = Values::new();
         for source in self.sources.each() {
+            source.appear(&mut self.catalogue);
             source.read(&mut values);
         }
         self.marks += 1;
@@ -250,6 +315,7 @@ impl Recorder {
         // Another thread may have ended the log since the caller looked.
         self.log.as_ref()?;
         let mark = self.mark();
+        self.log_what_appeared(&mark);
         let occurrence = self.occurrences.next(Logged::Checkpoint, label);
         self.log(|recorder, log| {
             log.write("checkpoint", mark.nanoseconds, |json| {
@@ -267,11 +333,11 @@ impl Recorder {
             })
         });
         self.log_what_was_lost(&mark);
-        let resident = self.catalogue.metrics().find(|(_, metric)| metric.name == "cpu.rss");
-        let resident = resident.and_then(|(index, _)| mark.values.get(index));
         self.count_from(&mark);
         if self.print && at.is_some() {
-            Some(terminal::checkpoint_line(label, resident))
+            let resident = self.catalogue.metrics().find(|(_, metric)| metric.name == "cpu.rss");
+            let resident = resident.and_then(|(index, _)| mark.values.get(index));
+            Some(terminal::checkpoint_line(label, self.sources.gpu.in_use(&mark.values), resident))
         } else {
             None
         }
@@ -294,6 +360,7 @@ impl Recorder {
             return;
         }
         let mark = self.mark();
+        self.log_what_appeared(&mark);
         let occurrence = self.occurrences.next(Logged::Scope, label);
         self.log(|recorder, log| {
             log.write("scope", mark.nanoseconds, |json| {
@@ -362,6 +429,31 @@ impl Recorder {
         reading
     }
 
+    /// Metrics that came after the first lines were written, and what is absent of theirs.
+    fn log_what_appeared(&mut self, mark: &Mark) {
+        let (metrics, absent) =
+            std::mem::replace(&mut self.announced, (self.catalogue.length(), self.catalogue.absent().len()));
+        if metrics < self.announced.0 {
+            self.log(|recorder, log| {
+                log.write("sources", mark.nanoseconds, |json| {
+                    json.object("sources", |json| {
+                        for (_, metric) in recorder.catalogue.metrics().skip(metrics) {
+                            json.text(metric.name, metric.source);
+                        }
+                    });
+                })
+            });
+        }
+        self.log(|recorder, log| {
+            recorder.catalogue.absent()[absent..].iter().try_for_each(|absent| {
+                log.write("absent", mark.nanoseconds, |json| {
+                    json.text("metric", absent.name);
+                    json.text("reason", absent.reason);
+                })
+            })
+        });
+    }
+
     /// A metric that was there and is no more, such as after the program closed all descriptors.
     fn log_what_was_lost(&mut self, mark: &Mark) {
         for place in 0..self.catalogue.length() {
@@ -369,11 +461,9 @@ impl Recorder {
             if mark.values.get(index).is_none() && !std::mem::replace(self.lost.of_mut(index), true) {
                 self.log(|recorder, log| {
                     log.write("absent", mark.nanoseconds, |json| {
-                        json.text("metric", recorder.catalogue.metric(index).name);
-                        json.text(
-                            "reason",
-                            "can no longer be read; did the program close descriptors it does not know?",
-                        );
+                        let metric = recorder.catalogue.metric(index);
+                        json.text("metric", metric.name);
+                        json.text("reason", metric.lost);
                     })
                 });
             }
@@ -398,8 +488,8 @@ impl Recorder {
 
 impl ScopeStart {
     fn value(&self, index: Index) -> Option<u64> {
-        // A metric that came after the scope began has no value in it.
-        self.values.get(index.place()).copied().flatten()
+        // A metric that came after the scope began stood at zero then.
+        self.values.get(index.place()).copied().unwrap_or(Some(0))
     }
 }
 

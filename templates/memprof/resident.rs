@@ -5,7 +5,8 @@ use crate::environment::Environment;
 use crate::metric::{Catalogue, Index, Kind, Values};
 use crate::sources::Source;
 
-#[cfg(any(target_os = "linux", target_os = "android"))]
+// Miri has none of these calls; all else of this crate runs in it.
+#[cfg(all(any(target_os = "linux", target_os = "android"), not(miri)))]
 #[path = "resident_linux.rs"]
 mod platform;
 #[cfg(any(target_os = "macos", target_os = "ios"))]
@@ -14,13 +15,10 @@ mod platform;
 #[cfg(windows)]
 #[path = "resident_windows.rs"]
 mod platform;
-#[cfg(not(any(
-    target_os = "linux",
-    target_os = "android",
-    target_os = "macos",
-    target_os = "ios",
-    windows
-)))]
+#[cfg(any(
+    miri,
+    not(any(target_os = "linux", target_os = "android", target_os = "macos", target_os = "ios", windows))
+))]
 #[path = "resident_elsewhere.rs"]
 mod platform;
 

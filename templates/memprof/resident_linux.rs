@@ -19,12 +19,15 @@ use crate::descriptor;
 use crate::untracked::{kept, Untracked};
 
 extern "C" {
-    fn getpagesize() -> c_int;
     fn sysconf(name: c_int) -> c_long;
 }
 
 #[cfg(target_os = "linux")]
+const _SC_PAGESIZE: c_int = 30;
+#[cfg(target_os = "linux")]
 const _SC_NPROCESSORS_ONLN: c_int = 84;
+#[cfg(target_os = "android")]
+const _SC_PAGESIZE: c_int = 39;
 #[cfg(target_os = "android")]
 const _SC_NPROCESSORS_ONLN: c_int = 97;
 
@@ -51,8 +54,8 @@ pub(super) fn open(reset: bool) -> Result<Found, &'static str> {
     buffer.reserve(BUFFER);
     (0..BUFFER).for_each(|_| buffer.push(0));
     let mut process = Process {
-        // SAFETY: takes nothing and only returns a number.
-        page_size: unsafe { getpagesize() } as u64,
+        // SAFETY: takes a number and returns one.
+        page_size: unsafe { sysconf(_SC_PAGESIZE) } as u64,
         statm,
         status: open_high(OpenOptions::new().read(true), "/proc/self/status").ok(),
         clear_refs: None,
@@ -183,8 +186,7 @@ mod usage {
     /// In bytes; the kernel has it in KiB.
     pub(super) fn maximum_resident() -> Option<u64> {
         let mut usage = MaybeUninit::<[i64; 18]>::zeroed();
-        // SAFETY: the array is as large as the structure on these platforms (with two longs to spare), and zeroes are
-        // a valid value of it.
+        // SAFETY: the array is as large as the structure on these platforms, and zeroes are a valid value of it.
         let usage = unsafe {
             if getrusage(RUSAGE_SELF, usage.as_mut_ptr()) != 0 {
                 return None;

@@ -1,6 +1,8 @@
 //! Where figures come from: the list that a new source, such as a GPU's, joins.
 
+use crate::drm::Drm;
 use crate::environment::Environment;
+use crate::gpu::{self, Gpu};
 use crate::heap_metrics::HeapMetrics;
 use crate::malloc::Malloc;
 use crate::metric::{Catalogue, Values};
@@ -12,6 +14,9 @@ pub(crate) trait Source {
     /// Finds out what there is, opens what stays open, and says which metrics there are and which are absent, and why.
     /// Called once, before any figure is read.
     fn open(&mut self, environment: &Environment, catalogue: &mut Catalogue);
+
+    /// Looks for what there is only now, such as a device that the program has begun to use. Called before each `read`.
+    fn appear(&mut self, _catalogue: &mut Catalogue) {}
 
     /// Reads the figures of the moment, and begins a new interval for the peaks: a mark.
     fn read(&mut self, values: &mut Values);
@@ -25,14 +30,28 @@ pub(crate) struct Sources {
     heap: HeapMetrics,
     resident: Resident,
     malloc: Malloc,
+    pub(crate) gpu: Gpu,
+    drm: Drm,
 }
 
 impl Sources {
     pub(crate) const fn new() -> Self {
-        Self { heap: HeapMetrics::new(), resident: Resident::new(), malloc: Malloc::new() }
+        Self {
+            heap: HeapMetrics::new(),
+            resident: Resident::new(),
+            malloc: Malloc::new(),
+            gpu: Gpu::new(),
+            drm: Drm::new(),
+        }
     }
 
-    pub(crate) fn each(&mut self) -> [&mut dyn Source; 3] {
-        [&mut self.heap, &mut self.resident, &mut self.malloc]
+    pub(crate) fn each(&mut self) -> [&mut dyn Source; 5] {
+        [&mut self.heap, &mut self.resident, &mut self.malloc, &mut self.gpu, &mut self.drm]
     }
+}
+
+/// Waits for work that is still under way elsewhere, so that a mark shows a moment that the program knows. Not to be
+/// called with a lock held that code of the user's may want: functions that it gave to a device may run meanwhile.
+pub(crate) fn settle() {
+    gpu::settle();
 }

@@ -134,3 +134,12 @@ pub(crate) fn kept(arguments: fmt::Arguments<'_>) -> &'static str {
     // SAFETY: the block is never freed, as its owner is never dropped, and nobody else can change it.
     unsafe { &*text }
 }
+
+/// A value that stays for the life of the process.
+pub(crate) fn kept_value<T: Copy>(value: T) -> &'static T {
+    let mut array = std::mem::ManuallyDrop::new(Untracked::new());
+    array.push(value);
+    let place: *const T = &array[0];
+    // SAFETY: as for `kept`.
+    unsafe { &*place }
+}

@@ -1,0 +1,109 @@
+//! What a test process is told so that its GPU memory can be counted: where CUPTI is, and the library that the CUDA driver
+//! is to load. The driver loads it only when a program initialises CUDA; all others pay nothing.
+
+use std::collections::BTreeMap;
+
+use camino::Utf8Path;
+
+/// What there is to count with; in place of a file the reason for its absence.
+#[derive(Clone, Copy, Debug)]
+pub struct GpuTools<'a> {
+    /// CUPTI, `libcupti.so.*`.
+    pub cupti: Result<&'a Utf8Path, &'a str>,
+    /// [`Shim::injection`](crate::shim::Shim::injection).
+    pub injection: Result<&'a Utf8Path, &'a str>,
+    /// What `CUDA_INJECTION64_PATH` is already, where the user runs under a profiler: the driver loads one library only.
+    pub inherited: Option<&'a str>,
+}
+
+/// What the user may choose.
+#[derive(Clone, Copy, Debug)]
+pub struct GpuOptions {
+    /// Whether a checkpoint waits for the work given to the devices.
+    pub synchronise: bool,
+    /// Whether kernels are loaded when their module is, and not at their first call: the cost then does not fall into a
+    /// random checkpoint.
+    pub eager_modules: bool,
+}
+
+impl Default for GpuOptions {
+    fn default() -> Self {
+        Self { synchronise: true, eager_modules: false }
+    }
+}
+
+/// The variables to set for a test process. `CUDA_MODULE_LOADING` is left as it is unless eager loading is asked for.
+pub fn gpu_environment(tools: GpuTools<'_>, options: GpuOptions) -> BTreeMap<&'static str, String> {
+    let mut environment = BTreeMap::new();
+    match counting(tools) {
+        Ok((cupti, injection)) => {
+            environment.insert("MEMPROF_CUPTI", cupti.to_string());
+            environment.insert("CUDA_INJECTION64_PATH", injection.to_string());
+        }
+        Err(reason) => {
+            environment.insert("MEMPROF_CUPTI_ABSENT", reason);
+        }
+    }
+    if !options.synchronise {
+        environment.insert("MEMPROF_SYNC", "0".to_owned());
+    }
+    if options.eager_modules {
+        environment.insert("CUDA_MODULE_LOADING", "EAGER".to_owned());
+    }
+    environment
+}
+
+/// Both files, or why allocations are not counted.
+fn counting<'a>(tools: GpuTools<'a>) -> Result<(&'a Utf8Path, &'a Utf8Path), String> {
+    if let Some(inherited) = tools.inherited.filter(|inherited| !inherited.is_empty()) {
+        return Err(format!("CUDA_INJECTION64_PATH is in use by another tool ({inherited})"));
+    }
+    Ok((tools.cupti?, tools.injection?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOOLS: GpuTools<'static> = GpuTools { cupti: Err(""), injection: Err(""), inherited: None };
+
+    fn found() -> GpuTools<'static> {
+        let cupti = Utf8Path::new("/usr/local/cuda/extras/CUPTI/lib64/libcupti.so.13");
+        GpuTools { cupti: Ok(cupti), injection: Ok(Utf8Path::new("/cache/libmemprof_inject.so")), ..TOOLS }
+    }
+
+    #[test]
+    fn the_driver_is_told_what_to_load_and_that_where_cupti_is() {
+        let environment = gpu_environment(found(), GpuOptions::default());
+        let expected = [
+            ("CUDA_INJECTION64_PATH", "/cache/libmemprof_inject.so"),
+            ("MEMPROF_CUPTI", "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so.13"),
+        ];
+        assert_eq!(environment, expected.map(|(name, value)| (name, value.to_owned())).into());
+    }
+
+    #[test]
+    fn without_cupti_nothing_is_injected_and_the_reason_goes_along() {
+        let tools = GpuTools { cupti: Err("libcupti.so not found (looked in /usr/lib)"), ..found() };
+        let environment = gpu_environment(tools, GpuOptions::default());
+        let expected = [("MEMPROF_CUPTI_ABSENT", "libcupti.so not found (looked in /usr/lib)".to_owned())];
+        assert_eq!(environment, expected.into());
+    }
+
+    #[test]
+    fn a_profiler_that_the_user_runs_keeps_its_place() {
+        let tools = GpuTools { inherited: Some("/opt/nsys/libToolsInjection64.so"), ..found() };
+        let environment = gpu_environment(tools, GpuOptions::default());
+        assert!(!environment.contains_key("CUDA_INJECTION64_PATH"));
+        let reason = "CUDA_INJECTION64_PATH is in use by another tool (/opt/nsys/libToolsInjection64.so)";
+        assert_eq!(environment["MEMPROF_CUPTI_ABSENT"], reason);
+    }
+
+    #[test]
+    fn waiting_and_lazy_loading_are_the_users_choice() {
+        let options = GpuOptions { synchronise: false, eager_modules: true };
+        let environment = gpu_environment(found(), options);
+        assert_eq!(environment["MEMPROF_SYNC"], "0");
+        assert_eq!(environment["CUDA_MODULE_LOADING"], "EAGER");
+    }
+}

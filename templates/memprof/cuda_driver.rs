@@ -1,0 +1,285 @@
+//! The CUDA driver, once the program itself has loaded it: which devices are in use, synchronising, and the default
+//! memory pool's figures.
+//!
+//! Nothing here loads the driver, initialises it or makes a context: a program that does not use CUDA is left alone,
+//! and one that does keeps the devices that it chose. Types and numbers are those of `cuda.h` 13.0.
+
+use std::os::raw::{c_int, c_uint, c_void};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+
+use crate::dynamic_library::{self, function, Library};
+
+type Status = c_int;
+pub(crate) type DeviceHandle = c_int;
+type Context = *mut c_void;
+type MemoryPool = *mut c_void;
+
+const SUCCESS: Status = 0;
+
+/// `CUmemPool_attribute`.
+const RESERVED_NOW: c_int = 5;
+const RESERVED_HIGH: c_int = 6;
+const USED_NOW: c_int = 7;
+const USED_HIGH: c_int = 8;
+
+/// `CU_STREAM_CAPTURE_MODE_RELAXED`.
+const RELAXED: c_int = 2;
+
+#[derive(Clone, Copy)]
+pub(crate) struct Driver {
+    device_count: unsafe extern "C" fn(*mut c_int) -> Status,
+    device: unsafe extern "C" fn(*mut DeviceHandle, c_int) -> Status,
+    uuid: unsafe extern "C" fn(*mut [u8; 16], DeviceHandle) -> Status,
+    current_context: unsafe extern "C" fn(*mut Context) -> Status,
+    context_device: unsafe extern "C" fn(*mut DeviceHandle) -> Status,
+    synchronise: unsafe extern "C" fn() -> Status,
+    push: unsafe extern "C" fn(Context) -> Status,
+    pop: unsafe extern "C" fn(*mut Context) -> Status,
+    primary_state: unsafe extern "C" fn(DeviceHandle, *mut c_uint, *mut c_int) -> Status,
+    primary_retain: unsafe extern "C" fn(*mut Context, DeviceHandle) -> Status,
+    primary_release: unsafe extern "C" fn(DeviceHandle) -> Status,
+    capture_mode: Option<unsafe extern "C" fn(*mut c_int) -> Status>,
+    default_pool: Option<unsafe extern "C" fn(*mut MemoryPool, DeviceHandle) -> Status>,
+    pool_attribute: Option<unsafe extern "C" fn(MemoryPool, c_int, *mut c_void) -> Status>,
+    set_pool_attribute: Option<unsafe extern "C" fn(MemoryPool, c_int, *mut c_void) -> Status>,
+}
+
+/// The figures of a memory pool, in bytes.
+#[derive(Clone, Copy)]
+pub(crate) struct PoolFigures {
+    pub(crate) used: u64,
+    /// Since the last call.
+    pub(crate) used_peak: u64,
+    pub(crate) reserved: u64,
+    /// Since the last call.
+    pub(crate) reserved_peak: u64,
+}
+
+/// A device's default pool.
+#[derive(Clone, Copy)]
+pub(crate) struct Pool(MemoryPool);
+
+// SAFETY: the driver may be called with it from any thread.
+unsafe impl Send for Pool {}
+
+/// The driver, once it was found; never freed.
+static FOUND: AtomicPtr<Driver> = AtomicPtr::new(std::ptr::null_mut());
+/// How many objects the process had loaded when it was looked for last.
+static LOADS: AtomicU64 = AtomicU64::new(0);
+/// Set before the driver's own exit handlers run. After them no call of it is sure to return.
+static ENDED: AtomicBool = AtomicBool::new(false);
+/// `MEMPROF_SYNC=0` clears it.
+static SYNCHRONISES: AtomicBool = AtomicBool::new(true);
+
+/// The driver if this process has loaded it and it may still be called.
+pub(crate) fn in_use() -> Option<&'static Driver> {
+    if ENDED.load(Ordering::Relaxed) {
+        return None;
+    }
+    let found = FOUND.load(Ordering::Acquire);
+    if !found.is_null() {
+        // SAFETY: it was published whole and is never freed.
+        return Some(unsafe { &*found });
+    }
+    let loads = dynamic_library::loads();
+    if LOADS.swap(loads, Ordering::Relaxed) == loads {
+        return None;
+    }
+    // The handle keeps the library loaded, so that its functions stay where they are.
+    let path = dynamic_library::find(is_the_driver)?;
+    let driver = Driver::of(Library::loaded(path.as_c_str())?)?;
+    let kept = crate::untracked::kept_value(driver);
+    FOUND.store(kept as *const Driver as *mut Driver, Ordering::Release);
+    Some(kept)
+}
+
+/// `libcuda.so`, `libcuda.so.1`, `libcuda.so.580.65.06`; not the debugger's `libcudadebugger.so.1`.
+fn is_the_driver(file_name: &[u8]) -> bool {
+    file_name.starts_with(b"libcuda.so")
+}
+
+/// Ends all calls of the driver.
+pub(crate) fn end() {
+    ENDED.store(true, Ordering::Relaxed);
+}
+
+pub(crate) fn set_synchronises(synchronises: bool) {
+    SYNCHRONISES.store(synchronises, Ordering::Relaxed);
+}
+
+/// Waits for the work that was given to the devices in use, so that figures are those of a moment the program knows.
+///
+/// Not to be called with a lock held that the program's own code may want: functions that it put on a stream run
+/// meanwhile.
+pub(crate) fn synchronise() {
+    if !SYNCHRONISES.load(Ordering::Relaxed) {
+        return;
+    }
+    if let Some(driver) = in_use() {
+        driver.synchronise_all();
+    }
+}
+
+impl Driver {
+    fn of(library: Library) -> Option<Self> {
+        Some(Self {
+            device_count: function!(library, "cuDeviceGetCount")?,
+            device: function!(library, "cuDeviceGet")?,
+            // The second version, of CUDA 11.4, knows the parts of a MIG device apart.
+            uuid: function!(library, "cuDeviceGetUuid_v2")
+                .or_else(|| function!(library, "cuDeviceGetUuid"))?,
+            current_context: function!(library, "cuCtxGetCurrent")?,
+            context_device: function!(library, "cuCtxGetDevice")?,
+            synchronise: function!(library, "cuCtxSynchronize")?,
+            push: function!(library, "cuCtxPushCurrent_v2")?,
+            pop: function!(library, "cuCtxPopCurrent_v2")?,
+            primary_state: function!(library, "cuDevicePrimaryCtxGetState")?,
+            primary_retain: function!(library, "cuDevicePrimaryCtxRetain")?,
+            primary_release: function!(library, "cuDevicePrimaryCtxRelease_v2")
+                .or_else(|| function!(library, "cuDevicePrimaryCtxRelease"))?,
+            capture_mode: function!(library, "cuThreadExchangeStreamCaptureMode"),
+            default_pool: function!(library, "cuDeviceGetDefaultMemPool"),
+            pool_attribute: function!(library, "cuMemPoolGetAttribute"),
+            set_pool_attribute: function!(library, "cuMemPoolSetAttribute"),
+        })
+    }
+
+    /// How many devices the program can see; none before it has initialised the driver.
+    pub(crate) fn device_count(&self) -> c_int {
+        let mut count = 0;
+        // SAFETY: of this and all calls below: the types are the driver's, and what it writes to lives that long.
+        match unsafe { (self.device_count)(&mut count) } {
+            SUCCESS => count,
+            _ => 0,
+        }
+    }
+
+    /// The device of this ordinal, which counts the devices that `CUDA_VISIBLE_DEVICES` lets through.
+    pub(crate) fn device(&self, ordinal: c_int) -> Option<DeviceHandle> {
+        let mut device = 0;
+        // SAFETY: as above.
+        succeeded(unsafe { (self.device)(&mut device, ordinal) }, device)
+    }
+
+    pub(crate) fn uuid(&self, device: DeviceHandle) -> Option<[u8; 16]> {
+        let mut uuid = [0; 16];
+        // SAFETY: as above.
+        let status = unsafe { (self.uuid)(&mut uuid, device) };
+        succeeded(status, uuid)
+    }
+
+    /// The device of this thread's context, if it has one.
+    pub(crate) fn current_device(&self) -> Option<DeviceHandle> {
+        let mut context = std::ptr::null_mut();
+        let mut device = 0;
+        // SAFETY: as above.
+        unsafe {
+            if (self.current_context)(&mut context) != SUCCESS || context.is_null() {
+                return None;
+            }
+            succeeded((self.context_device)(&mut device), device)
+        }
+    }
+
+    /// Whether the device's primary context exists, which frameworks and the runtime library use.
+    pub(crate) fn has_primary_context(&self, device: DeviceHandle) -> bool {
+        let (mut flags, mut active) = (0, 0);
+        // SAFETY: as above.
+        unsafe { (self.primary_state)(device, &mut flags, &mut active) == SUCCESS && active != 0 }
+    }
+
+    fn synchronise_all(&self) {
+        // A capture in this thread or, in the global mode, in any other one would be made invalid by our waiting.
+        let mut mode = RELAXED;
+        if let Some(exchange) = self.capture_mode {
+            // SAFETY: as above.
+            unsafe { exchange(&mut mode) };
+        }
+        let current = self.current_device();
+        if current.is_some() {
+            // SAFETY: as above. An error is the program's own, of its earlier work, and it will meet it again.
+            unsafe { (self.synchronise)() };
+        }
+        for ordinal in 0..self.device_count() {
+            if let Some(device) = self.device(ordinal) {
+                if current != Some(device) && self.has_primary_context(device) {
+                    self.synchronise_primary(device);
+                }
+            }
+        }
+        if let Some(exchange) = self.capture_mode {
+            // SAFETY: as above.
+            unsafe { exchange(&mut mode) };
+        }
+    }
+
+    /// Retaining is how a context that is there is reached; it is given back at once.
+    fn synchronise_primary(&self, device: DeviceHandle) {
+        let mut context = std::ptr::null_mut();
+        // SAFETY: as above; what was pushed is popped, and what was retained is released.
+        unsafe {
+            if (self.primary_retain)(&mut context, device) != SUCCESS {
+                return;
+            }
+            if (self.push)(context) == SUCCESS {
+                (self.synchronise)();
+                (self.pop)(&mut context);
+            }
+            (self.primary_release)(device);
+        }
+    }
+
+    /// The device's default pool, or why there is none.
+    pub(crate) fn default_pool(&self, device: DeviceHandle) -> Result<Pool, Status> {
+        let mut pool = std::ptr::null_mut();
+        let default_pool = self.default_pool.ok_or(0)?;
+        // SAFETY: as above.
+        match unsafe { default_pool(&mut pool, device) } {
+            SUCCESS => Ok(Pool(pool)),
+            status => Err(status),
+        }
+    }
+
+    /// Reads the pool and begins a new interval for its peaks. What another thread allocates and frees again between the
+    /// reading and the new beginning, a tenth of a microsecond, is in neither.
+    pub(crate) fn pool_figures(&self, pool: Pool) -> Option<PoolFigures> {
+        let used_peak = self.pool_attribute(pool, USED_HIGH)?;
+        let reserved_peak = self.pool_attribute(pool, RESERVED_HIGH)?;
+        let used = self.pool_attribute(pool, USED_NOW)?;
+        let reserved = self.pool_attribute(pool, RESERVED_NOW)?;
+        if let Some(set) = self.set_pool_attribute {
+            // Zero is the only value that it takes, and means the current one.
+            for attribute in [USED_HIGH, RESERVED_HIGH] {
+                let mut zero = 0_u64;
+                // SAFETY: as above.
+                unsafe { set(pool.0, attribute, (&mut zero as *mut u64).cast()) };
+            }
+        }
+        Some(PoolFigures {
+            used,
+            used_peak: used_peak.max(used),
+            reserved,
+            reserved_peak: reserved_peak.max(reserved),
+        })
+    }
+
+    /// Bytes used and reserved now.
+    pub(crate) fn pool_now(&self, pool: Pool) -> Option<(u64, u64)> {
+        Some((self.pool_attribute(pool, USED_NOW)?, self.pool_attribute(pool, RESERVED_NOW)?))
+    }
+
+    fn pool_attribute(&self, pool: Pool, attribute: c_int) -> Option<u64> {
+        let mut value = 0_u64;
+        // SAFETY: as above.
+        let status = unsafe { (self.pool_attribute?)(pool.0, attribute, (&mut value as *mut u64).cast()) };
+        succeeded(status, value)
+    }
+}
+
+fn succeeded<T>(status: Status, value: T) -> Option<T> {
+    if status == SUCCESS {
+        Some(value)
+    } else {
+        None
+    }
+}

@@ -1,0 +1,19 @@
+//! Linux has DRM; other platforms have none of its figures.
+
+use crate::environment::Environment;
+use crate::metric::{Catalogue, Values};
+use crate::sources::Source;
+
+pub(crate) struct Drm;
+
+impl Drm {
+    pub(crate) const fn new() -> Self {
+        Self
+    }
+}
+
+impl Source for Drm {
+    fn open(&mut self, _environment: &Environment, _catalogue: &mut Catalogue) {}
+
+    fn read(&mut self, _values: &mut Values) {}
+}

@@ -1,0 +1,153 @@
+//! Shared libraries at run time: which ones this process has loaded, and the functions of one.
+//!
+//! Asking the loader for its list costs tens of nanoseconds where nothing was loaded since the last look. `dlopen` with
+//! `RTLD_NOLOAD` is not used for that: for a library that is not loaded it searches the file system each time.
+
+use std::ffi::CStr;
+use std::os::raw::{c_char, c_int, c_void};
+
+use crate::untracked::kept;
+
+extern "C" {
+    fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void;
+    fn dlsym(handle: *mut c_void, symbol: *const c_char) -> *mut c_void;
+    fn dlerror() -> *mut c_char;
+    fn dl_iterate_phdr(
+        callback: unsafe extern "C" fn(*const Object, usize, *mut c_void) -> c_int,
+        data: *mut c_void,
+    ) -> c_int;
+}
+
+const RTLD_LAZY: c_int = 1;
+const RTLD_NOLOAD: c_int = 4;
+
+/// `struct dl_phdr_info` of `link.h`, as glibc and musl have it, up to the last field that is read.
+#[repr(C)]
+struct Object {
+    address: usize,
+    name: *const c_char,
+    headers: *const c_void,
+    header_count: u16,
+    /// How many objects were loaded so far, over the life of the process.
+    loads: u64,
+}
+
+/// A library that stays loaded for the life of the process.
+#[derive(Clone, Copy)]
+pub(crate) struct Library(*mut c_void);
+
+// SAFETY: a handle is a name for something that the loader guards itself, and it is never closed.
+unsafe impl Send for Library {}
+
+impl Library {
+    /// Loads it, or gives the loader's words for why not. The name ends with a zero byte.
+    pub(crate) fn open(name: &'static [u8]) -> Result<Self, &'static str> {
+        // SAFETY: the name is a C string. What a library does when it is loaded is the user's driver's business.
+        let handle = unsafe { dlopen(name.as_ptr().cast(), RTLD_LAZY) };
+        if handle.is_null() {
+            return Err(last_error());
+        }
+        Ok(Self(handle))
+    }
+
+    /// A library that is loaded, by the path that the loader knows it by.
+    pub(crate) fn loaded(path: &CStr) -> Option<Self> {
+        // SAFETY: the path is a C string.
+        let handle = unsafe { dlopen(path.as_ptr(), RTLD_LAZY | RTLD_NOLOAD) };
+        if handle.is_null() {
+            None
+        } else {
+            Some(Self(handle))
+        }
+    }
+
+    /// The address of a function. The name ends with a zero byte.
+    pub(crate) fn symbol(self, name: &'static [u8]) -> Option<*mut c_void> {
+        // SAFETY: the handle is open and the name is a C string.
+        let address = unsafe { dlsym(self.0, name.as_ptr().cast()) };
+        if address.is_null() {
+            None
+        } else {
+            Some(address)
+        }
+    }
+}
+
+/// A function of a library, of the type that the place where it is assigned has.
+macro_rules! function {
+    ($library:expr, $name:literal) => {
+        $library
+            .symbol(concat!($name, "\0").as_bytes())
+            // SAFETY: the caller's type is that of the function of this name in its header.
+            .map(|address| unsafe { std::mem::transmute::<*mut std::os::raw::c_void, _>(address) })
+    };
+}
+pub(crate) use function;
+
+fn last_error() -> &'static str {
+    // SAFETY: the text is this thread's until its next call of the loader.
+    let text = unsafe {
+        let text = dlerror();
+        if text.is_null() {
+            return "the loader gave no reason";
+        }
+        CStr::from_ptr(text)
+    };
+    kept(format_args!("{}", String::from_utf8_lossy(text.to_bytes())))
+}
+
+/// How many objects were loaded so far.
+pub(crate) fn loads() -> u64 {
+    unsafe extern "C" fn first(object: *const Object, size: usize, loads: *mut c_void) -> c_int {
+        if size >= std::mem::size_of::<Object>() {
+            *loads.cast::<u64>() = (*object).loads;
+        }
+        1
+    }
+    let mut loads = u64::MAX;
+    // SAFETY: the callback gets the pointer that is handed over here, and it lives that long.
+    unsafe { dl_iterate_phdr(first, (&mut loads as *mut u64).cast()) };
+    loads
+}
+
+/// The longest path that is looked at (`PATH_MAX`).
+const LONGEST: usize = 4096;
+
+/// The path of a loaded object, as the loader has it.
+pub(crate) struct LoadedPath {
+    bytes: [u8; LONGEST],
+}
+
+impl LoadedPath {
+    pub(crate) fn as_c_str(&self) -> &CStr {
+        let end = self.bytes.iter().position(|&byte| byte == 0).unwrap_or(LONGEST - 1);
+        CStr::from_bytes_with_nul(&self.bytes[..=end]).unwrap_or_default()
+    }
+}
+
+/// The first loaded object whose file name passes.
+pub(crate) fn find(passes: fn(file_name: &[u8]) -> bool) -> Option<LoadedPath> {
+    struct Search {
+        passes: fn(&[u8]) -> bool,
+        found: Option<LoadedPath>,
+    }
+    unsafe extern "C" fn each(object: *const Object, _size: usize, search: *mut c_void) -> c_int {
+        let search = &mut *search.cast::<Search>();
+        if (*object).name.is_null() {
+            return 0;
+        }
+        let path = CStr::from_ptr((*object).name).to_bytes_with_nul();
+        let file_name = path[..path.len() - 1].rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+        if path.len() > LONGEST || !(search.passes)(file_name) {
+            return 0;
+        }
+        let mut bytes = [0; LONGEST];
+        bytes[..path.len()].copy_from_slice(path);
+        search.found = Some(LoadedPath { bytes });
+        1
+    }
+    let mut search = Search { passes, found: None };
+    // SAFETY: the callback gets the pointer that is handed over here, and it lives that long.
+    unsafe { dl_iterate_phdr(each, (&mut search as *mut Search).cast()) };
+    search.found
+}

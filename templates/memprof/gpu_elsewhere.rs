@@ -1,0 +1,32 @@
+//! GPUs on platforms where nothing is known of them: no figures, and none that were promised.
+
+use crate::metric::{Catalogue, Values};
+use crate::sources::Source;
+
+pub(crate) struct Gpu;
+
+pub(crate) fn settle() {}
+
+impl Gpu {
+    pub(crate) const fn new() -> Self {
+        Self
+    }
+
+    pub(crate) fn end(&mut self) {}
+
+    pub(crate) fn take_last(&mut self, _catalogue: &mut Catalogue) {}
+
+    pub(crate) fn device_name(&mut self, _ordinal: u32) -> Option<&'static str> {
+        None
+    }
+
+    pub(crate) fn in_use<'a>(&'a self, _values: &'a Values) -> impl Iterator<Item = (&'a str, u64)> + Clone {
+        std::iter::empty()
+    }
+}
+
+impl Source for Gpu {
+    fn open(&mut self, _environment: &crate::environment::Environment, _catalogue: &mut Catalogue) {}
+
+    fn read(&mut self, _values: &mut Values) {}
+}

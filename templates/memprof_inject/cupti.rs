@@ -1,0 +1,195 @@
+//! CUPTI: loading it from the path that the shim hands over, and subscribing to the driver's allocation and free calls.
+//!
+//! Layouts and numbers were read from the headers of CUPTI 12.4 (`nvidia-cuda-cupti-cu12` 12.4.127) and 13.0
+//! (`nvidia-cuda-cupti` 13.0.85), where they are the same: `cupti_callbacks.h`.
+
+use std::ffi::{CStr, CString};
+use std::os::raw::{c_char, c_int, c_void};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use crate::calls::{self, Outcome, CALLS};
+use crate::driver;
+use crate::ledger::{Ledger, Place};
+use crate::lock::{Held, Lock};
+use crate::rendezvous::{Figures, Rendezvous, HOST};
+
+extern "C" {
+    fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void;
+    fn dlsym(handle: *mut c_void, symbol: *const c_char) -> *mut c_void;
+    fn dlerror() -> *mut c_char;
+}
+
+const RTLD_NOW: c_int = 2;
+
+type Status = c_int;
+type Subscriber = *mut c_void;
+type Callback = extern "C" fn(*mut c_void, c_int, u32, *const CallbackData);
+
+const SUCCESS: Status = 0;
+/// `CUPTI_ERROR_MAX_LIMIT_REACHED` and `CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED`.
+const OTHER_SUBSCRIBER: [Status; 2] = [12, 39];
+/// `CUPTI_CB_DOMAIN_DRIVER_API`.
+const DRIVER_API: c_int = 1;
+/// `CUPTI_API_ENTER`.
+const ENTER: c_int = 0;
+
+/// `CUpti_CallbackData`.
+#[repr(C)]
+struct CallbackData {
+    site: c_int,
+    function_name: *const c_char,
+    parameters: *const c_void,
+    /// Of the driver's calls a `CUresult`; there is one at the exit only.
+    return_value: *const c_int,
+    symbol_name: *const c_char,
+    context: *mut c_void,
+    context_number: u32,
+    correlation_data: *mut u64,
+    /// The call's number, the same at its entry and its exit.
+    correlation: u32,
+}
+
+static LEDGER: Lock<Option<Ledger>> = Lock::new(None);
+static RENDEZVOUS: AtomicPtr<Rendezvous> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Loads CUPTI, subscribes, and answers the shim; or says why that cannot be.
+pub(crate) fn subscribe(rendezvous: &'static Rendezvous) -> Result<(), CString> {
+    driver::find().map_err(words)?;
+    let path = rendezvous.cupti();
+    // SAFETY: the shim's path is a C string.
+    let library = unsafe { dlopen(path, RTLD_NOW) };
+    if library.is_null() {
+        return Err(loading_failed());
+    }
+    macro_rules! function {
+        ($name:literal, $type:ty) => {{
+            // SAFETY: the handle is open and the name is a C string; the type is that of the header.
+            let address = unsafe { dlsym(library, concat!($name, "\0").as_ptr().cast()) };
+            if address.is_null() {
+                return Err(words(concat!("this CUPTI has no ", $name)));
+            }
+            unsafe { std::mem::transmute::<*mut c_void, $type>(address) }
+        }};
+    }
+    let subscribe =
+        function!("cuptiSubscribe", unsafe extern "C" fn(*mut Subscriber, Callback, *mut c_void) -> Status);
+    let enable =
+        function!("cuptiEnableCallback", unsafe extern "C" fn(u32, Subscriber, c_int, u32) -> Status);
+    *LEDGER.hold() = Some(Ledger::default());
+    RENDEZVOUS.store(rendezvous as *const Rendezvous as *mut Rendezvous, Ordering::Release);
+
+    let mut subscriber = std::ptr::null_mut();
+    // SAFETY: the callback lives as long as the process, as this library is never unloaded.
+    match unsafe { subscribe(&mut subscriber, called, std::ptr::null_mut()) } {
+        SUCCESS => {}
+        status if OTHER_SUBSCRIBER.contains(&status) => {
+            return Err(words(&format!("another tool in this process uses CUPTI (cuptiSubscribe: {status})")))
+        }
+        status => return Err(words(&format!("cuptiSubscribe failed with error {status}"))),
+    }
+    for (number, _) in CALLS {
+        // SAFETY: the subscriber is ours.
+        let status = unsafe { enable(1, subscriber, DRIVER_API, number) };
+        if status != SUCCESS && calls::must_be_seen(number) {
+            return Err(words(&format!(
+                "this CUPTI is too old: it does not know the driver's call {number} ({status})"
+            )));
+        }
+    }
+    rendezvous.answer(read);
+    Ok(())
+}
+
+fn words(text: &str) -> CString {
+    CString::new(text).unwrap_or_default()
+}
+
+/// The loader names the file and what is wrong with it.
+fn loading_failed() -> CString {
+    // SAFETY: the text is this thread's until its next call of the loader.
+    unsafe {
+        let text = dlerror();
+        if text.is_null() {
+            words("CUPTI could not be loaded")
+        } else {
+            CStr::from_ptr(text).to_owned()
+        }
+    }
+}
+
+/// The ledger, which is there before the first callback.
+pub(crate) fn with_ledger<T>(work: impl FnOnce(&mut Ledger) -> T) -> Option<T> {
+    let mut ledger: Held<'_, Option<Ledger>> = LEDGER.hold();
+    ledger.as_mut().map(work)
+}
+
+/// Called by CUPTI on the thread that calls the driver, before and after each call.
+extern "C" fn called(_user: *mut c_void, domain: c_int, number: u32, data: *const CallbackData) {
+    if domain != DRIVER_API || data.is_null() {
+        return;
+    }
+    let call = match CALLS.iter().find(|(known, _)| *known == number) {
+        Some((_, call)) => *call,
+        None => return,
+    };
+    // SAFETY: CUPTI's data and the parameters of the call of this number are valid during the callback.
+    let data = unsafe { &*data };
+    if data.site == ENTER {
+        // SAFETY: as above.
+        unsafe { calls::enter(call, data.parameters, data.correlation) };
+        return;
+    }
+    if data.return_value.is_null() {
+        return;
+    }
+    // SAFETY: as above; at the exit there is a return value.
+    let outcome = unsafe {
+        calls::exit(call, data.parameters, data.correlation, data.context as u64, *data.return_value)
+    };
+    // SAFETY: it is a static of the shim's.
+    let rendezvous = match unsafe { RENDEZVOUS.load(Ordering::Acquire).as_ref() } {
+        Some(rendezvous) => rendezvous,
+        None => return,
+    };
+    // The ledger's lock is not held here: the shim may ask for figures.
+    match outcome {
+        Outcome::Usual => {}
+        Outcome::FirstUse => rendezvous.tell_first_use(),
+        Outcome::Refused { place, requested, live } => {
+            rendezvous.tell_out_of_memory(ordinal_of(place), requested, live);
+        }
+    }
+}
+
+fn ordinal_of(place: Place) -> u32 {
+    match place {
+        Place::Device(ordinal) => ordinal,
+        Place::Host => HOST,
+    }
+}
+
+/// What the shim calls at each mark.
+extern "C" fn read(figures: *mut Figures, room: usize, ends_interval: bool) -> usize {
+    with_ledger(|ledger| {
+        let mut count = 0;
+        for account in ledger.accounts().iter().take(room) {
+            let figure = Figures {
+                ordinal: ordinal_of(account.place),
+                has_uuid: u32::from(account.uuid.is_some()),
+                uuid: account.uuid.unwrap_or_default(),
+                live: account.level.live,
+                peak: account.level.peak,
+                pooled: account.level.pooled,
+                managed: account.level.managed,
+            };
+            // SAFETY: the caller says how many there is room for.
+            unsafe { figures.add(count).write(figure) };
+            count += 1;
+        }
+        if ends_interval {
+            ledger.begin_interval();
+        }
+        count
+    })
+    .unwrap_or(0)
+}

@@ -1,0 +1,337 @@
+//! What is allocated through the driver, on which device, and the most that was at once. Sizes are those asked for.
+//!
+//! Pure: it knows nothing of CUPTI, and whoever calls it holds a lock.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// Where memory lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// The driver's number of the device, among the visible ones.
+    Device(u32),
+    /// Page-locked host memory.
+    Host,
+}
+
+/// What an address or handle is a name of. Each has numbers of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Space {
+    Memory,
+    Array,
+    MipmappedArray,
+}
+
+/// How memory came to be, which decides what ends with a context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Allocated at once, in a context.
+    Direct,
+    /// From a memory pool, which belongs to the device.
+    Pooled,
+    /// Managed: it moves between the device and the host.
+    Managed,
+    /// Made by `cuMemCreate`, outside any context.
+    Virtual,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Block {
+    pub(crate) bytes: u64,
+    pub(crate) place: Place,
+    pub(crate) kind: Kind,
+    /// The context that was current, and its device: what is allocated in a context ends with it.
+    pub(crate) context: u64,
+    pub(crate) owner: Option<u32>,
+}
+
+/// Bytes now, and at most since the last reading.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Level {
+    pub(crate) live: u64,
+    pub(crate) peak: u64,
+    pub(crate) pooled: u64,
+    pub(crate) managed: u64,
+}
+
+/// A device, or the host, in the order of first use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Account {
+    pub(crate) place: Place,
+    pub(crate) uuid: Option<[u8; 16]>,
+    pub(crate) level: Level,
+}
+
+/// Memory made by `cuMemCreate`. It is freed when neither a handle nor a mapping is left.
+#[derive(Clone, Copy)]
+struct Physical {
+    block: Block,
+    handles: u64,
+    mappings: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Mapping {
+    bytes: u64,
+    /// `None` if the memory is not this process's own, or not memory (a multicast object).
+    physical: Option<u64>,
+}
+
+type Map<K, V> = HashMap<K, V, BuildHasherDefault<Mixer>>;
+
+#[derive(Default)]
+pub(crate) struct Ledger {
+    blocks: Map<(Space, u64), Block>,
+    accounts: Vec<Account>,
+    physical: Map<u64, Physical>,
+    physical_made: u64,
+    /// By handle.
+    handles: Map<u64, u64>,
+    /// By address.
+    mappings: Map<u64, Mapping>,
+    /// Blocks of free calls under way, by the call's number.
+    leaving: Map<u32, Leaving>,
+    /// Contexts that the program made itself, which are nobody's primary context.
+    own_contexts: Vec<u64>,
+}
+
+#[derive(Clone, Copy)]
+enum Leaving {
+    Block((Space, u64), Block),
+    Handle(u64, u64),
+}
+
+impl Ledger {
+    /// Whether the place has an account already.
+    pub(crate) fn knows(&self, place: Place) -> bool {
+        self.accounts.iter().any(|account| account.place == place)
+    }
+
+    /// Opens an account for a device, whose UUID is asked for before: the driver is not to be called in here.
+    pub(crate) fn open(&mut self, place: Place, uuid: Option<[u8; 16]>) {
+        if !self.knows(place) {
+            self.accounts.push(Account { place, uuid, level: Level::default() });
+        }
+    }
+
+    /// Bytes live at a place.
+    pub(crate) fn live(&self, place: Place) -> u64 {
+        self.accounts.iter().find(|account| account.place == place).map_or(0, |account| account.level.live)
+    }
+
+    /// The figures of each place.
+    pub(crate) fn accounts(&self) -> &[Account] {
+        &self.accounts
+    }
+
+    /// Begins a new interval for the peaks.
+    pub(crate) fn begin_interval(&mut self) {
+        for account in &mut self.accounts {
+            account.level.peak = account.level.live;
+        }
+    }
+
+    pub(crate) fn add(&mut self, space: Space, address: u64, block: Block) {
+        // The same address again: its end was not seen, but it must have come.
+        if let Some(old) = self.blocks.insert((space, address), block) {
+            self.subtract_from_account(&old);
+        }
+        self.add_to_account(&block);
+    }
+
+    /// A free call begins. What it names is counted out before the driver can give the address to someone else.
+    pub(crate) fn begin_free(&mut self, call: u32, space: Space, address: u64) {
+        if let Some(block) = self.blocks.remove(&(space, address)) {
+            self.subtract_from_account(&block);
+            self.leaving.insert(call, Leaving::Block((space, address), block));
+        }
+    }
+
+    /// A handle is released.
+    pub(crate) fn begin_release(&mut self, call: u32, handle: u64) {
+        let number = match self.handles.get(&handle) {
+            Some(&number) => number,
+            None => return,
+        };
+        if let Some(physical) = self.physical.get_mut(&number) {
+            physical.handles -= 1;
+            if physical.handles == 0 {
+                self.handles.remove(&handle);
+            }
+        }
+        self.drop_if_unused(number);
+        self.leaving.insert(call, Leaving::Handle(handle, number));
+    }
+
+    /// A free or release call has ended. If the driver refused, everything is as it was.
+    pub(crate) fn end_free(&mut self, call: u32, succeeded: bool) {
+        match self.leaving.remove(&call) {
+            Some(Leaving::Block((space, address), block)) if !succeeded => self.add(space, address, block),
+            Some(Leaving::Handle(handle, number)) if !succeeded => {
+                if let Some(physical) = self.physical.get_mut(&number) {
+                    physical.handles += 1;
+                    self.handles.insert(handle, number);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// `cuMemCreate`.
+    pub(crate) fn create(&mut self, handle: u64, block: Block) {
+        self.physical_made += 1;
+        let number = self.physical_made;
+        if let Some(old) = self.handles.insert(handle, number) {
+            // Its release was not seen, but it must have come.
+            if let Some(physical) = self.physical.get_mut(&old) {
+                physical.handles = 0;
+            }
+            self.drop_if_unused(old);
+        }
+        self.physical.insert(number, Physical { block, handles: 1, mappings: 0 });
+        self.add_to_account(&block);
+    }
+
+    /// `cuMemMap`.
+    pub(crate) fn map(&mut self, address: u64, bytes: u64, handle: u64) {
+        let physical = self.handles.get(&handle).copied();
+        if let Some(physical) = physical.and_then(|number| self.physical.get_mut(&number)) {
+            physical.mappings += 1;
+        }
+        self.mappings.insert(address, Mapping { bytes, physical });
+    }
+
+    /// `cuMemUnmap`, of one mapping or of several beside each other.
+    pub(crate) fn unmap(&mut self, address: u64, bytes: u64) {
+        let end = address.saturating_add(bytes);
+        let mut place = address;
+        while place < end {
+            let mapping = match self.mappings.remove(&place) {
+                Some(mapping) => mapping,
+                None => return,
+            };
+            if let Some(number) = mapping.physical {
+                if let Some(physical) = self.physical.get_mut(&number) {
+                    physical.mappings -= 1;
+                }
+                self.drop_if_unused(number);
+            }
+            place = place.saturating_add(mapping.bytes.max(1));
+        }
+    }
+
+    /// `cuMemRetainAllocationHandle`: one more handle for what is mapped there.
+    pub(crate) fn retain(&mut self, address: u64, handle: u64) {
+        let mapping = self
+            .mappings
+            .iter()
+            .find(|(start, mapping)| **start <= address && address - **start < mapping.bytes)
+            .and_then(|(_, mapping)| mapping.physical);
+        if let Some(number) = mapping {
+            if let Some(physical) = self.physical.get_mut(&number) {
+                physical.handles += 1;
+                self.handles.insert(handle, number);
+            }
+        }
+    }
+
+    /// A context that the program made itself.
+    pub(crate) fn begin_context(&mut self, context: u64) {
+        if !self.own_contexts.contains(&context) {
+            self.own_contexts.push(context);
+        }
+    }
+
+    /// Such a context ended, and with it what was allocated in it; pools and what `cuMemCreate` made stay.
+    pub(crate) fn end_context(&mut self, context: u64) {
+        self.own_contexts.retain(|own| *own != context);
+        self.drop_blocks(|block| block.context == context && block.kind != Kind::Pooled);
+    }
+
+    /// A device's primary context ended, and with it what was allocated outside the program's own ones, and from pools.
+    pub(crate) fn end_primary_context(&mut self, device: u32) {
+        let own_contexts = std::mem::take(&mut self.own_contexts);
+        self.drop_blocks(|block| block.owner == Some(device) && !own_contexts.contains(&block.context));
+        self.own_contexts = own_contexts;
+    }
+
+    fn drop_blocks(&mut self, ends: impl Fn(&Block) -> bool) {
+        let ended: Vec<_> =
+            self.blocks.iter().filter(|(_, block)| ends(block)).map(|(key, _)| *key).collect();
+        for key in ended {
+            if let Some(block) = self.blocks.remove(&key) {
+                self.subtract_from_account(&block);
+            }
+        }
+    }
+
+    fn drop_if_unused(&mut self, number: u64) {
+        let block = match self.physical.get(&number) {
+            Some(physical) if physical.handles == 0 && physical.mappings == 0 => physical.block,
+            _ => return,
+        };
+        self.physical.remove(&number);
+        self.subtract_from_account(&block);
+    }
+
+    fn add_to_account(&mut self, block: &Block) {
+        self.open(block.place, None);
+        let level = self.level_mut(block.place);
+        level.live += block.bytes;
+        level.peak = level.peak.max(level.live);
+        match block.kind {
+            Kind::Pooled => level.pooled += block.bytes,
+            Kind::Managed => level.managed += block.bytes,
+            Kind::Direct | Kind::Virtual => {}
+        }
+    }
+
+    fn subtract_from_account(&mut self, block: &Block) {
+        let level = self.level_mut(block.place);
+        level.live -= block.bytes;
+        match block.kind {
+            Kind::Pooled => level.pooled -= block.bytes,
+            Kind::Managed => level.managed -= block.bytes,
+            Kind::Direct | Kind::Virtual => {}
+        }
+    }
+
+    /// The account was opened when the first bytes were added.
+    fn level_mut(&mut self, place: Place) -> &mut Level {
+        let index = self.accounts.iter().position(|account| account.place == place).unwrap_or(0);
+        &mut self.accounts[index].level
+    }
+}
+
+/// Mixes addresses well enough for a table: they are multiples of powers of two.
+#[derive(Default)]
+pub(crate) struct Mixer(u64);
+
+impl Hasher for Mixer {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        let mixed = (self.0.rotate_left(5) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ (mixed >> 32);
+    }
+
+    fn write_u32(&mut self, value: u32) {
+        self.write_u64(u64::from(value));
+    }
+
+    fn write_isize(&mut self, value: isize) {
+        self.write_u64(value as u64);
+    }
+
+    fn write_usize(&mut self, value: usize) {
+        self.write_u64(value as u64);
+    }
+}

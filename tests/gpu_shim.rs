@@ -1,0 +1,607 @@
+//! GPU figures from inside the test's process, against a fake driver that keeps what it allocates: real libraries under
+//! the real names, found and called as the real ones are.
+#![cfg(all(target_os = "linux", target_pointer_width = "64"))]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::Value;
+
+#[path = "../templates/memprof/drm_fdinfo.rs"]
+#[expect(clippy::pedantic, reason = "the shim's own file, written for its oldest Rust")]
+mod drm_fdinfo;
+
+#[path = "../templates/memprof_inject/ledger.rs"]
+#[expect(dead_code, clippy::pedantic, reason = "the shim's own file, written for its oldest Rust")]
+mod ledger;
+
+const MIB: u64 = 1 << 20;
+/// What the fake driver takes for a context.
+const CONTEXT: u64 = 526 * MIB;
+/// What other processes use on each fake device.
+const OTHERS: u64 = 3 * MIB;
+/// The fake driver's pools take memory in such pieces.
+const PIECE: u64 = 32 * MIB;
+const FIRST: &str = "GPU-11111111-2222-3333-4444-555555555555";
+const SECOND: &str = "GPU-aaaaaaaa-2222-3333-4444-555555555555";
+
+/// Everything that is built for these tests, once.
+struct Laboratory {
+    folder: PathBuf,
+}
+
+fn laboratory() -> &'static Laboratory {
+    static LABORATORY: OnceLock<Laboratory> = OnceLock::new();
+    LABORATORY.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("gpu-shim");
+        fs_err::create_dir_all(folder.join("fake")).unwrap();
+        let laboratory = Laboratory { folder };
+        for name in ["memprof", "memprof_heap"] {
+            let source = format!("templates/{name}/lib.rs");
+            laboratory.compile(
+                &shim_compiler(),
+                name,
+                &source,
+                &["--crate-type", "rlib", "-C", "opt-level=3"],
+            );
+        }
+        let flags = ["--crate-type", "cdylib", "-C", "opt-level=3", "-C", "panic=abort"];
+        laboratory.compile(&shim_compiler(), "memprof_inject", "templates/memprof_inject/lib.rs", &flags);
+        for (name, file) in [
+            ("cuda", "libcuda.so.1"),
+            ("cupti", "libcupti.so.13"),
+            ("nvml", "libnvidia-ml.so.1"),
+            ("drm", "libdrm.so.2"),
+        ] {
+            let output = laboratory.path(&format!("fake/{file}"));
+            let name_for_loader = format!("link-arg=-Wl,-soname,{file}");
+            let flags = ["--crate-type", "cdylib", "-C", &name_for_loader, "-o", &output];
+            laboratory.compile(
+                "rustc",
+                &format!("fake_{name}"),
+                &format!("fixtures/gpu/fake_{name}.rs"),
+                &flags,
+            );
+        }
+        for (name, source) in
+            [("ground_truth", "real/ground_truth"), ("no_cuda", "no_cuda"), ("late", "late")]
+        {
+            laboratory.compile("rustc", name, &format!("fixtures/gpu/{source}.rs"), &[]);
+        }
+        laboratory
+    })
+}
+
+/// The compiler of the shim: `MEMPROF_TEST_RUSTC`, such as the oldest supported one, else the usual. Programs that are
+/// linked with it take the same.
+fn shim_compiler() -> String {
+    std::env::var("MEMPROF_TEST_RUSTC").unwrap_or_else(|_| "rustc".to_owned())
+}
+
+impl Laboratory {
+    fn path(&self, name: &str) -> String {
+        self.folder.join(name).to_str().unwrap().to_owned()
+    }
+
+    fn compile(&self, compiler: &str, name: &str, source: &str, flags: &[&str]) {
+        let mut command = Command::new(compiler);
+        command
+            .args(["--edition", "2021", "-D", "warnings", "--crate-name", name])
+            .args(["--out-dir", self.folder.to_str().unwrap()])
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(source))
+            .args(flags)
+            .arg("-L")
+            .arg(&self.folder);
+        for library in ["memprof", "memprof_heap"] {
+            let path = self.path(&format!("lib{library}.rlib"));
+            if library != name && Path::new(&path).exists() && !name.starts_with("fake") {
+                command.arg("--extern").arg(format!("{library}={path}"));
+            }
+        }
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+/// A program about to be run beside the fake driver.
+struct Program {
+    command: Command,
+    log: PathBuf,
+}
+
+/// What a program left.
+struct Run {
+    output: Output,
+    lines: Vec<Value>,
+}
+
+fn program(name: &str, arguments: &[&str]) -> Program {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let laboratory = laboratory();
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let log = laboratory.folder.join(format!("log-{}-{number}.jsonl", std::process::id()));
+    let mut command = Command::new(laboratory.folder.join(name));
+    let inherited = ["CUDA_VISIBLE_DEVICES", "CUDA_INJECTION64_PATH", "MEMPROF_CUPTI_ABSENT", "MEMPROF_SYNC"];
+    for variable in inherited {
+        command.env_remove(variable);
+    }
+    command
+        .args(arguments)
+        .env("LD_LIBRARY_PATH", laboratory.folder.join("fake"))
+        .env("MEMPROF_LOG", &log)
+        .env("MEMPROF_CUPTI", laboratory.folder.join("fake/libcupti.so.13"))
+        .env("CUDA_INJECTION64_PATH", laboratory.folder.join("libmemprof_inject.so"));
+    Program { command, log }
+}
+
+impl Program {
+    fn env(mut self, name: &str, value: impl AsRef<std::ffi::OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    fn env_remove(mut self, name: &str) -> Self {
+        self.command.env_remove(name);
+        self
+    }
+
+    fn run(mut self) -> Run {
+        let output = self.command.output().unwrap();
+        let text = fs_err::read_to_string(&self.log).unwrap_or_default();
+        fs_err::remove_file(&self.log).unwrap();
+        let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        Run { output, lines }
+    }
+
+    fn succeed(self) -> Run {
+        let run = self.run();
+        assert!(run.output.status.success(), "{:?}", run.output);
+        run
+    }
+}
+
+impl Run {
+    fn stdout(&self) -> &str {
+        std::str::from_utf8(&self.output.stdout).unwrap()
+    }
+
+    fn of_event<'a>(&'a self, event: &'a str) -> impl Iterator<Item = &'a Value> {
+        self.lines.iter().filter(move |line| line["event"] == event)
+    }
+
+    /// The GPU figures of a checkpoint or scope.
+    fn figures(&self, label: &str) -> BTreeMap<&str, u64> {
+        let line = self.lines.iter().find(|line| line["label"] == label).unwrap();
+        let metrics = line["metrics"].as_object().unwrap().iter();
+        metrics
+            .filter(|(name, _)| name.starts_with("gpu."))
+            .map(|(name, figure)| (name.as_str(), figure.as_u64().unwrap()))
+            .collect()
+    }
+
+    fn figure(&self, label: &str, metric: &str) -> Option<u64> {
+        self.figures(label).get(metric).copied()
+    }
+
+    /// Why a metric is absent. That is said once.
+    fn reason(&self, metric: &str) -> &str {
+        let reasons: Vec<&Value> = self
+            .of_event("absent")
+            .filter(|line| line["metric"] == metric)
+            .map(|line| &line["reason"])
+            .collect();
+        assert_eq!(reasons.len(), 1, "{metric}: {:?}", self.lines);
+        reasons[0].as_str().unwrap()
+    }
+
+    fn absent(&self) -> Vec<&str> {
+        self.of_event("absent").map(|line| line["metric"].as_str().unwrap()).collect()
+    }
+}
+
+#[test]
+fn known_amounts_are_measured_to_the_byte_however_they_are_allocated() {
+    let run = program("ground_truth", &[]).succeed();
+    let lines: Vec<&str> = run.stdout().lines().collect();
+    assert_eq!(lines.len(), 19);
+    assert!(lines.iter().all(|line| line.starts_with("ok ")), "{}", run.stdout());
+    assert!(run.absent().is_empty(), "{:?}", run.absent());
+    // Peaks that no polling would see: all was freed before the checkpoint.
+    let live = 64 * MIB + 3 * MIB + 1000;
+    assert_eq!(run.figure("sync transient", "gpu.0.live"), Some(live));
+    assert_eq!(run.figure("sync transient", "gpu.0.peak"), Some(live + 512 * MIB));
+    assert_eq!(run.figure("threads", "gpu.0.peak"), Some(16 * MIB));
+    assert_eq!(run.figure("host pinned", "gpu.host_pinned.peak"), Some(24 * MIB));
+    assert_eq!(run.figure("pools freed", "gpu.0.pool.reserved"), Some(384 * MIB));
+}
+
+#[test]
+fn a_scope_says_what_it_consumed_on_the_device_and_how_high_it_went() {
+    let run = program("ground_truth", &[]).succeed();
+    let figures = run.figures("decoder");
+    assert_eq!(figures["gpu.0.consumed"], 7 * MIB);
+    assert_eq!(figures["gpu.0.peaked"], 100 * MIB);
+    assert_eq!(figures["gpu.0.used"], 7 * MIB);
+}
+
+#[test]
+fn nvml_shows_the_process_the_device_and_the_context_apart() {
+    let run = program("ground_truth", &[]).succeed();
+    for (label, allocated) in [("context", 0), ("sync", 67 * MIB + 1000)] {
+        let figures = run.figures(label);
+        assert_eq!(figures["gpu.0.process"], CONTEXT + allocated, "{label}");
+        assert_eq!(figures["gpu.0.device"], CONTEXT + allocated + OTHERS, "{label}");
+        assert_eq!(figures["gpu.0.context"], CONTEXT, "{label}");
+    }
+}
+
+#[test]
+fn sources_of_metrics_that_come_late_are_logged_before_their_first_figures() {
+    let run = program("ground_truth", &[]).succeed();
+    let first_figures =
+        run.lines.iter().position(|line| line["metrics"].get("gpu.0.live").is_some()).unwrap();
+    let sources = &run.lines[first_figures - 1];
+    assert_eq!(sources["event"], "sources");
+    assert_eq!(sources["sources"]["gpu.0.live"], "CUPTI driver API callbacks");
+    assert_eq!(sources["sources"]["gpu.0.pool.used_peak"], "CUDA driver, default memory pool");
+    let named: Vec<&String> = run
+        .of_event("sources")
+        .chain(run.of_event("begin"))
+        .flat_map(|line| line["sources"].as_object().unwrap().keys())
+        .collect();
+    for checkpoint in run.of_event("checkpoint") {
+        for metric in checkpoint["metrics"].as_object().unwrap().keys() {
+            assert!(named.contains(&metric), "{metric} has no source");
+        }
+    }
+}
+
+#[test]
+fn a_program_without_cuda_loads_nothing_of_it() {
+    let run = program("no_cuda", &[]).succeed();
+    for library in ["libcuda", "libcupti", "libnvidia-ml", "libmemprof_inject"] {
+        assert!(!run.stdout().contains(library), "{library} is loaded");
+    }
+    assert!(run.stdout().contains("no_cuda"), "the maps are those of the program");
+    assert_eq!(run.absent(), [] as [&str; 0]);
+    assert!(run.figures("here").is_empty());
+    assert_eq!(run.of_event("sources").count(), 0);
+}
+
+#[test]
+fn no_context_is_made_for_a_program_that_has_none() {
+    let run = program("late", &["no-context"]).succeed();
+    assert!(run.figures("no context").is_empty() && run.figures("warm up").is_empty());
+    assert!(run.stdout().contains("libcuda.so.1") && !run.stdout().contains("libnvidia-ml"));
+    assert_eq!(run.absent(), [] as [&str; 0]);
+}
+
+#[test]
+fn done_has_the_figures_of_a_program_that_logs_no_checkpoint() {
+    let run = program("late", &["only-done"]).succeed();
+    let expected = BTreeMap::from([
+        ("gpu.0.live", 6 * MIB),
+        ("gpu.0.peak", 11 * MIB),
+        ("gpu.0.pool.used", 2 * MIB),
+        ("gpu.0.pool.used_peak", 2 * MIB),
+        ("gpu.0.pool.reserved", PIECE),
+        ("gpu.0.pool.reserved_peak", PIECE),
+        ("gpu.0.process", CONTEXT + 4 * MIB + PIECE),
+        ("gpu.0.device", CONTEXT + 4 * MIB + PIECE + OTHERS),
+        ("gpu.0.context", CONTEXT),
+    ]);
+    assert_eq!(run.figures("done"), expected);
+}
+
+#[test]
+fn an_allocation_that_was_refused_is_logged_before_the_process_dies_of_it() {
+    let run = program("late", &["exhausted"]).run();
+    assert!(!run.output.status.success());
+    let refused = run.lines.last().unwrap();
+    assert_eq!(refused["event"], "gpu_out_of_memory");
+    assert_eq!(refused["device"], 0);
+    assert_eq!(refused["requested"], 3_u64 << 40);
+    assert_eq!(refused["live"], 6 * MIB);
+    assert_eq!(refused["seq"], 2);
+}
+
+#[test]
+fn what_ends_with_a_context_is_no_longer_live() {
+    let run = program("late", &["reset"]).succeed();
+    assert_eq!(run.figure("allocated", "gpu.0.live"), Some(13 * MIB));
+    assert_eq!(run.figure("allocated", "gpu.host_pinned.live"), Some(MIB));
+    // The program's own second context outlives the primary one's reset.
+    assert_eq!(run.figure("reset", "gpu.0.live"), Some(5 * MIB));
+    assert_eq!(run.figure("reset", "gpu.host_pinned.live"), Some(0));
+    assert_eq!(run.figure("destroyed", "gpu.0.live"), Some(0));
+}
+
+#[test]
+fn a_cupti_that_cannot_be_loaded_is_named_and_the_rest_is_measured() {
+    let run = program("late", &["devices"]).env("MEMPROF_CUPTI", "/nowhere/libcupti.so.13").succeed();
+    for metric in ["gpu.0.live", "gpu.0.peak"] {
+        let reason = run.reason(metric);
+        assert!(reason.contains("/nowhere/libcupti.so.13: cannot open shared object file"), "{reason}");
+    }
+    assert_eq!(
+        run.reason("gpu.0.context"),
+        "needs CUPTI, to know what was allocated when the device was first seen"
+    );
+    assert_eq!(run.figure("allocated", "gpu.0.process"), Some(CONTEXT + MIB));
+    assert_eq!(run.figure("allocated", "gpu.0.pool.used"), Some(0));
+    assert_eq!(run.figure("allocated", "gpu.0.live"), None);
+}
+
+#[test]
+fn the_runners_reason_for_having_no_cupti_is_logged() {
+    let reason = "libcupti.so not found (looked in CUDA_HOME, ldconfig)";
+    let run = program("late", &["devices"])
+        .env_remove("MEMPROF_CUPTI")
+        .env_remove("CUDA_INJECTION64_PATH")
+        .env("MEMPROF_CUPTI_ABSENT", reason)
+        .succeed();
+    assert_eq!(run.reason("gpu.0.live"), reason);
+    assert_eq!(run.figure("allocated", "gpu.0.process"), Some(CONTEXT + MIB));
+}
+
+#[test]
+fn a_driver_that_loads_no_library_is_not_taken_for_one_without_allocations() {
+    let run = program("late", &["devices"]).env_remove("CUDA_INJECTION64_PATH").succeed();
+    assert!(run.reason("gpu.0.peak").starts_with("the CUDA driver did not load the library"));
+    assert_eq!(run.figure("allocated", "gpu.0.peak"), None);
+}
+
+#[test]
+fn another_tool_that_uses_cupti_keeps_it() {
+    let run = program("late", &["devices"]).env("FAKE_CUPTI_TAKEN", "1").succeed();
+    assert_eq!(run.reason("gpu.0.live"), "another tool in this process uses CUPTI (cuptiSubscribe: 39)");
+}
+
+#[test]
+fn an_older_cupti_counts_as_long_as_it_knows_all_that_allocates() {
+    let run = program("late", &["devices"]).env("FAKE_CUPTI_HIGHEST", "640").succeed();
+    assert_eq!(run.figure("allocated", "gpu.0.live"), Some(MIB));
+    // One from before memory pools would count too little.
+    let run = program("late", &["devices"]).env("FAKE_CUPTI_HIGHEST", "590").succeed();
+    let reason = "this CUPTI is too old: it does not know the driver's call 598 (1)";
+    assert_eq!(run.reason("gpu.0.live"), reason);
+}
+
+#[test]
+fn in_a_container_that_hides_process_ids_the_process_figure_is_absent_with_that_reason() {
+    for (listed, words) in
+        [("none", "shows no process on this device"), ("foreign", "none with this process's id")]
+    {
+        let run = program("late", &["devices"]).env("FAKE_NVML_PROCESSES", listed).succeed();
+        assert!(run.reason("gpu.0.process").contains(words), "{}", run.reason("gpu.0.process"));
+        assert_eq!(run.figure("allocated", "gpu.0.process"), None);
+        assert_eq!(run.figure("allocated", "gpu.0.device"), Some(CONTEXT + MIB + OTHERS));
+        assert_eq!(run.figure("allocated", "gpu.0.live"), Some(MIB));
+    }
+}
+
+#[test]
+fn without_nvml_a_device_is_named_by_its_uuid_and_not_by_a_number_that_may_be_anothers() {
+    let run = program("late", &["devices"]).env("FAKE_NVML_BROKEN", "1").succeed();
+    assert_eq!(run.figure("allocated", "gpu.GPU-11111111.live"), Some(MIB));
+    assert_eq!(run.reason("gpu.GPU-11111111.device"), "NVML: nvmlInit_v2: Driver Not Loaded (9)");
+}
+
+#[test]
+fn devices_are_those_of_nvml_whatever_numbers_the_driver_gives_them() {
+    let two = format!("{FIRST},{SECOND}");
+    let live = |visible: Option<&str>| {
+        let program = program("late", &["devices"]).env("FAKE_GPUS", &two);
+        let run = match visible {
+            Some(visible) => program.env("CUDA_VISIBLE_DEVICES", visible).succeed(),
+            None => program.succeed(),
+        };
+        let process = |device: u32| run.figure("allocated", &format!("gpu.{device}.process"));
+        for device in [0, 1] {
+            let live = run.figure("allocated", &format!("gpu.{device}.live"));
+            assert_eq!(process(device), live.map(|live| CONTEXT + live), "NVML agrees on which device it is");
+        }
+        [0, 1].map(|device| run.figure("allocated", &format!("gpu.{device}.live")).map(|bytes| bytes / MIB))
+    };
+    // The program gives its first visible device 1 MiB and its second one 2 MiB.
+    assert_eq!(live(None), [Some(1), Some(2)]);
+    assert_eq!(live(Some("0")), [Some(1), None]);
+    assert_eq!(live(Some("1")), [None, Some(1)]);
+    assert_eq!(live(Some("1,0")), [Some(2), Some(1)]);
+    assert_eq!(live(Some("GPU-aaaa")), [None, Some(1)]);
+    assert_eq!(live(Some(&format!("{SECOND},{FIRST}"))), [Some(2), Some(1)]);
+}
+
+#[test]
+fn a_part_of_a_device_stands_under_the_whole_ones_number_and_says_so() {
+    let part = "MIG-bbbbbbbb-2222-3333-4444-555555555555";
+    let run = program("late", &["devices"])
+        .env("FAKE_GPUS", format!("{FIRST},{part}"))
+        .env("CUDA_VISIBLE_DEVICES", part)
+        .succeed();
+    assert_eq!(run.figure("allocated", "gpu.1.live"), Some(MIB));
+    let sources = run.of_event("sources").next().unwrap();
+    let source = sources["sources"]["gpu.1.live"].as_str().unwrap();
+    assert_eq!(source, "CUPTI driver API callbacks, of a part of the device (MIG)");
+}
+
+#[test]
+fn memory_of_a_stream_or_pool_of_another_device_is_counted_on_that_one() {
+    let two = format!("{FIRST},{SECOND}");
+    let run = program("late", &["stream-of-another"]).env("FAKE_GPUS", two).succeed();
+    assert_eq!(run.figure("allocated", "gpu.0.live"), Some(0));
+    assert_eq!(run.figure("allocated", "gpu.1.live"), Some(7 * MIB));
+    assert_eq!(run.figure("allocated", "gpu.1.pool.used"), Some(3 * MIB));
+}
+
+#[test]
+fn a_checkpoint_waits_for_a_device_in_use_unless_told_not_to() {
+    let waits = |program: Program| program.succeed().stdout().trim().to_owned();
+    assert_eq!(waits(program("late", &["not-current"])), "1");
+    assert_eq!(waits(program("late", &["not-current"]).env("MEMPROF_SYNC", "0")), "0");
+}
+
+#[test]
+fn a_checkpoint_leaves_a_graph_that_is_being_recorded_valid() {
+    assert_eq!(program("late", &["capture"]).succeed().stdout().trim(), "1");
+}
+
+#[test]
+fn a_program_that_the_test_starts_is_not_counted() {
+    let run = program("late", &["parent"]).succeed();
+    // The driver's variable is inherited, and the library it names does nothing there.
+    assert!(run.stdout().contains("libmemprof_inject.so"), "the child's driver loads the library");
+    assert!(!run.stdout().contains("libcupti"), "but the library does not load CUPTI");
+    assert_eq!(run.lines.iter().filter(|line| line["label"] == "in the child").count(), 0);
+    assert_eq!(run.figure("done", "gpu.0.live"), None);
+}
+
+#[test]
+fn the_line_for_people_has_the_gpus() {
+    let stderr = |program: Program| String::from_utf8(program.succeed().output.stderr).unwrap();
+    let one = stderr(program("late", &["devices"]));
+    assert!(one.starts_with("allocated: GPU: 0.515GB CPU: 0.0"), "{one}");
+    let two = stderr(program("late", &["devices"]).env("FAKE_GPUS", format!("{FIRST},{SECOND}")));
+    assert!(two.starts_with("allocated: GPU 0: 0.515GB GPU 1: 0.516GB CPU: 0.0"), "{two}");
+    let none = stderr(program("no_cuda", &[]));
+    assert!(none.contains("here: CPU: 0.0"), "{none}");
+}
+
+#[test]
+fn a_process_with_drm_but_no_device_open_has_no_figures_of_one() {
+    let preload = laboratory().folder.join("fake/libdrm.so.2");
+    let run = program("no_cuda", &[]).env("LD_PRELOAD", preload).succeed();
+    assert!(run.stdout().contains("libdrm.so.2"));
+    assert!(run.figures("here").is_empty());
+}
+
+mod fdinfo {
+    use super::drm_fdinfo::Client;
+
+    fn client(name: &str) -> Option<Client> {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/gpu/fdinfo");
+        Client::parse(&fs_err::read_to_string(folder.join(format!("{name}.txt"))).unwrap())
+    }
+
+    fn told(name: &str) -> (String, String, u64, Option<u64>) {
+        let client = client(name).unwrap();
+        (client.driver().to_owned(), client.device().to_owned(), client.id, client.device_memory)
+    }
+
+    fn expected(
+        driver: &str,
+        device: &str,
+        id: u64,
+        memory: Option<u64>,
+    ) -> (String, String, u64, Option<u64>) {
+        (driver.to_owned(), device.to_owned(), id, memory)
+    }
+
+    #[test]
+    fn each_driver_tells_its_device_memory_in_its_own_words() {
+        assert_eq!(told("amdgpu"), expected("amdgpu", "0000:c1:00.0", 24, Some(913_412 << 10)));
+        assert_eq!(told("amdgpu_before_6_7"), expected("amdgpu", "0000:03:00.0", 7, Some(65_536 << 10)));
+        assert_eq!(told("xe"), expected("xe", "0000:03:00.0", 33, Some((23_992 << 10) + (1 << 20))));
+        assert_eq!(told("i915_discrete"), expected("i915", "0000:4d:00.0", 11, Some(36_864 << 10)));
+    }
+
+    #[test]
+    fn a_device_without_memory_of_its_own_has_no_figure_rather_than_zero() {
+        assert_eq!(told("i915_built_in"), expected("i915", "0000:00:02.0", 2, None));
+        assert_eq!(told("panfrost"), expected("panfrost", "panfrost", 3, None));
+    }
+
+    #[test]
+    fn a_file_that_is_none_of_drm_is_no_client() {
+        assert_eq!(client("regular_file"), None);
+        assert_eq!(Client::parse(""), None);
+        assert_eq!(Client::parse("drm-driver:\tnvidia-drm\ndrm-pdev:\t0000:01:00.0\n"), None);
+    }
+}
+
+mod counting {
+    use super::ledger::{Block, Kind, Ledger, Place, Space};
+
+    const DEVICE: Place = Place::Device(0);
+
+    fn block(bytes: u64) -> Block {
+        Block { bytes, place: DEVICE, kind: Kind::Direct, context: 1, owner: Some(0) }
+    }
+
+    #[test]
+    fn a_free_that_the_driver_refuses_changes_nothing() {
+        let mut ledger = Ledger::default();
+        ledger.add(Space::Memory, 0x1000, block(100));
+        ledger.begin_free(1, Space::Memory, 0x1000);
+        assert_eq!(ledger.live(DEVICE), 0);
+        ledger.end_free(1, false);
+        assert_eq!(ledger.live(DEVICE), 100);
+    }
+
+    #[test]
+    fn an_address_that_another_thread_is_given_during_a_free_counts_for_that_thread() {
+        let mut ledger = Ledger::default();
+        ledger.add(Space::Memory, 0x1000, block(100));
+        ledger.begin_free(1, Space::Memory, 0x1000);
+        ledger.add(Space::Memory, 0x1000, block(30));
+        ledger.end_free(1, true);
+        assert_eq!(ledger.live(DEVICE), 30);
+    }
+
+    #[test]
+    fn arrays_and_memory_with_the_same_number_are_different_things() {
+        let mut ledger = Ledger::default();
+        ledger.add(Space::Memory, 7, block(1));
+        ledger.add(Space::Array, 7, block(10));
+        ledger.add(Space::MipmappedArray, 7, block(100));
+        ledger.begin_free(1, Space::Array, 7);
+        ledger.end_free(1, true);
+        assert_eq!(ledger.live(DEVICE), 101);
+    }
+
+    #[test]
+    fn memory_without_a_handle_lives_until_its_last_mapping_ends_even_if_its_handle_is_used_again() {
+        let mut ledger = Ledger::default();
+        ledger.create(5, block(100));
+        ledger.map(0x1000, 50, 5);
+        ledger.map(0x2000, 50, 5);
+        ledger.begin_release(1, 5);
+        ledger.end_free(1, true);
+        ledger.create(5, block(1));
+        assert_eq!(ledger.live(DEVICE), 101);
+        ledger.unmap(0x1000, 50);
+        assert_eq!(ledger.live(DEVICE), 101);
+        ledger.unmap(0x2000, 50);
+        assert_eq!(ledger.live(DEVICE), 1);
+        ledger.begin_release(2, 5);
+        assert_eq!(ledger.live(DEVICE), 0);
+    }
+
+    #[test]
+    fn a_handle_taken_of_mapped_memory_holds_it() {
+        let mut ledger = Ledger::default();
+        ledger.create(5, block(100));
+        ledger.map(0x1000, 100, 5);
+        ledger.begin_release(1, 5);
+        ledger.end_free(1, true);
+        ledger.retain(0x1040, 6);
+        ledger.unmap(0x1000, 100);
+        assert_eq!(ledger.live(DEVICE), 100);
+        ledger.begin_release(2, 6);
+        assert_eq!(ledger.live(DEVICE), 0);
+    }
+
+    #[test]
+    fn peaks_begin_anew_with_an_interval() {
+        let mut ledger = Ledger::default();
+        ledger.add(Space::Memory, 1, block(100));
+        ledger.begin_free(1, Space::Memory, 1);
+        ledger.add(Space::Memory, 2, block(40));
+        assert_eq!((ledger.accounts()[0].level.live, ledger.accounts()[0].level.peak), (40, 100));
+        ledger.begin_interval();
+        assert_eq!((ledger.accounts()[0].level.live, ledger.accounts()[0].level.peak), (40, 40));
+    }
+}

@@ -1,0 +1,150 @@
+//! The log's form, and what stands in it.
+
+use serde_json::{Value, json};
+
+use crate::laboratory::{Experiment, program, scratch, text};
+
+#[test]
+fn every_line_says_version_event_sequence_time_process_and_thread_in_this_order() {
+    let record = Experiment::of(program("churn", &[])).env("MEMPROF_PRINT", "0").succeed();
+    let mut nanoseconds = 0;
+    for (index, (line, value)) in record.log_text().lines().zip(record.lines()).enumerate() {
+        let head = format!(
+            "{{\"v\":1,\"event\":{},\"seq\":{index},\"ns\":{},\"pid\":{},\"thread\":{}",
+            value["event"], value["ns"], value["pid"], value["thread"]
+        );
+        assert!(line.starts_with(&head), "{line}");
+        assert!(value["ns"].as_u64().unwrap() >= nanoseconds, "the sequence is in the order of time: {line}");
+        nanoseconds = value["ns"].as_u64().unwrap();
+        assert_eq!(value["pid"], record.lines()[0]["pid"]);
+    }
+    let events: Vec<_> = record.lines().iter().map(|line| line["event"].as_str().unwrap()).collect();
+    assert_eq!(events[..2], ["begin", "checkpoint"]);
+    assert_eq!(events[events.len() - 2..], ["checkpoint", "end"]);
+    let threads: std::collections::BTreeSet<_> =
+        record.lines().iter().map(|line| line["thread"].as_u64().unwrap()).collect();
+    assert_eq!(threads.into_iter().collect::<Vec<_>>(), [1, 2, 3]);
+}
+
+#[test]
+fn the_first_line_names_the_source_of_every_metric() {
+    let record = Experiment::of(program("heap", &[])).succeed();
+    let begin = &record.lines()[0];
+    assert_eq!(begin["build"], Value::Null);
+    assert_eq!(begin["shim"], "0.1.0");
+    let sources = begin["sources"].as_object().unwrap();
+    assert_eq!(sources["heap.peak"], "tracking allocator");
+    let metrics = record.checkpoint("kept")["metrics"].as_object().unwrap();
+    assert_eq!(sources.keys().collect::<Vec<_>>(), metrics.keys().collect::<Vec<_>>());
+}
+
+#[test]
+fn a_checkpoint_has_label_occurrence_place_and_metrics() {
+    let record = Experiment::of(program("heap", &[])).succeed();
+    let kept = record.checkpoint("kept");
+    assert_eq!(kept["occurrence"], 1);
+    assert!(kept["at"].as_str().unwrap().ends_with("fixtures/shim/heap.rs:14"), "{kept}");
+    assert_eq!(kept["metrics"]["time"], kept["ns"]);
+    assert_eq!(record.checkpoint("start")["at"], Value::Null);
+    assert_eq!(record.labels().first(), Some(&"start"));
+    assert_eq!(record.labels().last(), Some(&"done"));
+}
+
+#[test]
+fn labels_arrive_unharmed_and_are_counted_each_for_itself() {
+    let record = Experiment::of(program("labels", &[])).succeed();
+    let long = "0123456789".repeat(1_000);
+    let expected = [
+        "start",
+        "she said \"no\\yes\"\n\r\t\u{8}\u{c}\u{0}\u{1f}\u{7f}",
+        "é 漢字 🦀 \u{2028}",
+        "",
+        "braces {} here     7",
+        "done encoder, outputs shaped [24, 1024, 1024]",
+        "[24, 1024, 1024]",
+        "long",
+        &long,
+        "after the long one",
+        "again",
+        "again",
+        "again",
+        "done",
+    ];
+    assert!(record.labels() == expected, "{:?}", record.labels());
+    let occurrences: Vec<_> = record
+        .events("checkpoint")
+        .into_iter()
+        .filter(|line| line["label"] == "again")
+        .map(|line| line["occurrence"].as_u64().unwrap())
+        .collect();
+    assert_eq!(occurrences, [1, 2, 3]);
+    assert_eq!(record.scope("again")["occurrence"], json!(1), "scopes are counted apart");
+}
+
+#[test]
+fn a_label_of_ten_thousand_bytes_leaves_no_trace_in_the_heap() {
+    let record = Experiment::of(program("labels", &[])).succeed();
+    let after = record.checkpoint("after the long one");
+    assert_eq!(after["metrics"]["heap.allocated"], 0, "{after}");
+    assert_eq!(after["metrics"]["heap.live"], record.checkpoint("long")["metrics"]["heap.live"]);
+    let again: Vec<_> =
+        record.events("checkpoint").into_iter().filter(|line| line["label"] == "again").collect();
+    assert!(again.iter().all(|line| line["metrics"]["heap.count"] == 0), "{again:?}");
+}
+
+#[test]
+fn people_see_a_line_for_each_of_their_checkpoints_unless_they_want_none() {
+    let executable = program("labels", &[]);
+    let stderr = text(&Experiment::of(&executable).succeed().output.stderr);
+    let shown = stderr.lines().find(|line| line.starts_with("done encoder")).unwrap();
+    let (label, gigabytes) = shown.split_once(": CPU: 0.0").unwrap();
+    assert_eq!(label, "done encoder, outputs shaped [24, 1024, 1024]");
+    assert!(gigabytes.len() == 4 && gigabytes.ends_with("GB"), "{shown}");
+    assert!(!stderr.contains("start:") && !stderr.contains("done:"), "{stderr}");
+
+    let record = Experiment::of(&executable).env("MEMPROF_PRINT", "0").succeed();
+    assert_eq!(text(&record.output.stderr), "");
+}
+
+#[test]
+fn outside_a_run_nothing_is_written_shown_or_formatted() {
+    let record = Experiment::outside_a_run(program("inert", &[])).succeed();
+    assert_eq!((text(&record.output.stdout), text(&record.output.stderr)), (String::new(), String::new()));
+    assert!(!record.has_log());
+    let record = Experiment::outside_a_run(program("inert", &[])).env("MEMPROF_LOG", "").succeed();
+    assert_eq!(text(&record.output.stderr), "", "an empty name is no name");
+}
+
+#[test]
+fn a_log_that_cannot_be_opened_is_said_and_the_program_runs() {
+    let log = scratch("no-such-folder").join("log.jsonl");
+    let record = Experiment::outside_a_run(program("heap", &[])).env("MEMPROF_LOG", &log).succeed();
+    let stderr = text(&record.output.stderr);
+    assert!(stderr.starts_with("memprof: nothing is recorded, for the log "), "{stderr}");
+    assert!(stderr.contains("No such file or directory") && stderr.lines().count() == 1, "{stderr}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_disk_ends_the_recording_and_not_the_program() {
+    let record = Experiment::outside_a_run(program("heap", &[])).env("MEMPROF_LOG", "/dev/full").succeed();
+    let stderr = text(&record.output.stderr);
+    assert!(stderr.starts_with("memprof: recording ends here, for the log cannot be written: "), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+}
+
+#[test]
+#[cfg(unix)]
+fn a_program_that_closes_all_descriptors_finds_nothing_of_ours_in_its_files() {
+    let files = scratch("files");
+    let record = Experiment::of(program("closing", &[])).arg(&files).succeed();
+    assert_eq!(record.labels(), ["start", "before"]);
+    assert!(record.events("end").is_empty());
+    assert!(text(&record.output.stderr).contains("recording ends here"), "{}", text(&record.output.stderr));
+    for index in 0..20 {
+        fs_err::remove_file(
+            files.with_file_name(format!("{}.{index}", files.file_name().unwrap().to_str().unwrap())),
+        )
+        .unwrap();
+    }
+}

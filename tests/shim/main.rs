@@ -1,0 +1,11 @@
+//! The shim against ground truth: programs under `fixtures/shim` that do known things, compiled by plain rustc with the
+//! crates under `templates`, as the tool does it.
+
+mod ending;
+mod heap;
+mod laboratory;
+mod linking;
+mod log;
+mod miri;
+mod resident;
+mod scopes;

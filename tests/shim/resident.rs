@@ -1,0 +1,83 @@
+//! Resident memory, within the bound that the source states.
+
+use serde_json::Value;
+
+use crate::laboratory::{Experiment, Record, figure, program};
+
+const MIB: i64 = 1 << 20;
+
+fn source(record: &Record, metric: &str) -> String {
+    record.lines()[0]["sources"][metric].as_str().unwrap().to_owned()
+}
+
+/// The bound in the text of a source, `…, within 768 KiB`, in bytes.
+fn bound(source: &str) -> i64 {
+    let kibibytes = source.split("within ").nth(1).and_then(|rest| rest.strip_suffix(" KiB"));
+    kibibytes
+        .and_then(|number| number.parse::<i64>().ok())
+        .unwrap_or_else(|| panic!("no bound in '{source}'"))
+        * 1024
+}
+
+/// Checks that a figure is what it should be, but for the bound and for what else becomes resident meanwhile: pages of
+/// code, and the C library's own.
+fn assert_near(figure: i64, expected: i64, bound: i64) {
+    assert!((figure - expected).abs() <= bound + MIB / 2, "{figure} for {expected}, within {bound}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn resident_memory_and_its_peak_are_within_the_stated_bound() {
+    let record = Experiment::of(program("resident", &[])).succeed();
+    assert!(source(&record, "cpu.peak").starts_with("VmHWM since the last checkpoint, "));
+    let bound = bound(&source(&record, "cpu.peak"));
+    let ready = record.figure("ready", "cpu.rss");
+    assert_near(record.figure("transient", "cpu.peak"), ready + 256 * MIB, bound);
+    assert_near(record.figure("transient", "cpu.rss"), ready, bound);
+    let scope = |metric| figure(record.scope("scope"), metric);
+    assert_near(scope("cpu.peaked"), 256 * MIB, bound);
+    assert_near(scope("cpu.consumed"), 0, bound);
+    assert_near(record.figure("calm", "cpu.peak"), ready, bound);
+    assert_near(record.figure("kept", "cpu.rss"), ready + 64 * MIB, bound);
+    assert_near(record.figure("gone", "cpu.peak"), ready + 64 * MIB, bound);
+    assert_near(record.figure("gone", "cpu.rss"), ready, bound);
+}
+
+#[test]
+fn a_peak_is_never_below_the_resident_memory_of_the_same_checkpoint() {
+    for name in ["resident", "heap", "threads"] {
+        let record = Experiment::of(program(name, &[])).succeed();
+        for line in record.events("checkpoint") {
+            let (peak, resident) = (&line["metrics"]["cpu.peak"], &line["metrics"]["cpu.rss"]);
+            assert!(peak.as_u64() >= resident.as_u64() && resident.as_u64() > Some(0), "{line}");
+        }
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_large_parent_does_not_raise_the_peak() {
+    // What the parent has touched is in the child's `ru_maxrss`.
+    let weight = std::hint::black_box(vec![1_u8; 300 << 20]);
+    let record = Experiment::of(program("resident", &[])).succeed();
+    drop(weight);
+    assert!(record.figure("ready", "cpu.peak") < 32 * MIB, "{}", record.log_text());
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn shares_and_the_c_librarys_own_statistics_come_on_request() {
+    let wanted = "cpu.pss, cpu.private,cpu.shared,malloc.live";
+    let record = Experiment::of(program("resident", &[])).env("MEMPROF_METRICS", wanted).succeed();
+    for (metric, least) in [("cpu.pss", 64 * MIB), ("cpu.private", 64 * MIB), ("malloc.live", 64 * MIB)] {
+        let figure = record.figure("kept", metric);
+        assert!((least..least + 8 * MIB).contains(&figure), "{metric} {figure}");
+    }
+    assert!(record.figure("kept", "cpu.shared") > 0);
+    assert!(source(&record, "malloc.live").contains("mallinfo2"));
+
+    let record = Experiment::of(program("resident", &[])).succeed();
+    let metrics = &record.checkpoint("kept")["metrics"];
+    assert_eq!(metrics["cpu.pss"], Value::Null);
+    assert_eq!(metrics["malloc.live"], Value::Null);
+}
