@@ -3,12 +3,12 @@
 //! A tar in a zstd frame, which any `tar` unpacks, and after it a line in a skippable frame that says what the rest should be:
 //!
 //! ```text
-//! archive.json                       the manifest: every other file with its hash, and what becomes of it
 //! plan.json  cells.json              what is to run
 //! run/builds.json  run/builds/*.log  copied to the run's folder
 //! injection/libmemprof_inject.so     counts GPU memory
 //! store/<key>/                       provenance.json, executables, companions
 //! data/<hash>                        files that tests and the loader find by their paths; equal ones are here once
+//! archive.json                       the manifest: every other file with its hash, and what becomes of it
 //! ```
 
 use std::collections::BTreeMap;
@@ -196,37 +196,42 @@ pub struct Written {
     pub bytes: u64,
 }
 
-/// Where the bytes of a file come from.
-#[derive(Clone, Debug)]
-enum Source {
-    Bytes(Vec<u8>),
-    File(Utf8PathBuf),
-}
-
-/// The files of an archive that is being made.
-#[derive(Clone, Debug, Default)]
+/// An archive that is being written: each file goes into it as it is added, because the checkout that it lies in may be
+/// brought to another revision next.
 pub struct Parcel {
-    files: BTreeMap<Utf8PathBuf, (Content, Source)>,
+    file: Utf8PathBuf,
+    partial: tempfile::TempPath,
+    tar: tar::Builder<zstd::Encoder<'static, Hashing<fs_err::File>>>,
+    contents: BTreeMap<Utf8PathBuf, Content>,
 }
 
 impl Parcel {
+    /// Begins an archive; until it is finished, nothing lies at the path.
+    pub fn begin(file: &Utf8Path) -> anyhow::Result<Self> {
+        let partial = Utf8PathBuf::from(format!("{file}.partial"));
+        let output = fs_err::File::create(&partial)?;
+        let partial = tempfile::TempPath::try_from_path(partial)?;
+        let mut encoder =
+            zstd::Encoder::new(Hashing { inner: output, hasher: blake3::Hasher::new() }, LEVEL)?;
+        // Executables of two revisions differ little, and lie further apart than a usual window.
+        encoder.long_distance_matching(true)?;
+        encoder.window_log(WINDOW_LOG)?;
+        encoder.include_checksum(true)?;
+        encoder.multithread(u32::try_from(std::thread::available_parallelism().map_or(1, usize::from))?)?;
+        let tar = tar::Builder::new(encoder);
+        Ok(Self { file: file.to_owned(), partial, tar, contents: BTreeMap::new() })
+    }
+
     /// Adds a file of the disk.
     pub fn add_file(&mut self, path: impl Into<Utf8PathBuf>, source: &Utf8Path) -> anyhow::Result<()> {
-        let metadata = fs_err::metadata(source)?;
-        let content = Content {
-            blake3: hash_file(source)?,
-            bytes: metadata.len(),
-            executable: is_executable(&metadata),
-        };
-        self.files.insert(path.into(), (content, Source::File(source.to_owned())));
-        Ok(())
+        let input = fs_err::File::open(source)?;
+        let metadata = input.metadata()?;
+        self.add(path.into(), input, metadata.len(), is_executable(&metadata))
     }
 
     /// Adds a file with this content.
-    pub fn add_bytes(&mut self, path: impl Into<Utf8PathBuf>, bytes: Vec<u8>) {
-        let blake3 = blake3::hash(&bytes).to_hex().to_string();
-        let content = Content { blake3, bytes: bytes.len() as u64, executable: false };
-        self.files.insert(path.into(), (content, Source::Bytes(bytes)));
+    pub fn add_bytes(&mut self, path: impl Into<Utf8PathBuf>, bytes: &[u8]) -> anyhow::Result<()> {
+        self.add(path.into(), bytes, bytes.len() as u64, false)
     }
 
     /// Adds a file of the disk, or a symbolic link, that is to lie at some path while tests run.
@@ -237,45 +242,56 @@ impl Parcel {
         let executable = is_executable(&fs_err::metadata(source)?);
         let blake3 = hash_file(source)?;
         let path = data_path(&blake3);
-        if !self.files.contains_key(&path) {
-            self.add_file(path, source)?;
+        if !self.contents.contains_key(&path) {
+            self.add_file(&path, source)?;
+            ensure!(self.contents[&path].blake3 == blake3, "{source} changed while it was added");
         }
         Ok(Placed::File { blake3, executable })
     }
 
     /// The same for a content that is at hand.
-    pub fn place_bytes(&mut self, bytes: Vec<u8>) -> Placed {
-        let blake3 = blake3::hash(&bytes).to_hex().to_string();
-        self.add_bytes(data_path(&blake3), bytes);
-        Placed::File { blake3, executable: false }
+    pub fn place_bytes(&mut self, bytes: &[u8]) -> anyhow::Result<Placed> {
+        let blake3 = blake3::hash(bytes).to_hex().to_string();
+        let path = data_path(&blake3);
+        if !self.contents.contains_key(&path) {
+            self.add_bytes(path, bytes)?;
+        }
+        Ok(Placed::File { blake3, executable: false })
     }
 
-    /// Writes the archive, whole or not at all. The manifest's contents are what was added.
-    pub fn write(self, file: &Utf8Path, mut manifest: Manifest) -> anyhow::Result<Written> {
-        manifest.contents =
-            self.files.iter().map(|(path, (content, _))| (path.clone(), content.clone())).collect();
-        let partial = Utf8PathBuf::from(format!("{file}.partial"));
-        let hashing = Hashing { inner: fs_err::File::create(&partial)?, hasher: blake3::Hasher::new() };
-        let mut encoder = zstd::Encoder::new(hashing, LEVEL)?;
-        // Executables of two revisions differ little, and lie further apart than a usual window.
-        encoder.long_distance_matching(true)?;
-        encoder.window_log(WINDOW_LOG)?;
-        encoder.include_checksum(true)?;
-        encoder.multithread(u32::try_from(std::thread::available_parallelism().map_or(1, usize::from))?)?;
-        let mut tar = tar::Builder::new(encoder);
-        append(&mut tar, MANIFEST.into(), &serde_json::to_vec_pretty(&manifest)?[..], None)?;
-        for (path, (content, source)) in &self.files {
-            match source {
-                Source::Bytes(bytes) => append(&mut tar, path, &bytes[..], Some(content))?,
-                Source::File(source) => append(&mut tar, path, fs_err::File::open(source)?, Some(content))?,
-            }
-        }
-        let Hashing { inner: mut output, hasher } = tar.into_inner()?.finish()?;
+    /// Adds a file of a fixed owner and time, so that the same files make the same archive.
+    fn add(
+        &mut self,
+        path: Utf8PathBuf,
+        input: impl Read,
+        bytes: u64,
+        executable: bool,
+    ) -> anyhow::Result<()> {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(tar::EntryType::Regular);
+        header.set_mode(if executable { 0o755 } else { 0o644 });
+        header.set_mtime(0);
+        header.set_size(bytes);
+        // A file that grows or shrinks meanwhile would shift all that comes after it.
+        let mut input = Hashing { inner: input.take(bytes), hasher: blake3::Hasher::new() };
+        let added = self.tar.append_data(&mut header, &path, &mut input);
+        added.with_context(|| format!("could not add '{path}'"))?;
+        ensure!(input.inner.limit() == 0, "'{path}' became shorter while it was added");
+        let blake3 = input.hasher.finalize().to_hex().to_string();
+        self.contents.insert(path, Content { blake3, bytes, executable });
+        Ok(())
+    }
+
+    /// Adds the manifest, with what was added as its contents, and puts the archive in its place.
+    pub fn finish(mut self, mut manifest: Manifest) -> anyhow::Result<Written> {
+        manifest.contents = std::mem::take(&mut self.contents);
+        self.add_bytes(MANIFEST, &serde_json::to_vec_pretty(&manifest)?)?;
+        let Hashing { inner: mut output, hasher } = self.tar.into_inner()?.finish()?;
         let hash = hasher.finalize().to_hex().to_string();
         output.write_all(&trailer(VERSION, &hash))?;
         output.sync_all()?;
         let bytes = output.metadata()?.len();
-        fs_err::rename(&partial, file)?;
+        self.partial.persist(&self.file)?;
         Ok(Written { hash, bytes })
     }
 }
@@ -298,43 +314,6 @@ fn is_executable(metadata: &std::fs::Metadata) -> bool {
     metadata.permissions().mode() & 0o111 != 0
 }
 
-/// Adds a file of a fixed owner and time, so that the same files make the same archive.
-fn append(
-    tar: &mut tar::Builder<impl Write>,
-    path: &Utf8Path,
-    mut content: impl Read + AsSize,
-    described: Option<&Content>,
-) -> anyhow::Result<()> {
-    let mut header = tar::Header::new_gnu();
-    header.set_entry_type(tar::EntryType::Regular);
-    header.set_mode(if described.is_some_and(|content| content.executable) { 0o755 } else { 0o644 });
-    header.set_mtime(0);
-    let size = content.size()?;
-    header.set_size(size);
-    // A file that shrank meanwhile would shift all that comes after it.
-    let mut counted = (&mut content).take(size);
-    tar.append_data(&mut header, path, &mut counted).with_context(|| format!("could not add '{path}'"))?;
-    ensure!(counted.limit() == 0, "'{path}' became shorter while it was added");
-    Ok(())
-}
-
-/// What knows how much can be read from it.
-trait AsSize {
-    fn size(&self) -> io::Result<u64>;
-}
-
-impl AsSize for &[u8] {
-    fn size(&self) -> io::Result<u64> {
-        Ok(self.len() as u64)
-    }
-}
-
-impl AsSize for fs_err::File {
-    fn size(&self) -> io::Result<u64> {
-        Ok(self.metadata()?.len())
-    }
-}
-
 /// Passes bytes on, and hashes them.
 struct Hashing<T> {
     inner: T,
@@ -350,6 +329,14 @@ impl<T: Write> Write for Hashing<T> {
 
     fn flush(&mut self) -> io::Result<()> {
         self.inner.flush()
+    }
+}
+
+impl<T: Read> Read for Hashing<T> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(bytes)?;
+        self.hasher.update(&bytes[..read]);
+        Ok(read)
     }
 }
 
@@ -609,11 +596,11 @@ mod tests {
             let program = self.path("program");
             fs_err::write(&program, vec![7; 300_000]).unwrap();
             set_executable(&program).unwrap();
-            let mut parcel = Parcel::default();
-            parcel.add_file("store/program", &program).unwrap();
-            parcel.add_bytes("plan.json", b"{}".to_vec());
             let file = self.path("a.tar.zst");
-            parcel.write(&file, manifest(target)).unwrap();
+            let mut parcel = Parcel::begin(&file).unwrap();
+            parcel.add_file("store/program", &program).unwrap();
+            parcel.add_bytes("plan.json", b"{}").unwrap();
+            parcel.finish(manifest(target)).unwrap();
             file
         }
 
@@ -637,6 +624,35 @@ mod tests {
         assert!(!is_executable(&fs_err::metadata(unpacked.folder.join("plan.json")).unwrap()));
         place.archive(&here());
         assert_eq!(fs_err::read(&file).unwrap(), first);
+    }
+
+    #[test]
+    fn an_archive_is_there_whole_or_not_at_all() {
+        let place = Place::new();
+        let file = place.path("a.tar.zst");
+        let mut parcel = Parcel::begin(&file).unwrap();
+        parcel.add_bytes("plan.json", b"{}").unwrap();
+        drop(parcel);
+        assert_eq!(fs_err::read_dir(place.folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_file_is_added_as_it_is_then_and_equal_ones_once() {
+        let place = Place::new();
+        let (file, data) = (place.path("a.tar.zst"), place.path("data.txt"));
+        let mut parcel = Parcel::begin(&file).unwrap();
+        let placed = ["old", "new", "old"].map(|text| {
+            fs_err::write(&data, text).unwrap();
+            parcel.place_file(&data).unwrap()
+        });
+        assert_eq!(placed[0], placed[2]);
+        parcel.finish(manifest(&here())).unwrap();
+        let unpacked = place.unpacked(&file).unwrap();
+        assert_eq!(unpacked.manifest.contents.len(), 2);
+        for (placed, text) in placed.iter().zip(["old", "new"]) {
+            let Placed::File { blake3, .. } = placed else { panic!("{placed:?} is a file") };
+            assert_eq!(fs_err::read_to_string(unpacked.data(blake3)).unwrap(), text);
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::build::Build;
 use crate::bytes::Bytes;
 use crate::cache;
 use crate::cells::PlannedCell;
-use crate::cli::{BuildCommandArguments, PresentationArguments, RunArguments};
+use crate::cli::{BuildCommandArguments, CleanArguments, PresentationArguments, RunArguments};
 use crate::commands::{Commands, ask, current_directory, repository, resolve_any};
 use crate::complaint::Complaint;
 use crate::event::{Event, Sink};
@@ -130,6 +130,20 @@ impl Commands<'_> {
         let code = self.present(&results, &folder, &arguments.presentation, outputs, metrics)?;
         let built = builds.iter().all(|build| build.entry().is_some());
         Ok(if built { code } else { code.worst(ExitCode::Incomplete) })
+    }
+
+    /// Removes what archives were unpacked to.
+    pub(crate) fn clean_archives(&self, arguments: &CleanArguments) -> anyhow::Result<ExitCode> {
+        let archives = cache::archives(&cache::home()?);
+        let bytes = cache::bytes_on_disk(&archives);
+        if arguments.dry_run {
+            return self.print(&format!("would remove:\n{} {archives}\n", Bytes(bytes)));
+        }
+        let when_held = if arguments.no_wait { WhenHeld::Fail } else { WhenHeld::Wait };
+        let lock = Lock::acquire(&archives.join("lock"), when_held, self.interrupt, self.console)?;
+        fs_err::remove_dir_all(&archives)?;
+        drop(lock);
+        self.print(&format!("removed {} ({bytes} bytes)\n", Bytes(bytes)))
     }
 
     fn warn_of_paths(&self, unpacked: &Unpacked, stand_in: &StandIn<'_>) {

@@ -439,6 +439,9 @@ pub struct CleanArguments {
     /// Say what would be removed, and remove nothing
     #[arg(long)]
     pub dry_run: bool,
+    /// Remove what archives were unpacked to, and nothing else; needs no repository
+    #[arg(long)]
+    pub archives: bool,
     /// Fail instead of waiting for another run on this repository
     #[arg(long)]
     pub no_wait: bool,

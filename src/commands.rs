@@ -70,7 +70,7 @@ pub(crate) struct Asked {
 }
 
 impl Commands<'_> {
-    fn print(&self, text: &str) -> anyhow::Result<ExitCode> {
+    pub(crate) fn print(&self, text: &str) -> anyhow::Result<ExitCode> {
         self.console.print(text)?;
         Ok(ExitCode::Success)
     }
@@ -226,6 +226,9 @@ impl Commands<'_> {
     }
 
     fn clean(&self, arguments: &CleanArguments) -> anyhow::Result<ExitCode> {
+        if arguments.archives {
+            return self.clean_archives(arguments);
+        }
         let repository = repository()?;
         let session = Session::open(&repository, self.console, self.interrupt)?;
         let lock = session.lock(arguments.no_wait)?;

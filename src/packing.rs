@@ -60,9 +60,9 @@ impl Packing<'_> {
         let globs = Globs::new(self.data)?;
         let external = self.external()?;
 
-        let mut parcel = Parcel::default();
-        parcel.add_bytes("plan.json", serde_json::to_vec_pretty(self.plan)?);
-        parcel.add_bytes("cells.json", serde_json::to_vec_pretty(&prepared.cells)?);
+        let mut parcel = Parcel::begin(file)?;
+        parcel.add_bytes("plan.json", &serde_json::to_vec_pretty(self.plan)?)?;
+        parcel.add_bytes("cells.json", &serde_json::to_vec_pretty(&prepared.cells)?)?;
         parcel.add_file("run/builds.json", &self.folder.builds())?;
         let mut revisions = Vec::new();
         let mut matched = BTreeSet::new();
@@ -84,7 +84,7 @@ impl Packing<'_> {
             let mut files = self.checkout_files(&mut parcel, entry, &globs, &mut matched)?;
             for file in &external {
                 let path = Utf8Path::new(place::EXTERNAL).join(&file.destination);
-                files.insert(path, parcel.place_bytes(file.content.clone()));
+                files.insert(path, parcel.place_bytes(&file.content)?);
             }
             files.extend(place_libraries(&mut parcel, entry, &root)?);
             let build = ArchivedBuild::Done(entry.provenance.key.clone());
@@ -94,7 +94,7 @@ impl Packing<'_> {
         let injection = match prepared.builder.injection_library() {
             Ok(library) => {
                 let path = Utf8Path::new("injection").join(library.file_name().unwrap_or_default());
-                parcel.add_file(&path, &library)?;
+                parcel.add_file(path.clone(), &library)?;
                 Injection::Library(path)
             }
             Err(reason) => Injection::Absent(reason),
@@ -110,7 +110,7 @@ impl Packing<'_> {
             revisions,
             contents: BTreeMap::new(),
         };
-        parcel.write(file, manifest)
+        parcel.finish(manifest)
     }
 
     /// Files of overlays that are not laid into the checkout.

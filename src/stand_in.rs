@@ -224,11 +224,12 @@ mod tests {
 
     /// An archive of two revisions without a build, whose files differ.
     fn unpacked(folder: &Utf8Path, root: &Utf8Path) -> Unpacked {
-        let mut parcel = Parcel::default();
+        let file = folder.join("a.tar.zst");
+        let mut parcel = Parcel::begin(&file).unwrap();
         let mut revision = |files: &[(&str, &str)]| {
             let mut placed = BTreeMap::new();
             for (path, text) in files {
-                placed.insert(Utf8PathBuf::from(*path), parcel.place_bytes(text.as_bytes().to_vec()));
+                placed.insert(Utf8PathBuf::from(*path), parcel.place_bytes(text.as_bytes()).unwrap());
             }
             placed.insert("worktree/link".into(), Placed::Link("a.txt".into()));
             ArchivedRevision { build: ArchivedBuild::Failed(BuildFailure::default()), files: placed }
@@ -248,8 +249,7 @@ mod tests {
             revisions,
             contents: BTreeMap::new(),
         };
-        let file = folder.join("a.tar.zst");
-        parcel.write(&file, manifest).unwrap();
+        parcel.finish(manifest).unwrap();
         Archive::open(&file).unwrap().unpack(&folder.join("archives")).unwrap()
     }
 
