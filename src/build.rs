@@ -546,6 +546,8 @@ impl<'a> Builder<'a> {
                     .then(|| "the test target has a #[global_allocator] of its own".to_owned()),
             });
         }
+        // Cargo's order is that in which crates happened to be compiled.
+        executables.sort_by(|a, b| (&a.package, a.kind, &a.binary).cmp(&(&b.package, b.kind, &b.binary)));
         Ok(executables)
     }
 

@@ -54,7 +54,7 @@ pub fn gpu_environment(tools: GpuTools<'_>, options: GpuOptions) -> BTreeMap<&'s
 }
 
 /// Both files, or why allocations are not counted.
-fn counting<'a>(tools: GpuTools<'a>) -> Result<(&'a Utf8Path, &'a Utf8Path), String> {
+fn counting(tools: GpuTools<'_>) -> Result<(&Utf8Path, &Utf8Path), String> {
     if let Some(inherited) = tools.inherited.filter(|inherited| !inherited.is_empty()) {
         return Err(format!("CUDA_INJECTION64_PATH is in use by another tool ({inherited})"));
     }

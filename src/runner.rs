@@ -216,7 +216,9 @@ fn command(entry: &Entry, executable: &Executable, planned: &PlannedCell, log: &
     // A backtrace, also one that a `should_panic` test catches, keeps tens of MiB of symbols on the heap.
     let configured = executable.environment.contains_key("RUST_BACKTRACE");
     let command = if configured { command } else { command.env("RUST_BACKTRACE", "0") };
-    command.envs(&planned.env).envs(shim)
+    // With a terminal's name libtest reads that terminal's description, which would make the figures depend on where the tool
+    // was started.
+    command.env_remove("TERM").envs(&planned.env).envs(shim)
 }
 
 /// Writes a file that is there whole or not at all.

@@ -11,11 +11,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::Value;
 
 #[path = "../templates/memprof/drm_fdinfo.rs"]
-#[expect(clippy::pedantic, reason = "the shim's own file, written for its oldest Rust")]
+#[expect(
+    clippy::pedantic,
+    clippy::unnecessary_map_or,
+    reason = "the shim's own file, written for its oldest Rust"
+)]
 mod drm_fdinfo;
 
 #[path = "../templates/memprof_inject/ledger.rs"]
-#[expect(dead_code, clippy::pedantic, reason = "the shim's own file, written for its oldest Rust")]
+#[expect(
+    dead_code,
+    clippy::pedantic,
+    clippy::collapsible_if,
+    reason = "the shim's own file, written for its oldest Rust"
+)]
 mod ledger;
 
 const MIB: u64 = 1 << 20;

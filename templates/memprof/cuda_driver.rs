@@ -8,6 +8,7 @@ use std::os::raw::{c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use crate::dynamic_library::{self, function, Library};
+use crate::untracked::kept_value;
 
 type Status = c_int;
 pub(crate) type DeviceHandle = c_int;
@@ -64,33 +65,34 @@ unsafe impl Send for Pool {}
 
 /// The driver, once it was found; never freed.
 static FOUND: AtomicPtr<Driver> = AtomicPtr::new(std::ptr::null_mut());
-/// How many objects the process had loaded when it was looked for last.
-static LOADS: AtomicU64 = AtomicU64::new(0);
+/// How many objects the process had loaded when the driver was looked for last.
+static LOOKED_AT: AtomicU64 = AtomicU64::new(0);
 /// Set before the driver's own exit handlers run. After them no call of it is sure to return.
 static ENDED: AtomicBool = AtomicBool::new(false);
 /// `MEMPROF_SYNC=0` clears it.
 static SYNCHRONISES: AtomicBool = AtomicBool::new(true);
 
-/// The driver if this process has loaded it and it may still be called.
+/// The driver if this process has loaded it, as [`look`] has found, and it may still be called.
 pub(crate) fn in_use() -> Option<&'static Driver> {
     if ENDED.load(Ordering::Relaxed) {
         return None;
     }
-    let found = FOUND.load(Ordering::Acquire);
-    if !found.is_null() {
-        // SAFETY: it was published whole and is never freed.
-        return Some(unsafe { &*found });
-    }
+    // SAFETY: it was published whole and is never freed.
+    unsafe { FOUND.load(Ordering::Acquire).as_ref() }
+}
+
+/// Looks for the driver if libraries were loaded since the last time.
+pub(crate) fn look() {
     let loads = dynamic_library::loads();
-    if LOADS.swap(loads, Ordering::Relaxed) == loads {
-        return None;
+    if !FOUND.load(Ordering::Relaxed).is_null() || LOOKED_AT.swap(loads, Ordering::Relaxed) == loads {
+        return;
     }
     // The handle keeps the library loaded, so that its functions stay where they are.
-    let path = dynamic_library::find(is_the_driver)?;
-    let driver = Driver::of(Library::loaded(path.as_c_str())?)?;
-    let kept = crate::untracked::kept_value(driver);
-    FOUND.store(kept as *const Driver as *mut Driver, Ordering::Release);
-    Some(kept)
+    let library = dynamic_library::find(is_the_driver).and_then(|path| Library::loaded(path.as_c_str()));
+    if let Some(driver) = library.and_then(Driver::of) {
+        let driver: *const Driver = kept_value(driver);
+        FOUND.store(driver as *mut Driver, Ordering::Release);
+    }
 }
 
 /// `libcuda.so`, `libcuda.so.1`, `libcuda.so.580.65.06`; not the debugger's `libcudadebugger.so.1`.

@@ -5,6 +5,7 @@
 
 use std::ffi::CStr;
 use std::os::raw::{c_char, c_int, c_void};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::untracked::kept;
 
@@ -96,8 +97,15 @@ fn last_error() -> &'static str {
     kept(format_args!("{}", String::from_utf8_lossy(text.to_bytes())))
 }
 
-/// How many objects were loaded so far.
+/// How many objects were loaded by the time of the last [`look`]; 0 before the first.
+static LOADS: AtomicU64 = AtomicU64::new(0);
+
 pub(crate) fn loads() -> u64 {
+    LOADS.load(Ordering::Relaxed)
+}
+
+/// Asks the loader how many objects were loaded so far.
+pub(crate) fn look() {
     unsafe extern "C" fn first(object: *const Object, size: usize, loads: *mut c_void) -> c_int {
         if size >= std::mem::size_of::<Object>() {
             *loads.cast::<u64>() = (*object).loads;
@@ -107,7 +115,7 @@ pub(crate) fn loads() -> u64 {
     let mut loads = u64::MAX;
     // SAFETY: the callback gets the pointer that is handed over here, and it lives that long.
     unsafe { dl_iterate_phdr(first, (&mut loads as *mut u64).cast()) };
-    loads
+    LOADS.store(loads, Ordering::Relaxed);
 }
 
 /// The longest path that is looked at (`PATH_MAX`).

@@ -11,6 +11,7 @@
 use std::os::raw::c_int;
 
 use crate::cuda_driver::{self, Driver, Pool, PoolFigures};
+use crate::dynamic_library;
 use crate::environment::Environment;
 use crate::gpu_rendezvous::{Figures, Rendezvous, HOST};
 use crate::metric::{Catalogue, Index, Kind, Metric, Values, MAXIMUM};
@@ -80,8 +81,10 @@ struct Last {
 const NO_FIGURES: Figures =
     Figures { ordinal: 0, has_uuid: 0, uuid: [0; 16], live: 0, peak: 0, pooled: 0, managed: 0 };
 
-/// Waits for the work that the program gave to its devices.
+/// Finds out whether the program uses CUDA by now, and waits for the work that it gave to its devices.
 pub(crate) fn settle() {
+    dynamic_library::look();
+    cuda_driver::look();
     cuda_driver::synchronise();
 }
 
@@ -125,6 +128,8 @@ impl Gpu {
         if let Some(device) = self.devices.iter().find(|device| device.ordinal == ordinal) {
             return Some(device.name);
         }
+        dynamic_library::look();
+        cuda_driver::look();
         let driver = cuda_driver::in_use()?;
         let uuid = driver.uuid(driver.device(c_int::try_from(ordinal).ok()?)?);
         let nvml = *self.nvml.get_or_insert_with(Nvml::open);

@@ -75,6 +75,7 @@ pub(crate) fn subscribe(rendezvous: &'static Rendezvous) -> Result<(), CString> 
         function!("cuptiSubscribe", unsafe extern "C" fn(*mut Subscriber, Callback, *mut c_void) -> Status);
     let enable =
         function!("cuptiEnableCallback", unsafe extern "C" fn(u32, Subscriber, c_int, u32) -> Status);
+    let unsubscribe = function!("cuptiUnsubscribe", unsafe extern "C" fn(Subscriber) -> Status);
     *LEDGER.hold() = Some(Ledger::default());
     RENDEZVOUS.store(rendezvous as *const Rendezvous as *mut Rendezvous, Ordering::Release);
 
@@ -91,6 +92,8 @@ pub(crate) fn subscribe(rendezvous: &'static Rendezvous) -> Result<(), CString> 
         // SAFETY: the subscriber is ours.
         let status = unsafe { enable(1, subscriber, DRIVER_API, number) };
         if status != SUCCESS && calls::must_be_seen(number) {
+            // SAFETY: as above; nobody else has it.
+            unsafe { unsubscribe(subscriber) };
             return Err(words(&format!(
                 "this CUPTI is too old: it does not know the driver's call {number} ({status})"
             )));
