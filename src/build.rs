@@ -21,6 +21,7 @@ use crate::external;
 use crate::git::Repository;
 use crate::inject::{self, Injection};
 use crate::injected_files::InjectedFiles;
+use crate::libraries;
 use crate::lockfile::{self, Lockfile};
 use crate::overlay::{self, OverlayFile};
 use crate::plan::{Plan, Revision};
@@ -28,6 +29,7 @@ use crate::request::OverlayMode;
 use crate::run_folder::RunFolder;
 use crate::shim::{self, Shim};
 use crate::sources::{self, SourceRecords};
+use crate::stage::Stage;
 use crate::store::{self, Companion, Draft, Entry, Executable, Ingredients, Provenance};
 use crate::test_listing;
 use crate::toolchain::{Choice, Toolchain};
@@ -141,21 +143,6 @@ impl<'a> Builder<'a> {
             }
             Err(error) => Err(error),
         }
-    }
-
-    /// Brings the checkout to the state in which a build was made, and its companions to where its tests look for them.
-    pub fn bring_to(&mut self, index: usize, entry: &Entry) -> anyhow::Result<()> {
-        if self.current.as_ref() != Some(&entry.provenance.key) {
-            self.current = None;
-            self.worktree.check_out(&self.plan.revisions[index])?;
-            let mut injected = InjectedFiles::load(&self.cache.injected())?;
-            for (path, content) in entry.injection()? {
-                injected.write(self.worktree.path(), &path, &content)?;
-            }
-            injected.save()?;
-            self.current = Some(entry.provenance.key.clone());
-        }
-        entry.place_companions()
     }
 
     /// The library that the CUDA driver is to load into test processes, or why there is none.
@@ -396,7 +383,8 @@ impl<'a> Builder<'a> {
             }
             let runner = self.runner(toolchain)?;
             let executables = self.executables(&draft, &compiled, &runner, key)?;
-            let companions = companions(&draft, &compiled.messages.artifacts)?;
+            let mut companions = companions(&draft, &compiled.messages.artifacts)?;
+            self.add_libraries(&draft, &compiled.messages, &executables, &mut companions)?;
             let lock = fs_err::read(workspace.join("Cargo.lock")).ok();
             let provenance = Provenance {
                 version: store::VERSION,
@@ -562,6 +550,47 @@ impl<'a> Builder<'a> {
         executables.sort_by(|a, b| (&a.package, a.kind, &a.binary).cmp(&(&b.package, b.kind, &b.binary)));
         Ok(executables)
     }
+
+    /// Adds the shared libraries that the loader would take from the target folder, where the next revision's build puts its
+    /// own. What a dependency's build script made has a folder of its own for each version of it, and can stay there.
+    fn add_libraries(
+        &self,
+        draft: &Draft,
+        messages: &Messages,
+        executables: &[Executable],
+        companions: &mut Vec<Companion>,
+    ) -> anyhow::Result<()> {
+        let target = self.cache.target();
+        let foreign =
+            |path: &Utf8Path| messages.foreign_out_directories.iter().any(|out| path.starts_with(out));
+        for executable in executables {
+            let files = companions.iter().map(|companion| companion.path.clone());
+            let files = files.chain([draft.path(&executable.file)]);
+            let folders = executable.library_folders();
+            let of_build = |path: &Utf8Path| path.starts_with(&target) && !foreign(path);
+            for library in libraries::closure(files, &folders, of_build)? {
+                add_companion(draft, companions, &library)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Stage for Builder<'_> {
+    /// Brings the checkout to the state in which a build was made, and its companions to where its tests look for them.
+    fn bring_to(&mut self, index: usize, entry: &Entry) -> anyhow::Result<()> {
+        if self.current.as_ref() != Some(&entry.provenance.key) {
+            self.current = None;
+            self.worktree.check_out(&self.plan.revisions[index])?;
+            let mut injected = InjectedFiles::load(&self.cache.injected())?;
+            for (path, content) in entry.injection()? {
+                injected.write(self.worktree.path(), &path, &content)?;
+            }
+            injected.save()?;
+            self.current = Some(entry.provenance.key.clone());
+        }
+        entry.place_companions()
+    }
 }
 
 /// Programs and shared libraries of the checkout that tests may run or load from the target folder.
@@ -582,19 +611,24 @@ fn companions(draft: &Draft, artifacts: &[Artifact]) -> anyhow::Result<Vec<Compa
                 .kind
                 .iter()
                 .any(|kind| matches!(kind, cargo_metadata::TargetKind::CustomBuild));
-            if is_build_script || companions.iter().any(|known| known.path == *path) {
-                continue;
+            if !is_build_script {
+                add_companion(draft, &mut companions, path)?;
             }
-            let file = Utf8PathBuf::from(format!(
-                "companion-{}-{}",
-                companions.len(),
-                path.file_name().unwrap_or_default()
-            ));
-            let hash = draft.add_companion(path, &file)?;
-            companions.push(Companion { path: path.clone(), file, hash });
         }
     }
     Ok(companions)
+}
+
+/// Copies a file once.
+fn add_companion(draft: &Draft, companions: &mut Vec<Companion>, path: &Utf8Path) -> anyhow::Result<()> {
+    if companions.iter().any(|known| known.path == *path) {
+        return Ok(());
+    }
+    let name = path.file_name().unwrap_or_default();
+    let file = Utf8PathBuf::from(format!("companion-{}-{name}", companions.len()));
+    let hash = draft.add_companion(path, &file)?;
+    companions.push(Companion { path: path.to_owned(), file, hash });
+    Ok(())
 }
 
 /// Variables that the user gave for builds and runs of a revision.

@@ -10,6 +10,8 @@
 //!     wrapper/  shim/             the compiler wrapper and the shim crate
 //!     lockfiles/                  lock files made for revisions that have none
 //!     lfs.git/                    Git LFS's own settings and downloads
+//!     last-build/                 the logs of `cargo memprof build`
+//!   archives/                     unpacked archives, by hash, and their lock
 //! ```
 
 use std::collections::HashSet;
@@ -47,6 +49,11 @@ pub fn home() -> anyhow::Result<Utf8PathBuf> {
     let platform =
         platform.map_err(|path| anyhow::anyhow!("the cache folder {} is not UTF-8", path.display()))?;
     Ok(platform.join("cargo-memprof"))
+}
+
+/// The folder below `home` to which archives are unpacked, one folder an archive.
+pub fn archives(home: &Utf8Path) -> Utf8PathBuf {
+    home.join("archives")
 }
 
 impl Cache {

@@ -16,6 +16,9 @@ pub struct Messages {
     pub artifacts: Vec<Artifact>,
     /// Compiler messages at level error.
     pub errors: Vec<CompilerMessage>,
+    /// `OUT_DIR` of each dependency from outside the checkout: what lies there is the same in every revision that has the
+    /// dependency.
+    pub foreign_out_directories: Vec<Utf8PathBuf>,
 }
 
 /// The arguments after `cargo` that build the tests, and then run each through the runner.
@@ -79,6 +82,12 @@ impl Messages {
                         | cargo_metadata::diagnostic::DiagnosticLevel::Ice
                 ) {
                     self.errors.push(message);
+                }
+                None
+            }
+            Message::BuildScriptExecuted(script) => {
+                if !is_path_id(&script.package_id.repr) {
+                    self.foreign_out_directories.push(script.out_dir);
                 }
                 None
             }

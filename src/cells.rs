@@ -14,7 +14,7 @@ use crate::selection::{Selector, described};
 use crate::title::{self, Template};
 
 /// What is to become of a cell at a revision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CellStatus {
     /// It runs.
@@ -28,7 +28,7 @@ pub enum CellStatus {
 }
 
 /// A cell at a revision.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct PlannedCell {
     /// Test, parameters and name.
     pub cell: CellId,

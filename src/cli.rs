@@ -68,6 +68,8 @@ pub enum Command {
     /// Build, run and compare (the default)
     #[command(after_help = EXAMPLES)]
     Run(Box<RunArguments>),
+    /// Build every revision, into the store or into an archive for another machine
+    Build(Box<BuildCommandArguments>),
     /// Print what would run, per ref
     List(Box<ListArguments>),
     /// Render a kept run again, in any format
@@ -135,6 +137,25 @@ pub struct ListArguments {
     /// What to compare.
     #[command(flatten)]
     pub request: RequestArguments,
+    /// Fail instead of waiting for another run on this repository
+    #[arg(long)]
+    pub no_wait: bool,
+}
+
+/// `build`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct BuildCommandArguments {
+    /// What to compare.
+    #[command(flatten)]
+    pub request: RequestArguments,
+    /// Pack builds and plan into a file, for `cargo memprof run --archive FILE` on a machine with no toolchain, no
+    /// repository and no network
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Archive")]
+    pub archive: Option<Utf8PathBuf>,
+    /// Pack files that tests read, taken from each revision: paths and globs from the repository's root, 'tests/data',
+    /// 'models/**/*.bin' (repeatable)
+    #[arg(long, value_name = "GLOB", requires = "archive", help_heading = "Archive")]
+    pub data: Vec<String>,
     /// Fail instead of waiting for another run on this repository
     #[arg(long)]
     pub no_wait: bool,
@@ -332,6 +353,17 @@ pub struct ExecutionArguments {
     /// Fail instead of waiting for another run on this repository
     #[arg(long)]
     pub no_wait: bool,
+    /// Run what `cargo memprof build --archive` packed; needs no toolchain, no repository and no network
+    #[arg(
+        long,
+        value_name = "FILE",
+        value_hint = ValueHint::FilePath,
+        conflicts_with_all = ["RefArguments", "SelectionArguments", "CellArguments", "CheckoutArguments", "BuildArguments"]
+    )]
+    pub archive: Option<Utf8PathBuf>,
+    /// Where an archive's run is kept [default: a folder of its own in memprof-runs]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, requires = "archive")]
+    pub run_folder: Option<Utf8PathBuf>,
 }
 
 /// What to show.
@@ -407,6 +439,9 @@ pub struct CleanArguments {
     /// Say what would be removed, and remove nothing
     #[arg(long)]
     pub dry_run: bool,
+    /// Remove what archives were unpacked to, and nothing else; needs no repository
+    #[arg(long)]
+    pub archives: bool,
     /// Fail instead of waiting for another run on this repository
     #[arg(long)]
     pub no_wait: bool,

@@ -41,6 +41,7 @@ pub fn act(invocation: Invocation, console: &Console, interrupt: &AtomicBool) ->
     let commands = Commands { console, interrupt };
     match invocation.command {
         Command::Run(arguments) => commands.run(&arguments),
+        Command::Build(arguments) => commands.build(&arguments),
         Command::List(arguments) => commands.list(&arguments),
         Command::Report(arguments) => commands.report(&arguments),
         Command::Compare(arguments) => commands.compare(&arguments),
@@ -56,24 +57,25 @@ pub fn act(invocation: Invocation, console: &Console, interrupt: &AtomicBool) ->
     }
 }
 
-struct Commands<'a> {
-    console: &'a Console,
-    interrupt: &'a AtomicBool,
+/// What every command needs.
+pub(crate) struct Commands<'a> {
+    pub(crate) console: &'a Console,
+    pub(crate) interrupt: &'a AtomicBool,
 }
 
 /// What flags and matrix say together.
-struct Asked {
-    request: Request,
-    metrics: Vec<String>,
+pub(crate) struct Asked {
+    pub(crate) request: Request,
+    pub(crate) metrics: Vec<String>,
 }
 
 impl Commands<'_> {
-    fn print(&self, text: &str) -> anyhow::Result<ExitCode> {
+    pub(crate) fn print(&self, text: &str) -> anyhow::Result<ExitCode> {
         self.console.print(text)?;
         Ok(ExitCode::Success)
     }
 
-    fn print_json(&self, value: &impl serde::Serialize) -> anyhow::Result<ExitCode> {
+    pub(crate) fn print_json(&self, value: &impl serde::Serialize) -> anyhow::Result<ExitCode> {
         self.print(&format!("{}\n", serde_json::to_string_pretty(value)?))
     }
 
@@ -81,6 +83,9 @@ impl Commands<'_> {
         // Mistakes in what to show are told before an hour of building, not after.
         let presentation = &arguments.presentation;
         let outputs = outputs(&presentation.format, &presentation.output)?;
+        if let Some(file) = &arguments.execution.archive {
+            return self.run_archive(file, arguments, &outputs);
+        }
         let repository = repository()?;
         if let Some(name) = &arguments.execution.resume {
             let runs = runs(&repository, arguments.request.build.manifest_path.as_deref())?;
@@ -120,7 +125,7 @@ impl Commands<'_> {
         Ok(if built { code } else { code.worst(ExitCode::Incomplete) })
     }
 
-    fn present(
+    pub(crate) fn present(
         &self,
         results: &Results,
         folder: &RunFolder,
@@ -221,6 +226,9 @@ impl Commands<'_> {
     }
 
     fn clean(&self, arguments: &CleanArguments) -> anyhow::Result<ExitCode> {
+        if arguments.archives {
+            return self.clean_archives(arguments);
+        }
         let repository = repository()?;
         let session = Session::open(&repository, self.console, self.interrupt)?;
         let lock = session.lock(arguments.no_wait)?;
@@ -285,7 +293,7 @@ impl Commands<'_> {
     }
 }
 
-fn repository() -> anyhow::Result<Repository> {
+pub(crate) fn repository() -> anyhow::Result<Repository> {
     Repository::discover(&current_directory()?)
 }
 
@@ -305,7 +313,7 @@ fn kept(name: &str, manifest: Option<&Utf8Path>) -> anyhow::Result<RunFolder> {
 }
 
 /// Reads the matrix, and puts it together with the flags.
-fn ask(
+pub(crate) fn ask(
     arguments: &RequestArguments,
     presentation: &PresentationArguments,
     repository: &Repository,
@@ -328,8 +336,12 @@ fn ask(
     Ok(Asked { request, metrics: reconcile::metrics(presentation, &matrix) })
 }
 
-/// For `list`, one ref is enough.
-fn resolve_any(request: &Request, repository: &Repository, console: &Console) -> anyhow::Result<Plan> {
+/// Where nothing is compared, one ref is enough.
+pub(crate) fn resolve_any(
+    request: &Request,
+    repository: &Repository,
+    console: &Console,
+) -> anyhow::Result<Plan> {
     if request.refs.len() >= 2 {
         return resolve(request, repository, console);
     }
@@ -349,7 +361,7 @@ fn named(planned: &crate::cells::PlannedCell) -> String {
     if usual { String::new() } else { format!("  as {}", planned.cell.title) }
 }
 
-fn current_directory() -> anyhow::Result<Utf8PathBuf> {
+pub(crate) fn current_directory() -> anyhow::Result<Utf8PathBuf> {
     crate::cargo::utf8(std::env::current_dir().context("the current folder is gone")?)
 }
 
@@ -365,7 +377,7 @@ pub fn complaint(error: &anyhow::Error) -> Option<Complaint> {
     if error.is::<session::Interrupted>() {
         return Some(
             Complaint::new("interrupted; what was measured is kept")
-                .help("go on with `cargo memprof --resume`"),
+                .help("go on with the same command and `--resume`"),
         );
     }
     let is_usage = crate::help::is_usage(error);

@@ -46,7 +46,9 @@ pub fn outcome(fate: &Fate, evidence: &Evidence<'_>) -> anyhow::Result<Option<Ou
         Exit::Code(0) => judge_success(evidence)?,
         // A test may go on after a refusal, or even want one; if it failed, that is why.
         Exit::Code(_) if refused_by_gpu.is_some() => (Status::OutOfMemory, refused_by_gpu),
-        Exit::Code(exit_code) => (Status::Failed { exit_code }, panic_message(&stderr)),
+        Exit::Code(exit_code) => {
+            (Status::Failed { exit_code }, panic_message(&stderr).or_else(|| loader_message(&stderr)))
+        }
     };
     let wall_nanoseconds = u64::try_from(fate.wall.as_nanos()).ok();
     Ok(Some(Outcome { status, message, wall_nanoseconds }))
@@ -141,6 +143,16 @@ fn panic_message(stderr: &str) -> Option<String> {
     Some(format!("{place}: {}", text.join("\n")).trim_end_matches([':', ' ', '\n']).to_owned())
 }
 
+/// Why the loader did not start the program: a library, or a version of one, that this machine does not have. It says so
+/// in a line of its own, and the process ends with 1 or 127 (glibc's `elf/dl-error` and `elf/rtld`).
+fn loader_message(stderr: &str) -> Option<String> {
+    let is_loaders = |line: &&str| {
+        line.contains(": error while loading shared libraries: ")
+            || (line.contains(": version `") && line.contains("' not found (required by "))
+    };
+    stderr.lines().find(is_loaders).map(|line| line.trim().to_owned())
+}
+
 /// How often the kernel has killed a process for want of memory: in our control group where there is a version 2 of them, and
 /// on the machine. 0 where it does not say.
 pub fn kernel_kills() -> u64 {
@@ -198,6 +210,20 @@ mod tests {
         let (status, message) = judged(Exit::Code(101), Some(BEGIN), "", stderr);
         assert_eq!(status, Status::Failed { exit_code: 101 });
         assert_eq!(message.unwrap(), "src/lib.rs:5:9: assertion failed\n  left: 1");
+    }
+
+    #[test]
+    fn a_program_that_the_loader_does_not_start_says_what_it_lacks() {
+        let old =
+            "/s/0-t: /lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.39' not found (required by /s/0-t)\n";
+        let missing = "/s/0-t: error while loading shared libraries: liba.so: cannot open shared object file: No such \
+                       file or directory\n";
+        for (exit_code, stderr) in [(1, old), (127, missing)] {
+            let (status, message) = judged(Exit::Code(exit_code), None, "", stderr);
+            assert_eq!(status, Status::Failed { exit_code });
+            assert_eq!(message.unwrap(), stderr.trim());
+        }
+        assert_eq!(judged(Exit::Code(1), None, "", "version `2' not found\n").1, None);
     }
 
     #[test]

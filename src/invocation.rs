@@ -147,6 +147,23 @@ mod tests {
     }
 
     #[test]
+    fn an_archive_has_its_plan_in_it_and_takes_no_other_request() {
+        let run = run("cargo-memprof run --archive a.tar.zst --resume --run-folder out --format csv");
+        assert_eq!(run.execution.archive.unwrap(), "a.tar.zst");
+        assert_eq!(run.execution.run_folder.unwrap(), "out");
+        for flag in ["--refs main,x", "-k hf", "--repeat 3", "--overlay a", "--release", "--matrix m.yaml"] {
+            let line = format!("cargo-memprof run --archive a.tar.zst {flag}");
+            assert!(refused(&line).contains("cannot be used with"), "{line}");
+        }
+        assert!(refused("cargo-memprof run --run-folder out").contains("--archive"));
+        assert!(refused("cargo-memprof build --data tests").contains("--archive"));
+        let build = parsed(
+            "cargo-memprof build --refs a,b -k hf --archive a.tar.zst --data tests/data --data *.json",
+        );
+        assert!(matches!(build.command, Command::Build(build) if build.data == ["tests/data", "*.json"]));
+    }
+
+    #[test]
     fn mistakes_exit_with_2_and_say_what_is_possible() {
         assert!(refused("cargo-memprof --refz main").contains("--refs"));
         assert!(refused("cargo-memprof lsit").contains("list"));

@@ -12,6 +12,8 @@
 //! Data modules import nothing but data; pure ones take data and return data; effects are at the edge.
 //! `DESIGN.md` has a sentence for each file.
 
+pub mod archive;
+pub mod archive_commands;
 pub mod build;
 pub mod build_failure;
 pub mod bytes;
@@ -50,6 +52,7 @@ pub mod inject;
 pub mod injected_files;
 pub mod invocation;
 pub mod lfs;
+pub mod libraries;
 pub mod listing;
 pub mod lock;
 pub mod lockfile;
@@ -66,6 +69,7 @@ pub mod outcome;
 pub mod outputs;
 pub mod overlay;
 pub mod overlay_paths;
+pub mod packing;
 pub mod plan;
 pub mod process;
 pub mod process_group;
@@ -85,6 +89,8 @@ pub mod shim;
 pub mod shim_log;
 pub mod side;
 pub mod sources;
+pub mod stage;
+pub mod stand_in;
 pub mod store;
 pub mod submodules;
 pub mod suggest;

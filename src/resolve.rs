@@ -422,7 +422,7 @@ fn make_names_unique(revisions: &mut [Revision]) {
 }
 
 /// `20250302T101500.123Z-4f1c2aa-9be0d13`: sorts by time; at most four revisions are spelt out.
-fn run_id(now: jiff::Timestamp, revisions: &[Revision]) -> String {
+pub fn run_id(now: jiff::Timestamp, revisions: &[Revision]) -> String {
     let time = now.strftime("%Y%m%dT%H%M%S%.3fZ").to_string();
     let short = |revision: &Revision| revision.commit.get(..7).unwrap_or(&revision.commit).to_owned();
     let commits = revisions.iter().take(4).map(short);

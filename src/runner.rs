@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::build::{Build, Builder};
+use crate::build::Build;
 use crate::cells::{CellStatus, PlannedCell};
 use crate::event::{Event, Sink};
 use crate::fate::{self, Evidence};
@@ -16,6 +16,7 @@ use crate::plan::{Plan, TestId};
 use crate::process::Command;
 use crate::process_group;
 use crate::run_folder::{RunFolder, file};
+use crate::stage::Stage;
 use crate::store::{Entry, Executable};
 use crate::test_listing::in_cargos_place;
 
@@ -57,7 +58,7 @@ impl Runner<'_> {
     ///
     /// Repeats are rounds over all cells, and every other round takes the revisions in reverse (A B, B A, …): a drift of the
     /// machine then meets both sides, and the checkout is switched once a round and revision.
-    pub fn run(&self, builder: &mut Builder<'_>) -> anyhow::Result<Completion> {
+    pub fn run(&self, stage: &mut dyn Stage) -> anyhow::Result<Completion> {
         for planned in self.cells {
             self.record_what_does_not_run(planned)?;
         }
@@ -72,7 +73,7 @@ impl Runner<'_> {
             let test = pending.planned.cell.title.clone();
             let index = index + 1;
             self.sink.emit(Event::RunStarted { test: test.clone(), name: name.clone(), index, total });
-            let Some(outcome) = self.run_one(builder, pending, &mut proven)? else {
+            let Some(outcome) = self.run_one(stage, pending, &mut proven)? else {
                 return Ok(Completion::Interrupted);
             };
             let took = Duration::from_nanos(outcome.wall_nanoseconds.unwrap_or_default());
@@ -149,7 +150,7 @@ impl Runner<'_> {
     /// `None` if it was interrupted: it then counts as not run.
     fn run_one(
         &self,
-        builder: &mut Builder<'_>,
+        stage: &mut dyn Stage,
         pending: &Pending<'_>,
         proven: &mut HashSet<Utf8PathBuf>,
     ) -> anyhow::Result<Option<Outcome>> {
@@ -157,7 +158,7 @@ impl Runner<'_> {
         let entry = self.builds[planned.revision].entry().context("a cell without a build is not run")?;
         let executable = executable_of(entry, &planned.cell.test)
             .with_context(|| format!("the build has no test {}", planned.cell.test))?;
-        builder.bring_to(planned.revision, entry)?;
+        stage.bring_to(planned.revision, entry)?;
         let path = entry.folder.join(&executable.file);
         if !proven.contains(&path) {
             entry.verified(executable)?;

@@ -115,7 +115,7 @@ impl<'a> Session<'a> {
 
     /// Runs what has no outcome yet.
     pub fn run(&self, plan: &Plan, folder: &RunFolder, prepared: &mut Prepared<'_>) -> anyhow::Result<()> {
-        let gpu = gpu_variables(&mut prepared.builder);
+        let gpu = gpu_variables(|| prepared.builder.injection_library());
         let runner = Runner {
             plan,
             gpu: &gpu,
@@ -134,11 +134,13 @@ impl<'a> Session<'a> {
 
 /// What makes GPU memory countable in the test processes. Without the driver of a GPU there is nothing to count, and nothing is
 /// looked for.
-fn gpu_variables(builder: &mut Builder<'_>) -> BTreeMap<&'static str, String> {
+pub fn gpu_variables(
+    injection: impl FnOnce() -> Result<Utf8PathBuf, String>,
+) -> BTreeMap<&'static str, String> {
     if !cupti::has_driver() {
         return BTreeMap::new();
     }
-    let (cupti, injection) = (cupti::find(), builder.injection_library());
+    let (cupti, injection) = (cupti::find(), injection());
     let inherited = std::env::var("CUDA_INJECTION64_PATH").ok();
     let tools = GpuTools {
         cupti: cupti.as_deref().map_err(String::as_str),
@@ -223,17 +225,22 @@ pub fn runs_folder(repository: &Repository, workspace: &Utf8Path) -> anyhow::Res
 /// Makes the folder of a new run, and `latest` its other name.
 pub fn create_folder(runs: &Utf8Path, plan: &Plan) -> anyhow::Result<RunFolder> {
     let folder = RunFolder(runs.join(&plan.id));
-    fs_err::create_dir_all(&folder.0)?;
+    fill_folder(&folder, plan)?;
     // A target folder need not be ignored; a run must not be part of the working tree that it measures.
     fs_err::write(runs.join(".gitignore"), "*\n")?;
-    write_whole(&folder.plan(), &serde_json::to_vec_pretty(plan)?)?;
-    write_whole(&folder.environment(), &serde_json::to_vec_pretty(&environment::facts())?)?;
     let latest = runs.join("latest");
     let partial = runs.join("latest.partial");
     let _ = fs_err::remove_file(&partial);
     fs_err::os::unix::fs::symlink(&plan.id, &partial)?;
     fs_err::rename(&partial, &latest)?;
     Ok(folder)
+}
+
+/// Writes what is known before the first test into the folder of a new run.
+pub fn fill_folder(folder: &RunFolder, plan: &Plan) -> anyhow::Result<()> {
+    fs_err::create_dir_all(&folder.0)?;
+    write_whole(&folder.plan(), &serde_json::to_vec_pretty(plan)?)?;
+    write_whole(&folder.environment(), &serde_json::to_vec_pretty(&environment::facts())?)
 }
 
 /// A kept run, by its id, its folder, or `latest`.

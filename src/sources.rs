@@ -115,13 +115,18 @@ fn dep_info(artifact: &Artifact) -> Option<Utf8PathBuf> {
     })
 }
 
-/// A program is a hard link `NAME` (a copy, where the file system has no links) of `deps/NAME-HASH`.
+/// A program or a shared library is a hard link `NAME` (a copy, where the file system has no links) of `deps/NAME-HASH`.
 fn dep_info_of_link(program: &Utf8Path) -> Option<Utf8PathBuf> {
     let extension = program.extension();
     let same = |path: &Utf8PathBuf| path.extension() == extension && is_same_file(path, program);
     let entries = program.parent()?.join("deps").read_dir_utf8().ok()?.filter_map(Result::ok);
     let original = entries.map(camino::Utf8DirEntry::into_path).find(same)?;
-    Some(original.with_extension("d")).filter(|path| path.exists())
+    let stem = original.file_stem()?;
+    // `liba.so` is described by `a.d`.
+    [stem, stem.strip_prefix("lib").unwrap_or(stem)]
+        .iter()
+        .map(|name| original.with_file_name(format!("{name}.d")))
+        .find(|path| path.exists())
 }
 
 fn is_same_file(one: &Utf8Path, other: &Utf8Path) -> bool {

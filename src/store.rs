@@ -9,9 +9,10 @@ use camino::{Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::request::TargetKind;
+use crate::wrapper::LIBRARY_PATHS;
 
 /// The version of `provenance.json`'s format.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Everything that decides what is built; its hash is the build's key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,6 +105,15 @@ pub struct Executable {
     pub heap_absent: Option<String>,
 }
 
+impl Executable {
+    /// The folders in which cargo has the loader look for shared libraries, in its order.
+    pub fn library_folders(&self) -> Vec<Utf8PathBuf> {
+        let paths = LIBRARY_PATHS.iter().filter_map(|name| self.environment.get(*name));
+        let folders = paths.flat_map(|path| path.split(':')).filter(|folder| !folder.is_empty());
+        folders.map(Utf8PathBuf::from).collect()
+    }
+}
+
 /// A test, as the harness lists it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListedTest {
@@ -179,6 +189,9 @@ pub fn stamp(executable: &mut [u8], key: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The name of an entry's file with its [`Provenance`].
+pub const PROVENANCE: &str = "provenance.json";
+
 /// The folder of a key.
 fn folder(store: &Utf8Path, key: &str) -> Utf8PathBuf {
     store.join(&key[..32])
@@ -187,7 +200,7 @@ fn folder(store: &Utf8Path, key: &str) -> Utf8PathBuf {
 /// Looks a build up.
 pub fn find(store: &Utf8Path, key: &str) -> Option<Entry> {
     let folder = folder(store, key);
-    let text = fs_err::read(folder.join("provenance.json")).ok()?;
+    let text = fs_err::read(folder.join(PROVENANCE)).ok()?;
     let provenance: Provenance = serde_json::from_slice(&text).ok()?;
     (provenance.key == key && provenance.version == VERSION).then_some(Entry { folder, provenance })
 }
@@ -209,6 +222,11 @@ impl Draft {
         }
         fs_err::create_dir_all(&partial)?;
         Ok(Self { partial, folder })
+    }
+
+    /// Where a file of the entry lies while it is under construction.
+    pub fn path(&self, file: &Utf8Path) -> Utf8PathBuf {
+        self.partial.join(file)
     }
 
     /// Copies a test executable with the key built in; returns its hash.
@@ -238,7 +256,7 @@ impl Draft {
 
     /// Writes the provenance and puts the entry in its place.
     pub fn finish(self, provenance: Provenance) -> anyhow::Result<Entry> {
-        fs_err::write(self.partial.join("provenance.json"), serde_json::to_vec_pretty(&provenance)?)?;
+        fs_err::write(self.partial.join(PROVENANCE), serde_json::to_vec_pretty(&provenance)?)?;
         if self.folder.exists() {
             fs_err::remove_dir_all(&self.folder)?;
         }
@@ -289,25 +307,26 @@ impl Entry {
     }
 }
 
-fn hash_file(path: &Utf8Path) -> anyhow::Result<String> {
+/// blake3 of a file, as hexadecimal digits.
+pub fn hash_file(path: &Utf8Path) -> anyhow::Result<String> {
     let mut hasher = blake3::Hasher::new();
     hasher.update_reader(fs_err::File::open(path)?)?;
     Ok(hasher.finalize().to_hex().to_string())
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     const KEY: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
-    fn executable() -> Vec<u8> {
+    fn linked() -> Vec<u8> {
         [b"ELF", STAMP, &[b'-'; 64], b"rest"].concat()
     }
 
     #[test]
     fn the_key_is_written_after_the_magic() {
-        let mut bytes = executable();
+        let mut bytes = linked();
         stamp(&mut bytes, KEY).unwrap();
         assert!(memchr::memmem::find(&bytes, KEY.as_bytes()).is_some());
         assert!(stamp(&mut bytes, KEY).unwrap_err().to_string().contains("is taken"));
@@ -317,7 +336,7 @@ mod tests {
     fn an_executable_without_the_shim_is_an_error() {
         let error = stamp(&mut b"plain".to_vec(), KEY).unwrap_err().to_string();
         assert!(error.contains("0 times"), "{error}");
-        let mut twice = [executable(), executable()].concat();
+        let mut twice = [linked(), linked()].concat();
         assert!(stamp(&mut twice, KEY).is_err());
     }
 
@@ -326,22 +345,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Utf8Path::from_path(folder.path()).unwrap();
         let built = store.join("built");
-        fs_err::write(&built, executable()).unwrap();
+        fs_err::write(&built, linked()).unwrap();
         let draft = Draft::new(store, KEY).unwrap();
         let hash = draft.add_executable(&built, Utf8Path::new("t"), KEY).unwrap();
-        let executable = Executable {
-            package: "p".into(),
-            binary: "b".into(),
-            kind: TargetKind::Lib,
-            harness: true,
-            tests: Vec::new(),
-            unlisted: None,
-            file: "t".into(),
-            hash,
-            directory: "/".into(),
-            environment: BTreeMap::new(),
-            heap_absent: None,
-        };
+        let executable = Executable { hash, ..executable() };
         let entry = Entry { folder: draft.partial.clone(), provenance: provenance(executable.clone()) };
         entry.verified(&executable).unwrap();
         fs_err::write(entry.folder.join("t"), "another").unwrap();
@@ -349,7 +356,25 @@ mod tests {
         assert!(error.contains("is not the executable that was built"), "{error}");
     }
 
-    fn provenance(executable: Executable) -> Provenance {
+    /// An executable without tests.
+    pub(crate) fn executable() -> Executable {
+        Executable {
+            package: "p".into(),
+            binary: "b".into(),
+            kind: TargetKind::Lib,
+            harness: true,
+            tests: Vec::new(),
+            unlisted: None,
+            file: "t".into(),
+            hash: String::new(),
+            directory: "/".into(),
+            environment: BTreeMap::new(),
+            heap_absent: None,
+        }
+    }
+
+    /// A build of this executable.
+    pub(crate) fn provenance(executable: Executable) -> Provenance {
         let ingredients = Ingredients {
             tree: "t".into(),
             workspace: "".into(),

@@ -1,0 +1,731 @@
+//! The archive: builds and their files in one file, for a machine with no toolchain, no repository and no network.
+//!
+//! A tar in a zstd frame, which any `tar` unpacks, and after it a line in a skippable frame that says what the rest should be:
+//!
+//! ```text
+//! plan.json  cells.json              what is to run
+//! run/builds.json  run/builds/*.log  copied to the run's folder
+//! injection/libmemprof_inject.so     counts GPU memory
+//! store/<key>/                       provenance.json, executables, companions
+//! data/<hash>                        files that tests and the loader find by their paths; equal ones are here once
+//! archive.json                       the manifest: every other file with its hash, and what becomes of it
+//! ```
+
+use std::collections::BTreeMap;
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+
+use anyhow::{Context, ensure};
+use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
+use serde::{Deserialize, Serialize};
+
+use crate::build_failure::BuildFailure;
+use crate::store::hash_file;
+
+/// The version of the format: of the manifest and of all that it refers to.
+pub const VERSION: u32 = 1;
+
+/// What the archive holds, and for which machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// The tool's version.
+    pub tool: String,
+    /// The target triple of the executables.
+    pub target: String,
+    /// Whether a runner of the user's starts the executables, such as an emulator: they may then be for another machine.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_runner: bool,
+    /// The loaders that the executables name.
+    pub loaders: Vec<Utf8PathBuf>,
+    /// The folder of the build host that holds checkout and target folder; executables have paths below it built in.
+    pub root: Utf8PathBuf,
+    /// What the CUDA driver is to load into test processes.
+    pub injection: Injection,
+    /// The metrics that `memprof.yaml` wants shown.
+    pub metrics: Vec<String>,
+    /// One a revision, in the plan's order.
+    pub revisions: Vec<ArchivedRevision>,
+    /// Every file of the archive but the manifest.
+    pub contents: BTreeMap<Utf8PathBuf, Content>,
+}
+
+/// A revision's part.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ArchivedRevision {
+    /// What became of its build.
+    pub build: ArchivedBuild,
+    /// What lies below [`Manifest::root`] while its tests run.
+    pub files: BTreeMap<Utf8PathBuf, Placed>,
+}
+
+/// What became of a revision's build.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ArchivedBuild {
+    /// It is in the archive's store, under this key.
+    Done(String),
+    /// It failed on the build host.
+    Failed(BuildFailure),
+}
+
+/// The library that counts a test's GPU memory. The machine that builds need not have a GPU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Injection {
+    /// A file of the archive.
+    Library(Utf8PathBuf),
+    /// There is none, for this reason.
+    Absent(String),
+}
+
+/// A file of the archive.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Content {
+    /// Hash of the content.
+    pub blake3: String,
+    /// Its size.
+    pub bytes: u64,
+    /// Whether it is run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub executable: bool,
+}
+
+/// What lies at a path while tests run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Placed {
+    /// The file `data/<hash>`.
+    File {
+        /// Its hash.
+        blake3: String,
+        /// Whether it is run.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        executable: bool,
+    },
+    /// A symbolic link with this target.
+    Link(Utf8PathBuf),
+}
+
+/// An archive that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ArchiveError {
+    /// Some other file.
+    #[error("{file} is not an archive of cargo memprof")]
+    NotAnArchive {
+        /// The file.
+        file: Utf8PathBuf,
+    },
+    /// Its end is missing.
+    #[error("{file} is cut off: the line at an archive's end is missing")]
+    CutOff {
+        /// The file.
+        file: Utf8PathBuf,
+    },
+    /// Made by a tool of another time.
+    #[error("{file} has the archive format {found}, and this cargo-memprof reads {VERSION}")]
+    OtherVersion {
+        /// The file.
+        file: Utf8PathBuf,
+        /// Its format version.
+        found: u32,
+    },
+    /// Some bytes are not those that were written.
+    #[error("{file} was changed: its blake3 is {found}, and was {expected} when it was written")]
+    Changed {
+        /// The file.
+        file: Utf8PathBuf,
+        /// Its hash.
+        found: String,
+        /// The hash at its end.
+        expected: String,
+    },
+    /// The manifest and the files do not agree.
+    #[error("{file} holds '{path}' with the blake3 {found}, and its manifest says {expected}")]
+    OtherContent {
+        /// The archive.
+        file: Utf8PathBuf,
+        /// The file in it.
+        path: Utf8PathBuf,
+        /// Its hash, or that it is missing.
+        found: String,
+        /// The manifest's.
+        expected: String,
+    },
+    /// The executables do not run here.
+    #[error("{file} was built for {target}, and this machine is {here}")]
+    OtherMachine {
+        /// The archive.
+        file: Utf8PathBuf,
+        /// Its target triple.
+        target: String,
+        /// Architecture and system of this machine.
+        here: String,
+    },
+    /// The executables cannot be started here.
+    #[error("the executables of {file} are started by {loader}, which this machine does not have")]
+    NoLoader {
+        /// The archive.
+        file: Utf8PathBuf,
+        /// The missing loader.
+        loader: Utf8PathBuf,
+    },
+}
+
+impl ArchiveError {
+    /// What the user can do about it.
+    pub fn help(&self) -> Option<String> {
+        let text = match self {
+            Self::NotAnArchive { .. } => "`cargo memprof build --archive FILE` makes one",
+            Self::CutOff { .. } | Self::Changed { .. } => "copy it again from the machine that made it",
+            Self::OtherVersion { .. } => "use the same version of cargo-memprof on both machines",
+            Self::OtherMachine { .. } => "build for this machine with --target, or on one of its kind",
+            Self::NoLoader { .. } => {
+                "it has another C library; build for it with --target, such as x86_64-unknown-linux-musl"
+            }
+            Self::OtherContent { .. } => return None,
+        };
+        Some(text.to_owned())
+    }
+}
+
+/// An archive that was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// blake3 of all but its last line, which has it.
+    pub hash: String,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// An archive that is being written: each file goes into it as it is added, because the checkout that it lies in may be
+/// brought to another revision next.
+pub struct Parcel {
+    file: Utf8PathBuf,
+    partial: tempfile::TempPath,
+    tar: tar::Builder<zstd::Encoder<'static, Hashing<fs_err::File>>>,
+    contents: BTreeMap<Utf8PathBuf, Content>,
+}
+
+impl Parcel {
+    /// Begins an archive; until it is finished, nothing lies at the path.
+    pub fn begin(file: &Utf8Path) -> anyhow::Result<Self> {
+        let partial = Utf8PathBuf::from(format!("{file}.partial"));
+        let output = fs_err::File::create(&partial)?;
+        let partial = tempfile::TempPath::try_from_path(partial)?;
+        let mut encoder =
+            zstd::Encoder::new(Hashing { inner: output, hasher: blake3::Hasher::new() }, LEVEL)?;
+        // Executables of two revisions differ little, and lie further apart than a usual window.
+        encoder.long_distance_matching(true)?;
+        encoder.window_log(WINDOW_LOG)?;
+        encoder.include_checksum(true)?;
+        encoder.multithread(u32::try_from(std::thread::available_parallelism().map_or(1, usize::from))?)?;
+        let tar = tar::Builder::new(encoder);
+        Ok(Self { file: file.to_owned(), partial, tar, contents: BTreeMap::new() })
+    }
+
+    /// Adds a file of the disk.
+    pub fn add_file(&mut self, path: impl Into<Utf8PathBuf>, source: &Utf8Path) -> anyhow::Result<()> {
+        let input = fs_err::File::open(source)?;
+        let metadata = input.metadata()?;
+        self.add(path.into(), input, metadata.len(), is_executable(&metadata))
+    }
+
+    /// Adds a file with this content.
+    pub fn add_bytes(&mut self, path: impl Into<Utf8PathBuf>, bytes: &[u8]) -> anyhow::Result<()> {
+        self.add(path.into(), bytes, bytes.len() as u64, false)
+    }
+
+    /// Adds a file of the disk, or a symbolic link, that is to lie at some path while tests run.
+    pub fn place_file(&mut self, source: &Utf8Path) -> anyhow::Result<Placed> {
+        if source.is_symlink() {
+            return Ok(Placed::Link(source.read_link_utf8()?));
+        }
+        let executable = is_executable(&fs_err::metadata(source)?);
+        let blake3 = hash_file(source)?;
+        let path = data_path(&blake3);
+        if !self.contents.contains_key(&path) {
+            self.add_file(&path, source)?;
+            ensure!(self.contents[&path].blake3 == blake3, "{source} changed while it was added");
+        }
+        Ok(Placed::File { blake3, executable })
+    }
+
+    /// The same for a content that is at hand.
+    pub fn place_bytes(&mut self, bytes: &[u8]) -> anyhow::Result<Placed> {
+        let blake3 = blake3::hash(bytes).to_hex().to_string();
+        let path = data_path(&blake3);
+        if !self.contents.contains_key(&path) {
+            self.add_bytes(path, bytes)?;
+        }
+        Ok(Placed::File { blake3, executable: false })
+    }
+
+    /// Adds a file of a fixed owner and time, so that the same files make the same archive.
+    fn add(
+        &mut self,
+        path: Utf8PathBuf,
+        input: impl Read,
+        bytes: u64,
+        executable: bool,
+    ) -> anyhow::Result<()> {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(tar::EntryType::Regular);
+        header.set_mode(if executable { 0o755 } else { 0o644 });
+        header.set_mtime(0);
+        header.set_size(bytes);
+        // A file that grows or shrinks meanwhile would shift all that comes after it.
+        let mut input = Hashing { inner: input.take(bytes), hasher: blake3::Hasher::new() };
+        let added = self.tar.append_data(&mut header, &path, &mut input);
+        added.with_context(|| format!("could not add '{path}'"))?;
+        ensure!(input.inner.limit() == 0, "'{path}' became shorter while it was added");
+        let blake3 = input.hasher.finalize().to_hex().to_string();
+        self.contents.insert(path, Content { blake3, bytes, executable });
+        Ok(())
+    }
+
+    /// Adds the manifest, with what was added as its contents, and puts the archive in its place.
+    pub fn finish(mut self, mut manifest: Manifest) -> anyhow::Result<Written> {
+        manifest.contents = std::mem::take(&mut self.contents);
+        self.add_bytes(MANIFEST, &serde_json::to_vec_pretty(&manifest)?)?;
+        let Hashing { inner: mut output, hasher } = self.tar.into_inner()?.finish()?;
+        let hash = hasher.finalize().to_hex().to_string();
+        output.write_all(&trailer(VERSION, &hash))?;
+        output.sync_all()?;
+        let bytes = output.metadata()?.len();
+        self.partial.persist(&self.file)?;
+        Ok(Written { hash, bytes })
+    }
+}
+
+/// The manifest's name.
+const MANIFEST: &str = "archive.json";
+
+/// zstd's: beyond it, time grows faster than the file shrinks.
+const LEVEL: i32 = 6;
+
+/// 128 MiB, the largest window that `zstd -d` accepts without being told to.
+const WINDOW_LOG: u32 = 27;
+
+fn data_path(blake3: &str) -> Utf8PathBuf {
+    Utf8Path::new("data").join(blake3)
+}
+
+fn is_executable(metadata: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    metadata.permissions().mode() & 0o111 != 0
+}
+
+/// Passes bytes on, and hashes them.
+struct Hashing<T> {
+    inner: T,
+    hasher: blake3::Hasher,
+}
+
+impl<T: Write> Write for Hashing<T> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes)?;
+        self.hasher.update(&bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+impl<T: Read> Read for Hashing<T> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(bytes)?;
+        self.hasher.update(&bytes[..read]);
+        Ok(read)
+    }
+}
+
+/// Begins a frame that decoders of zstd skip (RFC 8878, 3.1.2).
+const SKIPPABLE: [u8; 4] = 0x184D_2A5E_u32.to_le_bytes();
+
+/// Begins a frame of data.
+const ZSTD: [u8; 4] = 0xFD2F_B528_u32.to_le_bytes();
+
+/// Begins the line at the end.
+const TITLE: &str = "cargo-memprof archive ";
+
+/// The frame at the end: eight bytes of frame, then `cargo-memprof archive 00000001 HASH\n`.
+fn trailer(version: u32, hash: &str) -> Vec<u8> {
+    let line = format!("{TITLE}{version:08} {hash}\n");
+    let size = u32::try_from(line.len()).expect("the line is short");
+    [&SKIPPABLE, &size.to_le_bytes(), line.as_bytes()].concat()
+}
+
+/// Bytes of [`trailer`].
+const TRAILER_BYTES: u64 = 8 + TITLE.len() as u64 + 8 + 1 + 64 + 1;
+
+fn parse_trailer(bytes: &[u8]) -> Option<(u32, String)> {
+    let line = bytes.strip_prefix(&SKIPPABLE)?.get(4..)?;
+    let line = std::str::from_utf8(line).ok()?.strip_prefix(TITLE)?.strip_suffix('\n')?;
+    let (version, hash) = line.split_once(' ')?;
+    Some((version.parse().ok()?, hash.to_owned()))
+}
+
+/// An archive whose every byte is what was written.
+#[derive(Debug)]
+pub struct Archive {
+    file: Utf8PathBuf,
+    /// blake3 of all but the last line.
+    pub hash: String,
+    /// Bytes before the last line.
+    bytes: u64,
+}
+
+impl Archive {
+    /// Opens a file and proves that it is whole.
+    pub fn open(file: &Utf8Path) -> anyhow::Result<Self> {
+        let mut input = fs_err::File::open(file)?;
+        let length = input.metadata()?.len();
+        let mut begin = Vec::new();
+        Read::by_ref(&mut input).take(4).read_to_end(&mut begin)?;
+        if begin != ZSTD {
+            return Err(ArchiveError::NotAnArchive { file: file.to_owned() }.into());
+        }
+        let bytes = length.saturating_sub(TRAILER_BYTES);
+        let mut end = Vec::new();
+        input.seek(SeekFrom::Start(bytes))?;
+        input.read_to_end(&mut end)?;
+        let Some((version, expected)) = parse_trailer(&end) else {
+            return Err(ArchiveError::CutOff { file: file.to_owned() }.into());
+        };
+        if version != VERSION {
+            return Err(ArchiveError::OtherVersion { file: file.to_owned(), found: version }.into());
+        }
+        input.seek(SeekFrom::Start(0))?;
+        let mut hasher = blake3::Hasher::new();
+        hasher.update_reader(input.take(bytes))?;
+        let found = hasher.finalize().to_hex().to_string();
+        if found != expected {
+            return Err(ArchiveError::Changed { file: file.to_owned(), found, expected }.into());
+        }
+        Ok(Self { file: file.to_owned(), hash: found, bytes })
+    }
+
+    /// Unpacks it to a folder of its own below `archives`, unless that is there already; either way, what is there then has
+    /// the hashes of the manifest.
+    pub fn unpack(&self, archives: &Utf8Path) -> anyhow::Result<Unpacked> {
+        let folder = archives.join(&self.hash[..32]);
+        if let Ok(unpacked) = self.unpacked(&folder) {
+            unpacked.check_machine(&self.file)?;
+            return Ok(unpacked);
+        }
+        let partial = folder.with_extension("partial");
+        for leftover in [&folder, &partial] {
+            if leftover.exists() {
+                fs_err::remove_dir_all(leftover)?;
+            }
+        }
+        fs_err::create_dir_all(&partial)?;
+        self.unpack_to(&partial)?;
+        fs_err::rename(&partial, &folder)?;
+        let unpacked = self.unpacked(&folder)?;
+        unpacked.check_machine(&self.file)?;
+        Ok(unpacked)
+    }
+
+    fn unpack_to(&self, folder: &Utf8Path) -> anyhow::Result<()> {
+        let input = fs_err::File::open(&self.file)?.take(self.bytes);
+        let mut decoder = zstd::Decoder::with_buffer(BufReader::with_capacity(1 << 17, input))?;
+        decoder.window_log_max(WINDOW_LOG)?;
+        let mut tar = tar::Archive::new(decoder);
+        for entry in tar.entries()? {
+            let mut entry = entry?;
+            let path = Utf8PathBuf::from_path_buf(entry.path()?.into_owned())
+                .map_err(|path| anyhow::anyhow!("{} holds {}", self.file, path.display()))?;
+            let is_file = entry.header().entry_type() == tar::EntryType::Regular;
+            ensure!(is_file && stays_inside(&path), "{} holds '{path}', which no archive does", self.file);
+            let place = folder.join(&path);
+            fs_err::create_dir_all(place.parent().unwrap_or(folder))?;
+            let executable = entry.header().mode()? & 0o111 != 0;
+            let mut output = fs_err::File::create(&place)?;
+            io::copy(&mut entry, &mut output)?;
+            drop(output);
+            if executable {
+                set_executable(&place)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What lies in the folder, once its hashes are proven.
+    fn unpacked(&self, folder: &Utf8Path) -> anyhow::Result<Unpacked> {
+        let text = fs_err::read(folder.join(MANIFEST))?;
+        let manifest: Manifest = serde_json::from_slice(&text)
+            .with_context(|| format!("the manifest of {} cannot be read", self.file))?;
+        for (path, content) in &manifest.contents {
+            ensure!(stays_inside(path), "{} holds '{path}', which no archive does", self.file);
+            let found = hash_file(&folder.join(path)).unwrap_or_else(|error| error.to_string());
+            if found != content.blake3 {
+                let expected = content.blake3.clone();
+                let (file, path) = (self.file.clone(), path.clone());
+                return Err(ArchiveError::OtherContent { file, path, found, expected }.into());
+            }
+        }
+        let paths = manifest.revisions.iter().flat_map(|revision| revision.files.keys());
+        for path in paths {
+            ensure!(stays_inside(path), "{} places '{path}', which no archive does", self.file);
+        }
+        Ok(Unpacked { folder: folder.to_owned(), hash: self.hash.clone(), manifest })
+    }
+}
+
+/// Whether a path names something below the folder that it is relative to.
+fn stays_inside(path: &Utf8Path) -> bool {
+    path.components().count() > 0 && path.components().all(|part| matches!(part, Utf8Component::Normal(_)))
+}
+
+/// Gives a file the right to be run, for those who may read it.
+pub fn set_executable(path: &Utf8Path) -> anyhow::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let mode = fs_err::metadata(path)?.permissions().mode();
+    fs_err::set_permissions(path, std::fs::Permissions::from_mode(mode | ((mode & 0o444) >> 2)))?;
+    Ok(())
+}
+
+/// An archive's files on this machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unpacked {
+    /// Where they lie.
+    pub folder: Utf8PathBuf,
+    /// blake3 of the archive.
+    pub hash: String,
+    /// What they are.
+    pub manifest: Manifest,
+}
+
+impl Unpacked {
+    /// The place of a file that tests find by its path.
+    pub fn data(&self, blake3: &str) -> Utf8PathBuf {
+        self.folder.join(data_path(blake3))
+    }
+
+    /// The library that counts a test's GPU memory, or why there is none.
+    pub fn injection_library(&self) -> Result<Utf8PathBuf, String> {
+        match &self.manifest.injection {
+            Injection::Library(path) => Ok(self.folder.join(path)),
+            Injection::Absent(reason) => Err(reason.clone()),
+        }
+    }
+
+    /// Reads one of the JSON files.
+    pub fn read_json<T: serde::de::DeserializeOwned>(&self, name: &str) -> anyhow::Result<T> {
+        let path = self.folder.join(name);
+        serde_json::from_slice(&fs_err::read(&path)?).with_context(|| format!("cannot read {path}"))
+    }
+
+    fn check_machine(&self, file: &Utf8Path) -> Result<(), ArchiveError> {
+        let here = (std::env::consts::ARCH, std::env::consts::OS);
+        let Manifest { target, loaders, has_runner, .. } = &self.manifest;
+        if *has_runner {
+            return Ok(());
+        }
+        if machine(target) != here {
+            let here = format!("{}, {}", here.0, here.1);
+            return Err(ArchiveError::OtherMachine { file: file.to_owned(), target: target.clone(), here });
+        }
+        match loaders.iter().find(|loader| !loader.exists()) {
+            Some(loader) => Err(ArchiveError::NoLoader { file: file.to_owned(), loader: loader.clone() }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Architecture and system of a target triple, in the words of [`std::env::consts`].
+fn machine(target: &str) -> (&str, &str) {
+    let mut parts = target.split('-');
+    let architecture = match parts.next().unwrap_or_default() {
+        "i386" | "i486" | "i586" | "i686" => "x86",
+        arm if arm.starts_with("arm") && !arm.starts_with("arm64") || arm.starts_with("thumb") => "arm",
+        riscv if riscv.starts_with("riscv64") => "riscv64",
+        "powerpc64le" => "powerpc64",
+        same => same,
+    };
+    let system = match parts.find(|part| !["unknown", "pc", "apple"].contains(part)) {
+        Some("darwin") => "macos",
+        system => system.unwrap_or_default(),
+    };
+    (architecture, system)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn here() -> String {
+        let system = match std::env::consts::OS {
+            "macos" => "apple-darwin",
+            _ => "unknown-linux-gnu",
+        };
+        format!("{}-{system}", std::env::consts::ARCH)
+    }
+
+    fn manifest(target: &str) -> Manifest {
+        Manifest {
+            tool: "0".to_owned(),
+            target: target.to_owned(),
+            has_runner: false,
+            loaders: Vec::new(),
+            root: "/r".into(),
+            injection: Injection::Absent("not built".to_owned()),
+            metrics: Vec::new(),
+            revisions: Vec::new(),
+            contents: BTreeMap::new(),
+        }
+    }
+
+    struct Place {
+        folder: tempfile::TempDir,
+    }
+
+    impl Place {
+        fn new() -> Self {
+            Self { folder: tempfile::tempdir().unwrap() }
+        }
+
+        fn path(&self, name: &str) -> Utf8PathBuf {
+            Utf8Path::from_path(self.folder.path()).unwrap().join(name)
+        }
+
+        /// An archive of two files, one of them executable and too large for a single buffer.
+        fn archive(&self, target: &str) -> Utf8PathBuf {
+            let program = self.path("program");
+            fs_err::write(&program, vec![7; 300_000]).unwrap();
+            set_executable(&program).unwrap();
+            let file = self.path("a.tar.zst");
+            let mut parcel = Parcel::begin(&file).unwrap();
+            parcel.add_file("store/program", &program).unwrap();
+            parcel.add_bytes("plan.json", b"{}").unwrap();
+            parcel.finish(manifest(target)).unwrap();
+            file
+        }
+
+        fn unpacked(&self, file: &Utf8Path) -> anyhow::Result<Unpacked> {
+            Archive::open(file)?.unpack(&self.path("archives"))
+        }
+
+        fn refusal(&self, file: &Utf8Path) -> String {
+            self.unpacked(file).unwrap_err().to_string().replace(file.as_str(), "FILE")
+        }
+    }
+
+    #[test]
+    fn what_is_packed_comes_out_the_same_and_the_same_files_make_the_same_archive() {
+        let place = Place::new();
+        let file = place.archive(&here());
+        let first = fs_err::read(&file).unwrap();
+        let unpacked = place.unpacked(&file).unwrap();
+        assert_eq!(fs_err::read(unpacked.folder.join("store/program")).unwrap(), vec![7; 300_000]);
+        assert!(is_executable(&fs_err::metadata(unpacked.folder.join("store/program")).unwrap()));
+        assert!(!is_executable(&fs_err::metadata(unpacked.folder.join("plan.json")).unwrap()));
+        place.archive(&here());
+        assert_eq!(fs_err::read(&file).unwrap(), first);
+    }
+
+    #[test]
+    fn an_archive_is_there_whole_or_not_at_all() {
+        let place = Place::new();
+        let file = place.path("a.tar.zst");
+        let mut parcel = Parcel::begin(&file).unwrap();
+        parcel.add_bytes("plan.json", b"{}").unwrap();
+        drop(parcel);
+        assert_eq!(fs_err::read_dir(place.folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_file_is_added_as_it_is_then_and_equal_ones_once() {
+        let place = Place::new();
+        let (file, data) = (place.path("a.tar.zst"), place.path("data.txt"));
+        let mut parcel = Parcel::begin(&file).unwrap();
+        let placed = ["old", "new", "old"].map(|text| {
+            fs_err::write(&data, text).unwrap();
+            parcel.place_file(&data).unwrap()
+        });
+        assert_eq!(placed[0], placed[2]);
+        parcel.finish(manifest(&here())).unwrap();
+        let unpacked = place.unpacked(&file).unwrap();
+        assert_eq!(unpacked.manifest.contents.len(), 2);
+        for (placed, text) in placed.iter().zip(["old", "new"]) {
+            let Placed::File { blake3, .. } = placed else { panic!("{placed:?} is a file") };
+            assert_eq!(fs_err::read_to_string(unpacked.data(blake3)).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn a_file_that_changed_after_unpacking_is_unpacked_again() {
+        let place = Place::new();
+        let file = place.archive(&here());
+        let unpacked = place.unpacked(&file).unwrap();
+        fs_err::write(unpacked.folder.join("store/program"), "another").unwrap();
+        let again = place.unpacked(&file).unwrap();
+        assert_eq!(fs_err::read(again.folder.join("store/program")).unwrap(), vec![7; 300_000]);
+    }
+
+    #[test]
+    fn no_changed_byte_gets_through() {
+        let place = Place::new();
+        let file = place.archive(&here());
+        let good = fs_err::read(&file).unwrap();
+        for index in (0..good.len()).step_by(7) {
+            let mut bad = good.clone();
+            bad[index] ^= 0x10;
+            fs_err::write(&file, &bad).unwrap();
+            assert!(Archive::open(&file).is_err(), "byte {index} of {}", good.len());
+        }
+        let mut bad = good.clone();
+        bad[40] ^= 1;
+        fs_err::write(&file, &bad).unwrap();
+        let message = place.refusal(&file);
+        assert!(message.starts_with("FILE was changed: its blake3 is "), "{message}");
+        let (_, hash) = parse_trailer(&good[good.len() - trailer(VERSION, &"0".repeat(64)).len()..]).unwrap();
+        assert!(message.contains(&format!("was {hash} when it was written")), "{message}");
+    }
+
+    #[test]
+    fn a_cut_off_archive_is_told_from_another_file_and_from_another_version() {
+        let place = Place::new();
+        let file = place.archive(&here());
+        let good = fs_err::read(&file).unwrap();
+        fs_err::write(&file, &good[..good.len() / 2]).unwrap();
+        assert_eq!(place.refusal(&file), "FILE is cut off: the line at an archive's end is missing");
+        for other in [&b"no archive at all, but a text"[..], b""] {
+            fs_err::write(&file, other).unwrap();
+            assert_eq!(place.refusal(&file), "FILE is not an archive of cargo memprof");
+        }
+        let body = &good[..good.len() - usize::try_from(TRAILER_BYTES).unwrap()];
+        fs_err::write(&file, [body, &trailer(7, &"0".repeat(64))].concat()).unwrap();
+        assert_eq!(place.refusal(&file), "FILE has the archive format 7, and this cargo-memprof reads 1");
+    }
+
+    #[test]
+    fn an_archive_for_another_machine_is_refused() {
+        let place = Place::new();
+        let file = place.archive("s390x-unknown-linux-gnu");
+        let message = place.refusal(&file);
+        assert!(
+            message.starts_with("FILE was built for s390x-unknown-linux-gnu, and this machine is "),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn triples_are_read_in_the_standard_librarys_words() {
+        assert_eq!(machine("x86_64-unknown-linux-musl"), ("x86_64", "linux"));
+        assert_eq!(machine("i686-unknown-linux-gnu"), ("x86", "linux"));
+        assert_eq!(machine("aarch64-apple-darwin"), ("aarch64", "macos"));
+        assert_eq!(machine("armv7-unknown-linux-gnueabihf"), ("arm", "linux"));
+        assert_eq!(machine("riscv64gc-unknown-linux-gnu"), ("riscv64", "linux"));
+    }
+
+    #[test]
+    fn only_paths_below_a_folder_stay_in_it() {
+        assert!(stays_inside("a/b".into()));
+        for path in ["", "/a", "../a", "a/../../b", "."] {
+            assert!(!stays_inside(path.into()), "{path}");
+        }
+    }
+}

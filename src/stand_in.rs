@@ -1,0 +1,351 @@
+//! What stands in for the build host's checkout and target folder on a machine that only runs an archive.
+//!
+//! Test executables have paths of the build host built in (`env!("CARGO_MANIFEST_DIR")`). If the folder above those can be
+//! made here, the files that a revision's tests read are laid there, at their own paths, and taken away afterwards. If it
+//! cannot, or belongs to somebody, they are laid elsewhere, and what a test is told at run time leads there: its folder, its
+//! environment, its library path.
+
+use camino::{Utf8Path, Utf8PathBuf};
+use walkdir::WalkDir;
+
+use anyhow::Context;
+
+use crate::archive::{ArchivedBuild, Placed, Unpacked, set_executable};
+use crate::build::Build;
+use crate::packing::place;
+use crate::stage::Stage;
+use crate::store::{self, Entry, hash_file};
+
+/// The folders that an archive's tests see.
+#[derive(Debug)]
+pub struct StandIn<'a> {
+    unpacked: &'a Unpacked,
+    /// The folder that holds checkout and target folder.
+    root: Utf8PathBuf,
+    /// Why it is not that of the build host.
+    elsewhere: Option<String>,
+    /// The outermost folder that was made for it.
+    outermost: Utf8PathBuf,
+    /// The key of the build whose files are laid.
+    current: Option<String>,
+}
+
+/// Says that a folder was made by us, and which one above it first: a run that was killed could not take it away.
+const MARK: &str = "made-for-an-archive";
+
+/// The variable that names library folders on this system.
+const LIBRARY_PATH: &str =
+    if cfg!(target_os = "macos") { "DYLD_FALLBACK_LIBRARY_PATH" } else { "LD_LIBRARY_PATH" };
+
+impl<'a> StandIn<'a> {
+    /// Makes the folder. The caller holds the lock on all archives.
+    pub fn open(unpacked: &'a Unpacked) -> anyhow::Result<Self> {
+        let built_in = &unpacked.manifest.root;
+        let (root, outermost, elsewhere) = match claim(built_in) {
+            Ok(outermost) => (built_in.clone(), outermost, None),
+            Err(reason) => {
+                let root = unpacked.folder.join("stand-in");
+                fs_err::create_dir_all(&root)?;
+                (root.clone(), root, Some(reason))
+            }
+        };
+        Ok(Self { unpacked, root, elsewhere, outermost, current: None })
+    }
+
+    /// Where the files are laid.
+    pub fn root(&self) -> &Utf8Path {
+        &self.root
+    }
+
+    /// Why the files are not at the paths that the executables have built in; `None` if they are.
+    pub fn elsewhere(&self) -> Option<&str> {
+        self.elsewhere.as_deref()
+    }
+
+    /// The archive's builds, with what their tests are told at run time leading here.
+    pub fn builds(&self) -> anyhow::Result<Vec<Build>> {
+        let store = self.unpacked.folder.join("store");
+        let build = |build: &ArchivedBuild| match build {
+            ArchivedBuild::Failed(failure) => Ok(Build::Failed(failure.clone())),
+            ArchivedBuild::Done(key) => {
+                let mut entry = store::find(&store, key)
+                    .with_context(|| format!("the archive's provenance of build {key} cannot be read"))?;
+                self.settle(&mut entry);
+                Ok(Build::Done(Box::new(entry)))
+            }
+        };
+        self.unpacked.manifest.revisions.iter().map(|revision| build(&revision.build)).collect()
+    }
+
+    /// Makes an entry's paths those of this machine.
+    fn settle(&self, entry: &mut Entry) {
+        let moved = |text: &str| match self.elsewhere {
+            Some(_) => text.replace(self.unpacked.manifest.root.as_str(), self.root.as_str()),
+            None => text.to_owned(),
+        };
+        let provenance = &mut entry.provenance;
+        for executable in &mut provenance.executables {
+            executable.directory = moved(executable.directory.as_str()).into();
+            // Programs of this machine are found by this machine's path.
+            executable.environment.remove("PATH");
+            for value in executable.environment.values_mut() {
+                *value = moved(value);
+            }
+            let libraries = self.root.join(place::LIBRARIES);
+            let path = executable.environment.entry(LIBRARY_PATH.to_owned()).or_default();
+            *path = if path.is_empty() { libraries.to_string() } else { format!("{path}:{libraries}") };
+        }
+        for companion in &mut provenance.companions {
+            companion.path = moved(companion.path.as_str()).into();
+        }
+        for word in &mut provenance.runner {
+            *word = moved(word);
+        }
+    }
+
+    /// Lays a revision's files and nothing else. What is there already stays.
+    fn lay(&self, revision: usize, entry: &Entry) -> anyhow::Result<()> {
+        let files = &self.unpacked.manifest.revisions[revision].files;
+        self.remove_others(|path| files.contains_key(path))?;
+        for (path, placed) in files {
+            let path = self.root.join(path);
+            fs_err::create_dir_all(path.parent().unwrap_or(&self.root))?;
+            match placed {
+                Placed::File { blake3, executable } => {
+                    let same = !path.is_symlink() && hash_file(&path).is_ok_and(|found| found == *blake3);
+                    if !same {
+                        remove_file(&path)?;
+                        fs_err::copy(self.unpacked.data(blake3), &path)?;
+                    }
+                    if *executable {
+                        set_executable(&path)?;
+                    }
+                }
+                Placed::Link(target) => {
+                    remove_file(&path)?;
+                    fs_err::os::unix::fs::symlink(target, &path)?;
+                }
+            }
+        }
+        for executable in &entry.provenance.executables {
+            fs_err::create_dir_all(&executable.directory)?;
+        }
+        // `CARGO_TARGET_TMPDIR`, which cargo makes before it builds.
+        fs_err::create_dir_all(self.root.join(place::TARGET).join("tmp"))?;
+        Ok(())
+    }
+
+    /// Removes what another revision or its tests left, but for the target folder: cargo keeps that, too.
+    fn remove_others(&self, wanted: impl Fn(&Utf8Path) -> bool) -> anyhow::Result<()> {
+        for folder in [place::CHECKOUT, place::EXTERNAL, place::LIBRARIES] {
+            let folder = self.root.join(folder);
+            if !folder.exists() {
+                continue;
+            }
+            for found in WalkDir::new(&folder).min_depth(1).contents_first(true) {
+                let found = found?;
+                let is_folder = found.file_type().is_dir();
+                let path = crate::cargo::utf8(found.into_path())?;
+                if is_folder {
+                    // One that still holds something stays.
+                    let _ = std::fs::remove_dir(&path);
+                } else if !wanted(path.strip_prefix(&self.root)?) {
+                    fs_err::remove_file(&path)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Stage for StandIn<'_> {
+    fn bring_to(&mut self, revision: usize, entry: &Entry) -> anyhow::Result<()> {
+        if self.current.as_ref() != Some(&entry.provenance.key) {
+            self.current = None;
+            self.lay(revision, entry)?;
+            self.current = Some(entry.provenance.key.clone());
+        }
+        entry.place_companions()
+    }
+}
+
+impl Drop for StandIn<'_> {
+    /// Takes away what was made. What cannot be removed is in nobody's way: the next run knows it by its mark.
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.root);
+        let above = self.root.ancestors().skip(1);
+        for folder in above.take_while(|folder| folder.starts_with(&self.outermost)) {
+            let _ = std::fs::remove_dir(folder);
+        }
+    }
+}
+
+/// Makes a folder ours, if it is not there or an earlier run of ours left it. Returns the outermost folder that was made, or
+/// why it cannot be ours.
+fn claim(root: &Utf8Path) -> Result<Utf8PathBuf, String> {
+    let mark = root.join(MARK);
+    if let Ok(outermost) = fs_err::read_to_string(&mark) {
+        let outermost = Utf8PathBuf::from(outermost.trim_end());
+        return if root.starts_with(&outermost) { Ok(outermost) } else { Ok(root.to_owned()) };
+    }
+    if root.symlink_metadata().is_ok() {
+        return Err("it is there already".to_owned());
+    }
+    let missing = root.ancestors().take_while(|folder| folder.symlink_metadata().is_err());
+    let outermost = missing.last().unwrap_or(root).to_owned();
+    let made = std::fs::create_dir_all(root).and_then(|()| std::fs::write(&mark, format!("{outermost}\n")));
+    match made {
+        Ok(()) => Ok(outermost),
+        Err(error) => {
+            for folder in root.ancestors().take_while(|folder| folder.starts_with(&outermost)) {
+                let _ = std::fs::remove_dir(folder);
+            }
+            Err(format!("it cannot be made ({error})"))
+        }
+    }
+}
+
+/// Removes a file or a link, if there is one.
+fn remove_file(path: &Utf8Path) -> std::io::Result<()> {
+    match fs_err::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::archive::{Archive, ArchivedRevision, Injection, Manifest, Parcel};
+    use crate::build_failure::BuildFailure;
+    use crate::store::Companion;
+
+    /// An archive of two revisions without a build, whose files differ.
+    fn unpacked(folder: &Utf8Path, root: &Utf8Path) -> Unpacked {
+        let file = folder.join("a.tar.zst");
+        let mut parcel = Parcel::begin(&file).unwrap();
+        let mut revision = |files: &[(&str, &str)]| {
+            let mut placed = BTreeMap::new();
+            for (path, text) in files {
+                placed.insert(Utf8PathBuf::from(*path), parcel.place_bytes(text.as_bytes()).unwrap());
+            }
+            placed.insert("worktree/link".into(), Placed::Link("a.txt".into()));
+            ArchivedRevision { build: ArchivedBuild::Failed(BuildFailure::default()), files: placed }
+        };
+        let revisions = vec![
+            revision(&[("worktree/a.txt", "old"), ("worktree/only/old.txt", "old")]),
+            revision(&[("worktree/a.txt", "new"), ("worktree/only", "a file now")]),
+        ];
+        let manifest = Manifest {
+            tool: "0".to_owned(),
+            target: "any".to_owned(),
+            has_runner: true,
+            loaders: Vec::new(),
+            root: root.to_owned(),
+            injection: Injection::Absent("not built".to_owned()),
+            metrics: Vec::new(),
+            revisions,
+            contents: BTreeMap::new(),
+        };
+        parcel.finish(manifest).unwrap();
+        Archive::open(&file).unwrap().unpack(&folder.join("archives")).unwrap()
+    }
+
+    /// A build of one test whose package lies in `package/`.
+    fn entry(root: &Utf8Path) -> Entry {
+        let mut provenance = store::tests::provenance(store::tests::executable());
+        let package = root.join("worktree/package");
+        let executable = &mut provenance.executables[0];
+        executable.environment = [
+            ("CARGO_MANIFEST_DIR", package.to_string()),
+            ("LD_LIBRARY_PATH", format!("{root}/target/debug/deps:/rust/lib")),
+            ("PATH", "/home/builder/.cargo/bin:/usr/bin".to_owned()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into();
+        executable.directory = package;
+        let tool = Companion { path: root.join("target/debug/tool"), file: "c".into(), hash: "h".into() };
+        provenance.companions.push(tool);
+        Entry { folder: "/nowhere".into(), provenance }
+    }
+
+    fn folder() -> (tempfile::TempDir, Utf8PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = Utf8Path::from_path(folder.path()).unwrap().canonicalize_utf8().unwrap();
+        (folder, path)
+    }
+
+    #[test]
+    fn each_revision_sees_its_own_files_and_nothing_is_left_behind() {
+        let (_guard, folder) = folder();
+        let root = folder.join("home/builder/cache/r-1");
+        let unpacked = unpacked(&folder, &root);
+        {
+            let stand_in = StandIn::open(&unpacked).unwrap();
+            assert_eq!((stand_in.root(), stand_in.elsewhere()), (&*root, None));
+            let read = |path: &str| fs_err::read_to_string(root.join("worktree").join(path)).unwrap();
+            for (revision, text, only) in
+                [(0, "old", "only/old.txt"), (1, "new", "only"), (0, "old", "only/old.txt")]
+            {
+                stand_in.lay(revision, &entry(&root)).unwrap();
+                assert_eq!((read("a.txt").as_str(), read("link").as_str()), (text, text));
+                assert!(root.join("worktree").join(only).is_file());
+                assert!(root.join("worktree/package").is_dir(), "the folder that the test starts in");
+                fs_err::write(root.join("worktree/left-by-a-test"), "").unwrap();
+            }
+            stand_in.lay(1, &entry(&root)).unwrap();
+            assert!(!root.join("worktree/left-by-a-test").exists());
+        }
+        assert!(!folder.join("home").exists(), "all that was made is gone");
+    }
+
+    #[test]
+    fn a_folder_that_belongs_to_somebody_is_left_alone() {
+        let (_guard, folder) = folder();
+        let root = folder.join("home/builder/cache/r-1");
+        fs_err::create_dir_all(root.join("worktree")).unwrap();
+        let unpacked = unpacked(&folder, &root);
+        let stand_in = StandIn::open(&unpacked).unwrap();
+        assert_eq!(stand_in.elsewhere(), Some("it is there already"));
+        let mut entry = entry(&root);
+        stand_in.settle(&mut entry);
+        stand_in.lay(0, &entry).unwrap();
+        let here = stand_in.root().to_owned();
+        let executable = &entry.provenance.executables[0];
+        assert_eq!(executable.directory, here.join("worktree/package"));
+        assert!(executable.directory.is_dir());
+        assert_eq!(executable.environment["CARGO_MANIFEST_DIR"], here.join("worktree/package").as_str());
+        let libraries = format!("{here}/target/debug/deps:/rust/lib:{here}/libraries");
+        assert_eq!(executable.environment["LD_LIBRARY_PATH"], libraries);
+        assert!(!executable.environment.contains_key("PATH"));
+        assert_eq!(entry.provenance.companions[0].path, here.join("target/debug/tool"));
+        assert_eq!(fs_err::read_to_string(here.join("worktree/a.txt")).unwrap(), "old");
+        drop(stand_in);
+        assert!(root.join("worktree").is_dir() && !here.exists());
+    }
+
+    #[test]
+    fn what_a_killed_run_left_is_taken_over() {
+        let (_guard, folder) = folder();
+        let root = folder.join("home/builder/cache/r-1");
+        let unpacked = unpacked(&folder, &root);
+        let stand_in = StandIn::open(&unpacked).unwrap();
+        stand_in.lay(0, &entry(&root)).unwrap();
+        std::mem::forget(stand_in);
+        let next = StandIn::open(&unpacked).unwrap();
+        assert_eq!(next.elsewhere(), None);
+        drop(next);
+        assert!(!folder.join("home").exists());
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_made_is_stood_in_for_elsewhere() {
+        let (_guard, folder) = folder();
+        fs_err::write(folder.join("a-file"), "").unwrap();
+        let unpacked = unpacked(&folder, &folder.join("a-file/cache/r-1"));
+        let stand_in = StandIn::open(&unpacked).unwrap();
+        assert!(stand_in.elsewhere().unwrap().starts_with("it cannot be made"), "{stand_in:?}");
+    }
+}
