@@ -2,8 +2,10 @@
 //! the same test executables run one test at a time.
 //!
 //! `cargo bench --bench comparison`. The crate is `regex-automata` of this very build, copied out of cargo's registry into a git
-//! repository with two commits, of which the second changes one file. Each way is done from nothing in turn; then the tool is
+//! repository with two commits, of which the second changes one file; its unit tests are built. Each way is done from nothing in turn; then the tool is
 //! called again, against the bare executions of the tests.
+
+#![expect(clippy::print_stdout, reason = "a benchmark prints what it measured")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -32,7 +34,10 @@ fn main() {
     }
     let (hand, tool) = (median(&mut hand), median(&mut tool));
     let (bare, again) = (median(&mut bare), median(&mut again));
-    println!("cold:   by hand {hand:.2?}  tool {tool:.2?}  ratio {:.3}", tool.as_secs_f64() / hand.as_secs_f64());
+    println!(
+        "cold:   by hand {hand:.2?}  tool {tool:.2?}  ratio {:.3}",
+        tool.as_secs_f64() / hand.as_secs_f64()
+    );
     let allowed = bare.mul_f64(1.1) + Duration::from_millis(300);
     println!("second: bare tests {bare:.2?}  tool {again:.2?}  (1.10 x bare + 0.3 s is {allowed:.2?})");
 }
@@ -66,14 +71,16 @@ fn succeed(command: &mut Command) {
 }
 
 fn git(folder: &Path, arguments: &[&str]) {
-    let identity = ["-c", "user.name=bench", "-c", "user.email=bench@example.com", "-c", "commit.gpgsign=false"];
+    let identity =
+        ["-c", "user.name=bench", "-c", "user.email=bench@example.com", "-c", "commit.gpgsign=false"];
     succeed(clean("git", folder).args(identity).args(arguments));
 }
 
 fn make_repository(repository: &Path) {
     let metadata = cargo_metadata::MetadataCommand::new().exec().expect("cargo metadata");
     let package = metadata.packages.iter().find(|package| package.name.as_str() == "regex-automata");
-    let source = package.and_then(|package| package.manifest_path.parent()).expect("regex-automata is in the tree");
+    let source =
+        package.and_then(|package| package.manifest_path.parent()).expect("regex-automata is in the tree");
     for entry in walkdir::WalkDir::new(source) {
         let entry = entry.expect("the registry can be read");
         let target = repository.join(entry.path().strip_prefix(source).expect("below"));
@@ -117,13 +124,14 @@ fn time_by_hand(repository: &Path, folder: &Path) -> (Duration, Vec<Run>) {
     for name in ["old", "new"] {
         git(&worktree, &["checkout", "--quiet", "--detach", name]);
         let built = clean("cargo", &worktree)
-            .args(["test", "--no-run", "--tests", "--message-format=json", "--target-dir"])
+            .args(["test", "--no-run", "--lib", "--message-format=json", "--target-dir"])
             .arg(folder.join("target"))
             .stdout(Stdio::piped())
             .output()
             .expect("cargo starts");
         assert!(built.status.success(), "the build by hand failed");
-        let executables = String::from_utf8_lossy(&built.stdout).lines().filter_map(executable).collect::<Vec<_>>();
+        let executables =
+            String::from_utf8_lossy(&built.stdout).lines().filter_map(executable).collect::<Vec<_>>();
         for (index, executable) in executables.iter().enumerate() {
             let copy = folder.join(format!("{name}-{index}"));
             std::fs::copy(executable, &copy).expect("a copy");
@@ -157,7 +165,7 @@ fn time_tool(repository: &Path, home: &Path) -> Duration {
         succeed(
             clean(env!("CARGO_BIN_EXE_cargo-memprof"), repository)
                 .env("CARGO_MEMPROF_HOME", home)
-                .args(["memprof", "--refs", "old,new", "-k", FILTER, "--quiet"]),
+                .args(["memprof", "--refs", "old,new", "-k", FILTER, "--lib", "--quiet"]),
         );
     })
 }
