@@ -255,7 +255,7 @@ pub fn find_run(runs: &Utf8Path, start: &Utf8Path, name: &str) -> anyhow::Result
         .into_iter()
         .flatten()
         .filter_map(Result::ok)
-        .filter(|entry| entry.path().join("plan.json").exists())
+        .filter(|entry| entry.file_name() != "latest" && entry.path().join("plan.json").exists())
         .map(|entry| entry.file_name().to_owned())
         .collect();
     known.sort();
