@@ -46,6 +46,7 @@ pub mod git;
 pub mod git_program;
 pub mod gpu_environment;
 pub mod help;
+pub mod ingredients;
 pub mod init;
 pub mod init_facts;
 pub mod inject;

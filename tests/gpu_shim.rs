@@ -11,11 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::Value;
 
 #[path = "../templates/memprof/drm_fdinfo.rs"]
-#[expect(
-    clippy::pedantic,
-    clippy::unnecessary_map_or,
-    reason = "the shim's own file, written for its oldest Rust"
-)]
+#[expect(clippy::pedantic, reason = "the shim's own file, written for its oldest Rust")]
 mod drm_fdinfo;
 
 #[path = "../templates/memprof_inject/ledger.rs"]
@@ -50,15 +46,10 @@ fn laboratory() -> &'static Laboratory {
         let laboratory = Laboratory { folder };
         for name in ["memprof", "memprof_heap"] {
             let source = format!("templates/{name}/lib.rs");
-            laboratory.compile(
-                &shim_compiler(),
-                name,
-                &source,
-                &["--crate-type", "rlib", "-C", "opt-level=3"],
-            );
+            laboratory.compile(name, &source, &["--crate-type", "rlib", "-C", "opt-level=3"]);
         }
         let flags = ["--crate-type", "cdylib", "-C", "opt-level=3", "-C", "panic=abort"];
-        laboratory.compile(&shim_compiler(), "memprof_inject", "templates/memprof_inject/lib.rs", &flags);
+        laboratory.compile("memprof_inject", "templates/memprof_inject/lib.rs", &flags);
         for (name, file) in [
             ("cuda", "libcuda.so.1"),
             ("cupti", "libcupti.so.13"),
@@ -68,26 +59,15 @@ fn laboratory() -> &'static Laboratory {
             let output = laboratory.path(&format!("fake/{file}"));
             let name_for_loader = format!("link-arg=-Wl,-soname,{file}");
             let flags = ["--crate-type", "cdylib", "-C", &name_for_loader, "-o", &output];
-            laboratory.compile(
-                "rustc",
-                &format!("fake_{name}"),
-                &format!("fixtures/gpu/fake_{name}.rs"),
-                &flags,
-            );
+            laboratory.compile(&format!("fake_{name}"), &format!("fixtures/gpu/fake_{name}.rs"), &flags);
         }
         for (name, source) in
             [("ground_truth", "real/ground_truth"), ("no_cuda", "no_cuda"), ("late", "late")]
         {
-            laboratory.compile("rustc", name, &format!("fixtures/gpu/{source}.rs"), &[]);
+            laboratory.compile(name, &format!("fixtures/gpu/{source}.rs"), &[]);
         }
         laboratory
     })
-}
-
-/// The compiler of the shim: `MEMPROF_TEST_RUSTC`, such as the oldest supported one, else the usual. Programs that are
-/// linked with it take the same.
-fn shim_compiler() -> String {
-    std::env::var("MEMPROF_TEST_RUSTC").unwrap_or_else(|_| "rustc".to_owned())
 }
 
 impl Laboratory {
@@ -95,8 +75,8 @@ impl Laboratory {
         self.folder.join(name).to_str().unwrap().to_owned()
     }
 
-    fn compile(&self, compiler: &str, name: &str, source: &str, flags: &[&str]) {
-        let mut command = Command::new(compiler);
+    fn compile(&self, name: &str, source: &str, flags: &[&str]) {
+        let mut command = Command::new("rustc");
         command
             .args(["--edition", "2021", "-D", "warnings", "--crate-name", name])
             .args(["--out-dir", self.folder.to_str().unwrap()])
@@ -278,6 +258,22 @@ fn a_program_without_cuda_loads_nothing_of_it() {
     assert_eq!(run.absent(), [] as [&str; 0]);
     assert!(run.figures("here").is_empty());
     assert_eq!(run.of_event("sources").count(), 0);
+}
+
+#[test]
+fn counting_a_device_adds_nothing_to_the_heaps_figures() {
+    let counted = program("late", &["devices"]).succeed();
+    let uncounted = program("late", &["devices"])
+        .env_remove("CUDA_INJECTION64_PATH")
+        .env("FAKE_NVML_BROKEN", "1")
+        .succeed();
+    let heap = |run: &Run| {
+        let line = run.of_event("checkpoint").find(|line| line["label"] == "allocated").unwrap();
+        ["heap.live", "heap.peak", "heap.allocated", "heap.count"]
+            .map(|metric| line["metrics"][metric].clone())
+    };
+    assert_eq!(heap(&counted), heap(&uncounted));
+    assert!(heap(&counted).iter().all(Value::is_u64));
 }
 
 #[test]

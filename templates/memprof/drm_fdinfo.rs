@@ -85,8 +85,8 @@ impl Memory {
             ("drm-total-", &mut self.total),
         ];
         for (prefix, sum) in counts {
-            let is_device_memory = key.strip_prefix(prefix).map_or(false, is_device_memory);
-            if let (true, Some(bytes)) = (is_device_memory, bytes(value)) {
+            let region = key.strip_prefix(prefix).filter(|region| is_device_memory(region));
+            if let (Some(_), Some(bytes)) = (region, bytes(value)) {
                 *sum = Some(sum.unwrap_or(0) + bytes);
             }
         }
@@ -99,8 +99,8 @@ impl Memory {
 
 /// `vram` (amdgpu), `vram0` (xe), `local0` (i915): not `gtt`, `system0`, `cpu` and `stolen`.
 fn is_device_memory(region: &str) -> bool {
-    region.trim_end_matches(|character: char| character.is_ascii_digit()) == "vram"
-        || region.trim_end_matches(|character: char| character.is_ascii_digit()) == "local"
+    let kind = region.trim_end_matches(|character: char| character.is_ascii_digit());
+    kind == "vram" || kind == "local"
 }
 
 /// `12 KiB`, `3 MiB`, or bytes without a unit.
