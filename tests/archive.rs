@@ -6,7 +6,7 @@ mod support;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use support::{TestRepository, isolated};
@@ -188,7 +188,8 @@ fn the_same_figures_come_back(host: &RunHost, built_in: &Path, expected: &[Strin
 
 fn a_run_that_was_cut_off_goes_on(host: &RunHost, expected: &[String]) {
     let flags = ["run", "--archive", "subject.tar.zst", "--run-folder", "cut-off", "--format", "csv"];
-    let mut killed = host.memprof(&flags).spawn().expect("the program starts");
+    let mut killed = host.memprof(&flags);
+    let mut killed = killed.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program starts");
     let folder = host.folder.join("cut-off");
     let deadline = Instant::now() + Duration::from_mins(1);
     while outcomes(&folder) == 0 {
