@@ -15,7 +15,7 @@ use cargo_platform::Cfg;
 use crate::build_failure::{self, BuildFailure};
 use crate::cache::Cache;
 use crate::cargo::{self, Messages};
-use crate::cargo_config::CargoConfig;
+use crate::cargo_config::{self, CargoConfig};
 use crate::event::{Event, Sink};
 use crate::external;
 use crate::git::Repository;
@@ -161,6 +161,11 @@ impl<'a> Builder<'a> {
         let today = !committed && self.plan.request.lockfile.is_none();
         failure.add_hints(revision, today, &self.toolchain_files()?);
         let log = self.folder.build_log(self.plan, index);
+        // Cargo may not have come to say anything.
+        if !fs_err::metadata(&log).is_ok_and(|log| log.len() > 0) {
+            fs_err::create_dir_all(log.parent().context("the log has a folder")?)?;
+            fs_err::write(&log, &failure.first_errors)?;
+        }
         self.sink.emit(Event::BuildFailed {
             name: revision.name.clone(),
             commit: revision.short(),
@@ -286,8 +291,13 @@ impl<'a> Builder<'a> {
         let mut folders: Vec<PathBuf> =
             self.worktree.path().ancestors().skip(1).map(|f| f.join(".cargo").into()).collect();
         folders.extend(self.repository.root().ancestors().skip(1).map(|folder| folder.join(".cargo").into()));
-        folders.extend(crate::cargo_config::home());
+        folders.extend(cargo_config::home());
         let mut hasher = blake3::Hasher::new();
+        for setting in &self.plan.request.build.config {
+            if let Ok(text) = fs_err::read(setting) {
+                hasher.update(setting.as_bytes()).update(&text);
+            }
+        }
         for folder in folders {
             for name in ["config.toml", "config"] {
                 if let Ok(text) = fs_err::read(folder.join(name)) {
@@ -424,7 +434,7 @@ impl<'a> Builder<'a> {
         let command = toolchain
             .cargo()
             .current_dir(self.workspace())
-            .args(&ingredients.arguments)
+            .args(cargo_config::without_runner(&ingredients.arguments, triple)?)
             .arg("--manifest-path")
             .arg(manifest)
             .envs(requested_environment(self.plan, index))

@@ -9,11 +9,15 @@ use camino::Utf8Path;
 use cargo_platform::{Cfg, Platform};
 use toml_edit::{DocumentMut, Item};
 
+use crate::complaint::Complaint;
+
 /// The configuration as cargo would see it from a folder, the strongest first: `--config`, then files from the folder
-/// upwards, then `$CARGO_HOME/config.toml`. Environment variables come before all of it.
+/// upwards, then `$CARGO_HOME/config.toml`. Environment variables come between the command line and the files.
 #[derive(Debug, Default)]
 pub struct CargoConfig {
     layers: Vec<Layer>,
+    /// How many of the layers, from the first, are `--config`.
+    from_command_line: usize,
 }
 
 #[derive(Debug)]
@@ -28,13 +32,18 @@ impl CargoConfig {
     pub fn read(directory: &Utf8Path, command_line: &[String]) -> anyhow::Result<Self> {
         let mut config = Self::default();
         for argument in command_line.iter().rev() {
-            let (base, text) = match fs_err::read_to_string(directory.join(argument)) {
-                Ok(text) if !argument.contains('=') => (directory.join(argument), text),
-                _ => (directory.to_owned(), argument.clone()),
+            let file = directory.join(argument);
+            let (base, text) = if file.is_file() {
+                // As with `.cargo/config.toml`, paths are relative to the folder above the file's.
+                let above = file.parent().and_then(Utf8Path::parent).unwrap_or(directory);
+                (above.to_owned(), fs_err::read_to_string(&file)?)
+            } else {
+                (directory.to_owned(), argument.clone())
             };
             let document = text.parse().with_context(|| format!("--config {argument} is not TOML"))?;
             config.layers.push(Layer { base: base.into(), document });
         }
+        config.from_command_line = config.layers.len();
         for folder in directory.ancestors() {
             config.read_folder(&folder.as_std_path().join(".cargo"))?;
         }
@@ -78,11 +87,14 @@ impl CargoConfig {
 
     /// The user's runner for a target, program first: by its triple, else by the first `cfg(…)` that holds.
     pub fn runner(&self, triple: &str, cfgs: &[Cfg]) -> Option<Vec<String>> {
-        let variable = format!("CARGO_TARGET_{}_RUNNER", triple.to_uppercase().replace(['-', '.'], "_"));
-        if let Ok(value) = std::env::var(variable) {
+        let keys = ["target", triple, "runner"];
+        if let Some((base, item)) = find_in(&self.layers[..self.from_command_line], &keys) {
+            return words(base, item);
+        }
+        if let Ok(value) = std::env::var(crate::cargo::runner_variable(triple)) {
             return Some(value.split_whitespace().map(ToOwned::to_owned).collect());
         }
-        if let Some((base, item)) = self.find(&["target", triple, "runner"]) {
+        if let Some((base, item)) = self.find(&keys) {
             return words(base, item);
         }
         self.layers.iter().find_map(|layer| {
@@ -96,11 +108,48 @@ impl CargoConfig {
     }
 
     fn find(&self, keys: &[&str]) -> Option<(&Path, &Item)> {
-        self.layers.iter().find_map(|layer| {
-            let item = keys.iter().try_fold(layer.document.as_item(), |item, key| item.get(key))?;
-            Some((layer.base.as_path(), item))
-        })
+        find_in(&self.layers, keys)
     }
+}
+
+fn find_in<'a>(layers: &'a [Layer], keys: &[&str]) -> Option<(&'a Path, &'a Item)> {
+    layers.iter().find_map(|layer| {
+        let item = keys.iter().try_fold(layer.document.as_item(), |item, key| item.get(key))?;
+        Some((layer.base.as_path(), item))
+    })
+}
+
+/// Cargo's arguments without a `--config` that sets the target's runner: it would be stronger than the variable that names
+/// ours.
+pub fn without_runner(arguments: &[String], triple: &str) -> anyhow::Result<Vec<String>> {
+    let sets_runner = |text: &str| {
+        let document = text.parse::<DocumentMut>().ok();
+        let keys = ["target", triple, "runner"];
+        document.is_some_and(|document| {
+            keys.iter().try_fold(document.as_item(), |item, key| item.get(key)).is_some()
+        })
+    };
+    let mut kept = Vec::new();
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        let Some(value) = rest.as_slice().first().filter(|_| argument == "--config") else {
+            kept.push(argument.clone());
+            continue;
+        };
+        rest.next();
+        let file = Path::new(value);
+        if file.is_file() && sets_runner(&fs_err::read_to_string(file)?) {
+            let message =
+                format!("--config {value} sets target.{triple}.runner, which stands in our own runner's way");
+            let help =
+                format!("take it out of the file, and write --config 'target.{triple}.runner=\"...\"'");
+            return Err(Complaint::new(message).help(help).into());
+        }
+        if file.is_file() || !sets_runner(value) {
+            kept.extend([argument.clone(), value.clone()]);
+        }
+    }
+    Ok(kept)
 }
 
 /// `$CARGO_HOME`, else `~/.cargo`.
@@ -154,6 +203,33 @@ mod tests {
         assert_eq!(config.runner("x86_64-unknown-linux-gnu", &unix).unwrap(), ["env", "B=2"]);
         assert_eq!(config.runner("aarch64-unknown-linux-gnu", &unix).unwrap(), ["env", "A=1"]);
         assert_eq!(config.runner("x86_64-pc-windows-msvc", &[]), None);
+    }
+
+    #[test]
+    fn a_runner_of_the_command_line_does_not_reach_cargo_and_is_ours_to_call() {
+        let triple = "x86_64-unknown-linux-gnu";
+        let setting = format!("target.{triple}.runner = 'env A=1'");
+        let arguments = ["test", "--config", &setting, "--config", "net.retry=1"].map(ToOwned::to_owned);
+        assert_eq!(without_runner(&arguments, triple).unwrap(), ["test", "--config", "net.retry=1"]);
+        let (folder, _) = config("[target.x86_64-unknown-linux-gnu]\nrunner = 'env B=2'");
+        let path = Utf8Path::from_path(folder.path()).unwrap();
+        let config = CargoConfig::read(path, std::slice::from_ref(&setting)).unwrap();
+        assert_eq!(config.runner(triple, &[]).unwrap(), ["env", "A=1"]);
+
+        let file = path.join("runner.toml");
+        fs_err::write(&file, &setting).unwrap();
+        let arguments = ["--config".to_owned(), file.to_string()];
+        assert!(without_runner(&arguments, triple).unwrap_err().to_string().contains("runner.toml sets"));
+    }
+
+    #[test]
+    fn paths_in_a_file_of_the_command_line_are_relative_to_the_folder_above_its_own() {
+        let (folder, _) = config("");
+        let path = Utf8Path::from_path(folder.path()).unwrap();
+        fs_err::create_dir(path.join("ci")).unwrap();
+        fs_err::write(path.join("ci/cargo.toml"), "build.rustc-workspace-wrapper = 'tools/wrap.sh'").unwrap();
+        let config = CargoConfig::read(path, &["ci/cargo.toml".to_owned()]).unwrap();
+        assert_eq!(config.workspace_wrapper(), Some(folder.path().join("tools/wrap.sh")));
     }
 
     #[test]

@@ -340,9 +340,31 @@ fn build(
         jobs: flags.jobs,
         offline: flag(flags.offline, matrix.offline.as_ref()),
         locked: flag(flags.locked, matrix.locked.as_ref()),
-        config: list(&flags.config, matrix.config.as_ref()),
+        config: config(&flags.config, matrix.config.as_ref(), surroundings)?,
         toolchain: flags.toolchain.clone().or_else(|| owned(matrix.toolchain.as_ref())),
     })
+}
+
+/// Cargo takes a path as relative to its own folder, which for us is in the checkout; the user means where it was written.
+fn config(
+    flags: &[String],
+    key: Option<&List<Text<String>>>,
+    surroundings: Surroundings<'_>,
+) -> Result<Vec<String>, Complaint> {
+    let base = if flags.is_empty() { surroundings.matrix } else { surroundings.current };
+    let setting = |setting: String| {
+        let file = overlay_paths::normalized(&base.join(&setting));
+        // Cargo looks for a file first, too.
+        if (surroundings.exists)(&file) {
+            return Ok(file.into_string());
+        }
+        if setting.contains('=') {
+            return Ok(setting);
+        }
+        Err(Complaint::new(format!("--config {setting}: there is no {file}"))
+            .help("a setting that is not in a file is written KEY=VALUE"))
+    };
+    list(flags, key).into_iter().map(setting).collect()
 }
 
 /// The manifest's path relative to the repository, which is what is the same in every revision.

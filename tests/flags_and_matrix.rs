@@ -22,7 +22,8 @@ fn asked(flags: &[&str], yaml: &str, needed: RefsNeeded) -> Result<Request, Comp
         "" => matrix::Matrix::default(),
         yaml => matrix::parse(yaml, "memprof.yaml".into())?,
     };
-    let exists = |path: &Utf8Path| path == "/repository/crates/bart/tests/memory.rs";
+    let files = ["/repository/crates/bart/tests/memory.rs", "/repository/crates/ci/cargo.toml"];
+    let exists = |path: &Utf8Path| files.contains(&path.as_str());
     let surroundings = Surroundings {
         repository: "/repository".into(),
         current: "/repository/crates/bart".into(),
@@ -293,6 +294,16 @@ fn paths_are_relative_to_where_they_were_written() {
     assert_eq!(of_flag.overlay[0].paths[0].source, "crates/bart/tests/memory.rs");
     let of_matrix = request(&[], "refs: [a, b]\noverlay: {paths: [bart/tests/memory.rs]}");
     assert_eq!(of_matrix.overlay[0].paths[0].source, "crates/bart/tests/memory.rs");
+    let config = |setting| request(&["--refs", "a,b", "--config", setting], "").build.config;
+    assert_eq!(config("../ci/cargo.toml"), ["/repository/crates/ci/cargo.toml"]);
+    assert_eq!(config("net.retry=1"), ["net.retry=1"]);
+    assert_eq!(
+        request(&[], "refs: [a, b]\nconfig: [ci/cargo.toml]").build.config,
+        config("../ci/cargo.toml")
+    );
+    assert!(
+        complaint(&["--refs", "a,b", "--config", "ci/cargo.toml"], "").contains("there is no /repository")
+    );
     let manifest = |path| request(&["--refs", "a,b", "--manifest-path", path], "").build.manifest_path;
     assert_eq!(manifest("../bert/Cargo.toml").as_deref(), Some("crates/bert/Cargo.toml"));
     assert_eq!(manifest("/repository/Cargo.toml").as_deref(), Some("Cargo.toml"));
