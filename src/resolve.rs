@@ -9,7 +9,7 @@ use crate::fetch::fetch;
 use crate::git::{Lookup, Repository};
 use crate::plan::{self, Plan, Revision};
 use crate::ref_pattern::{ForgeRef, forge_ref, nearest, short_name, split_suffix};
-use crate::request::{BaselineRequest, LockfileRequest, RefRequest, Request};
+use crate::request::{BaselineRequest, LockfileRequest, OverlayMode, RefRequest, Request};
 use crate::working_tree;
 use crate::workspace_folder;
 
@@ -176,6 +176,11 @@ pub fn resolve(request: &Request, repository: &Repository, sink: &dyn Sink) -> a
     }
     let place = workspace_folder::find(repository, request.build.manifest_path.as_deref(), &revisions)?;
     request.build.manifest_path = place.manifest_path;
+    // An external overlay is a package of its own, outside of any member's folder.
+    let external = request.overlay.iter().any(|overlay| overlay.mode == OverlayMode::External);
+    if request.build.packages.is_empty() && !request.build.workspace && !external {
+        request.build.packages.extend(place.package);
+    }
 
     let now = jiff::Timestamp::now();
     Ok(Plan {

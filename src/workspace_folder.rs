@@ -14,6 +14,8 @@ pub struct Place {
     pub workspace: Utf8PathBuf,
     /// The manifest that the user named, if one was.
     pub manifest_path: Option<String>,
+    /// The member of the workspace that this is the manifest of, as cargo then takes it for the one that is meant.
+    pub package: Option<String>,
 }
 
 /// No manifest where one was looked for.
@@ -62,7 +64,7 @@ pub fn find(repository: &Repository, named: Option<&str>, revisions: &[Revision]
             return Err(missing(repository, named, elsewhere()?).into());
         }
         let workspace = Utf8Path::new(path).parent().unwrap_or(Utf8Path::new("")).to_owned();
-        return Ok(Place { workspace, manifest_path: named.map(str::to_owned) });
+        return Ok(Place { workspace, manifest_path: named.map(str::to_owned), package: None });
     }
     let root = repository.root();
     let manifest = if let Some(named) = named {
@@ -79,7 +81,15 @@ pub fn find(repository: &Repository, named: Option<&str>, revisions: &[Revision]
     let manifest_of_all = if workspace.starts_with(root) { &workspace } else { &manifest };
     let folder = manifest_of_all.parent().context("a manifest lies in a folder")?.strip_prefix(root)?;
     let relative = manifest.strip_prefix(root)?.to_string();
-    Ok(Place { workspace: folder.to_owned(), manifest_path: named.map(|_| relative) })
+    let package = if *manifest_of_all == manifest { None } else { package_name(&manifest)? };
+    Ok(Place { workspace: folder.to_owned(), manifest_path: named.map(|_| relative), package })
+}
+
+fn package_name(manifest: &Utf8Path) -> anyhow::Result<Option<String>> {
+    let document: toml_edit::DocumentMut =
+        fs_err::read_to_string(manifest)?.parse().with_context(|| format!("{manifest} is not TOML"))?;
+    let name = document.get("package").and_then(|package| package.get("name"));
+    Ok(name.and_then(toml_edit::Item::as_str).map(str::to_owned))
 }
 
 /// Cargo knows: `package.workspace`, `members` and `exclude` all have a say.

@@ -336,6 +336,14 @@ fn the_workspace_is_found_from_where_the_tool_was_started() {
         resolve(&request, &opened, &|_| ())
     };
     assert_eq!(from("rust/crates/fixture/src", None).unwrap().workspace, "rust");
+    // As cargo does it: in a member's folder that member is meant, in the workspace's the default members are.
+    assert_eq!(from("rust/crates/fixture/src", None).unwrap().request.build.packages, ["fixture"]);
+    let member = from("other", Some("../rust/crates/fixture/Cargo.toml")).unwrap();
+    assert_eq!(
+        (member.workspace.as_str(), &*member.request.build.packages),
+        ("rust", &["fixture".to_owned()][..])
+    );
+    assert!(from("rust", None).unwrap().request.build.packages.is_empty());
     assert_eq!(from("other", None).unwrap().workspace, "other");
     let named = from("rust", Some("../other/Cargo.toml")).unwrap();
     assert_eq!(named.workspace, "other");
