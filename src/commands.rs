@@ -101,7 +101,12 @@ impl Commands<'_> {
         }
         let runs = runs_folder(&repository, &plan.workspace)?;
         let folder = create_folder(&runs, &plan)?;
-        self.measure(&repository, &plan, &folder, arguments, &outputs, &asked.metrics)
+        let measured = self.measure(&repository, &plan, &folder, arguments, &outputs, &asked.metrics);
+        if measured.as_ref().is_err_and(anyhow::Error::is::<Complaint>) && !folder.cells().exists() {
+            // A filter that meets no test: `latest` must go on to mean the last run that measured something.
+            session::discard(&runs, &folder)?;
+        }
+        measured
     }
 
     /// Builds, runs, compares and reports; the plan may be new or that of a run that was cut off.

@@ -23,6 +23,7 @@ use crate::lock::{Lock, WhenHeld};
 use crate::plan::{Plan, TestId};
 use crate::run_folder::{self, RunFolder};
 use crate::runner::{Completion, Runner, write_whole};
+use crate::suggest;
 
 /// What every command that works on a repository needs.
 pub struct Session<'a> {
@@ -228,12 +229,40 @@ pub fn create_folder(runs: &Utf8Path, plan: &Plan) -> anyhow::Result<RunFolder> 
     fill_folder(&folder, plan)?;
     // A target folder need not be ignored; a run must not be part of the working tree that it measures.
     fs_err::write(runs.join(".gitignore"), "*\n")?;
-    let latest = runs.join("latest");
+    point_latest(runs, &plan.id)?;
+    Ok(folder)
+}
+
+fn point_latest(runs: &Utf8Path, id: &str) -> anyhow::Result<()> {
     let partial = runs.join("latest.partial");
     let _ = fs_err::remove_file(&partial);
-    fs_err::os::unix::fs::symlink(&plan.id, &partial)?;
-    fs_err::rename(&partial, &latest)?;
-    Ok(folder)
+    fs_err::os::unix::fs::symlink(id, &partial)?;
+    fs_err::rename(&partial, runs.join("latest"))?;
+    Ok(())
+}
+
+/// Removes a run that came to nothing; `latest` is then the one before it.
+pub fn discard(runs: &Utf8Path, folder: &RunFolder) -> anyhow::Result<()> {
+    fs_err::remove_dir_all(&folder.0)?;
+    match kept_runs(runs).last() {
+        Some(newest) => point_latest(runs, newest),
+        None => Ok(fs_err::remove_file(runs.join("latest"))?),
+    }
+}
+
+/// The ids of the runs that are kept, the oldest first.
+fn kept_runs(runs: &Utf8Path) -> Vec<String> {
+    let mut known: Vec<String> = runs
+        .read_dir_utf8()
+        .into_iter()
+        .flatten()
+        .filter_map(Result::ok)
+        // `latest` is another name of one of them.
+        .filter(|entry| !entry.path().is_symlink() && entry.path().join("plan.json").exists())
+        .map(|entry| entry.file_name().to_owned())
+        .collect();
+    known.sort();
+    known
 }
 
 /// Writes what is known before the first test into the folder of a new run.
@@ -250,17 +279,12 @@ pub fn find_run(runs: &Utf8Path, start: &Utf8Path, name: &str) -> anyhow::Result
         let folder = folder.0.canonicalize_utf8().context("a run's folder")?;
         return Ok(RunFolder(folder));
     }
-    let mut known: Vec<String> = runs
-        .read_dir_utf8()
-        .into_iter()
-        .flatten()
-        .filter_map(Result::ok)
-        .filter(|entry| entry.file_name() != "latest" && entry.path().join("plan.json").exists())
-        .map(|entry| entry.file_name().to_owned())
-        .collect();
-    known.sort();
+    let known = kept_runs(runs);
     let help = match known.last() {
-        Some(newest) => format!("the newest is {newest}; all lie in {runs}"),
+        Some(newest) => match suggest::did_you_mean(name, known.iter().map(String::as_str)) {
+            Some(suggestion) => format!("{suggestion} (all lie in {runs})"),
+            None => format!("the newest is {newest}; all lie in {runs}"),
+        },
         None => "there are none yet: `cargo memprof` makes one".to_owned(),
     };
     Err(Complaint::new(format!("no run '{name}' is kept")).help(help).into())

@@ -120,6 +120,60 @@ fn every_figure_of_the_zoo_is_exact() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
+#[test]
+fn a_filter_that_meets_no_test_leaves_the_last_run_to_be_reported() {
+    let repository = ZooRepository::of("single");
+    let home = tempfile::tempdir().expect("a temporary folder");
+    let run = |arguments: &[&str]| memprof(&repository.root(), home.path(), arguments);
+    let measured = run(&["--refs", "old,new", "--offline", "-k", "program", "--format", "csv"]);
+    assert_eq!(measured.code, 0, "{}", measured.everything());
+    assert_eq!(run(&["--refs", "old,new", "--offline", "-k", "nosuch"]).code, 2);
+    assert_eq!(run(&["report", "--format", "csv"]).stdout, measured.stdout);
+    let unknown = run(&["report", "nosuch"]);
+    assert!(!unknown.stderr.contains("is latest"), "{}", unknown.everything());
+}
+
+#[test]
+fn a_configuration_file_of_the_command_line_is_part_of_what_is_built() {
+    let repository = ZooRepository::of("single");
+    let home = tempfile::tempdir().expect("a temporary folder");
+    let file = repository.beside("cargo.toml");
+    let build = |text: &str| {
+        std::fs::write(&file, text).expect("the file can be written");
+        let file = file.to_str().expect("text");
+        memprof(&repository.root(), home.path(), &["list", "--refs", "old", "--offline", "--config", file])
+    };
+    assert!(build("build.rustflags = ['--cfg', 'one']").stderr.contains("Built old"));
+    assert!(build("build.rustflags = ['--cfg', 'two']").stderr.contains("Built old"));
+    assert!(build("build.rustflags = ['--cfg', 'one']").stderr.contains("Fresh old"));
+}
+
+#[test]
+fn a_runner_of_the_command_line_runs_the_tests() {
+    let repository = ZooRepository::of("single");
+    let home = tempfile::tempdir().expect("a temporary folder");
+    let rustc = succeed(isolated("rustc").arg("-vV"));
+    let version = String::from_utf8(rustc.stdout).expect("text");
+    let host = version.lines().find_map(|line| line.strip_prefix("host: ")).expect("a host");
+    let setting = format!("target.{host}.runner = 'env KEPT_BY=runner'");
+    let arguments =
+        ["--refs", "old,new", "--offline", "-k", "program", "--format", "csv", "--config", &setting];
+    let printed = memprof(&repository.root(), home.path(), &arguments);
+    assert_eq!(printed.code, 0, "{}", printed.everything());
+    assert_eq!(kept(&printed.values()).len(), 2, "{}", printed.everything());
+}
+
+#[test]
+fn a_build_that_never_began_has_a_log_too() {
+    let repository = ZooRepository::of("single");
+    let home = tempfile::tempdir().expect("a temporary folder");
+    let arguments = ["--refs", "old,new", "--offline", "--toolchain", "0.1-nosuch"];
+    let printed = memprof(&repository.root(), home.path(), &arguments);
+    assert_eq!(printed.code, 3, "{}", printed.everything());
+    let log = repository.root().join("target/memprof/latest/builds/0-old.log");
+    assert!(std::fs::read_to_string(log).expect("the log that was named").contains("0.1-nosuch"));
+}
+
 /// The whole outcome of each run, from the JSON that `outcome.json` is.
 fn outcomes(root: &Path) -> BTreeMap<(usize, String), serde_json::Value> {
     let latest = root.join("target/memprof/latest/cells");
