@@ -24,6 +24,14 @@ pub fn outputs(formats: &[Format], files: &[Utf8PathBuf]) -> Result<Vec<Output>,
         if files[..index].contains(file) {
             return Err(Complaint::new(format!("--output {file} stands twice")));
         }
+        let folder = file.parent().filter(|folder| !folder.as_str().is_empty());
+        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+            return Err(Complaint::new(format!("--output {file}: there is no folder {folder}")));
+        }
+        if file.is_dir() {
+            return Err(Complaint::new(format!("--output {file} is a folder"))
+                .help(format!("name a file in it: --output {}", file.join("memory.md"))));
+        }
         let format = formats.get(index).copied().or_else(|| Format::of_file(file)).ok_or_else(|| {
             Complaint::new(format!("the format of --output {file} is not clear from its name"))
                 .help("end it in .md, .csv, .json or .txt, or say --format")
@@ -56,6 +64,12 @@ mod tests {
                     .collect()
             })
             .map_err(|complaint| complaint.rendered())
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_is_told_at_once() {
+        assert!(shown(&[], &["no/such/a.md"]).unwrap_err().contains("there is no folder no/such"));
+        assert!(shown(&[Format::Csv], &["."]).unwrap_err().contains("is a folder"));
     }
 
     #[test]
