@@ -62,9 +62,11 @@ fn check_pattern(
     for (name, value) in &pattern.params {
         let parameters = || request.tests.iter().flat_map(|entry| &entry.params);
         if !parameters().any(|(known, _)| known == name) {
-            let known: Vec<&str> = parameters().map(|(known, _)| known.as_str()).collect();
+            let mut known: Vec<&str> = parameters().map(|(known, _)| known.as_str()).collect();
+            // The keys that a pattern has beside parameters are as likely to be meant.
+            known.extend(["ref", "test"]);
             return Err(Complaint::new(format!("{key}: no test has a parameter '{name}'"))
-                .help(suggest::did_you_mean_or_list(name, "parameters", &known)));
+                .help(suggest::did_you_mean_or_list(name, "known", &known)));
         }
         let values: Vec<&str> = (parameters().filter(|(known, _)| *known == name))
             .flat_map(|(_, values)| values.iter().map(String::as_str))

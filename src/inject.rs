@@ -9,8 +9,10 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::Metadata;
 
 use crate::cargo::target_kind;
+use crate::complaint::Complaint;
 use crate::injected_files::InjectedFiles;
 use crate::overlay::OverlayFile;
+use crate::suggest;
 use crate::toolchain::Toolchain;
 
 /// What a revision's checkout is to hold beside the revision itself: content by path from the checkout's root.
@@ -79,12 +81,10 @@ pub fn lay_overlay(
 
 fn package_folder(metadata: &Metadata, name: &str, checkout: &Utf8Path) -> anyhow::Result<Utf8PathBuf> {
     let package = metadata.packages.iter().find(|package| package.name.as_str() == name);
-    let package = package.with_context(|| {
+    let package = package.ok_or_else(|| {
         let names: Vec<&str> = metadata.packages.iter().map(|package| package.name.as_str()).collect();
-        format!(
-            "the overlay is for package '{name}', which this revision does not have (it has: {})",
-            names.join(", ")
-        )
+        Complaint::new(format!("the overlay is for package '{name}', which this revision does not have"))
+            .help(suggest::did_you_mean_or_list(name, "packages", &names))
     })?;
     let folder = package.manifest_path.parent().unwrap_or(checkout);
     Ok(folder.strip_prefix(checkout).unwrap_or(folder).to_owned())
