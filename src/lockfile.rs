@@ -64,7 +64,8 @@ pub fn choose(
             "commit a Cargo.lock, or choose one with `lockfile: {from: REF}` or `{date: DAY}`".to_owned();
         sink.emit(Event::Warning { message: what, help: Some(help) });
     };
-    let names = lacking.join(", ");
+    let verb = if lacking.len() == 1 { "has" } else { "have" };
+    let names = format!("{} {verb} no Cargo.lock", lacking.join(", "));
     match &plan.request.lockfile {
         Some(LockfileRequest::From(spec)) => {
             let Lookup::Commit(commit) = repository.look_up(spec)? else {
@@ -78,15 +79,15 @@ pub fn choose(
         None => {}
     }
     if let Some((revision, text)) = having.into_iter().next() {
-        tell(format!("{names} has no Cargo.lock: the one of {} is used", revision.name));
+        tell(format!("{names}: the one of {} is used", revision.name));
         return Ok(Lockfile::Given(text));
     }
     let users = repository.root().join(&path);
     if let Ok(text) = fs_err::read(&users) {
-        tell(format!("{names} has no Cargo.lock: the one in your checkout is used for all"));
+        tell(format!("{names}: the one in your checkout is used for all"));
         return Ok(Lockfile::Given(text));
     }
-    tell(format!("{names} has no Cargo.lock: one is generated and used for all"));
+    tell(format!("{names}: one is generated and used for all"));
     generated(plan, lockfiles, None)
 }
 
