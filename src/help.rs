@@ -1,5 +1,6 @@
 //! What the user can do about an error: the line after `error:`.
 
+use crate::archive::ArchiveError;
 use crate::complaint::Complaint;
 use crate::fetch::FetchError;
 use crate::resolve::ResolveError;
@@ -13,8 +14,9 @@ pub fn help(error: &anyhow::Error) -> Option<String> {
         let fetch = || cause.downcast_ref().and_then(FetchError::help);
         let manifest = || cause.downcast_ref().and_then(NoManifest::help);
         let checkout = || cause.downcast_ref().and_then(CheckoutError::help);
+        let archive = || cause.downcast_ref().and_then(ArchiveError::help);
         let complaint = || cause.downcast_ref::<Complaint>().and_then(|complaint| complaint.help.clone());
-        resolve().or_else(fetch).or_else(manifest).or_else(checkout).or_else(complaint)
+        resolve().or_else(fetch).or_else(manifest).or_else(checkout).or_else(archive).or_else(complaint)
     })
 }
 
@@ -25,6 +27,7 @@ pub fn is_usage(error: &anyhow::Error) -> bool {
             || cause.is::<FetchError>()
             || cause.is::<NoManifest>()
             || cause.is::<CheckoutError>()
+            || cause.is::<ArchiveError>()
             || cause.is::<crate::lock::LockError>()
     })
 }
