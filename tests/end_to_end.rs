@@ -156,18 +156,47 @@ fn a_runner_of_the_command_line_runs_the_tests() {
     let version = String::from_utf8(rustc.stdout).expect("text");
     let host = version.lines().find_map(|line| line.strip_prefix("host: ")).expect("a host");
     let setting = format!("target.{host}.runner = 'env KEPT_BY=runner'");
-    let arguments =
-        ["--refs", "old,new", "--offline", "-k", "program", "--format", "csv", "--config", &setting];
-    let printed = memprof(&repository.root(), home.path(), &arguments);
-    assert_eq!(printed.code, 0, "{}", printed.everything());
-    assert_eq!(kept(&printed.values()).len(), 2, "{}", printed.everything());
+    let file = repository.beside("runner.toml");
+    let list = format!("target.{host}.runner = ['env', 'KEPT_BY=file']");
+    std::fs::write(&file, list).expect("the file can be written");
+    for setting in [setting.as_str(), file.to_str().expect("text")] {
+        let arguments =
+            ["--refs", "old,new", "--offline", "-k", "program", "--format", "csv", "--config", setting];
+        let printed = memprof(&repository.root(), home.path(), &arguments);
+        assert_eq!(printed.code, 0, "{}", printed.everything());
+        assert_eq!(kept(&printed.values()).len(), 2, "{}", printed.everything());
+    }
+}
+
+#[test]
+fn what_no_ref_has_is_a_mistake_and_not_a_run() {
+    let repository = ZooRepository::of("single");
+    let home = tempfile::tempdir().expect("a temporary folder");
+    for (flag, name, nearest) in [
+        ("-p", "singel", "`single`"),
+        ("--profile", "nosuch", ""),
+        ("--features", "nosuch", ""),
+        ("--target", "x86_64-unknown-linux-gno", "'x86_64-unknown-linux-gnu'"),
+        ("--toolchain", "0.1-nosuch", ""),
+    ] {
+        let arguments = ["--refs", "old,new", "--offline", flag, name];
+        let printed = memprof(&repository.root(), home.path(), &arguments);
+        assert_eq!(printed.code, 2, "{}", printed.everything());
+        let (_, error) = printed.stderr.split_once("error: no ref can be built as asked").expect("an error");
+        assert!(error.contains(name) && error.contains(nearest), "{}", printed.everything());
+        assert!(!printed.stderr.contains("Stack backtrace"), "{}", printed.everything());
+    }
+    assert!(!repository.root().join("target/memprof/latest").exists());
 }
 
 #[test]
 fn a_build_that_never_began_has_a_log_too() {
     let repository = ZooRepository::of("single");
     let home = tempfile::tempdir().expect("a temporary folder");
-    let arguments = ["--refs", "old,new", "--offline", "--toolchain", "0.1-nosuch"];
+    let matrix = repository.beside("matrix.yaml");
+    let text = "refs: [{ref: old, toolchain: 0.1-nosuch}, new]\n";
+    std::fs::write(&matrix, text).expect("the file can be written");
+    let arguments = ["--matrix", matrix.to_str().expect("text"), "--offline"];
     let printed = memprof(&repository.root(), home.path(), &arguments);
     assert_eq!(printed.code, 3, "{}", printed.everything());
     let log = repository.root().join("target/memprof/latest/builds/0-old.log");
