@@ -16,7 +16,7 @@ use crate::cache::Cache;
 use crate::cargo::{self, Messages};
 use crate::cargo_config::{self, CargoConfig};
 use crate::event::{Event, Sink};
-use crate::external;
+use crate::external::{self, PackageOptions};
 use crate::git::Repository;
 use crate::harvest::Harvest;
 use crate::ingredients::{build_environment, requested_environment, toolchain_file};
@@ -263,14 +263,18 @@ impl<'a> Builder<'a> {
             environment: build_environment(self.plan, index),
             configuration: self.outer_configuration(),
             shim: shim::source_hash(),
-            overlay: self.overlay_ingredients(),
+            overlay: self.overlay_ingredients(index),
             sparse_exclude: self.plan.request.sparse_exclude.clone(),
             checkout: self.worktree.path().to_owned(),
         })
     }
 
-    fn overlay_ingredients(&self) -> BTreeMap<String, String> {
+    fn overlay_ingredients(&self, index: usize) -> BTreeMap<String, String> {
         let mut all = overlay::ingredients(&self.overlay);
+        if self.has_external_overlay() {
+            let (options, _) = PackageOptions::split_off(&self.plan.request.build, self.features(index));
+            all.insert("external".to_owned(), format!("{options:?}"));
+        }
         for request in &self.plan.request.overlay {
             all.extend(
                 request.dependencies.iter().map(|(name, text)| (format!("dependency {name}"), text.clone())),
@@ -279,7 +283,12 @@ impl<'a> Builder<'a> {
         all
     }
 
-    fn arguments(&self, index: usize) -> Vec<String> {
+    fn has_external_overlay(&self) -> bool {
+        self.overlay.iter().any(|file| file.mode == OverlayMode::External)
+    }
+
+    /// Those of all revisions, of this one and of the tests, each once.
+    fn features(&self, index: usize) -> Vec<String> {
         let request = &self.plan.request;
         let mut features = request.build.features.clone();
         let of_ref = request.refs.get(index).map(|wanted| wanted.features.clone()).unwrap_or_default();
@@ -289,7 +298,19 @@ impl<'a> Builder<'a> {
                 features.push(feature);
             }
         }
-        let mut arguments = cargo::test_argv(&request.build, &features, &self.cache.target());
+        features
+    }
+
+    fn arguments(&self, index: usize) -> Vec<String> {
+        let request = &self.plan.request;
+        let features = self.features(index);
+        let mut arguments = if self.has_external_overlay() {
+            // The package is a dependency there, and what is about it goes into the crate's manifest.
+            let (_, rest) = PackageOptions::split_off(&request.build, features);
+            cargo::test_argv(&rest, &[], &self.cache.target())
+        } else {
+            cargo::test_argv(&request.build, &features, &self.cache.target())
+        };
         // Configuration above the user's repository is not above our checkout.
         let above = self.repository.root().parent().into_iter().flat_map(Utf8Path::ancestors);
         for folder in above.filter(|folder| !self.worktree.path().starts_with(folder)) {
@@ -357,7 +378,8 @@ impl<'a> Builder<'a> {
             checkout: &checkout,
             workspace: &self.plan.workspace,
         };
-        let laid = external::lay_out(&place, &self.plan.request.overlay, &outside, toolchain)?;
+        let (options, _) = PackageOptions::split_off(&self.plan.request.build, self.features(index));
+        let laid = external::lay_out(&place, &self.plan.request.overlay, &outside, &options, toolchain)?;
         for message in laid.not_carried {
             self.sink.emit(Event::Warning { message, help: None });
         }

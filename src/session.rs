@@ -198,7 +198,8 @@ fn facts_of(plan: &Plan, builds: &[Build]) -> BTreeMap<String, serde_json::Value
                 "toolchain": toolchain,
                 "profile": options.profile.as_deref().unwrap_or("test"),
                 "target": options.target,
-                "features": features_of(&provenance.ingredients.arguments),
+                "features": provenance.ingredients.overlay.get("external").cloned()
+                    .unwrap_or_else(|| features_of(&provenance.ingredients.arguments)),
                 "lock": provenance.lock,
                 "shim": provenance.ingredients.shim,
                 "flags": provenance.ingredients.environment.get("RUSTFLAGS"),
