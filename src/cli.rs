@@ -265,7 +265,7 @@ pub struct CheckoutArguments {
     /// Put overlay tests into the package, or into a crate of their own outside the workspace
     #[arg(long, value_name = "package|external", value_parser = overlay_mode, requires = "overlay")]
     pub overlay_mode: Option<OverlayMode>,
-    /// Use the lock file of this ref for every revision
+    /// Use the lock file of this ref where none is committed
     #[arg(long, value_name = "REF")]
     pub lockfile_from: Option<String>,
     /// Resolve dependencies as of this day where no lock file is committed (a nightly feature of cargo's)

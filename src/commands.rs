@@ -29,7 +29,7 @@ use crate::plan::Plan;
 use crate::reconcile::{self, RefsNeeded, Surroundings, reconcile};
 use crate::report::{self, Options};
 use crate::request::Request;
-use crate::resolve::resolve;
+use crate::resolve::{resolve, resolve_any};
 use crate::results::{self, Results};
 use crate::run_folder::RunFolder;
 use crate::runner::write_whole;
@@ -339,25 +339,6 @@ pub(crate) fn ask(
     };
     let request = reconcile(arguments, &matrix, surroundings, needed)?;
     Ok(Asked { request, metrics: reconcile::metrics(presentation, &matrix) })
-}
-
-/// Where nothing is compared, one ref is enough.
-pub(crate) fn resolve_any(
-    request: &Request,
-    repository: &Repository,
-    console: &Console,
-) -> anyhow::Result<Plan> {
-    if request.refs.len() >= 2 {
-        return resolve(request, repository, console);
-    }
-    // The same ref twice makes a plan; its second half is dropped again.
-    let mut doubled = request.clone();
-    doubled.refs.extend(request.refs.clone());
-    let mut plan = resolve(&doubled, repository, console)?;
-    plan.revisions.truncate(1);
-    plan.request.refs.truncate(1);
-    plan.baseline = 0;
-    Ok(plan)
 }
 
 fn named(planned: &crate::cells::PlannedCell) -> String {

@@ -9,6 +9,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use serde_json::json;
 
 use crate::build::{Build, Builder};
+use crate::build_failure::BuildFailure;
 use crate::cache::{self, Cache};
 use crate::cargo_config::CargoConfig;
 use crate::cells::{self, PlannedCell};
@@ -79,6 +80,17 @@ impl<'a> Session<'a> {
                 return Err(Interrupted.into());
             }
             builds.push(builder.build(index)?);
+        }
+        let failures: Vec<_> = builds.iter().filter_map(Build::failure).collect();
+        if failures.len() == builds.len()
+            && let Some(complaint) = BuildFailure::of_all(&failures)
+        {
+            return Err(complaint.into());
+        }
+        for (index, build) in builds.iter().enumerate() {
+            if let Some(failure) = build.failure().filter(|failure| failure.of_request) {
+                builder.tell(index, failure);
+            }
         }
         write_whole(&folder.builds(), &serde_json::to_vec_pretty(&facts_of(plan, &builds))?)?;
         let cells = self.cells(plan, &builds)?;
@@ -186,7 +198,8 @@ fn facts_of(plan: &Plan, builds: &[Build]) -> BTreeMap<String, serde_json::Value
                 "toolchain": toolchain,
                 "profile": options.profile.as_deref().unwrap_or("test"),
                 "target": options.target,
-                "features": features_of(&provenance.ingredients.arguments),
+                "features": provenance.ingredients.overlay.get("external").cloned()
+                    .unwrap_or_else(|| features_of(&provenance.ingredients.arguments)),
                 "lock": provenance.lock,
                 "shim": provenance.ingredients.shim,
                 "flags": provenance.ingredients.environment.get("RUSTFLAGS"),
