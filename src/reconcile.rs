@@ -11,7 +11,7 @@ use indexmap::IndexMap;
 
 use crate::cli::{BuildArguments, PresentationArguments, RequestArguments, SelectionArguments};
 use crate::complaint::Complaint;
-use crate::matrix::{CellEntry, LockfileEntry, Matrix, MetricName, RefEntry, TestEntry, ThresholdEntry};
+use crate::matrix::{CellEntry, DeviceNames, LockfileEntry, Matrix, MetricName, RefEntry, TestEntry, ThresholdEntry};
 use crate::matrix_values::{Day, Pattern, Repeats, Seconds, Value};
 use crate::overlay_paths;
 use crate::request::{
@@ -270,6 +270,7 @@ fn test_request(entry: &TestEntry) -> TestRequest {
         params: named(entry.params.as_ref(), |values| values.0.clone()),
         timeout_seconds: entry.timeout.as_ref().map(|Text(Seconds(seconds))| *seconds),
         repeat: entry.repeat.as_ref().map(|Text(Repeats(count))| *count),
+        devices: entry.device.as_ref().map(|DeviceNames(names)| names.clone()),
         rest: false,
     }
 }
