@@ -12,8 +12,8 @@ use crate::build::Build;
 use crate::cache;
 use crate::cells::CellStatus;
 use crate::cli::{
-    CleanArguments, Command, CompareArguments, DemoArguments, DoctorArguments, DoctorFormat, InitArguments, ListArguments,
-    PresentationArguments, ReportArguments, RequestArguments, RunArguments, SchemaOf,
+    CleanArguments, Command, CompareArguments, DemoArguments, DoctorArguments, DoctorFormat, InitArguments,
+    ListArguments, PresentationArguments, ReportArguments, RequestArguments, RunArguments, SchemaOf,
 };
 use crate::compare::{self, compare};
 use crate::complaint::Complaint;

@@ -169,7 +169,9 @@ fn devices_in(log: &Utf8Path) -> anyhow::Result<BTreeSet<u32>> {
             let rest = &line[at + finder.needle().len()..];
             let end = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
             if rest.get(end) == Some(&b'.') {
-                found.extend(std::str::from_utf8(&rest[..end]).ok().and_then(|index| index.parse::<u32>().ok()));
+                found.extend(
+                    std::str::from_utf8(&rest[..end]).ok().and_then(|index| index.parse::<u32>().ok()),
+                );
             }
         }
     }

@@ -85,6 +85,8 @@ pub struct Cupti {
 pub struct Diagnosis {
     /// The program's version.
     pub tool: &'static str,
+    /// `linux x86_64`.
+    pub platform: String,
     /// The findings, by what they are about.
     pub sections: Vec<Section>,
     /// The devices as data; `null` without NVML.
@@ -157,21 +159,23 @@ pub fn diagnose(facts: &Facts) -> Diagnosis {
     ];
     sections.retain(|section| !section.findings.is_empty());
     let devices = facts.nvml.as_ref().ok().map(|nvml| nvml.devices.clone());
-    Diagnosis { tool: env!("CARGO_PKG_VERSION"), sections, devices }
+    Diagnosis { tool: env!("CARGO_PKG_VERSION"), platform: facts.platform.clone(), sections, devices }
 }
 
 const NEEDED: [&str; 3] = ["git", "cargo", "rustc"];
 
 fn programs(facts: &Facts) -> Vec<Finding> {
     let is_needed = |name: &str| NEEDED.contains(&name);
-    let none = facts.programs.iter().all(|(name, found)| !is_needed(name) || found.is_err());
+    if facts.programs.iter().all(|(name, found)| !is_needed(name) || found.is_err()) {
+        // A machine that has nothing to build with is one for archives.
+        let finding =
+            Finding::new("git, cargo, rustc", Standing::Absent, "not found: nothing can be built here");
+        return vec![finding.help("what was built elsewhere can be run: `cargo-memprof run --archive FILE`")];
+    }
     let finding = |(name, found): &(&'static str, Result<String, String>)| match found {
         Ok(version) => Finding::new(*name, Standing::Good, version),
         Err(reason) if !is_needed(name) => Finding::new(*name, Standing::Absent, reason)
             .help("needed for repositories that keep files in Git LFS, and for no other"),
-        // A machine that has nothing to build with is one for archives.
-        Err(reason) if none => Finding::new(*name, Standing::Absent, reason)
-            .help("this machine can run what was built elsewhere: `cargo-memprof run --archive FILE`"),
         Err(reason) => {
             let help = if *name == "git" { "install git" } else { "install Rust: https://rustup.rs" };
             Finding::new(*name, Standing::Broken, reason).help(help)
@@ -197,7 +201,8 @@ fn cache(facts: &Facts) -> Vec<Finding> {
 
 fn gpus(facts: &Facts) -> Vec<Finding> {
     if !facts.may_have_devices {
-        let text = "no kernel driver of an NVIDIA GPU (neither /dev/nvidiactl, /proc/driver/nvidia nor /dev/dxg)";
+        let text =
+            "no kernel driver of an NVIDIA GPU (neither /dev/nvidiactl, /proc/driver/nvidia nor /dev/dxg)";
         return vec![Finding::new("driver", Standing::Absent, text).help(
             "in a container, the GPU must be handed over: docker run --gpus all (with the NVIDIA Container Toolkit)",
         )];
@@ -242,7 +247,8 @@ fn of_device(device: &Device, nvml: &NvmlFacts) -> Vec<Finding> {
     let mut findings = vec![Finding::new(format!("GPU {}", device.index), Standing::Good, text)];
     if device.mig == Mig::On && device.parts.is_empty() {
         findings[0].standing = Standing::Limited;
-        findings[0].help = Some("it is divided and has no parts: nvidia-smi mig -cgi … -C makes them".to_owned());
+        findings[0].help =
+            Some("it is divided and has no parts: nvidia-smi mig -cgi … -C makes them".to_owned());
     }
     let of_this = nvml.places.iter().filter(|(place, ..)| place.index == device.index);
     for (place, occupancy, lock) in of_this {
@@ -272,9 +278,8 @@ fn in_use(occupancy: &Occupancy, total: Option<u64>) -> Finding {
         }
         Ok(others) => {
             let others: Vec<String> = others.iter().map(with_bytes).collect();
-            Finding::new("  memory", Standing::Limited, format!("{used}, beside {}", others.join(", "))).help(
-                "runs beside another process are marked, and gpu.N.device of theirs is not compared",
-            )
+            Finding::new("  memory", Standing::Limited, format!("{used}, beside {}", others.join(", ")))
+                .help("runs beside another process are marked, and gpu.N.device of theirs is not compared")
         }
         Err(reason) => Finding::new(
             "  memory",
@@ -292,8 +297,8 @@ fn with_bytes(process: &DeviceProcess) -> String {
 }
 
 fn process_ids(nvml: &NvmlFacts) -> Option<Finding> {
-    let text = "this is a container with process ids of its own: NVML may show the host's, or none, and gpu.N.process and \
-                gpu.N.context are then absent";
+    let text = "this process has a process table of its own, as in a container: NVML may show the host's ids, or none, and \
+                gpu.N.process and gpu.N.context are then absent";
     (nvml.process_ids == ProcessIds::Containers && !nvml.devices.devices.is_empty()).then(|| {
         Finding::new("process ids", Standing::Limited, text)
             .help("start it with --pid=host (Kubernetes: hostPID: true)")
@@ -302,8 +307,7 @@ fn process_ids(nvml: &NvmlFacts) -> Option<Finding> {
 
 fn seen_by_tests(facts: &Facts, devices: &Devices) -> Option<Finding> {
     let list = facts.visible.as_ref()?;
-    let Visible { places, uncertain } =
-        visible_devices::visible(devices, Some(list), facts.order.as_deref());
+    let Visible { places, uncertain } = visible_devices::visible(devices, Some(list), facts.order.as_deref());
     let seen: Vec<String> = places.iter().map(Place::to_string).collect();
     let seen = if seen.is_empty() { "no device".to_owned() } else { seen.join(", ") };
     let text = format!("CUDA_VISIBLE_DEVICES={list}: tests see {seen}");
@@ -329,10 +333,11 @@ fn get_cupti(facts: &Facts) -> String {
 fn cupti(facts: &Facts) -> Finding {
     match &facts.cupti {
         Ok(Cupti { path, version: Ok(version) }) => {
-            Finding::new("CUPTI", Standing::Good, format!("{path}, version {version}"))
+            Finding::new("CUPTI", Standing::Good, format!("{path}, API version {version}"))
         }
         Ok(Cupti { path, version: Err(reason) }) => {
-            Finding::new("CUPTI", Standing::Absent, format!("{path} cannot be used: {reason}")).help(get_cupti(facts))
+            Finding::new("CUPTI", Standing::Absent, format!("{path} cannot be used: {reason}"))
+                .help(get_cupti(facts))
         }
         Err(reason) => Finding::new("CUPTI", Standing::Absent, reason).help(get_cupti(facts)),
     }
@@ -422,7 +427,9 @@ fn of_gpus(facts: &Facts) -> Vec<Finding> {
         (None, Ok(()), _) => Finding::new("gpu.N.live, .peak", Standing::Absent, "no CUPTI (above)"),
     };
     let pool = match &facts.cuda {
-        Ok(()) => Finding::new("gpu.N.pool.*", Standing::Good, "the CUDA driver's default memory pool, exact"),
+        Ok(()) => {
+            Finding::new("gpu.N.pool.*", Standing::Good, "the CUDA driver's default memory pool, exact")
+        }
         Err(_) => Finding::new("gpu.N.pool.*", Standing::Absent, "no CUDA driver"),
     };
     let mut findings = vec![live, pool];
@@ -453,10 +460,14 @@ fn of_gpus(facts: &Facts) -> Vec<Finding> {
 
 /// The widest name that the texts line up behind.
 const NAME_WIDTH: usize = 17;
+/// Where the texts begin.
+const INDENT: usize = NAME_WIDTH + 6;
+/// How long a line of them may be.
+const TEXT_WIDTH: usize = 96;
 
 /// For people: a line a finding, its help below it.
 pub fn render(diagnosis: &Diagnosis, colored: bool) -> String {
-    let mut text = format!("cargo-memprof {}\n", diagnosis.tool);
+    let mut text = format!("cargo-memprof {} on {}\n", diagnosis.tool, diagnosis.platform);
     for section in &diagnosis.sections {
         _ = write!(text, "\n{}\n", styled(section.title, Style::new().bold(), colored));
         for finding in &section.findings {
@@ -467,9 +478,11 @@ pub fn render(diagnosis: &Diagnosis, colored: bool) -> String {
                 Standing::Broken => ("✗", Style::new().red().bold()),
             };
             let mark = styled(mark, style, colored);
-            _ = writeln!(text, "  {mark} {:<NAME_WIDTH$}  {}", finding.name, finding.text);
-            if let Some(help) = &finding.help {
-                _ = writeln!(text, "{:width$}help: {help}", "", width = NAME_WIDTH + 6);
+            let mut lines = wrapped(&finding.text);
+            _ = writeln!(text, "  {mark} {:<NAME_WIDTH$}  {}", finding.name, lines.remove(0));
+            let help = finding.help.iter().flat_map(|help| wrapped(&format!("help: {help}")));
+            for line in lines.into_iter().chain(help) {
+                _ = writeln!(text, "{:INDENT$}{line}", "");
             }
         }
     }
@@ -477,6 +490,21 @@ pub fn render(diagnosis: &Diagnosis, colored: bool) -> String {
         text.push_str("\nNothing can be compared here until what is marked ✗ is mended.\n");
     }
     text
+}
+
+/// Lines of a readable length; a word that is longer, such as a path, stays whole.
+fn wrapped(text: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("there is one");
+        if !line.is_empty() && line.len() + 1 + word.len() > TEXT_WIDTH {
+            lines.push(word.to_owned());
+        } else {
+            line.push_str(if line.is_empty() { "" } else { " " });
+            line.push_str(word);
+        }
+    }
+    lines
 }
 
 fn styled(text: &str, style: Style, colored: bool) -> String {
@@ -512,7 +540,11 @@ mod tests {
         }
     }
 
-    fn place(device: &Device, used: u64, processes: Vec<DeviceProcess>) -> (Place, Occupancy, Option<String>) {
+    fn place(
+        device: &Device,
+        used: u64,
+        processes: Vec<DeviceProcess>,
+    ) -> (Place, Occupancy, Option<String>) {
         (device.places()[0].clone(), Occupancy { used: Ok(used), processes: Ok(processes) }, None)
     }
 
@@ -545,7 +577,10 @@ mod tests {
             may_have_devices: true,
             nvml: Ok(NvmlFacts { devices, places, process_ids: ProcessIds::Hosts }),
             cuda: Ok(()),
-            cupti: Ok(Cupti { path: "/usr/local/cuda/lib64/libcupti.so.2025.3.1".into(), version: Ok(130_000) }),
+            cupti: Ok(Cupti {
+                path: "/usr/local/cuda/lib64/libcupti.so.2025.3.1".into(),
+                version: Ok(130_000),
+            }),
             visible: Some("GPU-8932".into()),
             ..bare()
         }
@@ -585,7 +620,7 @@ mod tests {
         facts.cuda = Err("libcuda.so.1: cannot open shared object file".into());
         let text = render(&diagnose(&facts), false);
         assert!(text.contains("NVIDIA_DRIVER_CAPABILITIES=utility,compute"), "{text}");
-        assert!(text.contains("gpu.N.process, .device, .context  no NVML (above)"), "{text}");
+        assert!(text.contains("no NVML (above)"), "{text}");
     }
 
     #[test]
@@ -599,7 +634,9 @@ mod tests {
         assert!(is_broken(&|facts| facts.programs[0].1 = Err("not found".into())));
         assert!(is_broken(&|facts| facts.cache = Err("/cache: Read-only file system".into())));
         assert!(!is_broken(&|facts| facts.cache_locks = vec![("ripgrep-1".into(), "process 1".into())]));
-        assert!(render(&with(&|facts| facts.programs[1].1 = Err("not found".into())), false).contains("✗ cargo"));
+        assert!(
+            render(&with(&|facts| facts.programs[1].1 = Err("not found".into())), false).contains("✗ cargo")
+        );
     }
 
     #[test]

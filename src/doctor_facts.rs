@@ -70,7 +70,9 @@ fn writable(home: Utf8PathBuf) -> Result<Utf8PathBuf, String> {
 fn held_locks(home: &Utf8Path) -> Vec<(String, String)> {
     let folders = home.read_dir_utf8().into_iter().flatten().filter_map(Result::ok);
     let mut held: Vec<(String, String)> = folders
-        .filter_map(|folder| Some((folder.file_name().to_owned(), lock::held_by(&folder.path().join("lock"))?)))
+        .filter_map(|folder| {
+            Some((folder.file_name().to_owned(), lock::held_by(&folder.path().join("lock"))?))
+        })
         .collect();
     held.sort();
     held
@@ -79,9 +81,9 @@ fn held_locks(home: &Utf8Path) -> Vec<(String, String)> {
 fn resident() -> Resident {
     if cfg!(target_os = "linux") {
         let readable = |path: &str| {
-            fs_err::read(path).map_err(|error| error.to_string()).and_then(|text| {
-                if text.is_empty() { Err(format!("{path} is empty")) } else { Ok(()) }
-            })
+            fs_err::read(path)
+                .map_err(|error| error.to_string())
+                .and_then(|text| if text.is_empty() { Err(format!("{path} is empty")) } else { Ok(()) })
         };
         Resident::Linux {
             statm: readable("/proc/self/statm"),

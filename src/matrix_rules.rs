@@ -326,7 +326,8 @@ impl JsonSchema for DeviceNames {
     }
 
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        let one = schemars::json_schema!({"type": ["string", "integer"], "examples": [0, "GPU-8932f937", "none"]});
+        let one =
+            schemars::json_schema!({"type": ["string", "integer"], "examples": [0, "GPU-8932f937", "none"]});
         schemars::json_schema!({"anyOf": [one, {"type": "array", "items": one, "minItems": 1}]})
     }
 }

@@ -96,8 +96,7 @@ fn neighbours(watched: &Watched, ids: ProcessIds) -> Option<String> {
     let was_there = |process: &&DeviceProcess| before.iter().any(|known| known.process == process.process);
     let stayed: Vec<&DeviceProcess> = after.iter().filter(was_there).collect();
     let came: Vec<&DeviceProcess> = after.iter().filter(|process| !was_there(process)).collect();
-    let is_gone =
-        |process: &&DeviceProcess| after.iter().all(|known| known.process != process.process);
+    let is_gone = |process: &&DeviceProcess| after.iter().all(|known| known.process != process.process);
     let left: Vec<&DeviceProcess> = before.iter().filter(is_gone).collect();
     let was = if stayed.len() == 1 { "was on" } else { "were on" };
     let groups =
@@ -203,8 +202,10 @@ mod tests {
         let busy = watched(occupancy(700, &[]), occupancy(700, &[]));
         assert_eq!(
             marks(&busy),
-            ["700 MiB of GPU 2 were in use before the run, by processes that NVML does not show, as in a container that \
-              hides them"]
+            [
+                "700 MiB of GPU 2 were in use before the run, by processes that NVML does not show, as in a container that \
+              hides them"
+            ]
         );
         let unlisted = || Occupancy { used: Ok(700 * MIB), processes: Err("not supported".into()) };
         let marks = marks(&watched(unlisted(), unlisted()));

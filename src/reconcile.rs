@@ -11,7 +11,9 @@ use indexmap::IndexMap;
 
 use crate::cli::{BuildArguments, PresentationArguments, RequestArguments, SelectionArguments};
 use crate::complaint::Complaint;
-use crate::matrix::{CellEntry, DeviceNames, LockfileEntry, Matrix, MetricName, RefEntry, TestEntry, ThresholdEntry};
+use crate::matrix::{
+    CellEntry, DeviceNames, LockfileEntry, Matrix, MetricName, RefEntry, TestEntry, ThresholdEntry,
+};
 use crate::matrix_values::{Day, Pattern, Repeats, Seconds, Value};
 use crate::overlay_paths;
 use crate::request::{

@@ -174,8 +174,7 @@ impl Runner<'_> {
     }
 
     fn record(&self, record: RunRecord) -> anyhow::Result<()> {
-        let folder =
-            self.folder.cell(self.plan, record.revision, &record.cell, record.repeat);
+        let folder = self.folder.cell(self.plan, record.revision, &record.cell, record.repeat);
         fs_err::create_dir_all(&folder)?;
         write_whole(&folder.join(file::OUTCOME), &serde_json::to_vec_pretty(&record)?)
     }

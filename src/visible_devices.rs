@@ -133,9 +133,12 @@ pub fn named(devices: &Devices, names: &[String]) -> Result<Vec<Place>, Complain
     let mut places: Vec<Place> = Vec::new();
     for name in names {
         let found: Vec<Place> = match name.parse::<u32>() {
-            Ok(index) => {
-                devices.devices.iter().filter(|device| device.index == index).flat_map(Device::places).collect()
-            }
+            Ok(index) => devices
+                .devices
+                .iter()
+                .filter(|device| device.index == index)
+                .flat_map(Device::places)
+                .collect(),
             Err(_) => {
                 let all = devices.devices.iter().flat_map(|device| {
                     let whole = begins(&device.uuid, name);
@@ -170,7 +173,9 @@ pub fn check_name(name: &str) -> Result<(), String> {
     if name == NONE || name.parse::<u32>().is_ok() || rest.is_some_and(|rest| !rest.is_empty()) {
         return Ok(());
     }
-    Err(format!("'{name}' cannot be a device: write NVML's index (as nvidia-smi has it), a UUID (GPU-…, MIG-…), or {NONE}"))
+    Err(format!(
+        "'{name}' cannot be a device: write NVML's index (as nvidia-smi has it), a UUID (GPU-…, MIG-…), or {NONE}"
+    ))
 }
 
 /// Whether a list of names can go together.
@@ -335,7 +340,8 @@ mod tests {
         for name in ["", "-1", "h200", "GPU-", "gpu-8", "0x1"] {
             assert!(check_name(name).is_err(), "{name}");
         }
-        let names = |names: &[&str]| check_names(&names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>());
+        let names =
+            |names: &[&str]| check_names(&names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>());
         assert!(names(&["0", "1"]).is_ok() && names(&["none"]).is_ok());
         assert!(names(&[]).is_err() && names(&["0", "none"]).is_err());
     }
