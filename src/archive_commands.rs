@@ -116,7 +116,9 @@ impl Commands<'_> {
         let mut cells: Vec<PlannedCell> = unpacked.read_json("cells.json")?;
         if let Some(test) = plan.request.tests.first().filter(|_| plan.request != packed) {
             // Given by the flag, now or when the run that goes on was begun: the same for all.
-            cells.iter_mut().for_each(|cell| cell.devices.clone_from(&test.devices));
+            for cell in &mut cells {
+                cell.devices.clone_from(&test.devices);
+            }
         }
         let mut stand_in = StandIn::open(&unpacked)?;
         self.warn_of_paths(&unpacked, &stand_in);

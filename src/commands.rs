@@ -49,7 +49,7 @@ pub fn act(invocation: Invocation, console: &Console, interrupt: &AtomicBool) ->
         Command::List(arguments) => commands.list(&arguments),
         Command::Report(arguments) => commands.report(&arguments),
         Command::Compare(arguments) => commands.compare(&arguments),
-        Command::Doctor(arguments) => commands.doctor(&arguments),
+        Command::Doctor(arguments) => commands.doctor(arguments),
         Command::Clean(arguments) => commands.clean(&arguments),
         Command::Init(arguments) => commands.init(&arguments),
         Command::Schema(arguments) => commands.print_json(&match arguments.of {
@@ -241,7 +241,7 @@ impl Commands<'_> {
         Ok(if failed { ExitCode::Incomplete } else { ExitCode::Success })
     }
 
-    fn doctor(&self, arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
+    fn doctor(&self, arguments: DoctorArguments) -> anyhow::Result<ExitCode> {
         let diagnosis = doctor::diagnose(&doctor_facts::gather());
         match arguments.format {
             DoctorFormat::Text => self.print(&doctor::render(&diagnosis, self.console.colors_output()))?,

@@ -131,7 +131,7 @@ impl Runner<'_> {
             }
         };
         let outcome = Outcome { status, message, wall_nanoseconds: None };
-        self.record(RunRecord {
+        self.record(&RunRecord {
             version: outcome::VERSION,
             revision: planned.revision,
             cell: planned.cell.clone(),
@@ -173,10 +173,10 @@ impl Runner<'_> {
         Ok(CellDevices { given: None, places: self.devices.visible(variable) })
     }
 
-    fn record(&self, record: RunRecord) -> anyhow::Result<()> {
+    fn record(&self, record: &RunRecord) -> anyhow::Result<()> {
         let folder = self.folder.cell(self.plan, record.revision, &record.cell, record.repeat);
         fs_err::create_dir_all(&folder)?;
-        write_whole(&folder.join(file::OUTCOME), &serde_json::to_vec_pretty(&record)?)
+        write_whole(&folder.join(file::OUTCOME), &serde_json::to_vec_pretty(record)?)
     }
 
     /// `None` if it was interrupted: it then counts as not run.
@@ -225,7 +225,7 @@ impl Runner<'_> {
         let Some(outcome) = fate::outcome(&fate, &evidence)? else { return Ok(None) };
         let passed = outcome.status.is_ok();
         let Judgement { marks, withdrawn } = self.devices.after(before, &folder.join(file::LOG), passed)?;
-        self.record(RunRecord {
+        self.record(&RunRecord {
             version: outcome::VERSION,
             revision: planned.revision,
             cell: planned.cell.clone(),

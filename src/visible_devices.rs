@@ -132,21 +132,12 @@ pub fn named(devices: &Devices, names: &[String]) -> Result<Vec<Place>, Complain
     }
     let mut places: Vec<Place> = Vec::new();
     for name in names {
-        let found: Vec<Place> = match name.parse::<u32>() {
-            Ok(index) => devices
-                .devices
-                .iter()
-                .filter(|device| device.index == index)
-                .flat_map(Device::places)
-                .collect(),
-            Err(_) => {
-                let all = devices.devices.iter().flat_map(|device| {
-                    let whole = begins(&device.uuid, name);
-                    device.places().into_iter().filter(move |place| whole || begins(&place.uuid, name))
-                });
-                all.collect()
-            }
-        };
+        let index = name.parse::<u32>().ok();
+        let found = devices.devices.iter().flat_map(|device| {
+            let whole = index == Some(device.index) || begins(&device.uuid, name);
+            device.places().into_iter().filter(move |place| whole || begins(&place.uuid, name))
+        });
+        let found: Vec<Place> = found.collect();
         match &found[..] {
             [place] if places.contains(place) => {
                 return Err(Complaint::new(format!("{place} is named twice as `device`")));

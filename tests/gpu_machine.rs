@@ -35,11 +35,12 @@ impl Workshop {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let archive = self.repository.beside(&format!("{test}-{number}.tar.zst"));
-        let mut build = self.repository.memprof();
-        let built =
-            build.args(["build", "--refs", "old,new", "-k", test, "--archive"]).arg(&archive).output();
-        let built = built.expect("the program starts");
-        assert!(built.status.success(), "{}", text(&built.stderr));
+        let mut command = self.repository.memprof();
+        command
+            .args(["build", "--refs", "old,new", "-k", test, "--archive"])
+            .arg(&archive)
+            .assert()
+            .success();
         archive
     }
 }
