@@ -12,6 +12,7 @@
 //! Data modules import nothing but data; pure ones take data and return data; effects are at the edge.
 //! `DESIGN.md` has a sentence for each file.
 
+pub mod absent_libraries;
 pub mod archive;
 pub mod archive_commands;
 pub mod build;
