@@ -352,7 +352,7 @@ pub struct ExecutionArguments {
     /// Go on with a run that was cut off: only what is missing runs
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "latest", conflicts_with = "dry_run")]
     pub resume: Option<String>,
-    /// Fail instead of waiting for another run on this repository
+    /// Fail instead of waiting for another run on this repository, or on a GPU that the tests can see
     #[arg(long)]
     pub no_wait: bool,
     /// Let the tests see only these GPUs, by NVML's index or the beginning of a UUID; `none` hides all
