@@ -165,17 +165,17 @@ pub fn diagnose(facts: &Facts) -> Diagnosis {
 const NEEDED: [&str; 3] = ["git", "cargo", "rustc"];
 
 fn programs(facts: &Facts) -> Vec<Finding> {
-    let is_needed = |name: &str| NEEDED.contains(&name);
-    if facts.programs.iter().all(|(name, found)| !is_needed(name) || found.is_err()) {
-        // A machine that has nothing to build with is one for archives.
-        let finding =
-            Finding::new("git, cargo, rustc", Standing::Absent, "not found: nothing can be built here");
-        return vec![finding.help("what was built elsewhere can be run: `cargo-memprof run --archive FILE`")];
-    }
+    let is_missing =
+        |name: &str| facts.programs.iter().any(|(known, found)| *known == name && found.is_err());
+    // A machine that has nothing to build with is one for archives.
+    let builds = !(is_missing("cargo") && is_missing("rustc"));
     let finding = |(name, found): &(&'static str, Result<String, String>)| match found {
         Ok(version) => Finding::new(*name, Standing::Good, version),
-        Err(reason) if !is_needed(name) => Finding::new(*name, Standing::Absent, reason)
+        Err(reason) if !NEEDED.contains(name) => Finding::new(*name, Standing::Absent, reason)
             .help("needed for repositories that keep files in Git LFS, and for no other"),
+        Err(reason) if !builds && *name != "cargo" => Finding::new(*name, Standing::Absent, reason),
+        Err(reason) if !builds => Finding::new(*name, Standing::Absent, reason)
+            .help("nothing is built here; what was built elsewhere runs: `cargo-memprof run --archive FILE`"),
         Err(reason) => {
             let help = if *name == "git" { "install git" } else { "install Rust: https://rustup.rs" };
             Finding::new(*name, Standing::Broken, reason).help(help)
