@@ -23,6 +23,7 @@ use crate::ingredients::{build_environment, requested_environment, toolchain_fil
 use crate::inject::{self, Injection};
 use crate::injected_files::InjectedFiles;
 use crate::lockfile::{self, Lockfile};
+use crate::own_allocator::{self, OwnAllocators, Refused};
 use crate::overlay::{self, OverlayFile};
 use crate::plan::{Plan, Revision};
 use crate::request::OverlayMode;
@@ -95,6 +96,15 @@ struct Compiled {
     stderr: String,
     success: bool,
     notes: tempfile::TempDir,
+}
+
+/// What was laid over a checkout.
+struct Laid {
+    injection: Injection,
+    /// The manifest that cargo is called with.
+    manifest: Utf8PathBuf,
+    /// Of the workspace; none where the tests are those of a crate outside of it.
+    allocators: Option<OwnAllocators>,
 }
 
 impl<'a> Builder<'a> {
@@ -344,8 +354,8 @@ impl<'a> Builder<'a> {
         hasher.finalize().to_hex()[..16].to_owned()
     }
 
-    /// Checks the revision out and lays over it what its build needs.
-    fn lay_out(&mut self, index: usize, toolchain: &Toolchain) -> anyhow::Result<(Injection, Utf8PathBuf)> {
+    /// Checks the revision out and lays over it what its build needs. Files refused keep their global allocators as they are.
+    fn lay_out(&mut self, index: usize, toolchain: &Toolchain, refused: &Refused) -> anyhow::Result<Laid> {
         let revision = &self.plan.revisions[index];
         self.current = None;
         self.worktree.check_out(revision)?;
@@ -367,9 +377,11 @@ impl<'a> Builder<'a> {
             self.overlay.iter().filter(|file| file.mode == OverlayMode::External).cloned().collect();
         if outside.is_empty() {
             let metadata = inject::metadata(toolchain, &manifest)?;
+            let allocators = own_allocator::find(&metadata, &checkout, refused)?;
+            injection.extend(allocators.write(&checkout, &mut injected)?);
             injection.extend(inject::append_lines(&metadata, &checkout, &mut injected)?);
             injected.save()?;
-            return Ok((injection, manifest));
+            return Ok(Laid { injection, manifest, allocators: Some(allocators) });
         }
         injected.save()?;
         let place = external::Place {
@@ -383,7 +395,8 @@ impl<'a> Builder<'a> {
         for message in laid.not_carried {
             self.sink.emit(Event::Warning { message, help: None });
         }
-        Ok((injection, laid.manifest))
+        // Of the workspace's members nothing is compiled through the wrapper then, and the shim does not reach them.
+        Ok(Laid { injection, manifest: laid.manifest, allocators: None })
     }
 
     fn make(
@@ -397,11 +410,23 @@ impl<'a> Builder<'a> {
         fs_err::create_dir_all(log.parent().context("the log has a folder")?)?;
         let mut log = fs_err::File::create(log)?;
         let mut heal = Heal::Touch;
+        let mut refused = Refused::new();
         let records_path = self.cache.folder().join("sources.json");
         loop {
-            let (injection, manifest) = self.lay_out(index, toolchain)?;
+            let Laid { injection, manifest, allocators } = self.lay_out(index, toolchain, &refused)?;
             let compiled = self.compile(index, toolchain, &ingredients, &manifest, &mut log)?;
             if !compiled.success {
+                let errors = compiled.messages.errors.iter().map(|error| &error.message);
+                let (workspace, checkout) = (self.workspace(), self.worktree.path());
+                let suspects = allocators
+                    .map(|allocators| allocators.suspects(errors, &workspace, checkout, &refused))
+                    .unwrap_or_default();
+                if !suspects.is_empty() {
+                    let files: Vec<&str> = suspects.keys().map(|file| file.as_str()).collect();
+                    writeln!(log, "# once more, with the global allocator of {} as it is", files.join(", "))?;
+                    refused.extend(suspects);
+                    continue;
+                }
                 return Ok(Err(BuildFailure::from_compiler(&compiled.messages, &compiled.stderr)));
             }
             let mut records = SourceRecords::load(&records_path);
@@ -436,6 +461,8 @@ impl<'a> Builder<'a> {
                 messages: &compiled.messages,
                 notes: compiled.notes.path(),
                 target: &target,
+                allocators: allocators.as_ref(),
+                checkout: self.worktree.path(),
                 sink: self.sink,
             };
             let executables = harvest.executables(&runner, key)?;
@@ -454,6 +481,12 @@ impl<'a> Builder<'a> {
                 runner,
             };
             self.current = Some(key.to_owned());
+            for (file, reason) in &refused {
+                let name = &self.plan.revisions[index].name;
+                let message = format!("the #[global_allocator] in {file} of {name} {reason}");
+                let help = Some("tests with it have no heap metrics; all others do".to_owned());
+                self.sink.emit(Event::Warning { message, help });
+            }
             return Ok(Ok(draft.finish(provenance)?));
         }
     }

@@ -6,6 +6,8 @@ use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 use include_dir::{Dir, include_dir};
 
+use crate::inject;
+use crate::own_allocator;
 use crate::process::Command;
 use crate::toolchain::Toolchain;
 use crate::wrapper;
@@ -24,7 +26,7 @@ pub struct Shim {
     folder: Utf8PathBuf,
 }
 
-/// Hash of the shim's source: part of every build's key, and of the wrapper's path.
+/// Hash of the shim's source and of what is written into the revision's: part of every build's key, and of the wrapper's path.
 pub fn source_hash() -> String {
     let mut files = Vec::new();
     collect(&TEMPLATES, &mut files);
@@ -33,6 +35,9 @@ pub fn source_hash() -> String {
     for (path, content) in files {
         hasher.update(path.as_os_str().as_encoded_bytes()).update(&[0]);
         hasher.update(&(content.len() as u64).to_le_bytes()).update(content);
+    }
+    for text in std::iter::once(inject::LINES).chain(own_allocator::WRAPPING.into_iter().flatten()) {
+        hasher.update(text.as_bytes()).update(&[0]);
     }
     hasher.finalize().to_hex()[..16].to_owned()
 }

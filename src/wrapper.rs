@@ -90,11 +90,11 @@ fn compile_test(argv: &[OsString], call: &[OsString]) -> anyhow::Result<i32> {
     let mut output =
         compile(true).with_context(|| format!("could not start {}", Path::new(&argv[0]).display()))?;
     let mark = own_allocator_mark(call);
-    let conflict = memchr::memmem::find(&output.stderr, b"conflicts with global allocator in").is_some();
-    if !output.status.success() && conflict {
+    let conflict = conflicting_crate(&String::from_utf8_lossy(&output.stderr)).map(str::to_owned);
+    if let Some(owner) = conflict.filter(|_| !output.status.success()) {
         output = compile(false)?;
         if let Some(mark) = &mark {
-            fs_err::write(mark, "")?;
+            fs_err::write(mark, owner)?;
         }
     } else if let Some(mark) = mark {
         let _ = fs_err::remove_file(mark);
@@ -104,10 +104,24 @@ fn compile_test(argv: &[OsString], call: &[OsString]) -> anyhow::Result<i32> {
     Ok(output.status.code().unwrap_or(101))
 }
 
+/// Whose global allocator the compiler says is in the way of the shim's: the crate's name, empty for the crate that was being
+/// compiled.
+///
+/// ``the `#[global_allocator]` in this crate conflicts with global allocator in: memprof_heap``, in either order.
+fn conflicting_crate(stderr: &str) -> Option<&str> {
+    let (before, after) = stderr.split_once(" conflicts with global allocator in: ")?;
+    let (_, first) = before.rsplit_once(" in ")?;
+    let end = after.find(|character: char| !character.is_alphanumeric() && character != '_' && character != ' ');
+    let second = after[..end.unwrap_or(after.len())].trim();
+    let owner = if first == "memprof_heap" { second } else { first };
+    Some(if owner == "this crate" { "" } else { owner })
+}
+
 /// The `cfg` under which the appended line links the shim's allocator.
 pub const HEAP_CFG: &str = "memprof_heap";
 
-/// The ending of the mark beside an executable whose target has an allocator of its own.
+/// The ending of the mark beside an executable whose target has an allocator of its own. It holds the name of the crate that
+/// declares it, and nothing if the target does.
 pub const OWN_ALLOCATOR: &str = "memprof-own-allocator";
 
 /// `OUT_DIR/NAME-HASH.memprof-own-allocator`
@@ -266,6 +280,20 @@ mod tests {
     fn our_cap_comes_before_any_other() {
         let line = wrapped("rustc --crate-name a src/lib.rs --cap-lints=forbid");
         assert!(line.starts_with("rustc --cap-lints warn "), "{line}");
+    }
+
+    #[test]
+    fn the_compiler_says_whose_allocator_is_in_the_way() {
+        let conflict = |one: &str, other: &str| {
+            format!(
+                r#"{{"message":"the `#[global_allocator]` in {one} conflicts with global allocator in: {other}","x":1}}"#
+            )
+        };
+        assert_eq!(conflicting_crate(&conflict("this crate", "memprof_heap")), Some(""));
+        assert_eq!(conflicting_crate(&conflict("memprof_heap", "this crate")), Some(""));
+        assert_eq!(conflicting_crate(&conflict("memprof_heap", "supplier")), Some("supplier"));
+        assert_eq!(conflicting_crate(&conflict("supplier", "memprof_heap")), Some("supplier"));
+        assert_eq!(conflicting_crate("error: something else"), None);
     }
 
     #[test]
