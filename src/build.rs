@@ -9,12 +9,14 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use camino::{Utf8Path, Utf8PathBuf};
+use cargo_metadata::Metadata;
 use cargo_platform::Cfg;
 
 use crate::build_failure::{self, BuildFailure};
 use crate::cache::Cache;
 use crate::cargo::{self, Messages};
 use crate::cargo_config::{self, CargoConfig};
+use crate::counted::counted;
 use crate::event::{Event, Sink};
 use crate::external::{self, PackageOptions};
 use crate::git::Repository;
@@ -23,16 +25,18 @@ use crate::ingredients::{build_environment, requested_environment, toolchain_fil
 use crate::inject::{self, Injection};
 use crate::injected_files::InjectedFiles;
 use crate::lockfile::{self, Lockfile};
-use crate::own_allocator::{self, OwnAllocators, Refused};
 use crate::overlay::{self, OverlayFile};
+use crate::own_allocator::{self, OwnAllocators, Refused};
 use crate::plan::{Plan, Revision};
-use crate::request::OverlayMode;
+use crate::request::{OverlayMode, TraceRequest};
 use crate::run_folder::RunFolder;
 use crate::shim::{self, Shim};
 use crate::sources::{self, SourceRecords};
 use crate::stage::Stage;
 use crate::store::{self, Draft, Entry, Ingredients, Provenance};
 use crate::toolchain::{Choice, Toolchain};
+use crate::trace_facts::TraceFacts;
+use crate::tracing::{self, Blame, Dropped, Patterns, Tracing};
 use crate::worktree::Worktree;
 use crate::wrapper;
 
@@ -75,6 +79,7 @@ pub struct Builder<'a> {
     toolchains: HashMap<(Choice, Vec<u8>), Toolchain>,
     sink: &'a dyn Sink,
     interrupt: &'a AtomicBool,
+    patterns: Patterns,
     /// The key of the build whose files lie in the checkout.
     current: Option<String>,
 }
@@ -105,6 +110,16 @@ struct Laid {
     manifest: Utf8PathBuf,
     /// Of the workspace; none where the tests are those of a crate outside of it.
     allocators: Option<OwnAllocators>,
+    tracing: Tracing,
+}
+
+/// What of a revision stays as it is, because a build that changed it failed.
+#[derive(Default)]
+struct LeftAlone {
+    allocators: Refused,
+    functions: Dropped,
+    /// Builds that failed with traced functions in them.
+    rounds: usize,
 }
 
 impl<'a> Builder<'a> {
@@ -128,6 +143,7 @@ impl<'a> Builder<'a> {
             toolchains: HashMap::new(),
             sink,
             interrupt,
+            patterns: Patterns::of(&plan.request.trace)?,
             current: None,
         })
     }
@@ -276,6 +292,7 @@ impl<'a> Builder<'a> {
             overlay: self.overlay_ingredients(index),
             sparse_exclude: self.plan.request.sparse_exclude.clone(),
             checkout: self.worktree.path().to_owned(),
+            trace: self.patterns.texts(),
         })
     }
 
@@ -354,8 +371,8 @@ impl<'a> Builder<'a> {
         hasher.finalize().to_hex()[..16].to_owned()
     }
 
-    /// Checks the revision out and lays over it what its build needs. Files refused keep their global allocators as they are.
-    fn lay_out(&mut self, index: usize, toolchain: &Toolchain, refused: &Refused) -> anyhow::Result<Laid> {
+    /// Checks the revision out and lays over it what its build needs, but for what is to be left alone.
+    fn lay_out(&mut self, index: usize, toolchain: &Toolchain, left: &LeftAlone) -> anyhow::Result<Laid> {
         let revision = &self.plan.revisions[index];
         self.current = None;
         self.worktree.check_out(revision)?;
@@ -377,11 +394,14 @@ impl<'a> Builder<'a> {
             self.overlay.iter().filter(|file| file.mode == OverlayMode::External).cloned().collect();
         if outside.is_empty() {
             let metadata = inject::metadata(toolchain, &manifest)?;
-            let allocators = own_allocator::find(&metadata, &checkout, refused)?;
+            let allocators = own_allocator::find(&metadata, &checkout, &left.allocators)?;
             injection.extend(allocators.write(&checkout, &mut injected)?);
+            // From here on files are read from the checkout as they were written so far.
+            let tracing = self.traced(&metadata, toolchain, &left.functions)?;
+            injection.extend(tracing.write(&checkout, &mut injected)?);
             injection.extend(inject::append_lines(&metadata, &checkout, &mut injected)?);
             injected.save()?;
-            return Ok(Laid { injection, manifest, allocators: Some(allocators) });
+            return Ok(Laid { injection, manifest, allocators: Some(allocators), tracing });
         }
         injected.save()?;
         let place = external::Place {
@@ -396,7 +416,100 @@ impl<'a> Builder<'a> {
             self.sink.emit(Event::Warning { message, help: None });
         }
         // Of the workspace's members nothing is compiled through the wrapper then, and the shim does not reach them.
-        Ok(Laid { injection, manifest: laid.manifest, allocators: None })
+        Ok(Laid { injection, manifest: laid.manifest, allocators: None, tracing: Tracing::default() })
+    }
+
+    /// The traced functions of the checkout's own crates.
+    fn traced(
+        &self,
+        metadata: &Metadata,
+        toolchain: &Toolchain,
+        dropped: &Dropped,
+    ) -> anyhow::Result<Tracing> {
+        if self.patterns.is_empty() {
+            return Ok(Tracing::default());
+        }
+        let checkout = self.worktree.path();
+        let crates = tracing::own_crates(metadata, checkout, toolchain)?;
+        Ok(tracing::find(&crates, &self.patterns, checkout, Utf8Path::new(""), dropped))
+    }
+
+    /// The functions of a revision that the request's patterns mean, without building it.
+    pub fn traceable(&mut self, index: usize) -> anyhow::Result<TraceFacts> {
+        let toolchain = self.toolchain(index)?;
+        self.provide_lockfile(&toolchain)?;
+        Ok(self.lay_out(index, &toolchain, &LeftAlone::default())?.tracing.facts)
+    }
+
+    /// A pattern that means no function in any revision is a mistake, and it is told before anything is built. A revision that
+    /// is built already says itself what was traced.
+    pub fn check_patterns(&mut self) -> anyhow::Result<()> {
+        if self.patterns.is_empty() {
+            return Ok(());
+        }
+        let mut unmet: Option<Vec<String>> = None;
+        for index in 0..self.plan.revisions.len() {
+            // What stands in the way of one revision is told when it is built.
+            let Ok(facts) = self.known_facts(index).map_or_else(|| self.traceable(index), Ok) else {
+                continue;
+            };
+            unmet = Some(match unmet {
+                None => facts.unmet,
+                Some(unmet) => unmet.into_iter().filter(|one| facts.unmet.contains(one)).collect(),
+            });
+        }
+        let Some(pattern) = unmet.as_ref().and_then(|unmet| unmet.first()) else { return Ok(()) };
+        let paths = self.all_functions().unwrap_or_default();
+        Err(tracing::unmet(pattern, &paths).into())
+    }
+
+    fn known_facts(&mut self, index: usize) -> Option<TraceFacts> {
+        let toolchain = self.toolchain(index).ok()?;
+        let key = self.ingredients(index, &toolchain).ok()?.key();
+        store::find(&self.cache.store(), &key).map(|entry| entry.provenance.trace)
+    }
+
+    /// The paths of all functions in the checkout as it is.
+    fn all_functions(&mut self) -> anyhow::Result<Vec<String>> {
+        let toolchain = self.toolchain(self.plan.baseline)?;
+        let metadata = inject::metadata(&toolchain, &self.workspace().join("Cargo.toml"))?;
+        let all = TraceRequest { functions: vec!["**".to_owned()], ..TraceRequest::default() };
+        let crates = tracing::own_crates(&metadata, self.worktree.path(), &toolchain)?;
+        let base = self.worktree.path();
+        let found = tracing::find(&crates, &Patterns::of(&all)?, base, Utf8Path::new(""), &Dropped::new());
+        Ok(found.facts.functions.into_iter().map(|function| function.path).collect())
+    }
+
+    /// Whether something that was changed in the checkout may be why a build failed: it is then to be left alone.
+    fn suspect(
+        &self,
+        laid: &Laid,
+        compiled: &Compiled,
+        left: &mut LeftAlone,
+        log: &mut fs_err::File,
+    ) -> anyhow::Result<bool> {
+        let errors = || compiled.messages.errors.iter().map(|error| &error.message);
+        let (workspace, checkout) = (self.workspace(), self.worktree.path());
+        let located = |file: &str| Some(workspace.join(file).strip_prefix(checkout).ok()?.to_owned());
+        if !laid.tracing.is_empty() {
+            let suspects = laid.tracing.suspects(errors(), located, Blame::of_round(left.rounds));
+            left.rounds += 1;
+            writeln!(log, "# once more, without tracing {}", counted(suspects.len(), "function"))?;
+            left.functions.extend(suspects);
+            return Ok(true);
+        }
+        let suspects = laid
+            .allocators
+            .as_ref()
+            .map(|allocators| allocators.suspects(errors(), &workspace, checkout, &left.allocators))
+            .unwrap_or_default();
+        if suspects.is_empty() {
+            return Ok(false);
+        }
+        let files: Vec<&str> = suspects.keys().map(|file| file.as_str()).collect();
+        writeln!(log, "# once more, with the global allocator of {} as it is", files.join(", "))?;
+        left.allocators.extend(suspects);
+        Ok(true)
     }
 
     fn make(
@@ -410,25 +523,19 @@ impl<'a> Builder<'a> {
         fs_err::create_dir_all(log.parent().context("the log has a folder")?)?;
         let mut log = fs_err::File::create(log)?;
         let mut heal = Heal::Touch;
-        let mut refused = Refused::new();
+        let mut left = LeftAlone::default();
         let records_path = self.cache.folder().join("sources.json");
         loop {
-            let Laid { injection, manifest, allocators } = self.lay_out(index, toolchain, &refused)?;
-            let compiled = self.compile(index, toolchain, &ingredients, &manifest, &mut log)?;
+            let laid = self.lay_out(index, toolchain, &left)?;
+            let compiled = self.compile(index, toolchain, &ingredients, &laid.manifest, &mut log)?;
+            let interrupted = self.interrupt.load(std::sync::atomic::Ordering::Relaxed);
             if !compiled.success {
-                let errors = compiled.messages.errors.iter().map(|error| &error.message);
-                let (workspace, checkout) = (self.workspace(), self.worktree.path());
-                let suspects = allocators
-                    .map(|allocators| allocators.suspects(errors, &workspace, checkout, &refused))
-                    .unwrap_or_default();
-                if !suspects.is_empty() {
-                    let files: Vec<&str> = suspects.keys().map(|file| file.as_str()).collect();
-                    writeln!(log, "# once more, with the global allocator of {} as it is", files.join(", "))?;
-                    refused.extend(suspects);
+                if !interrupted && self.suspect(&laid, &compiled, &mut left, &mut log)? {
                     continue;
                 }
                 return Ok(Err(BuildFailure::from_compiler(&compiled.messages, &compiled.stderr)));
             }
+            let Laid { injection, manifest, allocators, tracing } = laid;
             let mut records = SourceRecords::load(&records_path);
             let workspace = manifest.parent().unwrap_or(&manifest).to_owned();
             let check = records.check(&compiled.messages.artifacts, &workspace, self.worktree.path())?;
@@ -479,9 +586,10 @@ impl<'a> Builder<'a> {
                 companions,
                 injected: injection.into_keys().collect(),
                 runner,
+                trace: tracing.facts,
             };
             self.current = Some(key.to_owned());
-            for (file, reason) in &refused {
+            for (file, reason) in &left.allocators {
                 let name = &self.plan.revisions[index].name;
                 let message = format!("the #[global_allocator] in {file} of {name} {reason}");
                 let help = Some("tests with it have no heap metrics; all others do".to_owned());

@@ -13,7 +13,7 @@ use crate::cache;
 use crate::cells::CellStatus;
 use crate::cli::{
     CleanArguments, Command, CompareArguments, DemoArguments, InitArguments, ListArguments,
-    PresentationArguments, ReportArguments, RequestArguments, RunArguments, SchemaOf,
+    PresentationArguments, ReportArguments, RequestArguments, RunArguments, SchemaOf, TraceCommandArguments,
 };
 use crate::compare::{self, compare};
 use crate::complaint::Complaint;
@@ -34,6 +34,7 @@ use crate::results::{self, Results};
 use crate::run_folder::RunFolder;
 use crate::runner::write_whole;
 use crate::session::{self, Session, create_folder, find_run, read_plan, runs_folder};
+use crate::trace_listing;
 use crate::workspace_folder;
 
 /// Does what was asked for.
@@ -43,6 +44,7 @@ pub fn act(invocation: Invocation, console: &Console, interrupt: &AtomicBool) ->
         Command::Run(arguments) => commands.run(&arguments),
         Command::Build(arguments) => commands.build(&arguments),
         Command::List(arguments) => commands.list(&arguments),
+        Command::Trace(arguments) => commands.trace(&arguments),
         Command::Report(arguments) => commands.report(&arguments),
         Command::Compare(arguments) => commands.compare(&arguments),
         Command::Clean(arguments) => commands.clean(&arguments),
@@ -209,6 +211,25 @@ impl Commands<'_> {
         self.console.print(&text)?;
         let built = prepared.builds.iter().all(|build| matches!(build, Build::Done(_)));
         Ok(if built { ExitCode::Success } else { ExitCode::Incomplete })
+    }
+
+    /// Prints the functions that patterns mean, per ref.
+    fn trace(&self, arguments: &TraceCommandArguments) -> anyhow::Result<ExitCode> {
+        let repository = repository()?;
+        let mut wanted = arguments.request.clone();
+        wanted.trace.trace.extend(arguments.patterns.iter().cloned());
+        let asked = ask(&wanted, &PresentationArguments::default(), &repository, RefsNeeded::Any)?;
+        if asked.request.trace.is_empty() {
+            return Err(Complaint::new("no pattern of functions")
+                .help("name some: cargo memprof trace --list 'crate::**::forward'; '**' means all")
+                .into());
+        }
+        let plan = resolve_any(&asked.request, &repository, self.console)?;
+        let session = Session::open(&repository, self.console, self.interrupt)?;
+        let lock = session.lock(arguments.no_wait)?;
+        let facts = session.traceable(&plan)?;
+        drop(lock);
+        self.print(&trace_listing::text(&plan, &facts))
     }
 
     fn report(&self, arguments: &ReportArguments) -> anyhow::Result<ExitCode> {

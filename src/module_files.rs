@@ -14,6 +14,8 @@ use crate::source_edit::{Source, forget_places};
 pub struct ModuleFile<'a> {
     /// Its path, without `.` and `..`.
     pub path: &'a Utf8Path,
+    /// The module that it is, from the crate's root on; empty for the root itself.
+    pub module: &'a [String],
     /// Its text.
     pub source: Source<'a>,
     /// Its items, or why it is no Rust that the parser knows.
@@ -32,14 +34,16 @@ struct Place {
 pub fn visit_files(root: &Utf8Path, package: &Utf8Path, visit: &mut dyn FnMut(&ModuleFile<'_>)) {
     let mut visited = HashSet::new();
     let mut seen = HashSet::new();
-    let mut pending = vec![Place { file: without_dots(root), folder: folder_of(root).to_owned() }];
-    while let Some(place) = pending.pop() {
+    let root = Place { file: without_dots(root), folder: folder_of(root).to_owned() };
+    let mut pending = vec![(root, Vec::new())];
+    // The first way that leads to a file gives it its name.
+    while let Some((place, module)) = pending.pop() {
         if seen.contains(&place) {
             continue;
         }
         let Ok(text) = fs_err::read_to_string(&place.file) else { continue };
         let source = Source::new(&text);
-        let file = ModuleFile { path: &place.file, source, items: source.parse() };
+        let file = ModuleFile { path: &place.file, module: &module, source, items: source.parse() };
         if visited.insert(place.file.clone()) {
             visit(&file);
         }
@@ -49,9 +53,11 @@ pub fn visit_files(root: &Utf8Path, package: &Utf8Path, visit: &mut dyn FnMut(&M
                 package,
                 folder: place.folder.clone(),
                 is_inline: false,
+                module: module.clone(),
                 found: Vec::new(),
             };
             finder.visit_file(items);
+            finder.found.reverse();
             pending.append(&mut finder.found);
         }
         drop(file);
@@ -93,7 +99,9 @@ struct Finder<'a> {
     folder: Utf8PathBuf,
     /// Whether here is inside of a `mod name { … }`.
     is_inline: bool,
-    found: Vec<Place>,
+    /// The module that here is.
+    module: Vec<String>,
+    found: Vec<(Place, Vec<String>)>,
 }
 
 impl Finder<'_> {
@@ -105,7 +113,7 @@ impl Finder<'_> {
     /// A file that is named outright is like a `mod.rs`: its modules lie beside it.
     fn add_named(&mut self, file: &Utf8Path) {
         let file = without_dots(file);
-        self.found.push(Place { folder: folder_of(&file).to_owned(), file });
+        self.found.push((Place { folder: folder_of(&file).to_owned(), file }, self.module.clone()));
     }
 }
 
@@ -114,6 +122,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         let name = module.ident.to_string();
         let name = name.trim_start_matches("r#");
         let paths = paths(&module.attrs);
+        self.module.push(name.to_owned());
         match &module.content {
             Some((_, items)) => {
                 let folder = match paths.first() {
@@ -133,9 +142,11 @@ impl<'ast> Visit<'ast> for Finder<'_> {
                 // Also where a path is given: it may be under a condition that does not hold.
                 let folder = self.folder.join(name);
                 let files = [self.folder.join(format!("{name}.rs")), folder.join("mod.rs")];
-                self.found.extend(files.map(|file| Place { file: without_dots(&file), folder: folder.clone() }));
+                let place = |file: Utf8PathBuf| Place { file: without_dots(&file), folder: folder.clone() };
+                self.found.extend(files.map(|file| (place(file), self.module.clone())));
             }
         }
+        self.module.pop();
     }
 
     fn visit_macro(&mut self, call: &'ast syn::Macro) {
@@ -282,6 +293,34 @@ mod tests {
             reached(&files),
             ["src/lib.rs", "src/net.rs", "src/one.rs", "src/other.rs", "src/system.rs", "unix.rs"]
         );
+    }
+
+    #[test]
+    fn files_know_their_modules() {
+        let folder = tempfile::tempdir().unwrap();
+        let package = Utf8Path::from_path(folder.path()).unwrap();
+        for (path, text) in [
+            ("src/lib.rs", "mod a { pub mod b; } #[path = \"other.rs\"] mod c; include!(\"parts.rs\");"),
+            ("src/a/b.rs", "mod r#type;"),
+            ("src/a/b/type.rs", ""),
+            ("src/other.rs", ""),
+            ("src/parts.rs", ""),
+        ] {
+            fs_err::create_dir_all(package.join(path).parent().unwrap()).unwrap();
+            fs_err::write(package.join(path), text).unwrap();
+        }
+        let mut modules = Vec::new();
+        visit_files(&package.join("src/lib.rs"), package, &mut |file| {
+            modules.push((file.path.file_name().unwrap().to_owned(), file.module.join("::")));
+        });
+        let expected = [
+            ("lib.rs", ""),
+            ("b.rs", "a::b"),
+            ("type.rs", "a::b::type"),
+            ("other.rs", "c"),
+            ("parts.rs", ""),
+        ];
+        assert_eq!(modules, expected.map(|(file, module)| (file.to_owned(), module.to_owned())));
     }
 
     #[test]

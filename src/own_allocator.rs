@@ -108,7 +108,8 @@ fn files_that_mention_it(checkout: &Utf8Path) -> anyhow::Result<BTreeSet<Utf8Pat
     });
     for entry in entries {
         let entry = entry.context("the checkout")?;
-        if !entry.file_type().is_file() || entry.path().extension().is_none_or(|extension| extension != "rs") {
+        if !entry.file_type().is_file() || entry.path().extension().is_none_or(|extension| extension != "rs")
+        {
             continue;
         }
         if finder.find(&fs_err::read(entry.path())?).is_some() {
@@ -194,7 +195,9 @@ impl OwnAllocators {
             }
         };
         let Some(root) = root else {
-            return format!("the #[global_allocator] is{whose}, which is no member of the workspace and cannot be wrapped");
+            return format!(
+                "the #[global_allocator] is{whose}, which is no member of the workspace and cannot be wrapped"
+            );
         };
         let files = self.files_by_root.get(root).into_iter().flatten();
         let declarations = files.flat_map(|file| self.declarations[file].iter().map(move |one| (file, one)));
@@ -205,7 +208,9 @@ impl OwnAllocators {
             })
             .collect();
         if reasons.is_empty() {
-            return format!("the #[global_allocator]{whose} is not written in its source; a macro may make it");
+            return format!(
+                "the #[global_allocator]{whose} is not written in its source; a macro may make it"
+            );
         }
         reasons.join("; ")
     }
@@ -298,7 +303,7 @@ mod tests {
 
     fn examined(text: &str) -> (Vec<Declaration>, Option<String>) {
         let source = Source::new(text);
-        examine(&ModuleFile { path: Utf8Path::new("a.rs"), source, items: source.parse() }, None)
+        examine(&ModuleFile { path: Utf8Path::new("a.rs"), module: &[], source, items: source.parse() }, None)
     }
 
     fn wrapped(text: &str) -> String {
@@ -326,7 +331,10 @@ mod tests {
             "fn f() { #[global_allocator] static A: B = B; }",
             "cfg_if::cfg_if! { if #[cfg(a)] { #[global_allocator] static A: B = B; } else { fn f() {} } }",
         ] {
-            assert!(wrapped(text).contains("A: memprof_shim::Heap<B> = memprof_shim::Heap::new(B);"), "{text}");
+            assert!(
+                wrapped(text).contains("A: memprof_shim::Heap<B> = memprof_shim::Heap::new(B);"),
+                "{text}"
+            );
         }
         let both = "#[cfg(a)] #[global_allocator] static A: B = B;\n#[cfg(not(a))] #[global_allocator] static A: C = C;";
         assert_eq!(wrapped(both).matches("Heap<").count(), 2);
@@ -334,7 +342,9 @@ mod tests {
 
     #[test]
     fn what_only_mentions_one_stays() {
-        for text in ["// #[global_allocator]\nstatic A: B = B;", "const TEXT: &str = \"#[global_allocator]\";"] {
+        for text in
+            ["// #[global_allocator]\nstatic A: B = B;", "const TEXT: &str = \"#[global_allocator]\";"]
+        {
             assert_eq!(examined(text), (Vec::new(), None), "{text}");
         }
     }
@@ -351,7 +361,7 @@ mod tests {
     #[test]
     fn a_file_that_is_refused_keeps_its_text_and_says_why() {
         let source = Source::new("#[global_allocator] static A: B = B;");
-        let file = ModuleFile { path: Utf8Path::new("a.rs"), source, items: source.parse() };
+        let file = ModuleFile { path: Utf8Path::new("a.rs"), module: &[], source, items: source.parse() };
         let (declarations, edited) = examine(&file, Some(&"does not compile".to_owned()));
         assert_eq!(edited, None);
         assert_eq!(declarations[0].unwrapped.as_deref(), Some("does not compile"));

@@ -10,6 +10,7 @@ use crate::inject;
 use crate::own_allocator;
 use crate::process::Command;
 use crate::toolchain::Toolchain;
+use crate::traced_functions;
 use crate::wrapper;
 
 static TEMPLATES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/templates");
@@ -36,7 +37,8 @@ pub fn source_hash() -> String {
         hasher.update(path.as_os_str().as_encoded_bytes()).update(&[0]);
         hasher.update(&(content.len() as u64).to_le_bytes()).update(content);
     }
-    for text in std::iter::once(inject::LINES).chain(own_allocator::WRAPPING.into_iter().flatten()) {
+    let put_in = own_allocator::WRAPPING.into_iter().flatten().chain(traced_functions::TEXTS);
+    for text in std::iter::once(inject::LINES).chain(put_in) {
         hasher.update(text.as_bytes()).update(&[0]);
     }
     hasher.finalize().to_hex()[..16].to_owned()

@@ -34,6 +34,11 @@ impl<'a> Source<'a> {
         memchr::memchr_iter(b'\n', &self.text.as_bytes()[..self.bytes(place).start]).count() + 1
     }
 
+    /// The whole text.
+    pub fn text(&self) -> &'a str {
+        self.text
+    }
+
     /// No edits yet.
     pub fn edits(&self) -> Edits<'a> {
         Edits { source: *self, insertions: Vec::new() }
@@ -165,8 +170,14 @@ mod tests {
 
     #[test]
     fn places_are_right_behind_a_byte_order_mark_and_a_shebang_line() {
-        for head in ["", "\u{feff}", "#!/usr/bin/env run ♥\n", "\u{feff}#!/bin/x\r\n", "#![no_std]\n", "#! [no_std]\n"]
-        {
+        for head in [
+            "",
+            "\u{feff}",
+            "#!/usr/bin/env run ♥\n",
+            "\u{feff}#!/bin/x\r\n",
+            "#![no_std]\n",
+            "#! [no_std]\n",
+        ] {
             let text = format!("{head}static A: u8 = 1;");
             assert_eq!(edited(&text), format!("{head}static A: <u8> = (1);"), "{head:?}");
         }
