@@ -24,8 +24,8 @@ use crate::inject::{self, Injection};
 use crate::injected_files::InjectedFiles;
 use crate::libraries;
 use crate::lockfile::{self, Lockfile};
-use crate::own_allocator::{self, Owner, OwnAllocators, Refused};
 use crate::overlay::{self, OverlayFile};
+use crate::own_allocator::{self, OwnAllocators, Owner, Refused};
 use crate::plan::{Plan, Revision};
 use crate::request::OverlayMode;
 use crate::run_folder::RunFolder;
@@ -577,7 +577,8 @@ impl<'a> Builder<'a> {
                 let owner = if owner.is_empty() { Owner::Target } else { Owner::Crate(&owner) };
                 let root = artifact.target.src_path.strip_prefix(self.worktree.path());
                 let root = root.unwrap_or(&artifact.target.src_path);
-                allocators.map_or_else(own_allocator::outside, |allocators| allocators.why_absent(root, owner))
+                allocators
+                    .map_or_else(own_allocator::outside, |allocators| allocators.why_absent(root, owner))
             });
             executables.push(Executable {
                 package: cargo::package_name(artifact)?,

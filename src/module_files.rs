@@ -133,7 +133,8 @@ impl<'ast> Visit<'ast> for Finder<'_> {
                 // Also where a path is given: it may be under a condition that does not hold.
                 let folder = self.folder.join(name);
                 let files = [self.folder.join(format!("{name}.rs")), folder.join("mod.rs")];
-                self.found.extend(files.map(|file| Place { file: without_dots(&file), folder: folder.clone() }));
+                self.found
+                    .extend(files.map(|file| Place { file: without_dots(&file), folder: folder.clone() }));
             }
         }
     }

@@ -28,9 +28,6 @@ pub const WRAPPING: [[&str; 2]; 2] = [["memprof_shim::Heap<", ">"], ["memprof_sh
 /// The attribute, and what a file must hold to be looked at.
 const ATTRIBUTE: &str = "global_allocator";
 
-/// The reason where the compiler gave none.
-const NOT_BUILT: &str = "does not build when it is wrapped in memprof::Heap";
-
 /// Files whose allocators stay as they are, and why: relative to the checkout's root.
 pub type Refused = BTreeMap<Utf8PathBuf, String>;
 
@@ -108,7 +105,8 @@ fn files_that_mention_it(checkout: &Utf8Path) -> anyhow::Result<BTreeSet<Utf8Pat
     });
     for entry in entries {
         let entry = entry.context("the checkout")?;
-        if !entry.file_type().is_file() || entry.path().extension().is_none_or(|extension| extension != "rs") {
+        if !entry.file_type().is_file() || entry.path().extension().is_none_or(|extension| extension != "rs")
+        {
             continue;
         }
         if finder.find(&fs_err::read(entry.path())?).is_some() {
@@ -175,10 +173,10 @@ impl OwnAllocators {
             }
         }
         if suspects.is_empty() || !refused_before.is_empty() {
-            // Without an error of the compiler's it was the linker, or cargo.
-            let reason = errors.into_iter().next().map_or_else(|| NOT_BUILT.to_owned(), reason);
-            for file in self.edited.keys() {
-                suspects.entry(file.clone()).or_insert_with(|| reason.clone());
+            // Without an error of the compiler's it was cargo, which knows nothing of our edits.
+            let reason = errors.clone().next().map(reason);
+            for file in self.edited.keys().filter(|_| reason.is_some()) {
+                suspects.entry(file.clone()).or_insert_with(|| reason.clone().unwrap_or_default());
             }
         }
         suspects
@@ -194,7 +192,9 @@ impl OwnAllocators {
             }
         };
         let Some(root) = root else {
-            return format!("the #[global_allocator] is{whose}, which is no member of the workspace and cannot be wrapped");
+            return format!(
+                "the #[global_allocator] is{whose}, which is no member of the workspace and cannot be wrapped"
+            );
         };
         let files = self.files_by_root.get(root).into_iter().flatten();
         let declarations = files.flat_map(|file| self.declarations[file].iter().map(move |one| (file, one)));
@@ -205,7 +205,9 @@ impl OwnAllocators {
             })
             .collect();
         if reasons.is_empty() {
-            return format!("the #[global_allocator]{whose} is not written in its source; a macro may make it");
+            return format!(
+                "the #[global_allocator]{whose} is not written in its source; a macro may make it"
+            );
         }
         reasons.join("; ")
     }
@@ -326,7 +328,10 @@ mod tests {
             "fn f() { #[global_allocator] static A: B = B; }",
             "cfg_if::cfg_if! { if #[cfg(a)] { #[global_allocator] static A: B = B; } else { fn f() {} } }",
         ] {
-            assert!(wrapped(text).contains("A: memprof_shim::Heap<B> = memprof_shim::Heap::new(B);"), "{text}");
+            assert!(
+                wrapped(text).contains("A: memprof_shim::Heap<B> = memprof_shim::Heap::new(B);"),
+                "{text}"
+            );
         }
         let both = "#[cfg(a)] #[global_allocator] static A: B = B;\n#[cfg(not(a))] #[global_allocator] static A: C = C;";
         assert_eq!(wrapped(both).matches("Heap<").count(), 2);
@@ -334,7 +339,9 @@ mod tests {
 
     #[test]
     fn what_only_mentions_one_stays() {
-        for text in ["// #[global_allocator]\nstatic A: B = B;", "const TEXT: &str = \"#[global_allocator]\";"] {
+        for text in
+            ["// #[global_allocator]\nstatic A: B = B;", "const TEXT: &str = \"#[global_allocator]\";"]
+        {
             assert_eq!(examined(text), (Vec::new(), None), "{text}");
         }
     }

@@ -165,8 +165,14 @@ mod tests {
 
     #[test]
     fn places_are_right_behind_a_byte_order_mark_and_a_shebang_line() {
-        for head in ["", "\u{feff}", "#!/usr/bin/env run ♥\n", "\u{feff}#!/bin/x\r\n", "#![no_std]\n", "#! [no_std]\n"]
-        {
+        for head in [
+            "",
+            "\u{feff}",
+            "#!/usr/bin/env run ♥\n",
+            "\u{feff}#!/bin/x\r\n",
+            "#![no_std]\n",
+            "#! [no_std]\n",
+        ] {
             let text = format!("{head}static A: u8 = 1;");
             assert_eq!(edited(&text), format!("{head}static A: <u8> = (1);"), "{head:?}");
         }

@@ -111,7 +111,8 @@ fn compile_test(argv: &[OsString], call: &[OsString]) -> anyhow::Result<i32> {
 fn conflicting_crate(stderr: &str) -> Option<&str> {
     let (before, after) = stderr.split_once(" conflicts with global allocator in: ")?;
     let (_, first) = before.rsplit_once(" in ")?;
-    let end = after.find(|character: char| !character.is_alphanumeric() && character != '_' && character != ' ');
+    let end =
+        after.find(|character: char| !character.is_alphanumeric() && character != '_' && character != ' ');
     let second = after[..end.unwrap_or(after.len())].trim();
     let owner = if first == "memprof_heap" { second } else { first };
     Some(if owner == "this crate" { "" } else { owner })

@@ -80,7 +80,12 @@ fn arguments(case: &str, repository: &ZooRepository) -> Vec<String> {
     };
     match case {
         "virtual-workspace" => vec!["--workspace".to_owned()],
-        "workspace" | "own-allocator" | "own-allocator-kept" | "own-memprof-dependency" | "crate-types" | "proc-macro" => {
+        "workspace"
+        | "own-allocator"
+        | "own-allocator-kept"
+        | "own-memprof-dependency"
+        | "crate-types"
+        | "proc-macro" => {
             vec!["--workspace".to_owned()]
         }
         "moved-package" => overlay(&["--overlay-package", "engine"]),
