@@ -17,6 +17,7 @@ use crate::complaint::Complaint;
 use crate::event::{Event, Sink};
 use crate::exit_code::ExitCode;
 use crate::lock::{Lock, WhenHeld};
+use crate::metric;
 use crate::outputs::Output;
 use crate::packing::Packing;
 use crate::plan::{self, Plan};
@@ -104,7 +105,7 @@ impl Commands<'_> {
         }
         let (plan, folder) = match &execution.resume {
             Some(name) => resumed(name, execution.run_folder.as_deref(), &unpacked)?,
-            None => begun(plan, execution.run_folder.as_deref(), &unpacked)?,
+            None => begun(asked_here(plan, arguments), execution.run_folder.as_deref(), &unpacked)?,
         };
         let cells: Vec<PlannedCell> = unpacked.read_json("cells.json")?;
         let mut stand_in = StandIn::open(&unpacked)?;
@@ -160,6 +161,13 @@ impl Commands<'_> {
             )),
         });
     }
+}
+
+/// What is read on request may be asked for where the tests run, too.
+fn asked_here(mut plan: Plan, arguments: &RunArguments) -> Plan {
+    let shown = arguments.presentation.metrics.iter().chain(&plan.request.on_request);
+    plan.request.on_request = metric::on_request(shown.map(String::as_str));
+    plan
 }
 
 /// A new run's folder, with all that is known before the first test.

@@ -6,7 +6,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use crate::expression::Expression;
 use crate::flag::{self, MetricThreshold, Parameter, Variable};
 use crate::matrix_values::{Pattern, Written};
-use crate::report::Format;
+use crate::report::{Format, View};
 use crate::request::{CellPattern, OverlayMode, RefRequest, TraceColumn};
 use crate::trace_pattern::TracePattern;
 use crate::{cell_pattern, quantity};
@@ -419,7 +419,10 @@ pub struct PresentationArguments {
     /// Show all metrics
     #[arg(long, conflicts_with = "metrics")]
     pub all: bool,
-    /// Show one line a test and metric
+    /// What the table is of; with `scopes` and `top` one ref is enough
+    #[arg(long, value_name = "VIEW", value_enum, default_value_t)]
+    pub view: View,
+    /// Show one line a test and metric, or a scope
     #[arg(long)]
     pub compact: bool,
     /// Show only checkpoints that changed

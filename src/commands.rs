@@ -27,7 +27,7 @@ use crate::matrix::{self, Matrix};
 use crate::outputs::{Output, outputs};
 use crate::plan::Plan;
 use crate::reconcile::{self, RefsNeeded, Surroundings, reconcile};
-use crate::report::{self, Options};
+use crate::report::{self, Options, View};
 use crate::request::Request;
 use crate::resolve::{resolve, resolve_any};
 use crate::results::{self, Results};
@@ -96,8 +96,13 @@ impl Commands<'_> {
             let metrics = presentation.metrics.clone();
             return self.measure(&repository, &plan, &folder, arguments, &outputs, &metrics);
         }
-        let asked = ask(&arguments.request, presentation, &repository, RefsNeeded::Comparison)?;
-        let plan = resolve(&asked.request, &repository, self.console)?;
+        // Scopes, and what grew from one checkpoint to the next, are of one revision too.
+        let needed = match presentation.view {
+            View::Checkpoints => RefsNeeded::Comparison,
+            View::Scopes | View::Top => RefsNeeded::Any,
+        };
+        let asked = ask(&arguments.request, presentation, &repository, needed)?;
+        let plan = resolve_any(&asked.request, &repository, self.console)?;
         if arguments.execution.dry_run {
             return self.print_json(&plan);
         }
@@ -160,6 +165,7 @@ impl Commands<'_> {
         let options = |to_terminal: bool| Options {
             metrics: (!metrics.is_empty()).then(|| metrics.to_vec()),
             all: presentation.all,
+            view: presentation.view,
             compact: presentation.compact,
             only_changed: presentation.only_changed,
             width: terminal_size::terminal_size()
@@ -358,8 +364,10 @@ pub(crate) fn ask(
         matrix: base,
         exists: &|path: &Utf8Path| path.exists(),
     };
-    let request = reconcile(arguments, &matrix, surroundings, needed)?;
-    Ok(Asked { request, metrics: reconcile::metrics(presentation, &matrix) })
+    let mut request = reconcile(arguments, &matrix, surroundings, needed)?;
+    let metrics = reconcile::metrics(presentation, &matrix);
+    request.on_request = reconcile::on_request(&metrics, &request.thresholds);
+    Ok(Asked { request, metrics })
 }
 
 fn named(planned: &crate::cells::PlannedCell) -> String {

@@ -28,9 +28,6 @@ pub const WRAPPING: [[&str; 2]; 2] = [["memprof_shim::Heap<", ">"], ["memprof_sh
 /// The attribute, and what a file must hold to be looked at.
 const ATTRIBUTE: &str = "global_allocator";
 
-/// The reason where the compiler gave none.
-const NOT_BUILT: &str = "does not build when it is wrapped in memprof::Heap";
-
 /// Files whose allocators stay as they are, and why: relative to the checkout's root.
 pub type Refused = BTreeMap<Utf8PathBuf, String>;
 
@@ -176,10 +173,10 @@ impl OwnAllocators {
             }
         }
         if suspects.is_empty() || !refused_before.is_empty() {
-            // Without an error of the compiler's it was the linker, or cargo.
-            let reason = errors.into_iter().next().map_or_else(|| NOT_BUILT.to_owned(), reason);
-            for file in self.edited.keys() {
-                suspects.entry(file.clone()).or_insert_with(|| reason.clone());
+            // Without an error of the compiler's it was cargo, which knows nothing of our edits.
+            let reason = errors.clone().next().map(reason);
+            for file in self.edited.keys().filter(|_| reason.is_some()) {
+                suspects.entry(file.clone()).or_insert_with(|| reason.clone().unwrap_or_default());
             }
         }
         suspects

@@ -17,6 +17,7 @@ use crate::matrix::{
     CellEntry, LockfileEntry, Matrix, MetricName, RefEntry, TestEntry, ThresholdEntry, TraceEntry,
 };
 use crate::matrix_values::{Day, Events, Pattern, Repeats, Seconds, Value, Written};
+use crate::metric;
 use crate::overlay_paths;
 use crate::request::{
     BaselineRequest, BuildOptions, CellPattern, Ignored, LockfileRequest, RefRequest, Request, Selection,
@@ -78,6 +79,7 @@ pub fn reconcile(
         repeat: cells.repeat.or(matrix.repeat.as_ref().map(|Text(Repeats(count))| *count)).unwrap_or(1),
         timeout_seconds: cells.timeout.or(matrix.timeout.as_ref().map(|Text(Seconds(seconds))| *seconds)),
         thresholds: thresholds(arguments, matrix)?,
+        on_request: Vec::new(),
         lockfile: lockfile(arguments, matrix.lockfile.as_ref()),
         sparse_exclude: list(&arguments.checkout.sparse_exclude, matrix.sparse_exclude.as_ref()),
         trace: trace(&arguments.trace, matrix.trace.as_ref())?,
@@ -91,6 +93,11 @@ pub fn reconcile(
         request.env.insert(variable.name.clone(), variable.value.clone());
     }
     Ok(request)
+}
+
+/// What must be read on request, so that it can be shown and judged.
+pub fn on_request(shown: &[String], thresholds: &IndexMap<String, Threshold>) -> Vec<String> {
+    metric::on_request(shown.iter().chain(thresholds.keys()).map(String::as_str))
 }
 
 /// The metrics to show: the flags', else the matrix's; none for the default ones.

@@ -35,6 +35,9 @@ pub struct Request {
     pub timeout_seconds: Option<u64>,
     /// Limits by metric name; kept for judging.
     pub thresholds: IndexMap<String, Threshold>,
+    /// The metrics to read beside the usual ones: [`ON_REQUEST`](crate::metric::ON_REQUEST).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub on_request: Vec<String>,
     /// Where a lock file comes from for revisions that have none.
     pub lockfile: Option<LockfileRequest>,
     /// Path patterns that are left out of checkouts (git's sparse-checkout syntax, without the leading `!`).

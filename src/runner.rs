@@ -172,9 +172,12 @@ impl Runner<'_> {
         }
         fs_err::create_dir_all(&folder)?;
         let folder = folder.canonicalize_utf8()?;
+        let on_request = Some(self.plan.request.on_request.join(",")).filter(|metrics| !metrics.is_empty());
         let trace = trace_variables(&self.plan.request.trace);
         let log = folder.join(file::LOG);
-        let command = command(entry, executable, planned, &trace, &log).envs(self.gpu);
+        let command = command(entry, executable, planned, &trace, &log)
+            .envs(self.gpu)
+            .envs(on_request.map(|metrics| ("MEMPROF_METRICS", metrics)));
         let stdout = fs_err::File::create(folder.join(file::STDOUT))?.into_parts().0;
         let stderr = fs_err::File::create(folder.join(file::STDERR))?.into_parts().0;
         let limit = planned.timeout_seconds.map(Duration::from_secs);
