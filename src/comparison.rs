@@ -2,6 +2,8 @@
 //! which of the baseline's. Figures stay in their columns; a row's entry is put together when it is asked for, and is
 //! what a verdict will be given on.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use crate::matching::{Change, Key, Match};
@@ -9,6 +11,7 @@ use crate::measurement::{Kind, Names};
 use crate::metric::Unit;
 use crate::plan::{CellId, Revision};
 use crate::results::Run;
+use crate::trace_facts::TraceFacts;
 use crate::side::{Column, Figure, Side, Standing};
 
 /// Everything that a report is made of.
@@ -28,6 +31,8 @@ pub struct Comparison {
     pub environment: Value,
     /// All metrics that any run has figures of, in the order of the columns.
     pub metrics: Vec<Metric>,
+    /// What became of the functions that were to be traced, by revision.
+    pub traces: BTreeMap<usize, TraceFacts>,
     /// All runs, finished and failed.
     pub runs: Vec<Run>,
     /// The cells, ordered by test and parameters.

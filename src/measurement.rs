@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
 
+use crate::trace_record::TraceRecord;
+
 /// Everything that one run's log says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Measurement {
@@ -21,6 +23,8 @@ pub struct Measurement {
     pub ended: bool,
     /// What is odd about the log: torn lines, lines of other processes, gaps in the sequence.
     pub notes: Vec<String>,
+    /// What traced functions did.
+    pub trace: TraceRecord,
     labels: Names,
     metrics: Names,
     checkpoints: Vec<Checkpoint>,

@@ -125,8 +125,10 @@ impl Reader {
             "checkpoint" => Kind::Point,
             "scope" => Kind::Scope,
             other => {
-                if !self.take_rare(other, &line)? {
-                    self.of_unknown_kind += 1;
+                match self.measurement.trace.take(other, bytes) {
+                    Some(taken) => taken.map_err(|error| Refusal::Malformed(error.to_string()))?,
+                    None if self.take_rare(other, &line)? => {}
+                    None => self.of_unknown_kind += 1,
                 }
                 self.sequence.push(line.seq);
                 return Ok(());

@@ -394,6 +394,7 @@ pub(crate) mod tests {
             overlay: BTreeMap::new(),
             sparse_exclude: Vec::new(),
             checkout: "/c".into(),
+            trace: Vec::new(),
         };
         Provenance {
             version: VERSION,
@@ -406,6 +407,7 @@ pub(crate) mod tests {
             companions: Vec::new(),
             injected: Vec::new(),
             runner: Vec::new(),
+            trace: TraceFacts::default(),
         }
     }
 }

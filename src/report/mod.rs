@@ -10,6 +10,7 @@ pub mod summary;
 pub mod table;
 pub mod text;
 pub mod top;
+pub mod trace;
 
 use std::io::{self, Write};
 

@@ -15,6 +15,7 @@ use super::Options;
 use super::selection::{self, Part, Rows, Shown, Wanted};
 use super::summary::{self, Tally, Trouble};
 use super::text::{self, cut, width};
+use super::trace;
 use crate::comparison::{Comparison, Entry, PairView};
 use crate::counted::{counted, grouped};
 use crate::matching::{Change, Match};
@@ -56,6 +57,7 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
             lines.extend(compact_lines(&view, &parts, &troubles, comparison.revisions.len() > 2));
         } else {
             page.pair(&view, &parts, &troubles, options, out)?;
+            trace::render(comparison, &view, options, out)?;
             writeln!(out)?;
         }
     }
