@@ -17,6 +17,7 @@ use crate::cache::Cache;
 use crate::cargo::{self, Messages};
 use crate::cargo_config::{self, CargoConfig};
 use crate::counted::counted;
+use crate::dependency_copies::{self, Copy, LockedCrate};
 use crate::event::{Event, Sink};
 use crate::external::{self, PackageOptions};
 use crate::git::Repository;
@@ -111,6 +112,8 @@ struct Laid {
     /// Of the workspace; none where the tests are those of a crate outside of it.
     allocators: Option<OwnAllocators>,
     tracing: Tracing,
+    /// Of traced crates of the registry.
+    copies: Vec<Copy>,
 }
 
 /// What of a revision stays as it is, because a build that changed it failed.
@@ -285,7 +288,7 @@ impl<'a> Builder<'a> {
             workspace: self.plan.workspace.clone(),
             lock,
             toolchain: format!("{}\n{}", toolchain.pinned.as_deref().unwrap_or_default(), toolchain.version),
-            arguments: self.arguments(index),
+            arguments: self.arguments(index, &self.target(index)?),
             environment: build_environment(self.plan, index),
             configuration: self.outer_configuration(),
             shim: shim::source_hash(),
@@ -328,15 +331,15 @@ impl<'a> Builder<'a> {
         features
     }
 
-    fn arguments(&self, index: usize) -> Vec<String> {
+    fn arguments(&self, index: usize, target: &Utf8Path) -> Vec<String> {
         let request = &self.plan.request;
         let features = self.features(index);
         let mut arguments = if self.has_external_overlay() {
             // The package is a dependency there, and what is about it goes into the crate's manifest.
             let (_, rest) = PackageOptions::split_off(&request.build, features);
-            cargo::test_argv(&rest, &[], &self.cache.target())
+            cargo::test_argv(&rest, &[], &target)
         } else {
-            cargo::test_argv(&request.build, &features, &self.cache.target())
+            cargo::test_argv(&request.build, &features, &target)
         };
         // Configuration above the user's repository is not above our checkout.
         let above = self.repository.root().parent().into_iter().flat_map(Utf8Path::ancestors);
@@ -397,11 +400,13 @@ impl<'a> Builder<'a> {
             let allocators = own_allocator::find(&metadata, &checkout, &left.allocators)?;
             injection.extend(allocators.write(&checkout, &mut injected)?);
             // From here on files are read from the checkout as they were written so far.
-            let tracing = self.traced(&metadata, toolchain, &left.functions)?;
+            let mut tracing = self.traced(&metadata, toolchain, &left.functions)?;
             injection.extend(tracing.write(&checkout, &mut injected)?);
+            let copies = self.copies(index, toolchain)?;
+            copies.iter().for_each(|copy| tracing.add_facts(&copy.tracing.facts));
             injection.extend(inject::append_lines(&metadata, &checkout, &mut injected)?);
             injected.save()?;
-            return Ok(Laid { injection, manifest, allocators: Some(allocators), tracing });
+            return Ok(Laid { injection, manifest, allocators: Some(allocators), tracing, copies });
         }
         injected.save()?;
         let place = external::Place {
@@ -416,7 +421,13 @@ impl<'a> Builder<'a> {
             self.sink.emit(Event::Warning { message, help: None });
         }
         // Of the workspace's members nothing is compiled through the wrapper then, and the shim does not reach them.
-        Ok(Laid { injection, manifest: laid.manifest, allocators: None, tracing: Tracing::default() })
+        Ok(Laid {
+            injection,
+            manifest: laid.manifest,
+            allocators: None,
+            tracing: Tracing::default(),
+            copies: Vec::new(),
+        })
     }
 
     /// The traced functions of the checkout's own crates.
@@ -480,10 +491,48 @@ impl<'a> Builder<'a> {
         Ok(found.facts.functions.into_iter().map(|function| function.path).collect())
     }
 
+    /// The crates of the registry that patterns name, as a revision's lock file has them.
+    fn traced_dependencies(&self, index: usize) -> anyhow::Result<Vec<LockedCrate>> {
+        if self.patterns.crate_names().is_empty() || self.has_external_overlay() {
+            return Ok(Vec::new());
+        }
+        let commit = &self.plan.revisions[index].commit;
+        let committed = self.repository.show(commit, self.plan.workspace.join("Cargo.lock").as_str())?;
+        let lock = match (&committed, &self.lockfile) {
+            (Some(text), _) | (None, Lockfile::Given(text)) => text.as_slice(),
+            _ => return Ok(Vec::new()),
+        };
+        Ok(dependency_copies::named_in(&String::from_utf8_lossy(lock), &self.patterns))
+    }
+
+    /// Names the edits of traced crates of the registry.
+    fn edits(&self) -> String {
+        let text = format!("{}\n{}", shim::source_hash(), self.patterns.texts().join("\n"));
+        blake3::hash(text.as_bytes()).to_hex()[..12].to_owned()
+    }
+
+    /// Cargo's target folder for a revision.
+    fn target(&self, index: usize) -> anyhow::Result<Utf8PathBuf> {
+        let is_plain = self.traced_dependencies(index)?.is_empty();
+        Ok(if is_plain { self.cache.target() } else { self.cache.target_of_traced(&self.edits()) })
+    }
+
+    fn copies(&self, index: usize, toolchain: &Toolchain) -> anyhow::Result<Vec<Copy>> {
+        let folder = self.cache.copies(&self.edits());
+        let manifest = self.workspace().join("Cargo.toml");
+        let place = dependency_copies::Place {
+            folder: &folder,
+            manifest: &manifest,
+            offline: self.plan.request.build.offline,
+        };
+        let crates = self.traced_dependencies(index)?;
+        crates.iter().map(|one| dependency_copies::copy(one, &place, &self.patterns, toolchain)).collect()
+    }
+
     /// Whether something that was changed in the checkout may be why a build failed: it is then to be left alone.
     fn suspect(
         &self,
-        laid: &Laid,
+        laid: &mut Laid,
         compiled: &Compiled,
         left: &mut LeftAlone,
         log: &mut fs_err::File,
@@ -491,8 +540,21 @@ impl<'a> Builder<'a> {
         let errors = || compiled.messages.errors.iter().map(|error| &error.message);
         let (workspace, checkout) = (self.workspace(), self.worktree.path());
         let located = |file: &str| Some(workspace.join(file).strip_prefix(checkout).ok()?.to_owned());
+        let blame = Blame::of_round(left.rounds);
+        let is_located = |copy: &Copy| {
+            let places = errors().flat_map(|error| &error.spans);
+            places.filter_map(|place| copy.located(&place.file_name)).next().is_some()
+        };
+        let copies = laid.copies.iter_mut().filter(|copy| !copy.tracing.is_empty());
+        for copy in copies.filter(|copy| blame == Blame::All || is_located(copy)) {
+            let suspects = copy.tracing.suspects(errors(), |file| copy.located(file), blame);
+            left.rounds += 1;
+            writeln!(log, "# once more, without tracing {}", counted(suspects.len(), "function"))?;
+            copy.drop(suspects)?;
+            return Ok(true);
+        }
         if !laid.tracing.is_empty() {
-            let suspects = laid.tracing.suspects(errors(), located, Blame::of_round(left.rounds));
+            let suspects = laid.tracing.suspects(errors(), located, blame);
             left.rounds += 1;
             writeln!(log, "# once more, without tracing {}", counted(suspects.len(), "function"))?;
             left.functions.extend(suspects);
@@ -526,16 +588,16 @@ impl<'a> Builder<'a> {
         let mut left = LeftAlone::default();
         let records_path = self.cache.folder().join("sources.json");
         loop {
-            let laid = self.lay_out(index, toolchain, &left)?;
-            let compiled = self.compile(index, toolchain, &ingredients, &laid.manifest, &mut log)?;
+            let mut laid = self.lay_out(index, toolchain, &left)?;
+            let compiled = self.compile(index, toolchain, &ingredients, &laid, &mut log)?;
             let interrupted = self.interrupt.load(std::sync::atomic::Ordering::Relaxed);
             if !compiled.success {
-                if !interrupted && self.suspect(&laid, &compiled, &mut left, &mut log)? {
+                if !interrupted && self.suspect(&mut laid, &compiled, &mut left, &mut log)? {
                     continue;
                 }
                 return Ok(Err(BuildFailure::from_compiler(&compiled.messages, &compiled.stderr)));
             }
-            let Laid { injection, manifest, allocators, tracing } = laid;
+            let Laid { injection, manifest, allocators, tracing, .. } = laid;
             let mut records = SourceRecords::load(&records_path);
             let workspace = manifest.parent().unwrap_or(&manifest).to_owned();
             let check = records.check(&compiled.messages.artifacts, &workspace, self.worktree.path())?;
@@ -548,7 +610,7 @@ impl<'a> Builder<'a> {
                         Heal::Start
                     }
                     Heal::Start => {
-                        fs_err::remove_dir_all(self.cache.target())?;
+                        fs_err::remove_dir_all(self.target(index)?)?;
                         Heal::Fail
                     }
                     Heal::Fail => {
@@ -562,7 +624,7 @@ impl<'a> Builder<'a> {
                 draft.add_injected(path, content)?;
             }
             let runner = self.runner(toolchain)?;
-            let target = self.cache.target();
+            let target = self.target(index)?;
             let harvest = Harvest {
                 draft: &draft,
                 messages: &compiled.messages,
@@ -605,7 +667,7 @@ impl<'a> Builder<'a> {
         index: usize,
         toolchain: &Toolchain,
         ingredients: &Ingredients,
-        manifest: &Utf8Path,
+        laid: &Laid,
         log: &mut fs_err::File,
     ) -> anyhow::Result<Compiled> {
         let target = self.plan.request.build.target.as_deref();
@@ -621,13 +683,25 @@ impl<'a> Builder<'a> {
             .current_dir(self.workspace())
             .args(cargo_config::with_runner(&ingredients.arguments, triple, &links.join(wrapper::NOTE_NAME))?)
             .arg("--manifest-path")
-            .arg(manifest)
+            .arg(&laid.manifest)
             .envs(requested_environment(self.plan, index))
             .env("RUSTC_WORKSPACE_WRAPPER", links.join(wrapper::WRAP_NAME))
             .env(cargo::runner_variable(triple), links.join(wrapper::NOTE_NAME))
             .env(wrapper::SHIM, serde_json::to_string(&wrapping)?)
             .env(wrapper::NOTES, notes.path())
             .env("CARGO_TERM_COLOR", "never");
+        let command = if laid.copies.is_empty() && !laid.tracing.is_beyond_members() {
+            command
+        } else {
+            let dependencies = wrapper::Dependencies {
+                shim: shim.wrapping_dependencies(config.compiler_wrapper()),
+                checkout: self.worktree.path().to_owned().into(),
+                copies: laid.copies.iter().map(|copy| copy.place.clone()).collect(),
+            };
+            command
+                .env("RUSTC_WRAPPER", links.join(wrapper::WRAP_DEPENDENCY_NAME))
+                .env(wrapper::DEPENDENCIES, serde_json::to_string(&dependencies)?)
+        };
         let given: BTreeMap<String, String> = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .chain(requested_environment(self.plan, index))
@@ -666,7 +740,7 @@ impl<'a> Builder<'a> {
         let folder = self.cache.wrapper().join(shim::source_hash());
         fs_err::create_dir_all(&folder)?;
         let program = std::env::current_exe().context("cannot find this program's own file")?;
-        for name in [wrapper::WRAP_NAME, wrapper::NOTE_NAME] {
+        for name in [wrapper::WRAP_NAME, wrapper::WRAP_DEPENDENCY_NAME, wrapper::NOTE_NAME] {
             let link = folder.join(name);
             if fs_err::read_link(&link).ok().as_ref() != Some(&program) {
                 let partial = folder.join(format!("{name}.partial"));

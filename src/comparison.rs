@@ -11,8 +11,8 @@ use crate::measurement::{Kind, Names};
 use crate::metric::Unit;
 use crate::plan::{CellId, Revision};
 use crate::results::Run;
-use crate::trace_facts::TraceFacts;
 use crate::side::{Column, Figure, Side, Standing};
+use crate::trace_facts::TraceFacts;
 
 /// Everything that a report is made of.
 #[derive(Clone, Debug)]

@@ -33,6 +33,7 @@ pub mod console;
 pub mod counted;
 pub mod cupti;
 pub mod demo;
+pub mod dependency_copies;
 pub mod environment;
 pub mod event;
 pub mod exit_code;

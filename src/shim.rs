@@ -117,6 +117,13 @@ impl Shim {
         }
     }
 
+    /// What is added to traced crates that are no members of the workspace.
+    pub fn wrapping_dependencies(&self, inner: Option<PathBuf>) -> wrapper::Shim {
+        let mut wrapping = self.wrapping(inner);
+        wrapping.externs.retain(|(name, _)| name == "memprof_shim");
+        wrapping
+    }
+
     /// What the compiler wrapper adds.
     pub fn wrapping(&self, inner: Option<PathBuf>) -> wrapper::Shim {
         let rlib = |name: &str| self.folder.join(format!("lib{name}.rlib")).into_std_path_buf();

@@ -70,7 +70,9 @@ impl Tree {
         for record in records {
             for node in record.nodes.values() {
                 let mut way = vec![node];
-                while let Some(caller) = way[way.len() - 1].parent.and_then(|parent| record.nodes.get(&parent)) {
+                while let Some(caller) =
+                    way[way.len() - 1].parent.and_then(|parent| record.nodes.get(&parent))
+                {
                     way.push(caller);
                 }
                 let mut place = &mut root;
@@ -111,7 +113,9 @@ fn put_together(old: Option<&Tree>, new: Option<&Tree>, depth: usize, rows: &mut
         tree.into_iter().flat_map(|tree| tree.children.keys().cloned()).collect()
     };
     let mut labels = children(old);
-    labels.extend(children(new).into_iter().filter(|label| !old.is_some_and(|old| old.children.contains_key(label))));
+    labels.extend(
+        children(new).into_iter().filter(|label| !old.is_some_and(|old| old.children.contains_key(label))),
+    );
     for key in labels {
         let [old, new] = [old, new].map(|tree| tree.and_then(|tree| tree.children.get(&key)));
         let elsewhere = old.or(new).is_some_and(|tree| tree.elsewhere);
@@ -271,9 +275,9 @@ mod tests {
     #[test]
     fn two_trees_become_one_in_the_baselines_order() {
         let old = record(&[node(0, None, "a", 1, 5), node(1, Some(0), "b", 2, 3), node(2, None, "d", 1, 0)]);
-        let new = record(&[node(0, None, "a", 1, 6), node(1, Some(0), "c", 1, 1), node(2, Some(0), "b", 3, 4)]);
-        let sides =
-            [&old, &new].map(|record| TraceSide { records: vec![record], facts: None });
+        let new =
+            record(&[node(0, None, "a", 1, 6), node(1, Some(0), "c", 1, 1), node(2, Some(0), "b", 3, 4)]);
+        let sides = [&old, &new].map(|record| TraceSide { records: vec![record], facts: None });
         let rows: Vec<_> = calls(&sides)
             .into_iter()
             .map(|row| {
@@ -313,7 +317,7 @@ mod tests {
             unmet: Vec::new(),
         };
         let (old_facts, new_facts) =
-            (facts("fn f() {\n    a();\n    c();\n}"), facts("fn f() {\n    b();\n    c();\n    c();\n}"));
+            (facts("fn f() {\n    a();\n    c();\n}"), facts("fn f() {\n    b();\n    c();\n    d();\n}"));
         let old = record(&[line(11, 8, 8), line(12, 20, -5)]);
         let new = record(&[line(11, 9, 9), line(12, 30, 30), line(13, 1, 1)]);
         let sides = [
@@ -324,7 +328,8 @@ mod tests {
         let row = |row: &LineRow| {
             let figure = |side: &Option<(usize, Option<LineFigures>)>| {
                 let (number, figures) = side.as_ref()?;
-                let metrics = figures.as_ref().map(|one| (one.metrics["heap.allocated"], one.metrics["heap.freed"]));
+                let metrics =
+                    figures.as_ref().map(|one| (one.metrics["heap.allocated"], one.metrics["heap.freed"]));
                 Some((*number, metrics))
             };
             (row.text.trim().to_owned(), figure(&row.sides[0]), figure(&row.sides[1]))
@@ -338,7 +343,7 @@ mod tests {
                 of("a();", Some((11, Some((8, 0)))), None),
                 of("b();", None, Some((11, Some((9, 0))))),
                 of("c();", Some((12, Some((20, 25)))), Some((12, Some((30, 0))))),
-                of("c();", None, Some((13, Some((1, 0))))),
+                of("d();", None, Some((13, Some((1, 0))))),
                 of("}", Some((13, None)), Some((14, None))),
             ]
         );

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use camino::Utf8PathBuf;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Of one build.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TraceFacts {
     /// The functions that a pattern means, in the order of files and lines.
     pub functions: Vec<TracedFunction>,
@@ -15,11 +16,12 @@ pub struct TraceFacts {
 }
 
 /// A function that a pattern means.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TracedFunction {
     /// `bart::encoder::<Encoder as Module>::forward`
     pub path: String,
     /// Its file, relative to the repository's root; of a crate from the registry `NAME-VERSION/…`.
+    #[schemars(with = "String")]
     pub file: Utf8PathBuf,
     /// The line of its name.
     pub line: usize,
@@ -32,7 +34,7 @@ pub struct TracedFunction {
 }
 
 /// Why a function is not traced.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Untraced {
     /// It cannot be.
@@ -51,7 +53,7 @@ impl Untraced {
 }
 
 /// Lines of a source file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Excerpt {
     /// The number of the first.
     pub first: usize,

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// Of one run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TraceRecord {
     /// By number, which is lower for a caller than for what it called.
     pub nodes: BTreeMap<u64, CallNode>,
@@ -14,7 +15,7 @@ pub struct TraceRecord {
 }
 
 /// A traced function, reached in one way.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CallNode {
     node: u64,
     /// Its caller's number; absent where no traced function called it.
@@ -39,7 +40,7 @@ pub struct CallNode {
 }
 
 /// A line of a traced function.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LineRecord {
     /// The function's path.
     pub label: String,

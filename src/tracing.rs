@@ -78,6 +78,8 @@ pub type Dropped = BTreeMap<(Utf8PathBuf, usize), String>;
 #[derive(Clone, Debug, Default)]
 pub struct Tracing {
     edited: BTreeMap<Utf8PathBuf, EditedFile>,
+    /// Whether crates are among them that are no members of the workspace.
+    beyond_members: bool,
     /// What is kept of it with the build.
     pub facts: TraceFacts,
 }
@@ -219,6 +221,7 @@ impl Tracing {
         }
         if let Some(mut text) = edited {
             if !one.is_member {
+                self.beyond_members = true;
                 // Cargo sees no wrapper there, so the text itself must tell one shim from another.
                 text.push_str(&format!("\n// {}\n", crate::shim::source_hash()));
             }
@@ -230,6 +233,17 @@ impl Tracing {
     /// Whether no file is edited.
     pub fn is_empty(&self) -> bool {
         self.edited.is_empty()
+    }
+
+    /// Whether the compiler must be told of crates that are no members of the workspace.
+    pub fn is_beyond_members(&self) -> bool {
+        self.beyond_members
+    }
+
+    /// Adds what became of functions elsewhere. A pattern is met where either met it.
+    pub fn add_facts(&mut self, other: &TraceFacts) {
+        self.facts.functions.extend(other.functions.iter().cloned());
+        self.facts.unmet.retain(|pattern| other.unmet.contains(pattern));
     }
 
     /// The edited files and their texts.

@@ -32,6 +32,31 @@ pub struct Shim {
     pub inner: Option<PathBuf>,
 }
 
+/// The name under which this program is the wrapper of all compilations, where crates beside the workspace's members are traced.
+pub const WRAP_DEPENDENCY_NAME: &str = "memprof-wrap-dependency";
+/// The variable that tells that wrapper what to do: [`Dependencies`] as JSON.
+pub const DEPENDENCIES: &str = "CARGO_MEMPROF_WRAP_DEPENDENCIES";
+
+/// What is done to crates that are no members of the workspace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dependencies {
+    /// What they are given.
+    pub shim: Shim,
+    /// Crates below this folder are given it.
+    pub checkout: PathBuf,
+    /// Crates of the registry of which an edited copy is compiled in their place.
+    pub copies: Vec<CopiedCrate>,
+}
+
+/// A crate of the registry and its edited copy, by their folders.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopiedCrate {
+    /// Where cargo unpacked it.
+    pub original: PathBuf,
+    /// The copy.
+    pub copy: PathBuf,
+}
+
 /// What cargo would have run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Invocation {
@@ -48,6 +73,7 @@ pub fn act(arguments: &[OsString]) -> Option<anyhow::Error> {
     let (own_name, call) = arguments.split_first()?;
     match Path::new(own_name).file_name()?.to_str()? {
         WRAP_NAME => Some(wrap_compiler(call)),
+        WRAP_DEPENDENCY_NAME => Some(wrap_dependency(call)),
         NOTE_NAME => match note_invocation(call) {
             #[expect(clippy::exit, reason = "the role of a runner ends here; there is nothing to unwind")]
             Ok(()) => std::process::exit(0),
@@ -73,6 +99,46 @@ fn wrap_compiler(call: &[OsString]) -> anyhow::Error {
     }
     let error = std::process::Command::new(&argv[0]).args(&argv[1..]).exec();
     anyhow::Error::new(error).context(format!("could not start {}", Path::new(&argv[0]).display()))
+}
+
+/// Cargo calls this one before the workspace's own wrapper, whose calls are passed on as they are.
+fn wrap_dependency(call: &[OsString]) -> anyhow::Error {
+    let dependencies: Dependencies = match std::env::var(DEPENDENCIES).map(|text| serde_json::from_str(&text))
+    {
+        Ok(Ok(dependencies)) => dependencies,
+        _ => Dependencies::default(),
+    };
+    let argv = dependency_argv(&dependencies, call, &std::env::current_dir().unwrap_or_default());
+    let error = std::process::Command::new(&argv[0]).args(&argv[1..]).exec();
+    anyhow::Error::new(error).context(format!("could not start {}", Path::new(&argv[0]).display()))
+}
+
+fn dependency_argv(dependencies: &Dependencies, call: &[OsString], current: &Path) -> Vec<OsString> {
+    let as_it_is = || -> Vec<OsString> {
+        dependencies.shim.inner.iter().map(|inner| inner.clone().into()).chain(call.iter().cloned()).collect()
+    };
+    let is_of_member = call
+        .first()
+        .is_some_and(|program| Path::new(program).file_name().is_some_and(|name| name == WRAP_NAME));
+    let root = call.iter().position(|argument| argument.to_string_lossy().ends_with(".rs"));
+    let Some(root) = root.filter(|_| !is_of_member) else { return as_it_is() };
+    let path = current.join(&call[root]);
+    let copied =
+        dependencies.copies.iter().find_map(|one| Some((one, path.strip_prefix(&one.original).ok()?)));
+    let mut call = call.to_vec();
+    match copied {
+        Some((one, inside)) => {
+            call[root] = one.copy.join(inside).into();
+            // Panics, `file!()` and the compiler's messages name the original.
+            let mut prefix = OsString::from(&one.copy);
+            prefix.push("=");
+            prefix.push(&one.original);
+            call.extend(["--remap-path-prefix".into(), prefix]);
+        }
+        None if path.starts_with(&dependencies.checkout) => {}
+        None => return as_it_is(),
+    }
+    compiler_argv(&dependencies.shim, &call)
 }
 
 /// Compiles a test target with the shim's allocator, and without it if it has one of its own; a mark beside the executable
@@ -227,7 +293,15 @@ pub const GIVEN: &str = "given.json";
 fn is_ours(name: &str) -> bool {
     name.starts_with("CARGO_MEMPROF_")
         || (name.starts_with("CARGO_TARGET_") && name.ends_with("_RUNNER"))
-        || ["RUSTC_WORKSPACE_WRAPPER", "RUST_RECURSION_COUNT", "CARGO_TARGET_DIR", "_", "PWD"].contains(&name)
+        || [
+            "RUSTC_WORKSPACE_WRAPPER",
+            "RUSTC_WRAPPER",
+            "RUST_RECURSION_COUNT",
+            "CARGO_TARGET_DIR",
+            "_",
+            "PWD",
+        ]
+        .contains(&name)
 }
 
 #[cfg(test)]
@@ -301,6 +375,35 @@ mod tests {
     fn the_mark_lies_beside_the_executable() {
         let call = words("rustc --crate-name a src/lib.rs --test -C extra-filename=-12 --out-dir /t/deps");
         assert_eq!(own_allocator_mark(&call), Some("/t/deps/a-12.memprof-own-allocator".into()));
+    }
+
+    #[test]
+    fn an_edited_copy_is_compiled_in_place_of_a_crate_of_the_registry() {
+        let dependencies = Dependencies {
+            shim: Shim { externs: vec![("memprof_shim".into(), "/s/m.rlib".into())], ..shim() },
+            checkout: "/checkout".into(),
+            copies: vec![CopiedCrate { original: "/registry/a-1.0".into(), copy: "/copies/a-1.0".into() }],
+        };
+        let wrapped = |line: &str, current: &str| {
+            let argv = dependency_argv(&dependencies, &words(line), Path::new(current));
+            argv.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(
+            wrapped("rustc --crate-name a /registry/a-1.0/src/lib.rs", "/"),
+            "rustc --cap-lints warn --crate-name a /copies/a-1.0/src/lib.rs --remap-path-prefix \
+             /copies/a-1.0=/registry/a-1.0 --extern memprof_shim=/s/m.rlib -L dependency=/s"
+        );
+        assert_eq!(
+            wrapped("rustc --crate-name b excluded/src/lib.rs", "/checkout"),
+            "rustc --cap-lints warn --crate-name b excluded/src/lib.rs --extern memprof_shim=/s/m.rlib -L dependency=/s"
+        );
+        for line in [
+            "rustc --crate-name c /registry/c-1.0/src/lib.rs",
+            "rustc -vV",
+            "/w/memprof-wrap-rustc rustc --crate-name a /checkout/src/lib.rs",
+        ] {
+            assert_eq!(wrapped(line, "/"), line);
+        }
     }
 
     #[test]

@@ -291,6 +291,10 @@ impl Page {
         Self { width: options.width.unwrap_or(WIDTH).max(20), paint: Paint { on: options.color } }
     }
 
+    pub(super) fn width(self) -> usize {
+        self.width
+    }
+
     fn pair(
         self,
         view: &PairView,
@@ -391,8 +395,20 @@ impl Page {
         groups: Vec<Group>,
         out: &mut dyn Write,
     ) -> io::Result<()> {
+        self.lay_beside(LEAST_LABEL, noun, labels, groups, out)
+    }
+
+    /// As [`Self::lay`], with labels that are not cut below this width.
+    pub(super) fn lay_beside(
+        self,
+        least: usize,
+        noun: &str,
+        labels: &[Text],
+        groups: Vec<Group>,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
         let longest = labels.iter().map(|label| width(&label.text)).max().unwrap_or(0).max(width(noun));
-        let least = longest.min(LEAST_LABEL) + 2;
+        let least = longest.min(least) + 2;
         let mut blocks: Vec<Vec<Group>> = Vec::new();
         let mut used = 0;
         for group in groups {

@@ -11,11 +11,16 @@ use crate::comparison::{Comparability, Comparison, PairView};
 use crate::counted::{counted, grouped};
 use crate::metric::Unit;
 use crate::side::Side;
-use crate::trace_comparison::{CallFigures, CallRow, LineFigures, LineProfile, LineRow, TraceSide, calls, lines};
+use crate::trace_comparison::{
+    CallFigures, CallRow, LineFigures, LineProfile, LineRow, TraceSide, calls, lines,
+};
 use crate::trace_facts::TraceFacts;
 
 /// Rows of a tree that are shown unless all are asked for.
 const MOST_ROWS: usize = 60;
+
+/// A line of source is cut to this before figures move below.
+const LEAST_CODE: usize = 56;
 
 /// A revision's name above its columns is cut to this.
 const MOST_HEADING: usize = 12;
@@ -92,9 +97,13 @@ impl Part<'_> {
             groups.push(
                 self.group(&consumed, Unit::Bytes, compare, &rows, |one| one.sums.get(&consumed).copied()),
             );
-            groups.push(self.group(&format!("{peaked}, most of a call"), Unit::Bytes, compare, &rows, |one| {
-                one.most.get(&peaked).copied()
-            }));
+            groups.push(self.group(
+                &format!("{peaked}, most of a call"),
+                Unit::Bytes,
+                compare,
+                &rows,
+                |one| one.most.get(&peaked).copied(),
+            ));
         }
         page.lay("traced function", &labels, groups, out)?;
         if all > rows.len() {
@@ -116,7 +125,10 @@ impl Part<'_> {
                     "ran while a traced function ran on another thread: what that did is in their figures too",
                 ),
                 (sum(|one| one.open), "never ended, and have no figures"),
-                (sum(|one| one.recursive), "were recursive: their figures are in those of the call around them"),
+                (
+                    sum(|one| one.recursive),
+                    "were recursive: their figures are in those of the call around them",
+                ),
             ];
             for (count, what) in told.iter().filter(|(count, _)| *count > 0) {
                 let line = format!("{name}: {} calls {what}", grouped(i128::from(*count)));
@@ -211,21 +223,16 @@ impl Part<'_> {
         )];
         // What is most asked for comes first.
         let mut metrics: Vec<&String> = metrics.into_iter().collect();
-        metrics.sort_by_key(|metric| (!metric.ends_with(".peak"), *metric));
+        metrics.sort_by_key(|metric| (family_order(metric), !metric.ends_with(".peak"), *metric));
         for metric in metrics {
             let values = profile.rows.iter().map(|row| get(row, &|one| one.metrics.get(metric).copied()));
             groups.push(self.lines_group(metric, Unit::of(metric), values));
         }
-        page.lay("line", &labels, groups, out)
+        page.lay_beside(LEAST_CODE.min(page.width() / 2), "line", &labels, groups, out)
     }
 
     /// As [`Self::columns`], with nothing where no statement begins.
-    fn lines_group(
-        &self,
-        name: &str,
-        unit: Unit,
-        values: impl Iterator<Item = [Option<i64>; 2]>,
-    ) -> Group {
+    fn lines_group(&self, name: &str, unit: Unit, values: impl Iterator<Item = [Option<i64>; 2]>) -> Group {
         let figure = |value: Option<i64>| match value {
             Some(0) => Text::new("0", Tone::Quiet),
             Some(value) => Text::new(text::figure(value, unit), Tone::Plain),
@@ -262,11 +269,23 @@ fn remarks(name: &str, facts: &TraceFacts) -> Vec<String> {
     lines
 }
 
-/// `heap`, `cpu`, `gpu.0`: what there are figures of.
-fn families(rows: &[CallRow]) -> BTreeSet<String> {
+/// `gpu.0`, `heap`, `cpu`: what there are figures of.
+fn families(rows: &[CallRow]) -> Vec<String> {
     let sides = rows.iter().flat_map(|row| row.sides.iter().flatten());
     let metrics = sides.flat_map(|figures| figures.sums.keys());
-    metrics.filter_map(|metric| metric.strip_suffix(".consumed")).map(str::to_owned).collect()
+    let families: BTreeSet<&str> = metrics.filter_map(|metric| metric.strip_suffix(".consumed")).collect();
+    let mut families: Vec<String> = families.into_iter().map(str::to_owned).collect();
+    families.sort_by_key(|family| family_order(family));
+    families
+}
+
+/// GPUs first, for what they have is scarcest; resident memory last, for it is least exact.
+fn family_order(metric: &str) -> u8 {
+    match metric.split('.').next() {
+        Some("gpu") => 0,
+        Some("heap") => 1,
+        _ => 2,
+    }
 }
 
 /// Bytes of white space that all lines begin with.
