@@ -185,11 +185,13 @@ fn archive(
     };
     let bytes = fs_err::read(&archive)?;
     let found = hexadecimal(&Sha256::digest(&bytes));
-    ensure!(
-        found == one.checksum,
-        "{archive} is not what the lock file says: its SHA-256 is {found}, and Cargo.lock has {}",
-        one.checksum
-    );
+    if found != one.checksum {
+        let message = format!(
+            "{archive} is not what the lock file says: its SHA-256 is {found}, and Cargo.lock has {}",
+            one.checksum
+        );
+        return Err(Complaint::new(message).help("remove it, and cargo will fetch it again").into());
+    }
     Ok((bytes, unpacked))
 }
 
