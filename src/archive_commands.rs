@@ -18,6 +18,7 @@ use crate::device_watch::DeviceWatch;
 use crate::event::{Event, Sink};
 use crate::exit_code::ExitCode;
 use crate::lock::{Lock, WhenHeld};
+use crate::metric;
 use crate::outputs::Output;
 use crate::packing::Packing;
 use crate::plan::{self, Plan};
@@ -111,7 +112,7 @@ impl Commands<'_> {
         devices.check(plan.request.tests.iter().filter_map(|test| test.devices.as_ref()))?;
         let (plan, folder) = match &execution.resume {
             Some(name) => resumed(name, execution.run_folder.as_deref(), &unpacked)?,
-            None => begun(plan, execution.run_folder.as_deref(), &unpacked)?,
+            None => begun(asked_here(plan, arguments), execution.run_folder.as_deref(), &unpacked)?,
         };
         let mut cells: Vec<PlannedCell> = unpacked.read_json("cells.json")?;
         if let Some(test) = plan.request.tests.first().filter(|_| plan.request != packed) {
@@ -174,6 +175,13 @@ impl Commands<'_> {
             )),
         });
     }
+}
+
+/// What is read on request may be asked for where the tests run, too.
+fn asked_here(mut plan: Plan, arguments: &RunArguments) -> Plan {
+    let shown = arguments.presentation.metrics.iter().chain(&plan.request.on_request);
+    plan.request.on_request = metric::on_request(shown.map(String::as_str));
+    plan
 }
 
 /// A new run's folder, with all that is known before the first test.

@@ -14,6 +14,7 @@ use crate::cells::CellStatus;
 use crate::cli::{
     CleanArguments, Command, CompareArguments, DemoArguments, DoctorArguments, DoctorFormat, InitArguments,
     ListArguments, PresentationArguments, ReportArguments, RequestArguments, RunArguments, SchemaOf,
+    TraceCommandArguments,
 };
 use crate::compare::{self, compare};
 use crate::complaint::Complaint;
@@ -31,13 +32,14 @@ use crate::matrix::{self, Matrix};
 use crate::outputs::{Output, outputs};
 use crate::plan::Plan;
 use crate::reconcile::{self, RefsNeeded, Surroundings, reconcile};
-use crate::report::{self, Options};
+use crate::report::{self, Options, View};
 use crate::request::Request;
 use crate::resolve::{resolve, resolve_any};
 use crate::results::{self, Results};
 use crate::run_folder::RunFolder;
 use crate::runner::write_whole;
 use crate::session::{self, Session, create_folder, find_run, read_plan, runs_folder};
+use crate::trace_listing;
 use crate::workspace_folder;
 
 /// Does what was asked for.
@@ -47,6 +49,7 @@ pub fn act(invocation: Invocation, console: &Console, interrupt: &AtomicBool) ->
         Command::Run(arguments) => commands.run(&arguments),
         Command::Build(arguments) => commands.build(&arguments),
         Command::List(arguments) => commands.list(&arguments),
+        Command::Trace(arguments) => commands.trace(&arguments),
         Command::Report(arguments) => commands.report(&arguments),
         Command::Compare(arguments) => commands.compare(&arguments),
         Command::Doctor(arguments) => commands.doctor(arguments),
@@ -99,8 +102,16 @@ impl Commands<'_> {
             let metrics = presentation.metrics.clone();
             return self.measure(&repository, &plan, &folder, arguments, &outputs, &metrics);
         }
-        let asked = ask(&arguments.request, presentation, &repository, RefsNeeded::Comparison)?;
-        let mut plan = resolve(&asked.request, &repository, self.console)?;
+        // Scopes, and what grew from one checkpoint to the next, are of one revision too.
+        let needed = match presentation.view {
+            View::Checkpoints => RefsNeeded::Comparison,
+            View::Scopes | View::Top => RefsNeeded::Any,
+        };
+        let asked = ask(&arguments.request, presentation, &repository, needed)?;
+        let mut plan = match needed {
+            RefsNeeded::Comparison => resolve(&asked.request, &repository, self.console)?,
+            RefsNeeded::Any => resolve_any(&asked.request, &repository, self.console)?,
+        };
         if !arguments.execution.device.is_empty() {
             plan.request.give_devices(&arguments.execution.device);
         }
@@ -169,6 +180,7 @@ impl Commands<'_> {
         let options = |to_terminal: bool| Options {
             metrics: (!metrics.is_empty()).then(|| metrics.to_vec()),
             all: presentation.all,
+            view: presentation.view,
             compact: presentation.compact,
             only_changed: presentation.only_changed,
             width: terminal_size::terminal_size()
@@ -220,6 +232,25 @@ impl Commands<'_> {
         self.console.print(&text)?;
         let built = prepared.builds.iter().all(|build| matches!(build, Build::Done(_)));
         Ok(if built { ExitCode::Success } else { ExitCode::Incomplete })
+    }
+
+    /// Prints the functions that patterns mean, per ref.
+    fn trace(&self, arguments: &TraceCommandArguments) -> anyhow::Result<ExitCode> {
+        let repository = repository()?;
+        let mut wanted = arguments.request.clone();
+        wanted.trace.trace.extend(arguments.patterns.iter().cloned());
+        let asked = ask(&wanted, &PresentationArguments::default(), &repository, RefsNeeded::Any)?;
+        if asked.request.trace.is_empty() {
+            return Err(Complaint::new("no pattern of functions")
+                .help("name some: cargo memprof trace --list 'crate::**::forward'; '**' means all")
+                .into());
+        }
+        let plan = resolve_any(&asked.request, &repository, self.console)?;
+        let session = Session::open(&repository, self.console, self.interrupt)?;
+        let lock = session.lock(arguments.no_wait)?;
+        let facts = session.traceable(&plan)?;
+        drop(lock);
+        self.print(&trace_listing::text(&plan, &facts))
     }
 
     fn report(&self, arguments: &ReportArguments) -> anyhow::Result<ExitCode> {
@@ -358,8 +389,10 @@ pub(crate) fn ask(
         matrix: base,
         exists: &|path: &Utf8Path| path.exists(),
     };
-    let request = reconcile(arguments, &matrix, surroundings, needed)?;
-    Ok(Asked { request, metrics: reconcile::metrics(presentation, &matrix) })
+    let mut request = reconcile(arguments, &matrix, surroundings, needed)?;
+    let metrics = reconcile::metrics(presentation, &matrix);
+    request.on_request = reconcile::on_request(&metrics, &request.thresholds);
+    Ok(Asked { request, metrics })
 }
 
 fn named(planned: &crate::cells::PlannedCell) -> String {

@@ -36,6 +36,7 @@ pub fn compare(results: &Results) -> Comparison {
         baseline: plan.baseline,
         environment: results.environment.clone(),
         metrics: metrics(&cells),
+        traces: results.traces.clone(),
         runs: results.runs.clone(),
         cells,
         notes,
@@ -157,8 +158,10 @@ pub fn merge(a: Results, b: Results) -> Results {
     });
     let runs = of_a.chain(of_b).collect();
     plan.id = format!("{} / {}", plan.id, b.plan.id);
-    let mut merged =
-        Results { plan, environment: json!({ "a": a.environment, "b": b.environment }), builds, runs, notes };
+    let mut traces = a.traces;
+    traces.extend(b.traces.into_iter().map(|(revision, facts)| (revision + offset, facts)));
+    let environment = json!({ "a": a.environment, "b": b.environment });
+    let mut merged = Results { plan, environment, builds, traces, runs, notes };
     merged.sort();
     merged
 }

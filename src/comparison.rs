@@ -2,6 +2,8 @@
 //! which of the baseline's. Figures stay in their columns; a row's entry is put together when it is asked for, and is
 //! what a verdict will be given on.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use crate::matching::{Change, Key, Match};
@@ -10,6 +12,7 @@ use crate::metric::Unit;
 use crate::plan::{CellId, Revision};
 use crate::results::Run;
 use crate::side::{Column, Figure, Side, Standing};
+use crate::trace_facts::TraceFacts;
 
 /// Everything that a report is made of.
 #[derive(Clone, Debug)]
@@ -28,6 +31,8 @@ pub struct Comparison {
     pub environment: Value,
     /// All metrics that any run has figures of, in the order of the columns.
     pub metrics: Vec<Metric>,
+    /// What became of the functions that were to be traced, by revision.
+    pub traces: BTreeMap<usize, TraceFacts>,
     /// All runs, finished and failed.
     pub runs: Vec<Run>,
     /// The cells, ordered by test and parameters.

@@ -16,6 +16,7 @@ use crate::outcome::{self, RunRecord};
 use crate::plan::{self, CellId, Plan};
 use crate::run_folder::{RunFolder, file};
 use crate::shim_log;
+use crate::trace_facts::TraceFacts;
 
 /// All that was kept of one run of the tool.
 #[derive(Clone, Debug)]
@@ -26,6 +27,8 @@ pub struct Results {
     pub environment: Value,
     /// What each revision was built with, by its index in the plan.
     pub builds: Builds,
+    /// What became of the functions that were to be traced, by revision.
+    pub traces: BTreeMap<usize, TraceFacts>,
     /// The finished runs, ordered by test, parameters, revision and repeat.
     pub runs: Vec<Run>,
     /// What the reader of the report should know about the whole.
@@ -82,9 +85,10 @@ pub fn read(folder: &RunFolder) -> anyhow::Result<Results> {
     ensure!(plan.baseline < plan.revisions.len(), "{}: baseline is not among the revisions", folder.plan());
     let environment = read_optional(&folder.environment())?;
     let builds = builds(read_optional(&folder.builds())?);
+    let traces = if folder.trace().exists() { read_json(&folder.trace())? } else { BTreeMap::new() };
     let records = records(folder, &plan)?;
     let runs = read_logs(folder, records);
-    let mut results = Results { plan, environment, builds, runs, notes: Vec::new() };
+    let mut results = Results { plan, environment, builds, traces, runs, notes: Vec::new() };
     results.sort();
     Ok(results)
 }

@@ -80,7 +80,12 @@ fn arguments(case: &str, repository: &ZooRepository) -> Vec<String> {
     };
     match case {
         "virtual-workspace" => vec!["--workspace".to_owned()],
-        "workspace" | "own-allocator" | "own-memprof-dependency" | "crate-types" | "proc-macro" => {
+        "workspace"
+        | "own-allocator"
+        | "own-allocator-kept"
+        | "own-memprof-dependency"
+        | "crate-types"
+        | "proc-macro" => {
             vec!["--workspace".to_owned()]
         }
         "moved-package" => overlay(&["--overlay-package", "engine"]),
@@ -118,6 +123,22 @@ fn every_figure_of_the_zoo_is_exact() {
         }
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[test]
+fn an_allocator_that_cannot_be_wrapped_is_told_with_its_place_and_the_reason() {
+    let repository = ZooRepository::of("own-allocator-kept");
+    let home = tempfile::tempdir().expect("a temporary folder");
+    let arguments = ["--refs", "old,new", "--offline", "--workspace", "--metrics", "heap.live"];
+    let printed = memprof(&repository.root(), home.path(), &arguments);
+    assert_eq!(printed.code, 0, "{}", printed.everything());
+    // Tables break lines between words.
+    let told = printed.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let minds = "the #[global_allocator] at particular/tests/minds.rs:19 does not compile when it is wrapped in memprof::Heap";
+    assert!(told.contains(minds), "{}", printed.everything());
+    assert!(told.contains("is of the crate `vendored`, which is no member"), "{}", printed.everything());
+    let warned = printed.stderr.matches("the #[global_allocator] in particular/tests/minds.rs of").count();
+    assert_eq!(warned, 2, "once a revision: {}", printed.everything());
 }
 
 #[test]

@@ -42,6 +42,7 @@ pub struct Wanted {
     patterns: Vec<Regex>,
     /// The patterns as typed; empty where nobody chose.
     chosen: Vec<String>,
+    is_by_default: bool,
 }
 
 impl Wanted {
@@ -56,7 +57,7 @@ impl Wanted {
                 defaults.chain(DEFAULT_OF_SCOPES).map(glob).collect()
             }
         };
-        Self { patterns, chosen }
+        Self { patterns, chosen, is_by_default: !options.all && options.metrics.is_none() }
     }
 
     /// The chosen patterns that no metric has the name of, whether it was measured or is absent with a reason.
@@ -68,6 +69,28 @@ impl Wanted {
         };
         let chosen = self.chosen.iter().zip(&self.patterns);
         chosen.filter(move |(_, pattern)| !is_known(pattern)).map(|(name, _)| name.as_str())
+    }
+
+    /// Whether nobody chose.
+    pub fn is_by_default(&self) -> bool {
+        self.is_by_default
+    }
+
+    /// The wanted metrics of points that any run has, in the order of the patterns; the first ones where none is wanted.
+    pub fn of_points<'a>(&self, comparison: &'a Comparison) -> Vec<&'a Metric> {
+        let is_of_scope = |metric: &Metric| {
+            ["consumed", "peaked", "used"].contains(&metric.name.rsplit('.').next().unwrap_or_default())
+        };
+        let points: Vec<&Metric> = comparison.metrics.iter().filter(|metric| !is_of_scope(metric)).collect();
+        let mut wanted: Vec<&Metric> = Vec::new();
+        for pattern in &self.patterns {
+            for metric in points.iter().filter(|metric| pattern.is_match(&metric.name)) {
+                if !wanted.contains(metric) {
+                    wanted.push(metric);
+                }
+            }
+        }
+        if wanted.is_empty() { points.into_iter().take(FALLBACK).collect() } else { wanted }
     }
 
     /// Whether a metric of this name is wanted.
