@@ -9,7 +9,6 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use camino::{Utf8Path, Utf8PathBuf};
-use cargo_metadata::Artifact;
 use cargo_platform::Cfg;
 
 use crate::build_failure::{self, BuildFailure};
@@ -17,23 +16,22 @@ use crate::cache::Cache;
 use crate::cargo::{self, Messages};
 use crate::cargo_config::{self, CargoConfig};
 use crate::event::{Event, Sink};
-use crate::external;
+use crate::external::{self, PackageOptions};
 use crate::git::Repository;
+use crate::harvest::Harvest;
 use crate::ingredients::{build_environment, requested_environment, toolchain_file};
 use crate::inject::{self, Injection};
 use crate::injected_files::InjectedFiles;
-use crate::libraries;
 use crate::lockfile::{self, Lockfile};
 use crate::overlay::{self, OverlayFile};
-use crate::own_allocator::{self, OwnAllocators, Owner, Refused};
+use crate::own_allocator::{self, OwnAllocators, Refused};
 use crate::plan::{Plan, Revision};
 use crate::request::OverlayMode;
 use crate::run_folder::RunFolder;
 use crate::shim::{self, Shim};
 use crate::sources::{self, SourceRecords};
 use crate::stage::Stage;
-use crate::store::{self, Companion, Draft, Entry, Executable, Ingredients, Provenance};
-use crate::test_listing;
+use crate::store::{self, Draft, Entry, Ingredients, Provenance};
 use crate::toolchain::{Choice, Toolchain};
 use crate::worktree::Worktree;
 use crate::wrapper;
@@ -53,6 +51,14 @@ impl Build {
         match self {
             Self::Done(entry) => Some(entry),
             Self::Failed(_) => None,
+        }
+    }
+
+    /// Why there is none.
+    pub fn failure(&self) -> Option<&BuildFailure> {
+        match self {
+            Self::Done(_) => None,
+            Self::Failed(failure) => Some(failure),
         }
     }
 }
@@ -136,7 +142,8 @@ impl<'a> Builder<'a> {
         self.provide_lockfile(&toolchain)?;
         let ingredients = self.ingredients(index, &toolchain)?;
         let key = ingredients.key();
-        if let Some(entry) = store::find(&self.cache.store(), &key) {
+        let kept = store::find(&self.cache.store(), &key);
+        if let Some(entry) = kept.filter(|entry| !entry.lacks_libraries()) {
             self.sink.emit(Event::BuildReused { name: revision.name.clone(), commit: revision.short() });
             return Ok(Build::Done(Box::new(entry)));
         }
@@ -176,14 +183,23 @@ impl<'a> Builder<'a> {
             fs_err::create_dir_all(log.parent().context("the log has a folder")?)?;
             fs_err::write(&log, &failure.first_errors)?;
         }
+        // Where no ref has what was asked for, that is said once, when all were tried.
+        if !failure.of_request {
+            self.tell(index, &failure);
+        }
+        Ok(Build::Failed(failure))
+    }
+
+    /// Says that a revision did not build, and why.
+    pub fn tell(&self, index: usize, failure: &BuildFailure) {
+        let revision = &self.plan.revisions[index];
         self.sink.emit(Event::BuildFailed {
             name: revision.name.clone(),
             commit: revision.short(),
             first_errors: failure.first_errors.clone(),
-            log: log.to_string(),
+            log: self.folder.build_log(self.plan, index).to_string(),
             hints: failure.hints.clone(),
         });
-        Ok(Build::Failed(failure))
     }
 
     /// The toolchain file of each revision, nearest to the workspace first.
@@ -258,14 +274,18 @@ impl<'a> Builder<'a> {
             environment: build_environment(self.plan, index),
             configuration: self.outer_configuration(),
             shim: shim::source_hash(),
-            overlay: self.overlay_ingredients(),
+            overlay: self.overlay_ingredients(index),
             sparse_exclude: self.plan.request.sparse_exclude.clone(),
             checkout: self.worktree.path().to_owned(),
         })
     }
 
-    fn overlay_ingredients(&self) -> BTreeMap<String, String> {
+    fn overlay_ingredients(&self, index: usize) -> BTreeMap<String, String> {
         let mut all = overlay::ingredients(&self.overlay);
+        if self.has_external_overlay() {
+            let (options, _) = PackageOptions::split_off(&self.plan.request.build, self.features(index));
+            all.insert("external".to_owned(), format!("{options:?}"));
+        }
         for request in &self.plan.request.overlay {
             all.extend(
                 request.dependencies.iter().map(|(name, text)| (format!("dependency {name}"), text.clone())),
@@ -274,7 +294,12 @@ impl<'a> Builder<'a> {
         all
     }
 
-    fn arguments(&self, index: usize) -> Vec<String> {
+    fn has_external_overlay(&self) -> bool {
+        self.overlay.iter().any(|file| file.mode == OverlayMode::External)
+    }
+
+    /// Those of all revisions, of this one and of the tests, each once.
+    fn features(&self, index: usize) -> Vec<String> {
         let request = &self.plan.request;
         let mut features = request.build.features.clone();
         let of_ref = request.refs.get(index).map(|wanted| wanted.features.clone()).unwrap_or_default();
@@ -284,7 +309,19 @@ impl<'a> Builder<'a> {
                 features.push(feature);
             }
         }
-        let mut arguments = cargo::test_argv(&request.build, &features, &self.cache.target());
+        features
+    }
+
+    fn arguments(&self, index: usize) -> Vec<String> {
+        let request = &self.plan.request;
+        let features = self.features(index);
+        let mut arguments = if self.has_external_overlay() {
+            // The package is a dependency there, and what is about it goes into the crate's manifest.
+            let (_, rest) = PackageOptions::split_off(&request.build, features);
+            cargo::test_argv(&rest, &[], &self.cache.target())
+        } else {
+            cargo::test_argv(&request.build, &features, &self.cache.target())
+        };
         // Configuration above the user's repository is not above our checkout.
         let above = self.repository.root().parent().into_iter().flat_map(Utf8Path::ancestors);
         for folder in above.filter(|folder| !self.worktree.path().starts_with(folder)) {
@@ -354,7 +391,8 @@ impl<'a> Builder<'a> {
             checkout: &checkout,
             workspace: &self.plan.workspace,
         };
-        let laid = external::lay_out(&place, &self.plan.request.overlay, &outside, toolchain)?;
+        let (options, _) = PackageOptions::split_off(&self.plan.request.build, self.features(index));
+        let laid = external::lay_out(&place, &self.plan.request.overlay, &outside, &options, toolchain)?;
         for message in laid.not_carried {
             self.sink.emit(Event::Warning { message, help: None });
         }
@@ -380,9 +418,8 @@ impl<'a> Builder<'a> {
             let compiled = self.compile(index, toolchain, &ingredients, &manifest, &mut log)?;
             if !compiled.success {
                 let errors = compiled.messages.errors.iter().map(|error| &error.message);
-                let (workspace, checkout) = (self.workspace(), self.worktree.path());
                 let suspects = allocators
-                    .map(|allocators| allocators.suspects(errors, &workspace, checkout, &refused))
+                    .map(|allocators| allocators.suspects(errors, &self.workspace(), &refused))
                     .unwrap_or_default();
                 if !suspects.is_empty() {
                     let files: Vec<&str> = suspects.keys().map(|file| file.as_str()).collect();
@@ -418,9 +455,17 @@ impl<'a> Builder<'a> {
                 draft.add_injected(path, content)?;
             }
             let runner = self.runner(toolchain)?;
-            let executables = self.executables(&draft, &compiled, allocators.as_ref(), &runner, key)?;
-            let mut companions = companions(&draft, &compiled.messages.artifacts)?;
-            self.add_libraries(&draft, &compiled.messages, &executables, &mut companions)?;
+            let target = self.cache.target();
+            let harvest = Harvest {
+                draft: &draft,
+                messages: &compiled.messages,
+                notes: compiled.notes.path(),
+                target: &target,
+                allocators: allocators.as_ref(),
+                sink: self.sink,
+            };
+            let executables = harvest.executables(&runner, key)?;
+            let companions = harvest.companions(&executables)?;
             let lock = fs_err::read(workspace.join("Cargo.lock")).ok();
             let provenance = Provenance {
                 version: store::VERSION,
@@ -465,7 +510,7 @@ impl<'a> Builder<'a> {
         let command = toolchain
             .cargo()
             .current_dir(self.workspace())
-            .args(cargo_config::without_runner(&ingredients.arguments, triple)?)
+            .args(cargo_config::with_runner(&ingredients.arguments, triple, &links.join(wrapper::NOTE_NAME))?)
             .arg("--manifest-path")
             .arg(manifest)
             .envs(requested_environment(self.plan, index))
@@ -535,93 +580,6 @@ impl<'a> Builder<'a> {
         let cfgs: Vec<Cfg> = printed.text().lines().filter_map(|line| Cfg::from_str(line).ok()).collect();
         Ok(config.runner(target.unwrap_or(toolchain.host()), &cfgs).unwrap_or_default())
     }
-
-    fn executables(
-        &self,
-        draft: &Draft,
-        compiled: &Compiled,
-        allocators: Option<&OwnAllocators>,
-        runner: &[String],
-        key: &str,
-    ) -> anyhow::Result<Vec<Executable>> {
-        let mut executables = Vec::new();
-        let tests = compiled.messages.artifacts.iter().filter(|artifact| artifact.profile.test);
-        for (artifact, built) in tests.filter_map(|artifact| Some((artifact, artifact.executable.as_ref()?)))
-        {
-            let Some(kind) = cargo::target_kind(&artifact.target) else { continue };
-            let file_name = built.file_name().context("an executable has a name")?;
-            let note = fs_err::read(compiled.notes.path().join(format!("{file_name}.json")))
-                .with_context(|| format!("cargo built {built} and did not run it"))?;
-            let invocation: wrapper::Invocation = serde_json::from_slice(&note)?;
-            let directory = cargo::utf8(invocation.directory)?;
-            let harness = !cargo::without_harness(&artifact.manifest_path)?.iter().any(|(without, name)| {
-                *without == kind && (name.is_empty() || *name == artifact.target.name)
-            });
-            let file = Utf8PathBuf::from(format!("{}-{file_name}", executables.len()));
-            let hash = match draft.add_executable(built, &file, key) {
-                Ok(hash) => hash,
-                Err(error) => {
-                    let target = format!("{} {}", artifact.target.name, artifact.target.src_path);
-                    let message = format!("{target} is left out: {error:#}");
-                    self.sink.emit(Event::Warning { message, help: None });
-                    continue;
-                }
-            };
-            let (tests, unlisted) = if harness {
-                test_listing::list(built, runner, &directory, &invocation.environment)?
-            } else {
-                (Vec::new(), None)
-            };
-            let mark = built.with_file_name(format!("{file_name}.{}", wrapper::OWN_ALLOCATOR));
-            let heap_absent = fs_err::read_to_string(mark).ok().map(|owner| {
-                let owner = if owner.is_empty() { Owner::Target } else { Owner::Crate(&owner) };
-                let root = artifact.target.src_path.strip_prefix(self.worktree.path());
-                let root = root.unwrap_or(&artifact.target.src_path);
-                allocators
-                    .map_or_else(own_allocator::outside, |allocators| allocators.why_absent(root, owner))
-            });
-            executables.push(Executable {
-                package: cargo::package_name(artifact)?,
-                binary: artifact.target.name.clone(),
-                kind,
-                harness,
-                tests,
-                unlisted,
-                file,
-                hash,
-                directory,
-                environment: invocation.environment,
-                heap_absent,
-            });
-        }
-        // Cargo's order is that in which crates happened to be compiled.
-        executables.sort_by(|a, b| (&a.package, a.kind, &a.binary).cmp(&(&b.package, b.kind, &b.binary)));
-        Ok(executables)
-    }
-
-    /// Adds the shared libraries that the loader would take from the target folder, where the next revision's build puts its
-    /// own. What a dependency's build script made has a folder of its own for each version of it, and can stay there.
-    fn add_libraries(
-        &self,
-        draft: &Draft,
-        messages: &Messages,
-        executables: &[Executable],
-        companions: &mut Vec<Companion>,
-    ) -> anyhow::Result<()> {
-        let target = self.cache.target();
-        let foreign =
-            |path: &Utf8Path| messages.foreign_out_directories.iter().any(|out| path.starts_with(out));
-        for executable in executables {
-            let files = companions.iter().map(|companion| companion.path.clone());
-            let files = files.chain([draft.path(&executable.file)]);
-            let folders = executable.library_folders();
-            let of_build = |path: &Utf8Path| path.starts_with(&target) && !foreign(path);
-            for library in libraries::closure(files, &folders, of_build)? {
-                add_companion(draft, companions, &library)?;
-            }
-        }
-        Ok(())
-    }
 }
 
 impl Stage for Builder<'_> {
@@ -639,42 +597,4 @@ impl Stage for Builder<'_> {
         }
         entry.place_companions()
     }
-}
-
-/// Programs and shared libraries of the checkout that tests may run or load from the target folder.
-fn companions(draft: &Draft, artifacts: &[Artifact]) -> anyhow::Result<Vec<Companion>> {
-    let mut companions: Vec<Companion> = Vec::new();
-    for artifact in
-        artifacts.iter().filter(|artifact| !artifact.profile.test && cargo::is_path_package(artifact))
-    {
-        let dynamic = artifact.target.kind.iter().any(|kind| {
-            matches!(kind, cargo_metadata::TargetKind::CDyLib | cargo_metadata::TargetKind::DyLib)
-        });
-        let libraries = artifact.filenames.iter().filter(|file| {
-            dynamic && file.extension().is_some_and(|extension| ["so", "dylib"].contains(&extension))
-        });
-        for path in artifact.executable.iter().chain(libraries) {
-            let is_build_script = artifact
-                .target
-                .kind
-                .iter()
-                .any(|kind| matches!(kind, cargo_metadata::TargetKind::CustomBuild));
-            if !is_build_script {
-                add_companion(draft, &mut companions, path)?;
-            }
-        }
-    }
-    Ok(companions)
-}
-
-/// Copies a file once.
-fn add_companion(draft: &Draft, companions: &mut Vec<Companion>, path: &Utf8Path) -> anyhow::Result<()> {
-    if companions.iter().any(|known| known.path == *path) {
-        return Ok(());
-    }
-    let name = path.file_name().unwrap_or_default();
-    let file = Utf8PathBuf::from(format!("companion-{}-{name}", companions.len()));
-    let hash = draft.add_companion(path, &file)?;
-    companions.push(Companion { path: path.to_owned(), file, hash });
-    Ok(())
 }

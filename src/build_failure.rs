@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::cargo::{Messages, is_path_id};
+use crate::complaint::Complaint;
 use crate::plan::Revision;
 use crate::process::ProcessError;
 use crate::worktree::CheckoutError;
@@ -17,6 +18,9 @@ pub struct BuildFailure {
     /// Whether it is the dependencies that did not resolve or compile, and not the checkout's own code.
     #[serde(default)]
     pub of_dependencies: bool,
+    /// Whether it is what was asked for that this revision does not have: a package, a feature, a target, a toolchain.
+    #[serde(default)]
+    pub of_request: bool,
 }
 
 /// How many of the compiler's errors are shown; the log has all.
@@ -31,13 +35,25 @@ impl BuildFailure {
         }
         let of_dependencies = messages.errors.is_empty()
             || messages.errors.iter().any(|error| !is_path_id(&error.package_id.repr));
-        Self { first_errors, hints: Vec::new(), of_dependencies }
+        let of_request = messages.errors.is_empty() && is_refusal(&first_errors);
+        Self { first_errors, hints: Vec::new(), of_dependencies: of_dependencies && !of_request, of_request }
     }
 
     /// From an error before or around the build.
     pub fn from_error(error: &anyhow::Error) -> Self {
         let hints = crate::help::help(error).into_iter().collect();
-        Self { first_errors: format!("{error:#}"), hints, of_dependencies: false }
+        let of_request = error.chain().any(<dyn std::error::Error>::is::<Complaint>);
+        Self { first_errors: format!("{error:#}"), hints, of_dependencies: false, of_request }
+    }
+
+    /// The mistake in the request, where no revision has what was asked for.
+    pub fn of_all(failures: &[&Self]) -> Option<Complaint> {
+        let first = failures.first().filter(|_| failures.iter().all(|failure| failure.of_request))?;
+        let mut lines = first.first_errors.lines().map(str::trim).filter(|line| !line.is_empty());
+        let message = lines.next().map(|line| line.trim_start_matches("error: "))?;
+        let help = lines.map(|line| line.trim_start_matches("help: ")).collect::<Vec<_>>().join("; ");
+        let help = Some(help).filter(|help| !help.is_empty()).or_else(|| first.hints.first().cloned());
+        Some(Complaint::new(format!("no ref can be built as asked: {message}")).maybe_help(help))
     }
 
     /// Adds advice for the known causes. `today` says that the lock file was generated, and as of no date;
@@ -77,6 +93,20 @@ impl BuildFailure {
     }
 }
 
+/// Whether cargo turned the command line down: what it names is not there. Cargo has no codes for its errors.
+fn is_refusal(errors: &str) -> bool {
+    const REFUSALS: [&str; 6] = [
+        "did not match any packages",
+        "not contain this feature",
+        "contains this feature",
+        "target named `",
+        "is not defined",
+        "failed to parse value from --config",
+    ];
+    let first = errors.lines().next().unwrap_or_default();
+    REFUSALS.iter().any(|refusal| first.contains(refusal))
+}
+
 /// Cargo's own errors: from the first line that begins with `error` on, without the progress lines before it.
 fn errors_of_cargo(stderr: &str) -> String {
     let lines: Vec<&str> = stderr.lines().collect();
@@ -92,7 +122,7 @@ pub fn concerns_one_revision(error: &anyhow::Error) -> bool {
             || cause
                 .downcast_ref::<ProcessError>()
                 .is_some_and(|error| matches!(error, ProcessError::Failed { .. }))
-            || cause.is::<crate::complaint::Complaint>()
+            || cause.is::<Complaint>()
     })
 }
 
@@ -105,6 +135,22 @@ mod tests {
         let stderr =
             "    Updating crates.io index\nerror: failed to select a version for `a`.\n  required by b\n";
         assert_eq!(errors_of_cargo(stderr), "error: failed to select a version for `a`.\n  required by b");
+    }
+
+    #[test]
+    fn what_no_revision_has_is_a_mistake_in_the_request() {
+        let refused = |stderr: &str| BuildFailure::from_compiler(&Messages::default(), stderr);
+        let typo = "error: no test target named `kepes` in default-run packages\n\nhelp: a target with a similar name exists: `keeps`\n";
+        let complaint = BuildFailure::of_all(&[&refused(typo), &refused(typo)]).unwrap();
+        assert_eq!(
+            complaint.to_string(),
+            "no ref can be built as asked: no test target named `kepes` in default-run packages"
+        );
+        assert_eq!(complaint.help.as_deref(), Some("a target with a similar name exists: `keeps`"));
+        let broken = refused("error: failed to select a version for `a`.");
+        assert!(broken.of_dependencies && !broken.of_request);
+        assert_eq!(BuildFailure::of_all(&[&refused(typo), &broken]), None, "one ref may have it");
+        assert_eq!(BuildFailure::of_all(&[]), None);
     }
 
     #[test]

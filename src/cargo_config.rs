@@ -119,15 +119,13 @@ fn find_in<'a>(layers: &'a [Layer], keys: &[&str]) -> Option<(&'a Path, &'a Item
     })
 }
 
-/// Cargo's arguments without a `--config` that sets the target's runner: it would be stronger than the variable that names
-/// ours.
-pub fn without_runner(arguments: &[String], triple: &str) -> anyhow::Result<Vec<String>> {
-    let sets_runner = |text: &str| {
-        let document = text.parse::<DocumentMut>().ok();
-        let keys = ["target", triple, "runner"];
-        document.is_some_and(|document| {
-            keys.iter().try_fold(document.as_item(), |item, key| item.get(key)).is_some()
-        })
+/// Cargo's arguments with our runner in place of the one that a `--config` sets for the target: that would be stronger
+/// than the variable that names ours.
+pub fn with_runner(arguments: &[String], triple: &str, runner: &Utf8Path) -> anyhow::Result<Vec<String>> {
+    let keys = ["target", triple, "runner"];
+    let runner_in = |text: &str| {
+        let document = text.parse::<DocumentMut>().ok()?;
+        keys.iter().try_fold(document.as_item(), |item, key| item.get(key)).cloned()
     };
     let mut kept = Vec::new();
     let mut rest = arguments.iter();
@@ -138,15 +136,27 @@ pub fn without_runner(arguments: &[String], triple: &str) -> anyhow::Result<Vec<
         };
         rest.next();
         let file = Path::new(value);
-        if file.is_file() && sets_runner(&fs_err::read_to_string(file)?) {
-            let message =
-                format!("--config {value} sets target.{triple}.runner, which stands in our own runner's way");
-            let help =
-                format!("take it out of the file, and write --config 'target.{triple}.runner=\"...\"'");
-            return Err(Complaint::new(message).help(help).into());
+        if !file.is_file() {
+            if runner_in(value).is_none() {
+                kept.extend([argument.clone(), value.clone()]);
+            }
+            continue;
         }
-        if file.is_file() || !sets_runner(value) {
-            kept.extend([argument.clone(), value.clone()]);
+        kept.extend([argument.clone(), value.clone()]);
+        if let Some(of_file) = runner_in(&fs_err::read_to_string(file)?) {
+            // The last one wins, as long as both are strings or both are lists; cargo splits strings at spaces.
+            let ours = if of_file.is_array() {
+                format!("[{:?}]", runner.as_str())
+            } else if runner.as_str().contains(char::is_whitespace) {
+                let message = format!(
+                    "--config {value} sets target.{triple}.runner to a string, and {runner} has a space"
+                );
+                let help = "write the file's runner as a list: runner = [\"PROGRAM\"]";
+                return Err(Complaint::new(message).help(help).into());
+            } else {
+                format!("{:?}", runner.as_str())
+            };
+            kept.extend([argument.clone(), format!("target.{triple}.runner={ours}")]);
         }
     }
     Ok(kept)
@@ -210,16 +220,21 @@ mod tests {
         let triple = "x86_64-unknown-linux-gnu";
         let setting = format!("target.{triple}.runner = 'env A=1'");
         let arguments = ["test", "--config", &setting, "--config", "net.retry=1"].map(ToOwned::to_owned);
-        assert_eq!(without_runner(&arguments, triple).unwrap(), ["test", "--config", "net.retry=1"]);
+        let ours = Utf8Path::new("/ours");
+        assert_eq!(with_runner(&arguments, triple, ours).unwrap(), ["test", "--config", "net.retry=1"]);
         let (folder, _) = config("[target.x86_64-unknown-linux-gnu]\nrunner = 'env B=2'");
         let path = Utf8Path::from_path(folder.path()).unwrap();
         let config = CargoConfig::read(path, std::slice::from_ref(&setting)).unwrap();
         assert_eq!(config.runner(triple, &[]).unwrap(), ["env", "A=1"]);
 
         let file = path.join("runner.toml");
-        fs_err::write(&file, &setting).unwrap();
-        let arguments = ["--config".to_owned(), file.to_string()];
-        assert!(without_runner(&arguments, triple).unwrap_err().to_string().contains("runner.toml sets"));
+        for (of_file, over_it) in [("'env A=1'", "\"/ours\""), ("['env', 'A=1']", "[\"/ours\"]")] {
+            fs_err::write(&file, format!("target.{triple}.runner = {of_file}")).unwrap();
+            let arguments = ["--config".to_owned(), file.to_string()];
+            let over_it = format!("target.{triple}.runner={over_it}");
+            let expected = ["--config", file.as_str(), "--config", &over_it];
+            assert_eq!(with_runner(&arguments, triple, ours).unwrap(), expected);
+        }
     }
 
     #[test]

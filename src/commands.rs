@@ -12,24 +12,28 @@ use crate::build::Build;
 use crate::cache;
 use crate::cells::CellStatus;
 use crate::cli::{
-    CleanArguments, Command, CompareArguments, DemoArguments, InitArguments, ListArguments,
-    PresentationArguments, ReportArguments, RequestArguments, RunArguments, SchemaOf,
+    CleanArguments, Command, CompareArguments, DemoArguments, DoctorArguments, DoctorFormat, InitArguments,
+    ListArguments, PresentationArguments, ReportArguments, RequestArguments, RunArguments, SchemaOf,
 };
 use crate::compare::{self, compare};
 use crate::complaint::Complaint;
 use crate::console::Console;
 use crate::demo;
+use crate::device_watch::DeviceWatch;
+use crate::doctor;
+use crate::doctor_facts;
 use crate::exit_code::ExitCode;
 use crate::git::Repository;
 use crate::init;
 use crate::invocation::{self, Invocation};
+use crate::lock::WhenHeld;
 use crate::matrix::{self, Matrix};
 use crate::outputs::{Output, outputs};
 use crate::plan::Plan;
 use crate::reconcile::{self, RefsNeeded, Surroundings, reconcile};
 use crate::report::{self, Options, View};
 use crate::request::Request;
-use crate::resolve::resolve;
+use crate::resolve::{resolve, resolve_any};
 use crate::results::{self, Results};
 use crate::run_folder::RunFolder;
 use crate::runner::write_whole;
@@ -45,6 +49,7 @@ pub fn act(invocation: Invocation, console: &Console, interrupt: &AtomicBool) ->
         Command::List(arguments) => commands.list(&arguments),
         Command::Report(arguments) => commands.report(&arguments),
         Command::Compare(arguments) => commands.compare(&arguments),
+        Command::Doctor(arguments) => commands.doctor(arguments),
         Command::Clean(arguments) => commands.clean(&arguments),
         Command::Init(arguments) => commands.init(&arguments),
         Command::Schema(arguments) => commands.print_json(&match arguments.of {
@@ -100,7 +105,10 @@ impl Commands<'_> {
             View::Scopes | View::Top => RefsNeeded::Any,
         };
         let asked = ask(&arguments.request, presentation, &repository, needed)?;
-        let plan = resolve_any(&asked.request, &repository, self.console)?;
+        let mut plan = resolve_any(&asked.request, &repository, self.console)?;
+        if !arguments.execution.device.is_empty() {
+            plan.request.give_devices(&arguments.execution.device);
+        }
         if arguments.execution.dry_run {
             return self.print_json(&plan);
         }
@@ -124,12 +132,15 @@ impl Commands<'_> {
         outputs: &[Output],
         metrics: &[String],
     ) -> anyhow::Result<ExitCode> {
+        let when_held = if arguments.execution.no_wait { WhenHeld::Fail } else { WhenHeld::Wait };
+        let devices = DeviceWatch::open(when_held, self.console, self.interrupt);
+        devices.check(plan.request.tests.iter().filter_map(|test| test.devices.as_ref()))?;
         let session = Session::open(repository, self.console, self.interrupt)?;
         let lock = session.lock(arguments.execution.no_wait)?;
         let mut prepared = session.prepare(plan, folder)?;
-        session.run(plan, folder, &mut prepared)?;
+        session.run(plan, folder, &mut prepared, &devices)?;
         let built = prepared.builds.iter().all(|build| matches!(build, Build::Done(_)));
-        drop((prepared, lock));
+        drop((prepared, devices, lock));
         let results = results::read(folder)?;
         let code = self.present(&results, folder, &arguments.presentation, outputs, metrics)?;
         Ok(if built { code } else { code.worst(ExitCode::Incomplete) })
@@ -236,6 +247,15 @@ impl Commands<'_> {
         Ok(if failed { ExitCode::Incomplete } else { ExitCode::Success })
     }
 
+    fn doctor(&self, arguments: DoctorArguments) -> anyhow::Result<ExitCode> {
+        let diagnosis = doctor::diagnose(&doctor_facts::gather());
+        match arguments.format {
+            DoctorFormat::Text => self.print(&doctor::render(&diagnosis, self.console.colors_output()))?,
+            DoctorFormat::Json => self.print_json(&diagnosis)?,
+        };
+        Ok(if diagnosis.is_broken() { ExitCode::Incomplete } else { ExitCode::Success })
+    }
+
     fn clean(&self, arguments: &CleanArguments) -> anyhow::Result<ExitCode> {
         if arguments.archives {
             return self.clean_archives(arguments);
@@ -292,8 +312,9 @@ impl Commands<'_> {
             Session { repository: &repository, cache, sink: self.console, interrupt: self.interrupt };
         let lock = session.lock(true)?;
         let mut prepared = session.prepare(&plan, &kept)?;
-        session.run(&plan, &kept, &mut prepared)?;
-        drop((prepared, lock));
+        let devices = DeviceWatch::open(WhenHeld::Wait, self.console, self.interrupt);
+        session.run(&plan, &kept, &mut prepared, &devices)?;
+        drop((prepared, devices, lock));
         let outputs = outputs(&[], &[])?;
         let code = self.present(&results::read(&kept)?, &kept, &run.presentation, &outputs, &[])?;
         if arguments.keep {
@@ -347,25 +368,6 @@ pub(crate) fn ask(
     let metrics = reconcile::metrics(presentation, &matrix);
     request.on_request = reconcile::on_request(&metrics, &request.thresholds);
     Ok(Asked { request, metrics })
-}
-
-/// Where nothing is compared, one ref is enough.
-pub(crate) fn resolve_any(
-    request: &Request,
-    repository: &Repository,
-    console: &Console,
-) -> anyhow::Result<Plan> {
-    if request.refs.len() >= 2 {
-        return resolve(request, repository, console);
-    }
-    // The same ref twice makes a plan; its second half is dropped again.
-    let mut doubled = request.clone();
-    doubled.refs.extend(request.refs.clone());
-    let mut plan = resolve(&doubled, repository, console)?;
-    plan.revisions.truncate(1);
-    plan.request.refs.truncate(1);
-    plan.baseline = 0;
-    Ok(plan)
 }
 
 fn named(planned: &crate::cells::PlannedCell) -> String {

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
-use toml_edit::{DocumentMut, InlineTable, Item, Table, Value};
+use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value};
 
 use crate::complaint::Complaint;
 use crate::inject;
 use crate::injected_files::{self, InjectedFiles};
 use crate::overlay::OverlayFile;
-use crate::request::{OverlayMode, OverlayRequest};
+use crate::request::{BuildOptions, OverlayMode, OverlayRequest};
 use crate::suggest;
 use crate::toolchain::Toolchain;
 
@@ -28,6 +28,56 @@ pub struct Place<'a> {
     pub workspace: &'a Utf8Path,
 }
 
+/// What of a build's options is about the package, which the crate has as a dependency and not as a member.
+#[derive(Clone, Debug, Default)]
+pub struct PackageOptions {
+    /// `-p`, for overlays that name no package themselves.
+    pub packages: Vec<String>,
+    /// `--features`.
+    pub features: Vec<String>,
+    /// `--all-features`.
+    pub all_features: bool,
+    /// `--no-default-features`.
+    pub no_default_features: bool,
+}
+
+impl PackageOptions {
+    /// Takes them out of the options of a build; `features` are those of the revision, of its tests and of all.
+    pub fn split_off(build: &BuildOptions, features: Vec<String>) -> (Self, BuildOptions) {
+        let own = Self {
+            packages: build.packages.clone(),
+            features,
+            all_features: build.all_features,
+            no_default_features: build.no_default_features,
+        };
+        let rest = BuildOptions {
+            packages: Vec::new(),
+            workspace: false,
+            features: Vec::new(),
+            all_features: false,
+            no_default_features: false,
+            ..build.clone()
+        };
+        (own, rest)
+    }
+
+    /// The dependency on the package of this folder and manifest.
+    fn dependency(&self, folder: &Utf8Path, manifest: &DocumentMut) -> InlineTable {
+        let mut dependency = InlineTable::new();
+        dependency.insert("path", folder.as_str().into());
+        if self.no_default_features {
+            dependency.insert("default-features", false.into());
+        }
+        let declared = manifest.get("features").and_then(Item::as_table_like).filter(|_| self.all_features);
+        let declared = declared.into_iter().flat_map(|table| table.iter().map(|(name, _)| name.to_owned()));
+        let features: Array = declared.chain(self.features.iter().cloned()).collect();
+        if !features.is_empty() {
+            dependency.insert("features", features.into());
+        }
+        dependency
+    }
+}
+
 /// The crate, ready to be built.
 #[derive(Debug)]
 pub struct Laid {
@@ -42,10 +92,14 @@ pub fn lay_out(
     place: &Place<'_>,
     overlays: &[OverlayRequest],
     files: &[OverlayFile],
+    options: &PackageOptions,
     toolchain: &Toolchain,
 ) -> anyhow::Result<Laid> {
     let external = || overlays.iter().filter(|overlay| overlay.mode == OverlayMode::External);
-    let packages: BTreeSet<&str> = external().filter_map(|overlay| overlay.package.as_deref()).collect();
+    let mut packages: BTreeSet<&str> = external().filter_map(|overlay| overlay.package.as_deref()).collect();
+    if packages.is_empty() {
+        packages.extend(options.packages.iter().map(String::as_str));
+    }
     let root = place.checkout.join(place.workspace).join("Cargo.toml");
     let root_manifest = read_manifest(&root)?;
     let wanted: Vec<String> = if packages.is_empty() {
@@ -53,7 +107,7 @@ pub fn lay_out(
             root_manifest.get("package").and_then(|package| package.get("name")).and_then(Item::as_str);
         let name = name.ok_or_else(|| {
             Complaint::new("an external overlay needs to know its package: the workspace's root is not one")
-                .help("add `package: NAME` to the overlay")
+                .help("add `package: NAME` to the overlay, or -p NAME")
         })?;
         vec![name.to_owned()]
     } else {
@@ -67,8 +121,7 @@ pub fn lay_out(
         let own_edition =
             manifest.get("package").and_then(|package| package.get("edition")).and_then(Item::as_str);
         edition = edition.or(own_edition.map(ToOwned::to_owned));
-        let mut dependency = InlineTable::new();
-        dependency.insert("path", folder.as_str().into());
+        let dependency = options.dependency(&folder, &manifest);
         dependencies.insert(name, Item::Value(Value::InlineTable(dependency)));
     }
     for (name, text) in external().flat_map(|overlay| &overlay.dependencies) {

@@ -8,7 +8,7 @@ pub const OUR_REFS: &str = "refs/memprof/";
 
 /// A fetch that failed.
 #[derive(Debug, thiserror::Error)]
-#[error("could not fetch '{name}' ({remote_ref}) from {remote}")]
+#[error("could not fetch '{name}' ({remote_ref}) from {remote}: {}", .git.message())]
 pub struct FetchError {
     /// What the user wrote.
     pub name: String,
@@ -16,9 +16,8 @@ pub struct FetchError {
     pub remote: String,
     /// The ref at the remote.
     pub remote_ref: String,
-    /// Git's command, status and message.
-    #[source]
-    pub source: ProcessError,
+    /// What git said of it. Its command line is long, and of no use: `git fetch REMOTE REF` does the same by hand.
+    pub git: ProcessError,
     /// What an earlier run fetched, and its commit. It is never used unasked: the ref may have moved since.
     pub kept: Option<(String, String)>,
 }
@@ -32,7 +31,7 @@ impl FetchError {
                 "an earlier run fetched it at {short}, which may be out of date: name {local} to use that"
             ));
         }
-        let wrong_forge = self.source.stderr().contains("couldn't find remote ref");
+        let wrong_forge = self.git.stderr().contains("couldn't find remote ref");
         wrong_forge.then(|| {
             format!(
                 "{} has no {}; GitHub's and Gitea's are written pr/NUMBER, GitLab's mr/NUMBER, and --remote picks the remote",
@@ -58,13 +57,13 @@ pub fn fetch(repository: &Repository, remote: &str, name: &str, remote_ref: &str
         // Without this, git also updates the refs that `remote.<remote>.fetch` maps this one to.
         .arg("--refmap=")
         .args(["--end-of-options", remote, &format!("+{remote_ref}:{local}")]);
-    if let Err(source) = command.run() {
+    if let Err(git) = command.run() {
         let kept = match repository.look_up(&local)? {
             Lookup::Commit(commit) => Some((local, commit)),
             Lookup::Ambiguous(_) | Lookup::NotACommit(_) | Lookup::Missing => None,
         };
         let (name, remote, remote_ref) = (name.to_owned(), remote.to_owned(), remote_ref.to_owned());
-        return Err(FetchError { name, remote, remote_ref, source, kept }.into());
+        return Err(FetchError { name, remote, remote_ref, git, kept }.into());
     }
     match repository.look_up(&local)? {
         Lookup::Commit(commit) => Ok(commit),

@@ -263,6 +263,12 @@ impl Repository {
         Ok(self.look_up("HEAD")? == Lookup::Missing)
     }
 
+    /// How many commits there are behind this one, along first parents.
+    pub fn first_parents(&self, commit: &str) -> anyhow::Result<usize> {
+        let counted = self.reading().args(["rev-list", "--count", "--first-parent", commit]).run()?.text();
+        Ok(counted.parse::<usize>().context("`git rev-list --count`")?.saturating_sub(1))
+    }
+
     /// The best common ancestor of all these commits; `None` if they have none.
     pub fn merge_base(&self, commits: &[&str]) -> anyhow::Result<Option<String>> {
         let by_program = || {

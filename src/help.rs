@@ -3,7 +3,7 @@
 use crate::archive::ArchiveError;
 use crate::complaint::Complaint;
 use crate::fetch::FetchError;
-use crate::resolve::ResolveError;
+use crate::resolve_error::ResolveError;
 use crate::workspace_folder::NoManifest;
 use crate::worktree::CheckoutError;
 

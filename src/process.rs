@@ -87,6 +87,14 @@ impl ProcessError {
         }
     }
 
+    /// What the program said of its failure; where it said nothing, the failure itself.
+    pub fn message(&self) -> String {
+        match self.stderr() {
+            "" => self.to_string(),
+            stderr => stderr.to_owned(),
+        }
+    }
+
     /// Whether the program is not installed, as opposed to having failed.
     pub fn is_missing_program(&self) -> bool {
         matches!(self, Self::NotStarted { source, .. } if source.kind() == io::ErrorKind::NotFound)

@@ -11,7 +11,9 @@ use indexmap::IndexMap;
 
 use crate::cli::{BuildArguments, PresentationArguments, RequestArguments, SelectionArguments};
 use crate::complaint::Complaint;
-use crate::matrix::{CellEntry, LockfileEntry, Matrix, MetricName, RefEntry, TestEntry, ThresholdEntry};
+use crate::matrix::{
+    CellEntry, DeviceNames, LockfileEntry, Matrix, MetricName, RefEntry, TestEntry, ThresholdEntry,
+};
 use crate::matrix_values::{Day, Pattern, Repeats, Seconds, Value};
 use crate::metric;
 use crate::overlay_paths;
@@ -54,6 +56,7 @@ pub fn reconcile(
 ) -> Result<Request, Complaint> {
     let cells = &arguments.cells;
     let refs = refs(arguments, matrix)?;
+    let compared = refs.clone();
     let baseline = baseline(arguments.refs.baseline.as_deref().or(text(matrix.baseline.as_ref())));
     let mut request = Request {
         refs: enough(refs, &baseline, needed)?,
@@ -64,7 +67,7 @@ pub fn reconcile(
         overlay: overlay_paths::overlay(&arguments.checkout, matrix, surroundings)?,
         build: build(&arguments.build, matrix, surroundings)?,
         env: environment(matrix.env.as_ref()),
-        exclude: cell_patterns(matrix.exclude.as_ref()).chain(cells.exclude.iter().cloned()).collect(),
+        exclude: excluded(matrix, &compared).chain(cells.exclude.iter().cloned()).collect(),
         include: if cells.include.is_empty() {
             cell_patterns(matrix.include.as_ref()).collect()
         } else {
@@ -276,8 +279,21 @@ fn test_request(entry: &TestEntry) -> TestRequest {
         params: named(entry.params.as_ref(), |values| values.0.clone()),
         timeout_seconds: entry.timeout.as_ref().map(|Text(Seconds(seconds))| *seconds),
         repeat: entry.repeat.as_ref().map(|Text(Repeats(count))| *count),
+        devices: entry.device.as_ref().map(|DeviceNames(names)| names.clone()),
         rest: false,
     }
+}
+
+/// What the matrix leaves out, without what it says of refs of its own that `--refs` leaves out altogether.
+fn excluded<'a>(matrix: &'a Matrix, compared: &'a [RefRequest]) -> impl Iterator<Item = CellPattern> + 'a {
+    let means = |reference: &RefRequest, name: &str| ref_name(reference) == name || reference.spec == name;
+    let of_matrix = || matrix.refs.iter().flat_map(|List(entries)| entries).map(ref_request);
+    cell_patterns(matrix.exclude.as_ref()).filter(move |pattern| {
+        pattern.r#ref.as_ref().is_none_or(|name| {
+            compared.iter().any(|reference| means(reference, name))
+                || !of_matrix().any(|reference| means(&reference, name))
+        })
+    })
 }
 
 fn cell_patterns(entries: Option<&List<CellEntry>>) -> impl Iterator<Item = CellPattern> + '_ {

@@ -10,6 +10,7 @@ use crate::git::{Lookup, Repository};
 use crate::plan::{self, Plan, Revision};
 use crate::ref_pattern::{ForgeRef, forge_ref, nearest, short_name, split_suffix};
 use crate::request::{BaselineRequest, LockfileRequest, OverlayMode, RefRequest, Request};
+use crate::resolve_error::ResolveError;
 use crate::working_tree;
 use crate::workspace_folder;
 
@@ -19,127 +20,25 @@ pub const MERGE_BASE: &str = "merge-base";
 /// What the user wrote that names the working tree.
 const WORKING_TREE: &str = ".";
 
-/// Refs that do not make a comparison.
-#[derive(Debug, thiserror::Error)]
-pub enum ResolveError {
-    /// Nothing has this name.
-    #[error("no ref '{spec}' in this repository")]
-    NoRef {
-        /// What the user wrote.
-        spec: String,
-        /// Names that it may have meant, the likeliest first.
-        nearest: Vec<String>,
-        /// The local branches.
-        branches: Vec<String>,
-        /// Whether the history was cut off, which may be why.
-        shallow: bool,
-    },
-    /// Several commits begin with these digits.
-    #[error("'{spec}' is ambiguous: {} commits begin with it", .candidates.len())]
-    Ambiguous {
-        /// What the user wrote.
-        spec: String,
-        /// Hash and subject of each.
-        candidates: Vec<String>,
-    },
-    /// Several remotes have the pull request, at different commits.
-    #[error("'{spec}' is ambiguous: {}", .copies.join(", "))]
-    SeveralCopies {
-        /// What the user wrote.
-        spec: String,
-        /// The local refs.
-        copies: Vec<String>,
-    },
-    /// The name is that of a tree or a file.
-    #[error("'{spec}' is a {kind}, not a commit")]
-    NotACommit {
-        /// What the user wrote.
-        spec: String,
-        /// Git's word for what it is.
-        kind: String,
-    },
-    /// `HEAD` is on a branch without commits.
-    #[error("'{spec}' has no commit yet: the branch that is checked out is empty")]
-    Unborn {
-        /// What the user wrote.
-        spec: String,
-    },
-    /// The ref has to be fetched, and it is not clear where from.
-    #[error("no remote to fetch '{spec}' from")]
-    NoRemote {
-        /// What the user wrote.
-        spec: String,
-        /// The remotes that there are.
-        remotes: Vec<String>,
-    },
-    /// There is nothing to compare.
-    #[error("a comparison needs two refs, and {}", .only.as_ref().map_or("none was given".to_owned(), |only| format!("only '{only}' was given")))]
-    TooFew {
-        /// The one that was given.
-        only: Option<String>,
-    },
-    /// No merge base.
-    #[error("{} have no common ancestor", .names.join(" and "))]
-    NoMergeBase {
-        /// The refs.
-        names: Vec<String>,
-        /// Whether the history was cut off, which may be why.
-        shallow: bool,
-    },
-}
-
-impl ResolveError {
-    /// What the user can do about it.
-    pub fn help(&self) -> Option<String> {
-        let deepen = "this is a shallow clone: `git fetch --unshallow` gets the rest of the history";
-        match self {
-            Self::NoRef { shallow: true, nearest, .. } if nearest.is_empty() => Some(deepen.to_owned()),
-            Self::NoRef { spec, .. } if spec.contains("..") => {
-                Some("a range names no single commit; give two refs: --refs A,B".to_owned())
-            }
-            Self::NoRef { nearest, branches, .. } => {
-                let mut shown: Vec<_> = branches.iter().take(6).map(String::as_str).collect();
-                if branches.len() > shown.len() {
-                    shown.push("…");
-                }
-                let shown = if shown.is_empty() {
-                    String::new()
-                } else {
-                    format!("branches: {}; ", shown.join(", "))
-                };
-                let written = "PRs are written pr/NUMBER";
-                Some(if nearest.is_empty() {
-                    format!("{shown}{written}")
-                } else {
-                    let names: Vec<_> = nearest.iter().map(|name| format!("'{name}'")).collect();
-                    format!("did you mean {}? ({shown}{written})", names.join(" or "))
-                })
-            }
-            Self::Ambiguous { candidates, .. } => Some(format!("it may be {}", candidates.join(", or "))),
-            Self::SeveralCopies { .. } => {
-                Some("pick the remote with --remote, or name one of these".to_owned())
-            }
-            Self::NotACommit { .. } => None,
-            Self::Unborn { .. } => Some("commit something first".to_owned()),
-            Self::NoRemote { remotes, .. } if remotes.is_empty() => {
-                Some("this repository has no remote; --remote takes a URL as well".to_owned())
-            }
-            Self::NoRemote { remotes, .. } => Some(format!("pick one with --remote: {}", remotes.join(", "))),
-            Self::TooFew { only } => {
-                let only = only.as_deref().unwrap_or("main");
-                Some(format!("add another: --refs {only},OTHER (or --baseline OTHER)"))
-            }
-            Self::NoMergeBase { shallow, .. } => shallow.then(|| deepen.to_owned()),
-        }
-    }
-}
-
 /// Resolves every ref of the request and plans the run.
 ///
 /// The plan's request has one entry in `refs` for each of its revisions, in the same order: a baseline that was added is
 /// among both. What depended on where the tool was started (`build.manifest_path`) or on what a ref means today
 /// (`lockfile`) is resolved as well.
 pub fn resolve(request: &Request, repository: &Repository, sink: &dyn Sink) -> anyhow::Result<Plan> {
+    let plan = resolve_any(request, repository, sink)?;
+    match plan.revisions.as_slice() {
+        [] | [_] => Err(too_few(&plan.request).into()),
+        _ => Ok(plan),
+    }
+}
+
+fn too_few(request: &Request) -> ResolveError {
+    ResolveError::TooFew { only: request.refs.last().map(|only| only.spec.clone()) }
+}
+
+/// The same where nothing is compared, and one ref is enough.
+pub fn resolve_any(request: &Request, repository: &Repository, sink: &dyn Sink) -> anyhow::Result<Plan> {
     let mut request = request.clone();
     let mut resolver = Resolver::new(repository, &request, sink)?;
     let baseline = add_named_baseline(&mut request);
@@ -150,8 +49,8 @@ pub fn resolve(request: &Request, repository: &Repository, sink: &dyn Sink) -> a
         revision.name = reference.name.clone().unwrap_or_else(|| reference.spec.clone());
         revisions.push(revision);
     }
-    if request.refs.len() < 2 {
-        return Err(ResolveError::TooFew { only: request.refs.pop().map(|only| only.spec) }.into());
+    if revisions.is_empty() || (revisions.len() == 1 && request.baseline == BaselineRequest::MergeBase) {
+        return Err(too_few(&request).into());
     }
     if request.baseline == BaselineRequest::MergeBase {
         revisions.insert(0, resolver.merge_base(&revisions)?);
@@ -293,11 +192,26 @@ impl<'a> Resolver<'a> {
                 if from_head && self.repository.is_head_unborn()? {
                     ResolveError::Unborn { spec: written }
                 } else {
-                    self.no_ref(written)
+                    self.beyond_history(spec, &written)?.unwrap_or_else(|| self.no_ref(written))
                 }
             }
         }
         .into())
+    }
+
+    /// `HEAD~9` of a history of five commits.
+    fn beyond_history(&self, spec: &str, written: &str) -> anyhow::Result<Option<ResolveError>> {
+        let (name, suffix) = split_suffix(spec);
+        if !suffix.starts_with(['~', '^']) {
+            return Ok(None);
+        }
+        let Lookup::Commit(commit) = self.repository.look_up(if name.is_empty() { "HEAD" } else { name })?
+        else {
+            return Ok(None);
+        };
+        let (name, spec) = (split_suffix(written).0.to_owned(), written.to_owned());
+        let oldest = format!("{name}~{}", self.repository.first_parents(&commit)?);
+        Ok(Some(ResolveError::BeyondHistory { spec, name, oldest, shallow: self.repository.is_shallow() }))
     }
 
     fn no_ref(&self, spec: String) -> ResolveError {
@@ -337,13 +251,7 @@ impl<'a> Resolver<'a> {
         if self.remote.is_some() {
             return Ok(None);
         }
-        // Only other remotes have it. Numbers mean different things to different remotes.
-        let remotes = self.repository.remotes()?;
-        let elsewhere: Vec<_> = remotes
-            .iter()
-            .map(|remote| format!("refs/remotes/{remote}/{name}"))
-            .filter(|place| self.references.contains(place))
-            .collect();
+        let elsewhere = self.copies_elsewhere(name)?;
         let mut commits = Vec::new();
         for place in &elsewhere {
             commits.push(self.plain(place, name)?);
@@ -356,6 +264,20 @@ impl<'a> Resolver<'a> {
             (0, ..) => Ok(None),
             _ => Err(ResolveError::SeveralCopies { spec: name.clone(), copies: elsewhere }.into()),
         }
+    }
+
+    /// Copies that are not the preferred remote's. A remote that they were fetched from need not be configured any more,
+    /// and numbers mean different things to different remotes.
+    fn copies_elsewhere(&self, name: &str) -> anyhow::Result<Vec<String>> {
+        let remotes = self.repository.remotes()?;
+        // `refs/remotes/origin/fix/pr/7` is a branch of `origin`, not the pull request of a remote called `origin/fix`.
+        let is_remote = |remote: &str| !remote.contains('/') || remotes.iter().any(|known| known == remote);
+        let is_copy = |reference: &&String| {
+            let below = reference.strip_prefix("refs/remotes/");
+            let remote = below.and_then(|below| below.strip_suffix(name)?.strip_suffix('/'));
+            remote.is_some_and(is_remote)
+        };
+        Ok(self.references.iter().filter(is_copy).cloned().collect())
     }
 
     /// `upstream`, else `origin`, else the only one.
@@ -489,17 +411,5 @@ mod tests {
         assert_eq!(ask("main"), (1, "pr/7 main".to_owned()));
         assert_eq!(ask("new"), (0, "pr/7 main".to_owned()));
         assert_eq!(ask("v1"), (0, "v1 pr/7 main".to_owned()));
-    }
-
-    #[test]
-    fn help_names_what_may_have_been_meant() {
-        let branches = vec!["main".to_owned(), "release-0.4".to_owned()];
-        let nearest = vec!["main".to_owned()];
-        let error = ResolveError::NoRef { spec: "mian".to_owned(), nearest, branches, shallow: false };
-        assert_eq!(error.to_string(), "no ref 'mian' in this repository");
-        assert_eq!(
-            error.help().unwrap(),
-            "did you mean 'main'? (branches: main, release-0.4; PRs are written pr/NUMBER)"
-        );
     }
 }

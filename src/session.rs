@@ -9,17 +9,20 @@ use camino::{Utf8Path, Utf8PathBuf};
 use serde_json::json;
 
 use crate::build::{Build, Builder};
+use crate::build_failure::BuildFailure;
 use crate::cache::{self, Cache};
 use crate::cargo_config::CargoConfig;
 use crate::cells::{self, PlannedCell};
 use crate::complaint::Complaint;
 use crate::cupti;
+use crate::device_watch::DeviceWatch;
 use crate::environment;
 use crate::event::{Event, Sink};
 use crate::git::Repository;
 use crate::gpu_environment::{GpuOptions, GpuTools, gpu_environment};
 use crate::listing::{ListedRevision, ListedTest};
 use crate::lock::{Lock, WhenHeld};
+use crate::nvml;
 use crate::plan::{Plan, TestId};
 use crate::run_folder::{self, RunFolder};
 use crate::runner::{Completion, Runner, write_whole};
@@ -80,6 +83,17 @@ impl<'a> Session<'a> {
             }
             builds.push(builder.build(index)?);
         }
+        let failures: Vec<_> = builds.iter().filter_map(Build::failure).collect();
+        if failures.len() == builds.len()
+            && let Some(complaint) = BuildFailure::of_all(&failures)
+        {
+            return Err(complaint.into());
+        }
+        for (index, build) in builds.iter().enumerate() {
+            if let Some(failure) = build.failure().filter(|failure| failure.of_request) {
+                builder.tell(index, failure);
+            }
+        }
         write_whole(&folder.builds(), &serde_json::to_vec_pretty(&facts_of(plan, &builds))?)?;
         let cells = self.cells(plan, &builds)?;
         Ok(Prepared { builder, builds, cells })
@@ -115,11 +129,18 @@ impl<'a> Session<'a> {
     }
 
     /// Runs what has no outcome yet.
-    pub fn run(&self, plan: &Plan, folder: &RunFolder, prepared: &mut Prepared<'_>) -> anyhow::Result<()> {
+    pub fn run(
+        &self,
+        plan: &Plan,
+        folder: &RunFolder,
+        prepared: &mut Prepared<'_>,
+        devices: &DeviceWatch<'_>,
+    ) -> anyhow::Result<()> {
         let gpu = gpu_variables(|| prepared.builder.injection_library());
         let runner = Runner {
             plan,
             gpu: &gpu,
+            devices,
             folder,
             builds: &prepared.builds,
             cells: &prepared.cells,
@@ -138,7 +159,7 @@ impl<'a> Session<'a> {
 pub fn gpu_variables(
     injection: impl FnOnce() -> Result<Utf8PathBuf, String>,
 ) -> BTreeMap<&'static str, String> {
-    if !cupti::has_driver() {
+    if !nvml::may_have_devices() {
         return BTreeMap::new();
     }
     let (cupti, injection) = (cupti::find(), injection());
@@ -186,7 +207,8 @@ fn facts_of(plan: &Plan, builds: &[Build]) -> BTreeMap<String, serde_json::Value
                 "toolchain": toolchain,
                 "profile": options.profile.as_deref().unwrap_or("test"),
                 "target": options.target,
-                "features": features_of(&provenance.ingredients.arguments),
+                "features": provenance.ingredients.overlay.get("external").cloned()
+                    .unwrap_or_else(|| features_of(&provenance.ingredients.arguments)),
                 "lock": provenance.lock,
                 "shim": provenance.ingredients.shim,
                 "flags": provenance.ingredients.environment.get("RUSTFLAGS"),

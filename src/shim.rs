@@ -149,6 +149,12 @@ fn compile(
         .args((name == "memprof_heap").then_some("-Crelocation-model=pie"))
         .args((name != "memprof").then(|| format!("--extern=memprof={folder}/libmemprof.rlib")))
         .arg(source.join(name).join("lib.rs"));
-    command.run().context("could not compile the shim crate")?;
+    if let Err(error) = command.run() {
+        let complaint = target.and_then(|target| toolchain.target_complaint(target, error.stderr()));
+        return Err(match complaint {
+            Some(complaint) => complaint.into(),
+            None => anyhow::Error::new(error).context("could not compile the shim crate"),
+        });
+    }
     Ok(())
 }

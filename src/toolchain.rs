@@ -1,9 +1,10 @@
 //! Which compiler builds a revision, and the environment that makes cargo use it.
 
-use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 
+use crate::complaint::Complaint;
 use crate::process::Command;
+use crate::suggest;
 
 /// A compiler, by the name that rustup knows it by, and by what it says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,9 +54,32 @@ impl Toolchain {
             Choice::OfRevision => None,
         };
         let mut toolchain = Self { pinned, directory: directory.to_owned(), version: String::new() };
-        let answer = toolchain.rustc().arg("-vV").run().context("no Rust compiler answers")?;
-        toolchain.version = answer.text();
+        // rustup prints a backtrace of its own otherwise.
+        match (toolchain.rustc().arg("-vV").env("RUST_BACKTRACE", "0").run(), &toolchain.pinned) {
+            (Ok(answer), _) => toolchain.version = answer.text(),
+            (Err(error), Some(name)) if !error.is_missing_program() => {
+                return Err(cannot_be_used(name, error.stderr()).into());
+            }
+            (Err(error), _) => return Err(anyhow::Error::new(error).context("no Rust compiler answers")),
+        }
         Ok(toolchain)
+    }
+
+    /// What to say where the compiler knows no such target, or has no standard library for it.
+    pub fn target_complaint(&self, target: &str, stderr: &str) -> Option<Complaint> {
+        if stderr.to_lowercase().contains("could not find specification for target") {
+            let known = self.rustc().args(["--print", "target-list"]).run().map(|list| list.text());
+            let known = known.unwrap_or_default();
+            let near = suggest::did_you_mean(target, known.lines());
+            let help = near.unwrap_or_else(|| "`rustc --print target-list` has all".to_owned());
+            return Some(Complaint::new(format!("{} knows no target '{target}'", self.short())).help(help));
+        }
+        let missing = ["can't find crate for `std`", "can't find crate for `core`"];
+        missing.iter().any(|missing| stderr.contains(missing)).then(|| {
+            let name = self.pinned.as_ref().map(|name| format!(" --toolchain {name}")).unwrap_or_default();
+            Complaint::new(format!("the standard library for {target} is not installed"))
+                .help(format!("`rustup target add {target}{name}`"))
+        })
     }
 
     /// The compiler.
@@ -88,6 +112,14 @@ impl Toolchain {
     }
 }
 
+/// A toolchain that was asked for by name, from what rustup says of it.
+fn cannot_be_used(name: &str, stderr: &str) -> Complaint {
+    let error = stderr.lines().find_map(|line| line.strip_prefix("error: ")).unwrap_or(stderr);
+    Complaint::new(format!("the toolchain '{name}' cannot be used: {error}")).help(format!(
+        "run `rustup toolchain install {name}`; `rustup toolchain list` has the ones that are installed"
+    ))
+}
+
 /// Removes what the cargo that started us set for us: another cargo would take it for the user's wish, and a test for
 /// its own.
 pub fn clean(command: Command) -> Command {
@@ -114,4 +146,20 @@ pub fn is_of_our_cargo(name: &str) -> bool {
         "RUSTC_WORKSPACE_WRAPPER",
     ];
     PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || NAMES.contains(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_toolchain_that_is_not_there_is_told_in_rustups_words() {
+        let stderr = "info: syncing channel updates for blub\nerror: toolchain 'blub' is not installed\n\nCaused by: x\n";
+        let complaint = cannot_be_used("blub", stderr);
+        assert_eq!(
+            complaint.to_string(),
+            "the toolchain 'blub' cannot be used: toolchain 'blub' is not installed"
+        );
+        assert!(complaint.help.unwrap().contains("rustup toolchain install blub"));
+    }
 }

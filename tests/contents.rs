@@ -313,7 +313,7 @@ fn a_shallow_clone_stays_as_shallow_as_it_is() {
         ..Request::default()
     };
     let too_deep = resolve(&request("main~3", BaselineRequest::First), &repository, &|_| ()).unwrap_err();
-    assert_eq!(too_deep.to_string(), "no ref 'main~3' in this repository");
+    assert_eq!(too_deep.to_string(), "no commit 'main~3': the history of 'main' is shorter");
     let unrelated = resolve(&request("pr/7", BaselineRequest::MergeBase), &repository, &|_| ()).unwrap_err();
     assert!(help(&unrelated).unwrap().contains("--unshallow"), "{unrelated}");
 }

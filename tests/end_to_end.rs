@@ -8,7 +8,7 @@ mod zoo;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use support::{assert_same_bytes, every_byte, isolated, succeed};
+use support::{TestRepository, assert_same_bytes, every_byte, isolated, succeed};
 use zoo::{Figure, ZooRepository, cases, figures};
 
 /// One value of the CSV report.
@@ -213,22 +213,117 @@ fn a_runner_of_the_command_line_runs_the_tests() {
     let version = String::from_utf8(rustc.stdout).expect("text");
     let host = version.lines().find_map(|line| line.strip_prefix("host: ")).expect("a host");
     let setting = format!("target.{host}.runner = 'env KEPT_BY=runner'");
-    let arguments =
-        ["--refs", "old,new", "--offline", "-k", "program", "--format", "csv", "--config", &setting];
-    let printed = memprof(&repository.root(), home.path(), &arguments);
-    assert_eq!(printed.code, 0, "{}", printed.everything());
-    assert_eq!(kept(&printed.values()).len(), 2, "{}", printed.everything());
+    let file = repository.beside("runner.toml");
+    let list = format!("target.{host}.runner = ['env', 'KEPT_BY=file']");
+    std::fs::write(&file, list).expect("the file can be written");
+    for setting in [setting.as_str(), file.to_str().expect("text")] {
+        let arguments =
+            ["--refs", "old,new", "--offline", "-k", "program", "--format", "csv", "--config", setting];
+        let printed = memprof(&repository.root(), home.path(), &arguments);
+        assert_eq!(printed.code, 0, "{}", printed.everything());
+        assert_eq!(kept(&printed.values()).len(), 2, "{}", printed.everything());
+    }
+}
+
+#[test]
+fn what_no_ref_has_is_a_mistake_and_not_a_run() {
+    let repository = ZooRepository::of("single");
+    let home = tempfile::tempdir().expect("a temporary folder");
+    for (flag, name, nearest) in [
+        ("-p", "singel", "`single`"),
+        ("--profile", "nosuch", ""),
+        ("--features", "nosuch", ""),
+        ("--target", "x86_64-unknown-linux-gno", "'x86_64-unknown-linux-gnu'"),
+        ("--toolchain", "0.1-nosuch", ""),
+    ] {
+        let arguments = ["--refs", "old,new", "--offline", flag, name];
+        let printed = memprof(&repository.root(), home.path(), &arguments);
+        assert_eq!(printed.code, 2, "{}", printed.everything());
+        let (_, error) = printed.stderr.split_once("error: no ref can be built as asked").expect("an error");
+        assert!(error.contains(name) && error.contains(nearest), "{}", printed.everything());
+        assert!(!printed.stderr.contains("Stack backtrace"), "{}", printed.everything());
+    }
+    assert!(!repository.root().join("target/memprof/latest").exists());
 }
 
 #[test]
 fn a_build_that_never_began_has_a_log_too() {
     let repository = ZooRepository::of("single");
     let home = tempfile::tempdir().expect("a temporary folder");
-    let arguments = ["--refs", "old,new", "--offline", "--toolchain", "0.1-nosuch"];
+    let matrix = repository.beside("matrix.yaml");
+    let text = "refs: [{ref: old, toolchain: 0.1-nosuch}, new]\n";
+    std::fs::write(&matrix, text).expect("the file can be written");
+    let arguments = ["--matrix", matrix.to_str().expect("text"), "--offline"];
     let printed = memprof(&repository.root(), home.path(), &arguments);
     assert_eq!(printed.code, 3, "{}", printed.everything());
     let log = repository.root().join("target/memprof/latest/builds/0-old.log");
     assert!(std::fs::read_to_string(log).expect("the log that was named").contains("0.1-nosuch"));
+}
+
+/// A package whose workspace does not load: a member's dependency is gone.
+fn with_a_broken_workspace() -> TestRepository {
+    let mut repository = TestRepository::new();
+    repository
+        .write("Cargo.toml", "[workspace]\nmembers = ['engine', 'gone']\n[profile.test]\nopt-level = 1\n");
+    repository.write(
+        "engine/Cargo.toml",
+        "[package]\nname = 'engine'\nversion = '0.1.0'\nedition = '2021'\n[features]\ndefault = ['usual']\nusual = []\nlarge = []\n",
+    );
+    repository.write(
+        "gone/Cargo.toml",
+        "[package]\nname = 'gone'\nversion = '0.1.0'\nedition = '2021'\n[dependencies]\nlost = { path = '../lost' }\n",
+    );
+    repository.write("gone/src/lib.rs", "");
+    repository.write("Cargo.lock", "version = 3\n");
+    for (tag, bytes) in [("old", 1_000_000), ("new", 3_000_000)] {
+        repository.write(
+            "engine/src/lib.rs",
+            format!(
+                "pub fn kept() -> Vec<u8> {{\n    let times = if cfg!(feature = \"large\") {{ 2 }} else {{ 1 }};\n    \
+                 let usual = if cfg!(feature = \"usual\") {{ 0 }} else {{ 10_000_000 }};\n    \
+                 vec![1; {bytes} * times + usual]\n}}\n"
+            ),
+        );
+        repository.commit(tag);
+        repository.git(["tag", tag]);
+    }
+    repository
+}
+
+#[test]
+fn an_external_overlay_measures_a_package_whose_workspace_does_not_load() {
+    let repository = with_a_broken_workspace();
+    let home = tempfile::tempdir().expect("a temporary folder");
+    let test = repository.beside("memory.rs");
+    std::fs::write(
+        &test,
+        "#[test]\nfn keeps() { std::mem::forget(engine::kept()); memprof::checkpoint!(\"kept\"); }\n",
+    )
+    .expect("the file can be written");
+    let overlay = format!("{}=tests/memory.rs", test.display());
+    let grown = |arguments: &[&str]| {
+        let base =
+            ["--refs", "old,new", "--overlay", &overlay, "--overlay-mode", "external", "--format", "csv"];
+        let printed = memprof(repository.root(), home.path(), &[&base, arguments].concat());
+        assert_eq!(printed.code, 0, "{}", printed.everything());
+        let values = printed.values();
+        let kept = |name: &str| {
+            let found = values.iter().find(|value| {
+                (value.r#ref.as_str(), value.checkpoint.as_str(), value.metric.as_str())
+                    == (name, "kept", "heap.live")
+            });
+            found.and_then(|value| value.value).unwrap_or_else(|| panic!("{}", printed.everything()))
+        };
+        assert!(kept("old") >= 1_000_000);
+        (kept("old"), kept("new") - kept("old"))
+    };
+    let (plain, by_overlay) = grown(&["--overlay-package", "engine"]);
+    assert_eq!((plain / 1_000_000, by_overlay), (1, 2_000_000));
+    assert_eq!(grown(&["-p", "engine"]).1, 2_000_000);
+    assert_eq!(grown(&["-p", "engine", "--features", "large"]).1, 4_000_000);
+    assert_eq!(grown(&["-p", "engine", "--all-features"]).1, 4_000_000);
+    let (without_usual, _) = grown(&["-p", "engine", "--no-default-features"]);
+    assert_eq!(without_usual / 1_000_000, 11);
 }
 
 /// The whole outcome of each run, from the JSON that `outcome.json` is.

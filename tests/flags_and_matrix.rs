@@ -63,6 +63,7 @@ tests:
     features: [big]
     env: {A: test}
     params: {batch: [8, 1e3]}
+    device: [0, GPU-5d2c]
     timeout: 5m
     repeat: 7
   - hf_fwd
@@ -211,8 +212,20 @@ fn single_values_and_lists_of_flags_take_the_place_of_the_matrixs() {
     assert_eq!(request.build.profile.as_deref(), Some("p"));
     assert_eq!(request.lockfile, Some(LockfileRequest::From("a".into())));
     assert_eq!((request.build.config.len(), request.sparse_exclude.len()), (1, 1));
-    // Leaving out is the exception: more is left out.
-    assert_eq!((request.include.len(), request.exclude.len()), (1, 2));
+    // What the matrix leaves out of `main` says nothing of these refs.
+    assert_eq!((request.include.len(), request.exclude.len()), (1, 1));
+}
+
+#[test]
+fn flags_leave_more_out_than_the_matrix_does() {
+    let exclude = |flags: &[&str], yaml: &str| request(flags, yaml).exclude.len();
+    assert_eq!(exclude(&["--exclude", "test=y"], "refs: [a, b]\nexclude: [{ref: a}]"), 2);
+    assert_eq!(exclude(&["--refs", "b,c"], "refs: [a, b]\nexclude: [{ref: a}, {test: x}]"), 1);
+    assert_eq!(
+        exclude(&["--refs", "b,c"], "refs: [a, b]\nexclude: [{ref: typo}]"),
+        1,
+        "a typo stays an error"
+    );
 }
 
 #[test]

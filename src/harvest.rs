@@ -1,0 +1,166 @@
+//! From what cargo left to a draft of the store: the test executables, and the files that they need beside them.
+
+use std::path::Path;
+
+use anyhow::Context;
+use camino::{Utf8Path, Utf8PathBuf};
+use cargo_metadata::Artifact;
+
+use crate::cargo::{self, Messages};
+use crate::event::{Event, Sink};
+use crate::libraries;
+use crate::own_allocator::{self, OwnAllocators};
+use crate::store::{Companion, Draft, Executable};
+use crate::test_listing::{self, Listing};
+use crate::wrapper;
+
+/// A finished call of cargo.
+pub struct Harvest<'a> {
+    /// Where the files go.
+    pub draft: &'a Draft,
+    /// What cargo said of its artifacts.
+    pub messages: &'a Messages,
+    /// What our runner noted of each executable that cargo ran.
+    pub notes: &'a Path,
+    /// Cargo's target folder.
+    pub target: &'a Utf8Path,
+    /// The global allocators of the workspace; none where the tests are those of a crate outside of it.
+    pub allocators: Option<&'a OwnAllocators>,
+    /// Where warnings go.
+    pub sink: &'a dyn Sink,
+}
+
+impl Harvest<'_> {
+    /// The test executables, each with its tests, and with the folder and variables that cargo ran it with.
+    pub fn executables(&self, runner: &[String], key: &str) -> anyhow::Result<Vec<Executable>> {
+        let mut executables = Vec::new();
+        let tests = self.messages.artifacts.iter().filter(|artifact| artifact.profile.test);
+        for (artifact, built) in tests.filter_map(|artifact| Some((artifact, artifact.executable.as_ref()?)))
+        {
+            let Some(kind) = cargo::target_kind(&artifact.target) else { continue };
+            let file_name = built.file_name().context("an executable has a name")?;
+            let note = fs_err::read(self.notes.join(format!("{file_name}.json")))
+                .with_context(|| format!("cargo built {built} and did not run it"))?;
+            let invocation: wrapper::Invocation = serde_json::from_slice(&note)?;
+            let directory = cargo::utf8(invocation.directory)?;
+            let harness = !cargo::without_harness(&artifact.manifest_path)?.iter().any(|(without, name)| {
+                *without == kind && (name.is_empty() || *name == artifact.target.name)
+            });
+            let file = Utf8PathBuf::from(format!("{}-{file_name}", executables.len()));
+            let hash = match self.draft.add_executable(built, &file, key) {
+                Ok(hash) => hash,
+                Err(error) => {
+                    let target = format!("{} {}", artifact.target.name, artifact.target.src_path);
+                    let message = format!("{target} is left out: {error:#}");
+                    self.sink.emit(Event::Warning { message, help: None });
+                    continue;
+                }
+            };
+            let listing = if harness {
+                test_listing::list(built, runner, &directory, &invocation.environment)
+            } else {
+                Listing::default()
+            };
+            if !listing.absent_libraries.is_empty() {
+                self.sink.emit(absent_libraries(&artifact.target.name, &listing.absent_libraries));
+            }
+            let mark = built.with_file_name(format!("{file_name}.{}", wrapper::OWN_ALLOCATOR));
+            let heap_absent = fs_err::read_to_string(mark).ok().map(|owner| match self.allocators {
+                Some(allocators) => allocators.why_absent(&artifact.target.src_path, &owner),
+                None => own_allocator::outside(),
+            });
+            executables.push(Executable {
+                package: cargo::package_name(artifact)?,
+                binary: artifact.target.name.clone(),
+                kind,
+                harness,
+                tests: listing.tests,
+                unlisted: listing.unlisted,
+                file,
+                hash,
+                directory,
+                environment: invocation.environment,
+                heap_absent,
+            });
+        }
+        // Cargo's order is that in which crates happened to be compiled.
+        executables.sort_by(|a, b| (&a.package, a.kind, &a.binary).cmp(&(&b.package, b.kind, &b.binary)));
+        Ok(executables)
+    }
+
+    /// What those executables may run, or load from the target folder.
+    pub fn companions(&self, executables: &[Executable]) -> anyhow::Result<Vec<Companion>> {
+        let mut companions = programs_and_libraries(self.draft, &self.messages.artifacts)?;
+        self.add_libraries(executables, &mut companions)?;
+        Ok(companions)
+    }
+
+    /// Adds the shared libraries that the loader would take from the target folder, where the next revision's build puts its
+    /// own. What a dependency's build script made has a folder of its own for each version of it, and can stay there.
+    fn add_libraries(
+        &self,
+        executables: &[Executable],
+        companions: &mut Vec<Companion>,
+    ) -> anyhow::Result<()> {
+        let foreign =
+            |path: &Utf8Path| self.messages.foreign_out_directories.iter().any(|out| path.starts_with(out));
+        for executable in executables {
+            let files = companions.iter().map(|companion| companion.path.clone());
+            let files = files.chain([self.draft.path(&executable.file)]);
+            let folders = executable.library_folders();
+            let of_build = |path: &Utf8Path| path.starts_with(self.target) && !foreign(path);
+            for library in libraries::closure(files, &folders, of_build)? {
+                add_companion(self.draft, companions, &library)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The tests could be listed here, and cannot run here.
+fn absent_libraries(target: &str, names: &[String]) -> Event {
+    Event::Warning {
+        message: format!("'{target}' is linked with {}, which this machine lacks", names.join(", ")),
+        help: Some(
+            "run its tests where those are: `cargo memprof build --archive FILE` packs them (docs/archive.md)".to_owned(),
+        ),
+    }
+}
+
+/// Programs and shared libraries of the checkout that tests may run or load from the target folder.
+fn programs_and_libraries(draft: &Draft, artifacts: &[Artifact]) -> anyhow::Result<Vec<Companion>> {
+    let mut companions: Vec<Companion> = Vec::new();
+    for artifact in
+        artifacts.iter().filter(|artifact| !artifact.profile.test && cargo::is_path_package(artifact))
+    {
+        let dynamic = artifact.target.kind.iter().any(|kind| {
+            matches!(kind, cargo_metadata::TargetKind::CDyLib | cargo_metadata::TargetKind::DyLib)
+        });
+        let libraries = artifact.filenames.iter().filter(|file| {
+            dynamic && file.extension().is_some_and(|extension| ["so", "dylib"].contains(&extension))
+        });
+        for path in artifact.executable.iter().chain(libraries) {
+            let is_build_script = artifact
+                .target
+                .kind
+                .iter()
+                .any(|kind| matches!(kind, cargo_metadata::TargetKind::CustomBuild));
+            if !is_build_script {
+                add_companion(draft, &mut companions, path)?;
+            }
+        }
+    }
+    Ok(companions)
+}
+
+/// Copies a file once.
+fn add_companion(draft: &Draft, companions: &mut Vec<Companion>, path: &Utf8Path) -> anyhow::Result<()> {
+    if companions.iter().any(|known| known.path == *path) {
+        return Ok(());
+    }
+    let name = path.file_name().unwrap_or_default();
+    let file = Utf8PathBuf::from(format!("companion-{}-{name}", companions.len()));
+    let hash = draft.add_companion(path, &file)?;
+    companions.push(Companion { path: path.to_owned(), file, hash });
+    Ok(())
+}

@@ -1,0 +1,147 @@
+//! Refs that do not make a comparison: why, and what the user can do about it.
+
+/// Refs that do not make a comparison.
+#[derive(Debug, thiserror::Error)]
+pub enum ResolveError {
+    /// Nothing has this name.
+    #[error("no ref '{spec}' in this repository")]
+    NoRef {
+        /// What the user wrote.
+        spec: String,
+        /// Names that it may have meant, the likeliest first.
+        nearest: Vec<String>,
+        /// The local branches.
+        branches: Vec<String>,
+        /// Whether the history was cut off, which may be why.
+        shallow: bool,
+    },
+    /// The name exists, and its history does not reach as far as was asked.
+    #[error("no commit '{spec}': the history of '{name}' is shorter")]
+    BeyondHistory {
+        /// What the user wrote.
+        spec: String,
+        /// The part of it that exists: `HEAD` of `HEAD~9`.
+        name: String,
+        /// Its oldest commit along first parents: `HEAD~4`.
+        oldest: String,
+        /// Whether the history was cut off, which may be why.
+        shallow: bool,
+    },
+    /// Several commits begin with these digits.
+    #[error("'{spec}' is ambiguous: {} commits begin with it", .candidates.len())]
+    Ambiguous {
+        /// What the user wrote.
+        spec: String,
+        /// Hash and subject of each.
+        candidates: Vec<String>,
+    },
+    /// Several remotes have the pull request, at different commits.
+    #[error("'{spec}' is ambiguous: {}", .copies.join(", "))]
+    SeveralCopies {
+        /// What the user wrote.
+        spec: String,
+        /// The local refs.
+        copies: Vec<String>,
+    },
+    /// The name is that of a tree or a file.
+    #[error("'{spec}' is a {kind}, not a commit")]
+    NotACommit {
+        /// What the user wrote.
+        spec: String,
+        /// Git's word for what it is.
+        kind: String,
+    },
+    /// `HEAD` is on a branch without commits.
+    #[error("'{spec}' has no commit yet: the branch that is checked out is empty")]
+    Unborn {
+        /// What the user wrote.
+        spec: String,
+    },
+    /// The ref has to be fetched, and it is not clear where from.
+    #[error("no remote to fetch '{spec}' from")]
+    NoRemote {
+        /// What the user wrote.
+        spec: String,
+        /// The remotes that there are.
+        remotes: Vec<String>,
+    },
+    /// There is nothing to compare.
+    #[error("a comparison needs two refs, and {}", .only.as_ref().map_or("none was given".to_owned(), |only| format!("only '{only}' was given")))]
+    TooFew {
+        /// The one that was given.
+        only: Option<String>,
+    },
+    /// No merge base.
+    #[error("{} have no common ancestor", .names.join(" and "))]
+    NoMergeBase {
+        /// The refs.
+        names: Vec<String>,
+        /// Whether the history was cut off, which may be why.
+        shallow: bool,
+    },
+}
+
+impl ResolveError {
+    /// What the user can do about it.
+    pub fn help(&self) -> Option<String> {
+        let deepen = "this is a shallow clone: `git fetch --unshallow` gets the rest of the history";
+        match self {
+            Self::BeyondHistory { shallow: true, .. } => Some(deepen.to_owned()),
+            Self::BeyondHistory { oldest, .. } => Some(format!("the oldest is {oldest}")),
+            Self::NoRef { shallow: true, nearest, .. } if nearest.is_empty() => Some(deepen.to_owned()),
+            Self::NoRef { spec, .. } if spec.contains("..") => {
+                Some("a range names no single commit; give two refs: --refs A,B".to_owned())
+            }
+            Self::NoRef { nearest, branches, .. } => {
+                let mut shown: Vec<_> = branches.iter().take(6).map(String::as_str).collect();
+                if branches.len() > shown.len() {
+                    shown.push("…");
+                }
+                let shown = if shown.is_empty() {
+                    String::new()
+                } else {
+                    format!("branches: {}; ", shown.join(", "))
+                };
+                let written = "PRs are written pr/NUMBER";
+                Some(if nearest.is_empty() {
+                    format!("{shown}{written}")
+                } else {
+                    let names: Vec<_> = nearest.iter().map(|name| format!("'{name}'")).collect();
+                    format!("did you mean {}? ({shown}{written})", names.join(" or "))
+                })
+            }
+            Self::Ambiguous { candidates, .. } => Some(format!("it may be {}", candidates.join(", or "))),
+            Self::SeveralCopies { .. } => {
+                Some("pick the remote with --remote, or name one of these".to_owned())
+            }
+            Self::NotACommit { .. } => None,
+            Self::Unborn { .. } => Some("commit something first".to_owned()),
+            Self::NoRemote { remotes, .. } if remotes.is_empty() => {
+                Some("this repository has no remote; --remote takes a URL as well".to_owned())
+            }
+            Self::NoRemote { remotes, .. } => Some(format!("pick one with --remote: {}", remotes.join(", "))),
+            Self::TooFew { only } => {
+                let only = only.as_deref().unwrap_or("main");
+                Some(format!("add another: --refs {only},OTHER (or --baseline OTHER)"))
+            }
+            Self::NoMergeBase { shallow, .. } => shallow.then(|| deepen.to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn help_names_what_may_have_been_meant() {
+        let branches = vec!["main".to_owned(), "release-0.4".to_owned()];
+        let nearest = vec!["main".to_owned()];
+        let error = ResolveError::NoRef { spec: "mian".to_owned(), nearest, branches, shallow: false };
+        assert_eq!(error.to_string(), "no ref 'mian' in this repository");
+        assert_eq!(
+            error.help().unwrap(),
+            "did you mean 'main'? (branches: main, release-0.4; PRs are written pr/NUMBER)"
+        );
+    }
+}
