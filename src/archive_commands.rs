@@ -104,7 +104,7 @@ impl Commands<'_> {
         if execution.dry_run {
             return self.print_json(&plan);
         }
-        let packed = plan.request.clone();
+        let packed = plan.request.tests.clone();
         if !execution.device.is_empty() {
             plan.request.give_devices(&execution.device);
         }
@@ -115,7 +115,7 @@ impl Commands<'_> {
             None => begun(asked_here(plan, arguments), execution.run_folder.as_deref(), &unpacked)?,
         };
         let mut cells: Vec<PlannedCell> = unpacked.read_json("cells.json")?;
-        if let Some(test) = plan.request.tests.first().filter(|_| plan.request != packed) {
+        if let Some(test) = plan.request.tests.first().filter(|_| plan.request.tests != packed) {
             // Given by the flag, now or when the run that goes on was begun: the same for all.
             for cell in &mut cells {
                 cell.devices.clone_from(&test.devices);

@@ -564,7 +564,7 @@ impl<'a> Builder<'a> {
         let suspects = laid
             .allocators
             .as_ref()
-            .map(|allocators| allocators.suspects(errors(), &workspace, checkout, &left.allocators))
+            .map(|allocators| allocators.suspects(errors(), &workspace, &left.allocators))
             .unwrap_or_default();
         if suspects.is_empty() {
             return Ok(false);
@@ -632,7 +632,6 @@ impl<'a> Builder<'a> {
                 notes: compiled.notes.path(),
                 target: &target,
                 allocators: allocators.as_ref(),
-                checkout: self.worktree.path(),
                 sink: self.sink,
             };
             let executables = harvest.executables(&runner, key)?;

@@ -34,6 +34,7 @@ pub type Refused = BTreeMap<Utf8PathBuf, String>;
 /// The global allocators of a checkout's workspace.
 #[derive(Clone, Debug, Default)]
 pub struct OwnAllocators {
+    checkout: Utf8PathBuf,
     declarations: BTreeMap<Utf8PathBuf, Vec<Declaration>>,
     /// The files of each target that declare one, by the target's root. All paths are relative to the checkout's root.
     files_by_root: BTreeMap<Utf8PathBuf, BTreeSet<Utf8PathBuf>>,
@@ -49,18 +50,9 @@ struct Declaration {
     unwrapped: Option<String>,
 }
 
-/// Whose global allocator stood in the way of the shim's, as the compiler wrapper noted it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Owner<'a> {
-    /// The test target's own crate.
-    Target,
-    /// Another crate, by the name that the compiler knows it by.
-    Crate(&'a str),
-}
-
 /// Looks for global allocators in all targets of the workspace, and wraps those that can be, but for the files refused.
 pub fn find(metadata: &Metadata, checkout: &Utf8Path, refused: &Refused) -> anyhow::Result<OwnAllocators> {
-    let mut found = OwnAllocators::default();
+    let mut found = OwnAllocators { checkout: checkout.to_owned(), ..OwnAllocators::default() };
     let mentions = files_that_mention_it(checkout)?;
     let targets = metadata
         .packages
@@ -154,12 +146,11 @@ impl OwnAllocators {
         &self,
         errors: impl Iterator<Item = &'a Diagnostic> + Clone,
         workspace: &Utf8Path,
-        checkout: &Utf8Path,
         refused_before: &Refused,
     ) -> Refused {
         let file_of = |error: &Diagnostic| {
             let files = error.spans.iter().map(|span| workspace.join(&span.file_name));
-            let relative = files.filter_map(|file| Some(file.strip_prefix(checkout).ok()?.to_owned()));
+            let relative = files.filter_map(|file| Some(file.strip_prefix(&self.checkout).ok()?.to_owned()));
             relative.filter(|file| self.edited.contains_key(file)).collect::<BTreeSet<_>>()
         };
         let reason = |error: &Diagnostic| {
@@ -182,14 +173,12 @@ impl OwnAllocators {
         suspects
     }
 
-    /// Why an executable has no heap metrics, if it turns out to have none. `root` is its target's, absolute or relative to
-    /// the checkout's root.
-    pub fn why_absent(&self, root: &Utf8Path, owner: Owner<'_>) -> String {
+    /// Why an executable has no heap metrics, if it turns out to have none. `root` is its target's; `owner` is the crate whose
+    /// allocator stood in the way of the shim's, as the compiler knows it, and empty for the target's own.
+    pub fn why_absent(&self, root: &Utf8Path, owner: &str) -> String {
         let (root, whose) = match owner {
-            Owner::Target => (Some(root), String::new()),
-            Owner::Crate(name) => {
-                (self.libraries.get(name).map(Utf8PathBuf::as_path), format!(" of the crate `{name}`"))
-            }
+            "" => (Some(root.strip_prefix(&self.checkout).unwrap_or(root)), String::new()),
+            name => (self.libraries.get(name).map(Utf8PathBuf::as_path), format!(" of the crate `{name}`")),
         };
         let Some(root) = root else {
             return format!(
