@@ -19,6 +19,9 @@ use crate::trace_facts::TraceFacts;
 /// Rows of a tree that are shown unless all are asked for.
 const MOST_ROWS: usize = 60;
 
+/// A function's path is cut to this before figures move below.
+const LEAST_PATH: usize = 44;
+
 /// A line of source is cut to this before figures move below.
 const LEAST_CODE: usize = 56;
 
@@ -105,7 +108,7 @@ impl Part<'_> {
                 |one| one.most.get(&peaked).copied(),
             ));
         }
-        page.lay("traced function", &labels, groups, out)?;
+        page.lay_beside(LEAST_PATH.min(page.width() / 2), "traced function", &labels, groups, out)?;
         if all > rows.len() {
             let line = format!("… {} not shown: --all-rows", counted(all - rows.len(), "function"));
             page.line(&line, " ", Tone::Quiet, out)?;
