@@ -2,6 +2,7 @@
 //! apart.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use super::Options;
@@ -226,7 +227,7 @@ impl Part<'_> {
         )];
         // What is most asked for comes first.
         let mut metrics: Vec<&String> = metrics.into_iter().collect();
-        metrics.sort_by_key(|metric| (family_order(metric), !metric.ends_with(".peak"), *metric));
+        metrics.sort_by_key(|metric| (family_order(metric), metric.strip_suffix(".peak").is_none(), *metric));
         for metric in metrics {
             let values = profile.rows.iter().map(|row| get(row, &|one| one.metrics.get(metric).copied()));
             groups.push(self.lines_group(metric, Unit::of(metric), values));
@@ -264,7 +265,7 @@ fn remarks(name: &str, facts: &TraceFacts) -> Vec<String> {
         let all = counted(facts.functions.len(), "function");
         let mut line = format!("{name}: {} of {all} traced", facts.traced());
         for (reason, count) in reasons.iter().take(4) {
-            line.push_str(&format!("; {count} not: {reason}"));
+            _ = write!(line, "; {count} not: {reason}");
         }
         lines.push(line);
     }
