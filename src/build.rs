@@ -338,9 +338,9 @@ impl<'a> Builder<'a> {
         let mut arguments = if self.has_external_overlay() {
             // The package is a dependency there, and what is about it goes into the crate's manifest.
             let (_, rest) = PackageOptions::split_off(&request.build, features);
-            cargo::test_argv(&rest, &[], &target)
+            cargo::test_argv(&rest, &[], target)
         } else {
-            cargo::test_argv(&request.build, &features, &target)
+            cargo::test_argv(&request.build, &features, target)
         };
         // Configuration above the user's repository is not above our checkout.
         let above = self.repository.root().parent().into_iter().flat_map(Utf8Path::ancestors);
@@ -404,7 +404,9 @@ impl<'a> Builder<'a> {
             let mut tracing = self.traced(&metadata, toolchain, &left.functions)?;
             injection.extend(tracing.write(&checkout, &mut injected)?);
             let copies = self.copies(index, toolchain)?;
-            copies.iter().for_each(|copy| tracing.add_facts(&copy.tracing.facts));
+            for copy in &copies {
+                tracing.add_facts(&copy.tracing.facts);
+            }
             injection.extend(inject::append_lines(&metadata, &checkout, &mut injected)?);
             injected.save()?;
             return Ok(Laid { injection, manifest, allocators: Some(allocators), tracing, copies });
@@ -543,15 +545,19 @@ impl<'a> Builder<'a> {
         let located = |file: &str| Some(workspace.join(file).strip_prefix(checkout).ok()?.to_owned());
         let blame = Blame::of_round(left.rounds);
         let is_located = |copy: &Copy| {
-            let places = errors().flat_map(|error| &error.spans);
-            places.filter_map(|place| copy.located(&place.file_name)).next().is_some()
+            let mut places = errors().flat_map(|error| &error.spans);
+            places.any(|place| copy.located(&place.file_name).is_some())
         };
+        let mut of_copies = 0;
         let copies = laid.copies.iter_mut().filter(|copy| !copy.tracing.is_empty());
         for copy in copies.filter(|copy| blame == Blame::All || is_located(copy)) {
             let suspects = copy.tracing.suspects(errors(), |file| copy.located(file), blame);
-            left.rounds += 1;
-            writeln!(log, "# once more, without tracing {}", counted(suspects.len(), "function"))?;
+            of_copies += suspects.len();
             copy.drop(suspects)?;
+        }
+        if of_copies > 0 {
+            left.rounds += 1;
+            writeln!(log, "# once more, without tracing {}", counted(of_copies, "function"))?;
             return Ok(true);
         }
         if !laid.tracing.is_empty() {

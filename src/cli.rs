@@ -305,9 +305,13 @@ pub struct CheckoutArguments {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 #[command(next_help_heading = "Trace")]
 pub struct TraceArguments {
-    /// Show what these functions consume, by editing them in the checkout: 'bart::encoder::*::forward',
-    /// 'crate::kv_cache::**', '<Encoder as Module>::forward' (repeatable)
-    #[arg(long, value_name = "PATTERN")]
+    /// Show what these functions consume, with no change to any branch (repeatable)
+    #[arg(
+        long,
+        value_name = "PATTERN",
+        help = "Show what these functions consume, with no change to any branch: 'bart::encoder::*::forward', \
+                'crate::kv_cache::**', '<Encoder as Module>::forward' (repeatable)"
+    )]
     pub trace: Vec<Written<TracePattern>>,
     /// Show what each line of these functions does (repeatable)
     #[arg(long, value_name = "PATTERN")]

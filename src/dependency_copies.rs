@@ -5,6 +5,7 @@
 //! rustc is called with is another. Cargo does not know of that, so such builds have a target folder of their own.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::io::Read;
 
 use anyhow::{Context, bail, ensure};
@@ -169,20 +170,18 @@ fn archive(
             let unpacked = registry.join("src").join(index.file_name()).join(one.title());
             archive.exists().then_some((archive, unpacked))
         };
-        indices.filter_map(of).next()
+        indices.filter_map(of).min()
     };
-    let (archive, unpacked) = match find() {
-        Some(found) => found,
-        None => {
-            let fetch = toolchain.cargo().args(["fetch", "--manifest-path"]).arg(place.manifest);
-            fetch.args(place.offline.then_some("--offline")).run()?;
-            find().ok_or_else(|| {
-                Complaint::new(format!("the archive of {} is not in {registry}", one.title())).help(
-                    "crates that come from a vendored folder cannot be traced; copy them into the repository",
-                )
-            })?
-        }
-    };
+    let mut found = find();
+    if found.is_none() {
+        let fetch = toolchain.cargo().args(["fetch", "--manifest-path"]).arg(place.manifest);
+        fetch.args(place.offline.then_some("--offline")).run()?;
+        found = find();
+    }
+    let (archive, unpacked) = found.ok_or_else(|| {
+        Complaint::new(format!("the archive of {} is not in {registry}", one.title()))
+            .help("crates that come from a vendored folder cannot be traced; copy them into the repository")
+    })?;
     let bytes = fs_err::read(&archive)?;
     let found = hexadecimal(&Sha256::digest(&bytes));
     if found != one.checksum {
@@ -196,7 +195,10 @@ fn archive(
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// Unpacks the archive beside the copy, as `NAME-VERSION.pristine`.

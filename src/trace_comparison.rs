@@ -133,9 +133,10 @@ fn median(values: impl Iterator<Item = i64>) -> Option<i64> {
     values.get(values.len().saturating_sub(1) / 2).copied()
 }
 
-fn medians<'a>(maps: impl Iterator<Item = &'a BTreeMap<String, i64>> + Clone) -> BTreeMap<String, i64> {
-    let names: BTreeSet<&String> = maps.clone().flat_map(BTreeMap::keys).collect();
-    let of = |name: &String| median(maps.clone().filter_map(|map| map.get(name).copied()));
+fn medians<'a>(maps: impl Iterator<Item = &'a BTreeMap<String, i64>>) -> BTreeMap<String, i64> {
+    let maps: Vec<_> = maps.collect();
+    let names: BTreeSet<&String> = maps.iter().flat_map(|map| map.keys()).collect();
+    let of = |name: &String| median(maps.iter().filter_map(|map| map.get(name).copied()));
     names.into_iter().filter_map(|name| Some((name.clone(), of(name)?))).collect()
 }
 

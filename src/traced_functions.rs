@@ -135,8 +135,8 @@ impl Finder<'_> {
             candidate.attributes.iter().any(|attribute| {
                 let last = attribute.path().segments.last();
                 let of_list = match &attribute.meta {
-                    syn::Meta::List(list) if attribute.path().is_ident("unsafe") => {
-                        Some(list.tokens.to_string())
+                    syn::Meta::List(marked) if attribute.path().is_ident("unsafe") => {
+                        Some(marked.tokens.to_string())
                     }
                     _ => None,
                 };
@@ -217,7 +217,9 @@ impl Finder<'_> {
             };
             self.of_macro(call, &what);
         }
-        items.iter().for_each(|item| self.visit_item(item));
+        for item in &items {
+            self.visit_item(item);
+        }
     }
 }
 

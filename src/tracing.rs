@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::diagnostic::Diagnostic;
@@ -223,7 +224,7 @@ impl Tracing {
             if !one.is_member {
                 self.beyond_members = true;
                 // Cargo sees no wrapper there, so the text itself must tell one shim from another.
-                text.push_str(&format!("\n// {}\n", crate::shim::source_hash()));
+                _ = writeln!(text, "\n// {}", crate::shim::source_hash());
             }
             let functions = functions.into_iter().filter(|one| one.untraceable.is_none()).collect();
             self.edited.insert(path.to_owned(), EditedFile { text, functions });

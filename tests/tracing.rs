@@ -104,7 +104,7 @@ pub async fn later() {{}}
     )
 }
 
-const TEST: &str = r#"
+const TEST: &str = r"
 use bart::Module;
 
 #[test]
@@ -120,7 +120,7 @@ fn forwards() {
     assert!(std::panic::catch_unwind(|| { let fails = true; bart::fail(fails) }).is_err());
     assert_eq!(*place.lock().unwrap(), line!() - 1);
 }
-"#;
+";
 
 fn repository() -> TestRepository {
     let mut repository = TestRepository::new();

@@ -2,6 +2,7 @@
 //! apart.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use super::Options;
@@ -18,6 +19,9 @@ use crate::trace_facts::TraceFacts;
 
 /// Rows of a tree that are shown unless all are asked for.
 const MOST_ROWS: usize = 60;
+
+/// A function's path is cut to this before figures move below.
+const LEAST_PATH: usize = 44;
 
 /// A line of source is cut to this before figures move below.
 const LEAST_CODE: usize = 56;
@@ -105,7 +109,7 @@ impl Part<'_> {
                 |one| one.most.get(&peaked).copied(),
             ));
         }
-        page.lay("traced function", &labels, groups, out)?;
+        page.lay_beside(LEAST_PATH.min(page.width() / 2), "traced function", &labels, groups, out)?;
         if all > rows.len() {
             let line = format!("… {} not shown: --all-rows", counted(all - rows.len(), "function"));
             page.line(&line, " ", Tone::Quiet, out)?;
@@ -223,7 +227,7 @@ impl Part<'_> {
         )];
         // What is most asked for comes first.
         let mut metrics: Vec<&String> = metrics.into_iter().collect();
-        metrics.sort_by_key(|metric| (family_order(metric), !metric.ends_with(".peak"), *metric));
+        metrics.sort_by_key(|metric| (family_order(metric), metric.strip_suffix(".peak").is_none(), *metric));
         for metric in metrics {
             let values = profile.rows.iter().map(|row| get(row, &|one| one.metrics.get(metric).copied()));
             groups.push(self.lines_group(metric, Unit::of(metric), values));
@@ -261,7 +265,7 @@ fn remarks(name: &str, facts: &TraceFacts) -> Vec<String> {
         let all = counted(facts.functions.len(), "function");
         let mut line = format!("{name}: {} of {all} traced", facts.traced());
         for (reason, count) in reasons.iter().take(4) {
-            line.push_str(&format!("; {count} not: {reason}"));
+            _ = write!(line, "; {count} not: {reason}");
         }
         lines.push(line);
     }

@@ -31,7 +31,7 @@ fn nodes(record: &Record) -> Vec<&Value> {
 }
 
 /// `label`, calls, consumed, peaked: sums.
-fn sums<'a>(node: &'a Value) -> (&'a str, u64, i64, i64) {
+fn sums(node: &Value) -> (&str, u64, i64, i64) {
     (
         node["label"].as_str().unwrap(),
         node["calls"].as_u64().unwrap(),
