@@ -15,6 +15,7 @@ use crate::outcome::{self, Outcome, RunRecord, Status};
 use crate::plan::{Plan, TestId};
 use crate::process::Command;
 use crate::process_group;
+use crate::repeat::Repeat;
 use crate::run_folder::{RunFolder, file};
 use crate::stage::Stage;
 use crate::store::{Entry, Executable};
@@ -86,7 +87,11 @@ impl Runner<'_> {
 
     fn pending(&self) -> Vec<Pending<'_>> {
         let runs = || self.cells.iter().filter(|planned| planned.status == CellStatus::Run);
-        let rounds = runs().map(|planned| planned.repeat).max().unwrap_or_default();
+        let times = |planned: &PlannedCell| match planned.repeat {
+            Repeat::Auto => 2,
+            Repeat::Times(times) => times,
+        };
+        let rounds = runs().map(times).max().unwrap_or_default();
         let mut pending = Vec::new();
         for repeat in 0..rounds {
             let mut revisions: Vec<usize> = (0..self.plan.revisions.len()).collect();
@@ -95,7 +100,7 @@ impl Runner<'_> {
             }
             for revision in revisions {
                 let of_round =
-                    runs().filter(|planned| planned.revision == revision && planned.repeat > repeat);
+                    runs().filter(|planned| planned.revision == revision && times(planned) > repeat);
                 pending.extend(
                     of_round
                         .filter(|planned| !self.run_folder(planned, repeat).join(file::OUTCOME).exists())
