@@ -16,6 +16,7 @@ use crate::cli::{
     PresentationArguments, ReportArguments, RequestArguments, RunArguments, SchemaOf,
 };
 use crate::compare::{self, compare};
+use crate::comparison::Comparison;
 use crate::complaint::Complaint;
 use crate::console::Console;
 use crate::demo;
@@ -23,6 +24,7 @@ use crate::exit_code::ExitCode;
 use crate::git::Repository;
 use crate::init;
 use crate::invocation::{self, Invocation};
+use crate::judging::Conclusion;
 use crate::matrix::{self, Matrix};
 use crate::outputs::{Output, outputs};
 use crate::plan::Plan;
@@ -143,8 +145,7 @@ impl Commands<'_> {
         report::json::render(&comparison, &mut file)?;
         file.flush()?;
         self.render(&comparison, presentation, outputs, metrics, Some(folder))?;
-        let failed = results.runs.iter().any(|run| run.record.outcome.status.is_failure());
-        Ok(if failed { ExitCode::Incomplete } else { ExitCode::Success })
+        Ok(exit_code(&comparison))
     }
 
     fn render(
@@ -225,9 +226,9 @@ impl Commands<'_> {
         let manifest = arguments.place.manifest_path.as_deref();
         let read = |name: &str| results::read(&kept(name, manifest)?);
         let merged = compare::merge(read(&arguments.baseline)?, read(&arguments.candidate)?);
-        self.render(&compare(&merged), presentation, &outputs, &presentation.metrics, None)?;
-        let failed = merged.runs.iter().any(|run| run.record.outcome.status.is_failure());
-        Ok(if failed { ExitCode::Incomplete } else { ExitCode::Success })
+        let comparison = compare(&merged);
+        self.render(&comparison, presentation, &outputs, &presentation.metrics, None)?;
+        Ok(exit_code(&comparison))
     }
 
     fn clean(&self, arguments: &CleanArguments) -> anyhow::Result<ExitCode> {
@@ -296,6 +297,13 @@ impl Commands<'_> {
         }
         Ok(code)
     }
+}
+
+/// What the verdicts come to, and whether a test failed.
+fn exit_code(comparison: &Comparison) -> ExitCode {
+    let failed = comparison.runs.iter().any(|run| run.record.outcome.status.is_failure());
+    let code = if failed { ExitCode::Incomplete } else { ExitCode::Success };
+    code.worst(Conclusion::of(comparison).exit_code())
 }
 
 pub(crate) fn repository() -> anyhow::Result<Repository> {

@@ -183,6 +183,11 @@ impl MetricLimits<'_> {
         limit
     }
 
+    /// Whether it has an upper limit at some checkpoint.
+    pub fn has_upper_limit(&self) -> bool {
+        self.rules.iter().any(|rule| rule.limit.is_some())
+    }
+
     /// How much more it may be at `done` than at `start`.
     pub fn leak(&self) -> Option<u64> {
         self.rules.iter().rev().find_map(|rule| rule.leak)
