@@ -424,11 +424,14 @@ pub struct PlaceArguments {
 }
 
 /// `report`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+#[derive(Clone, Debug, Default, PartialEq, Args)]
 pub struct ReportArguments {
     /// The run: its id, its folder, or `latest`
     #[arg(value_name = "RUN", default_value = "latest")]
     pub run: String,
+    /// What is a regression, beside what the run was made with.
+    #[command(flatten)]
+    pub judging: JudgingArguments,
     /// What to show.
     #[command(flatten)]
     pub presentation: PresentationArguments,
@@ -438,7 +441,7 @@ pub struct ReportArguments {
 }
 
 /// `compare`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+#[derive(Clone, Debug, Default, PartialEq, Args)]
 pub struct CompareArguments {
     /// The baseline: a run's id or folder, or `latest`
     #[arg(value_name = "RUN_A")]
@@ -446,6 +449,9 @@ pub struct CompareArguments {
     /// The run that is compared with it
     #[arg(value_name = "RUN_B")]
     pub candidate: String,
+    /// What is a regression, beside what the baseline's run was made with.
+    #[command(flatten)]
+    pub judging: JudgingArguments,
     /// What to show.
     #[command(flatten)]
     pub presentation: PresentationArguments,

@@ -216,7 +216,8 @@ impl Commands<'_> {
         let presentation = &arguments.presentation;
         let outputs = outputs(&presentation.format, &presentation.output)?;
         let folder = kept(&arguments.run, arguments.place.manifest_path.as_deref())?;
-        let results = results::read(&folder)?;
+        let mut results = results::read(&folder)?;
+        reconcile::add_judging(&mut results.plan.request.judging, &arguments.judging);
         self.present(&results, &folder, presentation, &outputs, &presentation.metrics)
     }
 
@@ -225,7 +226,8 @@ impl Commands<'_> {
         let outputs = outputs(&presentation.format, &presentation.output)?;
         let manifest = arguments.place.manifest_path.as_deref();
         let read = |name: &str| results::read(&kept(name, manifest)?);
-        let merged = compare::merge(read(&arguments.baseline)?, read(&arguments.candidate)?);
+        let mut merged = compare::merge(read(&arguments.baseline)?, read(&arguments.candidate)?);
+        reconcile::add_judging(&mut merged.plan.request.judging, &arguments.judging);
         let comparison = compare(&merged);
         self.render(&comparison, presentation, &outputs, &presentation.metrics, None)?;
         Ok(exit_code(&comparison))

@@ -2,6 +2,8 @@
 //! which of the baseline's. Figures stay in their columns; a row's entry is put together when it is asked for, and is
 //! what a verdict will be given on.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use crate::judge::Judgement;
@@ -84,8 +86,49 @@ pub struct JudgedMetric {
     pub metric: String,
     /// Whether a rule of the user's asks for it, so that a verdict that is missing is a fault.
     pub is_asked: bool,
-    /// By row; `None` where the metric is not judged, or neither side has it.
-    pub rulings: Vec<Option<Ruling>>,
+    /// By the baseline's checkpoint; `None` where the metric is not judged, or neither side has it.
+    of_baseline: Vec<Option<Ruling>>,
+    /// By the candidate's checkpoint, of those that were added.
+    of_added: BTreeMap<usize, Ruling>,
+}
+
+impl JudgedMetric {
+    /// Of rulings in the order of the rows.
+    pub fn new(
+        metric: &str,
+        is_asked: bool,
+        rows: &[Match],
+        rulings: impl Iterator<Item = Option<Ruling>>,
+    ) -> Self {
+        let mut judged = Self {
+            metric: metric.to_owned(),
+            is_asked,
+            of_baseline: Vec::with_capacity(rows.len()),
+            of_added: BTreeMap::new(),
+        };
+        for (row, ruling) in rows.iter().zip(rulings) {
+            match (row.baseline, row.candidate) {
+                // Rows are in the baseline's order, each of its checkpoints once.
+                (Some(_), _) => judged.of_baseline.push(ruling),
+                (None, Some(candidate)) => judged.of_added.extend(ruling.map(|ruling| (candidate, ruling))),
+                (None, None) => {}
+            }
+        }
+        judged
+    }
+
+    /// The ruling at a row.
+    pub fn at(&self, row: &Match) -> Option<Ruling> {
+        match row.baseline {
+            Some(index) => self.of_baseline.get(index).copied().flatten(),
+            None => self.of_added.get(&row.candidate?).copied(),
+        }
+    }
+
+    /// All rulings that there are.
+    pub fn rulings(&self) -> impl Iterator<Item = &Ruling> {
+        self.of_baseline.iter().flatten().chain(self.of_added.values())
+    }
 }
 
 /// The verdict on a metric at a row.
@@ -266,6 +309,11 @@ impl<'a> PairView<'a> {
     /// A metric's verdicts; `None` where it is not judged.
     pub fn judged(&self, metric: &str) -> Option<&'a JudgedMetric> {
         self.pair.judged.iter().find(|judged| judged.metric == metric)
+    }
+
+    /// What of a metric is larger than it may be.
+    pub fn breaches(&self, metric: &str) -> impl Iterator<Item = &'a Breach> {
+        self.pair.breaches.iter().filter(move |breach| breach.metric == metric)
     }
 
     /// The key that a row is shown under: the baseline's where it has one.

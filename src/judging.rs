@@ -70,23 +70,21 @@ impl Bench<'_> {
         let column = self.view.column(metric);
         let floor = self.floor(metric);
         let widest = if limits::is_counted(metric) { self.widest(&column) } else { 0 };
-        let rulings: Vec<Option<Ruling>> = (self.view.rows.iter())
-            .map(|row| {
-                let own;
-                let at: &RowLimits = match &common {
-                    Some(common) => common,
-                    None => {
-                        own = limits.at(self.label(row));
-                        &own
-                    }
-                };
-                let thresholds = at.growth.as_ref()?;
-                let provable = limits::is_counted(metric) && widest <= steady_within(metric, thresholds);
-                self.ruling(metric, row, &column, thresholds, Noise { floor, known: None, provable })
-            })
-            .collect();
-        let judged = JudgedMetric { metric: metric.to_owned(), is_asked: limits.is_asked(), rulings };
-        judged.rulings.iter().any(Option::is_some).then_some(judged)
+        let rulings = self.view.rows.iter().map(|row| {
+            let own;
+            let at: &RowLimits = if let Some(common) = &common {
+                common
+            } else {
+                own = limits.at(self.label(row));
+                &own
+            };
+            let thresholds = at.growth.as_ref()?;
+            let provable = limits::is_counted(metric) && widest <= steady_within(metric, thresholds);
+            self.ruling(metric, row, &column, thresholds, Noise { floor, known: None, provable })
+        });
+        let judged = JudgedMetric::new(metric, limits.is_asked(), self.view.rows, rulings);
+        let is_judged = judged.rulings().next().is_some();
+        is_judged.then_some(judged)
     }
 
     fn ruling(
@@ -216,7 +214,7 @@ fn bound_of(source: &str) -> Option<u64> {
 /// Entries under `allow` whose day is over and that something would still need.
 fn expired(comparison: &Comparison) -> Vec<String> {
     let rulings = |view: PairView<'_>| {
-        let rulings = view.pair.judged.iter().flat_map(|judged| judged.rulings.iter().flatten());
+        let rulings = view.pair.judged.iter().flat_map(JudgedMetric::rulings);
         let of_rows = rulings.filter_map(|ruling| ruling.expected).collect::<Vec<_>>();
         of_rows
             .into_iter()
@@ -270,7 +268,7 @@ impl Conclusion {
     /// Adds a pair.
     pub fn add(&mut self, view: &PairView<'_>) {
         for judged in &view.pair.judged {
-            for ruling in judged.rulings.iter().flatten() {
+            for ruling in judged.rulings() {
                 match ruling.verdict {
                     Verdict::Regressed if ruling.counts() => self.regressed += 1,
                     Verdict::Regressed => self.expected += 1,

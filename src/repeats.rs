@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use crate::comparison::{Comparison, PairView};
+use crate::comparison::{Comparison, JudgedMetric, PairView};
 use crate::judge::{ENOUGH, Judgement, MOST};
 use crate::plan::CellId;
 
@@ -33,7 +33,7 @@ fn next_look(view: &PairView<'_>) -> Option<u32> {
     if !view.is_compared() {
         return None;
     }
-    let rulings = view.pair.judged.iter().flat_map(|judged| judged.rulings.iter().flatten());
+    let rulings = view.pair.judged.iter().flat_map(JudgedMetric::rulings);
     let is_open =
         rulings.filter_map(|ruling| ruling.judgement).any(|judgement: Judgement| judgement.wants_more());
     let done = runs(view.baseline).min(runs(view.candidate));
