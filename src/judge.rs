@@ -8,8 +8,13 @@ use crate::verdict::Verdict;
 /// From so many samples a side on, a change of a figure that varies can be told from chance.
 pub const ENOUGH: u32 = 5;
 
-/// The most samples a side that an adaptive series takes.
-pub const MOST: u32 = 10;
+/// After how many samples a side an adaptive series looks at them. Looking after every sample would find a change by chance in the
+/// end.
+pub const LOOKS: [u32; 6] = [1, 2, CONFIRMED, 6, 10, 15];
+
+/// So many equal samples a side make a change of what does not vary more than chance: of two values by turns, two and two would be
+/// told apart by chance once in eight times, four and four once in 128.
+const CONFIRMED: u32 = 4;
 
 /// By how much a metric may grow.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -59,19 +64,26 @@ pub struct Judgement {
     pub is_raised: bool,
     /// How many samples the smaller side has.
     pub samples: u32,
+    /// Whether a change rests on a repeat or two that a further one could contradict.
+    pub is_preliminary: bool,
 }
 
 impl Judgement {
-    /// Whether more samples could lead to a verdict.
+    /// Whether an adaptive series goes on: more samples could lead to a verdict, or overturn it.
     pub fn wants_more(&self) -> bool {
-        self.verdict == Verdict::Inconclusive
+        self.verdict == Verdict::Inconclusive || self.is_preliminary
     }
 }
 
-/// How often chance alone may lead to a change being told, in each look at the samples: an adaptive series looks at five and at
-/// ten samples a side, and both together stay at 1 %.
+/// How often chance alone may lead to a change being told, in each look at the samples: an adaptive series takes three such looks,
+/// which stay below 1 % together, and a fixed number of samples takes one.
 fn level(samples: usize) -> f64 {
-    if samples >= MOST as usize { 0.002 } else { 0.008 }
+    match samples {
+        0..=5 => 0.008,
+        6..=9 => 0.0022,
+        10..=14 => 0.0035,
+        _ => 0.004,
+    }
 }
 
 /// Judges a candidate's samples against a baseline's.
@@ -93,6 +105,7 @@ pub fn judge(baseline: &[i64], candidate: &[i64], thresholds: &Thresholds, noise
             limit: 0,
             is_raised: false,
             samples: 0,
+            is_preliminary: false,
         };
     };
     let smaller = smaller_side(baseline, candidate);
@@ -120,6 +133,10 @@ pub fn judge(baseline: &[i64], candidate: &[i64], thresholds: &Thresholds, noise
         limit,
         is_raised: error > set,
         samples: u32::try_from(samples).unwrap_or(u32::MAX),
+        is_preliminary: exact
+            && noise.known.is_none()
+            && samples < CONFIRMED as usize
+            && matches!(verdict, Verdict::Regressed | Verdict::Improved),
     }
 }
 
@@ -218,6 +235,8 @@ mod tests {
         assert_eq!((judgement.verdict, judgement.exact), (Verdict::Regressed, true));
         assert_eq!((judgement.change, judgement.low, judgement.high), (1 << 20, 1 << 20, 1 << 20));
         assert_eq!(judgement.limit, 512 << 10, "half a percent, which is more than 16 KiB");
+        assert!(judgement.wants_more(), "two and two may be chance");
+        assert!(!judge(&[100 * MIB; 4], &[101 * MIB; 4], &thresholds(), COUNTED).wants_more());
         assert_eq!(verdict(&[101 * MIB; 2], &[100 * MIB; 2], COUNTED), Verdict::Improved);
         assert_eq!(verdict(&[100 * MIB; 2], &[100 * MIB + 1; 2], COUNTED), Verdict::Unchanged);
     }
