@@ -12,8 +12,8 @@ pub const ENOUGH: u32 = 5;
 /// end.
 pub const LOOKS: [u32; 6] = [1, 2, CONFIRMED, 6, 10, 15];
 
-/// So many equal samples a side make a change of what does not vary more than chance: of two values by turns, two and two would be
-/// told apart by chance once in eight times, four and four once in 128.
+/// So many equal samples a side make a change more than chance: where a figure takes two values by turns, two samples a side are
+/// apart once in eight times, and four once in 128.
 const CONFIRMED: u32 = 4;
 
 /// By how much a metric may grow.
