@@ -132,7 +132,8 @@ impl<'a> Builder<'a> {
         self.provide_lockfile(&toolchain)?;
         let ingredients = self.ingredients(index, &toolchain)?;
         let key = ingredients.key();
-        if let Some(entry) = store::find(&self.cache.store(), &key) {
+        let kept = store::find(&self.cache.store(), &key);
+        if let Some(entry) = kept.filter(|entry| !entry.lacks_libraries()) {
             self.sink.emit(Event::BuildReused { name: revision.name.clone(), commit: revision.short() });
             return Ok(Build::Done(Box::new(entry)));
         }

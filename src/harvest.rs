@@ -10,7 +10,7 @@ use crate::cargo::{self, Messages};
 use crate::event::{Event, Sink};
 use crate::libraries;
 use crate::store::{Companion, Draft, Executable};
-use crate::test_listing;
+use crate::test_listing::{self, Listing};
 use crate::wrapper;
 
 /// A finished call of cargo.
@@ -53,18 +53,21 @@ impl Harvest<'_> {
                     continue;
                 }
             };
-            let (tests, unlisted) = if harness {
-                test_listing::list(built, runner, &directory, &invocation.environment)?
+            let listing = if harness {
+                test_listing::list(built, runner, &directory, &invocation.environment)
             } else {
-                (Vec::new(), None)
+                Listing::default()
             };
+            if !listing.absent_libraries.is_empty() {
+                self.sink.emit(absent_libraries(&artifact.target.name, &listing.absent_libraries));
+            }
             executables.push(Executable {
                 package: cargo::package_name(artifact)?,
                 binary: artifact.target.name.clone(),
                 kind,
                 harness,
-                tests,
-                unlisted,
+                tests: listing.tests,
+                unlisted: listing.unlisted,
                 file,
                 hash,
                 directory,
@@ -106,6 +109,16 @@ impl Harvest<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// The tests could be listed here, and cannot run here.
+fn absent_libraries(target: &str, names: &[String]) -> Event {
+    Event::Warning {
+        message: format!("'{target}' is linked with {}, which this machine lacks", names.join(", ")),
+        help: Some(
+            "run its tests where those are: `cargo memprof build --archive FILE` packs them (docs/archive.md)".to_owned(),
+        ),
     }
 }
 

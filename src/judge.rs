@@ -90,31 +90,13 @@ fn level(samples: usize) -> f64 {
 ///
 /// The limit in percent is taken of the smaller side, so that exchanging the sides turns growth into shrinkage and nothing else.
 pub fn judge(baseline: &[i64], candidate: &[i64], thresholds: &Thresholds, noise: Noise) -> Judgement {
-    let samples = baseline.len().min(candidate.len());
-    let apart = spread(baseline).max(spread(candidate));
-    // A repeat is proof, and so is a record that this very program repeats.
-    let is_proven = samples > 1 || noise.known == Some(0);
-    let exact = noise.provable && is_proven && apart == 0 && noise.known.unwrap_or(0) == 0;
-    let Some(interval) = interval(baseline, candidate, exact, noise) else {
-        return Judgement {
-            verdict: Verdict::Inconclusive,
-            exact: false,
-            change: 0,
-            low: i128::from(i64::MIN),
-            high: i128::from(i64::MAX),
-            limit: 0,
-            is_raised: false,
-            samples: 0,
-            is_preliminary: false,
-        };
-    };
     let smaller = smaller_side(baseline, candidate);
     let tight = limit(&thresholds.tight, smaller);
-    // A figure that varies by far less than the tight limit is as good as one that does not.
-    let is_quiet = noise.provable
-        && (samples > 1 || noise.known.is_some())
-        && apart.max(noise.known.unwrap_or(0)) <= tight / 4;
-    let set = if exact || is_quiet { tight } else { limit(&thresholds.wide, smaller) };
+    let steadiness = Steadiness::of(baseline, candidate, tight, noise);
+    let samples = baseline.len().min(candidate.len());
+    let interval = interval(baseline, candidate, steadiness, noise);
+    let set = if steadiness == Steadiness::Varies { limit(&thresholds.wide, smaller) } else { tight };
+    let exact = steadiness == Steadiness::Exact;
     let error = if exact { 0 } else { noise.floor.max(noise.known.unwrap_or(0)) };
     let limit = set.max(error);
     let bound = i128::from(limit);
@@ -124,6 +106,7 @@ pub fn judge(baseline: &[i64], candidate: &[i64], thresholds: &Thresholds, noise
         Interval { low, high, .. } if low >= -bound && high <= bound => Verdict::Unchanged,
         _ => Verdict::Inconclusive,
     };
+    let is_change = matches!(verdict, Verdict::Regressed | Verdict::Improved);
     Judgement {
         verdict,
         exact,
@@ -133,10 +116,31 @@ pub fn judge(baseline: &[i64], candidate: &[i64], thresholds: &Thresholds, noise
         limit,
         is_raised: error > set,
         samples: u32::try_from(samples).unwrap_or(u32::MAX),
-        is_preliminary: exact
-            && noise.known.is_none()
-            && samples < CONFIRMED as usize
-            && matches!(verdict, Verdict::Regressed | Verdict::Improved),
+        is_preliminary: is_change && noise.known.is_none() && samples < CONFIRMED as usize,
+    }
+}
+
+/// How much the samples of one side differ among each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Steadiness {
+    /// Not at all, and that is proven.
+    Exact,
+    /// By far less than the tight limit, as where the test harness takes a few bytes more or less.
+    Quiet,
+    /// By more, or nobody knows.
+    Varies,
+}
+
+impl Steadiness {
+    fn of(baseline: &[i64], candidate: &[i64], tight: u64, noise: Noise) -> Self {
+        let apart = spread(baseline).max(spread(candidate)).max(noise.known.unwrap_or(0));
+        // A repeat is proof, and so is a record of this very program.
+        let is_proven = noise.provable && (baseline.len().min(candidate.len()) > 1 || noise.known.is_some());
+        match apart {
+            0 if is_proven => Self::Exact,
+            apart if is_proven && apart <= tight / 4 => Self::Quiet,
+            _ => Self::Varies,
+        }
     }
 }
 
@@ -151,35 +155,37 @@ struct Interval {
     tells_changes: bool,
 }
 
-fn interval(baseline: &[i64], candidate: &[i64], exact: bool, noise: Noise) -> Option<Interval> {
+/// What could be anything.
+const UNKNOWN: (i128, i128) = (i64::MIN as i128, i64::MAX as i128);
+
+fn interval(baseline: &[i64], candidate: &[i64], steadiness: Steadiness, noise: Noise) -> Interval {
     let samples = baseline.len().min(candidate.len());
     let all = differences(baseline, candidate);
-    let (estimate, least, greatest) = (middle(&all)?, *all.first()?, *all.last()?);
-    let is_one_value = least == 0 && greatest == 0;
-    if exact || is_one_value {
-        // Two revisions with the same figure to the unit are as good as a repeat.
-        return Some(Interval { estimate, low: least, high: greatest, tells_changes: true });
-    }
-    if let Some(shift) = shift(baseline, candidate, level(samples)) {
-        let tells_changes = true;
-        return Some(Interval { estimate: shift.estimate, low: shift.low, high: shift.high, tells_changes });
-    }
+    let (Some(estimate), Some(&least), Some(&greatest)) = (middle(&all), all.first(), all.last()) else {
+        return Interval { estimate: 0, low: UNKNOWN.0, high: UNKNOWN.1, tells_changes: false };
+    };
+    let apart = spread(baseline).max(spread(candidate));
     let around = |by: u64, tells_changes| Interval {
         estimate,
         low: least - i128::from(by),
         high: greatest + i128::from(by),
         tells_changes,
     };
-    let apart = spread(baseline).max(spread(candidate));
-    Some(match (samples, noise.known) {
+    // Two revisions with the same figure to the unit are as good as a repeat.
+    let is_one_value = least == 0 && greatest == 0;
+    if steadiness != Steadiness::Varies || is_one_value {
+        return around(apart.max(noise.known.unwrap_or(0)), true);
+    }
+    if let Some(shift) = shift(baseline, candidate, level(samples)) {
+        return Interval { estimate: shift.estimate, low: shift.low, high: shift.high, tells_changes: true };
+    }
+    match (samples, noise.known) {
         // What the same program varies by is known from elsewhere.
         (_, Some(known)) => around(known.max(apart), true),
         // One run of a program says nothing of the next.
-        (1, None) => {
-            Interval { estimate, low: i128::from(i64::MIN), high: i128::from(i64::MAX), tells_changes: false }
-        }
+        (1, None) => Interval { estimate, low: UNKNOWN.0, high: UNKNOWN.1, tells_changes: false },
         _ => around(apart, false),
-    })
+    }
 }
 
 /// The median of the side that has less.
@@ -332,6 +338,8 @@ mod tests {
         assert_eq!(verdict(&old, &new, COUNTED), Verdict::Regressed);
         let jitter = old.map(|bytes| bytes + bytes % 5 * 9 * KIB);
         assert_eq!(judge(&jitter, &jitter, &thresholds(), COUNTED).limit, 64 << 10);
+        assert_eq!(verdict(&old[..4], &new[..4], COUNTED), Verdict::Regressed);
+        assert!(judge(&old[..2], &new[..2], &thresholds(), COUNTED).wants_more());
     }
 
     fn any_samples() -> impl Strategy<Value = Vec<i64>> {

@@ -12,6 +12,7 @@
 //! Data modules import nothing but data; pure ones take data and return data; effects are at the edge.
 //! `DESIGN.md` has a sentence for each file.
 
+pub mod absent_libraries;
 pub mod archive;
 pub mod archive_commands;
 pub mod build;
@@ -33,6 +34,11 @@ pub mod console;
 pub mod counted;
 pub mod cupti;
 pub mod demo;
+pub mod device_locks;
+pub mod device_watch;
+pub mod devices;
+pub mod doctor;
+pub mod doctor_facts;
 pub mod environment;
 pub mod event;
 pub mod exit_code;
@@ -71,6 +77,8 @@ pub mod matrix_values;
 pub mod measurement;
 pub mod metric;
 pub mod metric_name;
+pub mod neighbours;
+pub mod nvml;
 pub mod outcome;
 pub mod outputs;
 pub mod overlay;
@@ -109,6 +117,7 @@ pub mod test_listing;
 pub mod title;
 pub mod toolchain;
 pub mod verdict;
+pub mod visible_devices;
 pub mod working_tree;
 pub mod workspace_folder;
 pub mod worktree;

@@ -14,7 +14,8 @@ use crate::cli::{
 };
 use crate::complaint::Complaint;
 use crate::matrix::{
-    AllowEntry, CellEntry, LockfileEntry, Matrix, MetricName, RefEntry, Rules, TestEntry, ThresholdEntry,
+    AllowEntry, CellEntry, DeviceNames, LockfileEntry, Matrix, MetricName, RefEntry, Rules, TestEntry,
+    ThresholdEntry,
 };
 use crate::matrix_values::{Day, Pattern, Repeats, Seconds, Value};
 use crate::overlay_paths;
@@ -278,6 +279,7 @@ fn test_request(entry: &TestEntry) -> TestRequest {
         params: named(entry.params.as_ref(), |values| values.0.clone()),
         timeout_seconds: entry.timeout.as_ref().map(|Text(Seconds(seconds))| *seconds),
         repeat: entry.repeat.as_ref().map(|Text(Repeats(count))| *count),
+        devices: entry.device.as_ref().map(|DeviceNames(names)| names.clone()),
         rest: false,
     }
 }
