@@ -22,7 +22,7 @@ use crate::metric;
 use crate::outputs::Output;
 use crate::packing::Packing;
 use crate::plan::{self, Plan};
-use crate::reconcile::RefsNeeded;
+use crate::reconcile::{self, RefsNeeded};
 use crate::resolve::{resolve, resolve_any, run_id};
 use crate::results;
 use crate::run_folder::RunFolder;
@@ -100,6 +100,7 @@ impl Commands<'_> {
         let lock = Lock::acquire(&archives.join("lock"), when_held, self.interrupt, self.console)?;
         let unpacked = archive.unpack(&archives)?;
         let mut plan: Plan = unpacked.read_json("plan.json")?;
+        reconcile::add_judging(&mut plan.request.judging, &arguments.request.judging);
         ensure!(plan.version == plan::VERSION, "{file} has a plan of format {}", plan.version);
         if execution.dry_run {
             return self.print_json(&plan);

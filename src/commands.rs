@@ -17,6 +17,7 @@ use crate::cli::{
     TraceCommandArguments,
 };
 use crate::compare::{self, compare};
+use crate::comparison::Comparison;
 use crate::complaint::Complaint;
 use crate::console::Console;
 use crate::demo;
@@ -27,6 +28,7 @@ use crate::exit_code::ExitCode;
 use crate::git::Repository;
 use crate::init;
 use crate::invocation::{self, Invocation};
+use crate::judging::Conclusion;
 use crate::lock::WhenHeld;
 use crate::matrix::{self, Matrix};
 use crate::outputs::{Output, outputs};
@@ -165,8 +167,7 @@ impl Commands<'_> {
         report::json::render(&comparison, &mut file)?;
         file.flush()?;
         self.render(&comparison, presentation, outputs, metrics, Some(folder))?;
-        let failed = results.runs.iter().any(|run| run.record.outcome.status.is_failure());
-        Ok(if failed { ExitCode::Incomplete } else { ExitCode::Success })
+        Ok(exit_code(&comparison))
     }
 
     fn render(
@@ -257,7 +258,8 @@ impl Commands<'_> {
         let presentation = &arguments.presentation;
         let outputs = outputs(&presentation.format, &presentation.output)?;
         let folder = kept(&arguments.run, arguments.place.manifest_path.as_deref())?;
-        let results = results::read(&folder)?;
+        let mut results = results::read(&folder)?;
+        reconcile::add_judging(&mut results.plan.request.judging, &arguments.judging);
         self.present(&results, &folder, presentation, &outputs, &presentation.metrics)
     }
 
@@ -266,10 +268,11 @@ impl Commands<'_> {
         let outputs = outputs(&presentation.format, &presentation.output)?;
         let manifest = arguments.place.manifest_path.as_deref();
         let read = |name: &str| results::read(&kept(name, manifest)?);
-        let merged = compare::merge(read(&arguments.baseline)?, read(&arguments.candidate)?);
-        self.render(&compare(&merged), presentation, &outputs, &presentation.metrics, None)?;
-        let failed = merged.runs.iter().any(|run| run.record.outcome.status.is_failure());
-        Ok(if failed { ExitCode::Incomplete } else { ExitCode::Success })
+        let mut merged = compare::merge(read(&arguments.baseline)?, read(&arguments.candidate)?);
+        reconcile::add_judging(&mut merged.plan.request.judging, &arguments.judging);
+        let comparison = compare(&merged);
+        self.render(&comparison, presentation, &outputs, &presentation.metrics, None)?;
+        Ok(exit_code(&comparison))
     }
 
     fn doctor(&self, arguments: DoctorArguments) -> anyhow::Result<ExitCode> {
@@ -346,8 +349,17 @@ impl Commands<'_> {
             let path = folder.keep();
             self.console.print(&format!("kept {}\n", path.display()))?;
         }
-        Ok(code)
+        // Its regression is what it shows, not a fault of the user's.
+        let shows = matches!(code, ExitCode::Regression | ExitCode::Inconclusive);
+        Ok(if shows { ExitCode::Success } else { code })
     }
+}
+
+/// What the verdicts come to, and whether a test failed.
+fn exit_code(comparison: &Comparison) -> ExitCode {
+    let failed = comparison.runs.iter().any(|run| run.record.outcome.status.is_failure());
+    let code = if failed { ExitCode::Incomplete } else { ExitCode::Success };
+    code.worst(Conclusion::of(comparison).exit_code())
 }
 
 pub(crate) fn repository() -> anyhow::Result<Repository> {
@@ -391,7 +403,7 @@ pub(crate) fn ask(
     };
     let mut request = reconcile(arguments, &matrix, surroundings, needed)?;
     let metrics = reconcile::metrics(presentation, &matrix);
-    request.on_request = reconcile::on_request(&metrics, &request.thresholds);
+    request.on_request = reconcile::on_request(&metrics, &request.judging.rules);
     Ok(Asked { request, metrics })
 }
 

@@ -37,7 +37,18 @@ impl Workshop {
         let archive = self.repository.beside(&format!("{test}-{number}.tar.zst"));
         let mut command = self.repository.memprof();
         command
-            .args(["build", "--refs", "old,new", "-k", test, "--archive"])
+            .args([
+                "build",
+                "--refs",
+                "old,new",
+                "-k",
+                test,
+                "--repeat",
+                "1",
+                "--threshold",
+                "*=off",
+                "--archive",
+            ])
             .arg(&archive)
             .assert()
             .success();

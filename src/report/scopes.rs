@@ -45,7 +45,7 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
     }
     for view in comparison.pairs() {
         let tree = Tree::of_pair(comparison, &view, &wanted, options);
-        tally.add(&view, &parts(comparison, &view, &wanted));
+        tally.add(comparison, &view, &parts(comparison, &view, &wanted));
         let troubles = summary::troubles(comparison, &view);
         if tree.rows.is_empty() && troubles.is_empty() {
             continue;
@@ -85,7 +85,9 @@ fn parts<'a>(comparison: &'a Comparison, view: &PairView<'a>, wanted: &Wanted) -
         families.iter().any(|known| known == family) && PARTS.iter().any(|(name, _)| *name == part)
     };
     let shown = comparison.metrics.iter().filter(|metric| is_of(&metric.name));
-    let shown = shown.map(|metric| Shown { metric, column: view.column(&metric.name) }).collect();
+    let shown = shown
+        .map(|metric| Shown { metric, column: view.column(&metric.name), judged: view.judged(&metric.name) })
+        .collect();
     vec![Part { kind: Kind::Scope, rows, shown }]
 }
 
@@ -104,7 +106,7 @@ fn families(comparison: &Comparison, sides: &[&Side], wanted: &Wanted) -> Vec<St
             .any(|part| wanted.contains(&format!("{family}.{part}")))
     };
     // By default the resident set's peak is wanted too, at checkpoints.
-    let is_usual = |family: &&&str| wanted.is_by_default() && **family == "cpu" && measured.contains(&"heap");
+    let is_usual = |family: &&&str| wanted.is_default() && **family == "cpu" && measured.contains(&"heap");
     let mut families: Vec<&str> =
         measured.iter().filter(asked_for).filter(|family| !is_usual(family)).copied().collect();
     if families.is_empty() {

@@ -21,9 +21,13 @@ use crate::counted::{counted, grouped};
 use crate::matching::{Change, Match};
 use crate::measurement::Kind;
 use crate::side::Standing;
+use crate::verdict::Verdict;
 
 /// The width where the terminal's is not known.
 const WIDTH: usize = 100;
+
+/// How many lines say what regressed, and how many of what the runs do not tell.
+const MOST_LINES: usize = 8;
 
 /// A label is cut to this before a metric moves to a block below.
 const LEAST_LABEL: usize = 24;
@@ -39,9 +43,16 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
     let mut without_change = 0;
     let mut told = HashSet::new();
     let mut lines = Vec::new();
-    for view in comparison.pairs() {
-        let parts = wanted.parts(comparison, &view);
-        tally.add(&view, &parts);
+    let pairs: Vec<(PairView, Vec<Part>)> = comparison
+        .pairs()
+        .map(|view| {
+            let parts = wanted.parts(comparison, &view);
+            tally.add(comparison, &view, &parts);
+            (view, parts)
+        })
+        .collect();
+    writeln!(out, "{}\n", page.paint.apply(&tally.counts(), Tone::Heading))?;
+    for (view, parts) in pairs {
         let mut troubles = summary::troubles(comparison, &view);
         for trouble in &mut troubles {
             // A build that failed is the same for all tests: its errors are shown once.
@@ -146,6 +157,9 @@ impl Group {
         if compared {
             headings.extend(["Δ".to_owned(), "Δ %".to_owned()]);
         }
+        let has_signs = rows
+            .iter()
+            .any(|row| shown.ruling(row).is_some_and(|ruling| text::sign_of(ruling.verdict).is_some()));
         let cells: Vec<Vec<Text>> = rows
             .iter()
             .map(|row| {
@@ -160,7 +174,13 @@ impl Group {
                     })
                     .collect();
                 if compared {
-                    cells.extend(differences(view, row, &entry, shown));
+                    let [difference, mut percent] = differences(view, row, &entry, shown);
+                    if has_signs {
+                        let sign = shown.ruling(row).and_then(|ruling| text::sign_of(ruling.verdict));
+                        // Every row has the sign's place, or the figures would not stand below one another.
+                        percent.text = format!("{} {}", percent.text, sign.unwrap_or(BLANK));
+                    }
+                    cells.extend([difference, percent]);
                 }
                 cells
             })
@@ -205,13 +225,22 @@ fn differences(view: &PairView, row: &Match, entry: &Entry, shown: &Shown) -> [T
     match (word, entry.delta) {
         (Some(word), _) => [Text::new(word, Tone::Structure), nothing],
         (None, None) => [Text::new(text::NONE, Tone::Quiet), nothing],
+        (None, Some(delta)) if text::is_within_noise(shown.ruling(row), delta.difference) => {
+            [Text::new(text::WITHIN_NOISE, Tone::Quiet), nothing]
+        }
         (None, Some(delta)) => {
-            let tone = tone_of(delta.difference);
+            let tone = match shown.ruling(row).map(|ruling| ruling.verdict) {
+                Some(Verdict::Unchanged | Verdict::Inconclusive) if delta.difference != 0 => Tone::Plain,
+                _ => tone_of(delta.difference),
+            };
             let difference = text::difference(delta.difference, shown.metric.unit);
             [Text::new(difference, tone), Text::new(text::percent(&delta), tone)]
         }
     }
 }
+
+/// Takes a column on a terminal and is not trimmed off where it ends a cell.
+const BLANK: char = '\u{a0}';
 
 /// What the rows of a part are called.
 fn noun(kind: Kind) -> &'static str {
@@ -256,9 +285,14 @@ fn compact_lines(
     let of_parts = parts.iter().flat_map(|part| part.shown.iter().map(move |shown| (part, shown)));
     let lines = of_parts.filter_map(|(part, shown)| {
         let entries = part.rows.iter().map(|row| (row, shown.column.entry(row)));
-        // The largest difference; where there is none, the largest figure.
+        // What regressed, then the largest difference; where there is none, the largest figure.
         let (row, entry) = entries.max_by_key(|(row, entry)| {
-            let difference = entry.delta.map(|delta| delta.difference.unsigned_abs());
+            let ruling = shown.ruling(row);
+            let regressed = ruling.is_some_and(|ruling| ruling.verdict == Verdict::Regressed);
+            let difference = entry.delta.map(|delta| {
+                let is_noise = text::is_within_noise(ruling, delta.difference);
+                (regressed, if is_noise { 0 } else { delta.difference.unsigned_abs() })
+            });
             let figure = entry.baseline.or(entry.candidate).map(|figure| figure.value);
             (difference, figure, std::cmp::Reverse(row.baseline))
         })?;
@@ -266,8 +300,12 @@ fn compact_lines(
             Some(figure) => Text::new(text::figure(figure.value, shown.metric.unit), Tone::Plain),
             None => Text::new(text::NONE, Tone::Quiet),
         };
-        let [difference, percent] = differences(view, row, &entry, shown);
-        let changed = entry.delta.is_some_and(|delta| delta.difference != 0);
+        let [difference, mut percent] = differences(view, row, &entry, shown);
+        let sign = shown.ruling(row).and_then(|ruling| text::sign_of(ruling.verdict));
+        percent.text = format!("{} {}", percent.text, sign.unwrap_or(BLANK));
+        let changed = entry.delta.is_some_and(|delta| {
+            delta.difference != 0 && !text::is_within_noise(shown.ruling(row), delta.difference)
+        });
         let at = if changed {
             Text::new(text::row_label(view, row), Tone::Plain)
         } else {
@@ -528,11 +566,20 @@ impl Page {
         without_change: usize,
         out: &mut dyn Write,
     ) -> io::Result<()> {
-        if let Some(tally) = tally {
-            writeln!(out, "{}", self.paint.apply(&tally.counts(), Tone::Heading))?;
+        for (verdict, line) in tally.iter().flat_map(|tally| tally.lines(MOST_LINES)) {
+            let tone = match verdict {
+                Some(Verdict::Regressed) => Tone::Growth,
+                Some(Verdict::Improved) => Tone::Shrinkage,
+                _ => Tone::Plain,
+            };
+            self.line(&line, "", tone, out)?;
         }
         if let Some(growth) = tally.and_then(Tally::largest_growth) {
             self.line(&format!("largest growth: {growth}"), "", Tone::Growth, out)?;
+        }
+        if let Some(tally) = tally.filter(|_| comparison.pairs().nth(1).is_some()) {
+            // Above many tables the answer is out of sight.
+            writeln!(out, "{}", self.paint.apply(&tally.counts(), Tone::Heading))?;
         }
         if without_change > 0 {
             self.line(
@@ -579,5 +626,5 @@ impl Page {
 }
 
 fn write_trimmed(table: &str, out: &mut dyn Write) -> io::Result<()> {
-    table.lines().try_for_each(|line| writeln!(out, "{}", line.trim_end()))
+    table.lines().try_for_each(|line| writeln!(out, "{}", line.replace(BLANK, " ").trim_end()))
 }

@@ -9,6 +9,7 @@ use cargo_memprof::outcome::{self, Outcome, RunRecord, Status};
 use cargo_memprof::plan::{self, CellId, Plan, Revision, TestId};
 use cargo_memprof::request::{Request, TargetKind};
 use cargo_memprof::results::{self, Results};
+use cargo_memprof::rule::Judging;
 use cargo_memprof::run_folder::{RunFolder, file};
 use serde_json::{Value, json};
 
@@ -49,6 +50,13 @@ impl Synthetic {
         let synthetic = Self { _home: home, folder: RunFolder(root), plan };
         write_json(&synthetic.folder.plan(), &serde_json::to_value(&synthetic.plan).unwrap());
         synthetic
+    }
+
+    /// How verdicts are given.
+    pub fn judging(mut self, judging: Judging) -> Self {
+        self.plan.request.judging = judging;
+        write_json(&self.folder.plan(), &serde_json::to_value(&self.plan).unwrap());
+        self
     }
 
     /// `environment.json`.
