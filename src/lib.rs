@@ -14,6 +14,7 @@
 
 pub mod archive;
 pub mod archive_commands;
+pub mod bisection;
 pub mod build;
 pub mod build_failure;
 pub mod bytes;
@@ -55,6 +56,7 @@ pub mod injected_files;
 pub mod invocation;
 pub mod lfs;
 pub mod libraries;
+pub mod lineage;
 pub mod listing;
 pub mod lock;
 pub mod lockfile;
@@ -86,6 +88,8 @@ pub mod resolve_error;
 pub mod results;
 pub mod run_folder;
 pub mod runner;
+pub mod samples;
+pub mod search;
 pub mod selection;
 pub mod session;
 pub mod shim;
