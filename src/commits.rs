@@ -76,7 +76,8 @@ pub fn between(
     let indices: HashMap<&str, usize> =
         hashes.iter().enumerate().map(|(index, hash)| (hash.as_str(), index)).collect();
     // A parent that a shallow clone lacks is not in the list.
-    let known = |line: &&str| line.split(' ').skip(1).filter_map(|parent| indices.get(parent).copied()).collect();
+    let known =
+        |line: &&str| line.split(' ').skip(1).filter_map(|parent| indices.get(parent).copied()).collect();
     let parents: Vec<Vec<usize>> = edge.iter().map(|_| Vec::new()).chain(inside.iter().map(known)).collect();
     let Some(&last) = indices.get(bad.commit) else { bail!("git listed {range} without its end") };
     let mut lineage = Lineage { parents, edge: edge.len(), good: good_index, bad: last, touching: None };
@@ -108,7 +109,10 @@ fn no_way(repository: &Repository, good: End<'_>, bad: End<'_>) -> anyhow::Resul
     let message = format!("{} is not in the history of {}", good.spec, bad.spec);
     let help = match repository.merge_base(&[good.commit, bad.commit])? {
         Some(base) if base == bad.commit => {
-            format!("it comes after it: --good {} --bad {} (growth and shrinkage are both found)", bad.spec, good.spec)
+            format!(
+                "it comes after it: --good {} --bad {} (growth and shrinkage are both found)",
+                bad.spec, good.spec
+            )
         }
         Some(base) => {
             let commit = repository.commit(&base)?;
@@ -170,7 +174,7 @@ pub fn facts(repository: &Repository, hashes: &[&str]) -> anyhow::Result<Vec<Com
     let fact = |line: &str| {
         let mut parts = line.splitn(5, '\0').map(str::to_owned);
         let mut next = || parts.next().with_context(|| format!("git described a commit as '{line}'"));
-        Ok((next()?, next()?, next()?, next()?, next()?))
+        anyhow::Ok((next()?, next()?, next()?, next()?, next()?))
     };
     let mut known = HashMap::new();
     for line in shown.lines() {
@@ -185,7 +189,8 @@ pub fn facts(repository: &Repository, hashes: &[&str]) -> anyhow::Result<Vec<Com
 /// The tags of the repository with the commits that they name, in the order of their versions.
 pub fn tags(repository: &Repository) -> anyhow::Result<Vec<(String, String)>> {
     let format = "--format=%(refname:short)%00%(objectname)%00%(*objectname)";
-    let listed = reading(repository).args(["for-each-ref", "--sort=version:refname", format, "refs/tags"]).run()?;
+    let listed =
+        reading(repository).args(["for-each-ref", "--sort=version:refname", format, "refs/tags"]).run()?;
     let tag = |line: &str| {
         let mut parts = line.split('\0');
         let (name, object, peeled) = (parts.next()?, parts.next()?, parts.next()?);
