@@ -8,6 +8,7 @@ use crate::flag::{self, MetricThreshold, Parameter, Variable};
 use crate::matrix_values::{Pattern, Written};
 use crate::report::Format;
 use crate::request::{CellPattern, OverlayMode, RefRequest};
+use crate::search_arguments::{self, BisectArguments, HistoryArguments};
 use crate::{cell_pattern, quantity};
 
 const EXAMPLES: &str = "\
@@ -70,6 +71,12 @@ pub enum Command {
     Run(Box<RunArguments>),
     /// Build every revision, into the store or into an archive for another machine
     Build(Box<BuildCommandArguments>),
+    /// Find the commit that changed a test's memory
+    #[command(after_help = search_arguments::BISECT_HELP)]
+    Bisect(Box<BisectArguments>),
+    /// Measure commit after commit, as a table and a chart
+    #[command(after_help = search_arguments::HISTORY_HELP)]
+    History(Box<HistoryArguments>),
     /// Print what would run, per ref
     List(Box<ListArguments>),
     /// Render a kept run again, in any format

@@ -98,7 +98,9 @@ pub fn judge(baseline: &[i64], candidate: &[i64], thresholds: &Thresholds, noise
     let smaller = smaller_side(baseline, candidate);
     let tight = limit(&thresholds.tight, smaller);
     // A figure that varies by far less than the tight limit is as good as one that does not.
-    let is_quiet = noise.provable && (samples > 1 || noise.known.is_some()) && apart.max(noise.known.unwrap_or(0)) <= tight / 4;
+    let is_quiet = noise.provable
+        && (samples > 1 || noise.known.is_some())
+        && apart.max(noise.known.unwrap_or(0)) <= tight / 4;
     let set = if exact || is_quiet { tight } else { limit(&thresholds.wide, smaller) };
     let error = if exact { 0 } else { noise.floor.max(noise.known.unwrap_or(0)) };
     let limit = set.max(error);
@@ -156,12 +158,9 @@ fn interval(baseline: &[i64], candidate: &[i64], exact: bool, noise: Noise) -> O
         // What the same program varies by is known from elsewhere.
         (_, Some(known)) => around(known.max(apart), true),
         // One run of a program says nothing of the next.
-        (1, None) => Interval {
-            estimate,
-            low: i128::from(i64::MIN),
-            high: i128::from(i64::MAX),
-            tells_changes: false,
-        },
+        (1, None) => {
+            Interval { estimate, low: i128::from(i64::MIN), high: i128::from(i64::MAX), tells_changes: false }
+        }
         _ => around(apart, false),
     })
 }
@@ -231,7 +230,11 @@ mod tests {
     #[test]
     fn both_limits_must_be_exceeded() {
         assert_eq!(verdict(&[KIB; 2], &[8 * KIB; 2], COUNTED), Verdict::Unchanged, "seven times, but 7 KiB");
-        assert_eq!(verdict(&[MIB; 2], &[MIB + 16 * KIB; 2], COUNTED), Verdict::Unchanged, "exactly the limit");
+        assert_eq!(
+            verdict(&[MIB; 2], &[MIB + 16 * KIB; 2], COUNTED),
+            Verdict::Unchanged,
+            "exactly the limit"
+        );
         assert_eq!(verdict(&[MIB; 2], &[MIB + 16 * KIB + 1; 2], COUNTED), Verdict::Regressed);
         assert_eq!(verdict(&[1000 * MIB; 2], &[1004 * MIB; 2], COUNTED), Verdict::Unchanged, "0.4 %");
     }
@@ -240,7 +243,10 @@ mod tests {
     fn nothing_is_a_percentage_of_zero() {
         let percent = Thresholds::both(&Threshold { percent: Some(5.0), bytes: None });
         let judged = |old: i64, new: i64| judge(&[old; 2], &[new; 2], &percent, COUNTED).verdict;
-        assert_eq!((judged(0, 1), judged(0, 0), judged(-5, 3)), (Verdict::Regressed, Verdict::Unchanged, Verdict::Regressed));
+        assert_eq!(
+            (judged(0, 1), judged(0, 0), judged(-5, 3)),
+            (Verdict::Regressed, Verdict::Unchanged, Verdict::Regressed)
+        );
     }
 
     #[test]
@@ -248,7 +254,11 @@ mod tests {
         assert_eq!(verdict(&[MIB], &[MIB], COUNTED), Verdict::Unchanged);
         assert_eq!(verdict(&[MIB], &[900 * MIB], COUNTED), Verdict::Inconclusive);
         assert_eq!(verdict(&[MIB], &[MIB + 1], SAMPLED), Verdict::Inconclusive);
-        assert_eq!(verdict(&[MIB; 2], &[900 * MIB], COUNTED), Verdict::Inconclusive, "one side proves nothing of the other");
+        assert_eq!(
+            verdict(&[MIB; 2], &[900 * MIB], COUNTED),
+            Verdict::Inconclusive,
+            "one side proves nothing of the other"
+        );
     }
 
     #[test]
@@ -294,7 +304,10 @@ mod tests {
     fn below_the_error_of_its_source_nothing_is_told() {
         let noise = Noise { floor: 24 << 20, ..SAMPLED };
         let judgement = judge(&[100 * MIB; 5], &[110 * MIB; 5], &thresholds(), noise);
-        assert_eq!((judgement.verdict, judgement.limit, judgement.is_raised), (Verdict::Unchanged, 24 << 20, true));
+        assert_eq!(
+            (judgement.verdict, judgement.limit, judgement.is_raised),
+            (Verdict::Unchanged, 24 << 20, true)
+        );
         assert_eq!(verdict(&[100 * MIB; 5], &[130 * MIB; 5], noise), Verdict::Regressed);
     }
 

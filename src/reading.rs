@@ -113,7 +113,8 @@ mod tests {
     use crate::request::TargetKind;
 
     fn run(status: Status) -> Run {
-        let mut measurement = Measurement { ended: true, ..Measurement::default() };
+        let mut measurement = Measurement::default();
+        measurement.ended = true;
         let figures = |peak, live, count| [("heap.peak", peak), ("heap.live", live), ("heap.count", count)];
         measurement.push("start", 1, Kind::Point, 1, figures(5, 1, 10));
         measurement.push("row", 1, Kind::Point, 2, figures(70, 2, 20));

@@ -80,8 +80,8 @@ pub fn read(folder: &RunFolder) -> anyhow::Result<Results> {
         plan::VERSION
     );
     ensure!(plan.baseline < plan.revisions.len(), "{}: baseline is not among the revisions", folder.plan());
-    let environment = read_optional(&folder.environment())?;
-    let builds = builds(read_optional(&folder.builds())?);
+    let environment = environment_of(folder)?;
+    let builds = builds_of(folder)?;
     let records = records(folder, &folder.cells(), &plan)?;
     let runs = read_logs(folder, records);
     let mut results = Results { plan, environment, builds, runs, notes: Vec::new() };
@@ -96,6 +96,11 @@ pub fn runs_of(folder: &RunFolder, plan: &Plan, revision: usize, cell: &CellId) 
     let mut runs = read_logs(folder, records);
     runs.sort_by_key(|run| run.record.repeat);
     Ok(runs)
+}
+
+/// `environment.json`; `null` where there is none.
+pub fn environment_of(folder: &RunFolder) -> anyhow::Result<Value> {
+    read_optional(&folder.environment())
 }
 
 /// What the revisions were built with, as far as they were.

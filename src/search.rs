@@ -248,7 +248,7 @@ impl Search<'_> {
     fn difference(&self, low: usize, high: usize) -> Result<i128, Wanted> {
         let value = |position: usize| {
             let commit = self.way[position];
-            if self.runs(commit) < self.known.least_runs().min(self.rule.most_runs) {
+            if self.runs(commit) < self.rule.least_runs(self.known) {
                 return Err(Wanted::Repeat(commit));
             }
             Ok(self.known.median(commit).unwrap_or_default())
@@ -280,10 +280,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::judge::Thresholds;
     use crate::request::Threshold;
+    use crate::samples::noise_of;
 
     fn rule(limit: u64) -> Rule {
-        Rule { threshold: Threshold { percent: None, bytes: Some(limit) }, most_runs: 9 }
+        let threshold = Threshold { percent: None, bytes: Some(limit) };
+        Rule { thresholds: Thresholds::both(&threshold), noise: noise_of("heap.peak"), most_runs: 10 }
     }
 
     /// Searches by measuring what is wanted; `figure` gives a commit's n-th run, `None` if it cannot be measured. Returns what
@@ -310,7 +313,7 @@ mod tests {
                 Err(Wanted::Repeat(commit)) => {
                     let mut samples = known.samples(commit).unwrap().to_vec();
                     samples.push(figure(commit, samples.len()).unwrap());
-                    assert!(samples.len() <= 9);
+                    assert!(samples.len() <= 10);
                     known.learn(commit, Known::Samples(samples));
                 }
             }

@@ -6,17 +6,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::bisection::Merges;
 use crate::cells::PlannedCell;
+use crate::judge::{self, Thresholds};
 use crate::lineage::Lineage;
 use crate::reading::Wanted;
 use crate::request::Threshold;
-use crate::samples::Rule;
+use crate::samples::{self, Rule};
 use crate::search::Find;
 
 /// The version of `search.json`'s format.
 pub const VERSION: u32 = 1;
-
-/// How often a commit is run at most, where nobody asked for more.
-const MOST_RUNS: u32 = 9;
 
 /// A search over the commits of a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,6 +40,8 @@ pub struct SearchRecord {
     pub lineage: Lineage,
     /// The command line, without the program.
     pub arguments: Vec<String>,
+    /// Path and hash of every overlay file.
+    pub overlay: BTreeMap<String, String>,
     /// The test as it is run at each commit; known once both ends are built.
     pub cell: Option<PlannedCell>,
     /// What was measured, in that order.
@@ -92,7 +92,8 @@ pub struct Effort {
 impl SearchRecord {
     /// By what a change is told from noise.
     pub fn rule(&self) -> Rule {
-        let most_runs = usize::try_from(self.least_runs.max(MOST_RUNS)).unwrap_or(usize::MAX);
-        Rule { threshold: self.threshold.clone(), most_runs }
+        let most_runs = usize::try_from(self.least_runs.max(judge::MOST)).unwrap_or(usize::MAX);
+        let thresholds = Thresholds::both(&self.threshold);
+        Rule { thresholds, noise: samples::noise_of(&self.wanted.metric), most_runs }
     }
 }

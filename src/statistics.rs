@@ -113,7 +113,11 @@ fn normal_rank(old: usize, new: usize, level: f64) -> Option<usize> {
     let deviation = (old * new * (old + new + 1.0) / 12.0).sqrt();
     // U is whole, which the half corrects for.
     let rank = (old * new / 2.0 - quantile * deviation + 0.5).floor();
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is checked to be positive")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is checked to be positive"
+    )]
     (rank >= 1.0).then_some(rank as usize)
 }
 

@@ -74,9 +74,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::judge::Thresholds;
     use crate::lineage::tests::with_a_branch;
     use crate::request::Threshold;
-    use crate::samples::Known;
+    use crate::samples::{Known, noise_of};
 
     #[test]
     fn the_ends_are_always_among_the_commits() {
@@ -100,7 +101,9 @@ mod tests {
         let commits: Vec<usize> = (0..8).collect();
         let before = [None, Some(0), Some(1), Some(1), Some(3), Some(4), None, Some(2)];
         assert_eq!(predecessors(&lineage, &commits, &known), before);
-        let rule = Rule { threshold: Threshold { percent: None, bytes: Some(5) }, most_runs: 9 };
+        let threshold = Threshold { percent: None, bytes: Some(5) };
+        let rule =
+            Rule { thresholds: Thresholds::both(&threshold), noise: noise_of("heap.peak"), most_runs: 10 };
         let steps = steps(&lineage, &commits, &known, &rule).unwrap();
         let changed: Vec<usize> = (0..8).filter(|&commit| steps[commit] == Some(Change::Yes)).collect();
         assert_eq!(changed, [2, 4]);

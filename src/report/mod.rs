@@ -2,8 +2,11 @@
 //! takes a writer; what is shown is chosen in [`selection`] and summed up in [`summary`].
 
 pub mod csv;
+pub mod history;
 pub mod json;
 pub mod markdown;
+pub mod measured;
+pub mod search;
 pub mod selection;
 pub mod summary;
 pub mod table;
