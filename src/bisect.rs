@@ -96,14 +96,13 @@ impl Commands<'_> {
         let session = Session::open(repository, self.console, self.interrupt)?;
         let lock = session.lock(no_wait)?;
         let notes = BuildNotes::on(self.console);
+        let is_resumed = !record.efforts.is_empty();
         self.console.emit(Event::SearchBegan { text: announcement(&record) });
         let task = record.task.clone();
         let (lineage, rule) = (record.lineage.clone(), record.rule());
         let mut survey = Survey::open(&session, &plan, folder, record, &notes)?;
-        if survey.known.of(lineage.good).is_none() || survey.known.of(lineage.bad).is_none() {
-            survey.measure_ends()?;
-        }
-        let mut untold = vec![lineage.good, lineage.bad];
+        survey.measure_ends()?;
+        let mut untold = if is_resumed { Vec::new() } else { vec![lineage.good, lineage.bad] };
         let outcome = loop {
             let wanted = match &task {
                 Task::Bisect { find, merges } => {
@@ -199,6 +198,10 @@ fn announcement(record: &SearchRecord) -> String {
     let lineage = &record.lineage;
     let range = format!("from {} to {}", record.good, record.bad);
     let all = lineage.commits();
+    let before = match record.efforts.len() {
+        0 => String::new(),
+        count => format!(", {count} were measured before"),
+    };
     match &record.task {
         Task::Bisect { find, merges } => {
             let way = lineage.suspects(lineage.good, lineage.bad).len().saturating_sub(1);
@@ -215,10 +218,10 @@ fn announcement(record: &SearchRecord) -> String {
                 crate::search::Find::All => "the ends and, for each change,",
                 _ => "the ends and",
             };
-            format!("{commits} {range}: {which} about {steps} to measure")
+            format!("{commits} {range}: {which} about {steps} to measure{before}")
         }
         Task::History { commits, .. } => {
-            format!("{} {range}: {} to measure", counted(all, "commit"), commits.len())
+            format!("{} {range}: {} to measure{before}", counted(all, "commit"), commits.len())
         }
     }
 }
@@ -228,7 +231,10 @@ fn exit_code(report: &SearchReport) -> ExitCode {
         Some(SearchResult::Same) => ExitCode::NothingFound,
         Some(SearchResult::Unclear) => ExitCode::Inconclusive,
         Some(SearchResult::Found) => {
-            let is_range = report.steps.iter().any(|step| step.kind == StepKind::Skipped);
+            let is_range = report
+                .steps
+                .iter()
+                .any(|step| matches!(step.kind, StepKind::Skipped | StepKind::OutsidePaths));
             if is_range { ExitCode::Incomplete } else { ExitCode::Success }
         }
         None if report.effort.skipped > 0 => ExitCode::Incomplete,

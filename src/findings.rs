@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::bisection::Merges;
 use crate::commits::{self, CommitFacts};
 use crate::compare::compare;
 use crate::comparison::{Comparison, Delta};
@@ -125,6 +126,7 @@ impl Findings<'_> {
             good: end(good, &record.good),
             bad: end(bad, &record.bad),
             commits: record.lineage.commits(),
+            first_parent: matches!(record.task, Task::Bisect { merges: Merges::Name, .. }),
             paths: record.paths.clone(),
             steps,
             measured: measured.collect(),
@@ -237,7 +239,8 @@ fn replays(report: &SearchReport, record: &SearchRecord) -> Vec<Replay> {
     let mut lines = vec![replay("this again", format!("cargo memprof report {}", report.id))];
     // A few are enough: the other steps are compared in the same way.
     for step in report.steps.iter().take(3) {
-        let line = replay::comparison(&record.arguments, step.before.short(), step.commit.short());
+        let line =
+            replay::comparison(&report.command, &record.arguments, step.before.short(), step.commit.short());
         lines.push(replay("the two commits", line));
         if step.kind == StepKind::Commit && report.find != Some(Find::All) && report.find.is_some() {
             lines.push(replay("what it changed", format!("git show {}", step.commit.short())));

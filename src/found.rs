@@ -48,6 +48,8 @@ pub struct SearchReport {
     pub bad: NamedCommit,
     /// How many commits there are from the one to the other, the first not counted.
     pub commits: usize,
+    /// Whether a merge was named and its branch not searched.
+    pub first_parent: bool,
     /// Only commits that touch these were looked at.
     pub paths: Vec<String>,
     /// The commits at which the figure changed, in their order.

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use crate::process::shell_quoted;
 
 /// Flags of `bisect` and `history` that `run` does not have, with whether a value follows.
-const OWN: [(&str, bool); 17] = [
+const OWN: [(&str, bool); 21] = [
     ("--good", true),
     ("--old", true),
     ("--bad", true),
@@ -23,14 +23,20 @@ const OWN: [(&str, bool); 17] = [
     ("--output", true),
     ("-o", true),
     ("--no-wait", false),
+    ("--quiet", false),
+    ("-q", false),
+    ("--verbose", false),
+    ("-v", false),
 ];
 
-/// The line that compares two commits as the search measured them. `arguments` are the search's, its command's name first.
-pub fn comparison(arguments: &[String], before: &str, after: &str) -> String {
+/// The line that compares two commits as the search measured them. `arguments` are the search's, with its command's name.
+pub fn comparison(command: &str, arguments: &[String], before: &str, after: &str) -> String {
     let mut words =
         vec!["cargo".to_owned(), "memprof".to_owned(), "--refs".to_owned(), format!("{before},{after}")];
     // What stands behind `--` is paths.
-    let flags = arguments.iter().skip(1).take_while(|argument| *argument != "--");
+    let named = arguments.iter().position(|argument| argument == command);
+    let words_without_name = arguments.iter().enumerate().filter(|(index, _)| Some(*index) != named);
+    let flags = words_without_name.map(|(_, word)| word).take_while(|word| *word != "--");
     let mut left_out = false;
     let mut takes_value = false;
     for word in flags {
@@ -63,7 +69,8 @@ mod tests {
 
     fn line(text: &str) -> String {
         let arguments: Vec<String> = text.split(' ').map(str::to_owned).collect();
-        comparison(&arguments, "aaa", "bbb")
+        let command = if text.contains("bisect") { "bisect" } else { "history" };
+        comparison(command, &arguments, "aaa", "bbb")
     }
 
     #[test]
@@ -83,6 +90,6 @@ mod tests {
     #[test]
     fn the_value_of_a_flag_is_not_taken_for_a_range_and_is_quoted_for_a_shell() {
         let arguments = ["history", "v1..", "-k", "a..b or c"].map(str::to_owned);
-        assert_eq!(comparison(&arguments, "a", "b"), "cargo memprof --refs a,b -k 'a..b or c'");
+        assert_eq!(comparison("history", &arguments, "a", "b"), "cargo memprof --refs a,b -k 'a..b or c'");
     }
 }

@@ -191,6 +191,8 @@ fn expand(plan: &mut Plan, range: &Range, repository: &Repository) -> anyhow::Re
     let names = short_names(&range.hashes);
     for (hash, name) in range.hashes.iter().zip(&names) {
         let revision = match ends.iter().find(|end| end.commit == *hash) {
+            // As the user calls it, unless that is its hash.
+            Some(end) if !end.commit.starts_with(&end.spec) => end.clone(),
             Some(end) => Revision { name: name.clone(), ..end.clone() },
             None => {
                 let commit = repository.commit(hash)?;

@@ -55,12 +55,10 @@ pub struct BuildNotes<'a> {
 
 /// Why an end of the range cannot be searched from: it has no figure.
 #[derive(Debug, thiserror::Error)]
-#[error("{end} ({commit}) has no figure: {reason}")]
+#[error("{end} has no figure: {reason}")]
 pub struct EndWithoutFigure {
-    /// What the user wrote for it.
+    /// What the user wrote for it, and the first digits of its hash.
     pub end: String,
-    /// The first digits of its hash.
-    pub commit: String,
     /// Why not.
     pub reason: String,
 }
@@ -132,15 +130,21 @@ impl<'a> Survey<'a> {
     pub fn measure_ends(&mut self) -> anyhow::Result<()> {
         let (good, bad) = (self.record.lineage.good, self.record.lineage.bad);
         let least = usize::try_from(self.record.least_runs.max(RUNS_OF_ENDS)).unwrap_or(usize::MAX);
-        if [good, bad].iter().all(|&end| self.known.samples(end).is_some_and(|runs| runs.len() >= least)) {
-            return Ok(());
+        let is_done = |end: usize| match self.known.of(end) {
+            Some(Known::Samples(samples)) => samples.len() >= least,
+            Some(Known::Skipped) => true,
+            None => false,
+        };
+        if is_done(good) && is_done(bad) {
+            return self.check_ends();
         }
-        let mut begun = [good, bad].map(|end| (end, Instant::now(), false));
-        for (end, _, built) in &mut begun {
-            self.build(*end)?;
-            *built = self.notes.built.get();
+        let mut efforts = Vec::new();
+        for commit in [good, bad] {
+            let begun = Instant::now();
+            self.build(commit)?;
+            let seconds = begun.elapsed().as_secs_f64();
+            efforts.push(Effort { commit, seconds, built: self.notes.built.get() });
         }
-        let seconds: Vec<f64> = begun.iter().map(|(_, begun, _)| begun.elapsed().as_secs_f64()).collect();
         let failures: Vec<&BuildFailure> =
             [good, bad].iter().filter_map(|&end| self.builds[end].failure()).collect();
         if failures.len() == 2
@@ -158,9 +162,11 @@ impl<'a> Survey<'a> {
         }
         let cells = self.common_cells()?;
         self.record.cell = cells.first().cloned();
+        let begun = Instant::now();
         self.run(&cells, self.record.least_runs.max(RUNS_OF_ENDS))?;
-        for ((end, _, built), seconds) in begun.into_iter().zip([seconds[0] - seconds[1], seconds[1]]) {
-            self.note(Effort { commit: end, seconds, built })?;
+        let of_each = begun.elapsed().as_secs_f64() / 2.0;
+        for effort in efforts {
+            self.note(Effort { seconds: effort.seconds + of_each, ..effort })?;
         }
         for end in [good, bad] {
             self.learn(end)?;
@@ -189,8 +195,10 @@ impl<'a> Survey<'a> {
     }
 
     fn without_figure(&self, end: usize, reason: String) -> EndWithoutFigure {
-        let written = if end == self.record.lineage.good { &self.record.good } else { &self.record.bad };
-        EndWithoutFigure { end: written.clone(), commit: self.plan.revisions[end].short(), reason }
+        let revision = &self.plan.revisions[end];
+        let short = revision.short();
+        let named = if revision.name == short { short } else { format!("{} ({short})", revision.name) };
+        EndWithoutFigure { end: named, reason }
     }
 
     /// The cell of both ends. The search goes by one figure, so there must be one.

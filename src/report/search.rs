@@ -193,9 +193,14 @@ fn answer(report: &SearchReport, step: &FoundStep, out: &mut dyn Write, bullet: 
             if step.commit.parents.len() > 1 {
                 let parents: Vec<&str> =
                     step.commit.parents.iter().map(|parent| parent.get(..7).unwrap_or(parent)).collect();
+                let branch = if report.first_parent {
+                    "what it merged was not searched"
+                } else {
+                    "what it merged does not explain it"
+                };
                 writeln!(
                     out,
-                    "{indent}a merge of {}; compared with {before}, and not explained by what it merged",
+                    "{indent}a merge of {}, compared with {before}; {branch}",
                     parents.join(" and ")
                 )?;
             }
