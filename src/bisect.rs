@@ -99,9 +99,10 @@ impl Commands<'_> {
         let is_resumed = !record.efforts.is_empty();
         self.console.emit(Event::SearchBegan { text: announcement(&record) });
         let task = record.task.clone();
-        let (lineage, rule) = (record.lineage.clone(), record.rule());
+        let lineage = record.lineage.clone();
         let mut survey = Survey::open(&session, &plan, folder, record, &notes)?;
         survey.measure_ends()?;
+        let rule = survey.rule()?;
         let mut untold = if is_resumed { Vec::new() } else { vec![lineage.good, lineage.bad] };
         let outcome = loop {
             let wanted = match &task {
@@ -127,7 +128,7 @@ impl Commands<'_> {
                 Err(Wanted::Repeat(commit)) => survey.repeat(commit)?,
             }
         };
-        let report = Findings { survey: &survey, plan: &plan, repository }.report(&outcome)?;
+        let report = Findings { survey: &survey, plan: &plan, repository }.report(&outcome, &rule)?;
         drop((survey, lock));
         write_whole(&folder.found(), &serde_json::to_vec_pretty(&report)?)
     }

@@ -131,16 +131,15 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::judge::Thresholds;
+    use crate::judge::{Noise, Thresholds};
     use crate::lineage::tests::{lineage, with_a_branch};
     use crate::request::Threshold;
-    use crate::samples::noise_of;
 
     /// The answer where each commit has its figure, or cannot be measured.
     fn answer(lineage: &Lineage, find: Find, merges: Merges, figures: &[Option<i64>]) -> Vec<Step> {
         let threshold = Threshold { percent: None, bytes: Some(5) };
-        let rule =
-            Rule { thresholds: Thresholds::both(&threshold), noise: noise_of("heap.peak"), most_runs: 10 };
+        let noise = Noise { provable: true, ..Noise::default() };
+        let rule = Rule { thresholds: Thresholds::both(&threshold), noise, most_runs: 10 };
         let question = Question { lineage, find, merges, rule: &rule };
         let mut known = Knowledge::of_nothing(figures.len());
         for _ in 0..figures.len() * 3 {

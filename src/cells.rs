@@ -9,6 +9,7 @@ use crate::cell_names::{EntryName, Names};
 use crate::complaint::Complaint;
 use crate::listing::{Found, ListedRevision, found_tests, no_match, places};
 use crate::plan::{CellId, Revision, TestId};
+use crate::repeat::Repeat;
 use crate::request::{Ignored, Request, TestRequest};
 use crate::selection::{Selector, described};
 use crate::title::{self, Template};
@@ -41,7 +42,7 @@ pub struct PlannedCell {
     /// Time limit of a run in seconds.
     pub timeout_seconds: Option<u64>,
     /// How often it runs.
-    pub repeat: u32,
+    pub repeat: Repeat,
 }
 
 /// The cells, and what the user should know about them.
@@ -105,7 +106,7 @@ pub fn cells(request: &Request, revisions: &[ListedRevision<'_>]) -> Result<Cell
                         status: status(listed, found[test][index], entry.selection.ignored),
                         env: environment(request, listed.revision, entry, params),
                         timeout_seconds: entry.timeout_seconds.or(request.timeout_seconds),
-                        repeat: entry.repeat.unwrap_or(request.repeat).max(1),
+                        repeat: entry.repeat.unwrap_or(request.repeat),
                         cell: cell.clone(),
                     });
                 }
@@ -292,7 +293,12 @@ mod tests {
 
     fn request(tests: Vec<TestRequest>) -> Request {
         let one = |spec: &str| RefRequest { spec: spec.into(), ..RefRequest::default() };
-        Request { refs: vec![one("main"), one("pr/7")], tests, repeat: 1, ..Request::default() }
+        Request {
+            refs: vec![one("main"), one("pr/7")],
+            tests,
+            repeat: Repeat::Times(1),
+            ..Request::default()
+        }
     }
 
     fn entry(expression: &str) -> TestRequest {
@@ -398,7 +404,7 @@ mod tests {
             pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
         };
         entry.env = variables(&[("C", "test")]);
-        entry.repeat = Some(3);
+        entry.repeat = Some(Repeat::Times(3));
         let mut request = request(vec![entry]);
         request.env = variables(&[("A", "common"), ("B", "common"), ("C", "common")]);
         request.refs[1].env = variables(&[("B", "ref"), ("C", "ref")]);
@@ -409,7 +415,7 @@ mod tests {
             variables(&[("A", "common"), ("B", "common"), ("C", "test"), ("batch", "8")])
         );
         assert_eq!(cells[1].env["B"], "ref");
-        assert_eq!((cells[0].repeat, cells[0].timeout_seconds), (3, Some(60)));
+        assert_eq!((cells[0].repeat, cells[0].timeout_seconds), (Repeat::Times(3), Some(60)));
         assert_eq!(cells[0].cell.title, "bert[batch=8]");
     }
 

@@ -4,10 +4,12 @@ use camino::Utf8PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 use crate::expression::Expression;
-use crate::flag::{self, MetricThreshold, Parameter, Variable};
+use crate::flag::{self, Parameter, Variable};
 use crate::matrix_values::{Pattern, Written};
+use crate::repeat::Repeat;
 use crate::report::Format;
 use crate::request::{CellPattern, OverlayMode, RefRequest};
+use crate::rule::{Allowance, Rule};
 use crate::search_arguments::{self, BisectArguments, HistoryArguments};
 use crate::{cell_pattern, quantity};
 
@@ -180,6 +182,9 @@ pub struct RequestArguments {
     /// How often, with what.
     #[command(flatten)]
     pub cells: CellArguments,
+    /// What is a regression.
+    #[command(flatten)]
+    pub judging: JudgingArguments,
     /// What is laid over the revisions.
     #[command(flatten)]
     pub checkout: CheckoutArguments,
@@ -241,21 +246,37 @@ pub struct CellArguments {
     /// Set an environment variable for builds and runs (repeatable)
     #[arg(long, value_name = "NAME=VALUE", value_parser = flag::variable)]
     pub env: Vec<Variable>,
-    /// Run each cell this often
-    #[arg(long, value_name = "N", value_parser = quantity::repeat)]
-    pub repeat: Option<u32>,
+    /// Run each cell this often at each ref, or as often as the verdict needs [default: auto]
+    #[arg(long, value_name = "N|auto")]
+    pub repeat: Option<Repeat>,
     /// Kill a run after this time: 90s, 10m
     #[arg(long, value_name = "DURATION", value_parser = quantity::timeout)]
     pub timeout: Option<u64>,
-    /// How much a metric may grow: heap.peak=5%, cpu.peak=16MiB (repeatable; both limits for one metric combine)
-    #[arg(long = "threshold", value_name = "METRIC=LIMIT", value_parser = flag::threshold)]
-    pub thresholds: Vec<MetricThreshold>,
     /// Leave cells out: ref=main,test=hf,batch=64 (repeatable)
     #[arg(long, value_name = "CELL", value_parser = cell_pattern::parse)]
     pub exclude: Vec<CellPattern>,
     /// Run only these cells (repeatable)
     #[arg(long, value_name = "CELL", value_parser = cell_pattern::parse)]
     pub include: Vec<CellPattern>,
+}
+
+/// What is a regression.
+#[derive(Clone, Debug, Default, PartialEq, Args)]
+#[command(next_help_heading = "Verdicts")]
+pub struct JudgingArguments {
+    /// How much a metric may grow: heap.peak=5%, cpu.peak=5%,16MiB (more than both), time=off; for some tests and
+    /// checkpoints: gpu.*.peak=5%,test=hf,checkpoint=done* (repeatable)
+    #[arg(long = "threshold", value_name = "METRIC=LIMIT", value_parser = flag::threshold)]
+    pub thresholds: Vec<Rule>,
+    /// How large a metric may be: heap.peak=8GiB (repeatable; test and checkpoint as above)
+    #[arg(long = "limit", value_name = "METRIC=SIZE", value_parser = flag::limit)]
+    pub limits: Vec<Rule>,
+    /// How much more a metric may be at `done` than at `start`: heap.live=64KiB (repeatable; test as above)
+    #[arg(long = "leak", value_name = "METRIC=SIZE", value_parser = flag::leak)]
+    pub leaks: Vec<Rule>,
+    /// Expect a change: metric=heap.peak,test=hf,limit=20%,until=2026-12-31,reason=TEXT (repeatable; the reason last)
+    #[arg(long = "allow", value_name = "CHANGE", value_parser = flag::allow)]
+    pub allow: Vec<Allowance>,
 }
 
 /// What is checked out, and what is laid over it.

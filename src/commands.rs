@@ -16,6 +16,7 @@ use crate::cli::{
     PresentationArguments, ReportArguments, RequestArguments, RunArguments, SchemaOf,
 };
 use crate::compare::{self, compare};
+use crate::comparison::Comparison;
 use crate::complaint::Complaint;
 use crate::console::Console;
 use crate::demo;
@@ -23,6 +24,7 @@ use crate::exit_code::ExitCode;
 use crate::git::Repository;
 use crate::init;
 use crate::invocation::{self, Invocation};
+use crate::judging::Conclusion;
 use crate::matrix::{self, Matrix};
 use crate::outputs::{Output, outputs};
 use crate::plan::Plan;
@@ -147,8 +149,7 @@ impl Commands<'_> {
         report::json::render(&comparison, &mut file)?;
         file.flush()?;
         self.render(&comparison, presentation, outputs, metrics, Some(folder))?;
-        let failed = results.runs.iter().any(|run| run.record.outcome.status.is_failure());
-        Ok(if failed { ExitCode::Incomplete } else { ExitCode::Success })
+        Ok(exit_code(&comparison))
     }
 
     fn render(
@@ -263,9 +264,9 @@ impl Commands<'_> {
             results::read(&folder)
         };
         let merged = compare::merge(read(&arguments.baseline)?, read(&arguments.candidate)?);
-        self.render(&compare(&merged), presentation, &outputs, &presentation.metrics, None)?;
-        let failed = merged.runs.iter().any(|run| run.record.outcome.status.is_failure());
-        Ok(if failed { ExitCode::Incomplete } else { ExitCode::Success })
+        let comparison = compare(&merged);
+        self.render(&comparison, presentation, &outputs, &presentation.metrics, None)?;
+        Ok(exit_code(&comparison))
     }
 
     fn clean(&self, arguments: &CleanArguments) -> anyhow::Result<ExitCode> {
@@ -334,6 +335,13 @@ impl Commands<'_> {
         }
         Ok(code)
     }
+}
+
+/// What the verdicts come to, and whether a test failed.
+fn exit_code(comparison: &Comparison) -> ExitCode {
+    let failed = comparison.runs.iter().any(|run| run.record.outcome.status.is_failure());
+    let code = if failed { ExitCode::Incomplete } else { ExitCode::Success };
+    code.worst(Conclusion::of(comparison).exit_code())
 }
 
 pub(crate) fn repository() -> anyhow::Result<Repository> {

@@ -7,6 +7,7 @@ use camino::Utf8Path;
 use serde_json::{Value, json};
 
 use crate::comparison::{Cell, Comparison, Metric, Pair};
+use crate::judging;
 use crate::matching::{Renames, match_checkpoints};
 use crate::measurement::Names;
 use crate::metric::{CATALOGUE, Unit};
@@ -28,7 +29,7 @@ pub fn compare(results: &Results) -> Comparison {
         notes.extend(build_notes(results, candidate));
     }
     notes.extend(log_notes(results));
-    Comparison {
+    let mut comparison = Comparison {
         id: plan.id.clone(),
         created: plan.created.clone(),
         tool: plan.tool.clone(),
@@ -39,7 +40,10 @@ pub fn compare(results: &Results) -> Comparison {
         runs: results.runs.clone(),
         cells,
         notes,
-    }
+        allow: plan.request.judging.allow.clone(),
+    };
+    judging::judge_all(&mut comparison, &plan.request.judging);
+    comparison
 }
 
 fn cells(runs: &[Run], revisions: usize, baseline: usize) -> Vec<Cell> {
@@ -65,7 +69,8 @@ fn cell(runs: &[(usize, &Run)], revisions: usize, baseline: usize) -> Cell {
             let (old, new) = (&sides[baseline], &sides[candidate]);
             let whole = old.standing == Standing::Measured && new.standing == Standing::Measured;
             let renames = if whole { Renames::Unambiguous } else { Renames::Never };
-            Pair { candidate, rows: match_checkpoints(&old.keys, &new.keys, renames) }
+            let rows = match_checkpoints(&old.keys, &new.keys, renames);
+            Pair { candidate, rows, judged: Vec::new(), breaches: Vec::new() }
         })
         .collect();
     Cell { id: runs[0].1.record.cell.clone(), labels, sides, pairs }

@@ -4,12 +4,16 @@
 
 use serde_json::Value;
 
+use crate::judge::Judgement;
+use crate::limits::Expected;
 use crate::matching::{Change, Key, Match};
 use crate::measurement::{Kind, Names};
 use crate::metric::Unit;
 use crate::plan::{CellId, Revision};
 use crate::results::Run;
+use crate::rule::Allowance;
 use crate::side::{Column, Figure, Side, Standing};
+use crate::verdict::Verdict;
 
 /// Everything that a report is made of.
 #[derive(Clone, Debug)]
@@ -34,6 +38,8 @@ pub struct Comparison {
     pub cells: Vec<Cell>,
     /// What concerns all rows: differences of environment, oddities of logs.
     pub notes: Vec<String>,
+    /// The changes that were expected, as verdicts refer to them.
+    pub allow: Vec<Allowance>,
 }
 
 /// A metric and what its numbers count.
@@ -65,6 +71,72 @@ pub struct Pair {
     pub candidate: usize,
     /// The rows, in the order of the baseline.
     pub rows: Vec<Match>,
+    /// The verdicts, by metric.
+    pub judged: Vec<JudgedMetric>,
+    /// What is larger than it may be, whatever the baseline is.
+    pub breaches: Vec<Breach>,
+}
+
+/// A metric's verdicts in a pair.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JudgedMetric {
+    /// The metric.
+    pub metric: String,
+    /// Whether a rule of the user's asks for it, so that a verdict that is missing is a fault.
+    pub is_asked: bool,
+    /// By row; `None` where the metric is not judged, or neither side has it.
+    pub rulings: Vec<Option<Ruling>>,
+}
+
+/// The verdict on a metric at a row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ruling {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// What it is based on, where there was something to judge.
+    pub judgement: Option<Judgement>,
+    /// Which entry of `allow` expects it.
+    pub expected: Option<Expected>,
+}
+
+impl Ruling {
+    /// Whether it is a regression that nobody expected.
+    pub fn counts(&self) -> bool {
+        self.verdict == Verdict::Regressed && self.expected.is_none_or(|expected| expected.has_expired)
+    }
+}
+
+/// A figure of the candidate that is larger than it may be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Breach {
+    /// The metric.
+    pub metric: String,
+    /// The row.
+    pub row: usize,
+    /// Of what.
+    pub kind: BreachKind,
+    /// The greatest figure of the runs.
+    pub value: i64,
+    /// The limit.
+    pub limit: u64,
+    /// Which entry of `allow` expects it.
+    pub expected: Option<Expected>,
+}
+
+impl Breach {
+    /// Whether nobody expected it.
+    pub fn counts(&self) -> bool {
+        self.expected.is_none_or(|expected| expected.has_expired)
+    }
+}
+
+/// What was breached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BreachKind {
+    /// The upper limit.
+    Limit,
+    /// How much more it may be at `done` than at `start`.
+    Leak,
 }
 
 /// A pair with what it refers to.
@@ -74,6 +146,8 @@ pub struct PairView<'a> {
     pub cell: &'a Cell,
     /// The rows.
     pub rows: &'a [Match],
+    /// What is said of them.
+    pub pair: &'a Pair,
     /// The baseline.
     pub old: &'a Revision,
     /// The candidate.
@@ -147,6 +221,7 @@ impl Comparison {
         PairView {
             cell,
             rows: &pair.rows,
+            pair,
             old: &self.revisions[self.baseline],
             new: &self.revisions[pair.candidate],
             baseline: &cell.sides[self.baseline],
@@ -186,6 +261,11 @@ impl<'a> PairView<'a> {
             candidate: self.candidate.column(metric),
             comparability,
         }
+    }
+
+    /// A metric's verdicts; `None` where it is not judged.
+    pub fn judged(&self, metric: &str) -> Option<&'a JudgedMetric> {
+        self.pair.judged.iter().find(|judged| judged.metric == metric)
     }
 
     /// The key that a row is shown under: the baseline's where it has one.

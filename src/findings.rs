@@ -15,7 +15,7 @@ use crate::plan::{CellId, Plan};
 use crate::replay;
 use crate::results::{self, Results};
 use crate::run_folder::RunFolder;
-use crate::samples::Known;
+use crate::samples::{Known, Rule};
 use crate::search::{Find, Found, Step, StepKind};
 use crate::search_record::{SearchRecord, Task};
 use crate::survey::Survey;
@@ -82,7 +82,7 @@ impl Outcome {
 
 impl Findings<'_> {
     /// The report.
-    pub fn report(&self, outcome: &Outcome) -> anyhow::Result<SearchReport> {
+    pub fn report(&self, outcome: &Outcome, rule: &Rule) -> anyhow::Result<SearchReport> {
         let record = &self.survey.record;
         let facts = self.facts(outcome)?;
         let cell = record.cell.as_ref().map(|planned| &planned.cell);
@@ -122,7 +122,7 @@ impl Findings<'_> {
             params: cell.map(|cell| cell.params.clone()).unwrap_or_default(),
             wanted: record.wanted.clone(),
             unit: Unit::of(&record.wanted.metric),
-            threshold: record.threshold.clone(),
+            threshold: rule.threshold(&self.survey.known).clone(),
             good: end(good, &record.good),
             bad: end(bad, &record.bad),
             commits: record.lineage.commits(),

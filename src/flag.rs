@@ -1,10 +1,13 @@
 //! Values of flags that have a form of their own: `NAME=V1,V2`, `K=V`, `METRIC=5%`, `NAME=REF`.
 
+use crate::expression::Expression;
 use crate::matrix_values::{check_parameter, check_variable};
 use crate::metric::Unit;
 use crate::metric_name;
-use crate::quantity::Limit;
+use crate::quantity::{self, Limit};
 use crate::request::{RefRequest, Threshold};
+use crate::rule::{Allowance, Growth, Rule};
+use crate::suggest;
 
 /// `--param NAME=V1,V2`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,15 +27,6 @@ pub struct Variable {
     pub value: String,
 }
 
-/// `--threshold METRIC=LIMIT`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct MetricThreshold {
-    /// The metric.
-    pub metric: String,
-    /// Its limit.
-    pub threshold: Threshold,
-}
-
 /// Reads `--param`.
 pub fn parameter(text: &str) -> Result<Parameter, String> {
     let (name, values) = pair(text, "batch=8,64")?;
@@ -47,12 +41,118 @@ pub fn variable(text: &str) -> Result<Variable, String> {
     Ok(Variable { name: name.to_owned(), value: value.to_owned() })
 }
 
-/// Reads `--threshold`.
-pub fn threshold(text: &str) -> Result<MetricThreshold, String> {
-    let (metric, limit) = pair(text, "heap.peak=5%")?;
-    check_metric(metric)?;
+/// Reads `--threshold`: `METRIC=LIMIT`, then further limits, `test=EXPRESSION` and `checkpoint=LABEL` behind commas.
+pub fn threshold(text: &str) -> Result<Rule, String> {
+    rule(text, "heap.peak=5%", |rule, limit| {
+        if limit == "off" {
+            rule.growth = Some(Growth::Off);
+            return Ok(());
+        }
+        let one = limit.parse::<Limit>()?.on(Unit::of(&rule.metric))?;
+        let growth = rule.growth.get_or_insert_with(|| Growth::Within(Threshold::default()));
+        let Growth::Within(both) = growth else {
+            return Err("off and a limit exclude each other".to_owned());
+        };
+        both.percent = one.percent.or(both.percent);
+        both.bytes = one.bytes.or(both.bytes);
+        Ok(())
+    })
+}
+
+/// Reads `--limit`.
+pub fn limit(text: &str) -> Result<Rule, String> {
+    rule(text, "heap.peak=8GiB", |rule, limit| {
+        rule.limit = Some(absolute(limit, &rule.metric)?);
+        Ok(())
+    })
+}
+
+/// Reads `--leak`.
+pub fn leak(text: &str) -> Result<Rule, String> {
+    let rule = rule(text, "heap.live=64KiB", |rule, limit| {
+        rule.leak = Some(absolute(limit, &rule.metric)?);
+        Ok(())
+    })?;
+    if rule.checkpoint.is_some() {
+        return Err("a leak is taken from `start` to `done`: it has no checkpoint".to_owned());
+    }
+    Ok(rule)
+}
+
+fn absolute(limit: &str, metric: &str) -> Result<u64, String> {
     let threshold = limit.parse::<Limit>()?.on(Unit::of(metric))?;
-    Ok(MetricThreshold { metric: metric.to_owned(), threshold })
+    threshold.bytes.ok_or_else(|| format!("'{limit}' is a percentage; this limit is an absolute one"))
+}
+
+fn rule(
+    text: &str,
+    example: &str,
+    take: impl Fn(&mut Rule, &str) -> Result<(), String>,
+) -> Result<Rule, String> {
+    let (metric, rest) = pair(text, example)?;
+    metric_name::check_pattern(metric).map_err(|error| format!("{error}; {}", error.help))?;
+    let mut rule = Rule { metric: metric.to_owned(), ..Rule::default() };
+    for piece in rest.split(',') {
+        match piece.split_once('=').map(|(key, value)| (key.trim(), value.trim())) {
+            None => take(&mut rule, piece.trim())?,
+            Some(("test", expression)) => rule.test = Some(expression_text(expression)?),
+            Some(("checkpoint", label)) => rule.checkpoint = Some(label.to_owned()),
+            Some((key, _)) => {
+                return Err(format!(
+                    "'{key}' is not known here; {}",
+                    suggest::did_you_mean_or_list(key, "keys", &["test", "checkpoint"])
+                ));
+            }
+        }
+    }
+    Ok(rule)
+}
+
+fn expression_text(text: &str) -> Result<String, String> {
+    text.parse::<Expression>().map_err(|error| error.to_string())?;
+    Ok(text.to_owned())
+}
+
+/// Reads `--allow`: `metric=…,test=…,checkpoint=…,limit=…,until=…,reason=…`; the reason comes last and may hold anything.
+pub fn allow(text: &str) -> Result<Allowance, String> {
+    const KEYS: [&str; 6] = ["metric", "test", "checkpoint", "limit", "until", "reason"];
+    let (head, reason) = match text.strip_prefix("reason=") {
+        Some(reason) => ("", reason),
+        None => text
+            .split_once(",reason=")
+            .ok_or("an expected change needs its reason: write …,reason=TEXT last")?,
+    };
+    let mut allowance = Allowance { reason: reason.trim().to_owned(), ..Allowance::default() };
+    if allowance.reason.is_empty() {
+        return Err("the reason is empty".to_owned());
+    }
+    for piece in head.split(',').filter(|piece| !piece.trim().is_empty()) {
+        let (key, value) = pair(piece, "metric=heap.peak")?;
+        let value = value.trim();
+        match key.trim() {
+            "metric" => {
+                metric_name::check_pattern(value).map_err(|error| format!("{error}; {}", error.help))?;
+                allowance.metric = Some(value.to_owned());
+            }
+            "test" => allowance.test = Some(expression_text(value)?),
+            "checkpoint" => allowance.checkpoint = Some(value.to_owned()),
+            "limit" => allowance.limit = Some(value.parse()?),
+            "until" => allowance.until = Some(quantity::day(value)?),
+            other => {
+                return Err(format!(
+                    "'{other}' is not known here; {}",
+                    suggest::did_you_mean_or_list(other, "keys", &KEYS)
+                ));
+            }
+        }
+    }
+    if allowance.metric.is_none() && allowance.test.is_none() && allowance.checkpoint.is_none() {
+        return Err("this would allow everything: say its metric, test or checkpoint".to_owned());
+    }
+    if let (Some(limit), Some(metric)) = (allowance.limit, &allowance.metric) {
+        limit.on(Unit::of(metric))?;
+    }
+    Ok(allowance)
 }
 
 /// Reads one of `--metrics`.
@@ -104,12 +204,53 @@ mod tests {
         assert!(parameter("test=x").is_err());
     }
 
+    fn growth(text: &str) -> Option<Threshold> {
+        match threshold(text).unwrap().growth {
+            Some(Growth::Within(threshold)) => Some(threshold),
+            _ => None,
+        }
+    }
+
     #[test]
     fn a_threshold_must_fit_a_known_metric() {
-        assert_eq!(threshold("heap.peak=5%").unwrap().threshold.percent, Some(5.0));
-        assert_eq!(threshold("heap.peak=16MiB").unwrap().threshold.bytes, Some(16 << 20));
+        assert_eq!(growth("heap.peak=5%").unwrap().percent, Some(5.0));
+        let both = growth("heap.peak=5%,16MiB").unwrap();
+        assert_eq!((both.percent, both.bytes), (Some(5.0), Some(16 << 20)));
+        assert_eq!(threshold("time=off").unwrap().growth, Some(Growth::Off));
         assert!(threshold("heap.peek=5%").unwrap_err().contains("did you mean 'heap.peak'?"));
         assert!(threshold("heap.count=1MiB").is_err());
+        assert!(threshold("heap.peak=off,5%").unwrap_err().contains("exclude"));
+    }
+
+    #[test]
+    fn a_threshold_may_be_for_some_tests_and_checkpoints() {
+        let rule = threshold("gpu.*.peak=5%,test=hf and not bwd,checkpoint=done*").unwrap();
+        assert_eq!(rule.test.as_deref(), Some("hf and not bwd"));
+        assert_eq!(rule.checkpoint.as_deref(), Some("done*"));
+        assert!(threshold("heap.peak=5%,tests=hf").unwrap_err().contains("did you mean 'test'?"));
+        assert!(threshold("heap.peak=5%,test=hf and").is_err());
+    }
+
+    #[test]
+    fn upper_limits_and_leaks_are_absolute() {
+        assert_eq!(limit("heap.peak=8GiB").unwrap().limit, Some(8 << 30));
+        assert_eq!(leak("heap.live=0").unwrap().leak, Some(0));
+        assert!(limit("heap.peak=5%").unwrap_err().contains("is a percentage"));
+        assert!(leak("heap.live=0,checkpoint=done").unwrap_err().contains("no checkpoint"));
+    }
+
+    #[test]
+    fn an_expected_change_has_a_reason() {
+        let allowance =
+            allow("metric=heap.peak,test=hf,limit=20%,until=2026-12-31,reason=a cache, see #42").unwrap();
+        assert_eq!(
+            (allowance.reason.as_str(), allowance.limit),
+            ("a cache, see #42", Some(Limit::Percent(20.0)))
+        );
+        assert_eq!(allowance.until.as_deref(), Some("2026-12-31"));
+        assert!(allow("metric=heap.peak").unwrap_err().contains("needs its reason"));
+        assert!(allow("reason=why").unwrap_err().contains("allow everything"));
+        assert!(allow("tset=hf,reason=why").unwrap_err().contains("did you mean 'test'?"));
     }
 
     #[test]

@@ -136,8 +136,8 @@ refs: [<base>, <candidate>]
 #     timeout: 10m
 #     repeat: 3
 
-# How often each test runs, and for how long at most.
-repeat: 1
+# How often each test runs (`auto`: twice, and more often where that does not tell), and for how long at most.
+repeat: auto
 timeout: 10m
 
 # How to build: cargo's own options. A release build may allocate less than a debug one.
@@ -149,9 +149,15 @@ timeout: 10m
 # A test that only one ref has, laid over all of them.
 # overlay: {from: <candidate>, package: <package>, paths: [tests/memory.rs]}
 
-# How much a metric may grow.
+# How much metrics may grow: a regression is what exceeds both. `limit` is an upper bound, `leak` what a test may leave behind.
 thresholds:
   heap.peak: {percent: 5, bytes: 1MiB}
+#   gpu.*.peak: {percent: 5, bytes: 16MiB, limit: 8GiB}
+#   heap.live: {leak: 64KiB}
+
+# Changes that are expected.
+# allow:
+#   - {metric: heap.peak, test: <word>, limit: 20%, until: 2030-12-31, reason: 'a larger cache'}
 
 <lockfile>
 # lockfile: {from: <base>}    # or {date: 2024-05-01}

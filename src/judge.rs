@@ -2,7 +2,7 @@
 //! same for a table's row, a step of a search through history, and a simulation. `docs/judging.md` has the reasons.
 
 use crate::request::Threshold;
-use crate::statistics::{differences, middle, range, shift, spread};
+use crate::statistics::{differences, middle, shift, spread};
 use crate::verdict::Verdict;
 
 /// From so many samples a side on, a change of a figure that varies can be told from chance.
@@ -186,11 +186,6 @@ fn limit(threshold: &Threshold, smaller: i128) -> u64 {
     )]
     let relative = threshold.percent.map(|percent| (smaller.max(0) as f64 * percent / 100.0) as u64);
     relative.unwrap_or(0).max(threshold.bytes.unwrap_or(0))
-}
-
-/// Whether a metric's samples at one checkpoint stay within so much of each other.
-pub fn is_steady(samples: &[i64], within: u64) -> bool {
-    range(samples).is_none_or(|(least, greatest)| greatest.abs_diff(least) <= within)
 }
 
 #[cfg(test)]

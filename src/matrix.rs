@@ -6,7 +6,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use crate::complaint::Complaint;
 use crate::expression::Expression;
 use crate::matrix_values::{
-    Absolute, Day, Dependency, Pattern, Percentage, Refspec, Repeats, Seconds, Value, Written,
+    Absolute, Amount, Day, Dependency, Pattern, Percentage, Refspec, Repeats, Seconds, Value, Written,
 };
 use crate::request::{Ignored, OverlayMode, TargetKind};
 use crate::title::Template;
@@ -58,8 +58,10 @@ mapping! {
         "env" => env: Named<Text<Value>>,
         /// The toolchain of every ref, as rustup names it.
         "toolchain" => toolchain: Text<String>,
-        /// How much a metric may grow.
-        "thresholds" => thresholds: Named<ThresholdEntry>,
+        /// How much metrics may grow, how large they may be, what tests may leave behind. `*` stands for any part of a name.
+        "thresholds" => thresholds: Named<Rules>,
+        /// Changes that are expected.
+        "allow" => allow: List<AllowEntry>,
         /// Where the lock file comes from.
         "lockfile" => lockfile: LockfileEntry,
         /// Paths that are left out of the checkouts, in the syntax of `.gitignore`.
@@ -166,13 +168,41 @@ mapping! {
 }
 
 mapping! {
-    /// How much a metric may grow: `5%`, `16MiB`, or both.
+    /// How much a metric may grow: `5%`, `16MiB`, or both, which must then both be exceeded; `off` for as much as it likes.
     #[schemars(transform = or_text_or_number)]
     pub struct ThresholdEntry {
         /// Growth in percent of the baseline.
         "percent" => percent: Text<Percentage>,
         /// Growth in the metric's own unit.
         "bytes" => bytes: Text<Absolute>,
+        /// How large it may be, whatever the baseline.
+        "limit" => limit: Text<Absolute>,
+        /// How much more it may be at `done` than at `start`.
+        "leak" => leak: Text<Absolute>,
+        /// A `-k` expression: only in these tests.
+        "test" => test: Text<Written<Expression>>,
+        /// A label, with `*` for any part: only at these checkpoints.
+        "checkpoint" => checkpoint: Text<String>,
+        /// Whether growth is not judged.
+        "off" => off: Text<bool>,
+    }
+}
+
+mapping! {
+    /// A change that is expected.
+    pub struct AllowEntry {
+        /// Why. It is shown in the report.
+        "reason" => reason: Text<String>,
+        /// The metric, with `*` for any part of its name.
+        "metric" => metric: Text<MetricPattern>,
+        /// A `-k` expression over the test.
+        "test" => test: Text<Written<Expression>>,
+        /// The checkpoint's label, with `*` for any part.
+        "checkpoint" => checkpoint: Text<String>,
+        /// Up to which growth, `20%` or `64MiB`; any by default.
+        "limit" => limit: Text<Amount>,
+        /// Through which day; without an end by default.
+        "until" => until: Text<Day>,
     }
 }
 
@@ -189,6 +219,14 @@ mapping! {
 /// The values of a parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Values(pub Vec<String>);
+
+/// What is said of a metric: once, or in a list of which the later entries win.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rules(pub Vec<ThresholdEntry>);
+
+/// A name of metrics in which `*` stands for any part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetricPattern(pub String);
 
 /// The name of a metric of the catalogue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -239,7 +277,7 @@ pub fn read(file: &Utf8Path) -> Result<Matrix, Complaint> {
 }
 
 /// All keys by the mapping that they stand in, for the documentation's test: `("overlay", ["from", …])`.
-pub fn all_keys() -> [(&'static str, &'static [&'static str]); 8] {
+pub fn all_keys() -> [(&'static str, &'static [&'static str]); 9] {
     [
         ("", Matrix::KEYS),
         ("refs", RefEntry::KEYS),
@@ -248,6 +286,7 @@ pub fn all_keys() -> [(&'static str, &'static [&'static str]); 8] {
         ("overlay.paths", PathEntry::KEYS),
         ("exclude", CellEntry::KEYS),
         ("thresholds", ThresholdEntry::KEYS),
+        ("allow", AllowEntry::KEYS),
         ("lockfile", LockfileEntry::KEYS),
     ]
 }

@@ -4,16 +4,17 @@ use schemars::JsonSchema;
 
 use crate::cell_pattern;
 use crate::matrix::{
-    CellEntry, LockfileEntry, Matrix, MetricName, OverlayEntry, PathEntry, RefEntry, TestEntry,
-    ThresholdEntry, Values,
+    AllowEntry, CellEntry, LockfileEntry, Matrix, MetricName, MetricPattern, OverlayEntry, PathEntry,
+    RefEntry, Rules, TestEntry, ThresholdEntry, Values,
 };
 use crate::matrix_values::{
-    Absolute, Dependency, Percentage, Refspec, Value, check_parameter, check_variable,
+    Absolute, Amount, Day, Dependency, Percentage, Refspec, Value, check_parameter, check_variable,
 };
 use crate::metric::Unit;
 use crate::metric_name;
 use crate::quantity::Limit;
-use crate::request::{self, OverlayMode};
+use crate::request::{OverlayMode, Threshold};
+use crate::rule::{Allowance, Growth, Rule};
 use crate::yaml::{FromText, List, Listed, Mistake, Text};
 use crate::yaml_mapping::{self, Entry, Named, NamedValue};
 
@@ -147,29 +148,105 @@ impl Entry for ThresholdEntry {
     const NUMBERS: bool = true;
 
     fn from_text(text: &str) -> Option<Result<Self, Mistake>> {
+        if text.trim() == "off" {
+            return Some(Ok(Self { off: Some(Text(true)), ..Self::default() }));
+        }
         Some(text.parse().map_err(Mistake::new).map(|limit| match limit {
-            Limit::Percent(percent) => Self { percent: Some(Text(Percentage(percent))), bytes: None },
-            limit => Self { percent: None, bytes: Some(Text(Absolute(limit))) },
+            Limit::Percent(percent) => Self { percent: Some(Text(Percentage(percent))), ..Self::default() },
+            limit => Self { bytes: Some(Text(Absolute(limit))), ..Self::default() },
         }))
     }
 
     fn check(&self) -> Result<(), Mistake> {
-        if self.percent.is_none() && self.bytes.is_none() {
-            return Err(Mistake::new("a threshold needs `percent` or `bytes`"));
+        let says_growth = self.percent.is_some() || self.bytes.is_some();
+        let is_off = self.off == Some(Text(true));
+        if says_growth && is_off {
+            return Err(Mistake::new("`off: true` and a limit on growth exclude each other"));
+        }
+        if !says_growth && !is_off && self.limit.is_none() && self.leak.is_none() {
+            return Err(Mistake::new("a threshold needs `percent`, `bytes`, `limit` or `leak`"));
+        }
+        if self.leak.is_some() && self.checkpoint.is_some() {
+            return Err(Mistake::new("`leak` is taken from `start` to `done`: it has no `checkpoint`")
+                .help("put it into an entry of its own"));
         }
         Ok(())
     }
 }
 
+impl Listed for ThresholdEntry {
+    const EXPECTED_LIST: &'static str = "a list of limits such as [5%, {test: slow, percent: 10}]";
+}
+
 impl ThresholdEntry {
-    /// The limit on this metric; an error if its unit does not fit.
-    pub fn on(&self, metric: &str) -> Result<request::Threshold, String> {
-        let absolute =
-            self.bytes.as_ref().map(|Text(Absolute(limit))| limit.on(Unit::of(metric))).transpose()?;
-        Ok(request::Threshold {
-            percent: self.percent.as_ref().map(|Text(Percentage(percent))| *percent),
-            bytes: absolute.and_then(|threshold| threshold.bytes),
+    /// What it says of these metrics; an error if a unit does not fit.
+    pub fn on(&self, metric: &str) -> Result<Rule, String> {
+        let absolute = |limit: Option<&Text<Absolute>>| -> Result<Option<u64>, String> {
+            let limit = limit.map(|Text(Absolute(limit))| limit.on(Unit::of(metric))).transpose()?;
+            Ok(limit.and_then(|threshold| threshold.bytes))
+        };
+        let percent = self.percent.as_ref().map(|Text(Percentage(percent))| *percent);
+        let threshold = Threshold { percent, bytes: absolute(self.bytes.as_ref())? };
+        let growth = if self.off == Some(Text(true)) {
+            Some(Growth::Off)
+        } else {
+            (threshold != Threshold::default()).then_some(Growth::Within(threshold))
+        };
+        Ok(Rule {
+            metric: metric.to_owned(),
+            test: self.test.as_ref().map(|Text(expression)| expression.text.clone()),
+            checkpoint: self.checkpoint.as_ref().map(|Text(label)| label.clone()),
+            growth,
+            limit: absolute(self.limit.as_ref())?,
+            leak: absolute(self.leak.as_ref())?,
         })
+    }
+}
+
+impl Entry for AllowEntry {
+    const EXPECTED: &'static str =
+        "an expected change such as {metric: heap.peak, test: hf_fwd, reason: 'a larger cache, #42'}";
+
+    fn check(&self) -> Result<(), Mistake> {
+        if self.reason.is_none() {
+            return Err(Mistake::new("an expected change needs its `reason`")
+                .help("write reason: 'a larger cache, #42'"));
+        }
+        if self.metric.is_none() && self.test.is_none() && self.checkpoint.is_none() {
+            return Err(Mistake::new("an entry that names nothing would allow everything")
+                .help("say its metric, test or checkpoint"));
+        }
+        if let (Some(Text(Amount(limit))), Some(Text(MetricPattern(metric)))) = (&self.limit, &self.metric) {
+            limit.on(Unit::of(metric)).map_err(Mistake::new)?;
+        }
+        Ok(())
+    }
+}
+
+impl Listed for AllowEntry {
+    const EXPECTED_LIST: &'static str = "a list of expected changes";
+}
+
+impl AllowEntry {
+    /// As data.
+    pub fn allowance(&self) -> Allowance {
+        Allowance {
+            metric: self.metric.as_ref().map(|Text(MetricPattern(metric))| metric.clone()),
+            test: self.test.as_ref().map(|Text(expression)| expression.text.clone()),
+            checkpoint: self.checkpoint.as_ref().map(|Text(label)| label.clone()),
+            reason: self.reason.as_ref().map(|Text(reason)| reason.clone()).unwrap_or_default(),
+            limit: self.limit.as_ref().map(|Text(Amount(limit))| *limit),
+            until: self.until.as_ref().map(|Text(Day(day))| day.clone()),
+        }
+    }
+}
+
+impl FromText for MetricPattern {
+    const EXPECTED: &'static str = "a metric such as heap.peak or gpu.*.peak";
+
+    fn from_text(text: &str) -> Result<Self, Mistake> {
+        metric_name::check_pattern(text).map_err(|error| Mistake::new(error.to_string()).help(error.help))?;
+        Ok(Self(text.to_owned()))
     }
 }
 
@@ -210,17 +287,37 @@ impl NamedValue for Text<Dependency> {
     const EXPECTED: &'static str = "dependencies such as {rand: \"0.9\"}";
 }
 
-impl NamedValue for ThresholdEntry {
+impl NamedValue for Rules {
     const EXPECTED: &'static str = "limits by metric such as {heap.peak: 5%}";
 
     fn check_key(name: &str) -> Result<(), Mistake> {
-        metric_name::check(name).map_err(|error| Mistake::new(error.to_string()).help(error.help))
+        metric_name::check_pattern(name).map_err(|error| Mistake::new(error.to_string()).help(error.help))
     }
 
     fn read<'de, D: serde::Deserializer<'de>>(metric: &str, deserializer: D) -> Result<Self, D::Error> {
-        yaml_mapping::entry_that(deserializer, &|entry: &Self| {
-            entry.on(metric).map(|_| ()).map_err(Mistake::new)
-        })
+        let demand = |entry: &ThresholdEntry| entry.on(metric).map(|_| ()).map_err(Mistake::new);
+        yaml_mapping::entries_that(deserializer, &demand).map(Self)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Rules {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        yaml_mapping::entries_that(deserializer, &|_| Ok(())).map(Self)
+    }
+}
+
+impl JsonSchema for Rules {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Rules".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let one = generator.subschema_for::<ThresholdEntry>();
+        schemars::json_schema!({"anyOf": [one, {"type": "array", "items": one}]})
     }
 }
 

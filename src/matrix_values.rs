@@ -7,6 +7,7 @@ use schemars::{Schema, json_schema};
 
 use crate::expression::Expression;
 use crate::quantity;
+use crate::repeat::Repeat;
 use crate::request::{Ignored, OverlayMode, TargetKind};
 use crate::suggest;
 use crate::title::Template;
@@ -85,19 +86,19 @@ impl FromText for Seconds {
     }
 }
 
-/// A number of runs.
+/// How often a cell runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Repeats(pub u32);
+pub struct Repeats(pub Repeat);
 
 impl FromText for Repeats {
-    const EXPECTED: &'static str = "a number such as 3";
+    const EXPECTED: &'static str = "a number such as 3, or auto";
 
     fn from_text(text: &str) -> Result<Self, Mistake> {
-        Ok(Self(quantity::repeat(text)?))
+        Ok(Self(text.parse()?))
     }
 
     fn schema() -> Schema {
-        json_schema!({"type": "integer", "minimum": 1})
+        json_schema!({"anyOf": [{"type": "integer", "minimum": 1}, {"const": "auto"}]})
     }
 }
 
@@ -151,6 +152,22 @@ impl FromText for Absolute {
 
     fn schema() -> Schema {
         json_schema!({"type": ["string", "integer"], "examples": ["16MiB"]})
+    }
+}
+
+/// A limit, absolute or in percent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Amount(pub quantity::Limit);
+
+impl FromText for Amount {
+    const EXPECTED: &'static str = "a limit such as 20% or 64MiB";
+
+    fn from_text(text: &str) -> Result<Self, Mistake> {
+        Ok(Self(text.parse()?))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({"type": ["string", "integer"], "examples": ["20%", "64MiB"]})
     }
 }
 

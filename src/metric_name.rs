@@ -1,5 +1,6 @@
 //! Names of metrics as users write them, checked against the catalogue.
 
+use crate::glob;
 use crate::metric::CATALOGUE;
 use crate::suggest;
 
@@ -12,6 +13,33 @@ pub fn check(name: &str) -> Result<(), UnknownMetric> {
     }
     let all: Vec<&str> = known().collect();
     Err(UnknownMetric { name: name.to_owned(), help: suggest::did_you_mean_or_list(name, "metrics", &all) })
+}
+
+/// The same of a pattern, in which `*` stands for any part of a name: some metric must match it.
+pub fn check_pattern(pattern: &str) -> Result<(), UnknownMetric> {
+    let Some((head, _)) = pattern.split_once('*') else {
+        return if is_of_scopes(pattern) { Ok(()) } else { check(pattern) };
+    };
+    let known = CATALOGUE.iter().map(|(known, _)| *known);
+    let scopes = OF_SCOPES.iter().flat_map(|part| ["heap", "cpu"].map(|family| format!("{family}.{part}")));
+    let matches = |name: &str| glob::matches(pattern, name);
+    if head.is_empty() || head.starts_with("gpu.") || "gpu.".starts_with(head) {
+        return Ok(());
+    }
+    if known.clone().any(matches) || scopes.into_iter().any(|name| matches(&name)) {
+        return Ok(());
+    }
+    let all: Vec<&str> = known.collect();
+    let help = suggest::did_you_mean_or_list(pattern, "metrics", &all);
+    Err(UnknownMetric { name: pattern.to_owned(), help })
+}
+
+/// What a scope logs of a family of metrics.
+const OF_SCOPES: [&str; 3] = ["consumed", "peaked", "used"];
+
+fn is_of_scopes(name: &str) -> bool {
+    let parts = name.split_once('.');
+    parts.is_some_and(|(family, part)| ["heap", "cpu"].contains(&family) && OF_SCOPES.contains(&part))
 }
 
 /// A name that no metric has.
@@ -33,6 +61,11 @@ mod tests {
         assert_eq!(check("heap.peak"), Ok(()));
         assert_eq!(check("gpu.0.peak"), Ok(()));
         assert_eq!(check("heap.peek").unwrap_err().help, "did you mean 'heap.peak'?");
+        assert_eq!(check_pattern("heap.*"), Ok(()));
+        assert_eq!(check_pattern("heap.peaked"), Ok(()));
+        assert_eq!(check_pattern("gpu.*.peak"), Ok(()));
+        assert!(check_pattern("heep.*").unwrap_err().help.starts_with("metrics: heap.peak, "));
+        assert_eq!(check_pattern("heap.peek").unwrap_err().help, "did you mean 'heap.peak'?");
         assert!(check("zebra").unwrap_err().help.starts_with("metrics: heap.peak, "));
     }
 }

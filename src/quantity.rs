@@ -3,11 +3,14 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::metric::Unit;
 use crate::request::Threshold;
 
 /// A limit as written: `5%`, `16MiB`, `100` or `50ms`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Limit {
     /// `5%`.
     Percent(f64),
@@ -145,15 +148,6 @@ pub fn day(text: &str) -> Result<String, String> {
         .map_err(|_| format!("'{text}' is not a day such as 2023-05-01"))
 }
 
-/// How often, from 1.
-pub fn repeat(text: &str) -> Result<u32, String> {
-    match text.trim().parse() {
-        Ok(0) => Err("each cell runs at least once".to_owned()),
-        Ok(count) => Ok(count),
-        Err(_) => Err(format!("'{text}' is not a number such as 3")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -199,12 +193,5 @@ mod tests {
         assert_eq!(day("2023-05-01").unwrap(), "2023-05-01");
         assert!(day("2023-02-30").is_err());
         assert!(day("yesterday").is_err());
-    }
-
-    #[test]
-    fn a_cell_runs_at_least_once() {
-        assert_eq!(repeat("3"), Ok(3));
-        assert!(repeat("0").is_err());
-        assert!(repeat("-1").is_err());
     }
 }

@@ -9,15 +9,20 @@ use std::collections::BTreeMap;
 use camino::Utf8Path;
 use indexmap::IndexMap;
 
-use crate::cli::{BuildArguments, PresentationArguments, RequestArguments, SelectionArguments};
+use crate::cli::{
+    BuildArguments, JudgingArguments, PresentationArguments, RequestArguments, SelectionArguments,
+};
 use crate::complaint::Complaint;
-use crate::matrix::{CellEntry, LockfileEntry, Matrix, MetricName, RefEntry, TestEntry, ThresholdEntry};
+use crate::matrix::{
+    AllowEntry, CellEntry, LockfileEntry, Matrix, MetricName, RefEntry, Rules, TestEntry, ThresholdEntry,
+};
 use crate::matrix_values::{Day, Pattern, Repeats, Seconds, Value};
 use crate::overlay_paths;
 use crate::request::{
     BaselineRequest, BuildOptions, CellPattern, Ignored, LockfileRequest, RefRequest, Request, Selection,
-    TestRequest, Threshold,
+    TestRequest,
 };
+use crate::rule::{Growth, Judging, Rule};
 use crate::suggest;
 use crate::yaml::{List, Text};
 use crate::yaml_mapping::Named;
@@ -70,9 +75,12 @@ pub fn reconcile(
         } else {
             cells.include.clone()
         },
-        repeat: cells.repeat.or(matrix.repeat.as_ref().map(|Text(Repeats(count))| *count)).unwrap_or(1),
+        repeat: cells
+            .repeat
+            .or(matrix.repeat.as_ref().map(|Text(Repeats(count))| *count))
+            .unwrap_or_default(),
         timeout_seconds: cells.timeout.or(matrix.timeout.as_ref().map(|Text(Seconds(seconds))| *seconds)),
-        thresholds: thresholds(arguments, matrix)?,
+        judging: judging(arguments, matrix)?,
         lockfile: lockfile(arguments, matrix.lockfile.as_ref()),
         sparse_exclude: list(&arguments.checkout.sparse_exclude, matrix.sparse_exclude.as_ref()),
     };
@@ -294,23 +302,43 @@ fn cell_patterns(entries: Option<&List<CellEntry>>) -> impl Iterator<Item = Cell
     })
 }
 
-fn thresholds(
-    arguments: &RequestArguments,
-    matrix: &Matrix,
-) -> Result<IndexMap<String, Threshold>, Complaint> {
-    let mut thresholds = IndexMap::new();
-    for (metric, entry) in matrix.thresholds.iter().flat_map(|Named(entries)| entries) {
-        let threshold = ThresholdEntry::on(entry, metric).map_err(Complaint::new)?;
-        thresholds.insert(metric.clone(), threshold);
+fn judging(arguments: &RequestArguments, matrix: &Matrix) -> Result<Judging, Complaint> {
+    let mut judging = Judging::default();
+    for (metric, Rules(entries)) in matrix.thresholds.iter().flat_map(|Named(entries)| entries) {
+        for entry in entries {
+            judging.rules.push(ThresholdEntry::on(entry, metric).map_err(Complaint::new)?);
+        }
     }
-    let mut given: IndexMap<&str, Threshold> = IndexMap::new();
-    for one in &arguments.cells.thresholds {
-        let both = given.entry(&one.metric).or_default();
-        both.percent = one.threshold.percent.or(both.percent);
-        both.bytes = one.threshold.bytes.or(both.bytes);
+    let entries = matrix.allow.iter().flat_map(|List(entries)| entries);
+    judging.allow.extend(entries.map(AllowEntry::allowance));
+    add_judging(&mut judging, &arguments.judging);
+    Ok(judging)
+}
+
+/// Adds what the flags say, which wins over what is there.
+pub fn add_judging(judging: &mut Judging, flags: &JudgingArguments) {
+    let mut given: Vec<Rule> = Vec::new();
+    for flag in flags.thresholds.iter().chain(&flags.limits).chain(&flags.leaks) {
+        let same = |rule: &&mut Rule| {
+            rule.metric == flag.metric && rule.test == flag.test && rule.checkpoint == flag.checkpoint
+        };
+        let Some(rule) = given.iter_mut().find(same) else {
+            given.push(flag.clone());
+            continue;
+        };
+        match (&mut rule.growth, &flag.growth) {
+            // `--threshold heap.peak=5% --threshold heap.peak=1MiB` is one threshold of two parts.
+            (Some(Growth::Within(both)), Some(Growth::Within(more))) => {
+                both.percent = more.percent.or(both.percent);
+                both.bytes = more.bytes.or(both.bytes);
+            }
+            (growth, more) => *growth = more.clone().or(growth.take()),
+        }
+        rule.limit = flag.limit.or(rule.limit);
+        rule.leak = flag.leak.or(rule.leak);
     }
-    thresholds.extend(given.into_iter().map(|(metric, threshold)| (metric.to_owned(), threshold)));
-    Ok(thresholds)
+    judging.rules.extend(given);
+    judging.allow.extend(flags.allow.iter().cloned());
 }
 
 fn lockfile(arguments: &RequestArguments, entry: Option<&LockfileEntry>) -> Option<LockfileRequest> {

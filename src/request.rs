@@ -6,6 +6,9 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::repeat::Repeat;
+use crate::rule::Judging;
+
 /// A whole request. Paths in it are relative to the repository's root, or absolute where they lie outside it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Request {
@@ -30,11 +33,12 @@ pub struct Request {
     /// If not empty, only the cells that match one of these.
     pub include: Vec<CellPattern>,
     /// How often each cell is run.
-    pub repeat: u32,
+    pub repeat: Repeat,
     /// Time limit of one run, in seconds.
     pub timeout_seconds: Option<u64>,
-    /// Limits by metric name; kept for judging.
-    pub thresholds: IndexMap<String, Threshold>,
+    /// How verdicts are given. Plans of earlier versions have nothing of it.
+    #[serde(default)]
+    pub judging: Judging,
     /// Where a lock file comes from for revisions that have none.
     pub lockfile: Option<LockfileRequest>,
     /// Path patterns that are left out of checkouts (git's sparse-checkout syntax, without the leading `!`).
@@ -92,7 +96,7 @@ pub struct TestRequest {
     /// Time limit of one run in seconds, over the common one.
     pub timeout_seconds: Option<u64>,
     /// Repeats, over the common ones.
-    pub repeat: Option<u32>,
+    pub repeat: Option<Repeat>,
     /// Only tests that no entry before it selects: what the command line selects beside the matrix's entries.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub rest: bool,
@@ -238,12 +242,14 @@ pub struct CellPattern {
     pub params: BTreeMap<String, String>,
 }
 
-/// A limit on a metric; judged by a later release, parsed and kept by this one.
+/// By how much a metric may grow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Threshold {
     /// Growth in percent of the baseline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub percent: Option<f64>,
     /// Growth in the metric's own unit: bytes, a count, or nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
 }
 

@@ -11,6 +11,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::limits::Limits;
 use crate::measurement::Measurement;
 use crate::outcome::{self, RunRecord};
 use crate::plan::{self, CellId, Plan};
@@ -71,6 +72,11 @@ impl Run {
 ///
 /// A log that cannot be read is data of its run; a plan or an outcome that cannot be read is an error.
 pub fn read(folder: &RunFolder) -> anyhow::Result<Results> {
+    read_some(folder, |_| true)
+}
+
+/// The same of those runs only that `wanted` names.
+pub fn read_some(folder: &RunFolder, wanted: impl Fn(&RunRecord) -> bool) -> anyhow::Result<Results> {
     let plan: Plan = read_json(&folder.plan())?;
     ensure!(
         plan.version <= plan::VERSION,
@@ -79,10 +85,12 @@ pub fn read(folder: &RunFolder) -> anyhow::Result<Results> {
         plan.version,
         plan::VERSION
     );
+    Limits::new(&plan.request.judging).with_context(|| folder.plan().to_string())?;
     ensure!(plan.baseline < plan.revisions.len(), "{}: baseline is not among the revisions", folder.plan());
     let environment = environment_of(folder)?;
     let builds = builds_of(folder)?;
-    let records = records(folder, &folder.cells(), &plan)?;
+    let mut records = records(folder, &folder.cells(), &plan)?;
+    records.retain(|(record, _)| wanted(record));
     let runs = read_logs(folder, records);
     let mut results = Results { plan, environment, builds, runs, notes: Vec::new() };
     results.sort();

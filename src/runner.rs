@@ -9,12 +9,16 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::build::Build;
 use crate::cells::{CellStatus, PlannedCell};
+use crate::compare::compare;
 use crate::event::{Event, Sink};
 use crate::fate::{self, Evidence};
 use crate::outcome::{self, Outcome, RunRecord, Status};
-use crate::plan::{Plan, TestId};
+use crate::plan::{CellId, Plan, TestId};
 use crate::process::Command;
 use crate::process_group;
+use crate::repeat::Repeat;
+use crate::repeats;
+use crate::results;
 use crate::run_folder::{RunFolder, file};
 use crate::stage::Stage;
 use crate::store::{Entry, Executable};
@@ -57,23 +61,70 @@ impl Runner<'_> {
     /// Runs what has no outcome yet.
     ///
     /// Repeats are rounds over all cells, and every other round takes the revisions in reverse (A B, B A, …): a drift of the
-    /// machine then meets both sides, and the checkout is switched once a round and revision.
+    /// machine then meets both sides, and the checkout is switched once a round and revision. Where cells repeat as often as
+    /// needed, the verdicts so far say which runs are to follow.
     pub fn run(&self, stage: &mut dyn Stage) -> anyhow::Result<Completion> {
         for planned in self.cells {
             self.record_what_does_not_run(planned)?;
         }
-        let pending = self.pending();
-        let total = pending.len();
         let mut proven = HashSet::new();
+        let mut wanted: Vec<u32> = (self.cells.iter())
+            .map(|planned| match planned.repeat {
+                Repeat::Auto => 1,
+                Repeat::Times(times) => times,
+            })
+            .collect();
+        let mut done = 0;
+        loop {
+            let pending = self.pending(&wanted);
+            if self.run_all(stage, &pending, done, &mut proven)? == Completion::Interrupted {
+                return Ok(Completion::Interrupted);
+            }
+            done += pending.len();
+            if !self.look(&mut wanted)? {
+                return Ok(Completion::Finished);
+            }
+        }
+    }
+
+    /// Raises how often cells are wanted where the verdicts so far are not clear; whether there is any such cell.
+    fn look(&self, wanted: &mut [u32]) -> anyhow::Result<bool> {
+        let is_adaptive =
+            |planned: &PlannedCell| planned.repeat == Repeat::Auto && planned.status == CellStatus::Run;
+        let open: HashSet<&CellId> =
+            self.cells.iter().filter(|planned| is_adaptive(planned)).map(|planned| &planned.cell).collect();
+        if open.is_empty() {
+            return Ok(false);
+        }
+        let comparison = compare(&results::read_some(self.folder, |record| open.contains(&record.cell))?);
+        let needed = repeats::wanted(&comparison);
+        let mut is_raised = false;
+        for (planned, wanted) in self.cells.iter().zip(wanted) {
+            let more = needed.get(&(&planned.cell, planned.revision)).copied().unwrap_or(0);
+            if is_adaptive(planned) && more > *wanted {
+                (*wanted, is_raised) = (more, true);
+            }
+        }
+        Ok(is_raised)
+    }
+
+    fn run_all(
+        &self,
+        stage: &mut dyn Stage,
+        pending: &[Pending<'_>],
+        done: usize,
+        proven: &mut HashSet<Utf8PathBuf>,
+    ) -> anyhow::Result<Completion> {
+        let total = done + pending.len();
         for (index, pending) in pending.iter().enumerate() {
             if self.interrupt.load(Ordering::Relaxed) {
                 return Ok(Completion::Interrupted);
             }
             let name = self.plan.revisions[pending.planned.revision].name.clone();
             let test = pending.planned.cell.title.clone();
-            let index = index + 1;
+            let index = done + index + 1;
             self.sink.emit(Event::RunStarted { test: test.clone(), name: name.clone(), index, total });
-            let Some(outcome) = self.run_one(stage, pending, &mut proven)? else {
+            let Some(outcome) = self.run_one(stage, pending, proven)? else {
                 return Ok(Completion::Interrupted);
             };
             let took = Duration::from_nanos(outcome.wall_nanoseconds.unwrap_or_default());
@@ -84,9 +135,13 @@ impl Runner<'_> {
         Ok(Completion::Finished)
     }
 
-    fn pending(&self) -> Vec<Pending<'_>> {
-        let runs = || self.cells.iter().filter(|planned| planned.status == CellStatus::Run);
-        let rounds = runs().map(|planned| planned.repeat).max().unwrap_or_default();
+    /// The runs that have no outcome yet, where each cell is wanted so often.
+    fn pending(&self, wanted: &[u32]) -> Vec<Pending<'_>> {
+        let runs = || {
+            let cells = self.cells.iter().zip(wanted);
+            cells.filter(|(planned, _)| planned.status == CellStatus::Run)
+        };
+        let rounds = runs().map(|(_, wanted)| *wanted).max().unwrap_or_default();
         let mut pending = Vec::new();
         for repeat in 0..rounds {
             let mut revisions: Vec<usize> = (0..self.plan.revisions.len()).collect();
@@ -95,9 +150,10 @@ impl Runner<'_> {
             }
             for revision in revisions {
                 let of_round =
-                    runs().filter(|planned| planned.revision == revision && planned.repeat > repeat);
+                    runs().filter(|(planned, wanted)| planned.revision == revision && **wanted > repeat);
                 pending.extend(
                     of_round
+                        .map(|(planned, _)| planned)
                         .filter(|planned| !self.run_folder(planned, repeat).join(file::OUTCOME).exists())
                         .map(|planned| Pending { planned, repeat }),
                 );

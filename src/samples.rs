@@ -2,6 +2,7 @@
 //! differs between two of them.
 
 use crate::judge::{Judgement, Noise, Thresholds, judge};
+use crate::limits;
 use crate::metric::Unit;
 use crate::request::Threshold;
 use crate::verdict::Verdict;
@@ -118,6 +119,11 @@ impl Rule {
         self.noise.provable && known.is_exact()
     }
 
+    /// What is no change yet, of figures such as these.
+    pub fn threshold(&self, known: &Knowledge) -> &Threshold {
+        if self.repeats(known) { &self.thresholds.tight } else { &self.thresholds.wide }
+    }
+
     /// How many runs of a commit its median takes at least: one where figures repeat to the unit.
     pub fn least_runs(&self, known: &Knowledge) -> usize {
         if self.repeats(known) { 1 } else { NOISY_RUNS.min(self.most_runs) }
@@ -130,23 +136,19 @@ fn is_near(judgement: &Judgement) -> bool {
     judgement.change.unsigned_abs().abs_diff(limit.unsigned_abs()) < limit.unsigned_abs() / 4
 }
 
-/// How a metric varies: what is counted is the same in each run of a program that does the same, what the kernel is asked
-/// for need not be.
-pub fn noise_of(metric: &str) -> Noise {
-    let last = metric.rsplit('.').next().unwrap_or(metric);
-    let counted =
-        metric.starts_with("heap.") || (metric.starts_with("gpu.") && ["live", "peak"].contains(&last));
-    Noise { provable: counted, ..Noise::default() }
-}
-
-/// What is no change where nobody said: figures that are counted hardly move by themselves, resident ones do.
-pub fn usual_threshold(metric: &str) -> Threshold {
-    match (Unit::of(metric), noise_of(metric).provable) {
-        (Unit::Bytes, true) => Threshold { percent: Some(1.0), bytes: Some(4 << 10) },
-        (Unit::Bytes, false) => Threshold { percent: Some(5.0), bytes: Some(2 << 20) },
-        (Unit::Count, _) => Threshold { percent: Some(1.0), bytes: Some(16) },
-        (Unit::Nanoseconds, _) => Threshold { percent: Some(10.0), bytes: Some(50_000_000) },
-    }
+/// What is no change where nobody said, of every metric: those that are not judged by default go by the one of their kind
+/// that is.
+pub fn usual_thresholds(metric: &str) -> Thresholds {
+    let of = |metric| limits::defaults(metric);
+    let absolute =
+        |percent, amount| Some(Thresholds::both(&Threshold { percent: Some(percent), bytes: Some(amount) }));
+    let of_kind = match (Unit::of(metric), limits::is_counted(metric)) {
+        (Unit::Bytes, true) => of("heap.peak"),
+        (Unit::Bytes, false) => of("cpu.peak"),
+        (Unit::Count, _) => absolute(0.5, 16),
+        (Unit::Nanoseconds, _) => absolute(10.0, 50_000_000),
+    };
+    of(metric).or(of_kind).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -161,9 +163,11 @@ mod tests {
         known
     }
 
+    const COUNTED: Noise = Noise { floor: 0, known: None, provable: true };
+
     fn rule() -> Rule {
         let threshold = Threshold { percent: Some(10.0), bytes: Some(50) };
-        Rule { thresholds: Thresholds::both(&threshold), noise: noise_of("heap.peak"), most_runs: 10 }
+        Rule { thresholds: Thresholds::both(&threshold), noise: COUNTED, most_runs: 10 }
     }
 
     fn change(before: &[i64], after: &[i64]) -> Change {
@@ -186,12 +190,20 @@ mod tests {
     }
 
     #[test]
+    fn every_metric_of_the_catalogue_has_a_usual_threshold() {
+        for (metric, _) in crate::metric::CATALOGUE {
+            let thresholds = usual_thresholds(metric);
+            assert!(thresholds.tight.percent.is_some() && thresholds.wide.bytes.is_some(), "{metric}");
+        }
+    }
+
+    #[test]
     fn one_jittering_commit_makes_the_metric_a_noisy_one() {
         let exact = known(&[&[1, 1], &[2]]);
         assert!(exact.is_exact());
         assert_eq!(rule().least_runs(&exact), 1);
         assert_eq!(rule().least_runs(&known(&[&[1, 1], &[2, 3]])), NOISY_RUNS);
-        let resident = Rule { noise: noise_of("cpu.peak"), ..rule() };
+        let resident = Rule { noise: Noise::default(), ..rule() };
         assert_eq!(resident.least_runs(&exact), NOISY_RUNS, "the same pages twice are no proof");
         assert_eq!(change(&[1000, 1010], &[1500]), Change::Unclear);
         assert_eq!(change(&[1000, 1010, 990, 1005, 995], &[1300, 1310, 1290, 1295, 1305]), Change::Yes);

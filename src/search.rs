@@ -280,13 +280,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::judge::Thresholds;
+    use crate::judge::{Noise, Thresholds};
     use crate::request::Threshold;
-    use crate::samples::noise_of;
 
     fn rule(limit: u64) -> Rule {
         let threshold = Threshold { percent: None, bytes: Some(limit) };
-        Rule { thresholds: Thresholds::both(&threshold), noise: noise_of("heap.peak"), most_runs: 10 }
+        let noise = Noise { provable: true, ..Noise::default() };
+        Rule { thresholds: Thresholds::both(&threshold), noise, most_runs: 10 }
     }
 
     /// Searches by measuring what is wanted; `figure` gives a commit's n-th run, `None` if it cannot be measured. Returns what

@@ -111,11 +111,11 @@ pub struct MeasuringArguments {
     /// greatest peak, all allocations, what lives at its end]
     #[arg(long, value_name = "LABEL", help_heading = "Figure")]
     pub checkpoint: Option<String>,
-    /// What is no change yet: 5%, 16MiB (twice: the larger of both)
-    #[arg(long, value_name = "LIMIT", value_parser = threshold, help_heading = "Figure")]
+    /// What is no change yet: 5%, 16MiB, or both (more than both) [default: that of the verdicts]
+    #[arg(long, value_name = "LIMIT", value_delimiter = ',', value_parser = threshold, help_heading = "Figure")]
     pub threshold: Vec<SearchThreshold>,
     /// Run each commit this often, and more often where that leaves it unclear [default: 1, the ends 2]
-    #[arg(long, value_name = "N", value_parser = quantity::repeat, help_heading = "Figure")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Figure")]
     pub repeat: Option<u32>,
     /// Which tests: they must come down to one.
     #[command(flatten)]
@@ -195,6 +195,7 @@ impl MeasuringArguments {
             },
             checkout: self.checkout.clone(),
             build: self.build.clone(),
+            ..RequestArguments::default()
         }
     }
 }

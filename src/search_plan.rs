@@ -17,11 +17,10 @@ use crate::overlay;
 use crate::plan::{Plan, Revision};
 use crate::reading::Wanted;
 use crate::reconcile::RefsNeeded;
-use crate::request::{RefRequest, Request, Threshold};
+use crate::request::{RefRequest, Threshold};
 use crate::resolve::{resolve, run_id};
 use crate::run_folder::RunFolder;
 use crate::runner::write_whole;
-use crate::samples::usual_threshold;
 use crate::search_arguments::{BisectArguments, HistoryArguments, MeasuringArguments};
 use crate::search_record::{self, SearchRecord, Task};
 use crate::session::{self, find_run, kept_runs, read_plan};
@@ -120,7 +119,7 @@ impl Search<'_> {
         let (good, bad) =
             (End { spec: self.good, commit: &good.commit }, End { spec: self.bad, commit: &bad.commit });
         let range = commits::between(repository, good, bad, self.paths)?;
-        let threshold = self.threshold(&plan.request)?;
+        let threshold = self.threshold()?;
         let mut task = task(repository, &range)?;
         if let Task::History { commits, .. } = &mut task {
             // The figures begin and end with the range, whatever of it is measured.
@@ -148,7 +147,7 @@ impl Search<'_> {
         Ok(SearchPlan { search, plan })
     }
 
-    fn threshold(&self, request: &Request) -> anyhow::Result<Threshold> {
+    fn threshold(&self) -> anyhow::Result<Option<Threshold>> {
         let metric = &self.measuring.metric;
         let mut threshold = Threshold::default();
         for one in &self.measuring.threshold {
@@ -163,11 +162,7 @@ impl Search<'_> {
             threshold.percent = limit.percent.or(threshold.percent);
             threshold.bytes = limit.bytes.or(threshold.bytes);
         }
-        if self.measuring.threshold.is_empty() {
-            let of_matrix = request.thresholds.get(metric).cloned();
-            threshold = of_matrix.unwrap_or_else(|| usual_threshold(metric));
-        }
-        Ok(threshold)
+        Ok(Some(threshold).filter(|_| !self.measuring.threshold.is_empty()))
     }
 }
 

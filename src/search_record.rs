@@ -6,11 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::bisection::Merges;
 use crate::cells::PlannedCell;
-use crate::judge::{self, Thresholds};
 use crate::lineage::Lineage;
 use crate::reading::Wanted;
 use crate::request::Threshold;
-use crate::samples::{self, Rule};
 use crate::search::Find;
 
 /// The version of `search.json`'s format.
@@ -30,8 +28,8 @@ pub struct SearchRecord {
     /// What is read of each run.
     #[serde(flatten)]
     pub wanted: Wanted,
-    /// What is no change yet.
-    pub threshold: Threshold,
+    /// What is no change yet, if that was asked for.
+    pub threshold: Option<Threshold>,
     /// How often each commit is run, whatever comes of it.
     pub least_runs: u32,
     /// Only commits that touch these were looked at.
@@ -87,13 +85,4 @@ pub struct Effort {
     pub seconds: f64,
     /// Whether it was built; `false` if the store had it.
     pub built: bool,
-}
-
-impl SearchRecord {
-    /// By what a change is told from noise.
-    pub fn rule(&self) -> Rule {
-        let most_runs = usize::try_from(self.least_runs.max(judge::MOST)).unwrap_or(usize::MAX);
-        let thresholds = Thresholds::both(&self.threshold);
-        Rule { thresholds, noise: samples::noise_of(&self.wanted.metric), most_runs }
-    }
 }

@@ -75,7 +75,16 @@ pub struct Side {
 #[derive(Clone, Debug)]
 enum Figures {
     One(Arc<Measurement>),
-    Several(BTreeMap<String, Vec<Option<Figure>>>),
+    Several(Several),
+}
+
+/// Figures over several repeats, and where each of them has its own readings.
+#[derive(Clone, Debug, Default)]
+struct Several {
+    columns: BTreeMap<String, Vec<Option<Figure>>>,
+    measurements: Vec<Arc<Measurement>>,
+    /// By repeat, then by row.
+    places: Vec<Vec<Option<usize>>>,
 }
 
 impl Figures {
@@ -84,7 +93,10 @@ impl Figures {
             Self::One(measurement) => {
                 measurement.column(metric).map(|column| Column::One(measurement, column))
             }
-            Self::Several(columns) => columns.get(metric).map(|figures| Column::Several(figures)),
+            Self::Several(several) => several.columns.get_key_value(metric).map(|(metric, figures)| {
+                let Several { measurements, places, .. } = several;
+                Column::Several(figures, Repeated { metric, measurements, places })
+            }),
         }
     }
 }
@@ -150,7 +162,7 @@ impl Side {
     pub fn metrics(&self) -> Vec<&str> {
         match &self.figures {
             Figures::One(measurement) => measurement.metrics().iter().map(|name| &**name).collect(),
-            Figures::Several(columns) => columns.keys().map(String::as_str).collect(),
+            Figures::Several(several) => several.columns.keys().map(String::as_str).collect(),
         }
     }
 }
@@ -161,7 +173,15 @@ pub enum Column<'a> {
     /// Those of one run.
     One(&'a Measurement, usize),
     /// Those over several.
-    Several(&'a [Option<Figure>]),
+    Several(&'a [Option<Figure>], Repeated<'a>),
+}
+
+/// The repeats that a column's figures are made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Repeated<'a> {
+    metric: &'a str,
+    measurements: &'a [Arc<Measurement>],
+    places: &'a [Vec<Option<usize>>],
 }
 
 impl Column<'_> {
@@ -169,8 +189,29 @@ impl Column<'_> {
     pub fn figure(&self, checkpoint: usize) -> Option<Figure> {
         match self {
             Self::One(measurement, column) => measurement.reading(*column, checkpoint).map(Figure::of_one),
-            Self::Several(figures) => figures.get(checkpoint).copied().flatten(),
+            Self::Several(figures, _) => figures.get(checkpoint).copied().flatten(),
         }
+    }
+
+    /// Each repeat's reading at a checkpoint, in their order; `None` for one that has none there.
+    pub fn readings(&self, checkpoint: usize) -> impl Iterator<Item = Option<i64>> + '_ {
+        let (one, several) = match self {
+            Self::One(measurement, column) => (Some(measurement.reading(*column, checkpoint)), None),
+            Self::Several(_, repeated) => (None, Some(repeated)),
+        };
+        let of_several = several.into_iter().flat_map(move |repeated| {
+            let each = repeated.measurements.iter().zip(repeated.places);
+            each.map(move |(measurement, places)| {
+                let at = places.get(checkpoint).copied().flatten()?;
+                measurement.reading(measurement.column(repeated.metric)?, at)
+            })
+        });
+        one.into_iter().chain(of_several)
+    }
+
+    /// The readings at a checkpoint of those repeats that have one.
+    pub fn samples(&self, checkpoint: usize) -> Vec<i64> {
+        self.readings(checkpoint).flatten().collect()
     }
 }
 
@@ -184,7 +225,7 @@ fn put_together(measurements: &[&Arc<Measurement>], labels: &mut Names) -> Repea
     let each: Vec<Vec<Key>> = measurements.iter().map(|measurement| keys(measurement, labels)).collect();
     match (measurements, &each[..]) {
         ([], _) | (_, []) => {
-            Repeats { keys: Vec::new(), unsteady: 0, figures: Figures::Several(BTreeMap::new()) }
+            Repeats { keys: Vec::new(), unsteady: 0, figures: Figures::Several(Several::default()) }
         }
         ([measurement], [keys]) => {
             Repeats { keys: keys.clone(), unsteady: 0, figures: Figures::One(Arc::clone(measurement)) }
@@ -194,7 +235,9 @@ fn put_together(measurements: &[&Arc<Measurement>], labels: &mut Names) -> Repea
             let unsteady = (0..spine.keys.len())
                 .filter(|&row| spine.places.iter().any(|places| places[row].is_none()))
                 .count();
-            let figures = Figures::Several(columns(measurements, &spine));
+            let columns = columns(measurements, &spine);
+            let measurements = measurements.iter().map(|measurement| Arc::clone(measurement)).collect();
+            let figures = Figures::Several(Several { columns, measurements, places: spine.places });
             Repeats { keys: spine.keys, unsteady, figures }
         }
     }

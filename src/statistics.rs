@@ -24,14 +24,10 @@ pub fn middle(sorted: &[i128]) -> Option<i128> {
     Some((sorted[last / 2] + sorted[sorted.len() / 2]) / 2)
 }
 
-/// The least and the greatest of some values.
-pub fn range(values: &[i64]) -> Option<(i64, i64)> {
-    Some((*values.iter().min()?, *values.iter().max()?))
-}
-
 /// How far the values lie apart.
 pub fn spread(values: &[i64]) -> u64 {
-    range(values).map_or(0, |(least, greatest)| greatest.abs_diff(least))
+    let (least, greatest) = (values.iter().min(), values.iter().max());
+    least.zip(greatest).map_or(0, |(least, greatest)| greatest.abs_diff(*least))
 }
 
 /// Every candidate minus every baseline, sorted.

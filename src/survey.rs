@@ -14,14 +14,18 @@ use crate::build_failure::BuildFailure;
 use crate::cells::{self, CellStatus, PlannedCell};
 use crate::complaint::Complaint;
 use crate::event::{Event, Sink};
+use crate::judge::{self, Noise, Thresholds};
+use crate::judging;
+use crate::limits::{self, Limits};
 use crate::listing::ListedRevision;
 use crate::outcome::Status;
 use crate::plan::{CellId, Plan};
+use crate::repeat::Repeat;
 use crate::request::Ignored;
 use crate::results::{self, Run};
 use crate::run_folder::RunFolder;
 use crate::runner::{Completion, Runner, write_whole};
-use crate::samples::{Knowledge, Known};
+use crate::samples::{self, Knowledge, Known, Rule};
 use crate::search_record::{Effort, SearchRecord};
 use crate::session::{self, Interrupted, Session};
 
@@ -262,6 +266,26 @@ impl<'a> Survey<'a> {
         Ok(ends.iter().enumerate().filter_map(of_end).collect())
     }
 
+    /// By what a change is told from noise.
+    pub fn rule(&self) -> anyhow::Result<Rule> {
+        let record = &self.record;
+        let metric = &record.wanted.metric;
+        let title =
+            record.cell.as_ref().map(|planned| format!("{} {}", planned.cell.test, planned.cell.title));
+        let limits = Limits::new(&self.plan.request.judging)?;
+        let limits = limits.of(&title.unwrap_or_default(), metric);
+        let of_matrix = limits.at(record.wanted.checkpoint.as_deref().unwrap_or_default()).growth;
+        let thresholds = match &record.threshold {
+            Some(threshold) => Thresholds::both(threshold),
+            None => of_matrix.unwrap_or_else(|| samples::usual_thresholds(metric)),
+        };
+        let source = self.source.as_ref().and_then(Option::as_deref);
+        let floor = source.and_then(judging::bound_of).unwrap_or_default();
+        let noise = Noise { floor, known: None, provable: limits::is_counted(metric) };
+        let most_runs = usize::try_from(record.least_runs.max(judge::MOST)).unwrap_or(usize::MAX);
+        Ok(Rule { thresholds, noise, most_runs })
+    }
+
     /// Measures a commit of which nothing is known.
     pub fn measure(&mut self, commit: usize) -> anyhow::Result<()> {
         let begun = Instant::now();
@@ -319,7 +343,7 @@ impl<'a> Survey<'a> {
     /// Runs cells until each has so many runs.
     fn run(&mut self, cells: &[PlannedCell], runs: u32) -> anyhow::Result<()> {
         let cells: Vec<PlannedCell> =
-            cells.iter().map(|cell| PlannedCell { repeat: runs, ..cell.clone() }).collect();
+            cells.iter().map(|cell| PlannedCell { repeat: Repeat::Times(runs), ..cell.clone() }).collect();
         if self.gpu.is_none() {
             self.gpu = Some(session::gpu_variables(|| self.builder.injection_library()));
         }

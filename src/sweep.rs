@@ -81,10 +81,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::judge::Thresholds;
+    use crate::judge::{Noise, Thresholds};
     use crate::lineage::tests::with_a_branch;
     use crate::request::Threshold;
-    use crate::samples::{Known, noise_of};
+    use crate::samples::Known;
 
     #[test]
     fn the_ends_are_always_among_the_commits() {
@@ -109,8 +109,8 @@ mod tests {
         let before = [None, Some(0), Some(1), Some(1), Some(2), Some(4), None, Some(2)];
         assert_eq!(predecessors(&lineage, &commits, &known), before);
         let threshold = Threshold { percent: None, bytes: Some(5) };
-        let rule =
-            Rule { thresholds: Thresholds::both(&threshold), noise: noise_of("heap.peak"), most_runs: 10 };
+        let noise = Noise { provable: true, ..Noise::default() };
+        let rule = Rule { thresholds: Thresholds::both(&threshold), noise, most_runs: 10 };
         let steps = steps(&lineage, &commits, &known, &rule).unwrap();
         let changed: Vec<usize> = (0..8).filter(|&commit| steps[commit] == Some(Change::Yes)).collect();
         assert_eq!(changed, [2], "4 has it by merging 2");

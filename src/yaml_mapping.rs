@@ -98,6 +98,76 @@ pub fn entry_that<'de, T: Entry, D: Deserializer<'de>>(
     deserializer.deserialize_any(EntryVisitor { demand })
 }
 
+/// One such entry, or a list of them.
+pub fn entries_that<'de, T: Entry, D: Deserializer<'de>>(
+    deserializer: D,
+    demand: &dyn Fn(&T) -> Result<(), Mistake>,
+) -> Result<Vec<T>, D::Error> {
+    deserializer.deserialize_any(EntriesVisitor { demand })
+}
+
+struct EntriesVisitor<'a, T> {
+    demand: &'a dyn Fn(&T) -> Result<(), Mistake>,
+}
+
+impl<'a, T: Entry> EntriesVisitor<'a, T> {
+    fn one(&self) -> EntryVisitor<'a, T> {
+        EntryVisitor { demand: self.demand }
+    }
+}
+
+impl<'de, T: Entry> Visitor<'de> for EntriesVisitor<'_, T> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}, or a list of them", T::EXPECTED)
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Vec<T>, E> {
+        self.one().visit_str(text).map(|entry| vec![entry])
+    }
+
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<Vec<T>, E> {
+        self.one().visit_u64(value).map(|entry| vec![entry])
+    }
+
+    fn visit_i64<E: de::Error>(self, value: i64) -> Result<Vec<T>, E> {
+        self.one().visit_i64(value).map(|entry| vec![entry])
+    }
+
+    fn visit_f64<E: de::Error>(self, value: f64) -> Result<Vec<T>, E> {
+        self.one().visit_f64(value).map(|entry| vec![entry])
+    }
+
+    fn visit_bool<E: de::Error>(self, value: bool) -> Result<Vec<T>, E> {
+        self.one().visit_bool(value).map(|entry| vec![entry])
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<Vec<T>, E> {
+        self.one().visit_unit().map(|entry| vec![entry])
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Vec<T>, A::Error> {
+        self.one().visit_map(map).map(|entry| vec![entry])
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Vec<T>, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(entry) = sequence.next_element_seed(self.one())? {
+            entries.push(entry);
+        }
+        Ok(entries)
+    }
+}
+
+impl<'de, T: Entry> DeserializeSeed<'de> for EntryVisitor<'_, T> {
+    type Value = T;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
 struct EntryVisitor<'a, T> {
     demand: &'a dyn Fn(&T) -> Result<(), Mistake>,
 }

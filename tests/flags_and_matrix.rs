@@ -6,7 +6,9 @@ use camino::Utf8Path;
 use cargo_memprof::cli::{Command, RunArguments};
 use cargo_memprof::complaint::Complaint;
 use cargo_memprof::reconcile::{RefsNeeded, Surroundings, metrics, reconcile};
+use cargo_memprof::repeat::Repeat;
 use cargo_memprof::request::{BaselineRequest, Ignored, LockfileRequest, Request};
+use cargo_memprof::rule::{Growth, Rule};
 use cargo_memprof::{invocation, matrix};
 
 fn run(flags: &[&str]) -> RunArguments {
@@ -79,7 +81,11 @@ packages: [bart]
 target: x86_64-unknown-linux-gnu
 env: {A: common, C: 1}
 toolchain: stable
-thresholds: {heap.peak: {percent: 5, bytes: 16MiB}, time: 50ms}
+thresholds:
+  heap.peak: {percent: 5, bytes: 16MiB}
+  time: 50ms
+  gpu.*.peak: [{limit: 8GiB}, {test: slow, checkpoint: 'done*', percent: 10}]
+allow: [{metric: heap.peak, test: bert, checkpoint: done, limit: 20%, until: 2026-12-31, reason: 'a larger cache, #42'}]
 lockfile: {date: 2023-05-01}
 sparse-exclude: ['*.bin']
 offline: true
@@ -203,9 +209,9 @@ fn single_values_and_lists_of_flags_take_the_place_of_the_matrixs() {
     assert_eq!(request.baseline, BaselineRequest::Ref("b".into()));
     assert_eq!(
         (request.remote.as_deref(), request.repeat, request.timeout_seconds),
-        (Some("r"), 1, Some(60))
+        (Some("r"), Repeat::Times(1), Some(60))
     );
-    assert_eq!(request.tests[0].repeat.or(request.tests[0].timeout_seconds.map(|_| 0)), None);
+    assert_eq!((request.tests[0].repeat, request.tests[0].timeout_seconds), (None, None));
     assert_eq!(request.build.features, ["f"]);
     assert!(request.build.workspace && request.build.packages.is_empty());
     assert_eq!(request.build.profile.as_deref(), Some("p"));
@@ -255,8 +261,42 @@ fn variables_parameters_and_thresholds_are_merged_by_name_and_hold_everywhere() 
             (["1".to_owned()].as_slice(), ["f32".to_owned()].as_slice())
         );
     }
-    assert_eq!(request.thresholds["time"].bytes, Some(1_000_000_000));
-    assert_eq!(request.thresholds["heap.peak"].percent, Some(5.0));
+    let rules = &request.judging.rules;
+    let growth = |rule: &Rule| match &rule.growth {
+        Some(Growth::Within(threshold)) => Some((threshold.percent, threshold.bytes)),
+        _ => None,
+    };
+    let metrics: Vec<&str> = rules.iter().map(|rule| rule.metric.as_str()).collect();
+    assert_eq!(
+        metrics,
+        ["heap.peak", "time", "gpu.*.peak", "gpu.*.peak", "time"],
+        "flags come last, and so win"
+    );
+    assert_eq!(growth(&rules[0]), Some((Some(5.0), Some(16 << 20))));
+    assert_eq!((rules[2].limit, growth(&rules[3])), (Some(8 << 30), Some((Some(10.0), None))));
+    assert_eq!(growth(&rules[4]), Some((None, Some(1_000_000_000))));
+    assert_eq!(request.judging.allow[0].reason, "a larger cache, #42");
+}
+
+#[test]
+fn thresholds_of_one_metric_given_by_flags_are_one() {
+    let flags = [
+        "--refs",
+        "a,b",
+        "--threshold",
+        "heap.peak=5%",
+        "--threshold",
+        "heap.peak=1MiB",
+        "--limit",
+        "heap.peak=8GiB",
+    ];
+    let rules = request(&[&flags[..], &["--leak", "heap.live=0", "--threshold", "time=off"]].concat(), "")
+        .judging
+        .rules;
+    assert_eq!(rules.len(), 3, "{rules:?}");
+    let Some(Growth::Within(both)) = &rules[0].growth else { panic!("{rules:?}") };
+    assert_eq!((both.percent, both.bytes, rules[0].limit), (Some(5.0), Some(1 << 20), Some(8 << 30)));
+    assert_eq!((rules[1].growth.clone(), rules[2].leak), (Some(Growth::Off), Some(0)));
 }
 
 #[test]

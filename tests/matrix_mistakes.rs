@@ -132,6 +132,38 @@ thresholds: {heap.peak: }
 
 thresholds: [heap.peak]
 
+thresholds: {heep.*: 5%}
+
+thresholds: {heap.peak: [5%, {tests: slow, percent: 10}]}
+
+thresholds: {heap.peak: {limit: 5%}}
+
+thresholds: {heap.count: {limit: 16MiB}}
+
+thresholds: {heap.peak: {test: slow}}
+
+thresholds: {heap.peak: {off: true, percent: 5}}
+
+thresholds: {heap.live: {leak: 0, checkpoint: done}}
+
+thresholds: {heap.peak: {test: 'hf and', percent: 5}}
+
+allow: [{metric: heap.peak}]
+
+allow: [{reason: why}]
+
+allow: [{metric: heap.peek, reason: why}]
+
+allow: [{metric: heap.peak, reson: why}]
+
+allow: [{metric: heap.peak, until: 2026-02-30, reason: why}]
+
+allow: [{metric: heap.count, limit: 16MiB, reason: why}]
+
+allow: heap.peak
+
+repeat: atuo
+
 lockfile: main
 
 lockfile: {from: main, date: 2023-05-01}

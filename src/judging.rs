@@ -1,0 +1,335 @@
+//! The verdicts of a whole comparison: every judged metric at every row, upper limits and leaks, and what all of it comes to.
+
+use crate::comparison::{
+    Breach, BreachKind, Comparability, Comparison, JudgedMetric, PairColumn, PairView, Ruling,
+};
+use crate::exit_code::ExitCode;
+use crate::judge::{Noise, Thresholds, judge};
+use crate::limits::{self, Limits, MetricLimits, RowLimits};
+use crate::matching::{Change, Match};
+use crate::measurement::Kind;
+use crate::metric::Unit;
+use crate::rule::Judging;
+use crate::side::Standing;
+use crate::verdict::Verdict;
+
+/// The checkpoints between which a leak is taken; every run has them.
+const FIRST: &str = "start";
+const LAST: &str = "done";
+
+/// Gives every verdict. Days are those of the comparison: reported again later, it says the same.
+///
+/// # Panics
+/// If a rule's expression is none; they are checked wherever rules are read.
+pub fn judge_all(comparison: &mut Comparison, judging: &Judging) {
+    let limits = Limits::new(judging).expect("expressions are checked where they are read");
+    let today = comparison.created.get(..10).unwrap_or_default().to_owned();
+    let mut verdicts = Vec::new();
+    for cell in &comparison.cells {
+        let test = format!("{} {}", cell.id.test, cell.id.title);
+        for pair in &cell.pairs {
+            let bench =
+                Bench { view: comparison.view(cell, pair), limits: &limits, test: &test, today: &today };
+            let mut judged = Vec::new();
+            let mut breaches = Vec::new();
+            for metric in &comparison.metrics {
+                let of_metric = limits.of(&test, &metric.name);
+                judged.extend(bench.metric(&metric.name, &of_metric));
+                breaches.extend(bench.breaches(&metric.name, &of_metric));
+                breaches.extend(bench.leak(&metric.name, &of_metric));
+            }
+            verdicts.push((judged, breaches));
+        }
+    }
+    let pairs = comparison.cells.iter_mut().flat_map(|cell| &mut cell.pairs);
+    for (pair, (judged, breaches)) in pairs.zip(verdicts) {
+        (pair.judged, pair.breaches) = (judged, breaches);
+    }
+    comparison.notes.extend(expired(comparison));
+}
+
+/// What is needed to judge a pair.
+struct Bench<'a> {
+    view: PairView<'a>,
+    limits: &'a Limits,
+    test: &'a str,
+    today: &'a str,
+}
+
+impl Bench<'_> {
+    fn label(&self, row: &Match) -> &str {
+        &self.view.cell.labels[self.view.key(row).label as usize]
+    }
+
+    /// `None` where the metric is judged at no row.
+    fn metric(&self, metric: &str, limits: &MetricLimits<'_>) -> Option<JudgedMetric> {
+        let common = (!limits.depends_on_checkpoint()).then(|| limits.at(""));
+        if common.as_ref().is_some_and(|common| common.growth.is_none()) {
+            return None;
+        }
+        let column = self.view.column(metric);
+        let floor = self.floor(metric);
+        let widest = if limits::is_counted(metric) { self.widest(&column) } else { 0 };
+        let rulings: Vec<Option<Ruling>> = (self.view.rows.iter())
+            .map(|row| {
+                let own;
+                let at: &RowLimits = match &common {
+                    Some(common) => common,
+                    None => {
+                        own = limits.at(self.label(row));
+                        &own
+                    }
+                };
+                let thresholds = at.growth.as_ref()?;
+                let provable = limits::is_counted(metric) && widest <= steady_within(metric, thresholds);
+                self.ruling(metric, row, &column, thresholds, Noise { floor, known: None, provable })
+            })
+            .collect();
+        let judged = JudgedMetric { metric: metric.to_owned(), is_asked: limits.is_asked(), rulings };
+        judged.rulings.iter().any(Option::is_some).then_some(judged)
+    }
+
+    fn ruling(
+        &self,
+        metric: &str,
+        row: &Match,
+        column: &PairColumn<'_>,
+        thresholds: &Thresholds,
+        noise: Noise,
+    ) -> Option<Ruling> {
+        let entry = column.entry(row);
+        let plain = |verdict| Some(Ruling { verdict, judgement: None, expected: None });
+        let (old, new) = match (self.view.change(row), entry.baseline, entry.candidate) {
+            (_, None, None) => return None,
+            (Some(Change::Added), ..) => return plain(Verdict::Added),
+            (Some(Change::Removed), ..) => return plain(Verdict::Removed),
+            (Some(_), Some(_), Some(_)) if column.comparability == Comparability::Comparable => {
+                (column.baseline?.samples(row.baseline?), column.candidate?.samples(row.candidate?))
+            }
+            _ => return plain(Verdict::Missing),
+        };
+        let judgement = judge(&old, &new, thresholds, noise);
+        let expected = (judgement.verdict == Verdict::Regressed).then(|| {
+            let change = limits::Change {
+                test: self.test,
+                metric,
+                checkpoint: self.label(row),
+                baseline: entry.baseline.map(|figure| figure.value),
+                candidate: entry.candidate.map_or(0, |figure| figure.value),
+            };
+            self.limits.expected(&change, self.today)
+        });
+        Some(Ruling { verdict: judgement.verdict, judgement: Some(judgement), expected: expected.flatten() })
+    }
+
+    /// By how much a reading may be off, as the sources say.
+    fn floor(&self, metric: &str) -> u64 {
+        let sides = [self.view.baseline, self.view.candidate];
+        sides.iter().filter_map(|side| bound_of(side.source(metric)?)).max().unwrap_or(0)
+    }
+
+    /// How far the repeats of a side lie apart where they do most.
+    fn widest(&self, column: &PairColumn<'_>) -> u64 {
+        let sides = [(column.baseline, self.view.baseline), (column.candidate, self.view.candidate)];
+        let spreads = sides.into_iter().filter_map(|(column, side)| Some((column?, side.keys.len())));
+        let spreads = spreads.flat_map(|(column, count)| {
+            let figures = (0..count).filter_map(move |index| column.figure(index));
+            figures.map(|figure| figure.max.abs_diff(figure.min))
+        });
+        spreads.max().unwrap_or(0)
+    }
+
+    fn breaches(&self, metric: &str, limits: &MetricLimits<'_>) -> Vec<Breach> {
+        if !limits.has_upper_limit() || self.view.candidate.standing != Standing::Measured {
+            return Vec::new();
+        }
+        let column = self.view.column(metric);
+        let rows = self.view.rows.iter().enumerate();
+        let breaches = rows.filter_map(|(index, row)| {
+            let limit = limits.at(self.label(row)).most?;
+            let value = column.candidate?.figure(row.candidate?)?.max;
+            if i128::from(value) <= i128::from(limit) {
+                return None;
+            }
+            let baseline = column.entry(row).baseline.map(|figure| figure.value);
+            Some(self.breach(metric, index, BreachKind::Limit, baseline, value, limit))
+        });
+        breaches.collect()
+    }
+
+    /// The most that a run had more at its last checkpoint than at its first.
+    fn leak(&self, metric: &str, limits: &MetricLimits<'_>) -> Option<Breach> {
+        let limit = limits.leak()?;
+        let side = self.view.candidate;
+        let column = side.column(metric).filter(|_| side.standing == Standing::Measured)?;
+        let labels = &self.view.cell.labels;
+        let named = |label: &str| {
+            let label = u32::try_from(labels.get_index_of(label)?).ok()?;
+            side.keys
+                .iter()
+                .position(|key| key.label == label && key.kind == Kind::Point && key.occurrence == 1)
+        };
+        let (first, last) = (named(FIRST)?, named(LAST)?);
+        let both = column.readings(first).zip(column.readings(last));
+        let left = both.filter_map(|(first, last)| last?.checked_sub(first?)).max()?;
+        if i128::from(left) <= i128::from(limit) {
+            return None;
+        }
+        let row = self.view.rows.iter().position(|row| row.candidate == Some(last))?;
+        Some(self.breach(metric, row, BreachKind::Leak, None, left, limit))
+    }
+
+    fn breach(
+        &self,
+        metric: &str,
+        row: usize,
+        kind: BreachKind,
+        baseline: Option<i64>,
+        value: i64,
+        limit: u64,
+    ) -> Breach {
+        let checkpoint = self.label(&self.view.rows[row]);
+        let change = limits::Change { test: self.test, metric, checkpoint, baseline, candidate: value };
+        let expected = self.limits.expected(&change, self.today);
+        Breach { metric: metric.to_owned(), row, kind, value, limit, expected }
+    }
+}
+
+/// A metric that stays within this at all checkpoints of a test is one that does not vary there: the harness and the like may
+/// take a few bytes more or less.
+fn steady_within(metric: &str, thresholds: &Thresholds) -> u64 {
+    thresholds.tight.bytes.unwrap_or(match Unit::of(metric) {
+        Unit::Bytes => 16 << 10,
+        Unit::Count => 100,
+        Unit::Nanoseconds => 0,
+    })
+}
+
+/// The bound that a source states for its figures: `…, within 768 KiB`.
+pub(crate) fn bound_of(source: &str) -> Option<u64> {
+    let (_, bound) = source.split_once("within ")?;
+    let (number, unit) = bound.split_once(' ')?;
+    let end = unit.find(|character: char| !character.is_ascii_alphabetic()).unwrap_or(unit.len());
+    crate::quantity::size(&format!("{number} {}", &unit[..end])).ok()
+}
+
+/// Entries under `allow` whose day is over and that something would still need.
+fn expired(comparison: &Comparison) -> Vec<String> {
+    let rulings = |view: PairView<'_>| {
+        let rulings = view.pair.judged.iter().flat_map(|judged| judged.rulings.iter().flatten());
+        let of_rows = rulings.filter_map(|ruling| ruling.expected).collect::<Vec<_>>();
+        of_rows
+            .into_iter()
+            .chain(view.pair.breaches.iter().filter_map(|breach| breach.expected).collect::<Vec<_>>())
+    };
+    let mut indices: Vec<usize> = (comparison.pairs().flat_map(rulings))
+        .filter(|expected| expected.has_expired)
+        .map(|expected| expected.index)
+        .collect();
+    indices.sort_unstable();
+    indices.dedup();
+    let note = |index: usize| {
+        let allowance = &comparison.allow[index];
+        let until = allowance.until.as_deref().unwrap_or_default();
+        format!("allow: '{}' ended on {until}, and what it covers counts again", allowance.reason)
+    };
+    indices.into_iter().map(note).collect()
+}
+
+/// What the verdicts come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Conclusion {
+    /// Rows that regressed and were not expected to.
+    pub regressed: usize,
+    /// Rows that regressed as expected, and breaches that were.
+    pub expected: usize,
+    /// Rows that improved.
+    pub improved: usize,
+    /// Rows that did not change.
+    pub unchanged: usize,
+    /// Rows of which the runs do not tell.
+    pub inconclusive: usize,
+    /// Rows that could not be compared.
+    pub missing: usize,
+    /// The same of metrics that a rule asks for.
+    pub asked_and_missing: usize,
+    /// Figures above their upper limit, and leaks.
+    pub breaches: usize,
+}
+
+impl Conclusion {
+    /// Of a comparison.
+    pub fn of(comparison: &Comparison) -> Self {
+        let mut conclusion = Self::default();
+        for view in comparison.pairs() {
+            conclusion.add(&view);
+        }
+        conclusion
+    }
+
+    /// Adds a pair.
+    pub fn add(&mut self, view: &PairView<'_>) {
+        for judged in &view.pair.judged {
+            for ruling in judged.rulings.iter().flatten() {
+                match ruling.verdict {
+                    Verdict::Regressed if ruling.counts() => self.regressed += 1,
+                    Verdict::Regressed => self.expected += 1,
+                    Verdict::Improved => self.improved += 1,
+                    Verdict::Unchanged => self.unchanged += 1,
+                    Verdict::Inconclusive => self.inconclusive += 1,
+                    Verdict::Missing => {
+                        self.missing += 1;
+                        self.asked_and_missing += usize::from(judged.is_asked);
+                    }
+                    Verdict::Added | Verdict::Removed => {}
+                }
+            }
+        }
+        for breach in &view.pair.breaches {
+            if breach.counts() {
+                self.breaches += 1;
+            } else {
+                self.expected += 1;
+            }
+        }
+    }
+
+    /// What to leave with. Failed builds and tests are the runs' to tell.
+    pub fn exit_code(&self) -> ExitCode {
+        let applies = [
+            (self.regressed + self.breaches > 0, ExitCode::Regression),
+            (self.inconclusive > 0, ExitCode::Inconclusive),
+            (self.asked_and_missing > 0, ExitCode::Incomplete),
+        ];
+        let codes = applies.into_iter().filter(|(applies, _)| *applies).map(|(_, code)| code);
+        codes.fold(ExitCode::Success, ExitCode::worst)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bound_is_read_from_the_source() {
+        assert_eq!(bound_of("VmHWM since the last checkpoint, within 768 KiB"), Some(768 << 10));
+        assert_eq!(bound_of("/proc/self/statm, within 24 MiB (32 cores)"), Some(24 << 20));
+        assert_eq!(bound_of("tracking allocator"), None);
+        assert_eq!(bound_of("NVML, within reason"), None);
+    }
+
+    #[test]
+    fn a_regression_wins_over_noise_and_noise_over_what_is_missing() {
+        let code = |regressed, inconclusive, asked_and_missing| {
+            Conclusion { regressed, inconclusive, asked_and_missing, ..Conclusion::default() }.exit_code()
+        };
+        assert_eq!(code(1, 1, 1), ExitCode::Regression);
+        assert_eq!(code(0, 1, 1), ExitCode::Inconclusive);
+        assert_eq!(code(0, 0, 1), ExitCode::Incomplete);
+        assert_eq!(code(0, 0, 0), ExitCode::Success);
+        let breached = Conclusion { breaches: 1, ..Conclusion::default() };
+        assert_eq!(breached.exit_code(), ExitCode::Regression);
+        let expected = Conclusion { expected: 3, missing: 2, ..Conclusion::default() };
+        assert_eq!(expected.exit_code(), ExitCode::Success);
+    }
+}

@@ -1,0 +1,98 @@
+//! How often a cell runs: a number, or as often as the verdict needs.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::suggest;
+
+/// How often a cell runs at each revision.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Written", into = "Written")]
+pub enum Repeat {
+    /// Twice, and more often where the runs so far do not tell.
+    #[default]
+    Auto,
+    /// So often, from 1.
+    Times(u32),
+}
+
+/// As it stands in files.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Number(u32),
+    Word(String),
+}
+
+impl TryFrom<Written> for Repeat {
+    type Error = String;
+
+    fn try_from(written: Written) -> Result<Self, String> {
+        match written {
+            Written::Number(times) => Ok(Self::Times(times)),
+            Written::Word(word) => word.parse(),
+        }
+    }
+}
+
+impl From<Repeat> for Written {
+    fn from(repeat: Repeat) -> Self {
+        match repeat {
+            Repeat::Auto => Self::Word("auto".to_owned()),
+            Repeat::Times(times) => Self::Number(times),
+        }
+    }
+}
+
+impl FromStr for Repeat {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        match text.parse() {
+            Ok(0) => Err("each cell runs at least once".to_owned()),
+            Ok(times) => Ok(Self::Times(times)),
+            Err(_) if text == "auto" => Ok(Self::Auto),
+            Err(_) => {
+                let near = suggest::did_you_mean(text, ["auto"]).map(|help| format!(": {help}"));
+                Err(format!("'{text}' is not a number such as 3, nor auto{}", near.unwrap_or_default()))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Repeat {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => formatter.write_str("auto"),
+            Self::Times(times) => write!(formatter, "{times}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_runs_a_number_of_times_or_as_often_as_needed() {
+        assert_eq!("3".parse(), Ok(Repeat::Times(3)));
+        assert_eq!("auto".parse(), Ok(Repeat::Auto));
+        assert_eq!("0".parse::<Repeat>().unwrap_err(), "each cell runs at least once");
+        assert!("-1".parse::<Repeat>().is_err());
+        assert_eq!(
+            "atuo".parse::<Repeat>().unwrap_err(),
+            "'atuo' is not a number such as 3, nor auto: did you mean 'auto'?"
+        );
+    }
+
+    #[test]
+    fn files_have_a_number_or_the_word() {
+        for (repeat, text) in [(Repeat::Auto, "\"auto\""), (Repeat::Times(4), "4")] {
+            assert_eq!(serde_json::to_string(&repeat).unwrap(), text);
+            assert_eq!(serde_json::from_str::<Repeat>(text).unwrap(), repeat);
+        }
+    }
+}
