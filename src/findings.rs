@@ -188,7 +188,9 @@ impl Findings<'_> {
         let value = survey.known.median(commit);
         let before = compared_with.and_then(|before| survey.known.median(before));
         let tag = match &survey.record.task {
-            Task::History { tags, .. } => tags.get(&commit).cloned(),
+            Task::History { tags, .. } => {
+                tags.iter().find(|(tagged, _)| *tagged == commit).map(|(_, name)| name.clone())
+            }
             Task::Bisect { .. } => None,
         };
         MeasuredCommit {

@@ -72,7 +72,7 @@ pub fn history(
         } else {
             lineage.all_suspects()
         };
-        let mut tags = BTreeMap::new();
+        let mut tags: BTreeMap<usize, String> = BTreeMap::new();
         if arguments.tags {
             for (name, commit) in commits::tags(repository)? {
                 if let Some(index) = range.hashes.iter().position(|hash| *hash == commit) {
@@ -92,7 +92,7 @@ pub fn history(
             (_, Some(most)) => sweep::at_most(&listed, most),
             _ => listed,
         };
-        Ok(Task::History { commits, tags })
+        Ok(Task::History { commits, tags: tags.into_iter().collect() })
     })
 }
 

@@ -62,7 +62,7 @@ pub enum Task {
         /// These, in their order.
         commits: Vec<usize>,
         /// The tags' names.
-        tags: BTreeMap<usize, String>,
+        tags: Vec<(usize, String)>,
     },
 }
 

@@ -42,11 +42,7 @@ pub fn render(
             if report.result.is_none() {
                 history::chart(report, options, unicode, out)?;
             }
-            answers(report, out, "")?;
-            for comparison in searched.comparisons {
-                writeln!(out)?;
-                rows(comparison, options, out)?;
-            }
+            answers(searched, out, "", |comparison, out| rows(comparison, options, out))?;
             writeln!(out)?;
             measured::table(report, options, out)?;
             writeln!(out, "\n{}", effort(report))?;
@@ -57,16 +53,7 @@ pub fn render(
         }
         Format::Markdown => {
             writeln!(out, "**{}**\n", title(report))?;
-            answers(report, out, "- ")?;
-            for comparison in searched.comparisons {
-                let mut text = Vec::new();
-                let options = Options { all: true, only_changed: true, ..Options::default() };
-                markdown::render(comparison, &options, &mut text)?;
-                let text = String::from_utf8_lossy(&text);
-                // The line by which a bot finds its comment stands once in one.
-                let text: Vec<&str> = text.lines().filter(|line| !line.starts_with("<!--")).collect();
-                writeln!(out, "\n{}", text.join("\n"))?;
-            }
+            answers(searched, out, "- ", rows_as_markdown)?;
             writeln!(out, "\n<details><summary>{}</summary>\n", effort(report))?;
             measured::markdown(report, out)?;
             writeln!(out, "\n</details>\n")?;
@@ -83,6 +70,16 @@ fn rows(comparison: &Comparison, options: &Options, out: &mut dyn Write) -> io::
     let all = options.metrics.is_none();
     let options = Options { all, only_changed: true, compact: false, report_path: None, ..options.clone() };
     table::render(comparison, &options, out)
+}
+
+fn rows_as_markdown(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+    let mut text = Vec::new();
+    let options = Options { all: true, only_changed: true, ..Options::default() };
+    markdown::render(comparison, &options, &mut text)?;
+    let text = String::from_utf8_lossy(&text);
+    // The line by which a bot finds its comment stands once in one.
+    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with("<!--")).collect();
+    writeln!(out, "{}", lines.join("\n"))
 }
 
 fn as_json(searched: Searched<'_>, out: &mut dyn Write) -> io::Result<()> {
@@ -119,8 +116,14 @@ fn name(commit: &crate::found::NamedCommit) -> String {
     }
 }
 
-/// What was found, each a paragraph.
-fn answers(report: &SearchReport, out: &mut dyn Write, bullet: &str) -> io::Result<()> {
+/// What was found, each a paragraph with what else changed at the same commit.
+fn answers(
+    searched: Searched<'_>,
+    out: &mut dyn Write,
+    bullet: &str,
+    rows: impl Fn(&Comparison, &mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
+    let report = searched.report;
     let metric = report.wanted.described();
     match report.result {
         Some(SearchResult::Same | SearchResult::Unclear) => {
@@ -149,10 +152,14 @@ fn answers(report: &SearchReport, out: &mut dyn Write, bullet: &str) -> io::Resu
         None | Some(SearchResult::Found) => {}
     }
     for (index, step) in report.steps.iter().enumerate() {
-        if index > 0 && bullet.is_empty() && report.result.is_some() {
+        if index > 0 && report.result.is_some() {
             writeln!(out)?;
         }
         answer(report, step, out, bullet)?;
+        if let Some(comparison) = searched.comparisons.get(index) {
+            writeln!(out)?;
+            rows(comparison, out)?;
+        }
     }
     Ok(())
 }
