@@ -68,6 +68,9 @@ impl Build {
     }
 }
 
+/// Of more revisions than this, the toolchain files are not laid side by side.
+const MOST_TOOLCHAIN_FILES: usize = 8;
+
 /// Builds the revisions of a plan in the one checkout, and brings the checkout back to a revision for its tests.
 pub struct Builder<'a> {
     plan: &'a Plan,
@@ -223,6 +226,10 @@ impl<'a> Builder<'a> {
 
     /// The toolchain file of each revision, nearest to the workspace first.
     fn toolchain_files(&self) -> anyhow::Result<Vec<(String, Option<String>)>> {
+        if self.plan.revisions.len() > MOST_TOOLCHAIN_FILES {
+            // A search over a history: nobody would read the list.
+            return Ok(Vec::new());
+        }
         let read = |revision: &Revision| {
             let text = toolchain_file(self.repository, &revision.commit, &self.plan.workspace)?;
             Ok((

@@ -10,6 +10,7 @@ use crate::repeat::Repeat;
 use crate::report::{Format, View};
 use crate::request::{CellPattern, OverlayMode, RefRequest, TraceColumn};
 use crate::rule::{Allowance, Rule};
+use crate::search_arguments::{self, BisectArguments, HistoryArguments};
 use crate::trace_pattern::TracePattern;
 use crate::{cell_pattern, quantity};
 
@@ -73,6 +74,12 @@ pub enum Command {
     Run(Box<RunArguments>),
     /// Build every revision, into the store or into an archive for another machine
     Build(Box<BuildCommandArguments>),
+    /// Find the commit that changed a test's memory
+    #[command(after_help = search_arguments::BISECT_HELP)]
+    Bisect(Box<BisectArguments>),
+    /// Measure commit after commit, as a table and a chart
+    #[command(after_help = search_arguments::HISTORY_HELP)]
+    History(Box<HistoryArguments>),
     /// Print what would run, per ref
     List(Box<ListArguments>),
     /// Print which functions a pattern means, per ref, without building

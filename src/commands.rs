@@ -40,6 +40,7 @@ use crate::resolve::{resolve, resolve_any};
 use crate::results::{self, Results};
 use crate::run_folder::RunFolder;
 use crate::runner::write_whole;
+use crate::search_plan;
 use crate::session::{self, Session, create_folder, find_run, read_plan, runs_folder};
 use crate::trace_listing;
 use crate::workspace_folder;
@@ -50,6 +51,8 @@ pub fn act(invocation: Invocation, console: &Console, interrupt: &AtomicBool) ->
     match invocation.command {
         Command::Run(arguments) => commands.run(&arguments),
         Command::Build(arguments) => commands.build(&arguments),
+        Command::Bisect(arguments) => commands.bisect(&arguments),
+        Command::History(arguments) => commands.history(&arguments),
         Command::List(arguments) => commands.list(&arguments),
         Command::Trace(arguments) => commands.trace(&arguments),
         Command::Report(arguments) => commands.report(&arguments),
@@ -100,6 +103,7 @@ impl Commands<'_> {
         if let Some(name) = &arguments.execution.resume {
             let runs = runs(&repository, arguments.request.build.manifest_path.as_deref())?;
             let folder = find_run(&runs, repository.start(), name)?;
+            not_a_search(&folder)?;
             let plan = read_plan(&folder)?;
             let metrics = presentation.metrics.clone();
             return self.measure(&repository, &plan, &folder, arguments, &outputs, &metrics);
@@ -203,6 +207,33 @@ impl Commands<'_> {
         Ok(())
     }
 
+    /// Renders what a search found.
+    pub(crate) fn render_search(
+        &self,
+        searched: crate::report::search::Searched<'_>,
+        outputs: &[Output],
+    ) -> anyhow::Result<()> {
+        self.console.finish();
+        let unicode = crate::chart::is_unicode(|name| std::env::var(name).ok());
+        for output in outputs {
+            let to_terminal = output.file.is_none();
+            let options = Options {
+                width: terminal_size::terminal_size()
+                    .filter(|_| to_terminal)
+                    .map(|(width, _)| usize::from(width.0)),
+                color: to_terminal && self.console.colors_output(),
+                ..Options::default()
+            };
+            let mut text = Vec::new();
+            report::search::render(output.format, searched, &options, unicode, &mut text)?;
+            match &output.file {
+                Some(file) => write_whole(file, &text).with_context(|| format!("could not write {file}"))?,
+                None => self.console.print(&String::from_utf8_lossy(&text))?,
+            }
+        }
+        Ok(())
+    }
+
     fn list(&self, arguments: &ListArguments) -> anyhow::Result<ExitCode> {
         let repository = repository()?;
         let presentation = PresentationArguments::default();
@@ -258,6 +289,9 @@ impl Commands<'_> {
         let presentation = &arguments.presentation;
         let outputs = outputs(&presentation.format, &presentation.output)?;
         let folder = kept(&arguments.run, arguments.place.manifest_path.as_deref())?;
+        if folder.search().exists() {
+            return self.present_search(&folder, &outputs);
+        }
         let mut results = results::read(&folder)?;
         reconcile::add_judging(&mut results.plan.request.judging, &arguments.judging);
         self.present(&results, &folder, presentation, &outputs, &presentation.metrics)
@@ -267,7 +301,11 @@ impl Commands<'_> {
         let presentation = &arguments.presentation;
         let outputs = outputs(&presentation.format, &presentation.output)?;
         let manifest = arguments.place.manifest_path.as_deref();
-        let read = |name: &str| results::read(&kept(name, manifest)?);
+        let read = |name: &str| {
+            let folder = kept(name, manifest)?;
+            not_a_search(&folder)?;
+            results::read(&folder)
+        };
         let mut merged = compare::merge(read(&arguments.baseline)?, read(&arguments.candidate)?);
         reconcile::add_judging(&mut merged.plan.request.judging, &arguments.judging);
         let comparison = compare(&merged);
@@ -366,7 +404,7 @@ pub(crate) fn repository() -> anyhow::Result<Repository> {
     Repository::discover(&current_directory()?)
 }
 
-fn runs(repository: &Repository, manifest: Option<&Utf8Path>) -> anyhow::Result<Utf8PathBuf> {
+pub(crate) fn runs(repository: &Repository, manifest: Option<&Utf8Path>) -> anyhow::Result<Utf8PathBuf> {
     let place = workspace_folder::find(repository, manifest.map(Utf8Path::as_str), &[])?;
     runs_folder(repository, &place.workspace)
 }
@@ -379,6 +417,17 @@ fn kept(name: &str, manifest: Option<&Utf8Path>) -> anyhow::Result<RunFolder> {
         return Ok(direct);
     }
     find_run(&runs(&repository()?, manifest)?, &start, name)
+}
+
+/// A bisection or a history has revisions by the hundred, of which it measures some.
+fn not_a_search(folder: &RunFolder) -> anyhow::Result<()> {
+    let Some(record) = search_plan::read_record(folder)? else { return Ok(()) };
+    let (command, name) = (record.task.command(), folder.0.file_name().unwrap_or_default());
+    Err(Complaint::new(format!("{name} is a {command}"))
+        .help(format!(
+            "`cargo memprof {command} --resume {name}` goes on with it, `cargo memprof report {name}` shows it"
+        ))
+        .into())
 }
 
 /// Reads the matrix, and puts it together with the flags.

@@ -90,15 +90,34 @@ pub fn read_some(folder: &RunFolder, wanted: impl Fn(&RunRecord) -> bool) -> any
     );
     Limits::new(&plan.request.judging).with_context(|| folder.plan().to_string())?;
     ensure!(plan.baseline < plan.revisions.len(), "{}: baseline is not among the revisions", folder.plan());
-    let environment = read_optional(&folder.environment())?;
-    let builds = builds(read_optional(&folder.builds())?);
+    let environment = environment_of(folder)?;
+    let builds = builds_of(folder)?;
     let traces = if folder.trace().exists() { read_json(&folder.trace())? } else { BTreeMap::new() };
-    let mut records = records(folder, &plan)?;
+    let mut records = records(folder, &folder.cells(), &plan)?;
     records.retain(|(record, _)| wanted(record));
     let runs = read_logs(folder, records);
     let mut results = Results { plan, environment, builds, traces, runs, notes: Vec::new() };
     results.sort();
     Ok(results)
+}
+
+/// The finished runs of one cell at one revision.
+pub fn runs_of(folder: &RunFolder, plan: &Plan, revision: usize, cell: &CellId) -> anyhow::Result<Vec<Run>> {
+    let first = folder.cell(plan, revision, cell, 0);
+    let records = records(folder, first.parent().unwrap_or(&first), plan)?;
+    let mut runs = read_logs(folder, records);
+    runs.sort_by_key(|run| run.record.repeat);
+    Ok(runs)
+}
+
+/// `environment.json`; `null` where there is none.
+pub fn environment_of(folder: &RunFolder) -> anyhow::Result<Value> {
+    read_optional(&folder.environment())
+}
+
+/// What the revisions were built with, as far as they were.
+pub fn builds_of(folder: &RunFolder) -> anyhow::Result<Builds> {
+    Ok(builds(read_optional(&folder.builds())?))
 }
 
 impl Results {
@@ -137,12 +156,16 @@ fn builds(value: Value) -> Builds {
     entries.collect()
 }
 
-fn records(folder: &RunFolder, plan: &Plan) -> anyhow::Result<Vec<(RunRecord, Utf8PathBuf)>> {
+fn records(
+    folder: &RunFolder,
+    below: &Utf8Path,
+    plan: &Plan,
+) -> anyhow::Result<Vec<(RunRecord, Utf8PathBuf)>> {
     let mut records = Vec::new();
-    if !folder.cells().exists() {
+    if !below.exists() {
         return Ok(records);
     }
-    for entry in walkdir::WalkDir::new(folder.cells()).sort_by_file_name() {
+    for entry in walkdir::WalkDir::new(below).sort_by_file_name() {
         let entry = entry?;
         if entry.file_name() != file::OUTCOME || !entry.file_type().is_file() {
             continue;

@@ -209,7 +209,7 @@ pub fn gpu_variables(
 }
 
 /// The tests of a build, as the cells name them.
-fn listed(build: &Build) -> Option<Vec<ListedTest>> {
+pub(crate) fn listed(build: &Build) -> Option<Vec<ListedTest>> {
     let entry = build.entry()?;
     let mut tests = Vec::new();
     for executable in &entry.provenance.executables {
@@ -231,7 +231,12 @@ fn listed(build: &Build) -> Option<Vec<ListedTest>> {
 
 /// `builds.json`: what a report must know to tell comparable builds from others.
 fn facts_of(plan: &Plan, builds: &[Build]) -> BTreeMap<String, serde_json::Value> {
-    let facts = |build: &Build| match build {
+    builds.iter().enumerate().map(|(index, build)| (index.to_string(), facts(plan, build))).collect()
+}
+
+/// A revision's entry in `builds.json`.
+pub(crate) fn facts(plan: &Plan, build: &Build) -> serde_json::Value {
+    match build {
         Build::Done(entry) => {
             let provenance = &entry.provenance;
             let toolchain = provenance.ingredients.toolchain.lines().find(|line| line.starts_with("rustc "));
@@ -252,8 +257,7 @@ fn facts_of(plan: &Plan, builds: &[Build]) -> BTreeMap<String, serde_json::Value
         }
         // Nothing was built, so there is nothing whose figures it could be compared for.
         Build::Failed(failure) => json!(format!("build failed: {}", failure.first_errors)),
-    };
-    builds.iter().enumerate().map(|(index, build)| (index.to_string(), facts(build))).collect()
+    }
 }
 
 fn features_of(arguments: &[String]) -> String {
@@ -309,7 +313,7 @@ pub fn discard(runs: &Utf8Path, folder: &RunFolder) -> anyhow::Result<()> {
 }
 
 /// The ids of the runs that are kept, the oldest first.
-fn kept_runs(runs: &Utf8Path) -> Vec<String> {
+pub(crate) fn kept_runs(runs: &Utf8Path) -> Vec<String> {
     let mut known: Vec<String> = runs
         .read_dir_utf8()
         .into_iter()

@@ -3,9 +3,12 @@
 
 pub mod contexts;
 pub mod csv;
+pub mod history;
 pub mod json;
 pub mod markdown;
+pub mod measured;
 pub mod scopes;
+pub mod search;
 pub mod selection;
 pub mod summary;
 pub mod table;
