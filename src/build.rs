@@ -417,9 +417,9 @@ impl<'a> Builder<'a> {
             let Laid { injection, manifest, allocators } = self.lay_out(index, toolchain, &refused)?;
             let compiled = self.compile(index, toolchain, &ingredients, &manifest, &mut log)?;
             if !compiled.success {
-                let errors = compiled.messages.errors.iter().map(|error| &error.message);
+                let errors: Vec<_> = compiled.messages.errors.iter().map(|error| &error.message).collect();
                 let suspects = allocators
-                    .map(|allocators| allocators.suspects(errors, &self.workspace(), &refused))
+                    .map(|allocators| allocators.suspects(&errors, &self.workspace(), &refused))
                     .unwrap_or_default();
                 if !suspects.is_empty() {
                     let files: Vec<&str> = suspects.keys().map(|file| file.as_str()).collect();
