@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const ALLOCATORS: [&str; 5] = ["untracked", "memprof", "stats_alloc", "peak_alloc", "dhat"];
+const ALLOCATORS: [&str; 6] = ["untracked", "memprof", "stats_alloc", "peak_alloc", "divan", "dhat"];
 const WORKS: [(&str, &str); 2] = [("btree", "400000"), ("json", "60000")];
 
 #[expect(clippy::print_stdout, reason = "a bench prints")]
@@ -61,8 +61,9 @@ fn build(folder: &Path, allocator: &str) -> PathBuf {
         "[package]\nname = \"work\"\nversion = \"0.0.0\"\nedition = \"2021\"\n\n[workspace]\n\n\
          [[bin]]\nname = \"work\"\npath = '{}'\n\n\
          [features]\nuntracked = []\nmemprof = []\ndhat = [\"dep:dhat\"]\n\
-         stats_alloc = [\"dep:stats_alloc\"]\npeak_alloc = [\"dep:peak_alloc\"]\n\n\
+         stats_alloc = [\"dep:stats_alloc\"]\npeak_alloc = [\"dep:peak_alloc\"]\ndivan = [\"dep:divan\"]\n\n\
          [dependencies]\nserde_json = \"1\"\ndhat = {{ version = \"0.3\", optional = true }}\n\
+         divan = {{ version = \"0.1\", optional = true }}\n\
          stats_alloc = {{ version = \"0.1\", optional = true }}\npeak_alloc = {{ version = \"0.3\", optional = true }}\n",
         repository.join("fixtures/bench/work.rs").display()
     );

@@ -14,6 +14,7 @@ use crate::cells::PlannedCell;
 use crate::cli::{BuildCommandArguments, CleanArguments, PresentationArguments, RunArguments};
 use crate::commands::{Commands, ask, current_directory, repository};
 use crate::complaint::Complaint;
+use crate::device_watch::DeviceWatch;
 use crate::event::{Event, Sink};
 use crate::exit_code::ExitCode;
 use crate::lock::{Lock, WhenHeld};
@@ -98,16 +99,28 @@ impl Commands<'_> {
         let when_held = if execution.no_wait { WhenHeld::Fail } else { WhenHeld::Wait };
         let lock = Lock::acquire(&archives.join("lock"), when_held, self.interrupt, self.console)?;
         let unpacked = archive.unpack(&archives)?;
-        let plan: Plan = unpacked.read_json("plan.json")?;
+        let mut plan: Plan = unpacked.read_json("plan.json")?;
         ensure!(plan.version == plan::VERSION, "{file} has a plan of format {}", plan.version);
         if execution.dry_run {
             return self.print_json(&plan);
         }
+        let packed = plan.request.tests.clone();
+        if !execution.device.is_empty() {
+            plan.request.give_devices(&execution.device);
+        }
+        let devices = DeviceWatch::open(when_held, self.console, self.interrupt);
+        devices.check(plan.request.tests.iter().filter_map(|test| test.devices.as_ref()))?;
         let (plan, folder) = match &execution.resume {
             Some(name) => resumed(name, execution.run_folder.as_deref(), &unpacked)?,
             None => begun(asked_here(plan, arguments), execution.run_folder.as_deref(), &unpacked)?,
         };
-        let cells: Vec<PlannedCell> = unpacked.read_json("cells.json")?;
+        let mut cells: Vec<PlannedCell> = unpacked.read_json("cells.json")?;
+        if let Some(test) = plan.request.tests.first().filter(|_| plan.request.tests != packed) {
+            // Given by the flag, now or when the run that goes on was begun: the same for all.
+            for cell in &mut cells {
+                cell.devices.clone_from(&test.devices);
+            }
+        }
         let mut stand_in = StandIn::open(&unpacked)?;
         self.warn_of_paths(&unpacked, &stand_in);
         let builds = stand_in.builds()?;
@@ -115,6 +128,7 @@ impl Commands<'_> {
         let runner = Runner {
             plan: &plan,
             gpu: &gpu,
+            devices: &devices,
             folder: &folder,
             builds: &builds,
             cells: &cells,
@@ -124,7 +138,7 @@ impl Commands<'_> {
         if runner.run(&mut stand_in)? == Completion::Interrupted {
             return Err(Interrupted.into());
         }
-        drop((stand_in, lock));
+        drop((stand_in, devices, lock));
         let shown = &arguments.presentation.metrics;
         let metrics = if shown.is_empty() { &unpacked.manifest.metrics } else { shown };
         let results = results::read(&folder)?;

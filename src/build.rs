@@ -161,7 +161,8 @@ impl<'a> Builder<'a> {
         self.provide_lockfile(&toolchain)?;
         let ingredients = self.ingredients(index, &toolchain)?;
         let key = ingredients.key();
-        if let Some(entry) = store::find(&self.cache.store(), &key) {
+        let kept = store::find(&self.cache.store(), &key);
+        if let Some(entry) = kept.filter(|entry| !entry.lacks_libraries()) {
             self.sink.emit(Event::BuildReused { name: revision.name.clone(), commit: revision.short() });
             return Ok(Build::Done(Box::new(entry)));
         }
@@ -569,7 +570,7 @@ impl<'a> Builder<'a> {
         let suspects = laid
             .allocators
             .as_ref()
-            .map(|allocators| allocators.suspects(errors(), &workspace, checkout, &left.allocators))
+            .map(|allocators| allocators.suspects(&errors().collect::<Vec<_>>(), &workspace, &left.allocators))
             .unwrap_or_default();
         if suspects.is_empty() {
             return Ok(false);
@@ -637,7 +638,6 @@ impl<'a> Builder<'a> {
                 notes: compiled.notes.path(),
                 target: &target,
                 allocators: allocators.as_ref(),
-                checkout: self.worktree.path(),
                 sink: self.sink,
             };
             let executables = harvest.executables(&runner, key)?;

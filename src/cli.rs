@@ -79,6 +79,8 @@ pub enum Command {
     Report(ReportArguments),
     /// Compare two kept runs
     Compare(CompareArguments),
+    /// Show what memory can be measured here: GPUs, sources, and how to get what is missing
+    Doctor(DoctorArguments),
     /// Remove what the tool keeps, and say how many bytes it was
     Clean(CleanArguments),
     /// Write a commented memprof.yaml that works in this repository
@@ -396,9 +398,18 @@ pub struct ExecutionArguments {
     /// Go on with a run that was cut off: only what is missing runs
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "latest", conflicts_with = "dry_run")]
     pub resume: Option<String>,
-    /// Fail instead of waiting for another run on this repository
+    /// Fail instead of waiting for another run on this repository, or on a GPU that the tests can see
     #[arg(long)]
     pub no_wait: bool,
+    /// Let the tests see only these GPUs, by NVML's index or the beginning of a UUID; `none` hides all
+    #[arg(
+        long,
+        value_name = "DEVICE,DEVICE",
+        value_delimiter = ',',
+        value_parser = flag::device,
+        conflicts_with = "resume"
+    )]
+    pub device: Vec<String>,
     /// Run what `cargo memprof build --archive` packed; needs no toolchain, no repository and no network
     #[arg(
         long,
@@ -497,6 +508,24 @@ pub struct CleanArguments {
     /// Which repository.
     #[command(flatten)]
     pub place: PlaceArguments,
+}
+
+/// `doctor`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Args)]
+pub struct DoctorArguments {
+    /// The format
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
+    pub format: DoctorFormat,
+}
+
+/// How `doctor` says it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum DoctorFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// For programs.
+    Json,
 }
 
 /// `init`.

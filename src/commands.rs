@@ -12,17 +12,22 @@ use crate::build::Build;
 use crate::cache;
 use crate::cells::CellStatus;
 use crate::cli::{
-    CleanArguments, Command, CompareArguments, DemoArguments, InitArguments, ListArguments,
-    PresentationArguments, ReportArguments, RequestArguments, RunArguments, SchemaOf, TraceCommandArguments,
+    CleanArguments, Command, CompareArguments, DemoArguments, DoctorArguments, DoctorFormat, InitArguments,
+    ListArguments, PresentationArguments, ReportArguments, RequestArguments, RunArguments, SchemaOf,
+    TraceCommandArguments,
 };
 use crate::compare::{self, compare};
 use crate::complaint::Complaint;
 use crate::console::Console;
 use crate::demo;
+use crate::device_watch::DeviceWatch;
+use crate::doctor;
+use crate::doctor_facts;
 use crate::exit_code::ExitCode;
 use crate::git::Repository;
 use crate::init;
 use crate::invocation::{self, Invocation};
+use crate::lock::WhenHeld;
 use crate::matrix::{self, Matrix};
 use crate::outputs::{Output, outputs};
 use crate::plan::Plan;
@@ -47,6 +52,7 @@ pub fn act(invocation: Invocation, console: &Console, interrupt: &AtomicBool) ->
         Command::Trace(arguments) => commands.trace(&arguments),
         Command::Report(arguments) => commands.report(&arguments),
         Command::Compare(arguments) => commands.compare(&arguments),
+        Command::Doctor(arguments) => commands.doctor(arguments),
         Command::Clean(arguments) => commands.clean(&arguments),
         Command::Init(arguments) => commands.init(&arguments),
         Command::Schema(arguments) => commands.print_json(&match arguments.of {
@@ -102,7 +108,10 @@ impl Commands<'_> {
             View::Scopes | View::Top => RefsNeeded::Any,
         };
         let asked = ask(&arguments.request, presentation, &repository, needed)?;
-        let plan = resolve_any(&asked.request, &repository, self.console)?;
+        let mut plan = resolve_any(&asked.request, &repository, self.console)?;
+        if !arguments.execution.device.is_empty() {
+            plan.request.give_devices(&arguments.execution.device);
+        }
         if arguments.execution.dry_run {
             return self.print_json(&plan);
         }
@@ -126,12 +135,15 @@ impl Commands<'_> {
         outputs: &[Output],
         metrics: &[String],
     ) -> anyhow::Result<ExitCode> {
+        let when_held = if arguments.execution.no_wait { WhenHeld::Fail } else { WhenHeld::Wait };
+        let devices = DeviceWatch::open(when_held, self.console, self.interrupt);
+        devices.check(plan.request.tests.iter().filter_map(|test| test.devices.as_ref()))?;
         let session = Session::open(repository, self.console, self.interrupt)?;
         let lock = session.lock(arguments.execution.no_wait)?;
         let mut prepared = session.prepare(plan, folder)?;
-        session.run(plan, folder, &mut prepared)?;
+        session.run(plan, folder, &mut prepared, &devices)?;
         let built = prepared.builds.iter().all(|build| matches!(build, Build::Done(_)));
-        drop((prepared, lock));
+        drop((prepared, devices, lock));
         let results = results::read(folder)?;
         let code = self.present(&results, folder, &arguments.presentation, outputs, metrics)?;
         Ok(if built { code } else { code.worst(ExitCode::Incomplete) })
@@ -257,6 +269,15 @@ impl Commands<'_> {
         Ok(if failed { ExitCode::Incomplete } else { ExitCode::Success })
     }
 
+    fn doctor(&self, arguments: DoctorArguments) -> anyhow::Result<ExitCode> {
+        let diagnosis = doctor::diagnose(&doctor_facts::gather());
+        match arguments.format {
+            DoctorFormat::Text => self.print(&doctor::render(&diagnosis, self.console.colors_output()))?,
+            DoctorFormat::Json => self.print_json(&diagnosis)?,
+        };
+        Ok(if diagnosis.is_broken() { ExitCode::Incomplete } else { ExitCode::Success })
+    }
+
     fn clean(&self, arguments: &CleanArguments) -> anyhow::Result<ExitCode> {
         if arguments.archives {
             return self.clean_archives(arguments);
@@ -313,8 +334,9 @@ impl Commands<'_> {
             Session { repository: &repository, cache, sink: self.console, interrupt: self.interrupt };
         let lock = session.lock(true)?;
         let mut prepared = session.prepare(&plan, &kept)?;
-        session.run(&plan, &kept, &mut prepared)?;
-        drop((prepared, lock));
+        let devices = DeviceWatch::open(WhenHeld::Wait, self.console, self.interrupt);
+        session.run(&plan, &kept, &mut prepared, &devices)?;
+        drop((prepared, devices, lock));
         let outputs = outputs(&[], &[])?;
         let code = self.present(&results::read(&kept)?, &kept, &run.presentation, &outputs, &[])?;
         if arguments.keep {

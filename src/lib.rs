@@ -12,6 +12,7 @@
 //! Data modules import nothing but data; pure ones take data and return data; effects are at the edge.
 //! `DESIGN.md` has a sentence for each file.
 
+pub mod absent_libraries;
 pub mod archive;
 pub mod archive_commands;
 pub mod build;
@@ -34,6 +35,11 @@ pub mod counted;
 pub mod cupti;
 pub mod demo;
 pub mod dependency_copies;
+pub mod device_locks;
+pub mod device_watch;
+pub mod devices;
+pub mod doctor;
+pub mod doctor_facts;
 pub mod environment;
 pub mod event;
 pub mod exit_code;
@@ -69,6 +75,8 @@ pub mod measurement;
 pub mod metric;
 pub mod metric_name;
 pub mod module_files;
+pub mod neighbours;
+pub mod nvml;
 pub mod outcome;
 pub mod outputs;
 pub mod overlay;
@@ -111,6 +119,7 @@ pub mod trace_pattern;
 pub mod trace_record;
 pub mod traced_functions;
 pub mod tracing;
+pub mod visible_devices;
 pub mod working_tree;
 pub mod workspace_folder;
 pub mod worktree;

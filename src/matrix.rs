@@ -121,6 +121,8 @@ mapping! {
         "env" => env: Named<Text<Value>>,
         /// Parameters: each becomes an environment variable, and the cells are the product of their values.
         "params" => params: Named<Values>,
+        /// The devices that these see: NVML's index, a UUID, a list of them, or `none`.
+        "device" => device: DeviceNames,
         /// Time limit of one run of these.
         "timeout" => timeout: Text<Seconds>,
         /// How often each of these runs.
@@ -206,6 +208,10 @@ mapping! {
 /// The values of a parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Values(pub Vec<String>);
+
+/// The devices that a test is given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceNames(pub Vec<String>);
 
 /// The name of a metric of the catalogue.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -142,6 +142,14 @@ impl Measurement {
         }
     }
 
+    /// Makes a metric absent for a reason that the process itself could not know; one that has no readings stays as it is.
+    pub fn withdraw(&mut self, metric: &str, reason: &str) {
+        let Some((column, _)) = self.metrics.shift_remove_full(metric) else { return };
+        self.readings.remove(column);
+        self.sources.remove(metric);
+        self.absent.insert(metric.to_owned(), reason.to_owned());
+    }
+
     /// The checkpoints, in order.
     pub fn checkpoints(&self) -> &[Checkpoint] {
         &self.checkpoints
@@ -191,6 +199,20 @@ mod tests {
         };
         assert_eq!(column("heap.live"), [Some(1), Some(2), None]);
         assert_eq!(column("time"), [None, Some(5), Some(6)]);
+    }
+
+    #[test]
+    fn a_metric_that_is_withdrawn_is_absent_and_the_others_keep_their_readings() {
+        let mut measurement = Measurement::default();
+        measurement.push("a", 1, Kind::Point, 1, [("x", 1), ("gpu.0.device", 2), ("y", 3)]);
+        measurement.sources.insert("gpu.0.device".to_owned(), "NVML".to_owned());
+        measurement.withdraw("gpu.0.device", "process 7 was on GPU 0 too");
+        measurement.withdraw("gpu.1.device", "it was never there");
+        assert_eq!(measurement.column("gpu.0.device"), None);
+        let reading = |metric| measurement.reading(measurement.column(metric).unwrap(), 0);
+        assert_eq!((reading("x"), reading("y")), (Some(1), Some(3)));
+        assert!(measurement.sources.is_empty() && measurement.absent.len() == 1);
+        assert_eq!(measurement.absent["gpu.0.device"], "process 7 was on GPU 0 too");
     }
 
     #[test]

@@ -14,7 +14,8 @@ use crate::cli::{
 };
 use crate::complaint::Complaint;
 use crate::matrix::{
-    CellEntry, LockfileEntry, Matrix, MetricName, RefEntry, TestEntry, ThresholdEntry, TraceEntry,
+    CellEntry, DeviceNames, LockfileEntry, Matrix, MetricName, RefEntry, TestEntry, ThresholdEntry,
+    TraceEntry,
 };
 use crate::matrix_values::{Day, Events, Pattern, Repeats, Seconds, Value, Written};
 use crate::metric;
@@ -283,6 +284,7 @@ fn test_request(entry: &TestEntry) -> TestRequest {
         params: named(entry.params.as_ref(), |values| values.0.clone()),
         timeout_seconds: entry.timeout.as_ref().map(|Text(Seconds(seconds))| *seconds),
         repeat: entry.repeat.as_ref().map(|Text(Repeats(count))| *count),
+        devices: entry.device.as_ref().map(|DeviceNames(names)| names.clone()),
         rest: false,
     }
 }

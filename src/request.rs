@@ -48,6 +48,13 @@ pub struct Request {
 }
 
 impl Request {
+    /// Gives every test these devices, whatever it was given before.
+    pub fn give_devices(&mut self, names: &[String]) {
+        for test in &mut self.tests {
+            test.devices = Some(names.to_vec());
+        }
+    }
+
     /// What was asked for about a revision; `None` for one that nobody named, such as a merge base.
     pub fn ref_of(&self, revision: &crate::plan::Revision) -> Option<&RefRequest> {
         self.refs.iter().find(|one| one.name.as_deref().unwrap_or(&one.spec) == revision.name)
@@ -142,6 +149,9 @@ pub struct TestRequest {
     pub timeout_seconds: Option<u64>,
     /// Repeats, over the common ones.
     pub repeat: Option<u32>,
+    /// The devices that the runs see, as written; `None` leaves that to the environment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub devices: Option<Vec<String>>,
     /// Only tests that no entry before it selects: what the command line selects beside the matrix's entries.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub rest: bool,

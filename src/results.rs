@@ -185,7 +185,12 @@ fn read_logs(folder: &RunFolder, records: Vec<(RunRecord, Utf8PathBuf)>) -> Vec<
         .zip(logs)
         .map(|((record, folder), (_, log))| {
             let (measurement, unreadable) = match log {
-                Ok(measurement) => (measurement, None),
+                Ok(mut measurement) => {
+                    for (metric, reason) in &record.withdrawn {
+                        measurement.withdraw(metric, reason);
+                    }
+                    (measurement, None)
+                }
                 Err(problem) => (Measurement::default(), Some(problem)),
             };
             Run { record, measurement: Arc::new(measurement), unreadable, folder }

@@ -15,12 +15,14 @@ use crate::cargo_config::CargoConfig;
 use crate::cells::{self, PlannedCell};
 use crate::complaint::Complaint;
 use crate::cupti;
+use crate::device_watch::DeviceWatch;
 use crate::environment;
 use crate::event::{Event, Sink};
 use crate::git::Repository;
 use crate::gpu_environment::{GpuOptions, GpuTools, gpu_environment};
 use crate::listing::{ListedRevision, ListedTest};
 use crate::lock::{Lock, WhenHeld};
+use crate::nvml;
 use crate::plan::{Plan, TestId};
 use crate::run_folder::{self, RunFolder};
 use crate::runner::{Completion, Runner, write_whole};
@@ -163,11 +165,18 @@ impl<'a> Session<'a> {
     }
 
     /// Runs what has no outcome yet.
-    pub fn run(&self, plan: &Plan, folder: &RunFolder, prepared: &mut Prepared<'_>) -> anyhow::Result<()> {
+    pub fn run(
+        &self,
+        plan: &Plan,
+        folder: &RunFolder,
+        prepared: &mut Prepared<'_>,
+        devices: &DeviceWatch<'_>,
+    ) -> anyhow::Result<()> {
         let gpu = gpu_variables(|| prepared.builder.injection_library());
         let runner = Runner {
             plan,
             gpu: &gpu,
+            devices,
             folder,
             builds: &prepared.builds,
             cells: &prepared.cells,
@@ -186,7 +195,7 @@ impl<'a> Session<'a> {
 pub fn gpu_variables(
     injection: impl FnOnce() -> Result<Utf8PathBuf, String>,
 ) -> BTreeMap<&'static str, String> {
-    if !cupti::has_driver() {
+    if !nvml::may_have_devices() {
         return BTreeMap::new();
     }
     let (cupti, injection) = (cupti::find(), injection());

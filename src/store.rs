@@ -9,6 +9,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::request::TargetKind;
+use crate::test_listing;
 use crate::trace_facts::TraceFacts;
 use crate::wrapper::LIBRARY_PATHS;
 
@@ -273,6 +274,13 @@ impl Draft {
 }
 
 impl Entry {
+    /// Whether an executable could not be asked for its tests, for want of shared libraries that may be there by now.
+    pub fn lacks_libraries(&self) -> bool {
+        let reasons =
+            self.provenance.executables.iter().filter_map(|executable| executable.unlisted.as_ref());
+        reasons.into_iter().any(|reason| reason.contains(test_listing::LOADER_ERROR))
+    }
+
     /// The path of an executable, once its content is proven.
     pub fn verified(&self, executable: &Executable) -> anyhow::Result<Utf8PathBuf> {
         let path = self.folder.join(&executable.file);

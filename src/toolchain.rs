@@ -54,14 +54,13 @@ impl Toolchain {
             Choice::OfRevision => None,
         };
         let mut toolchain = Self { pinned, directory: directory.to_owned(), version: String::new() };
-        match toolchain.rustc().arg("-vV").run() {
-            Ok(answer) => toolchain.version = answer.text(),
-            Err(error) => {
-                return Err(not_installed(error.stderr()).map_or_else(
-                    || anyhow::Error::new(error).context("no Rust compiler answers"),
-                    anyhow::Error::new,
-                ));
+        // rustup prints a backtrace of its own otherwise.
+        match (toolchain.rustc().arg("-vV").env("RUST_BACKTRACE", "0").run(), &toolchain.pinned) {
+            (Ok(answer), _) => toolchain.version = answer.text(),
+            (Err(error), Some(name)) if !error.is_missing_program() => {
+                return Err(cannot_be_used(name, error.stderr()).into());
             }
+            (Err(error), _) => return Err(anyhow::Error::new(error).context("no Rust compiler answers")),
         }
         Ok(toolchain)
     }
@@ -113,13 +112,12 @@ impl Toolchain {
     }
 }
 
-/// From what rustup says of a toolchain that it does not have.
-fn not_installed(stderr: &str) -> Option<Complaint> {
-    let message = stderr.lines().find_map(|line| line.strip_prefix("error: "))?;
-    let name = message.strip_prefix("toolchain '")?.strip_suffix("' is not installed")?;
-    let advice =
-        format!("run `rustup toolchain install {name}`; `rustup toolchain list` has the ones that are");
-    Some(Complaint::new(message).help(advice))
+/// A toolchain that was asked for by name, from what rustup says of it.
+fn cannot_be_used(name: &str, stderr: &str) -> Complaint {
+    let error = stderr.lines().find_map(|line| line.strip_prefix("error: ")).unwrap_or(stderr);
+    Complaint::new(format!("the toolchain '{name}' cannot be used: {error}")).help(format!(
+        "run `rustup toolchain install {name}`; `rustup toolchain list` has the ones that are installed"
+    ))
 }
 
 /// Removes what the cargo that started us set for us: another cargo would take it for the user's wish, and a test for
@@ -155,11 +153,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_toolchain_that_is_not_installed_is_told_without_rustups_backtrace() {
-        let stderr = "error: toolchain 'blub' is not installed\n\nStack backtrace:\n   0: anyhow::error\n";
-        let complaint = not_installed(stderr).unwrap();
-        assert_eq!(complaint.to_string(), "toolchain 'blub' is not installed");
+    fn a_toolchain_that_is_not_there_is_told_in_rustups_words() {
+        let stderr = "info: syncing channel updates for blub\nerror: toolchain 'blub' is not installed\n\nCaused by: x\n";
+        let complaint = cannot_be_used("blub", stderr);
+        assert_eq!(
+            complaint.to_string(),
+            "the toolchain 'blub' cannot be used: toolchain 'blub' is not installed"
+        );
         assert!(complaint.help.unwrap().contains("rustup toolchain install blub"));
-        assert_eq!(not_installed("error: could not execute process `rustc -vV`"), None);
     }
 }

@@ -514,6 +514,12 @@ mod fdinfo {
     }
 
     #[test]
+    fn what_was_recorded_on_real_hardware_is_read_as_it_says() {
+        assert_eq!(told("recorded_amdgpu"), expected("amdgpu", "0000:04:00.0", 4, Some(44_564 << 10)));
+        assert_eq!(told("recorded_amdgpu_2024"), expected("amdgpu", "0000:08:00.0", 217, Some(2_068 << 10)));
+    }
+
+    #[test]
     fn a_device_without_memory_of_its_own_has_no_figure_rather_than_zero() {
         assert_eq!(told("i915_built_in"), expected("i915", "0000:00:02.0", 2, None));
         assert_eq!(told("panfrost"), expected("panfrost", "panfrost", 3, None));

@@ -92,6 +92,24 @@ fn candidate_log(repeat: i64) -> Log {
         .checkpoint("done", &readings(8_388 * MIB, 8_480 * MIB, 49_102, 1_650))
 }
 
+#[test]
+fn the_context_stands_apart_once_and_with_both_costs_where_they_differ() {
+    let log = |context: i64| {
+        let gpu = [("gpu.0.peak", 9 * MIB), ("gpu.0.process", 9 * MIB + context), ("gpu.0.context", context)];
+        Log::new().checkpoint("start", &[("heap.peak", MIB)]).checkpoint("done", &gpu)
+    };
+    let with = |candidate: i64| {
+        let synthetic = Synthetic::new(&["main", "pr/7"]).passed("hf", 0, 0, &log(526 * MIB));
+        compare(&synthetic.passed("hf", 1, 0, &log(candidate)).results())
+    };
+    let shown = table(&with(526 * MIB), &at_width(100));
+    assert!(shown.contains("GPU 0: context 526 MiB, apart: in gpu.0.process and .device alone"), "{shown}");
+    let shown = table(&with(530 * MIB), &at_width(120));
+    assert!(shown.contains("GPU 0: context 526 MiB in main, 530 MiB in pr/7, apart"), "{shown}");
+    let heap_only = Options { metrics: Some(vec!["heap.peak".to_owned()]), ..at_width(100) };
+    assert!(!table(&with(526 * MIB), &heap_only).contains("context"));
+}
+
 fn usual() -> Comparison {
     let mut synthetic = Synthetic::new(&["main", "pr/3370"]).builds(&json!({
         "0": {"toolchain": "1.95.0", "profile": "test", "lock": "a".repeat(64)},

@@ -161,6 +161,8 @@ pub struct CellRun<'a> {
     pub message: Option<Cow<'a, str>>,
     /// What the figures must be read with.
     pub marks: Vec<Cow<'a, str>>,
+    /// The devices that the run was given, by UUID; `null` where it was given none in particular.
+    pub devices: Option<Vec<Cow<'a, str>>>,
     /// The folder with the run's log and output, relative to the run of the tool.
     pub folder: Cow<'a, str>,
     /// What traced functions did; absent where none were traced.
@@ -271,6 +273,7 @@ fn cell_run<'a>(comparison: &'a Comparison, run: &'a Run) -> CellRun<'a> {
         not_compared: run.trouble(),
         message: outcome.message.as_deref().map(Cow::from),
         marks: run.record.marks.iter().map(Cow::from).collect(),
+        devices: run.record.devices.as_ref().map(|devices| devices.iter().map(Cow::from).collect()),
         folder: run.folder.as_str().into(),
         trace: (!run.measurement.trace.is_empty()).then(|| Cow::Borrowed(&run.measurement.trace)),
     }

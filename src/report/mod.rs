@@ -1,6 +1,7 @@
 //! Renders a comparison: the table for people, markdown for a pull request, CSV and JSON for programs. Each renderer
 //! takes a writer; what is shown is chosen in [`selection`] and summed up in [`summary`].
 
+pub mod contexts;
 pub mod csv;
 pub mod json;
 pub mod markdown;

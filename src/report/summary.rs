@@ -277,6 +277,7 @@ pub fn notes(comparison: &Comparison, wanted: &Wanted) -> Vec<String> {
     notes.extend(absences(comparison, wanted));
     notes.extend(differing_sources(comparison, wanted));
     notes.extend(unsteady(comparison));
+    notes.extend(super::contexts::notes(comparison, wanted));
     notes.extend(marks(comparison));
     notes.extend(comparison.notes.iter().cloned());
     notes

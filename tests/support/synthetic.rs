@@ -111,6 +111,8 @@ impl Synthetic {
             },
             build: None,
             marks: Vec::new(),
+            withdrawn: std::collections::BTreeMap::new(),
+            devices: None,
         };
         write_json(&home.join(file::OUTCOME), &serde_json::to_value(record).unwrap());
         self
