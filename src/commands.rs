@@ -108,7 +108,10 @@ impl Commands<'_> {
             View::Scopes | View::Top => RefsNeeded::Any,
         };
         let asked = ask(&arguments.request, presentation, &repository, needed)?;
-        let mut plan = resolve_any(&asked.request, &repository, self.console)?;
+        let mut plan = match needed {
+            RefsNeeded::Comparison => resolve(&asked.request, &repository, self.console)?,
+            RefsNeeded::Any => resolve_any(&asked.request, &repository, self.console)?,
+        };
         if !arguments.execution.device.is_empty() {
             plan.request.give_devices(&arguments.execution.device);
         }
