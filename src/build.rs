@@ -577,7 +577,9 @@ impl<'a> Builder<'a> {
         let suspects = laid
             .allocators
             .as_ref()
-            .map(|allocators| allocators.suspects(errors(), &workspace, &left.allocators))
+            .map(|allocators| {
+                allocators.suspects(&errors().collect::<Vec<_>>(), &workspace, &left.allocators)
+            })
             .unwrap_or_default();
         if suspects.is_empty() {
             return Ok(false);

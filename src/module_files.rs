@@ -123,29 +123,29 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         let name = name.trim_start_matches("r#");
         let paths = paths(&module.attrs);
         self.module.push(name.to_owned());
-        match &module.content {
-            Some((_, items)) => {
-                let folder = match paths.first() {
-                    Some(path) => self.base_of_paths().join(path),
-                    None => self.folder.join(name),
-                };
-                let outer = (std::mem::replace(&mut self.folder, folder), self.is_inline);
-                self.is_inline = true;
-                items.iter().for_each(|item| self.visit_item(item));
-                (self.folder, self.is_inline) = outer;
+        let Some((_, items)) = &module.content else {
+            for path in paths {
+                let file = self.base_of_paths().join(path);
+                self.add_named(&file);
             }
-            None => {
-                for path in paths {
-                    let file = self.base_of_paths().join(path);
-                    self.add_named(&file);
-                }
-                // Also where a path is given: it may be under a condition that does not hold.
-                let folder = self.folder.join(name);
-                let files = [self.folder.join(format!("{name}.rs")), folder.join("mod.rs")];
-                let place = |file: Utf8PathBuf| Place { file: without_dots(&file), folder: folder.clone() };
-                self.found.extend(files.map(|file| (place(file), self.module.clone())));
-            }
+            // Also where a path is given: it may be under a condition that does not hold.
+            let folder = self.folder.join(name);
+            let files = [self.folder.join(format!("{name}.rs")), folder.join("mod.rs")];
+            let place = |file: Utf8PathBuf| Place { file: without_dots(&file), folder: folder.clone() };
+            self.found.extend(files.map(|file| (place(file), self.module.clone())));
+            self.module.pop();
+            return;
+        };
+        let folder = match paths.first() {
+            Some(path) => self.base_of_paths().join(path),
+            None => self.folder.join(name),
+        };
+        let outer = (std::mem::replace(&mut self.folder, folder), self.is_inline);
+        self.is_inline = true;
+        for item in items {
+            self.visit_item(item);
         }
+        (self.folder, self.is_inline) = outer;
         self.module.pop();
     }
 
@@ -157,7 +157,9 @@ impl<'ast> Visit<'ast> for Finder<'_> {
             }
             return;
         }
-        conditional_items(call).iter().for_each(|item| self.visit_item(item));
+        for item in conditional_items(call) {
+            self.visit_item(&item);
+        }
         visit::visit_macro(self, call);
     }
 }

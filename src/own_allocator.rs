@@ -142,9 +142,9 @@ impl OwnAllocators {
     /// After a build that failed: the edited files that may be why, with the reason. Those that errors lie in, else all,
     /// because the code that minds another type may be anywhere; all too if some were refused before, so that no build is
     /// tried more than three times. `workspace` is what paths in errors are relative to.
-    pub fn suspects<'a>(
+    pub fn suspects(
         &self,
-        errors: impl Iterator<Item = &'a Diagnostic> + Clone,
+        errors: &[&Diagnostic],
         workspace: &Utf8Path,
         refused_before: &Refused,
     ) -> Refused {
@@ -158,14 +158,14 @@ impl OwnAllocators {
             format!("does not compile when it is wrapped in memprof::Heap ({message})")
         };
         let mut suspects = Refused::new();
-        for error in errors.clone() {
+        for &error in errors {
             for file in file_of(error) {
                 suspects.entry(file).or_insert_with(|| reason(error));
             }
         }
         if suspects.is_empty() || !refused_before.is_empty() {
             // Without an error of the compiler's it was cargo, which knows nothing of our edits.
-            let reason = errors.clone().next().map(reason);
+            let reason = errors.first().map(|&error| reason(error));
             for file in self.edited.keys().filter(|_| reason.is_some()) {
                 suspects.entry(file.clone()).or_insert_with(|| reason.clone().unwrap_or_default());
             }
@@ -258,7 +258,9 @@ impl<'ast> Visit<'ast> for Finder<'_> {
             let places = mentions(call.tokens.clone());
             self.found.extend(places.map(|place| Found { line: self.source.line(place), place: None }));
         }
-        items.iter().for_each(|item| self.visit_item(item));
+        for item in items {
+            self.visit_item(&item);
+        }
         visit::visit_macro(self, call);
     }
 }
@@ -342,6 +344,33 @@ mod tests {
         assert_eq!(edited, None);
         assert_eq!(declarations[0].line, 3);
         assert!(declarations[0].unwrapped.as_ref().unwrap().contains("made by a macro"));
+    }
+
+    fn error(file: &str, message: &str) -> Diagnostic {
+        let span = serde_json::json!({
+            "file_name": file, "byte_start": 0, "byte_end": 1, "line_start": 1, "line_end": 1, "column_start": 1,
+            "column_end": 2, "is_primary": true, "text": [], "label": null, "suggested_replacement": null, "expansion": null,
+        });
+        let error = serde_json::json!({
+            "message": message, "code": null, "level": "error", "spans": [span], "children": [], "rendered": null,
+        });
+        serde_json::from_value(error).unwrap()
+    }
+
+    #[test]
+    fn after_a_failed_build_the_files_with_errors_are_suspected_or_else_all() {
+        let edited = ["a/tests/x.rs", "a/tests/y.rs"].map(|file| (file.into(), "edited".to_owned())).into();
+        let allocators = OwnAllocators { checkout: "/w".into(), edited, ..OwnAllocators::default() };
+        let suspects = |file: &str, before: &Refused| {
+            let suspects = allocators.suspects(&[&error(file, "mismatched types")], "/w/a".into(), before);
+            suspects.into_keys().collect::<Vec<_>>()
+        };
+        assert_eq!(suspects("tests/x.rs", &Refused::new()), ["a/tests/x.rs"]);
+        assert_eq!(suspects("src/lib.rs", &Refused::new()), ["a/tests/x.rs", "a/tests/y.rs"]);
+        let before = Refused::from([("a/src/z.rs".into(), "minds".to_owned())]);
+        assert_eq!(suspects("tests/x.rs", &before), ["a/tests/x.rs", "a/tests/y.rs"], "the second time all");
+        assert!(allocators.suspects(&[], "/w/a".into(), &before).is_empty(), "cargo itself failed");
+        assert!(OwnAllocators::default().suspects(&[&error("x.rs", "")], "/w".into(), &before).is_empty());
     }
 
     #[test]
