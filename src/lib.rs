@@ -27,6 +27,7 @@ pub mod cell_pattern;
 pub mod cells;
 pub mod cli;
 pub mod commands;
+pub mod comparability;
 pub mod compare;
 pub mod comparison;
 pub mod complaint;
