@@ -18,6 +18,7 @@ use crate::device_watch::DeviceWatch;
 use crate::event::{Event, Sink};
 use crate::exit_code::ExitCode;
 use crate::lock::{Lock, WhenHeld};
+use crate::noise;
 use crate::outputs::Output;
 use crate::packing::Packing;
 use crate::plan::{self, Plan};
@@ -100,6 +101,9 @@ impl Commands<'_> {
         let unpacked = archive.unpack(&archives)?;
         let mut plan: Plan = unpacked.read_json("plan.json")?;
         reconcile::add_judging(&mut plan.request.judging, &arguments.request.judging);
+        if let Some(file) = &arguments.request.judging.noise {
+            plan.request.judging.noise = noise::read(file)?;
+        }
         ensure!(plan.version == plan::VERSION, "{file} has a plan of format {}", plan.version);
         if execution.dry_run {
             return self.print_json(&plan);

@@ -79,6 +79,7 @@ pub mod measurement;
 pub mod metric;
 pub mod metric_name;
 pub mod neighbours;
+pub mod noise;
 pub mod nvml;
 pub mod outcome;
 pub mod outputs;
