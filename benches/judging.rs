@@ -32,7 +32,7 @@ fn main() {
     }
 }
 
-/// A generator of numbers that is the same everywhere: SplitMix64.
+/// A generator of numbers that is the same everywhere: `SplitMix64`.
 struct Numbers(u64);
 
 impl Numbers {
@@ -265,7 +265,7 @@ fn real(rounds: usize) {
         grown.add(&compared(&repository, &home, "old,grown"), |row| row["checkpoint"] != "start");
         println!(
             "{round}: itself: {} of {} rows flagged, {} open; 5 % more: {} of {} rows found, {} open, {} flagged that did not grow",
-            same.flagged, same.rows, same.open, grown.found, grown.grown, grown.open, grown.flagged
+            same.flagged, same.same, same.open, grown.found, grown.grown, grown.open, grown.flagged
         );
     }
 }
@@ -273,7 +273,7 @@ fn real(rounds: usize) {
 /// Rows of some comparisons.
 #[derive(Default)]
 struct Rows {
-    rows: usize,
+    same: usize,
     flagged: usize,
     open: usize,
     grown: usize,
@@ -300,7 +300,7 @@ impl Rows {
                     println!("   {verdict}: {metric} at {checkpoint} of {test}: {judged}");
                 }
             } else {
-                self.rows += 1;
+                self.same += 1;
                 self.flagged += usize::from(verdict == "regressed" || verdict == "improved");
             }
         }

@@ -19,6 +19,7 @@ use crate::event::{Event, Sink};
 use crate::exit_code::ExitCode;
 use crate::lock::{Lock, WhenHeld};
 use crate::metric;
+use crate::noise;
 use crate::outputs::Output;
 use crate::packing::Packing;
 use crate::plan::{self, Plan};
@@ -101,6 +102,9 @@ impl Commands<'_> {
         let unpacked = archive.unpack(&archives)?;
         let mut plan: Plan = unpacked.read_json("plan.json")?;
         reconcile::add_judging(&mut plan.request.judging, &arguments.request.judging);
+        if let Some(file) = &arguments.request.judging.noise {
+            plan.request.judging.noise = noise::read(file)?;
+        }
         ensure!(plan.version == plan::VERSION, "{file} has a plan of format {}", plan.version);
         if execution.dry_run {
             return self.print_json(&plan);

@@ -232,6 +232,9 @@ pub struct RefArguments {
     /// The remote that pr/N and mr/N are fetched from [default: upstream if there is one, else origin]
     #[arg(long, value_name = "NAME")]
     pub remote: Option<String>,
+    /// Run the baseline against itself, and show by how much each metric varies
+    #[arg(long)]
+    pub aa: bool,
     /// The matrix to read [default: the nearest memprof.yaml, from this folder up to the repository's root]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub matrix: Option<Utf8PathBuf>,
@@ -302,6 +305,9 @@ pub struct JudgingArguments {
     /// Expect a change: metric=heap.peak,test=hf,limit=20%,until=2026-12-31,reason=TEXT (repeatable; the reason last)
     #[arg(long = "allow", value_name = "CHANGE", value_parser = flag::allow)]
     pub allow: Vec<Allowance>,
+    /// What is known of how figures vary; with --aa, where to keep it
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub noise: Option<Utf8PathBuf>,
 }
 
 /// What is checked out, and what is laid over it.

@@ -13,8 +13,8 @@ use crate::cache;
 use crate::cells::CellStatus;
 use crate::cli::{
     CleanArguments, Command, CompareArguments, DemoArguments, DoctorArguments, DoctorFormat, InitArguments,
-    ListArguments, PresentationArguments, ReportArguments, RequestArguments, RunArguments, SchemaOf,
-    TraceCommandArguments,
+    JudgingArguments, ListArguments, PresentationArguments, ReportArguments, RequestArguments, RunArguments,
+    SchemaOf, TraceCommandArguments,
 };
 use crate::compare::{self, compare};
 use crate::comparison::Comparison;
@@ -31,6 +31,7 @@ use crate::invocation::{self, Invocation};
 use crate::judging::Conclusion;
 use crate::lock::WhenHeld;
 use crate::matrix::{self, Matrix};
+use crate::noise;
 use crate::outputs::{Output, outputs};
 use crate::plan::Plan;
 use crate::reconcile::{self, RefsNeeded, Surroundings, reconcile};
@@ -131,7 +132,30 @@ impl Commands<'_> {
             // A filter that meets no test: `latest` must go on to mean the last run that measured something.
             session::discard(&runs, &folder)?;
         }
+        if arguments.request.refs.aa {
+            return self.tell_noise(&folder, arguments, measured?);
+        }
         measured
+    }
+
+    /// Says by how much the baseline varied, and keeps it. Whatever was flagged is noise too, and no regression.
+    fn tell_noise(
+        &self,
+        folder: &RunFolder,
+        arguments: &RunArguments,
+        code: ExitCode,
+    ) -> anyhow::Result<ExitCode> {
+        let record = noise::measured(&compare(&results::read(folder)?));
+        if let Some(file) = &arguments.request.judging.noise {
+            write_whole(file, &serde_json::to_vec_pretty(&record)?)
+                .with_context(|| format!("could not write {file}"))?;
+        }
+        if arguments.presentation.format.is_empty() {
+            let mut text = Vec::new();
+            noise::render(&record, &mut text)?;
+            self.console.print(&format!("\n{}", String::from_utf8_lossy(&text)))?;
+        }
+        Ok(if code == ExitCode::Incomplete { code } else { ExitCode::Success })
     }
 
     /// Builds, runs, compares and reports; the plan may be new or that of a run that was cut off.
@@ -293,7 +317,7 @@ impl Commands<'_> {
             return self.present_search(&folder, &outputs);
         }
         let mut results = results::read(&folder)?;
-        reconcile::add_judging(&mut results.plan.request.judging, &arguments.judging);
+        judge_by(&mut results, &arguments.judging)?;
         self.present(&results, &folder, presentation, &outputs, &presentation.metrics)
     }
 
@@ -307,7 +331,7 @@ impl Commands<'_> {
             results::read(&folder)
         };
         let mut merged = compare::merge(read(&arguments.baseline)?, read(&arguments.candidate)?);
-        reconcile::add_judging(&mut merged.plan.request.judging, &arguments.judging);
+        judge_by(&mut merged, &arguments.judging)?;
         let comparison = compare(&merged);
         self.render(&comparison, presentation, &outputs, &presentation.metrics, None)?;
         Ok(exit_code(&comparison))
@@ -393,6 +417,16 @@ impl Commands<'_> {
     }
 }
 
+/// Lets a kept run be judged by these flags too.
+fn judge_by(results: &mut Results, flags: &JudgingArguments) -> anyhow::Result<()> {
+    let judging = &mut results.plan.request.judging;
+    reconcile::add_judging(judging, flags);
+    if let Some(file) = &flags.noise {
+        judging.noise = noise::read(file)?;
+    }
+    Ok(())
+}
+
 /// What the verdicts come to, and whether a test failed.
 fn exit_code(comparison: &Comparison) -> ExitCode {
     let failed = comparison.runs.iter().any(|run| run.record.outcome.status.is_failure());
@@ -451,6 +485,9 @@ pub(crate) fn ask(
         exists: &|path: &Utf8Path| path.exists(),
     };
     let mut request = reconcile(arguments, &matrix, surroundings, needed)?;
+    if let Some(file) = arguments.judging.noise.as_deref().filter(|_| !arguments.refs.aa) {
+        request.judging.noise = noise::read(file)?;
+    }
     let metrics = reconcile::metrics(presentation, &matrix);
     request.on_request = reconcile::on_request(&metrics, &request.judging.rules);
     Ok(Asked { request, metrics })

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::comparability::Apart;
 use crate::judge::Judgement;
 use crate::limits::Expected;
 use crate::matching::{Change, Key, Match};
@@ -45,6 +46,8 @@ pub struct Comparison {
     pub notes: Vec<String>,
     /// The changes that were expected, as verdicts refer to them.
     pub allow: Vec<Allowance>,
+    /// By revision: which of its figures cannot be compared with the baseline's.
+    pub apart: Vec<Vec<Apart>>,
 }
 
 /// A metric and what its numbers count.
@@ -194,6 +197,8 @@ pub struct PairView<'a> {
     pub rows: &'a [Match],
     /// What is said of them.
     pub pair: &'a Pair,
+    /// Which metrics cannot be compared.
+    pub apart: &'a [Apart],
     /// The baseline.
     pub old: &'a Revision,
     /// The candidate.
@@ -222,6 +227,8 @@ pub enum Comparability {
     Comparable,
     /// They come from different sources.
     SourcesDiffer,
+    /// They come from machines or builds on which they mean different things.
+    Apart,
     /// A side has only what a run that did not pass had logged, or nothing.
     NotMeasured,
 }
@@ -268,6 +275,7 @@ impl Comparison {
             cell,
             rows: &pair.rows,
             pair,
+            apart: self.apart.get(pair.candidate).map_or(&[], Vec::as_slice),
             old: &self.revisions[self.baseline],
             new: &self.revisions[pair.candidate],
             baseline: &cell.sides[self.baseline],
@@ -293,10 +301,17 @@ impl<'a> PairView<'a> {
         self.is_compared().then(|| row.change(&self.baseline.keys, &self.candidate.keys))
     }
 
+    /// Why a metric's figures of the two mean different things, if they do.
+    pub fn why_apart(&self, metric: &str) -> Option<&'a Apart> {
+        self.apart.iter().find(|apart| apart.is_about(metric))
+    }
+
     /// One metric's figures.
     pub fn column(&self, metric: &str) -> PairColumn<'a> {
         let comparability = if !self.is_compared() {
             Comparability::NotMeasured
+        } else if self.why_apart(metric).is_some() {
+            Comparability::Apart
         } else if self.baseline.source(metric) == self.candidate.source(metric) {
             Comparability::Comparable
         } else {

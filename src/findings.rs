@@ -289,6 +289,7 @@ pub fn comparisons(
             traces: BTreeMap::new(),
             runs,
             notes: Vec::new(),
+            apart: BTreeMap::new(),
         }));
     }
     Ok(comparisons)

@@ -116,7 +116,7 @@ pub fn judge(baseline: &[i64], candidate: &[i64], thresholds: &Thresholds, noise
         limit,
         is_raised: error > set,
         samples: u32::try_from(samples).unwrap_or(u32::MAX),
-        is_preliminary: is_change && noise.known.is_none() && samples < CONFIRMED as usize,
+        is_preliminary: is_change && steadiness != Steadiness::Varies && samples < CONFIRMED as usize,
     }
 }
 

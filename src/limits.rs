@@ -206,7 +206,7 @@ mod tests {
     }
 
     fn limits(rules: Vec<Rule>, allow: Vec<Allowance>) -> Limits {
-        Limits::new(&Judging { rules, allow }).unwrap()
+        Limits::new(&Judging { rules, allow, ..Judging::default() }).unwrap()
     }
 
     fn percent(limits: &Limits, test: &str, metric: &str, checkpoint: &str) -> Option<f64> {

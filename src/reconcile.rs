@@ -14,6 +14,7 @@ use crate::cli::{
     TraceArguments,
 };
 use crate::complaint::Complaint;
+use crate::judge::ENOUGH;
 use crate::matrix::{
     AllowEntry, CellEntry, DeviceNames, LockfileEntry, Matrix, MetricName, RefEntry, Rules, TestEntry,
     ThresholdEntry, TraceEntry,
@@ -21,6 +22,7 @@ use crate::matrix::{
 use crate::matrix_values::{Day, Events, Pattern, Repeats, Seconds, Value, Written};
 use crate::metric;
 use crate::overlay_paths;
+use crate::repeat::Repeat;
 use crate::request::{
     BaselineRequest, BuildOptions, CellPattern, Ignored, LockfileRequest, RefRequest, Request, Selection,
     TestRequest, TraceRequest,
@@ -61,9 +63,13 @@ pub fn reconcile(
     needed: RefsNeeded,
 ) -> Result<Request, Complaint> {
     let cells = &arguments.cells;
-    let refs = refs(arguments, matrix)?;
+    let mut refs = refs(arguments, matrix)?;
     let compared = refs.clone();
-    let baseline = baseline(arguments.refs.baseline.as_deref().or(text(matrix.baseline.as_ref())));
+    let mut baseline = baseline(arguments.refs.baseline.as_deref().or(text(matrix.baseline.as_ref())));
+    if arguments.refs.aa {
+        refs = against_itself(refs, &baseline)?;
+        baseline = BaselineRequest::First;
+    }
     let mut request = Request {
         refs: enough(refs, &baseline, needed)?,
         baseline,
@@ -90,6 +96,14 @@ pub fn reconcile(
         sparse_exclude: list(&arguments.checkout.sparse_exclude, matrix.sparse_exclude.as_ref()),
         trace: trace(&arguments.trace, matrix.trace.as_ref())?,
     };
+    if arguments.refs.aa {
+        // How much something varies is not seen by stopping as soon as that is clear.
+        let times = request.tests.iter().filter_map(|test| test.repeat).chain([request.repeat]);
+        let most =
+            times.filter_map(|repeat| if let Repeat::Times(times) = repeat { Some(times) } else { None });
+        request.repeat = Repeat::Times(most.max().unwrap_or(ENOUGH));
+        request.tests.iter_mut().for_each(|test| test.repeat = None);
+    }
     for variable in &cells.env {
         // What is set on the command line holds everywhere: nothing more particular may win over it.
         let particular = request.refs.iter_mut().map(|one| &mut one.env);
@@ -164,6 +178,25 @@ fn refs(arguments: &RequestArguments, matrix: &Matrix) -> Result<Vec<RefRequest>
         rest[0].name = (2..=index + 2).map(|count| format!("{name} ({count})")).find(|name| !taken(name));
     }
     Ok(refs)
+}
+
+/// The baseline twice.
+fn against_itself(refs: Vec<RefRequest>, baseline: &BaselineRequest) -> Result<Vec<RefRequest>, Complaint> {
+    let one = match baseline {
+        BaselineRequest::First => refs.into_iter().next(),
+        BaselineRequest::Ref(name) => {
+            let known = refs.into_iter().find(|one| ref_name(one) == name || one.spec == *name);
+            known.or_else(|| Some(RefRequest { spec: name.clone(), ..RefRequest::default() }))
+        }
+        BaselineRequest::MergeBase => {
+            return Err(Complaint::new("--aa needs one baseline, and merge-base depends on the refs")
+                .help("name it: --aa --baseline main"));
+        }
+    };
+    let one =
+        one.ok_or_else(|| Complaint::new("no ref to run against itself").help("write --aa --refs main"))?;
+    let again = RefRequest { name: Some(format!("{} (2)", ref_name(&one))), ..one.clone() };
+    Ok(vec![one, again])
 }
 
 fn ref_name(reference: &RefRequest) -> &str {

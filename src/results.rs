@@ -11,6 +11,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::comparability::Apart;
 use crate::limits::Limits;
 use crate::measurement::Measurement;
 use crate::outcome::{self, RunRecord};
@@ -34,6 +35,8 @@ pub struct Results {
     pub runs: Vec<Run>,
     /// What the reader of the report should know about the whole.
     pub notes: Vec<String>,
+    /// By revision: which of its figures cannot be compared with the baseline's.
+    pub apart: BTreeMap<usize, Vec<Apart>>,
 }
 
 /// By revision: toolchain, profile and the like, as text.
@@ -96,7 +99,8 @@ pub fn read_some(folder: &RunFolder, wanted: impl Fn(&RunRecord) -> bool) -> any
     let mut records = records(folder, &folder.cells(), &plan)?;
     records.retain(|(record, _)| wanted(record));
     let runs = read_logs(folder, records);
-    let mut results = Results { plan, environment, builds, traces, runs, notes: Vec::new() };
+    let mut results =
+        Results { plan, environment, builds, traces, runs, notes: Vec::new(), apart: BTreeMap::new() };
     results.sort();
     Ok(results)
 }

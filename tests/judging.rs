@@ -7,6 +7,7 @@ use cargo_memprof::compare::compare;
 use cargo_memprof::comparison::Comparison;
 use cargo_memprof::flag;
 use cargo_memprof::judging::Conclusion;
+use cargo_memprof::noise;
 use cargo_memprof::outcome::Status;
 use cargo_memprof::repeats;
 use cargo_memprof::report::{self, Format, Options};
@@ -44,7 +45,7 @@ fn verdict(comparison: &Comparison, metric: &str, row: usize) -> Option<Verdict>
 }
 
 fn rules(rules: Vec<cargo_memprof::rule::Rule>) -> Judging {
-    Judging { rules, allow: Vec::new() }
+    Judging { rules, ..Judging::default() }
 }
 
 fn code(comparison: &Comparison) -> u8 {
@@ -183,7 +184,7 @@ fn an_expected_change_is_shown_and_does_not_count_until_its_day_is_over() {
     let with = |until: &str| {
         let allow =
             flag::allow(&format!("metric=heap.peak,limit=150%,until={until},reason=a cache, #42")).unwrap();
-        Judging { rules: Vec::new(), allow: vec![allow] }
+        Judging { allow: vec![allow], ..Judging::default() }
     };
     // The run is of 2025-03-02.
     let current = compared("heap.peak", &[MIB; 2], &[2 * MIB; 2], with("2025-03-02"));
@@ -230,6 +231,35 @@ fn a_test_that_fails_is_not_repeated() {
         .passed("t", 0, 0, &log("heap.peak", &[("a", 1)]))
         .failed("t", 1, Status::Failed { exit_code: 101 }, "", None);
     assert!(repeats::wanted(&compare(&synthetic.results())).is_empty());
+}
+
+#[test]
+fn known_noise_lets_one_run_a_side_tell() {
+    let itself =
+        compared("cpu.peak", &[100 * MIB, 101 * MIB], &[100 * MIB + 4 * KIB, 100 * MIB], Judging::default());
+    let record = noise::measured(&itself);
+    assert_eq!(record.figures.iter().map(|figure| figure.spread).max(), Some(1 << 20));
+    let mut text = Vec::new();
+    noise::render(&record, &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    let line = " cpu.peak  1 of 2 figures exact, at most 1.00 MiB (0.99 %) apart, at 'done' of t";
+    assert!(text.ends_with(&format!("against itself\n{line}\n")), "{text}");
+
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("noise.json");
+    std::fs::write(&file, serde_json::to_vec(&record).unwrap()).unwrap();
+    let file = file.to_str().unwrap();
+    let judged = |old: i64, new: i64, code: i32| {
+        let synthetic = folder("cpu.peak", &[old], &[new], Judging::default());
+        let folder = synthetic.folder().0.as_str();
+        program(&["report", folder]).code(4);
+        program(&["report", folder, "--noise", file]).code(code);
+    };
+    judged(100 * MIB, 110 * MIB, 1);
+    judged(100 * MIB, 100 * MIB + 300 * KIB, 0);
+    judged(100 * MIB, 103 * MIB, 4);
+    let synthetic = folder("cpu.peak", &[MIB], &[MIB], Judging::default());
+    program(&["report", synthetic.folder().0.as_str(), "--noise", "none.json"]).code(2);
 }
 
 /// The program on a kept run's folder.

@@ -118,3 +118,43 @@ fn cells_run_as_often_as_their_verdicts_need_interleaved_and_go_on_after_a_cut()
     assert_eq!(new, [(1, 2), (1, 3), (0, 3)], "only what was missing ran");
     assert_eq!(resumed["verdict"], first["verdict"]);
 }
+
+#[test]
+fn the_baseline_against_itself_shows_the_noise_and_keeps_it() {
+    let repository = repository();
+    let mut command = repository.memprof();
+    command.args([
+        "memprof",
+        "--aa",
+        "--refs",
+        "old,new",
+        "--offline",
+        "-k",
+        "stays",
+        "--repeat",
+        "2",
+        "--noise",
+        "noise.json",
+    ]);
+    let output = command.output().expect("the program starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("stays · old → old (2) · 2 runs each"), "{text}");
+    assert!(text.contains("against itself\n heap.peak "), "{text}");
+    let record: Value = serde_json::from_str(&repository.read("noise.json")).unwrap();
+    let done = |figure: &&Value| figure["checkpoint"] == "done" && figure["metric"] == "heap.peak";
+    let figure = record["figures"].as_array().unwrap().iter().find(done).expect("a figure");
+    assert_eq!(figure["runs"], 4);
+    let flags = [
+        "--refs",
+        "old,new",
+        "-k",
+        "grows",
+        "--threshold",
+        "cpu.*=off",
+        "--offline",
+        "--noise",
+        "noise.json",
+    ];
+    assert_eq!(report(&repository, &flags).0, 1);
+}

@@ -421,6 +421,7 @@ pub fn notes(comparison: &Comparison, wanted: &Wanted) -> Vec<String> {
         .collect();
     notes.extend(absences(comparison, wanted));
     notes.extend(differing_sources(comparison, wanted));
+    notes.extend(apart(comparison));
     notes.extend(unsteady(comparison));
     notes.extend(super::contexts::notes(comparison, wanted));
     notes.extend(marks(comparison));
@@ -489,6 +490,17 @@ fn differing_sources(comparison: &Comparison, wanted: &Wanted) -> Vec<String> {
         }
     }
     times.into_keys().collect()
+}
+
+/// `cpu.* not compared: the kernels differ: 5.10.0 / 6.1.0 (main / pr/7)`.
+fn apart(comparison: &Comparison) -> Vec<String> {
+    let baseline = &comparison.revisions[comparison.baseline].name;
+    let note = |candidate: usize| {
+        let name = &comparison.revisions[candidate].name;
+        let each = comparison.apart.get(candidate).into_iter().flatten();
+        each.map(move |one| format!("{} not compared: {} ({baseline} / {name})", one.metrics, one.reason))
+    };
+    comparison.candidates().flat_map(note).collect()
 }
 
 /// Checkpoints that only some repeats reached.
