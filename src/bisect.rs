@@ -50,20 +50,17 @@ impl Commands<'_> {
     ) -> anyhow::Result<ExitCode> {
         let outputs = outputs(&measuring.format, &measuring.output)?;
         let repository = repository()?;
-        let (search, folder, runs) = match &measuring.resume {
-            Some(name) => {
-                let (search, folder) = search_plan::resumed(name, command, measuring, &repository)?;
-                (search, folder, None)
+        let (search, folder, runs) = if let Some(name) = &measuring.resume {
+            let (search, folder) = search_plan::resumed(name, command, measuring, &repository)?;
+            (search, folder, None)
+        } else {
+            let search = plan(&repository)?;
+            if measuring.dry_run {
+                return self.print_json(&search);
             }
-            None => {
-                let search = plan(&repository)?;
-                if measuring.dry_run {
-                    return self.print_json(&search);
-                }
-                let runs = runs_folder(&repository, &search.plan.workspace)?;
-                let folder = search_plan::create_folder(&runs, &search)?;
-                (search, folder, Some(runs))
-            }
+            let runs = runs_folder(&repository, &search.plan.workspace)?;
+            let folder = search_plan::create_folder(&runs, &search)?;
+            (search, folder, Some(runs))
         };
         let done = self.searched(&repository, search, &folder, measuring.no_wait);
         match done {
@@ -75,9 +72,10 @@ impl Commands<'_> {
                 }
                 match error.downcast_ref::<EndWithoutFigure>() {
                     Some(end) => {
-                        self.console.complain(&Complaint::new(end.to_string()).help(
-                            "take another commit for this end; --overlay brings along a test that it lacks",
-                        ));
+                        let usual =
+                            "take another commit for this end; --overlay brings along a test that it lacks";
+                        let help = if end.hints.is_empty() { usual.to_owned() } else { end.hints.join("\n") };
+                        self.console.complain(&Complaint::new(end.to_string()).help(help));
                         Ok(ExitCode::Incomplete)
                     }
                     None => Err(error),
@@ -145,18 +143,10 @@ impl Commands<'_> {
         let last = untold.len().saturating_sub(1);
         for (index, commit) in untold.drain(..).enumerate() {
             let told = findings.told(commit);
-            let mut text = format!(
-                "[{}/{}] {}",
-                done - (last - index).min(done),
-                done + left.steps,
-                step_line(&told, unit(record))
-            );
-            if index == last && left.commits > 0 {
-                text.push_str(&format!(" · {} left", counted(left.commits, "commit")));
-                if let Some(time) = time_left(record, left.steps) {
-                    text.push_str(&format!(", about {}", shown(time)));
-                }
-            }
+            let number = done - (last - index).min(done);
+            let line = step_line(&told, unit(record));
+            let rest = if index == last { what_is_left(record, left) } else { String::new() };
+            let text = format!("[{number}/{}] {line}{rest}", done + left.steps);
             self.console.emit(Event::SearchStep { text, measured: told.value.is_some() });
         }
     }
@@ -185,13 +175,19 @@ fn unit(record: &SearchRecord) -> Unit {
     Unit::of(&record.wanted.metric)
 }
 
-/// What a commit took so far, for each that is left.
+/// ` · 31 commits left, about 2 min`.
+fn what_is_left(record: &SearchRecord, left: Left) -> String {
+    if left.commits == 0 {
+        return String::new();
+    }
+    let time = time_left(record, left.steps).map_or(String::new(), |time| format!(", about {}", shown(time)));
+    format!(" · {} left{time}", counted(left.commits, "commit"))
+}
+
+/// What a commit took so far, for each that is left. Builds that were in the store say nothing of those that are not.
 fn time_left(record: &SearchRecord, steps: usize) -> Option<Duration> {
-    let efforts = &record.efforts;
-    // Builds that were in the store say nothing of those that are not.
-    let built: Vec<f64> = efforts.iter().filter(|effort| effort.built).map(|effort| effort.seconds).collect();
-    let seconds =
-        if built.is_empty() { efforts.iter().map(|effort| effort.seconds).collect() } else { built };
+    let built = record.efforts.iter().filter(|effort| effort.built);
+    let seconds: Vec<f64> = built.map(|effort| effort.seconds).collect();
     // The first build compiles the dependencies too.
     let usual = if seconds.len() > 1 { &seconds[1..] } else { &seconds[..] };
     let count = u32::try_from(usual.len()).ok().filter(|count| *count > 0)?;

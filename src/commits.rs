@@ -79,8 +79,8 @@ pub fn between(
     let known =
         |line: &&str| line.split(' ').skip(1).filter_map(|parent| indices.get(parent).copied()).collect();
     let parents: Vec<Vec<usize>> = edge.iter().map(|_| Vec::new()).chain(inside.iter().map(known)).collect();
-    let Some(&last) = indices.get(bad.commit) else { bail!("git listed {range} without its end") };
-    let mut lineage = Lineage { parents, edge: edge.len(), good: good_index, bad: last, touching: None };
+    let Some(&bad_index) = indices.get(bad.commit) else { bail!("git listed {range} without its end") };
+    let mut lineage = Lineage { parents, edge: edge.len(), good: good_index, bad: bad_index, touching: None };
     if !paths.is_empty() {
         lineage.touching = Some(touching(repository, &lineage, &hashes, paths)?);
         if lineage.touching.as_ref().is_some_and(BTreeSet::is_empty) {
@@ -139,7 +139,7 @@ fn touching(
     let pairs: Vec<(usize, usize)> =
         children.flat_map(|(child, parents)| parents.iter().map(move |&parent| (parent, child))).collect();
     let heading = |&(parent, child): &(usize, usize)| format!("{} {}", trees[parent], trees[child]);
-    let input: String = pairs.iter().map(|pair| format!("{}\n", heading(pair))).collect();
+    let input = pairs.iter().map(heading).collect::<Vec<_>>().join("\n");
     let compare = ["diff-tree", "--stdin", "-r", "--name-only", "--no-renames", "--"];
     let listed = reading(repository).args(compare).args(paths).input(input).run()?.text();
     let mut differing: BTreeSet<&str> = BTreeSet::new();
@@ -169,7 +169,7 @@ pub fn facts(repository: &Repository, hashes: &[&str]) -> anyhow::Result<Vec<Com
     }
     let format = "--format=%H%x00%P%x00%an <%ae>%x00%aI%x00%s";
     let show = ["log", "--no-walk=unsorted", "--no-show-signature", "--stdin", format];
-    let input: String = hashes.iter().map(|hash| format!("{hash}\n")).collect();
+    let input = hashes.join("\n");
     let shown = reading(repository).args(show).input(input).run()?.text();
     let fact = |line: &str| {
         let mut parts = line.splitn(5, '\0').map(str::to_owned);

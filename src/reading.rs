@@ -66,7 +66,7 @@ impl Wanted {
             let first = readings.next()?;
             Some(readings.fold(first, i64::saturating_add))
         } else {
-            readings.last()
+            readings.next_back()
         }
     }
 

@@ -44,13 +44,19 @@ pub struct Survey<'a> {
     gpu: Option<BTreeMap<&'static str, String>>,
     devices: DeviceWatch<'a>,
     /// Where the first end's figures come from, which the others' must come from too.
-    source: Option<Option<String>>,
+    source: Source,
     /// What was asked, and what it took.
     pub record: SearchRecord,
     /// What is known of each commit.
     pub known: Knowledge,
     /// Why a commit was skipped.
     pub reasons: BTreeMap<usize, String>,
+}
+
+/// Where the figures of the first commit that has any come from.
+enum Source {
+    NotKnownYet,
+    Is(Option<String>),
 }
 
 /// Passes events on, and notes whether cargo had something to build.
@@ -67,6 +73,8 @@ pub struct EndWithoutFigure {
     pub end: String,
     /// Why not.
     pub reason: String,
+    /// What may help, if something in particular.
+    pub hints: Vec<String>,
 }
 
 /// A figure that varies is run so often at most, before its commit counts as one that cannot be told.
@@ -121,7 +129,7 @@ impl<'a> Survey<'a> {
             facts,
             gpu: None,
             devices,
-            source: None,
+            source: Source::NotKnownYet,
             record,
             known: Knowledge::of_nothing(commits),
             reasons: BTreeMap::new(),
@@ -168,7 +176,8 @@ impl<'a> Survey<'a> {
                 let log = self.folder.build_log(self.plan, end);
                 let reason =
                     format!("it does not build: {}\nthe whole log: {log}", failure.first_errors.trim());
-                return Err(self.without_figure(end, reason).into());
+                let hints = failure.hints.clone();
+                return Err(EndWithoutFigure { hints, ..self.without_figure(end, reason) }.into());
             }
         }
         let cells = self.common_cells()?;
@@ -209,7 +218,7 @@ impl<'a> Survey<'a> {
         let revision = &self.plan.revisions[end];
         let short = revision.short();
         let named = if revision.name == short { short } else { format!("{} ({short})", revision.name) };
-        EndWithoutFigure { end: named, reason }
+        EndWithoutFigure { end: named, reason, hints: Vec::new() }
     }
 
     /// The cell of both ends. The search goes by one figure, so there must be one.
@@ -286,8 +295,10 @@ impl<'a> Survey<'a> {
             Some(threshold) => Thresholds::both(threshold),
             None => of_matrix.unwrap_or_else(|| samples::usual_thresholds(metric)),
         };
-        let source = self.source.as_ref().and_then(Option::as_deref);
-        let floor = source.and_then(judging::bound_of).unwrap_or_default();
+        let floor = match &self.source {
+            Source::Is(Some(source)) => judging::bound_of(source).unwrap_or_default(),
+            Source::Is(None) | Source::NotKnownYet => 0,
+        };
         let noise = Noise { floor, known: None, provable: limits::is_counted(metric) };
         let most_runs = usize::try_from(record.least_runs.max(MOST_RUNS)).unwrap_or(usize::MAX);
         Ok(Rule { thresholds, noise, most_runs })
@@ -385,17 +396,19 @@ impl<'a> Survey<'a> {
         for run in &runs {
             match self.record.wanted.of(run) {
                 Ok(reading) => {
-                    let expected = self.source.get_or_insert_with(|| reading.source.clone());
-                    if *expected == reading.source {
-                        samples.push(reading.value);
-                    } else {
-                        let name =
-                            |source: &Option<String>| source.clone().unwrap_or_else(|| "unknown".into());
-                        let (own, others) = (name(&reading.source), name(expected));
-                        reason = Some(format!("its figure comes from {own}, not from {others}"));
+                    if let Source::NotKnownYet = self.source {
+                        self.source = Source::Is(reading.source.clone());
+                    }
+                    match &self.source {
+                        Source::Is(expected) if *expected != reading.source => {
+                            let name = |source: &Option<String>| source.clone().unwrap_or_default();
+                            let (own, others) = (name(&reading.source), name(expected));
+                            reason = Some(format!("its figure comes from '{own}', not from '{others}'"));
+                        }
+                        _ => samples.push(reading.value),
                     }
                 }
-                Err(problem) => reason = reason.or(Some(self.explained(run, problem))),
+                Err(problem) => reason = reason.or(Some(explained(run, &problem))),
             }
         }
         if !samples.is_empty() {
@@ -408,18 +421,6 @@ impl<'a> Survey<'a> {
         Ok(())
     }
 
-    fn explained(&self, run: &Run, problem: String) -> String {
-        let first_line = |text: &str| text.lines().next().unwrap_or_default().to_owned();
-        let message = run.record.outcome.message.as_deref().map(first_line);
-        match run.record.outcome.status {
-            Status::NotInThisRef => "it has no such test".to_owned(),
-            Status::Ignored => "the test is ignored here".to_owned(),
-            Status::BuildFailed => message
-                .map_or_else(|| "does not build".to_owned(), |error| format!("does not build: {error}")),
-            _ => first_line(&problem),
-        }
-    }
-
     fn note(&mut self, effort: Effort) -> anyhow::Result<()> {
         self.record.efforts.retain(|known| known.commit != effort.commit);
         self.record.efforts.push(effort);
@@ -428,6 +429,20 @@ impl<'a> Survey<'a> {
 
     fn save(&self) -> anyhow::Result<()> {
         write_whole(&self.folder.search(), &serde_json::to_vec_pretty(&self.record)?)
+    }
+}
+
+/// Why a run has no figure, in a line.
+fn explained(run: &Run, problem: &str) -> String {
+    let first_line = |text: &str| text.lines().next().unwrap_or_default().to_owned();
+    let message = run.record.outcome.message.as_deref().map(first_line);
+    match run.record.outcome.status {
+        Status::NotInThisRef => "it has no such test".to_owned(),
+        Status::Ignored => "the test is ignored here".to_owned(),
+        Status::BuildFailed => {
+            message.map_or_else(|| "does not build".to_owned(), |error| format!("does not build: {error}"))
+        }
+        _ => first_line(problem),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The list of commits that a search measured, in the manner of `git log`: for a terminal, as markdown and as CSV.
 
+use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use crate::comparison::Delta;
@@ -112,7 +113,7 @@ pub fn table(report: &SearchReport, options: &Options, out: &mut dyn Write) -> i
             let space = " ".repeat(widths[column] - width(text));
             // Figures stand at the right of their column.
             let (left, right) = if column >= 3 { (&*space, "") } else { ("", &*space) };
-            line.push_str(&format!("{left}{text}{right}  "));
+            _ = write!(line, "{left}{text}{right}  ");
         }
         line.push_str(&cut(&row[6], room));
         writeln!(out, " {}", line.trim_end())?;

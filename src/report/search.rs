@@ -101,7 +101,8 @@ fn as_json(searched: Searched<'_>, out: &mut dyn Write) -> io::Result<()> {
 pub fn title(report: &SearchReport) -> String {
     let (good, bad) = (name(&report.good), name(&report.bad));
     let commits = counted(report.commits, "commit");
-    let params: String = report.params.iter().map(|(name, value)| format!(" {name}={value}")).collect();
+    let params = report.params.iter().map(|(name, value)| format!(" {name}={value}"));
+    let params = params.collect::<Vec<_>>().concat();
     let paths =
         if report.paths.is_empty() { String::new() } else { format!(" · only {}", report.paths.join(" ")) };
     format!("{} of {}{params} · {good} → {bad} · {commits}{paths}", report.wanted.described(), report.test)
