@@ -321,11 +321,13 @@ fn an_external_overlay_measures_a_package_whose_workspace_does_not_load() {
         assert!(kept("old") >= 1_000_000);
         (kept("old"), kept("new") - kept("old"))
     };
+    // The harness's main thread may or may not have allocated its 144 bytes yet.
+    let thousands = |bytes: u64| (bytes + 500) / 1000;
     let (plain, by_overlay) = grown(&["--overlay-package", "engine"]);
-    assert_eq!((plain / 1_000_000, by_overlay), (1, 2_000_000));
-    assert_eq!(grown(&["-p", "engine"]).1, 2_000_000);
-    assert_eq!(grown(&["-p", "engine", "--features", "large"]).1, 4_000_000);
-    assert_eq!(grown(&["-p", "engine", "--all-features"]).1, 4_000_000);
+    assert_eq!((plain / 1_000_000, thousands(by_overlay)), (1, 2_000));
+    assert_eq!(thousands(grown(&["-p", "engine"]).1), 2_000);
+    assert_eq!(thousands(grown(&["-p", "engine", "--features", "large"]).1), 4_000);
+    assert_eq!(thousands(grown(&["-p", "engine", "--all-features"]).1), 4_000);
     let (without_usual, _) = grown(&["-p", "engine", "--no-default-features"]);
     assert_eq!(without_usual / 1_000_000, 11);
 }
