@@ -51,6 +51,7 @@ pub mod fixture;
 pub mod flag;
 pub mod git;
 pub mod git_program;
+pub mod github;
 pub mod glob;
 pub mod gpu_environment;
 pub mod harvest;

@@ -4,6 +4,7 @@
 pub mod contexts;
 pub mod csv;
 pub mod json;
+pub mod junit;
 pub mod markdown;
 pub mod selection;
 pub mod summary;
@@ -48,6 +49,8 @@ pub enum Format {
     Csv,
     /// Everything, versioned
     Json,
+    /// JUnit XML, which CI shows as test results
+    Junit,
 }
 
 impl Format {
@@ -57,6 +60,7 @@ impl Format {
             "md" | "markdown" => Some(Self::Markdown),
             "csv" => Some(Self::Csv),
             "json" => Some(Self::Json),
+            "xml" => Some(Self::Junit),
             "txt" => Some(Self::Table),
             _ => None,
         }
@@ -75,5 +79,6 @@ pub fn render(
         Format::Markdown => markdown::render(comparison, options, out),
         Format::Csv => csv::render(comparison, out),
         Format::Json => json::render(comparison, out),
+        Format::Junit => junit::render(comparison, out),
     }
 }
