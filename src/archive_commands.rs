@@ -18,6 +18,7 @@ use crate::device_watch::DeviceWatch;
 use crate::event::{Event, Sink};
 use crate::exit_code::ExitCode;
 use crate::lock::{Lock, WhenHeld};
+use crate::metric;
 use crate::noise;
 use crate::outputs::Output;
 use crate::packing::Packing;
@@ -108,7 +109,7 @@ impl Commands<'_> {
         if execution.dry_run {
             return self.print_json(&plan);
         }
-        let packed = plan.request.clone();
+        let packed = plan.request.tests.clone();
         if !execution.device.is_empty() {
             plan.request.give_devices(&execution.device);
         }
@@ -116,10 +117,10 @@ impl Commands<'_> {
         devices.check(plan.request.tests.iter().filter_map(|test| test.devices.as_ref()))?;
         let (plan, folder) = match &execution.resume {
             Some(name) => resumed(name, execution.run_folder.as_deref(), &unpacked)?,
-            None => begun(plan, execution.run_folder.as_deref(), &unpacked)?,
+            None => begun(asked_here(plan, arguments), execution.run_folder.as_deref(), &unpacked)?,
         };
         let mut cells: Vec<PlannedCell> = unpacked.read_json("cells.json")?;
-        if let Some(test) = plan.request.tests.first().filter(|_| plan.request != packed) {
+        if let Some(test) = plan.request.tests.first().filter(|_| plan.request.tests != packed) {
             // Given by the flag, now or when the run that goes on was begun: the same for all.
             for cell in &mut cells {
                 cell.devices.clone_from(&test.devices);
@@ -179,6 +180,13 @@ impl Commands<'_> {
             )),
         });
     }
+}
+
+/// What is read on request may be asked for where the tests run, too.
+fn asked_here(mut plan: Plan, arguments: &RunArguments) -> Plan {
+    let shown = arguments.presentation.metrics.iter().chain(&plan.request.on_request);
+    plan.request.on_request = metric::on_request(shown.map(String::as_str));
+    plan
 }
 
 /// A new run's folder, with all that is known before the first test.

@@ -7,9 +7,11 @@ use crate::expression::Expression;
 use crate::flag::{self, Parameter, Variable};
 use crate::matrix_values::{Pattern, Written};
 use crate::repeat::Repeat;
-use crate::report::Format;
-use crate::request::{CellPattern, OverlayMode, RefRequest};
+use crate::report::{Format, View};
+use crate::request::{CellPattern, OverlayMode, RefRequest, TraceColumn};
 use crate::rule::{Allowance, Rule};
+use crate::search_arguments::{self, BisectArguments, HistoryArguments};
+use crate::trace_pattern::TracePattern;
 use crate::{cell_pattern, quantity};
 
 const EXAMPLES: &str = "\
@@ -72,8 +74,16 @@ pub enum Command {
     Run(Box<RunArguments>),
     /// Build every revision, into the store or into an archive for another machine
     Build(Box<BuildCommandArguments>),
+    /// Find the commit that changed a test's memory
+    #[command(after_help = search_arguments::BISECT_HELP)]
+    Bisect(Box<BisectArguments>),
+    /// Measure commit after commit, as a table and a chart
+    #[command(after_help = search_arguments::HISTORY_HELP)]
+    History(Box<HistoryArguments>),
     /// Print what would run, per ref
     List(Box<ListArguments>),
+    /// Print which functions a pattern means, per ref, without building
+    Trace(Box<TraceCommandArguments>),
     /// Render a kept run again, in any format
     Report(ReportArguments),
     /// Compare two kept runs
@@ -146,6 +156,23 @@ pub struct ListArguments {
     pub no_wait: bool,
 }
 
+/// `trace`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct TraceCommandArguments {
+    /// Patterns, as --trace takes them
+    #[arg(value_name = "PATTERN")]
+    pub patterns: Vec<Written<TracePattern>>,
+    /// Print the functions, with the reason of each that cannot be traced (this is all that the command does)
+    #[arg(long)]
+    pub list: bool,
+    /// What to compare.
+    #[command(flatten)]
+    pub request: RequestArguments,
+    /// Fail instead of waiting for another run on this repository
+    #[arg(long)]
+    pub no_wait: bool,
+}
+
 /// `build`.
 #[derive(Clone, Debug, Default, Args)]
 pub struct BuildCommandArguments {
@@ -183,6 +210,9 @@ pub struct RequestArguments {
     /// What is laid over the revisions.
     #[command(flatten)]
     pub checkout: CheckoutArguments,
+    /// What is looked into.
+    #[command(flatten)]
+    pub trace: TraceArguments,
     /// Cargo's options.
     #[command(flatten)]
     pub build: BuildArguments,
@@ -305,6 +335,29 @@ pub struct CheckoutArguments {
     pub sparse_exclude: Vec<String>,
 }
 
+/// Which functions are looked into.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+#[command(next_help_heading = "Trace")]
+pub struct TraceArguments {
+    /// Show what these functions consume, with no change to any branch (repeatable)
+    #[arg(
+        long,
+        value_name = "PATTERN",
+        help = "Show what these functions consume, with no change to any branch: 'bart::encoder::*::forward', \
+                'crate::kv_cache::**', '<Encoder as Module>::forward' (repeatable)"
+    )]
+    pub trace: Vec<Written<TracePattern>>,
+    /// Show what each line of these functions does (repeatable)
+    #[arg(long, value_name = "PATTERN")]
+    pub trace_lines: Vec<Written<TracePattern>>,
+    /// Log so many calls of each traced function one by one; all calls are in the sums [default: 100]
+    #[arg(long, value_name = "N")]
+    pub max_events: Option<u64>,
+    /// What to read at each traced call: heap,cpu,gpu [default: heap,gpu]
+    #[arg(long, value_name = "NAME,NAME", value_delimiter = ',', value_parser = trace_column)]
+    pub columns: Vec<TraceColumn>,
+}
+
 /// Cargo's options, passed through.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Build")]
@@ -396,7 +449,7 @@ pub struct ExecutionArguments {
         long,
         value_name = "FILE",
         value_hint = ValueHint::FilePath,
-        conflicts_with_all = ["RefArguments", "SelectionArguments", "CellArguments", "CheckoutArguments", "BuildArguments"]
+        conflicts_with_all = ["RefArguments", "SelectionArguments", "CellArguments", "CheckoutArguments", "TraceArguments", "BuildArguments"]
     )]
     pub archive: Option<Utf8PathBuf>,
     /// Where an archive's run is kept [default: a folder of its own in memprof-runs]
@@ -415,7 +468,10 @@ pub struct PresentationArguments {
     /// Show all metrics
     #[arg(long, conflicts_with = "metrics")]
     pub all: bool,
-    /// Show one line a test and metric
+    /// What the table is of; with `scopes` and `top` one ref is enough
+    #[arg(long, value_name = "VIEW", value_enum, default_value_t)]
+    pub view: View,
+    /// Show one line a test and metric, or a scope
     #[arg(long)]
     pub compact: bool,
     /// Show only checkpoints that changed
@@ -557,6 +613,11 @@ pub struct CompletionsArguments {
     /// The shell
     #[arg(value_enum)]
     pub shell: clap_complete::Shell,
+}
+
+/// The same words as in the matrix, with the same suggestion.
+fn trace_column(text: &str) -> Result<TraceColumn, String> {
+    crate::yaml::FromText::from_text(text).map_err(|mistake| mistake.message)
 }
 
 /// The same words as in the matrix, with the same suggestion.

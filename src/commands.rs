@@ -14,7 +14,7 @@ use crate::cells::CellStatus;
 use crate::cli::{
     CleanArguments, Command, CompareArguments, DemoArguments, DoctorArguments, DoctorFormat, InitArguments,
     JudgingArguments, ListArguments, PresentationArguments, ReportArguments, RequestArguments, RunArguments,
-    SchemaOf,
+    SchemaOf, TraceCommandArguments,
 };
 use crate::compare::{self, compare};
 use crate::comparison::Comparison;
@@ -36,13 +36,15 @@ use crate::noise;
 use crate::outputs::{Output, outputs};
 use crate::plan::Plan;
 use crate::reconcile::{self, RefsNeeded, Surroundings, reconcile};
-use crate::report::{self, Options};
+use crate::report::{self, Options, View};
 use crate::request::Request;
 use crate::resolve::{resolve, resolve_any};
 use crate::results::{self, Results};
 use crate::run_folder::RunFolder;
 use crate::runner::write_whole;
+use crate::search_plan;
 use crate::session::{self, Session, create_folder, find_run, read_plan, runs_folder};
+use crate::trace_listing;
 use crate::workspace_folder;
 
 /// Does what was asked for.
@@ -51,7 +53,10 @@ pub fn act(invocation: Invocation, console: &Console, interrupt: &AtomicBool) ->
     match invocation.command {
         Command::Run(arguments) => commands.run(&arguments),
         Command::Build(arguments) => commands.build(&arguments),
+        Command::Bisect(arguments) => commands.bisect(&arguments),
+        Command::History(arguments) => commands.history(&arguments),
         Command::List(arguments) => commands.list(&arguments),
+        Command::Trace(arguments) => commands.trace(&arguments),
         Command::Report(arguments) => commands.report(&arguments),
         Command::Compare(arguments) => commands.compare(&arguments),
         Command::Doctor(arguments) => commands.doctor(arguments),
@@ -100,12 +105,21 @@ impl Commands<'_> {
         if let Some(name) = &arguments.execution.resume {
             let runs = runs(&repository, arguments.request.build.manifest_path.as_deref())?;
             let folder = find_run(&runs, repository.start(), name)?;
+            not_a_search(&folder)?;
             let plan = read_plan(&folder)?;
             let metrics = presentation.metrics.clone();
             return self.measure(&repository, &plan, &folder, arguments, &outputs, &metrics);
         }
-        let asked = ask(&arguments.request, presentation, &repository, RefsNeeded::Comparison)?;
-        let mut plan = resolve(&asked.request, &repository, self.console)?;
+        // Scopes, and what grew from one checkpoint to the next, are of one revision too.
+        let needed = match presentation.view {
+            View::Checkpoints => RefsNeeded::Comparison,
+            View::Scopes | View::Top => RefsNeeded::Any,
+        };
+        let asked = ask(&arguments.request, presentation, &repository, needed)?;
+        let mut plan = match needed {
+            RefsNeeded::Comparison => resolve(&asked.request, &repository, self.console)?,
+            RefsNeeded::Any => resolve_any(&asked.request, &repository, self.console)?,
+        };
         if !arguments.execution.device.is_empty() {
             plan.request.give_devices(&arguments.execution.device);
         }
@@ -196,6 +210,7 @@ impl Commands<'_> {
         let options = |to_terminal: bool| Options {
             metrics: (!metrics.is_empty()).then(|| metrics.to_vec()),
             all: presentation.all,
+            view: presentation.view,
             compact: presentation.compact,
             only_changed: presentation.only_changed,
             width: terminal_size::terminal_size()
@@ -214,6 +229,33 @@ impl Commands<'_> {
         for output in outputs {
             let mut text = Vec::new();
             report::render(output.format, comparison, &options(output.file.is_none()), &mut text)?;
+            match &output.file {
+                Some(file) => write_whole(file, &text).with_context(|| format!("could not write {file}"))?,
+                None => self.console.print(&String::from_utf8_lossy(&text))?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Renders what a search found.
+    pub(crate) fn render_search(
+        &self,
+        searched: crate::report::search::Searched<'_>,
+        outputs: &[Output],
+    ) -> anyhow::Result<()> {
+        self.console.finish();
+        let unicode = crate::chart::is_unicode(|name| std::env::var(name).ok());
+        for output in outputs {
+            let to_terminal = output.file.is_none();
+            let options = Options {
+                width: terminal_size::terminal_size()
+                    .filter(|_| to_terminal)
+                    .map(|(width, _)| usize::from(width.0)),
+                color: to_terminal && self.console.colors_output(),
+                ..Options::default()
+            };
+            let mut text = Vec::new();
+            report::search::render(output.format, searched, &options, unicode, &mut text)?;
             match &output.file {
                 Some(file) => write_whole(file, &text).with_context(|| format!("could not write {file}"))?,
                 None => self.console.print(&String::from_utf8_lossy(&text))?,
@@ -254,10 +296,32 @@ impl Commands<'_> {
         Ok(if built { ExitCode::Success } else { ExitCode::Incomplete })
     }
 
+    /// Prints the functions that patterns mean, per ref.
+    fn trace(&self, arguments: &TraceCommandArguments) -> anyhow::Result<ExitCode> {
+        let repository = repository()?;
+        let mut wanted = arguments.request.clone();
+        wanted.trace.trace.extend(arguments.patterns.iter().cloned());
+        let asked = ask(&wanted, &PresentationArguments::default(), &repository, RefsNeeded::Any)?;
+        if asked.request.trace.is_empty() {
+            return Err(Complaint::new("no pattern of functions")
+                .help("name some: cargo memprof trace --list 'crate::**::forward'; '**' means all")
+                .into());
+        }
+        let plan = resolve_any(&asked.request, &repository, self.console)?;
+        let session = Session::open(&repository, self.console, self.interrupt)?;
+        let lock = session.lock(arguments.no_wait)?;
+        let facts = session.traceable(&plan)?;
+        drop(lock);
+        self.print(&trace_listing::text(&plan, &facts))
+    }
+
     fn report(&self, arguments: &ReportArguments) -> anyhow::Result<ExitCode> {
         let presentation = &arguments.presentation;
         let outputs = outputs(&presentation.format, &presentation.output)?;
         let folder = kept(&arguments.run, arguments.place.manifest_path.as_deref())?;
+        if folder.search().exists() {
+            return self.present_search(&folder, &outputs);
+        }
         let mut results = results::read(&folder)?;
         judge_by(&mut results, &arguments.judging)?;
         self.present(&results, &folder, presentation, &outputs, &presentation.metrics)
@@ -267,7 +331,11 @@ impl Commands<'_> {
         let presentation = &arguments.presentation;
         let outputs = outputs(&presentation.format, &presentation.output)?;
         let manifest = arguments.place.manifest_path.as_deref();
-        let read = |name: &str| results::read(&kept(name, manifest)?);
+        let read = |name: &str| {
+            let folder = kept(name, manifest)?;
+            not_a_search(&folder)?;
+            results::read(&folder)
+        };
         let mut merged = compare::merge(read(&arguments.baseline)?, read(&arguments.candidate)?);
         judge_by(&mut merged, &arguments.judging)?;
         let comparison = compare(&merged);
@@ -376,7 +444,7 @@ pub(crate) fn repository() -> anyhow::Result<Repository> {
     Repository::discover(&current_directory()?)
 }
 
-fn runs(repository: &Repository, manifest: Option<&Utf8Path>) -> anyhow::Result<Utf8PathBuf> {
+pub(crate) fn runs(repository: &Repository, manifest: Option<&Utf8Path>) -> anyhow::Result<Utf8PathBuf> {
     let place = workspace_folder::find(repository, manifest.map(Utf8Path::as_str), &[])?;
     runs_folder(repository, &place.workspace)
 }
@@ -389,6 +457,17 @@ fn kept(name: &str, manifest: Option<&Utf8Path>) -> anyhow::Result<RunFolder> {
         return Ok(direct);
     }
     find_run(&runs(&repository()?, manifest)?, &start, name)
+}
+
+/// A bisection or a history has revisions by the hundred, of which it measures some.
+fn not_a_search(folder: &RunFolder) -> anyhow::Result<()> {
+    let Some(record) = search_plan::read_record(folder)? else { return Ok(()) };
+    let (command, name) = (record.task.command(), folder.0.file_name().unwrap_or_default());
+    Err(Complaint::new(format!("{name} is a {command}"))
+        .help(format!(
+            "`cargo memprof {command} --resume {name}` goes on with it, `cargo memprof report {name}` shows it"
+        ))
+        .into())
 }
 
 /// Reads the matrix, and puts it together with the flags.
@@ -415,7 +494,9 @@ pub(crate) fn ask(
     if let Some(file) = arguments.judging.noise.as_deref().filter(|_| !arguments.refs.aa) {
         request.judging.noise = noise::read(file)?;
     }
-    Ok(Asked { request, metrics: reconcile::metrics(presentation, &matrix) })
+    let metrics = reconcile::metrics(presentation, &matrix);
+    request.on_request = reconcile::on_request(&metrics, &request.judging.rules);
+    Ok(Asked { request, metrics })
 }
 
 fn named(planned: &crate::cells::PlannedCell) -> String {

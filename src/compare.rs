@@ -38,6 +38,7 @@ pub fn compare(results: &Results) -> Comparison {
         baseline: plan.baseline,
         environment: results.environment.clone(),
         metrics: metrics(&cells),
+        traces: results.traces.clone(),
         runs: results.runs.clone(),
         cells,
         notes,
@@ -178,14 +179,10 @@ pub fn merge(a: Results, b: Results) -> Results {
     let runs = of_a.chain(of_b).collect();
     let apart = (offset..plan.revisions.len()).map(|revision| (revision, apart.clone())).collect();
     plan.id = format!("{} / {}", plan.id, b.plan.id);
-    let mut merged = Results {
-        plan,
-        environment: json!({ "a": a.environment, "b": b.environment }),
-        builds,
-        runs,
-        notes,
-        apart,
-    };
+    let mut traces = a.traces;
+    traces.extend(b.traces.into_iter().map(|(revision, facts)| (revision + offset, facts)));
+    let environment = json!({ "a": a.environment, "b": b.environment });
+    let mut merged = Results { plan, environment, builds, traces, runs, notes, apart };
     merged.sort();
     merged
 }

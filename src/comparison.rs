@@ -16,6 +16,7 @@ use crate::plan::{CellId, Revision};
 use crate::results::Run;
 use crate::rule::Allowance;
 use crate::side::{Column, Figure, Side, Standing};
+use crate::trace_facts::TraceFacts;
 use crate::verdict::Verdict;
 
 /// Everything that a report is made of.
@@ -35,6 +36,8 @@ pub struct Comparison {
     pub environment: Value,
     /// All metrics that any run has figures of, in the order of the columns.
     pub metrics: Vec<Metric>,
+    /// What became of the functions that were to be traced, by revision.
+    pub traces: BTreeMap<usize, TraceFacts>,
     /// All runs, finished and failed.
     pub runs: Vec<Run>,
     /// The cells, ordered by test and parameters.

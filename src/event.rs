@@ -38,6 +38,10 @@ pub enum Event {
         ok: bool,
         took: Duration,
     },
+    /// A search over commits begins: from how many, in about how many steps.
+    SearchBegan { text: String },
+    /// A commit of it was measured, or skipped; with what is left.
+    SearchStep { text: String, measured: bool },
     /// Something the user should know, with what to do about it.
     Warning { message: String, help: Option<String> },
 }

@@ -14,6 +14,8 @@ pub enum ExitCode {
     Incomplete = 3,
     /// Noise is too large for the threshold.
     Inconclusive = 4,
+    /// A bisection whose two ends do not differ.
+    NothingFound = 5,
     /// A bug in this program.
     Internal = 101,
     /// Interrupted by Ctrl-C or a termination signal; what was measured is kept.
@@ -26,12 +28,13 @@ impl ExitCode {
     pub fn worst(self, other: Self) -> Self {
         let rank = |code| match code {
             Self::Success => 0,
-            Self::Incomplete => 1,
-            Self::Inconclusive => 2,
-            Self::Regression => 3,
-            Self::Usage => 4,
-            Self::Interrupted => 5,
-            Self::Internal => 6,
+            Self::NothingFound => 1,
+            Self::Incomplete => 2,
+            Self::Inconclusive => 3,
+            Self::Regression => 4,
+            Self::Usage => 5,
+            Self::Interrupted => 6,
+            Self::Internal => 7,
         };
         if rank(other) > rank(self) { other } else { self }
     }

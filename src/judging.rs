@@ -209,7 +209,7 @@ fn steady_within(metric: &str, thresholds: &Thresholds) -> u64 {
 }
 
 /// The bound that a source states for its figures: `…, within 768 KiB`.
-fn bound_of(source: &str) -> Option<u64> {
+pub(crate) fn bound_of(source: &str) -> Option<u64> {
     let (_, bound) = source.split_once("within ")?;
     let (number, unit) = bound.split_once(' ')?;
     let end = unit.find(|character: char| !character.is_ascii_alphabetic()).unwrap_or(unit.len());

@@ -36,6 +36,9 @@ pub fn is_committed(plan: &Plan, revision: usize, repository: &Repository) -> an
     Ok(repository.show(&plan.revisions[revision].commit, &path_in(plan))?.is_some())
 }
 
+/// So many revisions are counted and not named.
+const MANY: usize = 8;
+
 /// Decides where the lock file comes from: as asked; else the one of another revision, the baseline first; else the
 /// ignored one in the user's checkout, which is what the user builds with; else one that is generated for the baseline.
 pub fn choose(
@@ -46,13 +49,14 @@ pub fn choose(
 ) -> anyhow::Result<Lockfile> {
     let path = path_in(plan);
     let mut lacking = Vec::new();
-    let mut having = Vec::new();
+    let mut having = None;
     let baseline_first = std::iter::once(plan.baseline)
         .chain((0..plan.revisions.len()).filter(|index| *index != plan.baseline));
     for index in baseline_first {
         let revision = &plan.revisions[index];
         match repository.show(&revision.commit, &path)? {
-            Some(text) => having.push((revision, text)),
+            Some(text) if having.is_none() => having = Some((revision, text)),
+            Some(_) => {}
             None => lacking.push(revision.name.as_str()),
         }
     }
@@ -65,7 +69,11 @@ pub fn choose(
         sink.emit(Event::Warning { message: what, help: Some(help) });
     };
     let verb = if lacking.len() == 1 { "has" } else { "have" };
-    let names = format!("{} {verb} no Cargo.lock", lacking.join(", "));
+    let names = match lacking.len() {
+        // All commits of a search.
+        count @ MANY.. => format!("{count} revisions have no Cargo.lock"),
+        _ => format!("{} {verb} no Cargo.lock", lacking.join(", ")),
+    };
     match &plan.request.lockfile {
         Some(LockfileRequest::From(spec)) => {
             let Lookup::Commit(commit) = repository.look_up(spec)? else {
@@ -78,7 +86,7 @@ pub fn choose(
         Some(LockfileRequest::Date(day)) => return generated(plan, lockfiles, Some(day.clone())),
         None => {}
     }
-    if let Some((revision, text)) = having.into_iter().next() {
+    if let Some((revision, text)) = having {
         tell(format!("{names}: the one of {} is used", revision.name));
         return Ok(Lockfile::Given(text));
     }

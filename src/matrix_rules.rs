@@ -6,10 +6,10 @@ use serde::de::{self, SeqAccess, Visitor};
 use crate::cell_pattern;
 use crate::matrix::{
     AllowEntry, CellEntry, DeviceNames, LockfileEntry, Matrix, MetricName, MetricPattern, OverlayEntry,
-    PathEntry, RefEntry, Rules, TestEntry, ThresholdEntry, Values,
+    PathEntry, RefEntry, Rules, TestEntry, ThresholdEntry, TraceEntry, Values,
 };
 use crate::matrix_values::{
-    Absolute, Amount, Day, Dependency, Percentage, Refspec, Value, check_parameter, check_variable,
+    Absolute, Amount, Day, Dependency, Percentage, Refspec, Value, Written, check_parameter, check_variable,
 };
 use crate::metric::Unit;
 use crate::metric_name;
@@ -91,6 +91,21 @@ impl Entry for OverlayEntry {
 
 impl Listed for OverlayEntry {
     const EXPECTED_LIST: &'static str = "a list of them";
+}
+
+impl Entry for TraceEntry {
+    const EXPECTED: &'static str = "a mapping such as {functions: [bart::encoder::*::forward]}";
+
+    fn check(&self) -> Result<(), Mistake> {
+        let is_empty = |list: &Option<List<_>>| {
+            list.as_ref().is_none_or(|list: &List<Text<Written<_>>>| list.0.is_empty())
+        };
+        if is_empty(&self.functions) && is_empty(&self.lines) {
+            return Err(Mistake::new("`trace` needs `functions` or `lines`")
+                .help("write functions: [bart::encoder::*::forward]"));
+        }
+        Ok(())
+    }
 }
 
 impl Entry for PathEntry {

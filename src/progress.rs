@@ -97,6 +97,8 @@ pub struct Narrator {
     verbosity: Verbosity,
     medium: Medium,
     resolved: Vec<String>,
+    /// Whether each commit is summed up in a line, so that its build and its runs need none of their own.
+    searching: bool,
     crates: usize,
     runs: usize,
     failed_runs: usize,
@@ -111,6 +113,7 @@ impl Narrator {
             verbosity,
             medium,
             resolved: Vec::new(),
+            searching: false,
             crates: 0,
             runs: 0,
             failed_runs: 0,
@@ -126,6 +129,16 @@ impl Narrator {
             telling.lines.extend(self.told_refs());
         }
         self.tell_this(event, &mut telling);
+        let is_part_of_step = matches!(
+            event,
+            Event::BuildFinished { .. }
+                | Event::BuildReused { .. }
+                | Event::BuildFailed { .. }
+                | Event::RunFinished { .. }
+        );
+        if self.searching && is_part_of_step && self.verbosity < Verbosity::Verbose {
+            telling = Telling::default();
+        }
         if self.verbosity == Verbosity::Quiet {
             telling.moving = Moving::Keep;
             // What went wrong is said even so.
@@ -231,6 +244,15 @@ impl Narrator {
                 if last {
                     telling.moving = Moving::Clear;
                 }
+            }
+            Event::SearchBegan { text } => {
+                self.searching = true;
+                lines.push(good("Searching", text.clone()));
+            }
+            Event::SearchStep { text, measured } => {
+                let verb = if *measured { "Measured" } else { "Skipped" };
+                lines.push(good(verb, text.clone()));
+                telling.moving = Moving::Clear;
             }
             Event::Warning { message, help } => {
                 lines.push(Line::Warning { message: message.clone(), help: help.clone() });

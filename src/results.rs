@@ -18,6 +18,7 @@ use crate::outcome::{self, RunRecord};
 use crate::plan::{self, CellId, Plan};
 use crate::run_folder::{RunFolder, file};
 use crate::shim_log;
+use crate::trace_facts::TraceFacts;
 
 /// All that was kept of one run of the tool.
 #[derive(Clone, Debug)]
@@ -28,6 +29,8 @@ pub struct Results {
     pub environment: Value,
     /// What each revision was built with, by its index in the plan.
     pub builds: Builds,
+    /// What became of the functions that were to be traced, by revision.
+    pub traces: BTreeMap<usize, TraceFacts>,
     /// The finished runs, ordered by test, parameters, revision and repeat.
     pub runs: Vec<Run>,
     /// What the reader of the report should know about the whole.
@@ -90,14 +93,35 @@ pub fn read_some(folder: &RunFolder, wanted: impl Fn(&RunRecord) -> bool) -> any
     );
     Limits::new(&plan.request.judging).with_context(|| folder.plan().to_string())?;
     ensure!(plan.baseline < plan.revisions.len(), "{}: baseline is not among the revisions", folder.plan());
-    let environment = read_optional(&folder.environment())?;
-    let builds = builds(read_optional(&folder.builds())?);
-    let mut records = records(folder, &plan)?;
+    let environment = environment_of(folder)?;
+    let builds = builds_of(folder)?;
+    let traces = if folder.trace().exists() { read_json(&folder.trace())? } else { BTreeMap::new() };
+    let mut records = records(folder, &folder.cells(), &plan)?;
     records.retain(|(record, _)| wanted(record));
     let runs = read_logs(folder, records);
-    let mut results = Results { plan, environment, builds, runs, notes: Vec::new(), apart: BTreeMap::new() };
+    let mut results =
+        Results { plan, environment, builds, traces, runs, notes: Vec::new(), apart: BTreeMap::new() };
     results.sort();
     Ok(results)
+}
+
+/// The finished runs of one cell at one revision.
+pub fn runs_of(folder: &RunFolder, plan: &Plan, revision: usize, cell: &CellId) -> anyhow::Result<Vec<Run>> {
+    let first = folder.cell(plan, revision, cell, 0);
+    let records = records(folder, first.parent().unwrap_or(&first), plan)?;
+    let mut runs = read_logs(folder, records);
+    runs.sort_by_key(|run| run.record.repeat);
+    Ok(runs)
+}
+
+/// `environment.json`; `null` where there is none.
+pub fn environment_of(folder: &RunFolder) -> anyhow::Result<Value> {
+    read_optional(&folder.environment())
+}
+
+/// What the revisions were built with, as far as they were.
+pub fn builds_of(folder: &RunFolder) -> anyhow::Result<Builds> {
+    Ok(builds(read_optional(&folder.builds())?))
 }
 
 impl Results {
@@ -136,12 +160,16 @@ fn builds(value: Value) -> Builds {
     entries.collect()
 }
 
-fn records(folder: &RunFolder, plan: &Plan) -> anyhow::Result<Vec<(RunRecord, Utf8PathBuf)>> {
+fn records(
+    folder: &RunFolder,
+    below: &Utf8Path,
+    plan: &Plan,
+) -> anyhow::Result<Vec<(RunRecord, Utf8PathBuf)>> {
     let mut records = Vec::new();
-    if !folder.cells().exists() {
+    if !below.exists() {
         return Ok(records);
     }
-    for entry in walkdir::WalkDir::new(folder.cells()).sort_by_file_name() {
+    for entry in walkdir::WalkDir::new(below).sort_by_file_name() {
         let entry = entry?;
         if entry.file_name() != file::OUTCOME || !entry.file_type().is_file() {
             continue;

@@ -1,7 +1,7 @@
 //! Where a run's files lie: `target/memprof/<id>/`. Names only; what is in the files belongs to their own modules.
 //!
 //! ```text
-//! <id>/plan.json  environment.json  builds.json  comparison.json
+//! <id>/plan.json  environment.json  builds.json  trace.json  comparison.json  search.json  found.json
 //! <id>/cells/<revision>/<cell>/<repeat>/  log.jsonl  stdout  stderr  outcome.json
 //! <id>/builds/<revision>.log
 //! ```
@@ -30,9 +30,24 @@ impl RunFolder {
         self.0.join("builds.json")
     }
 
+    /// `trace.json`: by revision, the functions that were to be traced; absent where none were.
+    pub fn trace(&self) -> Utf8PathBuf {
+        self.0.join("trace.json")
+    }
+
     /// `comparison.json`.
     pub fn comparison(&self) -> Utf8PathBuf {
         self.0.join("comparison.json")
+    }
+
+    /// `search.json`: what a bisection or a history was asked; only their runs have one.
+    pub fn search(&self) -> Utf8PathBuf {
+        self.0.join("search.json")
+    }
+
+    /// `found.json`: what it found, once it is at its end.
+    pub fn found(&self) -> Utf8PathBuf {
+        self.0.join("found.json")
     }
 
     /// The folder of all cells; every `outcome.json` below it is one finished run.

@@ -21,6 +21,7 @@ use crate::process::Command;
 use crate::process_group;
 use crate::repeat::Repeat;
 use crate::repeats;
+use crate::request::TraceRequest;
 use crate::results;
 use crate::run_folder::{RunFolder, file};
 use crate::stage::Stage;
@@ -258,7 +259,12 @@ impl Runner<'_> {
         }
         fs_err::create_dir_all(&folder)?;
         let folder = folder.canonicalize_utf8()?;
-        let command = command(entry, executable, planned, &folder.join(file::LOG)).envs(self.gpu);
+        let on_request = Some(self.plan.request.on_request.join(",")).filter(|metrics| !metrics.is_empty());
+        let trace = trace_variables(&self.plan.request.trace);
+        let log = folder.join(file::LOG);
+        let command = command(entry, executable, planned, &trace, &log)
+            .envs(self.gpu)
+            .envs(on_request.map(|metrics| ("MEMPROF_METRICS", metrics)));
         let command = match &devices.given {
             Some(value) => command.env(visible_devices::VISIBLE, value),
             None => command,
@@ -310,8 +316,27 @@ fn executable_of<'a>(entry: &'a Entry, test: &TestId) -> Option<&'a Executable> 
     })
 }
 
+/// What traced functions are told; nothing where there are none.
+fn trace_variables(request: &TraceRequest) -> BTreeMap<&'static str, String> {
+    if request.is_empty() {
+        return BTreeMap::new();
+    }
+    let mut variables = BTreeMap::from([("MEMPROF_TRACE_EVENTS", request.max_events.to_string())]);
+    if !request.columns.is_empty() {
+        let columns: Vec<&str> = request.columns.iter().map(|column| column.as_str()).collect();
+        variables.insert("MEMPROF_TRACE_COLUMNS", columns.join(","));
+    }
+    variables
+}
+
 /// `EXE --exact NAME --nocapture --test-threads=1` as cargo would run it, with the log's place.
-fn command(entry: &Entry, executable: &Executable, planned: &PlannedCell, log: &Utf8Path) -> Command {
+fn command(
+    entry: &Entry,
+    executable: &Executable,
+    planned: &PlannedCell,
+    trace: &BTreeMap<&str, String>,
+    log: &Utf8Path,
+) -> Command {
     let path = entry.folder.join(&executable.file);
     let runner = &entry.provenance.runner;
     let mut command = in_cargos_place(&path, runner, &executable.directory, &executable.environment);
@@ -325,6 +350,7 @@ fn command(entry: &Entry, executable: &Executable, planned: &PlannedCell, log: &
     let command = inherited.filter(|name| name.starts_with("MEMPROF_LOG")).fold(command, Command::env_remove);
     let shim: BTreeMap<&str, &str> = [("MEMPROF_LOG", log.as_str())]
         .into_iter()
+        .chain(trace.iter().map(|(name, value)| (*name, value.as_str())))
         .chain(executable.heap_absent.as_deref().map(|reason| ("MEMPROF_HEAP_ABSENT", reason)))
         .collect();
     // A backtrace, also one that a `should_panic` test catches, keeps tens of MiB of symbols on the heap.

@@ -27,6 +27,7 @@ use crate::plan::{Plan, TestId};
 use crate::run_folder::{self, RunFolder};
 use crate::runner::{Completion, Runner, write_whole};
 use crate::suggest;
+use crate::trace_facts::TraceFacts;
 
 /// What every command that works on a repository needs.
 pub struct Session<'a> {
@@ -72,10 +73,21 @@ impl<'a> Session<'a> {
         Lock::acquire(&self.cache.lock(), when_held, self.interrupt, self.sink)
     }
 
+    /// The functions of each revision that the request's patterns mean; nothing is built. The caller holds the lock.
+    pub fn traceable(&self, plan: &Plan) -> anyhow::Result<Vec<TraceFacts>> {
+        let scratch = tempfile::tempdir()?;
+        let folder = RunFolder(crate::cargo::utf8(scratch.path().to_owned())?);
+        let mut builder =
+            Builder::new(plan, self.repository, &self.cache, &folder, self.sink, self.interrupt)?;
+        builder.check_patterns()?;
+        (0..plan.revisions.len()).map(|index| builder.traceable(index)).collect()
+    }
+
     /// Builds every revision and finds the cells. The caller holds the lock.
     pub fn prepare(&'a self, plan: &'a Plan, folder: &'a RunFolder) -> anyhow::Result<Prepared<'a>> {
         let mut builder =
             Builder::new(plan, self.repository, &self.cache, folder, self.sink, self.interrupt)?;
+        builder.check_patterns()?;
         let mut builds = Vec::new();
         for index in 0..plan.revisions.len() {
             if self.interrupt.load(Ordering::Relaxed) {
@@ -95,8 +107,32 @@ impl<'a> Session<'a> {
             }
         }
         write_whole(&folder.builds(), &serde_json::to_vec_pretty(&facts_of(plan, &builds))?)?;
+        self.keep_trace(plan, folder, &builds)?;
         let cells = self.cells(plan, &builds)?;
         Ok(Prepared { builder, builds, cells })
+    }
+
+    /// Keeps with the run what was traced in it, and says what could not be.
+    fn keep_trace(&self, plan: &Plan, folder: &RunFolder, builds: &[Build]) -> anyhow::Result<()> {
+        if plan.request.trace.is_empty() {
+            return Ok(());
+        }
+        let facts = |build: &Build| build.entry().map(|entry| entry.provenance.trace.clone());
+        let traces: BTreeMap<usize, TraceFacts> =
+            builds.iter().enumerate().filter_map(|(index, build)| Some((index, facts(build)?))).collect();
+        for (index, facts) in &traces {
+            let name = &plan.revisions[*index].name;
+            let dropped: Vec<_> = facts.dropped().collect();
+            if let Some((function, reason)) = dropped.first() {
+                let others = match dropped.len() - 1 {
+                    0 => String::new(),
+                    others => format!(", nor {} more", crate::counted::counted(others, "function")),
+                };
+                let message = format!("{} of {name} is not traced{others}: {reason}", function.path);
+                self.sink.emit(Event::Warning { message, help: None });
+            }
+        }
+        write_whole(&folder.trace(), &serde_json::to_vec_pretty(&traces)?)
     }
 
     fn cells(&self, plan: &Plan, builds: &[Build]) -> anyhow::Result<Vec<PlannedCell>> {
@@ -173,7 +209,7 @@ pub fn gpu_variables(
 }
 
 /// The tests of a build, as the cells name them.
-fn listed(build: &Build) -> Option<Vec<ListedTest>> {
+pub(crate) fn listed(build: &Build) -> Option<Vec<ListedTest>> {
     let entry = build.entry()?;
     let mut tests = Vec::new();
     for executable in &entry.provenance.executables {
@@ -195,7 +231,12 @@ fn listed(build: &Build) -> Option<Vec<ListedTest>> {
 
 /// `builds.json`: what a report must know to tell comparable builds from others.
 fn facts_of(plan: &Plan, builds: &[Build]) -> BTreeMap<String, serde_json::Value> {
-    let facts = |build: &Build| match build {
+    builds.iter().enumerate().map(|(index, build)| (index.to_string(), facts(plan, build))).collect()
+}
+
+/// A revision's entry in `builds.json`.
+pub(crate) fn facts(plan: &Plan, build: &Build) -> serde_json::Value {
+    match build {
         Build::Done(entry) => {
             let provenance = &entry.provenance;
             let toolchain = provenance.ingredients.toolchain.lines().find(|line| line.starts_with("rustc "));
@@ -216,8 +257,7 @@ fn facts_of(plan: &Plan, builds: &[Build]) -> BTreeMap<String, serde_json::Value
         }
         // Nothing was built, so there is nothing whose figures it could be compared for.
         Build::Failed(failure) => json!(format!("build failed: {}", failure.first_errors)),
-    };
-    builds.iter().enumerate().map(|(index, build)| (index.to_string(), facts(build))).collect()
+    }
 }
 
 fn features_of(arguments: &[String]) -> String {
@@ -273,7 +313,7 @@ pub fn discard(runs: &Utf8Path, folder: &RunFolder) -> anyhow::Result<()> {
 }
 
 /// The ids of the runs that are kept, the oldest first.
-fn kept_runs(runs: &Utf8Path) -> Vec<String> {
+pub(crate) fn kept_runs(runs: &Utf8Path) -> Vec<String> {
     let mut known: Vec<String> = runs
         .read_dir_utf8()
         .into_iter()

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::request::TargetKind;
 use crate::test_listing;
+use crate::trace_facts::TraceFacts;
 use crate::wrapper::LIBRARY_PATHS;
 
 /// The version of `provenance.json`'s format.
@@ -40,6 +41,9 @@ pub struct Ingredients {
     pub sparse_exclude: Vec<String>,
     /// The folder of the checkout: executables have it built in.
     pub checkout: Utf8PathBuf,
+    /// The patterns of functions that are traced. Without any, the key is that of a build which knows nothing of tracing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trace: Vec<String>,
 }
 
 impl Ingredients {
@@ -77,6 +81,9 @@ pub struct Provenance {
     pub injected: Vec<Utf8PathBuf>,
     /// The user's runner for the test executables, program first; empty if there is none.
     pub runner: Vec<String>,
+    /// The functions that were asked for, and what became of each.
+    #[serde(default, skip_serializing_if = "TraceFacts::is_empty")]
+    pub trace: TraceFacts,
 }
 
 /// A test executable.
@@ -395,6 +402,7 @@ pub(crate) mod tests {
             overlay: BTreeMap::new(),
             sparse_exclude: Vec::new(),
             checkout: "/c".into(),
+            trace: Vec::new(),
         };
         Provenance {
             version: VERSION,
@@ -407,6 +415,7 @@ pub(crate) mod tests {
             companions: Vec::new(),
             injected: Vec::new(),
             runner: Vec::new(),
+            trace: TraceFacts::default(),
         }
     }
 }

@@ -23,6 +23,8 @@ use crate::measurement::Kind;
 use crate::metric::Unit;
 use crate::results::Run;
 use crate::side::{Column, Side, Standing};
+use crate::trace_facts::TraceFacts;
+use crate::trace_record::TraceRecord;
 use crate::verdict::Verdict;
 
 /// The version of the report's format. Fields may be added within a version, none is taken away or changed.
@@ -51,6 +53,9 @@ pub struct Report<'a> {
     pub cells: Vec<CellRun<'a>>,
     /// What must be said beside the figures: absences, differing sources and environments, oddities of logs.
     pub notes: Vec<String>,
+    /// By ref: the functions that were to be traced.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub traced: ByRef<'a, TraceFacts>,
 }
 
 /// What was compared.
@@ -259,6 +264,9 @@ pub struct CellRun<'a> {
     pub devices: Option<Vec<Cow<'a, str>>>,
     /// The folder with the run's log and output, relative to the run of the tool.
     pub folder: Cow<'a, str>,
+    /// What traced functions did; absent where none were traced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Cow<'a, TraceRecord>>,
 }
 
 /// What became of a checkpoint.
@@ -328,6 +336,13 @@ pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     write!(out, "\n],\n\"notes\":")?;
     let wanted = Wanted::new(&Options { all: true, ..Options::default() });
     serde_json::to_writer(&mut *out, &summary::notes(comparison, &wanted))?;
+    if !comparison.traces.is_empty() {
+        let name = |revision: &usize| &comparison.revisions[*revision].name;
+        let traced: IndexMap<&String, &TraceFacts> =
+            comparison.traces.iter().map(|(revision, facts)| (name(revision), facts)).collect();
+        write!(out, ",\n\"traced\":")?;
+        serde_json::to_writer(&mut *out, &traced)?;
+    }
     writeln!(out, "}}")
 }
 
@@ -399,6 +414,7 @@ fn cell_run<'a>(comparison: &'a Comparison, run: &'a Run) -> CellRun<'a> {
         marks: run.record.marks.iter().map(Cow::from).collect(),
         devices: run.record.devices.as_ref().map(|devices| devices.iter().map(Cow::from).collect()),
         folder: run.folder.as_str().into(),
+        trace: (!run.measurement.trace.is_empty()).then(|| Cow::Borrowed(&run.measurement.trace)),
     }
 }
 

@@ -81,6 +81,28 @@ impl Wanted {
         chosen.filter(move |(_, pattern)| !is_known(pattern)).map(|(name, _)| name.as_str())
     }
 
+    /// Whether nobody chose.
+    pub fn is_default(&self) -> bool {
+        self.is_default
+    }
+
+    /// The wanted metrics of points that any run has, in the order of the patterns; the first ones where none is wanted.
+    pub fn of_points<'a>(&self, comparison: &'a Comparison) -> Vec<&'a Metric> {
+        let is_of_scope = |metric: &Metric| {
+            ["consumed", "peaked", "used"].contains(&metric.name.rsplit('.').next().unwrap_or_default())
+        };
+        let points: Vec<&Metric> = comparison.metrics.iter().filter(|metric| !is_of_scope(metric)).collect();
+        let mut wanted: Vec<&Metric> = Vec::new();
+        for pattern in &self.patterns {
+            for metric in points.iter().filter(|metric| pattern.is_match(&metric.name)) {
+                if !wanted.contains(metric) {
+                    wanted.push(metric);
+                }
+            }
+        }
+        if wanted.is_empty() { points.into_iter().take(FALLBACK).collect() } else { wanted }
+    }
+
     /// Whether a metric of this name is wanted.
     pub fn contains(&self, metric: &str) -> bool {
         self.patterns.iter().any(|pattern| pattern.is_match(metric))

@@ -11,9 +11,9 @@ use crate::judge::{ENOUGH, Judgement};
 use crate::judging::Conclusion;
 use crate::limits::Expected;
 use crate::matching::{Change, Match};
-use crate::metric::Unit;
+use crate::metric::{ON_REQUEST, Unit};
 use crate::outcome::Status;
-use crate::plan::Revision;
+use crate::plan::{CellId, Revision};
 use crate::results::Run;
 use crate::side::{Side, Standing};
 use crate::verdict::Verdict;
@@ -286,7 +286,11 @@ fn breached(comparison: &Comparison, view: &PairView, breach: &Breach) -> Said {
 
 /// The test's own name in the report, with parameters that it does not show already.
 pub fn title(view: &PairView) -> String {
-    let id = &view.cell.id;
+    title_of(&view.cell.id)
+}
+
+/// The same of a cell.
+pub fn title_of(id: &CellId) -> String {
     if id.title.is_empty() {
         return id.test.to_string();
     }
@@ -300,9 +304,13 @@ pub fn title(view: &PairView) -> String {
 
 /// `bart::tests hf_fwd`: where the test lives, and its name.
 pub fn full_title(view: &PairView) -> String {
-    let test = &view.cell.id.test;
-    let title = title(view);
-    if view.cell.id.title.is_empty() { title } else { format!("{}::{} {title}", test.package, test.binary) }
+    full_title_of(&view.cell.id)
+}
+
+/// The same of a cell.
+pub fn full_title_of(id: &CellId) -> String {
+    let (test, title) = (&id.test, title_of(id));
+    if id.title.is_empty() { title } else { format!("{}::{} {title}", test.package, test.binary) }
 }
 
 /// `3 runs each`, or each side's number where they differ; nothing where there was no run.
@@ -403,7 +411,13 @@ pub fn notes(comparison: &Comparison, wanted: &Wanted) -> Vec<String> {
     let measured: Vec<&str> = comparison.metrics.iter().map(|metric| metric.name.as_str()).collect();
     let mut notes: Vec<String> = wanted
         .unknown(comparison)
-        .map(|name| format!("no metric is named '{name}'; measured were {}", measured.join(", ")))
+        .map(|name| {
+            if ON_REQUEST.contains(&name) {
+                format!("{name} was not measured: it is read only where a run is made with --metrics {name}")
+            } else {
+                format!("no metric is named '{name}'; measured were {}", measured.join(", "))
+            }
+        })
         .collect();
     notes.extend(absences(comparison, wanted));
     notes.extend(differing_sources(comparison, wanted));

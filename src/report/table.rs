@@ -15,6 +15,7 @@ use super::Options;
 use super::selection::{self, Part, Rows, Shown, Wanted};
 use super::summary::{self, Tally, Trouble};
 use super::text::{self, cut, width};
+use super::trace;
 use crate::comparison::{Comparison, Entry, PairView};
 use crate::counted::{counted, grouped};
 use crate::matching::{Change, Match};
@@ -36,7 +37,7 @@ const MOST_HEADING: usize = 12;
 
 /// Writes the tables, then the answer in a line, then what must be said beside the figures.
 pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -> io::Result<()> {
-    let page = Page { width: options.width.unwrap_or(WIDTH).max(20), paint: Paint { on: options.color } };
+    let page = Page::new(options);
     let wanted = Wanted::new(options);
     let mut tally = Tally::default();
     let mut without_change = 0;
@@ -67,6 +68,7 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
             lines.extend(compact_lines(&view, &parts, &troubles, comparison.revisions.len() > 2));
         } else {
             page.pair(&view, &parts, &troubles, options, out)?;
+            trace::render(comparison, &view, options, out)?;
             writeln!(out)?;
         }
     }
@@ -75,7 +77,7 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
         page.compact(&lines, out)?;
         writeln!(out)?;
     }
-    page.foot(comparison, options, &wanted, &tally, without_change, out)
+    page.foot(comparison, options, &wanted, Some(&tally), without_change, out)
 }
 
 fn has_changes(view: &PairView, parts: &[Part]) -> bool {
@@ -84,13 +86,13 @@ fn has_changes(view: &PairView, parts: &[Part]) -> bool {
 
 /// Colours, if they are on.
 #[derive(Clone, Copy)]
-struct Paint {
+pub(super) struct Paint {
     on: bool,
 }
 
 /// What a text says, for its colour.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Tone {
+pub(super) enum Tone {
     Plain,
     Heading,
     Quiet,
@@ -100,7 +102,7 @@ enum Tone {
 }
 
 impl Paint {
-    fn apply(self, text: &str, tone: Tone) -> String {
+    pub(super) fn apply(self, text: &str, tone: Tone) -> String {
         let style = match tone {
             Tone::Plain => return text.to_owned(),
             _ if !self.on || text.is_empty() => return text.to_owned(),
@@ -116,19 +118,19 @@ impl Paint {
 
 /// A text before it is coloured, so that its width can be taken.
 #[derive(Clone)]
-struct Text {
+pub(super) struct Text {
     text: String,
     tone: Tone,
 }
 
 impl Text {
-    fn new(text: impl Into<String>, tone: Tone) -> Self {
+    pub(super) fn new(text: impl Into<String>, tone: Tone) -> Self {
         Self { text: text.into(), tone }
     }
 }
 
-/// One metric's columns: the sides that were measured, and the two differences where both were.
-struct Group {
+/// Columns that belong together, such as one metric's: the sides that were measured, and the two differences where both were.
+pub(super) struct Group {
     name: String,
     headings: Vec<String>,
     /// By row, then by column.
@@ -183,19 +185,33 @@ impl Group {
                 cells
             })
             .collect();
+        Self::of(shown.metric.name.clone(), headings, cells)
+    }
+
+    /// Of cells by row, then by column.
+    pub(super) fn of(name: String, headings: Vec<String>, cells: Vec<Vec<Text>>) -> Self {
         let widths = (0..headings.len())
             .map(|column| {
                 let figures = cells.iter().map(|row| width(&row[column].text)).max().unwrap_or(0);
                 figures.max(width(&headings[column]))
             })
             .collect();
-        Self { name: shown.metric.name.clone(), headings, cells, widths }
+        Self { name, headings, cells, widths }
     }
 
     /// Columns on the terminal, with the separator before it and the space around.
     fn width(&self) -> usize {
         let columns: usize = self.widths.iter().map(|width| width + 2).sum();
         (columns + 1).max(width(&self.name) + 3)
+    }
+}
+
+/// A difference by its sign: more is growth.
+pub(super) fn tone_of(difference: i128) -> Tone {
+    match difference {
+        0 => Tone::Quiet,
+        1.. => Tone::Growth,
+        _ => Tone::Shrinkage,
     }
 }
 
@@ -213,13 +229,10 @@ fn differences(view: &PairView, row: &Match, entry: &Entry, shown: &Shown) -> [T
             [Text::new(text::WITHIN_NOISE, Tone::Quiet), nothing]
         }
         (None, Some(delta)) => {
-            let tone = match (shown.ruling(row).map(|ruling| ruling.verdict), delta.difference) {
-                (Some(Verdict::Unchanged | Verdict::Inconclusive), _) => Tone::Plain,
-                (_, 0) => Tone::Quiet,
-                (_, 1..) => Tone::Growth,
-                _ => Tone::Shrinkage,
+            let tone = match shown.ruling(row).map(|ruling| ruling.verdict) {
+                Some(Verdict::Unchanged | Verdict::Inconclusive) if delta.difference != 0 => Tone::Plain,
+                _ => tone_of(delta.difference),
             };
-            let tone = if delta.difference == 0 { Tone::Quiet } else { tone };
             let difference = text::difference(delta.difference, shown.metric.unit);
             [Text::new(difference, tone), Text::new(text::percent(&delta), tone)]
         }
@@ -238,11 +251,11 @@ fn noun(kind: Kind) -> &'static str {
 }
 
 /// One line of the compact form.
-struct CompactLine {
-    test: String,
-    metric: String,
-    cells: [Text; 4],
-    at: Text,
+pub(super) struct CompactLine {
+    pub(super) test: String,
+    pub(super) metric: String,
+    pub(super) cells: [Text; 4],
+    pub(super) at: Text,
 }
 
 fn compact_lines(
@@ -306,12 +319,20 @@ fn compact_lines(
 
 /// Where the tables go.
 #[derive(Clone, Copy)]
-struct Page {
+pub(super) struct Page {
     width: usize,
-    paint: Paint,
+    pub(super) paint: Paint,
 }
 
 impl Page {
+    pub(super) fn new(options: &Options) -> Self {
+        Self { width: options.width.unwrap_or(WIDTH).max(20), paint: Paint { on: options.color } }
+    }
+
+    pub(super) fn width(self) -> usize {
+        self.width
+    }
+
     fn pair(
         self,
         view: &PairView,
@@ -347,7 +368,7 @@ impl Page {
     }
 
     /// `bart::tests hf_fwd · main → pr/3370 · 3 runs each`, in one line.
-    fn title(self, view: &PairView, out: &mut dyn Write) -> io::Result<()> {
+    pub(super) fn title(self, view: &PairView, out: &mut dyn Write) -> io::Result<()> {
         let compared = format!("{} → {}", text::one_line(&view.old.name), text::one_line(&view.new.name));
         let mut rest = format!(" · {compared}");
         if let Some(runs) = summary::runs(view) {
@@ -376,13 +397,59 @@ impl Page {
 
     /// The metrics in as many blocks as the width needs, each with the checkpoints' column.
     fn blocks(self, view: &PairView, part: &Part, rows: &Rows, out: &mut dyn Write) -> io::Result<()> {
-        let labels: Vec<String> = rows.shown.iter().map(|row| text::row_label(view, row)).collect();
-        let longest = labels.iter().map(|label| width(label)).max().unwrap_or(0).max(width(noun(part.kind)));
-        let least = longest.min(LEAST_LABEL) + 2;
+        let label = |row: &&Match| {
+            let tone = match view.change(row) {
+                Some(Change::Matched) | None => Tone::Plain,
+                Some(_) => Tone::Structure,
+            };
+            Text::new(text::row_label(view, row), tone)
+        };
+        let labels: Vec<Text> = rows.shown.iter().map(label).collect();
+        let groups = part.shown.iter().map(|shown| Group::new(view, shown, &rows.shown)).collect();
+        self.lay(noun(part.kind), &labels, groups, out)
+    }
+
+    /// Groups of columns in one block, the labels cut to what is left.
+    pub(super) fn lay_once(
+        self,
+        noun: &str,
+        labels: &[Text],
+        groups: &[Group],
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let longest = labels.iter().map(|label| width(&label.text)).max().unwrap_or(0).max(width(noun));
+        let taken: usize = groups.iter().map(Group::width).sum();
+        let room = self.width.saturating_sub(taken + 2).clamp(width(noun), longest);
+        let labels: Vec<Text> =
+            labels.iter().map(|label| Text::new(cut(&label.text, room), label.tone)).collect();
+        self.block(noun, &labels, groups, out)
+    }
+
+    /// Groups of columns side by side as far as the width goes, below one another from there on, each block with the labels.
+    pub(super) fn lay(
+        self,
+        noun: &str,
+        labels: &[Text],
+        groups: Vec<Group>,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        self.lay_beside(LEAST_LABEL, noun, labels, groups, out)
+    }
+
+    /// As [`Self::lay`], with labels that are not cut below this width.
+    pub(super) fn lay_beside(
+        self,
+        least: usize,
+        noun: &str,
+        labels: &[Text],
+        groups: Vec<Group>,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let longest = labels.iter().map(|label| width(&label.text)).max().unwrap_or(0).max(width(noun));
+        let least = longest.min(least) + 2;
         let mut blocks: Vec<Vec<Group>> = Vec::new();
         let mut used = 0;
-        for shown in &part.shown {
-            let group = Group::new(view, shown, &rows.shown);
+        for group in groups {
             match blocks.last_mut() {
                 Some(block) if used + group.width() <= self.width => {
                     used += group.width();
@@ -399,24 +466,14 @@ impl Page {
         }
         let widest: usize =
             blocks.iter().map(|block| block.iter().map(Group::width).sum()).max().unwrap_or(0);
-        let room = self.width.saturating_sub(widest + 2).clamp(width(noun(part.kind)), longest);
+        let room = self.width.saturating_sub(widest + 2).clamp(width(noun), longest);
+        let labels: Vec<Text> =
+            labels.iter().map(|label| Text::new(cut(&label.text, room), label.tone)).collect();
         for (index, block) in blocks.iter().enumerate() {
             if index > 0 {
                 writeln!(out)?;
             }
-            let labels: Vec<Text> = rows
-                .shown
-                .iter()
-                .zip(&labels)
-                .map(|(row, label)| {
-                    let tone = match view.change(row) {
-                        Some(Change::Matched) | None => Tone::Plain,
-                        Some(_) => Tone::Structure,
-                    };
-                    Text::new(cut(label, room), tone)
-                })
-                .collect();
-            self.block(noun(part.kind), &labels, block, out)?;
+            self.block(noun, &labels, block, out)?;
         }
         Ok(())
     }
@@ -470,7 +527,7 @@ impl Page {
         self.line(&format!("{baseline} → {}", candidates.join(", ")), "", Tone::Heading, out)
     }
 
-    fn compact(self, lines: &[CompactLine], out: &mut dyn Write) -> io::Result<()> {
+    pub(super) fn compact(self, lines: &[CompactLine], out: &mut dyn Write) -> io::Result<()> {
         let longest =
             |text: fn(&CompactLine) -> &str| lines.iter().map(|line| width(text(line))).max().unwrap_or(0);
         let cells: usize = (0..4)
@@ -500,16 +557,16 @@ impl Page {
         write_trimmed(&table.to_string(), out)
     }
 
-    fn foot(
+    pub(super) fn foot(
         self,
         comparison: &Comparison,
         options: &Options,
         wanted: &Wanted,
-        tally: &Tally,
+        tally: Option<&Tally>,
         without_change: usize,
         out: &mut dyn Write,
     ) -> io::Result<()> {
-        for (verdict, line) in tally.lines(MOST_LINES) {
+        for (verdict, line) in tally.iter().flat_map(|tally| tally.lines(MOST_LINES)) {
             let tone = match verdict {
                 Some(Verdict::Regressed) => Tone::Growth,
                 Some(Verdict::Improved) => Tone::Shrinkage,
@@ -517,10 +574,10 @@ impl Page {
             };
             self.line(&line, "", tone, out)?;
         }
-        if let Some(growth) = tally.largest_growth() {
+        if let Some(growth) = tally.and_then(Tally::largest_growth) {
             self.line(&format!("largest growth: {growth}"), "", Tone::Growth, out)?;
         }
-        if comparison.pairs().nth(1).is_some() {
+        if let Some(tally) = tally.filter(|_| comparison.pairs().nth(1).is_some()) {
             // Above many tables the answer is out of sight.
             writeln!(out, "{}", self.paint.apply(&tally.counts(), Tone::Heading))?;
         }
@@ -543,7 +600,13 @@ impl Page {
     }
 
     /// A sentence, broken between words, the further lines indented.
-    fn line(self, sentence: &str, indent: &str, tone: Tone, out: &mut dyn Write) -> io::Result<()> {
+    pub(super) fn line(
+        self,
+        sentence: &str,
+        indent: &str,
+        tone: Tone,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
         let mut line = indent.to_owned();
         let mut is_first_word = true;
         for word in sentence.split(' ') {

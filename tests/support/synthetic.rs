@@ -206,6 +206,15 @@ impl Log {
         self.line("scope", label, metrics)
     }
 
+    /// The end of a scope with so many around it.
+    pub fn nested(mut self, depth: u32, label: &str, metrics: &[(&str, i64)]) -> Self {
+        self = self.line("scope", label, metrics);
+        let line = self.lines.last_mut().expect("the line was added");
+        line.truncate(line.len() - 1);
+        write!(line, ",\"depth\":{depth}}}").unwrap();
+        self
+    }
+
     fn line(mut self, event: &str, label: &str, metrics: &[(&str, i64)]) -> Self {
         let occurrence = self.occurrences.entry(format!("{event} {label}")).or_insert(0);
         *occurrence += 1;

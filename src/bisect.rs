@@ -1,0 +1,249 @@
+//! `bisect` and `history`: commits are measured as the search wants them, until it has its answer.
+
+use std::time::Duration;
+
+use anyhow::Context;
+
+use crate::bisection::{Merges, Question};
+use crate::commands::{Commands, repository};
+use crate::complaint::Complaint;
+use crate::counted::counted;
+use crate::device_watch::DeviceWatch;
+use crate::event::{Event, Sink};
+use crate::exit_code::ExitCode;
+use crate::findings::{Findings, Outcome, comparisons};
+use crate::found::{SearchReport, SearchResult};
+use crate::git::Repository;
+use crate::lock::WhenHeld;
+use crate::metric::Unit;
+use crate::outputs::{Output, outputs};
+use crate::progress::shown;
+use crate::report::search::{Searched, step_line};
+use crate::run_folder::RunFolder;
+use crate::runner::write_whole;
+use crate::search::{Left, StepKind, Wanted, halvings};
+use crate::search_arguments::{BisectArguments, HistoryArguments, MeasuringArguments};
+use crate::search_plan::{self, SearchPlan};
+use crate::search_record::{SearchRecord, Task};
+use crate::session::{self, Session, read_plan, runs_folder};
+use crate::survey::{BuildNotes, EndWithoutFigure, Survey};
+use crate::sweep;
+
+impl Commands<'_> {
+    pub(crate) fn bisect(&self, arguments: &BisectArguments) -> anyhow::Result<ExitCode> {
+        self.search("bisect", &arguments.measuring, |repository| {
+            search_plan::bisection(arguments, repository, self.console)
+        })
+    }
+
+    pub(crate) fn history(&self, arguments: &HistoryArguments) -> anyhow::Result<ExitCode> {
+        self.search("history", &arguments.measuring, |repository| {
+            search_plan::history(arguments, repository, self.console)
+        })
+    }
+
+    fn search(
+        &self,
+        command: &str,
+        measuring: &MeasuringArguments,
+        plan: impl FnOnce(&Repository) -> anyhow::Result<SearchPlan>,
+    ) -> anyhow::Result<ExitCode> {
+        let outputs = outputs(&measuring.format, &measuring.output)?;
+        let repository = repository()?;
+        let (search, folder, runs) = match &measuring.resume {
+            Some(name) => {
+                let (search, folder) = search_plan::resumed(name, command, measuring, &repository)?;
+                (search, folder, None)
+            }
+            None => {
+                let search = plan(&repository)?;
+                if measuring.dry_run {
+                    return self.print_json(&search);
+                }
+                let runs = runs_folder(&repository, &search.plan.workspace)?;
+                let folder = search_plan::create_folder(&runs, &search)?;
+                (search, folder, Some(runs))
+            }
+        };
+        let done = self.searched(&repository, search, &folder, measuring.no_wait);
+        match done {
+            Ok(()) => self.present_search(&folder, &outputs),
+            Err(error) => {
+                if let Some(runs) = runs.filter(|_| error.is::<Complaint>() && !folder.cells().exists()) {
+                    // A mistake in what was asked: `latest` must go on to mean the last run that measured something.
+                    session::discard(&runs, &folder)?;
+                }
+                match error.downcast_ref::<EndWithoutFigure>() {
+                    Some(end) => {
+                        self.console.complain(&Complaint::new(end.to_string()).help(
+                            "take another commit for this end; --overlay brings along a test that it lacks",
+                        ));
+                        Ok(ExitCode::Incomplete)
+                    }
+                    None => Err(error),
+                }
+            }
+        }
+    }
+
+    /// Measures until there is an answer, which is then in the folder.
+    fn searched(
+        &self,
+        repository: &Repository,
+        search: SearchPlan,
+        folder: &RunFolder,
+        no_wait: bool,
+    ) -> anyhow::Result<()> {
+        let SearchPlan { search: record, plan } = search;
+        let session = Session::open(repository, self.console, self.interrupt)?;
+        let lock = session.lock(no_wait)?;
+        let notes = BuildNotes::on(self.console);
+        let is_resumed = !record.efforts.is_empty();
+        self.console.emit(Event::SearchBegan { text: announcement(&record) });
+        let task = record.task.clone();
+        let lineage = record.lineage.clone();
+        let when_held = if no_wait { WhenHeld::Fail } else { WhenHeld::Wait };
+        let devices = DeviceWatch::open(when_held, self.console, self.interrupt);
+        devices.check(plan.request.tests.iter().filter_map(|test| test.devices.as_ref()))?;
+        let mut survey = Survey::open(&session, &plan, folder, record, &notes, devices)?;
+        survey.measure_ends()?;
+        let rule = survey.rule()?;
+        let mut untold = if is_resumed { Vec::new() } else { vec![lineage.good, lineage.bad] };
+        let outcome = loop {
+            let wanted = match &task {
+                Task::Bisect { find, merges } => {
+                    let question = Question { lineage: &lineage, find: *find, merges: *merges, rule: &rule };
+                    question.answer(&survey.known).map(|found| Outcome::of_bisection(found, &survey))
+                }
+                Task::History { commits, .. } => sweep::steps(&lineage, commits, &survey.known, &rule)
+                    .map(|changes| Outcome::of_history(commits, &changes, &survey)),
+            };
+            let findings = Findings { survey: &survey, plan: &plan, repository };
+            match wanted {
+                Ok(outcome) => {
+                    self.tell(&findings, &mut untold, Left::default());
+                    break outcome;
+                }
+                Err(Wanted::Measure(commit, left)) => {
+                    self.tell(&findings, &mut untold, left);
+                    survey.measure(commit)?;
+                    untold.push(commit);
+                }
+                // Told with the figure that the repeats lead to.
+                Err(Wanted::Repeat(commit)) => survey.repeat(commit)?,
+            }
+        };
+        let report = Findings { survey: &survey, plan: &plan, repository }.report(&outcome, &rule)?;
+        drop((survey, lock));
+        write_whole(&folder.found(), &serde_json::to_vec_pretty(&report)?)
+    }
+
+    /// Says what was measured since it was last said, and what is left.
+    fn tell(&self, findings: &Findings<'_>, untold: &mut Vec<usize>, left: Left) {
+        let record = &findings.survey.record;
+        let done = record.efforts.len();
+        let last = untold.len().saturating_sub(1);
+        for (index, commit) in untold.drain(..).enumerate() {
+            let told = findings.told(commit);
+            let mut text = format!(
+                "[{}/{}] {}",
+                done - (last - index).min(done),
+                done + left.steps,
+                step_line(&told, unit(record))
+            );
+            if index == last && left.commits > 0 {
+                text.push_str(&format!(" · {} left", counted(left.commits, "commit")));
+                if let Some(time) = time_left(record, left.steps) {
+                    text.push_str(&format!(", about {}", shown(time)));
+                }
+            }
+            self.console.emit(Event::SearchStep { text, measured: told.value.is_some() });
+        }
+    }
+
+    /// Shows what a search has found.
+    pub(crate) fn present_search(&self, folder: &RunFolder, outputs: &[Output]) -> anyhow::Result<ExitCode> {
+        let record = search_plan::read_record(folder)?.context("it is a search's folder")?;
+        if !folder.found().exists() {
+            let command = record.task.command();
+            return Err(Complaint::new(format!("this {command} is not at its end"))
+                .help(format!("cargo memprof {command} --resume goes on"))
+                .into());
+        }
+        let text = fs_err::read(folder.found())?;
+        let report: SearchReport =
+            serde_json::from_slice(&text).with_context(|| format!("cannot read {}", folder.found()))?;
+        let plan = read_plan(folder)?;
+        let cell = record.cell.as_ref().context("a search at its end knows its test")?;
+        let comparisons = comparisons(&report, &plan, folder, &cell.cell)?;
+        self.render_search(Searched { report: &report, comparisons: &comparisons }, outputs)?;
+        Ok(exit_code(&report))
+    }
+}
+
+fn unit(record: &SearchRecord) -> Unit {
+    Unit::of(&record.wanted.metric)
+}
+
+/// What a commit took so far, for each that is left.
+fn time_left(record: &SearchRecord, steps: usize) -> Option<Duration> {
+    let efforts = &record.efforts;
+    // Builds that were in the store say nothing of those that are not.
+    let built: Vec<f64> = efforts.iter().filter(|effort| effort.built).map(|effort| effort.seconds).collect();
+    let seconds =
+        if built.is_empty() { efforts.iter().map(|effort| effort.seconds).collect() } else { built };
+    // The first build compiles the dependencies too.
+    let usual = if seconds.len() > 1 { &seconds[1..] } else { &seconds[..] };
+    let count = u32::try_from(usual.len()).ok().filter(|count| *count > 0)?;
+    let steps = u32::try_from(steps).ok()?;
+    Duration::try_from_secs_f64(usual.iter().sum::<f64>() / f64::from(count) * f64::from(steps)).ok()
+}
+
+/// How many commits, and how many of them will be measured.
+fn announcement(record: &SearchRecord) -> String {
+    let lineage = &record.lineage;
+    let range = format!("from {} to {}", record.good, record.bad);
+    let all = lineage.commits();
+    let before = match record.efforts.len() {
+        0 => String::new(),
+        count => format!(", {count} were measured before"),
+    };
+    match &record.task {
+        Task::Bisect { find, merges } => {
+            let way = lineage.suspects(lineage.good, lineage.bad).len().saturating_sub(1);
+            let commits = match (way == all, merges, record.paths.is_empty()) {
+                (true, ..) => counted(all, "commit"),
+                (_, _, false) => format!("{} of {} that touch the paths", counted(way, "commit"), all),
+                (_, Merges::Name, _) => format!("{} of {all} by first parents", counted(way, "commit")),
+                (_, Merges::Enter, _) => {
+                    format!("{} of {all}, then the branches they merged,", counted(way, "commit"))
+                }
+            };
+            let steps = halvings(way);
+            let which = match find {
+                crate::search::Find::All => "the ends and, for each change,",
+                _ => "the ends and",
+            };
+            format!("{commits} {range}: {which} about {steps} to measure{before}")
+        }
+        Task::History { commits, .. } => {
+            format!("{} {range}: {} to measure{before}", counted(all, "commit"), commits.len())
+        }
+    }
+}
+
+fn exit_code(report: &SearchReport) -> ExitCode {
+    match report.result {
+        Some(SearchResult::Same) => ExitCode::NothingFound,
+        Some(SearchResult::Unclear) => ExitCode::Inconclusive,
+        Some(SearchResult::Found) => {
+            let is_range = report
+                .steps
+                .iter()
+                .any(|step| matches!(step.kind, StepKind::Skipped | StepKind::OutsidePaths));
+            if is_range { ExitCode::Incomplete } else { ExitCode::Success }
+        }
+        None if report.effort.skipped > 0 => ExitCode::Incomplete,
+        None => ExitCode::Success,
+    }
+}

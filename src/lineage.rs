@@ -1,0 +1,155 @@
+//! How the commits of a range hang together: which is whose parent, the way from one to another, and where a branch that
+//! was merged had left.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+/// The commits between two, as indices: ancestors come before their descendants.
+///
+/// The first ones, the edge, are not in the range themselves: `good`, and its ancestors that branches in the range left from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lineage {
+    /// By commit, its parents, in git's order. Those of the edge are not known.
+    pub parents: Vec<Vec<usize>>,
+    /// How many commits are the edge.
+    pub edge: usize,
+    /// Where the range begins; it is part of the edge.
+    pub good: usize,
+    /// Where it ends: the last commit.
+    pub bad: usize,
+    /// The pairs of parent and child that differ in the paths that are looked at; `None` if all paths are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub touching: Option<BTreeSet<(usize, usize)>>,
+}
+
+impl Lineage {
+    /// How many commits the range has, `good` not counted.
+    pub fn commits(&self) -> usize {
+        self.parents.len() - self.edge
+    }
+
+    /// By commit, whether it has this one in its history; it has itself.
+    pub fn descendants(&self, of: usize) -> Vec<bool> {
+        let mut marked = vec![false; self.parents.len()];
+        for commit in 0..self.parents.len() {
+            marked[commit] = commit == of || self.parents[commit].iter().any(|&parent| marked[parent]);
+        }
+        marked
+    }
+
+    fn ancestors(&self, of: usize) -> Vec<bool> {
+        let mut marked = vec![false; self.parents.len()];
+        marked[of] = true;
+        for commit in (0..self.parents.len()).rev().filter(|&commit| commit <= of) {
+            if marked[commit] {
+                self.parents[commit].iter().for_each(|&parent| marked[parent] = true);
+            }
+        }
+        if marked[self.good] {
+            // What lies on the edge is in `good`'s history.
+            marked[..self.edge].fill(true);
+        }
+        marked
+    }
+
+    /// The commits from one to its descendant, each the parent of the next: by first parents wherever these lead there.
+    /// Nothing if there is no such way.
+    pub fn way(&self, from: usize, to: usize) -> Vec<usize> {
+        let marked = self.descendants(from);
+        let mut way = vec![to];
+        let mut commit = to;
+        while commit != from {
+            let Some(parent) = self.parent_on_way(commit, &marked) else { return Vec::new() };
+            way.push(parent);
+            commit = parent;
+        }
+        way.reverse();
+        way
+    }
+
+    /// The parent of a commit that the way from another leads over.
+    pub fn parent_on_way(&self, commit: usize, descendants: &[bool]) -> Option<usize> {
+        self.parents[commit].iter().copied().find(|&parent| descendants[parent])
+    }
+
+    /// [`way`](Self::way) without the commits that do not touch the paths; both ends are always there.
+    pub fn suspects(&self, from: usize, to: usize) -> Vec<usize> {
+        let way = self.way(from, to);
+        let Some(touching) = &self.touching else { return way };
+        let last = way.len().saturating_sub(1);
+        let is_suspect =
+            |index: usize| index == 0 || index == last || touching.contains(&(way[index - 1], way[index]));
+        (0..way.len()).filter(|&index| is_suspect(index)).map(|index| way[index]).collect()
+    }
+
+    /// Where two commits' histories part: the latest commit that both have.
+    pub fn fork(&self, one: usize, other: usize) -> Option<usize> {
+        let (of_one, of_other) = (self.ancestors(one), self.ancestors(other));
+        (0..self.parents.len()).rev().find(|&commit| of_one[commit] && of_other[commit])
+    }
+
+    /// The commits with `good` in their history, `good` first, and of these only what touches the paths.
+    pub fn all_suspects(&self) -> Vec<usize> {
+        let marked = self.descendants(self.good);
+        let touches = |commit: usize| match (&self.touching, self.parent_on_way(commit, &marked)) {
+            (Some(touching), Some(parent)) => touching.contains(&(parent, commit)),
+            _ => true,
+        };
+        (0..self.parents.len())
+            .filter(|&commit| marked[commit] && (commit == self.bad || touches(commit)))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A history from its parents; the first commit is `good`.
+    pub(crate) fn lineage(parents: &[&[usize]]) -> Lineage {
+        Lineage {
+            parents: parents.iter().map(|parents| parents.to_vec()).collect(),
+            edge: 1,
+            good: 0,
+            bad: parents.len() - 1,
+            touching: None,
+        }
+    }
+
+    /// ```text
+    /// 0 ─ 1 ─ 2 ───── 6 ─ 7
+    ///      ╲         ╱
+    ///       3 ─ 4 ─ 5      4 merges 2
+    /// ```
+    pub(crate) fn with_a_branch() -> Lineage {
+        lineage(&[&[], &[0], &[1], &[1], &[3, 2], &[4], &[2, 5], &[6]])
+    }
+
+    #[test]
+    fn the_way_goes_by_first_parents() {
+        assert_eq!(with_a_branch().way(0, 7), [0, 1, 2, 6, 7]);
+        assert_eq!(with_a_branch().way(1, 5), [1, 3, 4, 5]);
+        assert_eq!(with_a_branch().way(2, 5), [2, 4, 5], "only the second parent leads there");
+        assert!(with_a_branch().way(3, 2).is_empty());
+    }
+
+    #[test]
+    fn a_branch_forks_where_it_last_had_the_others_history() {
+        assert_eq!(with_a_branch().fork(2, 5), Some(2));
+        assert_eq!(with_a_branch().fork(2, 3), Some(1));
+        // 0 is a branch point before `good`, which is 1.
+        let old = Lineage { edge: 2, good: 1, ..lineage(&[&[], &[], &[1], &[0], &[2, 3]]) };
+        assert_eq!(old.fork(2, 3), Some(0));
+        assert_eq!(old.way(0, 3), [0, 3]);
+        assert_eq!(lineage(&[&[], &[0], &[]]).fork(1, 2), None);
+    }
+
+    #[test]
+    fn what_does_not_touch_the_paths_is_passed_over_but_for_the_ends() {
+        let mut lineage = with_a_branch();
+        lineage.touching = Some(BTreeSet::from([(1, 2), (3, 4)]));
+        assert_eq!(lineage.suspects(0, 7), [0, 2, 7]);
+        assert_eq!(lineage.all_suspects(), [0, 2, 4, 7]);
+    }
+}

@@ -1,0 +1,177 @@
+//! The one figure of a run that a search goes by: a metric at a checkpoint, or of the whole test.
+
+use serde::{Deserialize, Serialize};
+
+use crate::complaint::Complaint;
+use crate::matching::Key;
+use crate::measurement::{Checkpoint, Kind, Measurement, said_of};
+use crate::report::text::key_label;
+use crate::results::Run;
+use crate::suggest;
+
+/// What is read of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wanted {
+    /// The metric.
+    pub metric: String,
+    /// The checkpoint as the report names it: `parsed`, `parsed #2`, `decoder (scope)`. `None` means the whole test.
+    pub checkpoint: Option<String>,
+}
+
+/// A figure, and where it comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// In the metric's unit.
+    pub value: i64,
+    /// Figures of different sources are never compared.
+    pub source: Option<String>,
+}
+
+impl Wanted {
+    /// The figure of a run that passed, or why there is none.
+    ///
+    /// Of the whole test that is the greatest figure of a peak, the sum of what is counted from checkpoint to checkpoint, and
+    /// of everything else the figure at the last one.
+    pub fn of(&self, run: &Run) -> Result<Reading, String> {
+        if let Some(trouble) = run.trouble() {
+            let message = run.record.outcome.message.as_deref().filter(|message| !message.is_empty());
+            return Err(message.map_or_else(|| trouble.clone(), |message| format!("{trouble}: {message}")));
+        }
+        let measurement = &*run.measurement;
+        let absent = || match said_of(&measurement.absent, &self.metric) {
+            Some(reason) => format!("no {}: {reason}", self.metric),
+            None => format!("no {}", self.metric),
+        };
+        let column = measurement.column(&self.metric).ok_or_else(absent)?;
+        let value = match &self.checkpoint {
+            Some(wanted) => {
+                let index = labels(measurement).position(|label| label == *wanted);
+                let index = index.ok_or_else(|| format!("no checkpoint '{wanted}'"))?;
+                measurement.reading(column, index).ok_or_else(absent)?
+            }
+            None => self.of_whole(measurement, column).ok_or_else(absent)?,
+        };
+        let source = said_of(&measurement.sources, &self.metric).cloned();
+        Ok(Reading { value, source })
+    }
+
+    fn of_whole(&self, measurement: &Measurement, column: usize) -> Option<i64> {
+        let checkpoints = measurement.checkpoints().iter().enumerate();
+        let points = checkpoints.filter(|(_, checkpoint)| checkpoint.kind == Kind::Point);
+        let mut readings = points.filter_map(|(index, _)| measurement.reading(column, index));
+        let name = self.metric.rsplit('.').next().unwrap_or(&self.metric);
+        if name == "peak" || name.ends_with("_peak") {
+            readings.max()
+        } else if name == "allocated" || name == "count" {
+            let first = readings.next()?;
+            Some(readings.fold(first, i64::saturating_add))
+        } else {
+            readings.last()
+        }
+    }
+
+    /// The complaint where a run has no such checkpoint: which there are.
+    pub fn unknown_checkpoint(&self, run: &Run) -> Option<Complaint> {
+        let wanted = self.checkpoint.as_ref()?;
+        let there: Vec<String> = labels(&run.measurement).collect();
+        if there.contains(wanted) {
+            return None;
+        }
+        let mut named: Vec<&str> = there.iter().map(String::as_str).collect();
+        named.truncate(12);
+        let help = suggest::did_you_mean(wanted, there.iter().map(String::as_str))
+            .unwrap_or_else(|| format!("checkpoints: {}", named.join(", ")));
+        Some(Complaint::new(format!("{} has no checkpoint '{wanted}'", run.record.cell.title)).help(help))
+    }
+
+    /// `heap.peak at 'parsed'`.
+    pub fn described(&self) -> String {
+        match &self.checkpoint {
+            Some(checkpoint) => format!("{} at '{checkpoint}'", self.metric),
+            None => self.metric.clone(),
+        }
+    }
+}
+
+/// The names of a run's checkpoints, as the report has them.
+fn labels(measurement: &Measurement) -> impl Iterator<Item = String> + '_ {
+    let key = |checkpoint: &Checkpoint| Key {
+        label: checkpoint.label,
+        occurrence: checkpoint.occurrence,
+        kind: checkpoint.kind,
+    };
+    measurement.checkpoints().iter().map(move |checkpoint| key_label(key(checkpoint), measurement.labels()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::outcome::{self, Outcome, RunRecord, Status};
+    use crate::plan::{CellId, TestId};
+    use crate::request::TargetKind;
+
+    fn run(status: Status) -> Run {
+        let mut measurement = Measurement::default();
+        measurement.ended = true;
+        let figures = |peak, live, count| [("heap.peak", peak), ("heap.live", live), ("heap.count", count)];
+        measurement.push("start", 1, Kind::Point, 1, figures(5, 1, 10));
+        measurement.push("row", 1, Kind::Point, 2, figures(70, 2, 20));
+        measurement.push("row", 2, Kind::Point, 3, figures(60, 3, 30));
+        measurement.push("row", 1, Kind::Scope, 4, figures(900, 900, 900));
+        measurement.push("done", 1, Kind::Point, 5, figures(6, 4, 40));
+        measurement.order();
+        measurement.sources.insert("heap.peak".into(), "allocator".into());
+        measurement.absent.insert("cpu.pss".into(), "not readable".into());
+        let test =
+            TestId { package: "p".into(), binary: "b".into(), kind: TargetKind::Lib, name: "t".into() };
+        let record = RunRecord {
+            version: outcome::VERSION,
+            revision: 0,
+            cell: CellId { test, params: Vec::new(), title: "t".into() },
+            repeat: 0,
+            outcome: Outcome { status, message: Some("it broke".into()), wall_nanoseconds: None },
+            build: None,
+            marks: Vec::new(),
+            devices: None,
+            withdrawn: BTreeMap::new(),
+        };
+        Run { record, measurement: Arc::new(measurement), unreadable: None, folder: "r".into() }
+    }
+
+    fn read(metric: &str, checkpoint: Option<&str>) -> Result<i64, String> {
+        let wanted = Wanted { metric: metric.into(), checkpoint: checkpoint.map(str::to_owned) };
+        wanted.of(&run(Status::Ok)).map(|reading| reading.value)
+    }
+
+    #[test]
+    fn the_whole_test_is_its_greatest_peak_all_its_allocations_and_what_lives_at_the_end() {
+        assert_eq!(read("heap.peak", None), Ok(70));
+        assert_eq!(read("heap.count", None), Ok(100));
+        assert_eq!(read("heap.live", None), Ok(4));
+    }
+
+    #[test]
+    fn a_checkpoint_is_named_as_the_report_names_it() {
+        assert_eq!(read("heap.peak", Some("row")), Ok(70));
+        assert_eq!(read("heap.peak", Some("row #2")), Ok(60));
+        assert_eq!(read("heap.peak", Some("row (scope)")), Ok(900));
+        assert_eq!(read("heap.peak", Some("rows")), Err("no checkpoint 'rows'".into()));
+        let wanted = Wanted { metric: "heap.peak".into(), checkpoint: Some("rows".into()) };
+        let complaint = wanted.unknown_checkpoint(&run(Status::Ok)).unwrap();
+        assert_eq!(complaint.help.as_deref(), Some("did you mean 'row'?"));
+    }
+
+    #[test]
+    fn what_cannot_be_read_has_its_reason() {
+        assert_eq!(read("cpu.pss", None), Err("no cpu.pss: not readable".into()));
+        assert_eq!(read("gpu.0.peak", None), Err("no gpu.0.peak".into()));
+        let wanted = Wanted { metric: "heap.peak".into(), checkpoint: None };
+        assert_eq!(
+            wanted.of(&run(Status::Failed { exit_code: 101 })),
+            Err("failed (exit code 101): it broke".into())
+        );
+    }
+}

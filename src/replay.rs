@@ -1,0 +1,95 @@
+//! Command lines that show again what a search found: the flags that it was called with, without those that only it has.
+
+use std::ffi::OsStr;
+
+use crate::process::shell_quoted;
+
+/// Flags of `bisect` and `history` that `run` does not have, with whether a value follows.
+const OWN: [(&str, bool); 21] = [
+    ("--good", true),
+    ("--old", true),
+    ("--bad", true),
+    ("--new", true),
+    ("--find", true),
+    ("--first-parent", false),
+    ("--every", true),
+    ("--at-most", true),
+    ("--tags", false),
+    ("--metric", true),
+    ("--checkpoint", true),
+    ("--threshold", true),
+    ("--repeat", true),
+    ("--format", true),
+    ("--output", true),
+    ("-o", true),
+    ("--no-wait", false),
+    ("--quiet", false),
+    ("-q", false),
+    ("--verbose", false),
+    ("-v", false),
+];
+
+/// The line that compares two commits as the search measured them. `arguments` are the search's, with its command's name.
+pub fn comparison(command: &str, arguments: &[String], before: &str, after: &str) -> String {
+    let mut words =
+        vec!["cargo".to_owned(), "memprof".to_owned(), "--refs".to_owned(), format!("{before},{after}")];
+    // What stands behind `--` is paths.
+    let named = arguments.iter().position(|argument| argument == command);
+    let words_without_name = arguments.iter().enumerate().filter(|(index, _)| Some(*index) != named);
+    let flags = words_without_name.map(|(_, word)| word).take_while(|word| *word != "--");
+    let mut left_out = false;
+    let mut takes_value = false;
+    for word in flags {
+        if left_out {
+            left_out = false;
+            continue;
+        }
+        let own = OWN.iter().find(|(flag, _)| word == flag);
+        let joined = OWN
+            .iter()
+            .any(|(flag, value)| *value && word.strip_prefix(flag).is_some_and(|rest| rest.starts_with('=')));
+        // The range of a history is the one word that belongs to no flag and has dots.
+        let is_range = !takes_value && !word.starts_with('-') && word.contains("..");
+        takes_value = word.starts_with('-') && !word.contains('=');
+        match own {
+            Some((_, value)) => {
+                left_out = *value;
+                takes_value = false;
+            }
+            None if joined || is_range => {}
+            None => words.push(word.clone()),
+        }
+    }
+    words.iter().map(|word| shell_quoted(OsStr::new(word))).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(text: &str) -> String {
+        let arguments: Vec<String> = text.split(' ').map(str::to_owned).collect();
+        let command = if text.contains("bisect") { "bisect" } else { "history" };
+        comparison(command, &arguments, "aaa", "bbb")
+    }
+
+    #[test]
+    fn a_comparison_has_the_searchs_flags_and_not_what_only_the_search_has() {
+        assert_eq!(
+            line(
+                "bisect --good v1 --bad=main -k hf --find all --metric heap.live -p bart --first-parent -- src/a"
+            ),
+            "cargo memprof --refs aaa,bbb -k hf -p bart"
+        );
+        assert_eq!(
+            line("history v1..main --every 3 --overlay ../m.rs=tests/m.rs -o out.csv --release"),
+            "cargo memprof --refs aaa,bbb --overlay ../m.rs=tests/m.rs --release"
+        );
+    }
+
+    #[test]
+    fn the_value_of_a_flag_is_not_taken_for_a_range_and_is_quoted_for_a_shell() {
+        let arguments = ["history", "v1..", "-k", "a..b or c"].map(str::to_owned);
+        assert_eq!(comparison("history", &arguments, "a", "b"), "cargo memprof --refs a,b -k 'a..b or c'");
+    }
+}

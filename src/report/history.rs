@@ -1,0 +1,34 @@
+//! The chart above a history's list.
+
+use std::io::{self, Write};
+
+use crate::chart::Chart;
+use crate::found::SearchReport;
+use crate::report::Options;
+use crate::report::text::figure;
+
+/// Lines of the chart's columns.
+const HEIGHT: usize = 8;
+
+/// Draws the figure by commit, with the steps marked.
+pub fn chart(report: &SearchReport, options: &Options, unicode: bool, out: &mut dyn Write) -> io::Result<()> {
+    let figures: Vec<Option<i64>> = report.measured.iter().map(|commit| commit.value).collect();
+    let steps = report.measured.iter().enumerate().filter(|(_, commit)| commit.is_step);
+    let marks: Vec<(usize, bool)> =
+        steps.map(|(index, commit)| (index, commit.difference.unwrap_or_default() > 0)).collect();
+    let unit = report.unit;
+    let label = |value: i64| figure(value, unit);
+    let chart = Chart {
+        figures: &figures,
+        marks: &marks,
+        label: &label,
+        width: options.width.unwrap_or(100),
+        height: HEIGHT,
+        unicode,
+    };
+    let lines = chart.lines();
+    for line in &lines {
+        writeln!(out, "{line}")?;
+    }
+    if lines.is_empty() { Ok(()) } else { writeln!(out) }
+}
