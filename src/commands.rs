@@ -223,7 +223,9 @@ impl Commands<'_> {
         self.console.finish();
         let actions = Actions::from_environment();
         if actions.annotates {
-            github::annotations(comparison).iter().for_each(|line| self.console.command(line));
+            for line in github::annotations(comparison) {
+                self.console.command(&line);
+            }
             actions.summarize(comparison, &options(false)).context("could not write GITHUB_STEP_SUMMARY")?;
         }
         for output in outputs {

@@ -1,4 +1,4 @@
-//! JUnit XML, which every CI shows as test results: a case for each test and candidate, failed where something regressed.
+//! XML in the form of `JUnit`, which every CI shows as test results: a case for each test and candidate, failed where something regressed.
 
 use std::io::{self, Write};
 
@@ -51,7 +51,7 @@ impl Case {
             (tally.lines(usize::MAX).into_iter()).partition(|(verdict, line)| {
                 *verdict == Some(Verdict::Regressed) && !line.starts_with("expected")
             });
-        let text = |(_, line): (Option<Verdict>, String)| line;
+        let line_of = |(_, line): (Option<Verdict>, String)| line;
         let runs = || {
             [view.baseline, view.candidate].into_iter().flat_map(|side| side.runs.iter().chain(&side.failed))
         };
@@ -62,9 +62,7 @@ impl Case {
             matches!(comparison.runs[*run].record.outcome.status, Status::NotInThisRef | Status::Ignored)
         };
         let troubles = summary::troubles(comparison, view);
-        let skipped = runs()
-            .any(|run| is_absent(run))
-            .then(|| troubles.first().map(|trouble| trouble.headline.clone()));
+        let skipped = runs().any(is_absent).then(|| troubles.first().map(|trouble| trouble.headline.clone()));
         let errors = troubles.iter().filter(|trouble| trouble.is_failure).map(|trouble| {
             std::iter::once(&trouble.headline).chain(&trouble.details).cloned().collect::<Vec<_>>().join("\n")
         });
@@ -74,10 +72,10 @@ impl Case {
             class: format!("{}::{}", test.package, test.binary),
             name: summary::title(view),
             seconds,
-            failures: failures.into_iter().map(text).collect(),
+            failures: failures.into_iter().map(line_of).collect(),
             errors: errors.collect(),
             skipped: skipped.flatten(),
-            told: told.into_iter().map(text).collect(),
+            told: told.into_iter().map(line_of).collect(),
         }
     }
 
@@ -121,7 +119,7 @@ fn escape(text: &str) -> String {
             '"' => escaped.push_str("&quot;"),
             '\n' => escaped.push_str("&#10;"),
             control if control.is_control() || matches!(control, '\u{fffe}' | '\u{ffff}') => {
-                escaped.push('·')
+                escaped.push('·');
             }
             other => escaped.push(other),
         }

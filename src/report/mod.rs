@@ -69,7 +69,7 @@ pub enum Format {
     Csv,
     /// Everything, versioned
     Json,
-    /// JUnit XML, which CI shows as test results
+    /// Test results in XML, as CI shows them
     Junit,
 }
 
