@@ -18,6 +18,7 @@ use crate::lock::WhenHeld;
 use crate::metric::Unit;
 use crate::outputs::{Output, outputs};
 use crate::progress::shown;
+use crate::report::Format;
 use crate::report::search::{Searched, step_line};
 use crate::run_folder::RunFolder;
 use crate::runner::write_whole;
@@ -49,6 +50,12 @@ impl Commands<'_> {
         plan: impl FnOnce(&Repository) -> anyhow::Result<SearchPlan>,
     ) -> anyhow::Result<ExitCode> {
         let outputs = outputs(&measuring.format, &measuring.output)?;
+        if outputs.iter().any(|output| output.format == Format::Junit) {
+            // There is no test that a search could be said to have passed.
+            return Err(Complaint::new("a search has no JUnit report")
+                .help("--format json and csv are whole")
+                .into());
+        }
         let repository = repository()?;
         let (search, folder, runs) = if let Some(name) = &measuring.resume {
             let (search, folder) = search_plan::resumed(name, command, measuring, &repository)?;

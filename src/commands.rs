@@ -26,6 +26,7 @@ use crate::doctor;
 use crate::doctor_facts;
 use crate::exit_code::ExitCode;
 use crate::git::Repository;
+use crate::github::{self, Actions};
 use crate::init;
 use crate::invocation::{self, Invocation};
 use crate::judging::Conclusion;
@@ -220,6 +221,13 @@ impl Commands<'_> {
             report_path: folder.map(|folder| near(&folder.0)),
         };
         self.console.finish();
+        let actions = Actions::from_environment();
+        if actions.annotates {
+            for line in github::annotations(comparison) {
+                self.console.command(&line);
+            }
+            actions.summarize(comparison, &options(false)).context("could not write GITHUB_STEP_SUMMARY")?;
+        }
         for output in outputs {
             let mut text = Vec::new();
             report::render(output.format, comparison, &options(output.file.is_none()), &mut text)?;

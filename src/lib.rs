@@ -58,6 +58,7 @@ pub mod flag;
 pub mod found;
 pub mod git;
 pub mod git_program;
+pub mod github;
 pub mod glob;
 pub mod gpu_environment;
 pub mod harvest;

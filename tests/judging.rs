@@ -295,6 +295,30 @@ fn a_kept_run_is_judged_again_by_the_flags_of_report_and_compare() {
 }
 
 #[test]
+fn in_actions_the_step_has_a_summary_and_annotations_beside_the_data() {
+    let synthetic = folder("heap.peak", &[MIB; 2], &[2 * MIB; 2], Judging::default());
+    let home = tempfile::tempdir().unwrap();
+    let summary = home.path().join("summary.md");
+    std::fs::write(&summary, "before\n").unwrap();
+    let output = assert_cmd::Command::cargo_bin("cargo-memprof")
+        .unwrap()
+        .args(["report", synthetic.folder().0.as_str(), "--format", "json"])
+        .env("GITHUB_ACTIONS", "true")
+        .env("GITHUB_STEP_SUMMARY", &summary)
+        .output()
+        .unwrap();
+    assert!(
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).is_ok(),
+        "data alone on standard output"
+    );
+    let annotation =
+        "::error title=Memory regressed::heap.peak +1.00 MiB (+100 %25) at 'done' of t (limit 16.0 KiB)\n";
+    assert!(String::from_utf8(output.stderr).unwrap().contains(annotation));
+    let text = std::fs::read_to_string(&summary).unwrap();
+    assert!(text.starts_with("before\n<!-- cargo-memprof -->\n**Memory: 1 regressed"), "{text}");
+}
+
+#[test]
 fn a_failed_test_is_3_and_a_regression_beside_it_is_1() {
     let failed = |judging| {
         folder("heap.peak", &[MIB; 2], &[2 * MIB; 2], judging)

@@ -380,6 +380,17 @@ fn markdown_fits_into_a_comment_and_says_what_was_cut() {
 }
 
 #[test]
+fn junit_has_a_case_a_test_and_fails_where_something_regressed() {
+    insta::assert_snapshot!("junit_usual", rendered(Format::Junit, &usual(), &Options::default()));
+    insta::assert_snapshot!("junit_troubled", rendered(Format::Junit, &troubled(), &Options::default()));
+}
+
+#[test]
+fn what_regressed_is_an_annotation_in_actions() {
+    insta::assert_snapshot!(cargo_memprof::github::annotations(&usual()).join("\n"));
+}
+
+#[test]
 fn csv_has_one_value_a_row_and_loses_no_outcome() {
     let log = Log::new()
         .checkpoint("a, \"b\"\nc", &[("heap.peak", MIB), ("time", 5)])

@@ -5,6 +5,7 @@ pub mod contexts;
 pub mod csv;
 pub mod history;
 pub mod json;
+pub mod junit;
 pub mod markdown;
 pub mod measured;
 pub mod scopes;
@@ -68,6 +69,8 @@ pub enum Format {
     Csv,
     /// Everything, versioned
     Json,
+    /// Test results in XML, as CI shows them
+    Junit,
 }
 
 impl Format {
@@ -77,6 +80,7 @@ impl Format {
             "md" | "markdown" => Some(Self::Markdown),
             "csv" => Some(Self::Csv),
             "json" => Some(Self::Json),
+            "xml" => Some(Self::Junit),
             "txt" => Some(Self::Table),
             _ => None,
         }
@@ -99,5 +103,6 @@ pub fn render(
         Format::Markdown => markdown::render(comparison, options, out),
         Format::Csv => csv::render(comparison, out),
         Format::Json => json::render(comparison, out),
+        Format::Junit => junit::render(comparison, out),
     }
 }
