@@ -21,6 +21,7 @@ Examples:
   cargo memprof --refs v1.2,HEAD --overlay tests/memory.rs -k memory
                                                        a test that neither revision has
   cargo memprof --refs main,pr/7 --baseline merge-base --format markdown --output comment.md
+  cargo memprof bisect --good v1.2 --bad main -k hf    which commit it was
   cargo memprof list --refs main                       what would run
   cargo memprof report --format csv                    the last run again, as CSV
 

@@ -403,6 +403,28 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_search_sums_each_commit_up_in_a_line() {
+        let mut narrator = Narrator::new(Verbosity::Normal, Medium::Terminal);
+        narrator.tell(&Event::SearchBegan { text: "64 commits".to_owned() });
+        let built = Event::BuildFinished {
+            name: "1d0c7aa".to_owned(),
+            commit: "1d0c7aa".to_owned(),
+            took: Duration::from_secs(1),
+        };
+        assert!(narrator.tell(&built).lines.is_empty());
+        let step = |measured| Event::SearchStep { text: "[1/6] 1d0c7aa 3.10 MiB".to_owned(), measured };
+        let lines: Vec<String> = [true, false]
+            .iter()
+            .flat_map(|measured| narrator.tell(&step(*measured)).lines)
+            .map(|line| line.plain())
+            .collect();
+        assert_eq!(lines, ["    Measured [1/6] 1d0c7aa 3.10 MiB", "     Skipped [1/6] 1d0c7aa 3.10 MiB"]);
+        let mut verbose = Narrator::new(Verbosity::Verbose, Medium::Terminal);
+        verbose.tell(&Event::SearchBegan { text: "64 commits".to_owned() });
+        assert_eq!(verbose.tell(&built).lines.len(), 1);
+    }
+
+    #[test]
     fn durations_have_the_unit_that_they_need() {
         let all = [12, 800, 38_200, 59_990, 125_000, 4_320_000].map(|ms| shown(Duration::from_millis(ms)));
         assert_eq!(all, ["12 ms", "0.8 s", "38.2 s", "59.9 s", "2 min 5 s", "1 h 12 min"]);
