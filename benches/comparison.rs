@@ -165,7 +165,9 @@ fn time_tool(repository: &Path, home: &Path) -> Duration {
         succeed(
             clean(env!("CARGO_BIN_EXE_cargo-memprof"), repository)
                 .env("CARGO_MEMPROF_HOME", home)
-                .args(["memprof", "--refs", "old,new", "-k", FILTER, "--lib", "--quiet"]),
+                .args(["memprof", "--refs", "old,new", "-k", FILTER, "--lib", "--quiet"])
+                // The same number of runs as by hand, of which no verdict is asked.
+                .args(["--repeat", "1", "--threshold", "*=off"]),
         );
     })
 }

@@ -14,13 +14,16 @@ use crate::cells::PlannedCell;
 use crate::cli::{BuildCommandArguments, CleanArguments, PresentationArguments, RunArguments};
 use crate::commands::{Commands, ask, current_directory, repository};
 use crate::complaint::Complaint;
+use crate::device_watch::DeviceWatch;
 use crate::event::{Event, Sink};
 use crate::exit_code::ExitCode;
 use crate::lock::{Lock, WhenHeld};
+use crate::metric;
+use crate::noise;
 use crate::outputs::Output;
 use crate::packing::Packing;
 use crate::plan::{self, Plan};
-use crate::reconcile::RefsNeeded;
+use crate::reconcile::{self, RefsNeeded};
 use crate::resolve::{resolve, resolve_any, run_id};
 use crate::results;
 use crate::run_folder::RunFolder;
@@ -97,16 +100,32 @@ impl Commands<'_> {
         let when_held = if execution.no_wait { WhenHeld::Fail } else { WhenHeld::Wait };
         let lock = Lock::acquire(&archives.join("lock"), when_held, self.interrupt, self.console)?;
         let unpacked = archive.unpack(&archives)?;
-        let plan: Plan = unpacked.read_json("plan.json")?;
+        let mut plan: Plan = unpacked.read_json("plan.json")?;
+        reconcile::add_judging(&mut plan.request.judging, &arguments.request.judging);
+        if let Some(file) = &arguments.request.judging.noise {
+            plan.request.judging.noise = noise::read(file)?;
+        }
         ensure!(plan.version == plan::VERSION, "{file} has a plan of format {}", plan.version);
         if execution.dry_run {
             return self.print_json(&plan);
         }
+        let packed = plan.request.tests.clone();
+        if !execution.device.is_empty() {
+            plan.request.give_devices(&execution.device);
+        }
+        let devices = DeviceWatch::open(when_held, self.console, self.interrupt);
+        devices.check(plan.request.tests.iter().filter_map(|test| test.devices.as_ref()))?;
         let (plan, folder) = match &execution.resume {
             Some(name) => resumed(name, execution.run_folder.as_deref(), &unpacked)?,
-            None => begun(plan, execution.run_folder.as_deref(), &unpacked)?,
+            None => begun(asked_here(plan, arguments), execution.run_folder.as_deref(), &unpacked)?,
         };
-        let cells: Vec<PlannedCell> = unpacked.read_json("cells.json")?;
+        let mut cells: Vec<PlannedCell> = unpacked.read_json("cells.json")?;
+        if let Some(test) = plan.request.tests.first().filter(|_| plan.request.tests != packed) {
+            // Given by the flag, now or when the run that goes on was begun: the same for all.
+            for cell in &mut cells {
+                cell.devices.clone_from(&test.devices);
+            }
+        }
         let mut stand_in = StandIn::open(&unpacked)?;
         self.warn_of_paths(&unpacked, &stand_in);
         let builds = stand_in.builds()?;
@@ -114,6 +133,7 @@ impl Commands<'_> {
         let runner = Runner {
             plan: &plan,
             gpu: &gpu,
+            devices: &devices,
             folder: &folder,
             builds: &builds,
             cells: &cells,
@@ -123,7 +143,7 @@ impl Commands<'_> {
         if runner.run(&mut stand_in)? == Completion::Interrupted {
             return Err(Interrupted.into());
         }
-        drop((stand_in, lock));
+        drop((stand_in, devices, lock));
         let shown = &arguments.presentation.metrics;
         let metrics = if shown.is_empty() { &unpacked.manifest.metrics } else { shown };
         let results = results::read(&folder)?;
@@ -160,6 +180,13 @@ impl Commands<'_> {
             )),
         });
     }
+}
+
+/// What is read on request may be asked for where the tests run, too.
+fn asked_here(mut plan: Plan, arguments: &RunArguments) -> Plan {
+    let shown = arguments.presentation.metrics.iter().chain(&plan.request.on_request);
+    plan.request.on_request = metric::on_request(shown.map(String::as_str));
+    plan
 }
 
 /// A new run's folder, with all that is known before the first test.

@@ -8,14 +8,17 @@ use crate::bisection::{Merges, Question};
 use crate::commands::{Commands, repository};
 use crate::complaint::Complaint;
 use crate::counted::counted;
+use crate::device_watch::DeviceWatch;
 use crate::event::{Event, Sink};
 use crate::exit_code::ExitCode;
 use crate::findings::{Findings, Outcome, comparisons};
 use crate::found::{SearchReport, SearchResult};
 use crate::git::Repository;
+use crate::lock::WhenHeld;
 use crate::metric::Unit;
 use crate::outputs::{Output, outputs};
 use crate::progress::shown;
+use crate::report::Format;
 use crate::report::search::{Searched, step_line};
 use crate::run_folder::RunFolder;
 use crate::runner::write_whole;
@@ -47,6 +50,12 @@ impl Commands<'_> {
         plan: impl FnOnce(&Repository) -> anyhow::Result<SearchPlan>,
     ) -> anyhow::Result<ExitCode> {
         let outputs = outputs(&measuring.format, &measuring.output)?;
+        if outputs.iter().any(|output| output.format == Format::Junit) {
+            // There is no test that a search could be said to have passed.
+            return Err(Complaint::new("a search has no JUnit report")
+                .help("--format json and csv are whole")
+                .into());
+        }
         let repository = repository()?;
         let (search, folder, runs) = if let Some(name) = &measuring.resume {
             let (search, folder) = search_plan::resumed(name, command, measuring, &repository)?;
@@ -98,7 +107,10 @@ impl Commands<'_> {
         self.console.emit(Event::SearchBegan { text: announcement(&record) });
         let task = record.task.clone();
         let lineage = record.lineage.clone();
-        let mut survey = Survey::open(&session, &plan, folder, record, &notes)?;
+        let when_held = if no_wait { WhenHeld::Fail } else { WhenHeld::Wait };
+        let devices = DeviceWatch::open(when_held, self.console, self.interrupt);
+        devices.check(plan.request.tests.iter().filter_map(|test| test.devices.as_ref()))?;
+        let mut survey = Survey::open(&session, &plan, folder, record, &notes, devices)?;
         survey.measure_ends()?;
         let rule = survey.rule()?;
         let mut untold = if is_resumed { Vec::new() } else { vec![lineage.good, lineage.bad] };

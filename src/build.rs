@@ -9,12 +9,15 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use camino::{Utf8Path, Utf8PathBuf};
+use cargo_metadata::Metadata;
 use cargo_platform::Cfg;
 
 use crate::build_failure::{self, BuildFailure};
 use crate::cache::Cache;
 use crate::cargo::{self, Messages};
 use crate::cargo_config::{self, CargoConfig};
+use crate::counted::counted;
+use crate::dependency_copies::{self, Copy, LockedCrate};
 use crate::event::{Event, Sink};
 use crate::external::{self, PackageOptions};
 use crate::git::Repository;
@@ -24,14 +27,17 @@ use crate::inject::{self, Injection};
 use crate::injected_files::InjectedFiles;
 use crate::lockfile::{self, Lockfile};
 use crate::overlay::{self, OverlayFile};
+use crate::own_allocator::{self, OwnAllocators, Refused};
 use crate::plan::{Plan, Revision};
-use crate::request::OverlayMode;
+use crate::request::{OverlayMode, TraceRequest};
 use crate::run_folder::RunFolder;
 use crate::shim::{self, Shim};
 use crate::sources::{self, SourceRecords};
 use crate::stage::Stage;
 use crate::store::{self, Draft, Entry, Ingredients, Provenance};
 use crate::toolchain::{Choice, Toolchain};
+use crate::trace_facts::TraceFacts;
+use crate::tracing::{self, Blame, Dropped, Patterns, Tracing};
 use crate::worktree::Worktree;
 use crate::wrapper;
 
@@ -77,6 +83,7 @@ pub struct Builder<'a> {
     toolchains: HashMap<(Choice, Vec<u8>), Toolchain>,
     sink: &'a dyn Sink,
     interrupt: &'a AtomicBool,
+    patterns: Patterns,
     /// The key of the build whose files lie in the checkout.
     current: Option<String>,
 }
@@ -100,6 +107,27 @@ struct Compiled {
     notes: tempfile::TempDir,
 }
 
+/// What was laid over a checkout.
+struct Laid {
+    injection: Injection,
+    /// The manifest that cargo is called with.
+    manifest: Utf8PathBuf,
+    /// Of the workspace; none where the tests are those of a crate outside of it.
+    allocators: Option<OwnAllocators>,
+    tracing: Tracing,
+    /// Of traced crates of the registry.
+    copies: Vec<Copy>,
+}
+
+/// What of a revision stays as it is, because a build that changed it failed.
+#[derive(Default)]
+struct LeftAlone {
+    allocators: Refused,
+    functions: Dropped,
+    /// Builds that failed with traced functions in them.
+    rounds: usize,
+}
+
 impl<'a> Builder<'a> {
     /// Opens the checkout, and reads what is laid over every revision.
     pub fn new(
@@ -121,6 +149,7 @@ impl<'a> Builder<'a> {
             toolchains: HashMap::new(),
             sink,
             interrupt,
+            patterns: Patterns::of(&plan.request.trace)?,
             current: None,
         })
     }
@@ -135,7 +164,8 @@ impl<'a> Builder<'a> {
         self.provide_lockfile(&toolchain)?;
         let ingredients = self.ingredients(index, &toolchain)?;
         let key = ingredients.key();
-        if let Some(entry) = store::find(&self.cache.store(), &key) {
+        let kept = store::find(&self.cache.store(), &key);
+        if let Some(entry) = kept.filter(|entry| !entry.lacks_libraries()) {
             self.sink.emit(Event::BuildReused { name: revision.name.clone(), commit: revision.short() });
             return Ok(Build::Done(Box::new(entry)));
         }
@@ -266,13 +296,14 @@ impl<'a> Builder<'a> {
             workspace: self.plan.workspace.clone(),
             lock,
             toolchain: format!("{}\n{}", toolchain.pinned.as_deref().unwrap_or_default(), toolchain.version),
-            arguments: self.arguments(index),
+            arguments: self.arguments(index, &self.target(index)?),
             environment: build_environment(self.plan, index),
             configuration: self.outer_configuration(),
             shim: shim::source_hash(),
             overlay: self.overlay_ingredients(index),
             sparse_exclude: self.plan.request.sparse_exclude.clone(),
             checkout: self.worktree.path().to_owned(),
+            trace: self.patterns.texts(),
         })
     }
 
@@ -308,15 +339,15 @@ impl<'a> Builder<'a> {
         features
     }
 
-    fn arguments(&self, index: usize) -> Vec<String> {
+    fn arguments(&self, index: usize, target: &Utf8Path) -> Vec<String> {
         let request = &self.plan.request;
         let features = self.features(index);
         let mut arguments = if self.has_external_overlay() {
             // The package is a dependency there, and what is about it goes into the crate's manifest.
             let (_, rest) = PackageOptions::split_off(&request.build, features);
-            cargo::test_argv(&rest, &[], &self.cache.target())
+            cargo::test_argv(&rest, &[], target)
         } else {
-            cargo::test_argv(&request.build, &features, &self.cache.target())
+            cargo::test_argv(&request.build, &features, target)
         };
         // Configuration above the user's repository is not above our checkout.
         let above = self.repository.root().parent().into_iter().flat_map(Utf8Path::ancestors);
@@ -351,8 +382,8 @@ impl<'a> Builder<'a> {
         hasher.finalize().to_hex()[..16].to_owned()
     }
 
-    /// Checks the revision out and lays over it what its build needs.
-    fn lay_out(&mut self, index: usize, toolchain: &Toolchain) -> anyhow::Result<(Injection, Utf8PathBuf)> {
+    /// Checks the revision out and lays over it what its build needs, but for what is to be left alone.
+    fn lay_out(&mut self, index: usize, toolchain: &Toolchain, left: &LeftAlone) -> anyhow::Result<Laid> {
         let revision = &self.plan.revisions[index];
         self.current = None;
         self.worktree.check_out(revision)?;
@@ -374,9 +405,18 @@ impl<'a> Builder<'a> {
             self.overlay.iter().filter(|file| file.mode == OverlayMode::External).cloned().collect();
         if outside.is_empty() {
             let metadata = inject::metadata(toolchain, &manifest)?;
+            let allocators = own_allocator::find(&metadata, &checkout, &left.allocators)?;
+            injection.extend(allocators.write(&checkout, &mut injected)?);
+            // From here on files are read from the checkout as they were written so far.
+            let mut tracing = self.traced(&metadata, toolchain, &left.functions)?;
+            injection.extend(tracing.write(&checkout, &mut injected)?);
+            let copies = self.copies(index, toolchain)?;
+            for copy in &copies {
+                tracing.add_facts(&copy.tracing.facts);
+            }
             injection.extend(inject::append_lines(&metadata, &checkout, &mut injected)?);
             injected.save()?;
-            return Ok((injection, manifest));
+            return Ok(Laid { injection, manifest, allocators: Some(allocators), tracing, copies });
         }
         injected.save()?;
         let place = external::Place {
@@ -390,7 +430,164 @@ impl<'a> Builder<'a> {
         for message in laid.not_carried {
             self.sink.emit(Event::Warning { message, help: None });
         }
-        Ok((injection, laid.manifest))
+        // Of the workspace's members nothing is compiled through the wrapper then, and the shim does not reach them.
+        Ok(Laid {
+            injection,
+            manifest: laid.manifest,
+            allocators: None,
+            tracing: Tracing::default(),
+            copies: Vec::new(),
+        })
+    }
+
+    /// The traced functions of the checkout's own crates.
+    fn traced(
+        &self,
+        metadata: &Metadata,
+        toolchain: &Toolchain,
+        dropped: &Dropped,
+    ) -> anyhow::Result<Tracing> {
+        if self.patterns.is_empty() {
+            return Ok(Tracing::default());
+        }
+        let checkout = self.worktree.path();
+        let crates = tracing::own_crates(metadata, checkout, toolchain)?;
+        Ok(tracing::find(&crates, &self.patterns, checkout, Utf8Path::new(""), dropped))
+    }
+
+    /// The functions of a revision that the request's patterns mean, without building it.
+    pub fn traceable(&mut self, index: usize) -> anyhow::Result<TraceFacts> {
+        let toolchain = self.toolchain(index)?;
+        self.provide_lockfile(&toolchain)?;
+        Ok(self.lay_out(index, &toolchain, &LeftAlone::default())?.tracing.facts)
+    }
+
+    /// A pattern that means no function in any revision is a mistake, and it is told before anything is built. A revision that
+    /// is built already says itself what was traced.
+    pub fn check_patterns(&mut self) -> anyhow::Result<()> {
+        if self.patterns.is_empty() {
+            return Ok(());
+        }
+        let mut unmet: Option<Vec<String>> = None;
+        for index in 0..self.plan.revisions.len() {
+            // What stands in the way of one revision is told when it is built.
+            let Ok(facts) = self.known_facts(index).map_or_else(|| self.traceable(index), Ok) else {
+                continue;
+            };
+            unmet = Some(match unmet {
+                None => facts.unmet,
+                Some(unmet) => unmet.into_iter().filter(|one| facts.unmet.contains(one)).collect(),
+            });
+        }
+        let Some(pattern) = unmet.as_ref().and_then(|unmet| unmet.first()) else { return Ok(()) };
+        let paths = self.all_functions().unwrap_or_default();
+        Err(tracing::unmet(pattern, &paths).into())
+    }
+
+    fn known_facts(&mut self, index: usize) -> Option<TraceFacts> {
+        let toolchain = self.toolchain(index).ok()?;
+        let key = self.ingredients(index, &toolchain).ok()?.key();
+        store::find(&self.cache.store(), &key).map(|entry| entry.provenance.trace)
+    }
+
+    /// The paths of all functions in the checkout as it is.
+    fn all_functions(&mut self) -> anyhow::Result<Vec<String>> {
+        let toolchain = self.toolchain(self.plan.baseline)?;
+        let metadata = inject::metadata(&toolchain, &self.workspace().join("Cargo.toml"))?;
+        let all = TraceRequest { functions: vec!["**".to_owned()], ..TraceRequest::default() };
+        let crates = tracing::own_crates(&metadata, self.worktree.path(), &toolchain)?;
+        let base = self.worktree.path();
+        let found = tracing::find(&crates, &Patterns::of(&all)?, base, Utf8Path::new(""), &Dropped::new());
+        Ok(found.facts.functions.into_iter().map(|function| function.path).collect())
+    }
+
+    /// The crates of the registry that patterns name, as a revision's lock file has them.
+    fn traced_dependencies(&self, index: usize) -> anyhow::Result<Vec<LockedCrate>> {
+        if self.patterns.crate_names().is_empty() || self.has_external_overlay() {
+            return Ok(Vec::new());
+        }
+        let commit = &self.plan.revisions[index].commit;
+        let committed = self.repository.show(commit, self.plan.workspace.join("Cargo.lock").as_str())?;
+        let lock = match (&committed, &self.lockfile) {
+            (Some(text), _) | (None, Lockfile::Given(text)) => text.as_slice(),
+            _ => return Ok(Vec::new()),
+        };
+        Ok(dependency_copies::named_in(&String::from_utf8_lossy(lock), &self.patterns))
+    }
+
+    /// Names the edits of traced crates of the registry.
+    fn edits(&self) -> String {
+        let text = format!("{}\n{}", shim::source_hash(), self.patterns.texts().join("\n"));
+        blake3::hash(text.as_bytes()).to_hex()[..12].to_owned()
+    }
+
+    /// Cargo's target folder for a revision.
+    fn target(&self, index: usize) -> anyhow::Result<Utf8PathBuf> {
+        let is_plain = self.traced_dependencies(index)?.is_empty();
+        Ok(if is_plain { self.cache.target() } else { self.cache.target_of_traced(&self.edits()) })
+    }
+
+    fn copies(&self, index: usize, toolchain: &Toolchain) -> anyhow::Result<Vec<Copy>> {
+        let folder = self.cache.copies(&self.edits());
+        let manifest = self.workspace().join("Cargo.toml");
+        let place = dependency_copies::Place {
+            folder: &folder,
+            manifest: &manifest,
+            offline: self.plan.request.build.offline,
+        };
+        let crates = self.traced_dependencies(index)?;
+        crates.iter().map(|one| dependency_copies::copy(one, &place, &self.patterns, toolchain)).collect()
+    }
+
+    /// Whether something that was changed in the checkout may be why a build failed: it is then to be left alone.
+    fn suspect(
+        &self,
+        laid: &mut Laid,
+        compiled: &Compiled,
+        left: &mut LeftAlone,
+        log: &mut fs_err::File,
+    ) -> anyhow::Result<bool> {
+        let errors = || compiled.messages.errors.iter().map(|error| &error.message);
+        let (workspace, checkout) = (self.workspace(), self.worktree.path());
+        let located = |file: &str| Some(workspace.join(file).strip_prefix(checkout).ok()?.to_owned());
+        let blame = Blame::of_round(left.rounds);
+        let is_located = |copy: &Copy| {
+            let mut places = errors().flat_map(|error| &error.spans);
+            places.any(|place| copy.located(&place.file_name).is_some())
+        };
+        let mut of_copies = 0;
+        let copies = laid.copies.iter_mut().filter(|copy| !copy.tracing.is_empty());
+        for copy in copies.filter(|copy| blame == Blame::All || is_located(copy)) {
+            let suspects = copy.tracing.suspects(errors(), |file| copy.located(file), blame);
+            of_copies += suspects.len();
+            copy.drop(suspects)?;
+        }
+        if of_copies > 0 {
+            left.rounds += 1;
+            writeln!(log, "# once more, without tracing {}", counted(of_copies, "function"))?;
+            return Ok(true);
+        }
+        if !laid.tracing.is_empty() {
+            let suspects = laid.tracing.suspects(errors(), located, blame);
+            left.rounds += 1;
+            writeln!(log, "# once more, without tracing {}", counted(suspects.len(), "function"))?;
+            left.functions.extend(suspects);
+            return Ok(true);
+        }
+        let suspects = laid
+            .allocators
+            .as_ref()
+            .map(|allocators| {
+                allocators.suspects(&errors().collect::<Vec<_>>(), &workspace, &left.allocators)
+            })
+            .unwrap_or_default();
+        if suspects.is_empty() {
+            return Ok(false);
+        }
+        let files: Vec<&str> = suspects.keys().map(|file| file.as_str()).collect();
+        writeln!(log, "# once more, with the global allocator of {} as it is", files.join(", "))?;
+        left.allocators.extend(suspects);
+        Ok(true)
     }
 
     fn make(
@@ -404,13 +601,19 @@ impl<'a> Builder<'a> {
         fs_err::create_dir_all(log.parent().context("the log has a folder")?)?;
         let mut log = fs_err::File::create(log)?;
         let mut heal = Heal::Touch;
+        let mut left = LeftAlone::default();
         let records_path = self.cache.folder().join("sources.json");
         loop {
-            let (injection, manifest) = self.lay_out(index, toolchain)?;
-            let compiled = self.compile(index, toolchain, &ingredients, &manifest, &mut log)?;
+            let mut laid = self.lay_out(index, toolchain, &left)?;
+            let compiled = self.compile(index, toolchain, &ingredients, &laid, &mut log)?;
+            let interrupted = self.interrupt.load(std::sync::atomic::Ordering::Relaxed);
             if !compiled.success {
+                if !interrupted && self.suspect(&mut laid, &compiled, &mut left, &mut log)? {
+                    continue;
+                }
                 return Ok(Err(BuildFailure::from_compiler(&compiled.messages, &compiled.stderr)));
             }
+            let Laid { injection, manifest, allocators, tracing, .. } = laid;
             let mut records = SourceRecords::load(&records_path);
             let workspace = manifest.parent().unwrap_or(&manifest).to_owned();
             let check = records.check(&compiled.messages.artifacts, &workspace, self.worktree.path())?;
@@ -423,7 +626,7 @@ impl<'a> Builder<'a> {
                         Heal::Start
                     }
                     Heal::Start => {
-                        fs_err::remove_dir_all(self.cache.target())?;
+                        fs_err::remove_dir_all(self.target(index)?)?;
                         Heal::Fail
                     }
                     Heal::Fail => {
@@ -437,12 +640,13 @@ impl<'a> Builder<'a> {
                 draft.add_injected(path, content)?;
             }
             let runner = self.runner(toolchain)?;
-            let target = self.cache.target();
+            let target = self.target(index)?;
             let harvest = Harvest {
                 draft: &draft,
                 messages: &compiled.messages,
                 notes: compiled.notes.path(),
                 target: &target,
+                allocators: allocators.as_ref(),
                 sink: self.sink,
             };
             let executables = harvest.executables(&runner, key)?;
@@ -459,8 +663,15 @@ impl<'a> Builder<'a> {
                 companions,
                 injected: injection.into_keys().collect(),
                 runner,
+                trace: tracing.facts,
             };
             self.current = Some(key.to_owned());
+            for (file, reason) in &left.allocators {
+                let name = &self.plan.revisions[index].name;
+                let message = format!("the #[global_allocator] in {file} of {name} {reason}");
+                let help = Some("tests with it have no heap metrics; all others do".to_owned());
+                self.sink.emit(Event::Warning { message, help });
+            }
             return Ok(Ok(draft.finish(provenance)?));
         }
     }
@@ -471,7 +682,7 @@ impl<'a> Builder<'a> {
         index: usize,
         toolchain: &Toolchain,
         ingredients: &Ingredients,
-        manifest: &Utf8Path,
+        laid: &Laid,
         log: &mut fs_err::File,
     ) -> anyhow::Result<Compiled> {
         let target = self.plan.request.build.target.as_deref();
@@ -487,13 +698,25 @@ impl<'a> Builder<'a> {
             .current_dir(self.workspace())
             .args(cargo_config::with_runner(&ingredients.arguments, triple, &links.join(wrapper::NOTE_NAME))?)
             .arg("--manifest-path")
-            .arg(manifest)
+            .arg(&laid.manifest)
             .envs(requested_environment(self.plan, index))
             .env("RUSTC_WORKSPACE_WRAPPER", links.join(wrapper::WRAP_NAME))
             .env(cargo::runner_variable(triple), links.join(wrapper::NOTE_NAME))
             .env(wrapper::SHIM, serde_json::to_string(&wrapping)?)
             .env(wrapper::NOTES, notes.path())
             .env("CARGO_TERM_COLOR", "never");
+        let command = if laid.copies.is_empty() && !laid.tracing.is_beyond_members() {
+            command
+        } else {
+            let dependencies = wrapper::Dependencies {
+                shim: shim.wrapping_dependencies(config.compiler_wrapper()),
+                checkout: self.worktree.path().to_owned().into(),
+                copies: laid.copies.iter().map(|copy| copy.place.clone()).collect(),
+            };
+            command
+                .env("RUSTC_WRAPPER", links.join(wrapper::WRAP_DEPENDENCY_NAME))
+                .env(wrapper::DEPENDENCIES, serde_json::to_string(&dependencies)?)
+        };
         let given: BTreeMap<String, String> = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .chain(requested_environment(self.plan, index))
@@ -532,7 +755,7 @@ impl<'a> Builder<'a> {
         let folder = self.cache.wrapper().join(shim::source_hash());
         fs_err::create_dir_all(&folder)?;
         let program = std::env::current_exe().context("cannot find this program's own file")?;
-        for name in [wrapper::WRAP_NAME, wrapper::NOTE_NAME] {
+        for name in [wrapper::WRAP_NAME, wrapper::WRAP_DEPENDENCY_NAME, wrapper::NOTE_NAME] {
             let link = folder.join(name);
             if fs_err::read_link(&link).ok().as_ref() != Some(&program) {
                 let partial = folder.join(format!("{name}.partial"));

@@ -111,6 +111,16 @@ impl Cache {
         self.folder.join("target")
     }
 
+    /// The same where crates of the registry are traced, of which cargo does not know. `what` names the edits.
+    pub fn target_of_traced(&self, what: &str) -> Utf8PathBuf {
+        self.folder.join(format!("target-traced-{what}"))
+    }
+
+    /// Edited copies of crates of the registry.
+    pub fn copies(&self, what: &str) -> Utf8PathBuf {
+        self.folder.join("traced").join(what)
+    }
+
     /// Finished executables.
     pub fn store(&self) -> Utf8PathBuf {
         self.folder.join("store")

@@ -68,14 +68,24 @@ impl CargoConfig {
 
     /// The user's `build.rustc-workspace-wrapper`.
     pub fn workspace_wrapper(&self) -> Option<PathBuf> {
-        let from_environment = ["RUSTC_WORKSPACE_WRAPPER", "CARGO_BUILD_RUSTC_WORKSPACE_WRAPPER"]
-            .iter()
-            .find_map(std::env::var_os)
-            .filter(|wrapper| !wrapper.is_empty());
+        self.program_of(
+            "rustc-workspace-wrapper",
+            ["RUSTC_WORKSPACE_WRAPPER", "CARGO_BUILD_RUSTC_WORKSPACE_WRAPPER"],
+        )
+    }
+
+    /// The user's `build.rustc-wrapper`.
+    pub fn compiler_wrapper(&self) -> Option<PathBuf> {
+        self.program_of("rustc-wrapper", ["RUSTC_WRAPPER", "CARGO_BUILD_RUSTC_WRAPPER"])
+    }
+
+    fn program_of(&self, key: &str, variables: [&str; 2]) -> Option<PathBuf> {
+        let from_environment =
+            variables.iter().find_map(std::env::var_os).filter(|wrapper| !wrapper.is_empty());
         if let Some(wrapper) = from_environment {
             return Some(wrapper.into());
         }
-        let (base, item) = self.find(&["build", "rustc-workspace-wrapper"])?;
+        let (base, item) = self.find(&["build", key])?;
         Some(program(base, item.as_str()?)).filter(|wrapper| !wrapper.as_os_str().is_empty())
     }
 

@@ -13,6 +13,7 @@ use crate::repeat::Repeat;
 use crate::request::{Ignored, Request, TestRequest};
 use crate::selection::{Selector, described};
 use crate::title::{self, Template};
+use crate::visible_devices::VISIBLE;
 
 /// What is to become of a cell at a revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -43,6 +44,9 @@ pub struct PlannedCell {
     pub timeout_seconds: Option<u64>,
     /// How often it runs.
     pub repeat: Repeat,
+    /// The devices that its runs see, as written; `None` leaves that to the environment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub devices: Option<Vec<String>>,
 }
 
 /// The cells, and what the user should know about them.
@@ -107,6 +111,7 @@ pub fn cells(request: &Request, revisions: &[ListedRevision<'_>]) -> Result<Cell
                         env: environment(request, listed.revision, entry, params),
                         timeout_seconds: entry.timeout_seconds.or(request.timeout_seconds),
                         repeat: entry.repeat.unwrap_or(request.repeat),
+                        devices: entry.devices.clone(),
                         cell: cell.clone(),
                     });
                 }
@@ -167,11 +172,19 @@ fn check_parameters(
     entry: &TestRequest,
     entry_name: &EntryName<'_>,
 ) -> Result<(), Complaint> {
+    let everywhere = || {
+        let refs = request.refs.iter().map(|one| &one.env);
+        refs.chain([&request.env, &entry.env])
+    };
+    let chooses_devices = |env: &BTreeMap<String, String>| env.contains_key(VISIBLE);
+    if entry.devices.is_some() && (everywhere().any(chooses_devices) || entry.params.contains_key(VISIBLE)) {
+        return Err(Complaint::new(format!("{entry_name}: `device` and {VISIBLE} both choose devices"))
+            .help(format!("leave one of them out: `device` is what {VISIBLE} becomes")));
+    }
     let mut count: usize = 1;
     for (name, values) in &entry.params {
         let complain = |message: String| Err(Complaint::new(format!("{entry_name}: {message}")));
-        let refs = request.refs.iter().map(|one| &one.env);
-        if refs.chain([&request.env, &entry.env]).any(|env| env.contains_key(name)) {
+        if everywhere().any(|env| env.contains_key(name)) {
             return complain(format!("parameter '{name}' is also set under `env`")).map_err(
                 |complaint: Complaint| {
                     complaint.help("a parameter is an environment variable: rename one of them")
@@ -417,6 +430,21 @@ mod tests {
         assert_eq!(cells[1].env["B"], "ref");
         assert_eq!((cells[0].repeat, cells[0].timeout_seconds), (Repeat::Times(3), Some(60)));
         assert_eq!(cells[0].cell.title, "bert[batch=8]");
+    }
+
+    #[test]
+    fn a_cells_device_is_the_entrys_and_nothing_else_may_choose_one() {
+        let given = TestRequest { devices: Some(vec!["1".into()]), ..entry("bert") };
+        let mut request = request(vec![given]);
+        let cells = planned(&request, Some(&["bert"]), Some(&["bert"])).unwrap().cells;
+        assert!(cells.iter().all(|cell| cell.devices == Some(vec!["1".to_owned()])));
+        request.env.insert(VISIBLE.into(), "0".into());
+        insta::assert_snapshot!(complaint(&request, &["bert"], &["bert"]), @"
+        error: -k 'bert': `device` and CUDA_VISIBLE_DEVICES both choose devices
+          help: leave one of them out: `device` is what CUDA_VISIBLE_DEVICES becomes
+        ");
+        request.give_devices(&["0".into()]);
+        assert_eq!(request.tests[0].devices, Some(vec!["0".to_owned()]));
     }
 
     #[test]

@@ -7,10 +7,11 @@ use crate::expression::Expression;
 use crate::flag::{self, Parameter, Variable};
 use crate::matrix_values::{Pattern, Written};
 use crate::repeat::Repeat;
-use crate::report::Format;
-use crate::request::{CellPattern, OverlayMode, RefRequest};
+use crate::report::{Format, View};
+use crate::request::{CellPattern, OverlayMode, RefRequest, TraceColumn};
 use crate::rule::{Allowance, Rule};
 use crate::search_arguments::{self, BisectArguments, HistoryArguments};
+use crate::trace_pattern::TracePattern;
 use crate::{cell_pattern, quantity};
 
 const EXAMPLES: &str = "\
@@ -82,10 +83,14 @@ pub enum Command {
     History(Box<HistoryArguments>),
     /// Print what would run, per ref
     List(Box<ListArguments>),
+    /// Print which functions a pattern means, per ref, without building
+    Trace(Box<TraceCommandArguments>),
     /// Render a kept run again, in any format
     Report(ReportArguments),
     /// Compare two kept runs
     Compare(CompareArguments),
+    /// Show what memory can be measured here: GPUs, sources, and how to get what is missing
+    Doctor(DoctorArguments),
     /// Remove what the tool keeps, and say how many bytes it was
     Clean(CleanArguments),
     /// Write a commented memprof.yaml that works in this repository
@@ -152,6 +157,23 @@ pub struct ListArguments {
     pub no_wait: bool,
 }
 
+/// `trace`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct TraceCommandArguments {
+    /// Patterns, as --trace takes them
+    #[arg(value_name = "PATTERN")]
+    pub patterns: Vec<Written<TracePattern>>,
+    /// Print the functions, with the reason of each that cannot be traced (this is all that the command does)
+    #[arg(long)]
+    pub list: bool,
+    /// What to compare.
+    #[command(flatten)]
+    pub request: RequestArguments,
+    /// Fail instead of waiting for another run on this repository
+    #[arg(long)]
+    pub no_wait: bool,
+}
+
 /// `build`.
 #[derive(Clone, Debug, Default, Args)]
 pub struct BuildCommandArguments {
@@ -189,6 +211,9 @@ pub struct RequestArguments {
     /// What is laid over the revisions.
     #[command(flatten)]
     pub checkout: CheckoutArguments,
+    /// What is looked into.
+    #[command(flatten)]
+    pub trace: TraceArguments,
     /// Cargo's options.
     #[command(flatten)]
     pub build: BuildArguments,
@@ -208,6 +233,9 @@ pub struct RefArguments {
     /// The remote that pr/N and mr/N are fetched from [default: upstream if there is one, else origin]
     #[arg(long, value_name = "NAME")]
     pub remote: Option<String>,
+    /// Run the baseline against itself, and show by how much each metric varies
+    #[arg(long)]
+    pub aa: bool,
     /// The matrix to read [default: the nearest memprof.yaml, from this folder up to the repository's root]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub matrix: Option<Utf8PathBuf>,
@@ -278,6 +306,9 @@ pub struct JudgingArguments {
     /// Expect a change: metric=heap.peak,test=hf,limit=20%,until=2026-12-31,reason=TEXT (repeatable; the reason last)
     #[arg(long = "allow", value_name = "CHANGE", value_parser = flag::allow)]
     pub allow: Vec<Allowance>,
+    /// What is known of how figures vary; with --aa, where to keep it
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub noise: Option<Utf8PathBuf>,
 }
 
 /// What is checked out, and what is laid over it.
@@ -303,6 +334,29 @@ pub struct CheckoutArguments {
     /// Leave paths out of the checkouts, in the syntax of .gitignore (repeatable)
     #[arg(long, value_name = "PATTERN")]
     pub sparse_exclude: Vec<String>,
+}
+
+/// Which functions are looked into.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+#[command(next_help_heading = "Trace")]
+pub struct TraceArguments {
+    /// Show what these functions consume, with no change to any branch (repeatable)
+    #[arg(
+        long,
+        value_name = "PATTERN",
+        help = "Show what these functions consume, with no change to any branch: 'bart::encoder::*::forward', \
+                'crate::kv_cache::**', '<Encoder as Module>::forward' (repeatable)"
+    )]
+    pub trace: Vec<Written<TracePattern>>,
+    /// Show what each line of these functions does (repeatable)
+    #[arg(long, value_name = "PATTERN")]
+    pub trace_lines: Vec<Written<TracePattern>>,
+    /// Log so many calls of each traced function one by one; all calls are in the sums [default: 100]
+    #[arg(long, value_name = "N")]
+    pub max_events: Option<u64>,
+    /// What to read at each traced call: heap,cpu,gpu [default: heap,gpu]
+    #[arg(long, value_name = "NAME,NAME", value_delimiter = ',', value_parser = trace_column)]
+    pub columns: Vec<TraceColumn>,
 }
 
 /// Cargo's options, passed through.
@@ -379,15 +433,24 @@ pub struct ExecutionArguments {
     /// Go on with a run that was cut off: only what is missing runs
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "latest", conflicts_with = "dry_run")]
     pub resume: Option<String>,
-    /// Fail instead of waiting for another run on this repository
+    /// Fail instead of waiting for another run on this repository, or on a GPU that the tests can see
     #[arg(long)]
     pub no_wait: bool,
+    /// Let the tests see only these GPUs, by NVML's index or the beginning of a UUID; `none` hides all
+    #[arg(
+        long,
+        value_name = "DEVICE,DEVICE",
+        value_delimiter = ',',
+        value_parser = flag::device,
+        conflicts_with = "resume"
+    )]
+    pub device: Vec<String>,
     /// Run what `cargo memprof build --archive` packed; needs no toolchain, no repository and no network
     #[arg(
         long,
         value_name = "FILE",
         value_hint = ValueHint::FilePath,
-        conflicts_with_all = ["RefArguments", "SelectionArguments", "CellArguments", "CheckoutArguments", "BuildArguments"]
+        conflicts_with_all = ["RefArguments", "SelectionArguments", "CellArguments", "CheckoutArguments", "TraceArguments", "BuildArguments"]
     )]
     pub archive: Option<Utf8PathBuf>,
     /// Where an archive's run is kept [default: a folder of its own in memprof-runs]
@@ -406,7 +469,10 @@ pub struct PresentationArguments {
     /// Show all metrics
     #[arg(long, conflicts_with = "metrics")]
     pub all: bool,
-    /// Show one line a test and metric
+    /// What the table is of; with `scopes` and `top` one ref is enough
+    #[arg(long, value_name = "VIEW", value_enum, default_value_t)]
+    pub view: View,
+    /// Show one line a test and metric, or a scope
     #[arg(long)]
     pub compact: bool,
     /// Show only checkpoints that changed
@@ -432,11 +498,14 @@ pub struct PlaceArguments {
 }
 
 /// `report`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+#[derive(Clone, Debug, Default, PartialEq, Args)]
 pub struct ReportArguments {
     /// The run: its id, its folder, or `latest`
     #[arg(value_name = "RUN", default_value = "latest")]
     pub run: String,
+    /// What is a regression, beside what the run was made with.
+    #[command(flatten)]
+    pub judging: JudgingArguments,
     /// What to show.
     #[command(flatten)]
     pub presentation: PresentationArguments,
@@ -446,7 +515,7 @@ pub struct ReportArguments {
 }
 
 /// `compare`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+#[derive(Clone, Debug, Default, PartialEq, Args)]
 pub struct CompareArguments {
     /// The baseline: a run's id or folder, or `latest`
     #[arg(value_name = "RUN_A")]
@@ -454,6 +523,9 @@ pub struct CompareArguments {
     /// The run that is compared with it
     #[arg(value_name = "RUN_B")]
     pub candidate: String,
+    /// What is a regression, beside what the baseline's run was made with.
+    #[command(flatten)]
+    pub judging: JudgingArguments,
     /// What to show.
     #[command(flatten)]
     pub presentation: PresentationArguments,
@@ -477,6 +549,24 @@ pub struct CleanArguments {
     /// Which repository.
     #[command(flatten)]
     pub place: PlaceArguments,
+}
+
+/// `doctor`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Args)]
+pub struct DoctorArguments {
+    /// The format
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
+    pub format: DoctorFormat,
+}
+
+/// How `doctor` says it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum DoctorFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// For programs.
+    Json,
 }
 
 /// `init`.
@@ -524,6 +614,11 @@ pub struct CompletionsArguments {
     /// The shell
     #[arg(value_enum)]
     pub shell: clap_complete::Shell,
+}
+
+/// The same words as in the matrix, with the same suggestion.
+fn trace_column(text: &str) -> Result<TraceColumn, String> {
+    crate::yaml::FromText::from_text(text).map_err(|mistake| mistake.message)
 }
 
 /// The same words as in the matrix, with the same suggestion.

@@ -12,24 +12,31 @@ use crate::build::Build;
 use crate::cache;
 use crate::cells::CellStatus;
 use crate::cli::{
-    CleanArguments, Command, CompareArguments, DemoArguments, InitArguments, ListArguments,
-    PresentationArguments, ReportArguments, RequestArguments, RunArguments, SchemaOf,
+    CleanArguments, Command, CompareArguments, DemoArguments, DoctorArguments, DoctorFormat, InitArguments,
+    JudgingArguments, ListArguments, PresentationArguments, ReportArguments, RequestArguments, RunArguments,
+    SchemaOf, TraceCommandArguments,
 };
 use crate::compare::{self, compare};
 use crate::comparison::Comparison;
 use crate::complaint::Complaint;
 use crate::console::Console;
 use crate::demo;
+use crate::device_watch::DeviceWatch;
+use crate::doctor;
+use crate::doctor_facts;
 use crate::exit_code::ExitCode;
 use crate::git::Repository;
+use crate::github::{self, Actions};
 use crate::init;
 use crate::invocation::{self, Invocation};
 use crate::judging::Conclusion;
+use crate::lock::WhenHeld;
 use crate::matrix::{self, Matrix};
+use crate::noise;
 use crate::outputs::{Output, outputs};
 use crate::plan::Plan;
 use crate::reconcile::{self, RefsNeeded, Surroundings, reconcile};
-use crate::report::{self, Options};
+use crate::report::{self, Options, View};
 use crate::request::Request;
 use crate::resolve::{resolve, resolve_any};
 use crate::results::{self, Results};
@@ -37,6 +44,7 @@ use crate::run_folder::RunFolder;
 use crate::runner::write_whole;
 use crate::search_plan;
 use crate::session::{self, Session, create_folder, find_run, read_plan, runs_folder};
+use crate::trace_listing;
 use crate::workspace_folder;
 
 /// Does what was asked for.
@@ -48,8 +56,10 @@ pub fn act(invocation: Invocation, console: &Console, interrupt: &AtomicBool) ->
         Command::Bisect(arguments) => commands.bisect(&arguments),
         Command::History(arguments) => commands.history(&arguments),
         Command::List(arguments) => commands.list(&arguments),
+        Command::Trace(arguments) => commands.trace(&arguments),
         Command::Report(arguments) => commands.report(&arguments),
         Command::Compare(arguments) => commands.compare(&arguments),
+        Command::Doctor(arguments) => commands.doctor(arguments),
         Command::Clean(arguments) => commands.clean(&arguments),
         Command::Init(arguments) => commands.init(&arguments),
         Command::Schema(arguments) => commands.print_json(&match arguments.of {
@@ -100,8 +110,19 @@ impl Commands<'_> {
             let metrics = presentation.metrics.clone();
             return self.measure(&repository, &plan, &folder, arguments, &outputs, &metrics);
         }
-        let asked = ask(&arguments.request, presentation, &repository, RefsNeeded::Comparison)?;
-        let plan = resolve(&asked.request, &repository, self.console)?;
+        // Scopes, and what grew from one checkpoint to the next, are of one revision too.
+        let needed = match presentation.view {
+            View::Checkpoints => RefsNeeded::Comparison,
+            View::Scopes | View::Top => RefsNeeded::Any,
+        };
+        let asked = ask(&arguments.request, presentation, &repository, needed)?;
+        let mut plan = match needed {
+            RefsNeeded::Comparison => resolve(&asked.request, &repository, self.console)?,
+            RefsNeeded::Any => resolve_any(&asked.request, &repository, self.console)?,
+        };
+        if !arguments.execution.device.is_empty() {
+            plan.request.give_devices(&arguments.execution.device);
+        }
         if arguments.execution.dry_run {
             return self.print_json(&plan);
         }
@@ -112,7 +133,30 @@ impl Commands<'_> {
             // A filter that meets no test: `latest` must go on to mean the last run that measured something.
             session::discard(&runs, &folder)?;
         }
+        if arguments.request.refs.aa {
+            return self.tell_noise(&folder, arguments, measured?);
+        }
         measured
+    }
+
+    /// Says by how much the baseline varied, and keeps it. Whatever was flagged is noise too, and no regression.
+    fn tell_noise(
+        &self,
+        folder: &RunFolder,
+        arguments: &RunArguments,
+        code: ExitCode,
+    ) -> anyhow::Result<ExitCode> {
+        let record = noise::measured(&compare(&results::read(folder)?));
+        if let Some(file) = &arguments.request.judging.noise {
+            write_whole(file, &serde_json::to_vec_pretty(&record)?)
+                .with_context(|| format!("could not write {file}"))?;
+        }
+        if arguments.presentation.format.is_empty() {
+            let mut text = Vec::new();
+            noise::render(&record, &mut text)?;
+            self.console.print(&format!("\n{}", String::from_utf8_lossy(&text)))?;
+        }
+        Ok(if code == ExitCode::Incomplete { code } else { ExitCode::Success })
     }
 
     /// Builds, runs, compares and reports; the plan may be new or that of a run that was cut off.
@@ -125,12 +169,15 @@ impl Commands<'_> {
         outputs: &[Output],
         metrics: &[String],
     ) -> anyhow::Result<ExitCode> {
+        let when_held = if arguments.execution.no_wait { WhenHeld::Fail } else { WhenHeld::Wait };
+        let devices = DeviceWatch::open(when_held, self.console, self.interrupt);
+        devices.check(plan.request.tests.iter().filter_map(|test| test.devices.as_ref()))?;
         let session = Session::open(repository, self.console, self.interrupt)?;
         let lock = session.lock(arguments.execution.no_wait)?;
         let mut prepared = session.prepare(plan, folder)?;
-        session.run(plan, folder, &mut prepared)?;
+        session.run(plan, folder, &mut prepared, &devices)?;
         let built = prepared.builds.iter().all(|build| matches!(build, Build::Done(_)));
-        drop((prepared, lock));
+        drop((prepared, devices, lock));
         let results = results::read(folder)?;
         let code = self.present(&results, folder, &arguments.presentation, outputs, metrics)?;
         Ok(if built { code } else { code.worst(ExitCode::Incomplete) })
@@ -163,6 +210,7 @@ impl Commands<'_> {
         let options = |to_terminal: bool| Options {
             metrics: (!metrics.is_empty()).then(|| metrics.to_vec()),
             all: presentation.all,
+            view: presentation.view,
             compact: presentation.compact,
             only_changed: presentation.only_changed,
             width: terminal_size::terminal_size()
@@ -173,6 +221,13 @@ impl Commands<'_> {
             report_path: folder.map(|folder| near(&folder.0)),
         };
         self.console.finish();
+        let actions = Actions::from_environment();
+        if actions.annotates {
+            for line in github::annotations(comparison) {
+                self.console.command(&line);
+            }
+            actions.summarize(comparison, &options(false)).context("could not write GITHUB_STEP_SUMMARY")?;
+        }
         for output in outputs {
             let mut text = Vec::new();
             report::render(output.format, comparison, &options(output.file.is_none()), &mut text)?;
@@ -243,6 +298,25 @@ impl Commands<'_> {
         Ok(if built { ExitCode::Success } else { ExitCode::Incomplete })
     }
 
+    /// Prints the functions that patterns mean, per ref.
+    fn trace(&self, arguments: &TraceCommandArguments) -> anyhow::Result<ExitCode> {
+        let repository = repository()?;
+        let mut wanted = arguments.request.clone();
+        wanted.trace.trace.extend(arguments.patterns.iter().cloned());
+        let asked = ask(&wanted, &PresentationArguments::default(), &repository, RefsNeeded::Any)?;
+        if asked.request.trace.is_empty() {
+            return Err(Complaint::new("no pattern of functions")
+                .help("name some: cargo memprof trace --list 'crate::**::forward'; '**' means all")
+                .into());
+        }
+        let plan = resolve_any(&asked.request, &repository, self.console)?;
+        let session = Session::open(&repository, self.console, self.interrupt)?;
+        let lock = session.lock(arguments.no_wait)?;
+        let facts = session.traceable(&plan)?;
+        drop(lock);
+        self.print(&trace_listing::text(&plan, &facts))
+    }
+
     fn report(&self, arguments: &ReportArguments) -> anyhow::Result<ExitCode> {
         let presentation = &arguments.presentation;
         let outputs = outputs(&presentation.format, &presentation.output)?;
@@ -250,7 +324,8 @@ impl Commands<'_> {
         if folder.search().exists() {
             return self.present_search(&folder, &outputs);
         }
-        let results = results::read(&folder)?;
+        let mut results = results::read(&folder)?;
+        judge_by(&mut results, &arguments.judging)?;
         self.present(&results, &folder, presentation, &outputs, &presentation.metrics)
     }
 
@@ -263,10 +338,20 @@ impl Commands<'_> {
             not_a_search(&folder)?;
             results::read(&folder)
         };
-        let merged = compare::merge(read(&arguments.baseline)?, read(&arguments.candidate)?);
+        let mut merged = compare::merge(read(&arguments.baseline)?, read(&arguments.candidate)?);
+        judge_by(&mut merged, &arguments.judging)?;
         let comparison = compare(&merged);
         self.render(&comparison, presentation, &outputs, &presentation.metrics, None)?;
         Ok(exit_code(&comparison))
+    }
+
+    fn doctor(&self, arguments: DoctorArguments) -> anyhow::Result<ExitCode> {
+        let diagnosis = doctor::diagnose(&doctor_facts::gather());
+        match arguments.format {
+            DoctorFormat::Text => self.print(&doctor::render(&diagnosis, self.console.colors_output()))?,
+            DoctorFormat::Json => self.print_json(&diagnosis)?,
+        };
+        Ok(if diagnosis.is_broken() { ExitCode::Incomplete } else { ExitCode::Success })
     }
 
     fn clean(&self, arguments: &CleanArguments) -> anyhow::Result<ExitCode> {
@@ -325,16 +410,29 @@ impl Commands<'_> {
             Session { repository: &repository, cache, sink: self.console, interrupt: self.interrupt };
         let lock = session.lock(true)?;
         let mut prepared = session.prepare(&plan, &kept)?;
-        session.run(&plan, &kept, &mut prepared)?;
-        drop((prepared, lock));
+        let devices = DeviceWatch::open(WhenHeld::Wait, self.console, self.interrupt);
+        session.run(&plan, &kept, &mut prepared, &devices)?;
+        drop((prepared, devices, lock));
         let outputs = outputs(&[], &[])?;
         let code = self.present(&results::read(&kept)?, &kept, &run.presentation, &outputs, &[])?;
         if arguments.keep {
             let path = folder.keep();
             self.console.print(&format!("kept {}\n", path.display()))?;
         }
-        Ok(code)
+        // Its regression is what it shows, not a fault of the user's.
+        let shows = matches!(code, ExitCode::Regression | ExitCode::Inconclusive);
+        Ok(if shows { ExitCode::Success } else { code })
     }
+}
+
+/// Lets a kept run be judged by these flags too.
+fn judge_by(results: &mut Results, flags: &JudgingArguments) -> anyhow::Result<()> {
+    let judging = &mut results.plan.request.judging;
+    reconcile::add_judging(judging, flags);
+    if let Some(file) = &flags.noise {
+        judging.noise = noise::read(file)?;
+    }
+    Ok(())
 }
 
 /// What the verdicts come to, and whether a test failed.
@@ -394,8 +492,13 @@ pub(crate) fn ask(
         matrix: base,
         exists: &|path: &Utf8Path| path.exists(),
     };
-    let request = reconcile(arguments, &matrix, surroundings, needed)?;
-    Ok(Asked { request, metrics: reconcile::metrics(presentation, &matrix) })
+    let mut request = reconcile(arguments, &matrix, surroundings, needed)?;
+    if let Some(file) = arguments.judging.noise.as_deref().filter(|_| !arguments.refs.aa) {
+        request.judging.noise = noise::read(file)?;
+    }
+    let metrics = reconcile::metrics(presentation, &matrix);
+    request.on_request = reconcile::on_request(&metrics, &request.judging.rules);
+    Ok(Asked { request, metrics })
 }
 
 fn named(planned: &crate::cells::PlannedCell) -> String {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use camino::Utf8Path;
 use serde_json::{Value, json};
 
+use crate::comparability::{self, Apart};
 use crate::comparison::{Cell, Comparison, Metric, Pair};
 use crate::judging;
 use crate::matching::{Renames, match_checkpoints};
@@ -37,13 +38,27 @@ pub fn compare(results: &Results) -> Comparison {
         baseline: plan.baseline,
         environment: results.environment.clone(),
         metrics: metrics(&cells),
+        traces: results.traces.clone(),
         runs: results.runs.clone(),
         cells,
         notes,
         allow: plan.request.judging.allow.clone(),
+        apart: apart(results),
     };
     judging::judge_all(&mut comparison, &plan.request.judging);
     comparison
+}
+
+/// By candidate: what cannot be compared.
+fn apart(results: &Results) -> Vec<Vec<Apart>> {
+    let baseline = results.builds.get(&results.plan.baseline);
+    let of = |revision: usize| {
+        let builds = baseline.zip(results.builds.get(&revision));
+        let of_builds = builds.map(|(old, new)| comparability::of_builds(old, new));
+        let of_machines = results.apart.get(&revision).cloned();
+        of_builds.into_iter().chain(of_machines).flatten().collect()
+    };
+    (0..results.plan.revisions.len()).map(of).collect()
 }
 
 fn cells(runs: &[Run], revisions: usize, baseline: usize) -> Vec<Cell> {
@@ -152,6 +167,7 @@ pub fn merge(a: Results, b: Results) -> Results {
     let mut notes = a.notes;
     notes.extend(b.notes);
     notes.extend(environment_notes(&a.environment, &b.environment));
+    let apart = comparability::of_machines(&a.environment, &b.environment);
     let mut builds: Builds = a.builds;
     builds.extend(b.builds.into_iter().map(|(revision, facts)| (revision + offset, facts)));
     // Each run's folder is named from where both runs of the tool lie.
@@ -161,9 +177,12 @@ pub fn merge(a: Results, b: Results) -> Results {
         Run { folder: Utf8Path::new(&b.plan.id).join(&run.folder), ..run }
     });
     let runs = of_a.chain(of_b).collect();
+    let apart = (offset..plan.revisions.len()).map(|revision| (revision, apart.clone())).collect();
     plan.id = format!("{} / {}", plan.id, b.plan.id);
-    let mut merged =
-        Results { plan, environment: json!({ "a": a.environment, "b": b.environment }), builds, runs, notes };
+    let mut traces = a.traces;
+    traces.extend(b.traces.into_iter().map(|(revision, facts)| (revision + offset, facts)));
+    let environment = json!({ "a": a.environment, "b": b.environment });
+    let mut merged = Results { plan, environment, builds, traces, runs, notes, apart };
     merged.sort();
     merged
 }

@@ -2,8 +2,11 @@
 //! which of the baseline's. Figures stay in their columns; a row's entry is put together when it is asked for, and is
 //! what a verdict will be given on.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
+use crate::comparability::Apart;
 use crate::judge::Judgement;
 use crate::limits::Expected;
 use crate::matching::{Change, Key, Match};
@@ -13,6 +16,7 @@ use crate::plan::{CellId, Revision};
 use crate::results::Run;
 use crate::rule::Allowance;
 use crate::side::{Column, Figure, Side, Standing};
+use crate::trace_facts::TraceFacts;
 use crate::verdict::Verdict;
 
 /// Everything that a report is made of.
@@ -32,6 +36,8 @@ pub struct Comparison {
     pub environment: Value,
     /// All metrics that any run has figures of, in the order of the columns.
     pub metrics: Vec<Metric>,
+    /// What became of the functions that were to be traced, by revision.
+    pub traces: BTreeMap<usize, TraceFacts>,
     /// All runs, finished and failed.
     pub runs: Vec<Run>,
     /// The cells, ordered by test and parameters.
@@ -40,6 +46,8 @@ pub struct Comparison {
     pub notes: Vec<String>,
     /// The changes that were expected, as verdicts refer to them.
     pub allow: Vec<Allowance>,
+    /// By revision: which of its figures cannot be compared with the baseline's.
+    pub apart: Vec<Vec<Apart>>,
 }
 
 /// A metric and what its numbers count.
@@ -84,8 +92,49 @@ pub struct JudgedMetric {
     pub metric: String,
     /// Whether a rule of the user's asks for it, so that a verdict that is missing is a fault.
     pub is_asked: bool,
-    /// By row; `None` where the metric is not judged, or neither side has it.
-    pub rulings: Vec<Option<Ruling>>,
+    /// By the baseline's checkpoint; `None` where the metric is not judged, or neither side has it.
+    of_baseline: Vec<Option<Ruling>>,
+    /// By the candidate's checkpoint, of those that were added.
+    of_added: BTreeMap<usize, Ruling>,
+}
+
+impl JudgedMetric {
+    /// Of rulings in the order of the rows.
+    pub fn new(
+        metric: &str,
+        is_asked: bool,
+        rows: &[Match],
+        rulings: impl Iterator<Item = Option<Ruling>>,
+    ) -> Self {
+        let mut judged = Self {
+            metric: metric.to_owned(),
+            is_asked,
+            of_baseline: Vec::with_capacity(rows.len()),
+            of_added: BTreeMap::new(),
+        };
+        for (row, ruling) in rows.iter().zip(rulings) {
+            match (row.baseline, row.candidate) {
+                // Rows are in the baseline's order, each of its checkpoints once.
+                (Some(_), _) => judged.of_baseline.push(ruling),
+                (None, Some(candidate)) => judged.of_added.extend(ruling.map(|ruling| (candidate, ruling))),
+                (None, None) => {}
+            }
+        }
+        judged
+    }
+
+    /// The ruling at a row.
+    pub fn at(&self, row: &Match) -> Option<Ruling> {
+        match row.baseline {
+            Some(index) => self.of_baseline.get(index).copied().flatten(),
+            None => self.of_added.get(&row.candidate?).copied(),
+        }
+    }
+
+    /// All rulings that there are.
+    pub fn rulings(&self) -> impl Iterator<Item = &Ruling> {
+        self.of_baseline.iter().flatten().chain(self.of_added.values())
+    }
 }
 
 /// The verdict on a metric at a row.
@@ -148,6 +197,8 @@ pub struct PairView<'a> {
     pub rows: &'a [Match],
     /// What is said of them.
     pub pair: &'a Pair,
+    /// Which metrics cannot be compared.
+    pub apart: &'a [Apart],
     /// The baseline.
     pub old: &'a Revision,
     /// The candidate.
@@ -176,6 +227,8 @@ pub enum Comparability {
     Comparable,
     /// They come from different sources.
     SourcesDiffer,
+    /// They come from machines or builds on which they mean different things.
+    Apart,
     /// A side has only what a run that did not pass had logged, or nothing.
     NotMeasured,
 }
@@ -222,6 +275,7 @@ impl Comparison {
             cell,
             rows: &pair.rows,
             pair,
+            apart: self.apart.get(pair.candidate).map_or(&[], Vec::as_slice),
             old: &self.revisions[self.baseline],
             new: &self.revisions[pair.candidate],
             baseline: &cell.sides[self.baseline],
@@ -247,10 +301,17 @@ impl<'a> PairView<'a> {
         self.is_compared().then(|| row.change(&self.baseline.keys, &self.candidate.keys))
     }
 
+    /// Why a metric's figures of the two mean different things, if they do.
+    pub fn why_apart(&self, metric: &str) -> Option<&'a Apart> {
+        self.apart.iter().find(|apart| apart.is_about(metric))
+    }
+
     /// One metric's figures.
     pub fn column(&self, metric: &str) -> PairColumn<'a> {
         let comparability = if !self.is_compared() {
             Comparability::NotMeasured
+        } else if self.why_apart(metric).is_some() {
+            Comparability::Apart
         } else if self.baseline.source(metric) == self.candidate.source(metric) {
             Comparability::Comparable
         } else {
@@ -266,6 +327,11 @@ impl<'a> PairView<'a> {
     /// A metric's verdicts; `None` where it is not judged.
     pub fn judged(&self, metric: &str) -> Option<&'a JudgedMetric> {
         self.pair.judged.iter().find(|judged| judged.metric == metric)
+    }
+
+    /// What of a metric is larger than it may be.
+    pub fn breaches(&self, metric: &str) -> impl Iterator<Item = &'a Breach> {
+        self.pair.breaches.iter().filter(move |breach| breach.metric == metric)
     }
 
     /// The key that a row is shown under: the baseline's where it has one.

@@ -93,6 +93,13 @@ impl Console {
         }
     }
 
+    /// Writes a line that a CI's runner reads, plainly, to standard error: standard output is the report's.
+    pub fn command(&self, line: &str) {
+        self.finish();
+        // Where nobody reads it, nothing is lost.
+        _ = writeln!(io::stderr().lock(), "{line}");
+    }
+
     /// Says what is wrong, and gives the code to leave with: a [`Complaint`] is the user's to mend, anything else is not.
     pub fn fail(&self, error: &anyhow::Error) -> ExitCode {
         let (complaint, code) = match error.downcast_ref::<Complaint>() {
@@ -303,7 +310,7 @@ mod tests {
             ProgressBar::with_draw_target(None, ProgressDrawTarget::term_like(Box::new(screen.clone())));
         let console = Console::on(Box::new(OnTerminal(screen.clone())), false, Verbosity::Normal, Some(bar));
         let mut story = story().into_iter();
-        for event in story.by_ref().take(6) {
+        for event in story.by_ref().take(7) {
             console.emit(event);
         }
         assert!(

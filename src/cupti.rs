@@ -9,9 +9,11 @@ use crate::process::Command;
 /// The variable with which the user names the library.
 pub const VARIABLE: &str = "MEMPROF_CUPTI";
 
-/// Whether the kernel driver of an NVIDIA GPU is loaded: without it no process can use CUDA.
+/// Whether the kernel driver of an NVIDIA GPU is loaded: without it no process can use CUDA. Windows' subsystem for Linux
+/// has it behind `/dev/dxg`.
 pub fn has_driver() -> bool {
-    Path::new("/dev/nvidiactl").exists() || Path::new("/proc/driver/nvidia/version").exists()
+    let places = ["/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/dxg"];
+    places.iter().any(|place| Path::new(place).exists())
 }
 
 /// The newest CUPTI of the first place that has one: [`VARIABLE`], `CUDA_HOME` and its like, the loader's own folders, the

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::nvml::{self, Nvml};
+
 /// Facts of this machine that figures may depend on. What cannot be read is absent.
 pub fn facts() -> Value {
     let read = |path: &str| fs_err::read_to_string(path).ok().map(|text| text.trim().to_owned());
@@ -19,5 +21,15 @@ pub fn facts() -> Value {
         "cpus": std::thread::available_parallelism().ok().map(usize::from),
         "memory_kibibytes": memory.and_then(|memory| memory.parse::<u64>().ok()),
         "transparent_huge_pages": read("/sys/kernel/mm/transparent_hugepage/enabled"),
+        "gpu": devices(),
     })
+}
+
+/// The GPUs and their driver; `null` where there are none.
+fn devices() -> Value {
+    if !nvml::may_have_devices() {
+        return Value::Null;
+    }
+    let devices = Nvml::open().and_then(|nvml| nvml.devices());
+    devices.map_or(Value::Null, |devices| json!(devices))
 }

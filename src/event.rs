@@ -12,6 +12,10 @@ pub enum Event {
     Resolved { name: String, commit: String, note: Option<String> },
     /// Another run holds this repository's lock.
     WaitingForLock { holder: String },
+    /// Another run holds a device's lock.
+    WaitingForDevice { device: String, holder: String },
+    /// A run's memory is still on a device.
+    WaitingForMemory { device: String },
     /// A revision is about to be built.
     BuildStarted { name: String, commit: String },
     /// Cargo compiled one more crate of the build under way.

@@ -286,8 +286,10 @@ pub fn comparisons(
             plan: two,
             environment,
             builds: of_two,
+            traces: BTreeMap::new(),
             runs,
             notes: Vec::new(),
+            apart: BTreeMap::new(),
         }));
     }
     Ok(comparisons)

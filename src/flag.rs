@@ -187,6 +187,11 @@ fn pair<'a>(text: &'a str, example: &str) -> Result<(&'a str, &'a str), String> 
     text.split_once('=').ok_or_else(|| format!("there is no = in it; write {example}"))
 }
 
+/// The name of a device.
+pub fn device(text: &str) -> Result<String, String> {
+    crate::visible_devices::check_name(text).map(|()| text.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,8 +9,9 @@ use cargo_metadata::Artifact;
 use crate::cargo::{self, Messages};
 use crate::event::{Event, Sink};
 use crate::libraries;
+use crate::own_allocator::{self, OwnAllocators};
 use crate::store::{Companion, Draft, Executable};
-use crate::test_listing;
+use crate::test_listing::{self, Listing};
 use crate::wrapper;
 
 /// A finished call of cargo.
@@ -23,6 +24,8 @@ pub struct Harvest<'a> {
     pub notes: &'a Path,
     /// Cargo's target folder.
     pub target: &'a Utf8Path,
+    /// The global allocators of the workspace; none where the tests are those of a crate outside of it.
+    pub allocators: Option<&'a OwnAllocators>,
     /// Where warnings go.
     pub sink: &'a dyn Sink,
 }
@@ -53,26 +56,31 @@ impl Harvest<'_> {
                     continue;
                 }
             };
-            let (tests, unlisted) = if harness {
-                test_listing::list(built, runner, &directory, &invocation.environment)?
+            let listing = if harness {
+                test_listing::list(built, runner, &directory, &invocation.environment)
             } else {
-                (Vec::new(), None)
+                Listing::default()
             };
+            if !listing.absent_libraries.is_empty() {
+                self.sink.emit(absent_libraries(&artifact.target.name, &listing.absent_libraries));
+            }
+            let mark = built.with_file_name(format!("{file_name}.{}", wrapper::OWN_ALLOCATOR));
+            let heap_absent = fs_err::read_to_string(mark).ok().map(|owner| match self.allocators {
+                Some(allocators) => allocators.why_absent(&artifact.target.src_path, &owner),
+                None => own_allocator::outside(),
+            });
             executables.push(Executable {
                 package: cargo::package_name(artifact)?,
                 binary: artifact.target.name.clone(),
                 kind,
                 harness,
-                tests,
-                unlisted,
+                tests: listing.tests,
+                unlisted: listing.unlisted,
                 file,
                 hash,
                 directory,
                 environment: invocation.environment,
-                heap_absent: built
-                    .with_file_name(format!("{file_name}.{}", wrapper::OWN_ALLOCATOR))
-                    .exists()
-                    .then(|| "the test target has a #[global_allocator] of its own".to_owned()),
+                heap_absent,
             });
         }
         // Cargo's order is that in which crates happened to be compiled.
@@ -106,6 +114,16 @@ impl Harvest<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// The tests could be listed here, and cannot run here.
+fn absent_libraries(target: &str, names: &[String]) -> Event {
+    Event::Warning {
+        message: format!("'{target}' is linked with {}, which this machine lacks", names.join(", ")),
+        help: Some(
+            "run its tests where those are: `cargo memprof build --archive FILE` packs them (docs/archive.md)".to_owned(),
+        ),
     }
 }
 

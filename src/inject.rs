@@ -23,7 +23,7 @@ pub type Injection = BTreeMap<Utf8PathBuf, Vec<u8>>;
 ///
 /// `cfg(test)` keeps them out of the plain library that integration tests link; cargo sets it for targets without a harness
 /// too. The text is the same for every file, because a file may be the root of one target and a module of another.
-const LINES: &str = "\n#[cfg(all(test, memprof_heap))] extern crate memprof_heap as _;\n\
+pub const LINES: &str = "\n#[cfg(all(test, memprof_heap))] extern crate memprof_heap as _;\n\
      #[cfg(all(test, not(memprof_heap)))] extern crate memprof_shim as _;\n";
 
 /// The text of a target's root with the lines appended. The newline before them ends a comment on the last line.

@@ -8,8 +8,13 @@ use crate::verdict::Verdict;
 /// From so many samples a side on, a change of a figure that varies can be told from chance.
 pub const ENOUGH: u32 = 5;
 
-/// The most samples a side that an adaptive series takes.
-pub const MOST: u32 = 10;
+/// After how many samples a side an adaptive series looks at them. Looking after every sample would find a change by chance in the
+/// end.
+pub const LOOKS: [u32; 6] = [1, 2, CONFIRMED, 6, 10, 15];
+
+/// So many equal samples a side make a change more than chance: where a figure takes two values by turns, two samples a side are
+/// apart once in eight times, and four once in 128.
+const CONFIRMED: u32 = 4;
 
 /// By how much a metric may grow.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -59,49 +64,39 @@ pub struct Judgement {
     pub is_raised: bool,
     /// How many samples the smaller side has.
     pub samples: u32,
+    /// Whether a change rests on a repeat or two that a further one could contradict.
+    pub is_preliminary: bool,
 }
 
 impl Judgement {
-    /// Whether more samples could lead to a verdict.
+    /// Whether an adaptive series goes on: more samples could lead to a verdict, or overturn it.
     pub fn wants_more(&self) -> bool {
-        self.verdict == Verdict::Inconclusive
+        self.verdict == Verdict::Inconclusive || self.is_preliminary
     }
 }
 
-/// How often chance alone may lead to a change being told, in each look at the samples: an adaptive series looks at five and at
-/// ten samples a side, and both together stay at 1 %.
+/// How often chance alone may lead to a change being told, in each look at the samples: an adaptive series takes three such looks,
+/// which stay below 1 % together, and a fixed number of samples takes one.
 fn level(samples: usize) -> f64 {
-    if samples >= MOST as usize { 0.002 } else { 0.008 }
+    match samples {
+        0..=5 => 0.008,
+        6..=9 => 0.0022,
+        10..=14 => 0.0035,
+        _ => 0.004,
+    }
 }
 
 /// Judges a candidate's samples against a baseline's.
 ///
 /// The limit in percent is taken of the smaller side, so that exchanging the sides turns growth into shrinkage and nothing else.
 pub fn judge(baseline: &[i64], candidate: &[i64], thresholds: &Thresholds, noise: Noise) -> Judgement {
-    let samples = baseline.len().min(candidate.len());
-    let apart = spread(baseline).max(spread(candidate));
-    // A repeat is proof, and so is a record that this very program repeats.
-    let is_proven = samples > 1 || noise.known == Some(0);
-    let exact = noise.provable && is_proven && apart == 0 && noise.known.unwrap_or(0) == 0;
-    let Some(interval) = interval(baseline, candidate, exact, noise) else {
-        return Judgement {
-            verdict: Verdict::Inconclusive,
-            exact: false,
-            change: 0,
-            low: i128::from(i64::MIN),
-            high: i128::from(i64::MAX),
-            limit: 0,
-            is_raised: false,
-            samples: 0,
-        };
-    };
     let smaller = smaller_side(baseline, candidate);
     let tight = limit(&thresholds.tight, smaller);
-    // A figure that varies by far less than the tight limit is as good as one that does not.
-    let is_quiet = noise.provable
-        && (samples > 1 || noise.known.is_some())
-        && apart.max(noise.known.unwrap_or(0)) <= tight / 4;
-    let set = if exact || is_quiet { tight } else { limit(&thresholds.wide, smaller) };
+    let steadiness = Steadiness::of(baseline, candidate, tight, noise);
+    let samples = baseline.len().min(candidate.len());
+    let interval = interval(baseline, candidate, steadiness, noise);
+    let set = if steadiness == Steadiness::Varies { limit(&thresholds.wide, smaller) } else { tight };
+    let exact = steadiness == Steadiness::Exact;
     let error = if exact { 0 } else { noise.floor.max(noise.known.unwrap_or(0)) };
     let limit = set.max(error);
     let bound = i128::from(limit);
@@ -111,6 +106,7 @@ pub fn judge(baseline: &[i64], candidate: &[i64], thresholds: &Thresholds, noise
         Interval { low, high, .. } if low >= -bound && high <= bound => Verdict::Unchanged,
         _ => Verdict::Inconclusive,
     };
+    let is_change = matches!(verdict, Verdict::Regressed | Verdict::Improved);
     Judgement {
         verdict,
         exact,
@@ -120,6 +116,31 @@ pub fn judge(baseline: &[i64], candidate: &[i64], thresholds: &Thresholds, noise
         limit,
         is_raised: error > set,
         samples: u32::try_from(samples).unwrap_or(u32::MAX),
+        is_preliminary: is_change && steadiness != Steadiness::Varies && samples < CONFIRMED as usize,
+    }
+}
+
+/// How much the samples of one side differ among each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Steadiness {
+    /// Not at all, and that is proven.
+    Exact,
+    /// By far less than the tight limit, as where the test harness takes a few bytes more or less.
+    Quiet,
+    /// By more, or nobody knows.
+    Varies,
+}
+
+impl Steadiness {
+    fn of(baseline: &[i64], candidate: &[i64], tight: u64, noise: Noise) -> Self {
+        let apart = spread(baseline).max(spread(candidate)).max(noise.known.unwrap_or(0));
+        // A repeat is proof, and so is a record of this very program.
+        let is_proven = noise.provable && (baseline.len().min(candidate.len()) > 1 || noise.known.is_some());
+        match apart {
+            0 if is_proven => Self::Exact,
+            apart if is_proven && apart <= tight / 4 => Self::Quiet,
+            _ => Self::Varies,
+        }
     }
 }
 
@@ -134,35 +155,37 @@ struct Interval {
     tells_changes: bool,
 }
 
-fn interval(baseline: &[i64], candidate: &[i64], exact: bool, noise: Noise) -> Option<Interval> {
+/// What could be anything.
+const UNKNOWN: (i128, i128) = (i64::MIN as i128, i64::MAX as i128);
+
+fn interval(baseline: &[i64], candidate: &[i64], steadiness: Steadiness, noise: Noise) -> Interval {
     let samples = baseline.len().min(candidate.len());
     let all = differences(baseline, candidate);
-    let (estimate, least, greatest) = (middle(&all)?, *all.first()?, *all.last()?);
-    let is_one_value = least == 0 && greatest == 0;
-    if exact || is_one_value {
-        // Two revisions with the same figure to the unit are as good as a repeat.
-        return Some(Interval { estimate, low: least, high: greatest, tells_changes: true });
-    }
-    if let Some(shift) = shift(baseline, candidate, level(samples)) {
-        let tells_changes = true;
-        return Some(Interval { estimate: shift.estimate, low: shift.low, high: shift.high, tells_changes });
-    }
+    let (Some(estimate), Some(&least), Some(&greatest)) = (middle(&all), all.first(), all.last()) else {
+        return Interval { estimate: 0, low: UNKNOWN.0, high: UNKNOWN.1, tells_changes: false };
+    };
+    let apart = spread(baseline).max(spread(candidate));
     let around = |by: u64, tells_changes| Interval {
         estimate,
         low: least - i128::from(by),
         high: greatest + i128::from(by),
         tells_changes,
     };
-    let apart = spread(baseline).max(spread(candidate));
-    Some(match (samples, noise.known) {
+    // Two revisions with the same figure to the unit are as good as a repeat.
+    let is_one_value = least == 0 && greatest == 0;
+    if steadiness != Steadiness::Varies || is_one_value {
+        return around(apart.max(noise.known.unwrap_or(0)), true);
+    }
+    if let Some(shift) = shift(baseline, candidate, level(samples)) {
+        return Interval { estimate: shift.estimate, low: shift.low, high: shift.high, tells_changes: true };
+    }
+    match (samples, noise.known) {
         // What the same program varies by is known from elsewhere.
         (_, Some(known)) => around(known.max(apart), true),
         // One run of a program says nothing of the next.
-        (1, None) => {
-            Interval { estimate, low: i128::from(i64::MIN), high: i128::from(i64::MAX), tells_changes: false }
-        }
+        (1, None) => Interval { estimate, low: UNKNOWN.0, high: UNKNOWN.1, tells_changes: false },
         _ => around(apart, false),
-    })
+    }
 }
 
 /// The median of the side that has less.
@@ -218,6 +241,8 @@ mod tests {
         assert_eq!((judgement.verdict, judgement.exact), (Verdict::Regressed, true));
         assert_eq!((judgement.change, judgement.low, judgement.high), (1 << 20, 1 << 20, 1 << 20));
         assert_eq!(judgement.limit, 512 << 10, "half a percent, which is more than 16 KiB");
+        assert!(judgement.wants_more(), "two and two may be chance");
+        assert!(!judge(&[100 * MIB; 4], &[101 * MIB; 4], &thresholds(), COUNTED).wants_more());
         assert_eq!(verdict(&[101 * MIB; 2], &[100 * MIB; 2], COUNTED), Verdict::Improved);
         assert_eq!(verdict(&[100 * MIB; 2], &[100 * MIB + 1; 2], COUNTED), Verdict::Unchanged);
     }
@@ -313,6 +338,8 @@ mod tests {
         assert_eq!(verdict(&old, &new, COUNTED), Verdict::Regressed);
         let jitter = old.map(|bytes| bytes + bytes % 5 * 9 * KIB);
         assert_eq!(judge(&jitter, &jitter, &thresholds(), COUNTED).limit, 64 << 10);
+        assert_eq!(verdict(&old[..4], &new[..4], COUNTED), Verdict::Regressed);
+        assert!(judge(&old[..2], &new[..2], &thresholds(), COUNTED).wants_more());
     }
 
     fn any_samples() -> impl Strategy<Value = Vec<i64>> {

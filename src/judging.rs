@@ -9,6 +9,7 @@ use crate::limits::{self, Limits, MetricLimits, RowLimits};
 use crate::matching::{Change, Match};
 use crate::measurement::Kind;
 use crate::metric::Unit;
+use crate::noise::KnownNoise;
 use crate::rule::Judging;
 use crate::side::Standing;
 use crate::verdict::Verdict;
@@ -24,12 +25,13 @@ const LAST: &str = "done";
 pub fn judge_all(comparison: &mut Comparison, judging: &Judging) {
     let limits = Limits::new(judging).expect("expressions are checked where they are read");
     let today = comparison.created.get(..10).unwrap_or_default().to_owned();
+    let known = KnownNoise::new(&judging.noise);
     let mut verdicts = Vec::new();
     for cell in &comparison.cells {
         let test = format!("{} {}", cell.id.test, cell.id.title);
         for pair in &cell.pairs {
-            let bench =
-                Bench { view: comparison.view(cell, pair), limits: &limits, test: &test, today: &today };
+            let view = comparison.view(cell, pair);
+            let bench = Bench { view, limits: &limits, known: &known, test: &test, today: &today };
             let mut judged = Vec::new();
             let mut breaches = Vec::new();
             for metric in &comparison.metrics {
@@ -52,6 +54,7 @@ pub fn judge_all(comparison: &mut Comparison, judging: &Judging) {
 struct Bench<'a> {
     view: PairView<'a>,
     limits: &'a Limits,
+    known: &'a KnownNoise<'a>,
     test: &'a str,
     today: &'a str,
 }
@@ -69,24 +72,24 @@ impl Bench<'_> {
         }
         let column = self.view.column(metric);
         let floor = self.floor(metric);
+        let path = self.view.cell.id.test.to_string();
         let widest = if limits::is_counted(metric) { self.widest(&column) } else { 0 };
-        let rulings: Vec<Option<Ruling>> = (self.view.rows.iter())
-            .map(|row| {
-                let own;
-                let at: &RowLimits = match &common {
-                    Some(common) => common,
-                    None => {
-                        own = limits.at(self.label(row));
-                        &own
-                    }
-                };
-                let thresholds = at.growth.as_ref()?;
-                let provable = limits::is_counted(metric) && widest <= steady_within(metric, thresholds);
-                self.ruling(metric, row, &column, thresholds, Noise { floor, known: None, provable })
-            })
-            .collect();
-        let judged = JudgedMetric { metric: metric.to_owned(), is_asked: limits.is_asked(), rulings };
-        judged.rulings.iter().any(Option::is_some).then_some(judged)
+        let rulings = self.view.rows.iter().map(|row| {
+            let own;
+            let at: &RowLimits = if let Some(common) = &common {
+                common
+            } else {
+                own = limits.at(self.label(row));
+                &own
+            };
+            let thresholds = at.growth.as_ref()?;
+            let provable = limits::is_counted(metric) && widest <= steady_within(metric, thresholds);
+            let known = self.known.of(&path, &self.view, metric, self.view.key(row));
+            self.ruling(metric, row, &column, thresholds, Noise { floor, known, provable })
+        });
+        let judged = JudgedMetric::new(metric, limits.is_asked(), self.view.rows, rulings);
+        let is_judged = judged.rulings().next().is_some();
+        is_judged.then_some(judged)
     }
 
     fn ruling(
@@ -216,7 +219,7 @@ pub(crate) fn bound_of(source: &str) -> Option<u64> {
 /// Entries under `allow` whose day is over and that something would still need.
 fn expired(comparison: &Comparison) -> Vec<String> {
     let rulings = |view: PairView<'_>| {
-        let rulings = view.pair.judged.iter().flat_map(|judged| judged.rulings.iter().flatten());
+        let rulings = view.pair.judged.iter().flat_map(JudgedMetric::rulings);
         let of_rows = rulings.filter_map(|ruling| ruling.expected).collect::<Vec<_>>();
         of_rows
             .into_iter()
@@ -270,7 +273,7 @@ impl Conclusion {
     /// Adds a pair.
     pub fn add(&mut self, view: &PairView<'_>) {
         for judged in &view.pair.judged {
-            for ruling in judged.rulings.iter().flatten() {
+            for ruling in judged.rulings() {
                 match ruling.verdict {
                     Verdict::Regressed if ruling.counts() => self.regressed += 1,
                     Verdict::Regressed => self.expected += 1,

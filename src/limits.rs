@@ -198,16 +198,15 @@ impl MetricLimits<'_> {
 mod tests {
     use super::*;
 
-    fn within(percent: f64) -> Option<Growth> {
-        Some(Growth::Within(Threshold { percent: Some(percent), bytes: None }))
-    }
+    const FIVE: Option<Growth> = Some(Growth::Within(Threshold { percent: Some(5.0), bytes: None }));
+    const TEN: Option<Growth> = Some(Growth::Within(Threshold { percent: Some(10.0), bytes: None }));
 
     fn rule(metric: &str, growth: Option<Growth>) -> Rule {
         Rule { metric: metric.to_owned(), growth, ..Rule::default() }
     }
 
     fn limits(rules: Vec<Rule>, allow: Vec<Allowance>) -> Limits {
-        Limits::new(&Judging { rules, allow }).unwrap()
+        Limits::new(&Judging { rules, allow, ..Judging::default() }).unwrap()
     }
 
     fn percent(limits: &Limits, test: &str, metric: &str, checkpoint: &str) -> Option<f64> {
@@ -242,10 +241,10 @@ mod tests {
 
     #[test]
     fn the_last_rule_that_fits_wins_in_what_it_says() {
-        let slow = Rule { test: Some("slow".into()), ..rule("heap.*", within(10.0)) };
+        let slow = Rule { test: Some("slow".into()), ..rule("heap.*", TEN) };
         let done =
             Rule { checkpoint: Some("done*".into()), limit: Some(7), ..rule("heap.peak", Some(Growth::Off)) };
-        let limits = limits(vec![rule("heap.peak", within(5.0)), slow, done], vec![]);
+        let limits = limits(vec![rule("heap.peak", FIVE), slow, done], vec![]);
         assert_eq!(percent(&limits, "a::fast", "heap.peak", "x"), Some(5.0));
         assert_eq!(percent(&limits, "a::slow", "heap.peak", "x"), Some(10.0));
         assert_eq!(percent(&limits, "a::slow", "heap.live", "x"), Some(10.0));

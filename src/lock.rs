@@ -1,4 +1,4 @@
-//! One run at a time on a repository's cache folder.
+//! One run at a time on a repository's cache folder, and on a device.
 
 use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -9,6 +9,8 @@ use std::time::Duration;
 use anyhow::Context;
 use camino::Utf8Path;
 
+use crate::device_locks;
+use crate::devices::Place;
 use crate::event::{Event, Sink};
 
 /// How often a waiting run tries again.
@@ -38,6 +40,14 @@ pub enum LockError {
         /// The other's process id and command line.
         holder: String,
     },
+    /// Another run holds a device's, and waiting was not wanted.
+    #[error("another run is using {device}: {holder}")]
+    DeviceHeld {
+        /// `GPU 0`.
+        device: String,
+        /// The other's process id and command line.
+        holder: String,
+    },
     /// The interrupt flag was raised while waiting.
     #[error("interrupted while waiting for another run")]
     Interrupted,
@@ -51,18 +61,31 @@ impl Lock {
         interrupt: &AtomicBool,
         sink: &dyn Sink,
     ) -> anyhow::Result<Self> {
+        Self::acquire_on(&Target::Cache(path), when_held, interrupt, sink)
+    }
+
+    /// Takes the lock on a device, in this folder.
+    pub fn acquire_device(
+        folder: &Utf8Path,
+        place: &Place,
+        when_held: WhenHeld,
+        interrupt: &AtomicBool,
+        sink: &dyn Sink,
+    ) -> anyhow::Result<Self> {
+        let target = Target::Device { path: &device_locks::path(folder, place), place };
+        Self::acquire_on(&target, when_held, interrupt, sink)
+    }
+
+    fn acquire_on(
+        target: &Target<'_>,
+        when_held: WhenHeld,
+        interrupt: &AtomicBool,
+        sink: &dyn Sink,
+    ) -> anyhow::Result<Self> {
         let mut said = false;
+        let path = target.path();
         loop {
-            if let Some(parent) = path.parent() {
-                // A `clean` that we waited for has removed it.
-                fs_err::create_dir_all(parent)?;
-            }
-            let mut options = fs_err::OpenOptions::new();
-            let opened = options.read(true).write(true).create(true).truncate(false).open(path);
-            let mut file = match opened {
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-                opened => opened?.into_parts().0,
-            };
+            let Some(mut file) = target.open()? else { continue };
             match file.try_lock() {
                 Ok(()) if is_still_at(&file, path) => {
                     file.set_len(0)?;
@@ -79,10 +102,10 @@ impl Lock {
             }
             let holder = holder(&mut file);
             if when_held == WhenHeld::Fail {
-                return Err(LockError::Held { holder }.into());
+                return Err(target.held(holder).into());
             }
             if !said {
-                sink.emit(Event::WaitingForLock { holder });
+                sink.emit(target.waiting(holder));
                 said = true;
             }
             if interrupt.load(Ordering::Relaxed) {
@@ -90,6 +113,62 @@ impl Lock {
             }
             std::thread::sleep(RETRY);
         }
+    }
+}
+
+/// What a lock is on.
+enum Target<'a> {
+    /// A folder of the cache.
+    Cache(&'a Utf8Path),
+    /// A device.
+    Device { path: &'a Utf8Path, place: &'a Place },
+}
+
+impl Target<'_> {
+    fn path(&self) -> &Utf8Path {
+        match self {
+            Self::Cache(path) | Self::Device { path, .. } => path,
+        }
+    }
+
+    /// The file; `None` if its folder went away meanwhile.
+    fn open(&self) -> anyhow::Result<Option<File>> {
+        let path = match self {
+            Self::Device { path, .. } => return device_locks::open(path).map(Some),
+            Self::Cache(path) => path,
+        };
+        if let Some(parent) = path.parent() {
+            // A `clean` that we waited for has removed it.
+            fs_err::create_dir_all(parent)?;
+        }
+        let mut options = fs_err::OpenOptions::new();
+        match options.read(true).write(true).create(true).truncate(false).open(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            opened => Ok(Some(opened?.into_parts().0)),
+        }
+    }
+
+    fn held(&self, holder: String) -> LockError {
+        match self {
+            Self::Cache(_) => LockError::Held { holder },
+            Self::Device { place, .. } => LockError::DeviceHeld { device: place.to_string(), holder },
+        }
+    }
+
+    fn waiting(&self, holder: String) -> Event {
+        match self {
+            Self::Cache(_) => Event::WaitingForLock { holder },
+            Self::Device { place, .. } => Event::WaitingForDevice { device: place.to_string(), holder },
+        }
+    }
+}
+
+/// Who holds the lock on this file now; nothing is changed, and nothing made.
+pub fn held_by(path: &Utf8Path) -> Option<String> {
+    let mut file = File::open(path).ok()?;
+    match file.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => Some(holder(&mut file)),
+        Ok(()) | Err(TryLockError::Error(_)) => None,
     }
 }
 
@@ -132,11 +211,41 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let never = AtomicBool::new(false);
         let held = Lock::acquire(&path(&folder), WhenHeld::Fail, &never, &ignore).unwrap();
+        assert_eq!(held_by(&path(&folder)), Some(holder(&mut File::open(path(&folder)).unwrap())));
         let error = Lock::acquire(&path(&folder), WhenHeld::Fail, &never, &ignore).unwrap_err();
         let message = error.to_string();
         assert!(message.contains(&format!("process {} (", std::process::id())), "{message}");
         drop(held);
+        assert_eq!(held_by(&path(&folder)), None);
         Lock::acquire(&path(&folder), WhenHeld::Fail, &never, &ignore).unwrap();
+    }
+
+    #[test]
+    fn two_runs_do_not_share_a_device_and_the_second_says_which_it_waits_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = Utf8Path::from_path(folder.path()).unwrap();
+        let never = AtomicBool::new(false);
+        let [first, other] = [0, 1].map(|index| Place { index, part: None, uuid: format!("GPU-{index}") });
+        let take = |place: &Place, when_held, sink: &dyn Sink| {
+            Lock::acquire_device(folder, place, when_held, &never, sink)
+        };
+        let held = take(&first, WhenHeld::Fail, &ignore).unwrap();
+        let message = take(&first, WhenHeld::Fail, &ignore).unwrap_err().to_string();
+        assert!(message.starts_with("another run is using GPU 0: process "), "{message}");
+        take(&other, WhenHeld::Fail, &ignore).unwrap();
+        let events = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            let sink = |event: Event| events.lock().unwrap().push(format!("{event:?}"));
+            let (take, first) = (&take, &first);
+            let second = scope.spawn(move || take(first, WhenHeld::Wait, &sink).unwrap());
+            std::thread::sleep(2 * RETRY);
+            assert!(!second.is_finished());
+            drop(held);
+            second.join().unwrap();
+        });
+        let events = events.into_inner().unwrap();
+        assert_eq!(events.len(), 1);
+        assert!(events[0].starts_with("WaitingForDevice { device: \"GPU 0\""), "{events:?}");
     }
 
     #[test]

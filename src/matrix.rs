@@ -6,10 +6,11 @@ use camino::{Utf8Path, Utf8PathBuf};
 use crate::complaint::Complaint;
 use crate::expression::Expression;
 use crate::matrix_values::{
-    Absolute, Amount, Day, Dependency, Pattern, Percentage, Refspec, Repeats, Seconds, Value, Written,
+    Absolute, Amount, Day, Dependency, Events, Pattern, Percentage, Refspec, Repeats, Seconds, Value, Written,
 };
-use crate::request::{Ignored, OverlayMode, TargetKind};
+use crate::request::{Ignored, OverlayMode, TargetKind, TraceColumn};
 use crate::title::Template;
+use crate::trace_pattern::TracePattern;
 use crate::yaml::{List, Text};
 use crate::yaml_mapping::{Mapping, Named, OneOrMany, mapping};
 
@@ -72,6 +73,8 @@ mapping! {
         "locked" => locked: Text<bool>,
         /// Settings for cargo, as its `--config` takes them.
         "config" => config: List<Text<String>>,
+        /// Functions that are looked into, in every revision.
+        "trace" => trace: TraceEntry,
         /// The metrics that are shown.
         "metrics" => metrics: List<Text<MetricName>>,
     }
@@ -120,6 +123,8 @@ mapping! {
         "env" => env: Named<Text<Value>>,
         /// Parameters: each becomes an environment variable, and the cells are the product of their values.
         "params" => params: Named<Values>,
+        /// The devices that these see: NVML's index, a UUID, a list of them, or `none`.
+        "device" => device: DeviceNames,
         /// Time limit of one run of these.
         "timeout" => timeout: Text<Seconds>,
         /// How often each of these runs.
@@ -216,6 +221,20 @@ mapping! {
     }
 }
 
+mapping! {
+    /// Functions that are looked into: patterns over their paths, `bart::encoder::*::forward`, `<Encoder as Module>::forward`.
+    pub struct TraceEntry {
+        /// Functions whose calls are scopes.
+        "functions" => functions: List<Text<Written<TracePattern>>>,
+        /// Functions whose lines are told apart.
+        "lines" => lines: List<Text<Written<TracePattern>>>,
+        /// How many calls of each function are logged one by one; all are in the sums. 100 by default.
+        "max-events" => max_events: Text<Events>,
+        /// What is read at each call: `heap`, `cpu`, `gpu`. Heap and GPUs by default: resident memory takes longest to read.
+        "columns" => columns: List<Text<TraceColumn>>,
+    }
+}
+
 /// The values of a parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Values(pub Vec<String>);
@@ -227,6 +246,10 @@ pub struct Rules(pub Vec<ThresholdEntry>);
 /// A name of metrics in which `*` stands for any part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricPattern(pub String);
+
+/// The devices that a test is given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceNames(pub Vec<String>);
 
 /// The name of a metric of the catalogue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -277,7 +300,7 @@ pub fn read(file: &Utf8Path) -> Result<Matrix, Complaint> {
 }
 
 /// All keys by the mapping that they stand in, for the documentation's test: `("overlay", ["from", …])`.
-pub fn all_keys() -> [(&'static str, &'static [&'static str]); 9] {
+pub fn all_keys() -> [(&'static str, &'static [&'static str]); 10] {
     [
         ("", Matrix::KEYS),
         ("refs", RefEntry::KEYS),
@@ -288,5 +311,6 @@ pub fn all_keys() -> [(&'static str, &'static [&'static str]); 9] {
         ("thresholds", ThresholdEntry::KEYS),
         ("allow", AllowEntry::KEYS),
         ("lockfile", LockfileEntry::KEYS),
+        ("trace", TraceEntry::KEYS),
     ]
 }

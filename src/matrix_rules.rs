@@ -1,20 +1,22 @@
 //! The rules of `memprof.yaml`'s mappings: short forms, keys that need each other, and names that must be known.
 
 use schemars::JsonSchema;
+use serde::de::{self, SeqAccess, Visitor};
 
 use crate::cell_pattern;
 use crate::matrix::{
-    AllowEntry, CellEntry, LockfileEntry, Matrix, MetricName, MetricPattern, OverlayEntry, PathEntry,
-    RefEntry, Rules, TestEntry, ThresholdEntry, Values,
+    AllowEntry, CellEntry, DeviceNames, LockfileEntry, Matrix, MetricName, MetricPattern, OverlayEntry,
+    PathEntry, RefEntry, Rules, TestEntry, ThresholdEntry, TraceEntry, Values,
 };
 use crate::matrix_values::{
-    Absolute, Amount, Day, Dependency, Percentage, Refspec, Value, check_parameter, check_variable,
+    Absolute, Amount, Day, Dependency, Percentage, Refspec, Value, Written, check_parameter, check_variable,
 };
 use crate::metric::Unit;
 use crate::metric_name;
 use crate::quantity::Limit;
 use crate::request::{OverlayMode, Threshold};
 use crate::rule::{Allowance, Growth, Rule};
+use crate::visible_devices;
 use crate::yaml::{FromText, List, Listed, Mistake, Text};
 use crate::yaml_mapping::{self, Entry, Named, NamedValue};
 
@@ -89,6 +91,21 @@ impl Entry for OverlayEntry {
 
 impl Listed for OverlayEntry {
     const EXPECTED_LIST: &'static str = "a list of them";
+}
+
+impl Entry for TraceEntry {
+    const EXPECTED: &'static str = "a mapping such as {functions: [bart::encoder::*::forward]}";
+
+    fn check(&self) -> Result<(), Mistake> {
+        let is_empty = |list: &Option<List<_>>| {
+            list.as_ref().is_none_or(|list: &List<Text<Written<_>>>| list.0.is_empty())
+        };
+        if is_empty(&self.functions) && is_empty(&self.lines) {
+            return Err(Mistake::new("`trace` needs `functions` or `lines`")
+                .help("write functions: [bart::encoder::*::forward]"));
+        }
+        Ok(())
+    }
 }
 
 impl Entry for PathEntry {
@@ -359,6 +376,71 @@ impl JsonSchema for Values {
 
     fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
         List::<Text<Value>>::json_schema(generator)
+    }
+}
+
+/// One device's name.
+struct DeviceName(String);
+
+impl FromText for DeviceName {
+    const EXPECTED: &'static str = "a device such as 0 or GPU-8932f937";
+
+    fn from_text(text: &str) -> Result<Self, Mistake> {
+        visible_devices::check_name(text).map_err(Mistake::new)?;
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for DeviceNames {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct NamesVisitor;
+        impl<'de> Visitor<'de> for NamesVisitor {
+            type Value = DeviceNames;
+
+            fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                write!(formatter, "{} or a list of them", DeviceName::EXPECTED)
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<DeviceNames, E> {
+                let DeviceName(name) = DeviceName::from_text(text).map_err(Mistake::raise)?;
+                Ok(DeviceNames(vec![name]))
+            }
+
+            fn visit_u64<E: de::Error>(self, index: u64) -> Result<DeviceNames, E> {
+                self.visit_str(&index.to_string())
+            }
+
+            fn visit_i64<E: de::Error>(self, index: i64) -> Result<DeviceNames, E> {
+                self.visit_str(&index.to_string())
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<DeviceNames, A::Error> {
+                let mut names = Vec::new();
+                while let Some(Text(DeviceName(name))) = sequence.next_element()? {
+                    names.push(name);
+                }
+                visible_devices::check_names(&names)
+                    .map_err(|message| Mistake::new(message).raise::<A::Error>())?;
+                Ok(DeviceNames(names))
+            }
+        }
+        deserializer.deserialize_any(NamesVisitor)
+    }
+}
+
+impl JsonSchema for DeviceNames {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "DeviceNames".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let one =
+            schemars::json_schema!({"type": ["string", "integer"], "examples": [0, "GPU-8932f937", "none"]});
+        schemars::json_schema!({"anyOf": [one, {"type": "array", "items": one, "minItems": 1}]})
     }
 }
 

@@ -8,9 +8,10 @@ use schemars::{Schema, json_schema};
 use crate::expression::Expression;
 use crate::quantity;
 use crate::repeat::Repeat;
-use crate::request::{Ignored, OverlayMode, TargetKind};
+use crate::request::{Ignored, OverlayMode, TargetKind, TraceColumn};
 use crate::suggest;
 use crate::title::Template;
+use crate::trace_pattern::TracePattern;
 use crate::yaml::{FromText, Mistake};
 
 /// A value that was understood, kept with the words it was written in.
@@ -39,6 +40,32 @@ impl FromText for Written<Expression> {
 
     fn from_text(text: &str) -> Result<Self, Mistake> {
         parsed(text)
+    }
+}
+
+impl FromText for Written<TracePattern> {
+    const EXPECTED: &'static str = "a pattern of functions such as bart::encoder::*::forward";
+
+    fn from_text(text: &str) -> Result<Self, Mistake> {
+        parsed(text)
+    }
+}
+
+/// How many calls are logged one by one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Events(pub u64);
+
+impl FromText for Events {
+    const EXPECTED: &'static str = "a number such as 100";
+
+    fn from_text(text: &str) -> Result<Self, Mistake> {
+        text.parse()
+            .map(Self)
+            .map_err(|_| Mistake::new(format!("'{text}' is not a number of calls, such as 100")))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({"type": "integer", "minimum": 0})
     }
 }
 
@@ -252,6 +279,8 @@ one_of!(TargetKind, "a kind of target (lib, bin, test, example, bench)",
     "example" => TargetKind::Example, "bench" => TargetKind::Bench);
 one_of!(OverlayMode, "a mode (package, external)",
     "package" => OverlayMode::Package, "external" => OverlayMode::External);
+one_of!(TraceColumn, "a group of metrics (heap, cpu, gpu)",
+    "heap" => TraceColumn::Heap, "cpu" => TraceColumn::Cpu, "gpu" => TraceColumn::Gpu);
 one_of!(Ignored, "what to do with ignored tests (skip, include, only)",
     "skip" => Ignored::Skip, "include" => Ignored::Include, "only" => Ignored::Only);
 

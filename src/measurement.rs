@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
 
+use crate::trace_record::TraceRecord;
+
 /// Everything that one run's log says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Measurement {
@@ -21,6 +23,8 @@ pub struct Measurement {
     pub ended: bool,
     /// What is odd about the log: torn lines, lines of other processes, gaps in the sequence.
     pub notes: Vec<String>,
+    /// What traced functions did.
+    pub trace: TraceRecord,
     labels: Names,
     metrics: Names,
     checkpoints: Vec<Checkpoint>,
@@ -39,8 +43,19 @@ pub struct Checkpoint {
     pub occurrence: u32,
     /// A point, or a piece of code.
     pub kind: Kind,
+    /// Of a scope, how it lies among others.
+    pub nesting: Nesting,
     /// Place in the log's own order.
     pub sequence: u64,
+}
+
+/// Where a scope ended: scopes of one thread that lie deeper, and ended just before, were inside it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Nesting {
+    /// The thread, numbered in the order in which threads first logged.
+    pub thread: u32,
+    /// How many scopes were open around it on that thread.
+    pub depth: u32,
 }
 
 /// What a checkpoint's readings are about.
@@ -86,7 +101,7 @@ impl Measurement {
     ) {
         let label = intern(&mut self.labels, label);
         let row = self.checkpoints.len();
-        self.checkpoints.push(Checkpoint { label, occurrence, kind, sequence });
+        self.checkpoints.push(Checkpoint { label, occurrence, kind, nesting: Nesting::default(), sequence });
         for (position, (metric, value)) in readings.into_iter().enumerate() {
             // Lines name the same metrics in the same order nearly always, so the place is tried before the hash.
             let column = match self.metrics.get_index(position) {
@@ -99,6 +114,13 @@ impl Measurement {
             let values = &mut self.readings[column];
             values.resize(row, NO_READING);
             values.push(value);
+        }
+    }
+
+    /// Says how the scope that was added last lies among others.
+    pub fn nest(&mut self, nesting: Nesting) {
+        if let Some(last) = self.checkpoints.last_mut() {
+            last.nesting = nesting;
         }
     }
 
@@ -118,6 +140,14 @@ impl Measurement {
         for values in &mut self.readings {
             *values = order.iter().map(|&index| values[index]).collect();
         }
+    }
+
+    /// Makes a metric absent for a reason that the process itself could not know; one that has no readings stays as it is.
+    pub fn withdraw(&mut self, metric: &str, reason: &str) {
+        let Some((column, _)) = self.metrics.shift_remove_full(metric) else { return };
+        self.readings.remove(column);
+        self.sources.remove(metric);
+        self.absent.insert(metric.to_owned(), reason.to_owned());
     }
 
     /// The checkpoints, in order.
@@ -169,6 +199,20 @@ mod tests {
         };
         assert_eq!(column("heap.live"), [Some(1), Some(2), None]);
         assert_eq!(column("time"), [None, Some(5), Some(6)]);
+    }
+
+    #[test]
+    fn a_metric_that_is_withdrawn_is_absent_and_the_others_keep_their_readings() {
+        let mut measurement = Measurement::default();
+        measurement.push("a", 1, Kind::Point, 1, [("x", 1), ("gpu.0.device", 2), ("y", 3)]);
+        measurement.sources.insert("gpu.0.device".to_owned(), "NVML".to_owned());
+        measurement.withdraw("gpu.0.device", "process 7 was on GPU 0 too");
+        measurement.withdraw("gpu.1.device", "it was never there");
+        assert_eq!(measurement.column("gpu.0.device"), None);
+        let reading = |metric| measurement.reading(measurement.column(metric).unwrap(), 0);
+        assert_eq!((reading("x"), reading("y")), (Some(1), Some(3)));
+        assert!(measurement.sources.is_empty() && measurement.absent.len() == 1);
+        assert_eq!(measurement.absent["gpu.0.device"], "process 7 was on GPU 0 too");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What became of a run: data for the report, never an `Err`.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +27,12 @@ pub struct RunRecord {
     /// Marks on the figures that the report must show, such as `beside another process on the device`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub marks: Vec<String>,
+    /// Metrics whose figures in this run are not the test's alone, with the reason: they count as absent.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub withdrawn: BTreeMap<String, String>,
+    /// The devices that the run was given, by UUID; absent where it was given none in particular.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub devices: Option<Vec<String>>,
 }
 
 /// The version of `outcome.json`'s format.

@@ -34,7 +34,7 @@ pub fn outputs(formats: &[Format], files: &[Utf8PathBuf]) -> Result<Vec<Output>,
         }
         let format = formats.get(index).copied().or_else(|| Format::of_file(file)).ok_or_else(|| {
             Complaint::new(format!("the format of --output {file} is not clear from its name"))
-                .help("end it in .md, .csv, .json or .txt, or say --format")
+                .help("end it in .md, .csv, .json, .xml or .txt, or say --format")
         })?;
         outputs.push(Output { format, file: Some(file.clone()) });
     }

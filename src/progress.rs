@@ -170,6 +170,13 @@ impl Narrator {
             Event::WaitingForLock { holder } => {
                 lines.push(good("Waiting", format!("for another run on this repository ({holder})")));
             }
+            Event::WaitingForDevice { device, holder } => {
+                lines.push(good("Waiting", format!("for another run on {device} ({holder})")));
+            }
+            Event::WaitingForMemory { device } => {
+                let text = format!("for the memory of {device} to come back");
+                telling.moving = Moving::Say { verb: "Waiting", text, restart: true };
+            }
             Event::BuildStarted { name, commit } => {
                 self.crates = 0;
                 let text = revision(name, commit);
@@ -338,6 +345,7 @@ pub(crate) mod tests {
                 help: Some("commit one".to_owned()),
             },
             Event::WaitingForLock { holder: "process 4711".to_owned() },
+            Event::WaitingForDevice { device: "GPU 0".to_owned(), holder: "process 4712".to_owned() },
             Event::BuildStarted { name: main().0, commit: main().1 },
             Event::BuildProgress { name: main().0, crate_name: "serde".to_owned(), compiled: 1 },
             Event::BuildFinished { name: main().0, commit: main().1, took: Duration::from_millis(38_200) },

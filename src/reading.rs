@@ -105,6 +105,7 @@ fn labels(measurement: &Measurement) -> impl Iterator<Item = String> + '_ {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::sync::Arc;
 
     use super::*;
@@ -134,6 +135,8 @@ mod tests {
             outcome: Outcome { status, message: Some("it broke".into()), wall_nanoseconds: None },
             build: None,
             marks: Vec::new(),
+            devices: None,
+            withdrawn: BTreeMap::new(),
         };
         Run { record, measurement: Arc::new(measurement), unreadable: None, folder: "r".into() }
     }

@@ -11,19 +11,25 @@ use indexmap::IndexMap;
 
 use crate::cli::{
     BuildArguments, JudgingArguments, PresentationArguments, RequestArguments, SelectionArguments,
+    TraceArguments,
 };
 use crate::complaint::Complaint;
+use crate::judge::ENOUGH;
 use crate::matrix::{
-    AllowEntry, CellEntry, LockfileEntry, Matrix, MetricName, RefEntry, Rules, TestEntry, ThresholdEntry,
+    AllowEntry, CellEntry, DeviceNames, LockfileEntry, Matrix, MetricName, RefEntry, Rules, TestEntry,
+    ThresholdEntry, TraceEntry,
 };
-use crate::matrix_values::{Day, Pattern, Repeats, Seconds, Value};
+use crate::matrix_values::{Day, Events, Pattern, Repeats, Seconds, Value, Written};
+use crate::metric;
 use crate::overlay_paths;
+use crate::repeat::Repeat;
 use crate::request::{
     BaselineRequest, BuildOptions, CellPattern, Ignored, LockfileRequest, RefRequest, Request, Selection,
-    TestRequest,
+    TestRequest, TraceRequest,
 };
 use crate::rule::{Growth, Judging, Rule};
 use crate::suggest;
+use crate::trace_pattern::TracePattern;
 use crate::yaml::{List, Text};
 use crate::yaml_mapping::Named;
 
@@ -57,9 +63,13 @@ pub fn reconcile(
     needed: RefsNeeded,
 ) -> Result<Request, Complaint> {
     let cells = &arguments.cells;
-    let refs = refs(arguments, matrix)?;
+    let mut refs = refs(arguments, matrix)?;
     let compared = refs.clone();
-    let baseline = baseline(arguments.refs.baseline.as_deref().or(text(matrix.baseline.as_ref())));
+    let mut baseline = baseline(arguments.refs.baseline.as_deref().or(text(matrix.baseline.as_ref())));
+    if arguments.refs.aa {
+        refs = against_itself(refs, &baseline)?;
+        baseline = BaselineRequest::First;
+    }
     let mut request = Request {
         refs: enough(refs, &baseline, needed)?,
         baseline,
@@ -81,9 +91,19 @@ pub fn reconcile(
             .unwrap_or_default(),
         timeout_seconds: cells.timeout.or(matrix.timeout.as_ref().map(|Text(Seconds(seconds))| *seconds)),
         judging: judging(arguments, matrix)?,
+        on_request: Vec::new(),
         lockfile: lockfile(arguments, matrix.lockfile.as_ref()),
         sparse_exclude: list(&arguments.checkout.sparse_exclude, matrix.sparse_exclude.as_ref()),
+        trace: trace(&arguments.trace, matrix.trace.as_ref())?,
     };
+    if arguments.refs.aa {
+        // How much something varies is not seen by stopping as soon as that is clear.
+        let times = request.tests.iter().filter_map(|test| test.repeat).chain([request.repeat]);
+        let most =
+            times.filter_map(|repeat| if let Repeat::Times(times) = repeat { Some(times) } else { None });
+        request.repeat = Repeat::Times(most.max().unwrap_or(ENOUGH));
+        request.tests.iter_mut().for_each(|test| test.repeat = None);
+    }
     for variable in &cells.env {
         // What is set on the command line holds everywhere: nothing more particular may win over it.
         let particular = request.refs.iter_mut().map(|one| &mut one.env);
@@ -93,6 +113,11 @@ pub fn reconcile(
         request.env.insert(variable.name.clone(), variable.value.clone());
     }
     Ok(request)
+}
+
+/// What must be read on request, so that it can be shown and judged.
+pub fn on_request(shown: &[String], rules: &[Rule]) -> Vec<String> {
+    metric::on_request(shown.iter().chain(rules.iter().map(|rule| &rule.metric)).map(String::as_str))
 }
 
 /// The metrics to show: the flags', else the matrix's; none for the default ones.
@@ -153,6 +178,25 @@ fn refs(arguments: &RequestArguments, matrix: &Matrix) -> Result<Vec<RefRequest>
         rest[0].name = (2..=index + 2).map(|count| format!("{name} ({count})")).find(|name| !taken(name));
     }
     Ok(refs)
+}
+
+/// The baseline twice.
+fn against_itself(refs: Vec<RefRequest>, baseline: &BaselineRequest) -> Result<Vec<RefRequest>, Complaint> {
+    let one = match baseline {
+        BaselineRequest::First => refs.into_iter().next(),
+        BaselineRequest::Ref(name) => {
+            let known = refs.into_iter().find(|one| ref_name(one) == name || one.spec == *name);
+            known.or_else(|| Some(RefRequest { spec: name.clone(), ..RefRequest::default() }))
+        }
+        BaselineRequest::MergeBase => {
+            return Err(Complaint::new("--aa needs one baseline, and merge-base depends on the refs")
+                .help("name it: --aa --baseline main"));
+        }
+    };
+    let one =
+        one.ok_or_else(|| Complaint::new("no ref to run against itself").help("write --aa --refs main"))?;
+    let again = RefRequest { name: Some(format!("{} (2)", ref_name(&one))), ..one.clone() };
+    Ok(vec![one, again])
 }
 
 fn ref_name(reference: &RefRequest) -> &str {
@@ -278,6 +322,7 @@ fn test_request(entry: &TestEntry) -> TestRequest {
         params: named(entry.params.as_ref(), |values| values.0.clone()),
         timeout_seconds: entry.timeout.as_ref().map(|Text(Seconds(seconds))| *seconds),
         repeat: entry.repeat.as_ref().map(|Text(Repeats(count))| *count),
+        devices: entry.device.as_ref().map(|DeviceNames(names)| names.clone()),
         rest: false,
     }
 }
@@ -350,6 +395,42 @@ fn lockfile(arguments: &RequestArguments, entry: Option<&LockfileEntry>) -> Opti
         let date = || entry.date.as_ref().map(|Text(Day(day))| LockfileRequest::Date(day.clone()));
         text(entry.from.as_ref()).map(|name| LockfileRequest::From(name.to_owned())).or_else(date)
     })
+}
+
+/// Calls of each traced function that are logged one by one unless another number is asked for: enough for the layers of a
+/// model, and few enough for a table.
+const MAX_EVENTS: u64 = 100;
+
+fn trace(flags: &TraceArguments, entry: Option<&TraceEntry>) -> Result<TraceRequest, Complaint> {
+    let patterns = |flags: &[Written<TracePattern>], key: Option<&List<Text<Written<TracePattern>>>>| {
+        let of_key = key.iter().flat_map(|List(patterns)| patterns).map(|Text(pattern)| pattern);
+        let chosen: Vec<_> = if flags.is_empty() { of_key.collect() } else { flags.iter().collect() };
+        chosen.into_iter().map(|pattern| pattern.text.clone()).collect::<Vec<_>>()
+    };
+    // What the command line says of functions takes the place of all that the matrix says of them.
+    let entry_of_patterns = entry.filter(|_| flags.trace.is_empty() && flags.trace_lines.is_empty());
+    let request = TraceRequest {
+        functions: patterns(&flags.trace, entry_of_patterns.and_then(|entry| entry.functions.as_ref())),
+        lines: patterns(&flags.trace_lines, entry_of_patterns.and_then(|entry| entry.lines.as_ref())),
+        max_events: (flags.max_events)
+            .or_else(|| entry?.max_events.as_ref().map(|Text(Events(events))| *events))
+            .unwrap_or(MAX_EVENTS),
+        columns: if flags.columns.is_empty() {
+            let columns = entry.and_then(|entry| entry.columns.as_ref());
+            columns.iter().flat_map(|List(columns)| columns).map(|Text(column)| *column).collect()
+        } else {
+            flags.columns.clone()
+        },
+    };
+    if request.is_empty() {
+        let lost = [(flags.max_events.is_some(), "--max-events"), (!flags.columns.is_empty(), "--columns")];
+        if let Some((_, flag)) = lost.iter().find(|(is_given, _)| *is_given) {
+            return Err(Complaint::new(format!("{flag} is about traced functions, and none are asked for"))
+                .help("name some: --trace 'crate::**::forward'"));
+        }
+        return Ok(TraceRequest::default());
+    }
+    Ok(request)
 }
 
 fn build(

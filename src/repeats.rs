@@ -1,15 +1,10 @@
 //! How many runs a cell still needs: from the runs so far to the next look at them.
-//!
-//! The looks are at one, two, five and ten runs a side. Looking after every single run would find a change by chance in the end.
 
 use std::collections::HashMap;
 
-use crate::comparison::{Comparison, PairView};
-use crate::judge::{ENOUGH, Judgement, MOST};
+use crate::comparison::{Comparison, JudgedMetric, PairView};
+use crate::judge::{Judgement, LOOKS};
 use crate::plan::CellId;
-
-/// After how many runs a side the verdicts are looked at.
-const LOOKS: [u32; 4] = [1, 2, ENOUGH, MOST];
 
 /// By cell and revision: how many runs it should have. Cells whose runs tell are not in it, nor those that failed.
 pub fn wanted(comparison: &Comparison) -> HashMap<(&CellId, usize), u32> {
@@ -33,7 +28,7 @@ fn next_look(view: &PairView<'_>) -> Option<u32> {
     if !view.is_compared() {
         return None;
     }
-    let rulings = view.pair.judged.iter().flat_map(|judged| judged.rulings.iter().flatten());
+    let rulings = view.pair.judged.iter().flat_map(JudgedMetric::rulings);
     let is_open =
         rulings.filter_map(|ruling| ruling.judgement).any(|judgement: Judgement| judgement.wants_more());
     let done = runs(view.baseline).min(runs(view.candidate));

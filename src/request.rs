@@ -36,6 +36,9 @@ pub struct Request {
     pub repeat: Repeat,
     /// Time limit of one run, in seconds.
     pub timeout_seconds: Option<u64>,
+    /// The metrics to read beside the usual ones: [`ON_REQUEST`](crate::metric::ON_REQUEST).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub on_request: Vec<String>,
     /// How verdicts are given. Plans of earlier versions have nothing of it.
     #[serde(default)]
     pub judging: Judging,
@@ -43,12 +46,65 @@ pub struct Request {
     pub lockfile: Option<LockfileRequest>,
     /// Path patterns that are left out of checkouts (git's sparse-checkout syntax, without the leading `!`).
     pub sparse_exclude: Vec<String>,
+    /// Functions that are looked into.
+    #[serde(default, skip_serializing_if = "TraceRequest::is_empty")]
+    pub trace: TraceRequest,
 }
 
 impl Request {
+    /// Gives every test these devices, whatever it was given before.
+    pub fn give_devices(&mut self, names: &[String]) {
+        for test in &mut self.tests {
+            test.devices = Some(names.to_vec());
+        }
+    }
+
     /// What was asked for about a revision; `None` for one that nobody named, such as a merge base.
     pub fn ref_of(&self, revision: &crate::plan::Revision) -> Option<&RefRequest> {
         self.refs.iter().find(|one| one.name.as_deref().unwrap_or(&one.spec) == revision.name)
+    }
+}
+
+/// Functions that are looked into, by patterns, and what is read of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TraceRequest {
+    /// Functions whose calls are scopes.
+    pub functions: Vec<String>,
+    /// Functions whose lines are told apart.
+    pub lines: Vec<String>,
+    /// How many calls of each function are logged one by one.
+    pub max_events: u64,
+    /// What is read at each call; heap and GPUs if empty.
+    pub columns: Vec<TraceColumn>,
+}
+
+impl TraceRequest {
+    /// Whether nothing is traced.
+    pub fn is_empty(&self) -> bool {
+        self.functions.is_empty() && self.lines.is_empty()
+    }
+}
+
+/// A group of metrics that traced functions are read for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TraceColumn {
+    /// The heap.
+    Heap,
+    /// Resident memory.
+    Cpu,
+    /// GPU memory.
+    Gpu,
+}
+
+impl TraceColumn {
+    /// `heap`, `cpu`, `gpu`
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Heap => "heap",
+            Self::Cpu => "cpu",
+            Self::Gpu => "gpu",
+        }
     }
 }
 
@@ -97,6 +153,9 @@ pub struct TestRequest {
     pub timeout_seconds: Option<u64>,
     /// Repeats, over the common ones.
     pub repeat: Option<Repeat>,
+    /// The devices that the runs see, as written; `None` leaves that to the environment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub devices: Option<Vec<String>>,
     /// Only tests that no entry before it selects: what the command line selects beside the matrix's entries.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub rest: bool,

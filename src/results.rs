@@ -11,12 +11,14 @@ use camino::{Utf8Path, Utf8PathBuf};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::comparability::Apart;
 use crate::limits::Limits;
 use crate::measurement::Measurement;
 use crate::outcome::{self, RunRecord};
 use crate::plan::{self, CellId, Plan};
 use crate::run_folder::{RunFolder, file};
 use crate::shim_log;
+use crate::trace_facts::TraceFacts;
 
 /// All that was kept of one run of the tool.
 #[derive(Clone, Debug)]
@@ -27,10 +29,14 @@ pub struct Results {
     pub environment: Value,
     /// What each revision was built with, by its index in the plan.
     pub builds: Builds,
+    /// What became of the functions that were to be traced, by revision.
+    pub traces: BTreeMap<usize, TraceFacts>,
     /// The finished runs, ordered by test, parameters, revision and repeat.
     pub runs: Vec<Run>,
     /// What the reader of the report should know about the whole.
     pub notes: Vec<String>,
+    /// By revision: which of its figures cannot be compared with the baseline's.
+    pub apart: BTreeMap<usize, Vec<Apart>>,
 }
 
 /// By revision: toolchain, profile and the like, as text.
@@ -89,10 +95,12 @@ pub fn read_some(folder: &RunFolder, wanted: impl Fn(&RunRecord) -> bool) -> any
     ensure!(plan.baseline < plan.revisions.len(), "{}: baseline is not among the revisions", folder.plan());
     let environment = environment_of(folder)?;
     let builds = builds_of(folder)?;
+    let traces = if folder.trace().exists() { read_json(&folder.trace())? } else { BTreeMap::new() };
     let mut records = records(folder, &folder.cells(), &plan)?;
     records.retain(|(record, _)| wanted(record));
     let runs = read_logs(folder, records);
-    let mut results = Results { plan, environment, builds, runs, notes: Vec::new() };
+    let mut results =
+        Results { plan, environment, builds, traces, runs, notes: Vec::new(), apart: BTreeMap::new() };
     results.sort();
     Ok(results)
 }
@@ -212,7 +220,12 @@ fn read_logs(folder: &RunFolder, records: Vec<(RunRecord, Utf8PathBuf)>) -> Vec<
         .zip(logs)
         .map(|((record, folder), (_, log))| {
             let (measurement, unreadable) = match log {
-                Ok(measurement) => (measurement, None),
+                Ok(mut measurement) => {
+                    for (metric, reason) in &record.withdrawn {
+                        measurement.withdraw(metric, reason);
+                    }
+                    (measurement, None)
+                }
                 Err(problem) => (Measurement::default(), Some(problem)),
             };
             Run { record, measurement: Arc::new(measurement), unreadable, folder }

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::noise::NoiseFigure;
 use crate::quantity::Limit;
 use crate::request::Threshold;
 
@@ -15,6 +16,9 @@ pub struct Judging {
     /// Changes that are expected.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<Allowance>,
+    /// What is known of how figures vary.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub noise: Vec<NoiseFigure>,
 }
 
 /// Something about a metric.

@@ -1,7 +1,7 @@
 //! Where a run's files lie: `target/memprof/<id>/`. Names only; what is in the files belongs to their own modules.
 //!
 //! ```text
-//! <id>/plan.json  environment.json  builds.json  comparison.json  search.json  found.json
+//! <id>/plan.json  environment.json  builds.json  trace.json  comparison.json  search.json  found.json
 //! <id>/cells/<revision>/<cell>/<repeat>/  log.jsonl  stdout  stderr  outcome.json
 //! <id>/builds/<revision>.log
 //! ```
@@ -28,6 +28,11 @@ impl RunFolder {
     /// `builds.json`: each revision's provenance, or why it has none.
     pub fn builds(&self) -> Utf8PathBuf {
         self.0.join("builds.json")
+    }
+
+    /// `trace.json`: by revision, the functions that were to be traced; absent where none were.
+    pub fn trace(&self) -> Utf8PathBuf {
+        self.0.join("trace.json")
     }
 
     /// `comparison.json`.

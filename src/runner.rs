@@ -1,6 +1,6 @@
 //! The loop over cells: each run is a process of its own, one at a time, and its outcome is written as it ends.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -10,19 +10,24 @@ use camino::{Utf8Path, Utf8PathBuf};
 use crate::build::Build;
 use crate::cells::{CellStatus, PlannedCell};
 use crate::compare::compare;
+use crate::device_watch::DeviceWatch;
+use crate::devices::Place;
 use crate::event::{Event, Sink};
 use crate::fate::{self, Evidence};
+use crate::neighbours::Judgement;
 use crate::outcome::{self, Outcome, RunRecord, Status};
 use crate::plan::{CellId, Plan, TestId};
 use crate::process::Command;
 use crate::process_group;
 use crate::repeat::Repeat;
 use crate::repeats;
+use crate::request::TraceRequest;
 use crate::results;
 use crate::run_folder::{RunFolder, file};
 use crate::stage::Stage;
 use crate::store::{Entry, Executable};
 use crate::test_listing::in_cargos_place;
+use crate::visible_devices;
 
 /// How the loop ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +50,8 @@ pub struct Runner<'a> {
     pub cells: &'a [PlannedCell],
     /// What counts GPU memory in the test processes, as variables; empty where there is no GPU.
     pub gpu: &'a BTreeMap<&'static str, String>,
+    /// The devices that runs may use.
+    pub devices: &'a DeviceWatch<'a>,
     /// Where events go.
     pub sink: &'a dyn Sink,
     /// Raised by Ctrl-C.
@@ -77,6 +84,7 @@ impl Runner<'_> {
         let mut done = 0;
         loop {
             let pending = self.pending(&wanted);
+            let _locks = self.devices.lock(&self.places(&pending)?)?;
             if self.run_all(stage, &pending, done, &mut proven)? == Completion::Interrupted {
                 return Ok(Completion::Interrupted);
             }
@@ -179,28 +187,53 @@ impl Runner<'_> {
                 (Status::BuildFailed, message)
             }
         };
-        self.record(planned, 0, &Outcome { status, message, wall_nanoseconds: None }, None)
-    }
-
-    fn record(
-        &self,
-        planned: &PlannedCell,
-        repeat: u32,
-        outcome: &Outcome,
-        build: Option<String>,
-    ) -> anyhow::Result<()> {
-        let record = RunRecord {
+        let outcome = Outcome { status, message, wall_nanoseconds: None };
+        self.record(&RunRecord {
             version: outcome::VERSION,
             revision: planned.revision,
             cell: planned.cell.clone(),
-            repeat,
-            outcome: outcome.clone(),
-            build,
+            repeat: 0,
+            outcome,
+            build: None,
             marks: Vec::new(),
+            withdrawn: BTreeMap::new(),
+            devices: None,
+        })
+    }
+
+    /// Every place that one of the runs can see.
+    fn places(&self, pending: &[Pending<'_>]) -> anyhow::Result<BTreeSet<Place>> {
+        let mut all = BTreeSet::new();
+        for pending in pending {
+            let (_, executable) = self.executable(pending.planned)?;
+            all.extend(self.devices_of(pending.planned, executable)?.places);
+        }
+        Ok(all)
+    }
+
+    fn executable(&self, planned: &PlannedCell) -> anyhow::Result<(&Entry, &Executable)> {
+        let entry = self.builds[planned.revision].entry().context("a cell without a build is not run")?;
+        let executable = executable_of(entry, &planned.cell.test)
+            .with_context(|| format!("the build has no test {}", planned.cell.test))?;
+        Ok((entry, executable))
+    }
+
+    fn devices_of(&self, planned: &PlannedCell, executable: &Executable) -> anyhow::Result<CellDevices> {
+        if let Some(names) = &planned.devices {
+            let places = self.devices.given(names)?;
+            return Ok(CellDevices { given: Some(visible_devices::value(&places)), places });
+        }
+        let variable = |name: &str| {
+            let set = planned.env.get(name).or_else(|| executable.environment.get(name));
+            set.cloned().or_else(|| std::env::var(name).ok())
         };
-        let folder = self.run_folder(planned, repeat);
+        Ok(CellDevices { given: None, places: self.devices.visible(variable) })
+    }
+
+    fn record(&self, record: &RunRecord) -> anyhow::Result<()> {
+        let folder = self.folder.cell(self.plan, record.revision, &record.cell, record.repeat);
         fs_err::create_dir_all(&folder)?;
-        write_whole(&folder.join(file::OUTCOME), &serde_json::to_vec_pretty(&record)?)
+        write_whole(&folder.join(file::OUTCOME), &serde_json::to_vec_pretty(record)?)
     }
 
     /// `None` if it was interrupted: it then counts as not run.
@@ -211,9 +244,8 @@ impl Runner<'_> {
         proven: &mut HashSet<Utf8PathBuf>,
     ) -> anyhow::Result<Option<Outcome>> {
         let planned = pending.planned;
-        let entry = self.builds[planned.revision].entry().context("a cell without a build is not run")?;
-        let executable = executable_of(entry, &planned.cell.test)
-            .with_context(|| format!("the build has no test {}", planned.cell.test))?;
+        let (entry, executable) = self.executable(planned)?;
+        let devices = self.devices_of(planned, executable)?;
         stage.bring_to(planned.revision, entry)?;
         let path = entry.folder.join(&executable.file);
         if !proven.contains(&path) {
@@ -227,11 +259,23 @@ impl Runner<'_> {
         }
         fs_err::create_dir_all(&folder)?;
         let folder = folder.canonicalize_utf8()?;
-        let command = command(entry, executable, planned, &folder.join(file::LOG)).envs(self.gpu);
+        let on_request = Some(self.plan.request.on_request.join(",")).filter(|metrics| !metrics.is_empty());
+        let trace = trace_variables(&self.plan.request.trace);
+        let log = folder.join(file::LOG);
+        let command = command(entry, executable, planned, &trace, &log)
+            .envs(self.gpu)
+            .envs(on_request.map(|metrics| ("MEMPROF_METRICS", metrics)));
+        let command = match &devices.given {
+            Some(value) => command.env(visible_devices::VISIBLE, value),
+            None => command,
+        };
+        let given = devices.given.is_some();
+        let uuids = given.then(|| devices.places.iter().map(|place| place.uuid.clone()).collect());
         let stdout = fs_err::File::create(folder.join(file::STDOUT))?.into_parts().0;
         let stderr = fs_err::File::create(folder.join(file::STDERR))?.into_parts().0;
         let limit = planned.timeout_seconds.map(Duration::from_secs);
         let kills_before = fate::kernel_kills();
+        let before = self.devices.before(devices.places);
         let fate = process_group::run(&command, stdout, stderr, limit, self.interrupt)?;
         let evidence = Evidence {
             folder: &folder,
@@ -241,9 +285,29 @@ impl Runner<'_> {
             killed_by_kernel: fate::kernel_kills() > kills_before,
         };
         let Some(outcome) = fate::outcome(&fate, &evidence)? else { return Ok(None) };
-        self.record(planned, pending.repeat, &outcome, Some(entry.provenance.key.clone()))?;
+        let passed = outcome.status.is_ok();
+        let Judgement { marks, withdrawn } = self.devices.after(before, &folder.join(file::LOG), passed)?;
+        self.record(&RunRecord {
+            version: outcome::VERSION,
+            revision: planned.revision,
+            cell: planned.cell.clone(),
+            repeat: pending.repeat,
+            outcome: outcome.clone(),
+            build: Some(entry.provenance.key.clone()),
+            marks,
+            withdrawn,
+            devices: uuids,
+        })?;
         Ok(Some(outcome))
     }
+}
+
+/// The devices of a cell's runs.
+struct CellDevices {
+    /// What `CUDA_VISIBLE_DEVICES` is set to, if the cell was given devices.
+    given: Option<String>,
+    /// What its runs can see, so or so.
+    places: Vec<Place>,
 }
 
 fn executable_of<'a>(entry: &'a Entry, test: &TestId) -> Option<&'a Executable> {
@@ -252,8 +316,27 @@ fn executable_of<'a>(entry: &'a Entry, test: &TestId) -> Option<&'a Executable> 
     })
 }
 
+/// What traced functions are told; nothing where there are none.
+fn trace_variables(request: &TraceRequest) -> BTreeMap<&'static str, String> {
+    if request.is_empty() {
+        return BTreeMap::new();
+    }
+    let mut variables = BTreeMap::from([("MEMPROF_TRACE_EVENTS", request.max_events.to_string())]);
+    if !request.columns.is_empty() {
+        let columns: Vec<&str> = request.columns.iter().map(|column| column.as_str()).collect();
+        variables.insert("MEMPROF_TRACE_COLUMNS", columns.join(","));
+    }
+    variables
+}
+
 /// `EXE --exact NAME --nocapture --test-threads=1` as cargo would run it, with the log's place.
-fn command(entry: &Entry, executable: &Executable, planned: &PlannedCell, log: &Utf8Path) -> Command {
+fn command(
+    entry: &Entry,
+    executable: &Executable,
+    planned: &PlannedCell,
+    trace: &BTreeMap<&str, String>,
+    log: &Utf8Path,
+) -> Command {
     let path = entry.folder.join(&executable.file);
     let runner = &entry.provenance.runner;
     let mut command = in_cargos_place(&path, runner, &executable.directory, &executable.environment);
@@ -267,6 +350,7 @@ fn command(entry: &Entry, executable: &Executable, planned: &PlannedCell, log: &
     let command = inherited.filter(|name| name.starts_with("MEMPROF_LOG")).fold(command, Command::env_remove);
     let shim: BTreeMap<&str, &str> = [("MEMPROF_LOG", log.as_str())]
         .into_iter()
+        .chain(trace.iter().map(|(name, value)| (*name, value.as_str())))
         .chain(executable.heap_absent.as_deref().map(|reason| ("MEMPROF_HEAP_ABSENT", reason)))
         .collect();
     // A backtrace, also one that a `should_panic` test catches, keeps tens of MiB of symbols on the heap.

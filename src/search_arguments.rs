@@ -181,6 +181,7 @@ impl MeasuringArguments {
         let reference = |spec: &str| RefRequest { spec: spec.to_owned(), ..RefRequest::default() };
         RequestArguments {
             refs: RefArguments {
+                aa: false,
                 refs: vec![reference(from), reference(to)],
                 baseline: Some(from.to_owned()),
                 remote: self.remote.clone(),

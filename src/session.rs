@@ -15,16 +15,19 @@ use crate::cargo_config::CargoConfig;
 use crate::cells::{self, PlannedCell};
 use crate::complaint::Complaint;
 use crate::cupti;
+use crate::device_watch::DeviceWatch;
 use crate::environment;
 use crate::event::{Event, Sink};
 use crate::git::Repository;
 use crate::gpu_environment::{GpuOptions, GpuTools, gpu_environment};
 use crate::listing::{ListedRevision, ListedTest};
 use crate::lock::{Lock, WhenHeld};
+use crate::nvml;
 use crate::plan::{Plan, TestId};
 use crate::run_folder::{self, RunFolder};
 use crate::runner::{Completion, Runner, write_whole};
 use crate::suggest;
+use crate::trace_facts::TraceFacts;
 
 /// What every command that works on a repository needs.
 pub struct Session<'a> {
@@ -70,10 +73,21 @@ impl<'a> Session<'a> {
         Lock::acquire(&self.cache.lock(), when_held, self.interrupt, self.sink)
     }
 
+    /// The functions of each revision that the request's patterns mean; nothing is built. The caller holds the lock.
+    pub fn traceable(&self, plan: &Plan) -> anyhow::Result<Vec<TraceFacts>> {
+        let scratch = tempfile::tempdir()?;
+        let folder = RunFolder(crate::cargo::utf8(scratch.path().to_owned())?);
+        let mut builder =
+            Builder::new(plan, self.repository, &self.cache, &folder, self.sink, self.interrupt)?;
+        builder.check_patterns()?;
+        (0..plan.revisions.len()).map(|index| builder.traceable(index)).collect()
+    }
+
     /// Builds every revision and finds the cells. The caller holds the lock.
     pub fn prepare(&'a self, plan: &'a Plan, folder: &'a RunFolder) -> anyhow::Result<Prepared<'a>> {
         let mut builder =
             Builder::new(plan, self.repository, &self.cache, folder, self.sink, self.interrupt)?;
+        builder.check_patterns()?;
         let mut builds = Vec::new();
         for index in 0..plan.revisions.len() {
             if self.interrupt.load(Ordering::Relaxed) {
@@ -93,8 +107,32 @@ impl<'a> Session<'a> {
             }
         }
         write_whole(&folder.builds(), &serde_json::to_vec_pretty(&facts_of(plan, &builds))?)?;
+        self.keep_trace(plan, folder, &builds)?;
         let cells = self.cells(plan, &builds)?;
         Ok(Prepared { builder, builds, cells })
+    }
+
+    /// Keeps with the run what was traced in it, and says what could not be.
+    fn keep_trace(&self, plan: &Plan, folder: &RunFolder, builds: &[Build]) -> anyhow::Result<()> {
+        if plan.request.trace.is_empty() {
+            return Ok(());
+        }
+        let facts = |build: &Build| build.entry().map(|entry| entry.provenance.trace.clone());
+        let traces: BTreeMap<usize, TraceFacts> =
+            builds.iter().enumerate().filter_map(|(index, build)| Some((index, facts(build)?))).collect();
+        for (index, facts) in &traces {
+            let name = &plan.revisions[*index].name;
+            let dropped: Vec<_> = facts.dropped().collect();
+            if let Some((function, reason)) = dropped.first() {
+                let others = match dropped.len() - 1 {
+                    0 => String::new(),
+                    others => format!(", nor {} more", crate::counted::counted(others, "function")),
+                };
+                let message = format!("{} of {name} is not traced{others}: {reason}", function.path);
+                self.sink.emit(Event::Warning { message, help: None });
+            }
+        }
+        write_whole(&folder.trace(), &serde_json::to_vec_pretty(&traces)?)
     }
 
     fn cells(&self, plan: &Plan, builds: &[Build]) -> anyhow::Result<Vec<PlannedCell>> {
@@ -127,11 +165,18 @@ impl<'a> Session<'a> {
     }
 
     /// Runs what has no outcome yet.
-    pub fn run(&self, plan: &Plan, folder: &RunFolder, prepared: &mut Prepared<'_>) -> anyhow::Result<()> {
+    pub fn run(
+        &self,
+        plan: &Plan,
+        folder: &RunFolder,
+        prepared: &mut Prepared<'_>,
+        devices: &DeviceWatch<'_>,
+    ) -> anyhow::Result<()> {
         let gpu = gpu_variables(|| prepared.builder.injection_library());
         let runner = Runner {
             plan,
             gpu: &gpu,
+            devices,
             folder,
             builds: &prepared.builds,
             cells: &prepared.cells,
@@ -150,7 +195,7 @@ impl<'a> Session<'a> {
 pub fn gpu_variables(
     injection: impl FnOnce() -> Result<Utf8PathBuf, String>,
 ) -> BTreeMap<&'static str, String> {
-    if !cupti::has_driver() {
+    if !nvml::may_have_devices() {
         return BTreeMap::new();
     }
     let (cupti, injection) = (cupti::find(), injection());

@@ -6,8 +6,11 @@ use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 use include_dir::{Dir, include_dir};
 
+use crate::inject;
+use crate::own_allocator;
 use crate::process::Command;
 use crate::toolchain::Toolchain;
+use crate::traced_functions;
 use crate::wrapper;
 
 static TEMPLATES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/templates");
@@ -24,7 +27,7 @@ pub struct Shim {
     folder: Utf8PathBuf,
 }
 
-/// Hash of the shim's source: part of every build's key, and of the wrapper's path.
+/// Hash of the shim's source and of what is written into the revision's: part of every build's key, and of the wrapper's path.
 pub fn source_hash() -> String {
     let mut files = Vec::new();
     collect(&TEMPLATES, &mut files);
@@ -33,6 +36,10 @@ pub fn source_hash() -> String {
     for (path, content) in files {
         hasher.update(path.as_os_str().as_encoded_bytes()).update(&[0]);
         hasher.update(&(content.len() as u64).to_le_bytes()).update(content);
+    }
+    let put_in = own_allocator::WRAPPING.into_iter().flatten().chain(traced_functions::TEXTS);
+    for text in std::iter::once(inject::LINES).chain(put_in) {
+        hasher.update(text.as_bytes()).update(&[0]);
     }
     hasher.finalize().to_hex()[..16].to_owned()
 }
@@ -108,6 +115,13 @@ impl Shim {
             Ok(()) => Ok(library),
             Err(error) => Err(format!("the library for the CUDA driver did not compile: {error:#}")),
         }
+    }
+
+    /// What is added to traced crates that are no members of the workspace.
+    pub fn wrapping_dependencies(&self, inner: Option<PathBuf>) -> wrapper::Shim {
+        let mut wrapping = self.wrapping(inner);
+        wrapping.externs.retain(|(name, _)| name == "memprof_shim");
+        wrapping
     }
 
     /// What the compiler wrapper adds.

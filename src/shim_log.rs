@@ -13,7 +13,7 @@ use serde::de::{MapAccess, Visitor};
 use serde_json::Value;
 
 use crate::counted::counted;
-use crate::measurement::{Kind, Measurement, NO_READING};
+use crate::measurement::{Kind, Measurement, NO_READING, Nesting};
 
 /// The newest version of the log's format that this program reads.
 pub const VERSION: u32 = 1;
@@ -125,8 +125,10 @@ impl Reader {
             "checkpoint" => Kind::Point,
             "scope" => Kind::Scope,
             other => {
-                if !self.take_rare(other, &line)? {
-                    self.of_unknown_kind += 1;
+                match self.measurement.trace.take(other, bytes) {
+                    Some(taken) => taken.map_err(|error| Refusal::Malformed(error.to_string()))?,
+                    None if self.take_rare(other, &line)? => {}
+                    None => self.of_unknown_kind += 1,
                 }
                 self.sequence.push(line.seq);
                 return Ok(());
@@ -141,6 +143,10 @@ impl Reader {
         self.sequence.push(line.seq);
         let readings = readings.0.iter().map(|(metric, value)| (&*metric.0, *value));
         self.measurement.push(&label.0, occurrence, kind, line.seq, readings);
+        if kind == Kind::Scope {
+            let nesting = Nesting { thread: line.thread.unwrap_or(0), depth: line.depth.unwrap_or(0) };
+            self.measurement.nest(nesting);
+        }
         Ok(())
     }
 
@@ -268,6 +274,8 @@ struct Line<'a> {
     event: Text<'a>,
     seq: u64,
     pid: u64,
+    thread: Option<u32>,
+    depth: Option<u32>,
     #[serde(borrow)]
     label: Option<Text<'a>>,
     occurrence: Option<u32>,
@@ -357,6 +365,7 @@ mod tests {
         assert_eq!(labels(&measurement), ["start", "decoder"]);
         assert_eq!(measurement.checkpoints()[1].kind, Kind::Scope);
         assert_eq!(measurement.checkpoints()[1].occurrence, 2);
+        assert_eq!(measurement.checkpoints()[1].nesting, Nesting { thread: 1, depth: 0 });
         assert_eq!(measurement.reading(0, 1), Some(-5));
         assert_eq!(measurement.column("time"), None, "a metric that was never read has no column");
         assert!(measurement.ended);

@@ -9,6 +9,8 @@ use camino::{Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::request::TargetKind;
+use crate::test_listing;
+use crate::trace_facts::TraceFacts;
 use crate::wrapper::LIBRARY_PATHS;
 
 /// The version of `provenance.json`'s format.
@@ -39,6 +41,9 @@ pub struct Ingredients {
     pub sparse_exclude: Vec<String>,
     /// The folder of the checkout: executables have it built in.
     pub checkout: Utf8PathBuf,
+    /// The patterns of functions that are traced. Without any, the key is that of a build which knows nothing of tracing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trace: Vec<String>,
 }
 
 impl Ingredients {
@@ -76,6 +81,9 @@ pub struct Provenance {
     pub injected: Vec<Utf8PathBuf>,
     /// The user's runner for the test executables, program first; empty if there is none.
     pub runner: Vec<String>,
+    /// The functions that were asked for, and what became of each.
+    #[serde(default, skip_serializing_if = "TraceFacts::is_empty")]
+    pub trace: TraceFacts,
 }
 
 /// A test executable.
@@ -266,6 +274,13 @@ impl Draft {
 }
 
 impl Entry {
+    /// Whether an executable could not be asked for its tests, for want of shared libraries that may be there by now.
+    pub fn lacks_libraries(&self) -> bool {
+        let reasons =
+            self.provenance.executables.iter().filter_map(|executable| executable.unlisted.as_ref());
+        reasons.into_iter().any(|reason| reason.contains(test_listing::LOADER_ERROR))
+    }
+
     /// The path of an executable, once its content is proven.
     pub fn verified(&self, executable: &Executable) -> anyhow::Result<Utf8PathBuf> {
         let path = self.folder.join(&executable.file);
@@ -387,6 +402,7 @@ pub(crate) mod tests {
             overlay: BTreeMap::new(),
             sparse_exclude: Vec::new(),
             checkout: "/c".into(),
+            trace: Vec::new(),
         };
         Provenance {
             version: VERSION,
@@ -399,6 +415,7 @@ pub(crate) mod tests {
             companions: Vec::new(),
             injected: Vec::new(),
             runner: Vec::new(),
+            trace: TraceFacts::default(),
         }
     }
 }

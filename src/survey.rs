@@ -13,8 +13,9 @@ use crate::build::{Build, Builder};
 use crate::build_failure::BuildFailure;
 use crate::cells::{self, CellStatus, PlannedCell};
 use crate::complaint::Complaint;
+use crate::device_watch::DeviceWatch;
 use crate::event::{Event, Sink};
-use crate::judge::{self, Noise, Thresholds};
+use crate::judge::{Noise, Thresholds};
 use crate::judging;
 use crate::limits::{self, Limits};
 use crate::listing::ListedRevision;
@@ -41,6 +42,7 @@ pub struct Survey<'a> {
     is_built: Vec<bool>,
     facts: BTreeMap<String, Value>,
     gpu: Option<BTreeMap<&'static str, String>>,
+    devices: DeviceWatch<'a>,
     /// Where the first end's figures come from, which the others' must come from too.
     source: Source,
     /// What was asked, and what it took.
@@ -75,6 +77,9 @@ pub struct EndWithoutFigure {
     pub hints: Vec<String>,
 }
 
+/// A figure that varies is run so often at most, before its commit counts as one that cannot be told.
+const MOST_RUNS: u32 = 10;
+
 /// How often the ends are run: twice the same figure says that it is exact.
 const RUNS_OF_ENDS: u32 = 2;
 
@@ -104,6 +109,7 @@ impl<'a> Survey<'a> {
         folder: &'a RunFolder,
         record: SearchRecord,
         notes: &'a BuildNotes<'a>,
+        devices: DeviceWatch<'a>,
     ) -> anyhow::Result<Self> {
         let builder =
             Builder::new(plan, session.repository, &session.cache, folder, notes, session.interrupt)?;
@@ -122,6 +128,7 @@ impl<'a> Survey<'a> {
             is_built: vec![false; commits],
             facts,
             gpu: None,
+            devices,
             source: Source::NotKnownYet,
             record,
             known: Knowledge::of_nothing(commits),
@@ -293,7 +300,7 @@ impl<'a> Survey<'a> {
             Source::Is(None) | Source::NotKnownYet => 0,
         };
         let noise = Noise { floor, known: None, provable: limits::is_counted(metric) };
-        let most_runs = usize::try_from(record.least_runs.max(judge::MOST)).unwrap_or(usize::MAX);
+        let most_runs = usize::try_from(record.least_runs.max(MOST_RUNS)).unwrap_or(usize::MAX);
         Ok(Rule { thresholds, noise, most_runs })
     }
 
@@ -363,6 +370,7 @@ impl<'a> Survey<'a> {
             folder: self.folder,
             builds: &self.builds,
             cells: &cells,
+            devices: &self.devices,
             gpu: self.gpu.as_ref().context("it was just looked for")?,
             sink: self.notes,
             interrupt: self.session.interrupt,

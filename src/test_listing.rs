@@ -4,32 +4,73 @@ use std::collections::{BTreeMap, HashSet};
 
 use camino::Utf8Path;
 
+use crate::absent_libraries::EmptyLibraries;
 use crate::process::{Command, ProcessError};
 use crate::store::ListedTest;
 use crate::toolchain::clean;
 use crate::wrapper::LIBRARY_PATHS;
 
-/// The tests of an executable with libtest's harness, or why it does not list them.
+/// What the loader of Linux says where a library is not there.
+pub const LOADER_ERROR: &str = "error while loading shared libraries";
+
+/// What an executable with libtest's harness says of its tests.
+#[derive(Debug, Default)]
+pub struct Listing {
+    /// Its tests.
+    pub tests: Vec<ListedTest>,
+    /// Why it does not list them.
+    pub unlisted: Option<String>,
+    /// Shared libraries that this machine lacks; empty ones stood in for them.
+    pub absent_libraries: Vec<String>,
+}
+
+/// The tests of an executable, or why it does not list them.
 pub fn list(
     executable: &Utf8Path,
     runner: &[String],
     directory: &Utf8Path,
     environment: &BTreeMap<String, String>,
-) -> anyhow::Result<(Vec<ListedTest>, Option<String>)> {
-    let ask = |arguments: &[&str]| -> Result<Vec<String>, ProcessError> {
+) -> Listing {
+    let refused = match ask(executable, runner, directory, environment) {
+        Ok(tests) => return Listing { tests, ..Listing::default() },
+        Err(error) => error,
+    };
+    let unlisted = |reason: String| Listing { unlisted: Some(reason), ..Listing::default() };
+    if !refused.stderr().contains(LOADER_ERROR) {
+        return unlisted(refused.to_string());
+    }
+    let command = in_cargos_place(executable, &[], directory, environment);
+    let empty = match EmptyLibraries::for_program(executable, command) {
+        Ok(Some(empty)) => empty,
+        Ok(None) => return unlisted(refused.to_string()),
+        Err(error) => {
+            return unlisted(format!("{refused}\nand there are no empty ones in their place: {error:#}"));
+        }
+    };
+    let mut environment = environment.clone();
+    let path = environment.entry("LD_LIBRARY_PATH".to_owned()).or_default();
+    // Last: what is there wins.
+    *path = if path.is_empty() { empty.folder().to_string() } else { format!("{path}:{}", empty.folder()) };
+    match ask(executable, runner, directory, &environment) {
+        Ok(tests) => Listing { tests, absent_libraries: empty.names, unlisted: None },
+        Err(error) => unlisted(format!("{refused}\nwith empty ones in their place: {error}")),
+    }
+}
+
+fn ask(
+    executable: &Utf8Path,
+    runner: &[String],
+    directory: &Utf8Path,
+    environment: &BTreeMap<String, String>,
+) -> Result<Vec<ListedTest>, ProcessError> {
+    let names = |arguments: &[&str]| -> Result<Vec<String>, ProcessError> {
         let command = in_cargos_place(executable, runner, directory, environment).args(arguments);
         Ok(parse(&command.run()?.text()))
     };
-    let all = ask(&["--list", "--format", "terse"]);
-    let ignored = ask(&["--ignored", "--list", "--format", "terse"]);
-    match (all, ignored) {
-        (Ok(all), Ok(ignored)) => {
-            let ignored: HashSet<String> = ignored.into_iter().collect();
-            let listed = |name: String| ListedTest { ignored: ignored.contains(&name), name };
-            Ok((all.into_iter().map(listed).collect(), None))
-        }
-        (Err(error), _) | (_, Err(error)) => Ok((Vec::new(), Some(error.to_string()))),
-    }
+    let all = names(&["--list", "--format", "terse"])?;
+    let ignored: HashSet<String> =
+        names(&["--ignored", "--list", "--format", "terse"])?.into_iter().collect();
+    Ok(all.into_iter().map(|name| ListedTest { ignored: ignored.contains(&name), name }).collect())
 }
 
 /// The command that runs an executable as `cargo test` would: its runner, folder and environment.
@@ -66,6 +107,44 @@ fn parse(text: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_program_whose_libraries_are_not_on_this_machine_lists_its_tests_all_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = Utf8Path::from_path(folder.path()).unwrap();
+        let write = |name: &str, text: &str| fs_err::write(folder.join(name), text).unwrap();
+        write("absent.c", "int deep(void);\nint answer(void) { return deep(); }\n");
+        write("deeper.c", "int deep(void) { return 42; }\n");
+        write(
+            "program.rs",
+            "unsafe extern \"C\" { fn answer() -> i32; }\n#[test] fn answers() { assert_eq!(unsafe { answer() }, 42); }\n\
+             #[test] #[ignore] fn waits() {}\n",
+        );
+        let library = |name: &str, needs: &[&str]| {
+            let arguments = ["-shared", "-fPIC", "-L.", "-o"];
+            let source = format!("{name}.c");
+            let cc = Command::new("cc")
+                .current_dir(folder)
+                .args(arguments)
+                .arg(format!("lib{name}.so"))
+                .arg(source);
+            cc.args(needs).run().unwrap();
+        };
+        library("deeper", &[]);
+        library("absent", &["-ldeeper"]);
+        let rustc = Command::new("rustc").current_dir(folder);
+        let flags = ["--edition", "2024", "--test", "-L", ".", "-l", "dylib=absent", "-l", "dylib=deeper"];
+        rustc.args(flags).arg("program.rs").run().unwrap();
+        for library in ["libabsent.so", "libdeeper.so"] {
+            fs_err::remove_file(folder.join(library)).unwrap();
+        }
+        let listing = list(&folder.join("program"), &[], folder, &BTreeMap::new());
+        assert_eq!(listing.unlisted, None);
+        assert_eq!(listing.absent_libraries[0], "libabsent.so");
+        let names: Vec<_> = listing.tests.iter().map(|test| (test.name.as_str(), test.ignored)).collect();
+        assert_eq!(names, [("answers", false), ("waits", true)]);
+    }
 
     #[test]
     fn names_are_read_and_counts_are_not() {

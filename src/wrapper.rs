@@ -32,6 +32,31 @@ pub struct Shim {
     pub inner: Option<PathBuf>,
 }
 
+/// The name under which this program is the wrapper of all compilations, where crates beside the workspace's members are traced.
+pub const WRAP_DEPENDENCY_NAME: &str = "memprof-wrap-dependency";
+/// The variable that tells that wrapper what to do: [`Dependencies`] as JSON.
+pub const DEPENDENCIES: &str = "CARGO_MEMPROF_WRAP_DEPENDENCIES";
+
+/// What is done to crates that are no members of the workspace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dependencies {
+    /// What they are given.
+    pub shim: Shim,
+    /// Crates below this folder are given it.
+    pub checkout: PathBuf,
+    /// Crates of the registry of which an edited copy is compiled in their place.
+    pub copies: Vec<CopiedCrate>,
+}
+
+/// A crate of the registry and its edited copy, by their folders.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopiedCrate {
+    /// Where cargo unpacked it.
+    pub original: PathBuf,
+    /// The copy.
+    pub copy: PathBuf,
+}
+
 /// What cargo would have run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Invocation {
@@ -48,6 +73,7 @@ pub fn act(arguments: &[OsString]) -> Option<anyhow::Error> {
     let (own_name, call) = arguments.split_first()?;
     match Path::new(own_name).file_name()?.to_str()? {
         WRAP_NAME => Some(wrap_compiler(call)),
+        WRAP_DEPENDENCY_NAME => Some(wrap_dependency(call)),
         NOTE_NAME => match note_invocation(call) {
             #[expect(clippy::exit, reason = "the role of a runner ends here; there is nothing to unwind")]
             Ok(()) => std::process::exit(0),
@@ -75,6 +101,46 @@ fn wrap_compiler(call: &[OsString]) -> anyhow::Error {
     anyhow::Error::new(error).context(format!("could not start {}", Path::new(&argv[0]).display()))
 }
 
+/// Cargo calls this one before the workspace's own wrapper, whose calls are passed on as they are.
+fn wrap_dependency(call: &[OsString]) -> anyhow::Error {
+    let dependencies: Dependencies = match std::env::var(DEPENDENCIES).map(|text| serde_json::from_str(&text))
+    {
+        Ok(Ok(dependencies)) => dependencies,
+        _ => Dependencies::default(),
+    };
+    let argv = dependency_argv(&dependencies, call, &std::env::current_dir().unwrap_or_default());
+    let error = std::process::Command::new(&argv[0]).args(&argv[1..]).exec();
+    anyhow::Error::new(error).context(format!("could not start {}", Path::new(&argv[0]).display()))
+}
+
+fn dependency_argv(dependencies: &Dependencies, call: &[OsString], current: &Path) -> Vec<OsString> {
+    let as_it_is = || -> Vec<OsString> {
+        dependencies.shim.inner.iter().map(|inner| inner.clone().into()).chain(call.iter().cloned()).collect()
+    };
+    let is_of_member = call
+        .first()
+        .is_some_and(|program| Path::new(program).file_name().is_some_and(|name| name == WRAP_NAME));
+    let root = call.iter().position(|argument| argument.to_string_lossy().ends_with(".rs"));
+    let Some(root) = root.filter(|_| !is_of_member) else { return as_it_is() };
+    let path = current.join(&call[root]);
+    let copied =
+        dependencies.copies.iter().find_map(|one| Some((one, path.strip_prefix(&one.original).ok()?)));
+    let mut call = call.to_vec();
+    match copied {
+        Some((one, inside)) => {
+            call[root] = one.copy.join(inside).into();
+            // Panics, `file!()` and the compiler's messages name the original.
+            let mut prefix = OsString::from(&one.copy);
+            prefix.push("=");
+            prefix.push(&one.original);
+            call.extend(["--remap-path-prefix".into(), prefix]);
+        }
+        None if path.starts_with(&dependencies.checkout) => {}
+        None => return as_it_is(),
+    }
+    compiler_argv(&dependencies.shim, &call)
+}
+
 /// Compiles a test target with the shim's allocator, and without it if it has one of its own; a mark beside the executable
 /// then says so.
 ///
@@ -90,11 +156,11 @@ fn compile_test(argv: &[OsString], call: &[OsString]) -> anyhow::Result<i32> {
     let mut output =
         compile(true).with_context(|| format!("could not start {}", Path::new(&argv[0]).display()))?;
     let mark = own_allocator_mark(call);
-    let conflict = memchr::memmem::find(&output.stderr, b"conflicts with global allocator in").is_some();
-    if !output.status.success() && conflict {
+    let conflict = conflicting_crate(&String::from_utf8_lossy(&output.stderr)).map(str::to_owned);
+    if let Some(owner) = conflict.filter(|_| !output.status.success()) {
         output = compile(false)?;
         if let Some(mark) = &mark {
-            fs_err::write(mark, "")?;
+            fs_err::write(mark, owner)?;
         }
     } else if let Some(mark) = mark {
         let _ = fs_err::remove_file(mark);
@@ -104,10 +170,25 @@ fn compile_test(argv: &[OsString], call: &[OsString]) -> anyhow::Result<i32> {
     Ok(output.status.code().unwrap_or(101))
 }
 
+/// Whose global allocator the compiler says is in the way of the shim's: the crate's name, empty for the crate that was being
+/// compiled.
+///
+/// ``the `#[global_allocator]` in this crate conflicts with global allocator in: memprof_heap``, in either order.
+fn conflicting_crate(stderr: &str) -> Option<&str> {
+    let (before, after) = stderr.split_once(" conflicts with global allocator in: ")?;
+    let (_, first) = before.rsplit_once(" in ")?;
+    let end =
+        after.find(|character: char| !character.is_alphanumeric() && character != '_' && character != ' ');
+    let second = after[..end.unwrap_or(after.len())].trim();
+    let owner = if first == "memprof_heap" { second } else { first };
+    Some(if owner == "this crate" { "" } else { owner })
+}
+
 /// The `cfg` under which the appended line links the shim's allocator.
 pub const HEAP_CFG: &str = "memprof_heap";
 
-/// The ending of the mark beside an executable whose target has an allocator of its own.
+/// The ending of the mark beside an executable whose target has an allocator of its own. It holds the name of the crate that
+/// declares it, and nothing if the target does.
 pub const OWN_ALLOCATOR: &str = "memprof-own-allocator";
 
 /// `OUT_DIR/NAME-HASH.memprof-own-allocator`
@@ -212,7 +293,15 @@ pub const GIVEN: &str = "given.json";
 fn is_ours(name: &str) -> bool {
     name.starts_with("CARGO_MEMPROF_")
         || (name.starts_with("CARGO_TARGET_") && name.ends_with("_RUNNER"))
-        || ["RUSTC_WORKSPACE_WRAPPER", "RUST_RECURSION_COUNT", "CARGO_TARGET_DIR", "_", "PWD"].contains(&name)
+        || [
+            "RUSTC_WORKSPACE_WRAPPER",
+            "RUSTC_WRAPPER",
+            "RUST_RECURSION_COUNT",
+            "CARGO_TARGET_DIR",
+            "_",
+            "PWD",
+        ]
+        .contains(&name)
 }
 
 #[cfg(test)]
@@ -269,9 +358,52 @@ mod tests {
     }
 
     #[test]
+    fn the_compiler_says_whose_allocator_is_in_the_way() {
+        let conflict = |one: &str, other: &str| {
+            format!(
+                r#"{{"message":"the `#[global_allocator]` in {one} conflicts with global allocator in: {other}","x":1}}"#
+            )
+        };
+        assert_eq!(conflicting_crate(&conflict("this crate", "memprof_heap")), Some(""));
+        assert_eq!(conflicting_crate(&conflict("memprof_heap", "this crate")), Some(""));
+        assert_eq!(conflicting_crate(&conflict("memprof_heap", "supplier")), Some("supplier"));
+        assert_eq!(conflicting_crate(&conflict("supplier", "memprof_heap")), Some("supplier"));
+        assert_eq!(conflicting_crate("error: something else"), None);
+    }
+
+    #[test]
     fn the_mark_lies_beside_the_executable() {
         let call = words("rustc --crate-name a src/lib.rs --test -C extra-filename=-12 --out-dir /t/deps");
         assert_eq!(own_allocator_mark(&call), Some("/t/deps/a-12.memprof-own-allocator".into()));
+    }
+
+    #[test]
+    fn an_edited_copy_is_compiled_in_place_of_a_crate_of_the_registry() {
+        let dependencies = Dependencies {
+            shim: Shim { externs: vec![("memprof_shim".into(), "/s/m.rlib".into())], ..shim() },
+            checkout: "/checkout".into(),
+            copies: vec![CopiedCrate { original: "/registry/a-1.0".into(), copy: "/copies/a-1.0".into() }],
+        };
+        let wrapped = |line: &str, current: &str| {
+            let argv = dependency_argv(&dependencies, &words(line), Path::new(current));
+            argv.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(
+            wrapped("rustc --crate-name a /registry/a-1.0/src/lib.rs", "/"),
+            "rustc --cap-lints warn --crate-name a /copies/a-1.0/src/lib.rs --remap-path-prefix \
+             /copies/a-1.0=/registry/a-1.0 --extern memprof_shim=/s/m.rlib -L dependency=/s"
+        );
+        assert_eq!(
+            wrapped("rustc --crate-name b excluded/src/lib.rs", "/checkout"),
+            "rustc --cap-lints warn --crate-name b excluded/src/lib.rs --extern memprof_shim=/s/m.rlib -L dependency=/s"
+        );
+        for line in [
+            "rustc --crate-name c /registry/c-1.0/src/lib.rs",
+            "rustc -vV",
+            "/w/memprof-wrap-rustc rustc --crate-name a /checkout/src/lib.rs",
+        ] {
+            assert_eq!(wrapped(line, "/"), line);
+        }
     }
 
     #[test]

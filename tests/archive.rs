@@ -143,7 +143,7 @@ const TESTS: [Keeps; 4] = [
 #[test]
 fn an_archive_gives_the_figures_that_a_run_on_the_build_host_gives() {
     let repository = package_with_data();
-    let request = ["--refs", "old,new", "--repeat", "2", "--test", "sizes"];
+    let request = ["--refs", "old,new", "--repeat", "2", "--test", "sizes", "--threshold", "*=off"];
     let local = repository.memprof().args(request).args(["--format", "csv"]).output().unwrap();
     assert_code(&local, 0);
     let expected = exact_rows(&local.stdout);
@@ -322,7 +322,7 @@ fn loaded() {
 #[cfg(target_os = "linux")]
 fn shared_libraries_of_the_build_and_of_the_toolchain_travel_with_it() {
     let repository = workspace_with_libraries();
-    let request = ["--refs", "old,new", "--workspace"];
+    let request = ["--refs", "old,new", "--workspace", "--threshold", "*=off"];
     let local = repository.memprof().args(request).args(["--format", "csv"]).output().unwrap();
     assert_code(&local, 0);
     let expected = exact_rows(&local.stdout);

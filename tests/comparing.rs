@@ -7,8 +7,10 @@ use cargo_memprof::compare::{compare, merge};
 use cargo_memprof::comparison::{Comparability, Comparison, PairView};
 use cargo_memprof::matching::Change;
 use cargo_memprof::outcome::Status;
+use cargo_memprof::report::{self, Format, Options};
 use cargo_memprof::run_folder::file;
 use cargo_memprof::side::Standing;
+use cargo_memprof::verdict::Verdict;
 use proptest::prelude::*;
 use serde_json::json;
 use synthetic::{Log, Synthetic};
@@ -272,6 +274,26 @@ fn two_runs_are_merged_with_their_names_told_apart_and_their_hosts_compared() {
     assert_eq!(differences(&only_pair(&comparison), "heap.peak"), [Some(15)]);
     assert_eq!(comparison.notes, ["differs: host.name left / right (first / second run)"]);
     assert!(comparison.runs.iter().all(|run| run.folder.starts_with("20250302T101500Z/cells")));
+}
+
+#[test]
+fn on_another_kernel_resident_memory_is_not_compared_and_heap_is() {
+    let run = |kernel: &str| {
+        let log = Log::new().checkpoint("a", &[("heap.peak", 10), ("cpu.peak", 20)]);
+        Synthetic::new(&["main"]).environment(&json!({"kernel": kernel})).passed("t", 0, 0, &log)
+    };
+    let (a, b) = (run("5.10"), run("6.1"));
+    let comparison = compare(&merge(a.results(), b.results()));
+    let view = only_pair(&comparison);
+    assert_eq!(view.column("cpu.peak").comparability, Comparability::Apart);
+    assert_eq!(differences(&view, "cpu.peak"), [None]);
+    assert_eq!(differences(&view, "heap.peak"), [Some(0)]);
+    let verdict = |metric| view.judged(metric).unwrap().at(&view.rows[0]).unwrap().verdict;
+    assert_eq!((verdict("cpu.peak"), verdict("heap.peak")), (Verdict::Missing, Verdict::Unchanged));
+    let mut text = Vec::new();
+    report::render(Format::Table, &comparison, &Options::default(), &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.contains("cpu.* not compared: the kernels differ: 5.10 / 6.1 (a:main / b:main)"), "{text}");
 }
 
 #[test]

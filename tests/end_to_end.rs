@@ -50,6 +50,10 @@ fn command(folder: &Path, home: &Path, arguments: &[&str]) -> std::process::Comm
         }
     }
     command.current_dir(folder).env("CARGO_MEMPROF_HOME", home).arg("memprof").args(arguments);
+    if arguments.contains(&"--refs") {
+        // The cases change memory on purpose, and what is asked here is not the verdict.
+        command.args(["--threshold", "*=off"]);
+    }
     command
 }
 
@@ -80,7 +84,12 @@ fn arguments(case: &str, repository: &ZooRepository) -> Vec<String> {
     };
     match case {
         "virtual-workspace" => vec!["--workspace".to_owned()],
-        "workspace" | "own-allocator" | "own-memprof-dependency" | "crate-types" | "proc-macro" => {
+        "workspace"
+        | "own-allocator"
+        | "own-allocator-kept"
+        | "own-memprof-dependency"
+        | "crate-types"
+        | "proc-macro" => {
             vec!["--workspace".to_owned()]
         }
         "moved-package" => overlay(&["--overlay-package", "engine"]),
@@ -118,6 +127,58 @@ fn every_figure_of_the_zoo_is_exact() {
         }
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[test]
+fn an_allocator_that_cannot_be_wrapped_is_told_with_its_place_and_the_reason() {
+    let repository = ZooRepository::of("own-allocator-kept");
+    let home = tempfile::tempdir().expect("a temporary folder");
+    let arguments = ["--refs", "old,new", "--offline", "--workspace", "--metrics", "heap.live"];
+    let printed = memprof(&repository.root(), home.path(), &arguments);
+    assert_eq!(printed.code, 0, "{}", printed.everything());
+    // Tables break lines between words.
+    let told = printed.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let minds = "the #[global_allocator] at particular/tests/minds.rs:19 does not compile when it is wrapped in memprof::Heap";
+    assert!(told.contains(minds), "{}", printed.everything());
+    assert!(told.contains("is of the crate `vendored`, which is no member"), "{}", printed.everything());
+    let warned = printed.stderr.matches("the #[global_allocator] in particular/tests/minds.rs of").count();
+    assert_eq!(warned, 2, "once a revision: {}", printed.everything());
+}
+
+#[test]
+fn metrics_on_request_are_read_where_they_are_named_and_nowhere_else() {
+    let repository = ZooRepository::of("single");
+    let home = tempfile::tempdir().expect("a temporary folder");
+    let run = |arguments: &[&str]| {
+        let usual = ["--refs", "old,new", "--offline", "-k", "keeps_through", "--format", "csv"];
+        let printed = memprof(&repository.root(), home.path(), &[&usual, arguments].concat());
+        assert_eq!(printed.code, 0, "{}", printed.everything());
+        let metrics = printed.values().into_iter().map(|value| value.metric);
+        metrics.collect::<std::collections::BTreeSet<String>>()
+    };
+    let on_request = ["cpu.pss", "cpu.private", "cpu.shared", "malloc.live"].map(str::to_owned);
+    assert!(run(&[]).is_disjoint(&on_request.clone().into()));
+    let told = memprof(&repository.root(), home.path(), &["report", "--metrics", "cpu.pss"]);
+    assert!(told.stdout.contains("cpu.pss was not measured"), "{}", told.everything());
+    assert!(
+        run(&["--metrics", "cpu.pss,cpu.private,cpu.shared,malloc.live"]).is_superset(&on_request.into())
+    );
+    let judged = run(&["--threshold", "malloc.live=5%"]);
+    assert!(judged.contains("malloc.live") && !judged.contains("cpu.pss"), "{judged:?}");
+}
+
+#[test]
+fn scopes_and_what_grew_most_are_shown_of_one_ref_too() {
+    let repository = ZooRepository::of("single");
+    let home = tempfile::tempdir().expect("a temporary folder");
+    let one = |view: &str| {
+        let arguments = ["--refs", "new", "--offline", "-k", "keeps_through", "--view", view];
+        memprof(&repository.root(), home.path(), &arguments)
+    };
+    let scopes = one("scopes");
+    assert!(scopes.code == 0 && scopes.stdout.starts_with("no scope was logged"), "{}", scopes.everything());
+    let top = one("top");
+    assert!(top.code == 0 && top.stdout.contains("start → done"), "{}", top.everything());
 }
 
 #[test]
@@ -260,11 +321,13 @@ fn an_external_overlay_measures_a_package_whose_workspace_does_not_load() {
         assert!(kept("old") >= 1_000_000);
         (kept("old"), kept("new") - kept("old"))
     };
+    // The harness's main thread may or may not have allocated its 144 bytes yet.
+    let thousands = |bytes: u64| (bytes + 500) / 1000;
     let (plain, by_overlay) = grown(&["--overlay-package", "engine"]);
-    assert_eq!((plain / 1_000_000, by_overlay), (1, 2_000_000));
-    assert_eq!(grown(&["-p", "engine"]).1, 2_000_000);
-    assert_eq!(grown(&["-p", "engine", "--features", "large"]).1, 4_000_000);
-    assert_eq!(grown(&["-p", "engine", "--all-features"]).1, 4_000_000);
+    assert_eq!((plain / 1_000_000, thousands(by_overlay)), (1, 2_000));
+    assert_eq!(thousands(grown(&["-p", "engine"]).1), 2_000);
+    assert_eq!(thousands(grown(&["-p", "engine", "--features", "large"]).1), 4_000);
+    assert_eq!(thousands(grown(&["-p", "engine", "--all-features"]).1), 4_000);
     let (without_usual, _) = grown(&["-p", "engine", "--no-default-features"]);
     assert_eq!(without_usual / 1_000_000, 11);
 }

@@ -65,6 +65,7 @@ tests:
     features: [big]
     env: {A: test}
     params: {batch: [8, 1e3]}
+    device: [0, GPU-5d2c]
     timeout: 5m
     repeat: 7
   - hf_fwd

@@ -56,6 +56,16 @@ tests:
   - filter: hf_fwd
     kind: tests
 
+tests: [{filter: hf_fwd, device: h200}]
+
+tests: [{filter: hf_fwd, device: [0, none]}]
+
+tests: [{filter: hf_fwd, device: []}]
+
+tests: [{filter: hf_fwd, device: {index: 0}}]
+
+tests: [{filter: hf_fwd, device: -1}]
+
 tests:
   - regex: 'hf_(fwd'
 

@@ -92,6 +92,24 @@ fn candidate_log(repeat: i64) -> Log {
         .checkpoint("done", &readings(8_388 * MIB, 8_480 * MIB, 49_102, 1_650))
 }
 
+#[test]
+fn the_context_stands_apart_once_and_with_both_costs_where_they_differ() {
+    let log = |context: i64| {
+        let gpu = [("gpu.0.peak", 9 * MIB), ("gpu.0.process", 9 * MIB + context), ("gpu.0.context", context)];
+        Log::new().checkpoint("start", &[("heap.peak", MIB)]).checkpoint("done", &gpu)
+    };
+    let with = |candidate: i64| {
+        let synthetic = Synthetic::new(&["main", "pr/7"]).passed("hf", 0, 0, &log(526 * MIB));
+        compare(&synthetic.passed("hf", 1, 0, &log(candidate)).results())
+    };
+    let shown = table(&with(526 * MIB), &at_width(100));
+    assert!(shown.contains("GPU 0: context 526 MiB, apart: in gpu.0.process and .device alone"), "{shown}");
+    let shown = table(&with(530 * MIB), &at_width(120));
+    assert!(shown.contains("GPU 0: context 526 MiB in main, 530 MiB in pr/7, apart"), "{shown}");
+    let heap_only = Options { metrics: Some(vec!["heap.peak".to_owned()]), ..at_width(100) };
+    assert!(!table(&with(526 * MIB), &heap_only).contains("context"));
+}
+
 fn usual() -> Comparison {
     let mut synthetic = Synthetic::new(&["main", "pr/3370"]).builds(&json!({
         "0": {"toolchain": "1.95.0", "profile": "test", "lock": "a".repeat(64)},
@@ -292,7 +310,7 @@ fn gpu_peaks_come_first_where_there_are_any() {
         Log::new().checkpoint("start", &[("heap.peak", MIB), ("gpu.0.live", MIB), ("gpu.0.peak", 896 * MIB)]);
     let synthetic = Synthetic::new(&["main", "pr/1"]).passed("t", 0, 0, &log).passed("t", 1, 0, &log);
     let text = table(&compare(&synthetic.results()), &at_width(120));
-    let heading = text.lines().nth(1).unwrap();
+    let heading = text.lines().find(|line| line.contains('│')).unwrap();
     let names: Vec<&str> = heading.split('│').map(str::trim).filter(|name| !name.is_empty()).collect();
     assert_eq!(names, ["gpu.0.peak", "heap.peak"]);
 }
@@ -330,13 +348,15 @@ fn markdown_says_the_answer_first_and_folds_the_rest() {
 fn markdown_fits_into_a_comment_and_says_what_was_cut() {
     let log = |growth: i64| {
         (0..40).fold(Log::new(), |log, step| {
-            log.checkpoint(&format!("step {step} {}", "|".repeat(200)), &[("heap.peak", MIB + growth)])
+            log.checkpoint(&format!("step {step} {}", "|".repeat(200)), &[("heap.peak", MIB + growth * MIB)])
         })
     };
     let mut synthetic = Synthetic::new(&["main", "pr/3370"]);
     for test in 0..12 {
         let name = format!("test_{test}");
-        synthetic = synthetic.passed(&name, 0, 0, &log(0)).passed(&name, 1, 0, &log(test));
+        for repeat in 0..2 {
+            synthetic = synthetic.passed(&name, 0, repeat, &log(0)).passed(&name, 1, repeat, &log(test));
+        }
     }
     let message = "@someone `|`\n".repeat(5) + &"x".repeat(70_000);
     synthetic = synthetic.failed("fails", 1, Status::BuildFailed, &message, None);
@@ -347,7 +367,9 @@ fn markdown_fits_into_a_comment_and_says_what_was_cut() {
     );
     assert!(text.chars().count() <= 65_000, "{} characters", text.chars().count());
     assert!(
-        text.starts_with("<!-- cargo-memprof -->\n**Memory: 440 grew, 40 unchanged, 1 test not compared**")
+        text.starts_with(
+            "<!-- cargo-memprof -->\n**Memory: 440 regressed, 40 unchanged, 1 test not compared**"
+        )
     );
     assert!(
         text.contains("left out for want of room; `--format csv` and `json` are whole._"),
@@ -355,6 +377,17 @@ fn markdown_fits_into_a_comment_and_says_what_was_cut() {
         &text[text.len() - 300..]
     );
     assert_eq!(text.matches("<details>").count(), text.matches("</details>").count());
+}
+
+#[test]
+fn junit_has_a_case_a_test_and_fails_where_something_regressed() {
+    insta::assert_snapshot!("junit_usual", rendered(Format::Junit, &usual(), &Options::default()));
+    insta::assert_snapshot!("junit_troubled", rendered(Format::Junit, &troubled(), &Options::default()));
+}
+
+#[test]
+fn what_regressed_is_an_annotation_in_actions() {
+    insta::assert_snapshot!(cargo_memprof::github::annotations(&usual()).join("\n"));
 }
 
 #[test]

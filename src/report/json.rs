@@ -13,15 +13,22 @@ use serde_json::Value;
 use super::Options;
 use super::selection::Wanted;
 use super::summary;
-use crate::comparison::{Cell, Comparison, Metric, PairColumn, PairView, previous_points};
+use crate::comparison::{
+    BreachKind, Cell, Comparison, Metric, PairColumn, PairView, Ruling, previous_points,
+};
+use crate::judging::Conclusion;
+use crate::limits::Expected;
 use crate::matching::{Change, Key};
 use crate::measurement::Kind;
 use crate::metric::Unit;
 use crate::results::Run;
 use crate::side::{Column, Side, Standing};
+use crate::trace_facts::TraceFacts;
+use crate::trace_record::TraceRecord;
+use crate::verdict::Verdict;
 
 /// The version of the report's format. Fields may be added within a version, none is taken away or changed.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Something by the name of a ref.
 type ByRef<'a, T> = IndexMap<Cow<'a, str>, T, FxBuildHasher>;
@@ -34,14 +41,21 @@ pub struct Report<'a> {
     pub version: u32,
     /// What was compared.
     pub plan: Identity<'a>,
+    /// What all verdicts come to.
+    pub verdict: Answer,
     /// Where it was measured; `null` if that is not known.
     pub environment: Value,
+    /// What is larger than it may be, whatever the baseline is.
+    pub breaches: Vec<BreachEntry<'a>>,
     /// A row for each checkpoint and metric that any ref has a figure of.
     pub rows: Vec<Row<'a>>,
     /// Each run and its outcome.
     pub cells: Vec<CellRun<'a>>,
     /// What must be said beside the figures: absences, differing sources and environments, oddities of logs.
     pub notes: Vec<String>,
+    /// By ref: the functions that were to be traced.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub traced: ByRef<'a, TraceFacts>,
 }
 
 /// What was compared.
@@ -58,6 +72,93 @@ pub struct Identity<'a> {
     pub baseline: Cow<'a, str>,
     /// The refs, in the order given.
     pub refs: Vec<Ref<'a>>,
+}
+
+/// What all verdicts come to, in numbers of rows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Answer")]
+pub struct Answer {
+    /// The exit code that the verdicts alone lead to; a failed build or test leads to 3 where this is 0.
+    pub exit_code: u8,
+    /// Regressed, and not expected to.
+    pub regressed: usize,
+    /// Above an upper limit, or left behind, and not expected to.
+    pub breaches: usize,
+    /// Regressed or above a limit as `allow` expects.
+    pub expected: usize,
+    /// Of which the runs do not tell.
+    pub inconclusive: usize,
+    /// Improved.
+    pub improved: usize,
+    /// Unchanged.
+    pub unchanged: usize,
+    /// Without a figure on a side that could be compared.
+    pub missing: usize,
+}
+
+impl Answer {
+    fn of(conclusion: &Conclusion) -> Self {
+        Self {
+            exit_code: conclusion.exit_code() as u8,
+            regressed: conclusion.regressed,
+            breaches: conclusion.breaches,
+            expected: conclusion.expected,
+            inconclusive: conclusion.inconclusive,
+            improved: conclusion.improved,
+            unchanged: conclusion.unchanged,
+            missing: conclusion.missing,
+        }
+    }
+}
+
+/// A figure that is larger than it may be.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Breach")]
+pub struct BreachEntry<'a> {
+    /// The candidate.
+    pub r#ref: Cow<'a, str>,
+    /// `package::binary::test`.
+    pub test: Cow<'a, str>,
+    /// The cell's parameters.
+    pub params: IndexMap<Cow<'a, str>, Cow<'a, str>, FxBuildHasher>,
+    /// The checkpoint's label.
+    pub checkpoint: Cow<'a, str>,
+    /// The how-manieth checkpoint of this label it is, from 1.
+    pub occurrence: u32,
+    /// The metric's name.
+    pub metric: Cow<'a, str>,
+    /// Of what: `limit`, or `leak` for the growth from `start` to `done`.
+    pub kind: Cow<'a, str>,
+    /// The greatest figure of the runs.
+    pub value: i64,
+    /// What it may be.
+    pub limit: u64,
+    /// Why it was expected.
+    pub expected: Option<Cow<'a, str>>,
+}
+
+/// How a verdict was reached.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Judgement")]
+pub struct JudgementEntry<'a> {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Whether the figures are proven not to vary and were compared to the unit.
+    pub exact: bool,
+    /// The median of all differences between runs; `null` where nothing was judged.
+    pub change: Option<i128>,
+    /// The least change that the runs allow; `null` where they allow any.
+    pub low: Option<i128>,
+    /// The greatest.
+    pub high: Option<i128>,
+    /// How much more is a change.
+    pub limit: Option<u64>,
+    /// Whether that is the figure's own error, which is more than the limit that was set.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub limit_raised: bool,
+    /// Why the change was expected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<Cow<'a, str>>,
 }
 
 /// One revision.
@@ -107,6 +208,9 @@ pub struct Row<'a> {
     pub delta: ByRef<'a, Option<i128>>,
     /// By candidate: the same in percent of the baseline; `null` also where the baseline is not above zero.
     pub percent: ByRef<'a, Option<f64>>,
+    /// By candidate: the verdict. Metrics that no limit is set for have none.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub judged: ByRef<'a, JudgementEntry<'a>>,
 }
 
 /// A metric at a checkpoint, over the repeats.
@@ -156,8 +260,13 @@ pub struct CellRun<'a> {
     pub message: Option<Cow<'a, str>>,
     /// What the figures must be read with.
     pub marks: Vec<Cow<'a, str>>,
+    /// The devices that the run was given, by UUID; `null` where it was given none in particular.
+    pub devices: Option<Vec<Cow<'a, str>>>,
     /// The folder with the run's log and output, relative to the run of the tool.
     pub folder: Cow<'a, str>,
+    /// What traced functions did; absent where none were traced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Cow<'a, TraceRecord>>,
 }
 
 /// What became of a checkpoint.
@@ -206,8 +315,12 @@ pub fn schema() -> Value {
 pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     write!(out, "{{\"version\":{VERSION},\n\"plan\":")?;
     serde_json::to_writer(&mut *out, &identity(comparison))?;
+    write!(out, ",\n\"verdict\":")?;
+    serde_json::to_writer(&mut *out, &Answer::of(&Conclusion::of(comparison)))?;
     write!(out, ",\n\"environment\":")?;
     serde_json::to_writer(&mut *out, &comparison.environment)?;
+    write!(out, ",\n\"breaches\":")?;
+    serde_json::to_writer(&mut *out, &breaches(comparison))?;
     write!(out, ",\n\"rows\":[")?;
     let mut separator = "\n";
     for cell in &comparison.cells {
@@ -223,6 +336,13 @@ pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     write!(out, "\n],\n\"notes\":")?;
     let wanted = Wanted::new(&Options { all: true, ..Options::default() });
     serde_json::to_writer(&mut *out, &summary::notes(comparison, &wanted))?;
+    if !comparison.traces.is_empty() {
+        let name = |revision: &usize| &comparison.revisions[*revision].name;
+        let traced: IndexMap<&String, &TraceFacts> =
+            comparison.traces.iter().map(|(revision, facts)| (name(revision), facts)).collect();
+        write!(out, ",\n\"traced\":")?;
+        serde_json::to_writer(&mut *out, &traced)?;
+    }
     writeln!(out, "}}")
 }
 
@@ -242,6 +362,42 @@ fn identity(comparison: &Comparison) -> Identity<'_> {
     }
 }
 
+fn breaches(comparison: &Comparison) -> Vec<BreachEntry<'_>> {
+    let of_pair = |view: PairView<'_>| {
+        let entry = move |breach: &'_ crate::comparison::Breach| {
+            let key = view.key(&view.rows[breach.row]);
+            let RunRecordParts { test, params } = RunRecordParts::of(&view.cell.id);
+            BreachEntry {
+                r#ref: view.new.name.clone().into(),
+                test: test.into(),
+                params: params.into_iter().map(|(name, value)| (own(name), own(value))).collect(),
+                checkpoint: view.cell.labels[key.label as usize].to_string().into(),
+                occurrence: key.occurrence,
+                metric: breach.metric.clone().into(),
+                kind: match breach.kind {
+                    BreachKind::Limit => "limit".into(),
+                    BreachKind::Leak => "leak".into(),
+                },
+                value: breach.value,
+                limit: breach.limit,
+                expected: reason(comparison, breach.expected).map(|reason| reason.to_owned().into()),
+            }
+        };
+        view.pair.breaches.iter().map(entry).collect::<Vec<_>>()
+    };
+    comparison.pairs().flat_map(of_pair).collect()
+}
+
+fn own(text: Cow<'_, str>) -> Cow<'static, str> {
+    text.into_owned().into()
+}
+
+/// Why a change was expected, if it was and still is.
+fn reason(comparison: &Comparison, expected: Option<Expected>) -> Option<&str> {
+    let expected = expected.filter(|expected| !expected.has_expired)?;
+    comparison.allow.get(expected.index).map(|allowance| allowance.reason.as_str())
+}
+
 fn cell_run<'a>(comparison: &'a Comparison, run: &'a Run) -> CellRun<'a> {
     let RunRecordParts { test, params } = RunRecordParts::of(&run.record.cell);
     let outcome = &run.record.outcome;
@@ -256,7 +412,9 @@ fn cell_run<'a>(comparison: &'a Comparison, run: &'a Run) -> CellRun<'a> {
         not_compared: run.trouble(),
         message: outcome.message.as_deref().map(Cow::from),
         marks: run.record.marks.iter().map(Cow::from).collect(),
+        devices: run.record.devices.as_ref().map(|devices| devices.iter().map(Cow::from).collect()),
         folder: run.folder.as_str().into(),
+        trace: (!run.measurement.trace.is_empty()).then(|| Cow::Borrowed(&run.measurement.trace)),
     }
 }
 
@@ -384,6 +542,7 @@ impl<'a> CellRows<'a> {
             absent: ByRef::default(),
             delta: ByRef::default(),
             percent: ByRef::default(),
+            judged: ByRef::default(),
         };
         for (index, (revision, side)) in self.comparison.revisions.iter().zip(&self.cell.sides).enumerate() {
             let name = Cow::Borrowed(&*revision.name);
@@ -405,9 +564,26 @@ impl<'a> CellRows<'a> {
             let delta = pair_column.entry(&at).delta;
             let name = Cow::Borrowed(&*view.new.name);
             row.delta.insert(name.clone(), delta.map(|delta| delta.difference));
-            row.percent.insert(name, delta.and_then(|delta| delta.percent));
+            row.percent.insert(name.clone(), delta.and_then(|delta| delta.percent));
+            let ruling = view.judged(&columns.metric.name).and_then(|judged| judged.at(&at));
+            row.judged.extend(ruling.map(|ruling| (name, self.judgement(ruling))));
         }
         row
+    }
+
+    fn judgement(&self, ruling: Ruling) -> JudgementEntry<'a> {
+        let judgement = ruling.judgement;
+        let bounds = judgement.filter(|judgement| judgement.low > i128::from(i64::MIN));
+        JudgementEntry {
+            verdict: ruling.verdict,
+            exact: judgement.is_some_and(|judgement| judgement.exact),
+            change: judgement.map(|judgement| judgement.change),
+            low: bounds.map(|judgement| judgement.low),
+            high: bounds.map(|judgement| judgement.high),
+            limit: judgement.map(|judgement| judgement.limit),
+            limit_raised: judgement.is_some_and(|judgement| judgement.is_raised),
+            expected: reason(self.comparison, ruling.expected).map(Cow::from),
+        }
     }
 
     fn reading(&self, place: &Place, columns: &MetricColumns<'a>, revision: usize) -> Option<Reading<'a>> {

@@ -11,9 +11,10 @@ use super::Options;
 use super::selection::{self, Part, Shown, Wanted};
 use super::summary::{self, Tally, Trouble};
 use super::text;
-use crate::comparison::{Comparison, Entry, PairView};
+use crate::comparison::{Breach, Comparison, Entry, PairView};
 use crate::counted::counted;
 use crate::matching::{Change, Match};
+use crate::verdict::Verdict;
 
 /// By this a bot finds its comment again.
 pub const MARKER: &str = "<!-- cargo-memprof -->";
@@ -24,6 +25,9 @@ pub const MOST_CHARACTERS: usize = 65_000;
 /// What failures and notes may take of it, so that rows find room.
 const MOST_OF_FAILURES: usize = 12_000;
 const MOST_OF_NOTES: usize = 8_000;
+
+/// How many lines say what regressed, and how many of what the runs do not tell.
+const MOST_LINES: usize = 10;
 
 /// Kept for the lines that say what was left out, and for closing tags.
 const RESERVE: usize = 800;
@@ -90,7 +94,7 @@ impl Section {
             name: new.name.clone(),
             heading: format!("{} {} → {} {}", code(&old.name), old.short(), code(&new.name), new.short()),
             table_head: format!(
-                "| test | checkpoint | metric | {} | {} | Δ | Δ % |\n| --- | --- | --- | ---: | ---: | ---: | ---: |\n",
+                "| test | checkpoint | metric | {} | {} | Δ | Δ % | |\n| --- | --- | --- | ---: | ---: | ---: | ---: | --- |\n",
                 escape(&old.name),
                 escape(&new.name)
             ),
@@ -104,7 +108,7 @@ impl Section {
         let mut runs: Vec<Option<String>> = Vec::new();
         for view in comparison.pairs().filter(|view| view.new.name == new.name) {
             let parts = wanted.parts(comparison, &view);
-            tally.add(&view, &parts);
+            tally.add(comparison, &view, &parts);
             runs.push(summary::runs(&view));
             let troubles = summary::troubles(comparison, &view).into_iter();
             section.troubles.extend(troubles.map(|trouble| (summary::full_title(&view), trouble)));
@@ -128,7 +132,7 @@ impl Section {
                 let text = table_row(view, row, shown, &entry);
                 self.is_all_compared &= entry.delta.is_some() || view.change(row) != Some(Change::Matched);
                 self.is_all_compared &= view.is_compared();
-                match order(view, row, &entry) {
+                match order(view, row, shown, &entry) {
                     Some(order) => self.changed.push(Line { order, text }),
                     None if !options.only_changed => self.rest.push(Line { order: (0, 0.0), text }),
                     None => {}
@@ -138,18 +142,45 @@ impl Section {
     }
 }
 
-/// Growth before shrinkage before what came or went; among each the largest part of the baseline first. `None` for
-/// what did not change.
-fn order(view: &PairView, row: &Match, entry: &Entry) -> Option<(u8, f64)> {
-    match (view.change(row)?, entry.delta) {
-        (Change::Added, _) => Some((2, 0.0)),
-        (Change::Removed, _) => Some((3, 0.0)),
-        (_, Some(delta)) if delta.difference != 0 => {
-            let part = delta.percent.map_or(f64::INFINITY, f64::abs);
-            Some((u8::from(delta.difference < 0), part))
-        }
-        (Change::Renamed, _) => Some((4, 0.0)),
-        (Change::Matched, _) => None,
+/// What regressed, what the runs do not tell, what improved, what is not judged and changed, and what came or went; among each
+/// the largest part of the baseline first. `None` for what did not change.
+fn order(view: &PairView, row: &Match, shown: &Shown, entry: &Entry) -> Option<(u8, f64)> {
+    let part = || entry.delta.and_then(|delta| delta.percent).map_or(f64::INFINITY, f64::abs);
+    let change = view.change(row)?;
+    if breached(view, row, shown).is_some() {
+        return Some((0, part()));
+    }
+    match (shown.ruling(row).map(|ruling| ruling.verdict), change, entry.delta) {
+        (Some(Verdict::Regressed), ..) => Some((0, part())),
+        (Some(Verdict::Inconclusive), ..) => Some((1, part())),
+        (Some(Verdict::Improved), ..) => Some((2, part())),
+        (_, Change::Added, _) => Some((5, 0.0)),
+        (_, Change::Removed, _) => Some((6, 0.0)),
+        (None, _, Some(delta)) if delta.difference != 0 => Some((3 + u8::from(delta.difference < 0), part())),
+        (_, Change::Renamed, _) => Some((7, 0.0)),
+        _ => None,
+    }
+}
+
+/// What of a row is larger than it may be.
+fn breached<'a>(view: &PairView<'a>, row: &Match, shown: &Shown) -> Option<&'a Breach> {
+    view.breaches(&shown.metric.name).find(|breach| view.rows[breach.row] == *row)
+}
+
+/// The last column: the verdict, where there is something to say.
+fn said(view: &PairView, row: &Match, shown: &Shown) -> String {
+    let verdict = shown.ruling(row);
+    let word = match verdict.map(|ruling| (ruling.verdict, ruling.counts())) {
+        Some((Verdict::Regressed, true)) => "▲ **regressed**",
+        Some((Verdict::Regressed, false)) => "▲ as expected",
+        Some((Verdict::Improved, _)) => "▼ improved",
+        Some((Verdict::Inconclusive, _)) => "? inconclusive",
+        _ => "",
+    };
+    match (word, breached(view, row, shown)) {
+        (word, None) => word.to_owned(),
+        ("", Some(_)) => "**over its limit**".to_owned(),
+        (word, Some(_)) => format!("{word}, **over its limit**"),
     }
 }
 
@@ -160,17 +191,21 @@ fn table_row(view: &PairView, row: &Match, shown: &Shown, entry: &Entry) -> Stri
     let (difference, percent) = match (view.change(row), entry.delta) {
         (Some(Change::Added), _) => ("added".to_owned(), String::new()),
         (Some(Change::Removed), _) => ("removed".to_owned(), String::new()),
+        (_, Some(delta)) if text::is_within_noise(shown.ruling(row), delta.difference) => {
+            ("\\~".to_owned(), String::new())
+        }
         (_, Some(delta)) => (text::difference(delta.difference, shown.metric.unit), text::percent(&delta)),
         (_, None) => ("not compared".to_owned(), String::new()),
     };
     format!(
-        "| {} | {} | {} | {} | {} | {difference} | {} |\n",
+        "| {} | {} | {} | {} | {} | {difference} | {} | {} |\n",
         escape(&summary::title(view)),
         escape(&text::row_label(view, row)),
         escape(&shown.metric.name),
         figure(entry.baseline),
         figure(entry.candidate),
-        escape(&percent)
+        escape(&percent),
+        said(view, row, shown)
     )
 }
 
@@ -199,6 +234,16 @@ impl Page {
             _ = write!(self.text, " · {} → {}", code(&baseline.name), names.join(", "));
         }
         self.text.push('\n');
+        let lines = tally.lines(MOST_LINES);
+        if !lines.is_empty() {
+            self.text.push('\n');
+        }
+        for (verdict, line) in lines {
+            let mark = if verdict == Some(Verdict::Regressed) { "**" } else { "" };
+            let (word, rest) = line.split_once(':').unwrap_or((line.as_str(), ""));
+            let colon = if rest.is_empty() { "" } else { ":" };
+            _ = writeln!(self.text, "- {mark}{}{mark}{colon}{}", escape(word), escape(rest));
+        }
         if let Some(growth) = tally.largest_growth() {
             _ = write!(self.text, "\nLargest growth: {}\n", escape(&growth));
         }

@@ -1,16 +1,21 @@
 //! Renders a comparison: the table for people, markdown for a pull request, CSV and JSON for programs. Each renderer
 //! takes a writer; what is shown is chosen in [`selection`] and summed up in [`summary`].
 
+pub mod contexts;
 pub mod csv;
 pub mod history;
 pub mod json;
+pub mod junit;
 pub mod markdown;
 pub mod measured;
+pub mod scopes;
 pub mod search;
 pub mod selection;
 pub mod summary;
 pub mod table;
 pub mod text;
+pub mod top;
+pub mod trace;
 
 use std::io::{self, Write};
 
@@ -25,6 +30,8 @@ pub struct Options {
     pub metrics: Option<Vec<String>>,
     /// Show every metric that was measured.
     pub all: bool,
+    /// What the table is of.
+    pub view: View,
     /// One line a test and metric.
     pub compact: bool,
     /// Leave out rows, and tests, in which nothing changed.
@@ -39,6 +46,18 @@ pub struct Options {
     pub report_path: Option<String>,
 }
 
+/// What the table is of. The other formats have everything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum View {
+    /// Every checkpoint
+    #[default]
+    Checkpoints,
+    /// Scopes as a tree: consumed, peaked, used
+    Scopes,
+    /// The checkpoints that grew most
+    Top,
+}
+
 /// A form of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
@@ -50,6 +69,8 @@ pub enum Format {
     Csv,
     /// Everything, versioned
     Json,
+    /// Test results in XML, as CI shows them
+    Junit,
 }
 
 impl Format {
@@ -59,6 +80,7 @@ impl Format {
             "md" | "markdown" => Some(Self::Markdown),
             "csv" => Some(Self::Csv),
             "json" => Some(Self::Json),
+            "xml" => Some(Self::Junit),
             "txt" => Some(Self::Table),
             _ => None,
         }
@@ -73,9 +95,14 @@ pub fn render(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     match format {
-        Format::Table => table::render(comparison, options, out),
+        Format::Table => match options.view {
+            View::Checkpoints => table::render(comparison, options, out),
+            View::Scopes => scopes::render(comparison, options, out),
+            View::Top => top::render(comparison, options, out),
+        },
         Format::Markdown => markdown::render(comparison, options, out),
         Format::Csv => csv::render(comparison, out),
         Format::Json => json::render(comparison, out),
+        Format::Junit => junit::render(comparison, out),
     }
 }

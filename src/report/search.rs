@@ -36,6 +36,8 @@ pub fn render(
     let report = searched.report;
     match format {
         Format::Csv => measured::csv(report, out),
+        // The command line refuses it.
+        Format::Junit => Err(io::Error::other("a search has no JUnit report")),
         Format::Json => as_json(searched, out),
         Format::Table => {
             writeln!(out, "{}\n", title(report))?;

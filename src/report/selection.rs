@@ -2,11 +2,12 @@
 
 use regex::Regex;
 
-use super::Options;
-use crate::comparison::{Comparison, Metric, PairColumn, PairView};
+use super::{Options, text};
+use crate::comparison::{Comparison, JudgedMetric, Metric, PairColumn, PairView, Ruling};
 use crate::matching::{Change, Match};
 use crate::measurement::Kind;
 use crate::metric::{DEFAULT, Unit};
+use crate::verdict::Verdict;
 
 /// More rows of one test than this help nobody in a terminal or a comment.
 pub const MOST_ROWS: usize = 40;
@@ -24,6 +25,15 @@ pub struct Shown<'a> {
     pub metric: &'a Metric,
     /// Its figures.
     pub column: PairColumn<'a>,
+    /// Its verdicts, if it is judged.
+    pub judged: Option<&'a JudgedMetric>,
+}
+
+impl Shown<'_> {
+    /// The verdict at a row.
+    pub fn ruling(&self, row: &Match) -> Option<Ruling> {
+        self.judged?.at(row)
+    }
 }
 
 /// The rows of a pair that have the same metrics: points have levels and peaks, scopes what was consumed between their
@@ -42,6 +52,7 @@ pub struct Wanted {
     patterns: Vec<Regex>,
     /// The patterns as typed; empty where nobody chose.
     chosen: Vec<String>,
+    is_default: bool,
 }
 
 impl Wanted {
@@ -56,7 +67,7 @@ impl Wanted {
                 defaults.chain(DEFAULT_OF_SCOPES).map(glob).collect()
             }
         };
-        Self { patterns, chosen }
+        Self { patterns, chosen, is_default: !options.all && options.metrics.is_none() }
     }
 
     /// The chosen patterns that no metric has the name of, whether it was measured or is absent with a reason.
@@ -68,6 +79,28 @@ impl Wanted {
         };
         let chosen = self.chosen.iter().zip(&self.patterns);
         chosen.filter(move |(_, pattern)| !is_known(pattern)).map(|(name, _)| name.as_str())
+    }
+
+    /// Whether nobody chose.
+    pub fn is_default(&self) -> bool {
+        self.is_default
+    }
+
+    /// The wanted metrics of points that any run has, in the order of the patterns; the first ones where none is wanted.
+    pub fn of_points<'a>(&self, comparison: &'a Comparison) -> Vec<&'a Metric> {
+        let is_of_scope = |metric: &Metric| {
+            ["consumed", "peaked", "used"].contains(&metric.name.rsplit('.').next().unwrap_or_default())
+        };
+        let points: Vec<&Metric> = comparison.metrics.iter().filter(|metric| !is_of_scope(metric)).collect();
+        let mut wanted: Vec<&Metric> = Vec::new();
+        for pattern in &self.patterns {
+            for metric in points.iter().filter(|metric| pattern.is_match(&metric.name)) {
+                if !wanted.contains(metric) {
+                    wanted.push(metric);
+                }
+            }
+        }
+        if wanted.is_empty() { points.into_iter().take(FALLBACK).collect() } else { wanted }
     }
 
     /// Whether a metric of this name is wanted.
@@ -85,7 +118,23 @@ impl Wanted {
             .filter(|(_, rows)| !rows.is_empty())
             .map(|(kind, rows)| {
                 let measured = measured(comparison, view, &rows);
-                (Part { kind, rows, shown: self.of(&measured) }, measured)
+                let mut shown = self.of(&measured);
+                if self.is_default {
+                    // What a rule asks for, and what regressed, is shown with the rest.
+                    let matters = measured.iter().filter(|shown| {
+                        let name = &shown.metric.name;
+                        let is_judged = shown.judged.is_some_and(|judged| {
+                            judged.is_asked
+                                || judged.rulings().any(|ruling| ruling.verdict == Verdict::Regressed)
+                        });
+                        is_judged || view.breaches(name).next().is_some()
+                    });
+                    let missing =
+                        matters.filter(|one| shown.iter().all(|known| known.metric.name != one.metric.name));
+                    let missing: Vec<Shown> = missing.copied().collect();
+                    shown.extend(missing);
+                }
+                (Part { kind, rows, shown }, measured)
             })
             .collect();
         // Who chose a point's metric did not ask for scopes.
@@ -117,7 +166,11 @@ impl Wanted {
 
 /// The metrics that a side has figures of in these rows.
 fn measured<'a>(comparison: &'a Comparison, view: &PairView<'a>, rows: &[&Match]) -> Vec<Shown<'a>> {
-    let shown = comparison.metrics.iter().map(|metric| Shown { metric, column: view.column(&metric.name) });
+    let shown = comparison.metrics.iter().map(|metric| Shown {
+        metric,
+        column: view.column(&metric.name),
+        judged: view.judged(&metric.name),
+    });
     shown
         .filter(|shown| {
             let is_on_a_side = shown.column.baseline.is_some() || shown.column.candidate.is_some();
@@ -147,9 +200,10 @@ fn glob(pattern: &str) -> Regex {
 /// Whether anything is to be said of a row: it came, went, changed its name, or one of the figures shown changed.
 pub fn is_changed(view: &PairView, row: &Match, shown: &[Shown]) -> bool {
     match view.change(row) {
-        Some(Change::Matched) => {
-            shown.iter().any(|shown| shown.column.entry(row).delta.is_some_and(|delta| delta.difference != 0))
-        }
+        Some(Change::Matched) => shown.iter().any(|shown| {
+            let difference = shown.column.entry(row).delta.map_or(0, |delta| delta.difference);
+            difference != 0 && !text::is_within_noise(shown.ruling(row), difference)
+        }),
         _ => true,
     }
 }
@@ -203,6 +257,7 @@ impl Weight {
             // What only one side has weighs its whole figure.
             let whole = entry.baseline.or(entry.candidate).map(|figure| i128::from(figure.value));
             let difference = match (entry.delta, weight.changed) {
+                (Some(delta), _) if text::is_within_noise(shown.ruling(row), delta.difference) => 0,
                 (Some(delta), _) => delta.difference.unsigned_abs(),
                 (None, true) => whole.unwrap_or(0).unsigned_abs(),
                 (None, false) => 0,

@@ -5,33 +5,49 @@ use std::fmt::Write as _;
 
 use super::selection::{Part, Shown, Wanted};
 use super::text;
-use crate::comparison::{Comparability, Comparison, Delta, PairView};
+use crate::comparison::{Breach, BreachKind, Comparability, Comparison, Delta, PairView, Ruling};
 use crate::counted::counted;
+use crate::judge::{ENOUGH, Judgement};
+use crate::judging::Conclusion;
+use crate::limits::Expected;
 use crate::matching::{Change, Match};
-use crate::metric::Unit;
+use crate::metric::{ON_REQUEST, Unit};
 use crate::outcome::Status;
-use crate::plan::Revision;
+use crate::plan::{CellId, Revision};
 use crate::results::Run;
 use crate::side::{Side, Standing};
+use crate::verdict::Verdict;
 
 /// How many lines of a failure's message are shown.
 const MESSAGE_LINES: usize = 6;
 
-/// What changed, in numbers: figures that grew, shrank or stayed, and checkpoints that came, went or changed names.
+/// The answer in numbers: verdicts, checkpoints that came, went or changed names, and what of the rest grew or shrank.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    grew: usize,
-    shrank: usize,
-    unchanged: usize,
+    conclusion: Conclusion,
     added: usize,
     removed: usize,
     renamed: usize,
+    /// Of metrics that are shown and not judged.
+    grew: usize,
+    shrank: usize,
+    same: usize,
     /// Tests of which no figure could be compared.
     not_compared: usize,
+    said: Vec<Said>,
     largest: Option<Growth>,
 }
 
-/// The growth that a summary names.
+/// A line about one verdict.
+#[derive(Clone, Debug)]
+struct Said {
+    /// Regressions first, and among them bytes before counts and the largest first.
+    order: (u8, bool, std::cmp::Reverse<i128>),
+    verdict: Option<Verdict>,
+    line: String,
+}
+
+/// The growth of a figure that is not judged.
 #[derive(Clone, Debug)]
 struct Growth {
     metric: String,
@@ -42,43 +58,64 @@ struct Growth {
 }
 
 impl Tally {
-    /// Adds a pair, by what is shown of it.
-    pub fn add(&mut self, view: &PairView, parts: &[Part]) {
-        let said_before = self.said();
+    /// Adds a pair: all its verdicts, and of the rest what is shown.
+    pub fn add(&mut self, comparison: &Comparison, view: &PairView, parts: &[Part]) {
+        let said_before = self.count();
+        self.conclusion.add(view);
+        self.say(comparison, view);
         if view.is_compared() {
+            for row in view.rows {
+                match view.change(row) {
+                    Some(Change::Added) => self.added += 1,
+                    Some(Change::Removed) => self.removed += 1,
+                    Some(Change::Renamed) => self.renamed += 1,
+                    Some(Change::Matched) | None => {}
+                }
+            }
             for part in parts {
-                self.add_part(view, &part.rows, &part.shown);
+                self.add_not_judged(view, &part.rows, &part.shown);
             }
         }
-        if self.said() == said_before {
+        if self.count() == said_before {
             self.not_compared += 1;
         }
     }
 
-    fn add_part(&mut self, view: &PairView, rows: &[&Match], shown: &[Shown]) {
-        let mut largest: Vec<Option<(i128, usize)>> = vec![None; shown.len()];
-        for (index, row) in rows.iter().enumerate() {
-            match view.change(row) {
-                Some(Change::Added) => self.added += 1,
-                Some(Change::Removed) => self.removed += 1,
-                Some(Change::Renamed) => self.renamed += 1,
-                Some(Change::Matched) | None => {}
+    fn say(&mut self, comparison: &Comparison, view: &PairView) {
+        for judged in &view.pair.judged {
+            let column = view.column(&judged.metric);
+            for row in view.rows {
+                let Some(ruling) = judged.at(row) else { continue };
+                if !matches!(ruling.verdict, Verdict::Regressed | Verdict::Inconclusive) {
+                    continue;
+                }
+                let Some(judgement) = ruling.judgement else { continue };
+                let Some(delta) = column.entry(row).delta else { continue };
+                let said = Claim { comparison, view, row, metric: &judged.metric, ruling, judgement, delta };
+                self.said.push(said.said());
             }
-            for (shown, largest) in shown.iter().zip(&mut largest) {
-                let Some(delta) = shown.column.entry(row).delta else { continue };
+        }
+        self.said.extend(view.pair.breaches.iter().map(|breach| breached(comparison, view, breach)));
+    }
+
+    fn add_not_judged(&mut self, view: &PairView, rows: &[&Match], shown: &[Shown]) {
+        for shown in shown {
+            let mut largest: Option<(i128, &Match)> = None;
+            for row in rows {
+                let Some(delta) = shown.column.entry(row).delta.filter(|_| shown.ruling(row).is_none())
+                else {
+                    continue;
+                };
                 match delta.difference {
-                    0 => self.unchanged += 1,
+                    0 => self.same += 1,
                     1.. => self.grew += 1,
                     _ => self.shrank += 1,
                 }
                 if delta.difference > largest.map_or(0, |(difference, _)| difference) {
-                    *largest = Some((delta.difference, index));
+                    largest = Some((delta.difference, row));
                 }
             }
-        }
-        for (shown, largest) in shown.iter().zip(largest) {
-            let Some((difference, index)) = largest else { continue };
-            let row = rows[index];
+            let Some((difference, row)) = largest else { continue };
             // Bytes are what the tool is about: another unit's growth is named only where no bytes grew.
             let rank = |unit, difference| (unit == Unit::Bytes, unit == Unit::Count, difference);
             let best = self.largest.as_ref().map(|best| rank(best.unit, best.delta.difference));
@@ -97,51 +134,163 @@ impl Tally {
     }
 
     /// How many things could be said of what was compared.
-    fn said(&self) -> usize {
-        self.grew + self.shrank + self.unchanged + self.added + self.removed + self.renamed
+    fn count(&self) -> usize {
+        let Conclusion { regressed, expected, improved, unchanged, inconclusive, breaches, .. } =
+            self.conclusion;
+        let judged = regressed + expected + improved + unchanged + inconclusive + breaches;
+        judged + self.grew + self.shrank + self.same + self.added + self.removed + self.renamed
     }
 
-    /// `3 grew, 1 shrank, 4 unchanged, 1 added`; what there is none of is left out.
+    /// `1 regressed, 1 improved, 4 unchanged, 1 added`; what there is none of is left out.
     pub fn counts(&self) -> String {
-        let parts = [
-            (self.grew, "grew"),
-            (self.shrank, "shrank"),
-            (self.unchanged, "unchanged"),
+        let Conclusion { regressed, expected, improved, unchanged, inconclusive, breaches, .. } =
+            self.conclusion;
+        let number = |number: usize| crate::counted::grouped(i128::try_from(number).unwrap_or(i128::MAX));
+        let joined = |parts: &[(usize, &str)]| {
+            let parts = parts.iter().filter(|(count, _)| *count > 0);
+            parts.map(|(count, word)| format!("{} {word}", number(*count))).collect::<Vec<_>>()
+        };
+        let mut parts = joined(&[
+            (regressed, "regressed"),
+            (breaches, "over a limit"),
+            (inconclusive, "inconclusive"),
+            (expected, "grown as expected"),
+            (improved, "improved"),
+            (unchanged, "unchanged"),
             (self.added, "added"),
             (self.removed, "removed"),
             (self.renamed, "renamed"),
-        ];
-        let grouped = |number: usize| crate::counted::grouped(i128::try_from(number).unwrap_or(i128::MAX));
-        let mut parts: Vec<String> = parts
-            .into_iter()
-            .filter(|(number, _)| *number > 0)
-            .map(|(number, word)| format!("{} {word}", grouped(number)))
-            .collect();
+        ]);
         if self.not_compared > 0 {
             parts.push(format!("{} not compared", counted(self.not_compared, "test")));
         }
-        if parts.is_empty() { "nothing to compare".to_owned() } else { parts.join(", ") }
+        let rest = joined(&[(self.grew, "grew"), (self.shrank, "shrank"), (self.same, "stayed")]);
+        match (parts.is_empty(), rest.is_empty()) {
+            (true, true) => "nothing to compare".to_owned(),
+            (false, true) => parts.join(", "),
+            (true, false) => format!("not judged: {}", rest.join(", ")),
+            (false, false) => format!("{}; not judged: {}", parts.join(", "), rest.join(", ")),
+        }
     }
 
-    /// The largest growth: `heap.peak +112 KiB (+0.26 %) at 'done encoder' of hf_fwd`.
+    /// The lines that say what regressed and of what the runs do not tell, with their verdicts; the most important first, and
+    /// how many more there are.
+    pub fn lines(&self, most: usize) -> Vec<(Option<Verdict>, String)> {
+        let mut said: Vec<&Said> = self.said.iter().collect();
+        said.sort_by_key(|said| said.order);
+        let mut lines = Vec::new();
+        for of_one_kind in said.chunk_by(|a, b| a.order.0 == b.order.0) {
+            let shown = of_one_kind.iter().take(most).map(|said| (said.verdict, said.line.clone()));
+            lines.extend(shown);
+            if of_one_kind.len() > most {
+                let word = of_one_kind[0].line.split_once(':').map_or("", |(word, _)| word);
+                lines.push((None, format!("… {} more {word}", of_one_kind.len() - most)));
+            }
+        }
+        lines
+    }
+
+    /// The largest growth of what is not judged: `heap.live +112 KiB (+0.26 %) at 'done encoder' of hf_fwd`.
     pub fn largest_growth(&self) -> Option<String> {
         self.largest.as_ref().map(|growth| {
-            let percent = text::percent(&growth.delta);
-            let percent = if percent.is_empty() { String::new() } else { format!(" ({percent})") };
-            format!(
-                "{} {}{percent} at '{}' of {}",
-                growth.metric,
-                text::difference(growth.delta.difference, growth.unit),
-                growth.checkpoint,
-                growth.test
-            )
+            let change = changed_by(&growth.metric, growth.unit, &growth.delta);
+            format!("{change} at '{}' of {}", growth.checkpoint, growth.test)
         })
     }
 }
 
+/// `heap.peak +112 KiB (+0.26 %)`.
+fn changed_by(metric: &str, unit: Unit, delta: &Delta) -> String {
+    let percent = text::percent(delta);
+    let percent = if percent.is_empty() { String::new() } else { format!(" ({percent})") };
+    format!("{metric} {}{percent}", text::difference(delta.difference, unit))
+}
+
+/// A verdict with all that is to be said of it.
+struct Claim<'a> {
+    comparison: &'a Comparison,
+    view: &'a PairView<'a>,
+    row: &'a Match,
+    metric: &'a str,
+    ruling: Ruling,
+    judgement: Judgement,
+    delta: Delta,
+}
+
+impl Claim<'_> {
+    fn said(&self) -> Said {
+        let unit = Unit::of(self.metric);
+        let change = changed_by(self.metric, unit, &self.delta);
+        let limit = text::figure(i64::try_from(self.judgement.limit).unwrap_or(i64::MAX), unit);
+        let raised = if self.judgement.is_raised { ", the figure's own error" } else { "" };
+        let limit = format!("limit {limit}{raised}");
+        let place = place(self.comparison, self.view, self.row);
+        let (order, line) = match (self.ruling.verdict, reason(self.comparison, self.ruling.expected)) {
+            (Verdict::Regressed, Some(reason)) => (3, format!("expected: {change} {place}: {reason}")),
+            (Verdict::Regressed, None) => (0, format!("regressed: {change} {place} ({limit})")),
+            _ => (2, format!("inconclusive: {change} {place}: {} ({limit})", self.doubt(unit))),
+        };
+        let order = (order, unit != Unit::Bytes, std::cmp::Reverse(self.delta.difference));
+        Said { order, verdict: Some(self.ruling.verdict), line }
+    }
+
+    /// Why the runs do not tell.
+    fn doubt(&self, unit: Unit) -> String {
+        let Judgement { samples, low, high, .. } = self.judgement;
+        match samples {
+            1 => "one run a side says nothing of the next".to_owned(),
+            few if few < ENOUGH => {
+                format!("it varies, and {few} runs a side cannot tell a change from chance, as {ENOUGH} can")
+            }
+            _ => {
+                let [low, high] = [low, high].map(|bound| match bound {
+                    0 => "0".to_owned(),
+                    bound => text::difference(bound, unit),
+                });
+                format!("between {low} and {high} by {samples} runs a side")
+            }
+        }
+    }
+}
+
+/// `at 'done encoder' of hf_fwd`, with the candidate where there are several.
+fn place(comparison: &Comparison, view: &PairView, row: &Match) -> String {
+    let several = comparison.revisions.len() > 2;
+    let candidate = if several { format!(" in {}", view.new.name) } else { String::new() };
+    format!("at '{}' of {}{candidate}", text::row_label(view, row), title(view))
+}
+
+/// Why a change was expected, if it was.
+fn reason(comparison: &Comparison, expected: Option<Expected>) -> Option<String> {
+    let expected = expected.filter(|expected| !expected.has_expired)?;
+    Some(text::one_line(&comparison.allow.get(expected.index)?.reason).into_owned())
+}
+
+/// The line about a figure that is larger than it may be.
+fn breached(comparison: &Comparison, view: &PairView, breach: &Breach) -> Said {
+    let unit = Unit::of(&breach.metric);
+    let value = text::figure(breach.value, unit);
+    let limit = text::figure(i64::try_from(breach.limit).unwrap_or(i64::MAX), unit);
+    let place = place(comparison, view, &view.rows[breach.row]);
+    let what = match breach.kind {
+        BreachKind::Limit => format!("{} {value} {place}, limit {limit}", breach.metric),
+        BreachKind::Leak => format!("{} {value} more than at 'start' {place}, limit {limit}", breach.metric),
+    };
+    let (order, line) = match reason(comparison, breach.expected) {
+        Some(reason) => (3, format!("expected: {what}: {reason}")),
+        None => (1, format!("over its limit: {what}")),
+    };
+    let order = (order, unit != Unit::Bytes, std::cmp::Reverse(breach.value.into()));
+    Said { order, verdict: Some(Verdict::Regressed), line }
+}
+
 /// The test's own name in the report, with parameters that it does not show already.
 pub fn title(view: &PairView) -> String {
-    let id = &view.cell.id;
+    title_of(&view.cell.id)
+}
+
+/// The same of a cell.
+pub fn title_of(id: &CellId) -> String {
     if id.title.is_empty() {
         return id.test.to_string();
     }
@@ -155,9 +304,13 @@ pub fn title(view: &PairView) -> String {
 
 /// `bart::tests hf_fwd`: where the test lives, and its name.
 pub fn full_title(view: &PairView) -> String {
-    let test = &view.cell.id.test;
-    let title = title(view);
-    if view.cell.id.title.is_empty() { title } else { format!("{}::{} {title}", test.package, test.binary) }
+    full_title_of(&view.cell.id)
+}
+
+/// The same of a cell.
+pub fn full_title_of(id: &CellId) -> String {
+    let (test, title) = (&id.test, title_of(id));
+    if id.title.is_empty() { title } else { format!("{}::{} {title}", test.package, test.binary) }
 }
 
 /// `3 runs each`, or each side's number where they differ; nothing where there was no run.
@@ -258,11 +411,19 @@ pub fn notes(comparison: &Comparison, wanted: &Wanted) -> Vec<String> {
     let measured: Vec<&str> = comparison.metrics.iter().map(|metric| metric.name.as_str()).collect();
     let mut notes: Vec<String> = wanted
         .unknown(comparison)
-        .map(|name| format!("no metric is named '{name}'; measured were {}", measured.join(", ")))
+        .map(|name| {
+            if ON_REQUEST.contains(&name) {
+                format!("{name} was not measured: it is read only where a run is made with --metrics {name}")
+            } else {
+                format!("no metric is named '{name}'; measured were {}", measured.join(", "))
+            }
+        })
         .collect();
     notes.extend(absences(comparison, wanted));
     notes.extend(differing_sources(comparison, wanted));
+    notes.extend(apart(comparison));
     notes.extend(unsteady(comparison));
+    notes.extend(super::contexts::notes(comparison, wanted));
     notes.extend(marks(comparison));
     notes.extend(comparison.notes.iter().cloned());
     notes
@@ -329,6 +490,17 @@ fn differing_sources(comparison: &Comparison, wanted: &Wanted) -> Vec<String> {
         }
     }
     times.into_keys().collect()
+}
+
+/// `cpu.* not compared: the kernels differ: 5.10.0 / 6.1.0 (main / pr/7)`.
+fn apart(comparison: &Comparison) -> Vec<String> {
+    let baseline = &comparison.revisions[comparison.baseline].name;
+    let note = |candidate: usize| {
+        let name = &comparison.revisions[candidate].name;
+        let each = comparison.apart.get(candidate).into_iter().flatten();
+        each.map(move |one| format!("{} not compared: {} ({baseline} / {name})", one.metrics, one.reason))
+    };
+    comparison.candidates().flat_map(note).collect()
 }
 
 /// Checkpoints that only some repeats reached.

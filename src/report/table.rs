@@ -15,14 +15,19 @@ use super::Options;
 use super::selection::{self, Part, Rows, Shown, Wanted};
 use super::summary::{self, Tally, Trouble};
 use super::text::{self, cut, width};
+use super::trace;
 use crate::comparison::{Comparison, Entry, PairView};
 use crate::counted::{counted, grouped};
 use crate::matching::{Change, Match};
 use crate::measurement::Kind;
 use crate::side::Standing;
+use crate::verdict::Verdict;
 
 /// The width where the terminal's is not known.
 const WIDTH: usize = 100;
+
+/// How many lines say what regressed, and how many of what the runs do not tell.
+const MOST_LINES: usize = 8;
 
 /// A label is cut to this before a metric moves to a block below.
 const LEAST_LABEL: usize = 24;
@@ -32,15 +37,22 @@ const MOST_HEADING: usize = 12;
 
 /// Writes the tables, then the answer in a line, then what must be said beside the figures.
 pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -> io::Result<()> {
-    let page = Page { width: options.width.unwrap_or(WIDTH).max(20), paint: Paint { on: options.color } };
+    let page = Page::new(options);
     let wanted = Wanted::new(options);
     let mut tally = Tally::default();
     let mut without_change = 0;
     let mut told = HashSet::new();
     let mut lines = Vec::new();
-    for view in comparison.pairs() {
-        let parts = wanted.parts(comparison, &view);
-        tally.add(&view, &parts);
+    let pairs: Vec<(PairView, Vec<Part>)> = comparison
+        .pairs()
+        .map(|view| {
+            let parts = wanted.parts(comparison, &view);
+            tally.add(comparison, &view, &parts);
+            (view, parts)
+        })
+        .collect();
+    writeln!(out, "{}\n", page.paint.apply(&tally.counts(), Tone::Heading))?;
+    for (view, parts) in pairs {
         let mut troubles = summary::troubles(comparison, &view);
         for trouble in &mut troubles {
             // A build that failed is the same for all tests: its errors are shown once.
@@ -56,6 +68,7 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
             lines.extend(compact_lines(&view, &parts, &troubles, comparison.revisions.len() > 2));
         } else {
             page.pair(&view, &parts, &troubles, options, out)?;
+            trace::render(comparison, &view, options, out)?;
             writeln!(out)?;
         }
     }
@@ -64,7 +77,7 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
         page.compact(&lines, out)?;
         writeln!(out)?;
     }
-    page.foot(comparison, options, &wanted, &tally, without_change, out)
+    page.foot(comparison, options, &wanted, Some(&tally), without_change, out)
 }
 
 fn has_changes(view: &PairView, parts: &[Part]) -> bool {
@@ -73,13 +86,13 @@ fn has_changes(view: &PairView, parts: &[Part]) -> bool {
 
 /// Colours, if they are on.
 #[derive(Clone, Copy)]
-struct Paint {
+pub(super) struct Paint {
     on: bool,
 }
 
 /// What a text says, for its colour.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Tone {
+pub(super) enum Tone {
     Plain,
     Heading,
     Quiet,
@@ -89,7 +102,7 @@ enum Tone {
 }
 
 impl Paint {
-    fn apply(self, text: &str, tone: Tone) -> String {
+    pub(super) fn apply(self, text: &str, tone: Tone) -> String {
         let style = match tone {
             Tone::Plain => return text.to_owned(),
             _ if !self.on || text.is_empty() => return text.to_owned(),
@@ -105,19 +118,19 @@ impl Paint {
 
 /// A text before it is coloured, so that its width can be taken.
 #[derive(Clone)]
-struct Text {
+pub(super) struct Text {
     text: String,
     tone: Tone,
 }
 
 impl Text {
-    fn new(text: impl Into<String>, tone: Tone) -> Self {
+    pub(super) fn new(text: impl Into<String>, tone: Tone) -> Self {
         Self { text: text.into(), tone }
     }
 }
 
-/// One metric's columns: the sides that were measured, and the two differences where both were.
-struct Group {
+/// Columns that belong together, such as one metric's: the sides that were measured, and the two differences where both were.
+pub(super) struct Group {
     name: String,
     headings: Vec<String>,
     /// By row, then by column.
@@ -144,6 +157,9 @@ impl Group {
         if compared {
             headings.extend(["Δ".to_owned(), "Δ %".to_owned()]);
         }
+        let has_signs = rows
+            .iter()
+            .any(|row| shown.ruling(row).is_some_and(|ruling| text::sign_of(ruling.verdict).is_some()));
         let cells: Vec<Vec<Text>> = rows
             .iter()
             .map(|row| {
@@ -158,24 +174,44 @@ impl Group {
                     })
                     .collect();
                 if compared {
-                    cells.extend(differences(view, row, &entry, shown));
+                    let [difference, mut percent] = differences(view, row, &entry, shown);
+                    if has_signs {
+                        let sign = shown.ruling(row).and_then(|ruling| text::sign_of(ruling.verdict));
+                        // Every row has the sign's place, or the figures would not stand below one another.
+                        percent.text = format!("{} {}", percent.text, sign.unwrap_or(BLANK));
+                    }
+                    cells.extend([difference, percent]);
                 }
                 cells
             })
             .collect();
+        Self::of(shown.metric.name.clone(), headings, cells)
+    }
+
+    /// Of cells by row, then by column.
+    pub(super) fn of(name: String, headings: Vec<String>, cells: Vec<Vec<Text>>) -> Self {
         let widths = (0..headings.len())
             .map(|column| {
                 let figures = cells.iter().map(|row| width(&row[column].text)).max().unwrap_or(0);
                 figures.max(width(&headings[column]))
             })
             .collect();
-        Self { name: shown.metric.name.clone(), headings, cells, widths }
+        Self { name, headings, cells, widths }
     }
 
     /// Columns on the terminal, with the separator before it and the space around.
     fn width(&self) -> usize {
         let columns: usize = self.widths.iter().map(|width| width + 2).sum();
         (columns + 1).max(width(&self.name) + 3)
+    }
+}
+
+/// A difference by its sign: more is growth.
+pub(super) fn tone_of(difference: i128) -> Tone {
+    match difference {
+        0 => Tone::Quiet,
+        1.. => Tone::Growth,
+        _ => Tone::Shrinkage,
     }
 }
 
@@ -189,17 +225,22 @@ fn differences(view: &PairView, row: &Match, entry: &Entry, shown: &Shown) -> [T
     match (word, entry.delta) {
         (Some(word), _) => [Text::new(word, Tone::Structure), nothing],
         (None, None) => [Text::new(text::NONE, Tone::Quiet), nothing],
+        (None, Some(delta)) if text::is_within_noise(shown.ruling(row), delta.difference) => {
+            [Text::new(text::WITHIN_NOISE, Tone::Quiet), nothing]
+        }
         (None, Some(delta)) => {
-            let tone = match delta.difference {
-                0 => Tone::Quiet,
-                1.. => Tone::Growth,
-                _ => Tone::Shrinkage,
+            let tone = match shown.ruling(row).map(|ruling| ruling.verdict) {
+                Some(Verdict::Unchanged | Verdict::Inconclusive) if delta.difference != 0 => Tone::Plain,
+                _ => tone_of(delta.difference),
             };
             let difference = text::difference(delta.difference, shown.metric.unit);
             [Text::new(difference, tone), Text::new(text::percent(&delta), tone)]
         }
     }
 }
+
+/// Takes a column on a terminal and is not trimmed off where it ends a cell.
+const BLANK: char = '\u{a0}';
 
 /// What the rows of a part are called.
 fn noun(kind: Kind) -> &'static str {
@@ -210,11 +251,11 @@ fn noun(kind: Kind) -> &'static str {
 }
 
 /// One line of the compact form.
-struct CompactLine {
-    test: String,
-    metric: String,
-    cells: [Text; 4],
-    at: Text,
+pub(super) struct CompactLine {
+    pub(super) test: String,
+    pub(super) metric: String,
+    pub(super) cells: [Text; 4],
+    pub(super) at: Text,
 }
 
 fn compact_lines(
@@ -244,9 +285,14 @@ fn compact_lines(
     let of_parts = parts.iter().flat_map(|part| part.shown.iter().map(move |shown| (part, shown)));
     let lines = of_parts.filter_map(|(part, shown)| {
         let entries = part.rows.iter().map(|row| (row, shown.column.entry(row)));
-        // The largest difference; where there is none, the largest figure.
+        // What regressed, then the largest difference; where there is none, the largest figure.
         let (row, entry) = entries.max_by_key(|(row, entry)| {
-            let difference = entry.delta.map(|delta| delta.difference.unsigned_abs());
+            let ruling = shown.ruling(row);
+            let regressed = ruling.is_some_and(|ruling| ruling.verdict == Verdict::Regressed);
+            let difference = entry.delta.map(|delta| {
+                let is_noise = text::is_within_noise(ruling, delta.difference);
+                (regressed, if is_noise { 0 } else { delta.difference.unsigned_abs() })
+            });
             let figure = entry.baseline.or(entry.candidate).map(|figure| figure.value);
             (difference, figure, std::cmp::Reverse(row.baseline))
         })?;
@@ -254,8 +300,12 @@ fn compact_lines(
             Some(figure) => Text::new(text::figure(figure.value, shown.metric.unit), Tone::Plain),
             None => Text::new(text::NONE, Tone::Quiet),
         };
-        let [difference, percent] = differences(view, row, &entry, shown);
-        let changed = entry.delta.is_some_and(|delta| delta.difference != 0);
+        let [difference, mut percent] = differences(view, row, &entry, shown);
+        let sign = shown.ruling(row).and_then(|ruling| text::sign_of(ruling.verdict));
+        percent.text = format!("{} {}", percent.text, sign.unwrap_or(BLANK));
+        let changed = entry.delta.is_some_and(|delta| {
+            delta.difference != 0 && !text::is_within_noise(shown.ruling(row), delta.difference)
+        });
         let at = if changed {
             Text::new(text::row_label(view, row), Tone::Plain)
         } else {
@@ -269,12 +319,20 @@ fn compact_lines(
 
 /// Where the tables go.
 #[derive(Clone, Copy)]
-struct Page {
+pub(super) struct Page {
     width: usize,
-    paint: Paint,
+    pub(super) paint: Paint,
 }
 
 impl Page {
+    pub(super) fn new(options: &Options) -> Self {
+        Self { width: options.width.unwrap_or(WIDTH).max(20), paint: Paint { on: options.color } }
+    }
+
+    pub(super) fn width(self) -> usize {
+        self.width
+    }
+
     fn pair(
         self,
         view: &PairView,
@@ -310,7 +368,7 @@ impl Page {
     }
 
     /// `bart::tests hf_fwd · main → pr/3370 · 3 runs each`, in one line.
-    fn title(self, view: &PairView, out: &mut dyn Write) -> io::Result<()> {
+    pub(super) fn title(self, view: &PairView, out: &mut dyn Write) -> io::Result<()> {
         let compared = format!("{} → {}", text::one_line(&view.old.name), text::one_line(&view.new.name));
         let mut rest = format!(" · {compared}");
         if let Some(runs) = summary::runs(view) {
@@ -339,13 +397,59 @@ impl Page {
 
     /// The metrics in as many blocks as the width needs, each with the checkpoints' column.
     fn blocks(self, view: &PairView, part: &Part, rows: &Rows, out: &mut dyn Write) -> io::Result<()> {
-        let labels: Vec<String> = rows.shown.iter().map(|row| text::row_label(view, row)).collect();
-        let longest = labels.iter().map(|label| width(label)).max().unwrap_or(0).max(width(noun(part.kind)));
-        let least = longest.min(LEAST_LABEL) + 2;
+        let label = |row: &&Match| {
+            let tone = match view.change(row) {
+                Some(Change::Matched) | None => Tone::Plain,
+                Some(_) => Tone::Structure,
+            };
+            Text::new(text::row_label(view, row), tone)
+        };
+        let labels: Vec<Text> = rows.shown.iter().map(label).collect();
+        let groups = part.shown.iter().map(|shown| Group::new(view, shown, &rows.shown)).collect();
+        self.lay(noun(part.kind), &labels, groups, out)
+    }
+
+    /// Groups of columns in one block, the labels cut to what is left.
+    pub(super) fn lay_once(
+        self,
+        noun: &str,
+        labels: &[Text],
+        groups: &[Group],
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let longest = labels.iter().map(|label| width(&label.text)).max().unwrap_or(0).max(width(noun));
+        let taken: usize = groups.iter().map(Group::width).sum();
+        let room = self.width.saturating_sub(taken + 2).clamp(width(noun), longest);
+        let labels: Vec<Text> =
+            labels.iter().map(|label| Text::new(cut(&label.text, room), label.tone)).collect();
+        self.block(noun, &labels, groups, out)
+    }
+
+    /// Groups of columns side by side as far as the width goes, below one another from there on, each block with the labels.
+    pub(super) fn lay(
+        self,
+        noun: &str,
+        labels: &[Text],
+        groups: Vec<Group>,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        self.lay_beside(LEAST_LABEL, noun, labels, groups, out)
+    }
+
+    /// As [`Self::lay`], with labels that are not cut below this width.
+    pub(super) fn lay_beside(
+        self,
+        least: usize,
+        noun: &str,
+        labels: &[Text],
+        groups: Vec<Group>,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let longest = labels.iter().map(|label| width(&label.text)).max().unwrap_or(0).max(width(noun));
+        let least = longest.min(least) + 2;
         let mut blocks: Vec<Vec<Group>> = Vec::new();
         let mut used = 0;
-        for shown in &part.shown {
-            let group = Group::new(view, shown, &rows.shown);
+        for group in groups {
             match blocks.last_mut() {
                 Some(block) if used + group.width() <= self.width => {
                     used += group.width();
@@ -362,24 +466,14 @@ impl Page {
         }
         let widest: usize =
             blocks.iter().map(|block| block.iter().map(Group::width).sum()).max().unwrap_or(0);
-        let room = self.width.saturating_sub(widest + 2).clamp(width(noun(part.kind)), longest);
+        let room = self.width.saturating_sub(widest + 2).clamp(width(noun), longest);
+        let labels: Vec<Text> =
+            labels.iter().map(|label| Text::new(cut(&label.text, room), label.tone)).collect();
         for (index, block) in blocks.iter().enumerate() {
             if index > 0 {
                 writeln!(out)?;
             }
-            let labels: Vec<Text> = rows
-                .shown
-                .iter()
-                .zip(&labels)
-                .map(|(row, label)| {
-                    let tone = match view.change(row) {
-                        Some(Change::Matched) | None => Tone::Plain,
-                        Some(_) => Tone::Structure,
-                    };
-                    Text::new(cut(label, room), tone)
-                })
-                .collect();
-            self.block(noun(part.kind), &labels, block, out)?;
+            self.block(noun, &labels, block, out)?;
         }
         Ok(())
     }
@@ -433,7 +527,7 @@ impl Page {
         self.line(&format!("{baseline} → {}", candidates.join(", ")), "", Tone::Heading, out)
     }
 
-    fn compact(self, lines: &[CompactLine], out: &mut dyn Write) -> io::Result<()> {
+    pub(super) fn compact(self, lines: &[CompactLine], out: &mut dyn Write) -> io::Result<()> {
         let longest =
             |text: fn(&CompactLine) -> &str| lines.iter().map(|line| width(text(line))).max().unwrap_or(0);
         let cells: usize = (0..4)
@@ -463,18 +557,29 @@ impl Page {
         write_trimmed(&table.to_string(), out)
     }
 
-    fn foot(
+    pub(super) fn foot(
         self,
         comparison: &Comparison,
         options: &Options,
         wanted: &Wanted,
-        tally: &Tally,
+        tally: Option<&Tally>,
         without_change: usize,
         out: &mut dyn Write,
     ) -> io::Result<()> {
-        writeln!(out, "{}", self.paint.apply(&tally.counts(), Tone::Heading))?;
-        if let Some(growth) = tally.largest_growth() {
+        for (verdict, line) in tally.iter().flat_map(|tally| tally.lines(MOST_LINES)) {
+            let tone = match verdict {
+                Some(Verdict::Regressed) => Tone::Growth,
+                Some(Verdict::Improved) => Tone::Shrinkage,
+                _ => Tone::Plain,
+            };
+            self.line(&line, "", tone, out)?;
+        }
+        if let Some(growth) = tally.and_then(Tally::largest_growth) {
             self.line(&format!("largest growth: {growth}"), "", Tone::Growth, out)?;
+        }
+        if let Some(tally) = tally.filter(|_| comparison.pairs().nth(1).is_some()) {
+            // Above many tables the answer is out of sight.
+            writeln!(out, "{}", self.paint.apply(&tally.counts(), Tone::Heading))?;
         }
         if without_change > 0 {
             self.line(
@@ -495,7 +600,13 @@ impl Page {
     }
 
     /// A sentence, broken between words, the further lines indented.
-    fn line(self, sentence: &str, indent: &str, tone: Tone, out: &mut dyn Write) -> io::Result<()> {
+    pub(super) fn line(
+        self,
+        sentence: &str,
+        indent: &str,
+        tone: Tone,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
         let mut line = indent.to_owned();
         let mut is_first_word = true;
         for word in sentence.split(' ') {
@@ -515,5 +626,5 @@ impl Page {
 }
 
 fn write_trimmed(table: &str, out: &mut dyn Write) -> io::Result<()> {
-    table.lines().try_for_each(|line| writeln!(out, "{}", line.trim_end()))
+    table.lines().try_for_each(|line| writeln!(out, "{}", line.replace(BLANK, " ").trim_end()))
 }

@@ -6,11 +6,15 @@ use std::fmt::Write as _;
 use unicode_width::UnicodeWidthStr;
 
 use crate::bytes::Bytes;
-use crate::comparison::{Delta, PairView};
+use crate::comparison::{Delta, PairView, Ruling};
 use crate::counted::grouped;
 use crate::matching::{Change, Key, Match};
 use crate::measurement::{Kind, Names};
 use crate::metric::Unit;
+use crate::verdict::Verdict;
+
+/// Stands for a difference within noise.
+pub const WITHIN_NOISE: &str = "~";
 
 /// Stands where there is no figure.
 pub const NONE: &str = "—";
@@ -78,6 +82,24 @@ fn duration(nanoseconds: u128) -> String {
         unit = next;
     }
     format!("{} {unit}", digits(value))
+}
+
+/// A verdict in a sign: grown, shrunk, not to be told. What did not change has none.
+pub fn sign_of(verdict: Verdict) -> Option<char> {
+    match verdict {
+        Verdict::Regressed => Some('▲'),
+        Verdict::Improved => Some('▼'),
+        Verdict::Inconclusive => Some('?'),
+        _ => None,
+    }
+}
+
+/// Whether a difference is what the same program shows from run to run, so that its digits say nothing.
+pub fn is_within_noise(ruling: Option<Ruling>, difference: i128) -> bool {
+    ruling.is_some_and(|ruling| {
+        let is_exact = ruling.judgement.is_some_and(|judgement| judgement.exact);
+        ruling.verdict == Verdict::Unchanged && difference != 0 && !is_exact
+    })
 }
 
 /// A label on one line: what would break it or colour it is made visible.

@@ -22,9 +22,14 @@ const CUPTI: &str = "MEMPROF_CUPTI";
 const CUPTI_ABSENT: &str = "MEMPROF_CUPTI_ABSENT";
 /// `0`: checkpoints do not wait for the GPUs in use.
 const SYNC: &str = "MEMPROF_SYNC";
+/// How many calls of each traced function are logged one by one.
+const TRACE_EVENTS: &str = "MEMPROF_TRACE_EVENTS";
+/// What is read when a traced function begins and ends: `heap`, `cpu`, `gpu`, separated by commas.
+const TRACE_COLUMNS: &str = "MEMPROF_TRACE_COLUMNS";
 
 /// All of them; a new one belongs here too, or children inherit it.
-const ALL: [&str; 7] = [LOG, PRINT, HEAP_ABSENT, METRICS, CUPTI, CUPTI_ABSENT, SYNC];
+const ALL: [&str; 9] =
+    [LOG, PRINT, HEAP_ABSENT, METRICS, CUPTI, CUPTI_ABSENT, SYNC, TRACE_EVENTS, TRACE_COLUMNS];
 
 #[derive(Default)]
 pub(crate) struct Environment {
@@ -35,6 +40,8 @@ pub(crate) struct Environment {
     cupti: Option<String>,
     cupti_absent: Option<String>,
     leaves_gpus_alone: bool,
+    pub(crate) trace_events: Option<u64>,
+    pub(crate) trace_columns: Option<String>,
 }
 
 impl Environment {
@@ -49,6 +56,8 @@ impl Environment {
             cupti: std::env::var(CUPTI).ok().filter(|path| !path.is_empty()),
             cupti_absent: std::env::var(CUPTI_ABSENT).ok().filter(|reason| !reason.is_empty()),
             leaves_gpus_alone: std::env::var_os(SYNC).map_or(false, |value| value == "0"),
+            trace_events: std::env::var(TRACE_EVENTS).ok().and_then(|value| value.parse().ok()),
+            trace_columns: std::env::var(TRACE_COLUMNS).ok().filter(|columns| !columns.is_empty()),
         };
         for name in ALL {
             std::env::remove_var(name);

@@ -18,7 +18,8 @@
 //! * what reads: `heap_metrics`, `resident` (with a file for each platform), `malloc`, `gpu` (of `cuda_driver`, `nvml` and
 //!   what the crate `memprof_inject` counts, met at `gpu_rendezvous`), `drm` (of `drm_fdinfo`); both GPU ones through
 //!   `dynamic_library`; `sources` is their list, `metric` what they tell;
-//! * what remembers: `peak_history`, `occurrences`, and `recorder`, which ties all together under a `lock`;
+//! * what remembers: `peak_history`, `occurrences`, `calls`, and `recorder`, which ties all together under a `lock`;
+//! * what the tool puts into traced functions: `trace`;
 //! * what writes: `log`, `json`, `terminal`; `untracked` memory for all of them;
 //! * what begins and ends: `constructor`, `environment`, `stamp`.
 
@@ -26,6 +27,7 @@
 // Elsewhere there are no GPU figures, and what only they need is left unused.
 #![cfg_attr(not(all(target_os = "linux", target_pointer_width = "64", not(miri))), allow(dead_code))]
 
+mod calls;
 mod constructor;
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 mod cuda_driver;
@@ -63,12 +65,15 @@ mod stamp;
 mod tally;
 mod terminal;
 mod thread_number;
+mod trace;
 mod untracked;
 
 pub use every::Every;
 pub use heap::Heap;
 pub use reading::Reading;
 pub use scope::Scope;
+#[doc(hidden)]
+pub use trace::{Block, Site, Traced};
 
 /// The shim's version, in the log's first line.
 const VERSION: &str = "0.1.0";

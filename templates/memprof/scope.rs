@@ -11,6 +11,22 @@ thread_local! {
     static DEPTH: Cell<u64> = const { Cell::new(0) };
 }
 
+/// One more is open on this thread; returns how many there were.
+pub(crate) fn deeper() -> u64 {
+    DEPTH.try_with(|depth| depth.replace(depth.get() + 1)).unwrap_or(0)
+}
+
+/// One less is open on this thread; returns how many there are. A guard may end on another thread than it began on, so there
+/// may be none open on this one.
+pub(crate) fn less_deep() -> u64 {
+    DEPTH
+        .try_with(|depth| {
+            depth.set(depth.get().saturating_sub(1));
+            depth.get()
+        })
+        .unwrap_or(0)
+}
+
 /// Measures from its making to its drop, and then logs one line. Made by [`scope!`](crate::scope).
 #[must_use = "a scope ends when this is dropped; bind it to a name that begins with an underscore, not to `_`"]
 pub struct Scope {
@@ -36,7 +52,7 @@ impl Scope {
     #[cold]
     pub fn begin(label: fmt::Arguments<'_>, at: &'static str) -> Self {
         let label = Text::of(label);
-        let depth = DEPTH.try_with(|depth| depth.replace(depth.get() + 1)).unwrap_or(0);
+        let depth = deeper();
         // The figures are read last: what comes before is not in the scope.
         Self { open: recorder::start_scope().map(|start| Open { label, at, depth, start }) }
     }
@@ -46,8 +62,7 @@ impl Drop for Scope {
     fn drop(&mut self) {
         if let Some(open) = &self.open {
             recorder::end_scope(open.label.as_str(), open.at, open.depth, &open.start);
-            // A guard may end on another thread than it began on, so there may be none open on this one.
-            let _ = DEPTH.try_with(|depth| depth.set(depth.get().saturating_sub(1)));
+            less_deep();
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Where figures come from: the list that a new source, such as a GPU's, joins.
 
+use crate::calls::Columns;
 use crate::drm::Drm;
 use crate::environment::Environment;
 use crate::gpu::{self, Gpu};
@@ -47,6 +48,16 @@ impl Sources {
 
     pub(crate) fn each(&mut self) -> [&mut dyn Source; 5] {
         [&mut self.heap, &mut self.resident, &mut self.malloc, &mut self.gpu, &mut self.drm]
+    }
+
+    /// Those that traced functions read.
+    pub(crate) fn each_of(&mut self, columns: Columns) -> [Option<&mut dyn Source>; 4] {
+        [
+            if columns.heap { Some(&mut self.heap) } else { None },
+            if columns.cpu { Some(&mut self.resident) } else { None },
+            if columns.gpu { Some(&mut self.gpu) } else { None },
+            if columns.gpu { Some(&mut self.drm) } else { None },
+        ]
     }
 }
 

@@ -125,4 +125,9 @@ fn it_compiles_for_the_other_platforms_that_are_installed_here() {
         compiled.push(target);
     }
     assert!(!compiled.is_empty());
+    // Where they are to be had, nobody may forget to have them: CI names them.
+    let wanted = std::env::var("MEMPROF_TEST_TARGETS").unwrap_or_default();
+    for target in wanted.split_whitespace() {
+        assert!(compiled.iter().any(|known| known == target), "{target} is not among {compiled:?}");
+    }
 }

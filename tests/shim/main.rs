@@ -9,3 +9,4 @@ mod log;
 mod miri;
 mod resident;
 mod scopes;
+mod traced;

@@ -81,3 +81,41 @@ fn shares_and_the_c_librarys_own_statistics_come_on_request() {
     assert_eq!(metrics["cpu.pss"], Value::Null);
     assert_eq!(metrics["malloc.live"], Value::Null);
 }
+
+#[test]
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn what_c_code_allocates_is_in_the_c_librarys_statistics_and_not_in_the_heap() {
+    let record = Experiment::of(program("c_library", &[])).env("MEMPROF_METRICS", "malloc.live").succeed();
+    let change = |before, after, metric| record.figure(after, metric) - record.figure(before, metric);
+    // A block that is mapped for itself: whole pages, the first of which holds its size.
+    let large = change("ready", "large", "malloc.live");
+    assert!((64 * MIB..=64 * MIB + 8192).contains(&large), "{large}");
+    // 1,000 bytes and the 8 that hold the size, in steps of 16; and what the shim keeps of a label.
+    let small = change("large", "small", "malloc.live") - 1_000 * 1_008;
+    assert!((0..=256).contains(&small), "{small}");
+    let gone = change("small", "large gone", "malloc.live") + large;
+    assert!((0..=256).contains(&gone), "{gone}");
+    for (before, after) in [("ready", "large"), ("large", "small"), ("small", "large gone")] {
+        assert_eq!(change(before, after, "heap.live"), 0, "{after}");
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn pages_that_are_mapped_twice_are_shared_and_count_once_in_the_proportional_set() {
+    let wanted = "cpu.pss,cpu.private,cpu.shared";
+    let record = Experiment::of(program("c_library", &[])).env("MEMPROF_METRICS", wanted).succeed();
+    let assert_change = |before, after, expected: [i64; 4]| {
+        let metrics = ["cpu.rss", "cpu.pss", "cpu.private", "cpu.shared"];
+        for (metric, expected) in metrics.into_iter().zip(expected) {
+            let change = record.figure(after, metric) - record.figure(before, metric);
+            // These are counted page by page; what else becomes resident meanwhile is code. The resident set has its bound.
+            let bound = if metric == "cpu.rss" { bound(&source(&record, metric)) } else { 0 };
+            assert_near(change, expected * MIB, bound);
+        }
+    };
+    assert_change("before mapping", "mapped once", [32, 32, 32, 0]);
+    assert_change("mapped once", "mapped twice", [32, 0, -32, 64]);
+    assert_change("mapped twice", "unmapped", [-64, -32, 0, -64]);
+    assert_eq!(source(&record, "cpu.pss"), "/proc/self/smaps_rollup");
+}

@@ -9,6 +9,7 @@ use cargo_memprof::outcome::{self, Outcome, RunRecord, Status};
 use cargo_memprof::plan::{self, CellId, Plan, Revision, TestId};
 use cargo_memprof::request::{Request, TargetKind};
 use cargo_memprof::results::{self, Results};
+use cargo_memprof::rule::Judging;
 use cargo_memprof::run_folder::{RunFolder, file};
 use serde_json::{Value, json};
 
@@ -49,6 +50,13 @@ impl Synthetic {
         let synthetic = Self { _home: home, folder: RunFolder(root), plan };
         write_json(&synthetic.folder.plan(), &serde_json::to_value(&synthetic.plan).unwrap());
         synthetic
+    }
+
+    /// How verdicts are given.
+    pub fn judging(mut self, judging: Judging) -> Self {
+        self.plan.request.judging = judging;
+        write_json(&self.folder.plan(), &serde_json::to_value(&self.plan).unwrap());
+        self
     }
 
     /// `environment.json`.
@@ -111,6 +119,8 @@ impl Synthetic {
             },
             build: None,
             marks: Vec::new(),
+            withdrawn: std::collections::BTreeMap::new(),
+            devices: None,
         };
         write_json(&home.join(file::OUTCOME), &serde_json::to_value(record).unwrap());
         self
@@ -194,6 +204,15 @@ impl Log {
     /// A scope's end.
     pub fn scope(self, label: &str, metrics: &[(&str, i64)]) -> Self {
         self.line("scope", label, metrics)
+    }
+
+    /// The end of a scope with so many around it.
+    pub fn nested(mut self, depth: u32, label: &str, metrics: &[(&str, i64)]) -> Self {
+        self = self.line("scope", label, metrics);
+        let line = self.lines.last_mut().expect("the line was added");
+        line.truncate(line.len() - 1);
+        write!(line, ",\"depth\":{depth}}}").unwrap();
+        self
     }
 
     fn line(mut self, event: &str, label: &str, metrics: &[(&str, i64)]) -> Self {

@@ -1,0 +1,113 @@
+//! What must be the same for figures to be compared at all: the machine's kernel for resident memory, the device and its driver for
+//! GPU memory, the target for everything. What differs and may differ is listed in the report, and compared.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::glob;
+
+/// Metrics of a candidate that cannot be compared with the baseline's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Apart {
+    /// Which, with `*` for any part of a name.
+    pub metrics: String,
+    /// Why: `the kernels differ: 5.10.0 / 6.1.0`.
+    pub reason: String,
+}
+
+impl Apart {
+    /// Whether it is about this metric.
+    pub fn is_about(&self, metric: &str) -> bool {
+        glob::matches(&self.metrics, metric)
+    }
+}
+
+/// Of two runs of the tool by their `environment.json`. A fact that either does not state makes no difference.
+pub fn of_machines(a: &Value, b: &Value) -> Vec<Apart> {
+    let facts = [
+        ("/os", "*", "the operating systems"),
+        ("/architecture", "*", "the architectures"),
+        ("/kernel", "cpu.*", "the kernels"),
+        ("/transparent_huge_pages", "cpu.*", "the settings of huge pages"),
+        ("/cpu", "time", "the processors"),
+        ("/gpu/driver", "gpu.*", "the GPU drivers"),
+    ];
+    let mut apart: Vec<Apart> = facts
+        .into_iter()
+        .filter_map(|(fact, metrics, what)| differing(a.pointer(fact)?, b.pointer(fact)?, metrics, what))
+        .collect();
+    let devices = |machine: &Value| -> BTreeMap<u64, Value> {
+        let devices = machine.pointer("/gpu/devices").and_then(Value::as_array);
+        let each = devices.into_iter().flatten();
+        each.filter_map(|device| Some((device["index"].as_u64()?, device["name"].clone()))).collect()
+    };
+    let (of_a, of_b) = (devices(a), devices(b));
+    apart.extend(of_a.iter().filter_map(|(index, name)| {
+        differing(name, of_b.get(index)?, &format!("gpu.{index}.*"), &format!("GPU {index}'s models"))
+    }));
+    apart
+}
+
+/// Of two builds by their facts in `builds.json`.
+pub fn of_builds(a: &BTreeMap<String, String>, b: &BTreeMap<String, String>) -> Vec<Apart> {
+    let (a, b) = (a.get("target"), b.get("target"));
+    if a == b {
+        return Vec::new();
+    }
+    let [a, b] = [a, b].map(|target| target.map_or("the host's", String::as_str));
+    vec![Apart { metrics: "*".to_owned(), reason: format!("the targets differ: {a} / {b}") }]
+}
+
+fn differing(a: &Value, b: &Value, metrics: &str, what: &str) -> Option<Apart> {
+    if a.is_null() || b.is_null() || a == b {
+        return None;
+    }
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let reason = format!("{what} differ: {} / {}", text(a), text(b));
+    Some(Apart { metrics: metrics.to_owned(), reason })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn another_kernel_makes_resident_memory_another_figure_and_another_device_its_own() {
+        let machine = |kernel: &str, names: [&str; 2]| {
+            json!({
+                "kernel": kernel, "architecture": "x86_64", "cpus": 8,
+                "gpu": {"driver": "580", "devices": [{"index": 0, "name": names[0]}, {"index": 1, "name": names[1]}]},
+            })
+        };
+        let a = machine("5.10", ["H200", "A100"]);
+        assert_eq!(of_machines(&a, &a), []);
+        let apart = of_machines(&a, &machine("6.1", ["H200", "H200"]));
+        let shown: Vec<_> = apart.iter().map(|one| (one.metrics.as_str(), one.reason.as_str())).collect();
+        assert_eq!(
+            shown,
+            [("cpu.*", "the kernels differ: 5.10 / 6.1"), ("gpu.1.*", "GPU 1's models differ: A100 / H200")]
+        );
+        assert!(apart[0].is_about("cpu.peak") && !apart[0].is_about("heap.peak"));
+        assert!(apart[1].is_about("gpu.1.pool.used") && !apart[1].is_about("gpu.0.peak"));
+    }
+
+    #[test]
+    fn what_a_side_does_not_state_makes_no_difference() {
+        assert_eq!(
+            of_machines(&json!({"kernel": "6.1", "gpu": null}), &json!({"gpu": {"driver": "580"}})),
+            []
+        );
+        assert_eq!(of_machines(&Value::Null, &json!({"kernel": "6.1"})), []);
+    }
+
+    #[test]
+    fn figures_of_two_targets_are_never_compared() {
+        let target = |name: &str| BTreeMap::from([("target".to_owned(), name.to_owned())]);
+        assert_eq!(of_builds(&target("a"), &target("a")), []);
+        let apart = of_builds(&target("a"), &BTreeMap::new());
+        assert_eq!(apart[0].reason, "the targets differ: a / the host's");
+    }
+}

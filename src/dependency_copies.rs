@@ -1,0 +1,301 @@
+//! Traced crates of the registry: an edited copy of each, which the compiler is given in place of the original.
+//!
+//! The copy is unpacked from the very archive that the lock file names by its checksum. Neither manifests nor the lock file
+//! change (`[patch]` would rewrite it, and fail with `--locked`), and cargo resolves and builds as ever: only the path that
+//! rustc is called with is another. Cargo does not know of that, so such builds have a target folder of their own.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::io::Read;
+
+use anyhow::{Context, bail, ensure};
+use camino::{Utf8Path, Utf8PathBuf};
+use sha2::{Digest, Sha256};
+use toml_edit::DocumentMut;
+
+use crate::cargo_config;
+use crate::complaint::Complaint;
+use crate::toolchain::Toolchain;
+use crate::tracing::{self, Crate, Dropped, Patterns, Tracing};
+use crate::wrapper::CopiedCrate;
+
+/// A crate of the registry, as a lock file has it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LockedCrate {
+    name: String,
+    version: String,
+    /// SHA-256 of its archive.
+    checksum: String,
+}
+
+impl LockedCrate {
+    /// `NAME-VERSION`
+    fn title(&self) -> String {
+        format!("{}-{}", self.name, self.version)
+    }
+}
+
+/// The crates of a lock file that patterns name outright.
+pub fn named_in(lock: &str, patterns: &Patterns) -> Vec<LockedCrate> {
+    let names: BTreeSet<&str> = patterns.crate_names();
+    if names.is_empty() {
+        return Vec::new();
+    }
+    let Ok(lock) = lock.parse::<DocumentMut>() else { return Vec::new() };
+    let packages = lock.get("package").and_then(|packages| packages.as_array_of_tables());
+    let mut found: Vec<LockedCrate> = packages
+        .into_iter()
+        .flatten()
+        .filter_map(|package| {
+            let text = |key: &str| package.get(key).and_then(|value| value.as_str()).map(str::to_owned);
+            let name = text("name")?;
+            let is_named = names.contains(name.replace('-', "_").as_str());
+            let is_of_registry = text("source")?.starts_with("registry+");
+            (is_named && is_of_registry)
+                .then(|| Some(LockedCrate { name, version: text("version")?, checksum: text("checksum")? }))?
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+/// The edited copy of a crate.
+#[derive(Debug)]
+pub struct Copy {
+    /// Where the original and the copy lie.
+    pub place: CopiedCrate,
+    original: Utf8PathBuf,
+    folder: Utf8PathBuf,
+    /// What is traced in it.
+    pub tracing: Tracing,
+    dropped: Dropped,
+}
+
+/// Where copies are made, and what they are made for.
+pub struct Place<'a> {
+    /// The folder of all copies.
+    pub folder: &'a Utf8Path,
+    /// The manifest of the workspace that depends on them.
+    pub manifest: &'a Utf8Path,
+    /// Whether cargo may not use the network.
+    pub offline: bool,
+}
+
+/// Makes or finds the copy of a crate, with its traced functions edited but for those that an earlier build had to drop.
+pub fn copy(
+    one: &LockedCrate,
+    place: &Place<'_>,
+    patterns: &Patterns,
+    toolchain: &Toolchain,
+) -> anyhow::Result<Copy> {
+    let (archive, original) = archive(one, place, toolchain)?;
+    let folder = place.folder.join(one.title());
+    let dropped_file = place.folder.join(format!("{}.dropped.json", one.title()));
+    unpack(&archive, one, place.folder)?;
+    let dropped: Vec<(Utf8PathBuf, usize, String)> = fs_err::read(&dropped_file)
+        .ok()
+        .and_then(|text| serde_json::from_slice(&text).ok())
+        .unwrap_or_default();
+    let dropped: Dropped = dropped.into_iter().map(|(file, line, reason)| ((file, line), reason)).collect();
+    let mut copy = Copy {
+        place: CopiedCrate { original: original.clone().into(), copy: folder.clone().into() },
+        original,
+        folder,
+        tracing: Tracing::default(),
+        dropped,
+    };
+    copy.edit(one, patterns)?;
+    Ok(copy)
+}
+
+impl Copy {
+    /// Edits the copy's files. What is edited already is read from the original, which nothing was put into.
+    fn edit(&mut self, one: &LockedCrate, patterns: &Patterns) -> anyhow::Result<()> {
+        let pristine = self.folder.with_file_name(format!("{}.pristine", one.title()));
+        let library = library(&pristine, one)?;
+        let crates = [library];
+        self.tracing =
+            tracing::find(&crates, patterns, &pristine, Utf8Path::new(&one.title()), &self.dropped);
+        let edited: BTreeMap<&Utf8Path, &str> = self.tracing.files().collect();
+        for entry in walkdir::WalkDir::new(&pristine) {
+            let entry = entry?;
+            let path = crate::cargo::utf8(entry.path().to_owned())?;
+            let inside = path.strip_prefix(&pristine).unwrap_or(&path);
+            let target = self.folder.join(inside);
+            if entry.file_type().is_dir() {
+                fs_err::create_dir_all(&target)?;
+                continue;
+            }
+            let content = match edited.get(inside) {
+                Some(text) => text.as_bytes().to_vec(),
+                None => fs_err::read(&path)?,
+            };
+            if fs_err::read(&target).ok().as_ref() != Some(&content) {
+                fs_err::write(&target, content)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The file of the compiler's messages, relative to the crate: they name the original.
+    pub fn located(&self, file: &str) -> Option<Utf8PathBuf> {
+        let file = Utf8Path::new(file);
+        let inside = file.strip_prefix(&self.original).or_else(|_| file.strip_prefix(&self.folder)).ok()?;
+        Some(inside.to_owned())
+    }
+
+    /// Keeps functions from being traced in this and all later builds: cargo would take their compiled crate for the same.
+    pub fn drop(&mut self, functions: Dropped) -> anyhow::Result<()> {
+        self.dropped.extend(functions);
+        let list: Vec<_> = self.dropped.iter().map(|((file, line), reason)| (file, line, reason)).collect();
+        let title = self.folder.file_name().unwrap_or_default();
+        let file = self.folder.with_file_name(format!("{title}.dropped.json"));
+        Ok(fs_err::write(file, serde_json::to_vec_pretty(&list)?)?)
+    }
+}
+
+/// The crate's archive, proven by its checksum, and the folder that cargo unpacked it to.
+fn archive(
+    one: &LockedCrate,
+    place: &Place<'_>,
+    toolchain: &Toolchain,
+) -> anyhow::Result<(Vec<u8>, Utf8PathBuf)> {
+    let registry = cargo_config::home().context("there is no cargo home")?.join("registry");
+    let registry = crate::cargo::utf8(registry)?;
+    let name = format!("{}.crate", one.title());
+    let find = || -> Option<(Utf8PathBuf, Utf8PathBuf)> {
+        let indices = registry.join("cache").read_dir_utf8().ok()?.filter_map(Result::ok);
+        let of = |index: camino::Utf8DirEntry| {
+            let archive = index.path().join(&name);
+            let unpacked = registry.join("src").join(index.file_name()).join(one.title());
+            archive.exists().then_some((archive, unpacked))
+        };
+        indices.filter_map(of).min()
+    };
+    let mut found = find();
+    if found.is_none() {
+        let fetch = toolchain.cargo().args(["fetch", "--manifest-path"]).arg(place.manifest);
+        fetch.args(place.offline.then_some("--offline")).run()?;
+        found = find();
+    }
+    let (archive, unpacked) = found.ok_or_else(|| {
+        Complaint::new(format!("the archive of {} is not in {registry}", one.title()))
+            .help("crates that come from a vendored folder cannot be traced; copy them into the repository")
+    })?;
+    let bytes = fs_err::read(&archive)?;
+    let found = hexadecimal(&Sha256::digest(&bytes));
+    if found != one.checksum {
+        let message = format!(
+            "{archive} is not what the lock file says: its SHA-256 is {found}, and Cargo.lock has {}",
+            one.checksum
+        );
+        return Err(Complaint::new(message).help("remove it, and cargo will fetch it again").into());
+    }
+    Ok((bytes, unpacked))
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// Unpacks the archive beside the copy, as `NAME-VERSION.pristine`.
+fn unpack(archive: &[u8], one: &LockedCrate, into: &Utf8Path) -> anyhow::Result<()> {
+    let pristine = into.join(format!("{}.pristine", one.title()));
+    if pristine.exists() {
+        return Ok(());
+    }
+    let aside = into.join(format!("{}.partial", one.title()));
+    if aside.exists() {
+        fs_err::remove_dir_all(&aside)?;
+    }
+    fs_err::create_dir_all(&aside)?;
+    let mut entries = tar::Archive::new(flate2::read::GzDecoder::new(archive));
+    for entry in entries.entries().context("an archive of a crate")? {
+        let mut entry = entry?;
+        if !entry.header().entry_type().is_file() {
+            continue;
+        }
+        let path = crate::cargo::utf8(entry.path()?.into_owned())?;
+        let Ok(inside) = path.strip_prefix(one.title()) else {
+            bail!("{path} lies outside of {}", one.title())
+        };
+        ensure!(
+            inside.components().all(|part| matches!(part, camino::Utf8Component::Normal(_))),
+            "{path} leads out of the crate"
+        );
+        let target = aside.join(inside);
+        fs_err::create_dir_all(target.parent().unwrap_or(&aside))?;
+        let mut content = Vec::new();
+        entry.read_to_end(&mut content)?;
+        fs_err::write(target, content)?;
+    }
+    fs_err::rename(aside, pristine)?;
+    Ok(())
+}
+
+/// The crate's library. A published manifest is plain: nothing in it is inherited or discovered.
+fn library(folder: &Utf8Path, one: &LockedCrate) -> anyhow::Result<Crate> {
+    let manifest = fs_err::read_to_string(folder.join("Cargo.toml"))?;
+    let manifest: DocumentMut =
+        manifest.parse().with_context(|| format!("the manifest of {}", one.title()))?;
+    let library = manifest.get("lib");
+    let text = |key: &str| library.and_then(|library| library.get(key)).and_then(|value| value.as_str());
+    let is_macro = library.and_then(|library| library.get("proc-macro")).and_then(toml_edit::Item::as_bool);
+    Ok(Crate {
+        name: text("name").unwrap_or(&one.name).replace('-', "_"),
+        root: folder.join(text("path").unwrap_or("src/lib.rs")),
+        package: folder.to_owned(),
+        runs_in_compiler: is_macro == Some(true),
+        is_own: false,
+        is_member: false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::TraceRequest;
+
+    #[test]
+    fn only_crates_of_the_registry_that_are_named_are_copied() {
+        let lock = r#"
+version = 4
+
+[[package]]
+name = "itoa"
+version = "1.0.1"
+source = "registry+https://github.com/rust-lang/crates.io-index"
+checksum = "aa"
+
+[[package]]
+name = "own-crate"
+version = "0.1.0"
+
+[[package]]
+name = "small-vec"
+version = "1.2.3"
+source = "registry+https://github.com/rust-lang/crates.io-index"
+checksum = "bb"
+"#;
+        let named = |pattern: &str| -> Vec<String> {
+            let request = TraceRequest { functions: vec![pattern.to_owned()], ..TraceRequest::default() };
+            let patterns = Patterns::of(&request).unwrap();
+            named_in(lock, &patterns).iter().map(LockedCrate::title).collect()
+        };
+        assert_eq!(named("small_vec::**"), ["small-vec-1.2.3"]);
+        for pattern in ["**", "own_crate::**", "it*::**", "<A as B>::c"] {
+            assert!(named(pattern).is_empty(), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn checksums_are_written_as_cargo_writes_them() {
+        assert_eq!(
+            hexadecimal(&Sha256::digest(b"abc")),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        );
+    }
+}

@@ -1,0 +1,95 @@
+//! One run at a time on a device, whoever starts it: a lock file for each, in a folder of the whole machine.
+//!
+//! The folder is open to all users and sticky, as `/tmp` is, so that nobody can take away another's file. The kernel
+//! refuses `O_CREAT` on a file that somebody else made in such a folder (`fs.protected_regular`), and a link there may lead
+//! anywhere; so a file is first opened as it is, made only where there is none, and links are not followed.
+
+use std::fs::{File, OpenOptions, Permissions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+
+use anyhow::{Context, ensure};
+use camino::{Utf8Path, Utf8PathBuf};
+
+use crate::devices::Place;
+
+/// The variable that names the folder, for containers that share a device and no `/tmp`.
+pub const VARIABLE: &str = "MEMPROF_DEVICE_LOCKS";
+
+/// The folder of the lock files. Not `TMPDIR`, which may be each user's own.
+pub fn folder() -> Utf8PathBuf {
+    match std::env::var(VARIABLE) {
+        Ok(folder) if !folder.is_empty() => folder.into(),
+        _ => "/tmp/cargo-memprof-devices".into(),
+    }
+}
+
+/// The file of a place.
+pub fn path(folder: &Utf8Path, place: &Place) -> Utf8PathBuf {
+    // `MIG-GPU-…/1/0` has slashes.
+    folder.join(format!("{}.lock", place.uuid.replace('/', "-")))
+}
+
+/// Opens the file, which is made if it is not there.
+pub fn open(path: &Utf8Path) -> anyhow::Result<File> {
+    let folder = path.parent().context("a lock file has a folder")?;
+    if let Err(error) = std::fs::create_dir(folder) {
+        ensure!(error.kind() == ErrorKind::AlreadyExists, "{folder}: {error}");
+    } else {
+        std::fs::set_permissions(folder, Permissions::from_mode(0o1777))?;
+    }
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC);
+    let file = loop {
+        match options.open(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            opened => break opened.with_context(|| format!("could not open {path}"))?,
+        }
+        match options.clone().create_new(true).mode(0o666).open(path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            made => {
+                let made = made.with_context(|| format!("could not make {path}"))?;
+                // Whatever the umask: the next user must be able to open it.
+                made.set_permissions(Permissions::from_mode(0o666))?;
+                break made;
+            }
+        }
+    };
+    let metadata = file.metadata()?;
+    ensure!(metadata.is_file() && metadata.nlink() <= 1, "{path} is not a file of its own");
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place() -> Place {
+        Place { index: 0, part: Some(1), uuid: "MIG-GPU-a/1/0".into() }
+    }
+
+    #[test]
+    fn a_lock_file_is_anybodys_to_open_and_nobodys_but_its_makers_to_remove() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = Utf8Path::from_path(folder.path()).unwrap().join("devices");
+        let path = path(&folder, &place());
+        assert_eq!(path.file_name(), Some("MIG-GPU-a-1-0.lock"));
+        for _ in 0..2 {
+            assert_eq!(open(&path).unwrap().metadata().unwrap().mode() & 0o7777, 0o666);
+        }
+        assert_eq!(folder.metadata().unwrap().mode() & 0o7777, 0o1777);
+    }
+
+    #[test]
+    fn a_link_in_a_files_place_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = Utf8Path::from_path(folder.path()).unwrap();
+        let (victim, link, second) = (folder.join("victim"), folder.join("a.lock"), folder.join("b.lock"));
+        std::fs::write(&victim, "precious").unwrap();
+        std::os::unix::fs::symlink(&victim, &link).unwrap();
+        std::fs::hard_link(&victim, &second).unwrap();
+        assert!(open(&link).is_err());
+        assert!(open(&second).unwrap_err().to_string().contains("not a file of its own"));
+        assert_eq!(std::fs::read(&victim).unwrap(), b"precious");
+    }
+}

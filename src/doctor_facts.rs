@@ -1,0 +1,199 @@
+//! What `doctor` finds on this machine, by trying it: nothing is made that stays.
+
+use std::path::Path;
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use crate::cache;
+use crate::cupti;
+use crate::device_locks;
+use crate::devices::Device;
+use crate::doctor::{Cupti, Facts, NvmlFacts, Resident};
+use crate::lock;
+use crate::nvml::{self, Nvml, ProcessIds};
+use crate::process::{Command, ProcessError};
+use crate::visible_devices::{ORDER, VISIBLE};
+
+/// Looks at everything.
+pub fn gather() -> Facts {
+    let variable = |name: &str| std::env::var(name).ok();
+    let may_have_devices = nvml::may_have_devices();
+    let unasked = || "there is no driver of an NVIDIA GPU".to_owned();
+    let home = cache::home().map_err(|error| format!("{error:#}"));
+    Facts {
+        programs: programs(),
+        cache_locks: home.as_deref().map(held_locks).unwrap_or_default(),
+        cache: home.and_then(writable),
+        platform: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
+        resident: resident(),
+        may_have_devices,
+        nvml: if may_have_devices { nvml_facts() } else { Err(unasked()) },
+        cuda: if may_have_devices { load("libcuda.so.1".as_ref()).map(drop) } else { Err(unasked()) },
+        cupti: if may_have_devices { cupti_facts() } else { Err(unasked()) },
+        injected: variable("CUDA_INJECTION64_PATH").filter(|path| !path.is_empty()),
+        visible: variable(VISIBLE),
+        order: variable(ORDER),
+        drm_drivers: drm_drivers(),
+    }
+}
+
+fn programs() -> Vec<(&'static str, Result<String, String>)> {
+    let ask = |name: &'static str, command: Command| {
+        let version = match command.run() {
+            Ok(answer) => Ok(answer.text().lines().next().unwrap_or_default().to_owned()),
+            Err(error) if error.is_missing_program() => Err("not found".to_owned()),
+            Err(error @ ProcessError::Failed { .. }) => {
+                Err(error.stderr().lines().next().unwrap_or_default().to_owned())
+            }
+            Err(error) => Err(error.to_string()),
+        };
+        (name, version)
+    };
+    vec![
+        ask("git", Command::new("git").arg("--version")),
+        ask("cargo", Command::new("cargo").arg("--version")),
+        ask("rustc", Command::new("rustc").arg("--version")),
+        ask("git-lfs", Command::new("git-lfs").arg("version")),
+    ]
+}
+
+/// The folder, if files can be made in it, or in the nearest one above it that is there.
+fn writable(home: Utf8PathBuf) -> Result<Utf8PathBuf, String> {
+    let existing = home.ancestors().find(|folder| folder.is_dir()).unwrap_or(Utf8Path::new("/"));
+    match tempfile::tempfile_in(existing) {
+        Ok(_) => Ok(home),
+        Err(error) => Err(format!("{home}: no file can be made in {existing}: {error}")),
+    }
+}
+
+/// The caches in use now: the repository's folder, and who uses it.
+fn held_locks(home: &Utf8Path) -> Vec<(String, String)> {
+    let folders = home.read_dir_utf8().into_iter().flatten().filter_map(Result::ok);
+    let mut held: Vec<(String, String)> = folders
+        .filter_map(|folder| {
+            Some((folder.file_name().to_owned(), lock::held_by(&folder.path().join("lock"))?))
+        })
+        .collect();
+    held.sort();
+    held
+}
+
+fn resident() -> Resident {
+    if cfg!(target_os = "linux") {
+        let readable = |path: &str| {
+            fs_err::read(path)
+                .map_err(|error| error.to_string())
+                .and_then(|text| if text.is_empty() { Err(format!("{path} is empty")) } else { Ok(()) })
+        };
+        Resident::Linux {
+            statm: readable("/proc/self/statm"),
+            reset: reset_high_water_mark(),
+            rollup: readable("/proc/self/smaps_rollup"),
+        }
+    } else if cfg!(target_os = "macos") {
+        Resident::BySystem("task_info")
+    } else {
+        Resident::Unknown
+    }
+}
+
+/// Does what the shim does at each checkpoint, to this process, after a peak: the mark must come down with it.
+fn reset_high_water_mark() -> Result<(), String> {
+    const PEAK: usize = 64 << 20;
+    // Each page is touched; freed, so much goes back to the kernel at once.
+    drop(std::hint::black_box(vec![1_u8; PEAK]));
+    let high_water_mark = || -> Option<usize> {
+        let status = std::fs::read_to_string("/proc/self/status").ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        line.trim().strip_suffix(" kB")?.parse::<usize>().ok()?.checked_mul(1024)
+    };
+    let before = high_water_mark().ok_or("/proc/self/status has no VmHWM")?;
+    fs_err::write("/proc/self/clear_refs", "5").map_err(|error| error.to_string())?;
+    let after = high_water_mark().ok_or("/proc/self/status has no VmHWM any more")?;
+    if after + PEAK / 2 <= before {
+        Ok(())
+    } else {
+        Err("writing 5 to /proc/self/clear_refs does not bring VmHWM down".to_owned())
+    }
+}
+
+fn nvml_facts() -> Result<NvmlFacts, String> {
+    let nvml = Nvml::open()?;
+    let devices = nvml.devices()?;
+    let locks = device_locks::folder();
+    let places = devices.devices.iter().flat_map(Device::places);
+    let places = places.map(|place| {
+        let occupancy = nvml.occupancy(&place.uuid);
+        let lock = lock::held_by(&device_locks::path(&locks, &place));
+        (place, occupancy, lock)
+    });
+    Ok(NvmlFacts { places: places.collect(), devices, process_ids: ProcessIds::here() })
+}
+
+fn cupti_facts() -> Result<Cupti, String> {
+    let found = cupti::find()?;
+    let path = found.canonicalize_utf8().unwrap_or(found);
+    let version = load(path.as_std_path()).and_then(|library| cupti_version(&library));
+    Ok(Cupti { path, version })
+}
+
+/// Loads a library as the test's process would. It stays loaded: what it set up may not bear being unloaded.
+#[expect(unsafe_code, reason = "loading a library runs its code")]
+fn load(path: &Path) -> Result<std::mem::ManuallyDrop<libloading::Library>, String> {
+    // SAFETY: this is the user's own driver or the CUPTI that test processes load too.
+    let library = unsafe { libloading::Library::new(path) };
+    library.map(std::mem::ManuallyDrop::new).map_err(|error| error.to_string())
+}
+
+#[expect(unsafe_code, reason = "a call into C")]
+fn cupti_version(library: &libloading::Library) -> Result<u32, String> {
+    let mut version = 0;
+    // SAFETY: `CUptiResult cuptiGetVersion(uint32_t *version)`, which may be called at any time (`cupti_version.h`).
+    let status = unsafe {
+        let get = library.get::<unsafe extern "C" fn(*mut u32) -> i32>(b"cuptiGetVersion\0");
+        get.map_err(|error| error.to_string())?(&raw mut version)
+    };
+    if status == 0 { Ok(version) } else { Err(format!("cuptiGetVersion failed with error {status}")) }
+}
+
+/// Kernel drivers of this machine's GPUs, of those whose fdinfo the shim reads.
+fn drm_drivers() -> Vec<String> {
+    let cards = Utf8Path::new("/sys/class/drm").read_dir_utf8().into_iter().flatten().filter_map(Result::ok);
+    let mut drivers: Vec<String> = cards
+        .filter_map(|card| {
+            let driver = card.path().join("device/driver").canonicalize_utf8().ok()?;
+            driver.file_name().map(ToOwned::to_owned)
+        })
+        .filter(|driver| ["amdgpu", "i915", "xe"].contains(&driver.as_str()))
+        .collect();
+    drivers.sort();
+    drivers.dedup();
+    drivers
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_probe_says_of_this_kernel_what_the_kernel_does() {
+        // Where the write is refused the probe must say so, and where it is not the mark must come down.
+        let refused = std::fs::write("/proc/self/clear_refs", "5").is_err();
+        assert_eq!(reset_high_water_mark().is_err(), refused);
+    }
+
+    #[test]
+    fn a_folder_is_tried_by_making_a_file_that_does_not_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = Utf8Path::from_path(folder.path()).unwrap();
+        assert_eq!(writable(folder.join("a/b")), Ok(folder.join("a/b")));
+        assert_eq!(folder.read_dir_utf8().unwrap().count(), 0);
+        assert!(writable("/proc/nowhere".into()).unwrap_err().contains("no file can be made in /proc"));
+    }
+
+    #[test]
+    fn a_library_that_is_not_there_is_named() {
+        let reason = load("libmemprof-there-is-none.so.1".as_ref()).unwrap_err();
+        assert!(reason.contains("libmemprof-there-is-none.so.1"), "{reason}");
+    }
+}

@@ -1,0 +1,138 @@
+//! XML in the form of `JUnit`, which every CI shows as test results: a case for each test and candidate, failed where something regressed.
+
+use std::io::{self, Write};
+
+use super::summary::{self, Tally};
+use crate::comparison::{Comparison, PairView};
+use crate::outcome::Status;
+use crate::verdict::Verdict;
+
+/// Writes the report. Inconclusive rows are told in a case's output; they fail nothing, as the exit code does that.
+pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>")?;
+    let baseline = &comparison.revisions[comparison.baseline].name;
+    let suites: Vec<(String, Vec<Case>)> = comparison
+        .candidates()
+        .map(|candidate| {
+            let name = format!("{baseline} → {}", comparison.revisions[candidate].name);
+            let views = comparison.pairs().filter(|view| view.pair.candidate == candidate);
+            (name, views.map(|view| Case::new(comparison, &view)).collect())
+        })
+        .collect();
+    writeln!(
+        out,
+        "<testsuites name=\"cargo memprof\" {}>",
+        counts(suites.iter().flat_map(|(_, cases)| cases))
+    )?;
+    for (name, cases) in &suites {
+        writeln!(out, "  <testsuite name=\"{}\" {}>", escape(name), counts(cases))?;
+        cases.iter().try_for_each(|case| case.write(out))?;
+        writeln!(out, "  </testsuite>")?;
+    }
+    writeln!(out, "</testsuites>")
+}
+
+struct Case {
+    class: String,
+    name: String,
+    seconds: f64,
+    failures: Vec<String>,
+    errors: Vec<String>,
+    skipped: Option<String>,
+    told: Vec<String>,
+}
+
+impl Case {
+    fn new(comparison: &Comparison, view: &PairView) -> Self {
+        let test = &view.cell.id.test;
+        let mut tally = Tally::default();
+        tally.add(comparison, view, &[]);
+        let (failures, told): (Vec<_>, Vec<_>) =
+            (tally.lines(usize::MAX).into_iter()).partition(|(verdict, line)| {
+                *verdict == Some(Verdict::Regressed) && !line.starts_with("expected")
+            });
+        let line_of = |(_, line): (Option<Verdict>, String)| line;
+        let runs = || {
+            [view.baseline, view.candidate].into_iter().flat_map(|side| side.runs.iter().chain(&side.failed))
+        };
+        let nanoseconds: u64 =
+            runs().filter_map(|&run| comparison.runs[run].record.outcome.wall_nanoseconds).sum();
+        // A test that a side never had, or ignores, is no fault.
+        let is_absent = |run: &usize| {
+            matches!(comparison.runs[*run].record.outcome.status, Status::NotInThisRef | Status::Ignored)
+        };
+        let troubles = summary::troubles(comparison, view);
+        let skipped = runs().any(is_absent).then(|| troubles.first().map(|trouble| trouble.headline.clone()));
+        let errors = troubles.iter().filter(|trouble| trouble.is_failure).map(|trouble| {
+            std::iter::once(&trouble.headline).chain(&trouble.details).cloned().collect::<Vec<_>>().join("\n")
+        });
+        #[expect(clippy::cast_precision_loss, reason = "seconds are for reading")]
+        let seconds = nanoseconds as f64 / 1e9;
+        Self {
+            class: format!("{}::{}", test.package, test.binary),
+            name: summary::title(view),
+            seconds,
+            failures: failures.into_iter().map(line_of).collect(),
+            errors: errors.collect(),
+            skipped: skipped.flatten(),
+            told: told.into_iter().map(line_of).collect(),
+        }
+    }
+
+    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        let (class, name) = (escape(&self.class), escape(&self.name));
+        writeln!(out, "    <testcase classname=\"{class}\" name=\"{name}\" time=\"{:.3}\">", self.seconds)?;
+        if let Some(reason) = &self.skipped {
+            writeln!(out, "      <skipped message=\"{}\"/>", escape(reason))?;
+        }
+        for (element, texts) in [("failure", &self.failures), ("error", &self.errors)] {
+            let Some(first) = texts.first().and_then(|text| text.lines().next()) else { continue };
+            let all = escape(&texts.join("\n"));
+            writeln!(out, "      <{element} message=\"{}\">{all}</{element}>", escape(first))?;
+        }
+        if !self.told.is_empty() {
+            writeln!(out, "      <system-out>{}</system-out>", escape(&self.told.join("\n")))?;
+        }
+        writeln!(out, "    </testcase>")
+    }
+}
+
+fn counts<'a>(cases: impl IntoIterator<Item = &'a Case>) -> String {
+    let (mut tests, mut failures, mut errors, mut skipped) = (0, 0, 0, 0);
+    for case in cases {
+        tests += 1;
+        failures += usize::from(!case.failures.is_empty());
+        errors += usize::from(!case.errors.is_empty());
+        skipped += usize::from(case.skipped.is_some());
+    }
+    format!("tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\" skipped=\"{skipped}\"")
+}
+
+/// Text as XML 1.0 takes it, within an element or an attribute. Control characters have no place in it at all.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\n' => escaped.push_str("&#10;"),
+            control if control.is_control() || matches!(control, '\u{fffe}' | '\u{ffff}') => {
+                escaped.push('·');
+            }
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_can_break_the_document() {
+        assert_eq!(escape("a<b> \"c\" & d\u{1b}[31m\ne"), "a&lt;b&gt; &quot;c&quot; &amp; d·[31m&#10;e");
+    }
+}

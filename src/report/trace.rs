@@ -1,0 +1,299 @@
+//! Traced functions, below a test's table: the tree of their calls, and the annotated source of those whose lines are told
+//! apart.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use super::Options;
+use super::table::{Group, Page, Text, Tone, tone_of};
+use super::text::{self, cut};
+use crate::comparison::{Comparability, Comparison, PairView};
+use crate::counted::{counted, grouped};
+use crate::metric::Unit;
+use crate::side::Side;
+use crate::trace_comparison::{
+    CallFigures, CallRow, LineFigures, LineProfile, LineRow, TraceSide, calls, lines,
+};
+use crate::trace_facts::TraceFacts;
+
+/// Rows of a tree that are shown unless all are asked for.
+const MOST_ROWS: usize = 60;
+
+/// A function's path is cut to this before figures move below.
+const LEAST_PATH: usize = 44;
+
+/// A line of source is cut to this before figures move below.
+const LEAST_CODE: usize = 56;
+
+/// A revision's name above its columns is cut to this.
+const MOST_HEADING: usize = 12;
+
+/// Writes what was traced in a pair; nothing where nothing was.
+pub(super) fn render(
+    comparison: &Comparison,
+    view: &PairView,
+    options: &Options,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let page = Page::new(options);
+    let sides = [(view.baseline, &view.old.name), (view.candidate, &view.new.name)]
+        .map(|(side, name)| trace_side(comparison, side, name));
+    let part = Part { view, names: [&view.old.name, &view.new.name].map(|name| heading(name)) };
+    part.tree(page, calls(&sides), options, out)?;
+    for profile in lines(&sides) {
+        part.source(page, &profile, out)?;
+    }
+    part.remarks(page, &sides, out)
+}
+
+fn heading(name: &str) -> String {
+    cut(&text::one_line(name), MOST_HEADING).into_owned()
+}
+
+fn trace_side<'a>(comparison: &'a Comparison, side: &Side, name: &str) -> TraceSide<'a> {
+    let records = side.runs.iter().map(|&run| &comparison.runs[run].measurement.trace);
+    let revision = comparison.revisions.iter().position(|revision| revision.name == name);
+    TraceSide {
+        records: records.filter(|record| !record.is_empty()).collect(),
+        facts: revision.and_then(|revision| comparison.traces.get(&revision)),
+    }
+}
+
+struct Part<'a> {
+    view: &'a PairView<'a>,
+    names: [String; 2],
+}
+
+impl Part<'_> {
+    fn may_compare(&self, family: &str) -> bool {
+        self.view.column(&format!("{family}.peak")).comparability != Comparability::SourcesDiffer
+            && self.view.is_compared()
+    }
+
+    fn tree(
+        &self,
+        page: Page,
+        mut rows: Vec<CallRow>,
+        options: &Options,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let all = rows.len();
+        if !options.all_rows {
+            rows.truncate(MOST_ROWS);
+        }
+        writeln!(out)?;
+        let label = |row: &CallRow| {
+            let elsewhere = if row.elsewhere { " (reached in further ways)" } else { "" };
+            let tone = if row.sides.iter().all(Option::is_some) { Tone::Plain } else { Tone::Structure };
+            Text::new(format!("{}{}{elsewhere}", "· ".repeat(row.depth), text::one_line(&row.label)), tone)
+        };
+        let labels: Vec<Text> = rows.iter().map(label).collect();
+        let mut groups = vec![self.group("calls", Unit::Count, true, &rows, |figures| Some(figures.calls))];
+        for family in families(&rows) {
+            let name = |part: &str| format!("{family}.{part}");
+            let compare = self.may_compare(&family);
+            let consumed = name("consumed");
+            let peaked = name("peaked");
+            groups.push(
+                self.group(&consumed, Unit::Bytes, compare, &rows, |one| one.sums.get(&consumed).copied()),
+            );
+            groups.push(self.group(
+                &format!("{peaked}, most of a call"),
+                Unit::Bytes,
+                compare,
+                &rows,
+                |one| one.most.get(&peaked).copied(),
+            ));
+        }
+        page.lay_beside(LEAST_PATH.min(page.width() / 2), "traced function", &labels, groups, out)?;
+        if all > rows.len() {
+            let line = format!("… {} not shown: --all-rows", counted(all - rows.len(), "function"));
+            page.line(&line, " ", Tone::Quiet, out)?;
+        }
+        self.oddities(page, &rows, out)
+    }
+
+    /// Calls whose figures do not mean what they say, or are missing.
+    fn oddities(&self, page: Page, rows: &[CallRow], out: &mut dyn Write) -> io::Result<()> {
+        for (side, name) in self.names.iter().enumerate() {
+            let sum = |get: fn(&CallFigures) -> i64| -> i64 {
+                rows.iter().filter_map(|row| row.sides[side].as_ref()).map(get).sum()
+            };
+            let told = [
+                (
+                    sum(|one| one.overlapped),
+                    "ran while a traced function ran on another thread: what that did is in their figures too",
+                ),
+                (sum(|one| one.open), "never ended, and have no figures"),
+                (
+                    sum(|one| one.recursive),
+                    "were recursive: their figures are in those of the call around them",
+                ),
+            ];
+            for (count, what) in told.iter().filter(|(count, _)| *count > 0) {
+                let line = format!("{name}: {} calls {what}", grouped(i128::from(*count)));
+                page.line(&line, " ", Tone::Quiet, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A figure on both sides, and the difference.
+    fn group(
+        &self,
+        name: &str,
+        unit: Unit,
+        compare: bool,
+        rows: &[CallRow],
+        get: impl Fn(&CallFigures) -> Option<i64>,
+    ) -> Group {
+        let values = rows.iter().map(|row| row.sides.each_ref().map(|side| side.as_ref().and_then(&get)));
+        self.columns(name, unit, compare, values)
+    }
+
+    fn columns(
+        &self,
+        name: &str,
+        unit: Unit,
+        compare: bool,
+        values: impl Iterator<Item = [Option<i64>; 2]>,
+    ) -> Group {
+        let cells = values.map(|values| {
+            let mut cells: Vec<Text> = values
+                .iter()
+                .map(|value| match value {
+                    Some(value) => Text::new(text::figure(*value, unit), Tone::Plain),
+                    None => Text::new(text::NONE, Tone::Quiet),
+                })
+                .collect();
+            if compare {
+                cells.push(match values {
+                    [Some(old), Some(new)] => {
+                        let difference = i128::from(new) - i128::from(old);
+                        Text::new(text::difference(difference, unit), tone_of(difference))
+                    }
+                    _ => Text::new("", Tone::Plain),
+                });
+            }
+            cells
+        });
+        let cells = cells.collect();
+        let mut headings = self.names.to_vec();
+        headings.extend(compare.then(|| "Δ".to_owned()));
+        Group::of(name.to_owned(), headings, cells)
+    }
+
+    /// The source of a function, with what ran on each line.
+    fn source(&self, page: Page, profile: &LineProfile, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out)?;
+        let places = match &profile.at {
+            [Some(old), Some(new)] if old != new => format!("{old} → {new}"),
+            [old, new] => old.as_ref().or(new.as_ref()).cloned().unwrap_or_default(),
+        };
+        page.line(&format!("{}  {places}", profile.label), "", Tone::Heading, out)?;
+        let indent = indent(&profile.rows);
+        let width = profile.rows.iter().flat_map(|row| &row.sides).flatten().map(|(line, _)| *line).max();
+        let width = width.unwrap_or(0).to_string().len();
+        let label = |row: &LineRow| {
+            let (mark, tone) = match &row.sides {
+                [Some(_), None] => ('-', Tone::Structure),
+                [None, Some(_)] => ('+', Tone::Structure),
+                _ => (' ', Tone::Plain),
+            };
+            let number = row.sides.iter().flatten().next_back().map_or(0, |(line, _)| *line);
+            let code = text::one_line(row.text.get(indent..).unwrap_or_default()).into_owned();
+            Text::new(format!("{mark}{number:>width$} {code}"), tone)
+        };
+        let labels: Vec<Text> = profile.rows.iter().map(label).collect();
+        let metrics: BTreeSet<&String> = profile
+            .rows
+            .iter()
+            .flat_map(|row| row.sides.iter().flatten())
+            .filter_map(|(_, figures)| figures.as_ref())
+            .flat_map(|figures| figures.metrics.keys())
+            .filter(|metric| *metric != "heap.count")
+            .collect();
+        let get = |row: &LineRow, get: &dyn Fn(&LineFigures) -> Option<i64>| {
+            row.sides.each_ref().map(|side| side.as_ref().and_then(|(_, figures)| get(figures.as_ref()?)))
+        };
+        let mut groups = vec![self.lines_group(
+            "times",
+            Unit::Count,
+            profile.rows.iter().map(|row| get(row, &|figures| Some(figures.times))),
+        )];
+        // What is most asked for comes first.
+        let mut metrics: Vec<&String> = metrics.into_iter().collect();
+        metrics.sort_by_key(|metric| (family_order(metric), metric.strip_suffix(".peak").is_none(), *metric));
+        for metric in metrics {
+            let values = profile.rows.iter().map(|row| get(row, &|one| one.metrics.get(metric).copied()));
+            groups.push(self.lines_group(metric, Unit::of(metric), values));
+        }
+        page.lay_beside(LEAST_CODE.min(page.width() / 2), "line", &labels, groups, out)
+    }
+
+    /// As [`Self::columns`], with nothing where no statement begins.
+    fn lines_group(&self, name: &str, unit: Unit, values: impl Iterator<Item = [Option<i64>; 2]>) -> Group {
+        let figure = |value: Option<i64>| match value {
+            Some(0) => Text::new("0", Tone::Quiet),
+            Some(value) => Text::new(text::figure(value, unit), Tone::Plain),
+            None => Text::new("", Tone::Plain),
+        };
+        let cells = values.map(|values| values.map(figure).to_vec()).collect();
+        Group::of(name.to_owned(), self.names.to_vec(), cells)
+    }
+
+    /// What was asked for and is not traced.
+    fn remarks(&self, page: Page, sides: &[TraceSide<'_>; 2], out: &mut dyn Write) -> io::Result<()> {
+        for (name, facts) in self.names.iter().zip(sides.iter().map(|side| side.facts)) {
+            let Some(facts) = facts else { continue };
+            for line in remarks(name, facts) {
+                page.line(&line, " ", Tone::Quiet, out)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn remarks(name: &str, facts: &TraceFacts) -> Vec<String> {
+    let mut lines = Vec::new();
+    let reasons = facts.reasons();
+    if !reasons.is_empty() {
+        let all = counted(facts.functions.len(), "function");
+        let mut line = format!("{name}: {} of {all} traced", facts.traced());
+        for (reason, count) in reasons.iter().take(4) {
+            _ = write!(line, "; {count} not: {reason}");
+        }
+        lines.push(line);
+    }
+    lines.extend(facts.unmet.iter().map(|pattern| format!("{name}: no function is meant by {pattern}")));
+    lines
+}
+
+/// `gpu.0`, `heap`, `cpu`: what there are figures of.
+fn families(rows: &[CallRow]) -> Vec<String> {
+    let sides = rows.iter().flat_map(|row| row.sides.iter().flatten());
+    let metrics = sides.flat_map(|figures| figures.sums.keys());
+    let families: BTreeSet<&str> = metrics.filter_map(|metric| metric.strip_suffix(".consumed")).collect();
+    let mut families: Vec<String> = families.into_iter().map(str::to_owned).collect();
+    families.sort_by_key(|family| family_order(family));
+    families
+}
+
+/// GPUs first, for what they have is scarcest; resident memory last, for it is least exact.
+fn family_order(metric: &str) -> u8 {
+    match metric.split('.').next() {
+        Some("gpu") => 0,
+        Some("heap") => 1,
+        _ => 2,
+    }
+}
+
+/// Bytes of white space that all lines begin with.
+fn indent(rows: &[LineRow]) -> usize {
+    let of = |text: &str| text.len() - text.trim_start().len();
+    rows.iter().filter(|row| !row.text.trim().is_empty()).map(|row| of(&row.text)).min().unwrap_or(0)
+}

@@ -1,0 +1,206 @@
+//! Text put into a source file at places that the parser found, each on the line that it is put into: line numbers, and with
+//! them panics, backtraces and `line!()`, stay what they are.
+//!
+//! What a file says outside of the places stays byte for byte: comments, spaces, line ends, a byte order mark, a shebang line.
+
+use std::cmp::Reverse;
+use std::ops::Range;
+
+use proc_macro2::Span;
+
+/// A source file's text.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    text: &'a str,
+    /// Bytes before what the parser is given: a byte order mark and a shebang line.
+    before: usize,
+}
+
+impl<'a> Source<'a> {
+    /// Of a file's text.
+    pub fn new(text: &'a str) -> Self {
+        let mark = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+        Self { text, before: mark + shebang_length(&text[mark..]) }
+    }
+
+    /// The file's items, with places for [`Edits`]. They are of this thread, and are no more once another source was
+    /// parsed with [`forget_places`] in between.
+    pub fn parse(&self) -> syn::Result<syn::File> {
+        syn::parse_str(&self.text[self.before..])
+    }
+
+    /// The line of a place, from 1.
+    pub fn line(&self, place: Span) -> usize {
+        memchr::memchr_iter(b'\n', &self.text.as_bytes()[..self.bytes(place).start]).count() + 1
+    }
+
+    /// The whole text.
+    pub fn text(&self) -> &'a str {
+        self.text
+    }
+
+    /// No edits yet.
+    pub fn edits(&self) -> Edits<'a> {
+        Edits { source: *self, insertions: Vec::new() }
+    }
+
+    fn bytes(&self, place: Span) -> Range<usize> {
+        let range = place.byte_range();
+        range.start + self.before..range.end + self.before
+    }
+}
+
+/// Gives back what the parser keeps to know the places of all sources that this thread has parsed. No place from before may
+/// be used afterwards.
+pub fn forget_places() {
+    proc_macro2::extra::invalidate_current_thread_spans();
+}
+
+/// Bytes of a first line `#!/usr/bin/env …`, without its end; `#![attribute]` is none.
+fn shebang_length(text: &str) -> usize {
+    let Some(rest) = text.strip_prefix("#!") else { return 0 };
+    // Rust allows spaces and comments between `#!` and `[`; only spaces are met in the wild.
+    if rest.trim_start().starts_with('[') { 0 } else { text.find('\n').unwrap_or(text.len()) }
+}
+
+/// Insertions into one source.
+#[derive(Clone, Debug)]
+pub struct Edits<'a> {
+    source: Source<'a>,
+    insertions: Vec<Insertion>,
+}
+
+#[derive(Clone, Debug)]
+struct Insertion {
+    at: usize,
+    side: Side,
+    text: String,
+}
+
+/// The order at one place: what closes comes before what opens, and what was added first is innermost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Side {
+    Closes(usize),
+    Opens(Reverse<usize>),
+}
+
+impl Edits<'_> {
+    /// Puts text around a place, and around what was put there before: `x` becomes `f(x)`.
+    pub fn around(&mut self, place: Span, open: &str, close: &str) {
+        self.before(place, open);
+        self.after(place, close);
+    }
+
+    /// Puts text before a place.
+    ///
+    /// # Panics
+    /// If the text has a line end: lines must stay.
+    pub fn before(&mut self, place: Span, text: &str) {
+        let side = Side::Opens(Reverse(self.insertions.len()));
+        self.insert(self.source.bytes(place).start, side, text);
+    }
+
+    /// Puts text behind a place.
+    ///
+    /// # Panics
+    /// If the text has a line end: lines must stay.
+    pub fn after(&mut self, place: Span, text: &str) {
+        self.insert(self.source.bytes(place).end, Side::Closes(self.insertions.len()), text);
+    }
+
+    fn insert(&mut self, at: usize, side: Side, text: &str) {
+        assert!(!text.contains(['\n', '\r']), "an edit stays on its line: {text:?}");
+        self.insertions.push(Insertion { at, side, text: text.to_owned() });
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.insertions.is_empty()
+    }
+
+    /// The text with all insertions.
+    pub fn applied(mut self) -> String {
+        self.insertions.sort_by_key(|insertion| (insertion.at, insertion.side));
+        let length = self.insertions.iter().map(|insertion| insertion.text.len()).sum::<usize>();
+        let mut edited = String::with_capacity(self.source.text.len() + length);
+        let mut done = 0;
+        for insertion in &self.insertions {
+            edited.push_str(&self.source.text[done..insertion.at]);
+            edited.push_str(&insertion.text);
+            done = insertion.at;
+        }
+        edited.push_str(&self.source.text[done..]);
+        edited
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use syn::spanned::Spanned;
+
+    use super::*;
+
+    /// Puts `<…>` around each static's type and `(…)` around its value.
+    fn edited(text: &str) -> String {
+        let source = Source::new(text);
+        let file = source.parse().unwrap();
+        let mut edits = source.edits();
+        for item in &file.items {
+            let syn::Item::Static(item) = item else { continue };
+            edits.around(item.ty.span(), "<", ">");
+            edits.around(item.expr.span(), "(", ")");
+        }
+        edits.applied()
+    }
+
+    #[test]
+    fn only_the_places_change() {
+        let text = "// é\r\n\r\nstatic /* a */ A: [u8; 2] /* b */ = [1,\r\n  2] // c\r\n;\r\n";
+        assert_eq!(
+            edited(text),
+            "// é\r\n\r\nstatic /* a */ A: <[u8; 2]> /* b */ = ([1,\r\n  2]) // c\r\n;\r\n"
+        );
+    }
+
+    #[test]
+    fn lines_are_those_of_the_file() {
+        let source = Source::new("#!/bin/x\n\n/* é\n*/ struct A;");
+        assert_eq!(source.line(source.parse().unwrap().items[0].span()), 4);
+    }
+
+    #[test]
+    fn places_are_right_behind_a_byte_order_mark_and_a_shebang_line() {
+        for head in [
+            "",
+            "\u{feff}",
+            "#!/usr/bin/env run ♥\n",
+            "\u{feff}#!/bin/x\r\n",
+            "#![no_std]\n",
+            "#! [no_std]\n",
+        ] {
+            let text = format!("{head}static A: u8 = 1;");
+            assert_eq!(edited(&text), format!("{head}static A: <u8> = (1);"), "{head:?}");
+        }
+    }
+
+    #[test]
+    fn what_closes_comes_before_what_opens() {
+        let source = Source::new("const A: u8 = f(x)[0];");
+        let file = source.parse().unwrap();
+        let syn::Item::Const(item) = &file.items[0] else { panic!("a constant") };
+        let syn::Expr::Index(index) = &*item.expr else { panic!("an index") };
+        let mut edits = source.edits();
+        edits.before(index.bracket_token.span.open(), "{");
+        edits.around(index.expr.span(), "(", ")");
+        edits.around(index.expr.span(), "<", ">");
+        assert_eq!(edits.applied(), "const A: u8 = <(f(x))>{[0];");
+    }
+
+    #[test]
+    #[should_panic(expected = "stays on its line")]
+    fn a_line_end_is_refused() {
+        let source = Source::new("struct A;");
+        let file = source.parse().unwrap();
+        source.edits().before(file.items[0].span(), "\n");
+    }
+}

@@ -1,0 +1,352 @@
+//! What two revisions' traced functions did, side by side: calls as one tree, lines matched by a diff of the text, so that an
+//! unchanged line stands against itself. Repeats are put together to their medians.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use indexmap::IndexMap;
+use similar::{Algorithm, DiffTag};
+
+use crate::trace_facts::{TraceFacts, TracedFunction};
+use crate::trace_record::TraceRecord;
+
+/// One revision's part: the records of its runs, and what its build says of the functions.
+#[derive(Clone, Debug, Default)]
+pub struct TraceSide<'a> {
+    /// Of the runs whose figures count.
+    pub records: Vec<&'a TraceRecord>,
+    /// Of the build.
+    pub facts: Option<&'a TraceFacts>,
+}
+
+/// A function in the tree of calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallRow {
+    /// How many traced functions are around it.
+    pub depth: usize,
+    /// Its path.
+    pub label: String,
+    /// Whether the ways to it are not kept.
+    pub elsewhere: bool,
+    /// Baseline and candidate; absent where it was not called.
+    pub sides: [Option<CallFigures>; 2],
+}
+
+/// What a function's calls added up to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallFigures {
+    /// How often it was called.
+    pub calls: i64,
+    /// Of these, by itself.
+    pub recursive: i64,
+    /// Calls that never ended.
+    pub open: i64,
+    /// Calls beside which a traced function ran on another thread.
+    pub overlapped: i64,
+    /// Sums: `heap.consumed`, `heap.allocated`.
+    pub sums: BTreeMap<String, i64>,
+    /// The most of one call: `heap.peaked`.
+    pub most: BTreeMap<String, i64>,
+}
+
+#[derive(Default)]
+struct Tree {
+    elsewhere: bool,
+    /// One a run that called it.
+    figures: Vec<CallFigures>,
+    children: IndexMap<String, Tree>,
+}
+
+/// The trees of both sides as one, callers before what they called, in the baseline's order.
+pub fn calls(sides: &[TraceSide<'_>; 2]) -> Vec<CallRow> {
+    let [old, new] = sides.each_ref().map(|side| Tree::of(&side.records));
+    let mut rows = Vec::new();
+    put_together(Some(&old), Some(&new), 0, &mut rows);
+    rows
+}
+
+impl Tree {
+    fn of(records: &[&TraceRecord]) -> Self {
+        let mut root = Self::default();
+        for record in records {
+            for node in record.nodes.values() {
+                let mut way = vec![node];
+                while let Some(caller) =
+                    way[way.len() - 1].parent.and_then(|parent| record.nodes.get(&parent))
+                {
+                    way.push(caller);
+                }
+                let mut place = &mut root;
+                for step in way.iter().rev() {
+                    let key = format!("{}{}", step.label, if step.elsewhere { " …" } else { "" });
+                    place = place.children.entry(key).or_default();
+                }
+                place.elsewhere = node.elsewhere;
+                let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+                place.figures.push(CallFigures {
+                    calls: count(node.calls),
+                    recursive: count(node.recursive),
+                    open: count(node.open),
+                    overlapped: count(node.overlapped),
+                    sums: node.metrics.clone(),
+                    most: node.most.clone(),
+                });
+            }
+        }
+        root
+    }
+
+    fn median(&self) -> Option<CallFigures> {
+        let of = |get: &dyn Fn(&CallFigures) -> i64| median(self.figures.iter().map(get));
+        Some(CallFigures {
+            calls: of(&|one| one.calls)?,
+            recursive: of(&|one| one.recursive)?,
+            open: of(&|one| one.open)?,
+            overlapped: of(&|one| one.overlapped)?,
+            sums: medians(self.figures.iter().map(|one| &one.sums)),
+            most: medians(self.figures.iter().map(|one| &one.most)),
+        })
+    }
+}
+
+fn put_together(old: Option<&Tree>, new: Option<&Tree>, depth: usize, rows: &mut Vec<CallRow>) {
+    let children = |tree: Option<&Tree>| -> Vec<String> {
+        tree.into_iter().flat_map(|tree| tree.children.keys().cloned()).collect()
+    };
+    let mut labels = children(old);
+    labels.extend(
+        children(new).into_iter().filter(|label| !old.is_some_and(|old| old.children.contains_key(label))),
+    );
+    for key in labels {
+        let [old, new] = [old, new].map(|tree| tree.and_then(|tree| tree.children.get(&key)));
+        let elsewhere = old.or(new).is_some_and(|tree| tree.elsewhere);
+        let label = key.strip_suffix(" …").unwrap_or(&key).to_owned();
+        let sides = [old, new].map(|tree| tree.and_then(Tree::median));
+        rows.push(CallRow { depth, label, elsewhere, sides });
+        put_together(old, new, depth + 1, rows);
+    }
+}
+
+/// The middle one; of an even number the lower of the two in the middle, for counts and bytes that were really there.
+fn median(values: impl Iterator<Item = i64>) -> Option<i64> {
+    let mut values: Vec<i64> = values.collect();
+    values.sort_unstable();
+    values.get(values.len().saturating_sub(1) / 2).copied()
+}
+
+fn medians<'a>(maps: impl Iterator<Item = &'a BTreeMap<String, i64>>) -> BTreeMap<String, i64> {
+    let maps: Vec<_> = maps.collect();
+    let names: BTreeSet<&String> = maps.iter().flat_map(|map| map.keys()).collect();
+    let of = |name: &String| median(maps.iter().filter_map(|map| map.get(name).copied()));
+    names.into_iter().filter_map(|name| Some((name.clone(), of(name)?))).collect()
+}
+
+/// A function whose lines are told apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineProfile {
+    /// Its path.
+    pub label: String,
+    /// Where it stands on each side: `FILE:LINE`.
+    pub at: [Option<String>; 2],
+    /// Its lines, in the order of the source.
+    pub rows: Vec<LineRow>,
+}
+
+/// A line of either side, or one of each that are the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineRow {
+    /// The line's text.
+    pub text: String,
+    /// Its number and its figures, baseline and candidate.
+    pub sides: [Option<(usize, Option<LineFigures>)>; 2],
+}
+
+/// What ran on a line.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LineFigures {
+    /// How often.
+    pub times: i64,
+    /// `heap.peak`, `heap.allocated`, `heap.freed`, `cpu.grown`, …
+    pub metrics: BTreeMap<String, i64>,
+}
+
+/// A function's source on one side, with what ran.
+struct Profile<'a> {
+    function: &'a TracedFunction,
+    lines: Vec<&'a str>,
+    first: usize,
+    figures: BTreeMap<usize, LineFigures>,
+}
+
+/// The lines of all functions of which some ran on either side.
+pub fn lines(sides: &[TraceSide<'_>; 2]) -> Vec<LineProfile> {
+    let [old, new] = sides.each_ref().map(profiles);
+    let mut labels: Vec<&String> = old.keys().collect();
+    labels.extend(new.keys().filter(|label| !old.contains_key(*label)));
+    labels.into_iter().map(|label| profile(label, [old.get(label), new.get(label)])).collect()
+}
+
+fn profiles<'a>(side: &TraceSide<'a>) -> IndexMap<String, Profile<'a>> {
+    let mut profiles = IndexMap::new();
+    for function in side.facts.into_iter().flat_map(|facts| &facts.functions) {
+        let Some(text) = &function.text else { continue };
+        let at = format!("{}:{}", function.file, function.line);
+        let mut figures: BTreeMap<usize, Vec<LineFigures>> = BTreeMap::new();
+        for line in side.records.iter().flat_map(|record| &record.lines) {
+            if line.label == function.path && line.at == at {
+                let mut metrics = line.metrics.clone();
+                // What was allocated and is not there any more.
+                let grown = metrics.remove("heap.grown");
+                if let (Some(allocated), Some(grown)) = (metrics.get("heap.allocated").copied(), grown) {
+                    metrics.insert("heap.freed".to_owned(), allocated - grown);
+                }
+                let times = i64::try_from(line.times).unwrap_or(i64::MAX);
+                figures.entry(line.line).or_default().push(LineFigures { times, metrics });
+            }
+        }
+        if figures.is_empty() {
+            continue;
+        }
+        let of_repeats = |(line, repeats): (usize, Vec<LineFigures>)| {
+            let times = median(repeats.iter().map(|one| one.times)).unwrap_or_default();
+            (line, LineFigures { times, metrics: medians(repeats.iter().map(|one| &one.metrics)) })
+        };
+        profiles.entry(function.path.clone()).or_insert(Profile {
+            function,
+            lines: text.text.lines().collect(),
+            first: text.first,
+            figures: figures.into_iter().map(of_repeats).collect(),
+        });
+    }
+    profiles
+}
+
+fn profile(label: &str, sides: [Option<&Profile<'_>>; 2]) -> LineProfile {
+    let texts = sides.map(|side| side.map_or(&[][..], |side| &side.lines));
+    let mut rows = Vec::new();
+    let place = |side: usize, index: usize| {
+        let profile = sides[side]?;
+        let number = profile.first + index;
+        Some((number, profile.figures.get(&number).cloned()))
+    };
+    // Where a line is only moved to the right, its text differs and so does what it means; nothing is taken for the same
+    // that is not.
+    for change in similar::capture_diff_slices(Algorithm::Patience, texts[0], texts[1]) {
+        let (tag, old, new) = change.as_tag_tuple();
+        if tag == DiffTag::Equal {
+            for (old, new) in old.zip(new) {
+                let sides = [place(0, old), place(1, new)];
+                rows.push(LineRow { text: texts[0][old].to_owned(), sides });
+            }
+            continue;
+        }
+        rows.extend(old.map(|old| LineRow { text: texts[0][old].to_owned(), sides: [place(0, old), None] }));
+        rows.extend(new.map(|new| LineRow { text: texts[1][new].to_owned(), sides: [None, place(1, new)] }));
+    }
+    let at = sides.map(|side| side.map(|side| format!("{}:{}", side.function.file, side.function.line)));
+    LineProfile { label: label.to_owned(), at, rows }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace_facts::Excerpt;
+
+    fn record(lines: &[serde_json::Value]) -> TraceRecord {
+        let mut record = TraceRecord::default();
+        for line in lines {
+            record.take(line["event"].as_str().unwrap(), line.to_string().as_bytes()).unwrap().unwrap();
+        }
+        record
+    }
+
+    fn node(number: u64, parent: Option<u64>, label: &str, calls: u64, consumed: i64) -> serde_json::Value {
+        serde_json::json!({
+            "event": "calls", "node": number, "parent": parent, "label": label, "calls": calls, "recursive": 0, "open": 0,
+            "overlapped": 0, "metrics": {"heap.consumed": consumed}, "most": {},
+        })
+    }
+
+    fn line(number: usize, allocated: i64, grown: i64) -> serde_json::Value {
+        serde_json::json!({
+            "event": "line", "label": "a::f", "at": "src/a.rs:10", "line": number, "times": 1,
+            "metrics": {"heap.peak": 100, "heap.allocated": allocated, "heap.grown": grown},
+        })
+    }
+
+    #[test]
+    fn two_trees_become_one_in_the_baselines_order() {
+        let old = record(&[node(0, None, "a", 1, 5), node(1, Some(0), "b", 2, 3), node(2, None, "d", 1, 0)]);
+        let new =
+            record(&[node(0, None, "a", 1, 6), node(1, Some(0), "c", 1, 1), node(2, Some(0), "b", 3, 4)]);
+        let sides = [&old, &new].map(|record| TraceSide { records: vec![record], facts: None });
+        let rows: Vec<_> = calls(&sides)
+            .into_iter()
+            .map(|row| {
+                let figures = row.sides.map(|side| side.map(|side| (side.calls, side.sums["heap.consumed"])));
+                (row.depth, row.label, figures)
+            })
+            .collect();
+        let row = |depth, label: &str, old, new| (depth, label.to_owned(), [old, new]);
+        assert_eq!(
+            rows,
+            [
+                row(0, "a", Some((1, 5)), Some((1, 6))),
+                row(1, "b", Some((2, 3)), Some((3, 4))),
+                row(1, "c", None, Some((1, 1))),
+                row(0, "d", Some((1, 0)), None),
+            ]
+        );
+    }
+
+    #[test]
+    fn repeats_are_put_together_to_their_medians() {
+        let runs = [7, 1, 3].map(|consumed| record(&[node(0, None, "a", 1, consumed)]));
+        let sides = [TraceSide { records: runs.iter().collect(), facts: None }, TraceSide::default()];
+        assert_eq!(calls(&sides)[0].sides[0].as_ref().unwrap().sums["heap.consumed"], 3);
+    }
+
+    #[test]
+    fn an_unchanged_line_stands_against_itself() {
+        let facts = |text: &str| TraceFacts {
+            functions: vec![TracedFunction {
+                path: "a::f".to_owned(),
+                file: "src/a.rs".into(),
+                line: 10,
+                untraced: None,
+                text: Some(Excerpt { first: 10, text: text.to_owned() }),
+            }],
+            unmet: Vec::new(),
+        };
+        let (old_facts, new_facts) =
+            (facts("fn f() {\n    a();\n    c();\n}"), facts("fn f() {\n    b();\n    c();\n    d();\n}"));
+        let old = record(&[line(11, 8, 8), line(12, 20, -5)]);
+        let new = record(&[line(11, 9, 9), line(12, 30, 30), line(13, 1, 1)]);
+        let sides = [
+            TraceSide { records: vec![&old], facts: Some(&old_facts) },
+            TraceSide { records: vec![&new], facts: Some(&new_facts) },
+        ];
+        let [profile] = &lines(&sides)[..] else { panic!("one function") };
+        let row = |row: &LineRow| {
+            let figure = |side: &Option<(usize, Option<LineFigures>)>| {
+                let (number, figures) = side.as_ref()?;
+                let metrics =
+                    figures.as_ref().map(|one| (one.metrics["heap.allocated"], one.metrics["heap.freed"]));
+                Some((*number, metrics))
+            };
+            (row.text.trim().to_owned(), figure(&row.sides[0]), figure(&row.sides[1]))
+        };
+        let rows: Vec<_> = profile.rows.iter().map(row).collect();
+        let of = |text: &str, old, new| (text.to_owned(), old, new);
+        assert_eq!(
+            rows,
+            [
+                of("fn f() {", Some((10, None)), Some((10, None))),
+                of("a();", Some((11, Some((8, 0)))), None),
+                of("b();", None, Some((11, Some((9, 0))))),
+                of("c();", Some((12, Some((20, 25)))), Some((12, Some((30, 0))))),
+                of("d();", None, Some((13, Some((1, 0))))),
+                of("}", Some((13, None)), Some((14, None))),
+            ]
+        );
+    }
+}

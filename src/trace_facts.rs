@@ -1,0 +1,122 @@
+//! What became of the functions that were to be traced, as a build keeps it.
+
+use std::collections::BTreeMap;
+
+use camino::Utf8PathBuf;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Of one build.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TraceFacts {
+    /// The functions that a pattern means, in the order of files and lines.
+    pub functions: Vec<TracedFunction>,
+    /// Patterns that mean no function.
+    pub unmet: Vec<String>,
+}
+
+/// A function that a pattern means.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TracedFunction {
+    /// `bart::encoder::<Encoder as Module>::forward`
+    pub path: String,
+    /// Its file, relative to the repository's root; of a crate from the registry `NAME-VERSION/…`.
+    #[schemars(with = "String")]
+    pub file: Utf8PathBuf,
+    /// The line of its name.
+    pub line: usize,
+    /// Why it is not traced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub untraced: Option<Untraced>,
+    /// Its text, where its lines are told apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<Excerpt>,
+}
+
+/// Why a function is not traced.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Untraced {
+    /// It cannot be.
+    Impossible(String),
+    /// It was, and did not compile.
+    Dropped(String),
+}
+
+impl Untraced {
+    /// The reason in words.
+    pub fn reason(&self) -> &str {
+        match self {
+            Self::Impossible(reason) | Self::Dropped(reason) => reason,
+        }
+    }
+}
+
+/// Lines of a source file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Excerpt {
+    /// The number of the first.
+    pub first: usize,
+    /// The text.
+    pub text: String,
+}
+
+impl TraceFacts {
+    /// Whether nothing was asked for.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// How many functions are traced.
+    pub fn traced(&self) -> usize {
+        self.functions.iter().filter(|function| function.untraced.is_none()).count()
+    }
+
+    /// Functions whose edit was dropped because it did not compile.
+    pub fn dropped(&self) -> impl Iterator<Item = (&TracedFunction, &str)> {
+        self.functions.iter().filter_map(|function| match &function.untraced {
+            Some(Untraced::Dropped(reason)) => Some((function, reason.as_str())),
+            _ => None,
+        })
+    }
+
+    /// How many functions are not traced, by reason, the most first.
+    pub fn reasons(&self) -> Vec<(&str, usize)> {
+        let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+        for untraced in self.functions.iter().filter_map(|function| function.untraced.as_ref()) {
+            *reasons.entry(untraced.reason()).or_default() += 1;
+        }
+        let mut reasons: Vec<_> = reasons.into_iter().collect();
+        reasons.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        reasons
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_are_counted_and_dropped_edits_named() {
+        let function = |path: &str, untraced: Option<Untraced>| TracedFunction {
+            path: path.to_owned(),
+            file: "a.rs".into(),
+            line: 1,
+            untraced,
+            text: None,
+        };
+        let facts = TraceFacts {
+            functions: vec![
+                function("a::b", None),
+                function("a::c", Some(Untraced::Impossible("const".to_owned()))),
+                function("a::d", Some(Untraced::Dropped("mismatched types".to_owned()))),
+                function("a::e", Some(Untraced::Impossible("const".to_owned()))),
+            ],
+            unmet: Vec::new(),
+        };
+        assert_eq!(facts.traced(), 1);
+        assert_eq!(facts.reasons(), [("const", 2), ("mismatched types", 1)]);
+        assert_eq!(facts.dropped().map(|(function, _)| &*function.path).collect::<Vec<_>>(), ["a::d"]);
+        assert!(!facts.is_empty());
+    }
+}

@@ -1,0 +1,93 @@
+//! `cargo memprof trace --list`: the functions that patterns mean, per ref, as text.
+
+use std::fmt::Write as _;
+
+use crate::counted::counted;
+use crate::plan::Plan;
+use crate::trace_facts::TraceFacts;
+
+/// The functions of each revision, in the plan's order.
+pub fn text(plan: &Plan, facts: &[TraceFacts]) -> String {
+    let mut text = String::new();
+    for (revision, facts) in plan.revisions.iter().zip(facts) {
+        let all = counted(facts.functions.len(), "function");
+        _ = writeln!(
+            text,
+            "{} ({}): {} of {all} can be traced",
+            revision.name,
+            revision.short(),
+            facts.traced()
+        );
+        for function in &facts.functions {
+            _ = write!(text, "  {}:{}  {}", function.file, function.line, function.path);
+            if let Some(untraced) = &function.untraced {
+                _ = write!(text, "  (not traceable: {})", untraced.reason());
+            }
+            text.push('\n');
+        }
+        for pattern in &facts.unmet {
+            _ = writeln!(text, "  {pattern}: no function of this ref");
+        }
+        if facts.reasons().len() > 1 || facts.functions.len() > 20 {
+            for (reason, count) in facts.reasons() {
+                _ = writeln!(text, "  {count} not traceable: {reason}");
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Revision;
+    use crate::trace_facts::{TracedFunction, Untraced};
+
+    #[test]
+    fn what_is_traced_and_what_is_not_stand_in_the_order_of_the_source() {
+        let function = |path: &str, line: usize, untraced: Option<&str>| TracedFunction {
+            path: path.to_owned(),
+            file: "src/lib.rs".into(),
+            line,
+            untraced: untraced.map(|reason| Untraced::Impossible(reason.to_owned())),
+            text: None,
+        };
+        let facts = TraceFacts {
+            functions: vec![
+                function("bart::forward", 3, None),
+                function("bart::size", 9, Some("it is a `const fn`, which the compiler may run")),
+            ],
+            unmet: vec!["bart::decoder::*".to_owned()],
+        };
+        let revision = Revision {
+            name: "main".to_owned(),
+            spec: "main".to_owned(),
+            commit: "4f1c2aa000".to_owned(),
+            tree: String::new(),
+            subject: String::new(),
+            time: 0,
+            found: None,
+            working_tree: false,
+        };
+        let plan = Plan {
+            version: 1,
+            tool: String::new(),
+            id: String::new(),
+            created: String::new(),
+            repository: "/r".into(),
+            workspace: "".into(),
+            revisions: vec![revision],
+            baseline: 0,
+            overlay_commits: Vec::new(),
+            request: crate::request::Request::default(),
+        };
+        assert_eq!(
+            text(&plan, &[facts]),
+            "main (4f1c2aa): 1 of 2 functions can be traced
+  src/lib.rs:3  bart::forward
+  src/lib.rs:9  bart::size  (not traceable: it is a `const fn`, which the compiler may run)
+  bart::decoder::*: no function of this ref
+"
+        );
+    }
+}

@@ -1,0 +1,337 @@
+//! Patterns that say which functions are traced: `bart::encoder::*::forward`, `crate::kv_cache::**`,
+//! `<Encoder as Module>::forward`.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A pattern, as written and as understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TracePattern {
+    text: String,
+    segments: Vec<Segment>,
+    /// Whether it begins with an impl: then it holds in every module.
+    is_of_impl: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Segment {
+    /// `**`: any number of segments, none too.
+    Any,
+    /// One segment, in which `*` stands for any part.
+    One(Glob),
+    /// `<Encoder as Module>`
+    Impl(Glob, Glob),
+}
+
+/// Text in which `*` stands for any part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Glob(String);
+
+impl Glob {
+    fn matches(&self, text: &str) -> bool {
+        let mut parts = self.0.split('*');
+        let Some(rest) = text.strip_prefix(parts.next().unwrap_or_default()) else { return false };
+        let Some(last) = parts.next_back() else { return rest.is_empty() };
+        let Some(mut rest) = rest.strip_suffix(last) else { return false };
+        for part in parts {
+            let Some((_, after)) = rest.split_once(part) else { return false };
+            rest = after;
+        }
+        true
+    }
+}
+
+/// One step of a function's path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A module, a function around it, or its own name.
+    Name(String),
+    /// The type of an `impl`, or the trait that a default method is of; the trait of a trait's `impl`.
+    Impl {
+        /// The type: its bare name (`Encoder`), and as written (`Encoder<T>`).
+        of: Named,
+        /// The trait.
+        trait_: Option<Named>,
+    },
+}
+
+/// A type's or a trait's bare name, and the text with its parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// `Encoder`
+    pub bare: String,
+    /// `Encoder<T>`
+    pub whole: String,
+}
+
+impl Named {
+    fn is(&self, glob: &Glob) -> bool {
+        glob.matches(&self.bare) || glob.matches(&self.whole)
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => formatter.write_str(name),
+            Self::Impl { of, trait_: None } => formatter.write_str(&of.bare),
+            Self::Impl { of, trait_: Some(trait_) } => {
+                write!(formatter, "<{} as {}>", of.whole, trait_.whole)
+            }
+        }
+    }
+}
+
+/// A path as it is shown: `bart::encoder::<Encoder as Module>::forward`.
+pub fn shown(path: &[Step]) -> String {
+    let steps: Vec<String> = path.iter().map(ToString::to_string).collect();
+    steps.join("::")
+}
+
+impl TracePattern {
+    /// Whether a function's path is meant. `is_own` says whether its crate is of the repository: a crate of the registry is
+    /// meant only by its name, or all of the dependencies would be traced by a `*`.
+    pub fn matches(&self, path: &[Step], is_own: bool) -> bool {
+        if !is_own {
+            let Some(Step::Name(name)) = path.first() else { return false };
+            return self.crate_name() == Some(name) && matches(&self.segments, path, true);
+        }
+        if self.is_of_impl {
+            return (0..path.len()).any(|start| matches(&self.segments, &path[start..], false));
+        }
+        matches(&self.segments, path, true)
+    }
+
+    /// The crate that it names outright.
+    pub fn crate_name(&self) -> Option<&str> {
+        match self.segments.first() {
+            Some(Segment::One(Glob(name))) if !name.contains('*') && name != "crate" => Some(name),
+            _ => None,
+        }
+    }
+
+    /// As written.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+/// `is_first`: the path begins at its crate, which `crate` stands for.
+fn matches(pattern: &[Segment], path: &[Step], is_first: bool) -> bool {
+    let Some((segment, rest)) = pattern.split_first() else { return path.is_empty() };
+    match segment {
+        Segment::Any => (0..=path.len()).any(|skipped| matches(rest, &path[skipped..], false)),
+        Segment::One(glob) => path.split_first().is_some_and(|(step, path)| {
+            let is = match step {
+                Step::Name(name) => glob.matches(name) || (is_first && glob.0 == "crate"),
+                Step::Impl { of, .. } => of.is(glob),
+            };
+            is && matches(rest, path, false)
+        }),
+        Segment::Impl(of, trait_) => path.split_first().is_some_and(|(step, path)| {
+            let is = match step {
+                Step::Impl { of: type_, trait_: Some(one) } => type_.is(of) && one.is(trait_),
+                _ => false,
+            };
+            is && matches(rest, path, false)
+        }),
+    }
+}
+
+impl fmt::Display for TracePattern {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.text)
+    }
+}
+
+/// What is wrong with a pattern.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct PatternError(String);
+
+impl FromStr for TracePattern {
+    type Err = PatternError;
+
+    fn from_str(text: &str) -> Result<Self, PatternError> {
+        let parts = split(text).ok_or_else(|| {
+            PatternError(format!("'{text}' has a '<' without its '>', or the other way round"))
+        })?;
+        if parts.iter().any(|part| part.is_empty()) {
+            return Err(PatternError(format!(
+                "'{text}' is no pattern of functions: write CRATE::MODULE::FUNCTION, with * for a part and ** for many"
+            )));
+        }
+        let segments = parts.iter().map(|part| segment(part)).collect::<Result<Vec<_>, _>>()?;
+        let is_of_impl = matches!(segments.first(), Some(Segment::Impl(..)));
+        if segments.len() == 1 && segments != [Segment::Any] {
+            return Err(PatternError(format!(
+                "'{text}' names a crate and no function in it: write {text}::** for all of it, **::{text} for all functions \
+                 of that name"
+            )));
+        }
+        Ok(Self { text: text.trim().to_owned(), segments, is_of_impl })
+    }
+}
+
+fn segment(part: &str) -> Result<Segment, PatternError> {
+    if part == "**" {
+        return Ok(Segment::Any);
+    }
+    let Some(inside) = part.strip_prefix('<') else { return Ok(Segment::One(Glob(squeezed(part)))) };
+    let inside = inside.strip_suffix('>').unwrap_or(inside);
+    let Some((of, trait_)) = inside.rsplit_once(" as ") else {
+        return Ok(Segment::One(Glob(squeezed(inside))));
+    };
+    let last =
+        |text: &str| squeezed(split(text.trim()).and_then(|parts| parts.last().copied()).unwrap_or(text));
+    let (of, trait_) = (last(of), last(trait_));
+    if of.is_empty() || trait_.is_empty() {
+        return Err(PatternError(format!("'{part}' is not <TYPE as TRAIT>")));
+    }
+    Ok(Segment::Impl(Glob(of), Glob(trait_)))
+}
+
+/// As types are written here: without spaces but for those between words.
+pub fn squeezed(text: &str) -> String {
+    let mut squeezed = String::new();
+    let mut had_space = false;
+    for character in text.chars() {
+        if character.is_whitespace() {
+            had_space = true;
+            continue;
+        }
+        let is_word = |character: char| character.is_alphanumeric() || character == '_';
+        let follows_word = squeezed.chars().last().is_some_and(is_word);
+        if had_space && is_word(character) && follows_word {
+            squeezed.push(' ');
+        }
+        had_space = false;
+        squeezed.push(character);
+    }
+    squeezed
+}
+
+/// At each `::` outside of angle brackets; none if they do not close.
+fn split(text: &str) -> Option<Vec<&str>> {
+    let mut parts = Vec::new();
+    let (mut depth, mut start) = (0_usize, 0);
+    let bytes = text.as_bytes();
+    let mut index = 0;
+    while index < bytes.len() {
+        match bytes[index] {
+            b'<' => depth += 1,
+            // The arrow of `Fn() -> T`.
+            b'>' if index > 0 && bytes[index - 1] == b'-' => {}
+            b'>' => depth = depth.checked_sub(1)?,
+            b':' if depth == 0 && bytes.get(index + 1) == Some(&b':') => {
+                parts.push(text[start..index].trim());
+                index += 1;
+                start = index + 1;
+            }
+            _ => {}
+        }
+        index += 1;
+    }
+    parts.push(text[start..].trim());
+    (depth == 0).then_some(parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(bare: &str, whole: &str) -> Named {
+        Named { bare: bare.to_owned(), whole: whole.to_owned() }
+    }
+
+    /// `bart::encoder::<Encoder<T> as Module>::forward`, with `Encoder<T>` where no trait is given.
+    fn path(text: &str) -> Vec<Step> {
+        let steps = split(text).unwrap();
+        let whole = |text: &str| named(text.split('<').next().unwrap(), text);
+        let step = |part: &str| match part.strip_prefix('<').and_then(|part| part.strip_suffix('>')) {
+            Some(inside) => match inside.split_once(" as ") {
+                Some((of, trait_)) => Step::Impl { of: whole(of), trait_: Some(whole(trait_)) },
+                None => Step::Impl { of: whole(inside), trait_: None },
+            },
+            None => Step::Name(part.to_owned()),
+        };
+        steps.into_iter().map(step).collect()
+    }
+
+    fn is_meant(pattern: &str, of: &str) -> bool {
+        pattern.parse::<TracePattern>().unwrap().matches(&path(of), true)
+    }
+
+    #[test]
+    fn a_star_is_a_segment_or_a_part_of_one() {
+        assert!(is_meant("bart::encoder::*::forward", "bart::encoder::<Encoder>::forward"));
+        assert!(is_meant("bart::*::*::for*", "bart::encoder::<Encoder>::forward"));
+        assert!(!is_meant("bart::*::forward", "bart::encoder::<Encoder>::forward"));
+        assert!(is_meant("b*t::en*er::new", "bart::encoder::new"));
+        assert!(!is_meant("b*t::en*er::new", "bart::encode::new"));
+    }
+
+    #[test]
+    fn two_stars_are_any_number_of_segments() {
+        for of in ["bart::forward", "bart::encoder::forward", "bart::encoder::<Encoder>::forward"] {
+            assert!(is_meant("**", of));
+            assert!(is_meant("bart::**", of));
+            assert!(is_meant("**::forward", of));
+            assert!(is_meant("bart::**::forward", of));
+            assert!(!is_meant("bart::**::backward", of));
+        }
+    }
+
+    #[test]
+    fn crate_is_each_crate_of_the_repository() {
+        assert!(is_meant("crate::kv_cache::*", "bart::kv_cache::append"));
+        assert!(!is_meant("crate::kv_cache::*", "bart::crate::kv_cache::append"));
+    }
+
+    #[test]
+    fn an_impl_is_meant_by_its_type_or_by_type_and_trait() {
+        let of = "bart::encoder::<Encoder<T> as Module>::forward";
+        for pattern in [
+            "<Encoder as Module>::forward",
+            "<* as Module>::forward",
+            "<Encoder<T> as Module>::*",
+            "<crate::encoder::Encoder as candle_nn::Module>::forward",
+            "bart::**::<Encoder as Module>::forward",
+            "bart::encoder::Encoder::forward",
+        ] {
+            assert!(is_meant(pattern, of), "{pattern}");
+        }
+        for pattern in
+            ["<Decoder as Module>::forward", "<Encoder as Drop>::forward", "<Encoder<U> as Module>::*"]
+        {
+            assert!(!is_meant(pattern, of), "{pattern}");
+        }
+        assert!(!is_meant("<Encoder as Module>::forward", "bart::encoder::<Encoder>::forward"));
+    }
+
+    #[test]
+    fn crates_of_the_registry_are_meant_by_their_names_alone() {
+        let of = path("petgraph::graph::<Graph>::new");
+        let is_meant = |pattern: &str| pattern.parse::<TracePattern>().unwrap().matches(&of, false);
+        assert!(is_meant("petgraph::**"));
+        assert!(is_meant("petgraph::graph::*::new"));
+        for pattern in ["**", "*::graph::*::new", "crate::**", "pet*::**"] {
+            assert!(!is_meant(pattern), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_pattern_is_refused() {
+        for (text, said) in [
+            ("forward", "write forward::** for all of it, **::forward"),
+            ("a::::b", "is no pattern"),
+            ("", "is no pattern"),
+            ("<A as B::c", "without its '>'"),
+            ("a::b>::c", "without its '>'"),
+            ("< as B>::c", "is not <TYPE as TRAIT>"),
+        ] {
+            let error = text.parse::<TracePattern>().unwrap_err().to_string();
+            assert!(error.contains(said), "{text}: {error}");
+        }
+    }
+}

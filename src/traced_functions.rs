@@ -1,0 +1,610 @@
+//! The functions of a source file: their paths, and what is put into those that are traced, on their own lines.
+//!
+//! A scope begins where the body does, so it never stands in the way of a borrow, and ends after all locals are dropped. What a
+//! function was given by value and still holds is dropped later than that.
+
+use std::fmt::Write as _;
+
+use proc_macro2::{Span, TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::spanned::Spanned;
+use syn::visit::{self, Visit};
+
+use crate::module_files::{self, ModuleFile};
+use crate::source_edit::{Edits, Source};
+use crate::trace_pattern::{Named, Step, shown, squeezed};
+
+/// The text at the start of a traced function, to which label and place are added: part of what a build depends on.
+///
+/// The path is relative and the name `memprof_shim` for the reasons given at [`own_allocator`](crate::own_allocator::WRAPPING).
+pub const TEXTS: [&str; 4] = [
+    " static MEMPROF_SITE: memprof_shim::Site = memprof_shim::Site::",
+    "; let _memprof_scope = MEMPROF_SITE.enter();",
+    " let _memprof_block = _memprof_scope.block();",
+    " _memprof_scope.at(",
+];
+
+/// How a function is traced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Depth {
+    /// A scope around each call.
+    Calls,
+    /// And its lines apart.
+    Lines,
+}
+
+/// A function that was asked for.
+#[derive(Clone, Debug)]
+pub struct Function {
+    /// Its path, from the crate on.
+    pub path: Vec<Step>,
+    /// The line of its name.
+    pub line: usize,
+    /// All its lines, from its first attribute on.
+    pub lines: std::ops::RangeInclusive<usize>,
+    /// How it is traced.
+    pub depth: Depth,
+    /// Why it is not.
+    pub untraceable: Option<String>,
+}
+
+/// What decides about a function: by its path and the line of its name.
+pub type Wants<'a> = dyn Fn(&[Step], usize) -> Want + 'a;
+
+/// What is wanted of a function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Want {
+    /// Nothing.
+    Nothing,
+    /// To be traced.
+    Traced(Depth),
+    /// To be left as it is, and named with this reason.
+    Refused(Depth, String),
+}
+
+/// The functions of a file that are asked for, and its text with those traced that can be, if there are any. `at` is the
+/// file's name for people, `crate_name` that of its crate.
+pub fn trace(
+    file: &ModuleFile<'_>,
+    at: &str,
+    crate_name: &str,
+    runs_in_compiler: bool,
+    wants: &Wants<'_>,
+) -> (Vec<Function>, Option<String>) {
+    let Ok(items) = &file.items else { return (Vec::new(), None) };
+    let mut path = vec![Step::Name(crate_name.to_owned())];
+    path.extend(file.module.iter().map(|name| Step::Name(name.clone())));
+    let mut finder = Finder {
+        at,
+        wants,
+        runs_in_compiler,
+        path,
+        in_allocator: false,
+        edits: file.source.edits(),
+        found: Vec::new(),
+    };
+    finder.visit_file(items);
+    let edited = (!finder.edits.is_empty()).then(|| finder.edits.applied());
+    (finder.found, edited)
+}
+
+struct Finder<'a> {
+    at: &'a str,
+    wants: &'a Wants<'a>,
+    runs_in_compiler: bool,
+    path: Vec<Step>,
+    in_allocator: bool,
+    edits: Edits<'a>,
+    found: Vec<Function>,
+}
+
+/// A function with a body.
+struct Candidate<'ast> {
+    attributes: &'ast [syn::Attribute],
+    signature: &'ast syn::Signature,
+    body: &'ast syn::Block,
+    whole: Span,
+}
+
+impl Finder<'_> {
+    fn function(&mut self, candidate: &Candidate<'_>) {
+        let name = candidate.signature.ident.to_string();
+        self.path.push(Step::Name(name.trim_start_matches("r#").to_owned()));
+        let line = line(candidate.signature.ident.span());
+        let (depth, refused) = match (self.wants)(&self.path, line) {
+            Want::Nothing => (None, None),
+            Want::Traced(depth) => (Some(depth), None),
+            Want::Refused(depth, reason) => (Some(depth), Some(reason)),
+        };
+        if let Some(depth) = depth {
+            let untraceable = self.untraceable(candidate).or(refused);
+            let lines = line_of(candidate.whole, Span::start)..=line_of(candidate.whole, Span::end);
+            if untraceable.is_none() {
+                self.insert(candidate, depth, line, *lines.end());
+            }
+            self.found.push(Function { path: self.path.clone(), line, lines, depth, untraceable });
+        }
+        // Functions and impls within it.
+        self.visit_block(candidate.body);
+        self.path.pop();
+    }
+
+    fn untraceable(&self, candidate: &Candidate<'_>) -> Option<String> {
+        let signature = candidate.signature;
+        let is_marked = |names: &[&str]| {
+            candidate.attributes.iter().any(|attribute| {
+                let last = attribute.path().segments.last();
+                let of_list = match &attribute.meta {
+                    syn::Meta::List(marked) if attribute.path().is_ident("unsafe") => {
+                        Some(marked.tokens.to_string())
+                    }
+                    _ => None,
+                };
+                names.iter().any(|name| {
+                    last.is_some_and(|segment| segment.ident == name) || of_list.as_deref() == Some(*name)
+                })
+            })
+        };
+        let reason = if self.runs_in_compiler {
+            "it is of a procedural macro, which runs in the compiler"
+        } else if is_marked(&["naked"]) {
+            "it is naked: its body is assembly"
+        } else if signature.constness.is_some() {
+            "it is a `const fn`, which the compiler may run"
+        } else if signature.asyncness.is_some() {
+            "it is an `async fn`: it runs in pieces, and other code between them"
+        } else if let Some(abi) = signature.abi.as_ref().filter(|abi| !is_rust(abi)) {
+            let name = abi.name.as_ref().map_or_else(|| "C".to_owned(), syn::LitStr::value);
+            return Some(format!(
+                "it is an `extern \"{name}\"` function, which a signal handler or code before `main` may call"
+            ));
+        } else if is_marked(&["test", "bench"]) {
+            "it is a test: `start` and `done` stand around it"
+        } else if self.in_allocator {
+            "an allocator is made of it"
+        } else {
+            return None;
+        };
+        Some(reason.to_owned())
+    }
+
+    fn insert(&mut self, candidate: &Candidate<'_>, depth: Depth, line: usize, last: usize) {
+        let [site, enter, ..] = TEXTS;
+        let label = shown(&self.path);
+        let at = format!("{}:{line}", self.at);
+        let site = match depth {
+            Depth::Calls => format!("{site}new({label:?}, {at:?}){enter}"),
+            Depth::Lines => {
+                format!("{site}with_lines({label:?}, {at:?}, {line}, {}){enter}", last - line + 1)
+            }
+        };
+        let has_inner = candidate.attributes.iter().any(|one| matches!(one.style, syn::AttrStyle::Inner(_)));
+        if depth == Depth::Lines {
+            Lines { edits: &mut self.edits }.statements(candidate.body);
+        }
+        // What is added last comes first where places are the same.
+        open(&mut self.edits, candidate.body, has_inner, &site);
+    }
+
+    fn of_macro(&mut self, call: &syn::Macro, what: &str) {
+        for (name, place) in functions_in(call.tokens.clone()) {
+            self.path.push(Step::Name(name));
+            let line = line(place);
+            let depth = match (self.wants)(&self.path, line) {
+                Want::Nothing => None,
+                Want::Traced(depth) | Want::Refused(depth, _) => Some(depth),
+            };
+            if let Some(depth) = depth {
+                self.found.push(Function {
+                    path: self.path.clone(),
+                    line,
+                    lines: line..=line,
+                    depth,
+                    untraceable: Some(what.to_owned()),
+                });
+            }
+            self.path.pop();
+        }
+    }
+
+    fn item_macro(&mut self, call: &syn::Macro, ident: Option<&syn::Ident>) {
+        let items = module_files::conditional_items(call);
+        let name = call.path.segments.last().map(|segment| segment.ident.to_string()).unwrap_or_default();
+        if items.is_empty() {
+            let what = match ident {
+                Some(ident) => format!("it is made by the macro `{ident}!`"),
+                None => format!("it stands in the arguments of the macro `{name}!`"),
+            };
+            self.of_macro(call, &what);
+        }
+        for item in &items {
+            self.visit_item(item);
+        }
+    }
+}
+
+impl<'ast> Visit<'ast> for Finder<'_> {
+    fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
+        let name = module.ident.to_string();
+        self.path.push(Step::Name(name.trim_start_matches("r#").to_owned()));
+        visit::visit_item_mod(self, module);
+        self.path.pop();
+    }
+
+    fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
+        self.function(&Candidate {
+            attributes: &item.attrs,
+            signature: &item.sig,
+            body: &item.block,
+            whole: item.span(),
+        });
+    }
+
+    fn visit_item_impl(&mut self, item: &'ast syn::ItemImpl) {
+        let of = named(&item.self_ty);
+        let trait_ = item.trait_.as_ref().map(|(path, _)| named_path(path));
+        let was_in_allocator = self.in_allocator;
+        self.in_allocator |=
+            trait_.as_ref().is_some_and(|name| ["GlobalAlloc", "Allocator"].contains(&name.bare.as_str()));
+        self.path.push(Step::Impl { of, trait_ });
+        item.items.iter().for_each(|item| self.visit_impl_item(item));
+        self.path.pop();
+        self.in_allocator = was_in_allocator;
+    }
+
+    fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
+        self.function(&Candidate {
+            attributes: &item.attrs,
+            signature: &item.sig,
+            body: &item.block,
+            whole: item.span(),
+        });
+    }
+
+    fn visit_item_trait(&mut self, item: &'ast syn::ItemTrait) {
+        self.path.push(Step::Name(item.ident.to_string()));
+        item.items.iter().for_each(|item| self.visit_trait_item(item));
+        self.path.pop();
+    }
+
+    fn visit_trait_item_fn(&mut self, item: &'ast syn::TraitItemFn) {
+        if let Some(body) = &item.default {
+            self.function(&Candidate {
+                attributes: &item.attrs,
+                signature: &item.sig,
+                body,
+                whole: item.span(),
+            });
+        }
+    }
+
+    fn visit_item_macro(&mut self, item: &'ast syn::ItemMacro) {
+        self.item_macro(&item.mac, item.ident.as_ref());
+    }
+
+    fn visit_impl_item_macro(&mut self, item: &'ast syn::ImplItemMacro) {
+        self.item_macro(&item.mac, None);
+    }
+
+    fn visit_trait_item_macro(&mut self, item: &'ast syn::TraitItemMacro) {
+        self.item_macro(&item.mac, None);
+    }
+}
+
+/// Puts text at the start of a body, behind its inner attributes: before its first statement then, for one that is a
+/// comment (`//! …`) would swallow what follows it on its line.
+fn open(edits: &mut Edits<'_>, body: &syn::Block, has_inner: bool, text: &str) {
+    match body.stmts.first() {
+        _ if !has_inner => edits.after(body.brace_token.span.open(), text),
+        Some(first) => edits.before(first.span(), &format!("{} ", text.trim_start())),
+        None => edits.before(body.brace_token.span.close(), text),
+    }
+}
+
+fn is_rust(abi: &syn::Abi) -> bool {
+    abi.name.as_ref().is_some_and(|name| name.value() == "Rust")
+}
+
+fn line(place: Span) -> usize {
+    place.start().line
+}
+
+fn line_of(place: Span, end: impl Fn(&Span) -> proc_macro2::LineColumn) -> usize {
+    end(&place).line
+}
+
+fn named(of: &syn::Type) -> Named {
+    match of {
+        syn::Type::Path(path) => named_path(&path.path),
+        syn::Type::Group(group) => named(&group.elem),
+        syn::Type::Paren(paren) => named(&paren.elem),
+        other => {
+            let whole = squeezed(&other.to_token_stream().to_string());
+            Named { bare: whole.clone(), whole }
+        }
+    }
+}
+
+fn named_path(path: &syn::Path) -> Named {
+    let Some(last) = path.segments.last() else {
+        return Named { bare: String::new(), whole: String::new() };
+    };
+    let bare = last.ident.to_string();
+    Named { whole: squeezed(&last.to_token_stream().to_string()), bare }
+}
+
+/// Names of functions among a macro's tokens: `fn name`, `fn $name`.
+fn functions_in(tokens: TokenStream) -> Vec<(String, Span)> {
+    let mut found = Vec::new();
+    let mut trees = tokens.into_iter().peekable();
+    while let Some(tree) = trees.next() {
+        match tree {
+            TokenTree::Group(group) => found.extend(functions_in(group.stream())),
+            TokenTree::Ident(word) if word == "fn" => match trees.peek() {
+                Some(TokenTree::Ident(name)) => found.push((name.to_string(), name.span())),
+                Some(TokenTree::Punct(dollar)) if dollar.as_char() == '$' => {
+                    let place = dollar.span();
+                    trees.next();
+                    if let Some(TokenTree::Ident(name)) = trees.peek() {
+                        found.push((format!("${name}"), place));
+                    }
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Marks the statements of one function.
+struct Lines<'a, 'b> {
+    edits: &'a mut Edits<'b>,
+}
+
+impl Lines<'_, '_> {
+    fn statements(&mut self, block: &syn::Block) {
+        let tail = first_of_tail(&block.stmts);
+        for (index, statement) in block.stmts.iter().enumerate() {
+            if !matches!(statement, syn::Stmt::Item(_)) && index <= tail {
+                let mut text = String::new();
+                let line = line(place_of(statement));
+                _ = write!(text, "{}{line}); ", TEXTS[3].trim_start());
+                self.edits.before(statement.span(), &text);
+            }
+            self.visit_stmt(statement);
+        }
+    }
+}
+
+/// Of `#[cfg(a)] { x } #[cfg(not(a))] { y }` at a block's end each may be the block's value: nothing may come between them. The
+/// index of the first of such a tail; of the last statement where there is none.
+fn first_of_tail(statements: &[syn::Stmt]) -> usize {
+    let may_be_value = |statement: &syn::Stmt| match statement {
+        syn::Stmt::Expr(expression, None) => has_condition(expression),
+        syn::Stmt::Macro(call) => call.semi_token.is_none() && call.attrs.iter().any(is_condition),
+        _ => false,
+    };
+    let run = statements.iter().rev().take_while(|statement| may_be_value(statement)).count();
+    statements.len().saturating_sub(run.max(1))
+}
+
+fn is_condition(attribute: &syn::Attribute) -> bool {
+    attribute.path().is_ident("cfg")
+}
+
+fn has_condition(expression: &syn::Expr) -> bool {
+    // An attribute of an expression stands at its very beginning.
+    let mut tokens = expression.to_token_stream().into_iter();
+    matches!(tokens.next(), Some(TokenTree::Punct(hash)) if hash.as_char() == '#')
+}
+
+/// A statement's place without the attributes before it.
+fn place_of(statement: &syn::Stmt) -> Span {
+    match statement {
+        syn::Stmt::Local(local) => local.let_token.span,
+        syn::Stmt::Macro(call) => call.mac.path.span(),
+        other => other.span(),
+    }
+}
+
+impl<'ast> Visit<'ast> for Lines<'_, '_> {
+    fn visit_block(&mut self, block: &'ast syn::Block) {
+        let span = block.brace_token.span;
+        let is_on_one_line = line(span.open()) == line(span.close());
+        if block.stmts.is_empty() || is_on_one_line {
+            return;
+        }
+        self.edits.after(span.open(), TEXTS[2]);
+        self.statements(block);
+    }
+
+    fn visit_expr_block(&mut self, block: &'ast syn::ExprBlock) {
+        let has_inner = block.attrs.iter().any(|one| matches!(one.style, syn::AttrStyle::Inner(_)));
+        if !has_inner {
+            self.visit_block(&block.block);
+        }
+    }
+
+    // These run at another time, in another context, or in the compiler.
+    fn visit_expr_closure(&mut self, _: &'ast syn::ExprClosure) {}
+    fn visit_expr_async(&mut self, _: &'ast syn::ExprAsync) {}
+    fn visit_expr_const(&mut self, _: &'ast syn::ExprConst) {}
+    fn visit_expr_try_block(&mut self, _: &'ast syn::ExprTryBlock) {}
+    fn visit_expr_repeat(&mut self, repeat: &'ast syn::ExprRepeat) {
+        self.visit_expr(&repeat.expr);
+    }
+    fn visit_item(&mut self, _: &'ast syn::Item) {}
+    fn visit_macro(&mut self, _: &'ast syn::Macro) {}
+    fn visit_type(&mut self, _: &'ast syn::Type) {}
+    fn visit_path(&mut self, _: &'ast syn::Path) {}
+    fn visit_generic_argument(&mut self, _: &'ast syn::GenericArgument) {}
+    fn visit_pat(&mut self, _: &'ast syn::Pat) {}
+}
+
+/// The text of lines, from 1, as it was before anything was put into it.
+pub fn excerpt(source: &Source<'_>, lines: &std::ops::RangeInclusive<usize>) -> String {
+    let wanted = source.text().lines().skip(lines.start() - 1).take(lines.end() + 1 - lines.start());
+    wanted.collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use camino::Utf8Path;
+
+    use super::*;
+
+    fn traced(text: &str, depth: Depth) -> (Vec<Function>, String) {
+        let source = Source::new(text);
+        let module = ["encoder".to_owned()];
+        let file = ModuleFile { path: Utf8Path::new("a.rs"), module: &module, source, items: source.parse() };
+        let (functions, edited) = trace(&file, "src/a.rs", "bart", false, &|_, _| Want::Traced(depth));
+        (functions, edited.unwrap_or_else(|| text.to_owned()))
+    }
+
+    /// The text with what is put in made short: `«»` a scope, `«12»` a line, `«»` a block.
+    fn short(text: &str, depth: Depth) -> String {
+        let edited = traced(text, depth).1;
+        assert_eq!(edited.lines().count(), text.lines().count(), "lines stay: {edited}");
+        let site = regex::Regex::new(r#"static MEMPROF_SITE.*?\(".*?enter\(\);"#).unwrap();
+        let line = regex::Regex::new(r"_memprof_scope\.at\((\d+)\); ").unwrap();
+        let edited = site.replace_all(&edited, "«»").replace("{ «»", "{«»").replace(TEXTS[2], "«{»");
+        line.replace_all(&edited, "«$1»").into_owned()
+    }
+
+    fn paths(text: &str) -> Vec<String> {
+        traced(text, Depth::Calls).0.iter().map(|function| shown(&function.path)).collect()
+    }
+
+    fn reason(text: &str) -> String {
+        let (functions, edited) = traced(text, Depth::Calls);
+        assert_eq!(edited, text);
+        functions[0].untraceable.clone().unwrap()
+    }
+
+    #[test]
+    fn a_scope_begins_where_the_body_does() {
+        assert_eq!(
+            traced("fn f() {}", Depth::Calls).1,
+            "fn f() { static MEMPROF_SITE: memprof_shim::Site = memprof_shim::Site::new(\"bart::encoder::f\", \
+             \"src/a.rs:1\"); let _memprof_scope = MEMPROF_SITE.enter();}"
+        );
+        assert_eq!(short("fn f() -> u8 {\n    1\n}", Depth::Calls), "fn f() -> u8 {«»\n    1\n}");
+    }
+
+    #[test]
+    fn it_comes_behind_inner_attributes_even_if_they_are_comments() {
+        assert_eq!(
+            short("fn f() {\n    #![allow(x)]\n    //! Says so.\n    g();\n}", Depth::Calls),
+            "fn f() {\n    #![allow(x)]\n    //! Says so.\n    «» g();\n}"
+        );
+        assert_eq!(short("fn f() {\n    //! Says so.\n}", Depth::Calls), "fn f() {\n    //! Says so.\n «»}");
+        assert_eq!(
+            short("fn f() {\n    #![allow(x)] g();\n}", Depth::Lines),
+            "fn f() {\n    #![allow(x)] «» «2»g();\n}"
+        );
+    }
+
+    #[test]
+    fn functions_have_paths() {
+        assert_eq!(
+            paths(
+                "fn f() { fn inner() {} struct A; impl A { fn of_inner() {} } }
+                 mod m { pub fn g() {} }
+                 impl<T> Encoder<T> { fn new() {} }
+                 impl<'a, T: X> Module<u8> for &'a mut enc::Encoder<T> { fn r#match(&self) {} }
+                 impl Module for super::Encoder<[u8; 4]> { fn forward() {} }
+                 trait Module { fn forward(&self); fn twice(&self) {} }
+                 cfg_if::cfg_if! { if #[cfg(a)] { fn h() {} } else { fn i() {} } }"
+            ),
+            [
+                "bart::encoder::f",
+                "bart::encoder::f::inner",
+                "bart::encoder::f::A::of_inner",
+                "bart::encoder::m::g",
+                "bart::encoder::Encoder::new",
+                "bart::encoder::<&'a mut enc::Encoder<T> as Module<u8>>::match",
+                "bart::encoder::<Encoder<[u8;4]> as Module>::forward",
+                "bart::encoder::Module::twice",
+                "bart::encoder::h",
+                "bart::encoder::i",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_traced_says_why() {
+        for (text, said) in [
+            ("const fn f() {}", "`const fn`"),
+            ("async fn f() {}", "runs in pieces"),
+            ("extern fn f() {}", "`extern \"C\"`"),
+            ("unsafe extern \"system\" fn f() {}", "`extern \"system\"`"),
+            ("#[naked] fn f() {}", "naked"),
+            ("#[unsafe(naked)] fn f() {}", "naked"),
+            ("#[test] fn f() {}", "is a test"),
+            ("#[tokio::test] fn f() {}", "is a test"),
+            ("unsafe impl GlobalAlloc for A { unsafe fn alloc(&self) {} }", "an allocator"),
+            ("macro_rules! make { ($a:ty) => { fn f() {} }; }", "made by the macro `make!`"),
+            ("bitflags! { fn f() {} }", "arguments of the macro `bitflags!`"),
+        ] {
+            let reason = reason(text);
+            assert!(reason.contains(said), "{text}: {reason}");
+        }
+        assert_eq!(paths("macro_rules! make { ($a:ident) => { fn $a() {} }; }"), ["bart::encoder::$a"]);
+        assert!(traced("extern \"Rust\" fn f() {}", Depth::Calls).0[0].untraceable.is_none());
+    }
+
+    #[test]
+    fn each_statement_is_marked_and_blocks_lead_back() {
+        assert_eq!(
+            short(
+                "fn f() -> u8 {\n    let a = 1;\n    for b in c {\n        g(b);\n        h(|| {\n            i();\n        });\n    }\n    if a { b() } else { c() }\n}",
+                Depth::Lines
+            ),
+            "fn f() -> u8 {«»\n    «2»let a = 1;\n    «3»for b in c {«{»\n        «4»g(b);\n        «5»h(|| {\n            i();\n        });\n    }\n    «9»if a { b() } else { c() }\n}"
+        );
+    }
+
+    #[test]
+    fn nothing_comes_between_the_values_of_a_block() {
+        assert_eq!(
+            short(
+                "fn f() -> u8 {\n    let a = 1;\n    #[cfg(a)]\n    { a }\n    #[cfg(not(a))]\n    { 2 }\n}",
+                Depth::Lines
+            ),
+            "fn f() -> u8 {«»\n    «2»let a = 1;\n    «3»#[cfg(a)]\n    { a }\n    #[cfg(not(a))]\n    { 2 }\n}"
+        );
+        assert_eq!(
+            short("fn f() {\n    #[cfg(a)]\n    g();\n    #[cfg(b)]\n    h();\n}", Depth::Lines),
+            "fn f() {«»\n    «2»#[cfg(a)]\n    g();\n    «4»#[cfg(b)]\n    h();\n}"
+        );
+    }
+
+    #[test]
+    fn blocks_in_types_and_constants_are_left_alone() {
+        let text = "fn f() {\n    let a: [u8; {\n        4\n    }] = [0; {\n        4\n    }];\n    const { \n        g();\n    }\n}";
+        assert_eq!(
+            short(text, Depth::Lines),
+            text.replacen('{', "{«»", 1).replacen("    let", "    «2»let", 1).replacen(
+                "    const",
+                "    «7»const",
+                1
+            )
+        );
+    }
+
+    #[test]
+    fn every_edited_file_is_rust() {
+        for depth in [Depth::Calls, Depth::Lines] {
+            for text in [
+                include_str!("traced_functions.rs"),
+                include_str!("yaml_mapping.rs"),
+                include_str!("build.rs"),
+            ] {
+                let edited = traced(text, depth).1;
+                assert_ne!(edited, text);
+                syn::parse_file(&edited).unwrap();
+            }
+        }
+    }
+}

@@ -1,0 +1,461 @@
+//! Tracing in the checkout: which functions of which crates a request means, their files edited, and what to take back when
+//! an edit does not compile.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use cargo_metadata::diagnostic::Diagnostic;
+use cargo_metadata::{CrateType, Metadata, Package, Target, TargetKind};
+
+use crate::complaint::Complaint;
+use crate::inject::{self, Injection};
+use crate::injected_files::InjectedFiles;
+use crate::module_files::{self, ModuleFile};
+use crate::request::TraceRequest;
+use crate::suggest;
+use crate::toolchain::Toolchain;
+use crate::trace_facts::{Excerpt, TraceFacts, TracedFunction, Untraced};
+use crate::trace_pattern::{Step, TracePattern, shown};
+use crate::traced_functions::{self, Depth, Function, Want};
+
+/// The patterns of a request.
+#[derive(Clone, Debug, Default)]
+pub struct Patterns {
+    patterns: Vec<(TracePattern, Depth)>,
+}
+
+impl Patterns {
+    /// Reads them again: a plan keeps their texts.
+    pub fn of(request: &TraceRequest) -> Result<Self, Complaint> {
+        let of_depth = |texts: &[String], depth: Depth| {
+            let read = |text: &String| text.parse::<TracePattern>().map(|pattern| (pattern, depth));
+            texts.iter().map(read).collect::<Result<Vec<_>, _>>()
+        };
+        // Lines come first: a function that both mean has its lines told apart, and its calls are scopes anyway.
+        let both = of_depth(&request.lines, Depth::Lines)
+            .and_then(|lines| Ok([lines, of_depth(&request.functions, Depth::Calls)?].concat()));
+        Ok(Self { patterns: both.map_err(|error| Complaint::new(error.to_string()))? })
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.patterns.is_empty()
+    }
+
+    /// Each with how its functions are traced, as a build depends on them.
+    pub fn texts(&self) -> Vec<String> {
+        self.patterns.iter().map(|(pattern, depth)| format!("{depth:?} {pattern}")).collect()
+    }
+
+    /// The crates that are named outright.
+    pub fn crate_names(&self) -> BTreeSet<&str> {
+        self.patterns.iter().filter_map(|(pattern, _)| pattern.crate_name()).collect()
+    }
+}
+
+/// A crate whose functions may be traced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Crate {
+    /// As the compiler knows it.
+    pub name: String,
+    /// Its root source.
+    pub root: Utf8PathBuf,
+    /// The folder of its manifest.
+    pub package: Utf8PathBuf,
+    /// Whether it is a procedural macro.
+    pub runs_in_compiler: bool,
+    /// Whether it is the repository's own, and no crate of the registry.
+    pub is_own: bool,
+    /// Whether it is a member of the workspace, which the workspace's wrapper gives the shim to.
+    pub is_member: bool,
+}
+
+/// Functions that stay as they are, and why: by file, relative to what [`Tracing`] is of, and the line of the name.
+pub type Dropped = BTreeMap<(Utf8PathBuf, usize), String>;
+
+/// The traced functions of some crates below one folder.
+#[derive(Clone, Debug, Default)]
+pub struct Tracing {
+    edited: BTreeMap<Utf8PathBuf, EditedFile>,
+    /// Whether crates are among them that are no members of the workspace.
+    beyond_members: bool,
+    /// What is kept of it with the build.
+    pub facts: TraceFacts,
+}
+
+#[derive(Clone, Debug)]
+struct EditedFile {
+    text: String,
+    functions: Vec<Function>,
+}
+
+/// The crates of the workspace, and those that they depend on by path inside of the checkout.
+pub fn own_crates(
+    metadata: &Metadata,
+    checkout: &Utf8Path,
+    toolchain: &Toolchain,
+) -> anyhow::Result<Vec<Crate>> {
+    let mut crates = Vec::new();
+    let mut seen: BTreeSet<Utf8PathBuf> =
+        metadata.packages.iter().map(|package| package.manifest_path.clone()).collect();
+    let mut pending: Vec<Utf8PathBuf> = Vec::new();
+    let folders = |package: &Package| -> Vec<Utf8PathBuf> {
+        package.dependencies.iter().filter_map(|dependency| dependency.path.clone()).collect()
+    };
+    for package in &metadata.packages {
+        crates.extend(package.targets.iter().filter_map(|target| own_crate(package, target, true)));
+        pending.extend(folders(package));
+    }
+    while let Some(folder) = pending.pop() {
+        let manifest = folder.join("Cargo.toml");
+        if !manifest.starts_with(checkout) || !manifest.exists() || !seen.insert(manifest.clone()) {
+            continue;
+        }
+        // It may be a workspace of its own, of which the other members are not used.
+        let metadata = inject::metadata(toolchain, &manifest)?;
+        for package in metadata.packages.iter().filter(|package| package.manifest_path == manifest) {
+            let library = package.targets.iter().find(|target| is_library(target));
+            crates.extend(library.and_then(|target| own_crate(package, target, false)));
+            pending.extend(folders(package));
+        }
+    }
+    // A file that several targets share is named after the library.
+    crates.sort_by_key(|one| !one.root.ends_with("lib.rs"));
+    Ok(crates)
+}
+
+fn is_library(target: &Target) -> bool {
+    target.crate_types.iter().any(|kind| !matches!(kind, CrateType::Bin))
+}
+
+fn own_crate(package: &Package, target: &Target, is_member: bool) -> Option<Crate> {
+    if target.kind.contains(&TargetKind::CustomBuild) {
+        return None;
+    }
+    Some(Crate {
+        name: target.name.replace('-', "_"),
+        root: target.src_path.clone(),
+        package: package.manifest_path.parent()?.to_owned(),
+        runs_in_compiler: target.kind.contains(&TargetKind::ProcMacro),
+        is_own: true,
+        is_member,
+    })
+}
+
+/// Looks for the functions that the patterns mean, and edits their files in memory, but for those dropped. Files are named
+/// relative to `base`, and for people with `prefix` before that.
+pub fn find(
+    crates: &[Crate],
+    patterns: &Patterns,
+    base: &Utf8Path,
+    prefix: &Utf8Path,
+    dropped: &Dropped,
+) -> Tracing {
+    let mut tracing = Tracing::default();
+    let met = RefCell::new(vec![false; patterns.patterns.len()]);
+    let mut seen = BTreeSet::new();
+    for one in crates {
+        module_files::visit_files(&one.root, &one.package, &mut |file| {
+            let Ok(path) = file.path.strip_prefix(base) else { return };
+            if !seen.insert(path.to_owned()) {
+                return;
+            }
+            let wants = |function: &[Step], line: usize| {
+                let mut wanted = None;
+                for (index, (pattern, depth)) in patterns.patterns.iter().enumerate() {
+                    if pattern.matches(function, one.is_own) {
+                        met.borrow_mut()[index] = true;
+                        wanted = wanted.or(Some(*depth));
+                    }
+                }
+                match (wanted, dropped.get(&(path.to_owned(), line))) {
+                    (None, _) => Want::Nothing,
+                    (Some(depth), None) => Want::Traced(depth),
+                    (Some(depth), Some(reason)) => Want::Refused(depth, reason.clone()),
+                }
+            };
+            tracing.take(one, path, prefix, file, dropped, &wants);
+        });
+    }
+    let met = met.into_inner();
+    let unmet = patterns.patterns.iter().zip(met).filter(|(_, met)| !met);
+    tracing.facts.unmet = unmet.map(|((pattern, _), _)| pattern.to_string()).collect();
+    tracing.facts.functions.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
+    tracing
+}
+
+impl Tracing {
+    fn take(
+        &mut self,
+        one: &Crate,
+        path: &Utf8Path,
+        prefix: &Utf8Path,
+        file: &ModuleFile<'_>,
+        dropped: &Dropped,
+        wants: &traced_functions::Wants<'_>,
+    ) {
+        let shown_file = prefix.join(path);
+        let (functions, edited) =
+            traced_functions::trace(file, shown_file.as_str(), &one.name, one.runs_in_compiler, wants);
+        for function in &functions {
+            let reason = function.untraceable.clone();
+            let is_dropped = dropped.get(&(path.to_owned(), function.line)) == reason.as_ref();
+            let untraced =
+                reason.map(
+                    |reason| {
+                        if is_dropped { Untraced::Dropped(reason) } else { Untraced::Impossible(reason) }
+                    },
+                );
+            let text = (function.depth == Depth::Lines && untraced.is_none()).then(|| Excerpt {
+                first: *function.lines.start(),
+                text: traced_functions::excerpt(&file.source, &function.lines),
+            });
+            self.facts.functions.push(TracedFunction {
+                path: shown(&function.path),
+                file: shown_file.clone(),
+                line: function.line,
+                untraced,
+                text,
+            });
+        }
+        if let Some(mut text) = edited {
+            if !one.is_member {
+                self.beyond_members = true;
+                // Cargo sees no wrapper there, so the text itself must tell one shim from another.
+                _ = writeln!(text, "\n// {}", crate::shim::source_hash());
+            }
+            let functions = functions.into_iter().filter(|one| one.untraceable.is_none()).collect();
+            self.edited.insert(path.to_owned(), EditedFile { text, functions });
+        }
+    }
+
+    /// Whether no file is edited.
+    pub fn is_empty(&self) -> bool {
+        self.edited.is_empty()
+    }
+
+    /// Whether the compiler must be told of crates that are no members of the workspace.
+    pub fn is_beyond_members(&self) -> bool {
+        self.beyond_members
+    }
+
+    /// Adds what became of functions elsewhere. A pattern is met where either met it.
+    pub fn add_facts(&mut self, other: &TraceFacts) {
+        self.facts.functions.extend(other.functions.iter().cloned());
+        self.facts.unmet.retain(|pattern| other.unmet.contains(pattern));
+    }
+
+    /// The edited files and their texts.
+    pub fn files(&self) -> impl Iterator<Item = (&Utf8Path, &str)> {
+        self.edited.iter().map(|(path, file)| (path.as_path(), file.text.as_str()))
+    }
+
+    /// Writes the edited files into the checkout. Returns what was written.
+    pub fn write(&self, checkout: &Utf8Path, injected: &mut InjectedFiles) -> anyhow::Result<Injection> {
+        let mut injection = Injection::new();
+        for (path, file) in &self.edited {
+            injected.write(checkout, path, file.text.as_bytes())?;
+            injection.insert(path.clone(), file.text.clone().into_bytes());
+        }
+        Ok(injection)
+    }
+
+    /// After a build that failed: the functions whose edits may be why. Those that errors lie in; then all of the files that
+    /// errors lie in; then all. `located` gives the file of an error's place, relative to what this is of.
+    pub fn suspects<'a>(
+        &self,
+        errors: impl Iterator<Item = &'a Diagnostic> + Clone,
+        located: impl Fn(&str) -> Option<Utf8PathBuf>,
+        blame: Blame,
+    ) -> Dropped {
+        let mut exact = Dropped::new();
+        let mut of_files = Dropped::new();
+        for error in errors.clone() {
+            let reason = reason(error);
+            for place in error.spans.iter().flat_map(outwards) {
+                let Some(path) = located(&place.file_name) else { continue };
+                let Some(file) = self.edited.get(&path) else { continue };
+                for function in &file.functions {
+                    let key = (path.clone(), function.line);
+                    of_files.entry(key.clone()).or_insert_with(|| reason.clone());
+                    if function.lines.contains(&place.line_start) {
+                        exact.entry(key).or_insert_with(|| reason.clone());
+                    }
+                }
+            }
+        }
+        if blame == Blame::Places && !exact.is_empty() {
+            return exact;
+        }
+        if blame != Blame::All && !of_files.is_empty() {
+            return of_files;
+        }
+        let reason = errors.into_iter().next().map_or_else(|| "the build fails with it".to_owned(), reason);
+        let all = self.edited.iter().flat_map(|(path, file)| {
+            file.functions.iter().map(move |function| (path.clone(), function.line))
+        });
+        all.map(|key| (key, reason.clone())).collect()
+    }
+}
+
+/// How wide the net is thrown when a build fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blame {
+    /// Functions with an error in them, if there are any.
+    Places,
+    /// Files with an error in them, if there are any.
+    Files,
+    /// All that is traced.
+    All,
+}
+
+impl Blame {
+    /// That of the n-th build that failed, from 0: no build is tried more often than this leads to the end.
+    pub fn of_round(round: usize) -> Self {
+        match round {
+            0..4 => Self::Places,
+            4 => Self::Files,
+            _ => Self::All,
+        }
+    }
+}
+
+/// A place, and those of the macro calls that led to it.
+fn outwards(
+    place: &cargo_metadata::diagnostic::DiagnosticSpan,
+) -> impl Iterator<Item = &cargo_metadata::diagnostic::DiagnosticSpan> {
+    std::iter::successors(Some(place), |place| place.expansion.as_ref().map(|expansion| &expansion.span))
+}
+
+fn reason(error: &Diagnostic) -> String {
+    format!("it does not compile when it is traced ({})", error.message.lines().next().unwrap_or_default())
+}
+
+/// The complaint about a pattern that means no function in any revision. `paths` are all that there are.
+pub fn unmet(pattern: &str, paths: &[String]) -> Complaint {
+    let nearest = suggest::nearest(pattern, paths.iter().map(String::as_str), 3);
+    let help = if nearest.is_empty() {
+        "`cargo memprof trace '**'` prints all functions; those of a crate from the registry are meant by its name alone, \
+         NAME::**"
+            .to_owned()
+    } else {
+        format!("near to it: {}", nearest.join(", "))
+    };
+    Complaint::new(format!("--trace {pattern}: no revision has such a function")).help(help)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Checkout {
+        _folder: tempfile::TempDir,
+        root: Utf8PathBuf,
+    }
+
+    impl Checkout {
+        fn new(files: &[(&str, &str)]) -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let root = Utf8PathBuf::try_from(folder.path().to_owned()).unwrap();
+            for (path, text) in files {
+                fs_err::create_dir_all(root.join(path).parent().unwrap()).unwrap();
+                fs_err::write(root.join(path), text).unwrap();
+            }
+            Self { _folder: folder, root }
+        }
+
+        fn find(&self, patterns: &[&str], lines: &[&str], dropped: &Dropped) -> Tracing {
+            let texts = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
+            let request =
+                TraceRequest { functions: texts(patterns), lines: texts(lines), ..TraceRequest::default() };
+            let crates = ["src/lib.rs", "src/main.rs"].map(|root| Crate {
+                name: "bart".to_owned(),
+                root: self.root.join(root),
+                package: self.root.clone(),
+                runs_in_compiler: false,
+                is_own: true,
+                is_member: true,
+            });
+            find(&crates, &Patterns::of(&request).unwrap(), &self.root, Utf8Path::new(""), dropped)
+        }
+    }
+
+    const FILES: [(&str, &str); 3] = [
+        ("src/lib.rs", "pub mod encoder;\nconst fn size() {}\n"),
+        ("src/encoder.rs", "pub fn forward() {\n    g();\n}\npub fn g() {}\n"),
+        ("src/main.rs", "mod encoder;\nfn main() {}\n"),
+    ];
+
+    fn paths(tracing: &Tracing) -> Vec<&str> {
+        tracing.facts.functions.iter().map(|function| function.path.as_str()).collect()
+    }
+
+    #[test]
+    fn a_file_of_several_targets_is_edited_once() {
+        let checkout = Checkout::new(&FILES);
+        let tracing = checkout.find(&["**"], &[], &Dropped::new());
+        assert_eq!(
+            paths(&tracing),
+            ["bart::encoder::forward", "bart::encoder::g", "bart::size", "bart::main"]
+        );
+        assert_eq!(tracing.facts.traced(), 3);
+        assert_eq!(tracing.edited.len(), 2);
+    }
+
+    #[test]
+    fn a_function_that_both_mean_has_its_lines_told_apart() {
+        let checkout = Checkout::new(&FILES);
+        let tracing =
+            checkout.find(&["**::encoder::*", "bart::decoder::*"], &["**::forward"], &Dropped::new());
+        assert_eq!(paths(&tracing), ["bart::encoder::forward", "bart::encoder::g"]);
+        let text = tracing.facts.functions[0].text.as_ref().unwrap();
+        assert_eq!((text.first, text.text.as_str()), (1, "pub fn forward() {\n    g();\n}"));
+        assert_eq!(tracing.facts.functions[1].text, None);
+        assert_eq!(tracing.facts.unmet, ["bart::decoder::*"]);
+    }
+
+    #[test]
+    fn what_does_not_compile_is_dropped_alone_then_by_file_then_all() {
+        let checkout = Checkout::new(&FILES);
+        let tracing = checkout.find(&["**"], &[], &Dropped::new());
+        let error = |file: &str, line: usize| -> Diagnostic {
+            serde_json::from_value(serde_json::json!({
+                "message": "mismatched types", "code": null, "level": "error", "children": [], "rendered": null,
+                "spans": [{
+                    "file_name": file, "byte_start": 0, "byte_end": 1, "line_start": line, "line_end": line,
+                    "column_start": 1, "column_end": 2, "is_primary": true, "text": [], "label": null,
+                    "suggested_replacement": null, "suggestion_applicability": null, "expansion": null,
+                }],
+            }))
+            .unwrap()
+        };
+        let lines = |errors: &[Diagnostic], blame: Blame| -> Vec<(String, usize)> {
+            let suspects = tracing.suspects(errors.iter(), |file| Some(file.into()), blame);
+            suspects.into_keys().map(|(file, line)| (file.file_name().unwrap().to_owned(), line)).collect()
+        };
+        let at = |file: &str, line: usize| (file.to_owned(), line);
+        let errors = [error("src/encoder.rs", 2)];
+        assert_eq!(lines(&errors, Blame::Places), [at("encoder.rs", 1)]);
+        assert_eq!(lines(&errors, Blame::Files), [at("encoder.rs", 1), at("encoder.rs", 4)]);
+        assert_eq!(lines(&errors, Blame::All).len(), 3);
+        let elsewhere = [error("src/other.rs", 2)];
+        assert_eq!(lines(&elsewhere, Blame::Places).len(), 3);
+
+        let suspects = tracing.suspects(errors.iter(), |file| Some(file.into()), Blame::Places);
+        let again = checkout.find(&["**"], &[], &suspects);
+        assert_eq!(again.facts.traced(), 2);
+        let (function, reason) = again.facts.dropped().next().unwrap();
+        assert_eq!(function.path, "bart::encoder::forward");
+        assert!(reason.contains("(mismatched types)"), "{reason}");
+    }
+
+    #[test]
+    fn a_pattern_without_a_function_is_answered_with_the_nearest() {
+        let paths = ["bart::encoder::forward".to_owned(), "bart::decoder::new".to_owned()];
+        let help = unmet("bart::encodr::forward", &paths).help.unwrap();
+        assert_eq!(help, "near to it: bart::encoder::forward");
+        assert!(unmet("x::y", &paths).help.unwrap().contains("trace '**'"));
+    }
+}

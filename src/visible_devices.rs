@@ -1,0 +1,378 @@
+//! Which devices a CUDA program can see, from `CUDA_VISIBLE_DEVICES` and `CUDA_DEVICE_ORDER`. Pure.
+//!
+//! The rules are those of the CUDA programming guide ("CUDA Environment Variables") and, where it is silent, of
+//! `torch/cuda/__init__.py` (`_parse_visible_devices`), which has had to agree with the driver for years: what comes after
+//! the first that does not exist is not seen; a device named twice makes none visible; the first element decides whether all
+//! are numbers, `GPU-…` or `MIG-…`; numbers are read as C's `strtoul` reads them.
+//!
+//! The shim, inside the process, asks the driver for each device's UUID and finds it in NVML by that; so both mean the same
+//! device by `gpu.N`, whatever the variables say.
+
+use crate::complaint::Complaint;
+use crate::devices::{Device, Devices, Mig, Place};
+use crate::suggest;
+
+/// The variable that chooses devices.
+pub const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
+/// The variable that orders them.
+pub const ORDER: &str = "CUDA_DEVICE_ORDER";
+
+/// What a program can see.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Visible {
+    /// The places, in CUDA's order as far as that is known.
+    pub places: Vec<Place>,
+    /// Why it may be fewer of them, or others: what is then listed is all that it may be.
+    pub uncertain: Option<&'static str>,
+}
+
+const FASTEST_FIRST: &str = "the devices are of several kinds, and only CUDA knows which it calls the fastest: \
+     CUDA_DEVICE_ORDER=PCI_BUS_ID or UUIDs make it certain";
+const ANY_PART: &str = "of a divided device (MIG) CUDA takes one part: name it by its MIG- UUID";
+
+/// What a program with these two variables can see; `None` where one is not set.
+pub fn visible(devices: &Devices, visible: Option<&str>, order: Option<&str>) -> Visible {
+    let mut all: Vec<&Device> = devices.devices.iter().collect();
+    all.sort_by_key(|device| (device.bus, device.index));
+    let Some(list) = visible else {
+        let uncertain = all.iter().any(|device| device.mig == Mig::On).then_some(ANY_PART);
+        return Visible { places: all.iter().flat_map(|device| device.places()).collect(), uncertain };
+    };
+    let mut chosen: Vec<Choice<'_>> = Vec::new();
+    let mut elements = list.split(',').map(str::trim).peekable();
+    let names = elements.peek().is_some_and(|first| first.starts_with("GPU-") || first.starts_with("MIG-"));
+    for element in elements {
+        let choice = if names { by_name(&all, element) } else { by_number(&all, element) };
+        let Some(choice) = choice else { break };
+        if chosen.contains(&choice) {
+            return Visible::default();
+        }
+        chosen.push(choice);
+    }
+    // The order among devices of one kind is that of the bus either way.
+    let kind = |device: &Device| (device.name.clone(), device.memory_bytes);
+    let alike = all.windows(2).all(|pair| kind(pair[0]) == kind(pair[1]));
+    if !names && !chosen.is_empty() && !alike && order != Some("PCI_BUS_ID") {
+        let places = all.iter().flat_map(|device| device.places()).collect();
+        return Visible { places, uncertain: Some(FASTEST_FIRST) };
+    }
+    let any_part = chosen.iter().any(|choice| matches!(choice, Choice::PartOf(_)));
+    let places = chosen.iter().flat_map(Choice::places).collect();
+    Visible { places, uncertain: any_part.then_some(ANY_PART) }
+}
+
+/// What one element means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Choice<'a> {
+    Whole(&'a Device),
+    Part(Place),
+    /// One of the parts of this device.
+    PartOf(&'a Device),
+}
+
+impl Choice<'_> {
+    fn of(device: &Device) -> Option<Choice<'_>> {
+        match device.mig {
+            Mig::On if device.parts.is_empty() => None,
+            Mig::On => Some(Choice::PartOf(device)),
+            Mig::Off | Mig::NotSupported => Some(Choice::Whole(device)),
+        }
+    }
+
+    fn places(&self) -> Vec<Place> {
+        match self {
+            Self::Whole(device) | Self::PartOf(device) => device.places(),
+            Self::Part(place) => vec![place.clone()],
+        }
+    }
+}
+
+/// As `strtoul` reads: `1st` is 1; a sign goes before, and a negative number is no device.
+fn by_number<'a>(all: &[&'a Device], element: &str) -> Option<Choice<'a>> {
+    let digits = element.strip_prefix('+').unwrap_or(element);
+    let end = digits.find(|character: char| !character.is_ascii_digit()).unwrap_or(digits.len());
+    Choice::of(all.get(digits[..end].parse::<usize>().ok()?)?)
+}
+
+fn by_name<'a>(all: &[&'a Device], element: &str) -> Option<Choice<'a>> {
+    if element.starts_with("GPU-") {
+        return one(all.iter().filter(|device| begins(&device.uuid, element)))
+            .and_then(|device| Choice::of(device));
+    }
+    let parts: Vec<Place> = all.iter().flat_map(|device| device.places()).collect();
+    let part = |place: &&Place| place.part.is_some() && begins(&place.uuid, element);
+    if let Some(place) = one(parts.iter().filter(part)) {
+        return Some(Choice::Part(place.clone()));
+    }
+    // `MIG-GPU-8932f937-…/1/0`, the name of a part before it had a UUID of its own; NVML no longer says which part that is.
+    let (device, _) = element.strip_prefix("MIG-")?.split_once('/')?;
+    let device = one(all.iter().filter(|known| known.mig == Mig::On && begins(&known.uuid, device)))?;
+    Choice::of(device)
+}
+
+fn begins(uuid: &str, start: &str) -> bool {
+    start.len() > "GPU-".len()
+        && uuid.get(..start.len()).is_some_and(|beginning| beginning.eq_ignore_ascii_case(start))
+}
+
+/// The only one, if it is.
+fn one<T>(mut all: impl Iterator<Item = T>) -> Option<T> {
+    let only = all.next()?;
+    all.next().is_none().then_some(only)
+}
+
+/// What the user named for a cell, by NVML's index or the beginning of a UUID, as places; `none` names no device.
+///
+/// # Errors
+/// A name that is no device of this machine, or several.
+pub fn named(devices: &Devices, names: &[String]) -> Result<Vec<Place>, Complaint> {
+    check_names(names).map_err(Complaint::new)?;
+    if names == [NONE] {
+        return Ok(Vec::new());
+    }
+    let mut places: Vec<Place> = Vec::new();
+    for name in names {
+        let index = name.parse::<u32>().ok();
+        let found = devices.devices.iter().flat_map(|device| {
+            let whole = index == Some(device.index) || begins(&device.uuid, name);
+            device.places().into_iter().filter(move |place| whole || begins(&place.uuid, name))
+        });
+        let found: Vec<Place> = found.collect();
+        match &found[..] {
+            [place] if places.contains(place) => {
+                return Err(Complaint::new(format!("{place} is named twice as `device`")));
+            }
+            [place] => places.push(place.clone()),
+            [] => return Err(unknown(devices, name)),
+            _ => {
+                let several: Vec<String> =
+                    found.iter().map(|place| format!("{place} is {}", place.uuid)).collect();
+                return Err(Complaint::new(format!("device '{name}' may be one of {}", found.len()))
+                    .help(format!("name it by its UUID: {}", several.join(", "))));
+            }
+        }
+    }
+    Ok(places)
+}
+
+/// Names no device: the run sees none.
+pub const NONE: &str = "none";
+
+/// Whether this can be the name of a device: NVML's index, the beginning of a UUID, or [`NONE`].
+pub fn check_name(name: &str) -> Result<(), String> {
+    let rest = name.strip_prefix("GPU-").or_else(|| name.strip_prefix("MIG-"));
+    if name == NONE || name.parse::<u32>().is_ok() || rest.is_some_and(|rest| !rest.is_empty()) {
+        return Ok(());
+    }
+    Err(format!(
+        "'{name}' cannot be a device: write NVML's index (as nvidia-smi has it), a UUID (GPU-…, MIG-…), or {NONE}"
+    ))
+}
+
+/// Whether a list of names can go together.
+pub fn check_names(names: &[String]) -> Result<(), String> {
+    match names {
+        [] => Err(format!("no device is named; `{NONE}` hides them all")),
+        [_] => Ok(()),
+        several if several.iter().any(|name| name == NONE) => {
+            Err(format!("`{NONE}` goes with no other device"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The value of [`VISIBLE`] that shows these places and no others.
+pub fn value(places: &[Place]) -> String {
+    places.iter().map(|place| place.uuid.as_str()).collect::<Vec<_>>().join(",")
+}
+
+fn unknown(devices: &Devices, name: &str) -> Complaint {
+    let complaint = Complaint::new(format!("no device '{name}' on this machine"));
+    let places: Vec<Place> = devices.devices.iter().flat_map(Device::places).collect();
+    if places.is_empty() {
+        return complaint.help("NVML shows no device; `cargo memprof doctor` says what was found");
+    }
+    let list: Vec<String> = places.iter().map(|place| format!("{place} is {}", place.uuid)).collect();
+    let near = suggest::did_you_mean(name, places.iter().map(|place| place.uuid.as_str()));
+    complaint.help(match near {
+        Some(near) => format!("{near} ({})", list.join(", ")),
+        None => format!("there are {}", list.join(", ")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::devices::Part;
+
+    const A: &str = "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6";
+    const B: &str = "GPU-8932aaaa-0000-4106-c12f-20bd9faed9f6";
+    const C: &str = "GPU-c0ffee00-0000-4106-c12f-20bd9faed9f6";
+
+    fn device(index: u32, uuid: &str, name: &str, bus: u32) -> Device {
+        Device { index, uuid: uuid.into(), name: name.into(), bus: (0, bus, 0), ..Device::default() }
+    }
+
+    /// Three of a kind; NVML's order is not the bus's.
+    fn three() -> Devices {
+        let devices =
+            vec![device(0, A, "H200", 0x20), device(1, B, "H200", 0x10), device(2, C, "H200", 0x30)];
+        Devices { devices, ..Devices::default() }
+    }
+
+    fn divided() -> Devices {
+        let part = |index, uuid: &str| Part { index, uuid: uuid.into(), memory_bytes: None };
+        let parts = vec![part(0, "MIG-11111111-aaaa"), part(1, "MIG-22222222-bbbb")];
+        let divided = Device { mig: Mig::On, parts, ..device(0, A, "H200", 1) };
+        Devices { devices: vec![divided, device(1, C, "H200", 2)], ..Devices::default() }
+    }
+
+    /// NVML's indices of what is seen, the uncertain ones with a question mark.
+    fn seen(devices: &Devices, list: Option<&str>, order: Option<&str>) -> String {
+        let visible = visible(devices, list, order);
+        let all: Vec<String> =
+            visible.places.iter().map(|place| place.to_string().replace("GPU ", "")).collect();
+        let mark = if visible.uncertain.is_some() { "?" } else { "" };
+        format!("{}{mark}", all.join(" "))
+    }
+
+    #[test]
+    fn without_the_variable_all_devices_are_seen_and_with_an_empty_one_none() {
+        assert_eq!(seen(&three(), None, None), "1 0 2");
+        for none in ["", " ", "-1", "none", "NoDevFiles", ",0", "3", "GPU-", "MIG-", "MIG-GPU-8932f937/1/0"] {
+            assert_eq!(seen(&three(), Some(none), None), "", "{none}");
+        }
+    }
+
+    #[test]
+    fn numbers_count_along_the_bus_and_stop_at_the_first_that_is_no_device() {
+        for (list, expected) in [
+            ("0", "1"),
+            ("1", "0"),
+            ("2,0", "2 1"),
+            (" 2 , 1", "2 0"),
+            ("0,2,-1,1", "1 2"),
+            ("0,3,1", "1"),
+            ("0,,1", "1"),
+            ("1st,+2nd", "0 2"),
+            ("0,GPU-8932f937", "1"),
+            ("99999999999999999999", ""),
+        ] {
+            assert_eq!(seen(&three(), Some(list), None), expected, "{list}");
+        }
+    }
+
+    #[test]
+    fn what_is_named_twice_makes_nothing_visible() {
+        for list in ["0,0", "0,1,0", "GPU-c0,GPU-c0ff"] {
+            assert_eq!(seen(&three(), Some(list), None), "", "{list}");
+        }
+    }
+
+    #[test]
+    fn a_uuid_may_be_cut_short_as_long_as_it_is_one_devices() {
+        for (list, expected) in [
+            (A, "0"),
+            ("GPU-c0ffee", "2"),
+            ("GPU-C0FFEE", "2"),
+            ("GPU-8932f,GPU-c", "0 2"),
+            ("GPU-8932", ""),
+            ("GPU-c,GPU-8932,GPU-8932f", "2"),
+            ("GPU-c,0", "2"),
+            ("GPU-c0ffee00-0000-4106-c12f-20bd9faed9f6f", ""),
+        ] {
+            assert_eq!(seen(&three(), Some(list), None), expected, "{list}");
+        }
+    }
+
+    #[test]
+    fn among_devices_of_several_kinds_only_the_bus_order_is_certain() {
+        let mut mixed = three();
+        mixed.devices[2].name = "L4".into();
+        assert_eq!(seen(&mixed, Some("0"), Some("PCI_BUS_ID")), "1");
+        assert_eq!(seen(&mixed, Some("0"), None), "1 0 2?");
+        assert_eq!(seen(&mixed, Some("0"), Some("FASTEST_FIRST")), "1 0 2?");
+        assert_eq!(seen(&mixed, Some("-1"), None), "");
+        assert_eq!(seen(&mixed, Some("GPU-c"), None), "2");
+        assert_eq!(seen(&mixed, None, None), "1 0 2");
+    }
+
+    #[test]
+    fn of_a_divided_device_a_part_is_seen() {
+        for (list, expected) in [
+            ("MIG-2222", "0 part 1"),
+            ("MIG-11111111-aaaa", "0 part 0"),
+            ("MIG-2222,MIG-1", "0 part 1 0 part 0"),
+            ("1", "1"),
+            ("0", "0 part 0 0 part 1?"),
+            ("GPU-8932", "0 part 0 0 part 1?"),
+            ("MIG-GPU-8932f937-d72c-4106-c12f-20bd9faed9f6/1/0", "0 part 0 0 part 1?"),
+        ] {
+            assert_eq!(seen(&divided(), Some(list), None), expected, "{list}");
+        }
+        assert_eq!(seen(&divided(), None, None), "0 part 0 0 part 1 1?");
+        let mut empty = divided();
+        empty.devices[0].parts.clear();
+        assert_eq!(seen(&empty, Some("0,1"), None), "");
+    }
+
+    #[test]
+    fn the_old_name_of_a_part_is_its_uuid_with_an_old_driver() {
+        let mut old = divided();
+        old.devices[0].parts[0].uuid = format!("MIG-{A}/1/0");
+        assert_eq!(seen(&old, Some(&format!("MIG-{A}/1/0")), None), "0 part 0");
+    }
+
+    #[test]
+    fn names_that_can_be_no_device_are_refused_before_anything_is_looked_up() {
+        for name in ["0", "12", "GPU-8", "MIG-8", "none"] {
+            assert_eq!(check_name(name), Ok(()), "{name}");
+        }
+        for name in ["", "-1", "h200", "GPU-", "gpu-8", "0x1"] {
+            assert!(check_name(name).is_err(), "{name}");
+        }
+        let names =
+            |names: &[&str]| check_names(&names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>());
+        assert!(names(&["0", "1"]).is_ok() && names(&["none"]).is_ok());
+        assert!(names(&[]).is_err() && names(&["0", "none"]).is_err());
+    }
+
+    fn chosen(devices: &Devices, names: &[&str]) -> String {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        match named(devices, &names) {
+            Ok(places) => value(&places),
+            Err(complaint) => complaint.rendered(),
+        }
+    }
+
+    #[test]
+    fn a_cells_device_is_named_by_nvmls_index_or_a_uuid_and_becomes_the_whole_uuid() {
+        assert_eq!(chosen(&three(), &["0"]), A);
+        assert_eq!(chosen(&three(), &["2", "GPU-8932aaaa"]), format!("{C},{B}"));
+        assert_eq!(chosen(&three(), &["none"]), "");
+        assert_eq!(chosen(&divided(), &["MIG-2222"]), "MIG-22222222-bbbb");
+        // And CUDA sees by it what was meant.
+        assert_eq!(seen(&three(), Some(&chosen(&three(), &["2", "0"])), None), "2 0");
+    }
+
+    #[test]
+    fn a_device_that_is_not_there_is_answered_with_those_that_are() {
+        insta::assert_snapshot!(chosen(&three(), &["3"]), @"
+        error: no device '3' on this machine
+          help: there are GPU 0 is GPU-8932f937-d72c-4106-c12f-20bd9faed9f6, GPU 1 is GPU-8932aaaa-0000-4106-c12f-20bd9faed9f6, GPU 2 is GPU-c0ffee00-0000-4106-c12f-20bd9faed9f6
+        ");
+        insta::assert_snapshot!(chosen(&divided(), &["0"]), @"
+        error: device '0' may be one of 2
+          help: name it by its UUID: GPU 0 part 0 is MIG-11111111-aaaa, GPU 0 part 1 is MIG-22222222-bbbb
+        ");
+        insta::assert_snapshot!(chosen(&three(), &["GPU-8932"]), @"
+        error: device 'GPU-8932' may be one of 2
+          help: name it by its UUID: GPU 0 is GPU-8932f937-d72c-4106-c12f-20bd9faed9f6, GPU 1 is GPU-8932aaaa-0000-4106-c12f-20bd9faed9f6
+        ");
+        insta::assert_snapshot!(chosen(&Devices::default(), &["0"]), @"
+        error: no device '0' on this machine
+          help: NVML shows no device; `cargo memprof doctor` says what was found
+        ");
+        assert!(chosen(&three(), &["0", "GPU-8932f"]).contains("GPU 0 is named twice"));
+    }
+}

@@ -1,0 +1,128 @@
+//! Traced functions: what the tool puts at the start of functions that the user named. A site is one function of the source,
+//! a guard is one call of it; with lines, the guard is told at each statement where the function is.
+//!
+//! A guard is a few bytes, for a deep recursion must not run out of stack because it is traced. What a call began with
+//! is kept by the recorder.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::recorder;
+use crate::scope;
+
+/// A traced function.
+#[derive(Debug)]
+pub struct Site {
+    pub(crate) label: &'static str,
+    pub(crate) at: &'static str,
+    /// The function's first line, and how many it has; none if its lines are not told apart.
+    pub(crate) lines: Option<(u32, u32)>,
+    /// The recorder's number for it; 0 as long as it has none.
+    number: AtomicU32,
+}
+
+impl Site {
+    /// A function by its path, and where it stands: `FILE:LINE`.
+    pub const fn new(label: &'static str, at: &'static str) -> Self {
+        Self { label, at, lines: None, number: AtomicU32::new(0) }
+    }
+
+    /// One whose lines are told apart.
+    pub const fn with_lines(label: &'static str, at: &'static str, first: u32, count: u32) -> Self {
+        Self { label, at, lines: Some((first, count)), number: AtomicU32::new(0) }
+    }
+
+    /// A call begins; it ends when the guard is dropped.
+    #[inline]
+    pub fn enter(&'static self) -> Traced {
+        Traced { frame: if recorder::is_recording() { begin(self) } else { NONE }, line: Cell::new(0) }
+    }
+
+    pub(crate) fn number(&self) -> Option<u32> {
+        self.number.load(Ordering::Relaxed).checked_sub(1)
+    }
+
+    /// Called with the recorder held.
+    pub(crate) fn set_number(&self, number: u32) {
+        self.number.store(number + 1, Ordering::Relaxed);
+    }
+}
+
+/// No frame.
+pub(crate) const NONE: u32 = u32::MAX;
+
+thread_local! {
+    /// The innermost traced call that is open on this thread.
+    static CURRENT: Cell<u32> = const { Cell::new(NONE) };
+}
+
+#[cold]
+fn begin(site: &'static Site) -> u32 {
+    let caller = CURRENT.try_with(Cell::get).unwrap_or(NONE);
+    let frame = recorder::enter_call(site, caller);
+    if frame != NONE {
+        scope::deeper();
+        let _ = CURRENT.try_with(|current| current.set(frame));
+    }
+    frame
+}
+
+/// One call of a traced function, until it is dropped.
+#[derive(Debug)]
+#[must_use = "a call ends when this is dropped"]
+pub struct Traced {
+    frame: u32,
+    /// Where the function is.
+    line: Cell<u32>,
+}
+
+impl Traced {
+    /// The statement on this line begins.
+    #[inline]
+    pub fn at(&self, line: u32) {
+        if self.frame != NONE {
+            self.line.set(line);
+            recorder::at_line(self.frame, line, true);
+        }
+    }
+
+    /// A block begins, after which the function is again where it is now.
+    #[inline]
+    pub fn block(&self) -> Block<'_> {
+        Block { call: self, line: self.line.get() }
+    }
+}
+
+impl Drop for Traced {
+    #[inline]
+    fn drop(&mut self) {
+        if self.frame != NONE {
+            end(self.frame);
+        }
+    }
+}
+
+#[cold]
+fn end(frame: u32) {
+    let depth = scope::less_deep();
+    let caller = recorder::leave_call(frame, depth);
+    let _ = CURRENT.try_with(|current| current.set(caller));
+}
+
+/// A block of a function whose lines are told apart.
+#[derive(Debug)]
+#[must_use = "a block ends when this is dropped"]
+pub struct Block<'a> {
+    call: &'a Traced,
+    line: u32,
+}
+
+impl Drop for Block<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.call.frame != NONE && self.line != 0 {
+            self.call.line.set(self.line);
+            recorder::at_line(self.call.frame, self.line, false);
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Traced functions: the tree of their calls, and their lines.
+
+use serde_json::Value;
+
+use crate::laboratory::{Experiment, Record, figure, program};
+
+fn traced(what: &str, events: &str) -> Record {
+    experiment(what, events).succeed()
+}
+
+fn experiment(what: &str, events: &str) -> Experiment {
+    Experiment::of(program("traced", &[]))
+        .arg(what)
+        .env("MEMPROF_TRACE_EVENTS", events)
+        .env("MEMPROF_TRACE_COLUMNS", "heap")
+}
+
+/// The last that was said of each node, in their order.
+fn nodes(record: &Record) -> Vec<&Value> {
+    let mut nodes: Vec<&Value> = Vec::new();
+    for line in record.events("calls") {
+        let number = usize::try_from(line["node"].as_u64().unwrap()).unwrap();
+        if number < nodes.len() {
+            nodes[number] = line;
+        } else {
+            assert_eq!(number, nodes.len());
+            nodes.push(line);
+        }
+    }
+    nodes
+}
+
+/// `label`, calls, consumed, peaked: sums.
+fn sums(node: &Value) -> (&str, u64, i64, i64) {
+    (
+        node["label"].as_str().unwrap(),
+        node["calls"].as_u64().unwrap(),
+        figure(node, "heap.consumed"),
+        figure(node, "heap.peaked"),
+    )
+}
+
+/// Of the 4 places for a `Vec` each, on 64-bit platforms.
+const KEPT: i64 = 4 * 24;
+
+#[test]
+fn calls_make_a_tree_with_exact_sums_and_maxima() {
+    let record = traced("tree", "0");
+    let nodes = nodes(&record);
+    assert_eq!(nodes.len(), 3);
+    // The last `leaf` goes from 3000 to 4500 and back to 3500, all above where `branch` began.
+    assert_eq!(sums(nodes[0]), ("traced::branch", 1, KEPT + 3500, 3500));
+    assert_eq!(sums(nodes[1]), ("traced::leaf", 3, 3500, 2 * 3500));
+    assert_eq!(sums(nodes[2]), ("traced::leaf", 1, 1, 2));
+    assert_eq!((&nodes[0]["parent"], &nodes[1]["parent"]), (&Value::Null, &nodes[0]["node"]));
+    assert_eq!(nodes[1]["most"]["heap.consumed"], 2000);
+    assert_eq!(nodes[1]["most"]["heap.peaked"], 4000);
+    assert_eq!(nodes[1]["metrics"]["heap.allocated"], 4 * 3500);
+    assert_eq!(nodes[1]["metrics"]["heap.count"], 6);
+    assert_eq!(nodes[1]["most"]["heap.allocated"], 8000);
+    assert!(record.events("scope").is_empty());
+}
+
+#[test]
+fn the_first_calls_of_each_function_are_scopes_and_all_are_in_the_sums() {
+    let record = traced("tree", "2");
+    let labels: Vec<&str> =
+        record.events("scope").iter().map(|scope| scope["label"].as_str().unwrap()).collect();
+    assert_eq!(labels, ["traced::leaf", "traced::leaf", "traced::branch"]);
+    let scope = record.events("scope")[1];
+    assert_eq!((scope["occurrence"].as_u64(), scope["depth"].as_u64()), (Some(2), Some(1)));
+    assert_eq!((figure(scope, "heap.consumed"), figure(scope, "heap.peaked")), (2000, 4000));
+    assert_eq!(figure(scope, "heap.allocated"), 8000);
+    assert_eq!(sums(nodes(&record)[1]), ("traced::leaf", 3, 3500, 7000));
+}
+
+#[test]
+fn very_many_calls_are_a_few_lines() {
+    let record = traced("many", "5");
+    assert_eq!(record.events("scope").len(), 5);
+    let nodes = nodes(&record);
+    assert_eq!(sums(nodes[0]), ("traced::leaf", 1_000_000, 10_000_000, 20_000_000));
+    assert_eq!(nodes[0]["metrics"]["heap.count"], 2_000_000);
+    assert!(record.events("calls").len() < 60, "told at most once a second");
+}
+
+#[test]
+fn what_recursive_calls_do_is_counted_once() {
+    let record = traced("recursion", "0");
+    let nodes = nodes(&record);
+    assert_eq!(sums(nodes[0]), ("traced::recursive", 1000, 100_000, 0));
+    assert_eq!(nodes[0]["recursive"], 999);
+    assert_eq!(sums(nodes[1]), ("traced::through", 999, 99_900, 0));
+    assert_eq!(nodes[1]["recursive"], 998);
+    assert_eq!(nodes[1]["parent"], nodes[0]["node"]);
+    assert_eq!(nodes.len(), 2);
+}
+
+#[test]
+fn calls_on_several_threads_at_once_are_marked() {
+    let record = traced("threads", "0");
+    let of = |label: &str| -> Vec<(u64, u64)> {
+        let nodes = nodes(&record).into_iter().filter(|node| node["label"] == label);
+        nodes.map(|node| (node["calls"].as_u64().unwrap(), node["overlapped"].as_u64().unwrap())).collect()
+    };
+    assert_eq!(of("traced::leaf"), [(2, 1)], "the one before the threads is alone");
+    assert_eq!(of("traced::outer"), [(1, 1)]);
+}
+
+#[test]
+fn a_call_that_never_ends_is_open() {
+    let record = traced("exit", "0");
+    let nodes = nodes(&record);
+    assert_eq!((nodes[0]["calls"].as_u64(), nodes[0]["open"].as_u64()), (Some(1), Some(1)));
+    assert_eq!(nodes[0]["metrics"], serde_json::json!({}));
+}
+
+#[test]
+fn an_abort_leaves_what_was_told_until_then() {
+    let record = experiment("abort", "0").run();
+    assert!(!record.output.status.success());
+    assert!(record.events("end").is_empty());
+    assert!(nodes(&record)[0]["calls"].as_u64().unwrap() > 512);
+}
+
+#[test]
+fn lines_have_their_own_figures() {
+    let record = traced("lines", "0");
+    let lines = record.events("line");
+    let start = record.events("checkpoint")[0]["metrics"]["heap.live"].as_i64().unwrap();
+    let of = |line: u64| {
+        let line = lines.iter().find(|one| one["line"] == line).unwrap();
+        let allocated = figure(line, "heap.allocated");
+        let freed = allocated - figure(line, "heap.grown");
+        (line["times"].as_u64().unwrap(), figure(line, "heap.peak") - start, allocated, freed)
+    };
+    let table = 5 * 24;
+    let before = of(42).1 - table;
+    assert_eq!(of(42), (1, before + table, table, 0));
+    // What runs at the end of the block belongs to the loop's head.
+    assert_eq!(of(43), (1, before + table + 50, 0, 0));
+    assert_eq!(of(44), (5, before + table + 40 + 7000, 35_000, 0));
+    assert_eq!(of(45), (5, before + table + 50 + 7000, 50, 0));
+    assert_eq!(of(46), (5, before + table + 50 + 7000, 0, 35_000));
+    // A traced function that it calls is in its line, peak and all.
+    assert_eq!(of(48), (1, before + table + 50 + 3000, 4000, 3000));
+    // So is a recursive call: its lines are not told apart, or they would be counted twice.
+    assert_eq!(of(49), (1, before + table + 50 + 1000 + 3000, 4000, 4000));
+    assert_eq!(of(50).0, 1);
+}
+
+#[test]
+fn a_run_without_traced_functions_logs_nothing_of_them() {
+    let record = Experiment::of(program("scopes", &[])).succeed();
+    let mut events: Vec<&str> = record.lines().iter().map(|line| line["event"].as_str().unwrap()).collect();
+    events.sort_unstable();
+    events.dedup();
+    events.retain(|event| *event != "absent");
+    assert_eq!(events, ["begin", "checkpoint", "end", "scope"]);
+}
