@@ -21,7 +21,7 @@ use crate::search_record::{SearchRecord, Task};
 use crate::survey::Survey;
 use crate::sweep;
 
-/// Puts together what a search found. `result` and `steps` of a history are what [`of_history`] makes of it.
+/// Puts together what a search found: a report of an [`Outcome`].
 pub struct Findings<'a> {
     /// The commits and what is known of them.
     pub survey: &'a Survey<'a>,
