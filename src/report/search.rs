@@ -186,7 +186,7 @@ fn ends(report: &SearchReport) -> String {
 fn answer(report: &SearchReport, step: &FoundStep, out: &mut dyn Write, bullet: &str) -> io::Result<()> {
     let figures = change(step.value_before, step.value, report.unit);
     let (before, after) = (step.before.short(), step.commit.short());
-    let indent = if bullet.is_empty() { "  " } else { "    " };
+    let indent = if bullet.is_empty() { "  " } else { "  - " };
     if report.result.is_none() {
         return writeln!(out, "{bullet}{after} {} {figures}  {}", step.commit.day(), step.commit.subject);
     }
