@@ -412,7 +412,7 @@ fn a_matrix_gives_each_test_its_device() {
     let matrix = machine.path("memprof.yaml");
     fs::write(
         &matrix,
-        "refs: [old, new]\ntests:\n  - {filter: uses_gpu, device: 1, name: second}\n  - {filter: counts_devices, device: [0, GPU-aaaa]}\n",
+        "refs: [old, new]\nrepeat: 1\nthresholds: {'*': off}\ntests:\n  - {filter: uses_gpu, device: 1, name: second}\n  - {filter: counts_devices, device: [0, GPU-aaaa]}\n",
     )
     .unwrap();
     let mut run = machine.memprof(&["run", "--format", "csv", "--metrics", "gpu.*", "--matrix"]);
