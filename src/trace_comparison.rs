@@ -311,7 +311,7 @@ impl LineFigures {
             metrics.insert("heap.freed".to_owned(), allocated - grown);
         }
         for (metric, value) in metrics {
-            let is_most = metric.ends_with(".peak");
+            let is_most = metric.strip_suffix(".peak").is_some();
             let known = self.metrics.entry(metric).or_insert(if is_most { value } else { 0 });
             *known = if is_most { value.max(*known) } else { *known + value };
         }

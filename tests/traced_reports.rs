@@ -55,14 +55,14 @@ fn log(kept: i64) -> Log {
 
 fn facts(statement: &str) -> Value {
     let function = |path: &str, line: u64| json!({"path": path, "file": "src/lib.rs", "line": line});
-    let mut layer = function("bart::<Layer<T> as Module>::forward", 3);
+    let mut forward = function("bart::<Layer<T> as Module>::forward", 3);
     let text =
         format!("    fn forward(&self) -> Vec<u8> {{\n        {statement}\n        out // ```\n    }}");
-    layer["text"] = json!({"first": 3, "text": text});
+    forward["text"] = json!({"first": 3, "text": text});
     let mut later = function("bart::later", 70);
     later["untraced"] = json!({"impossible": "it is an `async fn`: it runs in pieces"});
     json!({
-        "functions": [layer, function("bart::Encoder::forward", 40), function("bart::tick", 60), later],
+        "functions": [forward, function("bart::Encoder::forward", 40), function("bart::tick", 60), later],
         "unmet": [],
     })
 }

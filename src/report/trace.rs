@@ -41,7 +41,7 @@ pub(super) fn render(
     part.tree(page, &part.calls(), options, out)?;
     for profile in part.lines() {
         writeln!(out)?;
-        page.line(&part.title(&profile), "", Tone::Heading, out)?;
+        page.line(&Part::title(&profile), "", Tone::Heading, out)?;
         part.source(page, &profile, out)?;
     }
     part.remarks(page, out)
@@ -250,7 +250,7 @@ impl<'a> Part<'a> {
     }
 
     /// A function's path, and where it is.
-    pub(super) fn title(&self, profile: &LineProfile) -> String {
+    pub(super) fn title(profile: &LineProfile) -> String {
         format!("{}  {}", profile.label, places(profile.at.each_ref().map(Option::as_deref)))
     }
 

@@ -24,20 +24,20 @@ pub(super) fn blocks(comparison: &Comparison, view: &PairView, options: &Options
     let calls = part.calls();
     let changed = calls.iter().filter(|row| part.differs(row)).count();
     if !calls.is_empty() && (changed > 0 || !options.only_changed) {
-        let text = written(|out| {
+        let block = written(|out| {
             part.tree(page, &calls, &options, out)?;
             part.remarks(page, out)
         });
         let all = counted(calls.len(), "row");
         let rows = if view.is_compared() { format!("{changed} of {all} changed") } else { all };
         let title = html(&format!("{test}: traced functions, {rows}"));
-        blocks.push(folded(&title, "text", &text));
+        blocks.push(folded(&title, "text", &block));
     }
     for profile in part.lines().iter().filter(|profile| !options.only_changed || is_changed(profile)) {
-        let text = written(|out| part.source(page, profile, out));
-        let title = html(&format!("{test}: lines of {}", part.title(profile)));
+        let block = written(|out| part.source(page, profile, out));
+        let title = html(&format!("{test}: lines of {}", Part::title(profile)));
         // A line that only one revision has begins with its sign, and is coloured by it.
-        blocks.push(folded(&title, "diff", &text));
+        blocks.push(folded(&title, "diff", &block));
     }
     blocks
 }
