@@ -16,6 +16,7 @@ pub mod table;
 pub mod text;
 pub mod top;
 pub mod trace;
+pub mod trace_markdown;
 
 use std::io::{self, Write};
 

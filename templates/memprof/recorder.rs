@@ -531,14 +531,15 @@ impl Recorder {
             .at_line(frame, line, begins, mark, &values, |index, since| histories.of(index).since(since));
     }
 
-    /// One call as a scope of its own.
+    /// One call as a scope of its own, marked as one that the code itself does not have.
     fn log_call(&mut self, frame: u32, depth: u64, values: &Values) {
         let call = *self.calls.frame(frame);
         let site = self.calls.site(call.site);
-        let occurrence = self.occurrences.next(Logged::Scope, site.label);
+        let occurrence = self.occurrences.next(Logged::Call, site.label);
         let end = self.nanoseconds();
         self.log(|recorder, log| {
             log.write("scope", end, |json| {
+                json.number("traced", format_args!("true"));
                 json.text("label", site.label);
                 json.figure("occurrence", occurrence);
                 json.text("at", site.at);
