@@ -367,7 +367,8 @@ impl Recorder {
         self.log.as_ref()?;
         let mark = self.mark(Extent::Whole);
         self.log_what_appeared(&mark);
-        let occurrence = self.occurrences.next(Logged::Checkpoint, label);
+        let logged = if at.is_some() { Logged::Checkpoint } else { Logged::OwnCheckpoint };
+        let occurrence = self.occurrences.next(logged, label);
         self.log(|recorder, log| {
             log.write("checkpoint", mark.nanoseconds, |json| {
                 json.text("label", label);
