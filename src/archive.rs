@@ -4,7 +4,8 @@
 //!
 //! ```text
 //! plan.json  cells.json              what is to run
-//! run/builds.json  run/builds/*.log  copied to the run's folder
+//! run/builds.json  run/trace.json     copied to the run's folder
+//! run/builds/*.log                   the same
 //! injection/libmemprof_inject.so     counts GPU memory
 //! store/<key>/                       provenance.json, executables, companions
 //! data/<hash>                        files that tests and the loader find by their paths; equal ones are here once

@@ -65,6 +65,9 @@ impl Packing<'_> {
         parcel.add_bytes("plan.json", &serde_json::to_vec_pretty(self.plan)?)?;
         parcel.add_bytes("cells.json", &serde_json::to_vec_pretty(&prepared.cells)?)?;
         parcel.add_file("run/builds.json", &self.folder.builds())?;
+        if self.folder.trace().exists() {
+            parcel.add_file("run/trace.json", &self.folder.trace())?;
+        }
         let mut revisions = Vec::new();
         let mut matched = BTreeSet::new();
         for (index, build) in prepared.builds.iter().enumerate() {

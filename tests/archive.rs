@@ -322,7 +322,8 @@ fn loaded() {
 #[cfg(target_os = "linux")]
 fn shared_libraries_of_the_build_and_of_the_toolchain_travel_with_it() {
     let repository = workspace_with_libraries();
-    let request = ["--refs", "old,new", "--workspace", "--threshold", "*=off"];
+    let trace = ["--trace-lines", "linked::bytes"];
+    let request = ["--refs", "old,new", "--workspace", "--threshold", "*=off", trace[0], trace[1]];
     let local = repository.memprof().args(request).args(["--format", "csv"]).output().unwrap();
     assert_code(&local, 0);
     let expected = exact_rows(&local.stdout);
@@ -347,6 +348,12 @@ fn shared_libraries_of_the_build_and_of_the_toolchain_travel_with_it() {
             &[("linked", 10_000, 30_000), ("loaded", 20_000, 40_000), ("in_a_macro", 4096, 4096)],
         );
     }
+    // The text that the lines of a traced function are shown beside was on the build host.
+    let report = host.run(&["report", "--width", "100"]);
+    assert_code(&report, 0);
+    let shown = text(&report.stdout);
+    assert!(shown.contains("linked::bytes") && shown.contains("{ 10000 }"), "{shown}");
+
     let unpacked = fs::read_dir(host.folder.join("cache/archives")).unwrap().filter_map(Result::ok);
     let unpacked = unpacked.map(|entry| entry.path()).find(|path| path.is_dir()).expect("it was unpacked");
     let manifest: serde_json::Value =
