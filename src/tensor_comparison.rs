@@ -62,7 +62,7 @@ pub struct LayerRow<'a> {
 }
 
 /// What became of a tensor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LayerChange {
     /// In the candidate only.
     Added,
