@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 
 use indexmap::IndexMap;
 use rustc_hash::{FxBuildHasher, FxHashMap};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::measurement::{Kind, Measurement};
 use crate::tensor_record::{PoolReading, TensorDevice, TensorKind};
@@ -62,7 +64,8 @@ pub struct LayerRow<'a> {
 }
 
 /// What became of a tensor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum LayerChange {
     /// In the candidate only.
     Added,

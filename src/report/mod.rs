@@ -13,6 +13,8 @@ pub mod search;
 pub mod selection;
 pub mod summary;
 pub mod table;
+mod tensor_comment;
+pub mod tensor_json;
 pub mod tensors;
 pub mod text;
 pub mod top;

@@ -16,9 +16,7 @@ use crate::counted::{counted, grouped};
 use crate::measurement::{Kind, Measurement, Names};
 use crate::metric::Unit;
 use crate::side::{Side, Standing};
-use crate::tensor_comparison::{
-    DeviceFigures, LayerChange, LayerRow, Moment, TensorSide, layers, moments,
-};
+use crate::tensor_comparison::{DeviceFigures, LayerChange, LayerRow, Moment, TensorSide, layers, moments};
 use crate::tensor_record::{TensorDevice, TensorKind};
 use crate::tensor_states::Alive;
 
@@ -106,7 +104,7 @@ fn named_sets(count: usize) -> String {
 }
 
 /// One revision's named memory, or two's side by side.
-struct Part<'a> {
+pub(super) struct Part<'a> {
     sides: [Option<TensorSide<'a>>; 2],
     names: Vec<String>,
     runs: usize,
@@ -116,9 +114,20 @@ struct Part<'a> {
     view: Option<&'a PairView<'a>>,
 }
 
+/// What stands beside the figures of both sides.
+#[derive(Clone, Copy)]
+enum Said {
+    /// The difference.
+    Difference,
+    /// What became of the layer, and else the difference.
+    Change(Option<LayerChange>),
+    /// Nothing: they may not be compared.
+    Nothing,
+}
+
 /// A row of the totals.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Line {
+pub(super) enum Line {
     Kind(TensorKind),
     Rounding,
     Unattributed,
@@ -128,7 +137,7 @@ enum Line {
 }
 
 impl Line {
-    const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::Kind(TensorKind::Weight),
         Self::Kind(TensorKind::Gradient),
         Self::Kind(TensorKind::OptimizerState),
@@ -141,7 +150,7 @@ impl Line {
         Self::Peak,
     ];
 
-    fn label(self) -> &'static str {
+    pub(super) fn label(self) -> &'static str {
         match self {
             Self::Kind(kind) => kind.plural(),
             Self::Rounding => "rounding",
@@ -152,7 +161,7 @@ impl Line {
         }
     }
 
-    fn of(self, figures: &DeviceFigures) -> Option<i128> {
+    pub(super) fn of(self, figures: &DeviceFigures) -> Option<i128> {
         let totals = &figures.totals;
         match self {
             Self::Kind(kind) => Some(totals.of(kind).bytes.into()),
@@ -164,8 +173,13 @@ impl Line {
         }
     }
 
+    /// Whether it is made of what was named alone.
+    pub(super) fn is_named(self) -> bool {
+        matches!(self, Self::Kind(_) | Self::Rounding)
+    }
+
     /// Whether it is worth a row, given all figures that stand in it.
-    fn is_shown(self, of: &[&DeviceFigures]) -> bool {
+    pub(super) fn is_shown(self, of: &[&DeviceFigures]) -> bool {
         match self {
             Self::Kind(kind) => of.iter().any(|figures| figures.totals.of(kind).tensors > 0),
             Self::Rounding | Self::Rest | Self::Peak => of.iter().any(|one| self.of(one).is_some()),
@@ -180,7 +194,12 @@ impl<'a> Part<'a> {
         let sides = [tensor_side(comparison, side), None];
         let points = side.keys.iter().filter(|key| key.kind == Kind::Point);
         let places = points.clone().map(|key| {
-            [sides[0].as_ref().and_then(|side| side.place(&cell.labels[key.label as usize], key.occurrence)), None]
+            [
+                sides[0]
+                    .as_ref()
+                    .and_then(|side| side.place(&cell.labels[key.label as usize], key.occurrence)),
+                None,
+            ]
         });
         Self {
             rows: places.collect(),
@@ -192,7 +211,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    fn of_pair(comparison: &'a Comparison, view: &'a PairView<'a>) -> Self {
+    pub(super) fn of_pair(comparison: &'a Comparison, view: &'a PairView<'a>) -> Self {
         let both = [view.baseline, view.candidate];
         let sides = both.map(|side| tensor_side(comparison, side));
         let points = view.rows.iter().filter(|row| view.key(row).kind == Kind::Point);
@@ -216,7 +235,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    fn moments(&self) -> Vec<Moment> {
+    pub(super) fn moments(&self) -> Vec<Moment> {
         if self.sides.iter().flatten().all(|side| side.measurement.tensors.is_empty()) {
             return Vec::new();
         }
@@ -224,12 +243,34 @@ impl<'a> Part<'a> {
     }
 
     /// A side with its checkpoint of a moment.
-    fn at(&self, moment: &Moment, side: usize) -> Option<(&TensorSide<'a>, usize)> {
+    pub(super) fn at(&self, moment: &Moment, side: usize) -> Option<(&TensorSide<'a>, usize)> {
         self.sides[side].as_ref().zip(self.rows[moment.row][side])
     }
 
-    fn alive(&self, moment: &Moment, side: usize) -> Vec<Alive<'a>> {
+    pub(super) fn alive(&self, moment: &Moment, side: usize) -> Vec<Alive<'a>> {
         self.at(moment, side).map_or_else(Vec::new, |(side, place)| side.alive_at(place))
+    }
+
+    /// What the checkpoint of a moment is called.
+    pub(super) fn label(&self, moment: &Moment) -> &str {
+        &self.labels[moment.row]
+    }
+
+    /// Whether the checkpoint is there on both sides.
+    pub(super) fn is_on_both_sides(&self, moment: &Moment) -> bool {
+        self.at(moment, 0).is_some() && self.at(moment, 1).is_some()
+    }
+
+    /// The metrics that say what is live on a device, on each side that has one.
+    fn metrics(&self, device: &TensorDevice) -> Vec<String> {
+        self.sides.iter().flatten().filter_map(|side| Some(side.allocator(device).ok()?.live)).collect()
+    }
+
+    /// Whether the allocators' figures of a device mean the same on both sides.
+    pub(super) fn is_comparable(&self, device: &TensorDevice) -> bool {
+        let metrics = self.metrics(device);
+        metrics.windows(2).all(|two| two[0] == two[1])
+            && metrics.first().is_some_and(|metric| self.may_compare(metric))
     }
 
     fn is_compared(&self) -> bool {
@@ -237,16 +278,17 @@ impl<'a> Part<'a> {
     }
 
     fn head(&self, page: Page, moment: &Moment, out: &mut dyn Write) -> io::Result<()> {
-        let mut line = format!("tensors at {}", self.labels[moment.row]);
+        let mut line = format!("tensors at {}", self.label(moment));
         if moment.rows > 1 {
             _ = write!(line, ", the highest of {} with the same ones", counted(moment.rows, "checkpoint"));
         }
         page.line(&line, "", Tone::Heading, out)
     }
 
-    fn devices(&self, moment: &Moment) -> Vec<TensorDevice> {
+    pub(super) fn devices(&self, moment: &Moment) -> Vec<TensorDevice> {
         let both = (0..2).filter_map(|side| self.at(moment, side));
-        let devices: IndexSet<&TensorDevice> = both.flat_map(|(side, place)| side.devices_at(place)).collect();
+        let devices: IndexSet<&TensorDevice> =
+            both.flat_map(|(side, place)| side.devices_at(place)).collect();
         let mut devices: Vec<TensorDevice> = devices.into_iter().cloned().collect();
         devices.sort();
         devices
@@ -270,19 +312,15 @@ impl<'a> Part<'a> {
         let labels: Vec<Text> = lines.iter().map(|line| Text::new(line.label(), Tone::Plain)).collect();
         let mut groups = Vec::new();
         for (device, figures) in devices.iter().zip(&figures) {
-            let metrics: Vec<String> = self
-                .sides
-                .iter()
-                .flatten()
-                .filter_map(|side| Some(side.allocator(device).ok()?.live))
-                .collect();
-            let name = metrics.first().map_or_else(|| device.to_string(), |metric| format!("{device}: {metric}"));
-            let is_comparable = metrics.windows(2).all(|two| two[0] == two[1])
-                && metrics.first().is_some_and(|metric| self.may_compare(metric));
+            let name = self
+                .metrics(device)
+                .first()
+                .map_or_else(|| device.to_string(), |metric| format!("{device}: {metric}"));
+            let is_comparable = self.is_comparable(device);
             let rows = lines.iter().map(|line| {
                 let values = figures.iter().map(|figures| line.of(figures.as_ref()?)).collect();
-                let is_named = matches!(line, Line::Kind(_) | Line::Rounding);
-                (values, self.is_compared() && (is_named || is_comparable))
+                let said = if line.is_named() || is_comparable { Said::Difference } else { Said::Nothing };
+                (values, said)
             });
             groups.push(self.group(name, rows));
         }
@@ -321,7 +359,8 @@ impl<'a> Part<'a> {
             }
             let totals = &figures.totals;
             if totals.with_allocated > 0 && totals.with_allocated < totals.storages {
-                let [known, all] = [totals.with_allocated, totals.storages].map(|count| grouped(count.into()));
+                let [known, all] =
+                    [totals.with_allocated, totals.storages].map(|count| grouped(count.into()));
                 let line = format!("{device}: in {name} the rounding of {known} of {all} storages is known");
                 page.line(&line, " ", Tone::Quiet, out)?;
             }
@@ -334,8 +373,8 @@ impl<'a> Part<'a> {
     }
 
     /// Bytes of each side, and the difference where both are there and may be compared.
-    fn group(&self, name: String, rows: impl Iterator<Item = (Vec<Option<i128>>, bool)>) -> Group {
-        let cells = rows.map(|(values, may_compare)| {
+    fn group(&self, name: String, rows: impl Iterator<Item = (Vec<Option<i128>>, Said)>) -> Group {
+        let cells = rows.map(|(values, said)| {
             let mut cells: Vec<Text> = values
                 .iter()
                 .map(|value| match value {
@@ -344,8 +383,17 @@ impl<'a> Part<'a> {
                 })
                 .collect();
             if self.is_compared() {
-                cells.push(match values[..] {
-                    [Some(old), Some(new)] if may_compare => {
+                cells.push(match (said, &values[..]) {
+                    (Said::Difference, [Some(old), Some(new)]) => {
+                        Text::new(text::difference(new - old, Unit::Bytes), tone_of(new - old))
+                    }
+                    (Said::Change(Some(LayerChange::Added)), [None, Some(_)]) => {
+                        Text::new("added", Tone::Structure)
+                    }
+                    (Said::Change(Some(LayerChange::Removed)), [Some(_), None]) => {
+                        Text::new("removed", Tone::Structure)
+                    }
+                    (Said::Change(_), [Some(old), Some(new)]) => {
                         Text::new(text::difference(new - old, Unit::Bytes), tone_of(new - old))
                     }
                     _ => Text::new("", Tone::Plain),
@@ -379,7 +427,7 @@ impl<'a> Part<'a> {
         let groups = ["in use", "padding", "reserved"].into_iter().enumerate().map(|(figure, name)| {
             let rows = pools.values().map(|sides| {
                 let values = (0..self.names.len()).map(|side| Some(i128::from(sides[side]?[figure])));
-                (values.collect(), true)
+                (values.collect(), Said::Difference)
             });
             self.group(name.to_owned(), rows)
         });
@@ -396,19 +444,18 @@ impl<'a> Part<'a> {
         options: &Options,
         out: &mut dyn Write,
     ) -> io::Result<()> {
-        if !self.is_compared() {
+        if !self.is_compared() || !self.is_on_both_sides(moment) {
             return Ok(());
         }
         let [old, new] = [0, 1].map(|side| self.alive(moment, side));
+        if old.is_empty() && new.is_empty() {
+            return Ok(());
+        }
         for (number, alive) in [&old, &new].into_iter().enumerate() {
-            let other_is_there = self.at(moment, 1 - number).is_some();
-            if alive.is_empty() && self.at(moment, number).is_some() && other_is_there {
+            if alive.is_empty() {
                 let line = format!("nothing is named here in {}", self.names[number]);
                 return page.line(&line, " ", Tone::Quiet, out);
             }
-        }
-        if self.at(moment, 0).is_none() || self.at(moment, 1).is_none() {
-            return Ok(());
         }
         let rows = layers(&old, &new);
         let changed: Vec<(&LayerRow, LayerChange)> =
@@ -437,18 +484,14 @@ impl<'a> Part<'a> {
         Ok(())
     }
 
-    fn changes(
-        &self,
-        page: Page,
-        rows: &[&(&LayerRow, LayerChange)],
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
+    fn changes(&self, page: Page, rows: &[&(&LayerRow, LayerChange)], out: &mut dyn Write) -> io::Result<()> {
         let label = |(row, change): &&(&LayerRow, LayerChange)| {
             let name = text::one_line(&row.one().description.name).into_owned();
             Text::new(format!("{} {name}", mark(Some(*change))), Tone::Structure)
         };
         let labels: Vec<Text> = rows.iter().map(label).collect();
-        let devices: HashSet<&TensorDevice> = rows.iter().map(|(row, _)| &row.one().description.device).collect();
+        let devices: HashSet<&TensorDevice> =
+            rows.iter().map(|(row, _)| &row.one().description.device).collect();
         let about = rows.iter().map(|(row, change)| {
             let description = row.one().description;
             let mut kind = description.kind.singular().to_owned();
@@ -457,11 +500,13 @@ impl<'a> Part<'a> {
             }
             vec![Text::new(kind, Tone::Plain), Text::new(form(row, *change), Tone::Plain)]
         });
-        let about = Group::of(String::new(), vec!["kind".to_owned(), "shape".to_owned()], about.collect());
-        let bytes = rows.iter().map(|(row, _)| {
-            (row.sides.iter().map(|side| side.map(|side| i128::from(side.counted))).collect(), true)
+        let about =
+            Group::of("tensor".to_owned(), vec!["kind".to_owned(), "shape".to_owned()], about.collect());
+        let bytes = rows.iter().map(|(row, change)| {
+            let values = row.sides.iter().map(|side| side.map(|side| i128::from(side.counted)));
+            (values.collect(), Said::Change(Some(*change)))
         });
-        let bytes = self.group(String::new(), bytes);
+        let bytes = self.group("bytes".to_owned(), bytes);
         page.lay_beside(LEAST_PATH, "layer", &labels, vec![about, bytes], out)
     }
 
@@ -539,7 +584,8 @@ impl<'a> Part<'a> {
                     let of_kind = of_kind.filter(|one| one.description.kind == kind);
                     of_kind.map(|one| i128::from(one.counted)).reduce(|sum, one| sum + one)
                 };
-                ((0..self.names.len()).map(of).collect(), true)
+                let of_kind = rows.iter().find(|row| row.one().description.kind == kind);
+                ((0..self.names.len()).map(of).collect(), Said::Change(of_kind.and_then(|row| row.change())))
             });
             groups.push(self.group(kind.plural().to_owned(), bytes));
         }
@@ -552,7 +598,9 @@ impl<'a> Part<'a> {
             let differing = side.as_ref().map_or(0, |side| side.differing);
             if differing > 0 {
                 let checkpoints = counted(differing, "checkpoint");
-                let line = format!("{name}: its runs name different tensors at {checkpoints}; shown is the first run");
+                let line = format!(
+                    "{name}: its runs name different tensors at {checkpoints}; shown is the first run"
+                );
                 page.line(&line, " ", Tone::Growth, out)?;
             }
         }
@@ -566,7 +614,7 @@ impl<'a> Part<'a> {
 }
 
 /// A figure as the table takes it; what a program says of itself may be beyond any memory.
-fn narrow(value: i128) -> i64 {
+pub(super) fn narrow(value: i128) -> i64 {
     i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX })
 }
 
@@ -580,7 +628,7 @@ fn tensor_side<'a>(comparison: &'a Comparison, side: &Side) -> Option<TensorSide
     TensorSide::new(&runs)
 }
 
-fn mark(change: Option<LayerChange>) -> char {
+pub(super) fn mark(change: Option<LayerChange>) -> char {
     match change {
         Some(LayerChange::Added) => '+',
         Some(LayerChange::Removed) => '-',
@@ -591,7 +639,7 @@ fn mark(change: Option<LayerChange>) -> char {
 }
 
 /// `f32 [2, 3] → [2, 6]`, or what became of its sharing.
-fn form(row: &LayerRow, change: LayerChange) -> String {
+pub(super) fn form(row: &LayerRow, change: LayerChange) -> String {
     let one = row.one().description.form();
     match (change, row.sides) {
         (LayerChange::Resized, [Some(old), Some(new)]) => {
@@ -613,7 +661,7 @@ fn form(row: &LayerRow, change: LayerChange) -> String {
 }
 
 /// `3 of 5 tensors differ: 1 added, 1 removed, 1 resized`.
-fn counts(rows: &[LayerRow], changed: &[(&LayerRow, LayerChange)]) -> String {
+pub(super) fn counts(rows: &[LayerRow], changed: &[(&LayerRow, LayerChange)]) -> String {
     if changed.is_empty() {
         return format!("{}: the same on both sides", counted(rows.len(), "tensor"));
     }

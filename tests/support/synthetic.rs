@@ -206,6 +206,14 @@ impl Log {
         self.line("scope", label, metrics)
     }
 
+    /// Any other event, with these fields.
+    pub fn event(mut self, event: &str, fields: &Value) -> Self {
+        let head = self.head(event);
+        let fields = fields.to_string();
+        self.lines.push(format!("{head},{}", &fields[1..]));
+        self
+    }
+
     /// The end of a scope with so many around it.
     pub fn nested(mut self, depth: u32, label: &str, metrics: &[(&str, i64)]) -> Self {
         self = self.line("scope", label, metrics);
