@@ -107,7 +107,8 @@ fn repository() -> TestRepository {
 
 fn printed(repository: &TestRepository, arguments: &[&str]) -> String {
     let output = repository.memprof().args(arguments).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    // The candidate has grown, or a single run does not tell.
+    assert!(matches!(output.status.code(), Some(0 | 1 | 4)), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 

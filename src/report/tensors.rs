@@ -606,8 +606,8 @@ impl<'a> Part<'a> {
         }
         let first = if self.runs > 1 { ", all in the first run" } else { "" };
         let line = format!(
-            "unattributed: live less all that is named; at the peak: the peak since the checkpoint before less the weights, \
-             gradients and optimizer state named at this one{first}"
+            "unattributed is live less all that is named; the rest at the peak is the peak since the checkpoint before less the \
+             weights, gradients and optimizer state named at this one{first}"
         );
         page.line(&line, " ", Tone::Quiet, out)
     }
