@@ -175,7 +175,7 @@ impl<'a> TensorSide<'a> {
         reading.ok_or_else(|| match (measurement.absent.get(metric), metric) {
             (Some(reason), _) => format!("{metric} is absent: {reason}"),
             (None, "malloc.live") => "malloc.live is measured only if --metrics names it".to_owned(),
-            (None, _) => format!("{metric} was not read"),
+            (None, _) => format!("{metric} has no reading at this checkpoint"),
         })
     }
 
