@@ -134,7 +134,15 @@ impl Shim {
                 .to_vec(),
             search: self.folder.clone().into_std_path_buf(),
             inner,
+            in_build: None,
         }
+    }
+
+    /// Of what the compiler wrapper adds, what it adds to crates that run in the build, where this is the shim for them.
+    pub fn in_build(&self, wrapping: &wrapper::Shim) -> wrapper::InBuild {
+        let mut own = self.wrapping(None);
+        own.externs.retain(|(name, _)| wrapping.externs.iter().any(|(wanted, _)| wanted == name));
+        wrapper::InBuild { externs: own.externs, search: own.search }
     }
 }
 

@@ -278,8 +278,10 @@ impl<'a> LayerRow<'a> {
 
     /// The candidate's, or else the baseline's.
     pub fn one(&self) -> Alive<'a> {
-        let [old, new] = self.sides;
-        new.or(old).expect("a row is of a tensor")
+        match self.sides {
+            [_, Some(one)] | [Some(one), None] => one,
+            [None, None] => unreachable!("a row is of a tensor"),
+        }
     }
 
     /// By how many bytes what it counts for grew.

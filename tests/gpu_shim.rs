@@ -217,6 +217,20 @@ fn a_scope_says_what_it_consumed_on_the_device_and_how_high_it_went() {
 }
 
 #[test]
+fn nvml_is_asked_at_checkpoints_and_not_by_scopes() {
+    let listed = laboratory().folder.join(format!("listed-{}", std::process::id()));
+    let run = program("ground_truth", &[]).env("FAKE_NVML_LISTED", &listed).succeed();
+    assert_eq!(run.of_event("scope").count(), 1);
+    assert!(!run.figures("decoder").contains_key("gpu.0.process"));
+    let of_process = |line: &&Value| line["metrics"]["gpu.0.process"].is_u64();
+    let checkpoints = run.of_event("checkpoint").filter(of_process).count();
+    // The program reads by itself too, once for each line that it prints; and the device is looked at when it is first seen.
+    let readings = run.stdout().lines().count();
+    assert_eq!(fs_err::metadata(&listed).unwrap().len(), (checkpoints + readings + 1) as u64);
+    fs_err::remove_file(listed).unwrap();
+}
+
+#[test]
 fn nvml_shows_the_process_the_device_and_the_context_apart() {
     let run = program("ground_truth", &[]).succeed();
     for (label, allocated) in [("context", 0), ("sync", 67 * MIB + 1000)] {
@@ -445,7 +459,8 @@ fn tensors_are_named_by_cudas_numbers_and_the_log_says_which_device_of_the_metri
     let place = |label: &str| run.lines.iter().position(|line| line["label"] == label).unwrap();
     let told = run.lines.iter().position(|line| line == device).unwrap();
     assert!(place("not in use yet") < told && told < place("allocated"));
-    let text: String = run.lines.iter().map(|line| format!("{line}\n")).collect();
+    let lines: Vec<String> = run.lines.iter().map(Value::to_string).collect();
+    let text = lines.join("\n");
     let measurement = cargo_memprof::shim_log::read(text.as_bytes(), "log.jsonl").unwrap();
     let side = cargo_memprof::tensor_comparison::TensorSide::new(&[&measurement]).unwrap();
     let rest = |label: &str, ordinal: u32| {

@@ -1,6 +1,5 @@
 //! Named memory on whole repositories: built, run and shown, with figures to the byte; and every report of it.
 
-#[allow(dead_code, reason = "each test binary includes this file and uses a part of it")]
 mod support;
 #[path = "support/synthetic.rs"]
 mod synthetic;

@@ -300,6 +300,8 @@ pub enum KindName {
     Point,
     /// What changed over a piece of code.
     Scope,
+    /// The same over a call of a traced function.
+    Call,
 }
 
 impl From<Change> for ChangeName {
@@ -546,6 +548,7 @@ impl<'a> CellRows<'a> {
             kind: match place.key.kind {
                 Kind::Point => KindName::Point,
                 Kind::Scope => KindName::Scope,
+                Kind::Call => KindName::Call,
             },
             change: place.change.map(ChangeName::from),
             renamed: ByRef::default(),

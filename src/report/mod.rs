@@ -19,6 +19,7 @@ pub mod tensors;
 pub mod text;
 pub mod top;
 pub mod trace;
+pub mod trace_markdown;
 
 use std::io::{self, Write};
 

@@ -249,6 +249,7 @@ fn noun(kind: Kind) -> &'static str {
     match kind {
         Kind::Point => "checkpoint",
         Kind::Scope => "scope",
+        Kind::Call => "call",
     }
 }
 

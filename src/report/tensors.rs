@@ -384,16 +384,13 @@ impl<'a> Part<'a> {
                 .collect();
             if self.is_compared() {
                 cells.push(match (said, &values[..]) {
-                    (Said::Difference, [Some(old), Some(new)]) => {
-                        Text::new(text::difference(new - old, Unit::Bytes), tone_of(new - old))
-                    }
                     (Said::Change(Some(LayerChange::Added)), [None, Some(_)]) => {
                         Text::new("added", Tone::Structure)
                     }
                     (Said::Change(Some(LayerChange::Removed)), [Some(_), None]) => {
                         Text::new("removed", Tone::Structure)
                     }
-                    (Said::Change(_), [Some(old), Some(new)]) => {
+                    (Said::Difference | Said::Change(_), [Some(old), Some(new)]) => {
                         Text::new(text::difference(new - old, Unit::Bytes), tone_of(new - old))
                     }
                     _ => Text::new("", Tone::Plain),
