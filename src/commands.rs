@@ -111,10 +111,10 @@ impl Commands<'_> {
             let metrics = presentation.metrics.clone();
             return self.measure(&repository, &plan, &folder, arguments, &outputs, &metrics);
         }
-        // Scopes, and what grew from one checkpoint to the next, are of one revision too.
+        // Scopes, tensors, and what grew from one checkpoint to the next, are of one revision too.
         let needed = match presentation.view {
             View::Checkpoints => RefsNeeded::Comparison,
-            View::Scopes | View::Top => RefsNeeded::Any,
+            View::Scopes | View::Top | View::Tensors => RefsNeeded::Any,
         };
         let asked = ask(&arguments.request, presentation, &repository, needed)?;
         let mut plan = match needed {

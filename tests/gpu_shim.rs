@@ -448,6 +448,33 @@ fn a_part_of_a_device_stands_under_the_whole_ones_number_and_says_so() {
 }
 
 #[test]
+fn tensors_are_named_by_cudas_numbers_and_the_log_says_which_device_of_the_metrics_each_is() {
+    let run = program("late", &["tensors"])
+        .env("FAKE_GPUS", format!("{FIRST},{SECOND}"))
+        .env("CUDA_VISIBLE_DEVICES", format!("{SECOND},{FIRST}"))
+        .succeed();
+    let devices: Vec<&Value> = run.of_event("cuda_device").collect();
+    let [device] = devices[..] else { panic!("the one in use, once: {devices:?}") };
+    assert_eq!((&device["ordinal"], &device["device"]), (&Value::from(0), &Value::from("1")));
+    let place = |label: &str| run.lines.iter().position(|line| line["label"] == label).unwrap();
+    let told = run.lines.iter().position(|line| line == device).unwrap();
+    assert!(place("not in use yet") < told && told < place("allocated"));
+    let lines: Vec<String> = run.lines.iter().map(Value::to_string).collect();
+    let text = lines.join("\n");
+    let measurement = cargo_memprof::shim_log::read(text.as_bytes(), "log.jsonl").unwrap();
+    let side = cargo_memprof::tensor_comparison::TensorSide::new(&[&measurement]).unwrap();
+    let rest = |label: &str, ordinal: u32| {
+        let place = side.place(label, 1).unwrap();
+        let figures = side.figures_at(place, &cargo_memprof::tensor_record::TensorDevice::Cuda(ordinal));
+        figures.unattributed().ok_or_else(|| figures.live.unwrap_err())
+    };
+    let mib = i128::from(MIB);
+    assert_eq!(rest("allocated", 0), Ok(2 * mib));
+    assert_eq!(rest("allocated", 1), Err("no figures were taken of the CUDA device 1".to_owned()));
+    assert_eq!(rest("not in use yet", 0), Err("gpu.1.live has no reading at this checkpoint".to_owned()));
+}
+
+#[test]
 fn memory_of_a_stream_or_pool_of_another_device_is_counted_on_that_one() {
     let two = format!("{FIRST},{SECOND}");
     let run = program("late", &["stream-of-another"]).env("FAKE_GPUS", two).succeed();

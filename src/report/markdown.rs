@@ -10,7 +10,7 @@ use indexmap::IndexMap;
 use super::Options;
 use super::selection::{self, Part, Shown, Wanted};
 use super::summary::{self, Tally, Trouble};
-use super::{text, trace_markdown};
+use super::{tensor_comment, text, trace_markdown};
 use crate::comparison::{Breach, Comparison, Entry, PairView};
 use crate::counted::counted;
 use crate::matching::{Change, Match};
@@ -44,13 +44,15 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
     page.head(comparison, &sections, &tally);
     let failures = failures(&sections);
     let notes = notes(comparison, &wanted);
-    let mut room = MOST_CHARACTERS
-        .saturating_sub(RESERVE + page.characters() + failures.chars().count() + notes.chars().count());
+    let tensors = tensor_comment::write(comparison);
+    let taken = [&failures, &notes, &tensors].iter().map(|text| text.chars().count()).sum::<usize>();
+    let mut room = MOST_CHARACTERS.saturating_sub(RESERVE + page.characters() + taken);
     let several = sections.len() > 1;
     for section in &sections {
         page.changed(section, several, &mut room);
     }
     page.text.push_str(&failures);
+    page.text.push_str(&tensors);
     for block in sections.iter().flat_map(|section| &section.traced) {
         page.block(block, &mut room);
     }
@@ -365,12 +367,12 @@ fn notes(comparison: &Comparison, wanted: &Wanted) -> String {
 }
 
 /// A name as code. A backtick within would end it.
-fn code(name: &str) -> String {
+pub(super) fn code(name: &str) -> String {
     format!("`{}`", text::one_line(name).replace('`', "'"))
 }
 
 /// Text that is neither markup nor a mention of a person, nor, as `#2` would be, of an issue.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let text = text::one_line(text);
     let mut escaped = String::with_capacity(text.len() + 8);
     for character in text.chars() {

@@ -110,7 +110,7 @@ fn an_explicit_target_links_and_runs() {
     let verbose = text(&succeed(rustc().arg("-vV")).stdout);
     let host = verbose.lines().find_map(|line| line.strip_prefix("host: ")).unwrap();
     let record = Experiment::of(program("labels", &["--target", host, "-C", "opt-level=1"])).succeed();
-    assert_eq!(record.labels().len(), 14);
+    assert_eq!(record.labels().len(), 15);
 }
 
 /// Compiles for every further target whose standard library is installed: nothing is run, but nothing is untyped.

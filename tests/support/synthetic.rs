@@ -242,13 +242,11 @@ impl Log {
         let occurrence = self.occurrences.entry(format!("{event} {label}")).or_insert(0);
         *occurrence += 1;
         let occurrence = *occurrence;
+        // The checkpoints that every run has are at no place of the test's.
+        let at = if ["start", "done"].contains(&label) { Value::Null } else { json!("src/lib.rs:10") };
         let mut line = self.head(event);
-        write!(
-            line,
-            ",\"label\":{},\"occurrence\":{occurrence},\"at\":\"src/lib.rs:10\",\"metrics\":{{",
-            json!(label)
-        )
-        .unwrap();
+        write!(line, ",\"label\":{},\"occurrence\":{occurrence},\"at\":{at},\"metrics\":{{", json!(label))
+            .unwrap();
         for (index, (metric, value)) in metrics.iter().enumerate() {
             let comma = if index > 0 { "," } else { "" };
             write!(line, "{comma}\"{metric}\":{value}").unwrap();
