@@ -6,6 +6,7 @@ use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 use include_dir::{Dir, include_dir};
 
+use crate::adapters::{self, Adapters};
 use crate::inject;
 use crate::own_allocator;
 use crate::process::Command;
@@ -134,7 +135,18 @@ impl Shim {
                 .to_vec(),
             search: self.folder.clone().into_std_path_buf(),
             inner,
+            adapters: None,
         }
+    }
+
+    /// The adapters for the frameworks of a lock file, if it has any.
+    pub fn adapters(&self, lock: &str) -> Option<Adapters> {
+        let names = adapters::of_lock(lock);
+        (!names.is_empty()).then(|| Adapters {
+            names,
+            source: self.folder.join("source").into_std_path_buf(),
+            folder: self.folder.join("adapters").into_std_path_buf(),
+        })
     }
 }
 
