@@ -123,10 +123,15 @@ impl Gpu {
         cuda_driver::end();
     }
 
+    /// The name of a device that there are figures of.
+    pub(crate) fn known_device(&self, ordinal: u32) -> Option<&'static str> {
+        self.devices.iter().find(|device| device.ordinal == ordinal).map(|device| device.name)
+    }
+
     /// The name of a device that may not have been seen yet.
     pub(crate) fn device_name(&mut self, ordinal: u32) -> Option<&'static str> {
-        if let Some(device) = self.devices.iter().find(|device| device.ordinal == ordinal) {
-            return Some(device.name);
+        if let Some(name) = self.known_device(ordinal) {
+            return Some(name);
         }
         dynamic_library::look();
         cuda_driver::look();

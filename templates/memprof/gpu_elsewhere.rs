@@ -16,6 +16,10 @@ impl Gpu {
 
     pub(crate) fn take_last(&mut self, _catalogue: &mut Catalogue) {}
 
+    pub(crate) fn known_device(&self, _ordinal: u32) -> Option<&'static str> {
+        None
+    }
+
     pub(crate) fn device_name(&mut self, _ordinal: u32) -> Option<&'static str> {
         None
     }

@@ -5,6 +5,7 @@
 //! let _scope = memprof::scope!("decoder");   // consumed, peaked and used, when it is dropped
 //! memprof::warm_up();                        // pays for what is lazy now, at a checkpoint of its own
 //! let reading = memprof::read();             // the figures as data
+//! let _named = memprof::tensor(memprof::Tensor { name: "encoder.0.weight", .. }); // which memory is what, until dropped
 //! ```
 //!
 //! `cargo memprof` links this crate into test executables and sets `MEMPROF_LOG` when it runs them; then `start` is
@@ -19,7 +20,7 @@
 //!   what the crate `memprof_inject` counts, met at `gpu_rendezvous`), `drm` (of `drm_fdinfo`); both GPU ones through
 //!   `dynamic_library`; `sources` is their list, `metric` what they tell;
 //! * what remembers: `peak_history`, `occurrences`, `calls`, and `recorder`, which ties all together under a `lock`;
-//! * what the tool puts into traced functions: `trace`;
+//! * what the tool puts into traced functions: `trace`; what names memory: `tensors`;
 //! * what writes: `log`, `json`, `terminal`; `untracked` memory for all of them;
 //! * what begins and ends: `constructor`, `environment`, `stamp`.
 
@@ -63,6 +64,7 @@ mod scope;
 mod sources;
 mod stamp;
 mod tally;
+mod tensors;
 mod terminal;
 mod thread_number;
 mod trace;
@@ -72,6 +74,7 @@ pub use every::Every;
 pub use heap::Heap;
 pub use reading::Reading;
 pub use scope::Scope;
+pub use tensors::{pool, tensor, Device, Kind, Names, Pool, Tensor};
 #[doc(hidden)]
 pub use trace::{Block, Site, Traced};
 

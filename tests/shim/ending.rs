@@ -47,6 +47,10 @@ fn a_forked_child_leaves_no_trace_in_its_parents_log() {
     expected.splice(402.., ["after", "done"]);
     assert_eq!(record.labels(), expected);
     assert_eq!(record.events("end").len(), 1);
+    let [named] = record.events("tensor")[..] else { panic!("the parent names one tensor") };
+    assert_eq!(named["name"], "of the parent");
+    assert_eq!(record.events("tensors_end").len(), 1);
+    assert!(record.events("pool").is_empty());
     assert!(record.figure("after", "heap.peak") < 1_000_000, "the children's memory is theirs");
 }
 

@@ -9,4 +9,5 @@ mod log;
 mod miri;
 mod resident;
 mod scopes;
+mod tensors;
 mod traced;

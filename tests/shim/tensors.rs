@@ -1,0 +1,110 @@
+//! Named memory: what the log says of it, and that it costs the heap nothing.
+
+use serde_json::{Value, json};
+
+use crate::laboratory::{Experiment, Record, program};
+
+fn named() -> Record {
+    Experiment::of(program("tensors", &[])).succeed()
+}
+
+/// A line without what every line has.
+fn fields(line: &Value) -> Value {
+    let mut fields = line.clone();
+    let every = ["v", "event", "seq", "ns", "pid", "thread"];
+    fields.as_object_mut().unwrap().retain(|field, _| !every.contains(&field.as_str()));
+    fields
+}
+
+fn place(record: &Record, line: &Value) -> usize {
+    record.lines().iter().position(|one| one == line).unwrap()
+}
+
+#[test]
+fn a_naming_is_one_line_with_all_that_was_said() {
+    let record = named();
+    let mut weight = fields(record.events("tensor")[0]);
+    assert!(weight["storage"].as_u64().unwrap() > 0, "its address");
+    weight["storage"] = json!("address");
+    let expected = json!({
+        "group": 1, "name": "encoder.0.\"weight\"", "kind": "weight", "shape": [10, 100], "dtype": "f32",
+        "device": "cpu", "storage": "address", "bytes": 4000, "allocated": 4000,
+    });
+    assert_eq!(weight, expected);
+    let state = json!({
+        "group": 2, "name": "m", "kind": "optimizer-state", "shape": [], "dtype": "", "device": "cpu", "storage": 0,
+        "bytes": 8,
+    });
+    assert_eq!(fields(record.events("tensor")[1]), state);
+}
+
+#[test]
+fn every_device_and_kind_has_a_name_of_its_own() {
+    let record = named();
+    let of = |line: &Value, field: &str| line[field].as_str().unwrap().to_owned();
+    let said: Vec<_> = record.events("tensor")[..5]
+        .iter()
+        .map(|line| (of(line, "name"), of(line, "kind"), of(line, "device")))
+        .collect();
+    let expected = [
+        ("encoder.0.\"weight\"", "weight", "cpu"),
+        ("m", "optimizer-state", "cpu"),
+        ("g", "gradient", "malloc"),
+        ("a", "activation", "cuda:3"),
+        ("b", "other", "other:metal:0"),
+    ];
+    let expected = expected.map(|(name, kind, device)| (name.to_owned(), kind.to_owned(), device.to_owned()));
+    assert_eq!(said, expected);
+}
+
+#[test]
+fn a_group_ends_with_one_line_and_a_kept_one_with_none() {
+    let record = named();
+    let ends: Vec<&Value> = record.events("tensors_end");
+    assert_eq!(fields(ends[0]), json!({"group": 1}));
+    assert!(place(&record, record.checkpoint("named")) < place(&record, ends[0]));
+    assert!(place(&record, ends[0]) < place(&record, record.checkpoint("dropped")));
+    assert!(ends.iter().all(|end| end["group"] != 2), "it was kept");
+    assert_eq!(ends.len(), 1 + 4 * 100, "an empty group ends unseen");
+}
+
+#[test]
+fn threads_name_at_once_and_every_group_is_ended_after_it_began() {
+    let record = named();
+    let mut open = std::collections::BTreeSet::new();
+    for line in record.lines() {
+        let group = line["group"].as_u64();
+        match line["event"].as_str().unwrap() {
+            "tensor" => _ = open.insert(group),
+            "tensors_end" => assert!(open.remove(&group), "{line}"),
+            _ => {}
+        }
+    }
+    assert_eq!(open.into_iter().collect::<Vec<_>>(), [Some(2)]);
+}
+
+#[test]
+fn a_pool_is_logged_as_it_describes_itself() {
+    let record = named();
+    let pool = json!({"name": "pool", "device": "cuda:1", "in_use": 1, "padding": 2, "reserved": 3});
+    assert_eq!(fields(record.events("pool")[0]), pool);
+}
+
+#[test]
+fn a_device_that_the_driver_does_not_know_is_never_given_a_name() {
+    assert!(named().events("cuda_device").is_empty());
+}
+
+#[test]
+fn naming_allocates_nothing() {
+    let record = named();
+    assert_eq!(record.figure("named", "heap.count"), 0);
+    assert_eq!(record.figure("dropped", "heap.count"), 0);
+    assert_eq!(record.figure("named", "heap.live"), record.figure("before", "heap.live"));
+}
+
+#[test]
+fn outside_a_run_names_are_inert() {
+    let record = Experiment::outside_a_run(program("tensors", &[])).succeed();
+    assert!(!record.has_log());
+}
