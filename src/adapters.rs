@@ -71,6 +71,7 @@ pub const ADAPTERS: [Adapter; 4] = [
             Variant { root: "lib.rs", cfgs: &[] },
             Variant { root: "generic.rs", cfgs: &["optim"] },
             Variant { root: "generic.rs", cfgs: &[] },
+            Variant { root: "nameless.rs", cfgs: &["typed"] },
             Variant { root: "nameless.rs", cfgs: &[] },
             Variant { root: "nameless.rs", cfgs: &["borrowed_ids"] },
         ],
