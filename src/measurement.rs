@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
 
+use crate::tensor_record::TensorRecord;
 use crate::trace_record::TraceRecord;
 
 /// Everything that one run's log says.
@@ -25,6 +26,8 @@ pub struct Measurement {
     pub notes: Vec<String>,
     /// What traced functions did.
     pub trace: TraceRecord,
+    /// Which memory was named, and what pools said of themselves.
+    pub tensors: TensorRecord,
     labels: Names,
     metrics: Names,
     checkpoints: Vec<Checkpoint>,

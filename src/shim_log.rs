@@ -125,7 +125,8 @@ impl Reader {
             "checkpoint" => Kind::Point,
             "scope" => Kind::Scope,
             other => {
-                match self.measurement.trace.take(other, bytes) {
+                let Measurement { trace, tensors, .. } = &mut self.measurement;
+                match trace.take(other, bytes).or_else(|| tensors.take(other, bytes, line.seq)) {
                     Some(taken) => taken.map_err(|error| Refusal::Malformed(error.to_string()))?,
                     None if self.take_rare(other, &line)? => {}
                     None => self.of_unknown_kind += 1,

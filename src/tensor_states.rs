@@ -1,0 +1,470 @@
+//! What was named at each checkpoint of a run: totals by device and kind, storages counted once. Linear in namings and
+//! checkpoints: from one checkpoint to the next only what began and ended is looked at.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use rustc_hash::FxHashMap;
+
+use crate::measurement::Measurement;
+use crate::tensor_record::{Description, TensorDevice, TensorKind, TensorRecord};
+
+/// Which state the named memory was in at each checkpoint.
+#[derive(Clone, Debug, Default)]
+pub struct States {
+    /// By checkpoint: the index of its state.
+    pub of_checkpoint: Vec<usize>,
+    /// Each once; the first is that of nothing named.
+    pub states: Vec<State>,
+}
+
+/// The same tensors, in the same bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct State {
+    /// By device.
+    pub totals: BTreeMap<TensorDevice, Totals>,
+    /// Of all descriptions, whatever their order.
+    fingerprint: u128,
+}
+
+/// Named memory of one device.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Totals {
+    /// By kind, in the order of [`TensorKind::ALL`].
+    pub kinds: [KindTotal; 5],
+    /// Bytes that allocators hold for storages beyond what is in them, where that is known.
+    pub rounding: u64,
+    /// Storages.
+    pub storages: u64,
+    /// Of these, how many it is known of what the allocator holds for them.
+    pub with_allocated: u64,
+}
+
+/// Of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct KindTotal {
+    /// Bytes of storages, each counted once, for the tensor that owns it.
+    pub bytes: u64,
+    /// Tensors, those included that share.
+    pub tensors: u64,
+}
+
+/// A tensor that was alive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Alive<'a> {
+    /// What it was.
+    pub description: &'a Description,
+    /// The bytes that it counts for: 0 where another one owns the storage.
+    pub counted: u64,
+    /// The name of the one that does.
+    pub shares_with: Option<&'a str>,
+}
+
+impl Totals {
+    /// Of one kind.
+    pub fn of(&self, kind: TensorKind) -> KindTotal {
+        self.kinds[kind as usize]
+    }
+
+    /// All that was named, with what allocators hold beyond it.
+    pub fn named(&self) -> u64 {
+        self.kinds.iter().fold(self.rounding, |sum, kind| sum.wrapping_add(kind.bytes))
+    }
+
+    /// What is there from step to step: weights, gradients, the optimizer's state.
+    pub fn lasting(&self) -> u64 {
+        let lasting = [TensorKind::Weight, TensorKind::Gradient, TensorKind::OptimizerState];
+        lasting.iter().fold(0, |sum: u64, kind| sum.wrapping_add(self.of(*kind).bytes))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.kinds.iter().all(|kind| kind.tensors == 0)
+    }
+}
+
+impl State {
+    /// Whether nothing was named.
+    pub fn is_empty(&self) -> bool {
+        self.totals.is_empty()
+    }
+}
+
+/// Tensors with one storage. The largest of them owns it, of equals the one that was named first: a view of a part of it may
+/// have been named before the whole.
+#[derive(Default)]
+struct Storage {
+    by_size: BTreeSet<(Reverse<u64>, usize)>,
+    by_allocated: BTreeSet<(Reverse<u64>, usize)>,
+}
+
+struct Share {
+    owner: usize,
+    bytes: u64,
+    rounding: u64,
+    is_allocated_known: bool,
+}
+
+impl Storage {
+    fn of_one(naming: usize, description: &Description) -> Self {
+        let mut storage = Self::default();
+        storage.add(naming, description);
+        storage
+    }
+
+    fn add(&mut self, naming: usize, description: &Description) {
+        self.by_size.insert((Reverse(description.bytes), naming));
+        self.by_allocated.extend(description.allocated.map(|allocated| (Reverse(allocated), naming)));
+    }
+
+    fn remove(&mut self, naming: usize, description: &Description) {
+        self.by_size.remove(&(Reverse(description.bytes), naming));
+        if let Some(allocated) = description.allocated {
+            self.by_allocated.remove(&(Reverse(allocated), naming));
+        }
+    }
+
+    /// `None` if there is nothing in it.
+    fn share(&self) -> Option<Share> {
+        let (Reverse(bytes), owner) = *self.by_size.first()?;
+        let allocated = self.by_allocated.first().map(|(Reverse(allocated), _)| *allocated);
+        // A tensor that repeats its elements, as a broadcast one does, has more of them than there is memory.
+        let bytes = allocated.map_or(bytes, |allocated| bytes.min(allocated));
+        let rounding = allocated.map_or(0, |allocated| allocated - bytes);
+        Some(Share { owner, bytes, rounding, is_allocated_known: allocated.is_some() })
+    }
+}
+
+/// What is alive while the log is gone through.
+struct Sweep<'a> {
+    record: &'a TensorRecord,
+    state: State,
+    storages: FxHashMap<(&'a TensorDevice, u64), Storage>,
+    /// By description.
+    hashes: Vec<u128>,
+}
+
+impl<'a> Sweep<'a> {
+    fn new(record: &'a TensorRecord) -> Self {
+        let hashes = record.descriptions.iter().map(hash).collect();
+        Self { record, state: State::default(), storages: FxHashMap::default(), hashes }
+    }
+
+    fn begin(&mut self, naming: usize) {
+        self.change(naming, Change::Begins);
+    }
+
+    fn end(&mut self, naming: usize) {
+        self.change(naming, Change::Ends);
+    }
+
+    fn change(&mut self, naming: usize, change: Change) {
+        let record = self.record;
+        let description = record.description(naming);
+        let storage = record.namings[naming].storage;
+        let hash = self.hashes[record.namings[naming].description as usize];
+        let begins = change == Change::Begins;
+        self.state.fingerprint = match change {
+            Change::Begins => self.state.fingerprint.wrapping_add(hash),
+            Change::Ends => self.state.fingerprint.wrapping_sub(hash),
+        };
+        let totals = self.state.totals.entry(description.device.clone()).or_default();
+        let tensors = &mut totals.kinds[description.kind as usize].tensors;
+        *tensors = if begins { *tensors + 1 } else { *tensors - 1 };
+        if storage == 0 {
+            let alone = Storage::of_one(naming, description);
+            count(totals, record, &alone, if begins { Sign::Plus } else { Sign::Minus });
+        } else {
+            let shared = self.storages.entry((&description.device, storage)).or_default();
+            count(totals, record, shared, Sign::Minus);
+            if begins {
+                shared.add(naming, description);
+            } else {
+                shared.remove(naming, description);
+            }
+            count(totals, record, shared, Sign::Plus);
+            if shared.by_size.is_empty() {
+                self.storages.remove(&(&description.device, storage));
+            }
+        }
+        if totals.is_empty() {
+            self.state.totals.remove(&description.device);
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Change {
+    Begins,
+    Ends,
+}
+
+#[derive(Clone, Copy)]
+enum Sign {
+    Plus,
+    Minus,
+}
+
+fn count(totals: &mut Totals, record: &TensorRecord, storage: &Storage, sign: Sign) {
+    let Some(share) = storage.share() else { return };
+    let kind = record.description(share.owner).kind as usize;
+    // A program may say what it likes; bytes beyond any memory must not end the report.
+    let change = |figure: &mut u64, by: u64| {
+        *figure = match sign {
+            Sign::Plus => figure.wrapping_add(by),
+            Sign::Minus => figure.wrapping_sub(by),
+        };
+    };
+    change(&mut totals.kinds[kind].bytes, share.bytes);
+    change(&mut totals.rounding, share.rounding);
+    change(&mut totals.storages, 1);
+    change(&mut totals.with_allocated, u64::from(share.is_allocated_known));
+}
+
+/// The same in every run and on every machine.
+fn hash(description: &Description) -> u128 {
+    let Description { name, kind, shape, dtype, device, bytes, allocated } = description;
+    let said = format!("{name:?} {kind:?} {shape:?} {dtype:?} {device:?} {bytes} {allocated:?}");
+    let hash = blake3::hash(said.as_bytes());
+    let first: [u8; 16] = hash.as_bytes()[..16].try_into().expect("a hash has 32 bytes");
+    u128::from_le_bytes(first)
+}
+
+impl States {
+    /// Of all checkpoints of a run, scopes included.
+    pub fn of(measurement: &Measurement) -> Self {
+        let record = &measurement.tensors;
+        let mut states = Self { of_checkpoint: Vec::new(), states: vec![State::default()] };
+        let mut known: FxHashMap<State, usize> = FxHashMap::from_iter([(State::default(), 0)]);
+        let mut sweep = Sweep::new(record);
+        let mut begins = order(record, |naming| naming.from).into_iter().peekable();
+        let mut ends = order(record, |naming| naming.until).into_iter().peekable();
+        let mut current = 0;
+        for checkpoint in measurement.checkpoints() {
+            let mut has_changed = false;
+            loop {
+                let begin = begins.peek().map_or(u64::MAX, |naming| record.namings[*naming].from);
+                let end = ends.peek().map_or(u64::MAX, |naming| record.namings[*naming].until);
+                if begin.min(end) > checkpoint.sequence {
+                    break;
+                }
+                has_changed = true;
+                if begin <= end {
+                    sweep.begin(begins.next().unwrap_or_default());
+                } else {
+                    sweep.end(ends.next().unwrap_or_default());
+                }
+            }
+            if has_changed {
+                current = *known.entry(sweep.state.clone()).or_insert_with(|| {
+                    states.states.push(sweep.state.clone());
+                    states.states.len() - 1
+                });
+            }
+            states.of_checkpoint.push(current);
+        }
+        states
+    }
+
+    /// The state at a checkpoint.
+    pub fn at(&self, checkpoint: usize) -> &State {
+        &self.states[self.of_checkpoint[checkpoint]]
+    }
+}
+
+fn order(record: &TensorRecord, of: impl Fn(&crate::tensor_record::Naming) -> u64) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..record.namings.len()).collect();
+    order.sort_by_key(|naming| of(&record.namings[*naming]));
+    order
+}
+
+/// Everything that was alive at a line of the log, in the order of naming.
+pub fn alive(record: &TensorRecord, sequence: u64) -> Vec<Alive<'_>> {
+    let lives = |naming: &usize| {
+        let naming = &record.namings[*naming];
+        naming.from < sequence && sequence < naming.until
+    };
+    let namings: Vec<usize> = (0..record.namings.len()).filter(lives).collect();
+    let mut storages: FxHashMap<(&TensorDevice, u64), Storage> = FxHashMap::default();
+    for &naming in namings.iter().filter(|naming| record.namings[**naming].storage != 0) {
+        let description = record.description(naming);
+        let storage = storages.entry((&description.device, record.namings[naming].storage)).or_default();
+        storage.add(naming, description);
+    }
+    let alive = |naming: usize| {
+        let description = record.description(naming);
+        let shared = storages.get(&(&description.device, record.namings[naming].storage));
+        let share = match shared {
+            Some(shared) => shared.share(),
+            None => Storage::of_one(naming, description).share(),
+        };
+        match share {
+            Some(share) if share.owner == naming => {
+                Alive { description, counted: share.bytes, shares_with: None }
+            }
+            share => {
+                let owner = share.map(|share| &*record.description(share.owner).name);
+                Alive { description, counted: 0, shares_with: owner }
+            }
+        }
+    };
+    namings.into_iter().map(alive).collect()
+}
+
+/// Logs for tests.
+#[cfg(test)]
+pub(crate) mod sample {
+    use serde_json::{Value, json};
+
+    use crate::measurement::Measurement;
+    use crate::shim_log;
+
+    /// A tensor of a device: name, kind, storage, bytes.
+    pub(crate) fn tensor(group: u64, device: &str, said: (&str, &str, u64, u64)) -> Value {
+        let (name, kind, storage, bytes) = said;
+        json!({
+            "event": "tensor", "group": group, "name": name, "kind": kind, "shape": [bytes / 4], "dtype": "f32",
+            "device": device, "storage": storage, "bytes": bytes,
+        })
+    }
+
+    pub(crate) fn end(group: u64) -> Value {
+        json!({"event": "tensors_end", "group": group})
+    }
+
+    pub(crate) fn checkpoint(label: &str, occurrence: u32, metrics: &Value) -> Value {
+        json!({"event": "checkpoint", "label": label, "occurrence": occurrence, "at": null, "metrics": metrics})
+    }
+
+    /// The lines with what every line has.
+    pub(crate) fn text(lines: &[Value]) -> String {
+        let mut text = String::new();
+        for (sequence, line) in lines.iter().enumerate() {
+            let mut whole = json!({"v": 1, "seq": sequence, "ns": sequence, "pid": 7, "thread": 1});
+            let fields = line.as_object().unwrap().clone();
+            whole.as_object_mut().unwrap().extend(fields);
+            text.push_str(&format!("{whole}\n"));
+        }
+        text
+    }
+
+    pub(crate) fn measurement(lines: &[Value]) -> Measurement {
+        let begin = json!({"event": "begin", "build": null, "shim": "0.1.0", "sources": {}});
+        let lines: Vec<Value> = std::iter::once(begin).chain(lines.iter().cloned()).collect();
+        let measurement = shim_log::read(text(&lines).as_bytes(), "log.jsonl").unwrap();
+        assert_eq!(measurement.notes, Vec::<String>::new());
+        measurement
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::sample::{checkpoint, end, measurement, tensor};
+    use super::*;
+
+    fn cpu(states: &States, checkpoint: usize) -> Totals {
+        states.at(checkpoint).totals.get(&TensorDevice::Cpu).cloned().unwrap_or_default()
+    }
+
+    #[test]
+    fn what_is_alive_at_each_checkpoint_follows_from_the_logs_order() {
+        let here = |label: &str| checkpoint(label, 1, &json!({}));
+        let measurement = measurement(&[
+            here("start"),
+            tensor(1, "cpu", ("w", "weight", 0, 100)),
+            tensor(2, "cuda:0", ("g", "gradient", 0, 30)),
+            here("both"),
+            end(1),
+            here("one"),
+            end(2),
+            tensor(3, "cpu", ("w", "weight", 0, 100)),
+            here("again"),
+        ]);
+        let states = States::of(&measurement);
+        assert_eq!(states.of_checkpoint, [0, 1, 2, 3]);
+        assert!(states.at(0).is_empty());
+        assert_eq!(cpu(&states, 1).of(TensorKind::Weight), KindTotal { bytes: 100, tensors: 1 });
+        assert_eq!(states.at(1).totals[&TensorDevice::Cuda(0)].of(TensorKind::Gradient).bytes, 30);
+        assert_eq!(states.at(2).totals.keys().collect::<Vec<_>>(), [&TensorDevice::Cuda(0)]);
+        let sequence = measurement.checkpoints()[3].sequence;
+        let names: Vec<_> =
+            alive(&measurement.tensors, sequence).iter().map(|one| &*one.description.name).collect();
+        assert_eq!(names, ["w"]);
+    }
+
+    #[test]
+    fn the_same_tensors_are_the_same_state_whenever_they_come_back() {
+        let here = |occurrence| checkpoint("step", occurrence, &json!({}));
+        let mut lines = vec![tensor(1, "cpu", ("w", "weight", 9, 100))];
+        for step in 0..4 {
+            // At another address each time.
+            lines.extend([
+                here(2 * step + 1),
+                tensor(u64::from(step) + 2, "cpu", ("g", "gradient", u64::from(step) + 10, 100)),
+                here(2 * step + 2),
+                end(u64::from(step) + 2),
+            ]);
+        }
+        let states = States::of(&measurement(&lines));
+        assert_eq!(states.of_checkpoint, [1, 2, 1, 2, 1, 2, 1, 2]);
+    }
+
+    #[test]
+    fn a_storage_counts_once_for_the_first_that_has_it_and_moves_on_when_that_ends() {
+        let here = |label: &str| checkpoint(label, 1, &json!({}));
+        let measurement = measurement(&[
+            tensor(1, "cpu", ("embedding", "weight", 7, 400)),
+            tensor(2, "cpu", ("head", "other", 7, 400)),
+            tensor(3, "cuda:0", ("elsewhere", "weight", 7, 400)),
+            here("tied"),
+            end(1),
+            here("one is left"),
+        ]);
+        let states = States::of(&measurement);
+        let of = |at, kind| cpu(&states, at).of(kind);
+        assert_eq!(of(0, TensorKind::Weight), KindTotal { bytes: 400, tensors: 1 });
+        assert_eq!(of(0, TensorKind::Other), KindTotal { bytes: 0, tensors: 1 });
+        assert_eq!((cpu(&states, 0).storages, cpu(&states, 0).named()), (1, 400));
+        assert_eq!(of(1, TensorKind::Other), KindTotal { bytes: 400, tensors: 1 });
+        let alive = alive(&measurement.tensors, measurement.checkpoints()[0].sequence);
+        let said: Vec<_> = alive.iter().map(|one| (one.counted, one.shares_with)).collect();
+        assert_eq!(said, [(400, None), (0, Some("embedding")), (400, None)]);
+    }
+
+    #[test]
+    fn a_view_that_is_named_before_the_whole_does_not_own_its_storage() {
+        let measurement = measurement(&[
+            tensor(1, "cpu", ("row", "other", 7, 40)),
+            tensor(1, "cpu", ("whole", "weight", 7, 400)),
+            checkpoint("here", 1, &json!({})),
+        ]);
+        let alive = alive(&measurement.tensors, measurement.checkpoints()[0].sequence);
+        let said: Vec<_> = alive.iter().map(|one| (one.counted, one.shares_with)).collect();
+        assert_eq!(said, [(0, Some("whole")), (400, None)]);
+    }
+
+    #[test]
+    fn rounding_is_what_the_allocator_holds_beyond_the_elements_where_that_is_known() {
+        let mut rounded = tensor(1, "cpu", ("rounded", "weight", 1, 100));
+        rounded["allocated"] = 128.into();
+        let mut repeated = tensor(1, "cpu", ("repeated", "other", 2, 1000));
+        repeated["allocated"] = 10.into();
+        let unknown = tensor(1, "cpu", ("unknown", "other", 3, 5));
+        let states =
+            States::of(&measurement(&[rounded, repeated, unknown, checkpoint("here", 1, &json!({}))]));
+        let totals = cpu(&states, 0);
+        assert_eq!((totals.rounding, totals.storages, totals.with_allocated), (28, 3, 2));
+        // There are 10 bytes behind the one that repeats its elements.
+        assert_eq!(totals.of(TensorKind::Other).bytes, 15);
+        assert_eq!(totals.named(), 100 + 28 + 15);
+    }
+
+    #[test]
+    fn bytes_beyond_any_memory_do_not_end_the_report() {
+        let huge = |group| tensor(group, "cpu", ("huge", "weight", group, u64::MAX));
+        let here = |label: &str| checkpoint(label, 1, &json!({}));
+        let states = States::of(&measurement(&[huge(1), huge(2), here("a"), end(1), end(2), here("b")]));
+        assert!(states.at(1).is_empty());
+    }
+}
