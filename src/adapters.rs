@@ -80,7 +80,11 @@ pub const ADAPTERS: [Adapter; 4] = [
         name: "memprof_cubecl",
         package: "cubecl",
         needs: &[Need { name: "cubecl", crates: &["cubecl"], required: true }],
-        variants: &[Variant { root: "lib.rs", cfgs: &["fallible"] }, Variant { root: "lib.rs", cfgs: &[] }],
+        variants: &[
+            Variant { root: "lib.rs", cfgs: &["reports"] },
+            Variant { root: "lib.rs", cfgs: &["fallible"] },
+            Variant { root: "lib.rs", cfgs: &[] },
+        ],
     },
     Adapter {
         name: "memprof_tch",

@@ -3,6 +3,7 @@
 //! Parameters are `parameter 0`, `parameter 1` and so on, in the order in which burn visits them, gradients likewise. Those
 //! versions initialize a parameter when it is visited.
 
+#[allow(dead_code)]
 mod described;
 
 use std::io::Write;
