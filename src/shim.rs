@@ -28,7 +28,7 @@ pub struct Shim {
     folder: Utf8PathBuf,
 }
 
-/// Hash of the shim's source and of what is written into the revision's: part of every build's key, and of the wrapper's path.
+/// Hash of the shim's source, of how adapters are compiled and of what is written into the revision's: part of every build's key, and of the wrapper's path.
 pub fn source_hash() -> String {
     let mut files = Vec::new();
     collect(&TEMPLATES, &mut files);
@@ -38,6 +38,7 @@ pub fn source_hash() -> String {
         hasher.update(path.as_os_str().as_encoded_bytes()).update(&[0]);
         hasher.update(&(content.len() as u64).to_le_bytes()).update(content);
     }
+    hasher.update(format!("{:?}", adapters::ADAPTERS).as_bytes()).update(&[0]);
     let put_in = own_allocator::WRAPPING.into_iter().flatten().chain(traced_functions::TEXTS);
     for text in std::iter::once(inject::LINES).chain(put_in) {
         hasher.update(text.as_bytes()).update(&[0]);

@@ -225,10 +225,19 @@ fn candles_weights_and_gradients_are_named_to_the_byte() {
         ("final.bias", &[1]),
     ]);
     let mut rests = Vec::new();
+    let mut kept_by_optimizer = Vec::new();
     for (name, expected) in [("old", expected_old), ("new", expected_new)] {
         let log = Log::of(&repository, name);
         assert_eq!(log.named("unnamed", "built", "weight"), expected);
-        assert_eq!(log.named("built", "backward", "gradient"), expected);
+        assert_eq!(log.named("optimizer", "backward", "gradient"), expected);
+        let moments = log.named("built", "optimizer", "optimizer-state");
+        let of = |moment: &str| {
+            let named = |(name, _): &(&String, _)| moments.contains_key(&format!("{name}.{moment}_moment"));
+            expected.iter().filter(named).count()
+        };
+        assert_eq!((of("first"), of("second"), moments.len()), (8, 8, 16));
+        assert_eq!(bytes(&moments), 2 * bytes(&expected));
+        kept_by_optimizer.push(log.live("optimizer") - log.live("built") - bytes(&moments));
         let storage = |tensor: &str| {
             let line = log.0.iter().find(|line| line["name"] == tensor).unwrap();
             (line["storage"].as_u64().unwrap(), line["allocated"].as_u64().unwrap())
@@ -236,6 +245,7 @@ fn candles_weights_and_gradients_are_named_to_the_byte() {
         assert_eq!(storage("view"), storage("first.weight"));
         rests.push(log.live("unnamed") - bytes(&expected));
     }
+    assert_eq!(kept_by_optimizer[0], kept_by_optimizer[1]);
     assert_eq!(rests[0], rests[1], "no byte of a weight is in what is not attributed");
 }
 

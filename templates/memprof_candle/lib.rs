@@ -3,10 +3,17 @@
 //! ```ignore
 //! let _weights = memprof_candle::weights(&var_map);
 //! let _gradients = memprof_candle::gradients(&var_map, &gradients);
+//! let _moments = memprof_candle::adamw(&var_map, &optimizer);
 //! let _hidden = memprof_candle::tensor("hidden", memprof::Kind::Activation, &hidden);
 //! ```
 //!
 //! Nothing is copied, and nothing is allocated. A tensor is described by its view, and its storage by what candle holds for it.
+
+#[cfg(candle_nn)]
+mod optimizer;
+
+#[cfg(candle_nn)]
+pub use optimizer::adamw;
 
 #[cfg(candle_nn)]
 use candle_core::backprop::GradStore;
@@ -53,25 +60,26 @@ pub fn add(names: &mut Names, name: &str, kind: Kind, tensor: &Tensor) {
     let size = tensor.dtype().size_in_bytes() as u64;
     // Types of less than a byte have size 0; candle keeps them as bytes, which no view divides.
     let bytes = if size == 0 { allocated.unwrap_or(0) } else { tensor.elem_count() as u64 * size };
-    let metal: [u8; 16];
-    let device = match tensor.device().location() {
-        DeviceLocation::Cpu => Device::Cpu,
-        DeviceLocation::Cuda { gpu_id } => Device::Cuda(gpu_id as u32),
-        DeviceLocation::Metal { gpu_id } => {
-            metal = metal_name(gpu_id);
-            Device::Other(text(&metal))
-        }
-    };
-    names.add(memprof::Tensor {
-        name,
-        kind,
-        shape: tensor.dims(),
-        dtype: tensor.dtype().as_str(),
-        device,
-        storage: &*storage as *const Storage as u64,
-        bytes,
-        allocated,
+    with_device(tensor, |device| {
+        names.add(memprof::Tensor {
+            name,
+            kind,
+            shape: tensor.dims(),
+            dtype: tensor.dtype().as_str(),
+            device,
+            storage: &*storage as *const Storage as u64,
+            bytes,
+            allocated,
+        })
     });
+}
+
+fn with_device(tensor: &Tensor, describe: impl FnOnce(Device<'_>)) {
+    match tensor.device().location() {
+        DeviceLocation::Cpu => describe(Device::Cpu),
+        DeviceLocation::Cuda { gpu_id } => describe(Device::Cuda(gpu_id as u32)),
+        DeviceLocation::Metal { gpu_id } => describe(Device::Other(text(&metal_name(gpu_id)))),
+    }
 }
 
 /// Bytes held for a storage, where candle lets them be read.
