@@ -103,6 +103,8 @@ pub struct Adapters {
     pub source: PathBuf,
     /// The folder that compiled ones are kept in, by what they were compiled against.
     pub folder: PathBuf,
+    /// Whether tests are built for a target that is named: crates that run in the build are then not for it.
+    pub has_target: bool,
 }
 
 /// What one call of the compiler is given.
@@ -133,9 +135,9 @@ pub fn of_lock(lock: &str) -> Vec<String> {
 
 /// Whether a message of the compiler's is one of ours, which says why an adapter is left out.
 pub fn is_left_out(message: &str) -> bool {
-    ADAPTERS.iter().any(|adapter| {
-        message.strip_prefix(adapter.name).is_some_and(|rest| rest.starts_with(LEFT_OUT))
-    })
+    ADAPTERS
+        .iter()
+        .any(|adapter| message.strip_prefix(adapter.name).is_some_and(|rest| rest.starts_with(LEFT_OUT)))
 }
 
 /// Why code that names an adapter may not compile.
@@ -163,7 +165,8 @@ pub fn provide(
     call: &[OsString],
 ) -> anyhow::Result<Provided> {
     let mut provided = Provided::default();
-    if adapters.names.is_empty() || runs_while_building(call) {
+    let is_for_build = adapters.has_target && values(call, "--target").is_empty();
+    if adapters.names.is_empty() || is_for_build || runs_while_building(call) {
         return Ok(provided);
     }
     for adapter in ADAPTERS.iter().filter(|adapter| adapters.names.iter().any(|name| name == adapter.name)) {
@@ -171,8 +174,14 @@ pub fn provide(
         let is_taken = |name: &str| externs.iter().any(|given| given.name == name);
         let Some(found) = found(adapter, &externs).filter(|_| !is_taken(adapter.name)) else { continue };
         let memprof = shim.iter().find(|(name, _)| name == "memprof").map(|(_, rlib)| rlib.as_path());
-        let compilation =
-            Compilation { adapters, adapter, found: &found, memprof: memprof.context("no shim")?, search, call };
+        let compilation = Compilation {
+            adapters,
+            adapter,
+            found: &found,
+            memprof: memprof.context("no shim")?,
+            search,
+            call,
+        };
         match compilation.library()? {
             Ok(library) => {
                 let mut value = OsString::from(format!("{}=", adapter.name));
@@ -349,7 +358,9 @@ impl Compilation<'_> {
         };
         let folder = adapters.source.join(adapter.name);
         let mut argv: Vec<OsString> = vec![call[0].clone()];
-        argv.extend(["--crate-name", adapter.name, "--crate-type", "rlib", "--edition", "2021"].map(Into::into));
+        argv.extend(
+            ["--crate-name", adapter.name, "--crate-type", "rlib", "--edition", "2021"].map(Into::into),
+        );
         argv.extend(["-C", "opt-level=3", "-C"].map(Into::into));
         argv.push(format!("metadata={key}").into());
         argv.extend(["-C".into(), format!("extra-filename=-{key}").into()]);
@@ -428,7 +439,8 @@ mod tests {
 
     #[test]
     fn the_file_says_the_crate_where_a_manifest_renames_it() {
-        let line = "rustc --extern candle=/d/libcandle_core-1a.rmeta --extern priv:nn=/d/libcandle_nn-2b.rmeta";
+        let line =
+            "rustc --extern candle=/d/libcandle_core-1a.rmeta --extern priv:nn=/d/libcandle_nn-2b.rmeta";
         let expected = vec![
             ("candle_core", vec!["/d/libcandle_core-1a.rmeta".to_owned()]),
             ("candle_nn", vec!["/d/libcandle_nn-2b.rmeta".to_owned()]),
@@ -440,23 +452,32 @@ mod tests {
     fn what_may_be_missing_is_left_out_and_without_the_rest_there_is_no_adapter() {
         let line = "rustc --extern candle_core=/d/libcandle_core-1a.rlib";
         assert_eq!(needed(line), Some(vec![("candle_core", vec!["/d/libcandle_core-1a.rlib".to_owned()])]));
-        assert_eq!(needed("rustc --extern candle_nn=/d/libcandle_nn-2b.rmeta --extern noprelude:a=/d/liba.rlib"), None);
+        assert_eq!(
+            needed("rustc --extern candle_nn=/d/libcandle_nn-2b.rmeta --extern noprelude:a=/d/liba.rlib"),
+            None
+        );
         assert_eq!(needed("rustc --crate-name candle_core --extern proc_macro"), None);
     }
 
     #[test]
     fn of_two_versions_the_one_with_its_own_name_is_meant() {
-        let line = "rustc --extern old=/d/libcandle_core-1a.rlib --extern candle_core=/d/libcandle_core-2b.rlib";
+        let line =
+            "rustc --extern old=/d/libcandle_core-1a.rlib --extern candle_core=/d/libcandle_core-2b.rlib";
         assert_eq!(needed(line), Some(vec![("candle_core", vec!["/d/libcandle_core-2b.rlib".to_owned()])]));
     }
 
     #[test]
     fn a_call_without_a_framework_is_given_nothing_but_a_folder() {
-        let adapters = Adapters { names: vec!["memprof_candle".into()], folder: "/a".into(), ..Adapters::default() };
-        let provide = |line: &str| provide(&adapters, &[], Path::new("/s"), &words(line)).unwrap();
+        let adapters =
+            Adapters { names: vec!["memprof_candle".into()], folder: "/a".into(), ..Adapters::default() };
+        let provide = |line: &str| super::provide(&adapters, &[], Path::new("/s"), &words(line)).unwrap();
         assert_eq!(provide("rustc --crate-name a").arguments, words("-L dependency=/a"));
         assert_eq!(provide("rustc --crate-name build_script_build"), Provided::default());
         assert_eq!(provide("rustc --crate-name a --crate-type proc-macro"), Provided::default());
+        let adapters = Adapters { has_target: true, ..adapters };
+        let provide = |line: &str| super::provide(&adapters, &[], Path::new("/s"), &words(line)).unwrap();
+        assert_eq!(provide("rustc --crate-name a"), Provided::default());
+        assert_eq!(provide("rustc --crate-name a --target x").arguments, words("-L dependency=/a"));
     }
 
     #[test]

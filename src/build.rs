@@ -527,9 +527,10 @@ impl<'a> Builder<'a> {
         Ok(dependency_copies::named_in(&String::from_utf8_lossy(lock), &self.patterns))
     }
 
-    /// Names the edits of traced crates of the registry.
+    /// Names the edits of traced crates of the registry. Where a target is named, what runs in the build is not edited.
     fn edits(&self) -> String {
-        let text = format!("{}\n{}", shim::source_hash(), self.patterns.texts().join("\n"));
+        let target = self.plan.request.build.target.as_deref().unwrap_or_default();
+        let text = format!("{}\n{target}\n{}", shim::source_hash(), self.patterns.texts().join("\n"));
         blake3::hash(text.as_bytes()).to_hex()[..12].to_owned()
     }
 
@@ -704,10 +705,20 @@ impl<'a> Builder<'a> {
         let shim = Shim::compiled(&self.cache.shim(), toolchain, target)?;
         let links = self.wrapper_links()?;
         let config = CargoConfig::read(&self.workspace(), &self.plan.request.build.config)?;
+        let is_traced = !laid.copies.is_empty() || !laid.tracing.is_empty();
+        // A traced crate may be one that a build script or a procedural macro uses too.
+        let of_build = match target {
+            Some(_) if is_traced => Some(Shim::compiled(&self.cache.shim(), toolchain, None)?),
+            _ => None,
+        };
+        let with_build = |mut wrapping: wrapper::Shim| {
+            wrapping.in_build = of_build.as_ref().map(|shim| shim.in_build(&wrapping));
+            wrapping
+        };
+        let wrapping = with_build(shim.wrapping(config.workspace_wrapper()));
         let lock = laid.manifest.with_file_name("Cargo.lock");
         let lock = fs_err::read_to_string(lock).unwrap_or_default();
-        let wrapping =
-            wrapper::Shim { adapters: shim.adapters(&lock), ..shim.wrapping(config.workspace_wrapper()) };
+        let wrapping = wrapper::Shim { adapters: shim.adapters(&lock, target), ..wrapping };
         let notes = tempfile::tempdir()?;
         let triple = target.unwrap_or(toolchain.host());
         let revision = &self.plan.revisions[index];
@@ -727,7 +738,7 @@ impl<'a> Builder<'a> {
             command
         } else {
             let dependencies = wrapper::Dependencies {
-                shim: shim.wrapping_dependencies(config.compiler_wrapper()),
+                shim: with_build(shim.wrapping_dependencies(config.compiler_wrapper())),
                 checkout: self.worktree.path().to_owned().into(),
                 copies: laid.copies.iter().map(|copy| copy.place.clone()).collect(),
             };

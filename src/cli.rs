@@ -469,7 +469,7 @@ pub struct PresentationArguments {
     /// Show all metrics
     #[arg(long, conflicts_with = "metrics")]
     pub all: bool,
-    /// What the table is of; with `scopes` and `top` one ref is enough
+    /// What the table is of; with `scopes`, `top` and `tensors` one ref is enough
     #[arg(long, value_name = "VIEW", value_enum, default_value_t)]
     pub view: View,
     /// Show one line a test and metric, or a scope

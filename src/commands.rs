@@ -24,6 +24,7 @@ use crate::demo;
 use crate::device_watch::DeviceWatch;
 use crate::doctor;
 use crate::doctor_facts;
+use crate::doctor_text;
 use crate::exit_code::ExitCode;
 use crate::git::Repository;
 use crate::github::{self, Actions};
@@ -110,10 +111,10 @@ impl Commands<'_> {
             let metrics = presentation.metrics.clone();
             return self.measure(&repository, &plan, &folder, arguments, &outputs, &metrics);
         }
-        // Scopes, and what grew from one checkpoint to the next, are of one revision too.
+        // Scopes, tensors, and what grew from one checkpoint to the next, are of one revision too.
         let needed = match presentation.view {
             View::Checkpoints => RefsNeeded::Comparison,
-            View::Scopes | View::Top => RefsNeeded::Any,
+            View::Scopes | View::Top | View::Tensors => RefsNeeded::Any,
         };
         let asked = ask(&arguments.request, presentation, &repository, needed)?;
         let mut plan = match needed {
@@ -348,7 +349,9 @@ impl Commands<'_> {
     fn doctor(&self, arguments: DoctorArguments) -> anyhow::Result<ExitCode> {
         let diagnosis = doctor::diagnose(&doctor_facts::gather());
         match arguments.format {
-            DoctorFormat::Text => self.print(&doctor::render(&diagnosis, self.console.colors_output()))?,
+            DoctorFormat::Text => {
+                self.print(&doctor_text::render(&diagnosis, self.console.colors_output()))?
+            }
             DoctorFormat::Json => self.print_json(&diagnosis)?,
         };
         Ok(if diagnosis.is_broken() { ExitCode::Incomplete } else { ExitCode::Success })

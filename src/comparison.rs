@@ -334,6 +334,13 @@ impl<'a> PairView<'a> {
         self.pair.breaches.iter().filter(move |breach| breach.metric == metric)
     }
 
+    /// Whether anything is judged at a row.
+    pub fn is_judged(&self, row: &Match) -> bool {
+        let mut breaches = self.pair.breaches.iter();
+        self.pair.judged.iter().any(|judged| judged.at(row).is_some())
+            || breaches.any(|breach| self.rows[breach.row] == *row)
+    }
+
     /// The key that a row is shown under: the baseline's where it has one.
     pub fn key(&self, row: &Match) -> Key {
         match (row.baseline, row.candidate) {
@@ -370,7 +377,7 @@ pub fn previous_points(keys: &[Key]) -> Vec<Option<usize>> {
     let mut last = None;
     let previous = keys.iter().enumerate().map(|(index, key)| match key.kind {
         Kind::Point => last.replace(index),
-        Kind::Scope => None,
+        Kind::Scope | Kind::Call => None,
     });
     previous.collect()
 }

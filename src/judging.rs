@@ -75,6 +75,9 @@ impl Bench<'_> {
         let path = self.view.cell.id.test.to_string();
         let widest = if limits::is_counted(metric) { self.widest(&column) } else { 0 };
         let rulings = self.view.rows.iter().map(|row| {
+            if !self.is_judged(row, limits) {
+                return None;
+            }
             let own;
             let at: &RowLimits = if let Some(common) = &common {
                 common
@@ -90,6 +93,11 @@ impl Bench<'_> {
         let judged = JudgedMetric::new(metric, limits.is_asked(), self.view.rows, rulings);
         let is_judged = judged.rulings().next().is_some();
         is_judged.then_some(judged)
+    }
+
+    /// A verdict is the same whether functions are traced or not, unless a rule names them.
+    fn is_judged(&self, row: &Match, limits: &MetricLimits<'_>) -> bool {
+        self.view.key(row).kind != Kind::Call || limits.names(self.label(row))
     }
 
     fn ruling(
@@ -134,9 +142,10 @@ impl Bench<'_> {
     /// How far the repeats of a side lie apart where they do most.
     fn widest(&self, column: &PairColumn<'_>) -> u64 {
         let sides = [(column.baseline, self.view.baseline), (column.candidate, self.view.candidate)];
-        let spreads = sides.into_iter().filter_map(|(column, side)| Some((column?, side.keys.len())));
-        let spreads = spreads.flat_map(|(column, count)| {
-            let figures = (0..count).filter_map(move |index| column.figure(index));
+        let spreads = sides.into_iter().filter_map(|(column, side)| Some((column?, &side.keys)));
+        let spreads = spreads.flat_map(|(column, keys)| {
+            let own = keys.iter().enumerate().filter(|(_, key)| key.kind != Kind::Call);
+            let figures = own.filter_map(move |(index, _)| column.figure(index));
             figures.map(|figure| figure.max.abs_diff(figure.min))
         });
         spreads.max().unwrap_or(0)
@@ -148,7 +157,7 @@ impl Bench<'_> {
         }
         let column = self.view.column(metric);
         let rows = self.view.rows.iter().enumerate();
-        let breaches = rows.filter_map(|(index, row)| {
+        let breaches = rows.filter(|(_, row)| self.is_judged(row, limits)).filter_map(|(index, row)| {
             let limit = limits.at(self.label(row)).most?;
             let value = column.candidate?.figure(row.candidate?)?.max;
             if i128::from(value) <= i128::from(limit) {

@@ -166,6 +166,12 @@ impl MetricLimits<'_> {
         self.rules.iter().any(|rule| rule.checkpoint.is_some())
     }
 
+    /// Whether a rule is about the checkpoint of this label and not about all of them.
+    pub fn names(&self, checkpoint: &str) -> bool {
+        let named = self.rules.iter().filter_map(|rule| rule.checkpoint.as_deref());
+        named.into_iter().any(|label| label != "*" && glob::matches(label, checkpoint))
+    }
+
     /// What holds at the checkpoint of this label.
     pub fn at(&self, checkpoint: &str) -> RowLimits {
         let mut limit = RowLimits { growth: self.defaults.clone(), most: None };

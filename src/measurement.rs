@@ -44,7 +44,7 @@ pub struct Checkpoint {
     pub label: u32,
     /// The how-manieth checkpoint of this label it is, from 1.
     pub occurrence: u32,
-    /// A point, or a piece of code.
+    /// A point, a piece of code, or a call.
     pub kind: Kind,
     /// Of a scope, how it lies among others.
     pub nesting: Nesting,
@@ -68,6 +68,8 @@ pub enum Kind {
     Point,
     /// What changed from the beginning to the end of a piece of code; may be negative.
     Scope,
+    /// The same of a call of a traced function: there because it was asked to be looked at, and not judged.
+    Call,
 }
 
 /// Stands in a column for 'no reading'. The log's parser refuses this value as a reading.

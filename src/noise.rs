@@ -83,7 +83,7 @@ pub fn measured(comparison: &Comparison) -> NoiseRecord {
                     source: view.baseline.source(&metric.name).map(str::to_owned),
                     checkpoint: view.cell.labels[key.label as usize].to_string(),
                     occurrence: key.occurrence,
-                    scope: key.kind == Kind::Scope,
+                    scope: key.kind != Kind::Point,
                     spread: spread(&samples),
                     most,
                     runs: samples.len(),
@@ -187,7 +187,7 @@ impl<'a> KnownNoise<'a> {
             metric,
             checkpoint: &view.cell.labels[key.label as usize],
             occurrence: key.occurrence,
-            scope: key.kind == Kind::Scope,
+            scope: key.kind != Kind::Point,
         };
         let figure = self.0.get(&place)?;
         (figure.source.as_deref() == view.baseline.source(metric)).then_some(figure.spread)

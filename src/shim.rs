@@ -137,17 +137,26 @@ impl Shim {
             search: self.folder.clone().into_std_path_buf(),
             inner,
             adapters: None,
+            in_build: None,
         }
     }
 
     /// The adapters for the frameworks of a lock file, if it has any.
-    pub fn adapters(&self, lock: &str) -> Option<Adapters> {
+    pub fn adapters(&self, lock: &str, target: Option<&str>) -> Option<Adapters> {
         let names = adapters::of_lock(lock);
         (!names.is_empty()).then(|| Adapters {
             names,
             source: self.folder.join("source").into_std_path_buf(),
             folder: self.folder.join("adapters").into_std_path_buf(),
+            has_target: target.is_some(),
         })
+    }
+
+    /// Of what the compiler wrapper adds, what it adds to crates that run in the build, where this is the shim for them.
+    pub fn in_build(&self, wrapping: &wrapper::Shim) -> wrapper::InBuild {
+        let mut own = self.wrapping(None);
+        own.externs.retain(|(name, _)| wrapping.externs.iter().any(|(wanted, _)| wanted == name));
+        wrapper::InBuild { externs: own.externs, search: own.search }
     }
 }
 

@@ -123,6 +123,7 @@ impl Reader {
         }
         let kind = match &*line.event.0 {
             "checkpoint" => Kind::Point,
+            "scope" if line.traced == Some(true) => Kind::Call,
             "scope" => Kind::Scope,
             other => {
                 let Measurement { trace, tensors, .. } = &mut self.measurement;
@@ -144,7 +145,7 @@ impl Reader {
         self.sequence.push(line.seq);
         let readings = readings.0.iter().map(|(metric, value)| (&*metric.0, *value));
         self.measurement.push(&label.0, occurrence, kind, line.seq, readings);
-        if kind == Kind::Scope {
+        if kind != Kind::Point {
             let nesting = Nesting { thread: line.thread.unwrap_or(0), depth: line.depth.unwrap_or(0) };
             self.measurement.nest(nesting);
         }
@@ -277,6 +278,7 @@ struct Line<'a> {
     pid: u64,
     thread: Option<u32>,
     depth: Option<u32>,
+    traced: Option<bool>,
     #[serde(borrow)]
     label: Option<Text<'a>>,
     occurrence: Option<u32>,
@@ -365,6 +367,8 @@ mod tests {
         assert_eq!(measurement.absent["cpu.peak"], "no /proc");
         assert_eq!(labels(&measurement), ["start", "decoder"]);
         assert_eq!(measurement.checkpoints()[1].kind, Kind::Scope);
+        let call = scope.replace(r#""seq":3"#, r#""seq":3,"traced":true"#);
+        assert_eq!(log(&[BEGIN, &call]).unwrap().checkpoints()[0].kind, Kind::Call);
         assert_eq!(measurement.checkpoints()[1].occurrence, 2);
         assert_eq!(measurement.checkpoints()[1].nesting, Nesting { thread: 1, depth: 0 });
         assert_eq!(measurement.reading(0, 1), Some(-5));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::matching::{Key, Renames, match_checkpoints};
-use crate::measurement::{Measurement, Names, intern, said_of};
+use crate::measurement::{Kind, Measurement, Names, intern, said_of};
 use crate::results::Run;
 
 /// A metric's readings at one checkpoint, over the repeats.
@@ -66,7 +66,7 @@ pub struct Side {
     pub sources: BTreeMap<String, String>,
     /// By metric: why it is absent, at all checkpoints or from one on.
     pub absent: BTreeMap<String, String>,
-    /// How many checkpoints are not in every repeat.
+    /// How many checkpoints and scopes are not in every repeat.
     pub unsteady: usize,
     figures: Figures,
 }
@@ -233,6 +233,7 @@ fn put_together(measurements: &[&Arc<Measurement>], labels: &mut Names) -> Repea
         _ => {
             let spine = Spine::new(&each);
             let unsteady = (0..spine.keys.len())
+                .filter(|&row| spine.keys[row].kind != Kind::Call)
                 .filter(|&row| spine.places.iter().any(|places| places[row].is_none()))
                 .count();
             let columns = columns(measurements, &spine);

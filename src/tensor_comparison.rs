@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 
 use indexmap::IndexMap;
 use rustc_hash::{FxBuildHasher, FxHashMap};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::measurement::{Kind, Measurement};
 use crate::tensor_record::{PoolReading, TensorDevice, TensorKind};
@@ -62,7 +64,8 @@ pub struct LayerRow<'a> {
 }
 
 /// What became of a tensor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum LayerChange {
     /// In the candidate only.
     Added,
@@ -172,7 +175,7 @@ impl<'a> TensorSide<'a> {
         reading.ok_or_else(|| match (measurement.absent.get(metric), metric) {
             (Some(reason), _) => format!("{metric} is absent: {reason}"),
             (None, "malloc.live") => "malloc.live is measured only if --metrics names it".to_owned(),
-            (None, _) => format!("{metric} was not read"),
+            (None, _) => format!("{metric} has no reading at this checkpoint"),
         })
     }
 
@@ -275,8 +278,10 @@ impl<'a> LayerRow<'a> {
 
     /// The candidate's, or else the baseline's.
     pub fn one(&self) -> Alive<'a> {
-        let [old, new] = self.sides;
-        new.or(old).expect("a row is of a tensor")
+        match self.sides {
+            [_, Some(one)] | [Some(one), None] => one,
+            [None, None] => unreachable!("a row is of a tensor"),
+        }
     }
 
     /// By how many bytes what it counts for grew.

@@ -342,7 +342,8 @@ pub(crate) mod sample {
             let mut whole = json!({"v": 1, "seq": sequence, "ns": sequence, "pid": 7, "thread": 1});
             let fields = line.as_object().unwrap().clone();
             whole.as_object_mut().unwrap().extend(fields);
-            text.push_str(&format!("{whole}\n"));
+            text.push_str(&whole.to_string());
+            text.push('\n');
         }
         text
     }

@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 use similar::{Algorithm, DiffTag};
 
 use crate::trace_facts::{TraceFacts, TracedFunction};
-use crate::trace_record::TraceRecord;
+use crate::trace_record::{CallNode, LineRecord, TraceRecord};
 
 /// One revision's part: the records of its runs, and what its build says of the functions.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +25,8 @@ pub struct CallRow {
     pub depth: usize,
     /// Its path.
     pub label: String,
+    /// What tells it from another one of its path that ran too: its conditions, or its place.
+    pub apart: Option<String>,
     /// Whether the ways to it are not kept.
     pub elsewhere: bool,
     /// Baseline and candidate; absent where it was not called.
@@ -48,26 +50,101 @@ pub struct CallFigures {
     pub most: BTreeMap<String, i64>,
 }
 
+impl CallFigures {
+    fn add(&mut self, node: &CallNode) {
+        let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        self.calls += count(node.calls);
+        self.recursive += count(node.recursive);
+        self.open += count(node.open);
+        self.overlapped += count(node.overlapped);
+        for (metric, value) in &node.metrics {
+            *self.sums.entry(metric.clone()).or_default() += value;
+        }
+        for (metric, value) in &node.most {
+            let most = self.most.entry(metric.clone()).or_insert(*value);
+            *most = (*most).max(*value);
+        }
+    }
+}
+
+/// Which functions share their path with another one that ran, and how they are told apart: by conditions or type, or by
+/// their order in the source. Lines that moved change neither.
+struct Namesakes<'a> {
+    /// Paths of which several functions ran on a side.
+    shared: BTreeSet<&'a str>,
+    /// By place: conditions or type, and the how-manieth of these it is.
+    known: [BTreeMap<String, (Option<&'a str>, usize)>; 2],
+}
+
+/// What makes two functions of one path the same on both sides; nothing where there is but one.
+type Identity = Option<(Option<String>, usize)>;
+
+impl<'a> Namesakes<'a> {
+    fn of(sides: &[TraceSide<'a>; 2]) -> Self {
+        let mut shared = BTreeSet::new();
+        for side in sides {
+            let mut places: BTreeMap<&str, &str> = BTreeMap::new();
+            for record in &side.records {
+                let nodes = record.nodes.values().map(|node| (&node.label, &node.at));
+                for (label, at) in nodes.chain(record.lines.iter().map(|line| (&line.label, &line.at))) {
+                    if *places.entry(label).or_insert(at) != at {
+                        shared.insert(label.as_str());
+                    }
+                }
+            }
+        }
+        let known = sides.each_ref().map(|side| {
+            let mut counts: BTreeMap<(&str, Option<&str>), usize> = BTreeMap::new();
+            let functions = side.facts.into_iter().flat_map(|facts| &facts.functions);
+            let of_function = |function: &'a TracedFunction| {
+                let apart = function.apart.as_deref();
+                let count = counts.entry((&function.path, apart)).or_default();
+                *count += 1;
+                (function.at(), (apart, *count))
+            };
+            functions.map(of_function).collect()
+        });
+        Self { shared, known }
+    }
+
+    fn identity(&self, side: usize, label: &str, at: &str) -> Identity {
+        self.shared.contains(label).then(|| match self.known[side].get(at) {
+            Some((apart, count)) => (apart.map(str::to_owned), *count),
+            None => (Some(at.to_owned()), 1),
+        })
+    }
+}
+
+/// What makes two functions in the trees the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Step {
+    label: String,
+    identity: Identity,
+    elsewhere: bool,
+}
+
 #[derive(Default)]
 struct Tree {
-    elsewhere: bool,
-    /// One a run that called it.
-    figures: Vec<CallFigures>,
-    children: IndexMap<String, Tree>,
+    /// Where the function stands.
+    at: String,
+    /// By run that called it.
+    figures: BTreeMap<usize, CallFigures>,
+    children: IndexMap<Step, Tree>,
 }
 
 /// The trees of both sides as one, callers before what they called, in the baseline's order.
 pub fn calls(sides: &[TraceSide<'_>; 2]) -> Vec<CallRow> {
-    let [old, new] = sides.each_ref().map(|side| Tree::of(&side.records));
+    let namesakes = Namesakes::of(sides);
+    let [old, new] = [0, 1].map(|side| Tree::of(&sides[side].records, &namesakes, side));
     let mut rows = Vec::new();
     put_together(Some(&old), Some(&new), 0, &mut rows);
     rows
 }
 
 impl Tree {
-    fn of(records: &[&TraceRecord]) -> Self {
+    fn of(records: &[&TraceRecord], namesakes: &Namesakes<'_>, side: usize) -> Self {
         let mut root = Self::default();
-        for record in records {
+        for (run, record) in records.iter().enumerate() {
             for node in record.nodes.values() {
                 let mut way = vec![node];
                 while let Some(caller) =
@@ -77,52 +154,57 @@ impl Tree {
                 }
                 let mut place = &mut root;
                 for step in way.iter().rev() {
-                    let key = format!("{}{}", step.label, if step.elsewhere { " …" } else { "" });
+                    let identity = namesakes.identity(side, &step.label, &step.at);
+                    let key = Step { label: step.label.clone(), identity, elsewhere: step.elsewhere };
                     place = place.children.entry(key).or_default();
+                    place.at.clone_from(&step.at);
                 }
-                place.elsewhere = node.elsewhere;
-                let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-                place.figures.push(CallFigures {
-                    calls: count(node.calls),
-                    recursive: count(node.recursive),
-                    open: count(node.open),
-                    overlapped: count(node.overlapped),
-                    sums: node.metrics.clone(),
-                    most: node.most.clone(),
-                });
+                // A file that two crates have in common is compiled twice.
+                place.figures.entry(run).or_default().add(node);
             }
         }
         root
     }
 
     fn median(&self) -> Option<CallFigures> {
-        let of = |get: &dyn Fn(&CallFigures) -> i64| median(self.figures.iter().map(get));
+        let of = |get: &dyn Fn(&CallFigures) -> i64| median(self.figures.values().map(get));
         Some(CallFigures {
             calls: of(&|one| one.calls)?,
             recursive: of(&|one| one.recursive)?,
             open: of(&|one| one.open)?,
             overlapped: of(&|one| one.overlapped)?,
-            sums: medians(self.figures.iter().map(|one| &one.sums)),
-            most: medians(self.figures.iter().map(|one| &one.most)),
+            sums: medians(self.figures.values().map(|one| &one.sums)),
+            most: medians(self.figures.values().map(|one| &one.most)),
         })
     }
 }
 
 fn put_together(old: Option<&Tree>, new: Option<&Tree>, depth: usize, rows: &mut Vec<CallRow>) {
-    let children = |tree: Option<&Tree>| -> Vec<String> {
-        tree.into_iter().flat_map(|tree| tree.children.keys().cloned()).collect()
-    };
-    let mut labels = children(old);
-    labels.extend(
-        children(new).into_iter().filter(|label| !old.is_some_and(|old| old.children.contains_key(label))),
-    );
-    for key in labels {
-        let [old, new] = [old, new].map(|tree| tree.and_then(|tree| tree.children.get(&key)));
-        let elsewhere = old.or(new).is_some_and(|tree| tree.elsewhere);
-        let label = key.strip_suffix(" …").unwrap_or(&key).to_owned();
-        let sides = [old, new].map(|tree| tree.and_then(Tree::median));
-        rows.push(CallRow { depth, label, elsewhere, sides });
+    let mut steps: Vec<&Step> = old.into_iter().flat_map(|tree| tree.children.keys()).collect();
+    let is_new = |step: &&Step| !old.is_some_and(|old| old.children.contains_key(*step));
+    steps.extend(new.into_iter().flat_map(|tree| tree.children.keys()).filter(is_new));
+    for step in steps {
+        let [old, new] = [old, new].map(|tree| tree.and_then(|tree| tree.children.get(step)));
+        let apart = step.identity.as_ref().map(|(apart, count)| match apart {
+            Some(apart) if *count == 1 => apart.clone(),
+            _ => places([old, new].map(|tree| tree.map(|tree| tree.at.as_str()))),
+        });
+        rows.push(CallRow {
+            depth,
+            label: step.label.clone(),
+            apart,
+            elsewhere: step.elsewhere,
+            sides: [old, new].map(|tree| tree.and_then(Tree::median)),
+        });
         put_together(old, new, depth + 1, rows);
+    }
+}
+
+/// `a.rs:1`, or `a.rs:1 → a.rs:3` where it moved.
+pub fn places(at: [Option<&str>; 2]) -> String {
+    match at {
+        [Some(old), Some(new)] if old != new => format!("{old} → {new}"),
+        [old, new] => old.or(new).unwrap_or_default().to_owned(),
     }
 }
 
@@ -179,38 +261,37 @@ struct Profile<'a> {
 
 /// The lines of all functions of which some ran on either side.
 pub fn lines(sides: &[TraceSide<'_>; 2]) -> Vec<LineProfile> {
-    let [old, new] = sides.each_ref().map(profiles);
-    let mut labels: Vec<&String> = old.keys().collect();
-    labels.extend(new.keys().filter(|label| !old.contains_key(*label)));
-    labels.into_iter().map(|label| profile(label, [old.get(label), new.get(label)])).collect()
+    let namesakes = Namesakes::of(sides);
+    let [old, new] = [0, 1].map(|side| profiles(&sides[side], &namesakes, side));
+    let mut keys: Vec<&(String, Identity)> = old.keys().collect();
+    keys.extend(new.keys().filter(|key| !old.contains_key(*key)));
+    keys.into_iter().map(|key| profile(&key.0, [old.get(key), new.get(key)])).collect()
 }
 
-fn profiles<'a>(side: &TraceSide<'a>) -> IndexMap<String, Profile<'a>> {
+fn profiles<'a>(
+    side: &TraceSide<'a>,
+    namesakes: &Namesakes<'_>,
+    number: usize,
+) -> IndexMap<(String, Identity), Profile<'a>> {
     let mut profiles = IndexMap::new();
     for function in side.facts.into_iter().flat_map(|facts| &facts.functions) {
         let Some(text) = &function.text else { continue };
-        let at = format!("{}:{}", function.file, function.line);
-        let mut figures: BTreeMap<usize, Vec<LineFigures>> = BTreeMap::new();
-        for line in side.records.iter().flat_map(|record| &record.lines) {
-            if line.label == function.path && line.at == at {
-                let mut metrics = line.metrics.clone();
-                // What was allocated and is not there any more.
-                let grown = metrics.remove("heap.grown");
-                if let (Some(allocated), Some(grown)) = (metrics.get("heap.allocated").copied(), grown) {
-                    metrics.insert("heap.freed".to_owned(), allocated - grown);
-                }
-                let times = i64::try_from(line.times).unwrap_or(i64::MAX);
-                figures.entry(line.line).or_default().push(LineFigures { times, metrics });
+        let at = function.at();
+        let mut figures: BTreeMap<usize, BTreeMap<usize, LineFigures>> = BTreeMap::new();
+        for (run, record) in side.records.iter().enumerate() {
+            for line in record.lines.iter().filter(|line| line.label == function.path && line.at == at) {
+                figures.entry(line.line).or_default().entry(run).or_default().add(line);
             }
         }
         if figures.is_empty() {
             continue;
         }
-        let of_repeats = |(line, repeats): (usize, Vec<LineFigures>)| {
-            let times = median(repeats.iter().map(|one| one.times)).unwrap_or_default();
-            (line, LineFigures { times, metrics: medians(repeats.iter().map(|one| &one.metrics)) })
+        let of_repeats = |(line, repeats): (usize, BTreeMap<usize, LineFigures>)| {
+            let times = median(repeats.values().map(|one| one.times)).unwrap_or_default();
+            (line, LineFigures { times, metrics: medians(repeats.values().map(|one| &one.metrics)) })
         };
-        profiles.entry(function.path.clone()).or_insert(Profile {
+        let identity = namesakes.identity(number, &function.path, &at);
+        profiles.entry((function.path.clone(), identity)).or_insert(Profile {
             function,
             lines: text.text.lines().collect(),
             first: text.first,
@@ -218,6 +299,23 @@ fn profiles<'a>(side: &TraceSide<'a>) -> IndexMap<String, Profile<'a>> {
         });
     }
     profiles
+}
+
+impl LineFigures {
+    fn add(&mut self, line: &LineRecord) {
+        self.times += i64::try_from(line.times).unwrap_or(i64::MAX);
+        let mut metrics = line.metrics.clone();
+        // What was allocated and is not there any more.
+        let grown = metrics.remove("heap.grown");
+        if let (Some(allocated), Some(grown)) = (metrics.get("heap.allocated").copied(), grown) {
+            metrics.insert("heap.freed".to_owned(), allocated - grown);
+        }
+        for (metric, value) in metrics {
+            let is_most = metric.strip_suffix(".peak").is_some();
+            let known = self.metrics.entry(metric).or_insert(if is_most { value } else { 0 });
+            *known = if is_most { value.max(*known) } else { *known + value };
+        }
+    }
 }
 
 fn profile(label: &str, sides: [Option<&Profile<'_>>; 2]) -> LineProfile {
@@ -242,7 +340,7 @@ fn profile(label: &str, sides: [Option<&Profile<'_>>; 2]) -> LineProfile {
         rows.extend(old.map(|old| LineRow { text: texts[0][old].to_owned(), sides: [place(0, old), None] }));
         rows.extend(new.map(|new| LineRow { text: texts[1][new].to_owned(), sides: [None, place(1, new)] }));
     }
-    let at = sides.map(|side| side.map(|side| format!("{}:{}", side.function.file, side.function.line)));
+    let at = sides.map(|side| side.map(|side| side.function.at()));
     LineProfile { label: label.to_owned(), at, rows }
 }
 
@@ -306,12 +404,66 @@ mod tests {
     }
 
     #[test]
+    fn functions_of_one_path_are_told_apart_where_both_ran_and_found_again_where_they_moved() {
+        let function = |line: usize, apart: Option<&str>| TracedFunction {
+            path: "a::f".to_owned(),
+            file: "a.rs".into(),
+            line,
+            apart: apart.map(str::to_owned),
+            untraced: None,
+            text: None,
+        };
+        let facts = |lines: [usize; 3]| TraceFacts {
+            functions: lines
+                .into_iter()
+                .zip([Some("cfg(x)"), None, None])
+                .map(|(line, apart)| function(line, apart))
+                .collect(),
+            unmet: Vec::new(),
+        };
+        let at = |number: u64, place: usize, calls: u64| {
+            let mut node = node(number, None, "a::f", calls, 1);
+            node["at"] = format!("a.rs:{place}").into();
+            node
+        };
+        let (old_facts, new_facts) = (facts([1, 5, 9]), facts([3, 7, 12]));
+        let old = record(&[at(0, 1, 10), at(1, 5, 20), at(2, 9, 30)]);
+        let new = record(&[at(0, 12, 33), at(1, 3, 11), at(2, 3, 1)]);
+        let sides = [
+            TraceSide { records: vec![&old], facts: Some(&old_facts) },
+            TraceSide { records: vec![&new], facts: Some(&new_facts) },
+        ];
+        let shown = |sides: &[TraceSide<'_>; 2]| -> Vec<(Option<String>, [Option<i64>; 2])> {
+            let rows = calls(sides).into_iter();
+            rows.map(|row| (row.apart, row.sides.map(|side| Some(side?.calls)))).collect()
+        };
+        let row = |apart: &str, calls: [Option<i64>; 2]| (Some(apart.to_owned()), calls);
+        assert_eq!(
+            shown(&sides),
+            [
+                // Compiled into two crates: added up, and no repeat of itself.
+                row("cfg(x)", [Some(10), Some(12)]),
+                row("a.rs:5", [Some(20), None]),
+                row("a.rs:9 → a.rs:12", [Some(30), Some(33)]),
+            ]
+        );
+        // Where each side has one, it is the function of this path.
+        let (old, new) = (record(&[at(0, 1, 10)]), record(&[at(0, 12, 33)]));
+        let sides = [
+            TraceSide { records: vec![&old], facts: Some(&old_facts) },
+            TraceSide { records: vec![&new], facts: Some(&new_facts) },
+        ];
+        assert_eq!(shown(&sides), [(None, [Some(10), Some(33)])]);
+    }
+
+    #[test]
     fn an_unchanged_line_stands_against_itself() {
         let facts = |text: &str| TraceFacts {
             functions: vec![TracedFunction {
                 path: "a::f".to_owned(),
                 file: "src/a.rs".into(),
                 line: 10,
+                apart: None,
                 untraced: None,
                 text: Some(Excerpt { first: 10, text: text.to_owned() }),
             }],

@@ -25,6 +25,9 @@ pub struct TracedFunction {
     pub file: Utf8PathBuf,
     /// The line of its name.
     pub line: usize,
+    /// What may tell it from others of its path: conditions, and the type of its `impl`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub apart: Option<String>,
     /// Why it is not traced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub untraced: Option<Untraced>,
@@ -59,6 +62,13 @@ pub struct Excerpt {
     pub first: usize,
     /// The text.
     pub text: String,
+}
+
+impl TracedFunction {
+    /// `FILE:LINE`, as the log has it.
+    pub fn at(&self) -> String {
+        format!("{}:{}", self.file, self.line)
+    }
 }
 
 impl TraceFacts {
@@ -102,6 +112,7 @@ mod tests {
             path: path.to_owned(),
             file: "a.rs".into(),
             line: 1,
+            apart: None,
             untraced,
             text: None,
         };

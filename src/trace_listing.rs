@@ -49,6 +49,7 @@ mod tests {
             path: path.to_owned(),
             file: "src/lib.rs".into(),
             line,
+            apart: None,
             untraced: untraced.map(|reason| Untraced::Impossible(reason.to_owned())),
             text: None,
         };

@@ -25,6 +25,9 @@ pub struct CallNode {
     pub elsewhere: bool,
     /// The function's path.
     pub label: String,
+    /// Where the function stands: `FILE:LINE`.
+    #[serde(default)]
+    pub at: String,
     /// How often it was called.
     pub calls: u64,
     /// Calls of it by itself, through others too. Their figures are in those of the call around them.

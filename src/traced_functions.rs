@@ -44,6 +44,8 @@ pub struct Function {
     pub lines: std::ops::RangeInclusive<usize>,
     /// How it is traced.
     pub depth: Depth,
+    /// What may tell it from others of its path: `cfg(unix)`, `impl Encoder<f32>`.
+    pub apart: Option<String>,
     /// Why it is not.
     pub untraceable: Option<String>,
 }
@@ -80,6 +82,7 @@ pub fn trace(
         runs_in_compiler,
         path,
         in_allocator: false,
+        apart: Vec::new(),
         edits: file.source.edits(),
         found: Vec::new(),
     };
@@ -94,6 +97,8 @@ struct Finder<'a> {
     runs_in_compiler: bool,
     path: Vec<Step>,
     in_allocator: bool,
+    /// Of what is around, from the outermost on.
+    apart: Vec<String>,
     edits: Edits<'a>,
     found: Vec<Function>,
 }
@@ -110,6 +115,8 @@ impl Finder<'_> {
     fn function(&mut self, candidate: &Candidate<'_>) {
         let name = candidate.signature.ident.to_string();
         self.path.push(Step::Name(name.trim_start_matches("r#").to_owned()));
+        let around = self.apart.len();
+        self.apart.extend(conditions(candidate.attributes));
         let line = line(candidate.signature.ident.span());
         let (depth, refused) = match (self.wants)(&self.path, line) {
             Want::Nothing => (None, None),
@@ -122,11 +129,17 @@ impl Finder<'_> {
             if untraceable.is_none() {
                 self.insert(candidate, depth, line, *lines.end());
             }
-            self.found.push(Function { path: self.path.clone(), line, lines, depth, untraceable });
+            let (path, apart) = (self.path.clone(), self.told_apart());
+            self.found.push(Function { path, line, lines, depth, apart, untraceable });
         }
         // Functions and impls within it.
         self.visit_block(candidate.body);
+        self.apart.truncate(around);
         self.path.pop();
+    }
+
+    fn told_apart(&self) -> Option<String> {
+        (!self.apart.is_empty()).then(|| self.apart.join(", "))
     }
 
     fn untraceable(&self, candidate: &Candidate<'_>) -> Option<String> {
@@ -200,6 +213,7 @@ impl Finder<'_> {
                     line,
                     lines: line..=line,
                     depth,
+                    apart: self.told_apart(),
                     untraceable: Some(what.to_owned()),
                 });
             }
@@ -227,7 +241,10 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
         let name = module.ident.to_string();
         self.path.push(Step::Name(name.trim_start_matches("r#").to_owned()));
+        let around = self.apart.len();
+        self.apart.extend(conditions(&module.attrs));
         visit::visit_item_mod(self, module);
+        self.apart.truncate(around);
         self.path.pop();
     }
 
@@ -246,9 +263,15 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         let was_in_allocator = self.in_allocator;
         self.in_allocator |=
             trait_.as_ref().is_some_and(|name| ["GlobalAlloc", "Allocator"].contains(&name.bare.as_str()));
+        let around = self.apart.len();
+        self.apart.extend(conditions(&item.attrs));
+        if trait_.is_none() && of.whole != of.bare {
+            self.apart.push(format!("impl {}", of.whole));
+        }
         self.path.push(Step::Impl { of, trait_ });
         item.items.iter().for_each(|item| self.visit_impl_item(item));
         self.path.pop();
+        self.apart.truncate(around);
         self.in_allocator = was_in_allocator;
     }
 
@@ -262,9 +285,12 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 
     fn visit_item_trait(&mut self, item: &'ast syn::ItemTrait) {
+        let around = self.apart.len();
+        self.apart.extend(conditions(&item.attrs));
         self.path.push(Step::Name(item.ident.to_string()));
         item.items.iter().for_each(|item| self.visit_trait_item(item));
         self.path.pop();
+        self.apart.truncate(around);
     }
 
     fn visit_trait_item_fn(&mut self, item: &'ast syn::TraitItemFn) {
@@ -299,6 +325,12 @@ fn open(edits: &mut Edits<'_>, body: &syn::Block, has_inner: bool, text: &str) {
         Some(first) => edits.before(first.span(), &format!("{} ", text.trim_start())),
         None => edits.before(body.brace_token.span.close(), text),
     }
+}
+
+/// `cfg(unix)`
+fn conditions(attributes: &[syn::Attribute]) -> impl Iterator<Item = String> {
+    let conditions = attributes.iter().filter(|attribute| is_condition(attribute));
+    conditions.map(|attribute| squeezed(&attribute.meta.to_token_stream().to_string()))
 }
 
 fn is_rust(abi: &syn::Abi) -> bool {
@@ -528,6 +560,29 @@ mod tests {
                 "bart::encoder::Module::twice",
                 "bart::encoder::h",
                 "bart::encoder::i",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_stands_under_a_condition_or_in_the_impl_of_one_type_says_so() {
+        let text = "#[cfg(unix)] mod m { #[cfg(feature = \"a\")] fn f() {} }
+                    fn f() {}
+                    impl Encoder<f32> { fn new() {} }
+                    impl Encoder { #[cfg(not(unix))] fn new() { fn inner() {} } }
+                    impl Module for Encoder<u8> { fn f() {} }";
+        let functions = traced(text, Depth::Calls).0;
+        let apart: Vec<_> = functions.iter().map(|function| function.apart.as_deref()).collect();
+        let not_unix = Some("cfg(not(unix))");
+        assert_eq!(
+            apart,
+            [
+                Some("cfg(unix), cfg(feature=\"a\")"),
+                None,
+                Some("impl Encoder<f32>"),
+                not_unix,
+                not_unix,
+                None
             ]
         );
     }

@@ -216,6 +216,7 @@ impl Tracing {
                 path: shown(&function.path),
                 file: shown_file.clone(),
                 line: function.line,
+                apart: function.apart.clone(),
                 untraced,
                 text,
             });

@@ -35,6 +35,19 @@ pub struct Shim {
     /// What frameworks of the revision have adapters; none for nearly all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adapters: Option<Adapters>,
+    /// What crates are given that run in the build, where tests are built for a target that is named (`--target`): it may be
+    /// another one than the compiler's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_build: Option<InBuild>,
+}
+
+/// The shim for the compiler's own target.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InBuild {
+    /// Crate name and path of its rlib.
+    pub externs: Vec<(String, PathBuf)>,
+    /// The folder where the rlibs find each other.
+    pub search: PathBuf,
 }
 
 /// The name under which this program is the wrapper of all compilations, where crates beside the workspace's members are traced.
@@ -49,7 +62,7 @@ pub struct Dependencies {
     pub shim: Shim,
     /// Crates below this folder are given it.
     pub checkout: PathBuf,
-    /// Crates of the registry of which an edited copy is compiled in their place.
+    /// Crates of the registry of which an edited copy is compiled in their place, unless it runs in the build.
     pub copies: Vec<CopiedCrate>,
 }
 
@@ -144,6 +157,7 @@ fn dependency_argv(dependencies: &Dependencies, call: &[OsString], current: &Pat
         dependencies.copies.iter().find_map(|one| Some((one, path.strip_prefix(&one.original).ok()?)));
     let mut call = call.to_vec();
     match copied {
+        Some(_) if runs_in_build(&dependencies.shim, &call) => return as_it_is(),
         Some((one, inside)) => {
             call[root] = one.copy.join(inside).into();
             // Panics, `file!()` and the compiler's messages name the original.
@@ -226,6 +240,15 @@ fn compiles_test(call: &[OsString]) -> bool {
         || call.windows(2).any(|pair| pair[0] == "--cfg" && pair[1] == "test")
 }
 
+/// Whether a crate is compiled for build scripts and procedural macros: cargo then names no target. Where none was asked for,
+/// these and the tests share their crates.
+fn runs_in_build(shim: &Shim, call: &[OsString]) -> bool {
+    let names_target = call
+        .iter()
+        .any(|argument| argument == "--target" || argument.to_string_lossy().starts_with("--target="));
+    shim.in_build.is_some() && !names_target
+}
+
 /// The user's wrapper if there is one, the compiler, what the shim needs, and cargo's own arguments.
 fn compiler_argv(shim: &Shim, call: &[OsString]) -> Vec<OsString> {
     let mut argv: Vec<OsString> = shim.inner.iter().map(|inner| inner.clone().into()).collect();
@@ -242,7 +265,11 @@ fn compiler_argv(shim: &Shim, call: &[OsString]) -> Vec<OsString> {
     // several caps rustc takes the first, so that one in RUSTFLAGS does not undo ours.
     argv.extend(["--cap-lints".into(), "warn".into()]);
     argv.extend_from_slice(arguments);
-    for (name, rlib) in &shim.externs {
+    let (externs, folder) = match &shim.in_build {
+        Some(own) if runs_in_build(shim, call) => (&own.externs, &own.search),
+        _ => (&shim.externs, &shim.search),
+    };
+    for (name, rlib) in externs {
         // A crate of the repository may have the shim's name; the repository's own meaning stays.
         if !has_extern(call, name) && !compiles_crate(call, name) {
             let mut value = OsString::from(format!("{name}="));
@@ -251,7 +278,7 @@ fn compiler_argv(shim: &Shim, call: &[OsString]) -> Vec<OsString> {
         }
     }
     let mut search = OsString::from("dependency=");
-    search.push(&shim.search);
+    search.push(folder);
     argv.extend(["-L".into(), search]);
     argv
 }
@@ -338,6 +365,7 @@ mod tests {
             search: "/s".into(),
             inner: None,
             adapters: None,
+            in_build: None,
         }
     }
 
@@ -422,6 +450,36 @@ mod tests {
         ] {
             assert_eq!(wrapped(line, "/"), line);
         }
+    }
+
+    #[test]
+    fn what_runs_in_the_build_is_given_nothing_of_another_target() {
+        let externs =
+            |folder: &str| vec![("memprof_shim".to_owned(), PathBuf::from(format!("{folder}/m.rlib")))];
+        let shim = Shim {
+            externs: externs("/t"),
+            search: "/t".into(),
+            inner: None,
+            adapters: None,
+            in_build: Some(InBuild { externs: externs("/host"), search: "/host".into() }),
+        };
+        let dependencies = Dependencies {
+            shim,
+            checkout: "/checkout".into(),
+            copies: vec![CopiedCrate { original: "/registry/a-1.0".into(), copy: "/copies/a-1.0".into() }],
+        };
+        let wrapped = |line: &str| {
+            let argv = dependency_argv(&dependencies, &words(line), Path::new("/"));
+            argv.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+        };
+        let of_target = wrapped("rustc --crate-name b /checkout/b.rs --target t");
+        assert!(of_target.ends_with("--extern memprof_shim=/t/m.rlib -L dependency=/t"), "{of_target}");
+        let of_build = wrapped("rustc --crate-name b /checkout/b.rs");
+        assert!(of_build.ends_with("--extern memprof_shim=/host/m.rlib -L dependency=/host"), "{of_build}");
+        let copied = wrapped("rustc --crate-name a /registry/a-1.0/src/lib.rs --target t");
+        assert!(copied.contains("/copies/a-1.0/src/lib.rs"), "{copied}");
+        let original = "rustc --crate-name a /registry/a-1.0/src/lib.rs";
+        assert_eq!(wrapped(original), original);
     }
 
     #[test]

@@ -26,10 +26,7 @@ fn memprof(repository: &TestRepository, arguments: &[&str]) -> Printed {
     // One run a side: what is looked at here is exact.
     let common = ["--repeat", "1", "--threshold", "*=off"];
     let output = command.arg("memprof").args(common).args(arguments).output().unwrap();
-    Printed {
-        code: output.status.code().unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
-    }
+    Printed { code: output.status.code().unwrap(), stderr: String::from_utf8(output.stderr).unwrap() }
 }
 
 /// Files below a folder whose names begin so.
@@ -47,13 +44,18 @@ impl Log {
         let cells = repository.root().join("target/memprof/latest/cells");
         let logs = files(&cells.canonicalize().unwrap(), "log.jsonl");
         let is_of_ref = |path: &&PathBuf| path.to_str().unwrap().contains(&format!("-{ref_name}/"));
-        let [log] = logs.iter().filter(is_of_ref).collect::<Vec<_>>()[..] else { panic!("{ref_name} in {logs:?}") };
+        let [log] = logs.iter().filter(is_of_ref).collect::<Vec<_>>()[..] else {
+            panic!("{ref_name} in {logs:?}")
+        };
         let text = std::fs::read_to_string(log).unwrap();
         Self(text.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
     }
 
     fn position(&self, label: &str) -> usize {
-        self.0.iter().position(|line| line["label"] == label).unwrap_or_else(|| panic!("no checkpoint {label}"))
+        self.0
+            .iter()
+            .position(|line| line["label"] == label)
+            .unwrap_or_else(|| panic!("no checkpoint {label}"))
     }
 
     fn live(&self, label: &str) -> u64 {
@@ -86,7 +88,8 @@ fn floats(shapes: &[(&str, &[u64])]) -> BTreeMap<String, (Vec<u64>, u64)> {
     shapes.iter().map(of).collect()
 }
 
-const MANIFEST: &str = "[package]\nname = \"user\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[dependencies]\n";
+const MANIFEST: &str =
+    "[package]\nname = \"user\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[dependencies]\n";
 const LOCK: &str = "version = 3\n\n[[package]]\nname = \"user\"\nversion = \"0.1.0\"\n";
 const RUNTIME: &str = "
 pub mod prelude {}
@@ -118,10 +121,13 @@ fn pools() -> TestRepository {
     repository.commit("without");
     repository.git(["branch", "without"]);
     // Another name than its own, as manifests may give.
-    repository.write("Cargo.toml", format!("{MANIFEST}gpu = {{ package = \"cubecl\", path = \"cubecl\" }}\n"));
+    repository
+        .write("Cargo.toml", format!("{MANIFEST}gpu = {{ package = \"cubecl\", path = \"cubecl\" }}\n"));
     repository.write(
         "Cargo.lock",
-        format!("{LOCK}dependencies = [\n \"cubecl\",\n]\n\n[[package]]\nname = \"cubecl\"\nversion = \"0.3.0\"\n"),
+        format!(
+            "{LOCK}dependencies = [\n \"cubecl\",\n]\n\n[[package]]\nname = \"cubecl\"\nversion = \"0.3.0\"\n"
+        ),
     );
     repository.write(
         "cubecl/Cargo.toml",
@@ -200,7 +206,8 @@ fn network(fixture: &str, replaced: &[(&str, &str)]) -> TestRepository {
 
 #[test]
 fn candles_weights_and_gradients_are_named_to_the_byte() {
-    let repository = network("candle", &[("(\"inner\", 48), (\"older\", 32)", "(\"inner\", 96), (\"newer\", 32)")]);
+    let repository =
+        network("candle", &[("(\"inner\", 48), (\"older\", 32)", "(\"inner\", 96), (\"newer\", 32)")]);
     let printed = memprof(&repository, &["--refs", "old,new"]);
     assert_eq!(printed.code, 0, "{}", printed.stderr);
 
@@ -278,7 +285,10 @@ fn burns_weights_and_gradients_are_named_to_the_byte_and_naming_leaves_nothing()
     let mut rests = Vec::new();
     for (name, expected) in [("old", expected_old), ("new", expected_new)] {
         let log = Log::of(&repository, name);
-        assert!(log.named("start", "lazy", "weight").is_empty(), "a weight that is not there yet has no name");
+        assert!(
+            log.named("start", "lazy", "weight").is_empty(),
+            "a weight that is not there yet has no name"
+        );
         assert_eq!(log.named("unnamed", "backward", "weight"), expected);
         assert_eq!(log.named("unnamed", "backward", "gradient"), expected);
         assert_eq!(log.live("unnamed"), log.live("backward"));

@@ -217,6 +217,20 @@ fn a_scope_says_what_it_consumed_on_the_device_and_how_high_it_went() {
 }
 
 #[test]
+fn nvml_is_asked_at_checkpoints_and_not_by_scopes() {
+    let listed = laboratory().folder.join(format!("listed-{}", std::process::id()));
+    let run = program("ground_truth", &[]).env("FAKE_NVML_LISTED", &listed).succeed();
+    assert_eq!(run.of_event("scope").count(), 1);
+    assert!(!run.figures("decoder").contains_key("gpu.0.process"));
+    let of_process = |line: &&Value| line["metrics"]["gpu.0.process"].is_u64();
+    let checkpoints = run.of_event("checkpoint").filter(of_process).count();
+    // The program reads by itself too, once for each line that it prints; and the device is looked at when it is first seen.
+    let readings = run.stdout().lines().count();
+    assert_eq!(fs_err::metadata(&listed).unwrap().len(), (checkpoints + readings + 1) as u64);
+    fs_err::remove_file(listed).unwrap();
+}
+
+#[test]
 fn nvml_shows_the_process_the_device_and_the_context_apart() {
     let run = program("ground_truth", &[]).succeed();
     for (label, allocated) in [("context", 0), ("sync", 67 * MIB + 1000)] {
@@ -431,6 +445,33 @@ fn a_part_of_a_device_stands_under_the_whole_ones_number_and_says_so() {
     let sources = run.of_event("sources").next().unwrap();
     let source = sources["sources"]["gpu.1.live"].as_str().unwrap();
     assert_eq!(source, "CUPTI driver API callbacks, of a part of the device (MIG)");
+}
+
+#[test]
+fn tensors_are_named_by_cudas_numbers_and_the_log_says_which_device_of_the_metrics_each_is() {
+    let run = program("late", &["tensors"])
+        .env("FAKE_GPUS", format!("{FIRST},{SECOND}"))
+        .env("CUDA_VISIBLE_DEVICES", format!("{SECOND},{FIRST}"))
+        .succeed();
+    let devices: Vec<&Value> = run.of_event("cuda_device").collect();
+    let [device] = devices[..] else { panic!("the one in use, once: {devices:?}") };
+    assert_eq!((&device["ordinal"], &device["device"]), (&Value::from(0), &Value::from("1")));
+    let place = |label: &str| run.lines.iter().position(|line| line["label"] == label).unwrap();
+    let told = run.lines.iter().position(|line| line == device).unwrap();
+    assert!(place("not in use yet") < told && told < place("allocated"));
+    let lines: Vec<String> = run.lines.iter().map(Value::to_string).collect();
+    let text = lines.join("\n");
+    let measurement = cargo_memprof::shim_log::read(text.as_bytes(), "log.jsonl").unwrap();
+    let side = cargo_memprof::tensor_comparison::TensorSide::new(&[&measurement]).unwrap();
+    let rest = |label: &str, ordinal: u32| {
+        let place = side.place(label, 1).unwrap();
+        let figures = side.figures_at(place, &cargo_memprof::tensor_record::TensorDevice::Cuda(ordinal));
+        figures.unattributed().ok_or_else(|| figures.live.unwrap_err())
+    };
+    let mib = i128::from(MIB);
+    assert_eq!(rest("allocated", 0), Ok(2 * mib));
+    assert_eq!(rest("allocated", 1), Err("no figures were taken of the CUDA device 1".to_owned()));
+    assert_eq!(rest("not in use yet", 0), Err("gpu.1.live has no reading at this checkpoint".to_owned()));
 }
 
 #[test]

@@ -76,11 +76,12 @@ fn write_run(comparison: &Comparison, run: &Run, writer: &mut csv::Writer<&mut d
     Ok(())
 }
 
-/// A scope's figures are differences: its label says so, since a checkpoint may have the same one.
+/// A scope's and a call's figures are differences: their label says so, since a checkpoint may have the same one.
 fn label<'a>(label: &'a str, checkpoint: &Checkpoint) -> std::borrow::Cow<'a, str> {
     match checkpoint.kind {
         Kind::Point => label.into(),
         Kind::Scope => format!("{label} (scope)").into(),
+        Kind::Call => format!("{label} (call)").into(),
     }
 }
 

@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::Options;
 use super::selection::Wanted;
 use super::summary;
+use super::tensor_json::{self, LayersEntry, TensorsOfRun};
 use crate::comparison::{
     BreachKind, Cell, Comparison, Metric, PairColumn, PairView, Ruling, previous_points,
 };
@@ -56,6 +57,9 @@ pub struct Report<'a> {
     /// By ref: the functions that were to be traced.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub traced: ByRef<'a, TraceFacts>,
+    /// By candidate and test: which named tensors differ from the baseline's, where any were named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub layers: Vec<LayersEntry>,
 }
 
 /// What was compared.
@@ -267,6 +271,9 @@ pub struct CellRun<'a> {
     /// What traced functions did; absent where none were traced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Cow<'a, TraceRecord>>,
+    /// What was named; absent where nothing was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tensors: Option<TensorsOfRun>,
 }
 
 /// What became of a checkpoint.
@@ -293,6 +300,8 @@ pub enum KindName {
     Point,
     /// What changed over a piece of code.
     Scope,
+    /// The same over a call of a traced function.
+    Call,
 }
 
 impl From<Change> for ChangeName {
@@ -342,6 +351,11 @@ pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
             comparison.traces.iter().map(|(revision, facts)| (name(revision), facts)).collect();
         write!(out, ",\n\"traced\":")?;
         serde_json::to_writer(&mut *out, &traced)?;
+    }
+    let layers = tensor_json::changes(comparison);
+    if !layers.is_empty() {
+        write!(out, ",\n\"layers\":")?;
+        serde_json::to_writer(&mut *out, &layers)?;
     }
     writeln!(out, "}}")
 }
@@ -415,6 +429,7 @@ fn cell_run<'a>(comparison: &'a Comparison, run: &'a Run) -> CellRun<'a> {
         devices: run.record.devices.as_ref().map(|devices| devices.iter().map(Cow::from).collect()),
         folder: run.folder.as_str().into(),
         trace: (!run.measurement.trace.is_empty()).then(|| Cow::Borrowed(&run.measurement.trace)),
+        tensors: tensor_json::of_run(&run.measurement),
     }
 }
 
@@ -533,6 +548,7 @@ impl<'a> CellRows<'a> {
             kind: match place.key.kind {
                 Kind::Point => KindName::Point,
                 Kind::Scope => KindName::Scope,
+                Kind::Call => KindName::Call,
             },
             change: place.change.map(ChangeName::from),
             renamed: ByRef::default(),

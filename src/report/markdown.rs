@@ -10,7 +10,7 @@ use indexmap::IndexMap;
 use super::Options;
 use super::selection::{self, Part, Shown, Wanted};
 use super::summary::{self, Tally, Trouble};
-use super::text;
+use super::{tensor_comment, text, trace_markdown};
 use crate::comparison::{Breach, Comparison, Entry, PairView};
 use crate::counted::counted;
 use crate::matching::{Change, Match};
@@ -44,17 +44,26 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
     page.head(comparison, &sections, &tally);
     let failures = failures(&sections);
     let notes = notes(comparison, &wanted);
-    let mut room = MOST_CHARACTERS
-        .saturating_sub(RESERVE + page.characters() + failures.chars().count() + notes.chars().count());
+    let tensors = tensor_comment::write(comparison);
+    let taken = [&failures, &notes, &tensors].iter().map(|text| text.chars().count()).sum::<usize>();
+    let mut room = MOST_CHARACTERS.saturating_sub(RESERVE + page.characters() + taken);
     let several = sections.len() > 1;
     for section in &sections {
         page.changed(section, several, &mut room);
     }
     page.text.push_str(&failures);
+    page.text.push_str(&tensors);
+    for block in sections.iter().flat_map(|section| &section.traced) {
+        page.block(block, &mut room);
+    }
     for section in &sections {
         page.rest(section, several, &mut room);
     }
     page.text.push_str(&notes);
+    if page.blocks_left_out > 0 {
+        let blocks = counted(page.blocks_left_out, "block");
+        _ = write!(page.text, "\n_{blocks} of traced functions left out for want of room._\n");
+    }
     if page.left_out > 0 {
         let rows = counted(page.left_out, "row");
         _ = write!(page.text, "\n_{rows} left out for want of room; `--format csv` and `json` are whole._\n");
@@ -69,6 +78,8 @@ struct Section {
     table_head: String,
     changed: Vec<Line>,
     rest: Vec<Line>,
+    /// What traced functions did, in blocks.
+    traced: Vec<String>,
     not_shown: usize,
     is_all_compared: bool,
     troubles: Vec<(String, Trouble)>,
@@ -100,6 +111,7 @@ impl Section {
             ),
             changed: Vec::new(),
             rest: Vec::new(),
+            traced: Vec::new(),
             not_shown: 0,
             is_all_compared: true,
             troubles: Vec::new(),
@@ -115,6 +127,7 @@ impl Section {
             for part in &parts {
                 section.add(&view, part, options);
             }
+            section.traced.extend(trace_markdown::blocks(comparison, &view, options));
         }
         // Said once, if it is the same for all tests.
         runs.dedup();
@@ -214,9 +227,21 @@ fn table_row(view: &PairView, row: &Match, shown: &Shown, entry: &Entry) -> Stri
 struct Page {
     text: String,
     left_out: usize,
+    blocks_left_out: usize,
 }
 
 impl Page {
+    /// A block that is whole or not there.
+    fn block(&mut self, block: &str, room: &mut usize) {
+        match room.checked_sub(block.chars().count()) {
+            Some(rest) => {
+                self.text.push_str(block);
+                *room = rest;
+            }
+            None => self.blocks_left_out += 1,
+        }
+    }
+
     fn characters(&self) -> usize {
         self.text.chars().count()
     }
@@ -342,12 +367,12 @@ fn notes(comparison: &Comparison, wanted: &Wanted) -> String {
 }
 
 /// A name as code. A backtick within would end it.
-fn code(name: &str) -> String {
+pub(super) fn code(name: &str) -> String {
     format!("`{}`", text::one_line(name).replace('`', "'"))
 }
 
 /// Text that is neither markup nor a mention of a person, nor, as `#2` would be, of an issue.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let text = text::one_line(text);
     let mut escaped = String::with_capacity(text.len() + 8);
     for character in text.chars() {

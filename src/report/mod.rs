@@ -13,9 +13,13 @@ pub mod search;
 pub mod selection;
 pub mod summary;
 pub mod table;
+mod tensor_comment;
+pub mod tensor_json;
+pub mod tensors;
 pub mod text;
 pub mod top;
 pub mod trace;
+pub mod trace_markdown;
 
 use std::io::{self, Write};
 
@@ -56,6 +60,8 @@ pub enum View {
     Scopes,
     /// The checkpoints that grew most
     Top,
+    /// Named tensors, layer by layer
+    Tensors,
 }
 
 /// A form of the report.
@@ -99,6 +105,7 @@ pub fn render(
             View::Checkpoints => table::render(comparison, options, out),
             View::Scopes => scopes::render(comparison, options, out),
             View::Top => top::render(comparison, options, out),
+            View::Tensors => tensors::render_view(comparison, options, out),
         },
         Format::Markdown => markdown::render(comparison, options, out),
         Format::Csv => csv::render(comparison, out),

@@ -10,6 +10,7 @@ use super::selection::{self, MOST_ROWS, Part, Shown, Wanted};
 use super::summary::{self, Tally};
 use super::table::{Group, Page, Text, Tone, tone_of};
 use super::text::{self, cut};
+use super::trace;
 use crate::comparison::{Cell, Comparison, PairView};
 use crate::counted::counted;
 use crate::matching::{Change, Key, Match};
@@ -47,12 +48,14 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
         let tree = Tree::of_pair(comparison, &view, &wanted, options);
         tally.add(comparison, &view, &parts(comparison, &view, &wanted));
         let troubles = summary::troubles(comparison, &view);
-        if tree.rows.is_empty() && troubles.is_empty() {
+        let is_traced = trace::has_calls(comparison, &view);
+        if tree.rows.is_empty() && troubles.is_empty() && !is_traced {
             continue;
         }
-        is_empty &= tree.rows.is_empty();
+        is_empty &= tree.rows.is_empty() && !is_traced;
         page.title(&view, out)?;
         tree.write(page, comparison, &wanted, options, out)?;
+        trace::render_sums(comparison, &view, tree.has_calls(), options, out)?;
         for trouble in &troubles {
             page.line(
                 &trouble.headline,
@@ -75,7 +78,7 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
 
 /// The scopes of a pair, with their figures of the families that are shown.
 fn parts<'a>(comparison: &'a Comparison, view: &PairView<'a>, wanted: &Wanted) -> Vec<Part<'a>> {
-    let rows: Vec<&Match> = view.rows.iter().filter(|row| view.key(row).kind == Kind::Scope).collect();
+    let rows: Vec<&Match> = view.rows.iter().filter(|row| view.key(row).kind != Kind::Point).collect();
     if rows.is_empty() {
         return Vec::new();
     }
@@ -148,7 +151,7 @@ impl<'a> Tree<'a> {
         let side = &cell.sides[0];
         let nestings = nestings(&comparison.runs, cell, side);
         let scopes: Vec<usize> =
-            (0..side.keys.len()).filter(|&index| side.keys[index].kind == Kind::Scope).collect();
+            (0..side.keys.len()).filter(|&index| side.keys[index].kind != Kind::Point).collect();
         let ends: Vec<Nesting> = scopes.iter().map(|&index| nestings[&side.keys[index]]).collect();
         let mut rows: Vec<Row> = outer_first(&ends)
             .into_iter()
@@ -204,6 +207,12 @@ impl<'a> Tree<'a> {
             });
         }
         tree
+    }
+
+    /// Whether calls of traced functions are among the rows.
+    fn has_calls(&self) -> bool {
+        let mut places = self.rows.iter().flat_map(|row| row.places.iter().zip(&self.sides));
+        places.any(|(place, (_, side))| place.is_some_and(|place| side.keys[place].kind == Kind::Call))
     }
 
     fn write(
@@ -319,10 +328,10 @@ fn nestings(runs: &[Run], cell: &Cell, side: &Side) -> FxHashMap<Key, Nesting> {
     let mut nestings = FxHashMap::default();
     for run in &side.runs {
         let measurement = &runs[*run].measurement;
-        for checkpoint in measurement.checkpoints().iter().filter(|one| one.kind == Kind::Scope) {
+        for checkpoint in measurement.checkpoints().iter().filter(|one| one.kind != Kind::Point) {
             let Some(label) = cell.labels.get_index_of(measurement.label(checkpoint)) else { continue };
             let label = u32::try_from(label).unwrap_or(u32::MAX);
-            let key = Key { label, occurrence: checkpoint.occurrence, kind: Kind::Scope };
+            let key = Key { label, occurrence: checkpoint.occurrence, kind: checkpoint.kind };
             nestings.entry(key).or_insert(checkpoint.nesting);
         }
     }

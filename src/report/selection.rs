@@ -111,32 +111,37 @@ impl Wanted {
     /// What to show of a pair: the wanted metrics, in the order of the patterns, of points and of scopes. A table is
     /// never empty for want of a name: if none is wanted of what was measured, the first that there are are shown.
     pub fn parts<'a>(&self, comparison: &'a Comparison, view: &PairView<'a>) -> Vec<Part<'a>> {
-        let (points, scopes): (Vec<&Match>, Vec<&Match>) =
-            view.rows.iter().partition(|row| view.key(row).kind == Kind::Point);
-        let mut parts: Vec<(Part, Vec<Shown>)> = [(Kind::Point, points), (Kind::Scope, scopes)]
-            .into_iter()
-            .filter(|(_, rows)| !rows.is_empty())
-            .map(|(kind, rows)| {
-                let measured = measured(comparison, view, &rows);
-                let mut shown = self.of(&measured);
-                if self.is_default {
-                    // What a rule asks for, and what regressed, is shown with the rest.
-                    let matters = measured.iter().filter(|shown| {
-                        let name = &shown.metric.name;
-                        let is_judged = shown.judged.is_some_and(|judged| {
-                            judged.is_asked
-                                || judged.rulings().any(|ruling| ruling.verdict == Verdict::Regressed)
+        // Calls of traced functions have a tree of their own, and are shown here only where a rule judges them.
+        let rows_of = |kind: Kind| -> Vec<&Match> {
+            let of_kind = view.rows.iter().filter(|row| view.key(row).kind == kind);
+            of_kind.filter(|row| kind != Kind::Call || view.is_judged(row)).collect()
+        };
+        let [points, scopes, calls] = [Kind::Point, Kind::Scope, Kind::Call].map(rows_of);
+        let mut parts: Vec<(Part, Vec<Shown>)> =
+            [(Kind::Point, points), (Kind::Scope, scopes), (Kind::Call, calls)]
+                .into_iter()
+                .filter(|(_, rows)| !rows.is_empty())
+                .map(|(kind, rows)| {
+                    let measured = measured(comparison, view, &rows);
+                    let mut shown = self.of(&measured);
+                    if self.is_default {
+                        // What a rule asks for, and what regressed, is shown with the rest.
+                        let matters = measured.iter().filter(|shown| {
+                            let name = &shown.metric.name;
+                            let is_judged = shown.judged.is_some_and(|judged| {
+                                judged.is_asked
+                                    || judged.rulings().any(|ruling| ruling.verdict == Verdict::Regressed)
+                            });
+                            is_judged || view.breaches(name).next().is_some()
                         });
-                        is_judged || view.breaches(name).next().is_some()
-                    });
-                    let missing =
-                        matters.filter(|one| shown.iter().all(|known| known.metric.name != one.metric.name));
-                    let missing: Vec<Shown> = missing.copied().collect();
-                    shown.extend(missing);
-                }
-                (Part { kind, rows, shown }, measured)
-            })
-            .collect();
+                        let missing = matters
+                            .filter(|one| shown.iter().all(|known| known.metric.name != one.metric.name));
+                        let missing: Vec<Shown> = missing.copied().collect();
+                        shown.extend(missing);
+                    }
+                    (Part { kind, rows, shown }, measured)
+                })
+                .collect();
         // Who chose a point's metric did not ask for scopes.
         let is_answered = !self.chosen.is_empty() && parts.iter().any(|(part, _)| !part.shown.is_empty());
         if is_answered {

@@ -14,6 +14,7 @@ use tabled::settings::{Alignment, Modify, Padding, Span, Theme};
 use super::Options;
 use super::selection::{self, Part, Rows, Shown, Wanted};
 use super::summary::{self, Tally, Trouble};
+use super::tensors;
 use super::text::{self, cut, width};
 use super::trace;
 use crate::comparison::{Comparison, Entry, PairView};
@@ -69,6 +70,7 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
         } else {
             page.pair(&view, &parts, &troubles, options, out)?;
             trace::render(comparison, &view, options, out)?;
+            tensors::render(comparison, &view, options, out)?;
             writeln!(out)?;
         }
     }
@@ -247,6 +249,7 @@ fn noun(kind: Kind) -> &'static str {
     match kind {
         Kind::Point => "checkpoint",
         Kind::Scope => "scope",
+        Kind::Call => "call",
     }
 }
 

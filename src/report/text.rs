@@ -116,12 +116,14 @@ pub fn one_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(visible.collect())
 }
 
-/// A checkpoint's name: its label, a mark if it is a scope, its number from the second occurrence on.
+/// A checkpoint's name: its label, a mark if it is a scope or a call, its number from the second occurrence on.
 pub fn key_label(key: Key, labels: &Names) -> String {
     let mut text = one_line(&labels[key.label as usize]).into_owned();
-    if key.kind == Kind::Scope {
-        text.push_str(" (scope)");
-    }
+    text.push_str(match key.kind {
+        Kind::Point => "",
+        Kind::Scope => " (scope)",
+        Kind::Call => " (call)",
+    });
     if key.occurrence > 1 {
         _ = write!(text, " #{}", key.occurrence);
     }

@@ -1,7 +1,7 @@
 //! Traced functions, below a test's table: the tree of their calls, and the annotated source of those whose lines are told
 //! apart.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
@@ -13,7 +13,7 @@ use crate::counted::{counted, grouped};
 use crate::metric::Unit;
 use crate::side::Side;
 use crate::trace_comparison::{
-    CallFigures, CallRow, LineFigures, LineProfile, LineRow, TraceSide, calls, lines,
+    CallFigures, CallRow, LineFigures, LineProfile, LineRow, TraceSide, calls, lines, places,
 };
 use crate::trace_facts::TraceFacts;
 
@@ -37,14 +37,41 @@ pub(super) fn render(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let page = Page::new(options);
-    let sides = [(view.baseline, &view.old.name), (view.candidate, &view.new.name)]
-        .map(|(side, name)| trace_side(comparison, side, name));
-    let part = Part { view, names: [&view.old.name, &view.new.name].map(|name| heading(name)) };
-    part.tree(page, calls(&sides), options, out)?;
-    for profile in lines(&sides) {
+    let part = Part::of(comparison, view);
+    part.tree(page, &part.calls(), options, out)?;
+    for profile in part.lines() {
+        writeln!(out)?;
+        page.line(&Part::title(&profile), "", Tone::Heading, out)?;
         part.source(page, &profile, out)?;
     }
-    part.remarks(page, &sides, out)
+    part.remarks(page, out)
+}
+
+/// Writes what all calls in a pair add up to, below a tree that has some of them one by one.
+pub(super) fn render_sums(
+    comparison: &Comparison,
+    view: &PairView,
+    has_scopes: bool,
+    options: &Options,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let page = Page::new(options);
+    let part = Part::of(comparison, view);
+    let rows = part.calls();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    if has_scopes {
+        let line = "Above are the first calls of each traced function (--max-events), below the sums of all:";
+        page.line(line, "", Tone::Quiet, out)?;
+    }
+    part.tree(page, &rows, options, out)?;
+    writeln!(out)
+}
+
+/// Whether a function was traced in a pair, and called.
+pub(super) fn has_calls(comparison: &Comparison, view: &PairView) -> bool {
+    Part::of(comparison, view).sides.iter().any(|side| !side.records.is_empty())
 }
 
 fn heading(name: &str) -> String {
@@ -60,21 +87,56 @@ fn trace_side<'a>(comparison: &'a Comparison, side: &Side, name: &str) -> TraceS
     }
 }
 
-struct Part<'a> {
+/// What was traced in a pair.
+pub(super) struct Part<'a> {
     view: &'a PairView<'a>,
+    sides: [TraceSide<'a>; 2],
     names: [String; 2],
 }
 
-impl Part<'_> {
+impl<'a> Part<'a> {
+    pub(super) fn of(comparison: &'a Comparison, view: &'a PairView<'a>) -> Self {
+        let sides = [(view.baseline, &view.old.name), (view.candidate, &view.new.name)]
+            .map(|(side, name)| trace_side(comparison, side, name));
+        Self { view, sides, names: [&view.old.name, &view.new.name].map(|name| heading(name)) }
+    }
+
+    /// The tree of calls.
+    pub(super) fn calls(&self) -> Vec<CallRow> {
+        calls(&self.sides)
+    }
+
+    /// The functions whose lines are told apart.
+    pub(super) fn lines(&self) -> Vec<LineProfile> {
+        lines(&self.sides)
+    }
+
+    /// Whether the two sides of a row differ in what is shown of them and may be compared.
+    pub(super) fn differs(&self, row: &CallRow) -> bool {
+        let figures = |family: &str, side: &Option<CallFigures>| {
+            let get = |figures: &BTreeMap<String, i64>, part: &str| {
+                figures.get(&format!("{family}.{part}")).copied()
+            };
+            side.as_ref().map(|one| (get(&one.sums, "consumed"), get(&one.most, "peaked")))
+        };
+        let [old, new] = &row.sides;
+        old.as_ref().map(|one| one.calls) != new.as_ref().map(|one| one.calls)
+            || families(std::slice::from_ref(row))
+                .iter()
+                .filter(|family| self.may_compare(family))
+                .any(|family| figures(family, old) != figures(family, new))
+    }
+
     fn may_compare(&self, family: &str) -> bool {
         self.view.column(&format!("{family}.peak")).comparability != Comparability::SourcesDiffer
             && self.view.is_compared()
     }
 
-    fn tree(
+    /// The tree of calls as a table; nothing where there are none.
+    pub(super) fn tree(
         &self,
         page: Page,
-        mut rows: Vec<CallRow>,
+        rows: &[CallRow],
         options: &Options,
         out: &mut dyn Write,
     ) -> io::Result<()> {
@@ -82,30 +144,30 @@ impl Part<'_> {
             return Ok(());
         }
         let all = rows.len();
-        if !options.all_rows {
-            rows.truncate(MOST_ROWS);
-        }
+        let rows = if options.all_rows { rows } else { &rows[..all.min(MOST_ROWS)] };
         writeln!(out)?;
         let label = |row: &CallRow| {
             let elsewhere = if row.elsewhere { " (reached in further ways)" } else { "" };
             let tone = if row.sides.iter().all(Option::is_some) { Tone::Plain } else { Tone::Structure };
-            Text::new(format!("{}{}{elsewhere}", "· ".repeat(row.depth), text::one_line(&row.label)), tone)
+            let apart = row.apart.as_ref().map(|apart| format!(" ({apart})")).unwrap_or_default();
+            let label = text::one_line(&row.label);
+            Text::new(format!("{}{label}{}{elsewhere}", "· ".repeat(row.depth), text::one_line(&apart)), tone)
         };
         let labels: Vec<Text> = rows.iter().map(label).collect();
-        let mut groups = vec![self.group("calls", Unit::Count, true, &rows, |figures| Some(figures.calls))];
-        for family in families(&rows) {
+        let mut groups = vec![self.group("calls", Unit::Count, true, rows, |figures| Some(figures.calls))];
+        for family in families(rows) {
             let name = |part: &str| format!("{family}.{part}");
             let compare = self.may_compare(&family);
             let consumed = name("consumed");
             let peaked = name("peaked");
             groups.push(
-                self.group(&consumed, Unit::Bytes, compare, &rows, |one| one.sums.get(&consumed).copied()),
+                self.group(&consumed, Unit::Bytes, compare, rows, |one| one.sums.get(&consumed).copied()),
             );
             groups.push(self.group(
                 &format!("{peaked}, most of a call"),
                 Unit::Bytes,
                 compare,
-                &rows,
+                rows,
                 |one| one.most.get(&peaked).copied(),
             ));
         }
@@ -114,7 +176,7 @@ impl Part<'_> {
             let line = format!("… {} not shown: --all-rows", counted(all - rows.len(), "function"));
             page.line(&line, " ", Tone::Quiet, out)?;
         }
-        self.oddities(page, &rows, out)
+        self.oddities(page, rows, out)
     }
 
     /// Calls whose figures do not mean what they say, or are missing.
@@ -187,14 +249,13 @@ impl Part<'_> {
         Group::of(name.to_owned(), headings, cells)
     }
 
+    /// A function's path, and where it is.
+    pub(super) fn title(profile: &LineProfile) -> String {
+        format!("{}  {}", profile.label, places(profile.at.each_ref().map(Option::as_deref)))
+    }
+
     /// The source of a function, with what ran on each line.
-    fn source(&self, page: Page, profile: &LineProfile, out: &mut dyn Write) -> io::Result<()> {
-        writeln!(out)?;
-        let places = match &profile.at {
-            [Some(old), Some(new)] if old != new => format!("{old} → {new}"),
-            [old, new] => old.as_ref().or(new.as_ref()).cloned().unwrap_or_default(),
-        };
-        page.line(&format!("{}  {places}", profile.label), "", Tone::Heading, out)?;
+    pub(super) fn source(&self, page: Page, profile: &LineProfile, out: &mut dyn Write) -> io::Result<()> {
         let indent = indent(&profile.rows);
         let width = profile.rows.iter().flat_map(|row| &row.sides).flatten().map(|(line, _)| *line).max();
         let width = width.unwrap_or(0).to_string().len();
@@ -247,8 +308,8 @@ impl Part<'_> {
     }
 
     /// What was asked for and is not traced.
-    fn remarks(&self, page: Page, sides: &[TraceSide<'_>; 2], out: &mut dyn Write) -> io::Result<()> {
-        for (name, facts) in self.names.iter().zip(sides.iter().map(|side| side.facts)) {
+    pub(super) fn remarks(&self, page: Page, out: &mut dyn Write) -> io::Result<()> {
+        for (name, facts) in self.names.iter().zip(self.sides.iter().map(|side| side.facts)) {
             let Some(facts) = facts else { continue };
             for line in remarks(name, facts) {
                 page.line(&line, " ", Tone::Quiet, out)?;

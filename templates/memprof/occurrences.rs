@@ -2,11 +2,12 @@
 
 use crate::untracked::Untracked;
 
-/// Checkpoints and scopes are counted apart, though they may share a label.
+/// Each is counted apart, though a checkpoint, a scope and a traced function may share a label.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Logged {
     Checkpoint,
     Scope,
+    Call,
 }
 
 #[derive(Clone, Copy)]

@@ -68,6 +68,7 @@ fn the_first_calls_of_each_function_are_scopes_and_all_are_in_the_sums() {
         record.events("scope").iter().map(|scope| scope["label"].as_str().unwrap()).collect();
     assert_eq!(labels, ["traced::leaf", "traced::leaf", "traced::branch"]);
     let scope = record.events("scope")[1];
+    assert_eq!(scope["traced"], true);
     assert_eq!((scope["occurrence"].as_u64(), scope["depth"].as_u64()), (Some(2), Some(1)));
     assert_eq!((figure(scope, "heap.consumed"), figure(scope, "heap.peaked")), (2000, 4000));
     assert_eq!(figure(scope, "heap.allocated"), 8000);

@@ -71,6 +71,12 @@ impl Synthetic {
         self
     }
 
+    /// `trace.json`.
+    pub fn traces(self, traces: &Value) -> Self {
+        write_json(&self.folder.trace(), traces);
+        self
+    }
+
     /// A run that passed.
     pub fn passed(self, test: &str, revision: usize, repeat: u32, log: &Log) -> Self {
         self.run(&cell(test, &[]), revision, repeat, Status::Ok, None, Some(log))
@@ -199,6 +205,23 @@ impl Log {
     /// A checkpoint.
     pub fn checkpoint(self, label: &str, metrics: &[(&str, i64)]) -> Self {
         self.line("checkpoint", label, metrics)
+    }
+
+    /// A line of another kind, with these fields.
+    pub fn event(mut self, event: &str, fields: &Value) -> Self {
+        let head = self.head(event);
+        let fields = fields.to_string();
+        self.lines.push(format!("{head},{}", &fields[1..]));
+        self
+    }
+
+    /// The end of a traced call that is logged by itself, with so many scopes around it.
+    pub fn call(mut self, depth: u32, label: &str, metrics: &[(&str, i64)]) -> Self {
+        self = self.nested(depth, label, metrics);
+        let line = self.lines.last_mut().expect("the line was added");
+        line.truncate(line.len() - 1);
+        line.push_str(",\"traced\":true}");
+        self
     }
 
     /// A scope's end.

@@ -1,0 +1,677 @@
+//! Named memory: below a test's table what it comes to and which layers differ, and as `--view tensors` layer by layer.
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use indexmap::{IndexMap, IndexSet};
+
+use super::Options;
+use super::selection::Wanted;
+use super::summary;
+use super::table::{Group, Page, Text, Tone, tone_of};
+use super::text::{self, cut};
+use crate::comparison::{Cell, Comparability, Comparison, PairView};
+use crate::counted::{counted, grouped};
+use crate::measurement::{Kind, Measurement, Names};
+use crate::metric::Unit;
+use crate::side::{Side, Standing};
+use crate::tensor_comparison::{DeviceFigures, LayerChange, LayerRow, Moment, TensorSide, layers, moments};
+use crate::tensor_record::{TensorDevice, TensorKind};
+use crate::tensor_states::Alive;
+
+/// How many different states of the named memory are shown below a table, and in the view of their own.
+const MOST_MOMENTS: usize = 4;
+const MOST_MOMENTS_OF_VIEW: usize = 12;
+
+/// How many layers that differ are shown below a table.
+const MOST_LAYERS: usize = 10;
+
+/// A layer's path is cut to this before figures move below.
+const LEAST_PATH: usize = 36;
+
+/// A revision's name above its columns is cut to this.
+const MOST_HEADING: usize = 12;
+
+/// Writes what was named in a pair, below its table; nothing where nothing was.
+pub(super) fn render(
+    comparison: &Comparison,
+    view: &PairView,
+    options: &Options,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let part = Part::of_pair(comparison, view);
+    let page = Page::new(options);
+    let moments = part.moments();
+    let shown = if options.all_rows { moments.len() } else { moments.len().min(MOST_MOMENTS) };
+    let mut told = HashSet::new();
+    for moment in &moments[..shown] {
+        writeln!(out)?;
+        part.head(page, moment, out)?;
+        part.totals(page, moment, out)?;
+        part.pools(page, moment, out)?;
+        part.differing(page, moment, &mut told, options, out)?;
+    }
+    if shown < moments.len() {
+        let line = format!("… {} more: --view tensors, --all-rows", named_sets(moments.len() - shown));
+        page.line(&line, " ", Tone::Quiet, out)?;
+    }
+    if shown > 0 { part.remarks(page, out) } else { Ok(()) }
+}
+
+/// Writes all tensors of each test, of each candidate beside the baseline or of the one revision there is.
+pub fn render_view(comparison: &Comparison, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let page = Page::new(options);
+    let mut is_empty = true;
+    if comparison.revisions.len() == 1 {
+        for cell in &comparison.cells {
+            let part = Part::of_one(comparison, cell);
+            if part.moments().is_empty() {
+                continue;
+            }
+            is_empty = false;
+            let title = summary::full_title_of(&cell.id);
+            page.line(&format!("{title} · {}", comparison.revisions[0].name), "", Tone::Heading, out)?;
+            part.whole(page, options, out)?;
+            writeln!(out)?;
+        }
+    }
+    for view in comparison.pairs() {
+        let part = Part::of_pair(comparison, &view);
+        let troubles = summary::troubles(comparison, &view);
+        let has_none = part.moments().is_empty();
+        if has_none && troubles.is_empty() {
+            continue;
+        }
+        is_empty &= has_none;
+        page.title(&view, out)?;
+        part.whole(page, options, out)?;
+        for trouble in &troubles {
+            let tone = if trouble.is_failure { Tone::Growth } else { Tone::Quiet };
+            page.line(&trouble.headline, " ", tone, out)?;
+        }
+        writeln!(out)?;
+    }
+    if is_empty {
+        let line = "no tensor was named: `let _named = memprof::tensor(memprof::Tensor { name, bytes, .. });` names one";
+        page.line(line, "", Tone::Quiet, out)?;
+    }
+    page.foot(comparison, options, &Wanted::new(options), None, 0, out)
+}
+
+fn named_sets(count: usize) -> String {
+    format!("{} of named tensors", counted(count, "different set"))
+}
+
+/// One revision's named memory, or two's side by side.
+pub(super) struct Part<'a> {
+    sides: [Option<TensorSide<'a>>; 2],
+    names: Vec<String>,
+    runs: usize,
+    /// Points of the test, with their names.
+    rows: Vec<[Option<usize>; 2]>,
+    labels: Vec<String>,
+    view: Option<&'a PairView<'a>>,
+}
+
+/// What stands beside the figures of both sides.
+#[derive(Clone, Copy)]
+enum Said {
+    /// The difference.
+    Difference,
+    /// What became of the layer, and else the difference.
+    Change(Option<LayerChange>),
+    /// Nothing: they may not be compared.
+    Nothing,
+}
+
+/// A row of the totals.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Line {
+    Kind(TensorKind),
+    Rounding,
+    Unattributed,
+    Live,
+    Rest,
+    Peak,
+}
+
+impl Line {
+    pub(super) const ALL: [Self; 10] = [
+        Self::Kind(TensorKind::Weight),
+        Self::Kind(TensorKind::Gradient),
+        Self::Kind(TensorKind::OptimizerState),
+        Self::Kind(TensorKind::Activation),
+        Self::Kind(TensorKind::Other),
+        Self::Rounding,
+        Self::Unattributed,
+        Self::Live,
+        Self::Rest,
+        Self::Peak,
+    ];
+
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Self::Kind(kind) => kind.plural(),
+            Self::Rounding => "rounding",
+            Self::Unattributed => "unattributed",
+            Self::Live => "= live",
+            Self::Rest => "activations and the rest at the peak",
+            Self::Peak => "peak",
+        }
+    }
+
+    pub(super) fn of(self, figures: &DeviceFigures) -> Option<i128> {
+        let totals = &figures.totals;
+        match self {
+            Self::Kind(kind) => Some(totals.of(kind).bytes.into()),
+            Self::Rounding => (totals.with_allocated > 0).then(|| totals.rounding.into()),
+            Self::Unattributed => figures.unattributed(),
+            Self::Live => figures.live.as_ref().ok().map(|live| i128::from(*live)),
+            Self::Rest => figures.rest_at_peak(),
+            Self::Peak => figures.peak.as_ref().ok().map(|peak| i128::from(*peak)),
+        }
+    }
+
+    /// Whether it is made of what was named alone.
+    pub(super) fn is_named(self) -> bool {
+        matches!(self, Self::Kind(_) | Self::Rounding)
+    }
+
+    /// Whether it is worth a row, given all figures that stand in it.
+    pub(super) fn is_shown(self, of: &[&DeviceFigures]) -> bool {
+        match self {
+            Self::Kind(kind) => of.iter().any(|figures| figures.totals.of(kind).tensors > 0),
+            Self::Rounding | Self::Rest | Self::Peak => of.iter().any(|one| self.of(one).is_some()),
+            Self::Unattributed | Self::Live => true,
+        }
+    }
+}
+
+impl<'a> Part<'a> {
+    fn of_one(comparison: &'a Comparison, cell: &'a Cell) -> Self {
+        let side = &cell.sides[0];
+        let sides = [tensor_side(comparison, side), None];
+        let points = side.keys.iter().filter(|key| key.kind == Kind::Point);
+        let places = points.clone().map(|key| {
+            [
+                sides[0]
+                    .as_ref()
+                    .and_then(|side| side.place(&cell.labels[key.label as usize], key.occurrence)),
+                None,
+            ]
+        });
+        Self {
+            rows: places.collect(),
+            labels: points.map(|key| text::key_label(*key, &cell.labels)).collect(),
+            runs: side.runs.len(),
+            names: vec![heading(&comparison.revisions[0].name, side)],
+            sides,
+            view: None,
+        }
+    }
+
+    pub(super) fn of_pair(comparison: &'a Comparison, view: &'a PairView<'a>) -> Self {
+        let both = [view.baseline, view.candidate];
+        let sides = both.map(|side| tensor_side(comparison, side));
+        let points = view.rows.iter().filter(|row| view.key(row).kind == Kind::Point);
+        let labels: &Names = &view.cell.labels;
+        let places = points.clone().map(|row| {
+            let indices = [row.baseline, row.candidate];
+            [0, 1].map(|number| {
+                let key = both[number].keys[indices[number]?];
+                sides[number].as_ref()?.place(&labels[key.label as usize], key.occurrence)
+            })
+        });
+        Self {
+            rows: places.collect(),
+            labels: points.map(|row| text::row_label(view, row)).collect(),
+            runs: both.iter().map(|side| side.runs.len()).max().unwrap_or(0),
+            names: [(view.old, view.baseline), (view.new, view.candidate)]
+                .map(|(revision, side)| heading(&revision.name, side))
+                .to_vec(),
+            sides,
+            view: Some(view),
+        }
+    }
+
+    pub(super) fn moments(&self) -> Vec<Moment> {
+        if self.sides.iter().flatten().all(|side| side.measurement.tensors.is_empty()) {
+            return Vec::new();
+        }
+        moments(self.sides.each_ref().map(Option::as_ref), &self.rows)
+    }
+
+    /// A side with its checkpoint of a moment.
+    pub(super) fn at(&self, moment: &Moment, side: usize) -> Option<(&TensorSide<'a>, usize)> {
+        self.sides[side].as_ref().zip(self.rows[moment.row][side])
+    }
+
+    pub(super) fn alive(&self, moment: &Moment, side: usize) -> Vec<Alive<'a>> {
+        self.at(moment, side).map_or_else(Vec::new, |(side, place)| side.alive_at(place))
+    }
+
+    /// What the checkpoint of a moment is called.
+    pub(super) fn label(&self, moment: &Moment) -> &str {
+        &self.labels[moment.row]
+    }
+
+    /// Whether the checkpoint is there on both sides.
+    pub(super) fn is_on_both_sides(&self, moment: &Moment) -> bool {
+        self.at(moment, 0).is_some() && self.at(moment, 1).is_some()
+    }
+
+    /// The metrics that say what is live on a device, on each side that has one.
+    fn metrics(&self, device: &TensorDevice) -> Vec<String> {
+        self.sides.iter().flatten().filter_map(|side| Some(side.allocator(device).ok()?.live)).collect()
+    }
+
+    /// Whether the allocators' figures of a device mean the same on both sides.
+    pub(super) fn is_comparable(&self, device: &TensorDevice) -> bool {
+        let metrics = self.metrics(device);
+        metrics.windows(2).all(|two| two[0] == two[1])
+            && metrics.first().is_some_and(|metric| self.may_compare(metric))
+    }
+
+    fn is_compared(&self) -> bool {
+        self.view.is_some_and(PairView::is_compared)
+    }
+
+    fn head(&self, page: Page, moment: &Moment, out: &mut dyn Write) -> io::Result<()> {
+        let mut line = format!("tensors at {}", self.label(moment));
+        if moment.rows > 1 {
+            _ = write!(line, ", the highest of {} with the same ones", counted(moment.rows, "checkpoint"));
+        }
+        page.line(&line, "", Tone::Heading, out)
+    }
+
+    pub(super) fn devices(&self, moment: &Moment) -> Vec<TensorDevice> {
+        let both = (0..2).filter_map(|side| self.at(moment, side));
+        let devices: IndexSet<&TensorDevice> =
+            both.flat_map(|(side, place)| side.devices_at(place)).collect();
+        let mut devices: Vec<TensorDevice> = devices.into_iter().cloned().collect();
+        devices.sort();
+        devices
+    }
+
+    /// What is named, by device and kind, against what its allocator says.
+    fn totals(&self, page: Page, moment: &Moment, out: &mut dyn Write) -> io::Result<()> {
+        let devices = self.devices(moment);
+        if devices.is_empty() {
+            return Ok(());
+        }
+        let figures: Vec<Vec<Option<DeviceFigures>>> = devices
+            .iter()
+            .map(|device| {
+                let of = |side| self.at(moment, side).map(|(side, place)| side.figures_at(place, device));
+                (0..self.names.len()).map(of).collect()
+            })
+            .collect();
+        let all: Vec<&DeviceFigures> = figures.iter().flatten().flatten().collect();
+        let lines: Vec<Line> = Line::ALL.into_iter().filter(|line| line.is_shown(&all)).collect();
+        let labels: Vec<Text> = lines.iter().map(|line| Text::new(line.label(), Tone::Plain)).collect();
+        let mut groups = Vec::new();
+        for (device, figures) in devices.iter().zip(&figures) {
+            let name = self
+                .metrics(device)
+                .first()
+                .map_or_else(|| device.to_string(), |metric| format!("{device}: {metric}"));
+            let is_comparable = self.is_comparable(device);
+            let rows = lines.iter().map(|line| {
+                let values = figures.iter().map(|figures| line.of(figures.as_ref()?)).collect();
+                let said = if line.is_named() || is_comparable { Said::Difference } else { Said::Nothing };
+                (values, said)
+            });
+            groups.push(self.group(name, rows));
+        }
+        page.lay_beside(LEAST_PATH, "", &labels, groups, out)?;
+        for (device, figures) in devices.iter().zip(&figures) {
+            self.oddities(page, device, figures, out)?;
+        }
+        Ok(())
+    }
+
+    /// What is not known of a device, and what cannot be.
+    fn oddities(
+        &self,
+        page: Page,
+        device: &TensorDevice,
+        figures: &[Option<DeviceFigures>],
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let mut reasons: IndexMap<&String, Vec<&str>> = IndexMap::new();
+        for (name, figures) in self.names.iter().zip(figures) {
+            if let Some(Err(reason)) = figures.as_ref().map(|figures| &figures.live) {
+                reasons.entry(reason).or_default().push(name);
+            }
+        }
+        for (reason, names) in reasons {
+            let line = format!("{device}: the rest is not known of {}: {reason}", names.join(" and "));
+            page.line(&line, " ", Tone::Quiet, out)?;
+        }
+        for (name, figures) in self.names.iter().zip(figures) {
+            let Some(figures) = figures else { continue };
+            if figures.unattributed().is_some_and(|rest| rest < 0) {
+                let line = format!(
+                    "{device}: in {name} more is named than is live: something named is freed already, or another allocator's"
+                );
+                page.line(&line, " ", Tone::Growth, out)?;
+            }
+            let totals = &figures.totals;
+            if totals.with_allocated > 0 && totals.with_allocated < totals.storages {
+                let [known, all] =
+                    [totals.with_allocated, totals.storages].map(|count| grouped(count.into()));
+                let line = format!("{device}: in {name} the rounding of {known} of {all} storages is known");
+                page.line(&line, " ", Tone::Quiet, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn may_compare(&self, metric: &str) -> bool {
+        self.view.is_some_and(|view| view.column(metric).comparability == Comparability::Comparable)
+    }
+
+    /// Bytes of each side, and the difference where both are there and may be compared.
+    fn group(&self, name: String, rows: impl Iterator<Item = (Vec<Option<i128>>, Said)>) -> Group {
+        let cells = rows.map(|(values, said)| {
+            let mut cells: Vec<Text> = values
+                .iter()
+                .map(|value| match value {
+                    Some(value) => Text::new(text::figure(narrow(*value), Unit::Bytes), Tone::Plain),
+                    None => Text::new(text::NONE, Tone::Quiet),
+                })
+                .collect();
+            if self.is_compared() {
+                cells.push(match (said, &values[..]) {
+                    (Said::Change(Some(LayerChange::Added)), [None, Some(_)]) => {
+                        Text::new("added", Tone::Structure)
+                    }
+                    (Said::Change(Some(LayerChange::Removed)), [Some(_), None]) => {
+                        Text::new("removed", Tone::Structure)
+                    }
+                    (Said::Difference | Said::Change(_), [Some(old), Some(new)]) => {
+                        Text::new(text::difference(new - old, Unit::Bytes), tone_of(new - old))
+                    }
+                    _ => Text::new("", Tone::Plain),
+                });
+            }
+            cells
+        });
+        let mut headings = self.names.clone();
+        headings.extend(self.is_compared().then(|| "Δ".to_owned()));
+        Group::of(name, headings, cells.collect())
+    }
+
+    /// What pools said before this checkpoint.
+    fn pools(&self, page: Page, moment: &Moment, out: &mut dyn Write) -> io::Result<()> {
+        let mut pools: IndexMap<(&str, String), [Option<[u64; 3]>; 2]> = IndexMap::new();
+        for number in 0..2 {
+            let Some((side, place)) = self.at(moment, number) else { continue };
+            for pool in side.pools_at(place) {
+                pools.entry((&pool.name, pool.device.to_string())).or_default()[number] = Some(pool.figures);
+            }
+        }
+        if pools.is_empty() {
+            return Ok(());
+        }
+        writeln!(out)?;
+        let label = |(name, device): &(&str, String)| {
+            let of = if name.contains(device.as_str()) { String::new() } else { format!(", {device}") };
+            Text::new(format!("{}{of}", text::one_line(name)), Tone::Plain)
+        };
+        let labels: Vec<Text> = pools.keys().map(label).collect();
+        let groups = ["in use", "padding", "reserved"].into_iter().enumerate().map(|(figure, name)| {
+            let rows = pools.values().map(|sides| {
+                let values = (0..self.names.len()).map(|side| Some(i128::from(sides[side]?[figure])));
+                (values.collect(), Said::Difference)
+            });
+            self.group(name.to_owned(), rows)
+        });
+        let groups = groups.collect();
+        page.lay_beside(LEAST_PATH, "pool", &labels, groups, out)
+    }
+
+    /// Layers that came, went or changed and were not told of yet, the largest differences first.
+    fn differing(
+        &self,
+        page: Page,
+        moment: &Moment,
+        told: &mut HashSet<(String, TensorKind, TensorDevice, LayerChange)>,
+        options: &Options,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        if !self.is_compared() || !self.is_on_both_sides(moment) {
+            return Ok(());
+        }
+        let [old, new] = [0, 1].map(|side| self.alive(moment, side));
+        if old.is_empty() && new.is_empty() {
+            return Ok(());
+        }
+        for (number, alive) in [&old, &new].into_iter().enumerate() {
+            if alive.is_empty() {
+                let line = format!("nothing is named here in {}", self.names[number]);
+                return page.line(&line, " ", Tone::Quiet, out);
+            }
+        }
+        let rows = layers(&old, &new);
+        let changed: Vec<(&LayerRow, LayerChange)> =
+            rows.iter().filter_map(|row| Some((row, row.change()?))).collect();
+        page.line(&counts(&rows, &changed), " ", Tone::Quiet, out)?;
+        let mut fresh: Vec<&(&LayerRow, LayerChange)> = changed
+            .iter()
+            .filter(|(row, change)| {
+                let description = row.one().description;
+                let device = description.device.clone();
+                told.insert((description.name.to_string(), description.kind, device, *change))
+            })
+            .collect();
+        if fresh.is_empty() {
+            return Ok(());
+        }
+        // Stable: of equal differences, the earlier layer first.
+        fresh.sort_by_key(|(row, _)| std::cmp::Reverse(row.grown().abs()));
+        let shown = if options.all_rows { fresh.len() } else { fresh.len().min(MOST_LAYERS) };
+        writeln!(out)?;
+        self.changes(page, &fresh[..shown], out)?;
+        if shown < fresh.len() {
+            let line = format!("… {} more differ: --view tensors", counted(fresh.len() - shown, "tensor"));
+            page.line(&line, " ", Tone::Quiet, out)?;
+        }
+        Ok(())
+    }
+
+    fn changes(&self, page: Page, rows: &[&(&LayerRow, LayerChange)], out: &mut dyn Write) -> io::Result<()> {
+        let label = |(row, change): &&(&LayerRow, LayerChange)| {
+            let name = text::one_line(&row.one().description.name).into_owned();
+            Text::new(format!("{} {name}", mark(Some(*change))), Tone::Structure)
+        };
+        let labels: Vec<Text> = rows.iter().map(label).collect();
+        let devices: HashSet<&TensorDevice> =
+            rows.iter().map(|(row, _)| &row.one().description.device).collect();
+        let about = rows.iter().map(|(row, change)| {
+            let description = row.one().description;
+            let mut kind = description.kind.singular().to_owned();
+            if devices.len() > 1 {
+                _ = write!(kind, ", {}", description.device);
+            }
+            vec![Text::new(kind, Tone::Plain), Text::new(form(row, *change), Tone::Plain)]
+        });
+        let about =
+            Group::of("tensor".to_owned(), vec!["kind".to_owned(), "shape".to_owned()], about.collect());
+        let bytes = rows.iter().map(|(row, change)| {
+            let values = row.sides.iter().map(|side| side.map(|side| i128::from(side.counted)));
+            (values.collect(), Said::Change(Some(*change)))
+        });
+        let bytes = self.group("bytes".to_owned(), bytes);
+        page.lay_beside(LEAST_PATH, "layer", &labels, vec![about, bytes], out)
+    }
+
+    /// Everything that is named, layer by layer.
+    fn whole(&self, page: Page, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+        let moments = self.moments();
+        let shown = if options.all_rows { moments.len() } else { moments.len().min(MOST_MOMENTS_OF_VIEW) };
+        for (number, moment) in moments[..shown].iter().enumerate() {
+            if number > 0 {
+                writeln!(out)?;
+            }
+            self.head(page, moment, out)?;
+            self.totals(page, moment, out)?;
+            self.pools(page, moment, out)?;
+            let rows = match self.view {
+                Some(_) => layers(&self.alive(moment, 0), &self.alive(moment, 1)),
+                None => layers(&self.alive(moment, 0), &[]),
+            };
+            for device in self.devices(moment) {
+                let of_device: Vec<&LayerRow> =
+                    rows.iter().filter(|row| row.one().description.device == device).collect();
+                writeln!(out)?;
+                self.layers(page, &device, &of_device, options, out)?;
+            }
+        }
+        if shown < moments.len() {
+            let line = format!("… {} more: --all-rows", named_sets(moments.len() - shown));
+            page.line(&line, " ", Tone::Quiet, out)?;
+        }
+        if shown > 0 { self.remarks(page, out) } else { Ok(()) }
+    }
+
+    /// The layers of one device, a row for each name, what is of it by kind.
+    fn layers(
+        &self,
+        page: Page,
+        device: &TensorDevice,
+        rows: &[&LayerRow],
+        options: &Options,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let mut by_name: IndexMap<&str, Vec<&LayerRow>> = IndexMap::new();
+        for row in rows {
+            by_name.entry(&row.one().description.name).or_default().push(row);
+        }
+        let change = |rows: &[&LayerRow]| {
+            let change = rows[0].change().filter(|_| self.is_compared())?;
+            rows.iter().all(|row| row.change() == Some(change)).then_some(change)
+        };
+        if options.only_changed {
+            by_name.retain(|_, rows| rows.iter().any(|row| row.change().is_some()));
+        }
+        let label = |(name, rows): (&&str, &Vec<&LayerRow>)| {
+            let shared = rows.iter().find_map(|row| row.one().shares_with);
+            let shared = shared.map_or_else(String::new, |owner| format!("(->{})", text::one_line(owner)));
+            let change = change(rows);
+            let mark = if self.is_compared() { format!("{} ", mark(change)) } else { String::new() };
+            let tone = if change.is_some() { Tone::Structure } else { Tone::Plain };
+            Text::new(format!("{mark}{}{shared}", text::one_line(name)), tone)
+        };
+        let labels: Vec<Text> = by_name.iter().map(label).collect();
+        let shapes = by_name.values().map(|rows| {
+            let row = rows.iter().min_by_key(|row| row.one().description.kind).unwrap_or(&rows[0]);
+            let change = if self.is_compared() { row.change() } else { None };
+            vec![Text::new(form(row, change.unwrap_or(LayerChange::Added)), Tone::Plain)]
+        });
+        let mut groups = vec![Group::of(device.to_string(), vec!["shape".to_owned()], shapes.collect())];
+        for kind in TensorKind::ALL {
+            if rows.iter().all(|row| row.one().description.kind != kind) {
+                continue;
+            }
+            let bytes = by_name.values().map(|rows| {
+                let of = |side: usize| {
+                    let of_kind = rows.iter().filter_map(|row| row.sides[side]);
+                    let of_kind = of_kind.filter(|one| one.description.kind == kind);
+                    of_kind.map(|one| i128::from(one.counted)).reduce(|sum, one| sum + one)
+                };
+                let of_kind = rows.iter().find(|row| row.one().description.kind == kind);
+                ((0..self.names.len()).map(of).collect(), Said::Change(of_kind.and_then(|row| row.change())))
+            });
+            groups.push(self.group(kind.plural().to_owned(), bytes));
+        }
+        page.lay_beside(LEAST_PATH.min(page.width() / 2), "layer", &labels, groups, out)
+    }
+
+    /// What the figures are, once below them.
+    fn remarks(&self, page: Page, out: &mut dyn Write) -> io::Result<()> {
+        for (name, side) in self.names.iter().zip(&self.sides) {
+            let differing = side.as_ref().map_or(0, |side| side.differing);
+            if differing > 0 {
+                let checkpoints = counted(differing, "checkpoint");
+                let line = format!(
+                    "{name}: its runs name different tensors at {checkpoints}; shown is the first run"
+                );
+                page.line(&line, " ", Tone::Growth, out)?;
+            }
+        }
+        let first = if self.runs > 1 { ", all in the first run" } else { "" };
+        let line = format!(
+            "unattributed is live less all that is named; the rest at the peak is the peak since the checkpoint before less the \
+             weights, gradients and optimizer state named at this one{first}"
+        );
+        page.line(&line, " ", Tone::Quiet, out)
+    }
+}
+
+/// A figure as the table takes it; what a program says of itself may be beyond any memory.
+pub(super) fn narrow(value: i128) -> i64 {
+    i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX })
+}
+
+fn heading(name: &str, side: &Side) -> String {
+    let mark = if side.standing == Standing::CutOff { "✗ " } else { "" };
+    format!("{mark}{}", cut(&text::one_line(name), MOST_HEADING))
+}
+
+fn tensor_side<'a>(comparison: &'a Comparison, side: &Side) -> Option<TensorSide<'a>> {
+    let runs: Vec<&Measurement> = side.runs.iter().map(|&run| &*comparison.runs[run].measurement).collect();
+    TensorSide::new(&runs)
+}
+
+pub(super) fn mark(change: Option<LayerChange>) -> char {
+    match change {
+        Some(LayerChange::Added) => '+',
+        Some(LayerChange::Removed) => '-',
+        Some(LayerChange::Resized) => '~',
+        Some(LayerChange::Shared) => '>',
+        None => ' ',
+    }
+}
+
+/// `f32 [2, 3] → [2, 6]`, or what became of its sharing.
+pub(super) fn form(row: &LayerRow, change: LayerChange) -> String {
+    let one = row.one().description.form();
+    match (change, row.sides) {
+        (LayerChange::Resized, [Some(old), Some(new)]) => {
+            let [old, new] = [old, new].map(|one| one.description);
+            let before = old.form();
+            match one.strip_prefix(&*new.dtype).filter(|_| old.dtype == new.dtype && !new.dtype.is_empty()) {
+                Some(shape) if before != one => format!("{before} →{shape}"),
+                Some(_) => one,
+                None => format!("{before} → {one}"),
+            }
+        }
+        (LayerChange::Shared, [Some(old), Some(new)]) => match (old.shares_with, new.shares_with) {
+            (_, Some(owner)) => format!("{one} shares with {}", text::one_line(owner)),
+            (Some(_), None) => format!("{one} shares no more"),
+            (None, None) => one,
+        },
+        _ => one,
+    }
+}
+
+/// `3 of 5 tensors differ: 1 added, 1 removed, 1 resized`.
+pub(super) fn counts(rows: &[LayerRow], changed: &[(&LayerRow, LayerChange)]) -> String {
+    if changed.is_empty() {
+        return format!("{}: the same on both sides", counted(rows.len(), "tensor"));
+    }
+    let words = [
+        (LayerChange::Added, "added"),
+        (LayerChange::Removed, "removed"),
+        (LayerChange::Resized, "resized"),
+        (LayerChange::Shared, "sharing otherwise"),
+    ];
+    let counts = words.map(|(change, word)| {
+        let count = changed.iter().filter(|(_, one)| *one == change).count();
+        (count > 0).then(|| format!("{count} {word}"))
+    });
+    let counts: Vec<String> = counts.into_iter().flatten().collect();
+    format!("{} of {} differ: {}", changed.len(), counted(rows.len(), "tensor"), counts.join(", "))
+}

@@ -1,0 +1,401 @@
+//! Named memory on whole repositories: built, run and shown, with figures to the byte; and every report of it.
+
+mod support;
+#[path = "support/synthetic.rs"]
+mod synthetic;
+
+use cargo_memprof::compare::compare;
+use cargo_memprof::comparison::Comparison;
+use cargo_memprof::outcome::Status;
+use cargo_memprof::report::{self, Format, Options, View};
+use serde_json::{Value, json};
+use support::TestRepository;
+use synthetic::{Log, Synthetic};
+
+const MANIFEST: &str = "[package]\nname = \"bart\"\nversion = \"0.1.0\"\nedition = \"2021\"\n";
+const LOCK: &str = "version = 3\n\n[[package]]\nname = \"bart\"\nversion = \"0.1.0\"\n";
+
+/// A model of plain vectors that names what it has. `layers` are a name and the extents of its weight.
+fn library(layers: &[(&str, usize, usize)]) -> String {
+    format!(
+        r#"//! A model.
+use memprof::{{Kind, Names, Tensor}};
+
+pub struct Parameter {{ name: String, shape: [usize; 2], values: Vec<f32> }}
+pub struct Model {{ pub parameters: Vec<Parameter> }}
+
+impl Parameter {{
+    fn new(name: &str, rows: usize, columns: usize) -> Self {{
+        let mut values = Vec::with_capacity(rows * columns + 2);
+        values.resize(rows * columns, 0.5);
+        Self {{ name: name.to_owned(), shape: [rows, columns], values }}
+    }}
+
+    fn tensor(&self, kind: Kind) -> Tensor<'_> {{
+        Tensor {{
+            name: &self.name,
+            kind,
+            shape: &self.shape,
+            dtype: "f32",
+            storage: self.values.as_ptr() as u64,
+            bytes: 4 * self.values.len() as u64,
+            allocated: Some(4 * self.values.capacity() as u64),
+            ..Tensor::default()
+        }}
+    }}
+}}
+
+impl Model {{
+    pub fn new() -> Self {{
+        let layers: &[(&str, usize, usize)] = &{layers:?};
+        Self {{ parameters: layers.iter().map(|(name, rows, columns)| Parameter::new(name, *rows, *columns)).collect() }}
+    }}
+
+    pub fn names(&self) -> Names {{
+        let mut names = Names::new();
+        self.parameters.iter().for_each(|parameter| names.add(parameter.tensor(Kind::Weight)));
+        // The head is tied to the embedding.
+        names.add(Tensor {{ name: "head.weight", ..self.parameters[0].tensor(Kind::Weight) }});
+        names
+    }}
+
+    /// The gradients, with their names.
+    pub fn backward(&self) -> (Vec<Parameter>, Names) {{
+        let gradients: Vec<Parameter> =
+            self.parameters.iter().map(|one| Parameter::new(&one.name, one.shape[0], one.shape[1])).collect();
+        let mut names = Names::new();
+        gradients.iter().for_each(|gradient| names.add(gradient.tensor(Kind::Gradient)));
+        (gradients, names)
+    }}
+}}
+"#
+    )
+}
+
+const TEST: &str = r#"
+#[test]
+fn trains() {
+    let model = bart::Model::new();
+    let _names = model.names();
+    memprof::checkpoint!("loaded");
+    for _ in 0..3 {
+        let activations = std::hint::black_box(vec![1_u8; 100_000]);
+        let (gradients, names) = model.backward();
+        drop(activations);
+        memprof::checkpoint!("backward");
+        drop((gradients, names));
+    }
+}
+"#;
+
+/// The same but for a layer that is wider, one that is new, and one that is gone.
+fn repository() -> TestRepository {
+    let mut repository = TestRepository::new();
+    repository.write("Cargo.toml", MANIFEST);
+    repository.write("Cargo.lock", LOCK);
+    repository.write("tests/trains.rs", TEST);
+    let old = [("embedding.weight", 100, 64), ("encoder.0.weight", 64, 64), ("encoder.norm", 1, 64)];
+    repository.write("src/lib.rs", library(&old));
+    repository.commit("a model");
+    repository.git(["switch", "--quiet", "-c", "wider"]);
+    let new = [("embedding.weight", 100, 64), ("encoder.0.weight", 64, 128), ("encoder.1.weight", 128, 64)];
+    repository.write("src/lib.rs", library(&new));
+    repository.commit("another layer");
+    repository
+}
+
+fn printed(repository: &TestRepository, arguments: &[&str]) -> String {
+    let output = repository.memprof().args(arguments).output().unwrap();
+    // The candidate has grown, or a single run does not tell.
+    assert!(matches!(output.status.code(), Some(0 | 1 | 4)), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn report(repository: &TestRepository, arguments: &[&str]) -> Value {
+    serde_json::from_str(&printed(repository, &[arguments, &["--format", "json"]].concat())).unwrap()
+}
+
+/// Bytes of `f32` weights of these extents.
+fn bytes(shapes: &[[i64; 2]]) -> i64 {
+    shapes.iter().map(|[rows, columns]| 4 * rows * columns).sum()
+}
+
+#[test]
+fn a_real_model_is_told_layer_by_layer_to_the_byte() {
+    let repository = repository();
+    let arguments = ["memprof", "--refs", "main,wider", "--test", "trains", "--repeat", "1"];
+    let report = report(&repository, &arguments);
+    let cells = report["cells"].as_array().unwrap();
+    let weights = [bytes(&[[100, 64], [64, 64], [1, 64]]), bytes(&[[100, 64], [64, 128], [128, 64]])];
+    for (name, weights) in ["main", "wider"].into_iter().zip(weights) {
+        let cell = cells.iter().find(|cell| cell["ref"] == name).unwrap();
+        let named = cell["tensors"]["named"].as_array().unwrap();
+        assert_eq!(named.len(), 4 + 3 * 3, "weights once, gradients at each step");
+        let at = |label: &str, occurrence: u64| {
+            let checkpoints = cell["tensors"]["checkpoints"].as_array().unwrap();
+            let here = checkpoints
+                .iter()
+                .find(|one| one["checkpoint"] == label && one["occurrence"] == occurrence)
+                .unwrap();
+            here["devices"][0].clone()
+        };
+        let loaded = at("loaded", 1);
+        assert_eq!(loaded["bytes"], json!({"weight": weights}), "the tied head counts once");
+        assert_eq!((&loaded["tensors"], &loaded["storages"]), (&json!({"weight": 4}), &json!(3)));
+        assert_eq!(loaded["rounding"], 3 * 8, "two elements of each are held and not used");
+        let backward = at("backward", 3);
+        assert_eq!(backward["bytes"], json!({"weight": weights, "gradient": weights}));
+        let figure = |key: &str| backward[key].as_i64().unwrap();
+        assert_eq!(figure("live") - 2 * weights - 2 * 24, figure("unattributed"));
+        // What lives at the peak and lasts not: the activations of this step.
+        let rest = figure("rest_at_peak");
+        assert_eq!(rest, figure("peak") - 2 * weights);
+        assert!((100_000..110_000).contains(&rest), "{rest}");
+        assert!(
+            cell["tensors"]["checkpoints"].as_array().unwrap().iter().all(|one| one["checkpoint"] != "done")
+        );
+    }
+    let changes: Vec<(&str, &str)> = report["layers"][0]["changed"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| {
+            let tensor = if one["candidate"].is_null() { &one["baseline"] } else { &one["candidate"] };
+            (one["change"].as_str().unwrap(), tensor["name"].as_str().unwrap())
+        })
+        .collect();
+    assert_eq!(
+        changes,
+        [("resized", "encoder.0.weight"), ("added", "encoder.1.weight"), ("removed", "encoder.norm")]
+    );
+    let table = printed(&repository, &["memprof", "report"]);
+    assert!(table.contains(" ~ encoder.0.weight │ weight  f32 [64, 64] → [64, 128] │"), "{table}");
+    assert!(table.contains(" 3 of 5 tensors differ: 1 added, 1 removed, 1 resized\n"), "{table}");
+    let view = printed(&repository, &["memprof", "report", "--view", "tensors"]);
+    assert!(view.contains("   head.weight(->embedding.weight) │"), "{view}");
+}
+
+const KIB: i64 = 1024;
+
+/// A tensor of a group: name, kind, storage, extents of `f32`.
+fn tensor(log: Log, group: u64, device: &str, said: (&str, &str, u64, &[u64])) -> Log {
+    let (name, kind, storage, shape) = said;
+    let bytes = 4 * shape.iter().product::<u64>();
+    let fields = json!({
+        "group": group, "name": name, "kind": kind, "shape": shape, "dtype": "f32", "device": device,
+        "storage": storage, "bytes": bytes, "allocated": bytes.next_multiple_of(512),
+    });
+    log.event("tensor", &fields)
+}
+
+fn end(log: Log, group: u64) -> Log {
+    log.event("tensors_end", &json!({"group": group}))
+}
+
+/// A model on a GPU, its embedding on the CPU; the candidate's layers are wider and its head is no longer tied.
+fn model(width: u64) -> Log {
+    let is_tied = width == 100;
+    let mut log = Log::new().source("gpu.1.live", "CUPTI driver API callbacks");
+    log = log.source("gpu.1.peak", "CUPTI driver API callbacks");
+    log = log.checkpoint("start", &[("heap.live", 100), ("heap.peak", 100)]);
+    log = tensor(log, 1, "cpu", ("model.embedding.weight", "weight", 1, &[1000, 64]));
+    log = tensor(log, 1, "cpu", ("model.head.weight", "weight", if is_tied { 1 } else { 2 }, &[1000, 64]));
+    for layer in 0..6 {
+        let name = format!("model.encoder.layers.{layer}.self_attn.q_proj.weight");
+        log = tensor(log, 1, "cuda:0", (&name, "weight", 10 + layer, &[width, 64]));
+    }
+    if is_tied {
+        log = tensor(log, 1, "cuda:0", ("model.encoder.norm.weight", "weight", 90, &[64]));
+    }
+    log = log.event("cuda_device", &json!({"ordinal": 0, "device": "1"}));
+    let figures = |heap: i64, gpu: i64| {
+        [("heap.live", heap), ("heap.peak", heap + KIB), ("gpu.1.live", gpu), ("gpu.1.peak", gpu + 50 * KIB)]
+    };
+    let heap = if is_tied { 260 * KIB } else { 510 * KIB };
+    log = log.checkpoint("loaded", &figures(heap, 200 * KIB));
+    for step in 0_u64..2 {
+        for layer in 0..6 {
+            let name = format!("model.encoder.layers.{layer}.self_attn.q_proj.weight");
+            log = tensor(log, 2 + step, "cuda:0", (&name, "gradient", 20 + layer, &[width, 64]));
+        }
+        let pool = json!({
+            "name": "cubecl cuda:0", "device": "cuda:0", "in_use": 300 * KIB, "padding": 3 * KIB, "reserved": 2048 * KIB,
+        });
+        log = log.event("pool", &pool).checkpoint("backward", &figures(heap, 400 * KIB + 100 * KIB));
+        log = end(log, 2 + step);
+    }
+    log.checkpoint("done", &figures(heap, 200 * KIB))
+}
+
+fn usual() -> Comparison {
+    let mut synthetic = Synthetic::new(&["main", "pr/3370"]);
+    for repeat in 0..3 {
+        synthetic = synthetic.passed("train", 0, repeat, &model(100)).passed("train", 1, repeat, &model(120));
+    }
+    compare(&synthetic.results())
+}
+
+fn shown(comparison: &Comparison, format: Format, options: &Options) -> String {
+    let mut out = Vec::new();
+    report::render(format, comparison, options, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn view(comparison: &Comparison, width: usize) -> String {
+    let options = Options { view: View::Tensors, width: Some(width), ..Options::default() };
+    shown(comparison, Format::Table, &options)
+}
+
+fn table(comparison: &Comparison, width: usize) -> String {
+    shown(comparison, Format::Table, &Options { width: Some(width), ..Options::default() })
+}
+
+fn assert_fits(text: &str, width: usize) {
+    for line in text.lines() {
+        assert!(unicode_width::UnicodeWidthStr::width(line) <= width, "wider than {width}: {line}\n{text}");
+    }
+}
+
+#[test]
+fn the_table_sums_up_what_is_named_and_lists_the_layers_that_differ() {
+    for width in [80, 120] {
+        let text = table(&usual(), width);
+        assert_fits(&text, width);
+        insta::assert_snapshot!(format!("tensors_{width}"), text);
+    }
+}
+
+#[test]
+fn the_view_has_every_layer_with_weights_and_gradients_side_by_side() {
+    for width in [80, 140] {
+        let text = view(&usual(), width);
+        assert_fits(&text, width);
+        insta::assert_snapshot!(format!("tensors_view_{width}"), text);
+    }
+}
+
+#[test]
+fn one_revision_has_its_layers_alone() {
+    let synthetic = Synthetic::new(&["main"]).passed("train", 0, 0, &model(100));
+    insta::assert_snapshot!("tensors_of_one", view(&compare(&synthetic.results()), 100));
+}
+
+#[test]
+fn a_comment_has_the_totals_and_the_layers_that_differ() {
+    insta::assert_snapshot!("tensors_markdown", shown(&usual(), Format::Markdown, &Options::default()));
+}
+
+#[test]
+fn the_json_report_says_what_was_named_and_reads_back() {
+    let text = shown(&usual(), Format::Json, &Options::default());
+    let report: report::json::Report = serde_json::from_str(&text).unwrap();
+    let [loaded, backward] = &report.layers[..] else { panic!("{:?}", report.layers) };
+    assert_eq!((loaded.checkpoints, backward.checkpoints), (2, 2), "`done` names what `loaded` does");
+    assert_eq!((loaded.unchanged, loaded.changed.len(), backward.changed.len()), (1, 8, 14));
+    let tensors = report.cells[0].tensors.as_ref().unwrap();
+    let gpu = &tensors.checkpoints[1].devices[1];
+    assert_eq!((gpu.device.as_str(), gpu.metric.as_deref()), ("cuda:0", Some("gpu.1.live")));
+    let named = tensors.named.iter().find(|one| one.tensor.name == "model.head.weight").unwrap();
+    assert_eq!((named.first.checkpoint.as_str(), named.last.checkpoint.as_str()), ("loaded", "done"));
+}
+
+#[test]
+fn without_a_tensor_reports_say_nothing_of_them_and_the_view_says_how_to_name_one() {
+    let log = Log::new().checkpoint("start", &[("heap.live", 100)]);
+    let synthetic = Synthetic::new(&["main", "pr/1"]).passed("t", 0, 0, &log).passed("t", 1, 0, &log);
+    let comparison = compare(&synthetic.results());
+    for format in [Format::Table, Format::Markdown, Format::Json] {
+        let text = shown(&comparison, format, &Options::default());
+        assert!(!text.contains("tensor") && !text.contains("layers"), "{text}");
+    }
+    assert!(view(&comparison, 100).starts_with("no tensor was named: `let _named = memprof::tensor("));
+}
+
+/// A tensor of 4000 bytes, and an allocator that says this.
+fn one_tensor(device: &str, metrics: &[(&str, i64)]) -> Log {
+    tensor(Log::new(), 1, device, ("w", "weight", 0, &[1000])).checkpoint("here", metrics)
+}
+
+#[test]
+fn a_rest_that_is_not_known_has_its_reason_and_one_below_zero_is_told_as_it_is() {
+    let log = tensor(one_tensor("malloc", &[]), 1, "cpu", ("x", "other", 0, &[1000]));
+    let log = log.checkpoint("there", &[("heap.live", 1000), ("heap.peak", 9000)]);
+    let synthetic = Synthetic::new(&["main", "pr/1"]).passed("t", 0, 0, &log).passed("t", 1, 0, &log);
+    let text = table(&compare(&synthetic.results()), 150);
+    let reason = "cpu (malloc): the rest is not known of main and pr/1: malloc.live is measured only if --metrics names it";
+    assert!(text.contains(reason), "{text}");
+    assert!(text.contains(" unattributed "), "{text}");
+    assert!(text.contains("-3.02 KiB"), "1000 B less 4096 B: {text}");
+    assert!(text.contains("cpu: in pr/1 more is named than is live"), "{text}");
+}
+
+#[test]
+fn figures_of_different_sources_are_not_compared() {
+    let metrics = [("heap.live", 5000), ("heap.peak", 9000)];
+    let other = one_tensor("cpu", &metrics).source("heap.live", "another allocator");
+    let synthetic = Synthetic::new(&["main", "pr/1"])
+        .passed("t", 0, 0, &one_tensor("cpu", &metrics))
+        .passed("t", 1, 0, &other);
+    let text = table(&compare(&synthetic.results()), 100);
+    let row = |label: &str| text.lines().find(|line| line.starts_with(label)).unwrap().to_owned();
+    assert!(row(" weights").ends_with('='), "{text}");
+    assert!(row(" unattributed").ends_with("904 B"), "{text}");
+}
+
+#[test]
+fn a_revision_that_names_nothing_is_told_once_and_its_layers_are_not_all_added() {
+    let bare = Log::new().checkpoint("here", &[("heap.live", 5000), ("heap.peak", 9000)]);
+    let named = one_tensor("cpu", &[("heap.live", 5000), ("heap.peak", 9000)]);
+    let synthetic = Synthetic::new(&["main", "pr/1"]).passed("t", 0, 0, &bare).passed("t", 1, 0, &named);
+    let text = table(&compare(&synthetic.results()), 100);
+    assert!(text.contains("nothing is named here in main") && !text.contains("+ w"), "{text}");
+}
+
+#[test]
+fn runs_of_one_revision_that_name_different_tensors_are_told() {
+    let metrics = [("heap.live", 5000), ("heap.peak", 9000)];
+    let other = tensor(Log::new(), 1, "cpu", ("other", "weight", 0, &[10])).checkpoint("here", &metrics);
+    let synthetic = Synthetic::new(&["main", "pr/1"])
+        .passed("t", 0, 0, &one_tensor("cpu", &metrics))
+        .passed("t", 1, 0, &one_tensor("cpu", &metrics))
+        .passed("t", 1, 1, &other);
+    let text = table(&compare(&synthetic.results()), 120);
+    assert!(
+        text.contains("pr/1: its runs name different tensors at 1 checkpoint; shown is the first run"),
+        "{text}"
+    );
+}
+
+#[test]
+fn tensors_of_a_run_that_was_cut_off_are_shown_and_not_compared() {
+    let metrics = [("heap.live", 5000), ("heap.peak", 9000)];
+    let synthetic = Synthetic::new(&["main", "pr/1"]).passed("t", 0, 0, &one_tensor("cpu", &metrics)).failed(
+        "t",
+        1,
+        Status::Failed { exit_code: 101 },
+        "a message",
+        Some(&one_tensor("cpu", &metrics)),
+    );
+    let text = table(&compare(&synthetic.results()), 100);
+    let tensors = text.split("tensors at here").nth(1).unwrap();
+    assert!(tensors.contains("✗ pr/1") && !tensors.contains('Δ') && !tensors.contains("differ"), "{text}");
+}
+
+#[test]
+fn very_many_states_and_layers_are_bounded_and_counted() {
+    let log = |growth: u64| {
+        (1..40_u64).fold(Log::new(), |mut log, step| {
+            for layer in 0..30 {
+                let name = format!("cache.{layer}");
+                log = tensor(log, step, "cpu", (&name, "activation", 0, &[step * growth]));
+            }
+            end(log.checkpoint("step", &[("heap.live", 1 << 20)]), step)
+        })
+    };
+    let synthetic = Synthetic::new(&["main", "pr/1"]).passed("t", 0, 0, &log(1)).passed("t", 1, 0, &log(2));
+    let comparison = compare(&synthetic.results());
+    let text = table(&comparison, 100);
+    assert!(text.contains("… 35 different sets of named tensors more: --view tensors, --all-rows"), "{text}");
+    assert!(text.contains("… 20 tensors more differ: --view tensors"), "{text}");
+    assert!(view(&comparison, 100).contains("… 27 different sets of named tensors more: --all-rows"));
+}
