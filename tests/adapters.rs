@@ -12,6 +12,7 @@ use support::{TestRepository, isolated};
 /// What a call of the program printed.
 struct Printed {
     code: i32,
+    stdout: String,
     stderr: String,
 }
 
@@ -26,7 +27,11 @@ fn memprof(repository: &TestRepository, arguments: &[&str]) -> Printed {
     // One run a side: what is looked at here is exact.
     let common = ["--repeat", "1", "--threshold", "*=off"];
     let output = command.arg("memprof").args(common).args(arguments).output().unwrap();
-    Printed { code: output.status.code().unwrap(), stderr: String::from_utf8(output.stderr).unwrap() }
+    Printed {
+        code: output.status.code().unwrap(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
 }
 
 /// Files below a folder whose names begin so.
@@ -101,11 +106,18 @@ pub trait Runtime { type Device: core::fmt::Debug; fn client(device: &Self::Devi
 #[derive(Debug)] pub struct Cuda;
 impl Runtime for Cuda { type Device = CudaDevice; fn client(_: &CudaDevice) -> Client { Client } }
 ";
+/// A library that uses an adapter, too.
+const LIBRARY: &str = "
+#[cfg(memprof_cubecl)]
+pub fn pool(index: usize) -> bool {
+    memprof_cubecl::pool::<gpu::Cuda>(&gpu::CudaDevice { index })
+}
+";
 const GUARDED: &str = "
 #[test]
 fn pools() {
     #[cfg(memprof_cubecl)]
-    assert!(memprof_cubecl::pool::<gpu::Cuda>(&gpu::CudaDevice { index: 1 }));
+    assert!(user::pool(1) && memprof_cubecl::pool::<gpu::Cuda>(&gpu::CudaDevice { index: 1 }));
     memprof::checkpoint!(\"end\");
 }
 ";
@@ -116,7 +128,7 @@ fn pools() -> TestRepository {
     repository.write("Cargo.toml", MANIFEST);
     repository.write("Cargo.lock", LOCK);
     repository.write(".gitignore", "target\n");
-    repository.write("src/lib.rs", "");
+    repository.write("src/lib.rs", LIBRARY);
     repository.write("tests/pools.rs", GUARDED);
     repository.commit("without");
     repository.git(["branch", "without"]);
@@ -158,7 +170,8 @@ fn an_adapter_is_there_where_its_framework_is_and_says_why_where_it_is_not() {
     assert_eq!(printed.code, 0, "{}", printed.stderr);
     assert_eq!(files(&home, "libmemprof_cubecl-").len(), 1, "one for all targets that use it");
     let pools = |log: &Log| log.0.iter().filter(|line| line["event"] == "pool").cloned().collect::<Vec<_>>();
-    let [pool] = &pools(&Log::of(&repository, "with"))[..] else { panic!("no pool") };
+    let [pool, same] = &pools(&Log::of(&repository, "with"))[..] else { panic!("no pools") };
+    assert_eq!(same["device"], pool["device"]);
     assert_eq!(pool["name"], "CudaDevice { index: 1 }");
     assert_eq!(pool["device"], "cuda:1");
     assert_eq!((&pool["in_use"], &pool["padding"], &pool["reserved"]), (&5.into(), &3.into(), &64.into()));
@@ -204,12 +217,40 @@ fn network(fixture: &str, replaced: &[(&str, &str)]) -> TestRepository {
     repository
 }
 
+/// The JSON report of the two branches.
+fn report(repository: &TestRepository) -> Value {
+    let printed = memprof(repository, &["--refs", "old,new", "--format", "json"]);
+    assert_eq!(printed.code, 0, "{}", printed.stderr);
+    serde_json::from_str(&printed.stdout).unwrap()
+}
+
+/// What nobody named of a ref's live heap at a checkpoint.
+fn unattributed(report: &Value, ref_name: &str, label: &str) -> i64 {
+    let find = |list: &Value, key: &str, value: &str| {
+        list.as_array().unwrap().iter().find(|one| one[key] == value).unwrap().clone()
+    };
+    let cell = find(&report["cells"], "ref", ref_name);
+    let checkpoint = find(&cell["tensors"]["checkpoints"], "checkpoint", label);
+    find(&checkpoint["devices"], "device", "cpu")["unattributed"].as_i64().unwrap()
+}
+
+/// The changed layers at a checkpoint: how, and the name.
+fn layers<'a>(report: &'a Value, label: &str) -> Vec<(&'a str, &'a str)> {
+    let at = report["layers"].as_array().unwrap().iter().find(|one| one["checkpoint"] == label).unwrap();
+    let changed = at["changed"].as_array().unwrap().iter().map(|one| {
+        let tensor = if one["candidate"].is_null() { &one["baseline"] } else { &one["candidate"] };
+        (one["change"].as_str().unwrap(), tensor["name"].as_str().unwrap())
+    });
+    let mut changed: Vec<_> = changed.collect();
+    changed.sort_unstable();
+    changed
+}
+
 #[test]
 fn candles_weights_and_gradients_are_named_to_the_byte() {
     let repository =
         network("candle", &[("(\"inner\", 48), (\"older\", 32)", "(\"inner\", 96), (\"newer\", 32)")]);
-    let printed = memprof(&repository, &["--refs", "old,new"]);
-    assert_eq!(printed.code, 0, "{}", printed.stderr);
+    let report = report(&repository);
 
     let expected_old = floats(&[
         ("first.weight", &[64, 16]),
@@ -253,14 +294,27 @@ fn candles_weights_and_gradients_are_named_to_the_byte() {
         rests.push(log.live("unnamed") - bytes(&expected));
     }
     assert_eq!(kept_by_optimizer[0], kept_by_optimizer[1]);
+    for label in ["built", "optimizer", "backward"] {
+        assert_eq!(unattributed(&report, "old", label), unattributed(&report, "new", label), "{label}");
+    }
+    assert_eq!(
+        layers(&report, "built"),
+        [
+            ("added", "newer.bias"),
+            ("added", "newer.weight"),
+            ("removed", "older.bias"),
+            ("removed", "older.weight"),
+            ("resized", "inner.bias"),
+            ("resized", "inner.weight"),
+        ]
+    );
     assert_eq!(rests[0], rests[1], "no byte of a weight is in what is not attributed");
 }
 
 #[test]
 fn burns_weights_and_gradients_are_named_to_the_byte_and_naming_leaves_nothing() {
     let repository = network("burn", &[("INNER: usize = 48", "INNER: usize = 96"), ("older", "newer")]);
-    let printed = memprof(&repository, &["--refs", "old,new"]);
-    assert_eq!(printed.code, 0, "{}", printed.stderr);
+    let report = report(&repository);
 
     let expected_old = floats(&[
         ("first.weight", &[16, 64]),
@@ -294,5 +348,6 @@ fn burns_weights_and_gradients_are_named_to_the_byte_and_naming_leaves_nothing()
         assert_eq!(log.live("unnamed"), log.live("backward"));
         rests.push(log.live("unnamed") - 2 * bytes(&expected));
     }
+    assert_eq!(unattributed(&report, "old", "backward"), unattributed(&report, "new", "backward"));
     assert_eq!(rests[0], rests[1], "no byte of a weight or a gradient is in what is not attributed");
 }
