@@ -448,7 +448,8 @@ impl Recorder {
         let mark = self.mark(Extent::Whole);
         self.log_what_appeared(&mark);
         self.log_tensor_devices(&mark);
-        let occurrence = self.occurrences.next(Logged::Checkpoint, label);
+        let logged = if at.is_some() { Logged::Checkpoint } else { Logged::OwnCheckpoint };
+        let occurrence = self.occurrences.next(logged, label);
         self.log(|recorder, log| {
             log.write("checkpoint", mark.nanoseconds, |json| {
                 json.text("label", label);
