@@ -34,6 +34,8 @@ pub struct Moment {
     pub row: usize,
     /// How many rows there are like it.
     pub rows: usize,
+    /// Its highest figure, of any device.
+    pub height: i64,
 }
 
 /// What is named at a checkpoint on one device, and what its allocator says.
@@ -232,7 +234,7 @@ fn pools(measurement: &Measurement) -> FxHashMap<usize, Vec<usize>> {
 /// The rows at which anything is named, those with the same tensors put together, in the order in which they first come.
 /// `rows` are checkpoints of the two sides.
 pub fn moments(sides: [Option<&TensorSide<'_>>; 2], rows: &[[Option<usize>; 2]]) -> Vec<Moment> {
-    let mut moments: IndexMap<_, (Moment, i64), FxBuildHasher> = IndexMap::default();
+    let mut moments: IndexMap<_, Moment, FxBuildHasher> = IndexMap::default();
     for (number, row) in rows.iter().enumerate() {
         let both = [0, 1].map(|side| sides[side].zip(row[side]));
         if both.iter().flatten().all(|(side, place)| side.is_empty_at(*place)) {
@@ -243,19 +245,22 @@ pub fn moments(sides: [Option<&TensorSide<'_>>; 2], rows: &[[Option<usize>; 2]])
             Some((side.states.of_checkpoint[place], side.pools.contains_key(&place)))
         });
         let height = both.iter().flatten().next_back().map_or(0, |(side, place)| side.height(*place));
-        match moments.entry(key) {
-            indexmap::map::Entry::Vacant(new) => drop(new.insert((Moment { row: number, rows: 1 }, height))),
-            indexmap::map::Entry::Occupied(mut known) => {
-                let (moment, highest) = known.get_mut();
-                moment.rows += 1;
-                if height > *highest {
-                    moment.row = number;
-                    *highest = height;
-                }
-            }
+        let moment = moments.entry(key).or_insert(Moment { row: number, rows: 0, height });
+        moment.rows += 1;
+        if height > moment.height {
+            (moment.row, moment.height) = (number, height);
         }
     }
-    moments.into_values().map(|(moment, _)| moment).collect()
+    moments.into_values().collect()
+}
+
+/// The highest of them, in their order; of equally high ones the first.
+pub fn highest(moments: &[Moment], most: usize) -> Vec<Moment> {
+    let mut order: Vec<usize> = (0..moments.len()).collect();
+    order.sort_by_key(|place| std::cmp::Reverse(moments[*place].height));
+    order.truncate(most);
+    order.sort_unstable();
+    order.into_iter().map(|place| moments[place].clone()).collect()
 }
 
 impl<'a> LayerRow<'a> {
@@ -440,7 +445,10 @@ mod tests {
         let [old, new] = [&old, &new].map(|measurement| side(&[measurement]));
         let rows: Vec<[Option<usize>; 2]> = (0..5).map(|place| [Some(place); 2]).collect();
         let moments = moments([Some(&old), Some(&new)], &rows);
-        assert_eq!(moments, [Moment { row: 2, rows: 3 }, Moment { row: 3, rows: 1 }]);
+        assert_eq!(moments, [Moment { row: 2, rows: 3, height: 9 }, Moment { row: 3, rows: 1, height: 3 }]);
+        assert_eq!(highest(&moments, 1), moments[..1]);
+        assert_eq!(highest(&[moments[1].clone(), moments[0].clone()], 1), moments[..1]);
+        assert_eq!(highest(&moments, 2), moments);
         assert_eq!((new.place("step", 3), new.place("step", 4)), (Some(4), None));
     }
 

@@ -17,26 +17,28 @@ use crate::tensor_states::Alive;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Tensors")]
 pub struct TensorsOfRun {
-    /// What was alive at any checkpoint, in the order of naming.
+    /// What was alive at any checkpoint, each once, in the order of naming.
     pub named: Vec<NamedEntry>,
     /// What that came to, at each checkpoint at which something was named or a pool had said something.
     pub checkpoints: Vec<CheckpointEntry>,
 }
 
-/// A tensor that was alive.
+/// A tensor that was alive, once or again and again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "NamedTensor")]
 pub struct NamedEntry {
     /// What it is.
     #[serde(flatten)]
     pub tensor: TensorEntry,
-    /// Its storage, the same for all on that device that share it; `null` if it is not known.
+    /// Its storage when it was first named, the same for all on that device that share it; `null` if it is not known.
     pub storage: Option<u64>,
     /// Bytes that the allocator holds for the storage; `null` where that is not known.
     pub allocated: Option<u64>,
+    /// How often it was alive: a gradient is named anew at each step.
+    pub times: u64,
     /// The first checkpoint at which it was alive.
     pub first: Place,
-    /// The last.
+    /// The last, of the last time.
     pub last: Place,
 }
 
@@ -204,17 +206,26 @@ pub(super) fn of_run(measurement: &Measurement) -> Option<TensorsOfRun> {
     let record = &measurement.tensors;
     let before =
         |sequence: u64| points.partition_point(|index| measurement.checkpoints()[*index].sequence < sequence);
-    let named = record.namings.iter().enumerate().filter_map(|(number, naming)| {
+    let mut named: IndexMap<u32, NamedEntry, FxBuildHasher> = IndexMap::default();
+    for (number, naming) in record.namings.iter().enumerate() {
         let (first, end) = (before(naming.from), before(naming.until));
+        if first == end {
+            continue;
+        }
         let description = record.description(number);
-        (first < end).then(|| NamedEntry {
+        let entry = named.entry(naming.description).or_insert_with(|| NamedEntry {
             tensor: TensorEntry::of(description),
             storage: (naming.storage != 0).then_some(naming.storage),
             allocated: description.allocated,
+            times: 0,
             first: place(points[first]),
             last: place(points[end - 1]),
-        })
-    });
+        });
+        entry.times += 1;
+        if entry.times > 1 {
+            entry.last = place(points[end - 1]);
+        }
+    }
     let checkpoints = points.iter().filter(|index| !side.is_empty_at(**index)).map(|&index| {
         let devices = side.devices_at(index).map(|device| device_entry(&side, index, device));
         let pools = side.pools_at(index).into_iter().map(|pool| {
@@ -223,7 +234,7 @@ pub(super) fn of_run(measurement: &Measurement) -> Option<TensorsOfRun> {
         });
         CheckpointEntry { place: place(index), devices: devices.collect(), pools: pools.collect() }
     });
-    Some(TensorsOfRun { named: named.collect(), checkpoints: checkpoints.collect() })
+    Some(TensorsOfRun { named: named.into_values().collect(), checkpoints: checkpoints.collect() })
 }
 
 fn device_entry(side: &TensorSide, checkpoint: usize, device: &TensorDevice) -> DeviceEntry {

@@ -16,7 +16,9 @@ use crate::counted::{counted, grouped};
 use crate::measurement::{Kind, Measurement, Names};
 use crate::metric::Unit;
 use crate::side::{Side, Standing};
-use crate::tensor_comparison::{DeviceFigures, LayerChange, LayerRow, Moment, TensorSide, layers, moments};
+use crate::tensor_comparison::{
+    DeviceFigures, LayerChange, LayerRow, Moment, TensorSide, highest, layers, moments,
+};
 use crate::tensor_record::{TensorDevice, TensorKind};
 use crate::tensor_states::Alive;
 
@@ -43,20 +45,20 @@ pub(super) fn render(
     let part = Part::of_pair(comparison, view);
     let page = Page::new(options);
     let moments = part.moments();
-    let shown = if options.all_rows { moments.len() } else { moments.len().min(MOST_MOMENTS) };
+    let shown = if options.all_rows { moments.clone() } else { highest(&moments, MOST_MOMENTS) };
     let mut told = HashSet::new();
-    for moment in &moments[..shown] {
+    for moment in &shown {
         writeln!(out)?;
         part.head(page, moment, out)?;
         part.totals(page, moment, out)?;
         part.pools(page, moment, out)?;
         part.differing(page, moment, &mut told, options, out)?;
     }
-    if shown < moments.len() {
-        let line = format!("… {} more: --view tensors, --all-rows", named_sets(moments.len() - shown));
+    if shown.len() < moments.len() {
+        let line = format!("{}: --view tensors, --all-rows", left_out(moments.len() - shown.len()));
         page.line(&line, " ", Tone::Quiet, out)?;
     }
-    if shown > 0 { part.remarks(page, out) } else { Ok(()) }
+    if shown.is_empty() { Ok(()) } else { part.remarks(page, out) }
 }
 
 /// Writes all tensors of each test, of each candidate beside the baseline or of the one revision there is.
@@ -99,8 +101,8 @@ pub fn render_view(comparison: &Comparison, options: &Options, out: &mut dyn Wri
     page.foot(comparison, options, &Wanted::new(options), None, 0, out)
 }
 
-fn named_sets(count: usize) -> String {
-    format!("{} of named tensors", counted(count, "different set"))
+fn left_out(count: usize) -> String {
+    format!("… {} of named tensors, none of them higher, not shown", counted(count, "other set"))
 }
 
 /// One revision's named memory, or two's side by side.
@@ -510,8 +512,8 @@ impl<'a> Part<'a> {
     /// Everything that is named, layer by layer.
     fn whole(&self, page: Page, options: &Options, out: &mut dyn Write) -> io::Result<()> {
         let moments = self.moments();
-        let shown = if options.all_rows { moments.len() } else { moments.len().min(MOST_MOMENTS_OF_VIEW) };
-        for (number, moment) in moments[..shown].iter().enumerate() {
+        let shown = if options.all_rows { moments.clone() } else { highest(&moments, MOST_MOMENTS_OF_VIEW) };
+        for (number, moment) in shown.iter().enumerate() {
             if number > 0 {
                 writeln!(out)?;
             }
@@ -529,11 +531,11 @@ impl<'a> Part<'a> {
                 self.layers(page, &device, &of_device, options, out)?;
             }
         }
-        if shown < moments.len() {
-            let line = format!("… {} more: --all-rows", named_sets(moments.len() - shown));
+        if shown.len() < moments.len() {
+            let line = format!("{}: --all-rows", left_out(moments.len() - shown.len()));
             page.line(&line, " ", Tone::Quiet, out)?;
         }
-        if shown > 0 { self.remarks(page, out) } else { Ok(()) }
+        if shown.is_empty() { Ok(()) } else { self.remarks(page, out) }
     }
 
     /// The layers of one device, a row for each name, what is of it by kind.
