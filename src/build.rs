@@ -12,6 +12,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::Metadata;
 use cargo_platform::Cfg;
 
+use crate::adapters;
 use crate::build_failure::{self, BuildFailure};
 use crate::cache::Cache;
 use crate::cargo::{self, Messages};
@@ -167,6 +168,7 @@ impl<'a> Builder<'a> {
         let kept = store::find(&self.cache.store(), &key);
         if let Some(entry) = kept.filter(|entry| !entry.lacks_libraries()) {
             self.sink.emit(Event::BuildReused { name: revision.name.clone(), commit: revision.short() });
+            self.tell_left_out(revision, &entry);
             return Ok(Build::Done(Box::new(entry)));
         }
         self.sink.emit(Event::BuildStarted { name: revision.name.clone(), commit: revision.short() });
@@ -175,6 +177,7 @@ impl<'a> Builder<'a> {
             Ok(Ok(entry)) => {
                 let (name, commit) = (revision.name.clone(), revision.short());
                 self.sink.emit(Event::BuildFinished { name, commit, took: started.elapsed() });
+                self.tell_left_out(revision, &entry);
                 Ok(Build::Done(Box::new(entry)))
             }
             Ok(Err(failure)) => self.failed(index, failure),
@@ -182,6 +185,15 @@ impl<'a> Builder<'a> {
                 self.failed(index, BuildFailure::from_error(&error))
             }
             Err(error) => Err(error),
+        }
+    }
+
+    /// Says which frameworks of a build have no adapter, and why.
+    fn tell_left_out(&self, revision: &Revision, entry: &Entry) {
+        for reason in &entry.provenance.left_out {
+            let message = format!("{}: {reason}", revision.name);
+            let help = "tensors of this framework are not named there; all else is measured".to_owned();
+            self.sink.emit(Event::Warning { message, help: Some(help) });
         }
     }
 
@@ -612,7 +624,9 @@ impl<'a> Builder<'a> {
                 if !interrupted && self.suspect(&mut laid, &compiled, &mut left, &mut log)? {
                     continue;
                 }
-                return Ok(Err(BuildFailure::from_compiler(&compiled.messages, &compiled.stderr)));
+                let mut failure = BuildFailure::from_compiler(&compiled.messages, &compiled.stderr);
+                failure.hints.extend(adapters::hint(&failure.first_errors, &compiled.messages.left_out));
+                return Ok(Err(failure));
             }
             let Laid { injection, manifest, allocators, tracing, .. } = laid;
             let mut records = SourceRecords::load(&records_path);
@@ -665,6 +679,7 @@ impl<'a> Builder<'a> {
                 injected: injection.into_keys().collect(),
                 runner,
                 trace: tracing.facts,
+                left_out: compiled.messages.left_out,
             };
             self.current = Some(key.to_owned());
             for (file, reason) in &left.allocators {
@@ -701,6 +716,9 @@ impl<'a> Builder<'a> {
             wrapping
         };
         let wrapping = with_build(shim.wrapping(config.workspace_wrapper()));
+        let lock = laid.manifest.with_file_name("Cargo.lock");
+        let lock = fs_err::read_to_string(lock).unwrap_or_default();
+        let wrapping = wrapper::Shim { adapters: shim.adapters(&lock, target), ..wrapping };
         let notes = tempfile::tempdir()?;
         let triple = target.unwrap_or(toolchain.host());
         let revision = &self.plan.revisions[index];

@@ -7,6 +7,7 @@ use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::{Artifact, CompilerMessage, Message};
 
+use crate::adapters;
 use crate::request::{BuildOptions, TargetKind};
 
 /// What a build left, as far as cargo's messages tell.
@@ -16,6 +17,8 @@ pub struct Messages {
     pub artifacts: Vec<Artifact>,
     /// Compiler messages at level error.
     pub errors: Vec<CompilerMessage>,
+    /// Why adapters for frameworks are left out, as the compiler wrapper says it; cargo says it again of what is fresh.
+    pub left_out: Vec<String>,
     /// `OUT_DIR` of each dependency from outside the checkout: what lies there is the same in every revision that has the
     /// dependency.
     pub foreign_out_directories: Vec<Utf8PathBuf>,
@@ -82,6 +85,10 @@ impl Messages {
                         | cargo_metadata::diagnostic::DiagnosticLevel::Ice
                 ) {
                     self.errors.push(message);
+                } else if adapters::is_left_out(&message.message.message)
+                    && !self.left_out.contains(&message.message.message)
+                {
+                    self.left_out.push(message.message.message);
                 }
                 None
             }

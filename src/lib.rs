@@ -13,6 +13,7 @@
 //! `DESIGN.md` has a sentence for each file.
 
 pub mod absent_libraries;
+pub mod adapters;
 pub mod archive;
 pub mod archive_commands;
 pub mod archive_manifest;

@@ -6,6 +6,7 @@ use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 use include_dir::{Dir, include_dir};
 
+use crate::adapters::{self, Adapters};
 use crate::inject;
 use crate::own_allocator;
 use crate::process::Command;
@@ -27,7 +28,7 @@ pub struct Shim {
     folder: Utf8PathBuf,
 }
 
-/// Hash of the shim's source and of what is written into the revision's: part of every build's key, and of the wrapper's path.
+/// Hash of the shim's source, of how adapters are compiled and of what is written into the revision's: part of every build's key, and of the wrapper's path.
 pub fn source_hash() -> String {
     let mut files = Vec::new();
     collect(&TEMPLATES, &mut files);
@@ -37,6 +38,7 @@ pub fn source_hash() -> String {
         hasher.update(path.as_os_str().as_encoded_bytes()).update(&[0]);
         hasher.update(&(content.len() as u64).to_le_bytes()).update(content);
     }
+    hasher.update(format!("{:?}", adapters::ADAPTERS).as_bytes()).update(&[0]);
     let put_in = own_allocator::WRAPPING.into_iter().flatten().chain(traced_functions::TEXTS);
     for text in std::iter::once(inject::LINES).chain(put_in) {
         hasher.update(text.as_bytes()).update(&[0]);
@@ -134,8 +136,20 @@ impl Shim {
                 .to_vec(),
             search: self.folder.clone().into_std_path_buf(),
             inner,
+            adapters: None,
             in_build: None,
         }
+    }
+
+    /// The adapters for the frameworks of a lock file, if it has any.
+    pub fn adapters(&self, lock: &str, target: Option<&str>) -> Option<Adapters> {
+        let names = adapters::of_lock(lock);
+        (!names.is_empty()).then(|| Adapters {
+            names,
+            source: self.folder.join("source").into_std_path_buf(),
+            folder: self.folder.join("adapters").into_std_path_buf(),
+            has_target: target.is_some(),
+        })
     }
 
     /// Of what the compiler wrapper adds, what it adds to crates that run in the build, where this is the shim for them.

@@ -84,6 +84,9 @@ pub struct Provenance {
     /// The functions that were asked for, and what became of each.
     #[serde(default, skip_serializing_if = "TraceFacts::is_empty")]
     pub trace: TraceFacts,
+    /// Why adapters for frameworks that the build has are not in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
 }
 
 /// A test executable.
@@ -416,6 +419,7 @@ pub(crate) mod tests {
             injected: Vec::new(),
             runner: Vec::new(),
             trace: TraceFacts::default(),
+            left_out: Vec::new(),
         }
     }
 }

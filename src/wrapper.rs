@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
+use crate::adapters::{self, Adapters};
+
 /// The name under which this program is a compiler wrapper.
 pub const WRAP_NAME: &str = "memprof-wrap-rustc";
 /// The name under which this program is a runner that notes.
@@ -30,6 +32,9 @@ pub struct Shim {
     pub search: PathBuf,
     /// The wrapper that the user had, which is called in between.
     pub inner: Option<PathBuf>,
+    /// What frameworks of the revision have adapters; none for nearly all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adapters: Option<Adapters>,
     /// What crates are given that run in the build, where tests are built for a target that is named (`--target`): it may be
     /// another one than the compiler's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -102,7 +107,19 @@ fn wrap_compiler(call: &[OsString]) -> anyhow::Error {
         // A target folder remembers its wrapper: without our variable we add nothing.
         _ => Shim::default(),
     };
-    let argv = compiler_argv(&shim, call);
+    let mut argv = compiler_argv(&shim, call);
+    if let Some(adapters) = shim.adapters.as_ref().filter(|_| argv.len() > call.len()) {
+        match adapters::provide(adapters, &shim.externs, &shim.search, call) {
+            Ok(provided) => {
+                argv.extend(provided.arguments);
+                for message in &provided.left_out {
+                    #[expect(clippy::print_stderr, reason = "cargo reads the compiler's messages here")]
+                    let () = eprintln!("{}", adapters::as_diagnostic(message));
+                }
+            }
+            Err(error) => return error,
+        }
+    }
     if compiles_test(call) && argv.len() > call.len() {
         match compile_test(&argv, call) {
             #[expect(clippy::exit, reason = "the role of a compiler ends with the compiler's code")]
@@ -347,6 +364,7 @@ mod tests {
             ],
             search: "/s".into(),
             inner: None,
+            adapters: None,
             in_build: None,
         }
     }
@@ -442,6 +460,7 @@ mod tests {
             externs: externs("/t"),
             search: "/t".into(),
             inner: None,
+            adapters: None,
             in_build: Some(InBuild { externs: externs("/host"), search: "/host".into() }),
         };
         let dependencies = Dependencies {

@@ -1,0 +1,94 @@
+//! Names the tensors of tch: the variables of a `VarStore`, their gradients, and any other tensor.
+//!
+//! ```ignore
+//! let _weights = memprof_tch::weights(&var_store);
+//! let _gradients = memprof_tch::gradients(&var_store);
+//! ```
+//!
+//! Nothing is copied. Tensors of one storage are known by the address of its first element.
+
+use memprof::{Device, Kind, Names};
+use tch::nn::VarStore;
+use tch::{Device as Place, Kind as Type, Tensor};
+
+/// Names each variable of a store, by its path.
+pub fn weights(variables: &VarStore) -> Names {
+    let mut names = Names::new();
+    let variables = variables.variables_.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    for (name, variable) in &variables.named_variables {
+        add(&mut names, name, Kind::Weight, variable);
+    }
+    names
+}
+
+/// Names the gradient of each variable of a store that has one, by the variable's path.
+pub fn gradients(variables: &VarStore) -> Names {
+    let mut names = Names::new();
+    let variables = variables.variables_.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    for (name, variable) in &variables.named_variables {
+        let gradient = variable.grad();
+        if gradient.defined() {
+            add(&mut names, name, Kind::Gradient, &gradient);
+        }
+    }
+    names
+}
+
+/// Names one tensor.
+pub fn tensor(name: &str, kind: Kind, tensor: &Tensor) -> Names {
+    let mut names = Names::new();
+    add(&mut names, name, kind, tensor);
+    names
+}
+
+/// Names one more tensor in a group, such as what an optimizer keeps.
+pub fn add(names: &mut Names, name: &str, kind: Kind, tensor: &Tensor) {
+    // A sparse tensor has no storage of its own, and a quantized one has scales beside it.
+    if !tensor.defined() || tensor.is_sparse() {
+        return;
+    }
+    let Some((dtype, size)) = element(tensor.kind()) else { return };
+    let extents = tensor.size();
+    let mut shape = [0; 16];
+    let rank = extents.len().min(shape.len());
+    for (place, extent) in shape.iter_mut().zip(&extents) {
+        *place = *extent as usize;
+    }
+    let device = match tensor.device() {
+        Place::Cpu => Device::CpuMalloc,
+        Place::Cuda(ordinal) => Device::Cuda(ordinal as u32),
+        Place::Mps => Device::Other("mps"),
+        _ => Device::Other("vulkan"),
+    };
+    let first = tensor.data_ptr() as u64;
+    let before = tensor.storage_offset() as u64 * size;
+    names.add(memprof::Tensor {
+        name,
+        kind,
+        shape: &shape[..rank],
+        dtype,
+        device,
+        storage: first.saturating_sub(before),
+        bytes: tensor.numel() as u64 * size,
+        allocated: None,
+    });
+}
+
+fn element(kind: Type) -> Option<(&'static str, u64)> {
+    Some(match kind {
+        Type::Uint8 => ("u8", 1),
+        Type::Int8 => ("i8", 1),
+        Type::Int16 => ("i16", 2),
+        Type::Int => ("i32", 4),
+        Type::Int64 => ("i64", 8),
+        Type::Half => ("f16", 2),
+        Type::Float => ("f32", 4),
+        Type::Double => ("f64", 8),
+        Type::ComplexHalf => ("c16", 4),
+        Type::ComplexFloat => ("c32", 8),
+        Type::ComplexDouble => ("c64", 16),
+        Type::Bool => ("bool", 1),
+        Type::BFloat16 => ("bf16", 2),
+        _ => return None,
+    })
+}
