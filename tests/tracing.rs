@@ -330,3 +330,143 @@ fn an_untraced_run_knows_nothing_of_tracing() {
     assert!(!builds.contains("trace"), "{builds}");
     assert!(!repository.path("target/memprof/latest/trace.json").exists());
 }
+
+/// A repository in which a build script and a procedural macro use the crate that is traced, and a crate of the registry.
+fn built_twice() -> TestRepository {
+    let own = fs_err::read_to_string(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("Cargo.lock")).unwrap();
+    let start = own.find("[[package]]\nname = \"itoa\"\n").unwrap();
+    let itoa = own[start..].split("\n\n").next().unwrap().trim_end();
+    let package = |name: &str, rest: &str| {
+        format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2021\"\n{rest}")
+    };
+    let mut repository = TestRepository::new();
+    repository.write(
+        "Cargo.toml",
+        package(
+            "bart",
+            "[dependencies]\nkernels = { path = \"kernels\" }\nmacros = { path = \"macros\" }\nitoa = \"1\"\n\
+             [build-dependencies]\nkernels = { path = \"kernels\" }\nitoa = \"1\"\n\
+             [workspace]\nexclude = [\"kernels\"]\nmembers = [\"macros\"]\n",
+        ),
+    );
+    let locked = |name: &str, dependencies: &str| {
+        format!("[[package]]\nname = \"{name}\"\nversion = \"0.1.0\"\n{dependencies}\n")
+    };
+    let lock = [
+        "version = 3\n".to_owned(),
+        locked("bart", "dependencies = [\n \"itoa\",\n \"kernels\",\n \"macros\",\n]\n"),
+        format!("{itoa}\n"),
+        locked("kernels", ""),
+        locked("macros", "dependencies = [\n \"kernels\",\n]\n"),
+    ];
+    repository.write("Cargo.lock", lock.join("\n").trim_end().to_owned() + "\n");
+    repository.write("kernels/Cargo.toml", package("kernels", "[workspace]\n"));
+    repository.write("kernels/src/lib.rs", "pub fn scale() -> Vec<u8> { Vec::with_capacity(700) }\n");
+    repository.write(
+        "macros/Cargo.toml",
+        package("macros", "[lib]\nproc-macro = true\n[dependencies]\nkernels = { path = \"../kernels\" }\n"),
+    );
+    repository.write(
+        "macros/src/lib.rs",
+        "use proc_macro::TokenStream;\n#[proc_macro] pub fn size(_: TokenStream) -> TokenStream {\n    \
+         kernels::scale().capacity().to_string().parse().unwrap()\n}\n",
+    );
+    repository.write(
+        "build.rs",
+        "fn main() { assert_eq!(itoa::Buffer::new().format(kernels::scale().capacity()), \"700\"); }\n",
+    );
+    repository
+        .write("src/lib.rs", "pub fn size() -> usize { macros::size!() + kernels::scale().capacity() }\n");
+    repository.write(
+        "tests/t.rs",
+        "#[test]\nfn sizes() { assert_eq!(itoa::Buffer::new().format(bart::size()), \"1400\"); }\n",
+    );
+    repository.write(".gitignore", "target\n");
+    repository.commit("old");
+    repository
+}
+
+#[test]
+fn what_runs_in_the_build_may_be_of_another_target_than_what_is_traced() {
+    let rustc = |arguments: &[&str]| {
+        let output = std::process::Command::new("rustc").args(arguments).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let version = rustc(&["-vV"]);
+    let host = version.lines().find_map(|line| line.strip_prefix("host: ")).unwrap().to_owned();
+    let musl = host.replace("-gnu", "-musl");
+    let is_installed = |target: &str| {
+        let folder = rustc(&["--print", "target-libdir", "--target", target]);
+        PathBuf::from(folder.trim()).join("self-contained").exists()
+    };
+    let mut targets = vec![None, Some(host.as_str())];
+    if musl != host && is_installed(&musl) {
+        targets.push(Some(&musl));
+    } else {
+        eprintln!("skipped for {musl}, which is not installed");
+    }
+    let repository = built_twice();
+    for target in targets.into_iter().rev() {
+        let arguments =
+            ["--refs", "HEAD,again=HEAD", "--locked", "--trace", "**", "--trace", "itoa::Buffer::*"];
+        let of_target = target.map_or_else(Vec::new, |target| vec!["--target", target]);
+        let report = report(&repository, &[&arguments[..], &of_target[..]].concat());
+        assert_eq!(calls(&report, "HEAD", "kernels::scale"), (1, 700, 0), "{target:?}");
+        assert_eq!(calls(&report, "HEAD", "itoa::Buffer::format").0, 1, "{target:?}");
+        let dropped = untraced(&report, "HEAD").into_iter().filter(|(_, why)| why.contains("compile when"));
+        assert_eq!(dropped.collect::<Vec<_>>(), [], "{target:?}");
+    }
+}
+
+#[test]
+fn a_package_whose_workspace_does_not_load_is_traced_from_a_crate_outside_of_it() {
+    let mut repository = TestRepository::new();
+    let package = |name: &str, rest: &str| {
+        format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2021\"\n{rest}")
+    };
+    repository.write("Cargo.toml", "[workspace]\nmembers = [\"engine\", \"kernels\", \"gone\"]\n");
+    repository.write("Cargo.lock", "version = 3\n");
+    repository.write(
+        "engine/Cargo.toml",
+        package("engine", "[dependencies]\nkernels = { path = \"../kernels\" }\n"),
+    );
+    repository.write("engine/src/lib.rs", "pub fn run() -> Vec<u8> {\n    kernels::scale()\n}\n");
+    repository.write("kernels/Cargo.toml", package("kernels", ""));
+    repository.write("kernels/src/lib.rs", "pub fn scale() -> Vec<u8> { Vec::with_capacity(700) }\n");
+    repository.write(".gitignore", "target\n");
+    repository.commit("old");
+    repository.git(["branch", "old"]);
+    repository.write(
+        "kernels/src/lib.rs",
+        "pub fn scale() -> Vec<u8> { Vec::with_capacity(900) }\npub fn hides() { mod memprof_shim {} }\n",
+    );
+    repository.commit("new");
+    let test = repository.beside("memory.rs");
+    fs_err::write(&test, "#[test]\nfn runs() { assert!(engine::run().is_empty()); }\n").unwrap();
+    let overlay = format!("{}=tests/memory.rs", test.display());
+    let arguments = [
+        "--refs",
+        "old,HEAD",
+        "--overlay",
+        &overlay,
+        "--overlay-mode",
+        "external",
+        "--overlay-package",
+        "engine",
+    ];
+    let traced = ["--trace", "kernels::*", "--trace-lines", "engine::run"];
+    let report = report(&repository, &[&arguments[..], &traced[..]].concat());
+    for (of, kept) in [("old", 700), ("HEAD", 900)] {
+        assert_eq!(calls(&report, of, "kernels::scale"), (1, kept, 0));
+        assert_eq!(calls(&report, of, "engine::run"), (1, kept, 0));
+        let cells = report["cells"].as_array().unwrap();
+        let cell = cells.iter().find(|cell| cell["ref"] == of).unwrap();
+        assert_eq!(cell["trace"]["lines"][0]["line"], 2);
+    }
+    let untraced = untraced(&report, "HEAD");
+    assert_eq!(untraced.len(), 1, "{untraced:?}");
+    assert!(untraced[0].1.contains("does not compile when it is traced"), "{untraced:?}");
+    let printed = memprof(&repository, &[&arguments[..], &["--trace", "engin::*"]].concat());
+    assert_eq!(printed.code, 2, "{}", printed.stderr);
+    assert!(printed.stderr.contains("no revision has such a function"), "{}", printed.stderr);
+}
