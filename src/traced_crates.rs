@@ -103,15 +103,12 @@ fn read_manifest(
             let entries = table.get(key).and_then(Item::as_table_like).into_iter().flat_map(TableLike::iter);
             dependencies.extend(entries.filter_map(|(name, dependency)| {
                 let dependency = dependency.as_table_like()?;
-                match dependency.get("path").and_then(Item::as_str) {
-                    Some(path) => Some(folder.join(path)),
-                    None => {
-                        dependency.get("workspace")?;
-                        inherited.as_ref().and_then(|(root, table)| {
-                            Some(root.join(table.get(name)?.as_table_like()?.get("path")?.as_str()?))
-                        })
-                    }
+                if let Some(path) = dependency.get("path").and_then(Item::as_str) {
+                    return Some(folder.join(path));
                 }
+                dependency.get("workspace")?;
+                let (root, table) = inherited.as_ref()?;
+                Some(root.join(table.get(name)?.as_table_like()?.get("path")?.as_str()?))
             }));
         }
     }
@@ -182,10 +179,10 @@ mod tests {
             fs_err::create_dir_all(checkout.join(path).parent().unwrap()).unwrap();
             fs_err::write(checkout.join(path), text).unwrap();
         }
-        let (library, mut dependencies) = read_manifest(&checkout.join("core/Cargo.toml"), checkout).unwrap();
+        let (library, dependencies) = read_manifest(&checkout.join("core/Cargo.toml"), checkout).unwrap();
         let library = library.unwrap();
         assert_eq!((library.name.as_str(), library.runs_in_compiler), ("the_core", false));
-        dependencies.iter_mut().for_each(|path| *path = normal(path));
+        let mut dependencies: Vec<_> = dependencies.iter().map(|path| normal(path)).collect();
         dependencies.sort();
         assert_eq!(dependencies, ["core/unixes", "kernels", "libs/shapes"].map(|path| checkout.join(path)));
         let (library, _) = read_manifest(&checkout.join("macros/Cargo.toml"), checkout).unwrap();

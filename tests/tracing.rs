@@ -334,7 +334,7 @@ fn an_untraced_run_knows_nothing_of_tracing() {
     assert!(!build_log().contains("RUSTC_WRAPPER="), "{}", build_log());
     let traced = events(&["--trace", "bart::here", "--max-events", "0"]);
     let without = |event: &str| -> String {
-        traced.lines().filter(|line| !line.contains(event)).map(|line| format!("{line}\n")).collect()
+        traced.split_inclusive('\n').filter(|line| !line.contains(event)).collect()
     };
     assert_eq!(names(&traced).len(), 5);
     assert_eq!(without("\"event\":\"calls\""), untraced, "nothing else in the log changes");
@@ -426,7 +426,10 @@ fn what_runs_in_the_build_may_be_of_another_target_than_what_is_traced() {
     if musl != host && is_installed(&musl) {
         targets.push(Some(&musl));
     } else {
-        eprintln!("skipped for {musl}, which is not installed");
+        #[expect(clippy::print_stderr, reason = "what is skipped is said")]
+        {
+            eprintln!("skipped for {musl}, which is not installed");
+        }
     }
     let repository = built_twice();
     for target in targets.into_iter().rev() {
@@ -504,19 +507,19 @@ fn kinds() -> TestRepository {
         format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"{edition}\"\n")
     };
     let editions = ["2015", "2018", "2024"];
+    let each = |text: &dyn Fn(&str) -> String| editions.map(text).concat();
+    let manifest = package("kinds", "2021")
+        + "[workspace]\n[dependencies]\n"
+        + &each(&|edition| format!("e{edition} = {{ path = \"e{edition}\" }}\n"));
+    let locked =
+        |name: &str, rest: &str| format!("\n[[package]]\nname = \"{name}\"\nversion = \"0.1.0\"\n{rest}");
+    let needed = each(&|edition| format!(" \"e{edition}\",\n"));
+    let lock = each(&|edition| locked(&format!("e{edition}"), ""));
+    let lock = format!("version = 3\n{lock}{}", locked("kinds", &format!("dependencies = [\n{needed}]\n")));
     let mut repository = TestRepository::new();
-    let mut manifest = package("kinds", "2021") + "[workspace]\n[dependencies]\n";
-    let mut lock =
-        "version = 3\n\n[[package]]\nname = \"kinds\"\nversion = \"0.1.0\"\ndependencies = [\n".to_owned();
     for edition in editions {
-        manifest += &format!("e{edition} = {{ path = \"e{edition}\" }}\n");
-        lock += &format!(" \"e{edition}\",\n");
         repository.write(&format!("e{edition}/Cargo.toml"), package(&format!("e{edition}"), edition));
         repository.write(&format!("e{edition}/src/lib.rs"), fixture(&format!("edition_{edition}.rs")));
-    }
-    lock += "]\n";
-    for edition in editions {
-        lock += &format!("\n[[package]]\nname = \"e{edition}\"\nversion = \"0.1.0\"\n");
     }
     repository.write("e2015/src/unnamed.rs", fixture("edition_2015_unnamed.rs"));
     repository.write("Cargo.toml", manifest);
