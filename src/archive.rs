@@ -11,99 +11,13 @@
 //! archive.json                       the manifest: every other file with its hash, and what becomes of it
 //! ```
 
-use std::collections::BTreeMap;
-use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
 use anyhow::{Context, ensure};
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
-use serde::{Deserialize, Serialize};
 
-use crate::build_failure::BuildFailure;
+use crate::archive_manifest::{Injection, MANIFEST, Manifest, VERSION, data_path};
 use crate::store::hash_file;
-
-/// The version of the format: of the manifest and of all that it refers to.
-pub const VERSION: u32 = 1;
-
-/// What the archive holds, and for which machine.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Manifest {
-    /// The tool's version.
-    pub tool: String,
-    /// The target triple of the executables.
-    pub target: String,
-    /// Whether a runner of the user's starts the executables, such as an emulator: they may then be for another machine.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub has_runner: bool,
-    /// The loaders that the executables name.
-    pub loaders: Vec<Utf8PathBuf>,
-    /// The folder of the build host that holds checkout and target folder; executables have paths below it built in.
-    pub root: Utf8PathBuf,
-    /// What the CUDA driver is to load into test processes.
-    pub injection: Injection,
-    /// The metrics that `memprof.yaml` wants shown.
-    pub metrics: Vec<String>,
-    /// One a revision, in the plan's order.
-    pub revisions: Vec<ArchivedRevision>,
-    /// Every file of the archive but the manifest.
-    pub contents: BTreeMap<Utf8PathBuf, Content>,
-}
-
-/// A revision's part.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ArchivedRevision {
-    /// What became of its build.
-    pub build: ArchivedBuild,
-    /// What lies below [`Manifest::root`] while its tests run.
-    pub files: BTreeMap<Utf8PathBuf, Placed>,
-}
-
-/// What became of a revision's build.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ArchivedBuild {
-    /// It is in the archive's store, under this key.
-    Done(String),
-    /// It failed on the build host.
-    Failed(BuildFailure),
-}
-
-/// The library that counts a test's GPU memory. The machine that builds need not have a GPU.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Injection {
-    /// A file of the archive.
-    Library(Utf8PathBuf),
-    /// There is none, for this reason.
-    Absent(String),
-}
-
-/// A file of the archive.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Content {
-    /// Hash of the content.
-    pub blake3: String,
-    /// Its size.
-    pub bytes: u64,
-    /// Whether it is run.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub executable: bool,
-}
-
-/// What lies at a path while tests run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Placed {
-    /// The file `data/<hash>`.
-    File {
-        /// Its hash.
-        blake3: String,
-        /// Whether it is run.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        executable: bool,
-    },
-    /// A symbolic link with this target.
-    Link(Utf8PathBuf),
-}
 
 /// An archive that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -187,158 +101,8 @@ impl ArchiveError {
     }
 }
 
-/// An archive that was written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
-    /// blake3 of all but its last line, which has it.
-    pub hash: String,
-    /// Its size.
-    pub bytes: u64,
-}
-
-/// An archive that is being written: each file goes into it as it is added, because the checkout that it lies in may be
-/// brought to another revision next.
-pub struct Parcel {
-    file: Utf8PathBuf,
-    partial: tempfile::TempPath,
-    tar: tar::Builder<zstd::Encoder<'static, Hashing<fs_err::File>>>,
-    contents: BTreeMap<Utf8PathBuf, Content>,
-}
-
-impl Parcel {
-    /// Begins an archive; until it is finished, nothing lies at the path.
-    pub fn begin(file: &Utf8Path) -> anyhow::Result<Self> {
-        let partial = Utf8PathBuf::from(format!("{file}.partial"));
-        let output = fs_err::File::create(&partial)?;
-        let partial = tempfile::TempPath::try_from_path(partial)?;
-        let mut encoder =
-            zstd::Encoder::new(Hashing { inner: output, hasher: blake3::Hasher::new() }, LEVEL)?;
-        // Executables of two revisions differ little, and lie further apart than a usual window.
-        encoder.long_distance_matching(true)?;
-        encoder.window_log(WINDOW_LOG)?;
-        encoder.include_checksum(true)?;
-        encoder.multithread(u32::try_from(std::thread::available_parallelism().map_or(1, usize::from))?)?;
-        let tar = tar::Builder::new(encoder);
-        Ok(Self { file: file.to_owned(), partial, tar, contents: BTreeMap::new() })
-    }
-
-    /// Adds a file of the disk.
-    pub fn add_file(&mut self, path: impl Into<Utf8PathBuf>, source: &Utf8Path) -> anyhow::Result<()> {
-        let input = fs_err::File::open(source)?;
-        let metadata = input.metadata()?;
-        self.add(path.into(), input, metadata.len(), is_executable(&metadata))
-    }
-
-    /// Adds a file with this content.
-    pub fn add_bytes(&mut self, path: impl Into<Utf8PathBuf>, bytes: &[u8]) -> anyhow::Result<()> {
-        self.add(path.into(), bytes, bytes.len() as u64, false)
-    }
-
-    /// Adds a file of the disk, or a symbolic link, that is to lie at some path while tests run.
-    pub fn place_file(&mut self, source: &Utf8Path) -> anyhow::Result<Placed> {
-        if source.is_symlink() {
-            return Ok(Placed::Link(source.read_link_utf8()?));
-        }
-        let executable = is_executable(&fs_err::metadata(source)?);
-        let blake3 = hash_file(source)?;
-        let path = data_path(&blake3);
-        if !self.contents.contains_key(&path) {
-            self.add_file(&path, source)?;
-            ensure!(self.contents[&path].blake3 == blake3, "{source} changed while it was added");
-        }
-        Ok(Placed::File { blake3, executable })
-    }
-
-    /// The same for a content that is at hand.
-    pub fn place_bytes(&mut self, bytes: &[u8]) -> anyhow::Result<Placed> {
-        let blake3 = blake3::hash(bytes).to_hex().to_string();
-        let path = data_path(&blake3);
-        if !self.contents.contains_key(&path) {
-            self.add_bytes(path, bytes)?;
-        }
-        Ok(Placed::File { blake3, executable: false })
-    }
-
-    /// Adds a file of a fixed owner and time, so that the same files make the same archive.
-    fn add(
-        &mut self,
-        path: Utf8PathBuf,
-        input: impl Read,
-        bytes: u64,
-        executable: bool,
-    ) -> anyhow::Result<()> {
-        let mut header = tar::Header::new_gnu();
-        header.set_entry_type(tar::EntryType::Regular);
-        header.set_mode(if executable { 0o755 } else { 0o644 });
-        header.set_mtime(0);
-        header.set_size(bytes);
-        // A file that grows or shrinks meanwhile would shift all that comes after it.
-        let mut input = Hashing { inner: input.take(bytes), hasher: blake3::Hasher::new() };
-        let added = self.tar.append_data(&mut header, &path, &mut input);
-        added.with_context(|| format!("could not add '{path}'"))?;
-        ensure!(input.inner.limit() == 0, "'{path}' became shorter while it was added");
-        let blake3 = input.hasher.finalize().to_hex().to_string();
-        self.contents.insert(path, Content { blake3, bytes, executable });
-        Ok(())
-    }
-
-    /// Adds the manifest, with what was added as its contents, and puts the archive in its place.
-    pub fn finish(mut self, mut manifest: Manifest) -> anyhow::Result<Written> {
-        manifest.contents = std::mem::take(&mut self.contents);
-        self.add_bytes(MANIFEST, &serde_json::to_vec_pretty(&manifest)?)?;
-        let Hashing { inner: mut output, hasher } = self.tar.into_inner()?.finish()?;
-        let hash = hasher.finalize().to_hex().to_string();
-        output.write_all(&trailer(VERSION, &hash))?;
-        output.sync_all()?;
-        let bytes = output.metadata()?.len();
-        self.partial.persist(&self.file)?;
-        Ok(Written { hash, bytes })
-    }
-}
-
-/// The manifest's name.
-const MANIFEST: &str = "archive.json";
-
-/// zstd's: beyond it, time grows faster than the file shrinks.
-const LEVEL: i32 = 6;
-
 /// 128 MiB, the largest window that `zstd -d` accepts without being told to.
-const WINDOW_LOG: u32 = 27;
-
-fn data_path(blake3: &str) -> Utf8PathBuf {
-    Utf8Path::new("data").join(blake3)
-}
-
-fn is_executable(metadata: &std::fs::Metadata) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    metadata.permissions().mode() & 0o111 != 0
-}
-
-/// Passes bytes on, and hashes them.
-struct Hashing<T> {
-    inner: T,
-    hasher: blake3::Hasher,
-}
-
-impl<T: Write> Write for Hashing<T> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.inner.write(bytes)?;
-        self.hasher.update(&bytes[..written]);
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.inner.flush()
-    }
-}
-
-impl<T: Read> Read for Hashing<T> {
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        let read = self.inner.read(bytes)?;
-        self.hasher.update(&bytes[..read]);
-        Ok(read)
-    }
-}
+pub(crate) const WINDOW_LOG: u32 = 27;
 
 /// Begins a frame that decoders of zstd skip (RFC 8878, 3.1.2).
 const SKIPPABLE: [u8; 4] = 0x184D_2A5E_u32.to_le_bytes();
@@ -350,7 +114,7 @@ const ZSTD: [u8; 4] = 0xFD2F_B528_u32.to_le_bytes();
 const TITLE: &str = "cargo-memprof archive ";
 
 /// The frame at the end: eight bytes of frame, then `cargo-memprof archive 00000001 HASH\n`.
-fn trailer(version: u32, hash: &str) -> Vec<u8> {
+pub(crate) fn trailer(version: u32, hash: &str) -> Vec<u8> {
     let line = format!("{TITLE}{version:08} {hash}\n");
     let size = u32::try_from(line.len()).expect("the line is short");
     [&SKIPPABLE, &size.to_le_bytes(), line.as_bytes()].concat()
@@ -554,7 +318,11 @@ fn machine(target: &str) -> (&str, &str) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+    use crate::archive_manifest::Placed;
+    use crate::parcel::{Parcel, is_executable};
 
     fn here() -> String {
         let system = match std::env::consts::OS {

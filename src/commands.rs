@@ -24,6 +24,7 @@ use crate::demo;
 use crate::device_watch::DeviceWatch;
 use crate::doctor;
 use crate::doctor_facts;
+use crate::doctor_text;
 use crate::exit_code::ExitCode;
 use crate::git::Repository;
 use crate::github::{self, Actions};
@@ -348,7 +349,9 @@ impl Commands<'_> {
     fn doctor(&self, arguments: DoctorArguments) -> anyhow::Result<ExitCode> {
         let diagnosis = doctor::diagnose(&doctor_facts::gather());
         match arguments.format {
-            DoctorFormat::Text => self.print(&doctor::render(&diagnosis, self.console.colors_output()))?,
+            DoctorFormat::Text => {
+                self.print(&doctor_text::render(&diagnosis, self.console.colors_output()))?
+            }
             DoctorFormat::Json => self.print_json(&diagnosis)?,
         };
         Ok(if diagnosis.is_broken() { ExitCode::Incomplete } else { ExitCode::Success })

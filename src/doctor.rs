@@ -1,13 +1,10 @@
 //! What `doctor` makes of what was found: a finding for each thing that measuring needs, and how to get what is missing. Pure.
 
-use std::fmt::Write as _;
-
 use camino::Utf8PathBuf;
-use owo_colors::{OwoColorize, Style};
-use serde::Serialize;
 
 use crate::bytes::Bytes;
 use crate::devices::{Device, DeviceProcess, Devices, Mig, Occupancy, Place};
+use crate::diagnosis::{Diagnosis, Finding, Section, Standing};
 use crate::nvml::ProcessIds;
 use crate::visible_devices::{self, Visible};
 
@@ -78,75 +75,6 @@ pub struct Cupti {
     pub path: Utf8PathBuf,
     /// Its version, if it could be loaded and asked.
     pub version: Result<u32, String>,
-}
-
-/// All findings.
-#[derive(Clone, Debug, Serialize)]
-pub struct Diagnosis {
-    /// The program's version.
-    pub tool: &'static str,
-    /// `linux x86_64`.
-    pub platform: String,
-    /// The findings, by what they are about.
-    pub sections: Vec<Section>,
-    /// The devices as data; `null` without NVML.
-    pub devices: Option<Devices>,
-}
-
-/// Findings about one thing.
-#[derive(Clone, Debug, Serialize)]
-pub struct Section {
-    /// About what.
-    pub title: &'static str,
-    /// The findings.
-    pub findings: Vec<Finding>,
-}
-
-/// One finding.
-#[derive(Clone, Debug, Serialize)]
-pub struct Finding {
-    /// What was looked for.
-    pub name: String,
-    /// Whether it is well.
-    pub standing: Standing,
-    /// What was found.
-    pub text: String,
-    /// How to get what is missing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub help: Option<String>,
-}
-
-/// Whether a thing is well.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Standing {
-    /// All that can be had.
-    Good,
-    /// Less than could be had.
-    Limited,
-    /// Not there; what needs it is absent, the rest works.
-    Absent,
-    /// Nothing can be measured without it.
-    Broken,
-}
-
-impl Diagnosis {
-    /// Whether comparisons cannot be made here at all.
-    pub fn is_broken(&self) -> bool {
-        let mut findings = self.sections.iter().flat_map(|section| &section.findings);
-        findings.any(|finding| finding.standing == Standing::Broken)
-    }
-}
-
-impl Finding {
-    fn new(name: impl Into<String>, standing: Standing, text: impl Into<String>) -> Self {
-        Self { name: name.into(), standing, text: text.into(), help: None }
-    }
-
-    fn help(mut self, help: impl Into<String>) -> Self {
-        self.help = Some(help.into());
-        self
-    }
 }
 
 /// Judges what was found.
@@ -458,63 +386,11 @@ fn of_gpus(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// The widest name that the texts line up behind.
-const NAME_WIDTH: usize = 17;
-/// Where the texts begin.
-const INDENT: usize = NAME_WIDTH + 6;
-/// How long a line of them may be.
-const TEXT_WIDTH: usize = 96;
-
-/// For people: a line a finding, its help below it.
-pub fn render(diagnosis: &Diagnosis, colored: bool) -> String {
-    let mut text = format!("cargo-memprof {} on {}\n", diagnosis.tool, diagnosis.platform);
-    for section in &diagnosis.sections {
-        _ = write!(text, "\n{}\n", styled(section.title, Style::new().bold(), colored));
-        for finding in &section.findings {
-            let (mark, style) = match finding.standing {
-                Standing::Good => ("✓", Style::new().green()),
-                Standing::Limited => ("!", Style::new().yellow()),
-                Standing::Absent => ("–", Style::new().dimmed()),
-                Standing::Broken => ("✗", Style::new().red().bold()),
-            };
-            let mark = styled(mark, style, colored);
-            let mut lines = wrapped(&finding.text);
-            _ = writeln!(text, "  {mark} {:<NAME_WIDTH$}  {}", finding.name, lines.remove(0));
-            let help = finding.help.iter().flat_map(|help| wrapped(&format!("help: {help}")));
-            for line in lines.into_iter().chain(help) {
-                _ = writeln!(text, "{:INDENT$}{line}", "");
-            }
-        }
-    }
-    if diagnosis.is_broken() {
-        text.push_str("\nNothing can be compared here until what is marked ✗ is mended.\n");
-    }
-    text
-}
-
-/// Lines of a readable length; a word that is longer, such as a path, stays whole.
-fn wrapped(text: &str) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let line = lines.last_mut().expect("there is one");
-        if !line.is_empty() && line.len() + 1 + word.len() > TEXT_WIDTH {
-            lines.push(word.to_owned());
-        } else {
-            line.push_str(if line.is_empty() { "" } else { " " });
-            line.push_str(word);
-        }
-    }
-    lines
-}
-
-fn styled(text: &str, style: Style, colored: bool) -> String {
-    if colored { text.style(style).to_string() } else { text.to_owned() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::devices::Part;
+    use crate::doctor_text::render;
 
     fn bare() -> Facts {
         let program = |name, version: &str| (name, Ok(version.to_owned()));

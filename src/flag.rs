@@ -81,7 +81,11 @@ pub fn leak(text: &str) -> Result<Rule, String> {
 
 fn absolute(limit: &str, metric: &str) -> Result<u64, String> {
     let threshold = limit.parse::<Limit>()?.on(Unit::of(metric))?;
-    threshold.bytes.ok_or_else(|| format!("'{limit}' is a percentage; this limit is an absolute one"))
+    threshold.bytes.ok_or_else(|| {
+        format!(
+            "'{limit}' is a percentage; this limit is an absolute one (--threshold {metric}={limit} limits growth)"
+        )
+    })
 }
 
 fn rule(

@@ -16,24 +16,8 @@ pub struct GpuTools<'a> {
     pub inherited: Option<&'a str>,
 }
 
-/// What the user may choose.
-#[derive(Clone, Copy, Debug)]
-pub struct GpuOptions {
-    /// Whether a checkpoint waits for the work given to the devices.
-    pub synchronise: bool,
-    /// Whether kernels are loaded when their module is, and not at their first call: the cost then does not fall into a
-    /// random checkpoint.
-    pub eager_modules: bool,
-}
-
-impl Default for GpuOptions {
-    fn default() -> Self {
-        Self { synchronise: true, eager_modules: false }
-    }
-}
-
-/// The variables to set for a test process. `CUDA_MODULE_LOADING` is left as it is unless eager loading is asked for.
-pub fn gpu_environment(tools: GpuTools<'_>, options: GpuOptions) -> BTreeMap<&'static str, String> {
+/// The variables to set for a test process.
+pub fn gpu_environment(tools: GpuTools<'_>) -> BTreeMap<&'static str, String> {
     let mut environment = BTreeMap::new();
     match counting(tools) {
         Ok((cupti, injection)) => {
@@ -43,12 +27,6 @@ pub fn gpu_environment(tools: GpuTools<'_>, options: GpuOptions) -> BTreeMap<&'s
         Err(reason) => {
             environment.insert("MEMPROF_CUPTI_ABSENT", reason);
         }
-    }
-    if !options.synchronise {
-        environment.insert("MEMPROF_SYNC", "0".to_owned());
-    }
-    if options.eager_modules {
-        environment.insert("CUDA_MODULE_LOADING", "EAGER".to_owned());
     }
     environment
 }
@@ -74,7 +52,7 @@ mod tests {
 
     #[test]
     fn the_driver_is_told_what_to_load_and_that_where_cupti_is() {
-        let environment = gpu_environment(found(), GpuOptions::default());
+        let environment = gpu_environment(found());
         let expected = [
             ("CUDA_INJECTION64_PATH", "/cache/libmemprof_inject.so"),
             ("MEMPROF_CUPTI", "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so.13"),
@@ -85,7 +63,7 @@ mod tests {
     #[test]
     fn without_cupti_nothing_is_injected_and_the_reason_goes_along() {
         let tools = GpuTools { cupti: Err("libcupti.so not found (looked in /usr/lib)"), ..found() };
-        let environment = gpu_environment(tools, GpuOptions::default());
+        let environment = gpu_environment(tools);
         let expected = [("MEMPROF_CUPTI_ABSENT", "libcupti.so not found (looked in /usr/lib)".to_owned())];
         assert_eq!(environment, expected.into());
     }
@@ -93,17 +71,9 @@ mod tests {
     #[test]
     fn a_profiler_that_the_user_runs_keeps_its_place() {
         let tools = GpuTools { inherited: Some("/opt/nsys/libToolsInjection64.so"), ..found() };
-        let environment = gpu_environment(tools, GpuOptions::default());
+        let environment = gpu_environment(tools);
         assert!(!environment.contains_key("CUDA_INJECTION64_PATH"));
         let reason = "CUDA_INJECTION64_PATH is in use by another tool (/opt/nsys/libToolsInjection64.so)";
         assert_eq!(environment["MEMPROF_CUPTI_ABSENT"], reason);
-    }
-
-    #[test]
-    fn waiting_and_lazy_loading_are_the_users_choice() {
-        let options = GpuOptions { synchronise: false, eager_modules: true };
-        let environment = gpu_environment(found(), options);
-        assert_eq!(environment["MEMPROF_SYNC"], "0");
-        assert_eq!(environment["CUDA_MODULE_LOADING"], "EAGER");
     }
 }

@@ -6,13 +6,14 @@ use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
-use crate::archive::{ArchivedBuild, ArchivedRevision, Injection, Manifest, Parcel, Placed, Written};
+use crate::archive_manifest::{ArchivedBuild, ArchivedRevision, Injection, Manifest, Placed};
 use crate::build::Build;
 use crate::complaint::Complaint;
 use crate::git::Repository;
 use crate::git_program::nul_separated;
 use crate::libraries;
 use crate::overlay::{self, OverlayFile};
+use crate::parcel::{Parcel, Written};
 use crate::plan::Plan;
 use crate::request::OverlayMode;
 use crate::run_folder::RunFolder;

@@ -19,7 +19,7 @@ use crate::device_watch::DeviceWatch;
 use crate::environment;
 use crate::event::{Event, Sink};
 use crate::git::Repository;
-use crate::gpu_environment::{GpuOptions, GpuTools, gpu_environment};
+use crate::gpu_environment::{GpuTools, gpu_environment};
 use crate::listing::{ListedRevision, ListedTest};
 use crate::lock::{Lock, WhenHeld};
 use crate::nvml;
@@ -205,7 +205,7 @@ pub fn gpu_variables(
         injection: injection.as_deref().map_err(String::as_str),
         inherited: inherited.as_deref(),
     };
-    gpu_environment(tools, GpuOptions::default())
+    gpu_environment(tools)
 }
 
 /// The tests of a build, as the cells name them.

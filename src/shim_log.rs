@@ -92,6 +92,9 @@ pub fn read(mut log: impl BufRead, file: &str) -> Result<Measurement, LogError> 
     }
 }
 
+/// The labels of the checkpoints that every run has.
+const OWN_LABELS: [&str; 2] = ["start", "done"];
+
 /// What has been read so far.
 #[derive(Default)]
 struct Reader {
@@ -143,7 +146,12 @@ impl Reader {
         }
         self.sequence.push(line.seq);
         let readings = readings.0.iter().map(|(metric, value)| (&*metric.0, *value));
-        self.measurement.push(&label.0, occurrence, kind, line.seq, readings);
+        let label = match (kind, &line.at) {
+            // The shim's own have no place. One of the test's is another point of the program, and not to be compared with them.
+            (Kind::Point, Some(_)) if OWN_LABELS.contains(&&*label.0) => format!("{} (test)", label.0).into(),
+            _ => label.0.clone(),
+        };
+        self.measurement.push(&label, occurrence, kind, line.seq, readings);
         if kind != Kind::Point {
             let nesting = Nesting { thread: line.thread.unwrap_or(0), depth: line.depth.unwrap_or(0) };
             self.measurement.nest(nesting);
@@ -282,6 +290,8 @@ struct Line<'a> {
     label: Option<Text<'a>>,
     occurrence: Option<u32>,
     #[serde(borrow)]
+    at: Option<Text<'a>>,
+    #[serde(borrow)]
     metrics: Option<Readings<'a>>,
     #[serde(borrow)]
     build: Option<Text<'a>>,
@@ -353,6 +363,15 @@ mod tests {
         assert_eq!(measurement.sources["gpu.0.live"], "CUPTI");
         assert_eq!(measurement.sources["heap.live"], "tracking allocator");
         assert!(measurement.notes.is_empty(), "{:?}", measurement.notes);
+    }
+
+    #[test]
+    fn a_checkpoint_of_the_tests_is_told_from_the_shims_own_of_that_label() {
+        let own = checkpoint(1, 7, "start");
+        let of_the_test = checkpoint(2, 7, "start").replace(r#""at":null"#, r#""at":"tests/a.rs:3""#);
+        let measurement = log(&[BEGIN, &own, &of_the_test, &checkpoint(3, 7, "done")]).unwrap();
+        assert_eq!(labels(&measurement), ["start", "start (test)", "done"]);
+        assert!(measurement.checkpoints().iter().all(|checkpoint| checkpoint.occurrence == 1));
     }
 
     #[test]

@@ -10,7 +10,8 @@ use walkdir::WalkDir;
 
 use anyhow::Context;
 
-use crate::archive::{ArchivedBuild, Placed, Unpacked, set_executable};
+use crate::archive::{Unpacked, set_executable};
+use crate::archive_manifest::{ArchivedBuild, Placed};
 use crate::build::Build;
 use crate::packing::place;
 use crate::stage::Stage;
@@ -218,8 +219,10 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::archive::{Archive, ArchivedRevision, Injection, Manifest, Parcel};
+    use crate::archive::Archive;
+    use crate::archive_manifest::{ArchivedRevision, Injection, Manifest};
     use crate::build_failure::BuildFailure;
+    use crate::parcel::Parcel;
     use crate::store::Companion;
 
     /// An archive of two revisions without a build, whose files differ.

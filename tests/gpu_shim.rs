@@ -217,6 +217,20 @@ fn a_scope_says_what_it_consumed_on_the_device_and_how_high_it_went() {
 }
 
 #[test]
+fn nvml_is_asked_at_checkpoints_and_not_by_scopes() {
+    let listed = laboratory().folder.join(format!("listed-{}", std::process::id()));
+    let run = program("ground_truth", &[]).env("FAKE_NVML_LISTED", &listed).succeed();
+    assert_eq!(run.of_event("scope").count(), 1);
+    assert!(!run.figures("decoder").contains_key("gpu.0.process"));
+    let of_process = |line: &&Value| line["metrics"]["gpu.0.process"].is_u64();
+    let checkpoints = run.of_event("checkpoint").filter(of_process).count();
+    // The program reads by itself too, once for each line that it prints; and the device is looked at when it is first seen.
+    let readings = run.stdout().lines().count();
+    assert_eq!(fs_err::metadata(&listed).unwrap().len(), (checkpoints + readings + 1) as u64);
+    fs_err::remove_file(listed).unwrap();
+}
+
+#[test]
 fn nvml_shows_the_process_the_device_and_the_context_apart() {
     let run = program("ground_truth", &[]).succeed();
     for (label, allocated) in [("context", 0), ("sync", 67 * MIB + 1000)] {

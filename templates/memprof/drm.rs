@@ -9,7 +9,7 @@ use crate::drm_fdinfo::Client;
 use crate::dynamic_library;
 use crate::environment::Environment;
 use crate::metric::{Catalogue, Index, Kind, Metric, Values};
-use crate::sources::Source;
+use crate::sources::{Extent, Source};
 use crate::untracked::{kept, Text, Untracked};
 
 /// What is loaded where a program uses such a device: DRM's own library (Mesa, ROCm), and Intel's, which do without.
@@ -75,7 +75,7 @@ impl Source for Drm {
         }
     }
 
-    fn read(&mut self, values: &mut Values) {
+    fn read(&mut self, values: &mut Values, _extent: Extent) {
         for &(device, index) in self.devices.iter() {
             let of_device = self.clients.iter().filter(|client| client.device() == device);
             let bytes = of_device.filter_map(|client| client.device_memory);

@@ -2,7 +2,7 @@
 
 use crate::environment::Environment;
 use crate::metric::{Catalogue, Values};
-use crate::sources::Source;
+use crate::sources::{Extent, Source};
 
 pub(crate) struct Drm;
 
@@ -15,5 +15,5 @@ impl Drm {
 impl Source for Drm {
     fn open(&mut self, _environment: &Environment, _catalogue: &mut Catalogue) {}
 
-    fn read(&mut self, _values: &mut Values) {}
+    fn read(&mut self, _values: &mut Values, _extent: Extent) {}
 }

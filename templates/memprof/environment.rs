@@ -22,14 +22,16 @@ const CUPTI: &str = "MEMPROF_CUPTI";
 const CUPTI_ABSENT: &str = "MEMPROF_CUPTI_ABSENT";
 /// `0`: checkpoints do not wait for the GPUs in use.
 const SYNC: &str = "MEMPROF_SYNC";
+/// `0`: resident memory is not read, and a checkpoint is free of system calls but for its line in the log.
+const RESIDENT: &str = "MEMPROF_RESIDENT";
 /// How many calls of each traced function are logged one by one.
 const TRACE_EVENTS: &str = "MEMPROF_TRACE_EVENTS";
 /// What is read when a traced function begins and ends: `heap`, `cpu`, `gpu`, separated by commas.
 const TRACE_COLUMNS: &str = "MEMPROF_TRACE_COLUMNS";
 
 /// All of them; a new one belongs here too, or children inherit it.
-const ALL: [&str; 9] =
-    [LOG, PRINT, HEAP_ABSENT, METRICS, CUPTI, CUPTI_ABSENT, SYNC, TRACE_EVENTS, TRACE_COLUMNS];
+const ALL: [&str; 10] =
+    [LOG, PRINT, HEAP_ABSENT, METRICS, CUPTI, CUPTI_ABSENT, SYNC, RESIDENT, TRACE_EVENTS, TRACE_COLUMNS];
 
 #[derive(Default)]
 pub(crate) struct Environment {
@@ -40,6 +42,7 @@ pub(crate) struct Environment {
     cupti: Option<String>,
     cupti_absent: Option<String>,
     leaves_gpus_alone: bool,
+    leaves_resident_out: bool,
     pub(crate) trace_events: Option<u64>,
     pub(crate) trace_columns: Option<String>,
 }
@@ -50,12 +53,13 @@ impl Environment {
         let log = std::env::var_os(LOG).filter(|path| !path.is_empty())?;
         let environment = Self {
             log,
-            print: std::env::var_os(PRINT).map_or(true, |value| value != "0"),
+            print: !is_off(PRINT),
             heap_absent: std::env::var(HEAP_ABSENT).ok().filter(|reason| !reason.is_empty()),
             metrics: std::env::var(METRICS).unwrap_or_default(),
             cupti: std::env::var(CUPTI).ok().filter(|path| !path.is_empty()),
             cupti_absent: std::env::var(CUPTI_ABSENT).ok().filter(|reason| !reason.is_empty()),
-            leaves_gpus_alone: std::env::var_os(SYNC).map_or(false, |value| value == "0"),
+            leaves_gpus_alone: is_off(SYNC),
+            leaves_resident_out: is_off(RESIDENT),
             trace_events: std::env::var(TRACE_EVENTS).ok().and_then(|value| value.parse().ok()),
             trace_columns: std::env::var(TRACE_COLUMNS).ok().filter(|columns| !columns.is_empty()),
         };
@@ -84,8 +88,17 @@ impl Environment {
         !self.leaves_gpus_alone
     }
 
+    /// Whether resident memory is read.
+    pub(crate) fn reads_resident(&self) -> bool {
+        !self.leaves_resident_out
+    }
+
     /// Whether a metric that is read on request only was requested.
     pub(crate) fn wants(&self, metric: &str) -> bool {
         self.metrics.split(',').any(|wanted| wanted.trim() == metric)
     }
+}
+
+fn is_off(name: &str) -> bool {
+    std::env::var_os(name).map_or(false, |value| value == "0")
 }

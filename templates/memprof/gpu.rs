@@ -17,7 +17,7 @@ use crate::gpu_rendezvous::{Figures, Rendezvous, HOST};
 use crate::metric::{Catalogue, Index, Kind, Metric, Values, MAXIMUM};
 use crate::nvml::{self, Nvml, Uuid};
 use crate::recorder;
-use crate::sources::Source;
+use crate::sources::{Extent, Source};
 use crate::untracked::{kept, Untracked};
 
 /// In the executable's writable data, where the injection library looks for it.
@@ -116,7 +116,7 @@ impl Gpu {
             self.look_for_devices(driver, catalogue);
             for place in 0..self.devices.len() {
                 let device = self.devices[place];
-                self.devices.as_mut()[place].last = self.ask(driver, &device);
+                self.devices.as_mut()[place].last = self.ask(driver, &device, Extent::Whole);
             }
             self.taken = true;
         }
@@ -146,8 +146,9 @@ impl Gpu {
         })
     }
 
-    fn ask(&self, driver: &Driver, device: &Device) -> Last {
-        let nvml = self.nvml.as_ref().and_then(|nvml| nvml.as_ref().ok()).zip(device.nvml);
+    fn ask(&self, driver: &Driver, device: &Device, extent: Extent) -> Last {
+        let nvml = self.nvml.as_ref().filter(|_| extent == Extent::Whole);
+        let nvml = nvml.and_then(|nvml| nvml.as_ref().ok()).zip(device.nvml);
         Last {
             pool: device.pool.and_then(|(pool, _)| driver.pool_figures(pool)),
             process: nvml
@@ -389,7 +390,7 @@ impl Source for Gpu {
         }
     }
 
-    fn read(&mut self, values: &mut Values) {
+    fn read(&mut self, values: &mut Values, extent: Extent) {
         let driver = cuda_driver::in_use();
         for place in 0..self.devices.len() {
             let device = self.devices[place];
@@ -399,7 +400,7 @@ impl Source for Gpu {
                 values.set(peak, Some(figures.peak));
             }
             let last = match driver {
-                Some(driver) => self.ask(driver, &device),
+                Some(driver) => self.ask(driver, &device, extent),
                 None if self.taken => device.last,
                 None => continue,
             };

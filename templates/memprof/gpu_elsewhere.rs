@@ -1,7 +1,7 @@
 //! GPUs on platforms where nothing is known of them: no figures, and none that were promised.
 
 use crate::metric::{Catalogue, Values};
-use crate::sources::Source;
+use crate::sources::{Extent, Source};
 
 pub(crate) struct Gpu;
 
@@ -28,5 +28,5 @@ impl Gpu {
 impl Source for Gpu {
     fn open(&mut self, _environment: &crate::environment::Environment, _catalogue: &mut Catalogue) {}
 
-    fn read(&mut self, _values: &mut Values) {}
+    fn read(&mut self, _values: &mut Values, _extent: Extent) {}
 }

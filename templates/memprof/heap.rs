@@ -1,6 +1,6 @@
 //! The tracking global allocator: counts what passes and hands it on.
 //!
-//! Inside an allocator nothing may allocate, lock, panic or print. What is here and in `live` and `tally` is atomic
+//! Inside an allocator nothing may allocate, lock, panic or print. What is here and in `counts` is atomic
 //! steps on statics and one thread-local pointer, so it is as right before `main`, in thread destructors, in
 //! `atexit` and in a forked child as in the middle of a test.
 //!
@@ -9,7 +9,7 @@
 
 use std::alloc::{GlobalAlloc, Layout};
 
-use crate::{live, tally};
+use crate::counts::{self, Account};
 
 /// A global allocator that counts and leaves the work to `A`.
 ///
@@ -43,51 +43,118 @@ impl<A> std::ops::Deref for Heap<A> {
 
 // SAFETY: every call goes to the inner allocator with the caller's own arguments and its result is returned as is;
 // counting touches neither. So the contract holds if the inner allocator's does.
-//
-// What is rare is in functions of its own, called last, so that the usual way needs no stack frame for it: of the dozen
-// instructions that tracking costs, half would be pushes and pops.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Heap<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if layout.align() <= layout.size()
-            && layout.align() <= USUAL_ALIGN
-            && tally::add_at_once(layout.size())
-        {
-            count_in(self.0.alloc(layout), layout.size())
-        } else {
-            alloc_rarely(layout.size(), layout.align(), &self.0)
-        }
+        counts::usual().alloc(&self.0, layout)
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        tally_add(layout.size());
-        count_in(self.0.alloc_zeroed(layout), layout.size())
+        counts::usual().alloc_zeroed(&self.0, layout)
     }
 
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        if live::subtract_at_once(layout.size()) {
-            self.0.dealloc(block, layout);
+        counts::usual().dealloc(&self.0, block, layout);
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        counts::usual().realloc(&self.0, block, layout, new_size)
+    }
+}
+
+/// What an allocator does that counts.
+///
+/// What is rare is in functions of its own, called last, so that the usual way needs no stack frame for it: of the dozen
+/// instructions that tracking costs, half would be pushes and pops.
+#[allow(clippy::missing_safety_doc)] // That of `GlobalAlloc`'s methods.
+impl Account {
+    #[doc(hidden)]
+    #[inline(always)]
+    pub unsafe fn alloc<A: GlobalAlloc>(self, inner: &A, layout: Layout) -> *mut u8 {
+        if layout.align() <= layout.size() && layout.align() <= USUAL_ALIGN {
+            if let Some(slot) = self.claimed() {
+                slot.add_as_owner(layout.size());
+                return self.count_in(inner.alloc(layout), layout.size());
+            }
+        }
+        alloc_rarely(layout.size(), layout.align(), inner, self)
+    }
+
+    #[doc(hidden)]
+    #[inline(always)]
+    pub unsafe fn alloc_zeroed<A: GlobalAlloc>(self, inner: &A, layout: Layout) -> *mut u8 {
+        self.tally(layout.size());
+        self.count_in(inner.alloc_zeroed(layout), layout.size())
+    }
+
+    #[doc(hidden)]
+    #[inline(always)]
+    pub unsafe fn dealloc<A: GlobalAlloc>(self, inner: &A, block: *mut u8, layout: Layout) {
+        if self.counts.live.subtract_at_once(layout.size()) {
+            inner.dealloc(block, layout);
         } else {
-            dealloc_rarely(block, layout.size(), layout.align(), &self.0);
+            dealloc_rarely(block, layout.size(), layout.align(), inner, self);
         }
     }
 
     /// Counts as one allocation of the new size, as dhat does and as if the block had moved; the bytes live change by
     /// the difference alone, so a `Vec` that grows does not count twice in the peak.
-    #[inline]
-    unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        tally_add(new_size);
-        let moved = self.0.realloc(block, layout, new_size);
+    #[doc(hidden)]
+    #[inline(always)]
+    pub unsafe fn realloc<A: GlobalAlloc>(
+        self,
+        inner: &A,
+        block: *mut u8,
+        layout: Layout,
+        new_size: usize,
+    ) -> *mut u8 {
+        self.tally(new_size);
+        let moved = inner.realloc(block, layout, new_size);
         if moved.is_null() {
-            tally::take_back(new_size);
+            self.take_back(new_size);
         } else if new_size >= layout.size() {
-            live::add(new_size - layout.size());
-        } else if !live::subtract_at_once(layout.size() - new_size) {
-            live::subtract(layout.size() - new_size);
+            self.counts.live.add(new_size - layout.size());
+        } else if !self.counts.live.subtract_at_once(layout.size() - new_size) {
+            self.counts.live.subtract(layout.size() - new_size);
         }
         moved
+    }
+
+    /// Counts one block.
+    #[inline(always)]
+    fn tally(self, bytes: usize) {
+        match self.claimed() {
+            Some(slot) => slot.add_as_owner(bytes),
+            None => self.tally_rarely(bytes),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn tally_rarely(self, bytes: usize) {
+        self.claim().add(bytes);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn take_back(self, bytes: usize) {
+        self.claim().take_back(bytes);
+    }
+
+    /// Bytes become live once the inner allocator has succeeded and before the caller has the block, so nobody can free
+    /// them earlier: a request that fails is never in the peak. (The tally is different: nothing is lost by taking back,
+    /// and counting ahead needs no register kept across the inner call.)
+    #[inline(always)]
+    fn count_in(self, block: *mut u8, bytes: usize) -> *mut u8 {
+        if block.is_null() {
+            self.take_back(bytes);
+        } else {
+            self.counts.live.add(bytes);
+        }
+        block
     }
 }
 
@@ -98,41 +165,28 @@ const USUAL_ALIGN: usize = 16;
 // The arguments come in the order in which `__rust_alloc` and `__rust_dealloc` have them: nothing needs to be moved.
 #[cold]
 #[inline(never)]
-unsafe fn alloc_rarely<A: GlobalAlloc>(size: usize, align: usize, inner: &A) -> *mut u8 {
-    tally_add(size);
-    count_in(inner.alloc(Layout::from_size_align_unchecked(size, align)), size)
+unsafe fn alloc_rarely<A: GlobalAlloc>(size: usize, align: usize, inner: &A, account: Account) -> *mut u8 {
+    account.tally(size);
+    account.count_in(inner.alloc(Layout::from_size_align_unchecked(size, align)), size)
 }
 
 #[cold]
 #[inline(never)]
-unsafe fn dealloc_rarely<A: GlobalAlloc>(block: *mut u8, size: usize, align: usize, inner: &A) {
-    live::subtract(size);
+unsafe fn dealloc_rarely<A: GlobalAlloc>(
+    block: *mut u8,
+    size: usize,
+    align: usize,
+    inner: &A,
+    account: Account,
+) {
+    account.counts.live.subtract(size);
     inner.dealloc(block, Layout::from_size_align_unchecked(size, align));
-}
-
-#[inline(always)]
-fn tally_add(bytes: usize) {
-    if !tally::add_at_once(bytes) {
-        tally::add(bytes);
-    }
-}
-
-/// Bytes become live once the inner allocator has succeeded and before the caller has the block, so nobody can free
-/// them earlier: a request that fails is never in the peak. (The tally is different: nothing is lost by taking back,
-/// and counting ahead needs no register kept across the inner call.)
-#[inline(always)]
-fn count_in(block: *mut u8, bytes: usize) -> *mut u8 {
-    if block.is_null() {
-        tally::take_back(bytes);
-    } else {
-        live::add(bytes);
-    }
-    block
 }
 
 /// Whether a [`Heap`] is this executable's global allocator: something was counted, or a byte asked for now is.
 pub(crate) fn is_global() -> bool {
-    if tally::totals().blocks != 0 {
+    let counts_blocks = || counts::totals().map_or(false, |totals| totals.blocks != 0);
+    if counts_blocks() {
         return true;
     }
     let layout = Layout::new::<u8>();
@@ -145,5 +199,5 @@ pub(crate) fn is_global() -> bool {
             std::alloc::dealloc(block, layout);
         }
     }
-    tally::totals().blocks != 0
+    counts_blocks()
 }

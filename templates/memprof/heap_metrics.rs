@@ -2,9 +2,9 @@
 
 use crate::environment::Environment;
 use crate::metric::{Catalogue, Index, Kind, Values};
-use crate::sources::Source;
+use crate::sources::{Extent, Source};
 use crate::untracked::kept;
-use crate::{heap, live, tally};
+use crate::{counts, heap};
 
 const SOURCE: &str = "tracking allocator";
 
@@ -47,14 +47,14 @@ impl Source for HeapMetrics {
         }
     }
 
-    fn read(&mut self, values: &mut Values) {
+    fn read(&mut self, values: &mut Values, _extent: Extent) {
         if let Some(indices) = self.tracked {
-            let epoch = live::end_epoch();
-            let totals = tally::totals();
-            values.set(indices.live, Some(epoch.live));
-            values.set(indices.peak, Some(epoch.peak));
-            values.set(indices.allocated, Some(totals.bytes));
-            values.set(indices.count, Some(totals.blocks));
+            let epoch = counts::end_epoch();
+            let totals = counts::totals();
+            values.set(indices.live, epoch.map(|epoch| epoch.live));
+            values.set(indices.peak, epoch.map(|epoch| epoch.peak));
+            values.set(indices.allocated, totals.map(|totals| totals.bytes));
+            values.set(indices.count, totals.map(|totals| totals.blocks));
         }
     }
 }

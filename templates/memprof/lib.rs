@@ -14,7 +14,7 @@
 //!
 //! No dependencies, Rust 1.63 and later. The modules, from the bottom up:
 //!
-//! * what counts: `heap` (the allocator), `live` (bytes live, and their exact peak), `tally` (totals);
+//! * what counts: `heap` (the allocator), `counts`: `live` (bytes live, and their exact peak) and `tally` (totals);
 //! * what reads: `heap_metrics`, `resident` (with a file for each platform), `malloc`, `gpu` (of `cuda_driver`, `nvml` and
 //!   what the crate `memprof_inject` counts, met at `gpu_rendezvous`), `drm` (of `drm_fdinfo`); both GPU ones through
 //!   `dynamic_library`; `sources` is their list, `metric` what they tell;
@@ -29,6 +29,7 @@
 
 mod calls;
 mod constructor;
+mod counts;
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 mod cuda_driver;
 mod descriptor;
@@ -68,10 +69,14 @@ mod thread_number;
 mod trace;
 mod untracked;
 
+#[doc(hidden)]
+pub use counts::{Account, Counts};
 pub use every::Every;
 pub use heap::Heap;
 pub use reading::Reading;
 pub use scope::Scope;
+#[doc(hidden)]
+pub use tally::{Claimed, Slot, CAN_BE_OWNED};
 #[doc(hidden)]
 pub use trace::{Block, Site, Traced};
 

@@ -37,15 +37,13 @@ const EPOCH_SHIFT: u32 = 48;
 const BYTES_MASK: u64 = (1 << EPOCH_SHIFT) - 1;
 
 /// All on one cache line: an allocator call that owns the line has all it needs.
+#[derive(Debug)]
 #[repr(align(64))]
-struct Line {
+pub(crate) struct Live {
     word: AtomicU64,
     peak: AtomicU64,
     aside: [AtomicU64; 2],
 }
-
-static LINE: Line =
-    Line { word: AtomicU64::new(0), peak: AtomicU64::new(0), aside: [AtomicU64::new(0), AtomicU64::new(0)] };
 
 /// What an epoch ended with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,44 +54,77 @@ pub(crate) struct Epoch {
     pub(crate) peak: u64,
 }
 
-/// Counts bytes in.
-#[inline(always)]
-pub(crate) fn add(bytes: usize) {
-    // Relaxed is enough: a read-modify-write step continues the release sequence of the decrements before it, and
-    // publishes nothing of its own.
-    LINE.word.fetch_add(bytes as u64, Ordering::Relaxed);
-}
-
-/// Counts bytes out if that is one step: the word is not above the peak, and no other thread changes it meanwhile.
-/// Otherwise nothing is counted, and [`subtract`] is to be called.
-#[inline(always)]
-#[must_use]
-pub(crate) fn subtract_at_once(bytes: usize) -> bool {
-    let word = LINE.word.load(Ordering::Acquire);
-    word <= LINE.peak.load(Ordering::Relaxed) && swap(word, bytes).is_ok()
-}
-
-/// Counts bytes out, after the word's value before it is sure to be recorded.
-#[cold]
-#[inline(never)]
-pub(crate) fn subtract(bytes: usize) {
-    let mut word = LINE.word.load(Ordering::Acquire);
-    loop {
-        if word > LINE.peak.load(Ordering::Relaxed) && !raise(&LINE.peak, word) {
-            raise(aside(word), word);
-        }
-        match swap(word, bytes) {
-            Ok(_) => return,
-            Err(changed) => word = changed,
+impl Live {
+    pub(crate) const fn new() -> Self {
+        Self {
+            word: AtomicU64::new(0),
+            peak: AtomicU64::new(0),
+            aside: [AtomicU64::new(0), AtomicU64::new(0)],
         }
     }
-}
 
-#[inline(always)]
-fn swap(word: u64, bytes: usize) -> Result<u64, u64> {
-    let less = word.wrapping_sub(bytes as u64);
-    // Acquire on success too only because Rust before 1.64 wants it to be no weaker than on failure.
-    LINE.word.compare_exchange_weak(word, less, Ordering::AcqRel, Ordering::Acquire)
+    /// Counts bytes in.
+    #[inline(always)]
+    pub(crate) fn add(&self, bytes: usize) {
+        // Relaxed is enough: a read-modify-write step continues the release sequence of the decrements before it, and
+        // publishes nothing of its own.
+        self.word.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Counts bytes out if that is one step: the word is not above the peak, and no other thread changes it meanwhile.
+    /// Otherwise nothing is counted, and [`Live::subtract`] is to be called.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn subtract_at_once(&self, bytes: usize) -> bool {
+        let word = self.word.load(Ordering::Acquire);
+        word <= self.peak.load(Ordering::Relaxed) && self.swap(word, bytes).is_ok()
+    }
+
+    /// Counts bytes out, after the word's value before it is sure to be recorded.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn subtract(&self, bytes: usize) {
+        let mut word = self.word.load(Ordering::Acquire);
+        loop {
+            if word > self.peak.load(Ordering::Relaxed) && !raise(&self.peak, word) {
+                raise(self.aside(word), word);
+            }
+            match self.swap(word, bytes) {
+                Ok(_) => return,
+                Err(changed) => word = changed,
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn swap(&self, word: u64, bytes: usize) -> Result<u64, u64> {
+        let less = word.wrapping_sub(bytes as u64);
+        // Acquire on success too only because Rust before 1.64 wants it to be no weaker than on failure.
+        self.word.compare_exchange_weak(word, less, Ordering::AcqRel, Ordering::Acquire)
+    }
+
+    fn aside(&self, word: u64) -> &AtomicU64 {
+        &self.aside[epoch(word) as usize & 1]
+    }
+
+    /// Ends the epoch and begins the next one, which starts at the bytes live now. Calls must not overlap: the recorder's
+    /// lock sees to that.
+    pub(crate) fn end_epoch(&self) -> Epoch {
+        // Only this function changes the epoch, so it can be read ahead of the step that ends it.
+        let ending = epoch(self.word.load(Ordering::Relaxed));
+        let next = ending.wrapping_add(1) << EPOCH_SHIFT;
+        self.aside(next).store(next, Ordering::Relaxed);
+        let before = self.peak.swap(0, Ordering::Relaxed);
+        // The step. Whoever sees the new epoch sees the two changes above as well.
+        let word = self.word.fetch_add(1 << EPOCH_SHIFT, Ordering::AcqRel);
+        // Zero is also the peak of an epoch whose tag is 0, which may have been raised meanwhile: if that is the one which
+        // ends, it is in `between`; if it is the one which begins, it is not below `next` and stays.
+        let between = self.peak.fetch_max(next, Ordering::Relaxed);
+        let recorded = [before, between, self.aside(word).load(Ordering::Relaxed)];
+        let live = word & BYTES_MASK;
+        let of_this_epoch = recorded.iter().filter(|&&recorded| epoch(recorded) == ending);
+        Epoch { live, peak: of_this_epoch.fold(live, |peak, recorded| peak.max(recorded & BYTES_MASK)) }
+    }
 }
 
 /// Raises a maximum to a word of the same epoch. Whether it was of the same epoch; if not, it is left alone.
@@ -113,27 +144,4 @@ fn raise(maximum: &AtomicU64, word: u64) -> bool {
 
 fn epoch(word: u64) -> u64 {
     word >> EPOCH_SHIFT
-}
-
-fn aside(word: u64) -> &'static AtomicU64 {
-    &LINE.aside[epoch(word) as usize & 1]
-}
-
-/// Ends the epoch and begins the next one, which starts at the bytes live now. Calls must not overlap: the recorder's
-/// lock sees to that.
-pub(crate) fn end_epoch() -> Epoch {
-    // Only this function changes the epoch, so it can be read ahead of the step that ends it.
-    let ending = epoch(LINE.word.load(Ordering::Relaxed));
-    let next = ending.wrapping_add(1) << EPOCH_SHIFT;
-    aside(next).store(next, Ordering::Relaxed);
-    let before = LINE.peak.swap(0, Ordering::Relaxed);
-    // The step. Whoever sees the new epoch sees the two changes above as well.
-    let word = LINE.word.fetch_add(1 << EPOCH_SHIFT, Ordering::AcqRel);
-    // Zero is also the peak of an epoch whose tag is 0, which may have been raised meanwhile: if that is the one which
-    // ends, it is in `between`; if it is the one which begins, it is not below `next` and stays.
-    let between = LINE.peak.fetch_max(next, Ordering::Relaxed);
-    let recorded = [before, between, aside(word).load(Ordering::Relaxed)];
-    let live = word & BYTES_MASK;
-    let of_this_epoch = recorded.iter().filter(|&&recorded| epoch(recorded) == ending);
-    Epoch { live, peak: of_this_epoch.fold(live, |peak, recorded| peak.max(recorded & BYTES_MASK)) }
 }

@@ -11,7 +11,7 @@ use crate::thread_number;
 use crate::untracked::Untracked;
 
 /// The version of the format, in every line.
-const VERSION: u32 = 1;
+const VERSION: u64 = 1;
 
 pub(crate) struct Log {
     file: File,
@@ -42,12 +42,12 @@ impl Log {
         fields: impl FnOnce(&mut Json<'_>),
     ) -> io::Result<()> {
         let mut json = Json::begin(&mut self.line);
-        json.number("v", format_args!("{}", VERSION));
+        json.figure("v", VERSION);
         json.text("event", event);
-        json.number("seq", format_args!("{}", self.sequence));
-        json.number("ns", format_args!("{}", nanoseconds));
-        json.number("pid", format_args!("{}", self.process));
-        json.number("thread", format_args!("{}", thread_number::current()));
+        json.figure("seq", self.sequence);
+        json.figure("ns", nanoseconds);
+        json.figure("pid", self.process.into());
+        json.figure("thread", thread_number::current().into());
         fields(&mut json);
         json.end();
         let written = loop {

@@ -3,7 +3,7 @@
 
 use crate::environment::Environment;
 use crate::metric::{Catalogue, Index, Kind, Values};
-use crate::sources::Source;
+use crate::sources::{Extent, Source};
 
 const NAME: &str = "malloc.live";
 
@@ -30,8 +30,8 @@ impl Source for Malloc {
         }
     }
 
-    fn read(&mut self, values: &mut Values) {
-        if let Some((index, statistics)) = self.found {
+    fn read(&mut self, values: &mut Values, extent: Extent) {
+        if let (Extent::Whole, Some((index, statistics))) = (extent, self.found) {
             values.set(index, Some(platform::in_use(statistics)));
         }
     }

@@ -2,10 +2,12 @@
 
 use crate::untracked::Untracked;
 
-/// Each is counted apart, though a checkpoint, a scope and a traced function may share a label.
+/// Each is counted apart, though a checkpoint, a scope and a traced function may share a label; and so may one of the
+/// shim's own checkpoints, `start` and `done`, with one of the test's.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Logged {
     Checkpoint,
+    OwnCheckpoint,
     Scope,
     Call,
 }

@@ -19,7 +19,7 @@ use crate::metric::{Catalogue, Index, Kind, Metric, PerMetric, Values, MAXIMUM};
 use crate::occurrences::{Logged, Occurrences};
 use crate::peak_history::PeakHistory;
 use crate::reading::Reading;
-use crate::sources::{self, Sources};
+use crate::sources::{self, Extent, Sources};
 use crate::stamp;
 use crate::terminal;
 use crate::trace::{Site, NONE};
@@ -237,8 +237,8 @@ pub(crate) extern "C" fn gpu_out_of_memory(ordinal: u32, requested: u64, live: u
                     }
                     device => json.text_or_null("device", device),
                 }
-                json.number("requested", format_args!("{}", requested));
-                json.number("live", format_args!("{}", live));
+                json.figure("requested", requested);
+                json.figure("live", live);
             })
         });
     }
@@ -313,7 +313,7 @@ impl Recorder {
         });
         self.announced = (self.catalogue.length(), self.catalogue.absent().len());
         // What opening all this has cost is not the test's.
-        let before = self.mark();
+        let before = self.mark(Extent::Whole);
         self.count_from(&before);
         self.started = Some(Instant::now());
         self.checkpoint("start", None);
@@ -324,13 +324,13 @@ impl Recorder {
         self.started.map_or(0, |started| started.elapsed().as_nanos() as u64)
     }
 
-    /// Reads everything. Peaks of the interval that ends here go into their histories.
-    fn mark(&mut self) -> Mark {
+    /// Reads all sources. Peaks of the interval that ends here go into their histories.
+    fn mark(&mut self, extent: Extent) -> Mark {
         let nanoseconds = self.nanoseconds();
         let mut values = Values::new();
         for source in self.sources.each() {
             source.appear(&mut self.catalogue);
-            source.read(&mut values);
+            source.read(&mut values, extent);
         }
         self.marks += 1;
         for (index, metric) in self.catalogue.metrics() {
@@ -365,21 +365,22 @@ impl Recorder {
     fn checkpoint(&mut self, label: &str, at: Option<&str>) -> Option<Text> {
         // Another thread may have ended the log since the caller looked.
         self.log.as_ref()?;
-        let mark = self.mark();
+        let mark = self.mark(Extent::Whole);
         self.log_what_appeared(&mark);
-        let occurrence = self.occurrences.next(Logged::Checkpoint, label);
+        let logged = if at.is_some() { Logged::Checkpoint } else { Logged::OwnCheckpoint };
+        let occurrence = self.occurrences.next(logged, label);
         self.log(|recorder, log| {
             log.write("checkpoint", mark.nanoseconds, |json| {
                 json.text("label", label);
-                json.number("occurrence", format_args!("{}", occurrence));
+                json.figure("occurrence", occurrence);
                 json.text_or_null("at", at);
                 json.object("metrics", |json| {
                     for (index, metric) in recorder.catalogue.metrics() {
                         if let Some(figure) = recorder.figure(index, metric, &mark) {
-                            json.number(metric.name, format_args!("{}", figure));
+                            json.figure(metric.name, figure);
                         }
                     }
-                    json.number("time", format_args!("{}", mark.nanoseconds));
+                    json.figure("time", mark.nanoseconds);
                 });
             })
         });
@@ -396,7 +397,7 @@ impl Recorder {
 
     fn start_scope(&mut self) -> Option<ScopeStart> {
         self.log.as_ref()?;
-        let mark = self.mark();
+        let mark = self.mark(Extent::Scopes);
         let mut values = Untracked::new();
         for (index, _) in self.catalogue.metrics() {
             values.push(mark.values.get(index));
@@ -410,24 +411,23 @@ impl Recorder {
         if self.log.is_none() {
             return;
         }
-        let mark = self.mark();
+        let mark = self.mark(Extent::Scopes);
         self.log_what_appeared(&mark);
         let occurrence = self.occurrences.next(Logged::Scope, label);
         self.log(|recorder, log| {
             log.write("scope", mark.nanoseconds, |json| {
                 json.text("label", label);
-                json.number("occurrence", format_args!("{}", occurrence));
+                json.figure("occurrence", occurrence);
                 json.text("at", at);
-                json.number("depth", format_args!("{}", depth));
+                json.figure("depth", depth);
                 json.object("metrics", |json| {
                     for (index, metric) in recorder.catalogue.metrics() {
                         recorder.scope_figures(json, index, metric, start, &mark);
                     }
-                    json.number("time", format_args!("{}", mark.nanoseconds - start.nanoseconds));
+                    json.figure("time", mark.nanoseconds - start.nanoseconds);
                 });
             })
         });
-        self.log_what_was_lost(&mark);
     }
 
     /// Of a peak and its level: consumed, peaked and used; of a total: by how much it grew.
@@ -457,7 +457,7 @@ impl Recorder {
             }
             Kind::Total => {
                 if let Some((before, after)) = both(index) {
-                    json.number(metric.name, format_args!("{}", after.wrapping_sub(before)));
+                    json.figure(metric.name, after.wrapping_sub(before));
                 }
             }
             Kind::Level => {}
@@ -470,7 +470,7 @@ impl Recorder {
         let columns = self.calls.columns;
         for source in self.sources.each_of(columns).into_iter().flatten() {
             source.appear(&mut self.catalogue);
-            source.read(&mut values);
+            source.read(&mut values, Extent::Scopes);
         }
         self.calls.follow(&self.catalogue);
         self.marks += 1;
@@ -542,9 +542,9 @@ impl Recorder {
             log.write("scope", end, |json| {
                 json.number("traced", format_args!("true"));
                 json.text("label", site.label);
-                json.number("occurrence", format_args!("{}", occurrence));
+                json.figure("occurrence", occurrence);
                 json.text("at", site.at);
-                json.number("depth", format_args!("{}", depth));
+                json.figure("depth", depth);
                 json.object("metrics", |json| {
                     for (place, slot) in recorder.calls.slots().iter().enumerate() {
                         let (before, after) = match (call.start.get(place), values.get(slot.level)) {
@@ -554,7 +554,7 @@ impl Recorder {
                         let family = match slot.family {
                             Some(family) => family,
                             None => {
-                                json.number(slot.name, format_args!("{}", after.wrapping_sub(before)));
+                                json.figure(slot.name, after.wrapping_sub(before));
                                 continue;
                             }
                         };
@@ -567,7 +567,7 @@ impl Recorder {
                         }
                         json.number(name("used").as_str(), format_args!("{}", after));
                     }
-                    json.number("time", format_args!("{}", end - call.nanoseconds));
+                    json.figure("time", end - call.nanoseconds);
                 });
             })
         });
@@ -595,10 +595,10 @@ impl Recorder {
                     }
                     json.text("label", site.label);
                     json.text("at", site.at);
-                    json.number("calls", format_args!("{}", node.calls));
-                    json.number("recursive", format_args!("{}", node.recursive));
+                    json.figure("calls", node.calls);
+                    json.figure("recursive", node.recursive);
                     json.number("open", format_args!("{}", node.open()));
-                    json.number("overlapped", format_args!("{}", node.overlapped));
+                    json.figure("overlapped", node.overlapped);
                     let mut figures = |key: &str, most: bool| {
                         json.object(key, |json| {
                             for (slot_place, slot) in calls.slots().iter().enumerate() {
@@ -666,7 +666,7 @@ impl Recorder {
         if !self.opened {
             self.open(&Environment::default());
         }
-        let mark = self.mark();
+        let mark = self.mark(Extent::Whole);
         let mut reading = Reading::new();
         for (index, metric) in self.catalogue.metrics() {
             if let Some(figure) = self.figure(index, metric, &mark) {

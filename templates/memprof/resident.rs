@@ -3,7 +3,7 @@
 
 use crate::environment::Environment;
 use crate::metric::{Catalogue, Index, Kind, Values};
-use crate::sources::Source;
+use crate::sources::{Extent, Source};
 
 // Miri has none of these calls; all else of this crate runs in it.
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(miri)))]
@@ -68,7 +68,12 @@ impl Resident {
 impl Source for Resident {
     fn open(&mut self, environment: &Environment, catalogue: &mut Catalogue) {
         // Outside a run the process's high-water mark is left alone: it may be someone else's measurement.
-        let found = match platform::open(environment.in_a_run()) {
+        let found = if environment.reads_resident() {
+            platform::open(environment.in_a_run())
+        } else {
+            Err("left out on request (MEMPROF_RESIDENT=0)")
+        };
+        let found = match found {
             Ok(found) => found,
             Err(reason) => {
                 for name in ["cpu.rss", "cpu.peak"] {
@@ -94,7 +99,7 @@ impl Source for Resident {
         self.open = Some(Open { process, resident, peak, parts });
     }
 
-    fn read(&mut self, values: &mut Values) {
+    fn read(&mut self, values: &mut Values, extent: Extent) {
         let open = match &mut self.open {
             Some(open) => open,
             None => return,
@@ -104,7 +109,7 @@ impl Source for Resident {
             // The two are read one after the other, and the kernel may batch one but not the other.
             values.set(open.peak, figures.peak.map(|peak| peak.max(figures.resident)));
         }
-        if open.parts.iter().any(Option::is_some) {
+        if extent == Extent::Whole && open.parts.iter().any(Option::is_some) {
             let parts = open.process.read_parts();
             let figures = [
                 parts.map(|parts| parts.proportional),

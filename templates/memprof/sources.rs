@@ -9,6 +9,16 @@ use crate::malloc::Malloc;
 use crate::metric::{Catalogue, Values};
 use crate::resident::Resident;
 
+/// Which figures a mark is made of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// All of them, as a checkpoint shows.
+    Whole,
+    /// Those that have a peak, and totals: what scopes and traced functions show. What is asked of NVML or summed up by
+    /// the kernel takes ten times as long as the rest.
+    Scopes,
+}
+
 /// Something that has figures. It must not allocate through the global allocator once opened, for what it held would
 /// be in the heap figures.
 pub(crate) trait Source {
@@ -19,8 +29,8 @@ pub(crate) trait Source {
     /// Looks for what there is only now, such as a device that the program has begun to use. Called before each `read`.
     fn appear(&mut self, _catalogue: &mut Catalogue) {}
 
-    /// Reads the figures of the moment, and begins a new interval for the peaks: a mark.
-    fn read(&mut self, values: &mut Values);
+    /// Reads the figures of the moment, at least those of this extent, and begins a new interval for the peaks: a mark.
+    fn read(&mut self, values: &mut Values, extent: Extent);
 
     /// Pays now for what is otherwise paid at first use: contexts, lazily loaded modules.
     fn warm_up(&mut self) {}
@@ -51,12 +61,11 @@ impl Sources {
     }
 
     /// Those that traced functions read.
-    pub(crate) fn each_of(&mut self, columns: Columns) -> [Option<&mut dyn Source>; 4] {
+    pub(crate) fn each_of(&mut self, columns: Columns) -> [Option<&mut dyn Source>; 3] {
         [
             if columns.heap { Some(&mut self.heap) } else { None },
             if columns.cpu { Some(&mut self.resident) } else { None },
             if columns.gpu { Some(&mut self.gpu) } else { None },
-            if columns.gpu { Some(&mut self.drm) } else { None },
         ]
     }
 }

@@ -6,6 +6,7 @@
 //! allocations in the last destructors of a thread or in `atexit` are counted like any other. Threads that come after
 //! all slots are claimed share the last few by atomic additions: as exact, a little slower.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Totals since the process began.
@@ -17,121 +18,100 @@ pub(crate) struct Totals {
     pub(crate) blocks: u64,
 }
 
-/// One cache line each, so that threads do not slow each other.
+/// A thread's part. One cache line each, so that threads do not slow each other.
+#[derive(Debug)]
 #[repr(align(64))]
-struct Slot {
+pub struct Slot {
     bytes: AtomicU64,
     blocks: AtomicU64,
 }
 
+/// Where a thread keeps the slot that it has claimed.
+pub type Claimed = Cell<Option<&'static Slot>>;
+
 const OWNED: usize = 240;
 const SHARED: usize = 16;
 
-#[allow(clippy::declare_interior_mutable_const)]
-const EMPTY: Slot = Slot { bytes: AtomicU64::new(0), blocks: AtomicU64::new(0) };
-static SLOTS: [Slot; OWNED + SHARED] = [EMPTY; OWNED + SHARED];
-/// Threads that have asked for a slot.
-static CLAIMED: AtomicUsize = AtomicUsize::new(0);
-
-/// Counts one block if this thread has a slot of its own; otherwise [`add`] is to be called.
-#[inline(always)]
-#[must_use]
-pub(crate) fn add_at_once(bytes: usize) -> bool {
-    match own::slot() {
-        Some(slot) => {
-            slot.bytes
-                .store(slot.bytes.load(Ordering::Relaxed).wrapping_add(bytes as u64), Ordering::Relaxed);
-            slot.blocks.store(slot.blocks.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-            true
-        }
-        None => false,
-    }
+#[derive(Debug)]
+pub(crate) struct Tally {
+    slots: [Slot; OWNED + SHARED],
+    /// Threads that have asked for a slot.
+    claimed: AtomicUsize,
 }
 
-/// Counts one block, claiming a slot first.
-#[cold]
-#[inline(never)]
-pub(crate) fn add(bytes: usize) {
-    let slot = own::claim();
-    slot.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-    slot.blocks.fetch_add(1, Ordering::Relaxed);
+/// Whether a thread can own a slot: where `thread_local!` is the platform's own thread-local storage, it neither allocates nor
+/// registers a destructor for a constant of a type without one. Elsewhere it may allocate, which an allocator must not
+/// cause, and all threads share.
+pub const CAN_BE_OWNED: bool =
+    cfg!(any(target_os = "linux", target_os = "macos", all(windows, target_env = "msvc")));
+
+thread_local! {
+    /// Which shared slot this thread uses, plus one.
+    static SHARE: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Takes back one block that was counted ahead and not had.
-#[cold]
-#[inline(never)]
-pub(crate) fn take_back(bytes: usize) {
-    let slot = own::claim();
-    slot.bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
-    slot.blocks.fetch_sub(1, Ordering::Relaxed);
-}
-
-/// The sums over all threads. What a thread counts while they are being read is in them or in the next ones.
-pub(crate) fn totals() -> Totals {
-    let claimed = CLAIMED.load(Ordering::Acquire);
-    // Shared slots are in use as soon as the owned ones are gone, or where threads cannot own one.
-    let (owned, shared) = if own::POSSIBLE { (claimed.min(OWNED), claimed > OWNED) } else { (0, true) };
-    let mut totals = Totals { bytes: 0, blocks: 0 };
-    let in_use = SLOTS[..owned].iter().chain(if shared { &SLOTS[OWNED..] } else { &[] });
-    for slot in in_use {
-        totals.bytes = totals.bytes.wrapping_add(slot.bytes.load(Ordering::Relaxed));
-        totals.blocks = totals.blocks.wrapping_add(slot.blocks.load(Ordering::Relaxed));
-    }
-    totals
-}
-
-/// Where `thread_local!` is the platform's own thread-local storage, it neither allocates nor registers a destructor
-/// for a constant of a type without one.
-#[cfg(any(target_os = "linux", target_os = "macos", all(windows, target_env = "msvc")))]
-mod own {
-    use super::{Ordering, Slot, CLAIMED, OWNED, SHARED, SLOTS};
-    use std::cell::Cell;
-
-    pub(super) const POSSIBLE: bool = true;
-
-    thread_local! {
-        static OWN: Cell<Option<&'static Slot>> = const { Cell::new(None) };
-        /// Which shared slot this thread uses, plus one.
-        static SHARE: Cell<usize> = const { Cell::new(0) };
-    }
-
+impl Slot {
+    /// Counts one block. To be called by the slot's owner alone.
     #[inline(always)]
-    pub(super) fn slot() -> Option<&'static Slot> {
-        OWN.with(Cell::get)
+    pub(crate) fn add_as_owner(&self, bytes: usize) {
+        self.bytes.store(self.bytes.load(Ordering::Relaxed).wrapping_add(bytes as u64), Ordering::Relaxed);
+        self.blocks.store(self.blocks.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
-    pub(super) fn claim() -> &'static Slot {
-        if let Some(slot) = slot() {
+    /// Counts one block, whoever else does.
+    pub(crate) fn add(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.blocks.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes back one block that was counted ahead and not had.
+    pub(crate) fn take_back(&self, bytes: usize) {
+        self.bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
+        self.blocks.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Tally {
+    #[allow(clippy::declare_interior_mutable_const)]
+    pub(crate) const fn new() -> Self {
+        const EMPTY: Slot = Slot { bytes: AtomicU64::new(0), blocks: AtomicU64::new(0) };
+        Self { slots: [EMPTY; OWNED + SHARED], claimed: AtomicUsize::new(0) }
+    }
+
+    /// A slot for this thread, which has claimed none or keeps it there.
+    pub(crate) fn claim(&'static self, own: Option<&Claimed>) -> &'static Slot {
+        let own = match own {
+            Some(own) => own,
+            None => return &self.slots[OWNED],
+        };
+        if let Some(slot) = own.get() {
             return slot;
         }
         let share = SHARE.with(Cell::get);
         if share != 0 {
-            return &SLOTS[OWNED + (share - 1) % SHARED];
+            return &self.slots[OWNED + (share - 1) % SHARED];
         }
-        let index = CLAIMED.fetch_add(1, Ordering::AcqRel);
+        let index = self.claimed.fetch_add(1, Ordering::AcqRel);
         if index < OWNED {
-            OWN.with(|own| own.set(Some(&SLOTS[index])));
-            &SLOTS[index]
+            own.set(Some(&self.slots[index]));
+            &self.slots[index]
         } else {
             SHARE.with(|share| share.set(index - OWNED + 1));
-            &SLOTS[OWNED + (index - OWNED) % SHARED]
+            &self.slots[OWNED + (index - OWNED) % SHARED]
         }
     }
-}
 
-/// Elsewhere `thread_local!` may allocate, which an allocator must not cause: all threads share.
-#[cfg(not(any(target_os = "linux", target_os = "macos", all(windows, target_env = "msvc"))))]
-mod own {
-    use super::{Slot, OWNED, SLOTS};
-
-    pub(super) const POSSIBLE: bool = false;
-
-    #[inline(always)]
-    pub(super) fn slot() -> Option<&'static Slot> {
-        None
-    }
-
-    pub(super) fn claim() -> &'static Slot {
-        &SLOTS[OWNED]
+    /// The sums over all threads. What a thread counts while they are being read is in them or in the next ones.
+    pub(crate) fn totals(&self) -> Totals {
+        let claimed = self.claimed.load(Ordering::Acquire);
+        // Shared slots are in use as soon as the owned ones are gone, or where threads cannot own one.
+        let (owned, shared) = if CAN_BE_OWNED { (claimed.min(OWNED), claimed > OWNED) } else { (0, true) };
+        let mut totals = Totals { bytes: 0, blocks: 0 };
+        let in_use = self.slots[..owned].iter().chain(if shared { &self.slots[OWNED..] } else { &[] });
+        for slot in in_use {
+            totals.bytes = totals.bytes.wrapping_add(slot.bytes.load(Ordering::Relaxed));
+            totals.blocks = totals.blocks.wrapping_add(slot.blocks.load(Ordering::Relaxed));
+        }
+        totals
     }
 }

@@ -25,10 +25,12 @@ impl<T: Copy> Untracked<T> {
         Self { start: NonNull::dangling(), length: 0, capacity: 0, owns: PhantomData }
     }
 
+    #[inline]
     pub(crate) fn push(&mut self, item: T) {
         self.extend(&[item]);
     }
 
+    #[inline]
     pub(crate) fn extend(&mut self, items: &[T]) {
         self.reserve(items.len());
         // SAFETY: `reserve` made room for them behind the last item; `items` cannot overlap with what is borrowed mutably.
@@ -45,11 +47,16 @@ impl<T: Copy> Untracked<T> {
     }
 
     /// Makes room for more items, at least doubling.
+    #[inline]
     pub(crate) fn reserve(&mut self, more: usize) {
         let needed = self.length + more;
-        if needed <= self.capacity || std::mem::size_of::<T>() == 0 {
-            return;
+        if needed > self.capacity && std::mem::size_of::<T>() != 0 {
+            self.grow(needed);
         }
+    }
+
+    #[cold]
+    fn grow(&mut self, needed: usize) {
         let capacity = needed.max(self.capacity * 2).max(16);
         let layout = Layout::array::<T>(capacity).expect("memprof: an array of more than isize::MAX bytes");
         // SAFETY: the layout is not empty, and where there is an old block it came from `System` with the old layout.

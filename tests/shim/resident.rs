@@ -83,6 +83,20 @@ fn shares_and_the_c_librarys_own_statistics_come_on_request() {
 }
 
 #[test]
+fn resident_memory_is_left_out_on_request_and_the_log_says_so() {
+    let record = Experiment::of(program("resident", &[])).env("MEMPROF_RESIDENT", "0").succeed();
+    let metrics = &record.checkpoint("kept")["metrics"];
+    assert!(metrics["heap.live"].as_i64().unwrap() >= 64 * MIB);
+    for metric in ["cpu.rss", "cpu.peak"] {
+        assert_eq!(metrics[metric], Value::Null);
+        assert!(record.log_text().contains(&format!(
+            r#""metric":"{metric}","reason":"left out on request (MEMPROF_RESIDENT=0)""#
+        )));
+    }
+    assert!(!record.log_text().contains("cpu.consumed"));
+}
+
+#[test]
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn what_c_code_allocates_is_in_the_c_librarys_statistics_and_not_in_the_heap() {
     let record = Experiment::of(program("c_library", &[])).env("MEMPROF_METRICS", "malloc.live").succeed();

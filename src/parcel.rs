@@ -1,0 +1,154 @@
+//! An archive while it is written: each file goes in as it is added.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+
+use anyhow::{Context, ensure};
+use camino::{Utf8Path, Utf8PathBuf};
+
+use crate::archive::{WINDOW_LOG, trailer};
+use crate::archive_manifest::{Content, MANIFEST, Manifest, Placed, VERSION, data_path};
+use crate::store::hash_file;
+
+/// An archive that was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// blake3 of all but its last line, which has it.
+    pub hash: String,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// An archive that is being written: each file goes into it as it is added, because the checkout that it lies in may be
+/// brought to another revision next.
+pub struct Parcel {
+    file: Utf8PathBuf,
+    partial: tempfile::TempPath,
+    tar: tar::Builder<zstd::Encoder<'static, Hashing<fs_err::File>>>,
+    contents: BTreeMap<Utf8PathBuf, Content>,
+}
+
+impl Parcel {
+    /// Begins an archive; until it is finished, nothing lies at the path.
+    pub fn begin(file: &Utf8Path) -> anyhow::Result<Self> {
+        let partial = Utf8PathBuf::from(format!("{file}.partial"));
+        let output = fs_err::File::create(&partial)?;
+        let partial = tempfile::TempPath::try_from_path(partial)?;
+        let mut encoder =
+            zstd::Encoder::new(Hashing { inner: output, hasher: blake3::Hasher::new() }, LEVEL)?;
+        // Executables of two revisions differ little, and lie further apart than a usual window.
+        encoder.long_distance_matching(true)?;
+        encoder.window_log(WINDOW_LOG)?;
+        encoder.include_checksum(true)?;
+        encoder.multithread(u32::try_from(std::thread::available_parallelism().map_or(1, usize::from))?)?;
+        let tar = tar::Builder::new(encoder);
+        Ok(Self { file: file.to_owned(), partial, tar, contents: BTreeMap::new() })
+    }
+
+    /// Adds a file of the disk.
+    pub fn add_file(&mut self, path: impl Into<Utf8PathBuf>, source: &Utf8Path) -> anyhow::Result<()> {
+        let input = fs_err::File::open(source)?;
+        let metadata = input.metadata()?;
+        self.add(path.into(), input, metadata.len(), is_executable(&metadata))
+    }
+
+    /// Adds a file with this content.
+    pub fn add_bytes(&mut self, path: impl Into<Utf8PathBuf>, bytes: &[u8]) -> anyhow::Result<()> {
+        self.add(path.into(), bytes, bytes.len() as u64, false)
+    }
+
+    /// Adds a file of the disk, or a symbolic link, that is to lie at some path while tests run.
+    pub fn place_file(&mut self, source: &Utf8Path) -> anyhow::Result<Placed> {
+        if source.is_symlink() {
+            return Ok(Placed::Link(source.read_link_utf8()?));
+        }
+        let executable = is_executable(&fs_err::metadata(source)?);
+        let blake3 = hash_file(source)?;
+        let path = data_path(&blake3);
+        if !self.contents.contains_key(&path) {
+            self.add_file(&path, source)?;
+            ensure!(self.contents[&path].blake3 == blake3, "{source} changed while it was added");
+        }
+        Ok(Placed::File { blake3, executable })
+    }
+
+    /// The same for a content that is at hand.
+    pub fn place_bytes(&mut self, bytes: &[u8]) -> anyhow::Result<Placed> {
+        let blake3 = blake3::hash(bytes).to_hex().to_string();
+        let path = data_path(&blake3);
+        if !self.contents.contains_key(&path) {
+            self.add_bytes(path, bytes)?;
+        }
+        Ok(Placed::File { blake3, executable: false })
+    }
+
+    /// Adds a file of a fixed owner and time, so that the same files make the same archive.
+    fn add(
+        &mut self,
+        path: Utf8PathBuf,
+        input: impl Read,
+        bytes: u64,
+        executable: bool,
+    ) -> anyhow::Result<()> {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(tar::EntryType::Regular);
+        header.set_mode(if executable { 0o755 } else { 0o644 });
+        header.set_mtime(0);
+        header.set_size(bytes);
+        // A file that grows or shrinks meanwhile would shift all that comes after it.
+        let mut input = Hashing { inner: input.take(bytes), hasher: blake3::Hasher::new() };
+        let added = self.tar.append_data(&mut header, &path, &mut input);
+        added.with_context(|| format!("could not add '{path}'"))?;
+        ensure!(input.inner.limit() == 0, "'{path}' became shorter while it was added");
+        let blake3 = input.hasher.finalize().to_hex().to_string();
+        self.contents.insert(path, Content { blake3, bytes, executable });
+        Ok(())
+    }
+
+    /// Adds the manifest, with what was added as its contents, and puts the archive in its place.
+    pub fn finish(mut self, mut manifest: Manifest) -> anyhow::Result<Written> {
+        manifest.contents = std::mem::take(&mut self.contents);
+        self.add_bytes(MANIFEST, &serde_json::to_vec_pretty(&manifest)?)?;
+        let Hashing { inner: mut output, hasher } = self.tar.into_inner()?.finish()?;
+        let hash = hasher.finalize().to_hex().to_string();
+        output.write_all(&trailer(VERSION, &hash))?;
+        output.sync_all()?;
+        let bytes = output.metadata()?.len();
+        self.partial.persist(&self.file)?;
+        Ok(Written { hash, bytes })
+    }
+}
+
+/// zstd's: beyond it, time grows faster than the file shrinks.
+const LEVEL: i32 = 6;
+
+pub(crate) fn is_executable(metadata: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    metadata.permissions().mode() & 0o111 != 0
+}
+
+/// Passes bytes on, and hashes them.
+struct Hashing<T> {
+    inner: T,
+    hasher: blake3::Hasher,
+}
+
+impl<T: Write> Write for Hashing<T> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes)?;
+        self.hasher.update(&bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+impl<T: Read> Read for Hashing<T> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(bytes)?;
+        self.hasher.update(&bytes[..read]);
+        Ok(read)
+    }
+}
