@@ -38,6 +38,7 @@ use crate::stage::Stage;
 use crate::store::{self, Draft, Entry, Ingredients, Provenance};
 use crate::toolchain::{Choice, Toolchain};
 use crate::trace_facts::TraceFacts;
+use crate::traced_crates;
 use crate::tracing::{self, Blame, Dropped, Patterns, Tracing};
 use crate::worktree::Worktree;
 use crate::wrapper;
@@ -422,7 +423,7 @@ impl<'a> Builder<'a> {
             // From here on files are read from the checkout as they were written so far.
             let mut tracing = self.traced(&metadata, toolchain, &left.functions)?;
             injection.extend(tracing.write(&checkout, &mut injected)?);
-            let copies = self.copies(index, toolchain)?;
+            let copies = self.copies(index, &manifest, toolchain)?;
             for copy in &copies {
                 tracing.add_facts(&copy.tracing.facts);
             }
@@ -430,7 +431,6 @@ impl<'a> Builder<'a> {
             injected.save()?;
             return Ok(Laid { injection, manifest, allocators: Some(allocators), tracing, copies });
         }
-        injected.save()?;
         let place = external::Place {
             folder: self.cache.folder().join("external"),
             record: self.cache.folder().join("external.json"),
@@ -442,14 +442,21 @@ impl<'a> Builder<'a> {
         for message in laid.not_carried {
             self.sink.emit(Event::Warning { message, help: None });
         }
-        // Of the workspace's members nothing is compiled through the wrapper then, and the shim does not reach them.
-        Ok(Laid {
-            injection,
-            manifest: laid.manifest,
-            allocators: None,
-            tracing: Tracing::default(),
-            copies: Vec::new(),
-        })
+        // Of the workspace's members nothing is compiled through its wrapper then: what is traced is given the shim as
+        // other path dependencies are.
+        let mut tracing = Tracing::default();
+        let mut copies = Vec::new();
+        if !self.patterns.is_empty() {
+            tracing =
+                self.traced(&inject::metadata(toolchain, &laid.manifest)?, toolchain, &left.functions)?;
+            injection.extend(tracing.write(&checkout, &mut injected)?);
+            copies = self.copies(index, &laid.manifest, toolchain)?;
+            for copy in &copies {
+                tracing.add_facts(&copy.tracing.facts);
+            }
+        }
+        injected.save()?;
+        Ok(Laid { injection, manifest: laid.manifest, allocators: None, tracing, copies })
     }
 
     /// The traced functions of the checkout's own crates.
@@ -463,7 +470,7 @@ impl<'a> Builder<'a> {
             return Ok(Tracing::default());
         }
         let checkout = self.worktree.path();
-        let crates = tracing::own_crates(metadata, checkout, toolchain)?;
+        let crates = traced_crates::own_crates(metadata, checkout, toolchain)?;
         Ok(tracing::find(&crates, &self.patterns, checkout, Utf8Path::new(""), dropped))
     }
 
@@ -507,7 +514,7 @@ impl<'a> Builder<'a> {
         let toolchain = self.toolchain(self.plan.baseline)?;
         let metadata = inject::metadata(&toolchain, &self.workspace().join("Cargo.toml"))?;
         let all = TraceRequest { functions: vec!["**".to_owned()], ..TraceRequest::default() };
-        let crates = tracing::own_crates(&metadata, self.worktree.path(), &toolchain)?;
+        let crates = traced_crates::own_crates(&metadata, self.worktree.path(), &toolchain)?;
         let base = self.worktree.path();
         let found = tracing::find(&crates, &Patterns::of(&all)?, base, Utf8Path::new(""), &Dropped::new());
         Ok(found.facts.functions.into_iter().map(|function| function.path).collect())
@@ -515,7 +522,7 @@ impl<'a> Builder<'a> {
 
     /// The crates of the registry that patterns name, as a revision's lock file has them.
     fn traced_dependencies(&self, index: usize) -> anyhow::Result<Vec<LockedCrate>> {
-        if self.patterns.crate_names().is_empty() || self.has_external_overlay() {
+        if self.patterns.crate_names().is_empty() {
             return Ok(Vec::new());
         }
         let commit = &self.plan.revisions[index].commit;
@@ -540,14 +547,10 @@ impl<'a> Builder<'a> {
         Ok(if is_plain { self.cache.target() } else { self.cache.target_of_traced(&self.edits()) })
     }
 
-    fn copies(&self, index: usize, toolchain: &Toolchain) -> anyhow::Result<Vec<Copy>> {
+    fn copies(&self, index: usize, manifest: &Utf8Path, toolchain: &Toolchain) -> anyhow::Result<Vec<Copy>> {
         let folder = self.cache.copies(&self.edits());
-        let manifest = self.workspace().join("Cargo.toml");
-        let place = dependency_copies::Place {
-            folder: &folder,
-            manifest: &manifest,
-            offline: self.plan.request.build.offline,
-        };
+        let place =
+            dependency_copies::Place { folder: &folder, manifest, offline: self.plan.request.build.offline };
         let crates = self.traced_dependencies(index)?;
         crates.iter().map(|one| dependency_copies::copy(one, &place, &self.patterns, toolchain)).collect()
     }

@@ -16,7 +16,8 @@ use toml_edit::DocumentMut;
 use crate::cargo_config;
 use crate::complaint::Complaint;
 use crate::toolchain::Toolchain;
-use crate::tracing::{self, Crate, Dropped, Patterns, Tracing};
+use crate::traced_crates::Crate;
+use crate::tracing::{self, Dropped, Patterns, Tracing};
 use crate::wrapper::CopiedCrate;
 
 /// A crate of the registry, as a lock file has it.

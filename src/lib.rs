@@ -152,6 +152,7 @@ pub mod trace_facts;
 pub mod trace_listing;
 pub mod trace_pattern;
 pub mod trace_record;
+pub mod traced_crates;
 pub mod traced_functions;
 pub mod tracing;
 pub mod verdict;

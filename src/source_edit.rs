@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::ops::Range;
 
-use proc_macro2::Span;
+use proc_macro2::{Span, TokenStream};
 
 /// A source file's text.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +27,11 @@ impl<'a> Source<'a> {
     /// parsed with [`forget_places`] in between.
     pub fn parse(&self) -> syn::Result<syn::File> {
         syn::parse_str(&self.text[self.before..])
+    }
+
+    /// The file's tokens, where it has no items: syntax that the parser does not know is made of tokens all the same.
+    pub fn tokens(&self) -> Option<TokenStream> {
+        self.text[self.before..].parse().ok()
     }
 
     /// The line of a place, from 1.

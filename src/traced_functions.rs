@@ -73,7 +73,6 @@ pub fn trace(
     runs_in_compiler: bool,
     wants: &Wants<'_>,
 ) -> (Vec<Function>, Option<String>) {
-    let Ok(items) = &file.items else { return (Vec::new(), None) };
     let mut path = vec![Step::Name(crate_name.to_owned())];
     path.extend(file.module.iter().map(|name| Step::Name(name.clone())));
     let mut finder = Finder {
@@ -86,7 +85,15 @@ pub fn trace(
         edits: file.source.edits(),
         found: Vec::new(),
     };
-    finder.visit_file(items);
+    match &file.items {
+        Ok(items) => finder.visit_file(items),
+        // Names of functions are known even so, if not of what they are in. None may be missing without a word.
+        Err(error) => {
+            let place = format!("{error}, line {}", line(error.span()));
+            let what = format!("its file has syntax that cargo-memprof does not know ({place})");
+            finder.of_tokens(file.source.tokens().unwrap_or_default(), &what);
+        }
+    }
     let edited = (!finder.edits.is_empty()).then(|| finder.edits.applied());
     (finder.found, edited)
 }
@@ -199,8 +206,8 @@ impl Finder<'_> {
         open(&mut self.edits, candidate.body, has_inner, &site);
     }
 
-    fn of_macro(&mut self, call: &syn::Macro, what: &str) {
-        for (name, place) in functions_in(call.tokens.clone()) {
+    fn of_tokens(&mut self, tokens: TokenStream, what: &str) {
+        for (name, place) in functions_in(tokens) {
             self.path.push(Step::Name(name));
             let line = line(place);
             let depth = match (self.wants)(&self.path, line) {
@@ -229,7 +236,7 @@ impl Finder<'_> {
                 Some(ident) => format!("it is made by the macro `{ident}!`"),
                 None => format!("it stands in the arguments of the macro `{name}!`"),
             };
-            self.of_macro(call, &what);
+            self.of_tokens(call.tokens.clone(), &what);
         }
         for item in &items {
             self.visit_item(item);
@@ -605,6 +612,11 @@ mod tests {
             let reason = reason(text);
             assert!(reason.contains(said), "{text}: {reason}");
         }
+        let reason = reason("mod m {}\ntrait A { fn f(&self, u8); }");
+        assert!(
+            reason.contains("syntax that cargo-memprof does not know (expected `:`, line 2)"),
+            "{reason}"
+        );
         assert_eq!(paths("macro_rules! make { ($a:ident) => { fn $a() {} }; }"), ["bart::encoder::$a"]);
         assert!(traced("extern \"Rust\" fn f() {}", Depth::Calls).0[0].untraceable.is_none());
     }

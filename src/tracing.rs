@@ -7,17 +7,16 @@ use std::fmt::Write as _;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::diagnostic::Diagnostic;
-use cargo_metadata::{CrateType, Metadata, Package, Target, TargetKind};
 
 use crate::complaint::Complaint;
-use crate::inject::{self, Injection};
+use crate::inject::Injection;
 use crate::injected_files::InjectedFiles;
 use crate::module_files::{self, ModuleFile};
 use crate::request::TraceRequest;
 use crate::suggest;
-use crate::toolchain::Toolchain;
 use crate::trace_facts::{Excerpt, TraceFacts, TracedFunction, Untraced};
 use crate::trace_pattern::{Step, TracePattern, shown};
+use crate::traced_crates::Crate;
 use crate::traced_functions::{self, Depth, Function, Want};
 
 /// The patterns of a request.
@@ -55,23 +54,6 @@ impl Patterns {
     }
 }
 
-/// A crate whose functions may be traced.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Crate {
-    /// As the compiler knows it.
-    pub name: String,
-    /// Its root source.
-    pub root: Utf8PathBuf,
-    /// The folder of its manifest.
-    pub package: Utf8PathBuf,
-    /// Whether it is a procedural macro.
-    pub runs_in_compiler: bool,
-    /// Whether it is the repository's own, and no crate of the registry.
-    pub is_own: bool,
-    /// Whether it is a member of the workspace, which the workspace's wrapper gives the shim to.
-    pub is_member: bool,
-}
-
 /// Functions that stay as they are, and why: by file, relative to what [`Tracing`] is of, and the line of the name.
 pub type Dropped = BTreeMap<(Utf8PathBuf, usize), String>;
 
@@ -89,59 +71,6 @@ pub struct Tracing {
 struct EditedFile {
     text: String,
     functions: Vec<Function>,
-}
-
-/// The crates of the workspace, and those that they depend on by path inside of the checkout.
-pub fn own_crates(
-    metadata: &Metadata,
-    checkout: &Utf8Path,
-    toolchain: &Toolchain,
-) -> anyhow::Result<Vec<Crate>> {
-    let mut crates = Vec::new();
-    let mut seen: BTreeSet<Utf8PathBuf> =
-        metadata.packages.iter().map(|package| package.manifest_path.clone()).collect();
-    let mut pending: Vec<Utf8PathBuf> = Vec::new();
-    let folders = |package: &Package| -> Vec<Utf8PathBuf> {
-        package.dependencies.iter().filter_map(|dependency| dependency.path.clone()).collect()
-    };
-    for package in &metadata.packages {
-        crates.extend(package.targets.iter().filter_map(|target| own_crate(package, target, true)));
-        pending.extend(folders(package));
-    }
-    while let Some(folder) = pending.pop() {
-        let manifest = folder.join("Cargo.toml");
-        if !manifest.starts_with(checkout) || !manifest.exists() || !seen.insert(manifest.clone()) {
-            continue;
-        }
-        // It may be a workspace of its own, of which the other members are not used.
-        let metadata = inject::metadata(toolchain, &manifest)?;
-        for package in metadata.packages.iter().filter(|package| package.manifest_path == manifest) {
-            let library = package.targets.iter().find(|target| is_library(target));
-            crates.extend(library.and_then(|target| own_crate(package, target, false)));
-            pending.extend(folders(package));
-        }
-    }
-    // A file that several targets share is named after the library.
-    crates.sort_by_key(|one| !one.root.ends_with("lib.rs"));
-    Ok(crates)
-}
-
-fn is_library(target: &Target) -> bool {
-    target.crate_types.iter().any(|kind| !matches!(kind, CrateType::Bin))
-}
-
-fn own_crate(package: &Package, target: &Target, is_member: bool) -> Option<Crate> {
-    if target.kind.contains(&TargetKind::CustomBuild) {
-        return None;
-    }
-    Some(Crate {
-        name: target.name.replace('-', "_"),
-        root: target.src_path.clone(),
-        package: package.manifest_path.parent()?.to_owned(),
-        runs_in_compiler: target.kind.contains(&TargetKind::ProcMacro),
-        is_own: true,
-        is_member,
-    })
 }
 
 /// Looks for the functions that the patterns mean, and edits their files in memory, but for those dropped. Files are named

@@ -140,6 +140,24 @@ fn calls_stand_among_scopes_and_the_sums_of_all_below_them() {
 }
 
 #[test]
+fn calls_that_only_one_revision_has_are_no_checkpoints_that_came_or_went() {
+    let metrics = [("heap.consumed", KIB), ("heap.peaked", KIB), ("heap.used", KIB)];
+    let log = |label: &str, times: usize| {
+        let log = Log::new().checkpoint("start", &[("heap.peak", MIB)]);
+        (0..times).fold(log, |log, _| log.call(0, label, &metrics)).checkpoint("done", &[("heap.peak", MIB)])
+    };
+    let synthetic = Synthetic::new(&["a", "b"])
+        .passed("t", 0, 0, &log("bart::f", 3))
+        .passed("t", 0, 1, &log("bart::f", 2))
+        .passed("t", 1, 0, &log("bart::g", 3))
+        .passed("t", 1, 1, &log("bart::g", 1));
+    let options = Options { width: Some(100), ..Options::default() };
+    let text = rendered(Format::Table, &compare(&synthetic.results()), &options);
+    assert!(text.starts_with("2 unchanged\n"), "{text}");
+    assert!(!text.contains("not in every repeat") && !text.contains("bart::f"), "{text}");
+}
+
+#[test]
 fn calls_that_are_not_logged_by_themselves_are_in_the_view_of_scopes_all_the_same() {
     let log = Log::new()
         .checkpoint("start", &[("heap.peak", MIB)])

@@ -11,6 +11,7 @@ use crate::judge::{ENOUGH, Judgement};
 use crate::judging::Conclusion;
 use crate::limits::Expected;
 use crate::matching::{Change, Match};
+use crate::measurement::Kind;
 use crate::metric::{ON_REQUEST, Unit};
 use crate::outcome::Status;
 use crate::plan::{CellId, Revision};
@@ -64,7 +65,8 @@ impl Tally {
         self.conclusion.add(view);
         self.say(comparison, view);
         if view.is_compared() {
-            for row in view.rows {
+            // How often functions were called is said where they are shown.
+            for row in view.rows.iter().filter(|row| view.key(row).kind != Kind::Call) {
                 match view.change(row) {
                     Some(Change::Added) => self.added += 1,
                     Some(Change::Removed) => self.removed += 1,
@@ -371,7 +373,7 @@ fn side_troubles(runs: &[Run], revision: &Revision, side: &Side) -> Vec<Trouble>
         last.figures = match side.standing {
             Standing::CutOff => Some(format!(
                 "✗ {} logged before that: shown, not compared",
-                counted(side.keys.len(), "checkpoint")
+                counted(side.keys.iter().filter(|key| key.kind != Kind::Call).count(), "checkpoint")
             )),
             Standing::Measured => {
                 Some(format!("{name}'s figures are of the {} that passed", counted(side.runs.len(), "run")))

@@ -9,7 +9,7 @@ use super::Options;
 use super::table::{Group, Page, Text, Tone, tone_of};
 use super::text::{self, cut};
 use crate::comparison::{Comparability, Comparison, PairView};
-use crate::counted::{counted, grouped};
+use crate::counted::counted;
 use crate::metric::Unit;
 use crate::side::Side;
 use crate::trace_comparison::{
@@ -188,16 +188,17 @@ impl<'a> Part<'a> {
             let told = [
                 (
                     sum(|one| one.overlapped),
-                    "ran while a traced function ran on another thread: what that did is in their figures too",
+                    "ran while a traced function ran on another thread: what that did is in the figures too",
                 ),
-                (sum(|one| one.open), "never ended, and have no figures"),
+                (sum(|one| one.open), "never ended: without figures"),
                 (
                     sum(|one| one.recursive),
-                    "were recursive: their figures are in those of the call around them",
+                    "came from within a call of the same function: the figures are in that one's",
                 ),
             ];
             for (count, what) in told.iter().filter(|(count, _)| *count > 0) {
-                let line = format!("{name}: {} calls {what}", grouped(i128::from(*count)));
+                let calls = counted(usize::try_from(*count).unwrap_or(usize::MAX), "call");
+                let line = format!("{name}: {calls} {what}");
                 page.line(&line, " ", Tone::Quiet, out)?;
             }
         }

@@ -1,0 +1,192 @@
+//! The crates whose functions may be traced: the members of a workspace, and what they depend on by path.
+
+use std::collections::BTreeSet;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use cargo_metadata::{CrateType, Metadata, Package, Target, TargetKind};
+use toml_edit::{DocumentMut, Item, TableLike};
+
+use crate::inject;
+use crate::toolchain::Toolchain;
+
+/// A crate whose functions may be traced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Crate {
+    /// As the compiler knows it.
+    pub name: String,
+    /// Its root source.
+    pub root: Utf8PathBuf,
+    /// The folder of its manifest.
+    pub package: Utf8PathBuf,
+    /// Whether it is a procedural macro.
+    pub runs_in_compiler: bool,
+    /// Whether it is the repository's own, and no crate of the registry.
+    pub is_own: bool,
+    /// Whether it is a member of the workspace, which the workspace's wrapper gives the shim to.
+    pub is_member: bool,
+}
+
+/// The crates of the workspace, and those that they depend on by path inside of the checkout.
+pub fn own_crates(
+    metadata: &Metadata,
+    checkout: &Utf8Path,
+    toolchain: &Toolchain,
+) -> anyhow::Result<Vec<Crate>> {
+    let mut crates = Vec::new();
+    let mut seen: BTreeSet<Utf8PathBuf> =
+        metadata.packages.iter().map(|package| package.manifest_path.clone()).collect();
+    let mut pending: Vec<Utf8PathBuf> = Vec::new();
+    for package in &metadata.packages {
+        crates.extend(package.targets.iter().filter_map(|target| of_target(package, target, true)));
+        pending.extend(folders(package));
+    }
+    while let Some(folder) = pending.pop() {
+        let manifest = normal(&folder.join("Cargo.toml"));
+        if !manifest.starts_with(checkout) || !manifest.exists() || !seen.insert(manifest.clone()) {
+            continue;
+        }
+        // It may be a workspace of its own, of which the other members are not used.
+        let Ok(metadata) = inject::metadata(toolchain, &manifest) else {
+            // Nor need that workspace be one that loads: `mode: external` is for such.
+            let (library, dependencies) = read_manifest(&manifest, checkout)?;
+            crates.extend(library);
+            pending.extend(dependencies);
+            continue;
+        };
+        for package in metadata.packages.iter().filter(|package| package.manifest_path == manifest) {
+            let library = package.targets.iter().find(|target| is_library(target));
+            crates.extend(library.and_then(|target| of_target(package, target, false)));
+            pending.extend(folders(package));
+        }
+    }
+    // A file that several targets share is named after the library.
+    crates.sort_by_key(|one| !one.root.ends_with("lib.rs"));
+    Ok(crates)
+}
+
+fn folders(package: &Package) -> Vec<Utf8PathBuf> {
+    package.dependencies.iter().filter_map(|dependency| dependency.path.clone()).collect()
+}
+
+fn is_library(target: &Target) -> bool {
+    target.crate_types.iter().any(|kind| !matches!(kind, CrateType::Bin))
+}
+
+fn of_target(package: &Package, target: &Target, is_member: bool) -> Option<Crate> {
+    if target.kind.contains(&TargetKind::CustomBuild) {
+        return None;
+    }
+    Some(Crate {
+        name: target.name.replace('-', "_"),
+        root: target.src_path.clone(),
+        package: package.manifest_path.parent()?.to_owned(),
+        runs_in_compiler: target.kind.contains(&TargetKind::ProcMacro),
+        is_own: true,
+        is_member,
+    })
+}
+
+/// The library of a package, and the folders that it depends on by path, as its manifest has them: cargo cannot be asked where
+/// the workspace around it does not load.
+fn read_manifest(
+    manifest: &Utf8Path,
+    checkout: &Utf8Path,
+) -> anyhow::Result<(Option<Crate>, Vec<Utf8PathBuf>)> {
+    let folder = manifest.parent().unwrap_or(checkout);
+    let document: DocumentMut = fs_err::read_to_string(manifest)?.parse()?;
+    let inherited = workspace_dependencies(folder, checkout);
+    let mut dependencies = Vec::new();
+    let of_targets = document.get("target").and_then(Item::as_table_like).into_iter();
+    let of_targets = of_targets.flat_map(|targets| targets.iter().filter_map(|(_, one)| one.as_table_like()));
+    for table in of_targets.chain(std::iter::once(document.as_table() as &dyn TableLike)) {
+        for key in ["dependencies", "build-dependencies"] {
+            let entries = table.get(key).and_then(Item::as_table_like).into_iter().flat_map(TableLike::iter);
+            dependencies.extend(entries.filter_map(|(name, dependency)| {
+                let dependency = dependency.as_table_like()?;
+                if let Some(path) = dependency.get("path").and_then(Item::as_str) {
+                    return Some(folder.join(path));
+                }
+                dependency.get("workspace")?;
+                let (root, table) = inherited.as_ref()?;
+                Some(root.join(table.get(name)?.as_table_like()?.get("path")?.as_str()?))
+            }));
+        }
+    }
+    let library = document.get("lib");
+    let text = |key: &str| library.and_then(|library| library.get(key)).and_then(Item::as_str);
+    let package = document.get("package").and_then(|package| package.get("name")).and_then(Item::as_str);
+    let root = folder.join(text("path").unwrap_or("src/lib.rs"));
+    let is_macro = library.and_then(|library| library.get("proc-macro")).and_then(Item::as_bool);
+    let name = text("name").or(package).filter(|_| root.exists());
+    let library = name.map(|name| Crate {
+        name: name.replace('-', "_"),
+        root,
+        package: folder.to_owned(),
+        runs_in_compiler: is_macro == Some(true),
+        is_own: true,
+        is_member: false,
+    });
+    Ok((library, dependencies))
+}
+
+/// `[workspace.dependencies]` of the nearest manifest above that has a workspace, and its folder.
+fn workspace_dependencies(folder: &Utf8Path, checkout: &Utf8Path) -> Option<(Utf8PathBuf, Item)> {
+    let above = folder.ancestors().take_while(|folder| folder.starts_with(checkout));
+    above.into_iter().find_map(|folder| {
+        let document: DocumentMut = fs_err::read_to_string(folder.join("Cargo.toml")).ok()?.parse().ok()?;
+        let dependencies = document.get("workspace")?.get("dependencies").cloned().unwrap_or_default();
+        Some((folder.to_owned(), dependencies))
+    })
+}
+
+/// A path without `.` and `..`, as cargo names packages.
+fn normal(path: &Utf8Path) -> Utf8PathBuf {
+    let mut normal = Utf8PathBuf::new();
+    for part in path.components() {
+        match part {
+            camino::Utf8Component::CurDir => {}
+            camino::Utf8Component::ParentDir => {
+                normal.pop();
+            }
+            part => normal.push(part),
+        }
+    }
+    normal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manifest_whose_workspace_does_not_load_is_read_all_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let checkout = Utf8Path::from_path(folder.path()).unwrap();
+        for (path, text) in [
+            (
+                "Cargo.toml",
+                "[workspace]\nmembers = [\"gone\"]\n[workspace.dependencies]\nshapes = { path = \"libs/shapes\" }\n",
+            ),
+            (
+                "core/Cargo.toml",
+                "[package]\nname = \"the-core\"\n[dependencies]\nkernels = { path = \"../kernels\" }\n\
+                 shapes.workspace = true\nserde = \"1\"\n[target.'cfg(unix)'.dependencies]\nunixes = { path = \"unixes\" }\n",
+            ),
+            ("core/src/lib.rs", ""),
+            ("macros/Cargo.toml", "[package]\nname = \"m\"\n[lib]\nproc-macro = true\npath = \"m.rs\"\n"),
+            ("macros/m.rs", ""),
+        ] {
+            fs_err::create_dir_all(checkout.join(path).parent().unwrap()).unwrap();
+            fs_err::write(checkout.join(path), text).unwrap();
+        }
+        let (library, dependencies) = read_manifest(&checkout.join("core/Cargo.toml"), checkout).unwrap();
+        let library = library.unwrap();
+        assert_eq!((library.name.as_str(), library.runs_in_compiler), ("the_core", false));
+        let mut dependencies: Vec<_> = dependencies.iter().map(|path| normal(path)).collect();
+        dependencies.sort();
+        assert_eq!(dependencies, ["core/unixes", "kernels", "libs/shapes"].map(|path| checkout.join(path)));
+        let (library, _) = read_manifest(&checkout.join("macros/Cargo.toml"), checkout).unwrap();
+        let library = library.unwrap();
+        assert_eq!((library.root, library.runs_in_compiler), (checkout.join("macros/m.rs"), true));
+    }
+}
