@@ -32,7 +32,7 @@ use crate::session::{Interrupted, Session, create_folder, fill_folder, find_run,
 use crate::stand_in::StandIn;
 
 /// The folder of archives' runs, where the user stands: there is no target folder to keep them in.
-const RUNS: &str = "memprof-runs";
+pub(crate) const RUNS: &str = "memprof-runs";
 
 /// The file in a run's folder that says which archive it ran.
 const ORIGIN: &str = "archive.json";

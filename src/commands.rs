@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 
+use crate::archive_commands;
 use crate::build::Build;
 use crate::cache;
 use crate::cells::CellStatus;
@@ -461,7 +462,14 @@ fn kept(name: &str, manifest: Option<&Utf8Path>) -> anyhow::Result<RunFolder> {
     if direct.plan().exists() {
         return Ok(direct);
     }
-    find_run(&runs(&repository()?, manifest)?, &start, name)
+    match repository() {
+        Ok(repository) => find_run(&runs(&repository, manifest)?, &start, name),
+        // Runs of archives have none around them either, and lie where they were started.
+        Err(error) => match start.join(archive_commands::RUNS) {
+            of_archives if of_archives.is_dir() => find_run(&of_archives, &start, name),
+            _ => Err(error),
+        },
+    }
 }
 
 /// A bisection or a history has revisions by the hundred, of which it measures some.

@@ -16,7 +16,7 @@ use toml_edit::DocumentMut;
 use crate::cargo_config;
 use crate::complaint::Complaint;
 use crate::toolchain::Toolchain;
-use crate::traced_crates::Crate;
+use crate::traced_crates::{self, Crate};
 use crate::tracing::{self, Dropped, Patterns, Tracing};
 use crate::wrapper::CopiedCrate;
 
@@ -249,7 +249,7 @@ fn library(folder: &Utf8Path, one: &LockedCrate) -> anyhow::Result<Crate> {
         name: text("name").unwrap_or(&one.name).replace('-', "_"),
         root: folder.join(text("path").unwrap_or("src/lib.rs")),
         package: folder.to_owned(),
-        runs_in_compiler: is_macro == Some(true),
+        untraceable: (is_macro == Some(true)).then_some(traced_crates::OF_A_MACRO),
         is_own: false,
         is_member: false,
     })

@@ -9,6 +9,9 @@ use toml_edit::{DocumentMut, Item, TableLike};
 use crate::inject;
 use crate::toolchain::Toolchain;
 
+/// Why nothing of a procedural macro can be traced.
+pub const OF_A_MACRO: &str = "it is of a procedural macro, which runs in the compiler";
+
 /// A crate whose functions may be traced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Crate {
@@ -18,8 +21,8 @@ pub struct Crate {
     pub root: Utf8PathBuf,
     /// The folder of its manifest.
     pub package: Utf8PathBuf,
-    /// Whether it is a procedural macro.
-    pub runs_in_compiler: bool,
+    /// Why nothing in it can be traced, if that is so.
+    pub untraceable: Option<&'static str>,
     /// Whether it is the repository's own, and no crate of the registry.
     pub is_own: bool,
     /// Whether it is a member of the workspace, which the workspace's wrapper gives the shim to.
@@ -72,6 +75,17 @@ fn is_library(target: &Target) -> bool {
     target.crate_types.iter().any(|kind| !matches!(kind, CrateType::Bin))
 }
 
+fn why_untraceable(target: &Target) -> Option<&'static str> {
+    if target.kind.contains(&TargetKind::ProcMacro) {
+        Some(OF_A_MACRO)
+    } else if target.crate_types == [CrateType::DyLib] {
+        // Programs would get the shim from the library, and nothing of their own could be measured.
+        Some("it is of a library that is only a shared one (dylib)")
+    } else {
+        None
+    }
+}
+
 fn of_target(package: &Package, target: &Target, is_member: bool) -> Option<Crate> {
     if target.kind.contains(&TargetKind::CustomBuild) {
         return None;
@@ -80,7 +94,7 @@ fn of_target(package: &Package, target: &Target, is_member: bool) -> Option<Crat
         name: target.name.replace('-', "_"),
         root: target.src_path.clone(),
         package: package.manifest_path.parent()?.to_owned(),
-        runs_in_compiler: target.kind.contains(&TargetKind::ProcMacro),
+        untraceable: why_untraceable(target),
         is_own: true,
         is_member,
     })
@@ -122,7 +136,7 @@ fn read_manifest(
         name: name.replace('-', "_"),
         root,
         package: folder.to_owned(),
-        runs_in_compiler: is_macro == Some(true),
+        untraceable: (is_macro == Some(true)).then_some(OF_A_MACRO),
         is_own: true,
         is_member: false,
     });
@@ -181,12 +195,12 @@ mod tests {
         }
         let (library, dependencies) = read_manifest(&checkout.join("core/Cargo.toml"), checkout).unwrap();
         let library = library.unwrap();
-        assert_eq!((library.name.as_str(), library.runs_in_compiler), ("the_core", false));
+        assert_eq!((library.name.as_str(), library.untraceable), ("the_core", None));
         let mut dependencies: Vec<_> = dependencies.iter().map(|path| normal(path)).collect();
         dependencies.sort();
         assert_eq!(dependencies, ["core/unixes", "kernels", "libs/shapes"].map(|path| checkout.join(path)));
         let (library, _) = read_manifest(&checkout.join("macros/Cargo.toml"), checkout).unwrap();
         let library = library.unwrap();
-        assert_eq!((library.root, library.runs_in_compiler), (checkout.join("macros/m.rs"), true));
+        assert_eq!((library.root, library.untraceable), (checkout.join("macros/m.rs"), Some(OF_A_MACRO)));
     }
 }

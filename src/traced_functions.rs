@@ -70,7 +70,7 @@ pub fn trace(
     file: &ModuleFile<'_>,
     at: &str,
     crate_name: &str,
-    runs_in_compiler: bool,
+    untraceable: Option<&'static str>,
     wants: &Wants<'_>,
 ) -> (Vec<Function>, Option<String>) {
     let mut path = vec![Step::Name(crate_name.to_owned())];
@@ -78,7 +78,7 @@ pub fn trace(
     let mut finder = Finder {
         at,
         wants,
-        runs_in_compiler,
+        untraceable,
         path,
         in_allocator: false,
         apart: Vec::new(),
@@ -101,7 +101,7 @@ pub fn trace(
 struct Finder<'a> {
     at: &'a str,
     wants: &'a Wants<'a>,
-    runs_in_compiler: bool,
+    untraceable: Option<&'static str>,
     path: Vec<Step>,
     in_allocator: bool,
     /// Of what is around, from the outermost on.
@@ -165,8 +165,8 @@ impl Finder<'_> {
                 })
             })
         };
-        let reason = if self.runs_in_compiler {
-            "it is of a procedural macro, which runs in the compiler"
+        let reason = if let Some(reason) = self.untraceable {
+            reason
         } else if is_marked(&["naked"]) {
             "it is naked: its body is assembly"
         } else if signature.constness.is_some() {
@@ -497,7 +497,7 @@ mod tests {
         let source = Source::new(text);
         let module = ["encoder".to_owned()];
         let file = ModuleFile { path: Utf8Path::new("a.rs"), module: &module, source, items: source.parse() };
-        let (functions, edited) = trace(&file, "src/a.rs", "bart", false, &|_, _| Want::Traced(depth));
+        let (functions, edited) = trace(&file, "src/a.rs", "bart", None, &|_, _| Want::Traced(depth));
         (functions, edited.unwrap_or_else(|| text.to_owned()))
     }
 

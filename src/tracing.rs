@@ -127,7 +127,7 @@ impl Tracing {
     ) {
         let shown_file = prefix.join(path);
         let (functions, edited) =
-            traced_functions::trace(file, shown_file.as_str(), &one.name, one.runs_in_compiler, wants);
+            traced_functions::trace(file, shown_file.as_str(), &one.name, one.untraceable, wants);
         for function in &functions {
             let reason = function.untraceable.clone();
             let is_dropped = dropped.get(&(path.to_owned(), function.line)) == reason.as_ref();
@@ -304,7 +304,7 @@ mod tests {
                 name: "bart".to_owned(),
                 root: self.root.join(root),
                 package: self.root.clone(),
-                runs_in_compiler: false,
+                untraceable: None,
                 is_own: true,
                 is_member: true,
             });

@@ -144,7 +144,7 @@ const TESTS: [Keeps; 4] = [
 fn an_archive_gives_the_figures_that_a_run_on_the_build_host_gives() {
     let repository = package_with_data();
     let request = ["--refs", "old,new", "--repeat", "2", "--test", "sizes", "--threshold", "*=off"];
-    let local = repository.memprof().args(request).args(["--format", "csv"]).output().unwrap();
+    let local = repository.memprof().args(&request).args(["--format", "csv"]).output().unwrap();
     assert_code(&local, 0);
     let expected = exact_rows(&local.stdout);
     assert_kept(&expected, &TESTS);
@@ -281,7 +281,10 @@ fn workspace_with_libraries() -> TestRepository {
             "[dev-dependencies]\nlinked = { path = '../linked' }\nloaded = { path = '../loaded' }\n",
         ),
     );
-    repository.write("user/src/lib.rs", "");
+    repository.write(
+        "user/src/lib.rs",
+        "pub fn keep(bytes: usize) {\n    std::mem::forget(vec![1u8; bytes]);\n}\n",
+    );
     repository.write(
         "user/tests/libraries.rs",
         r#"
@@ -292,7 +295,7 @@ unsafe extern "C" {
 }
 #[test]
 fn linked() {
-    std::mem::forget(vec![1u8; linked::bytes()]);
+    user::keep(linked::bytes());
 }
 #[test]
 fn loaded() {
@@ -322,16 +325,16 @@ fn loaded() {
 #[cfg(target_os = "linux")]
 fn shared_libraries_of_the_build_and_of_the_toolchain_travel_with_it() {
     let repository = workspace_with_libraries();
-    let trace = ["--trace-lines", "linked::bytes"];
-    let request = ["--refs", "old,new", "--workspace", "--threshold", "*=off", trace[0], trace[1]];
-    let local = repository.memprof().args(request).args(["--format", "csv"]).output().unwrap();
+    let refs = ["--refs", "old,new", "--workspace", "--threshold", "*=off"];
+    let request = [&refs[..], &["--trace-lines", "user::keep", "--trace", "linked::bytes"]].concat();
+    let local = repository.memprof().args(&request).args(["--format", "csv"]).output().unwrap();
     assert_code(&local, 0);
     let expected = exact_rows(&local.stdout);
 
     let host = RunHost::new(&repository);
     let archive = host.folder.join("libraries.tar.zst");
     let built =
-        repository.memprof().args(["build", "--archive"]).arg(&archive).args(request).output().unwrap();
+        repository.memprof().args(["build", "--archive"]).arg(&archive).args(&request).output().unwrap();
     assert_code(&built, 0);
     fs::rename(repository.beside("cache"), repository.beside("cache-of-the-build-host")).unwrap();
 
@@ -349,10 +352,11 @@ fn shared_libraries_of_the_build_and_of_the_toolchain_travel_with_it() {
         );
     }
     // The text that the lines of a traced function are shown beside was on the build host.
-    let report = host.run(&["report", "--width", "100"]);
+    let report = host.run(&["report"]);
     assert_code(&report, 0);
     let shown = text(&report.stdout);
-    assert!(shown.contains("linked::bytes") && shown.contains("{ 10000 }"), "{shown}");
+    assert!(shown.contains("2     std::mem::forget(vec![1u8; bytes]);"), "{shown}");
+    assert!(shown.contains("it is of a library that is only a shared one (dylib)"), "{shown}");
 
     let unpacked = fs::read_dir(host.folder.join("cache/archives")).unwrap().filter_map(Result::ok);
     let unpacked = unpacked.map(|entry| entry.path()).find(|path| path.is_dir()).expect("it was unpacked");
