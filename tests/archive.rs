@@ -144,7 +144,7 @@ const TESTS: [Keeps; 4] = [
 fn an_archive_gives_the_figures_that_a_run_on_the_build_host_gives() {
     let repository = package_with_data();
     let request = ["--refs", "old,new", "--repeat", "2", "--test", "sizes", "--threshold", "*=off"];
-    let local = repository.memprof().args(&request).args(["--format", "csv"]).output().unwrap();
+    let local = repository.memprof().args(request).args(["--format", "csv"]).output().unwrap();
     assert_code(&local, 0);
     let expected = exact_rows(&local.stdout);
     assert_kept(&expected, &TESTS);
