@@ -165,6 +165,29 @@ pub fn cut(text: &str, columns: usize) -> Cow<'_, str> {
     }
 }
 
+/// A path of Rust in about so many columns: modules at its front are left out, never the type and the name at its end.
+pub fn cut_path(path: &str, columns: usize) -> Cow<'_, str> {
+    if width(path) <= columns {
+        return Cow::Borrowed(path);
+    }
+    let mut depth = 0_usize;
+    let bytes = path.as_bytes();
+    let mut starts = Vec::new();
+    for (index, &byte) in bytes.iter().enumerate() {
+        match byte {
+            b'<' => depth += 1,
+            b'>' => depth = depth.saturating_sub(1),
+            b':' if depth == 0 && index > 0 && bytes[index - 1] == b':' => starts.push(index + 1),
+            _ => {}
+        }
+    }
+    // From the second of these on, a type and a name are left.
+    starts.truncate(starts.len().saturating_sub(1));
+    let rest = starts.iter().map(|&start| &path[start..]);
+    let fitting = rest.clone().find(|rest| width(rest) + 3 <= columns).or(rest.last());
+    fitting.map_or(Cow::Borrowed(path), |rest| Cow::Owned(format!("…::{rest}")))
+}
+
 /// The widths of characters do not add up where an emoji is made of several, so the text so far is measured.
 fn take(characters: impl Iterator<Item = char>, columns: usize) -> String {
     let mut text = String::new();
@@ -220,6 +243,21 @@ mod tests {
         assert_eq!(cut("done encoder, outputs shaped [24, 1024, 1024]", 24), "done encoder, ou…, 1024]");
         assert_eq!(cut("short", 24), "short");
         assert_eq!(cut("層層層層層層", 7), "層層…層");
+    }
+
+    #[test]
+    fn a_path_is_cut_at_its_modules() {
+        let path = "candle_transformers::models::marian::EncoderLayer::forward";
+        assert_eq!(cut_path(path, 80), path);
+        assert_eq!(cut_path(path, 36), "…::marian::EncoderLayer::forward");
+        assert_eq!(cut_path(path, 30), "…::EncoderLayer::forward");
+        assert_eq!(cut_path(path, 5), "…::EncoderLayer::forward");
+        assert_eq!(
+            cut_path("a::b::<c::Encoder as d::Module>::forward", 5),
+            "…::<c::Encoder as d::Module>::forward"
+        );
+        assert_eq!(cut_path("forward", 3), "forward");
+        assert_eq!(cut_path("bart::forward", 3), "bart::forward");
     }
 
     #[test]

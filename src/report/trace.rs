@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use super::Options;
+use super::selection::Wanted;
 use super::table::{Group, Page, Text, Tone, tone_of};
 use super::text::{self, cut};
 use crate::comparison::{Comparability, Comparison, PairView};
@@ -42,7 +43,7 @@ pub(super) fn render(
     for profile in part.lines() {
         writeln!(out)?;
         page.line(&Part::title(&profile), "", Tone::Heading, out)?;
-        part.source(page, &profile, out)?;
+        part.source(page, &profile, options, out)?;
     }
     part.remarks(page, out)
 }
@@ -150,12 +151,15 @@ impl<'a> Part<'a> {
             let elsewhere = if row.elsewhere { " (reached in further ways)" } else { "" };
             let tone = if row.sides.iter().all(Option::is_some) { Tone::Plain } else { Tone::Structure };
             let apart = row.apart.as_ref().map(|apart| format!(" ({apart})")).unwrap_or_default();
-            let label = text::one_line(&row.label);
-            Text::new(format!("{}{label}{}{elsewhere}", "· ".repeat(row.depth), text::one_line(&apart)), tone)
+            let indent = "· ".repeat(row.depth);
+            let room = (LEAST_PATH - 2).saturating_sub(indent.chars().count());
+            let path = text::one_line(&row.label);
+            let label = text::cut_path(&path, room);
+            Text::new(format!("{indent}{label}{}{elsewhere}", text::one_line(&apart)), tone)
         };
         let labels: Vec<Text> = rows.iter().map(label).collect();
         let mut groups = vec![self.group("calls", Unit::Count, true, rows, |figures| Some(figures.calls))];
-        for family in families(rows) {
+        for family in shown(families(rows), options) {
             let name = |part: &str| format!("{family}.{part}");
             let compare = self.may_compare(&family);
             let consumed = name("consumed");
@@ -256,7 +260,13 @@ impl<'a> Part<'a> {
     }
 
     /// The source of a function, with what ran on each line.
-    pub(super) fn source(&self, page: Page, profile: &LineProfile, out: &mut dyn Write) -> io::Result<()> {
+    pub(super) fn source(
+        &self,
+        page: Page,
+        profile: &LineProfile,
+        options: &Options,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
         let indent = indent(&profile.rows);
         let width = profile.rows.iter().flat_map(|row| &row.sides).flatten().map(|(line, _)| *line).max();
         let width = width.unwrap_or(0).to_string().len();
@@ -288,7 +298,10 @@ impl<'a> Part<'a> {
             profile.rows.iter().map(|row| get(row, &|figures| Some(figures.times))),
         )];
         // What is most asked for comes first.
+        let of_lines: BTreeSet<&str> = metrics.iter().map(|metric| family_of(metric)).collect();
+        let families = shown(of_lines.into_iter().map(str::to_owned).collect(), options);
         let mut metrics: Vec<&String> = metrics.into_iter().collect();
+        metrics.retain(|metric| families.iter().any(|family| family == family_of(metric)));
         metrics.sort_by_key(|metric| (family_order(metric), metric.strip_suffix(".peak").is_none(), *metric));
         for metric in metrics {
             let values = profile.rows.iter().map(|row| get(row, &|one| one.metrics.get(metric).copied()));
@@ -343,6 +356,28 @@ fn families(rows: &[CallRow]) -> Vec<String> {
     let mut families: Vec<String> = families.into_iter().map(str::to_owned).collect();
     families.sort_by_key(|family| family_order(family));
     families
+}
+
+/// `gpu.0` of `gpu.0.peak`.
+fn family_of(metric: &str) -> &str {
+    metric.rsplit_once('.').map_or(metric, |(family, _)| family)
+}
+
+/// What is shown of them: what was asked for if any of it is there. Pools are parts of a device, and shown on request.
+fn shown(families: Vec<String>, options: &Options) -> Vec<String> {
+    if options.all {
+        return families;
+    }
+    let asked = options.metrics.as_deref().unwrap_or_default();
+    let wanted = Wanted::new(options);
+    let asks_for_pools = asked.iter().any(|pattern| pattern.contains("pool"));
+    let rest: Vec<String> =
+        families.into_iter().filter(|family| asks_for_pools || !family.contains(".pool")).collect();
+    let is_asked = |family: &&String| {
+        ["consumed", "peaked", "peak"].iter().any(|part| wanted.contains(&format!("{family}.{part}")))
+    };
+    let chosen: Vec<String> = rest.iter().filter(is_asked).cloned().collect();
+    if asked.is_empty() || chosen.is_empty() { rest } else { chosen }
 }
 
 /// GPUs first, for what they have is scarcest; resident memory last, for it is least exact.

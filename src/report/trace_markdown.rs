@@ -34,7 +34,7 @@ pub(super) fn blocks(comparison: &Comparison, view: &PairView, options: &Options
         blocks.push(folded(&title, "text", &block));
     }
     for profile in part.lines().iter().filter(|profile| !options.only_changed || is_changed(profile)) {
-        let block = written(|out| part.source(page, profile, out));
+        let block = written(|out| part.source(page, profile, &options, out));
         let title = html(&format!("{test}: lines of {}", Part::title(profile)));
         // A line that only one revision has begins with its sign, and is coloured by it.
         blocks.push(folded(&title, "diff", &block));
