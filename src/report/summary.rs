@@ -411,8 +411,10 @@ fn run_trouble(run: &Run, revision: &Revision) -> Trouble {
 /// on runs, and the comparison's own notes.
 pub fn notes(comparison: &Comparison, wanted: &Wanted) -> Vec<String> {
     let measured: Vec<&str> = comparison.metrics.iter().map(|metric| metric.name.as_str()).collect();
+    // Where nothing was measured, no name can be said to be wrong.
     let mut notes: Vec<String> = wanted
         .unknown(comparison)
+        .filter(|_| !measured.is_empty())
         .map(|name| {
             if ON_REQUEST.contains(&name) {
                 format!("{name} was not measured: it is read only where a run is made with --metrics {name}")
