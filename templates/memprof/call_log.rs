@@ -1,7 +1,7 @@
 //! What the log is told of traced functions: calls of them, which add up until it is time to tell, and their lines.
 //!
 //! A call reads only the figures that traced functions show, and most calls write nothing: what they add up to is told about once
-//! a second. Single calls are logged up to a number that the runner gives.
+//! a second. Single calls of a function are logged up to a number that the runner gives.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
