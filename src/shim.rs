@@ -12,6 +12,7 @@ use crate::own_allocator;
 use crate::process::Command;
 use crate::toolchain::Toolchain;
 use crate::traced_functions;
+use crate::traced_lines;
 use crate::wrapper;
 
 static TEMPLATES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/templates");
@@ -39,7 +40,11 @@ pub fn source_hash() -> String {
         hasher.update(&(content.len() as u64).to_le_bytes()).update(content);
     }
     hasher.update(format!("{:?}", adapters::ADAPTERS).as_bytes()).update(&[0]);
-    let put_in = own_allocator::WRAPPING.into_iter().flatten().chain(traced_functions::TEXTS);
+    let put_in = own_allocator::WRAPPING
+        .into_iter()
+        .flatten()
+        .chain(traced_functions::TEXTS)
+        .chain(traced_lines::TEXTS);
     for text in std::iter::once(inject::LINES).chain(put_in) {
         hasher.update(text.as_bytes()).update(&[0]);
     }

@@ -3,25 +3,23 @@
 //! A scope begins where the body does, so it never stands in the way of a borrow, and ends after all locals are dropped. What a
 //! function was given by value and still holds is dropped later than that.
 
-use std::fmt::Write as _;
-
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
 use crate::module_files::{self, ModuleFile};
-use crate::source_edit::{Edits, Source};
+use crate::source_edit::Edits;
 use crate::trace_pattern::{Named, Step, shown, squeezed};
+use crate::traced_lines;
+use crate::untraceable;
 
 /// The text at the start of a traced function, to which label and place are added: part of what a build depends on.
 ///
 /// The path is relative and the name `memprof_shim` for the reasons given at [`own_allocator`](crate::own_allocator::WRAPPING).
-pub const TEXTS: [&str; 4] = [
+pub const TEXTS: [&str; 2] = [
     " static MEMPROF_SITE: memprof_shim::Site = memprof_shim::Site::",
     "; let _memprof_scope = MEMPROF_SITE.enter();",
-    " let _memprof_block = _memprof_scope.block();",
-    " _memprof_scope.at(",
 ];
 
 /// How a function is traced.
@@ -150,46 +148,15 @@ impl Finder<'_> {
     }
 
     fn untraceable(&self, candidate: &Candidate<'_>) -> Option<String> {
-        let signature = candidate.signature;
-        let is_marked = |names: &[&str]| {
-            candidate.attributes.iter().any(|attribute| {
-                let last = attribute.path().segments.last();
-                let of_list = match &attribute.meta {
-                    syn::Meta::List(marked) if attribute.path().is_ident("unsafe") => {
-                        Some(marked.tokens.to_string())
-                    }
-                    _ => None,
-                };
-                names.iter().any(|name| {
-                    last.is_some_and(|segment| segment.ident == name) || of_list.as_deref() == Some(*name)
-                })
-            })
-        };
-        let reason = if let Some(reason) = self.untraceable {
-            reason
-        } else if is_marked(&["naked"]) {
-            "it is naked: its body is assembly"
-        } else if signature.constness.is_some() {
-            "it is a `const fn`, which the compiler may run"
-        } else if signature.asyncness.is_some() {
-            "it is an `async fn`: it runs in pieces, and other code between them"
-        } else if let Some(abi) = signature.abi.as_ref().filter(|abi| !is_rust(abi)) {
-            let name = abi.name.as_ref().map_or_else(|| "C".to_owned(), syn::LitStr::value);
-            return Some(format!(
-                "it is an `extern \"{name}\"` function, which a signal handler or code before `main` may call"
-            ));
-        } else if is_marked(&["test", "bench"]) {
-            "it is a test: `start` and `done` stand around it"
-        } else if self.in_allocator {
-            "an allocator is made of it"
-        } else {
-            return None;
-        };
-        Some(reason.to_owned())
+        let allocator = self.in_allocator.then_some("an allocator is made of it");
+        self.untraceable
+            .map(str::to_owned)
+            .or_else(|| untraceable::reason(candidate.attributes, candidate.signature))
+            .or_else(|| allocator.map(str::to_owned))
     }
 
     fn insert(&mut self, candidate: &Candidate<'_>, depth: Depth, line: usize, last: usize) {
-        let [site, enter, ..] = TEXTS;
+        let [site, enter] = TEXTS;
         let label = shown(&self.path);
         let at = format!("{}:{line}", self.at);
         let site = match depth {
@@ -200,7 +167,7 @@ impl Finder<'_> {
         };
         let has_inner = candidate.attributes.iter().any(|one| matches!(one.style, syn::AttrStyle::Inner(_)));
         if depth == Depth::Lines {
-            Lines { edits: &mut self.edits }.statements(candidate.body);
+            traced_lines::mark(&mut self.edits, candidate.body);
         }
         // What is added last comes first where places are the same.
         open(&mut self.edits, candidate.body, has_inner, &site);
@@ -336,12 +303,8 @@ fn open(edits: &mut Edits<'_>, body: &syn::Block, has_inner: bool, text: &str) {
 
 /// `cfg(unix)`
 fn conditions(attributes: &[syn::Attribute]) -> impl Iterator<Item = String> {
-    let conditions = attributes.iter().filter(|attribute| is_condition(attribute));
+    let conditions = attributes.iter().filter(|attribute| traced_lines::is_condition(attribute));
     conditions.map(|attribute| squeezed(&attribute.meta.to_token_stream().to_string()))
-}
-
-fn is_rust(abi: &syn::Abi) -> bool {
-    abi.name.as_ref().is_some_and(|name| name.value() == "Rust")
 }
 
 fn line(place: Span) -> usize {
@@ -396,102 +359,12 @@ fn functions_in(tokens: TokenStream) -> Vec<(String, Span)> {
     found
 }
 
-/// Marks the statements of one function.
-struct Lines<'a, 'b> {
-    edits: &'a mut Edits<'b>,
-}
-
-impl Lines<'_, '_> {
-    fn statements(&mut self, block: &syn::Block) {
-        let tail = first_of_tail(&block.stmts);
-        for (index, statement) in block.stmts.iter().enumerate() {
-            if !matches!(statement, syn::Stmt::Item(_)) && index <= tail {
-                let mut text = String::new();
-                let line = line(place_of(statement));
-                _ = write!(text, "{}{line}); ", TEXTS[3].trim_start());
-                self.edits.before(statement.span(), &text);
-            }
-            self.visit_stmt(statement);
-        }
-    }
-}
-
-/// Of `#[cfg(a)] { x } #[cfg(not(a))] { y }` at a block's end each may be the block's value: nothing may come between them. The
-/// index of the first of such a tail; of the last statement where there is none.
-fn first_of_tail(statements: &[syn::Stmt]) -> usize {
-    let may_be_value = |statement: &syn::Stmt| match statement {
-        syn::Stmt::Expr(expression, None) => has_condition(expression),
-        syn::Stmt::Macro(call) => call.semi_token.is_none() && call.attrs.iter().any(is_condition),
-        _ => false,
-    };
-    let run = statements.iter().rev().take_while(|statement| may_be_value(statement)).count();
-    statements.len().saturating_sub(run.max(1))
-}
-
-fn is_condition(attribute: &syn::Attribute) -> bool {
-    attribute.path().is_ident("cfg")
-}
-
-fn has_condition(expression: &syn::Expr) -> bool {
-    // An attribute of an expression stands at its very beginning.
-    let mut tokens = expression.to_token_stream().into_iter();
-    matches!(tokens.next(), Some(TokenTree::Punct(hash)) if hash.as_char() == '#')
-}
-
-/// A statement's place without the attributes before it.
-fn place_of(statement: &syn::Stmt) -> Span {
-    match statement {
-        syn::Stmt::Local(local) => local.let_token.span,
-        syn::Stmt::Macro(call) => call.mac.path.span(),
-        other => other.span(),
-    }
-}
-
-impl<'ast> Visit<'ast> for Lines<'_, '_> {
-    fn visit_block(&mut self, block: &'ast syn::Block) {
-        let span = block.brace_token.span;
-        let is_on_one_line = line(span.open()) == line(span.close());
-        if block.stmts.is_empty() || is_on_one_line {
-            return;
-        }
-        self.edits.after(span.open(), TEXTS[2]);
-        self.statements(block);
-    }
-
-    fn visit_expr_block(&mut self, block: &'ast syn::ExprBlock) {
-        let has_inner = block.attrs.iter().any(|one| matches!(one.style, syn::AttrStyle::Inner(_)));
-        if !has_inner {
-            self.visit_block(&block.block);
-        }
-    }
-
-    // These run at another time, in another context, or in the compiler.
-    fn visit_expr_closure(&mut self, _: &'ast syn::ExprClosure) {}
-    fn visit_expr_async(&mut self, _: &'ast syn::ExprAsync) {}
-    fn visit_expr_const(&mut self, _: &'ast syn::ExprConst) {}
-    fn visit_expr_try_block(&mut self, _: &'ast syn::ExprTryBlock) {}
-    fn visit_expr_repeat(&mut self, repeat: &'ast syn::ExprRepeat) {
-        self.visit_expr(&repeat.expr);
-    }
-    fn visit_item(&mut self, _: &'ast syn::Item) {}
-    fn visit_macro(&mut self, _: &'ast syn::Macro) {}
-    fn visit_type(&mut self, _: &'ast syn::Type) {}
-    fn visit_path(&mut self, _: &'ast syn::Path) {}
-    fn visit_generic_argument(&mut self, _: &'ast syn::GenericArgument) {}
-    fn visit_pat(&mut self, _: &'ast syn::Pat) {}
-}
-
-/// The text of lines, from 1, as it was before anything was put into it.
-pub fn excerpt(source: &Source<'_>, lines: &std::ops::RangeInclusive<usize>) -> String {
-    let wanted = source.text().lines().skip(lines.start() - 1).take(lines.end() + 1 - lines.start());
-    wanted.collect::<Vec<_>>().join("\n")
-}
-
 #[cfg(test)]
 mod tests {
     use camino::Utf8Path;
 
     use super::*;
+    use crate::source_edit::Source;
 
     fn traced(text: &str, depth: Depth) -> (Vec<Function>, String) {
         let source = Source::new(text);
@@ -507,7 +380,7 @@ mod tests {
         assert_eq!(edited.lines().count(), text.lines().count(), "lines stay: {edited}");
         let site = regex::Regex::new(r#"static MEMPROF_SITE.*?\(".*?enter\(\);"#).unwrap();
         let line = regex::Regex::new(r"_memprof_scope\.at\((\d+)\); ").unwrap();
-        let edited = site.replace_all(&edited, "«»").replace("{ «»", "{«»").replace(TEXTS[2], "«{»");
+        let edited = site.replace_all(&edited, "«»").replace("{ «»", "{«»");
         line.replace_all(&edited, "«$1»").into_owned()
     }
 
@@ -598,13 +471,6 @@ mod tests {
     fn what_cannot_be_traced_says_why() {
         for (text, said) in [
             ("const fn f() {}", "`const fn`"),
-            ("async fn f() {}", "runs in pieces"),
-            ("extern fn f() {}", "`extern \"C\"`"),
-            ("unsafe extern \"system\" fn f() {}", "`extern \"system\"`"),
-            ("#[naked] fn f() {}", "naked"),
-            ("#[unsafe(naked)] fn f() {}", "naked"),
-            ("#[test] fn f() {}", "is a test"),
-            ("#[tokio::test] fn f() {}", "is a test"),
             ("unsafe impl GlobalAlloc for A { unsafe fn alloc(&self) {} }", "an allocator"),
             ("macro_rules! make { ($a:ty) => { fn f() {} }; }", "made by the macro `make!`"),
             ("bitflags! { fn f() {} }", "arguments of the macro `bitflags!`"),
@@ -618,46 +484,6 @@ mod tests {
             "{reason}"
         );
         assert_eq!(paths("macro_rules! make { ($a:ident) => { fn $a() {} }; }"), ["bart::encoder::$a"]);
-        assert!(traced("extern \"Rust\" fn f() {}", Depth::Calls).0[0].untraceable.is_none());
-    }
-
-    #[test]
-    fn each_statement_is_marked_and_blocks_lead_back() {
-        assert_eq!(
-            short(
-                "fn f() -> u8 {\n    let a = 1;\n    for b in c {\n        g(b);\n        h(|| {\n            i();\n        });\n    }\n    if a { b() } else { c() }\n}",
-                Depth::Lines
-            ),
-            "fn f() -> u8 {«»\n    «2»let a = 1;\n    «3»for b in c {«{»\n        «4»g(b);\n        «5»h(|| {\n            i();\n        });\n    }\n    «9»if a { b() } else { c() }\n}"
-        );
-    }
-
-    #[test]
-    fn nothing_comes_between_the_values_of_a_block() {
-        assert_eq!(
-            short(
-                "fn f() -> u8 {\n    let a = 1;\n    #[cfg(a)]\n    { a }\n    #[cfg(not(a))]\n    { 2 }\n}",
-                Depth::Lines
-            ),
-            "fn f() -> u8 {«»\n    «2»let a = 1;\n    «3»#[cfg(a)]\n    { a }\n    #[cfg(not(a))]\n    { 2 }\n}"
-        );
-        assert_eq!(
-            short("fn f() {\n    #[cfg(a)]\n    g();\n    #[cfg(b)]\n    h();\n}", Depth::Lines),
-            "fn f() {«»\n    «2»#[cfg(a)]\n    g();\n    «4»#[cfg(b)]\n    h();\n}"
-        );
-    }
-
-    #[test]
-    fn blocks_in_types_and_constants_are_left_alone() {
-        let text = "fn f() {\n    let a: [u8; {\n        4\n    }] = [0; {\n        4\n    }];\n    const { \n        g();\n    }\n}";
-        assert_eq!(
-            short(text, Depth::Lines),
-            text.replacen('{', "{«»", 1).replacen("    let", "    «2»let", 1).replacen(
-                "    const",
-                "    «7»const",
-                1
-            )
-        );
     }
 
     #[test]

@@ -18,6 +18,7 @@ use crate::trace_facts::{Excerpt, TraceFacts, TracedFunction, Untraced};
 use crate::trace_pattern::{Step, TracePattern, shown};
 use crate::traced_crates::Crate;
 use crate::traced_functions::{self, Depth, Function, Want};
+use crate::traced_lines;
 
 /// The patterns of a request.
 #[derive(Clone, Debug, Default)]
@@ -139,7 +140,7 @@ impl Tracing {
                 );
             let text = (function.depth == Depth::Lines && untraced.is_none()).then(|| Excerpt {
                 first: *function.lines.start(),
-                text: traced_functions::excerpt(&file.source, &function.lines),
+                text: traced_lines::excerpt(&file.source, &function.lines),
             });
             self.facts.functions.push(TracedFunction {
                 path: shown(&function.path),

@@ -20,6 +20,7 @@
 //!   what the crate `memprof_inject` counts, met at `gpu_rendezvous`), `drm` (of `drm_fdinfo`); both GPU ones through
 //!   `dynamic_library`; `sources` is their list, `metric` what they tell;
 //! * what remembers: `peak_history`, `occurrences`, `calls`, and `recorder`, which ties all together under a `lock`;
+//! * what is logged through it: `scope_log`, `call_log` and `tensor_log`, and checkpoints by itself;
 //! * what the tool puts into traced functions: `trace`; what names memory: `tensors`;
 //! * what writes: `log`, `json`, `terminal`; `untracked` memory for all of them;
 //! * what begins and ends: `constructor`, `environment`, `stamp`.
@@ -28,6 +29,7 @@
 // Elsewhere there are no GPU figures, and what only they need is left unused.
 #![cfg_attr(not(all(target_os = "linux", target_pointer_width = "64", not(miri))), allow(dead_code))]
 
+mod call_log;
 mod calls;
 mod constructor;
 mod counts;
@@ -62,9 +64,11 @@ mod reading;
 mod recorder;
 mod resident;
 mod scope;
+mod scope_log;
 mod sources;
 mod stamp;
 mod tally;
+mod tensor_log;
 mod tensors;
 mod terminal;
 mod thread_number;
@@ -77,9 +81,9 @@ pub use every::Every;
 pub use heap::Heap;
 pub use reading::Reading;
 pub use scope::Scope;
-pub use tensors::{pool, tensor, Device, Kind, Names, Pool, Tensor};
 #[doc(hidden)]
 pub use tally::{Claimed, Slot, CAN_BE_OWNED};
+pub use tensors::{pool, tensor, Device, Kind, Names, Pool, Tensor};
 #[doc(hidden)]
 pub use trace::{Block, Site, Traced};
 

@@ -1,6 +1,7 @@
 //! What ties it together, under one lock: a *mark* reads all sources, and checkpoints, scopes and readings are made of
 //! marks. The lock gives the log's lines, their sequence numbers and their times one order; no code of the user's
-//! runs while it is held (labels are formatted before).
+//! runs while it is held (labels are formatted before). What is logged of scopes, traced calls and tensors is said in
+//! `scope_log`, `call_log` and `tensor_log`.
 //!
 //! A child made by `fork` without `exec` has a copy of all this, of the log's descriptor, and maybe of a lock that a
 //! thread held which the child has not. It is recognised by its process id and gets to nothing here: it logs
@@ -10,9 +11,8 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Instant;
 
-use crate::calls::{Calls, Columns, ROOT};
+use crate::calls::Calls;
 use crate::environment::Environment;
-use crate::json::Json;
 use crate::lock::{Held, Lock};
 use crate::log::Log;
 use crate::metric::{Catalogue, Index, Kind, Metric, PerMetric, Values, MAXIMUM};
@@ -21,17 +21,14 @@ use crate::peak_history::PeakHistory;
 use crate::reading::Reading;
 use crate::sources::{self, Extent, Sources};
 use crate::stamp;
-use crate::tensors::{Extents, Pool, Registry, Tensor};
+use crate::tensors::Registry;
 use crate::terminal;
-use crate::trace::{Site, NONE};
-use crate::untracked::{Text, Untracked};
+use crate::untracked::Text;
 
 /// Whether there is a log: all that a checkpoint costs outside a run is to look at this.
 static RECORDING: AtomicBool = AtomicBool::new(false);
 /// The process that opened the recorder; 0 as long as none did.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
-/// Whether GPUs' figures are read when traced functions begin and end.
-static CALLS_READ_GPUS: AtomicBool = AtomicBool::new(true);
 static RECORDER: Lock<Recorder> = Lock::new(Recorder::new());
 
 #[inline]
@@ -39,48 +36,41 @@ pub(crate) fn is_recording() -> bool {
     RECORDING.load(Ordering::Relaxed)
 }
 
-struct Recorder {
+pub(crate) struct Recorder {
     opened: bool,
-    log: Option<Log>,
+    pub(crate) log: Option<Log>,
     print: bool,
-    sources: Sources,
-    catalogue: Catalogue,
+    pub(crate) sources: Sources,
+    pub(crate) catalogue: Catalogue,
     /// When `start` was.
     started: Option<Instant>,
-    marks: u64,
+    pub(crate) marks: u64,
     /// The mark and the totals of the last checkpoint, from which the next one counts.
     checkpoint_mark: u64,
     checkpoint_values: Values,
-    histories: PerMetric<PeakHistory>,
-    open_scopes: u64,
-    occurrences: Occurrences,
+    pub(crate) histories: PerMetric<PeakHistory>,
+    pub(crate) open_scopes: u64,
+    pub(crate) occurrences: Occurrences,
     /// Metrics of which it was logged that they can no longer be read.
     lost: PerMetric<bool>,
     /// How many metrics, and how many absent ones, the log has been told of.
     announced: (usize, usize),
-    calls: Calls,
-    tensors: Registry,
+    pub(crate) calls: Calls,
+    pub(crate) tensors: Registry,
     /// Traced calls that have ended since the clock was last looked at, and when the log was last told of them.
-    ended_calls: u32,
-    told_of_calls: u64,
+    pub(crate) ended_calls: u32,
+    pub(crate) told_of_calls: u64,
 }
 
 /// All figures of one moment.
-struct Mark {
-    number: u64,
-    nanoseconds: u64,
-    values: Values,
-}
-
-/// The mark at which a scope began: what it compares with when it ends. Of the values as many as there were metrics.
-pub(crate) struct ScopeStart {
-    number: u64,
-    nanoseconds: u64,
-    values: Untracked<Option<u64>>,
+pub(crate) struct Mark {
+    pub(crate) number: u64,
+    pub(crate) nanoseconds: u64,
+    pub(crate) values: Values,
 }
 
 /// The recorder, for this process only.
-fn hold() -> Option<Held<'static, Recorder>> {
+pub(crate) fn hold() -> Option<Held<'static, Recorder>> {
     if is_own_process() {
         Some(RECORDER.hold())
     } else {
@@ -89,7 +79,7 @@ fn hold() -> Option<Held<'static, Recorder>> {
 }
 
 /// The recorder once work that is under way elsewhere has ended. The wait comes before the lock is taken.
-fn settle_and_hold() -> Option<Held<'static, Recorder>> {
+pub(crate) fn settle_and_hold() -> Option<Held<'static, Recorder>> {
     if is_own_process() {
         sources::settle();
         Some(RECORDER.hold())
@@ -125,11 +115,7 @@ pub(crate) fn start(environment: Environment) -> bool {
     }
     recorder.print = environment.print;
     recorder.open(&environment);
-    recorder.calls.maximum_events = environment.trace_events.unwrap_or(0);
-    if let Some(columns) = &environment.trace_columns {
-        recorder.calls.columns = Columns::of(columns);
-        CALLS_READ_GPUS.store(recorder.calls.columns.gpu, Ordering::Relaxed);
-    }
+    recorder.set_up_calls(&environment);
     // It holds memory of the tracked heap.
     drop(environment);
     recorder.begin();
@@ -145,49 +131,6 @@ pub(crate) fn checkpoint(label: &str, at: Option<&str>) {
     };
     if let Some(line) = line {
         terminal::write(line.as_str());
-    }
-}
-
-pub(crate) fn start_scope() -> Option<ScopeStart> {
-    settle_and_hold().and_then(|mut recorder| recorder.start_scope())
-}
-
-pub(crate) fn end_scope(label: &str, at: &str, depth: u64, start: &ScopeStart) {
-    if let Some(mut recorder) = settle_and_hold() {
-        recorder.end_scope(label, at, depth, start);
-    }
-}
-
-/// A call of a traced function begins. Returns its frame.
-pub(crate) fn enter_call(site: &'static Site, caller: u32) -> u32 {
-    match hold_for_calls() {
-        Some(mut recorder) => recorder.enter_call(site, caller),
-        None => NONE,
-    }
-}
-
-/// It ends. Returns the frame of its caller.
-pub(crate) fn leave_call(frame: u32, depth: u64) -> u32 {
-    match hold_for_calls() {
-        Some(mut recorder) => recorder.leave_call(frame, depth),
-        // A forked child: what is open there is nobody's.
-        None => NONE,
-    }
-}
-
-/// A traced function whose lines are told apart is on another one.
-pub(crate) fn at_line(frame: u32, line: u32, begins: bool) {
-    if let Some(mut recorder) = hold_for_calls() {
-        recorder.at_line(frame, line, begins);
-    }
-}
-
-/// The recorder, once work under way on GPUs has ended if their figures are wanted of traced functions.
-fn hold_for_calls() -> Option<Held<'static, Recorder>> {
-    if CALLS_READ_GPUS.load(Ordering::Relaxed) {
-        settle_and_hold()
-    } else {
-        hold()
     }
 }
 
@@ -241,43 +184,6 @@ pub(crate) extern "C" fn gpu_out_of_memory(ordinal: u32, requested: u64, live: u
                 }
                 json.figure("requested", requested);
                 json.figure("live", live);
-            })
-        });
-    }
-}
-
-/// Logs that a tensor is alive, in this group, or in a new one for 0. Returns the group; 0 where there is no log.
-pub(crate) fn log_tensor(group: u64, tensor: &Tensor<'_>) -> u64 {
-    match hold() {
-        Some(mut recorder) => recorder.log_tensor(group, tensor),
-        None => group,
-    }
-}
-
-/// All tensors of a group have ended.
-#[cold]
-pub(crate) fn end_tensors(group: u64) {
-    if let Some(mut recorder) = hold() {
-        let nanoseconds = recorder.nanoseconds();
-        recorder.log(|_, log| {
-            log.write("tensors_end", nanoseconds, |json| json.number("group", format_args!("{}", group)))
-        });
-    }
-}
-
-#[cold]
-pub(crate) fn log_pool(pool: &Pool<'_>) {
-    if let Some(mut recorder) = hold() {
-        recorder.tensors.met(pool.device);
-        let device = Text::of(format_args!("{}", pool.device));
-        let nanoseconds = recorder.nanoseconds();
-        recorder.log(|_, log| {
-            log.write("pool", nanoseconds, |json| {
-                json.text("name", pool.name);
-                json.text("device", device.as_str());
-                json.number("in_use", format_args!("{}", pool.in_use));
-                json.number("padding", format_args!("{}", pool.padding));
-                json.number("reserved", format_args!("{}", pool.reserved));
             })
         });
     }
@@ -360,12 +266,12 @@ impl Recorder {
     }
 
     /// Nanoseconds since `start`.
-    fn nanoseconds(&self) -> u64 {
+    pub(crate) fn nanoseconds(&self) -> u64 {
         self.started.map_or(0, |started| started.elapsed().as_nanos() as u64)
     }
 
     /// Reads all sources. Peaks of the interval that ends here go into their histories.
-    fn mark(&mut self, extent: Extent) -> Mark {
+    pub(crate) fn mark(&mut self, extent: Extent) -> Mark {
         let nanoseconds = self.nanoseconds();
         let mut values = Values::new();
         for source in self.sources.each() {
@@ -399,46 +305,6 @@ impl Recorder {
             Kind::Peak { .. } => self.histories.of(index).since(self.checkpoint_mark).unwrap_or(value),
             Kind::Total => value.wrapping_sub(self.checkpoint_values.get(index).unwrap_or(0)),
         })
-    }
-
-    fn log_tensor(&mut self, group: u64, tensor: &Tensor<'_>) -> u64 {
-        if self.log.is_none() {
-            return group;
-        }
-        let group = if group == 0 { self.tensors.new_group() } else { group };
-        self.tensors.met(tensor.device);
-        let device = Text::of(format_args!("{}", tensor.device));
-        let nanoseconds = self.nanoseconds();
-        self.log(|_, log| {
-            log.write("tensor", nanoseconds, |json| {
-                json.number("group", format_args!("{}", group));
-                json.text("name", tensor.name);
-                json.text("kind", tensor.kind.name());
-                json.number("shape", format_args!("{}", Extents(tensor.shape)));
-                json.text("dtype", tensor.dtype);
-                json.text("device", device.as_str());
-                json.number("storage", format_args!("{}", tensor.storage));
-                json.number("bytes", format_args!("{}", tensor.bytes));
-                if let Some(allocated) = tensor.allocated {
-                    json.number("allocated", format_args!("{}", allocated));
-                }
-            })
-        });
-        group
-    }
-
-    /// Which of the machine's devices the CUDA devices are that tensors were said to be on, as soon as that is known.
-    fn log_tensor_devices(&mut self, mark: &Mark) {
-        while let Some((ordinal, device)) =
-            self.tensors.next_named(|ordinal| self.sources.gpu.known_device(ordinal))
-        {
-            self.log(|_, log| {
-                log.write("cuda_device", mark.nanoseconds, |json| {
-                    json.number("ordinal", format_args!("{}", ordinal));
-                    json.text("device", device);
-                })
-            });
-        }
     }
 
     /// The line to show, if one is to be shown.
@@ -476,272 +342,6 @@ impl Recorder {
         }
     }
 
-    fn start_scope(&mut self) -> Option<ScopeStart> {
-        self.log.as_ref()?;
-        let mark = self.mark(Extent::Scopes);
-        let mut values = Untracked::new();
-        for (index, _) in self.catalogue.metrics() {
-            values.push(mark.values.get(index));
-        }
-        self.open_scopes += 1;
-        Some(ScopeStart { number: mark.number, nanoseconds: mark.nanoseconds, values })
-    }
-
-    fn end_scope(&mut self, label: &str, at: &str, depth: u64, start: &ScopeStart) {
-        self.open_scopes = self.open_scopes.saturating_sub(1);
-        if self.log.is_none() {
-            return;
-        }
-        let mark = self.mark(Extent::Scopes);
-        self.log_what_appeared(&mark);
-        let occurrence = self.occurrences.next(Logged::Scope, label);
-        self.log(|recorder, log| {
-            log.write("scope", mark.nanoseconds, |json| {
-                json.text("label", label);
-                json.figure("occurrence", occurrence);
-                json.text("at", at);
-                json.figure("depth", depth);
-                json.object("metrics", |json| {
-                    for (index, metric) in recorder.catalogue.metrics() {
-                        recorder.scope_figures(json, index, metric, start, &mark);
-                    }
-                    json.figure("time", mark.nanoseconds - start.nanoseconds);
-                });
-            })
-        });
-    }
-
-    /// Of a peak and its level: consumed, peaked and used; of a total: by how much it grew.
-    fn scope_figures(
-        &self,
-        json: &mut Json<'_>,
-        index: Index,
-        metric: &Metric,
-        start: &ScopeStart,
-        end: &Mark,
-    ) {
-        let both = |index: Index| Some((start.value(index)?, end.values.get(index)?));
-        match metric.kind {
-            Kind::Peak { family, level } => {
-                let (before, after) = match both(level) {
-                    Some(both) => both,
-                    None => return,
-                };
-                let name = |part: &str| Text::of(format_args!("{}.{}", family, part));
-                let consumed = i128::from(after) - i128::from(before);
-                json.number(name("consumed").as_str(), format_args!("{}", consumed));
-                if let Some(peak) = self.histories.of(index).since(start.number) {
-                    let peaked = peak.saturating_sub(before.max(after));
-                    json.number(name("peaked").as_str(), format_args!("{}", peaked));
-                }
-                json.number(name("used").as_str(), format_args!("{}", after));
-            }
-            Kind::Total => {
-                if let Some((before, after)) = both(index) {
-                    json.figure(metric.name, after.wrapping_sub(before));
-                }
-            }
-            Kind::Level => {}
-        }
-    }
-
-    /// As [`Self::mark`], of what traced functions read alone. The intervals of other metrics' peaks go on.
-    fn mark_for_calls(&mut self) -> (u64, Values) {
-        let mut values = Values::new();
-        let columns = self.calls.columns;
-        for source in self.sources.each_of(columns).into_iter().flatten() {
-            source.appear(&mut self.catalogue);
-            source.read(&mut values, Extent::Scopes);
-        }
-        self.calls.follow(&self.catalogue);
-        self.marks += 1;
-        for slot in self.calls.slots() {
-            if let (Some(_), Some(peak)) = (slot.family, values.get(slot.index)) {
-                self.histories.of_mut(slot.index).add(self.marks, peak);
-            }
-        }
-        (self.marks, values)
-    }
-
-    fn enter_call(&mut self, site: &'static Site, caller: u32) -> u32 {
-        if self.log.is_none() {
-            return NONE;
-        }
-        if !self.calls.needs_figures(site, caller) {
-            return self.calls.enter(site, caller, 0, 0, &Values::new());
-        }
-        self.open_scopes += 1;
-        let nanoseconds = if self.calls.maximum_events == 0 { 0 } else { self.nanoseconds() };
-        let (mark, values) = self.mark_for_calls();
-        self.calls.enter(site, caller, mark, nanoseconds, &values)
-    }
-
-    fn leave_call(&mut self, frame: u32, depth: u64) -> u32 {
-        let (mark, values) = if self.calls.needs_figures_at_end(frame) {
-            self.mark_for_calls()
-        } else {
-            (self.marks, Values::new())
-        };
-        let began = *self.calls.frame(frame);
-        if began.mark != 0 {
-            self.open_scopes = self.open_scopes.saturating_sub(1);
-        }
-        if began.is_logged {
-            self.log_call(frame, depth, &values);
-        }
-        let histories = &self.histories;
-        let caller = self.calls.leave(frame, mark, &values, |index, since| histories.of(index).since(since));
-        self.ended_calls += 1;
-        if self.ended_calls >= CALLS_BETWEEN_LOOKS {
-            self.ended_calls = 0;
-            let now = self.nanoseconds();
-            if now - self.told_of_calls >= NANOSECONDS_BETWEEN_TELLING {
-                self.told_of_calls = now;
-                self.log_calls();
-            }
-        }
-        caller
-    }
-
-    fn at_line(&mut self, frame: u32, line: u32, begins: bool) {
-        if self.log.is_none() || !self.calls.has_lines(frame) {
-            return;
-        }
-        let (mark, values) = self.mark_for_calls();
-        let histories = &self.histories;
-        self.calls
-            .at_line(frame, line, begins, mark, &values, |index, since| histories.of(index).since(since));
-    }
-
-    /// One call as a scope of its own, marked as one that the code itself does not have.
-    fn log_call(&mut self, frame: u32, depth: u64, values: &Values) {
-        let call = *self.calls.frame(frame);
-        let site = self.calls.site(call.site);
-        let occurrence = self.occurrences.next(Logged::Call, site.label);
-        let end = self.nanoseconds();
-        self.log(|recorder, log| {
-            log.write("scope", end, |json| {
-                json.number("traced", format_args!("true"));
-                json.text("label", site.label);
-                json.figure("occurrence", occurrence);
-                json.text("at", site.at);
-                json.figure("depth", depth);
-                json.object("metrics", |json| {
-                    for (place, slot) in recorder.calls.slots().iter().enumerate() {
-                        let (before, after) = match (call.start.get(place), values.get(slot.level)) {
-                            (Some(before), Some(after)) => (before, after),
-                            _ => continue,
-                        };
-                        let family = match slot.family {
-                            Some(family) => family,
-                            None => {
-                                json.figure(slot.name, after.wrapping_sub(before));
-                                continue;
-                            }
-                        };
-                        let name = |part: &str| Text::of(format_args!("{}.{}", family, part));
-                        let consumed = i128::from(after) - i128::from(before);
-                        json.number(name("consumed").as_str(), format_args!("{}", consumed));
-                        if let Some(peak) = recorder.histories.of(slot.index).since(call.mark) {
-                            let peaked = peak.saturating_sub(before.max(after));
-                            json.number(name("peaked").as_str(), format_args!("{}", peaked));
-                        }
-                        json.number(name("used").as_str(), format_args!("{}", after));
-                    }
-                    json.figure("time", end - call.nanoseconds);
-                });
-            })
-        });
-    }
-
-    /// What traced calls added up to since the log was last told.
-    fn log_calls(&mut self) {
-        let changed = self.calls.take_changed();
-        let nanoseconds = if changed.is_empty() { 0 } else { self.nanoseconds() };
-        for &number in changed.iter() {
-            self.log(|recorder, log| {
-                let calls = &recorder.calls;
-                let node = calls.nodes()[number as usize];
-                let site = calls.site(node.site);
-                let place = number as usize;
-                log.write("calls", nanoseconds, |json| {
-                    json.number("node", format_args!("{}", number));
-                    if node.parent == ROOT || node.is_elsewhere() {
-                        json.text_or_null("parent", None);
-                    } else {
-                        json.number("parent", format_args!("{}", node.parent));
-                    }
-                    if node.is_elsewhere() {
-                        json.number("elsewhere", format_args!("true"));
-                    }
-                    json.text("label", site.label);
-                    json.text("at", site.at);
-                    json.figure("calls", node.calls);
-                    json.figure("recursive", node.recursive);
-                    json.number("open", format_args!("{}", node.open()));
-                    json.figure("overlapped", node.overlapped);
-                    let mut figures = |key: &str, most: bool| {
-                        json.object(key, |json| {
-                            for (slot_place, slot) in calls.slots().iter().enumerate() {
-                                let of = calls.aggregate(place, slot_place);
-                                if of.calls == 0 {
-                                    continue;
-                                }
-                                let grown = if most { of.most } else { of.sum };
-                                let peaked = if most { of.peaked_most } else { of.peaked_sum };
-                                match slot.family {
-                                    Some(family) => {
-                                        let name = |part: &str| Text::of(format_args!("{}.{}", family, part));
-                                        json.number(name("consumed").as_str(), format_args!("{}", grown));
-                                        json.number(name("peaked").as_str(), format_args!("{}", peaked));
-                                    }
-                                    None => json.number(slot.name, format_args!("{}", grown)),
-                                }
-                            }
-                        });
-                    };
-                    figures("metrics", false);
-                    figures("most", true);
-                })
-            });
-        }
-    }
-
-    /// What ran on each line of the functions whose lines are told apart.
-    fn log_lines(&mut self) {
-        let nanoseconds = self.nanoseconds();
-        for number in 0..self.calls.sites().len() {
-            self.log(|recorder, log| {
-                let calls = &recorder.calls;
-                let site = calls.sites()[number].site;
-                for (line, times, place) in calls.lines(number) {
-                    log.write("line", nanoseconds, |json| {
-                        json.text("label", site.label);
-                        json.text("at", site.at);
-                        json.number("line", format_args!("{}", line));
-                        json.number("times", format_args!("{}", times));
-                        json.object("metrics", |json| {
-                            for (slot_place, slot) in calls.slots().iter().enumerate() {
-                                let figure = calls.line_figure(place, slot_place);
-                                if figure.times == 0 {
-                                    continue;
-                                }
-                                if let Some(family) = slot.family {
-                                    json.number(slot.name, format_args!("{}", figure.peak));
-                                    let grown = Text::of(format_args!("{}.grown", family));
-                                    json.number(grown.as_str(), format_args!("{}", figure.grown));
-                                } else {
-                                    json.number(slot.name, format_args!("{}", figure.grown));
-                                }
-                            }
-                        });
-                    })?;
-                }
-                Ok(())
-            });
-        }
-    }
-
     /// A checkpoint that leaves no trace: the interval goes on.
     fn read(&mut self) -> Reading {
         if !self.opened {
@@ -759,7 +359,7 @@ impl Recorder {
     }
 
     /// Metrics that came after the first lines were written, and what is absent of theirs.
-    fn log_what_appeared(&mut self, mark: &Mark) {
+    pub(crate) fn log_what_appeared(&mut self, mark: &Mark) {
         let (metrics, absent) =
             std::mem::replace(&mut self.announced, (self.catalogue.length(), self.catalogue.absent().len()));
         if metrics < self.announced.0 {
@@ -800,7 +400,7 @@ impl Recorder {
     }
 
     /// Writes lines, if there is a log. One that cannot be written ends it: without an `end` line the runner knows.
-    fn log(&mut self, write: impl FnOnce(&Self, &mut Log) -> io::Result<()>) {
+    pub(crate) fn log(&mut self, write: impl FnOnce(&Self, &mut Log) -> io::Result<()>) {
         let mut log = match self.log.take() {
             Some(log) => log,
             None => return,
@@ -814,18 +414,6 @@ impl Recorder {
         }
     }
 }
-
-impl ScopeStart {
-    fn value(&self, index: Index) -> Option<u64> {
-        // A metric that came after the scope began stood at zero then.
-        self.values.get(index.place()).copied().unwrap_or(Some(0))
-    }
-}
-
-/// So often the clock is looked at when traced calls end, and so long nothing is told of them: a process that is killed loses
-/// what came since.
-const CALLS_BETWEEN_LOOKS: u32 = 256;
-const NANOSECONDS_BETWEEN_TELLING: u64 = 1_000_000_000;
 
 /// What [`Instant`] is on this platform.
 #[cfg(not(any(windows, target_os = "macos", target_os = "ios")))]

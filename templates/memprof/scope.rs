@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::fmt;
 
-use crate::recorder::{self, ScopeStart};
+use crate::scope_log::{self, ScopeStart};
 use crate::untracked::Text;
 
 thread_local! {
@@ -54,14 +54,14 @@ impl Scope {
         let label = Text::of(label);
         let depth = deeper();
         // The figures are read last: what comes before is not in the scope.
-        Self { open: recorder::start_scope().map(|start| Open { label, at, depth, start }) }
+        Self { open: scope_log::start_scope().map(|start| Open { label, at, depth, start }) }
     }
 }
 
 impl Drop for Scope {
     fn drop(&mut self) {
         if let Some(open) = &self.open {
-            recorder::end_scope(open.label.as_str(), open.at, open.depth, &open.start);
+            scope_log::end_scope(open.label.as_str(), open.at, open.depth, &open.start);
             less_deep();
         }
     }

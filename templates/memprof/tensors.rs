@@ -6,6 +6,7 @@
 use std::fmt;
 
 use crate::recorder;
+use crate::tensor_log;
 use crate::untracked::Untracked;
 
 /// A piece of memory that a program holds, as its framework describes it.
@@ -107,7 +108,7 @@ pub fn tensor(tensor: Tensor<'_>) -> Names {
 #[inline]
 pub fn pool(pool: Pool<'_>) {
     if recorder::is_recording() {
-        recorder::log_pool(&pool);
+        tensor_log::log_pool(&pool);
     }
 }
 
@@ -140,7 +141,7 @@ impl Names {
 
     #[cold]
     fn log(&mut self, tensor: &Tensor<'_>) {
-        self.group = recorder::log_tensor(self.group, tensor);
+        self.group = tensor_log::log_tensor(self.group, tensor);
     }
 }
 
@@ -154,7 +155,7 @@ impl Drop for Names {
     #[inline]
     fn drop(&mut self) {
         if self.group != 0 {
-            recorder::end_tensors(self.group);
+            tensor_log::end_tensors(self.group);
         }
     }
 }

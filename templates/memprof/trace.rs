@@ -7,6 +7,7 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::call_log;
 use crate::recorder;
 use crate::scope;
 
@@ -59,7 +60,7 @@ thread_local! {
 #[cold]
 fn begin(site: &'static Site) -> u32 {
     let caller = CURRENT.try_with(Cell::get).unwrap_or(NONE);
-    let frame = recorder::enter_call(site, caller);
+    let frame = call_log::enter_call(site, caller);
     if frame != NONE {
         scope::deeper();
         let _ = CURRENT.try_with(|current| current.set(frame));
@@ -82,7 +83,7 @@ impl Traced {
     pub fn at(&self, line: u32) {
         if self.frame != NONE {
             self.line.set(line);
-            recorder::at_line(self.frame, line, true);
+            call_log::at_line(self.frame, line, true);
         }
     }
 
@@ -105,7 +106,7 @@ impl Drop for Traced {
 #[cold]
 fn end(frame: u32) {
     let depth = scope::less_deep();
-    let caller = recorder::leave_call(frame, depth);
+    let caller = call_log::leave_call(frame, depth);
     let _ = CURRENT.try_with(|current| current.set(caller));
 }
 
@@ -122,7 +123,7 @@ impl Drop for Block<'_> {
     fn drop(&mut self) {
         if self.call.frame != NONE && self.line != 0 {
             self.call.line.set(self.line);
-            recorder::at_line(self.call.frame, self.line, false);
+            call_log::at_line(self.call.frame, self.line, false);
         }
     }
 }

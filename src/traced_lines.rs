@@ -1,0 +1,168 @@
+//! The lines of a traced function: marks before its statements, which tell the call where it is, and its text for the report.
+
+use std::fmt::Write as _;
+use std::ops::RangeInclusive;
+
+use proc_macro2::{Span, TokenTree};
+use quote::ToTokens;
+use syn::spanned::Spanned;
+use syn::visit::Visit;
+
+use crate::source_edit::{Edits, Source};
+
+/// The text at the start of a block, after which the function is where it was before, and that before a statement, to which the
+/// line is added: part of what a build depends on.
+pub const TEXTS: [&str; 2] = [" let _memprof_block = _memprof_scope.block();", " _memprof_scope.at("];
+
+/// Marks the statements of a function, and of the blocks in it that run as a part of it.
+pub fn mark(edits: &mut Edits<'_>, body: &syn::Block) {
+    Lines { edits }.statements(body);
+}
+
+/// The text of lines, from 1, as it was before anything was put into it.
+pub fn excerpt(source: &Source<'_>, lines: &RangeInclusive<usize>) -> String {
+    let wanted = source.text().lines().skip(lines.start() - 1).take(lines.end() + 1 - lines.start());
+    wanted.collect::<Vec<_>>().join("\n")
+}
+
+struct Lines<'a, 'b> {
+    edits: &'a mut Edits<'b>,
+}
+
+impl Lines<'_, '_> {
+    fn statements(&mut self, block: &syn::Block) {
+        let tail = first_of_tail(&block.stmts);
+        for (index, statement) in block.stmts.iter().enumerate() {
+            if !matches!(statement, syn::Stmt::Item(_)) && index <= tail {
+                let mut text = String::new();
+                let line = place_of(statement).start().line;
+                _ = write!(text, "{}{line}); ", TEXTS[1].trim_start());
+                self.edits.before(statement.span(), &text);
+            }
+            self.visit_stmt(statement);
+        }
+    }
+}
+
+/// Of `#[cfg(a)] { x } #[cfg(not(a))] { y }` at a block's end each may be the block's value: nothing may come between them. The
+/// index of the first of such a tail; of the last statement where there is none.
+fn first_of_tail(statements: &[syn::Stmt]) -> usize {
+    let may_be_value = |statement: &syn::Stmt| match statement {
+        syn::Stmt::Expr(expression, None) => has_condition(expression),
+        syn::Stmt::Macro(call) => call.semi_token.is_none() && call.attrs.iter().any(is_condition),
+        _ => false,
+    };
+    let run = statements.iter().rev().take_while(|statement| may_be_value(statement)).count();
+    statements.len().saturating_sub(run.max(1))
+}
+
+/// Whether an attribute is `#[cfg(…)]`: what it stands at may not be there.
+pub fn is_condition(attribute: &syn::Attribute) -> bool {
+    attribute.path().is_ident("cfg")
+}
+
+fn has_condition(expression: &syn::Expr) -> bool {
+    // An attribute of an expression stands at its very beginning.
+    let mut tokens = expression.to_token_stream().into_iter();
+    matches!(tokens.next(), Some(TokenTree::Punct(hash)) if hash.as_char() == '#')
+}
+
+/// A statement's place without the attributes before it.
+fn place_of(statement: &syn::Stmt) -> Span {
+    match statement {
+        syn::Stmt::Local(local) => local.let_token.span,
+        syn::Stmt::Macro(call) => call.mac.path.span(),
+        other => other.span(),
+    }
+}
+
+impl<'ast> Visit<'ast> for Lines<'_, '_> {
+    fn visit_block(&mut self, block: &'ast syn::Block) {
+        let span = block.brace_token.span;
+        let is_on_one_line = span.open().start().line == span.close().start().line;
+        if block.stmts.is_empty() || is_on_one_line {
+            return;
+        }
+        self.edits.after(span.open(), TEXTS[0]);
+        self.statements(block);
+    }
+
+    fn visit_expr_block(&mut self, block: &'ast syn::ExprBlock) {
+        let has_inner = block.attrs.iter().any(|one| matches!(one.style, syn::AttrStyle::Inner(_)));
+        if !has_inner {
+            self.visit_block(&block.block);
+        }
+    }
+
+    // These run at another time, in another context, or in the compiler.
+    fn visit_expr_closure(&mut self, _: &'ast syn::ExprClosure) {}
+    fn visit_expr_async(&mut self, _: &'ast syn::ExprAsync) {}
+    fn visit_expr_const(&mut self, _: &'ast syn::ExprConst) {}
+    fn visit_expr_try_block(&mut self, _: &'ast syn::ExprTryBlock) {}
+    fn visit_expr_repeat(&mut self, repeat: &'ast syn::ExprRepeat) {
+        self.visit_expr(&repeat.expr);
+    }
+    fn visit_item(&mut self, _: &'ast syn::Item) {}
+    fn visit_macro(&mut self, _: &'ast syn::Macro) {}
+    fn visit_type(&mut self, _: &'ast syn::Type) {}
+    fn visit_path(&mut self, _: &'ast syn::Path) {}
+    fn visit_generic_argument(&mut self, _: &'ast syn::GenericArgument) {}
+    fn visit_pat(&mut self, _: &'ast syn::Pat) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The text of a function with what is put in made short: `«12»` a line, `«{»` a block.
+    fn marked(text: &str) -> String {
+        let source = Source::new(text);
+        let file = source.parse().unwrap();
+        let [syn::Item::Fn(function)] = file.items.as_slice() else { panic!("one function: {text}") };
+        let mut edits = source.edits();
+        mark(&mut edits, &function.block);
+        let edited = edits.applied();
+        assert_eq!(edited.lines().count(), text.lines().count(), "lines stay: {edited}");
+        let line = regex::Regex::new(r"_memprof_scope\.at\((\d+)\); ").unwrap();
+        line.replace_all(&edited.replace(TEXTS[0], "«{»"), "«$1»").into_owned()
+    }
+
+    #[test]
+    fn each_statement_is_marked_and_blocks_lead_back() {
+        assert_eq!(
+            marked(
+                "fn f() -> u8 {\n    let a = 1;\n    for b in c {\n        g(b);\n        h(|| {\n            i();\n        });\n    }\n    if a { b() } else { c() }\n}",
+            ),
+            "fn f() -> u8 {\n    «2»let a = 1;\n    «3»for b in c {«{»\n        «4»g(b);\n        «5»h(|| {\n            i();\n        });\n    }\n    «9»if a { b() } else { c() }\n}"
+        );
+    }
+
+    #[test]
+    fn nothing_comes_between_the_values_of_a_block() {
+        assert_eq!(
+            marked(
+                "fn f() -> u8 {\n    let a = 1;\n    #[cfg(a)]\n    { a }\n    #[cfg(not(a))]\n    { 2 }\n}",
+            ),
+            "fn f() -> u8 {\n    «2»let a = 1;\n    «3»#[cfg(a)]\n    { a }\n    #[cfg(not(a))]\n    { 2 }\n}"
+        );
+        assert_eq!(
+            marked("fn f() {\n    #[cfg(a)]\n    g();\n    #[cfg(b)]\n    h();\n}"),
+            "fn f() {\n    «2»#[cfg(a)]\n    g();\n    «4»#[cfg(b)]\n    h();\n}"
+        );
+    }
+
+    #[test]
+    fn blocks_in_types_and_constants_are_left_alone() {
+        let text = "fn f() {\n    let a: [u8; {\n        4\n    }] = [0; {\n        4\n    }];\n    const { \n        g();\n    }\n}";
+        assert_eq!(
+            marked(text),
+            text.replacen("    let", "    «2»let", 1).replacen("    const", "    «7»const", 1)
+        );
+    }
+
+    #[test]
+    fn an_excerpt_is_of_the_lines_as_they_were() {
+        let source = Source::new("fn f() {\n    g();\n}\nfn h() {}\n");
+        assert_eq!(excerpt(&source, &(2..=3)), "    g();\n}");
+    }
+}

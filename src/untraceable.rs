@@ -1,0 +1,80 @@
+//! Functions that are never traced, by what they say of themselves: at another time than they are called, in the compiler, or
+//! without room for a statement.
+
+/// Why a function of these attributes and this signature cannot be traced, if it cannot.
+pub fn reason(attributes: &[syn::Attribute], signature: &syn::Signature) -> Option<String> {
+    let reason = if is_marked(attributes, &["naked"]) {
+        "it is naked: its body is assembly"
+    } else if signature.constness.is_some() {
+        "it is a `const fn`, which the compiler may run"
+    } else if signature.asyncness.is_some() {
+        "it is an `async fn`: it runs in pieces, and other code between them"
+    } else if let Some(abi) = signature.abi.as_ref().filter(|abi| !is_rust(abi)) {
+        let name = abi.name.as_ref().map_or_else(|| "C".to_owned(), syn::LitStr::value);
+        return Some(format!(
+            "it is an `extern \"{name}\"` function, which a signal handler or code before `main` may call"
+        ));
+    } else if is_marked(attributes, &["test", "bench"]) {
+        "it is a test: `start` and `done` stand around it"
+    } else {
+        return None;
+    };
+    Some(reason.to_owned())
+}
+
+/// Whether an attribute has one of these names: `#[test]`, `#[tokio::test]`, `#[unsafe(naked)]`.
+fn is_marked(attributes: &[syn::Attribute], names: &[&str]) -> bool {
+    attributes.iter().any(|attribute| {
+        let last = attribute.path().segments.last();
+        let of_list = match &attribute.meta {
+            syn::Meta::List(marked) if attribute.path().is_ident("unsafe") => Some(marked.tokens.to_string()),
+            _ => None,
+        };
+        names.iter().any(|name| {
+            last.is_some_and(|segment| segment.ident == name) || of_list.as_deref() == Some(*name)
+        })
+    })
+}
+
+fn is_rust(abi: &syn::Abi) -> bool {
+    abi.name.as_ref().is_some_and(|name| name.value() == "Rust")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reason_of(text: &str) -> Option<String> {
+        let function: syn::ItemFn = syn::parse_str(text).unwrap();
+        reason(&function.attrs, &function.sig)
+    }
+
+    #[test]
+    fn what_cannot_be_traced_says_why() {
+        for (text, said) in [
+            ("const fn f() {}", "`const fn`"),
+            ("async fn f() {}", "runs in pieces"),
+            ("extern fn f() {}", "`extern \"C\"`"),
+            ("unsafe extern \"system\" fn f() {}", "`extern \"system\"`"),
+            ("#[naked] fn f() {}", "naked"),
+            ("#[unsafe(naked)] fn f() {}", "naked"),
+            ("#[test] fn f() {}", "is a test"),
+            ("#[tokio::test] fn f() {}", "is a test"),
+        ] {
+            let reason = reason_of(text).expect(text);
+            assert!(reason.contains(said), "{text}: {reason}");
+        }
+    }
+
+    #[test]
+    fn what_only_looks_like_it_can_be_traced() {
+        for text in [
+            "fn test() {}",
+            "extern \"Rust\" fn f() {}",
+            "unsafe fn f() {}",
+            "#[unsafe(no_mangle)] fn f() {}",
+        ] {
+            assert_eq!(reason_of(text), None, "{text}");
+        }
+    }
+}
