@@ -1,11 +1,23 @@
-//! What decides a build beside the revision's own files: the environment, and the toolchain file that rustup would find.
+//! What decides a build, whose hash is its key: cargo's arguments, the environment, configuration and the toolchain file
+//! that rustup would find, beside the revision's own files.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use camino::Utf8Path;
 
+use crate::build::Builder;
+use crate::cargo;
+use crate::cargo_config;
+use crate::external::PackageOptions;
 use crate::git::Repository;
+use crate::lockfile::{self, Lockfile};
+use crate::overlay;
 use crate::plan::Plan;
+use crate::request::OverlayMode;
+use crate::shim;
+use crate::store::Ingredients;
+use crate::toolchain::Toolchain;
 
 /// Variables that the user gave for builds and runs of a revision.
 pub fn requested_environment(plan: &Plan, index: usize) -> BTreeMap<String, String> {
@@ -72,4 +84,105 @@ pub fn toolchain_file(
         }
     }
     Ok(None)
+}
+
+impl Builder<'_> {
+    /// All that decides a revision's build.
+    pub(crate) fn ingredients(&self, index: usize, toolchain: &Toolchain) -> anyhow::Result<Ingredients> {
+        let revision = &self.plan.revisions[index];
+        let committed = lockfile::is_committed(self.plan, index, self.repository)?;
+        let lock = match &self.lockfile {
+            Lockfile::Given(text) if !committed => Some(blake3::hash(text).to_hex().to_string()),
+            _ => None,
+        };
+        Ok(Ingredients {
+            tree: revision.tree.clone(),
+            workspace: self.plan.workspace.clone(),
+            lock,
+            toolchain: format!("{}\n{}", toolchain.pinned.as_deref().unwrap_or_default(), toolchain.version),
+            arguments: self.arguments(index, &self.target(index)?),
+            environment: build_environment(self.plan, index),
+            configuration: self.outer_configuration(),
+            shim: shim::source_hash(),
+            overlay: self.overlay_ingredients(index),
+            sparse_exclude: self.plan.request.sparse_exclude.clone(),
+            checkout: self.worktree.path().to_owned(),
+            trace: self.patterns.texts(),
+        })
+    }
+
+    fn overlay_ingredients(&self, index: usize) -> BTreeMap<String, String> {
+        let mut all = overlay::ingredients(&self.overlay);
+        if self.has_external_overlay() {
+            let (options, _) = PackageOptions::split_off(&self.plan.request.build, self.features(index));
+            all.insert("external".to_owned(), format!("{options:?}"));
+        }
+        for request in &self.plan.request.overlay {
+            all.extend(
+                request.dependencies.iter().map(|(name, text)| (format!("dependency {name}"), text.clone())),
+            );
+        }
+        all
+    }
+
+    fn has_external_overlay(&self) -> bool {
+        self.overlay.iter().any(|file| file.mode == OverlayMode::External)
+    }
+
+    /// The features of all revisions, of this one and of the tests, each once.
+    pub(crate) fn features(&self, index: usize) -> Vec<String> {
+        let request = &self.plan.request;
+        let mut features = request.build.features.clone();
+        let of_ref = request.refs.get(index).map(|wanted| wanted.features.clone()).unwrap_or_default();
+        let of_tests = request.tests.iter().flat_map(|test| test.features.clone());
+        for feature in of_ref.into_iter().chain(of_tests) {
+            if !features.contains(&feature) {
+                features.push(feature);
+            }
+        }
+        features
+    }
+
+    fn arguments(&self, index: usize, target: &Utf8Path) -> Vec<String> {
+        let request = &self.plan.request;
+        let features = self.features(index);
+        let mut arguments = if self.has_external_overlay() {
+            // The package is a dependency there, and what is about it goes into the crate's manifest.
+            let (_, rest) = PackageOptions::split_off(&request.build, features);
+            cargo::test_argv(&rest, &[], target)
+        } else {
+            cargo::test_argv(&request.build, &features, target)
+        };
+        // Configuration above the user's repository is not above our checkout.
+        let above = self.repository.root().parent().into_iter().flat_map(Utf8Path::ancestors);
+        for folder in above.filter(|folder| !self.worktree.path().starts_with(folder)) {
+            let file = folder.join(".cargo/config.toml");
+            if file.exists() {
+                arguments.extend(["--config".to_owned(), file.to_string()]);
+            }
+        }
+        arguments
+    }
+
+    /// A hash of the configuration files that are not the revision's own.
+    fn outer_configuration(&self) -> String {
+        let mut folders: Vec<PathBuf> =
+            self.worktree.path().ancestors().skip(1).map(|f| f.join(".cargo").into()).collect();
+        folders.extend(self.repository.root().ancestors().skip(1).map(|folder| folder.join(".cargo").into()));
+        folders.extend(cargo_config::home());
+        let mut hasher = blake3::Hasher::new();
+        for setting in &self.plan.request.build.config {
+            if let Ok(text) = fs_err::read(setting) {
+                hasher.update(setting.as_bytes()).update(&text);
+            }
+        }
+        for folder in folders {
+            for name in ["config.toml", "config"] {
+                if let Ok(text) = fs_err::read(folder.join(name)) {
+                    hasher.update(folder.as_os_str().as_encoded_bytes()).update(&text);
+                }
+            }
+        }
+        hasher.finalize().to_hex()[..16].to_owned()
+    }
 }
