@@ -183,8 +183,8 @@ pub fn cut_path(path: &str, columns: usize) -> Cow<'_, str> {
     }
     // From the second of these on, a type and a name are left.
     starts.truncate(starts.len().saturating_sub(1));
-    let rest = starts.iter().map(|&start| &path[start..]);
-    let fitting = rest.clone().find(|rest| width(rest) + 3 <= columns).or(rest.last());
+    let mut rest = starts.iter().map(|&start| &path[start..]);
+    let fitting = rest.clone().find(|rest| width(rest) + 3 <= columns).or(rest.next_back());
     fitting.map_or(Cow::Borrowed(path), |rest| Cow::Owned(format!("…::{rest}")))
 }
 
