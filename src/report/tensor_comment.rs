@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 
 use super::markdown::{code, escape};
 use super::summary;
-use super::tensors::{Line, Part, counts, form, mark, narrow};
+use super::tensor_layers::{counts, form, mark};
+use super::tensors::{Line, Part, narrow};
 use super::text;
 use crate::comparison::{Comparison, PairView};
 use crate::counted::counted;
