@@ -13,9 +13,12 @@ use crate::build::Build;
 use crate::cache;
 use crate::cells::CellStatus;
 use crate::cli::{
-    CleanArguments, Command, CompareArguments, DemoArguments, DoctorArguments, DoctorFormat, InitArguments,
-    JudgingArguments, ListArguments, PresentationArguments, ReportArguments, RequestArguments, RunArguments,
-    SchemaOf, TraceCommandArguments,
+    Command, JudgingArguments, ListArguments, PresentationArguments, RequestArguments, RunArguments,
+    TraceCommandArguments,
+};
+use crate::command_arguments::{
+    CleanArguments, CompareArguments, DemoArguments, DoctorArguments, DoctorFormat, InitArguments,
+    ReportArguments, SchemaOf,
 };
 use crate::compare::{self, compare};
 use crate::comparison::Comparison;

@@ -32,6 +32,7 @@ pub mod cell_pattern;
 pub mod cells;
 pub mod chart;
 pub mod cli;
+pub mod command_arguments;
 pub mod commands;
 pub mod commits;
 pub mod comparability;

@@ -9,6 +9,7 @@ mod json_rows;
 pub mod junit;
 pub mod markdown;
 pub mod measured;
+pub mod page;
 pub mod scopes;
 pub mod search;
 pub mod selection;

@@ -6,9 +6,9 @@ use std::io::{self, Write};
 use rustc_hash::FxHashMap;
 
 use super::Options;
+use super::page::{Group, Page, Text, Tone, tone_of};
 use super::selection::{self, MOST_ROWS, Part, Shown, Wanted};
 use super::summary::{self, Tally};
-use super::table::{Group, Page, Text, Tone, tone_of};
 use super::text::{self, cut};
 use super::trace;
 use crate::comparison::{Cell, Comparison, PairView};

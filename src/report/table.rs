@@ -5,13 +5,8 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use owo_colors::{OwoColorize, Style};
-use tabled::builder::Builder;
-use tabled::settings::object::{Columns, Rows as TableRows, Segment};
-use tabled::settings::style::{HorizontalLine, VerticalLine};
-use tabled::settings::{Alignment, Modify, Padding, Span, Theme};
-
 use super::Options;
+use super::page::{CompactLine, Group, Page, Text, Tone, tone_of};
 use super::selection::{self, Part, Rows, Shown, Wanted};
 use super::summary::{self, Tally, Trouble};
 use super::tensors;
@@ -24,14 +19,8 @@ use crate::measurement::Kind;
 use crate::side::Standing;
 use crate::verdict::Verdict;
 
-/// The width where the terminal's is not known.
-const WIDTH: usize = 100;
-
 /// How many lines say what regressed, and how many of what the runs do not tell.
 const MOST_LINES: usize = 8;
-
-/// A label is cut to this before a metric moves to a block below.
-const LEAST_LABEL: usize = 24;
 
 /// A ref's name above its column is cut to this.
 const MOST_HEADING: usize = 12;
@@ -86,135 +75,53 @@ fn has_changes(view: &PairView, parts: &[Part]) -> bool {
     parts.iter().any(|part| part.rows.iter().any(|row| selection::is_changed(view, row, &part.shown)))
 }
 
-/// Colours, if they are on.
-#[derive(Clone, Copy)]
-pub(super) struct Paint {
-    on: bool,
-}
-
-/// What a text says, for its colour.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tone {
-    Plain,
-    Heading,
-    Quiet,
-    Growth,
-    Shrinkage,
-    Structure,
-}
-
-impl Paint {
-    pub(super) fn apply(self, text: &str, tone: Tone) -> String {
-        let style = match tone {
-            Tone::Plain => return text.to_owned(),
-            _ if !self.on || text.is_empty() => return text.to_owned(),
-            Tone::Heading => Style::new().bold(),
-            Tone::Quiet => Style::new().dimmed(),
-            Tone::Growth => Style::new().red(),
-            Tone::Shrinkage => Style::new().green(),
-            Tone::Structure => Style::new().cyan(),
-        };
-        text.style(style).to_string()
+/// One metric's columns.
+fn group(view: &PairView, shown: &Shown, rows: &[&Match]) -> Group {
+    let sides = [(view.old, view.baseline), (view.new, view.candidate)];
+    let mut headings: Vec<String> = sides
+        .iter()
+        .filter(|(_, side)| side.standing != Standing::Nothing)
+        .map(|(revision, side)| {
+            // The figures of a run that did not pass are marked where they stand.
+            let mark = if side.standing == Standing::CutOff { "✗ " } else { "" };
+            format!("{mark}{}", cut(&text::one_line(&revision.name), MOST_HEADING))
+        })
+        .collect();
+    let compared = rows.iter().any(|row| {
+        let came_or_went = matches!(view.change(row), Some(Change::Added | Change::Removed));
+        came_or_went || shown.column.entry(row).delta.is_some()
+    });
+    if compared {
+        headings.extend(["Δ".to_owned(), "Δ %".to_owned()]);
     }
-}
-
-/// A text before it is coloured, so that its width can be taken.
-#[derive(Clone)]
-pub(super) struct Text {
-    text: String,
-    tone: Tone,
-}
-
-impl Text {
-    pub(super) fn new(text: impl Into<String>, tone: Tone) -> Self {
-        Self { text: text.into(), tone }
-    }
-}
-
-/// Columns that belong together, such as one metric's: the sides that were measured, and the two differences where both were.
-pub(super) struct Group {
-    name: String,
-    headings: Vec<String>,
-    /// By row, then by column.
-    cells: Vec<Vec<Text>>,
-    widths: Vec<usize>,
-}
-
-impl Group {
-    fn new(view: &PairView, shown: &Shown, rows: &[&Match]) -> Self {
-        let sides = [(view.old, view.baseline), (view.new, view.candidate)];
-        let mut headings: Vec<String> = sides
-            .iter()
-            .filter(|(_, side)| side.standing != Standing::Nothing)
-            .map(|(revision, side)| {
-                // The figures of a run that did not pass are marked where they stand.
-                let mark = if side.standing == Standing::CutOff { "✗ " } else { "" };
-                format!("{mark}{}", cut(&text::one_line(&revision.name), MOST_HEADING))
-            })
-            .collect();
-        let compared = rows.iter().any(|row| {
-            let came_or_went = matches!(view.change(row), Some(Change::Added | Change::Removed));
-            came_or_went || shown.column.entry(row).delta.is_some()
-        });
-        if compared {
-            headings.extend(["Δ".to_owned(), "Δ %".to_owned()]);
-        }
-        let has_signs = rows
-            .iter()
-            .any(|row| shown.ruling(row).is_some_and(|ruling| text::sign_of(ruling.verdict).is_some()));
-        let cells: Vec<Vec<Text>> = rows
-            .iter()
-            .map(|row| {
-                let entry = shown.column.entry(row);
-                let figures = [(view.baseline, entry.baseline), (view.candidate, entry.candidate)];
-                let mut cells: Vec<Text> = figures
-                    .iter()
-                    .filter(|(side, _)| side.standing != Standing::Nothing)
-                    .map(|(_, figure)| match figure {
-                        Some(figure) => Text::new(text::figure(figure.value, shown.metric.unit), Tone::Plain),
-                        None => Text::new(text::NONE, Tone::Quiet),
-                    })
-                    .collect();
-                if compared {
-                    let [difference, mut percent] = differences(view, row, &entry, shown);
-                    if has_signs {
-                        let sign = shown.ruling(row).and_then(|ruling| text::sign_of(ruling.verdict));
-                        // Every row has the sign's place, or the figures would not stand below one another.
-                        percent.text = format!("{} {}", percent.text, sign.unwrap_or(BLANK));
-                    }
-                    cells.extend([difference, percent]);
+    let has_signs = rows
+        .iter()
+        .any(|row| shown.ruling(row).is_some_and(|ruling| text::sign_of(ruling.verdict).is_some()));
+    let cells: Vec<Vec<Text>> = rows
+        .iter()
+        .map(|row| {
+            let entry = shown.column.entry(row);
+            let figures = [(view.baseline, entry.baseline), (view.candidate, entry.candidate)];
+            let mut cells: Vec<Text> = figures
+                .iter()
+                .filter(|(side, _)| side.standing != Standing::Nothing)
+                .map(|(_, figure)| match figure {
+                    Some(figure) => Text::new(text::figure(figure.value, shown.metric.unit), Tone::Plain),
+                    None => Text::new(text::NONE, Tone::Quiet),
+                })
+                .collect();
+            if compared {
+                let [difference, mut percent] = differences(view, row, &entry, shown);
+                if has_signs {
+                    percent =
+                        percent.signed(shown.ruling(row).and_then(|ruling| text::sign_of(ruling.verdict)));
                 }
-                cells
-            })
-            .collect();
-        Self::of(shown.metric.name.clone(), headings, cells)
-    }
-
-    /// Of cells by row, then by column.
-    pub(super) fn of(name: String, headings: Vec<String>, cells: Vec<Vec<Text>>) -> Self {
-        let widths = (0..headings.len())
-            .map(|column| {
-                let figures = cells.iter().map(|row| width(&row[column].text)).max().unwrap_or(0);
-                figures.max(width(&headings[column]))
-            })
-            .collect();
-        Self { name, headings, cells, widths }
-    }
-
-    /// Columns on the terminal, with the separator before it and the space around.
-    fn width(&self) -> usize {
-        let columns: usize = self.widths.iter().map(|width| width + 2).sum();
-        (columns + 1).max(width(&self.name) + 3)
-    }
-}
-
-/// A difference by its sign: more is growth.
-pub(super) fn tone_of(difference: i128) -> Tone {
-    match difference {
-        0 => Tone::Quiet,
-        1.. => Tone::Growth,
-        _ => Tone::Shrinkage,
-    }
+                cells.extend([difference, percent]);
+            }
+            cells
+        })
+        .collect();
+    Group::of(shown.metric.name.clone(), headings, cells)
 }
 
 fn differences(view: &PairView, row: &Match, entry: &Entry, shown: &Shown) -> [Text; 2] {
@@ -241,9 +148,6 @@ fn differences(view: &PairView, row: &Match, entry: &Entry, shown: &Shown) -> [T
     }
 }
 
-/// Takes a column on a terminal and is not trimmed off where it ends a cell.
-const BLANK: char = '\u{a0}';
-
 /// What the rows of a part are called.
 fn noun(kind: Kind) -> &'static str {
     match kind {
@@ -251,14 +155,6 @@ fn noun(kind: Kind) -> &'static str {
         Kind::Scope => "scope",
         Kind::Call => "call",
     }
-}
-
-/// One line of the compact form.
-pub(super) struct CompactLine {
-    pub(super) test: String,
-    pub(super) metric: String,
-    pub(super) cells: [Text; 4],
-    pub(super) at: Text,
 }
 
 fn compact_lines(
@@ -303,9 +199,9 @@ fn compact_lines(
             Some(figure) => Text::new(text::figure(figure.value, shown.metric.unit), Tone::Plain),
             None => Text::new(text::NONE, Tone::Quiet),
         };
-        let [difference, mut percent] = differences(view, row, &entry, shown);
+        let [difference, percent] = differences(view, row, &entry, shown);
         let sign = shown.ruling(row).and_then(|ruling| text::sign_of(ruling.verdict));
-        percent.text = format!("{} {}", percent.text, sign.unwrap_or(BLANK));
+        let percent = percent.signed(sign);
         let changed = entry.delta.is_some_and(|delta| {
             delta.difference != 0 && !text::is_within_noise(shown.ruling(row), delta.difference)
         });
@@ -320,22 +216,7 @@ fn compact_lines(
     lines.collect()
 }
 
-/// Where the tables go.
-#[derive(Clone, Copy)]
-pub(super) struct Page {
-    width: usize,
-    pub(super) paint: Paint,
-}
-
 impl Page {
-    pub(super) fn new(options: &Options) -> Self {
-        Self { width: options.width.unwrap_or(WIDTH).max(20), paint: Paint { on: options.color } }
-    }
-
-    pub(super) fn width(self) -> usize {
-        self.width
-    }
-
     fn pair(
         self,
         view: &PairView,
@@ -377,9 +258,9 @@ impl Page {
         if let Some(runs) = summary::runs(view) {
             _ = write!(rest, " · {runs}");
         }
-        let rest = cut(&rest, self.width.saturating_sub(8)).into_owned();
+        let rest = cut(&rest, self.width().saturating_sub(8)).into_owned();
         let title = summary::full_title(view);
-        let title = cut(&title, self.width - width(&rest));
+        let title = cut(&title, self.width() - width(&rest));
         writeln!(out, "{}{rest}", self.paint.apply(&title, Tone::Heading))
     }
 
@@ -408,119 +289,8 @@ impl Page {
             Text::new(text::row_label(view, row), tone)
         };
         let labels: Vec<Text> = rows.shown.iter().map(label).collect();
-        let groups = part.shown.iter().map(|shown| Group::new(view, shown, &rows.shown)).collect();
+        let groups = part.shown.iter().map(|shown| group(view, shown, &rows.shown)).collect();
         self.lay(noun(part.kind), &labels, groups, out)
-    }
-
-    /// Groups of columns in one block, the labels cut to what is left.
-    pub(super) fn lay_once(
-        self,
-        noun: &str,
-        labels: &[Text],
-        groups: &[Group],
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
-        let longest = labels.iter().map(|label| width(&label.text)).max().unwrap_or(0).max(width(noun));
-        let taken: usize = groups.iter().map(Group::width).sum();
-        let room = self.width.saturating_sub(taken + 2).clamp(width(noun), longest);
-        let labels: Vec<Text> =
-            labels.iter().map(|label| Text::new(cut(&label.text, room), label.tone)).collect();
-        self.block(noun, &labels, groups, out)
-    }
-
-    /// Groups of columns side by side as far as the width goes, below one another from there on, each block with the labels.
-    pub(super) fn lay(
-        self,
-        noun: &str,
-        labels: &[Text],
-        groups: Vec<Group>,
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
-        self.lay_beside(LEAST_LABEL, noun, labels, groups, out)
-    }
-
-    /// As [`Self::lay`], with labels that are not cut below this width.
-    pub(super) fn lay_beside(
-        self,
-        least: usize,
-        noun: &str,
-        labels: &[Text],
-        groups: Vec<Group>,
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
-        let longest = labels.iter().map(|label| width(&label.text)).max().unwrap_or(0).max(width(noun));
-        let least = longest.min(least) + 2;
-        let mut blocks: Vec<Vec<Group>> = Vec::new();
-        let mut used = 0;
-        for group in groups {
-            match blocks.last_mut() {
-                Some(block) if used + group.width() <= self.width => {
-                    used += group.width();
-                    block.push(group);
-                }
-                _ => {
-                    used = least + group.width();
-                    blocks.push(vec![group]);
-                }
-            }
-        }
-        if blocks.is_empty() {
-            blocks.push(Vec::new());
-        }
-        let widest: usize =
-            blocks.iter().map(|block| block.iter().map(Group::width).sum()).max().unwrap_or(0);
-        let room = self.width.saturating_sub(widest + 2).clamp(width(noun), longest);
-        let labels: Vec<Text> =
-            labels.iter().map(|label| Text::new(cut(&label.text, room), label.tone)).collect();
-        for (index, block) in blocks.iter().enumerate() {
-            if index > 0 {
-                writeln!(out)?;
-            }
-            self.block(noun, &labels, block, out)?;
-        }
-        Ok(())
-    }
-
-    fn block(self, noun: &str, labels: &[Text], groups: &[Group], out: &mut dyn Write) -> io::Result<()> {
-        let paint = |text: &Text| self.paint.apply(&text.text, text.tone);
-        let quiet = |text: &str| self.paint.apply(text, Tone::Quiet);
-        let mut table = Builder::new();
-        let names = groups.iter().flat_map(|group| {
-            let name = self.paint.apply(&group.name, Tone::Heading);
-            std::iter::once(name)
-                .chain(std::iter::repeat_n(String::new(), group.headings.len().saturating_sub(1)))
-        });
-        table.push_record(std::iter::once(String::new()).chain(names));
-        let headings = groups.iter().flat_map(|group| &group.headings).map(|heading| quiet(heading));
-        table.push_record(std::iter::once(quiet(noun)).chain(headings));
-        for (row, label) in labels.iter().enumerate() {
-            let cells = groups.iter().flat_map(|group| &group.cells[row]).map(paint);
-            table.push_record(std::iter::once(paint(label)).chain(cells));
-        }
-        let mut table = table.build();
-        let mut theme = Theme::new();
-        theme.insert_horizontal_line(2, HorizontalLine::new('─').intersection('┼'));
-        let mut column = 1;
-        let mut edges = Vec::new();
-        for group in groups {
-            theme.insert_vertical_line(column, VerticalLine::new('│').intersection('┼'));
-            edges.push((column, group.headings.len()));
-            column += group.headings.len();
-        }
-        table.with(theme);
-        table.with(Modify::new(Segment::all()).with(Padding::new(0, 2, 0, 0)).with(Alignment::right()));
-        table.with(Modify::new(Columns::first()).with(Padding::new(1, 1, 0, 0)).with(Alignment::left()));
-        for (first, count) in edges {
-            table.with(Modify::new(Columns::one(first)).with(Padding::new(1, 2, 0, 0)));
-            table.with(Modify::new(Columns::one(first + count - 1)).with(Padding::new(0, 1, 0, 0)));
-            if count == 1 {
-                table.with(Modify::new(Columns::one(first)).with(Padding::new(1, 1, 0, 0)));
-            }
-            table.modify((0, first), Span::column(isize::try_from(count).unwrap_or(1)));
-            table.modify((0, first), Padding::new(1, 1, 0, 0));
-        }
-        table.with(Modify::new(TableRows::first()).with(Alignment::left()));
-        write_trimmed(&table.to_string(), out)
     }
 
     fn compact_title(self, comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
@@ -528,36 +298,6 @@ impl Page {
         let candidates: Vec<&str> =
             comparison.candidates().map(|index| comparison.revisions[index].name.as_str()).collect();
         self.line(&format!("{baseline} → {}", candidates.join(", ")), "", Tone::Heading, out)
-    }
-
-    pub(super) fn compact(self, lines: &[CompactLine], out: &mut dyn Write) -> io::Result<()> {
-        let longest =
-            |text: fn(&CompactLine) -> &str| lines.iter().map(|line| width(text(line))).max().unwrap_or(0);
-        let cells: usize = (0..4)
-            .map(|column| lines.iter().map(|line| width(&line.cells[column].text)).max().unwrap_or(0) + 2)
-            .sum();
-        let metric = longest(|line| &line.metric);
-        let room = self.width.saturating_sub(cells + metric + 6);
-        // What the figures leave is the test's and the checkpoint's, the test's first.
-        let at =
-            longest(|line| &line.at.text).min(room / 2).max(room.saturating_sub(longest(|line| &line.test)));
-        let test = room.saturating_sub(at);
-        let mut table = Builder::new();
-        for line in lines {
-            let cells = line.cells.iter().map(|cell| self.paint.apply(&cell.text, cell.tone));
-            let record = [cut(&line.test, test).into_owned(), line.metric.clone()]
-                .into_iter()
-                .chain(cells)
-                .chain([self.paint.apply(&cut(&line.at.text, at), line.at.tone)]);
-            table.push_record(record);
-        }
-        let mut table = table.build();
-        table.with(Theme::new());
-        table.with(Modify::new(Segment::all()).with(Padding::new(0, 2, 0, 0)).with(Alignment::right()));
-        table.with(Modify::new(Columns::new(..2)).with(Alignment::left()));
-        table.with(Modify::new(Columns::first()).with(Padding::new(1, 2, 0, 0)));
-        table.with(Modify::new(Columns::last()).with(Padding::zero()).with(Alignment::left()));
-        write_trimmed(&table.to_string(), out)
     }
 
     pub(super) fn foot(
@@ -601,33 +341,4 @@ impl Page {
         }
         Ok(())
     }
-
-    /// A sentence, broken between words, the further lines indented.
-    pub(super) fn line(
-        self,
-        sentence: &str,
-        indent: &str,
-        tone: Tone,
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
-        let mut line = indent.to_owned();
-        let mut is_first_word = true;
-        for word in sentence.split(' ') {
-            if !is_first_word && width(&line) + 1 + width(word) > self.width {
-                writeln!(out, "{}", self.paint.apply(&line, tone))?;
-                line = format!("{indent}  ");
-                is_first_word = true;
-            }
-            if !is_first_word {
-                line.push(' ');
-            }
-            line.push_str(word);
-            is_first_word = false;
-        }
-        writeln!(out, "{}", self.paint.apply(&line, tone))
-    }
-}
-
-fn write_trimmed(table: &str, out: &mut dyn Write) -> io::Result<()> {
-    table.lines().try_for_each(|line| writeln!(out, "{}", line.replace(BLANK, " ").trim_end()))
 }

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use indexmap::IndexMap;
 
 use super::Options;
-use super::table::{Group, Page, Text, Tone};
+use super::page::{Group, Page, Text, Tone};
 use super::tensors::{LEAST_PATH, Part, Said};
 use super::text;
 use crate::counted::counted;

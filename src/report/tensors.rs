@@ -7,9 +7,9 @@ use std::io::{self, Write};
 use indexmap::{IndexMap, IndexSet};
 
 use super::Options;
+use super::page::{Group, Page, Text, Tone, tone_of};
 use super::selection::Wanted;
 use super::summary;
-use super::table::{Group, Page, Text, Tone, tone_of};
 use super::text::{self, cut};
 use crate::comparison::{Cell, Comparability, Comparison, PairView};
 use crate::counted::{counted, grouped};

@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 
 use super::Options;
+use super::page::{CompactLine, Page, Text, Tone};
 use super::selection::Wanted;
 use super::summary;
-use super::table::{CompactLine, Page, Text, Tone};
 use super::text;
 use crate::comparison::{Cell, Comparison, Delta, previous_points};
 use crate::metric::Unit;

@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use super::Options;
+use super::page::{Group, Page, Text, Tone, tone_of};
 use super::selection::Wanted;
-use super::table::{Group, Page, Text, Tone, tone_of};
 use super::text::{self, cut};
 use crate::comparison::{Comparability, Comparison, PairView};
 use crate::counted::counted;

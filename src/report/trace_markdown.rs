@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::table::Page;
+use super::page::Page;
 use super::trace::Part;
 use super::{Options, summary};
 use crate::comparison::{Comparison, PairView};
