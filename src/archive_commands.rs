@@ -50,7 +50,13 @@ impl Commands<'_> {
             Some(_) => resolve(&asked.request, &repository, self.console)?,
             None => resolve_any(&asked.request, &repository, self.console)?,
         };
-        let session = Session::open(&repository, self.console, self.interrupt)?;
+        // What this machine lacks, the one that runs the archive may have: that is what archives are for.
+        let elsewhere = |event: Event| match event {
+            Event::AbsentLibraries { .. } => {}
+            event => self.console.emit(event),
+        };
+        let sink: &dyn Sink = if arguments.archive.is_some() { &elsewhere } else { self.console };
+        let session = Session::open(&repository, sink, self.interrupt)?;
         let _lock = session.lock(arguments.no_wait)?;
         // Nothing runs, so that there is no run; the logs of the builds are kept until the next ones.
         let folder = RunFolder(session.cache.folder().join("last-build"));

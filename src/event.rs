@@ -42,6 +42,8 @@ pub enum Event {
     SearchBegan { text: String },
     /// A commit of it was measured, or skipped; with what is left.
     SearchStep { text: String, measured: bool },
+    /// A test program is linked with libraries that this machine lacks: its tests can be listed here, and cannot run here.
+    AbsentLibraries { target: String, names: Vec<String> },
     /// Something the user should know, with what to do about it.
     Warning { message: String, help: Option<String> },
 }

@@ -62,7 +62,8 @@ impl Harvest<'_> {
                 Listing::default()
             };
             if !listing.absent_libraries.is_empty() {
-                self.sink.emit(absent_libraries(&artifact.target.name, &listing.absent_libraries));
+                let target = artifact.target.name.clone();
+                self.sink.emit(Event::AbsentLibraries { target, names: listing.absent_libraries });
             }
             let mark = built.with_file_name(format!("{file_name}.{}", wrapper::OWN_ALLOCATOR));
             let heap_absent = fs_err::read_to_string(mark).ok().map(|owner| match self.allocators {
@@ -114,16 +115,6 @@ impl Harvest<'_> {
             }
         }
         Ok(())
-    }
-}
-
-/// The tests could be listed here, and cannot run here.
-fn absent_libraries(target: &str, names: &[String]) -> Event {
-    Event::Warning {
-        message: format!("'{target}' is linked with {}, which this machine lacks", names.join(", ")),
-        help: Some(
-            "run its tests where those are: `cargo memprof build --archive FILE` packs them (docs/archive.md)".to_owned(),
-        ),
     }
 }
 

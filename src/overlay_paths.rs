@@ -95,7 +95,14 @@ struct Place<'a> {
 impl Place<'_> {
     fn resolved(&self, path: OverlayPath, of_ref: bool, of_package: bool) -> Result<OverlayPath, Complaint> {
         if let Some(destination) = &path.destination {
-            self.check_inside("goes", destination)?;
+            let is_file = |path: &str| (self.surroundings.exists)(&normalized(&self.base.join(path)));
+            let is_turned_round = !of_ref && !is_file(&path.source) && is_file(destination);
+            self.check_inside("goes", destination).map_err(|complaint| match is_turned_round {
+                true => {
+                    complaint.help(format!("what is laid over comes first: {destination}={}", path.source))
+                }
+                false => complaint,
+            })?;
         }
         // In a ref, paths begin at the root, as in `git show REF:PATH`; with a package, in its folder if they are there.
         if of_ref {
@@ -188,6 +195,8 @@ mod tests {
             taken(None, "/elsewhere/c.rs", Some("tests/c.rs"))
         );
         assert!(overlay_of("/elsewhere/c.rs", &disk).unwrap_err().contains("c.rs=tests/c.rs"));
+        let turned_round = overlay_of("tests/c.rs=/elsewhere/c.rs", &disk).unwrap_err();
+        assert!(turned_round.contains("comes first: /elsewhere/c.rs=tests/c.rs"), "{turned_round}");
     }
 
     #[test]

@@ -125,7 +125,7 @@ impl Narrator {
     /// What this event makes the console say.
     pub fn tell(&mut self, event: &Event) -> Telling {
         let mut telling = Telling::default();
-        if !matches!(event, Event::Resolved { .. } | Event::Warning { .. }) {
+        if !matches!(event, Event::Resolved { .. } | Event::Warning { .. } | Event::AbsentLibraries { .. }) {
             telling.lines.extend(self.told_refs());
         }
         self.tell_this(event, &mut telling);
@@ -253,6 +253,15 @@ impl Narrator {
                 let verb = if *measured { "Measured" } else { "Skipped" };
                 lines.push(good(verb, text.clone()));
                 telling.moving = Moving::Clear;
+            }
+            Event::AbsentLibraries { target, names } => {
+                lines.push(Line::Warning {
+                    message: format!("'{target}' is linked with {}, which this machine lacks", names.join(", ")),
+                    help: Some(
+                        "run its tests where those are: `cargo memprof build --archive FILE` packs them (docs/archive.md)"
+                            .to_owned(),
+                    ),
+                });
             }
             Event::Warning { message, help } => {
                 lines.push(Line::Warning { message: message.clone(), help: help.clone() });

@@ -365,3 +365,56 @@ fn shared_libraries_of_the_build_and_of_the_toolchain_travel_with_it() {
     let files = manifest["revisions"][0]["files"].as_object().expect("the revision has files");
     assert!(files.keys().any(|path| path.starts_with("libraries/libstd-")), "{files:?}");
 }
+
+/// As a program for a GPU is built where there is no driver: its library is there for the linker, and gone afterwards.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_library_that_the_build_host_lacks_is_warned_of_unless_the_tests_go_elsewhere() {
+    let mut repository = TestRepository::new();
+    let libraries = repository.beside("driver");
+    fs::create_dir_all(&libraries).unwrap();
+    let source = repository.beside("driver.c");
+    fs::write(&source, "unsigned long driver_bytes(void) { return 5000; }\n").unwrap();
+    let library = libraries.join("libmemprof_driver.so");
+    let compiled =
+        Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status().unwrap();
+    assert!(compiled.success());
+    repository.write(
+        "Cargo.toml",
+        "[package]\nname = 'user'\nversion = '0.1.0'\nedition = '2024'\nbuild = 'build.rs'\n",
+    );
+    repository.write(".gitignore", "/target\n");
+    let search = libraries.display();
+    repository
+        .write("build.rs", format!("fn main() {{ println!(\"cargo:rustc-link-search={search}\"); }}\n"));
+    for (revision, bytes) in [("old", 1), ("new", 2)] {
+        repository.write(
+            "src/lib.rs",
+            format!(
+                "#[link(name = \"memprof_driver\")]\nunsafe extern \"C\" {{ fn driver_bytes() -> usize; }}\n\
+                 #[test]\nfn driven() {{ std::mem::forget(vec![1u8; {bytes} * unsafe {{ driver_bytes() }}]); }}\n"
+            ),
+        );
+        repository.commit(revision);
+        repository.git(["tag", revision]);
+    }
+    let refs = ["--refs", "old,new", "--threshold", "*=off"];
+    let here = repository.memprof().arg("build").args(refs).output().unwrap();
+    assert_code(&here, 0);
+    let lacks = "'user' is linked with libmemprof_driver.so, which this machine lacks";
+    assert!(text(&here.stderr).contains(lacks), "{}", text(&here.stderr));
+
+    let host = RunHost::new(&repository);
+    let archive = host.folder.join("driven.tar.zst");
+    // Another profile, so that what was built above is not taken from the store.
+    let elsewhere =
+        repository.memprof().args(["build", "--release", "--archive"]).arg(&archive).args(refs).output();
+    let elsewhere = elsewhere.unwrap();
+    assert_code(&elsewhere, 0);
+    assert!(!text(&elsewhere.stderr).contains("lacks"), "{}", text(&elsewhere.stderr));
+
+    let mut run = host.memprof(&["run", "--archive", "driven.tar.zst", "--format", "csv"]);
+    let run = run.env("LD_LIBRARY_PATH", &libraries).output().unwrap();
+    assert_code(&run, 0);
+    assert_kept(&exact_rows(&run.stdout), &[("driven", 5000, 10_000)]);
+}
