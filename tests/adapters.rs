@@ -102,7 +102,8 @@ pub struct Client;
 pub struct Usage { pub bytes_in_use: u64, pub bytes_padding: u64, pub bytes_reserved: u64 }
 impl Client { pub fn memory_usage(&self) -> Usage { Usage { bytes_in_use: 5, bytes_padding: 3, bytes_reserved: 64 } } }
 pub trait Runtime { type Device: core::fmt::Debug; fn client(device: &Self::Device) -> Client; }
-#[derive(Debug)] pub struct CudaDevice { pub index: usize }
+#[derive(Debug)] pub struct DeviceId(pub usize);
+#[derive(Debug)] pub struct CudaDevice { pub id: DeviceId, pub index: usize }
 #[derive(Debug)] pub struct Cuda;
 impl Runtime for Cuda { type Device = CudaDevice; fn client(_: &CudaDevice) -> Client { Client } }
 ";
@@ -110,14 +111,14 @@ impl Runtime for Cuda { type Device = CudaDevice; fn client(_: &CudaDevice) -> C
 const LIBRARY: &str = "
 #[cfg(memprof_cubecl)]
 pub fn pool(index: usize) -> bool {
-    memprof_cubecl::pool::<gpu::Cuda>(&gpu::CudaDevice { index })
+    memprof_cubecl::pool::<gpu::Cuda>(&gpu::CudaDevice { id: gpu::DeviceId(7), index })
 }
 ";
 const GUARDED: &str = "
 #[test]
 fn pools() {
     #[cfg(memprof_cubecl)]
-    assert!(user::pool(1) && memprof_cubecl::pool::<gpu::Cuda>(&gpu::CudaDevice { index: 1 }));
+    assert!(user::pool(1) && memprof_cubecl::pool::<gpu::Cuda>(&gpu::CudaDevice { id: gpu::DeviceId(7), index: 1 }));
     memprof::checkpoint!(\"end\");
 }
 ";
@@ -172,7 +173,7 @@ fn an_adapter_is_there_where_its_framework_is_and_says_why_where_it_is_not() {
     let pools = |log: &Log| log.0.iter().filter(|line| line["event"] == "pool").cloned().collect::<Vec<_>>();
     let [pool, same] = &pools(&Log::of(&repository, "with"))[..] else { panic!("no pools") };
     assert_eq!(same["device"], pool["device"]);
-    assert_eq!(pool["name"], "CudaDevice { index: 1 }");
+    assert_eq!(pool["name"], "CudaDevice { id: DeviceId(7), index: 1 }");
     assert_eq!(pool["device"], "cuda:1");
     assert_eq!((&pool["in_use"], &pool["padding"], &pool["reserved"]), (&5.into(), &3.into(), &64.into()));
     assert!(pools(&Log::of(&repository, "other")).is_empty());
