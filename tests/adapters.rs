@@ -1,9 +1,16 @@
 //! Adapters for frameworks on whole repositories. How they are compiled and left out is tried with a crate that has the name of a
 //! framework and none of its size; what they say of tensors, with candle and with burn themselves, which are built for it.
 
+#[allow(
+    clippy::all,
+    clippy::pedantic,
+    reason = "the adapters' own, which compilers older than ours must take"
+)]
+#[path = "../templates/memprof_candle/by_name.rs"]
+mod by_name;
 mod support;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -194,6 +201,22 @@ fn an_adapter_is_there_where_its_framework_is_and_says_why_where_it_is_not() {
 
 const LEFT_OUT: &str = "memprof_cubecl is left out, because it does not compile against cubecl";
 
+#[test]
+fn variables_are_named_in_the_order_of_their_names_however_many_there_are() {
+    let expected: Vec<String> = (0..500).map(|layer| format!("layers.{layer}.weight")).collect();
+    let map: HashMap<String, usize> = expected.iter().cloned().zip(0..).collect();
+    let mut said = Vec::new();
+    by_name::each(&map, |name, number| said.push((name.to_owned(), *number)));
+    assert_eq!(said, expected.into_iter().zip(0..).collect::<Vec<_>>());
+    let odd = ["", ".", "1", "01", "1.a", "a", "a.", "a.99999999999999999999", "b"];
+    let mut said = Vec::new();
+    by_name::each(&odd.iter().map(|name| ((*name).to_owned(), 0)).collect(), |name, _| {
+        said.push(name.to_owned());
+    });
+    assert_eq!(said.len(), odd.len());
+    by_name::each(&HashMap::<String, usize>::new(), |_, _| unreachable!());
+}
+
 /// A network's fixture on the branch `old`, and on the branch `new` with parts of its source replaced.
 fn network(fixture: &str, replaced: &[(&str, &str)]) -> TestRepository {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/adapters").join(fixture);
@@ -285,6 +308,9 @@ fn candles_weights_and_gradients_are_named_to_the_byte() {
     for (name, expected) in [("old", expected_old), ("new", expected_new)] {
         let log = Log::of(&repository, name);
         assert_eq!(log.named("unnamed", "built", "weight"), expected);
+        let weights = log.0.iter().filter(|line| line["event"] == "tensor" && line["kind"] == "weight");
+        let in_order: Vec<&str> = weights.map(|line| line["name"].as_str().unwrap()).collect();
+        assert!(in_order.is_sorted(), "{in_order:?}");
         assert_eq!(log.named("optimizer", "backward", "gradient"), expected);
         let moments = log.named("built", "optimizer", "optimizer-state");
         let of = |moment: &str| {

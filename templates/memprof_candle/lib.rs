@@ -10,6 +10,8 @@
 //! Nothing is copied, and nothing is allocated. A tensor is described by its view, and its storage by what candle holds for it.
 
 #[cfg(candle_nn)]
+mod by_name;
+#[cfg(candle_nn)]
 mod optimizer;
 
 #[cfg(candle_nn)]
@@ -22,14 +24,12 @@ use candle_nn::VarMap;
 use candle_core::{CpuStorage, DeviceLocation, Storage, Tensor};
 use memprof::{Device, Kind, Names};
 
-/// Names each variable of a map, by its path.
+/// Names each variable of a map, by its path and in the order of these.
 #[cfg(candle_nn)]
 pub fn weights(variables: &VarMap) -> Names {
     let mut names = Names::new();
     let variables = variables.data().lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    for (name, variable) in variables.iter() {
-        add(&mut names, name, Kind::Weight, variable.as_tensor());
-    }
+    by_name::each(&variables, |name, variable| add(&mut names, name, Kind::Weight, variable.as_tensor()));
     names
 }
 
@@ -38,11 +38,11 @@ pub fn weights(variables: &VarMap) -> Names {
 pub fn gradients(variables: &VarMap, gradients: &GradStore) -> Names {
     let mut names = Names::new();
     let variables = variables.data().lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    for (name, variable) in variables.iter() {
+    by_name::each(&variables, |name, variable| {
         if let Some(gradient) = gradients.get(variable.as_tensor()) {
             add(&mut names, name, Kind::Gradient, gradient);
         }
-    }
+    });
     names
 }
 

@@ -7,6 +7,9 @@
 //!
 //! Nothing is copied. Tensors of one storage are known by the address of its first element.
 
+#[path = "../memprof_candle/by_name.rs"]
+mod by_name;
+
 use memprof::{Device, Kind, Names};
 use tch::nn::VarStore;
 use tch::{Device as Place, Kind as Type, Tensor};
@@ -15,9 +18,7 @@ use tch::{Device as Place, Kind as Type, Tensor};
 pub fn weights(variables: &VarStore) -> Names {
     let mut names = Names::new();
     let variables = variables.variables_.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    for (name, variable) in &variables.named_variables {
-        add(&mut names, name, Kind::Weight, variable);
-    }
+    by_name::each(&variables.named_variables, |name, variable| add(&mut names, name, Kind::Weight, variable));
     names
 }
 
@@ -25,12 +26,12 @@ pub fn weights(variables: &VarStore) -> Names {
 pub fn gradients(variables: &VarStore) -> Names {
     let mut names = Names::new();
     let variables = variables.variables_.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    for (name, variable) in &variables.named_variables {
+    by_name::each(&variables.named_variables, |name, variable| {
         let gradient = variable.grad();
         if gradient.defined() {
             add(&mut names, name, Kind::Gradient, &gradient);
         }
-    }
+    });
     names
 }
 
