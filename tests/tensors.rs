@@ -314,6 +314,22 @@ fn without_a_tensor_reports_say_nothing_of_them_and_the_view_says_how_to_name_on
 }
 
 #[test]
+fn what_no_checkpoint_met_is_told_to_have_been_named() {
+    let start = Log::new().checkpoint("start", &[("heap.live", 100)]);
+    let log = end(tensor(start, 1, "cpu", ("w", "weight", 0, &[1000])), 1)
+        .checkpoint("done", &[("heap.live", 100)]);
+    let synthetic = Synthetic::new(&["main", "pr/1"]).passed("t", 0, 0, &log).passed("t", 1, 0, &log);
+    let comparison = compare(&synthetic.results());
+    let said = "what was named was alive at no checkpoint (1 tensor in main, 1 tensor in pr/1): `memprof::checkpoint!`";
+    for text in [table(&comparison, 150), view(&comparison, 150)] {
+        assert!(text.contains(said) && !text.contains("no tensor was named"), "{text}");
+    }
+    let alone = Synthetic::new(&["main"]).passed("t", 0, 0, &log);
+    let text = view(&compare(&alone.results()), 150);
+    assert!(text.contains("alive at no checkpoint (1 tensor in main)"), "{text}");
+}
+
+#[test]
 fn tensors_of_the_same_name_have_rows_of_their_own() {
     let log = |second: u64| {
         let first = tensor(Log::new(), 1, "cpu", ("w", "weight", 0, &[1000]));
