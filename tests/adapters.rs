@@ -325,6 +325,11 @@ fn candles_weights_and_gradients_are_named_to_the_byte() {
             (line["storage"].as_u64().unwrap(), line["allocated"].as_u64().unwrap())
         };
         assert_eq!(storage("view"), storage("first.weight"));
+        let range = |tensor: &str| &log.0.iter().find(|line| line["name"] == tensor).unwrap()["range"];
+        assert_eq!(
+            (range("view"), range("first.weight")),
+            (&serde_json::json!([16 * 4, 9 * 16 * 4]), &serde_json::json!([0, 64 * 16 * 4]))
+        );
         rests.push(log.live("unnamed") - bytes(&expected));
     }
     assert_eq!(kept_by_optimizer[0], kept_by_optimizer[1]);

@@ -163,8 +163,8 @@ impl Line {
     pub(super) fn of(self, figures: &DeviceFigures) -> Option<i128> {
         let totals = &figures.totals;
         match self {
-            Self::Kind(kind) => Some(totals.of(kind).bytes.into()),
-            Self::Rounding => (totals.with_allocated > 0).then(|| totals.rounding.into()),
+            Self::Kind(kind) => Some(totals.of(kind).bytes),
+            Self::Rounding => (totals.with_allocated > 0).then_some(totals.rounding),
             Self::Unattributed => figures.unattributed(),
             Self::Live => figures.live.as_ref().ok().map(|live| i128::from(*live)),
             Self::Rest => figures.rest_at_peak(),

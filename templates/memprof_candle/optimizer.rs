@@ -60,6 +60,7 @@ fn add(names: &mut Names, path: &str, variable: &Var, moment: &str) {
             storage: 0,
             bytes: (tensor.elem_count() * tensor.dtype().size_in_bytes()) as u64,
             allocated: None,
+            range: None,
         })
     });
 }

@@ -72,6 +72,7 @@ pub fn add(names: &mut Names, name: &str, kind: Kind, tensor: &Tensor) {
         storage: first.saturating_sub(before),
         bytes: tensor.numel() as u64 * size,
         allocated: None,
+        range: None,
     });
 }
 
