@@ -364,7 +364,7 @@ fn a_rest_that_is_not_known_has_its_reason_and_one_below_zero_is_told_as_it_is()
     assert!(text.contains(reason), "{text}");
     assert!(text.contains(" unattributed "), "{text}");
     assert!(text.contains("-3.02 KiB"), "1000 B less 4096 B: {text}");
-    assert!(text.contains("cpu: in pr/1 more is named than is live"), "{text}");
+    assert!(text.contains("cpu: in main and pr/1 more is named than is live"), "{text}");
 }
 
 #[test]

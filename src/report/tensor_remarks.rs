@@ -19,31 +19,30 @@ impl Part<'_> {
         figures: &[Option<DeviceFigures>],
         out: &mut dyn Write,
     ) -> io::Result<()> {
-        let mut reasons: IndexMap<&String, Vec<&str>> = IndexMap::new();
-        for (name, figures) in self.names.iter().zip(figures) {
-            if let Some(Err(reason)) = figures.as_ref().map(|figures| &figures.live) {
-                reasons.entry(reason).or_default().push(name);
-            }
-        }
-        for (reason, names) in reasons {
-            let line = format!("{device}: the rest is not known of {}: {reason}", names.join(" and "));
-            page.line(&line, " ", Tone::Quiet, out)?;
-        }
+        // What is the same of both is said once.
+        let mut lines: IndexMap<[String; 2], (Vec<&str>, Tone)> = IndexMap::new();
         for (name, figures) in self.names.iter().zip(figures) {
             let Some(figures) = figures else { continue };
+            let mut say = |before: &str, after: String, tone| {
+                lines.entry([before.to_owned(), after]).or_insert((Vec::new(), tone)).0.push(name);
+            };
+            if let Err(reason) = &figures.live {
+                say("the rest is not known of", format!(": {reason}"), Tone::Quiet);
+            }
             if figures.unattributed().is_some_and(|rest| rest < 0) {
-                let line = format!(
-                    "{device}: in {name} more is named than is live: something named is freed already, or another allocator's"
-                );
-                page.line(&line, " ", Tone::Growth, out)?;
+                let more =
+                    " more is named than is live: something named is freed already, or another allocator's";
+                say("in", more.to_owned(), Tone::Growth);
             }
             let totals = &figures.totals;
             if totals.with_allocated > 0 && totals.with_allocated < totals.storages {
                 let [known, all] =
                     [totals.with_allocated, totals.storages].map(|count| grouped(count.into()));
-                let line = format!("{device}: in {name} the rounding of {known} of {all} storages is known");
-                page.line(&line, " ", Tone::Quiet, out)?;
+                say("in", format!(" the rounding of {known} of {all} storages is known"), Tone::Quiet);
             }
+        }
+        for ([before, after], (names, tone)) in lines {
+            page.line(&format!("{device}: {before} {}{after}", names.join(" and ")), " ", tone, out)?;
         }
         Ok(())
     }
