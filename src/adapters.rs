@@ -90,7 +90,7 @@ pub const ADAPTERS: [Adapter; 4] = [
         name: "memprof_tch",
         package: "tch",
         needs: &[Need { name: "tch", crates: &["tch"], required: true }],
-        variants: &[Variant { root: "lib.rs", cfgs: &[] }],
+        variants: &[Variant { root: "lib.rs", cfgs: &["offsets"] }, Variant { root: "lib.rs", cfgs: &[] }],
     },
 ];
 

@@ -132,6 +132,7 @@ pub mod search_plan;
 pub mod search_record;
 pub mod selection;
 pub mod session;
+pub mod shared_storage;
 pub mod shim;
 pub mod shim_log;
 pub mod side;

@@ -82,12 +82,12 @@ pub enum LayerChange {
 impl DeviceFigures {
     /// What the allocator has and nobody named; negative where something named is freed already or another allocator's.
     pub fn unattributed(&self) -> Option<i128> {
-        Some(i128::from(*self.live.as_ref().ok()?) - i128::from(self.totals.named()))
+        Some(i128::from(*self.live.as_ref().ok()?) - self.totals.named())
     }
 
     /// The peak less what lasts from step to step: activations, and all else.
     pub fn rest_at_peak(&self) -> Option<i128> {
-        Some(i128::from(*self.peak.as_ref().ok()?) - i128::from(self.totals.lasting()))
+        Some(i128::from(*self.peak.as_ref().ok()?) - self.totals.lasting())
     }
 }
 

@@ -42,6 +42,8 @@ pub struct Description {
     pub bytes: u64,
     /// What the allocator holds for its storage.
     pub allocated: Option<u64>,
+    /// The bytes of its storage that its elements lie in, from the first to behind the last.
+    pub range: Option<[u64; 2]>,
 }
 
 /// Something described was alive.
@@ -174,6 +176,7 @@ struct TensorLine<'a> {
     storage: u64,
     bytes: u64,
     allocated: Option<u64>,
+    range: Option<[u64; 2]>,
 }
 
 #[derive(Deserialize)]
@@ -229,6 +232,7 @@ impl TensorRecord {
             device: TensorDevice::of(&line.device),
             bytes: line.bytes,
             allocated: line.allocated,
+            range: line.range,
         };
         let (description, _) = self.descriptions.insert_full(description);
         let index = |index: usize| u32::try_from(index).expect("fewer than 2^32 namings");

@@ -1,12 +1,12 @@
 //! What was named at each checkpoint of a run: totals by device and kind, storages counted once. Linear in namings and
 //! checkpoints: from one checkpoint to the next only what began and ended is looked at.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
 
 use crate::measurement::Measurement;
+use crate::shared_storage::{Share, Shares};
 use crate::tensor_record::{Description, TensorDevice, TensorKind, TensorRecord};
 
 /// Which state the named memory was in at each checkpoint.
@@ -32,8 +32,8 @@ pub struct State {
 pub struct Totals {
     /// By kind, in the order of [`TensorKind::ALL`].
     pub kinds: [KindTotal; 5],
-    /// Bytes that allocators hold for storages beyond what is in them, where that is known.
-    pub rounding: u64,
+    /// Bytes that allocators hold for storages beyond what is named in them, where that is known.
+    pub rounding: i128,
     /// Storages.
     pub storages: u64,
     /// Of these, how many it is known of what the allocator holds for them.
@@ -43,8 +43,8 @@ pub struct Totals {
 /// Of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct KindTotal {
-    /// Bytes of storages, each counted once, for the tensor that owns it.
-    pub bytes: u64,
+    /// Bytes of storages, each counted once. A program may say what it likes: they may be beyond any memory.
+    pub bytes: i128,
     /// Tensors, those included that share.
     pub tensors: u64,
 }
@@ -54,9 +54,9 @@ pub struct KindTotal {
 pub struct Alive<'a> {
     /// What it was.
     pub description: &'a Description,
-    /// The bytes that it counts for: 0 where another one owns the storage.
+    /// The bytes that it counts for: 0 where others have them already.
     pub counted: u64,
-    /// The name of the one that does.
+    /// The name of the one that has, or of the largest of those.
     pub shares_with: Option<&'a str>,
 }
 
@@ -67,14 +67,14 @@ impl Totals {
     }
 
     /// All that was named, with what allocators hold beyond it.
-    pub fn named(&self) -> u64 {
-        self.kinds.iter().fold(self.rounding, |sum, kind| sum.wrapping_add(kind.bytes))
+    pub fn named(&self) -> i128 {
+        self.kinds.iter().fold(self.rounding, |sum, kind| sum + kind.bytes)
     }
 
     /// What is there from step to step: weights, gradients, the optimizer's state.
-    pub fn lasting(&self) -> u64 {
+    pub fn lasting(&self) -> i128 {
         let lasting = [TensorKind::Weight, TensorKind::Gradient, TensorKind::OptimizerState];
-        lasting.iter().fold(0, |sum: u64, kind| sum.wrapping_add(self.of(*kind).bytes))
+        lasting.iter().map(|kind| self.of(*kind).bytes).sum()
     }
 
     fn is_empty(&self) -> bool {
@@ -89,56 +89,59 @@ impl State {
     }
 }
 
-/// Tensors with one storage. The largest of them owns it, of equals the one that was named first: a view of a part of it may
-/// have been named before the whole.
+/// The tensors of one storage.
 #[derive(Default)]
 struct Storage {
-    by_size: BTreeSet<(Reverse<u64>, usize)>,
-    by_allocated: BTreeSet<(Reverse<u64>, usize)>,
+    namings: BTreeSet<usize>,
+    /// What is in the totals for them.
+    counted: Option<Counted>,
+    is_stale: bool,
 }
 
-struct Share {
-    owner: usize,
-    bytes: u64,
+/// What tensors of a storage add to the totals.
+struct Counted {
+    kinds: Vec<(TensorKind, u64)>,
     rounding: u64,
     is_allocated_known: bool,
 }
 
-impl Storage {
-    fn of_one(naming: usize, description: &Description) -> Self {
-        let mut storage = Self::default();
-        storage.add(naming, description);
-        storage
+impl Counted {
+    fn of(record: &TensorRecord, namings: Vec<usize>) -> Self {
+        let shares = Shares::of(record, namings);
+        let kind = |share: &Share| record.description(share.naming).kind;
+        let is_allocated_known = shares.allocated.is_some();
+        let kinds = shares.tensors.iter().map(|share| (kind(share), share.counted)).collect();
+        Self { kinds, rounding: shares.rounding(), is_allocated_known }
     }
 
-    fn add(&mut self, naming: usize, description: &Description) {
-        self.by_size.insert((Reverse(description.bytes), naming));
-        self.by_allocated.extend(description.allocated.map(|allocated| (Reverse(allocated), naming)));
-    }
-
-    fn remove(&mut self, naming: usize, description: &Description) {
-        self.by_size.remove(&(Reverse(description.bytes), naming));
-        if let Some(allocated) = description.allocated {
-            self.by_allocated.remove(&(Reverse(allocated), naming));
+    fn add_to(&self, totals: &mut Totals) {
+        for (kind, bytes) in &self.kinds {
+            totals.kinds[*kind as usize].bytes += i128::from(*bytes);
         }
+        totals.rounding += i128::from(self.rounding);
+        totals.storages += 1;
+        totals.with_allocated += u64::from(self.is_allocated_known);
     }
 
-    /// `None` if there is nothing in it.
-    fn share(&self) -> Option<Share> {
-        let (Reverse(bytes), owner) = *self.by_size.first()?;
-        let allocated = self.by_allocated.first().map(|(Reverse(allocated), _)| *allocated);
-        // A tensor that repeats its elements, as a broadcast one does, has more of them than there is memory.
-        let bytes = allocated.map_or(bytes, |allocated| bytes.min(allocated));
-        let rounding = allocated.map_or(0, |allocated| allocated - bytes);
-        Some(Share { owner, bytes, rounding, is_allocated_known: allocated.is_some() })
+    fn take_from(&self, totals: &mut Totals) {
+        for (kind, bytes) in &self.kinds {
+            totals.kinds[*kind as usize].bytes -= i128::from(*bytes);
+        }
+        totals.rounding -= i128::from(self.rounding);
+        totals.storages -= 1;
+        totals.with_allocated -= u64::from(self.is_allocated_known);
     }
 }
+
+type StorageKey<'a> = (&'a TensorDevice, u64);
 
 /// What is alive while the log is gone through.
 struct Sweep<'a> {
     record: &'a TensorRecord,
     state: State,
-    storages: FxHashMap<(&'a TensorDevice, u64), Storage>,
+    storages: FxHashMap<StorageKey<'a>, Storage>,
+    /// Those whose tensors have changed since they were counted.
+    stale: Vec<StorageKey<'a>>,
     /// By description.
     hashes: Vec<u128>,
 }
@@ -146,7 +149,7 @@ struct Sweep<'a> {
 impl<'a> Sweep<'a> {
     fn new(record: &'a TensorRecord) -> Self {
         let hashes = record.descriptions.iter().map(hash).collect();
-        Self { record, state: State::default(), storages: FxHashMap::default(), hashes }
+        Self { record, state: State::default(), storages: FxHashMap::default(), stale: Vec::new(), hashes }
     }
 
     fn begin(&mut self, naming: usize) {
@@ -171,24 +174,39 @@ impl<'a> Sweep<'a> {
         let tensors = &mut totals.kinds[description.kind as usize].tensors;
         *tensors = if begins { *tensors + 1 } else { *tensors - 1 };
         if storage == 0 {
-            let alone = Storage::of_one(naming, description);
-            count(totals, record, &alone, if begins { Sign::Plus } else { Sign::Minus });
+            let alone = Counted::of(record, vec![naming]);
+            return if begins { alone.add_to(totals) } else { alone.take_from(totals) };
+        }
+        let key = (&description.device, storage);
+        let shared = self.storages.entry(key).or_default();
+        if begins {
+            shared.namings.insert(naming);
         } else {
-            let shared = self.storages.entry((&description.device, storage)).or_default();
-            count(totals, record, shared, Sign::Minus);
-            if begins {
-                shared.add(naming, description);
-            } else {
-                shared.remove(naming, description);
-            }
-            count(totals, record, shared, Sign::Plus);
-            if shared.by_size.is_empty() {
-                self.storages.remove(&(&description.device, storage));
-            }
+            shared.namings.remove(&naming);
         }
-        if totals.is_empty() {
-            self.state.totals.remove(&description.device);
+        if !std::mem::replace(&mut shared.is_stale, true) {
+            self.stale.push(key);
         }
+    }
+
+    /// Counts what has changed: only at checkpoints, as a storage may have very many tensors, and they come one by one.
+    fn settle(&mut self) {
+        for key in self.stale.drain(..) {
+            let Some(storage) = self.storages.get_mut(&key) else { continue };
+            let totals = self.state.totals.entry(key.0.clone()).or_default();
+            if let Some(counted) = storage.counted.take() {
+                counted.take_from(totals);
+            }
+            storage.is_stale = false;
+            if storage.namings.is_empty() {
+                self.storages.remove(&key);
+                continue;
+            }
+            let counted = Counted::of(self.record, storage.namings.iter().copied().collect());
+            counted.add_to(totals);
+            storage.counted = Some(counted);
+        }
+        self.state.totals.retain(|_, totals| !totals.is_empty());
     }
 }
 
@@ -198,32 +216,10 @@ enum Change {
     Ends,
 }
 
-#[derive(Clone, Copy)]
-enum Sign {
-    Plus,
-    Minus,
-}
-
-fn count(totals: &mut Totals, record: &TensorRecord, storage: &Storage, sign: Sign) {
-    let Some(share) = storage.share() else { return };
-    let kind = record.description(share.owner).kind as usize;
-    // A program may say what it likes; bytes beyond any memory must not end the report.
-    let change = |figure: &mut u64, by: u64| {
-        *figure = match sign {
-            Sign::Plus => figure.wrapping_add(by),
-            Sign::Minus => figure.wrapping_sub(by),
-        };
-    };
-    change(&mut totals.kinds[kind].bytes, share.bytes);
-    change(&mut totals.rounding, share.rounding);
-    change(&mut totals.storages, 1);
-    change(&mut totals.with_allocated, u64::from(share.is_allocated_known));
-}
-
 /// The same in every run and on every machine.
 fn hash(description: &Description) -> u128 {
-    let Description { name, kind, shape, dtype, device, bytes, allocated } = description;
-    let said = format!("{name:?} {kind:?} {shape:?} {dtype:?} {device:?} {bytes} {allocated:?}");
+    let Description { name, kind, shape, dtype, device, bytes, allocated, range } = description;
+    let said = format!("{name:?} {kind:?} {shape:?} {dtype:?} {device:?} {bytes} {allocated:?} {range:?}");
     let hash = blake3::hash(said.as_bytes());
     let first: [u8; 16] = hash.as_bytes()[..16].try_into().expect("a hash has 32 bytes");
     u128::from_le_bytes(first)
@@ -255,6 +251,7 @@ impl States {
                 }
             }
             if has_changed {
+                sweep.settle();
                 current = *known.entry(sweep.state.clone()).or_insert_with(|| {
                     states.states.push(sweep.state.clone());
                     states.states.len() - 1
@@ -284,30 +281,27 @@ pub fn alive(record: &TensorRecord, sequence: u64) -> Vec<Alive<'_>> {
         naming.from < sequence && sequence < naming.until
     };
     let namings: Vec<usize> = (0..record.namings.len()).filter(lives).collect();
-    let mut storages: FxHashMap<(&TensorDevice, u64), Storage> = FxHashMap::default();
-    for &naming in namings.iter().filter(|naming| record.namings[**naming].storage != 0) {
-        let description = record.description(naming);
-        let storage = storages.entry((&description.device, record.namings[naming].storage)).or_default();
-        storage.add(naming, description);
-    }
-    let alive = |naming: usize| {
-        let description = record.description(naming);
-        let shared = storages.get(&(&description.device, record.namings[naming].storage));
-        let share = match shared {
-            Some(shared) => shared.share(),
-            None => Storage::of_one(naming, description).share(),
-        };
-        match share {
-            Some(share) if share.owner == naming => {
-                Alive { description, counted: share.bytes, shares_with: None }
-            }
-            share => {
-                let owner = share.map(|share| &*record.description(share.owner).name);
-                Alive { description, counted: 0, shares_with: owner }
+    let mut storages: FxHashMap<StorageKey, Vec<usize>> = FxHashMap::default();
+    let mut counted: FxHashMap<usize, Share> = FxHashMap::default();
+    for &naming in &namings {
+        match record.namings[naming].storage {
+            0 => counted.extend(shares(record, vec![naming])),
+            storage => {
+                storages.entry((&record.description(naming).device, storage)).or_default().push(naming);
             }
         }
+    }
+    counted.extend(storages.into_values().flat_map(|namings| shares(record, namings)));
+    let alive = |naming: usize| Alive {
+        description: record.description(naming),
+        counted: counted[&naming].counted,
+        shares_with: counted[&naming].shares_with.map(|owner| &*record.description(owner).name),
     };
     namings.into_iter().map(alive).collect()
+}
+
+fn shares(record: &TensorRecord, namings: Vec<usize>) -> impl Iterator<Item = (usize, Share)> {
+    Shares::of(record, namings).tensors.into_iter().map(|share| (share.naming, share))
 }
 
 /// Logs for tests.
@@ -462,10 +456,11 @@ mod tests {
     }
 
     #[test]
-    fn bytes_beyond_any_memory_do_not_end_the_report() {
+    fn bytes_beyond_any_memory_are_told_as_they_are_and_do_not_end_the_report() {
         let huge = |group| tensor(group, "cpu", ("huge", "weight", group, u64::MAX));
         let here = |label: &str| checkpoint(label, 1, &json!({}));
         let states = States::of(&measurement(&[huge(1), huge(2), here("a"), end(1), end(2), here("b")]));
+        assert_eq!(cpu(&states, 0).named(), 2 * i128::from(u64::MAX));
         assert!(states.at(1).is_empty());
     }
 }

@@ -1,9 +1,16 @@
 //! Adapters for frameworks on whole repositories. How they are compiled and left out is tried with a crate that has the name of a
 //! framework and none of its size; what they say of tensors, with candle and with burn themselves, which are built for it.
 
+#[allow(
+    clippy::all,
+    clippy::pedantic,
+    reason = "the adapters' own, which compilers older than ours must take"
+)]
+#[path = "../templates/memprof_candle/by_name.rs"]
+mod by_name;
 mod support;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -102,7 +109,8 @@ pub struct Client;
 pub struct Usage { pub bytes_in_use: u64, pub bytes_padding: u64, pub bytes_reserved: u64 }
 impl Client { pub fn memory_usage(&self) -> Usage { Usage { bytes_in_use: 5, bytes_padding: 3, bytes_reserved: 64 } } }
 pub trait Runtime { type Device: core::fmt::Debug; fn client(device: &Self::Device) -> Client; }
-#[derive(Debug)] pub struct CudaDevice { pub index: usize }
+#[derive(Debug)] pub struct DeviceId(pub usize);
+#[derive(Debug)] pub struct CudaDevice { pub id: DeviceId, pub index: usize }
 #[derive(Debug)] pub struct Cuda;
 impl Runtime for Cuda { type Device = CudaDevice; fn client(_: &CudaDevice) -> Client { Client } }
 ";
@@ -110,14 +118,14 @@ impl Runtime for Cuda { type Device = CudaDevice; fn client(_: &CudaDevice) -> C
 const LIBRARY: &str = "
 #[cfg(memprof_cubecl)]
 pub fn pool(index: usize) -> bool {
-    memprof_cubecl::pool::<gpu::Cuda>(&gpu::CudaDevice { index })
+    memprof_cubecl::pool::<gpu::Cuda>(&gpu::CudaDevice { id: gpu::DeviceId(7), index })
 }
 ";
 const GUARDED: &str = "
 #[test]
 fn pools() {
     #[cfg(memprof_cubecl)]
-    assert!(user::pool(1) && memprof_cubecl::pool::<gpu::Cuda>(&gpu::CudaDevice { index: 1 }));
+    assert!(user::pool(1) && memprof_cubecl::pool::<gpu::Cuda>(&gpu::CudaDevice { id: gpu::DeviceId(7), index: 1 }));
     memprof::checkpoint!(\"end\");
 }
 ";
@@ -172,7 +180,7 @@ fn an_adapter_is_there_where_its_framework_is_and_says_why_where_it_is_not() {
     let pools = |log: &Log| log.0.iter().filter(|line| line["event"] == "pool").cloned().collect::<Vec<_>>();
     let [pool, same] = &pools(&Log::of(&repository, "with"))[..] else { panic!("no pools") };
     assert_eq!(same["device"], pool["device"]);
-    assert_eq!(pool["name"], "CudaDevice { index: 1 }");
+    assert_eq!(pool["name"], "CudaDevice { id: DeviceId(7), index: 1 }");
     assert_eq!(pool["device"], "cuda:1");
     assert_eq!((&pool["in_use"], &pool["padding"], &pool["reserved"]), (&5.into(), &3.into(), &64.into()));
     assert!(pools(&Log::of(&repository, "other")).is_empty());
@@ -192,6 +200,22 @@ fn an_adapter_is_there_where_its_framework_is_and_says_why_where_it_is_not() {
 }
 
 const LEFT_OUT: &str = "memprof_cubecl is left out, because it does not compile against cubecl";
+
+#[test]
+fn variables_are_named_in_the_order_of_their_names_however_many_there_are() {
+    let expected: Vec<String> = (0..500).map(|layer| format!("layers.{layer}.weight")).collect();
+    let map: HashMap<String, usize> = expected.iter().cloned().zip(0..).collect();
+    let mut said = Vec::new();
+    by_name::each(&map, |name, number| said.push((name.to_owned(), *number)));
+    assert_eq!(said, expected.into_iter().zip(0..).collect::<Vec<_>>());
+    let odd = ["", ".", "1", "01", "1.a", "a", "a.", "a.99999999999999999999", "b"];
+    let mut said = Vec::new();
+    by_name::each(&odd.iter().map(|name| ((*name).to_owned(), 0)).collect(), |name, _| {
+        said.push(name.to_owned());
+    });
+    assert_eq!(said.len(), odd.len());
+    by_name::each(&HashMap::<String, usize>::new(), |_, _| unreachable!());
+}
 
 /// A network's fixture on the branch `old`, and on the branch `new` with parts of its source replaced.
 fn network(fixture: &str, replaced: &[(&str, &str)]) -> TestRepository {
@@ -284,6 +308,9 @@ fn candles_weights_and_gradients_are_named_to_the_byte() {
     for (name, expected) in [("old", expected_old), ("new", expected_new)] {
         let log = Log::of(&repository, name);
         assert_eq!(log.named("unnamed", "built", "weight"), expected);
+        let weights = log.0.iter().filter(|line| line["event"] == "tensor" && line["kind"] == "weight");
+        let in_order: Vec<&str> = weights.map(|line| line["name"].as_str().unwrap()).collect();
+        assert!(in_order.is_sorted(), "{in_order:?}");
         assert_eq!(log.named("optimizer", "backward", "gradient"), expected);
         let moments = log.named("built", "optimizer", "optimizer-state");
         let of = |moment: &str| {
@@ -298,6 +325,11 @@ fn candles_weights_and_gradients_are_named_to_the_byte() {
             (line["storage"].as_u64().unwrap(), line["allocated"].as_u64().unwrap())
         };
         assert_eq!(storage("view"), storage("first.weight"));
+        let range = |tensor: &str| &log.0.iter().find(|line| line["name"] == tensor).unwrap()["range"];
+        assert_eq!(
+            (range("view"), range("first.weight")),
+            (&serde_json::json!([16 * 4, 9 * 16 * 4]), &serde_json::json!([0, 64 * 16 * 4]))
+        );
         rests.push(log.live("unnamed") - bytes(&expected));
     }
     assert_eq!(kept_by_optimizer[0], kept_by_optimizer[1]);

@@ -313,6 +313,42 @@ fn without_a_tensor_reports_say_nothing_of_them_and_the_view_says_how_to_name_on
     assert!(view(&comparison, 100).starts_with("no tensor was named: `let _named = memprof::tensor("));
 }
 
+#[test]
+fn what_no_checkpoint_met_is_told_to_have_been_named() {
+    let start = Log::new().checkpoint("start", &[("heap.live", 100)]);
+    let log = end(tensor(start, 1, "cpu", ("w", "weight", 0, &[1000])), 1)
+        .checkpoint("done", &[("heap.live", 100)]);
+    let synthetic = Synthetic::new(&["main", "pr/1"]).passed("t", 0, 0, &log).passed("t", 1, 0, &log);
+    let comparison = compare(&synthetic.results());
+    let said = "what was named was alive at no checkpoint (1 tensor in main, 1 tensor in pr/1): `memprof::checkpoint!`";
+    for text in [table(&comparison, 150), view(&comparison, 150)] {
+        assert!(text.contains(said) && !text.contains("no tensor was named"), "{text}");
+    }
+    let alone = Synthetic::new(&["main"]).passed("t", 0, 0, &log);
+    let text = view(&compare(&alone.results()), 150);
+    assert!(text.contains("alive at no checkpoint (1 tensor in main)"), "{text}");
+}
+
+#[test]
+fn tensors_of_the_same_name_have_rows_of_their_own() {
+    let log = |second: u64| {
+        let first = tensor(Log::new(), 1, "cpu", ("w", "weight", 0, &[1000]));
+        let weights = tensor(first, 1, "cpu", ("w", "weight", 0, &[second]));
+        let all = tensor(weights, 1, "cpu", ("w", "gradient", 0, &[1000]));
+        all.checkpoint("here", &[("heap.live", 50_000), ("heap.peak", 90_000)])
+    };
+    let synthetic = Synthetic::new(&["main", "pr/1"]).passed("t", 0, 0, &log(7)).passed("t", 1, 0, &log(10));
+    let text = view(&compare(&synthetic.results()), 120);
+    let rows: Vec<Vec<&str>> = text
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .filter(|words: &Vec<_>| words.contains(&"f32"))
+        .collect();
+    let [first, second] = &rows[..] else { panic!("{text}") };
+    assert_eq!(first.join(" "), "w │ f32 [1000] │ 3.91 KiB 3.91 KiB = │ 3.91 KiB 3.91 KiB =", "{text}");
+    assert_eq!(second.join(" "), "~ w │ f32 [7] → [10] │ 28 B 40 B +12 B │ — —", "{text}");
+}
+
 /// A tensor of 4000 bytes, and an allocator that says this.
 fn one_tensor(device: &str, metrics: &[(&str, i64)]) -> Log {
     tensor(Log::new(), 1, device, ("w", "weight", 0, &[1000])).checkpoint("here", metrics)
@@ -328,7 +364,7 @@ fn a_rest_that_is_not_known_has_its_reason_and_one_below_zero_is_told_as_it_is()
     assert!(text.contains(reason), "{text}");
     assert!(text.contains(" unattributed "), "{text}");
     assert!(text.contains("-3.02 KiB"), "1000 B less 4096 B: {text}");
-    assert!(text.contains("cpu: in pr/1 more is named than is live"), "{text}");
+    assert!(text.contains("cpu: in main and pr/1 more is named than is live"), "{text}");
 }
 
 #[test]

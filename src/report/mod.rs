@@ -18,6 +18,7 @@ pub mod table;
 mod tensor_comment;
 pub mod tensor_json;
 mod tensor_layers;
+mod tensor_remarks;
 pub mod tensors;
 pub mod text;
 pub mod top;

@@ -47,11 +47,7 @@ fn section(comparison: &Comparison, view: &PairView) -> Option<String> {
     let moment = part.moments().into_iter().max_by_key(|moment| {
         let named = (0..2).filter_map(|side| {
             let (side, place) = part.at(moment, side)?;
-            Some(
-                side.devices_at(place)
-                    .map(|device| u128::from(side.totals_at(place, device).named()))
-                    .sum::<u128>(),
-            )
+            Some(side.devices_at(place).map(|device| side.totals_at(place, device).named()).sum::<i128>())
         });
         // Of those where as much is named, the first.
         (named.max(), Reverse(moment.row))

@@ -91,7 +91,7 @@ pub struct DeviceEntry {
     /// `cpu`, `cpu (malloc)`, `cuda:0`, or another name.
     pub device: String,
     /// By kind: bytes, each storage counted once.
-    pub bytes: IndexMap<TensorKind, u64, FxBuildHasher>,
+    pub bytes: IndexMap<TensorKind, i128, FxBuildHasher>,
     /// By kind: how many tensors, those included that share.
     pub tensors: IndexMap<TensorKind, u64, FxBuildHasher>,
     /// Different storages.
@@ -99,7 +99,7 @@ pub struct DeviceEntry {
     /// Of these, how many it is known of what the allocator holds for them.
     pub storages_with_allocated: u64,
     /// What it holds for those beyond what is in them.
-    pub rounding: u64,
+    pub rounding: i128,
     /// The metric that says what is live on the device; `null` if there is none.
     pub metric: Option<String>,
     /// What it says.
@@ -170,9 +170,9 @@ pub struct CountedEntry {
     /// What it is.
     #[serde(flatten)]
     pub tensor: TensorEntry,
-    /// The bytes that it counts for: 0 where another one owns the storage.
+    /// The bytes that it counts for: 0 where others have them already.
     pub counted: u64,
-    /// The name of the one that does.
+    /// The name of the one that has, or of the largest of those.
     pub shares_with: Option<String>,
 }
 

@@ -1,6 +1,6 @@
 //! Named memory layer by layer: those that differ between two revisions, and the table of all.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
@@ -94,26 +94,32 @@ impl Part<'_> {
     }
 
     /// The layers of one device, a row for each name, what is of it by kind.
-    pub(super) fn layers(
+    pub(super) fn layers<'r>(
         &self,
         page: Page,
         device: &TensorDevice,
-        rows: &[&LayerRow],
+        rows: &[&'r LayerRow<'r>],
         options: &Options,
         out: &mut dyn Write,
     ) -> io::Result<()> {
-        let mut by_name: IndexMap<&str, Vec<&LayerRow>> = IndexMap::new();
+        // Of several with the same name and kind, each has a row of its own.
+        let mut times: HashMap<(&str, TensorKind), usize> = HashMap::new();
+        let mut by_name: IndexMap<(&str, usize), Vec<&LayerRow>> = IndexMap::new();
         for row in rows {
-            by_name.entry(&row.one().description.name).or_default().push(row);
+            let description = row.one().description;
+            let times = times.entry((&description.name, description.kind)).or_default();
+            by_name.entry((&description.name, *times)).or_default().push(row);
+            *times += 1;
         }
-        let change = |rows: &[&LayerRow]| {
-            let change = rows[0].change().filter(|_| self.is_compared())?;
-            rows.iter().all(|row| row.change() == Some(change)).then_some(change)
+        // What the shape is of: the weight, where there is one.
+        let first = |rows: &[&'r LayerRow<'r>]| {
+            *rows.iter().min_by_key(|row| row.one().description.kind).unwrap_or(&rows[0])
         };
+        let change = |rows: &[&'r LayerRow<'r>]| first(rows).change().filter(|_| self.is_compared());
         if options.only_changed {
             by_name.retain(|_, rows| rows.iter().any(|row| row.change().is_some()));
         }
-        let label = |(name, rows): (&&str, &Vec<&LayerRow>)| {
+        let label = |((name, _), rows): (&(&str, usize), &Vec<&'r LayerRow<'r>>)| {
             let shared = rows.iter().find_map(|row| row.one().shares_with);
             let shared = shared.map_or_else(String::new, |owner| format!("(->{})", text::one_line(owner)));
             let change = change(rows);
@@ -123,9 +129,7 @@ impl Part<'_> {
         };
         let labels: Vec<Text> = by_name.iter().map(label).collect();
         let shapes = by_name.values().map(|rows| {
-            let row = rows.iter().min_by_key(|row| row.one().description.kind).unwrap_or(&rows[0]);
-            let change = if self.is_compared() { row.change() } else { None };
-            vec![Text::new(form(row, change.unwrap_or(LayerChange::Added)), Tone::Plain)]
+            vec![Text::new(form(first(rows), change(rows).unwrap_or(LayerChange::Added)), Tone::Plain)]
         });
         let mut groups = vec![Group::of(device.to_string(), vec!["shape".to_owned()], shapes.collect())];
         for kind in TensorKind::ALL {
@@ -133,13 +137,9 @@ impl Part<'_> {
                 continue;
             }
             let bytes = by_name.values().map(|rows| {
-                let of = |side: usize| {
-                    let of_kind = rows.iter().filter_map(|row| row.sides[side]);
-                    let of_kind = of_kind.filter(|one| one.description.kind == kind);
-                    of_kind.map(|one| i128::from(one.counted)).reduce(|sum, one| sum + one)
-                };
-                let of_kind = rows.iter().find(|row| row.one().description.kind == kind);
-                ((0..self.names.len()).map(of).collect(), Said::Change(of_kind.and_then(|row| row.change())))
+                let row = rows.iter().find(|row| row.one().description.kind == kind);
+                let of = |side: usize| Some(i128::from(row?.sides[side]?.counted));
+                ((0..self.names.len()).map(of).collect(), Said::Change(row.and_then(|row| row.change())))
             });
             groups.push(self.group(kind.plural().to_owned(), bytes));
         }
@@ -195,5 +195,6 @@ pub(super) fn counts(rows: &[LayerRow], changed: &[(&LayerRow, LayerChange)]) ->
         (count > 0).then(|| format!("{count} {word}"))
     });
     let counts: Vec<String> = counts.into_iter().flatten().collect();
-    format!("{} of {} differ: {}", changed.len(), counted(rows.len(), "tensor"), counts.join(", "))
+    let verb = if rows.len() == 1 { "differs" } else { "differ" };
+    format!("{} of {} {verb}: {}", changed.len(), counted(rows.len(), "tensor"), counts.join(", "))
 }

@@ -12,7 +12,7 @@ use super::selection::Wanted;
 use super::summary;
 use super::text::{self, cut};
 use crate::comparison::{Cell, Comparability, Comparison, PairView};
-use crate::counted::{counted, grouped};
+use crate::counted::counted;
 use crate::measurement::{Kind, Measurement, Names};
 use crate::metric::Unit;
 use crate::side::{Side, Standing};
@@ -55,7 +55,7 @@ pub(super) fn render(
         let line = format!("{}: --view tensors, --all-rows", left_out(moments.len() - shown.len()));
         page.line(&line, " ", Tone::Quiet, out)?;
     }
-    if shown.is_empty() { Ok(()) } else { part.remarks(page, out) }
+    if shown.is_empty() { part.unseen(page, out) } else { part.remarks(page, out) }
 }
 
 /// Writes all tensors of each test, of each candidate beside the baseline or of the one revision there is.
@@ -65,7 +65,7 @@ pub fn render_view(comparison: &Comparison, options: &Options, out: &mut dyn Wri
     if comparison.revisions.len() == 1 {
         for cell in &comparison.cells {
             let part = Part::of_one(comparison, cell);
-            if part.moments().is_empty() {
+            if part.is_empty() {
                 continue;
             }
             is_empty = false;
@@ -78,7 +78,7 @@ pub fn render_view(comparison: &Comparison, options: &Options, out: &mut dyn Wri
     for view in comparison.pairs() {
         let part = Part::of_pair(comparison, &view);
         let troubles = summary::troubles(comparison, &view);
-        let has_none = part.moments().is_empty();
+        let has_none = part.is_empty();
         if has_none && troubles.is_empty() {
             continue;
         }
@@ -104,9 +104,9 @@ fn left_out(count: usize) -> String {
 
 /// One revision's named memory, or two's side by side.
 pub(super) struct Part<'a> {
-    sides: [Option<TensorSide<'a>>; 2],
+    pub(super) sides: [Option<TensorSide<'a>>; 2],
     pub(super) names: Vec<String>,
-    runs: usize,
+    pub(super) runs: usize,
     /// Points of the test, with their names.
     rows: Vec<[Option<usize>; 2]>,
     labels: Vec<String>,
@@ -163,8 +163,8 @@ impl Line {
     pub(super) fn of(self, figures: &DeviceFigures) -> Option<i128> {
         let totals = &figures.totals;
         match self {
-            Self::Kind(kind) => Some(totals.of(kind).bytes.into()),
-            Self::Rounding => (totals.with_allocated > 0).then(|| totals.rounding.into()),
+            Self::Kind(kind) => Some(totals.of(kind).bytes),
+            Self::Rounding => (totals.with_allocated > 0).then_some(totals.rounding),
             Self::Unattributed => figures.unattributed(),
             Self::Live => figures.live.as_ref().ok().map(|live| i128::from(*live)),
             Self::Rest => figures.rest_at_peak(),
@@ -235,7 +235,7 @@ impl<'a> Part<'a> {
     }
 
     pub(super) fn moments(&self) -> Vec<Moment> {
-        if self.sides.iter().flatten().all(|side| side.measurement.tensors.is_empty()) {
+        if self.is_empty() {
             return Vec::new();
         }
         moments(self.sides.each_ref().map(Option::as_ref), &self.rows)
@@ -330,43 +330,6 @@ impl<'a> Part<'a> {
         Ok(())
     }
 
-    /// What is not known of a device, and what cannot be.
-    fn oddities(
-        &self,
-        page: Page,
-        device: &TensorDevice,
-        figures: &[Option<DeviceFigures>],
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
-        let mut reasons: IndexMap<&String, Vec<&str>> = IndexMap::new();
-        for (name, figures) in self.names.iter().zip(figures) {
-            if let Some(Err(reason)) = figures.as_ref().map(|figures| &figures.live) {
-                reasons.entry(reason).or_default().push(name);
-            }
-        }
-        for (reason, names) in reasons {
-            let line = format!("{device}: the rest is not known of {}: {reason}", names.join(" and "));
-            page.line(&line, " ", Tone::Quiet, out)?;
-        }
-        for (name, figures) in self.names.iter().zip(figures) {
-            let Some(figures) = figures else { continue };
-            if figures.unattributed().is_some_and(|rest| rest < 0) {
-                let line = format!(
-                    "{device}: in {name} more is named than is live: something named is freed already, or another allocator's"
-                );
-                page.line(&line, " ", Tone::Growth, out)?;
-            }
-            let totals = &figures.totals;
-            if totals.with_allocated > 0 && totals.with_allocated < totals.storages {
-                let [known, all] =
-                    [totals.with_allocated, totals.storages].map(|count| grouped(count.into()));
-                let line = format!("{device}: in {name} the rounding of {known} of {all} storages is known");
-                page.line(&line, " ", Tone::Quiet, out)?;
-            }
-        }
-        Ok(())
-    }
-
     fn may_compare(&self, metric: &str) -> bool {
         self.view.is_some_and(|view| view.column(metric).comparability == Comparability::Comparable)
     }
@@ -457,27 +420,12 @@ impl<'a> Part<'a> {
             let line = format!("{}: --all-rows", left_out(moments.len() - shown.len()));
             page.line(&line, " ", Tone::Quiet, out)?;
         }
-        if shown.is_empty() { Ok(()) } else { self.remarks(page, out) }
+        if shown.is_empty() { self.unseen(page, out) } else { self.remarks(page, out) }
     }
 
-    /// What the figures are, once below them.
-    fn remarks(&self, page: Page, out: &mut dyn Write) -> io::Result<()> {
-        for (name, side) in self.names.iter().zip(&self.sides) {
-            let differing = side.as_ref().map_or(0, |side| side.differing);
-            if differing > 0 {
-                let checkpoints = counted(differing, "checkpoint");
-                let line = format!(
-                    "{name}: its runs name different tensors at {checkpoints}; shown is the first run"
-                );
-                page.line(&line, " ", Tone::Growth, out)?;
-            }
-        }
-        let first = if self.runs > 1 { ", all in the first run" } else { "" };
-        let line = format!(
-            "unattributed is live less all that is named; the rest at the peak is the peak since the checkpoint before less the \
-             weights, gradients and optimizer state named at this one{first}"
-        );
-        page.line(&line, " ", Tone::Quiet, out)
+    /// Whether nothing was named at all.
+    fn is_empty(&self) -> bool {
+        self.sides.iter().flatten().all(|side| side.measurement.tensors.is_empty())
     }
 }
 

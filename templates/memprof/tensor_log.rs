@@ -63,6 +63,9 @@ impl Recorder {
                 if let Some(allocated) = tensor.allocated {
                     json.number("allocated", format_args!("{}", allocated));
                 }
+                if let Some((start, end)) = tensor.range {
+                    json.number("range", format_args!("[{},{}]", start, end));
+                }
             })
         });
         group

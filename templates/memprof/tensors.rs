@@ -40,6 +40,9 @@ pub struct Tensor<'a> {
     pub bytes: u64,
     /// Bytes that the allocator holds for its storage (capacity, rounding), where that is known.
     pub allocated: Option<u64>,
+    /// For a part of its storage, such as a slice: the bytes of the storage that its elements lie in, from the first to behind the
+    /// last. Parts count each for itself; without it they are taken to begin where the storage does, and the largest counts.
+    pub range: Option<(u64, u64)>,
 }
 
 /// What a tensor is for.

@@ -83,9 +83,11 @@ impl DeviceName {
     }
 }
 
-/// The number in `CudaDevice { index: 0 }`, `Cuda(0)`, `Cuda { index: 0 }`.
+/// The number in `CudaDevice { index: 0 }`, `Cuda(0)`, `Cuda(CudaDevice { device: CudaDevice(DeviceId(1)), index: 0 })`: candle's
+/// own number of a device, in the last of them, is another one.
 fn ordinal(name: &str) -> Option<u32> {
     let (_, after) = name.split_once("Cuda")?;
+    let after = after.split_once("index: ").map_or(after, |(_, index)| index);
     let digits = after.trim_start_matches(|character: char| !character.is_ascii_digit());
     let end = digits.find(|character: char| !character.is_ascii_digit()).unwrap_or(digits.len());
     digits[..end].parse().ok()

@@ -75,6 +75,7 @@ fn describe<B: Backend>(
         storage: 0,
         bytes: (shape.iter().product::<usize>() * dtype.size()) as u64,
         allocated: None,
+        range: None,
     });
 }
 

@@ -89,6 +89,7 @@ fn describe(
         storage: 0,
         bytes: (shape.iter().product::<usize>() * dtype.size()) as u64,
         allocated: None,
+        range: None,
     });
 }
 

@@ -90,6 +90,7 @@ fn describe<B: Backend>(
         storage: 0,
         bytes: (shape.iter().product::<usize>() * size) as u64,
         allocated: None,
+        range: None,
     });
 }
 

@@ -10,6 +10,8 @@
 //! Nothing is copied, and nothing is allocated. A tensor is described by its view, and its storage by what candle holds for it.
 
 #[cfg(candle_nn)]
+mod by_name;
+#[cfg(candle_nn)]
 mod optimizer;
 
 #[cfg(candle_nn)]
@@ -19,17 +21,15 @@ pub use optimizer::adamw;
 use candle_core::backprop::GradStore;
 #[cfg(candle_nn)]
 use candle_nn::VarMap;
-use candle_core::{CpuStorage, DeviceLocation, Storage, Tensor};
+use candle_core::{CpuStorage, DeviceLocation, Layout, Storage, Tensor};
 use memprof::{Device, Kind, Names};
 
-/// Names each variable of a map, by its path.
+/// Names each variable of a map, by its path and in the order of these.
 #[cfg(candle_nn)]
 pub fn weights(variables: &VarMap) -> Names {
     let mut names = Names::new();
     let variables = variables.data().lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    for (name, variable) in variables.iter() {
-        add(&mut names, name, Kind::Weight, variable.as_tensor());
-    }
+    by_name::each(&variables, |name, variable| add(&mut names, name, Kind::Weight, variable.as_tensor()));
     names
 }
 
@@ -38,11 +38,11 @@ pub fn weights(variables: &VarMap) -> Names {
 pub fn gradients(variables: &VarMap, gradients: &GradStore) -> Names {
     let mut names = Names::new();
     let variables = variables.data().lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    for (name, variable) in variables.iter() {
+    by_name::each(&variables, |name, variable| {
         if let Some(gradient) = gradients.get(variable.as_tensor()) {
             add(&mut names, name, Kind::Gradient, gradient);
         }
-    }
+    });
     names
 }
 
@@ -55,7 +55,7 @@ pub fn tensor(name: &str, kind: Kind, tensor: &Tensor) -> Names {
 
 /// Names one more tensor in a group, such as a weight that is in no `VarMap` or what an optimizer keeps.
 pub fn add(names: &mut Names, name: &str, kind: Kind, tensor: &Tensor) {
-    let (storage, _) = tensor.storage_and_layout();
+    let (storage, layout) = tensor.storage_and_layout();
     let allocated = allocated(&storage);
     let size = tensor.dtype().size_in_bytes() as u64;
     // Types of less than a byte have size 0; candle keeps them as bytes, which no view divides.
@@ -70,8 +70,20 @@ pub fn add(names: &mut Names, name: &str, kind: Kind, tensor: &Tensor) {
             storage: &*storage as *const Storage as u64,
             bytes,
             allocated,
+            range: range(layout, size),
         })
     });
+}
+
+/// The bytes of the storage between its first element and its last.
+fn range(layout: &Layout, size: u64) -> Option<(u64, u64)> {
+    let start = layout.start_offset() as u64 * size;
+    if layout.dims().contains(&0) {
+        return Some((start, start));
+    }
+    let steps = layout.dims().iter().zip(layout.stride()).map(|(extent, stride)| (extent - 1) * stride);
+    let last = steps.sum::<usize>() as u64;
+    (size > 0).then_some((start, start + (last + 1) * size))
 }
 
 fn with_device(tensor: &Tensor, describe: impl FnOnce(Device<'_>)) {

@@ -7,6 +7,8 @@ use candle_core::{Tensor, Var};
 use candle_nn::{AdamW, VarMap};
 use memprof::{Kind, Names};
 
+use crate::by_name;
+
 /// Names both moments of each variable, by the variable's path. The optimizer must be of all variables of the map, as from
 /// `var_map.all_vars()`.
 ///
@@ -17,7 +19,7 @@ pub fn adamw(variables: &VarMap, optimizer: &AdamW) -> Names {
     let mut names = Names::new();
     let variables = variables.data().lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     // Of an unchanged map the order is always the same.
-    let mut floats = variables.iter().filter(|(_, variable)| variable.dtype().is_float());
+    let mut floats = variables.values().filter(|variable| variable.dtype().is_float());
     let mut current = None;
     let mut place = 0;
     let mut fits = true;
@@ -25,14 +27,7 @@ pub fn adamw(variables: &VarMap, optimizer: &AdamW) -> Names {
         if place % 3 == 0 {
             current = floats.next();
         }
-        match current {
-            Some((_, variable)) if is_like(tensor, variable) => {
-                if place % 3 != 0 {
-                    add(&mut names, current, place % 3);
-                }
-            }
-            _ => fits = false,
-        }
+        fits &= current.map_or(false, |variable| is_like(tensor, variable));
         place += 1;
     });
     let written = write!(text, "{:?}", optimizer);
@@ -41,14 +36,19 @@ pub fn adamw(variables: &VarMap, optimizer: &AdamW) -> Names {
         written.is_ok() && fits && place % 3 == 0 && floats.next().is_none(),
         "memprof_candle::adamw: this optimizer was not made of all variables of this map"
     );
+    by_name::each(&variables, |path, variable| {
+        if variable.dtype().is_float() {
+            add(&mut names, path, variable, "first");
+            add(&mut names, path, variable, "second");
+        }
+    });
     names
 }
 
-fn add(names: &mut Names, variable: Option<(&String, &Var)>, moment: usize) {
-    let Some((path, variable)) = variable else { return };
+fn add(names: &mut Names, path: &str, variable: &Var, moment: &str) {
     let tensor: &Tensor = variable.as_tensor();
     let mut name = Line::new();
-    let _ = write!(name, "{}.{}_moment", path, if moment == 1 { "first" } else { "second" });
+    let _ = write!(name, "{path}.{moment}_moment");
     crate::with_device(tensor, |device| {
         names.add(memprof::Tensor {
             name: name.as_str(),
@@ -60,6 +60,7 @@ fn add(names: &mut Names, variable: Option<(&String, &Var)>, moment: usize) {
             storage: 0,
             bytes: (tensor.elem_count() * tensor.dtype().size_in_bytes()) as u64,
             allocated: None,
+            range: None,
         })
     });
 }
@@ -70,7 +71,7 @@ fn is_like(text: &str, variable: &Var) -> bool {
     let dtype = dtype.split(", ").next().unwrap_or_default();
     let is_shape = match extents.strip_prefix("dims ") {
         Some(extents) => extents.split(", ").map(|extent| extent.parse().ok()).eq(variable.dims().iter().copied().map(Some)),
-        None => extents.split(", ").count() == variable.elem_count(),
+        None => extents.split(", ").filter(|value| !value.is_empty()).count() == variable.elem_count(),
     };
     is_shape && dtype == variable.dtype().as_str()
 }

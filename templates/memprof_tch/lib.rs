@@ -7,6 +7,9 @@
 //!
 //! Nothing is copied. Tensors of one storage are known by the address of its first element.
 
+#[path = "../memprof_candle/by_name.rs"]
+mod by_name;
+
 use memprof::{Device, Kind, Names};
 use tch::nn::VarStore;
 use tch::{Device as Place, Kind as Type, Tensor};
@@ -15,9 +18,7 @@ use tch::{Device as Place, Kind as Type, Tensor};
 pub fn weights(variables: &VarStore) -> Names {
     let mut names = Names::new();
     let variables = variables.variables_.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    for (name, variable) in &variables.named_variables {
-        add(&mut names, name, Kind::Weight, variable);
-    }
+    by_name::each(&variables.named_variables, |name, variable| add(&mut names, name, Kind::Weight, variable));
     names
 }
 
@@ -25,12 +26,12 @@ pub fn weights(variables: &VarStore) -> Names {
 pub fn gradients(variables: &VarStore) -> Names {
     let mut names = Names::new();
     let variables = variables.variables_.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    for (name, variable) in &variables.named_variables {
+    by_name::each(&variables.named_variables, |name, variable| {
         let gradient = variable.grad();
         if gradient.defined() {
             add(&mut names, name, Kind::Gradient, &gradient);
         }
-    }
+    });
     names
 }
 
@@ -60,18 +61,36 @@ pub fn add(names: &mut Names, name: &str, kind: Kind, tensor: &Tensor) {
         Place::Mps => Device::Other("mps"),
         _ => Device::Other("vulkan"),
     };
-    let first = tensor.data_ptr() as u64;
-    let before = tensor.storage_offset() as u64 * size;
+    let (storage, range) = place(tensor, &extents, size);
     names.add(memprof::Tensor {
         name,
         kind,
         shape: &shape[..rank],
         dtype,
         device,
-        storage: first.saturating_sub(before),
+        storage,
         bytes: tensor.numel() as u64 * size,
         allocated: None,
+        range,
     });
+}
+
+/// The address of the storage's first element, and the bytes of the storage between the tensor's first and its last.
+#[cfg(offsets)]
+fn place(tensor: &Tensor, extents: &[i64], size: u64) -> (u64, Option<(u64, u64)>) {
+    let start = tensor.storage_offset() as u64 * size;
+    let storage = (tensor.data_ptr() as u64).saturating_sub(start);
+    if extents.contains(&0) {
+        return (storage, Some((start, start)));
+    }
+    let last: i64 = extents.iter().zip(tensor.stride()).map(|(extent, stride)| (extent - 1) * stride).sum();
+    (storage, Some((start, start + (last as u64 + 1) * size)))
+}
+
+/// Where a storage begins, older versions do not say: only tensors with the same first element are known to share one.
+#[cfg(not(offsets))]
+fn place(tensor: &Tensor, _extents: &[i64], _size: u64) -> (u64, Option<(u64, u64)>) {
+    (tensor.data_ptr() as u64, None)
 }
 
 fn element(kind: Type) -> Option<(&'static str, u64)> {

@@ -29,6 +29,7 @@ fn a_naming_is_one_line_with_all_that_was_said() {
     let expected = json!({
         "group": 1, "name": "encoder.0.\"weight\"", "kind": "weight", "shape": [10, 100], "dtype": "f32",
         "device": "cpu", "storage": "address", "bytes": 4000, "allocated": 4000,
+        "range": [0, 4000],
     });
     assert_eq!(weight, expected);
     let state = json!({
