@@ -10,7 +10,7 @@ use tabled::settings::style::{HorizontalLine, VerticalLine};
 use tabled::settings::{Alignment, Modify, Padding, Span, Theme};
 
 use super::Options;
-use super::text::{cut, width};
+use super::text::{NONE, cut, width};
 
 /// The width where the terminal's is not known.
 const WIDTH: usize = 100;
@@ -92,6 +92,11 @@ impl Group {
         Self { name, headings, cells, widths }
     }
 
+    /// Whether a cell of this row is a figure or a word.
+    fn has_something(&self, row: usize) -> bool {
+        self.cells[row].iter().any(|cell| !["", NONE].contains(&cell.text.trim_matches([' ', BLANK])))
+    }
+
     /// Columns on the terminal, with the separator before it and the space around.
     fn width(&self) -> usize {
         let columns: usize = self.widths.iter().map(|width| width + 2).sum();
@@ -168,6 +173,50 @@ impl Page {
         groups: Vec<Group>,
         out: &mut dyn Write,
     ) -> io::Result<()> {
+        let (labels, blocks) = self.blocks_of(least, noun, labels, groups);
+        for (index, block) in blocks.iter().enumerate() {
+            if index > 0 {
+                writeln!(out)?;
+            }
+            self.block(noun, &labels, block, out)?;
+        }
+        Ok(())
+    }
+
+    /// As [`Self::lay_beside`]; a row that has nothing in a block is left out of it.
+    pub(super) fn lay_filled(
+        self,
+        least: usize,
+        noun: &str,
+        labels: &[Text],
+        groups: Vec<Group>,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let (labels, blocks) = self.blocks_of(least, noun, labels, groups);
+        for (index, block) in blocks.into_iter().enumerate() {
+            if index > 0 {
+                writeln!(out)?;
+            }
+            let has_something = |row: usize| block.iter().any(|group| group.has_something(row));
+            let filled: Vec<bool> = (0..labels.len()).map(has_something).collect();
+            let labels = of_these(labels.clone(), &filled);
+            let block: Vec<Group> = block
+                .into_iter()
+                .map(|group| Group { cells: of_these(group.cells, &filled), ..group })
+                .collect();
+            self.block(noun, &labels, &block, out)?;
+        }
+        Ok(())
+    }
+
+    /// As many groups side by side as the width has room for, and the labels, cut to what the widest of these leaves.
+    fn blocks_of(
+        self,
+        least: usize,
+        noun: &str,
+        labels: &[Text],
+        groups: Vec<Group>,
+    ) -> (Vec<Text>, Vec<Vec<Group>>) {
         let longest = labels.iter().map(|label| width(&label.text)).max().unwrap_or(0).max(width(noun));
         let least = longest.min(least) + 2;
         let mut blocks: Vec<Vec<Group>> = Vec::new();
@@ -190,15 +239,8 @@ impl Page {
         let widest: usize =
             blocks.iter().map(|block| block.iter().map(Group::width).sum()).max().unwrap_or(0);
         let room = self.width.saturating_sub(widest + 2).clamp(width(noun), longest);
-        let labels: Vec<Text> =
-            labels.iter().map(|label| Text::new(cut(&label.text, room), label.tone)).collect();
-        for (index, block) in blocks.iter().enumerate() {
-            if index > 0 {
-                writeln!(out)?;
-            }
-            self.block(noun, &labels, block, out)?;
-        }
-        Ok(())
+        let labels = labels.iter().map(|label| Text::new(cut(&label.text, room), label.tone)).collect();
+        (labels, blocks)
     }
 
     fn block(self, noun: &str, labels: &[Text], groups: &[Group], out: &mut dyn Write) -> io::Result<()> {
@@ -297,6 +339,11 @@ impl Page {
         }
         writeln!(out, "{}", self.paint.apply(&line, tone))
     }
+}
+
+/// Those rows that are wanted.
+fn of_these<T>(rows: Vec<T>, wanted: &[bool]) -> Vec<T> {
+    rows.into_iter().zip(wanted).filter_map(|(row, wanted)| wanted.then_some(row)).collect()
 }
 
 fn write_trimmed(table: &str, out: &mut dyn Write) -> io::Result<()> {

@@ -143,7 +143,7 @@ impl Part<'_> {
             });
             groups.push(self.group(kind.plural().to_owned(), bytes));
         }
-        page.lay_beside(LEAST_PATH.min(page.width() / 2), "layer", &labels, groups, out)
+        page.lay_filled(LEAST_PATH.min(page.width() / 2), "layer", &labels, groups, out)
     }
 }
 
