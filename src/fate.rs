@@ -42,10 +42,16 @@ pub fn outcome(fate: &Fate, evidence: &Evidence<'_>) -> anyhow::Result<Option<Ou
         Exit::Signalled(libc::SIGKILL) if evidence.killed_by_kernel => {
             (Status::OutOfMemory, Some("the kernel killed it for want of memory".to_owned()))
         }
+        // A refusal that C++ code turned into an exception which nobody caught, or a panic that could not unwind.
+        Exit::Signalled(libc::SIGABRT) if refused_by_gpu.is_some() => {
+            (Status::OutOfMemory, with_panic(refused_by_gpu, &stderr))
+        }
         Exit::Signalled(signal) => (Status::Killed { signal }, panic_message(&stderr)),
         Exit::Code(0) => judge_success(evidence)?,
         // A test may go on after a refusal, or even want one; if it failed, that is why.
-        Exit::Code(_) if refused_by_gpu.is_some() => (Status::OutOfMemory, refused_by_gpu),
+        Exit::Code(_) if refused_by_gpu.is_some() => {
+            (Status::OutOfMemory, with_panic(refused_by_gpu, &stderr))
+        }
         Exit::Code(exit_code) => {
             (Status::Failed { exit_code }, panic_message(&stderr).or_else(|| loader_message(&stderr)))
         }
@@ -127,6 +133,14 @@ fn tail(path: &Utf8Path) -> anyhow::Result<String> {
 
 fn is_allocation_failure(line: &str) -> bool {
     line.starts_with("memory allocation of ") && line.trim_end().ends_with(" bytes failed")
+}
+
+/// What the GPU refused, and what the test then said of its end: it may have gone on and failed for another reason.
+fn with_panic(refusal: Option<String>, stderr: &str) -> Option<String> {
+    match (refusal, panic_message(stderr)) {
+        (Some(refusal), Some(panic)) => Some(format!("{refusal}\n{panic}")),
+        (refusal, panic) => refusal.or(panic),
+    }
 }
 
 /// The first panic: its place and its text, without backtrace and notes.
@@ -235,6 +249,21 @@ mod tests {
         assert_eq!(status, Status::OutOfMemory);
         assert_eq!(message.unwrap(), "GPU 0 had no 1.00 GiB left (2.00 KiB live)");
         assert_eq!(judged(Exit::Code(0), Some(&log), "running 1 test\n", "").0, Status::Ok);
+        assert_eq!(judged(Exit::Signalled(6), Some(&log), "", "").0, Status::OutOfMemory);
+        assert_eq!(judged(Exit::Signalled(11), Some(&log), "", "").0, Status::Killed { signal: 11 });
+    }
+
+    #[test]
+    fn a_test_that_went_on_without_the_gpus_memory_is_quoted_with_how_it_failed() {
+        let refusal =
+            "{\"v\":1,\"event\":\"gpu_out_of_memory\",\"device\":0,\"requested\":1073741824,\"live\":0}\n";
+        let stderr = "thread 'a' panicked at src/lib.rs:5:9:\nthe smaller batch is wrong\nnote: run with …\n";
+        let (status, message) = judged(Exit::Code(101), Some(&format!("{BEGIN}{refusal}")), "", stderr);
+        assert_eq!(status, Status::OutOfMemory);
+        assert_eq!(
+            message.unwrap(),
+            "GPU 0 had no 1.00 GiB left (0 B live)\nsrc/lib.rs:5:9: the smaller batch is wrong"
+        );
     }
 
     #[test]
