@@ -364,6 +364,13 @@ fn the_runners_reason_for_having_no_cupti_is_logged() {
         .succeed();
     assert_eq!(run.reason("gpu.0.live"), reason);
     assert_eq!(run.figure("allocated", "gpu.0.process"), Some(CONTEXT + MIB));
+    // A path of the user's own that the runner could not use is inherited.
+    let run = program("late", &["devices"])
+        .env("MEMPROF_CUPTI", "/nowhere/libcupti.so")
+        .env_remove("CUDA_INJECTION64_PATH")
+        .env("MEMPROF_CUPTI_ABSENT", reason)
+        .succeed();
+    assert_eq!(run.reason("gpu.0.live"), reason);
 }
 
 #[test]
