@@ -348,7 +348,10 @@ fn markdown_says_the_answer_first_and_folds_the_rest() {
 fn markdown_fits_into_a_comment_and_says_what_was_cut() {
     let log = |growth: i64| {
         (0..40).fold(Log::new(), |log, step| {
-            log.checkpoint(&format!("step {step} {}", "|".repeat(200)), &[("heap.peak", MIB + growth * MIB)])
+            log.checkpoint(
+                &format!("step {step} {}", "|".repeat(9_000)),
+                &[("heap.peak", MIB + growth * MIB)],
+            )
         })
     };
     let mut synthetic = Synthetic::new(&["main", "pr/3370"]);
