@@ -28,6 +28,9 @@ pub struct Evidence<'a> {
 /// How much of the end of standard error is looked through for a panic.
 const TAIL: u64 = 256 * 1024;
 
+/// How the shim's words begin where it can write no more: the test has closed its descriptor, or a disk is full.
+const END_OF_RECORDING: &str = "memprof: recording ends here, ";
+
 /// The outcome of a run; `None` if the user interrupted it.
 pub fn outcome(fate: &Fate, evidence: &Evidence<'_>) -> anyhow::Result<Option<Outcome>> {
     let stderr = tail(&evidence.folder.join(file::STDERR))?;
@@ -47,7 +50,7 @@ pub fn outcome(fate: &Fate, evidence: &Evidence<'_>) -> anyhow::Result<Option<Ou
             (Status::OutOfMemory, with_panic(refused_by_gpu, &stderr))
         }
         Exit::Signalled(signal) => (Status::Killed { signal }, panic_message(&stderr)),
-        Exit::Code(0) => judge_success(evidence)?,
+        Exit::Code(0) => judge_success(evidence, &stderr)?,
         // A test may go on after a refusal, or even want one; if it failed, that is why.
         Exit::Code(_) if refused_by_gpu.is_some() => {
             (Status::OutOfMemory, with_panic(refused_by_gpu, &stderr))
@@ -83,13 +86,14 @@ fn last_refusal_of_gpu(log: &Utf8Path) -> anyhow::Result<Option<String>> {
 }
 
 /// Exit code 0 is not enough: the test must have run, and the process must be the build that was planned.
-fn judge_success(evidence: &Evidence<'_>) -> anyhow::Result<(Status, Option<String>)> {
+fn judge_success(evidence: &Evidence<'_>, stderr: &str) -> anyhow::Result<(Status, Option<String>)> {
     if let Some(reason) = refusal(evidence)? {
         return Ok((Status::Refused, Some(reason)));
     }
     let ran = !evidence.harness || says_that_it_ran(&evidence.folder.join(file::STDOUT))?;
     if ran {
-        Ok((Status::Ok, None))
+        let end = stderr.lines().find(|line| line.starts_with(END_OF_RECORDING));
+        Ok((Status::Ok, end.map(str::to_owned)))
     } else {
         Ok((Status::Refused, Some("the harness says that it ran no test".to_owned())))
     }
@@ -209,6 +213,11 @@ mod tests {
     fn success_needs_a_test_that_ran_in_the_planned_build() {
         assert_eq!(judged(Exit::Code(0), Some(BEGIN), "\nrunning 1 test\n", "").0, Status::Ok);
         assert_eq!(judged(Exit::Code(0), Some(BEGIN), "\nrunning 0 tests\n", "").0, Status::Refused);
+        let ended =
+            "memprof: recording ends here, for the log cannot be written: Bad file descriptor (os error 9)";
+        let (status, message) =
+            judged(Exit::Code(0), Some(BEGIN), "running 1 test\n", &format!("a\n{ended}\nb\n"));
+        assert_eq!((status, message.as_deref()), (Status::Ok, Some(ended)));
         let (status, message) = judged(Exit::Code(0), None, "running 1 test\n", "");
         assert_eq!(status, Status::Refused);
         assert!(message.unwrap().contains("no log"));
