@@ -282,9 +282,10 @@ fn a_table_is_never_empty_for_want_of_the_default_metrics() {
 fn a_metric_that_nobody_knows_is_told_with_those_there_are() {
     let log = Log::new().checkpoint("start", &[("cpu.rss", MIB), ("time", 0)]);
     let synthetic = Synthetic::new(&["main", "pr/1"]).passed("t", 0, 0, &log).passed("t", 1, 0, &log);
-    let metrics = Some(vec!["cpu.*".to_owned(), "heap.paek".to_owned()]);
+    let metrics = Some(vec!["cpu.*".to_owned(), "heap.paek".to_owned(), "gpu.0.peak".to_owned()]);
     let text = table(&compare(&synthetic.results()), &Options { metrics, ..at_width(100) });
     assert!(text.contains("\nno metric is named 'heap.paek'; measured were cpu.rss, time\n"), "{text}");
+    assert!(text.contains("\ngpu.0.peak was not measured: no test used a GPU that has it\n"), "{text}");
 }
 
 #[test]
