@@ -442,6 +442,23 @@ fn devices_are_those_of_nvml_whatever_numbers_the_driver_gives_them() {
 }
 
 #[test]
+fn of_more_devices_than_the_log_has_room_for_the_last_ones_are_absent_with_that_reason() {
+    let sixteen: Vec<String> =
+        (0..16).map(|device| format!("GPU-{device:08x}-2222-3333-4444-555555555555")).collect();
+    let run = program("late", &["devices"]).env("FAKE_GPUS", sixteen.join(",")).succeed();
+    let live = |device: u64| run.figure("allocated", &format!("gpu.{device}.live"));
+    let measured: Vec<u64> = (0..16).filter(|&device| live(device) == Some((device + 1) * MIB)).collect();
+    assert_eq!(measured, (0..13).collect::<Vec<_>>());
+    for device in 13..16 {
+        assert_eq!(live(device), None);
+        let reason = run.reason(&format!("gpu.{device}.live"));
+        assert_eq!(reason, "this process uses more devices than the log has room for");
+    }
+    let absent = run.absent();
+    assert_eq!(absent.iter().filter(|metric| **metric == "gpu.13.pool.used").count(), 1, "{absent:?}");
+}
+
+#[test]
 fn a_part_of_a_device_stands_under_the_whole_ones_number_and_says_so() {
     let part = "MIG-bbbbbbbb-2222-3333-4444-555555555555";
     let run = program("late", &["devices"])
