@@ -28,6 +28,9 @@ pub struct Evidence<'a> {
 /// How much of the end of standard error is looked through for a panic.
 const TAIL: u64 = 256 * 1024;
 
+/// How the shim's words begin where it can write no more: the test has closed its descriptor, or a disk is full.
+const END_OF_RECORDING: &str = "memprof: recording ends here, ";
+
 /// The outcome of a run; `None` if the user interrupted it.
 pub fn outcome(fate: &Fate, evidence: &Evidence<'_>) -> anyhow::Result<Option<Outcome>> {
     let stderr = tail(&evidence.folder.join(file::STDERR))?;
@@ -42,10 +45,16 @@ pub fn outcome(fate: &Fate, evidence: &Evidence<'_>) -> anyhow::Result<Option<Ou
         Exit::Signalled(libc::SIGKILL) if evidence.killed_by_kernel => {
             (Status::OutOfMemory, Some("the kernel killed it for want of memory".to_owned()))
         }
+        // A refusal that C++ code turned into an exception which nobody caught, or a panic that could not unwind.
+        Exit::Signalled(libc::SIGABRT) if refused_by_gpu.is_some() => {
+            (Status::OutOfMemory, with_panic(refused_by_gpu, &stderr))
+        }
         Exit::Signalled(signal) => (Status::Killed { signal }, panic_message(&stderr)),
-        Exit::Code(0) => judge_success(evidence)?,
+        Exit::Code(0) => judge_success(evidence, &stderr)?,
         // A test may go on after a refusal, or even want one; if it failed, that is why.
-        Exit::Code(_) if refused_by_gpu.is_some() => (Status::OutOfMemory, refused_by_gpu),
+        Exit::Code(_) if refused_by_gpu.is_some() => {
+            (Status::OutOfMemory, with_panic(refused_by_gpu, &stderr))
+        }
         Exit::Code(exit_code) => {
             (Status::Failed { exit_code }, panic_message(&stderr).or_else(|| loader_message(&stderr)))
         }
@@ -77,13 +86,14 @@ fn last_refusal_of_gpu(log: &Utf8Path) -> anyhow::Result<Option<String>> {
 }
 
 /// Exit code 0 is not enough: the test must have run, and the process must be the build that was planned.
-fn judge_success(evidence: &Evidence<'_>) -> anyhow::Result<(Status, Option<String>)> {
+fn judge_success(evidence: &Evidence<'_>, stderr: &str) -> anyhow::Result<(Status, Option<String>)> {
     if let Some(reason) = refusal(evidence)? {
         return Ok((Status::Refused, Some(reason)));
     }
     let ran = !evidence.harness || says_that_it_ran(&evidence.folder.join(file::STDOUT))?;
     if ran {
-        Ok((Status::Ok, None))
+        let end = stderr.lines().find(|line| line.starts_with(END_OF_RECORDING));
+        Ok((Status::Ok, end.map(str::to_owned)))
     } else {
         Ok((Status::Refused, Some("the harness says that it ran no test".to_owned())))
     }
@@ -127,6 +137,14 @@ fn tail(path: &Utf8Path) -> anyhow::Result<String> {
 
 fn is_allocation_failure(line: &str) -> bool {
     line.starts_with("memory allocation of ") && line.trim_end().ends_with(" bytes failed")
+}
+
+/// What the GPU refused, and what the test then said of its end: it may have gone on and failed for another reason.
+fn with_panic(refusal: Option<String>, stderr: &str) -> Option<String> {
+    match (refusal, panic_message(stderr)) {
+        (Some(refusal), Some(panic)) => Some(format!("{refusal}\n{panic}")),
+        (refusal, panic) => refusal.or(panic),
+    }
 }
 
 /// The first panic: its place and its text, without backtrace and notes.
@@ -195,6 +213,11 @@ mod tests {
     fn success_needs_a_test_that_ran_in_the_planned_build() {
         assert_eq!(judged(Exit::Code(0), Some(BEGIN), "\nrunning 1 test\n", "").0, Status::Ok);
         assert_eq!(judged(Exit::Code(0), Some(BEGIN), "\nrunning 0 tests\n", "").0, Status::Refused);
+        let ended =
+            "memprof: recording ends here, for the log cannot be written: Bad file descriptor (os error 9)";
+        let (status, message) =
+            judged(Exit::Code(0), Some(BEGIN), "running 1 test\n", &format!("a\n{ended}\nb\n"));
+        assert_eq!((status, message.as_deref()), (Status::Ok, Some(ended)));
         let (status, message) = judged(Exit::Code(0), None, "running 1 test\n", "");
         assert_eq!(status, Status::Refused);
         assert!(message.unwrap().contains("no log"));
@@ -235,6 +258,21 @@ mod tests {
         assert_eq!(status, Status::OutOfMemory);
         assert_eq!(message.unwrap(), "GPU 0 had no 1.00 GiB left (2.00 KiB live)");
         assert_eq!(judged(Exit::Code(0), Some(&log), "running 1 test\n", "").0, Status::Ok);
+        assert_eq!(judged(Exit::Signalled(6), Some(&log), "", "").0, Status::OutOfMemory);
+        assert_eq!(judged(Exit::Signalled(11), Some(&log), "", "").0, Status::Killed { signal: 11 });
+    }
+
+    #[test]
+    fn a_test_that_went_on_without_the_gpus_memory_is_quoted_with_how_it_failed() {
+        let refusal =
+            "{\"v\":1,\"event\":\"gpu_out_of_memory\",\"device\":0,\"requested\":1073741824,\"live\":0}\n";
+        let stderr = "thread 'a' panicked at src/lib.rs:5:9:\nthe smaller batch is wrong\nnote: run with …\n";
+        let (status, message) = judged(Exit::Code(101), Some(&format!("{BEGIN}{refusal}")), "", stderr);
+        assert_eq!(status, Status::OutOfMemory);
+        assert_eq!(
+            message.unwrap(),
+            "GPU 0 had no 1.00 GiB left (0 B live)\nsrc/lib.rs:5:9: the smaller batch is wrong"
+        );
     }
 
     #[test]

@@ -118,7 +118,10 @@ impl std::fmt::Display for Status {
             Self::Ok => formatter.pad("ok"),
             Self::Failed { exit_code } => write!(formatter, "failed (exit code {exit_code})"),
             Self::Timeout { limit_seconds } => write!(formatter, "timed out after {limit_seconds} s"),
-            Self::Killed { signal } => write!(formatter, "killed by signal {signal}"),
+            Self::Killed { signal } => match name_of_signal(*signal) {
+                Some(name) => write!(formatter, "killed by signal {signal} ({name})"),
+                None => write!(formatter, "killed by signal {signal}"),
+            },
             Self::OutOfMemory => formatter.pad("out of memory"),
             Self::BuildFailed => formatter.pad("build failed"),
             Self::NotInThisRef => formatter.pad("not in this ref"),
@@ -126,4 +129,25 @@ impl std::fmt::Display for Status {
             Self::Refused => formatter.pad("refused"),
         }
     }
+}
+
+/// The name of a signal that ends a process, where it is one of the usual; their numbers are not the same on every system.
+fn name_of_signal(signal: i32) -> Option<&'static str> {
+    Some(match signal {
+        libc::SIGABRT => "SIGABRT",
+        libc::SIGBUS => "SIGBUS",
+        libc::SIGFPE => "SIGFPE",
+        libc::SIGHUP => "SIGHUP",
+        libc::SIGILL => "SIGILL",
+        libc::SIGINT => "SIGINT",
+        libc::SIGKILL => "SIGKILL",
+        libc::SIGPIPE => "SIGPIPE",
+        libc::SIGSEGV => "SIGSEGV",
+        libc::SIGSYS => "SIGSYS",
+        libc::SIGTERM => "SIGTERM",
+        libc::SIGTRAP => "SIGTRAP",
+        libc::SIGXCPU => "SIGXCPU",
+        libc::SIGXFSZ => "SIGXFSZ",
+        _ => return None,
+    })
 }

@@ -69,8 +69,9 @@ impl Run {
             return Some("passed, but logged no checkpoint".to_owned());
         }
         // A checkpoint that was lost would be reported as removed. The last line is written at any orderly exit.
-        (!self.measurement.ended)
-            .then(|| "passed, but its log has no end: checkpoints may be lost".to_owned())
+        (!self.measurement.ended).then(|| {
+            "passed, but its log has no end, as after _exit or exec: checkpoints may be lost".to_owned()
+        })
     }
 }
 

@@ -381,7 +381,7 @@ fn every_ending_of_a_test_is_an_outcome() {
     assert_eq!(of("aborts")["signal"], 6);
     assert_eq!(of("segfaults")["signal"], 11);
     // The checkpoints before a crash are kept and shown.
-    assert!(printed.stdout.contains("killed by signal 6"), "{}", printed.everything());
+    assert!(printed.stdout.contains("killed by signal 6 (SIGABRT)"), "{}", printed.everything());
 }
 
 #[test]

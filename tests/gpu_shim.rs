@@ -364,6 +364,13 @@ fn the_runners_reason_for_having_no_cupti_is_logged() {
         .succeed();
     assert_eq!(run.reason("gpu.0.live"), reason);
     assert_eq!(run.figure("allocated", "gpu.0.process"), Some(CONTEXT + MIB));
+    // A path of the user's own that the runner could not use is inherited.
+    let run = program("late", &["devices"])
+        .env("MEMPROF_CUPTI", "/nowhere/libcupti.so")
+        .env_remove("CUDA_INJECTION64_PATH")
+        .env("MEMPROF_CUPTI_ABSENT", reason)
+        .succeed();
+    assert_eq!(run.reason("gpu.0.live"), reason);
 }
 
 #[test]
@@ -432,6 +439,23 @@ fn devices_are_those_of_nvml_whatever_numbers_the_driver_gives_them() {
     assert_eq!(live(Some("1,0")), [Some(2), Some(1)]);
     assert_eq!(live(Some("GPU-aaaa")), [None, Some(1)]);
     assert_eq!(live(Some(&format!("{SECOND},{FIRST}"))), [Some(2), Some(1)]);
+}
+
+#[test]
+fn of_more_devices_than_the_log_has_room_for_the_last_ones_are_absent_with_that_reason() {
+    let sixteen: Vec<String> =
+        (0..16).map(|device| format!("GPU-{device:08x}-2222-3333-4444-555555555555")).collect();
+    let run = program("late", &["devices"]).env("FAKE_GPUS", sixteen.join(",")).succeed();
+    let live = |device: u64| run.figure("allocated", &format!("gpu.{device}.live"));
+    let measured: Vec<u64> = (0..16).filter(|&device| live(device) == Some((device + 1) * MIB)).collect();
+    assert_eq!(measured, (0..13).collect::<Vec<_>>());
+    for device in 13..16 {
+        assert_eq!(live(device), None);
+        let reason = run.reason(&format!("gpu.{device}.live"));
+        assert_eq!(reason, "this process uses more devices than the log has room for");
+    }
+    let absent = run.absent();
+    assert_eq!(absent.iter().filter(|metric| **metric == "gpu.13.pool.used").count(), 1, "{absent:?}");
 }
 
 #[test]

@@ -282,9 +282,10 @@ fn a_table_is_never_empty_for_want_of_the_default_metrics() {
 fn a_metric_that_nobody_knows_is_told_with_those_there_are() {
     let log = Log::new().checkpoint("start", &[("cpu.rss", MIB), ("time", 0)]);
     let synthetic = Synthetic::new(&["main", "pr/1"]).passed("t", 0, 0, &log).passed("t", 1, 0, &log);
-    let metrics = Some(vec!["cpu.*".to_owned(), "heap.paek".to_owned()]);
+    let metrics = Some(vec!["cpu.*".to_owned(), "heap.paek".to_owned(), "gpu.0.peak".to_owned()]);
     let text = table(&compare(&synthetic.results()), &Options { metrics, ..at_width(100) });
     assert!(text.contains("\nno metric is named 'heap.paek'; measured were cpu.rss, time\n"), "{text}");
+    assert!(text.contains("\ngpu.0.peak was not measured: no test used a GPU that has it\n"), "{text}");
 }
 
 #[test]
@@ -348,7 +349,10 @@ fn markdown_says_the_answer_first_and_folds_the_rest() {
 fn markdown_fits_into_a_comment_and_says_what_was_cut() {
     let log = |growth: i64| {
         (0..40).fold(Log::new(), |log, step| {
-            log.checkpoint(&format!("step {step} {}", "|".repeat(200)), &[("heap.peak", MIB + growth * MIB)])
+            log.checkpoint(
+                &format!("step {step} {}", "|".repeat(9_000)),
+                &[("heap.peak", MIB + growth * MIB)],
+            )
         })
     };
     let mut synthetic = Synthetic::new(&["main", "pr/3370"]);

@@ -192,3 +192,30 @@ fn top_shows_ten_and_says_how_many_more_grew() {
     let whole = shown(&comparison, &Options { all_rows: true, ..top(100) });
     assert!(whole.contains("step #2") && !whole.contains("more grew"), "{whole}");
 }
+
+#[test]
+fn a_devices_memory_pool_is_shown_where_it_is_asked_for() {
+    let of_device = |grown: i64| {
+        [
+            ("gpu.0.consumed", grown),
+            ("gpu.0.peaked", 0),
+            ("gpu.0.used", grown),
+            ("gpu.0.pool.consumed", 2 * grown),
+            ("gpu.0.pool.peaked", 0),
+            ("gpu.0.pool.used", 2 * grown),
+        ]
+    };
+    let log = Log::new()
+        .checkpoint("start", &[("gpu.0.peak", 0), ("gpu.0.pool.used", MIB)])
+        .nested(0, "forward", &of_device(MIB))
+        .checkpoint("done", &[("gpu.0.peak", MIB), ("gpu.0.pool.used", 3 * MIB)]);
+    let synthetic =
+        Synthetic::new(&["main", "pr/1"]).passed("hf_fwd", 0, 0, &log).passed("hf_fwd", 1, 0, &log);
+    let comparison = compare(&synthetic.results());
+    let of_pool = |options: Options| shown(&comparison, &options).contains("pool");
+    assert!(!of_pool(Options { width: Some(100), ..Options::default() }) && !of_pool(scopes(100)));
+    let metrics = || Some(vec!["gpu.0.pool.*".to_owned()]);
+    assert!(of_pool(Options { metrics: metrics(), ..scopes(100) }));
+    let grown = shown(&comparison, &Options { metrics: metrics(), ..top(100) });
+    assert!(grown.contains("gpu.0.pool.used") && grown.contains("start → done"), "{grown}");
+}

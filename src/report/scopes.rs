@@ -312,7 +312,7 @@ fn figure(side: &Side, family: &str, part: &str, place: Option<usize>) -> Text {
 }
 
 fn label(key: Key, cell: &Cell) -> String {
-    let mut label = text::one_line(&cell.labels[key.label as usize]).into_owned();
+    let mut label = text::label(&cell.labels[key.label as usize]);
     if key.occurrence > 1 {
         _ = write!(label, " #{}", key.occurrence);
     }

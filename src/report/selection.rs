@@ -64,7 +64,7 @@ impl Wanted {
             Some(chosen) => chosen.iter().map(|pattern| glob(&of_scopes_too(pattern))).collect(),
             None => {
                 let defaults = std::iter::once("gpu.*.peak").chain(DEFAULT);
-                defaults.chain(DEFAULT_OF_SCOPES).map(glob).collect()
+                defaults.chain(DEFAULT_OF_SCOPES).map(glob_of_one_part).collect()
             }
         };
         Self { patterns, chosen, is_default: !options.all && options.metrics.is_none() }
@@ -89,7 +89,9 @@ impl Wanted {
     /// The wanted metrics of points that any run has, in the order of the patterns; the first ones where none is wanted.
     pub fn of_points<'a>(&self, comparison: &'a Comparison) -> Vec<&'a Metric> {
         let is_of_scope = |metric: &Metric| {
-            ["consumed", "peaked", "used"].contains(&metric.name.rsplit('.').next().unwrap_or_default())
+            let part = metric.name.rsplit('.').next().unwrap_or_default();
+            // A memory pool has a level of this name too.
+            ["consumed", "peaked", "used"].contains(&part) && !metric.name.ends_with(".pool.used")
         };
         let points: Vec<&Metric> = comparison.metrics.iter().filter(|metric| !is_of_scope(metric)).collect();
         let mut wanted: Vec<&Metric> = Vec::new();
@@ -199,6 +201,12 @@ fn of_scopes_too(pattern: &str) -> String {
 /// A pattern in which `*` stands for anything, and `{,ed}` for itself or nothing.
 fn glob(pattern: &str) -> Regex {
     let escaped = regex::escape(pattern).replace(r"\*", ".*").replace(r"\{,ed\}", "(ed)?");
+    Regex::new(&format!("^{escaped}$")).expect("an escaped pattern is a regular expression")
+}
+
+/// A pattern in which `*` stands for one part of a name: `gpu.*.peaked` is of a device, and not of its memory pool.
+fn glob_of_one_part(pattern: &str) -> Regex {
+    let escaped = regex::escape(pattern).replace(r"\*", r"[^.]+");
     Regex::new(&format!("^{escaped}$")).expect("an escaped pattern is a regular expression")
 }
 

@@ -418,6 +418,8 @@ pub fn notes(comparison: &Comparison, wanted: &Wanted) -> Vec<String> {
         .map(|name| {
             if ON_REQUEST.contains(&name) {
                 format!("{name} was not measured: it is read only where a run is made with --metrics {name}")
+            } else if name.starts_with("gpu.") {
+                format!("{name} was not measured: no test used a GPU that has it")
             } else {
                 format!("no metric is named '{name}'; measured were {}", measured.join(", "))
             }

@@ -102,23 +102,41 @@ pub fn is_within_noise(ruling: Option<Ruling>, difference: i128) -> bool {
     })
 }
 
-/// A label on one line: what would break it or colour it is made visible.
+/// A label on one line: what would break it, colour it or turn its direction is made visible.
 pub fn one_line(text: &str) -> Cow<'_, str> {
-    if !text.contains(char::is_control) {
+    let is_harmful = |character: char| character.is_control() || is_of_layout(character);
+    if !text.contains(is_harmful) {
         return Cow::Borrowed(text);
     }
     let visible = text.chars().map(|character| match character {
-        '\n' => '↵',
+        '\n' | '\u{2028}' | '\u{2029}' => '↵',
         '\t' => ' ',
-        control if control.is_control() => '·',
+        harmful if is_harmful(harmful) => '·',
         other => other,
     });
     Cow::Owned(visible.collect())
 }
 
+/// Separators of lines, and what turns the direction of all that follows on the line, figures included (Unicode's annex 9).
+fn is_of_layout(character: char) -> bool {
+    matches!(
+        character,
+        '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    )
+}
+
+/// More columns of a label than this tell nothing more, and a comment has room for so many characters only.
+const MOST_OF_LABEL: usize = 120;
+
+/// A label as it was written, as far as that can be shown: one of nothing but spaces stands in quotes.
+pub fn label(text: &str) -> String {
+    let line = one_line(text);
+    if line.trim().is_empty() { format!("\"{line}\"") } else { cut(&line, MOST_OF_LABEL).into_owned() }
+}
+
 /// A checkpoint's name: its label, a mark if it is a scope or a call, its number from the second occurrence on.
 pub fn key_label(key: Key, labels: &Names) -> String {
-    let mut text = one_line(&labels[key.label as usize]).into_owned();
+    let mut text = label(&labels[key.label as usize]);
     text.push_str(match key.kind {
         Kind::Point => "",
         Kind::Scope => " (scope)",
@@ -263,6 +281,19 @@ mod tests {
     #[test]
     fn what_would_break_a_row_is_made_visible() {
         assert_eq!(one_line("a\nb\tc\u{1b}[31m"), "a↵b c·[31m");
+        assert_eq!(
+            one_line("a\u{202e}b\u{2066}c\u{2028}d"),
+            "a·b·c↵d",
+            "figures behind it keep their direction"
+        );
+    }
+
+    #[test]
+    fn labels_that_cannot_be_seen_or_are_very_long_can_be_told_apart() {
+        assert_eq!([label(""), label("  "), label(" a")], ["\"\"", "\"  \"", " a"]);
+        let long = label(&"layer ".repeat(1_000));
+        assert_eq!(width(&long), MOST_OF_LABEL);
+        assert!(long.starts_with("layer layer") && long.contains('…'), "{long}");
     }
 
     proptest! {

@@ -77,8 +77,9 @@ impl Environment {
     /// CUPTI's path, with a zero byte at its end, or why there is none. Both stay for the life of the process.
     pub(crate) fn cupti(&self) -> Result<&'static [u8], &'static str> {
         match (&self.cupti, &self.cupti_absent) {
-            (Some(path), _) => Ok(kept(format_args!("{}\0", path)).as_bytes()),
-            (None, Some(reason)) => Err(kept(format_args!("{}", reason))),
+            // The path may be the user's own, which the runner has found to be none, or cannot use.
+            (_, Some(reason)) => Err(kept(format_args!("{}", reason))),
+            (Some(path), None) => Ok(kept(format_args!("{}\0", path)).as_bytes()),
             (None, None) => Err("no CUPTI was handed over (MEMPROF_CUPTI)"),
         }
     }

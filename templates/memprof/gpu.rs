@@ -36,8 +36,22 @@ const NOT_INJECTED: &str =
                             before this executable's first code ran";
 const OUTSIDE_A_RUN: &str = "counted in a run of cargo memprof only";
 
-/// Metrics of one device. Where there is no room left for another one's, it is left out.
-const PER_DEVICE: usize = 9;
+/// Metrics of one device. Where there is no room left for another one's, they are absent.
+const PER_DEVICE: usize = OF_DEVICE.len();
+const OF_DEVICE: [&str; 9] = [
+    "live",
+    "peak",
+    "pool.used",
+    "pool.used_peak",
+    "pool.reserved",
+    "pool.reserved_peak",
+    "process",
+    "device",
+    "context",
+];
+/// Metrics of page-locked host memory, for which there is always room.
+const OF_HOST: usize = 2;
+const NO_ROOM: &str = "this process uses more devices than the log has room for";
 /// As many as the injection library can be asked for at once.
 const ROOM: usize = 65;
 
@@ -221,9 +235,6 @@ impl Gpu {
         driver: Option<&Driver>,
         catalogue: &mut Catalogue,
     ) {
-        if catalogue.length() + PER_DEVICE > MAXIMUM {
-            return;
-        }
         if self.devices.is_empty() && self.in_a_run && !self.ending {
             // The driver has registered its handlers by now, so this one runs before them.
             recorder::take_last_figures_at_exit();
@@ -247,6 +258,11 @@ impl Gpu {
             last: Last { pool: None, process: None, memory: None },
         };
         let names = Names { device: name, part: found.map_or(false, |device| device.is_part) };
+        if catalogue.length() + PER_DEVICE + OF_HOST > MAXIMUM {
+            device.nvml = None;
+            self.devices.push(device);
+            return names.add_absent(&OF_DEVICE, NO_ROOM, catalogue);
+        }
         match self.why_uncounted() {
             None => {
                 let source = names.source(CUPTI_SOURCE);
@@ -389,7 +405,8 @@ impl Source for Gpu {
             None if self.ending => self.look_for_devices_at_the_end(catalogue),
             None => {}
         }
-        if self.host.is_none() && self.figures(HOST).is_some() {
+        let has_room = catalogue.length() + OF_HOST <= MAXIMUM;
+        if self.host.is_none() && has_room && self.figures(HOST).is_some() {
             let names = Names { device: "host_pinned", part: false };
             self.host = Some(names.add_pair(["live", "peak"], "", CUPTI_SOURCE, catalogue));
         }

@@ -86,6 +86,10 @@ pub use tally::{Claimed, Slot, CAN_BE_OWNED};
 pub use tensors::{pool, tensor, Device, Kind, Names, Pool, Tensor};
 #[doc(hidden)]
 pub use trace::{Block, Site, Traced};
+/// Formatted in a statement of its own, so that what its arguments hold (`scope!("{}", shape.join("×"))`) is freed
+/// before the figures are read.
+#[doc(hidden)]
+pub use untracked::Text as Label;
 
 /// The shim's version, in the log's first line.
 const VERSION: &str = "0.1.0";
@@ -96,7 +100,8 @@ const VERSION: &str = "0.1.0";
 macro_rules! checkpoint {
     ($($label:tt)+) => {
         if $crate::is_recording() {
-            $crate::log_checkpoint(::core::format_args!($($label)+), ::core::concat!(::core::file!(), ":", ::core::line!()));
+            let label = $crate::Label::of(::core::format_args!($($label)+));
+            $crate::log_checkpoint(label, ::core::concat!(::core::file!(), ":", ::core::line!()));
         }
     };
 }
@@ -121,7 +126,8 @@ macro_rules! checkpoint_every {
 macro_rules! scope {
     ($($label:tt)+) => {
         if $crate::is_recording() {
-            $crate::Scope::begin(::core::format_args!($($label)+), ::core::concat!(::core::file!(), ":", ::core::line!()))
+            let label = $crate::Label::of(::core::format_args!($($label)+));
+            $crate::Scope::begin(label, ::core::concat!(::core::file!(), ":", ::core::line!()))
         } else {
             $crate::Scope::inert()
         }
@@ -166,6 +172,6 @@ pub fn is_recording() -> bool {
 
 #[doc(hidden)]
 #[cold]
-pub fn log_checkpoint(label: std::fmt::Arguments<'_>, at: &'static str) {
-    recorder::checkpoint(untracked::Text::of(label).as_str(), Some(at));
+pub fn log_checkpoint(label: Label, at: &'static str) {
+    recorder::checkpoint(label.as_str(), Some(at));
 }

@@ -23,12 +23,15 @@ use crate::sources::{self, Extent, Sources};
 use crate::stamp;
 use crate::tensors::Registry;
 use crate::terminal;
+use crate::thread_number;
 use crate::untracked::Text;
 
 /// Whether there is a log: all that a checkpoint costs outside a run is to look at this.
 static RECORDING: AtomicBool = AtomicBool::new(false);
 /// The process that opened the recorder; 0 as long as none did.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
+/// Whether something was left out of which standard error was not told yet.
+static LEFT_OUT: AtomicBool = AtomicBool::new(false);
 static RECORDER: Lock<Recorder> = Lock::new(Recorder::new());
 
 #[inline]
@@ -72,17 +75,26 @@ pub(crate) struct Mark {
 /// The recorder, for this process only.
 pub(crate) fn hold() -> Option<Held<'static, Recorder>> {
     if is_own_process() {
-        Some(RECORDER.hold())
+        hold_here()
     } else {
         None
     }
+}
+
+/// What comes in a signal handler, in the midst of a line of the thread that it interrupted, is left out.
+fn hold_here() -> Option<Held<'static, Recorder>> {
+    let held = RECORDER.hold_as(thread_number::place());
+    if held.is_none() {
+        LEFT_OUT.store(true, Ordering::Relaxed);
+    }
+    held
 }
 
 /// The recorder once work that is under way elsewhere has ended. The wait comes before the lock is taken.
 pub(crate) fn settle_and_hold() -> Option<Held<'static, Recorder>> {
     if is_own_process() {
         sources::settle();
-        Some(RECORDER.hold())
+        hold_here()
     } else {
         None
     }
@@ -311,6 +323,11 @@ impl Recorder {
     fn checkpoint(&mut self, label: &str, at: Option<&str>) -> Option<Text> {
         // Another thread may have ended the log since the caller looked.
         self.log.as_ref()?;
+        if LEFT_OUT.load(Ordering::Relaxed) && LEFT_OUT.swap(false, Ordering::Relaxed) {
+            terminal::warn(format_args!(
+                "what a signal handler logged was left out, for it came while another line was written"
+            ));
+        }
         let mark = self.mark(Extent::Whole);
         self.log_what_appeared(&mark);
         self.log_tensor_devices(&mark);

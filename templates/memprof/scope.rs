@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::fmt;
 
 use crate::scope_log::{self, ScopeStart};
+use crate::thread_number;
 use crate::untracked::Text;
 
 thread_local! {
@@ -16,8 +17,8 @@ pub(crate) fn deeper() -> u64 {
     DEPTH.try_with(|depth| depth.replace(depth.get() + 1)).unwrap_or(0)
 }
 
-/// One less is open on this thread; returns how many there are. A guard may end on another thread than it began on, so there
-/// may be none open on this one.
+/// One less is open on this thread; returns how many there are. A call's guard may end on another thread than it began on, so
+/// there may be none open on this one.
 pub(crate) fn less_deep() -> u64 {
     DEPTH
         .try_with(|depth| {
@@ -37,6 +38,8 @@ struct Open {
     label: Text,
     at: &'static str,
     depth: u64,
+    /// The thread that it began on, among whose scopes it counts.
+    thread: u32,
     start: ScopeStart,
 }
 
@@ -50,11 +53,12 @@ impl Scope {
 
     #[doc(hidden)]
     #[cold]
-    pub fn begin(label: fmt::Arguments<'_>, at: &'static str) -> Self {
-        let label = Text::of(label);
+    pub fn begin(label: Text, at: &'static str) -> Self {
         let depth = deeper();
+        let thread = thread_number::current();
         // The figures are read last: what comes before is not in the scope.
-        Self { open: scope_log::start_scope().map(|start| Open { label, at, depth, start }) }
+        let start = scope_log::start_scope(label.as_str());
+        Self { open: start.map(|start| Open { label, at, depth, thread, start }) }
     }
 }
 
@@ -62,7 +66,10 @@ impl Drop for Scope {
     fn drop(&mut self) {
         if let Some(open) = &self.open {
             scope_log::end_scope(open.label.as_str(), open.at, open.depth, &open.start);
-            less_deep();
+            // On another thread others are open, or none.
+            if thread_number::current() == open.thread {
+                less_deep();
+            }
         }
     }
 }

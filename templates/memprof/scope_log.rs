@@ -11,11 +11,14 @@ use crate::untracked::{Text, Untracked};
 pub(crate) struct ScopeStart {
     number: u64,
     nanoseconds: u64,
+    /// Which of its label it is, in the order in which they begin: the outermost call of a recursion is the first, however
+    /// deep the recursion goes.
+    occurrence: u64,
     values: Untracked<Option<u64>>,
 }
 
-pub(crate) fn start_scope() -> Option<ScopeStart> {
-    settle_and_hold().and_then(|mut recorder| recorder.start_scope())
+pub(crate) fn start_scope(label: &str) -> Option<ScopeStart> {
+    settle_and_hold().and_then(|mut recorder| recorder.start_scope(label))
 }
 
 pub(crate) fn end_scope(label: &str, at: &str, depth: u64, start: &ScopeStart) {
@@ -25,15 +28,16 @@ pub(crate) fn end_scope(label: &str, at: &str, depth: u64, start: &ScopeStart) {
 }
 
 impl Recorder {
-    fn start_scope(&mut self) -> Option<ScopeStart> {
+    fn start_scope(&mut self, label: &str) -> Option<ScopeStart> {
         self.log.as_ref()?;
+        let occurrence = self.occurrences.next(Logged::Scope, label);
         let mark = self.mark(Extent::Scopes);
         let mut values = Untracked::new();
         for (index, _) in self.catalogue.metrics() {
             values.push(mark.values.get(index));
         }
         self.open_scopes += 1;
-        Some(ScopeStart { number: mark.number, nanoseconds: mark.nanoseconds, values })
+        Some(ScopeStart { number: mark.number, nanoseconds: mark.nanoseconds, occurrence, values })
     }
 
     fn end_scope(&mut self, label: &str, at: &str, depth: u64, start: &ScopeStart) {
@@ -43,11 +47,10 @@ impl Recorder {
         }
         let mark = self.mark(Extent::Scopes);
         self.log_what_appeared(&mark);
-        let occurrence = self.occurrences.next(Logged::Scope, label);
         self.log(|recorder, log| {
             log.write("scope", mark.nanoseconds, |json| {
                 json.text("label", label);
-                json.figure("occurrence", occurrence);
+                json.figure("occurrence", start.occurrence);
                 json.text("at", at);
                 json.figure("depth", depth);
                 json.object("metrics", |json| {

@@ -118,10 +118,12 @@ impl fmt::Write for Untracked<u8> {
 }
 
 /// Text, formatted past the global allocator. (What a `Display` of the user's allocates itself is the user's.)
-pub(crate) struct Text(Untracked<u8>);
+pub struct Text(Untracked<u8>);
 
 impl Text {
-    pub(crate) fn of(arguments: fmt::Arguments<'_>) -> Self {
+    #[doc(hidden)]
+    #[cold]
+    pub fn of(arguments: fmt::Arguments<'_>) -> Self {
         let mut bytes = Untracked::new();
         // An error can only come from an implementation of the user's that gives up; what it wrote until then is kept.
         let _ = fmt::Write::write_fmt(&mut bytes, arguments);

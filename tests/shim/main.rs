@@ -5,6 +5,7 @@ mod ending;
 mod heap;
 mod laboratory;
 mod linking;
+mod lock;
 mod log;
 mod miri;
 mod resident;

@@ -45,6 +45,30 @@ fn scopes_know_their_depth_place_and_duration() {
 }
 
 #[test]
+fn a_scope_that_ends_on_another_thread_leaves_the_depth_of_those_there_alone() {
+    let record = Experiment::of(program("scopes", &[])).succeed();
+    let depth = |label: &str| record.scope(label)["depth"].as_u64().unwrap();
+    assert_eq!((depth("around"), depth("within")), (0, 1));
+}
+
+#[test]
+fn the_outermost_scope_of_a_recursion_is_the_first_of_its_label() {
+    let record = Experiment::of(program("scopes", &[])).succeed();
+    let scopes = record.events("scope").into_iter().filter(|line| line["label"] == "recursion");
+    let told: Vec<_> =
+        scopes.map(|line| (line["occurrence"].as_u64().unwrap(), figure(line, "heap.peaked"))).collect();
+    assert_eq!(told, [(3, 1_000), (2, 2_000), (1, 3_000)]);
+}
+
+#[test]
+fn what_the_arguments_of_a_label_hold_is_freed_before_figures_are_read() {
+    let record = Experiment::of(program("scopes", &[])).succeed();
+    assert_eq!(heap(&record, "temporary 1000"), [0, 0, 0, 0]);
+    let checkpoint = record.checkpoint("temporary 1000");
+    assert_eq!(figure(checkpoint, "heap.live"), figure(record.scope("temporary 1000"), "heap.used"));
+}
+
+#[test]
 fn loops_log_each_nth_time() {
     let record = Experiment::of(program("every", &[])).succeed();
     assert_eq!(record.labels(), ["start", "step 3", "step 6", "index 1", "index 3", "index 5", "done"]);
