@@ -246,7 +246,8 @@ fn library(folder: &Utf8Path, one: &LockedCrate) -> anyhow::Result<Crate> {
     let text = |key: &str| library.and_then(|library| library.get(key)).and_then(|value| value.as_str());
     let is_macro = library.and_then(|library| library.get("proc-macro")).and_then(toml_edit::Item::as_bool);
     Ok(Crate {
-        name: text("name").unwrap_or(&one.name).replace('-', "_"),
+        // Not of the library, which may have another one: by the package's it was found in the lock file.
+        name: one.name.replace('-', "_"),
         root: folder.join(text("path").unwrap_or("src/lib.rs")),
         package: folder.to_owned(),
         untraceable: (is_macro == Some(true)).then_some(traced_crates::OF_A_MACRO),

@@ -63,6 +63,7 @@ pub mod findings;
 pub mod fixture;
 pub mod flag;
 pub mod found;
+pub mod function_names;
 pub mod git;
 pub mod git_program;
 pub mod github;

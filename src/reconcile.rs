@@ -244,7 +244,8 @@ fn enough(
             let only = refs.first().map_or_else(|| "the baseline", |one| one.spec.as_str());
             return Err(Complaint::new(format!("only one ref, {only}: a comparison needs two")).help(
                 format!(
-                    "write --refs main,{only} or --baseline main (twice the same is fine, it shows the noise)"
+                    "write --refs main,{only} or --baseline main (twice the same is fine, it shows the noise);\n\
+                     --view scopes and --view top need no more than one"
                 ),
             ));
         }

@@ -20,6 +20,9 @@ pub fn text(plan: &Plan, facts: &[TraceFacts]) -> String {
         );
         for function in &facts.functions {
             _ = write!(text, "  {}:{}  {}", function.file, function.line, function.path);
+            if let Some(apart) = &function.apart {
+                _ = write!(text, " ({apart})");
+            }
             if let Some(untraced) = &function.untraced {
                 _ = write!(text, "  (not traceable: {})", untraced.reason());
             }
@@ -45,18 +48,20 @@ mod tests {
 
     #[test]
     fn what_is_traced_and_what_is_not_stand_in_the_order_of_the_source() {
-        let function = |path: &str, line: usize, untraced: Option<&str>| TracedFunction {
-            path: path.to_owned(),
-            file: "src/lib.rs".into(),
-            line,
-            apart: None,
-            untraced: untraced.map(|reason| Untraced::Impossible(reason.to_owned())),
-            text: None,
-        };
+        let function =
+            |path: &str, line: usize, apart: Option<&str>, untraced: Option<&str>| TracedFunction {
+                path: path.to_owned(),
+                file: "src/lib.rs".into(),
+                line,
+                apart: apart.map(str::to_owned),
+                untraced: untraced.map(|reason| Untraced::Impossible(reason.to_owned())),
+                text: None,
+            };
         let facts = TraceFacts {
             functions: vec![
-                function("bart::forward", 3, None),
-                function("bart::size", 9, Some("it is a `const fn`, which the compiler may run")),
+                function("bart::forward", 3, None, None),
+                function("bart::Layer::new", 5, Some("impl Layer<u8>"), None),
+                function("bart::size", 9, None, Some("it is a `const fn`, which the compiler may run")),
             ],
             unmet: vec!["bart::decoder::*".to_owned()],
         };
@@ -84,8 +89,9 @@ mod tests {
         };
         assert_eq!(
             text(&plan, &[facts]),
-            "main (4f1c2aa): 1 of 2 functions can be traced
+            "main (4f1c2aa): 2 of 3 functions can be traced
   src/lib.rs:3  bart::forward
+  src/lib.rs:5  bart::Layer::new (impl Layer<u8>)
   src/lib.rs:9  bart::size  (not traceable: it is a `const fn`, which the compiler may run)
   bart::decoder::*: no function of this ref
 "

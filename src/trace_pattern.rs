@@ -105,7 +105,9 @@ impl TracePattern {
     /// The crate that it names outright.
     pub fn crate_name(&self) -> Option<&str> {
         match self.segments.first() {
-            Some(Segment::One(Glob(name))) if !name.contains('*') && name != "crate" => Some(name),
+            Some(Segment::One(Glob(name))) if !self.is_of_impl && !name.contains('*') && name != "crate" => {
+                Some(name)
+            }
             _ => None,
         }
     }
@@ -161,8 +163,12 @@ impl FromStr for TracePattern {
                 "'{text}' is no pattern of functions: write CRATE::MODULE::FUNCTION, with * for a part and ** for many"
             )));
         }
-        let segments = parts.iter().map(|part| segment(part)).collect::<Result<Vec<_>, _>>()?;
-        let is_of_impl = matches!(segments.first(), Some(Segment::Impl(..)));
+        let mut segments = parts.iter().map(|part| segment(part)).collect::<Result<Vec<_>, _>>()?;
+        // A package is `my-crate` in its manifest, and `my_crate` to the compiler.
+        if let Some(Segment::One(Glob(name))) = segments.first_mut() {
+            *name = name.replace('-', "_");
+        }
+        let is_of_impl = parts.first().is_some_and(|part| part.starts_with('<'));
         if segments.len() == 1 && segments != [Segment::Any] {
             return Err(PatternError(format!(
                 "'{text}' names a crate and no function in it: write {text}::** for all of it, **::{text} for all functions \
@@ -177,18 +183,43 @@ fn segment(part: &str) -> Result<Segment, PatternError> {
     if part == "**" {
         return Ok(Segment::Any);
     }
-    let Some(inside) = part.strip_prefix('<') else { return Ok(Segment::One(Glob(squeezed(part)))) };
-    let inside = inside.strip_suffix('>').unwrap_or(inside);
-    let Some((of, trait_)) = inside.rsplit_once(" as ") else {
-        return Ok(Segment::One(Glob(squeezed(inside))));
+    let Some(inside) = part.strip_prefix('<') else {
+        return Ok(Segment::One(Glob(squeezed(part.strip_prefix("r#").unwrap_or(part)))));
     };
-    let last =
-        |text: &str| squeezed(split(text.trim()).and_then(|parts| parts.last().copied()).unwrap_or(text));
-    let (of, trait_) = (last(of), last(trait_));
+    let inside = inside.strip_suffix('>').unwrap_or(inside);
+    let Some((of, trait_)) = split_as(inside) else {
+        return Ok(Segment::One(Glob(without_modules(inside))));
+    };
+    let (of, trait_) = (without_modules(of), without_modules(trait_));
     if of.is_empty() || trait_.is_empty() {
         return Err(PatternError(format!("'{part}' is not <TYPE as TRAIT>")));
     }
     Ok(Segment::Impl(Glob(of), Glob(trait_)))
+}
+
+/// A type as functions' paths have it: `&mut enc::Encoder<T>` is `&mut Encoder<T>`. What is no path, as a tuple, stays as it is.
+fn without_modules(text: &str) -> String {
+    let text = squeezed(text);
+    let mut rest = text.as_str();
+    while let Some(behind) = rest.strip_prefix('&') {
+        let lifetime = behind.strip_prefix('\'').map_or(0, |name| {
+            1 + name.find(|character: char| !character.is_alphanumeric() && character != '_').unwrap_or(0)
+        });
+        let behind = behind[lifetime..].trim_start();
+        rest = behind.strip_prefix("mut ").unwrap_or(behind);
+    }
+    let of_path = |character: char| character.is_alphanumeric() || "_:*#".contains(character);
+    let modules = &rest[..rest.find('<').unwrap_or(rest.len())];
+    let is_path = modules.chars().all(of_path);
+    let start = modules.rfind("::").filter(|_| is_path).map_or(0, |last| last + 2);
+    let name = rest[start..].trim_start_matches("r#");
+    format!("{}{name}", &text[..text.len() - rest.len()])
+}
+
+/// `TYPE as TRAIT`, of which the trait may have such a type in its brackets.
+fn split_as(text: &str) -> Option<(&str, &str)> {
+    let places = text.match_indices(" as ").map(|(place, as_)| (&text[..place], &text[place + as_.len()..]));
+    places.into_iter().find(|(of, _)| split(of).is_some())
 }
 
 /// As types are written here: without spaces but for those between words.
@@ -211,7 +242,7 @@ pub fn squeezed(text: &str) -> String {
     squeezed
 }
 
-/// At each `::` outside of angle brackets; none if they do not close.
+/// At each `::` outside of brackets; none if they do not close.
 fn split(text: &str) -> Option<Vec<&str>> {
     let mut parts = Vec::new();
     let (mut depth, mut start) = (0_usize, 0);
@@ -219,10 +250,10 @@ fn split(text: &str) -> Option<Vec<&str>> {
     let mut index = 0;
     while index < bytes.len() {
         match bytes[index] {
-            b'<' => depth += 1,
+            b'<' | b'(' | b'[' => depth += 1,
             // The arrow of `Fn() -> T`.
             b'>' if index > 0 && bytes[index - 1] == b'-' => {}
-            b'>' => depth = depth.checked_sub(1)?,
+            b'>' | b')' | b']' => depth = depth.checked_sub(1)?,
             b':' if depth == 0 && bytes.get(index + 1) == Some(&b':') => {
                 parts.push(text[start..index].trim());
                 index += 1;
@@ -298,6 +329,8 @@ mod tests {
             "<crate::encoder::Encoder as candle_nn::Module>::forward",
             "bart::**::<Encoder as Module>::forward",
             "bart::encoder::Encoder::forward",
+            "<Encoder>::forward",
+            "<encoder::Encoder<T>>::forward",
         ] {
             assert!(is_meant(pattern, of), "{pattern}");
         }
@@ -307,6 +340,35 @@ mod tests {
             assert!(!is_meant(pattern, of), "{pattern}");
         }
         assert!(!is_meant("<Encoder as Module>::forward", "bart::encoder::<Encoder>::forward"));
+    }
+
+    #[test]
+    fn names_may_be_written_as_manifests_and_sources_have_them() {
+        assert!(is_meant("my-crate::**", "my_crate::encoder::forward"));
+        assert!(is_meant("my-crate::r#match", "my_crate::match"));
+        let pattern: TracePattern = "md-5::**".parse().unwrap();
+        assert_eq!((pattern.crate_name(), pattern.as_str()), (Some("md_5"), "md-5::**"));
+        assert_eq!("<Encoder>::new".parse::<TracePattern>().unwrap().crate_name(), None);
+    }
+
+    #[test]
+    fn types_that_are_no_plain_paths_are_meant_as_they_are_shown() {
+        for (type_, modules) in [
+            ("&'a mut Encoder<T>", "&'a mut crate::enc::Encoder<T>"),
+            ("&mut Encoder<T>", "& mut enc::Encoder<T>"),
+            ("(u8,deep::Thing)", "(u8, deep::Thing)"),
+            ("[deep::Thing;4]", "[deep::Thing; 4]"),
+            ("dyn Fn(u8)->deep::Thing", "dyn Fn(u8) -> deep::Thing"),
+            ("*const Thing", "*const Thing"),
+            ("Type<<T as Of>::Out>", "r#Type<<T as Of>::Out>"),
+        ] {
+            let as_module =
+                Step::Impl { of: named(type_, type_), trait_: Some(named("From", "From<<T as A>::B>")) };
+            let path = [Step::Name("bart".to_owned()), as_module, Step::Name("forward".to_owned())];
+            for pattern in [shown(&path), shown(&path[1..]), format!("<{modules} as From>::forward")] {
+                assert!(pattern.parse::<TracePattern>().unwrap().matches(&path, true), "{pattern}");
+            }
+        }
     }
 
     #[test]

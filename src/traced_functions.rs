@@ -3,14 +3,14 @@
 //! A scope begins where the body does, so it never stands in the way of a borrow, and ends after all locals are dropped. What a
 //! function was given by value and still holds is dropped later than that.
 
-use proc_macro2::{Span, TokenStream, TokenTree};
-use quote::ToTokens;
+use proc_macro2::{Span, TokenStream};
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
+use crate::function_names::{conditions, functions_in, named, named_path, plain};
 use crate::module_files::{self, ModuleFile};
 use crate::source_edit::Edits;
-use crate::trace_pattern::{Named, Step, shown, squeezed};
+use crate::trace_pattern::{Step, shown};
 use crate::traced_lines;
 use crate::untraceable;
 
@@ -119,7 +119,7 @@ struct Candidate<'ast> {
 impl Finder<'_> {
     fn function(&mut self, candidate: &Candidate<'_>) {
         let name = candidate.signature.ident.to_string();
-        self.path.push(Step::Name(name.trim_start_matches("r#").to_owned()));
+        self.path.push(Step::Name(plain(&name)));
         let around = self.apart.len();
         self.apart.extend(conditions(candidate.attributes));
         let line = line(candidate.signature.ident.span());
@@ -214,7 +214,7 @@ impl Finder<'_> {
 impl<'ast> Visit<'ast> for Finder<'_> {
     fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
         let name = module.ident.to_string();
-        self.path.push(Step::Name(name.trim_start_matches("r#").to_owned()));
+        self.path.push(Step::Name(plain(&name)));
         let around = self.apart.len();
         self.apart.extend(conditions(&module.attrs));
         visit::visit_item_mod(self, module);
@@ -261,7 +261,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     fn visit_item_trait(&mut self, item: &'ast syn::ItemTrait) {
         let around = self.apart.len();
         self.apart.extend(conditions(&item.attrs));
-        self.path.push(Step::Name(item.ident.to_string()));
+        self.path.push(Step::Name(plain(&item.ident.to_string())));
         item.items.iter().for_each(|item| self.visit_trait_item(item));
         self.path.pop();
         self.apart.truncate(around);
@@ -280,6 +280,12 @@ impl<'ast> Visit<'ast> for Finder<'_> {
 
     fn visit_item_macro(&mut self, item: &'ast syn::ItemMacro) {
         self.item_macro(&item.mac, item.ident.as_ref());
+    }
+
+    fn visit_stmt_macro(&mut self, statement: &'ast syn::StmtMacro) {
+        for item in module_files::conditional_items(&statement.mac) {
+            self.visit_item(&item);
+        }
     }
 
     fn visit_impl_item_macro(&mut self, item: &'ast syn::ImplItemMacro) {
@@ -301,62 +307,12 @@ fn open(edits: &mut Edits<'_>, body: &syn::Block, has_inner: bool, text: &str) {
     }
 }
 
-/// `cfg(unix)`
-fn conditions(attributes: &[syn::Attribute]) -> impl Iterator<Item = String> {
-    let conditions = attributes.iter().filter(|attribute| traced_lines::is_condition(attribute));
-    conditions.map(|attribute| squeezed(&attribute.meta.to_token_stream().to_string()))
-}
-
 fn line(place: Span) -> usize {
     place.start().line
 }
 
 fn line_of(place: Span, end: impl Fn(&Span) -> proc_macro2::LineColumn) -> usize {
     end(&place).line
-}
-
-fn named(of: &syn::Type) -> Named {
-    match of {
-        syn::Type::Path(path) => named_path(&path.path),
-        syn::Type::Group(group) => named(&group.elem),
-        syn::Type::Paren(paren) => named(&paren.elem),
-        other => {
-            let whole = squeezed(&other.to_token_stream().to_string());
-            Named { bare: whole.clone(), whole }
-        }
-    }
-}
-
-fn named_path(path: &syn::Path) -> Named {
-    let Some(last) = path.segments.last() else {
-        return Named { bare: String::new(), whole: String::new() };
-    };
-    let bare = last.ident.to_string();
-    Named { whole: squeezed(&last.to_token_stream().to_string()), bare }
-}
-
-/// Names of functions among a macro's tokens: `fn name`, `fn $name`.
-fn functions_in(tokens: TokenStream) -> Vec<(String, Span)> {
-    let mut found = Vec::new();
-    let mut trees = tokens.into_iter().peekable();
-    while let Some(tree) = trees.next() {
-        match tree {
-            TokenTree::Group(group) => found.extend(functions_in(group.stream())),
-            TokenTree::Ident(word) if word == "fn" => match trees.peek() {
-                Some(TokenTree::Ident(name)) => found.push((name.to_string(), name.span())),
-                Some(TokenTree::Punct(dollar)) if dollar.as_char() == '$' => {
-                    let place = dollar.span();
-                    trees.next();
-                    if let Some(TokenTree::Ident(name)) = trees.peek() {
-                        found.push((format!("${name}"), place));
-                    }
-                }
-                _ => {}
-            },
-            _ => {}
-        }
-    }
-    found
 }
 
 #[cfg(test)]
@@ -427,7 +383,8 @@ mod tests {
                  impl<'a, T: X> Module<u8> for &'a mut enc::Encoder<T> { fn r#match(&self) {} }
                  impl Module for super::Encoder<[u8; 4]> { fn forward() {} }
                  trait Module { fn forward(&self); fn twice(&self) {} }
-                 cfg_if::cfg_if! { if #[cfg(a)] { fn h() {} } else { fn i() {} } }"
+                 cfg_if::cfg_if! { if #[cfg(a)] { fn h() {} } else { fn i() {} } }
+                 fn j() { cfg_if! { if #[cfg(a)] { fn k() {} } } quote! { fn made() {} } }"
             ),
             [
                 "bart::encoder::f",
@@ -435,11 +392,13 @@ mod tests {
                 "bart::encoder::f::A::of_inner",
                 "bart::encoder::m::g",
                 "bart::encoder::Encoder::new",
-                "bart::encoder::<&'a mut enc::Encoder<T> as Module<u8>>::match",
+                "bart::encoder::<&'a mut Encoder<T> as Module<u8>>::match",
                 "bart::encoder::<Encoder<[u8;4]> as Module>::forward",
                 "bart::encoder::Module::twice",
                 "bart::encoder::h",
                 "bart::encoder::i",
+                "bart::encoder::j",
+                "bart::encoder::j::k",
             ]
         );
     }

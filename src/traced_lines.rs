@@ -31,49 +31,49 @@ struct Lines<'a, 'b> {
 
 impl Lines<'_, '_> {
     fn statements(&mut self, block: &syn::Block) {
-        let tail = first_of_tail(&block.stmts);
-        for (index, statement) in block.stmts.iter().enumerate() {
-            if !matches!(statement, syn::Stmt::Item(_)) && index <= tail {
-                let mut text = String::new();
-                let line = place_of(statement).start().line;
-                _ = write!(text, "{}{line}); ", TEXTS[1].trim_start());
+        let mut marked = None;
+        for statement in &block.stmts {
+            if matches!(statement, syn::Stmt::Item(_)) {
+                continue;
+            }
+            let (conditions, place) = beginning(statement);
+            let line = place.start().line;
+            // Of several statements on a line the first is where it begins.
+            if marked != Some(line) {
+                let text = format!("{conditions}{}{line}); ", TEXTS[1].trim_start());
                 self.edits.before(statement.span(), &text);
+            }
+            // One that may not be there marks nothing for the next.
+            if conditions.is_empty() {
+                marked = Some(line);
             }
             self.visit_stmt(statement);
         }
     }
 }
 
-/// Of `#[cfg(a)] { x } #[cfg(not(a))] { y }` at a block's end each may be the block's value: nothing may come between them. The
-/// index of the first of such a tail; of the last statement where there is none.
-fn first_of_tail(statements: &[syn::Stmt]) -> usize {
-    let may_be_value = |statement: &syn::Stmt| match statement {
-        syn::Stmt::Expr(expression, None) => has_condition(expression),
-        syn::Stmt::Macro(call) => call.semi_token.is_none() && call.attrs.iter().any(is_condition),
-        _ => false,
-    };
-    let run = statements.iter().rev().take_while(|statement| may_be_value(statement)).count();
-    statements.len().saturating_sub(run.max(1))
+/// The `#[cfg(…)]` of a statement, and where it begins behind its attributes. The mark has the same conditions: where the
+/// statement is not, it is not either. So it does not stand between `#[cfg(a)] { x } #[cfg(not(a))] { y }` at a block's end, each of
+/// which may be the block's value.
+fn beginning(statement: &syn::Stmt) -> (String, Span) {
+    let mut conditions = String::new();
+    let mut tokens = statement.to_token_stream().into_iter();
+    while let Some(token) = tokens.next() {
+        let attribute = match token {
+            TokenTree::Punct(hash) if hash.as_char() == '#' => tokens.next(),
+            first => return (conditions, first.span()),
+        };
+        let Some(TokenTree::Group(attribute)) = attribute else { break };
+        if matches!(attribute.stream().into_iter().next(), Some(TokenTree::Ident(name)) if name == "cfg") {
+            _ = write!(conditions, "#{attribute} ");
+        }
+    }
+    (conditions, statement.span())
 }
 
 /// Whether an attribute is `#[cfg(…)]`: what it stands at may not be there.
 pub fn is_condition(attribute: &syn::Attribute) -> bool {
     attribute.path().is_ident("cfg")
-}
-
-fn has_condition(expression: &syn::Expr) -> bool {
-    // An attribute of an expression stands at its very beginning.
-    let mut tokens = expression.to_token_stream().into_iter();
-    matches!(tokens.next(), Some(TokenTree::Punct(hash)) if hash.as_char() == '#')
-}
-
-/// A statement's place without the attributes before it.
-fn place_of(statement: &syn::Stmt) -> Span {
-    match statement {
-        syn::Stmt::Local(local) => local.let_token.span,
-        syn::Stmt::Macro(call) => call.mac.path.span(),
-        other => other.span(),
-    }
 }
 
 impl<'ast> Visit<'ast> for Lines<'_, '_> {
@@ -123,8 +123,10 @@ mod tests {
         mark(&mut edits, &function.block);
         let edited = edits.applied();
         assert_eq!(edited.lines().count(), text.lines().count(), "lines stay: {edited}");
-        let line = regex::Regex::new(r"_memprof_scope\.at\((\d+)\); ").unwrap();
-        line.replace_all(&edited.replace(TEXTS[0], "«{»"), "«$1»").into_owned()
+        let line = regex::Regex::new(r"((?:#\[cfg[^\n]*?\] )?)_memprof_scope\.at\((\d+)\); ").unwrap();
+        let short = line.replace_all(&edited.replace(TEXTS[0], "«{»"), "«$1$2»").into_owned();
+        // As tokens are printed.
+        short.replace("«#[cfg (not (a))]", "«#[cfg(not(a))]").replace("«#[cfg (a)]", "«#[cfg(a)]")
     }
 
     #[test]
@@ -138,16 +140,26 @@ mod tests {
     }
 
     #[test]
-    fn nothing_comes_between_the_values_of_a_block() {
+    fn a_statement_that_is_not_there_has_no_mark_and_nothing_comes_between_the_values_of_a_block() {
         assert_eq!(
             marked(
-                "fn f() -> u8 {\n    let a = 1;\n    #[cfg(a)]\n    { a }\n    #[cfg(not(a))]\n    { 2 }\n}",
+                "fn f() -> u8 {\n    let a = 1;\n    #[cfg(a)]\n    { a }\n    #[cfg(not(a))] #[allow(b)]\n    { 2 }\n}",
             ),
-            "fn f() -> u8 {\n    «2»let a = 1;\n    «3»#[cfg(a)]\n    { a }\n    #[cfg(not(a))]\n    { 2 }\n}"
+            "fn f() -> u8 {\n    «2»let a = 1;\n    «#[cfg(a)] 4»#[cfg(a)]\n    { a }\n    \
+             «#[cfg(not(a))] 6»#[cfg(not(a))] #[allow(b)]\n    { 2 }\n}"
         );
         assert_eq!(
-            marked("fn f() {\n    #[cfg(a)]\n    g();\n    #[cfg(b)]\n    h();\n}"),
-            "fn f() {\n    «2»#[cfg(a)]\n    g();\n    «4»#[cfg(b)]\n    h();\n}"
+            marked("fn f() {\n    #[cfg(a)]\n    let g = 1;\n    #[allow(b)]\n    h!();\n}"),
+            "fn f() {\n    «#[cfg(a)] 3»#[cfg(a)]\n    let g = 1;\n    «5»#[allow(b)]\n    h!();\n}"
+        );
+    }
+
+    #[test]
+    fn several_statements_on_a_line_are_one_time_of_it() {
+        assert_eq!(marked("fn f() { a(); b(\n1); c(); d() }"), "fn f() { «1»a(); b(\n1); «2»c(); d() }");
+        assert_eq!(
+            marked("fn f() { #[cfg(a)] a(); b(); c() }"),
+            "fn f() { «#[cfg(a)] 1»#[cfg(a)] a(); «1»b(); c() }"
         );
     }
 

@@ -85,19 +85,18 @@ pub fn find(
 ) -> Tracing {
     let mut tracing = Tracing::default();
     let met = RefCell::new(vec![false; patterns.patterns.len()]);
-    let mut seen = BTreeSet::new();
+    let mut taken: BTreeMap<Utf8PathBuf, BTreeMap<usize, Depth>> = BTreeMap::new();
     for one in crates {
         module_files::visit_files(&one.root, &one.package, &mut |file| {
             let Ok(path) = file.path.strip_prefix(base) else { return };
-            if !seen.insert(path.to_owned()) {
-                return;
-            }
+            // A file of several crates has a name in each, and patterns may mean it by any of them.
+            let of_others = taken.get(path).cloned().unwrap_or_default();
             let wants = |function: &[Step], line: usize| {
-                let mut wanted = None;
+                let mut wanted = of_others.get(&line).copied();
                 for (index, (pattern, depth)) in patterns.patterns.iter().enumerate() {
                     if pattern.matches(function, one.is_own) {
                         met.borrow_mut()[index] = true;
-                        wanted = wanted.or(Some(*depth));
+                        wanted = wanted.max(Some(*depth));
                     }
                 }
                 match (wanted, dropped.get(&(path.to_owned(), line))) {
@@ -106,7 +105,19 @@ pub fn find(
                     (Some(depth), Some(reason)) => Want::Refused(depth, reason.clone()),
                 }
             };
-            tracing.take(one, path, prefix, file, dropped, &wants);
+            let shown_file = prefix.join(path);
+            let found =
+                traced_functions::trace(file, shown_file.as_str(), &one.name, one.untraceable, &wants);
+            let lines = found.0.iter().map(|function| (function.line, function.depth)).collect();
+            if lines == of_others {
+                return;
+            }
+            if !of_others.is_empty() {
+                tracing.edited.remove(path);
+                tracing.facts.functions.retain(|function| function.file != shown_file);
+            }
+            taken.insert(path.to_owned(), lines);
+            tracing.take(one, path, &shown_file, file, dropped, found);
         });
     }
     let met = met.into_inner();
@@ -121,14 +132,11 @@ impl Tracing {
         &mut self,
         one: &Crate,
         path: &Utf8Path,
-        prefix: &Utf8Path,
+        shown_file: &Utf8Path,
         file: &ModuleFile<'_>,
         dropped: &Dropped,
-        wants: &traced_functions::Wants<'_>,
+        (functions, edited): (Vec<Function>, Option<String>),
     ) {
-        let shown_file = prefix.join(path);
-        let (functions, edited) =
-            traced_functions::trace(file, shown_file.as_str(), &one.name, one.untraceable, wants);
         for function in &functions {
             let reason = function.untraceable.clone();
             let is_dropped = dropped.get(&(path.to_owned(), function.line)) == reason.as_ref();
@@ -144,7 +152,7 @@ impl Tracing {
             });
             self.facts.functions.push(TracedFunction {
                 path: shown(&function.path),
-                file: shown_file.clone(),
+                file: shown_file.to_owned(),
                 line: function.line,
                 apart: function.apart.clone(),
                 untraced,
@@ -266,13 +274,25 @@ fn reason(error: &Diagnostic) -> String {
 
 /// The complaint about a pattern that means no function in any revision. `paths` are all that there are.
 pub fn unmet(pattern: &str, paths: &[String]) -> Complaint {
-    let nearest = suggest::nearest(pattern, paths.iter().map(String::as_str), 3);
-    let help = if nearest.is_empty() {
-        "`cargo memprof trace '**'` prints all functions; those of a crate from the registry are meant by its name alone, \
-         NAME::**"
-            .to_owned()
+    let name = |path: &str| path.rsplit("::").next().unwrap_or_default().to_owned();
+    let inside = format!("{pattern}::");
+    let help = if paths.iter().any(|path| path.starts_with(&inside)) {
+        format!("write {pattern}::** for all that is in it")
     } else {
-        format!("near to it: {}", nearest.join(", "))
+        // The right name in the wrong place comes before the wrong name in the right one.
+        let namesakes = paths.iter().map(String::as_str).filter(|path| name(path) == name(pattern));
+        let mut nearest = suggest::nearest(pattern, namesakes.clone(), 3);
+        nearest.extend(namesakes.take(3).filter(|_| nearest.is_empty()).collect::<Vec<_>>());
+        if nearest.is_empty() {
+            nearest = suggest::nearest(pattern, paths.iter().map(String::as_str), 3);
+        }
+        if nearest.is_empty() {
+            "`cargo memprof trace '**'` prints all functions; those of a crate from the registry are meant by the name of its \
+             package alone, NAME::**"
+                .to_owned()
+        } else {
+            format!("near to it: {}", nearest.join(", "))
+        }
     };
     Complaint::new(format!("--trace {pattern}: no revision has such a function")).help(help)
 }
@@ -345,6 +365,52 @@ mod tests {
         assert_eq!((text.first, text.text.as_str()), (1, "pub fn forward() {\n    g();\n}"));
         assert_eq!(tracing.facts.functions[1].text, None);
         assert_eq!(tracing.facts.unmet, ["bart::decoder::*"]);
+    }
+
+    #[test]
+    fn a_file_of_several_crates_is_meant_by_its_name_in_any_of_them() {
+        let checkout = Checkout::new(&[
+            ("tests/common/mod.rs", "pub fn help() {}\npub fn more() {}\n"),
+            ("tests/a.rs", "mod common;"),
+            ("tests/b.rs", "mod common;"),
+        ]);
+        let crates = ["a", "b"].map(|name| Crate {
+            name: name.to_owned(),
+            root: checkout.root.join(format!("tests/{name}.rs")),
+            package: checkout.root.clone(),
+            untraceable: None,
+            is_own: true,
+            is_member: true,
+        });
+        for (patterns, meant) in [
+            (&["**"][..], &["a::common::help", "a::common::more"][..]),
+            (&["b::common::*"], &["b::common::help", "b::common::more"]),
+            (&["a::common::*", "b::common::more"], &["a::common::help", "a::common::more"]),
+            (&["a::common::help", "b::common::more"], &["b::common::help", "b::common::more"]),
+        ] {
+            let functions = patterns.iter().map(|&text| text.to_owned()).collect();
+            let patterns = Patterns::of(&TraceRequest { functions, ..TraceRequest::default() }).unwrap();
+            let none = Utf8Path::new("");
+            let tracing = find(&crates, &patterns, &checkout.root, none, &Dropped::new());
+            assert_eq!(paths(&tracing), meant);
+            assert_eq!((tracing.edited.len(), tracing.facts.unmet.len()), (1, 0), "{meant:?}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_that_means_nothing_is_answered_with_what_it_may_have_meant() {
+        let paths = ["bart::Encoder::new", "bart::<Encoder as Drop>::drop", "bart::encoder::forward"];
+        let paths = paths.map(str::to_owned);
+        for (pattern, said) in [
+            ("bart::encoder::*::drop", "near to it: bart::<Encoder as Drop>::drop"),
+            ("Encoder::new", "near to it: bart::Encoder::new"),
+            ("bart::encoder::forwrad", "near to it: bart::encoder::forward"),
+            ("bart::encoder", "write bart::encoder::** for all that is in it"),
+            ("zebra::*", "prints all functions"),
+        ] {
+            let help = unmet(pattern, &paths).help.unwrap();
+            assert!(help.contains(said), "{pattern}: {help}");
+        }
     }
 
     #[test]

@@ -334,7 +334,8 @@ fn a_comparison_needs_two_refs_and_a_list_none() {
     ");
     insta::assert_snapshot!(complaint(&["--refs", "pr/7", "--baseline", "merge-base"], ""), @r"
     error: only one ref, pr/7: a comparison needs two
-      help: write --refs main,pr/7 or --baseline main (twice the same is fine, it shows the noise)
+      help: write --refs main,pr/7 or --baseline main (twice the same is fine, it shows the noise);
+            --view scopes and --view top need no more than one
     ");
     assert_eq!(names(&request(&["--refs", "pr/7", "--baseline", "main"], "")), ["pr/7"]);
     let listed = asked(&[], "repeat: 2", RefsNeeded::Any).unwrap();

@@ -140,6 +140,29 @@ fn calls_stand_among_scopes_and_the_sums_of_all_below_them() {
 }
 
 #[test]
+fn one_revision_has_the_sums_of_all_calls_and_the_lines_below_its_scopes() {
+    let synthetic = Synthetic::new(&["main"])
+        .traces(&json!({"0": facts("let out = vec![0; 1024];")}))
+        .passed("hf_fwd", 0, 0, &log(MIB));
+    let options = Options { view: View::Scopes, width: Some(100), ..Options::default() };
+    insta::assert_snapshot!("traced_one", rendered(Format::Table, &compare(&synthetic.results()), &options));
+}
+
+#[test]
+fn that_no_traced_function_was_called_is_said() {
+    let log = Log::new().checkpoint("start", &[("heap.peak", MIB)]).checkpoint("done", &[("heap.peak", MIB)]);
+    let traces = json!({"0": facts("let out = vec![0; 1024];"), "1": facts("let out = vec![0; 1024];")});
+    let synthetic =
+        Synthetic::new(&["a", "b"]).traces(&traces).passed("t", 0, 0, &log).passed("t", 1, 0, &log);
+    for view in [View::Checkpoints, View::Scopes] {
+        let options = Options { view, width: Some(100), ..Options::default() };
+        let text = rendered(Format::Table, &compare(&synthetic.results()), &options);
+        assert!(text.contains("\n a: no traced function was called\n"), "{text}");
+        assert!(!text.contains("no scope was logged"), "{text}");
+    }
+}
+
+#[test]
 fn calls_that_only_one_revision_has_are_no_checkpoints_that_came_or_went() {
     let metrics = [("heap.consumed", KIB), ("heap.peaked", KIB), ("heap.used", KIB)];
     let log = |label: &str, times: usize| {

@@ -35,27 +35,33 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
     if comparison.revisions.len() == 1 {
         for cell in &comparison.cells {
             let tree = Tree::of_one(comparison, cell, options);
-            if tree.rows.is_empty() {
+            let traced = trace::Part::of_one(comparison, cell);
+            if tree.rows.is_empty() && traced.is_empty() {
                 continue;
             }
             is_empty = false;
             let title = summary::full_title_of(&cell.id);
             page.line(&format!("{title} · {}", comparison.revisions[0].name), "", Tone::Heading, out)?;
             tree.write(page, comparison, &wanted, options, out)?;
+            if !traced.is_empty() {
+                trace::render_sums(&traced, tree.has_calls(), options, out)?;
+            }
         }
     }
     for view in comparison.pairs() {
         let tree = Tree::of_pair(comparison, &view, &wanted, options);
         tally.add(comparison, &view, &parts(comparison, &view, &wanted));
         let troubles = summary::troubles(comparison, &view);
-        let is_traced = trace::has_calls(comparison, &view);
-        if tree.rows.is_empty() && troubles.is_empty() && !is_traced {
+        let traced = trace::Part::of(comparison, &view);
+        if tree.rows.is_empty() && troubles.is_empty() && traced.is_empty() {
             continue;
         }
-        is_empty &= tree.rows.is_empty() && !is_traced;
+        is_empty &= tree.rows.is_empty() && traced.is_empty();
         page.title(&view, out)?;
         tree.write(page, comparison, &wanted, options, out)?;
-        trace::render_sums(comparison, &view, tree.has_calls(), options, out)?;
+        if !traced.is_empty() {
+            trace::render_sums(&traced, tree.has_calls(), options, out)?;
+        }
         for trouble in &troubles {
             page.line(
                 &trouble.headline,

@@ -9,7 +9,7 @@ use super::Options;
 use super::page::{Group, Page, Text, Tone, tone_of};
 use super::selection::Wanted;
 use super::text::{self, cut};
-use crate::comparison::{Comparability, Comparison, PairView};
+use crate::comparison::{Cell, Comparability, Comparison, PairView};
 use crate::counted::counted;
 use crate::metric::Unit;
 use crate::side::Side;
@@ -40,39 +40,31 @@ pub(super) fn render(
     let page = Page::new(options);
     let part = Part::of(comparison, view);
     part.tree(page, &part.calls(), options, out)?;
-    for profile in part.lines() {
-        writeln!(out)?;
-        page.line(&Part::title(&profile), "", Tone::Heading, out)?;
-        part.source(page, &profile, options, out)?;
-    }
+    part.sources(page, options, out)?;
     part.remarks(page, out)
 }
 
-/// Writes what all calls in a pair add up to, below a tree that has some of them one by one.
+/// Writes what all calls add up to, below a tree that has some of them one by one; of the one revision there is the lines
+/// too, which no other view shows.
 pub(super) fn render_sums(
-    comparison: &Comparison,
-    view: &PairView,
+    part: &Part,
     has_scopes: bool,
     options: &Options,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let page = Page::new(options);
-    let part = Part::of(comparison, view);
-    let rows = part.calls();
-    if rows.is_empty() {
-        return Ok(());
-    }
     if has_scopes {
         let line = "Above are the first calls of each traced function (--max-events), below the sums of all:";
         page.line(line, "", Tone::Quiet, out)?;
     }
-    part.tree(page, &rows, options, out)?;
+    part.tree(page, &part.calls(), options, out)?;
+    if part.view.is_none() {
+        part.sources(page, options, out)?;
+    }
+    if part.view.is_none() || !part.has_calls() {
+        part.remarks(page, out)?;
+    }
     writeln!(out)
-}
-
-/// Whether a function was traced in a pair, and called.
-pub(super) fn has_calls(comparison: &Comparison, view: &PairView) -> bool {
-    Part::of(comparison, view).sides.iter().any(|side| !side.records.is_empty())
 }
 
 fn heading(name: &str) -> String {
@@ -88,18 +80,41 @@ fn trace_side<'a>(comparison: &'a Comparison, side: &Side, name: &str) -> TraceS
     }
 }
 
-/// What was traced in a pair.
+/// What was traced in a pair, or in the one revision there is.
 pub(super) struct Part<'a> {
-    view: &'a PairView<'a>,
+    view: Option<&'a PairView<'a>>,
+    /// The second is empty where there is but one.
     sides: [TraceSide<'a>; 2],
-    names: [String; 2],
+    /// As many as there are sides.
+    names: Vec<String>,
+    /// Whether a side has runs, and none of them called a traced function.
+    is_silent: [bool; 2],
 }
 
 impl<'a> Part<'a> {
     pub(super) fn of(comparison: &'a Comparison, view: &'a PairView<'a>) -> Self {
         let sides = [(view.baseline, &view.old.name), (view.candidate, &view.new.name)]
             .map(|(side, name)| trace_side(comparison, side, name));
-        Self { view, sides, names: [&view.old.name, &view.new.name].map(|name| heading(name)) }
+        let names = [&view.old.name, &view.new.name].map(|name| heading(name)).to_vec();
+        let is_silent = [0, 1].map(|side| is_silent([view.baseline, view.candidate][side], &sides[side]));
+        Self { view: Some(view), sides, names, is_silent }
+    }
+
+    pub(super) fn of_one(comparison: &'a Comparison, cell: &'a Cell) -> Self {
+        let name = &comparison.revisions[0].name;
+        let side = trace_side(comparison, &cell.sides[0], name);
+        let is_silent = [is_silent(&cell.sides[0], &side), false];
+        Self { view: None, sides: [side, TraceSide::default()], names: vec![heading(name)], is_silent }
+    }
+
+    /// Whether nothing was to be traced.
+    pub(super) fn is_empty(&self) -> bool {
+        !self.has_calls() && self.sides.iter().all(|side| side.facts.is_none_or(TraceFacts::is_empty))
+    }
+
+    /// Whether a traced function was called.
+    pub(super) fn has_calls(&self) -> bool {
+        self.sides.iter().any(|side| !side.records.is_empty())
     }
 
     /// The tree of calls.
@@ -129,8 +144,10 @@ impl<'a> Part<'a> {
     }
 
     fn may_compare(&self, family: &str) -> bool {
-        self.view.column(&format!("{family}.peak")).comparability != Comparability::SourcesDiffer
-            && self.view.is_compared()
+        self.view.is_some_and(|view| {
+            view.column(&format!("{family}.peak")).comparability != Comparability::SourcesDiffer
+                && view.is_compared()
+        })
     }
 
     /// The tree of calls as a table; nothing where there are none.
@@ -149,7 +166,8 @@ impl<'a> Part<'a> {
         writeln!(out)?;
         let label = |row: &CallRow| {
             let elsewhere = if row.elsewhere { " (reached in further ways)" } else { "" };
-            let tone = if row.sides.iter().all(Option::is_some) { Tone::Plain } else { Tone::Structure };
+            let is_everywhere = row.sides.iter().take(self.names.len()).all(Option::is_some);
+            let tone = if is_everywhere { Tone::Plain } else { Tone::Structure };
             let apart = row.apart.as_ref().map(|apart| format!(" ({apart})")).unwrap_or_default();
             let indent = "· ".repeat(row.depth);
             let room = (LEAST_PATH - 2).saturating_sub(indent.chars().count());
@@ -158,7 +176,8 @@ impl<'a> Part<'a> {
             Text::new(format!("{indent}{label}{}{elsewhere}", text::one_line(&apart)), tone)
         };
         let labels: Vec<Text> = rows.iter().map(label).collect();
-        let mut groups = vec![self.group("calls", Unit::Count, true, rows, |figures| Some(figures.calls))];
+        let is_pair = self.view.is_some();
+        let mut groups = vec![self.group("calls", Unit::Count, is_pair, rows, |figures| Some(figures.calls))];
         for family in shown(families(rows), options) {
             let name = |part: &str| format!("{family}.{part}");
             let compare = self.may_compare(&family);
@@ -232,6 +251,7 @@ impl<'a> Part<'a> {
         let cells = values.map(|values| {
             let mut cells: Vec<Text> = values
                 .iter()
+                .take(self.names.len())
                 .map(|value| match value {
                     Some(value) => Text::new(text::figure(*value, unit), Tone::Plain),
                     None => Text::new(text::NONE, Tone::Quiet),
@@ -249,9 +269,19 @@ impl<'a> Part<'a> {
             cells
         });
         let cells = cells.collect();
-        let mut headings = self.names.to_vec();
+        let mut headings = self.names.clone();
         headings.extend(compare.then(|| "Δ".to_owned()));
         Group::of(name.to_owned(), headings, cells)
+    }
+
+    /// The source of each function whose lines are told apart.
+    fn sources(&self, page: Page, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+        for profile in self.lines() {
+            writeln!(out)?;
+            page.line(&Self::title(&profile), "", Tone::Heading, out)?;
+            self.source(page, &profile, options, out)?;
+        }
+        Ok(())
     }
 
     /// A function's path, and where it is.
@@ -272,6 +302,7 @@ impl<'a> Part<'a> {
         let width = width.unwrap_or(0).to_string().len();
         let label = |row: &LineRow| {
             let (mark, tone) = match &row.sides {
+                _ if self.view.is_none() => (' ', Tone::Plain),
                 [Some(_), None] => ('-', Tone::Structure),
                 [None, Some(_)] => ('+', Tone::Structure),
                 _ => (' ', Tone::Plain),
@@ -317,20 +348,28 @@ impl<'a> Part<'a> {
             Some(value) => Text::new(text::figure(value, unit), Tone::Plain),
             None => Text::new("", Tone::Plain),
         };
-        let cells = values.map(|values| values.map(figure).to_vec()).collect();
-        Group::of(name.to_owned(), self.names.to_vec(), cells)
+        let cells = values.map(|values| values.into_iter().take(self.names.len()).map(figure).collect());
+        Group::of(name.to_owned(), self.names.clone(), cells.collect())
     }
 
     /// What was asked for and is not traced.
     pub(super) fn remarks(&self, page: Page, out: &mut dyn Write) -> io::Result<()> {
-        for (name, facts) in self.names.iter().zip(self.sides.iter().map(|side| side.facts)) {
-            let Some(facts) = facts else { continue };
+        for ((name, side), is_silent) in self.names.iter().zip(&self.sides).zip(self.is_silent) {
+            let Some(facts) = side.facts else { continue };
             for line in remarks(name, facts) {
+                page.line(&line, " ", Tone::Quiet, out)?;
+            }
+            if is_silent && facts.traced() > 0 {
+                let line = format!("{name}: no traced function was called");
                 page.line(&line, " ", Tone::Quiet, out)?;
             }
         }
         Ok(())
     }
+}
+
+fn is_silent(side: &Side, traced: &TraceSide<'_>) -> bool {
+    !side.runs.is_empty() && traced.records.is_empty()
 }
 
 fn remarks(name: &str, facts: &TraceFacts) -> Vec<String> {

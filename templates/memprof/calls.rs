@@ -293,7 +293,11 @@ impl Calls {
             return None;
         }
         let mut above = caller;
-        while above != NONE {
+        // Calls of coroutines end in any order, so that the way up may lead through frames of others, and in a circle.
+        for _ in 0..self.frames.len() {
+            if above == NONE {
+                break;
+            }
             let frame = &self.frames[above as usize];
             if frame.site == site {
                 return Some(frame.node);

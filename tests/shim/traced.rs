@@ -109,6 +109,14 @@ fn calls_on_several_threads_at_once_are_marked() {
 }
 
 #[test]
+fn calls_of_coroutines_that_end_in_any_order_are_counted() {
+    let record = traced("coroutines", "0");
+    let calls = nodes(&record).iter().map(|node| node["calls"].as_u64().unwrap()).sum::<u64>();
+    assert_eq!(calls, 7);
+    assert!(nodes(&record).iter().all(|node| node["open"] == 0));
+}
+
+#[test]
 fn a_call_that_never_ends_is_open() {
     let record = traced("exit", "0");
     let nodes = nodes(&record);

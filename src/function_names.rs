@@ -1,0 +1,72 @@
+//! What the functions of a source file are called: by the types and conditions that they stand under, and in the arguments of
+//! macros, where there are only tokens.
+
+use proc_macro2::{Span, TokenStream, TokenTree};
+use quote::ToTokens;
+
+use crate::trace_pattern::{Named, squeezed};
+use crate::traced_lines;
+
+/// The conditions among attributes: `cfg(unix)`.
+pub fn conditions(attributes: &[syn::Attribute]) -> impl Iterator<Item = String> {
+    let conditions = attributes.iter().filter(|attribute| traced_lines::is_condition(attribute));
+    conditions.map(|attribute| squeezed(&attribute.meta.to_token_stream().to_string()))
+}
+
+/// A type's name, without the modules that it is in.
+pub fn named(of: &syn::Type) -> Named {
+    match of {
+        syn::Type::Path(path) => named_path(&path.path),
+        syn::Type::Group(group) => named(&group.elem),
+        syn::Type::Paren(paren) => named(&paren.elem),
+        syn::Type::Reference(reference) => {
+            let of = named(&reference.elem);
+            let mutable = if reference.mutability.is_some() { "mut " } else { "" };
+            let lifetime = reference.lifetime.as_ref().map(|one| format!("{one} ")).unwrap_or_default();
+            let whole = format!("&{lifetime}{mutable}{}", of.whole);
+            Named { bare: format!("&{mutable}{}", of.bare), whole: squeezed(&whole) }
+        }
+        other => {
+            let whole = squeezed(&other.to_token_stream().to_string());
+            Named { bare: whole.clone(), whole }
+        }
+    }
+}
+
+/// A trait's, or that of a type that is no reference.
+pub fn named_path(path: &syn::Path) -> Named {
+    let Some(last) = path.segments.last() else {
+        return Named { bare: String::new(), whole: String::new() };
+    };
+    let (bare, whole) = (last.ident.to_string(), squeezed(&last.to_token_stream().to_string()));
+    Named { bare: plain(&bare), whole: plain(&whole) }
+}
+
+/// `r#match` is the name `match`.
+pub fn plain(name: &str) -> String {
+    name.trim_start_matches("r#").to_owned()
+}
+
+/// Names of functions among a macro's tokens: `fn name`, `fn $name`.
+pub fn functions_in(tokens: TokenStream) -> Vec<(String, Span)> {
+    let mut found = Vec::new();
+    let mut trees = tokens.into_iter().peekable();
+    while let Some(tree) = trees.next() {
+        match tree {
+            TokenTree::Group(group) => found.extend(functions_in(group.stream())),
+            TokenTree::Ident(word) if word == "fn" => match trees.peek() {
+                Some(TokenTree::Ident(name)) => found.push((name.to_string(), name.span())),
+                Some(TokenTree::Punct(dollar)) if dollar.as_char() == '$' => {
+                    let place = dollar.span();
+                    trees.next();
+                    if let Some(TokenTree::Ident(name)) = trees.peek() {
+                        found.push((format!("${name}"), place));
+                    }
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+    found
+}
