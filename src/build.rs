@@ -26,6 +26,7 @@ use crate::run_folder::RunFolder;
 use crate::shim::Shim;
 use crate::sources::{self, SourceRecords};
 use crate::stage::Stage;
+use crate::stamps::Stamps;
 use crate::store::{self, Draft, Entry, Ingredients, Provenance};
 use crate::toolchain::{Choice, Toolchain};
 use crate::tracing::Patterns;
@@ -74,8 +75,17 @@ pub struct Builder<'a> {
     pub(crate) sink: &'a dyn Sink,
     pub(crate) interrupt: &'a AtomicBool,
     pub(crate) patterns: Patterns,
-    /// The key of the build whose files lie in the checkout.
-    pub(crate) current: Option<String>,
+    /// What lies in the checkout, where it is as tests expect it.
+    pub(crate) current: Option<Current>,
+}
+
+/// A build whose files lie in the checkout.
+pub(crate) struct Current {
+    key: String,
+    /// What git said when no test had run there.
+    status: Vec<u8>,
+    /// What the system said of its files when they were last looked at.
+    stamps: Stamps,
 }
 
 /// What to do when cargo trusted a time, and the contents say otherwise.
@@ -344,7 +354,8 @@ impl<'a> Builder<'a> {
                 trace: tracing.facts,
                 left_out: compiled.messages.left_out,
             };
-            self.current = Some(key.to_owned());
+            // Build scripts may have written into it.
+            self.current = None;
             for (file, reason) in &left.allocators {
                 let name = &self.plan.revisions[index].name;
                 let message = format!("the #[global_allocator] in {file} of {name} {reason}");
@@ -368,10 +379,33 @@ impl<'a> Builder<'a> {
     }
 }
 
+impl Builder<'_> {
+    /// Whether the checkout is that of a build, and no test has changed a file of it: the next run is to find what the first found.
+    fn is_as_laid(&mut self, entry: &Entry) -> anyhow::Result<bool> {
+        let Some(current) = self.current.as_mut().filter(|current| current.key == entry.provenance.key)
+        else {
+            return Ok(false);
+        };
+        if current.stamps.hold() {
+            return Ok(true);
+        }
+        // Git says what is the revision's, and not of injected files what is in them: they differ from the revision anyway.
+        let is_there = |(path, content): (&Utf8PathBuf, &Vec<u8>)| {
+            fs_err::read(self.worktree.path().join(path)).is_ok_and(|found| found == *content)
+        };
+        let is_as_laid = entry.injection()?.iter().all(is_there) && self.worktree.status()? == current.status;
+        if is_as_laid {
+            // Files that git ignores.
+            current.stamps = Stamps::taken(self.worktree.path())?;
+        }
+        Ok(is_as_laid)
+    }
+}
+
 impl Stage for Builder<'_> {
     /// Brings the checkout to the state in which a build was made, and its companions to where its tests look for them.
     fn bring_to(&mut self, index: usize, entry: &Entry) -> anyhow::Result<()> {
-        if self.current.as_ref() != Some(&entry.provenance.key) {
+        if !self.is_as_laid(entry)? {
             self.current = None;
             self.worktree.check_out(&self.plan.revisions[index])?;
             let mut injected = InjectedFiles::load(&self.cache.injected())?;
@@ -379,7 +413,9 @@ impl Stage for Builder<'_> {
                 injected.write(self.worktree.path(), &path, &content)?;
             }
             injected.save()?;
-            self.current = Some(entry.provenance.key.clone());
+            let status = self.worktree.status()?;
+            let stamps = Stamps::taken(self.worktree.path())?;
+            self.current = Some(Current { key: entry.provenance.key.clone(), status, stamps });
         }
         entry.place_companions()
     }

@@ -140,6 +140,7 @@ pub mod side;
 pub mod source_edit;
 pub mod sources;
 pub mod stage;
+pub mod stamps;
 pub mod stand_in;
 pub mod statistics;
 pub mod store;

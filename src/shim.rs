@@ -40,6 +40,8 @@ pub fn source_hash() -> String {
         hasher.update(&(content.len() as u64).to_le_bytes()).update(content);
     }
     hasher.update(format!("{:?}", adapters::ADAPTERS).as_bytes()).update(&[0]);
+    // How these are put in is decided by this program.
+    hasher.update(env!("CARGO_PKG_VERSION").as_bytes()).update(&[0]);
     let put_in = own_allocator::WRAPPING
         .into_iter()
         .flatten()

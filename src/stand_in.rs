@@ -5,6 +5,8 @@
 //! cannot, or belongs to somebody, they are laid elsewhere, and what a test is told at run time leads there: its folder, its
 //! environment, its library path.
 
+use std::collections::BTreeMap;
+
 use camino::{Utf8Path, Utf8PathBuf};
 use walkdir::WalkDir;
 
@@ -15,6 +17,7 @@ use crate::archive_manifest::{ArchivedBuild, Placed};
 use crate::build::Build;
 use crate::packing::place;
 use crate::stage::Stage;
+use crate::stamps::Stamp;
 use crate::store::{self, Entry, hash_file};
 
 /// The folders that an archive's tests see.
@@ -27,8 +30,8 @@ pub struct StandIn<'a> {
     elsewhere: Option<String>,
     /// The outermost folder that was made for it.
     outermost: Utf8PathBuf,
-    /// The key of the build whose files are laid.
-    current: Option<String>,
+    /// Files that were found to be as they should, by path: their hash, and what the system said of them then.
+    known: BTreeMap<Utf8PathBuf, (String, Stamp)>,
 }
 
 /// Says that a folder was made by us, and which one above it first: a run that was killed could not take it away.
@@ -50,7 +53,7 @@ impl<'a> StandIn<'a> {
                 (root.clone(), root, Some(reason))
             }
         };
-        Ok(Self { unpacked, root, elsewhere, outermost, current: None })
+        Ok(Self { unpacked, root, elsewhere, outermost, known: BTreeMap::new() })
     }
 
     /// Where the files are laid.
@@ -105,7 +108,7 @@ impl<'a> StandIn<'a> {
     }
 
     /// Lays a revision's files and nothing else. What is there already stays.
-    fn lay(&self, revision: usize, entry: &Entry) -> anyhow::Result<()> {
+    fn lay(&mut self, revision: usize, entry: &Entry) -> anyhow::Result<()> {
         let files = &self.unpacked.manifest.revisions[revision].files;
         self.remove_others(|path| files.contains_key(path))?;
         for (path, placed) in files {
@@ -113,6 +116,10 @@ impl<'a> StandIn<'a> {
             fs_err::create_dir_all(path.parent().unwrap_or(&self.root))?;
             match placed {
                 Placed::File { blake3, executable } => {
+                    let known = self.known.get(&path);
+                    if known.is_some_and(|(hash, seen)| hash == blake3 && Stamp::of(&path) == Some(*seen)) {
+                        continue;
+                    }
                     let same = !path.is_symlink() && hash_file(&path).is_ok_and(|found| found == *blake3);
                     if !same {
                         remove_file(&path)?;
@@ -120,6 +127,9 @@ impl<'a> StandIn<'a> {
                     }
                     if *executable {
                         set_executable(&path)?;
+                    }
+                    if let Some(stamp) = Stamp::of(&path) {
+                        self.known.insert(path, (blake3.clone(), stamp));
                     }
                 }
                 Placed::Link(target) => {
@@ -161,11 +171,8 @@ impl<'a> StandIn<'a> {
 
 impl Stage for StandIn<'_> {
     fn bring_to(&mut self, revision: usize, entry: &Entry) -> anyhow::Result<()> {
-        if self.current.as_ref() != Some(&entry.provenance.key) {
-            self.current = None;
-            self.lay(revision, entry)?;
-            self.current = Some(entry.provenance.key.clone());
-        }
+        // Before each run: the one before may have written to them.
+        self.lay(revision, entry)?;
         entry.place_companions()
     }
 }
@@ -286,7 +293,7 @@ mod tests {
         let root = folder.join("home/builder/cache/r-1");
         let unpacked = unpacked(&folder, &root);
         {
-            let stand_in = StandIn::open(&unpacked).unwrap();
+            let mut stand_in = StandIn::open(&unpacked).unwrap();
             assert_eq!((stand_in.root(), stand_in.elsewhere()), (&*root, None));
             let read = |path: &str| fs_err::read_to_string(root.join("worktree").join(path)).unwrap();
             for (revision, text, only) in
@@ -300,6 +307,9 @@ mod tests {
             }
             stand_in.lay(1, &entry(&root)).unwrap();
             assert!(!root.join("worktree/left-by-a-test").exists());
+            fs_err::write(root.join("worktree/a.txt"), "old").unwrap();
+            stand_in.lay(1, &entry(&root)).unwrap();
+            assert_eq!(read("a.txt"), "new", "what a test wrote into a file is gone for the next run");
         }
         assert!(!folder.join("home").exists(), "all that was made is gone");
     }
@@ -310,7 +320,7 @@ mod tests {
         let root = folder.join("home/builder/cache/r-1");
         fs_err::create_dir_all(root.join("worktree")).unwrap();
         let unpacked = unpacked(&folder, &root);
-        let stand_in = StandIn::open(&unpacked).unwrap();
+        let mut stand_in = StandIn::open(&unpacked).unwrap();
         assert_eq!(stand_in.elsewhere(), Some("it is there already"));
         let mut entry = entry(&root);
         stand_in.settle(&mut entry);
@@ -334,7 +344,7 @@ mod tests {
         let (_guard, folder) = folder();
         let root = folder.join("home/builder/cache/r-1");
         let unpacked = unpacked(&folder, &root);
-        let stand_in = StandIn::open(&unpacked).unwrap();
+        let mut stand_in = StandIn::open(&unpacked).unwrap();
         stand_in.lay(0, &entry(&root)).unwrap();
         std::mem::forget(stand_in);
         let next = StandIn::open(&unpacked).unwrap();

@@ -125,6 +125,12 @@ impl<'repository> Worktree<'repository> {
         self.verify(revision)
     }
 
+    /// What differs from the revision, as git lists it. Files that git ignores are not in it.
+    pub fn status(&self) -> anyhow::Result<Vec<u8>> {
+        let status = ["status", "--porcelain", "-z", "--untracked-files=all", "--no-renames"];
+        Ok(self.git().args(status).run()?.stdout)
+    }
+
     /// What must not go unnoticed: another tree than planned, LFS pointers in place of the files.
     fn verify(&self, revision: &Revision) -> anyhow::Result<()> {
         let tree = self.git().args(["rev-parse", "HEAD^{tree}"]).run()?.text();

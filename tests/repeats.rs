@@ -162,3 +162,40 @@ fn the_baseline_against_itself_shows_the_noise_and_keeps_it() {
     ];
     assert_eq!(report(&repository, &flags).0, 1);
 }
+
+#[test]
+fn each_run_finds_the_checkout_as_the_first_one_did() {
+    let mut repository = TestRepository::new();
+    repository.write("Cargo.toml", MANIFEST);
+    repository.write("Cargo.lock", LOCK);
+    repository.write(".gitignore", "/target\n");
+    repository.write("committed.txt", "committed");
+    repository.write(
+        "src/lib.rs",
+        r#"
+#[test]
+fn leaves_a_mess() {
+    for file in ["committed.txt", "laid.txt"] {
+        assert!(["committed", "laid over"].contains(&&*std::fs::read_to_string(file).unwrap()));
+        std::fs::write(file, "different").unwrap();
+    }
+    assert!(!std::path::Path::new("left.txt").exists());
+    std::fs::write("left.txt", "").unwrap();
+    std::fs::remove_file("Cargo.lock").unwrap();
+}
+"#,
+    );
+    repository.commit("main");
+    let laid = repository.beside("laid.txt");
+    std::fs::write(&laid, "laid over").unwrap();
+    let overlay = format!("{}=laid.txt", laid.display());
+    let flags =
+        ["--refs", "one=main,two=main", "--overlay", &overlay, "--repeat", "3", "--threshold", "*=off"];
+    for round in ["built", "from the store"] {
+        let (code, report) = report(&repository, &flags);
+        let outcomes: Vec<&Value> =
+            report["cells"].as_array().unwrap().iter().map(|cell| &cell["outcome"]).collect();
+        assert_eq!((code, outcomes.len()), (0, 6), "{round}: {outcomes:?}");
+        assert!(outcomes.iter().all(|outcome| **outcome == "ok"), "{round}: {outcomes:?}");
+    }
+}
