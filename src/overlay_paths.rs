@@ -97,11 +97,12 @@ impl Place<'_> {
         if let Some(destination) = &path.destination {
             let is_file = |path: &str| (self.surroundings.exists)(&normalized(&self.base.join(path)));
             let is_turned_round = !of_ref && !is_file(&path.source) && is_file(destination);
-            self.check_inside("goes", destination).map_err(|complaint| match is_turned_round {
-                true => {
+            self.check_inside("goes", destination).map_err(|complaint| {
+                if is_turned_round {
                     complaint.help(format!("what is laid over comes first: {destination}={}", path.source))
+                } else {
+                    complaint
                 }
-                false => complaint,
             })?;
         }
         // In a ref, paths begin at the root, as in `git show REF:PATH`; with a package, in its folder if they are there.

@@ -254,15 +254,7 @@ impl Narrator {
                 lines.push(good(verb, text.clone()));
                 telling.moving = Moving::Clear;
             }
-            Event::AbsentLibraries { target, names } => {
-                lines.push(Line::Warning {
-                    message: format!("'{target}' is linked with {}, which this machine lacks", names.join(", ")),
-                    help: Some(
-                        "run its tests where those are: `cargo memprof build --archive FILE` packs them (docs/archive.md)"
-                            .to_owned(),
-                    ),
-                });
-            }
+            Event::AbsentLibraries { target, names } => lines.push(absent_libraries(target, names)),
             Event::Warning { message, help } => {
                 lines.push(Line::Warning { message: message.clone(), help: help.clone() });
             }
@@ -315,6 +307,15 @@ pub fn shown(duration: Duration) -> String {
         0..60 => format!("{:.1} s", duration.as_secs_f64().min(59.9)),
         60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
         _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+fn absent_libraries(target: &str, names: &[String]) -> Line {
+    let help =
+        "run its tests where those are: `cargo memprof build --archive FILE` packs them (docs/archive.md)";
+    Line::Warning {
+        message: format!("'{target}' is linked with {}, which this machine lacks", names.join(", ")),
+        help: Some(help.to_owned()),
     }
 }
 
