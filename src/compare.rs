@@ -1,7 +1,7 @@
 //! Results become a comparison: runs are grouped into cells, repeats put together, and every candidate is matched with
 //! the baseline. Also lays two runs of the tool side by side.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use camino::Utf8Path;
 use serde_json::{Value, json};
@@ -65,7 +65,15 @@ fn cells(runs: &[Run], revisions: usize, baseline: usize) -> Vec<Cell> {
     let indexed: Vec<(usize, &Run)> = runs.iter().enumerate().collect();
     // The runs come ordered by cell.
     let groups = indexed.chunk_by(|(_, a), (_, b)| a.record.cell == b.record.cell);
-    groups.map(|group| cell(group, revisions, baseline)).collect()
+    let mut cells: Vec<Cell> = groups.map(|group| cell(group, revisions, baseline)).collect();
+    let mut namesakes: HashMap<_, usize> = HashMap::new();
+    for cell in &cells {
+        *namesakes.entry((cell.id.title.clone(), cell.id.params.clone())).or_default() += 1;
+    }
+    for cell in &mut cells {
+        cell.has_namesake = namesakes[&(cell.id.title.clone(), cell.id.params.clone())] > 1;
+    }
+    cells
 }
 
 fn cell(runs: &[(usize, &Run)], revisions: usize, baseline: usize) -> Cell {
@@ -88,7 +96,7 @@ fn cell(runs: &[(usize, &Run)], revisions: usize, baseline: usize) -> Cell {
             Pair { candidate, rows, judged: Vec::new(), breaches: Vec::new() }
         })
         .collect();
-    Cell { id: runs[0].1.record.cell.clone(), labels, sides, pairs }
+    Cell { id: runs[0].1.record.cell.clone(), has_namesake: false, labels, sides, pairs }
 }
 
 /// All metrics: those of the catalogue in its order, after the GPUs', then any others by name.

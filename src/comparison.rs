@@ -64,6 +64,8 @@ pub struct Metric {
 pub struct Cell {
     /// Which.
     pub id: CellId,
+    /// Whether a test of another package or target has the same name, so that this one's needs both.
+    pub has_namesake: bool,
     /// The labels that the sides' keys refer to.
     pub labels: Names,
     /// By revision, what it measured.

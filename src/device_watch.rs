@@ -48,7 +48,15 @@ impl<'a> DeviceWatch<'a> {
     pub fn open(when_held: WhenHeld, sink: &'a dyn Sink, interrupt: &'a AtomicBool) -> Self {
         let nvml = nvml::may_have_devices().then(|| Nvml::open().ok()).flatten();
         let devices = nvml.as_ref().and_then(|nvml| nvml.devices().ok()).unwrap_or_default();
-        let patience = std::env::var(PATIENCE_VARIABLE).ok().and_then(|seconds| seconds.parse().ok());
+        let patience = std::env::var(PATIENCE_VARIABLE).ok().and_then(|text| {
+            let seconds = text.parse().ok();
+            if seconds.is_none() {
+                let message = format!("{PATIENCE_VARIABLE} is '{text}', which is no number of seconds");
+                let help = format!("{} s are waited for memory", PATIENCE.as_secs());
+                sink.emit(Event::Warning { message, help: Some(help) });
+            }
+            seconds
+        });
         Self {
             nvml,
             devices,

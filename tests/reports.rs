@@ -226,6 +226,30 @@ fn only_changed_leaves_out_equal_rows_and_tests() {
 }
 
 #[test]
+fn tests_of_one_name_are_told_apart_by_where_they_live() {
+    let log = |heap| Log::new().checkpoint("done", &[("heap.peak", heap)]);
+    let synthetic = Synthetic::new(&["main", "pr/3370"])
+        .passed("forward", 0, 0, &log(MIB))
+        .passed("forward", 1, 0, &log(9 * MIB))
+        .passed("other", 0, 0, &log(MIB))
+        .passed("other", 1, 0, &log(5 * MIB));
+    let mut results = synthetic.results();
+    assert!(table(&compare(&results), &at_width(100)).contains("at 'done' of forward"));
+    for run in results.runs.iter_mut().filter(|run| run.record.cell.title == "other") {
+        let cell = &mut run.record.cell;
+        (cell.title, cell.test.name, cell.test.binary) = ("forward".into(), "forward".into(), "gpu".into());
+    }
+    let comparison = compare(&results);
+    let compact = table(&comparison, &Options { compact: true, ..at_width(100) });
+    for test in ["bart::tests forward", "bart::gpu forward"] {
+        assert!(compact.contains(&format!("{test}  ")), "{compact}");
+        assert!(table(&comparison, &at_width(100)).contains(&format!("at 'done' of {test}")));
+    }
+    // There, the class says where it lives.
+    assert!(rendered(Format::Junit, &comparison, &Options::default()).contains("name=\"forward\""));
+}
+
+#[test]
 fn a_long_test_shows_its_changed_rows_in_order_and_says_what_is_left_out() {
     let log = |growth: i64| {
         (0..500).fold(Log::new(), |log, step| {

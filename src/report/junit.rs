@@ -70,7 +70,7 @@ impl Case {
         let seconds = nanoseconds as f64 / 1e9;
         Self {
             class: format!("{}::{}", test.package, test.binary),
-            name: summary::title(view),
+            name: summary::title_of(&view.cell.id),
             seconds,
             failures: failures.into_iter().map(line_of).collect(),
             errors: errors.collect(),

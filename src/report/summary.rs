@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::selection::{Part, Shown, Wanted};
 use super::text;
-use crate::comparison::{Breach, BreachKind, Comparability, Comparison, Delta, PairView, Ruling};
+use crate::comparison::{Breach, BreachKind, Cell, Comparability, Comparison, Delta, PairView, Ruling};
 use crate::counted::counted;
 use crate::judge::{ENOUGH, Judgement};
 use crate::judging::Conclusion;
@@ -288,10 +288,15 @@ fn breached(comparison: &Comparison, view: &PairView, breach: &Breach) -> Said {
 
 /// The test's own name in the report, with parameters that it does not show already.
 pub fn title(view: &PairView) -> String {
-    title_of(&view.cell.id)
+    distinct_title(view.cell)
 }
 
 /// The same of a cell.
+pub fn distinct_title(cell: &Cell) -> String {
+    if cell.has_namesake { full_title_of(&cell.id) } else { title_of(&cell.id) }
+}
+
+/// The test's own name with its parameters, whatever others are called.
 pub fn title_of(id: &CellId) -> String {
     if id.title.is_empty() {
         return id.test.to_string();

@@ -87,7 +87,7 @@ fn steps(cell: &Cell, revision: usize, metric: &str) -> Vec<Growth> {
         let (before, after) = (column.figure((*previous)?)?.value, column.figure(index)?.value);
         let [from, to] = [(*previous)?, index].map(|at| text::key_label(side.keys[at], &cell.labels));
         (after > before).then(|| Growth {
-            test: summary::title_of(&cell.id),
+            test: summary::distinct_title(cell),
             checkpoint: format!("{from} → {to}"),
             before,
             after,
