@@ -70,6 +70,7 @@ impl Packing<'_> {
         }
         let mut revisions = Vec::new();
         let mut matched = BTreeSet::new();
+        let mut packed = BTreeSet::new();
         for (index, build) in prepared.builds.iter().enumerate() {
             let log = self.folder.build_log(self.plan, index);
             if log.exists() {
@@ -84,7 +85,10 @@ impl Packing<'_> {
                 Build::Done(entry) => entry,
             };
             prepared.builder.bring_to(index, entry)?;
-            add_entry(&mut parcel, entry)?;
+            // Several refs can be one build.
+            if packed.insert(entry.provenance.key.clone()) {
+                add_entry(&mut parcel, entry)?;
+            }
             let mut files = self.checkout_files(&mut parcel, entry, &globs, &mut matched)?;
             for file in &external {
                 let path = Utf8Path::new(place::EXTERNAL).join(&file.destination);

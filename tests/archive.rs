@@ -398,7 +398,7 @@ fn a_library_that_the_build_host_lacks_is_warned_of_unless_the_tests_go_elsewher
         repository.commit(revision);
         repository.git(["tag", revision]);
     }
-    let refs = ["--refs", "old,new", "--threshold", "*=off"];
+    let refs = ["--refs", "old,new,again=old", "--threshold", "*=off"];
     let here = repository.memprof().arg("build").args(refs).output().unwrap();
     assert_code(&here, 0);
     let lacks = "'user' is linked with libmemprof_driver.so, which this machine lacks";
@@ -412,6 +412,11 @@ fn a_library_that_the_build_host_lacks_is_warned_of_unless_the_tests_go_elsewher
     let elsewhere = elsewhere.unwrap();
     assert_code(&elsewhere, 0);
     assert!(!text(&elsewhere.stderr).contains("lacks"), "{}", text(&elsewhere.stderr));
+
+    // Two of the refs are one build.
+    let mut packed = tar::Archive::new(zstd::Decoder::new(fs::File::open(&archive).unwrap()).unwrap());
+    let entries = packed.entries().unwrap().map(|entry| entry.unwrap().path().unwrap().into_owned());
+    assert_eq!(entries.filter(|path| path.ends_with("provenance.json")).count(), 2);
 
     let mut run = host.memprof(&["run", "--archive", "driven.tar.zst", "--format", "csv"]);
     let run = run.env("LD_LIBRARY_PATH", &libraries).output().unwrap();
