@@ -76,7 +76,11 @@ impl Recorder {
         self.open_scopes += 1;
         let nanoseconds = if self.calls.maximum_events == 0 { 0 } else { self.nanoseconds() };
         let (mark, values) = self.mark_for_calls();
-        self.calls.enter(site, caller, mark, nanoseconds, &values)
+        let frame = self.calls.enter(site, caller, mark, nanoseconds, &values);
+        if self.calls.frame(frame).is_logged {
+            self.calls.frame_mut(frame).occurrence = self.occurrences.next(Logged::Call, site.label);
+        }
+        frame
     }
 
     fn leave_call(&mut self, frame: u32, depth: u64) -> u32 {
@@ -138,13 +142,12 @@ impl Recorder {
     fn log_call(&mut self, frame: u32, depth: u64, values: &Values) {
         let call = *self.calls.frame(frame);
         let site = self.calls.site(call.site);
-        let occurrence = self.occurrences.next(Logged::Call, site.label);
         let end = self.nanoseconds();
         self.log(|recorder, log| {
             log.write("scope", end, |json| {
                 json.number("traced", format_args!("true"));
                 json.text("label", site.label);
-                json.figure("occurrence", occurrence);
+                json.figure("occurrence", call.occurrence);
                 json.text("at", site.at);
                 json.figure("depth", depth);
                 json.object("metrics", |json| {

@@ -97,6 +97,8 @@ pub(crate) struct Frame {
     pub(crate) start: Readings,
     /// Whether it is logged by itself.
     pub(crate) is_logged: bool,
+    /// Which of its label it is then, in the order in which they begin.
+    pub(crate) occurrence: u64,
     is_recursive: bool,
     /// Where the function is, and since which mark; 0 for nowhere.
     line: u32,
@@ -230,6 +232,10 @@ impl Calls {
         &self.frames[frame as usize]
     }
 
+    pub(crate) fn frame_mut(&mut self, frame: u32) -> &mut Frame {
+        &mut self.frames.as_mut()[frame as usize]
+    }
+
     /// The lines of a site that ran: number, how often, and where the figures are for [`Self::line_figure`].
     pub(crate) fn lines(&self, site: usize) -> impl Iterator<Item = (u32, u64, usize)> + '_ {
         let state = &self.sites[site];
@@ -346,6 +352,7 @@ impl Calls {
             nanoseconds,
             start,
             is_logged,
+            occurrence: 0,
             is_recursive: open.is_some(),
             line: 0,
             line_mark: 0,

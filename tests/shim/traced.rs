@@ -86,6 +86,17 @@ fn very_many_calls_are_a_few_lines() {
 }
 
 #[test]
+fn the_outermost_call_of_a_recursion_is_the_first_of_its_label() {
+    let record = traced("recursion", "3");
+    let calls = record.events("scope").into_iter().filter(|line| line["label"] == "traced::recursive");
+    let mut calls: Vec<[u64; 2]> =
+        calls.map(|line| ["occurrence", "depth"].map(|field| line[field].as_u64().unwrap())).collect();
+    calls.sort_unstable();
+    // Between each and the next is a call of the function through which it calls itself.
+    assert_eq!(calls, [[1, 0], [2, 2], [3, 4]]);
+}
+
+#[test]
 fn what_recursive_calls_do_is_counted_once() {
     let record = traced("recursion", "0");
     let nodes = nodes(&record);
