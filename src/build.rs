@@ -327,7 +327,7 @@ impl<'a> Builder<'a> {
             for (path, content) in &injection {
                 draft.add_injected(path, content)?;
             }
-            let runner = self.runner(toolchain)?;
+            let runner = self.runner(index, toolchain)?;
             let target = self.target(index)?;
             let harvest = Harvest {
                 draft: &draft,
@@ -351,6 +351,7 @@ impl<'a> Builder<'a> {
                 companions,
                 injected: injection.into_keys().collect(),
                 runner,
+                target: compiled.target,
                 trace: tracing.facts,
                 left_out: compiled.messages.left_out,
             };
@@ -366,9 +367,10 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn runner(&self, toolchain: &Toolchain) -> anyhow::Result<Vec<String>> {
-        let target = self.plan.request.build.target.as_deref();
+    fn runner(&self, index: usize, toolchain: &Toolchain) -> anyhow::Result<Vec<String>> {
         let config = CargoConfig::read(&self.workspace(), &self.plan.request.build.config)?;
+        let target = self.triple(index, &config, toolchain)?;
+        let target = target.as_deref();
         let printed = toolchain
             .rustc()
             .args(["--print", "cfg"])

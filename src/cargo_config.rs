@@ -89,6 +89,36 @@ impl CargoConfig {
         Some(program(base, item.as_str()?)).filter(|wrapper| !wrapper.as_os_str().is_empty())
     }
 
+    /// `build.target`, where it is set: by `--config`, by this value of `CARGO_BUILD_TARGET`, or by a file.
+    ///
+    /// # Errors
+    ///
+    /// There are several targets, of which cargo would build each.
+    pub fn build_target(&self, variable: Option<String>, host: &str) -> Result<Option<String>, Complaint> {
+        const KEYS: [&str; 2] = ["build", "target"];
+        let from_command_line = find_in(&self.layers[..self.from_command_line], &KEYS);
+        let found = match (from_command_line, variable.filter(|target| !target.is_empty())) {
+            (None, Some(target)) => return Ok(Some(of_host(target, host))),
+            (from_command_line, _) => from_command_line.or_else(|| self.find(&KEYS)),
+        };
+        let Some((base, item)) = found else { return Ok(None) };
+        let named: Vec<&str> = match item.as_array() {
+            Some(several) => several.iter().filter_map(|target| target.as_str()).collect(),
+            None => item.as_str().into_iter().collect(),
+        };
+        match named[..] {
+            [] => Ok(None),
+            // A file that describes a target.
+            [target] if Path::new(target).extension().is_some_and(|extension| extension == "json") => {
+                Ok(Some(base.join(target).to_string_lossy().into_owned()))
+            }
+            [target] => Ok(Some(of_host(target.to_owned(), host))),
+            _ => Err(Complaint::new(format!("cargo's configuration builds for {}", named.join(", "))).help(
+                format!("choose one: --target {}", if named.contains(&host) { host } else { named[0] }),
+            )),
+        }
+    }
+
     /// `build.target-dir`.
     pub fn target_directory(&self) -> Option<PathBuf> {
         let (base, item) = self.find(&["build", "target-dir"])?;
@@ -127,6 +157,11 @@ fn find_in<'a>(layers: &'a [Layer], keys: &[&str]) -> Option<(&'a Path, &'a Item
         let item = keys.iter().try_fold(layer.document.as_item(), |item, key| item.get(key))?;
         Some((layer.base.as_path(), item))
     })
+}
+
+/// Cargo's own word for the machine that it builds on.
+fn of_host(target: String, host: &str) -> String {
+    if target == "host-tuple" { host.to_owned() } else { target }
 }
 
 /// Cargo's arguments with our runner in place of the one that a `--config` sets for the target: that would be stronger
@@ -255,6 +290,32 @@ mod tests {
         fs_err::write(path.join("ci/cargo.toml"), "build.rustc-workspace-wrapper = 'tools/wrap.sh'").unwrap();
         let config = CargoConfig::read(path, &["ci/cargo.toml".to_owned()]).unwrap();
         assert_eq!(config.workspace_wrapper(), Some(folder.path().join("tools/wrap.sh")));
+    }
+
+    #[test]
+    fn what_is_built_for_is_said_by_the_command_line_the_environment_or_a_file() {
+        let host = "x86_64-unknown-linux-gnu";
+        let of = |text: &str, variable: Option<&str>| {
+            config(text)
+                .1
+                .build_target(variable.map(ToOwned::to_owned), host)
+                .map_err(|error| error.rendered())
+        };
+        let musl = "x86_64-unknown-linux-musl";
+        let in_file = format!("build.target = '{musl}'");
+        assert_eq!(of("", None), Ok(None));
+        assert_eq!(of(&in_file, None), Ok(Some(musl.to_owned())));
+        assert_eq!(of(&format!("build.target = ['{musl}']"), Some("")), Ok(Some(musl.to_owned())));
+        assert_eq!(of("build.target = 'host-tuple'", None), Ok(Some(host.to_owned())));
+        assert_eq!(of(&in_file, Some(host)), Ok(Some(host.to_owned())));
+        let several = of(&format!("build.target = ['{musl}', '{host}']"), None).unwrap_err();
+        assert!(several.contains(&format!("choose one: --target {host}")), "{several}");
+
+        let (folder, _) = config(&in_file);
+        let path = Utf8Path::from_path(folder.path()).unwrap();
+        let config = CargoConfig::read(path, &["build.target = 'described.json'".to_owned()]).unwrap();
+        let described = config.build_target(Some(musl.to_owned()), host).unwrap().unwrap();
+        assert_eq!(Path::new(&described), folder.path().join("described.json"));
     }
 
     #[test]

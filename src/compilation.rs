@@ -10,6 +10,7 @@ use camino::Utf8PathBuf;
 use crate::build::Builder;
 use crate::cargo::{self, Messages};
 use crate::cargo_config::{self, CargoConfig};
+use crate::complaint::Complaint;
 use crate::event::Event;
 use crate::ingredients::requested_environment;
 use crate::laid::Laid;
@@ -24,6 +25,8 @@ pub(crate) struct Compiled {
     pub(crate) stderr: String,
     pub(crate) success: bool,
     pub(crate) notes: tempfile::TempDir,
+    /// What it was built for, where that is not the machine that builds.
+    pub(crate) target: Option<String>,
 }
 
 impl Builder<'_> {
@@ -36,10 +39,11 @@ impl Builder<'_> {
         laid: &Laid,
         log: &mut fs_err::File,
     ) -> anyhow::Result<Compiled> {
-        let target = self.plan.request.build.target.as_deref();
+        let config = CargoConfig::read(&self.workspace(), &self.plan.request.build.config)?;
+        let target = self.triple(index, &config, toolchain)?;
+        let target = target.as_deref();
         let shim = Shim::compiled(&self.cache.shim(), toolchain, target)?;
         let links = self.wrapper_links()?;
-        let config = CargoConfig::read(&self.workspace(), &self.plan.request.build.config)?;
         let is_traced = !laid.copies.is_empty() || !laid.tracing.is_empty();
         // A traced crate may be one that a build script or a procedural macro uses too.
         let of_build = match target {
@@ -110,7 +114,24 @@ impl Builder<'_> {
         for error in &messages.errors {
             writeln!(log, "{}", error.message.rendered.as_deref().unwrap_or(&error.message.message))?;
         }
-        Ok(Compiled { messages, stderr, success: status.success(), notes })
+        let target = target.filter(|target| *target != toolchain.host()).map(str::to_owned);
+        Ok(Compiled { messages, stderr, success: status.success(), notes, target })
+    }
+
+    /// The target that is built for, where that is said: by the request, or by what cargo finds in the revision's checkout.
+    pub(crate) fn triple(
+        &self,
+        index: usize,
+        config: &CargoConfig,
+        toolchain: &Toolchain,
+    ) -> Result<Option<String>, Complaint> {
+        if let Some(target) = &self.plan.request.build.target {
+            return Ok(Some(target.clone()));
+        }
+        const VARIABLE: &str = "CARGO_BUILD_TARGET";
+        let requested = requested_environment(self.plan, index).remove(VARIABLE);
+        let variable = requested.or_else(|| std::env::var(VARIABLE).ok());
+        config.build_target(variable, toolchain.host())
     }
 
     /// The folder of the two names under which cargo calls this program. Its path holds the shim's hash, which is how

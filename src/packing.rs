@@ -55,7 +55,7 @@ impl Packing<'_> {
         let ingredients = &first.provenance.ingredients;
         let root = ingredients.checkout.parent().context("the checkout has a folder above it")?.to_owned();
         let host = ingredients.toolchain.lines().find_map(|line| line.strip_prefix("host: "));
-        let target = self.plan.request.build.target.as_deref().or(host).unwrap_or_default().to_owned();
+        let target = first.provenance.target.as_deref().or(host).unwrap_or_default().to_owned();
         let has_runner = entries().any(|entry| !entry.provenance.runner.is_empty());
         let loaders = loaders(entries())?;
         let globs = Globs::new(self.data)?;

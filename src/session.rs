@@ -247,7 +247,7 @@ pub(crate) fn facts(plan: &Plan, build: &Build) -> serde_json::Value {
                 "sources": provenance.sources,
                 "toolchain": toolchain,
                 "profile": options.profile.as_deref().unwrap_or("test"),
-                "target": options.target,
+                "target": provenance.target,
                 "features": provenance.ingredients.overlay.get("external").cloned()
                     .unwrap_or_else(|| features_of(&provenance.ingredients.arguments)),
                 "lock": provenance.lock,

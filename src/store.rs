@@ -81,6 +81,9 @@ pub struct Provenance {
     pub injected: Vec<Utf8PathBuf>,
     /// The user's runner for the test executables, program first; empty if there is none.
     pub runner: Vec<String>,
+    /// The target's triple, where it is not that of the machine that builds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
     /// The functions that were asked for, and what became of each.
     #[serde(default, skip_serializing_if = "TraceFacts::is_empty")]
     pub trace: TraceFacts,
@@ -418,6 +421,7 @@ pub(crate) mod tests {
             companions: Vec::new(),
             injected: Vec::new(),
             runner: Vec::new(),
+            target: None,
             trace: TraceFacts::default(),
             left_out: Vec::new(),
         }

@@ -431,16 +431,28 @@ fn what_runs_in_the_build_may_be_of_another_target_than_what_is_traced() {
             eprintln!("skipped for {musl}, which is not installed");
         }
     }
-    let repository = built_twice();
-    for target in targets.into_iter().rev() {
-        let arguments =
-            ["--refs", "HEAD,again=HEAD", "--locked", "--trace", "**", "--trace", "itoa::Buffer::*"];
+    let mut repository = built_twice();
+    let arguments = ["--refs", "HEAD,again=HEAD", "--locked", "--trace", "**", "--trace", "itoa::Buffer::*"];
+    for target in targets.iter().copied().rev() {
         let of_target = target.map_or_else(Vec::new, |target| vec!["--target", target]);
         let report = report(&repository, &[&arguments[..], &of_target[..]].concat());
         assert_eq!(calls(&report, "HEAD", "kernels::scale"), (1, 700, 0), "{target:?}");
         assert_eq!(calls(&report, "HEAD", "itoa::Buffer::format").0, 1, "{target:?}");
         let dropped = untraced(&report, "HEAD").into_iter().filter(|(_, why)| why.contains("compile when"));
         assert_eq!(dropped.collect::<Vec<_>>(), [], "{target:?}");
+    }
+    if targets.len() == 3 {
+        // A revision can say itself what it is built for.
+        repository.write(".cargo/config.toml", format!("[build]\ntarget = '{musl}'\n"));
+        repository.commit("musl");
+        let arguments = [&["--refs", "old=HEAD~1,new=HEAD"], &arguments[2..]].concat();
+        let report = report(&repository, &arguments);
+        for name in ["old", "new"] {
+            assert_eq!(calls(&report, name, "kernels::scale"), (1, 700, 0), "{name}");
+            assert_eq!(calls(&report, name, "itoa::Buffer::format").0, 1, "{name}");
+        }
+        let reason = format!("the targets differ: the host's / {musl}");
+        assert!(report.to_string().contains(&reason), "{report:#}");
     }
 }
 
