@@ -125,10 +125,10 @@ impl Builder<'_> {
         config: &CargoConfig,
         toolchain: &Toolchain,
     ) -> Result<Option<String>, Complaint> {
+        const VARIABLE: &str = "CARGO_BUILD_TARGET";
         if let Some(target) = &self.plan.request.build.target {
             return Ok(Some(target.clone()));
         }
-        const VARIABLE: &str = "CARGO_BUILD_TARGET";
         let requested = requested_environment(self.plan, index).remove(VARIABLE);
         let variable = requested.or_else(|| std::env::var(VARIABLE).ok());
         config.build_target(variable, toolchain.host())
