@@ -384,7 +384,7 @@ impl<'a> Builder<'a> {
 impl Builder<'_> {
     /// Whether the checkout is that of a build, and no test has changed a file of it: the next run is to find what the first found.
     fn is_as_laid(&mut self, entry: &Entry) -> anyhow::Result<bool> {
-        let Some(current) = self.current.as_mut().filter(|current| current.key == entry.provenance.key)
+        let Some(current) = self.current.as_ref().filter(|current| current.key == entry.provenance.key)
         else {
             return Ok(false);
         };
@@ -395,12 +395,21 @@ impl Builder<'_> {
         let is_there = |(path, content): (&Utf8PathBuf, &Vec<u8>)| {
             fs_err::read(self.worktree.path().join(path)).is_ok_and(|found| found == *content)
         };
-        let is_as_laid = entry.injection()?.iter().all(is_there) && self.worktree.status()? == current.status;
-        if is_as_laid {
-            // Files that git ignores.
-            current.stamps = Stamps::taken(self.worktree.path())?;
+        if !entry.injection()?.iter().all(is_there) || self.worktree.status()? != current.status {
+            return Ok(false);
         }
-        Ok(is_as_laid)
+        // It was files that git ignores, or those of a crate outside of the checkout.
+        let stamps = self.stamps()?;
+        if let Some(current) = &mut self.current {
+            current.stamps = stamps;
+        }
+        Ok(true)
+    }
+
+    /// Of the checkout, and of the crate for external overlays once it is as its tests expect it.
+    fn stamps(&self) -> anyhow::Result<Stamps> {
+        let external = self.restore_external()?;
+        Stamps::taken(std::iter::once(self.worktree.path()).chain(external.as_deref()))
     }
 }
 
@@ -416,7 +425,7 @@ impl Stage for Builder<'_> {
             }
             injected.save()?;
             let status = self.worktree.status()?;
-            let stamps = Stamps::taken(self.worktree.path())?;
+            let stamps = self.stamps()?;
             self.current = Some(Current { key: entry.provenance.key.clone(), status, stamps });
         }
         entry.place_companions()

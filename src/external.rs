@@ -1,6 +1,7 @@
 //! `mode: external`: overlay tests in a crate of their own outside the repository's workspace, with a path dependency on the
 //! package, for old revisions whose dev-dependencies or sibling members no longer resolve.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use anyhow::Context;
@@ -14,6 +15,9 @@ use crate::overlay::OverlayFile;
 use crate::request::{BuildOptions, OverlayMode, OverlayRequest};
 use crate::suggest;
 use crate::toolchain::Toolchain;
+
+/// What the crate has beside the overlay's files.
+const OWN_FILES: [&str; 3] = ["Cargo.toml", "Cargo.lock", "src/lib.rs"];
 
 /// Where the crate goes, and the checkout that it depends on.
 #[derive(Debug)]
@@ -155,12 +159,9 @@ pub fn lay_out(
     let mut injected = InjectedFiles::load(&place.record)?;
     injected.write(&place.folder, Utf8Path::new("Cargo.toml"), document.to_string().as_bytes())?;
     injected.write(&place.folder, Utf8Path::new("src/lib.rs"), b"")?;
+    remove_others(&place.folder, files)?;
     for file in files {
-        let is_test = file.destination.extension() == Some("rs")
-            && file.destination.components().count() == 2
-            && file.destination.starts_with("tests");
-        let content = if is_test { inject::with_lines(&file.content) } else { file.content.clone() };
-        injected.write(&place.folder, &file.destination, &content)?;
+        injected.write(&place.folder, &file.destination, &laid(file))?;
     }
     let lock = place.checkout.join(place.workspace).join("Cargo.lock");
     let mut not_carried = Vec::new();
@@ -180,6 +181,47 @@ pub fn lay_out(
     let manifest = place.folder.join("Cargo.toml");
     inject::metadata(toolchain, &manifest).context("the external crate is not one that cargo reads")?;
     Ok(Laid { manifest, not_carried })
+}
+
+/// Puts the overlay's files where the crate's tests find them, and takes away what tests left there. A file that is as it should
+/// be is not written, so that cargo sees no change.
+pub fn restore(folder: &Utf8Path, files: &[OverlayFile]) -> anyhow::Result<()> {
+    fs_err::create_dir_all(folder)?;
+    remove_others(folder, files)?;
+    for file in files {
+        let (path, content) = (folder.join(&file.destination), laid(file));
+        if path.is_symlink() || !fs_err::read(&path).is_ok_and(|found| found == *content) {
+            let _ = fs_err::remove_file(&path);
+            fs_err::create_dir_all(path.parent().unwrap_or(folder))?;
+            fs_err::write(&path, content)?;
+        }
+    }
+    Ok(())
+}
+
+/// What stands in a file of the overlay: the targets' roots link the shim.
+fn laid(file: &OverlayFile) -> Cow<'_, [u8]> {
+    let is_test = file.destination.extension() == Some("rs")
+        && file.destination.components().count() == 2
+        && file.destination.starts_with("tests");
+    if is_test { inject::with_lines(&file.content).into() } else { file.content.as_slice().into() }
+}
+
+/// Removes what is neither the crate's own nor the overlay's: what another overlay had, and what tests wrote.
+fn remove_others(folder: &Utf8Path, files: &[OverlayFile]) -> anyhow::Result<()> {
+    for found in walkdir::WalkDir::new(folder) {
+        let found = found?;
+        if found.file_type().is_dir() {
+            continue;
+        }
+        let path = crate::cargo::utf8(found.into_path())?;
+        let relative = path.strip_prefix(folder)?;
+        let is_own = OWN_FILES.iter().any(|own| relative == *own);
+        if !is_own && !files.iter().any(|file| file.destination == relative) {
+            fs_err::remove_file(&path)?;
+        }
+    }
+    Ok(())
 }
 
 fn read_manifest(path: &Utf8Path) -> anyhow::Result<DocumentMut> {

@@ -92,6 +92,25 @@ impl LeftAlone {
 }
 
 impl Builder<'_> {
+    /// The files of overlays that get a crate of their own.
+    fn outside(&self) -> Vec<OverlayFile> {
+        self.overlay.iter().filter(|file| file.mode == OverlayMode::External).cloned().collect()
+    }
+
+    fn external_folder(&self) -> Utf8PathBuf {
+        self.cache.folder().join("external")
+    }
+
+    /// Brings that crate's folder, if there is one, to the state in which its tests expect it. Returns the folder.
+    pub(crate) fn restore_external(&self) -> anyhow::Result<Option<Utf8PathBuf>> {
+        let (files, folder) = (self.outside(), self.external_folder());
+        if files.is_empty() {
+            return Ok(None);
+        }
+        external::restore(&folder, &files)?;
+        Ok(Some(folder))
+    }
+
     /// Checks the revision out and lays over it what its build needs, but for what is to be left alone.
     pub(crate) fn lay_out(
         &mut self,
@@ -116,8 +135,7 @@ impl Builder<'_> {
             injection.insert(path, text.clone());
         }
         let manifest = self.workspace().join("Cargo.toml");
-        let outside: Vec<OverlayFile> =
-            self.overlay.iter().filter(|file| file.mode == OverlayMode::External).cloned().collect();
+        let outside = self.outside();
         if outside.is_empty() {
             let metadata = inject::metadata(toolchain, &manifest)?;
             let allocators = own_allocator::find(&metadata, &checkout, &left.allocators)?;
@@ -134,7 +152,7 @@ impl Builder<'_> {
             return Ok(Laid { injection, manifest, allocators: Some(allocators), tracing, copies });
         }
         let place = external::Place {
-            folder: self.cache.folder().join("external"),
+            folder: self.external_folder(),
             record: self.cache.folder().join("external.json"),
             checkout: &checkout,
             workspace: &self.plan.workspace,

@@ -36,7 +36,7 @@ impl Stamp {
     }
 }
 
-/// Of all that is in a folder.
+/// Of all that is in some folders.
 #[derive(Debug)]
 pub struct Stamps(Vec<(PathBuf, Stamp)>);
 
@@ -45,10 +45,10 @@ impl Stamps {
     ///
     /// # Errors
     ///
-    /// The folder cannot be read.
-    pub fn taken(folder: impl AsRef<Path>) -> anyhow::Result<Self> {
+    /// A folder cannot be read.
+    pub fn taken(folders: impl IntoIterator<Item = impl AsRef<Path>>) -> anyhow::Result<Self> {
         let mut stamps = Vec::new();
-        for found in WalkDir::new(folder) {
+        for found in folders.into_iter().flat_map(WalkDir::new) {
             let path = found?.into_path();
             if let Some(stamp) = Stamp::of(&path) {
                 stamps.push((path, stamp));
@@ -90,7 +90,7 @@ mod tests {
         ];
         std::fs::write(&file, "first").unwrap();
         for (what, doing) in doings {
-            let stamps = Stamps::taken(folder.path()).unwrap();
+            let stamps = Stamps::taken([folder.path()]).unwrap();
             assert_eq!(std::fs::read(&file).unwrap().len(), 5);
             assert!(stamps.hold(), "reading, before one {what}");
             doing().unwrap();

@@ -199,3 +199,39 @@ fn leaves_a_mess() {
         assert!(outcomes.iter().all(|outcome| **outcome == "ok"), "{round}: {outcomes:?}");
     }
 }
+
+#[test]
+fn each_run_of_an_external_overlay_finds_the_files_that_it_was_built_with() {
+    let mut repository = TestRepository::new();
+    repository.write("Cargo.toml", MANIFEST);
+    repository.write("Cargo.lock", LOCK);
+    repository.write(".gitignore", "/target\n");
+    repository.write("src/lib.rs", "");
+    repository.commit("main");
+    let (test, data) = (repository.beside("reads.rs"), repository.beside("data.txt"));
+    std::fs::write(
+        &test,
+        r##"
+#[test]
+fn reads_and_leaves_a_mess() {
+    assert_eq!(std::fs::read_to_string("data.txt").unwrap(), include_str!("../data.txt"));
+    assert!(!std::path::Path::new("tests/left.rs").exists());
+    std::fs::write("data.txt", "9").unwrap();
+    std::fs::write("tests/left.rs", "#[test] fn left() {}").unwrap();
+}
+"##,
+    )
+    .unwrap();
+    let overlay = [format!("{}=tests/reads.rs", test.display()), format!("{}=data.txt", data.display())];
+    let overlay = ["--overlay-mode", "external", "--overlay", &overlay[0], "--overlay", &overlay[1]];
+    let flags = ["--refs", "one=main,two=main", "--repeat", "2", "--threshold", "*=off", "--offline"];
+    // The last one's build is the first one's, from the store.
+    for text in ["1", "2", "1"] {
+        std::fs::write(&data, text).unwrap();
+        let (code, report) = report(&repository, &[&flags[..], &overlay].concat());
+        let cells = report["cells"].as_array().unwrap();
+        let outcomes: Vec<&Value> = cells.iter().map(|cell| &cell["outcome"]).collect();
+        assert_eq!((code, outcomes.len()), (0, 4), "{text}: {outcomes:?}");
+        assert!(outcomes.iter().all(|outcome| **outcome == "ok"), "{text}: {outcomes:?}");
+    }
+}
