@@ -14,31 +14,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use support::{TestRepository, isolated};
-
-/// What a call of the program printed.
-struct Printed {
-    code: i32,
-    stdout: String,
-    stderr: String,
-}
+use support::{Printed, TestRepository, tool};
 
 fn memprof(repository: &TestRepository, arguments: &[&str]) -> Printed {
-    let mut command = isolated(env!("CARGO_BIN_EXE_cargo-memprof"));
-    for (name, _) in std::env::vars_os() {
-        if name.to_str().is_some_and(|name| name.starts_with("CARGO_") && name != "CARGO_HOME") {
-            command.env_remove(name);
-        }
-    }
+    let mut command = tool();
     command.current_dir(repository.root()).env("CARGO_MEMPROF_HOME", repository.beside("home"));
     // One run a side: what is looked at here is exact.
-    let common = ["--repeat", "1", "--threshold", "*=off"];
-    let output = command.arg("memprof").args(common).args(arguments).output().unwrap();
-    Printed {
-        code: output.status.code().unwrap(),
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
-    }
+    command.args(["memprof", "--repeat", "1", "--threshold", "*=off"]).args(arguments);
+    Printed::of(command)
 }
 
 /// Files below a folder whose names begin so.

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use support::{TestRepository, assert_same_bytes, every_byte, isolated};
+use support::{Printed, TestRepository, assert_same_bytes, every_byte, tool};
 
 /// A repository of a crate whose one test keeps so many kilobytes, commit by commit.
 struct Kept {
@@ -76,13 +76,7 @@ impl Kept {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = isolated(env!("CARGO_BIN_EXE_cargo-memprof"));
-        // What cargo sets for this very test must not reach the cargo that the program calls.
-        for (name, _) in std::env::vars_os() {
-            if name.to_str().is_some_and(|name| name.starts_with("CARGO_") && name != "CARGO_HOME") {
-                command.env_remove(name);
-            }
-        }
+        let mut command = tool();
         command
             .current_dir(self.repository.root())
             .env("CARGO_MEMPROF_HOME", self.repository.beside("cache"));
@@ -91,12 +85,7 @@ impl Kept {
     }
 
     fn run(&self, arguments: &[&str]) -> Printed {
-        let output = self.command(arguments).output().expect("the program starts");
-        Printed {
-            code: output.status.code().expect("the program exits"),
-            stdout: String::from_utf8(output.stdout).expect("a report is text"),
-            stderr: String::from_utf8(output.stderr).expect("messages are text"),
-        }
+        Printed::of(self.command(arguments))
     }
 
     /// `bisect` between two tags, as JSON.
@@ -120,18 +109,6 @@ impl Kept {
         let names = self.repository.git(["tag"]);
         let hash = |name: &str| self.repository.git(["rev-parse", &format!("{name}^{{commit}}")]);
         names.lines().map(|name| (name.to_owned(), hash(name))).collect()
-    }
-}
-
-struct Printed {
-    code: i32,
-    stdout: String,
-    stderr: String,
-}
-
-impl Printed {
-    fn everything(&self) -> String {
-        format!("exit code {}\n--- stdout\n{}\n--- stderr\n{}", self.code, self.stdout, self.stderr)
     }
 }
 

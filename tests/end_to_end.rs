@@ -8,7 +8,7 @@ mod zoo;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use support::{TestRepository, assert_same_bytes, every_byte, isolated, succeed};
+use support::{Printed, TestRepository, assert_same_bytes, every_byte, isolated, succeed, tool};
 use zoo::{Figure, ZooRepository, cases, figures};
 
 /// One value of the CSV report.
@@ -23,32 +23,13 @@ struct Value {
     value: Option<u64>,
 }
 
-/// What a call of the program printed.
-struct Printed {
-    code: i32,
-    stdout: String,
-    stderr: String,
-}
-
-impl Printed {
-    fn values(&self) -> Vec<Value> {
-        let mut reader = csv::Reader::from_reader(self.stdout.as_bytes());
-        reader.deserialize().map(|row| row.expect("a row of the report")).collect()
-    }
-
-    fn everything(&self) -> String {
-        format!("exit code {}\n--- stdout\n{}\n--- stderr\n{}", self.code, self.stdout, self.stderr)
-    }
+fn values(printed: &Printed) -> Vec<Value> {
+    let mut reader = csv::Reader::from_reader(printed.stdout.as_bytes());
+    reader.deserialize().map(|row| row.expect("a row of the report")).collect()
 }
 
 fn command(folder: &Path, home: &Path, arguments: &[&str]) -> std::process::Command {
-    let mut command = isolated(env!("CARGO_BIN_EXE_cargo-memprof"));
-    // What cargo sets for this very test must not reach the cargo that the program calls.
-    for (name, _) in std::env::vars_os() {
-        if name.to_str().is_some_and(|name| name.starts_with("CARGO_") && name != "CARGO_HOME") {
-            command.env_remove(name);
-        }
-    }
+    let mut command = tool();
     command.current_dir(folder).env("CARGO_MEMPROF_HOME", home).arg("memprof").args(arguments);
     if arguments.contains(&"--refs") {
         // The cases change memory on purpose, and what is asked here is not the verdict.
@@ -58,12 +39,7 @@ fn command(folder: &Path, home: &Path, arguments: &[&str]) -> std::process::Comm
 }
 
 fn memprof(folder: &Path, home: &Path, arguments: &[&str]) -> Printed {
-    let output = command(folder, home, arguments).output().expect("the program starts");
-    Printed {
-        code: output.status.code().expect("the program exits"),
-        stdout: String::from_utf8(output.stdout).expect("the report is text"),
-        stderr: String::from_utf8(output.stderr).expect("messages are text"),
-    }
+    Printed::of(command(folder, home, arguments))
 }
 
 /// What a case needs beside `--refs old,new`.
@@ -118,7 +94,7 @@ fn every_figure_of_the_zoo_is_exact() {
         let own = arguments(&case, &repository);
         all.extend(own.iter().map(String::as_str));
         let printed = memprof(&repository.root(), home.path(), &all);
-        let values = if printed.stdout.is_empty() { Vec::new() } else { printed.values() };
+        let values = if printed.stdout.is_empty() { Vec::new() } else { values(&printed) };
         let kept = kept(&values);
         for figure in figures.iter().filter(|figure| figure.case == case) {
             if let Some(problem) = problem(figure, &kept) {
@@ -153,7 +129,7 @@ fn metrics_on_request_are_read_where_they_are_named_and_nowhere_else() {
         let usual = ["--refs", "old,new", "--offline", "-k", "keeps_through", "--format", "csv"];
         let printed = memprof(&repository.root(), home.path(), &[&usual, arguments].concat());
         assert_eq!(printed.code, 0, "{}", printed.everything());
-        let metrics = printed.values().into_iter().map(|value| value.metric);
+        let metrics = values(&printed).into_iter().map(|value| value.metric);
         metrics.collect::<std::collections::BTreeSet<String>>()
     };
     let on_request = ["cpu.pss", "cpu.private", "cpu.shared", "malloc.live"].map(str::to_owned);
@@ -225,7 +201,7 @@ fn a_runner_of_the_command_line_runs_the_tests() {
             ["--refs", "old,new", "--offline", "-k", "program", "--format", "csv", "--config", setting];
         let printed = memprof(&repository.root(), home.path(), &arguments);
         assert_eq!(printed.code, 0, "{}", printed.everything());
-        assert_eq!(kept(&printed.values()).len(), 2, "{}", printed.everything());
+        assert_eq!(kept(&values(&printed)).len(), 2, "{}", printed.everything());
     }
 }
 
@@ -310,7 +286,7 @@ fn an_external_overlay_measures_a_package_whose_workspace_does_not_load() {
             ["--refs", "old,new", "--overlay", &overlay, "--overlay-mode", "external", "--format", "csv"];
         let printed = memprof(repository.root(), home.path(), &[&base, arguments].concat());
         assert_eq!(printed.code, 0, "{}", printed.everything());
-        let values = printed.values();
+        let values = values(&printed);
         let kept = |name: &str| {
             let found = values.iter().find(|value| {
                 (value.r#ref.as_str(), value.checkpoint.as_str(), value.metric.as_str())
@@ -399,7 +375,7 @@ fn the_second_run_of_a_comparison_calls_cargo_for_no_build() {
     assert_eq!(second.code, 0, "{}", second.everything());
     assert!(!second.stderr.contains("Building"), "{}", second.everything());
     assert!(!cache.join("target/debug/.fingerprint").exists(), "cargo has built");
-    assert_eq!(kept(&first.values()), kept(&second.values()));
+    assert_eq!(kept(&values(&first)), kept(&values(&second)));
 }
 
 fn only_folder(home: &Path) -> std::path::PathBuf {
@@ -426,7 +402,7 @@ fn a_build_that_cargo_wrongly_calls_fresh_is_not_measured() {
     }
     let second = memprof(&repository.root(), home.path(), &arguments);
     assert_eq!(second.code, 0, "{}", second.everything());
-    assert_eq!(kept(&first.values()), kept(&second.values()), "{}", second.everything());
+    assert_eq!(kept(&values(&first)), kept(&values(&second)), "{}", second.everything());
 }
 
 #[test]
@@ -523,7 +499,7 @@ fn a_killed_run_goes_on_where_it_was() {
     }
     let whole =
         memprof(&repository.root(), home.path(), &["--refs", "old,new", "--offline", "--format", "csv"]);
-    assert_eq!(kept(&resumed.values()), kept(&whole.values()), "{}", resumed.everything());
+    assert_eq!(kept(&values(&resumed)), kept(&values(&whole)), "{}", resumed.everything());
 }
 
 #[test]

@@ -145,12 +145,8 @@ impl Page {
         groups: &[Group],
         out: &mut dyn Write,
     ) -> io::Result<()> {
-        let longest = labels.iter().map(|label| width(&label.text)).max().unwrap_or(0).max(width(noun));
-        let taken: usize = groups.iter().map(Group::width).sum();
-        let room = self.width.saturating_sub(taken + 2).clamp(width(noun), longest);
-        let labels: Vec<Text> =
-            labels.iter().map(|label| Text::new(cut(&label.text, room), label.tone)).collect();
-        self.block(noun, &labels, groups, out)
+        let taken = groups.iter().map(Group::width).sum();
+        self.block(noun, &self.labels_beside(taken, noun, labels), groups, out)
     }
 
     /// Groups of columns side by side as far as the width goes, below one another from there on, each block with the labels.
@@ -174,13 +170,7 @@ impl Page {
         out: &mut dyn Write,
     ) -> io::Result<()> {
         let (labels, blocks) = self.blocks_of(least, noun, labels, groups);
-        for (index, block) in blocks.iter().enumerate() {
-            if index > 0 {
-                writeln!(out)?;
-            }
-            self.block(noun, &labels, block, out)?;
-        }
-        Ok(())
+        self.stack(noun, blocks.into_iter().map(|block| (labels.clone(), block)), out)
     }
 
     /// As [`Self::lay_beside`]; a row that has nothing in a block is left out of it.
@@ -193,18 +183,27 @@ impl Page {
         out: &mut dyn Write,
     ) -> io::Result<()> {
         let (labels, blocks) = self.blocks_of(least, noun, labels, groups);
-        for (index, block) in blocks.into_iter().enumerate() {
+        let filled = |block: Vec<Group>| {
+            let has_something = |row: usize| block.iter().any(|group| group.has_something(row));
+            let filled: Vec<bool> = (0..labels.len()).map(has_something).collect();
+            let groups = block.into_iter();
+            let groups = groups.map(|group| Group { cells: of_these(group.cells, &filled), ..group });
+            (of_these(labels.clone(), &filled), groups.collect())
+        };
+        self.stack(noun, blocks.into_iter().map(filled), out)
+    }
+
+    fn stack(
+        self,
+        noun: &str,
+        blocks: impl Iterator<Item = (Vec<Text>, Vec<Group>)>,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        for (index, (labels, groups)) in blocks.enumerate() {
             if index > 0 {
                 writeln!(out)?;
             }
-            let has_something = |row: usize| block.iter().any(|group| group.has_something(row));
-            let filled: Vec<bool> = (0..labels.len()).map(has_something).collect();
-            let labels = of_these(labels.clone(), &filled);
-            let block: Vec<Group> = block
-                .into_iter()
-                .map(|group| Group { cells: of_these(group.cells, &filled), ..group })
-                .collect();
-            self.block(noun, &labels, &block, out)?;
+            self.block(noun, &labels, &groups, out)?;
         }
         Ok(())
     }
@@ -217,8 +216,7 @@ impl Page {
         labels: &[Text],
         groups: Vec<Group>,
     ) -> (Vec<Text>, Vec<Vec<Group>>) {
-        let longest = labels.iter().map(|label| width(&label.text)).max().unwrap_or(0).max(width(noun));
-        let least = longest.min(least) + 2;
+        let least = longest(noun, labels).min(least) + 2;
         let mut blocks: Vec<Vec<Group>> = Vec::new();
         let mut used = 0;
         for group in groups {
@@ -238,9 +236,13 @@ impl Page {
         }
         let widest: usize =
             blocks.iter().map(|block| block.iter().map(Group::width).sum()).max().unwrap_or(0);
-        let room = self.width.saturating_sub(widest + 2).clamp(width(noun), longest);
-        let labels = labels.iter().map(|label| Text::new(cut(&label.text, room), label.tone)).collect();
-        (labels, blocks)
+        (self.labels_beside(widest, noun, labels), blocks)
+    }
+
+    /// The labels, cut to what columns of this width leave.
+    fn labels_beside(self, taken: usize, noun: &str, labels: &[Text]) -> Vec<Text> {
+        let room = self.width.saturating_sub(taken + 2).clamp(width(noun), longest(noun, labels));
+        labels.iter().map(|label| Text::new(cut(&label.text, room), label.tone)).collect()
     }
 
     fn block(self, noun: &str, labels: &[Text], groups: &[Group], out: &mut dyn Write) -> io::Result<()> {
@@ -339,6 +341,10 @@ impl Page {
         }
         writeln!(out, "{}", self.paint.apply(&line, tone))
     }
+}
+
+fn longest(noun: &str, labels: &[Text]) -> usize {
+    labels.iter().map(|label| width(&label.text)).max().unwrap_or(0).max(width(noun))
 }
 
 /// Those rows that are wanted.

@@ -144,6 +144,28 @@ impl TestRepository {
     }
 }
 
+/// What a call of the program printed.
+pub struct Printed {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Printed {
+    pub fn of(mut command: Command) -> Self {
+        let output = command.output().expect("the program starts");
+        Self {
+            code: output.status.code().expect("the program exits"),
+            stdout: String::from_utf8(output.stdout).expect("the report is text"),
+            stderr: String::from_utf8(output.stderr).expect("messages are text"),
+        }
+    }
+
+    pub fn everything(&self) -> String {
+        format!("exit code {}\n--- stdout\n{}\n--- stderr\n{}", self.code, self.stdout, self.stderr)
+    }
+}
+
 /// A program in an environment without git's and the tool's variables, without the user's and the system's git
 /// configuration, and with a fixed identity.
 pub fn isolated(program: impl AsRef<OsStr>) -> Command {
@@ -160,6 +182,17 @@ pub fn isolated(program: impl AsRef<OsStr>) -> Command {
         }
     }
     command.envs(ENVIRONMENT).env("NO_COLOR", "1");
+    command
+}
+
+/// The tool itself; what cargo sets for this very test must not reach the cargo that it calls.
+pub fn tool() -> Command {
+    let mut command = isolated(env!("CARGO_BIN_EXE_cargo-memprof"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(|name| name.starts_with("CARGO_") && name != "CARGO_HOME") {
+            command.env_remove(name);
+        }
+    }
     command
 }
 
