@@ -11,10 +11,11 @@ mod synthetic;
 use std::io::{BufWriter, Write};
 use std::time::{Duration, Instant};
 
-use cargo_memprof::bytes::Bytes;
+use cargo_memprof::compare;
 use cargo_memprof::report::{self, Format, Options};
+use cargo_memprof::results;
 use cargo_memprof::run_folder::RunFolder;
-use cargo_memprof::{compare, results};
+use cargo_memprof::support::bytes::Bytes;
 use clap::ValueEnum as _;
 use synthetic::{Log, Synthetic};
 

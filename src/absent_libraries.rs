@@ -7,7 +7,7 @@ use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 use object::{Object, ObjectSymbol, ReadCache};
 
-use crate::process::Command;
+use crate::support::process::Command;
 
 /// Empty libraries under the names of those that are missing.
 #[derive(Debug)]

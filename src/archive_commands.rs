@@ -8,17 +8,12 @@ use serde_json::{Value, json};
 
 use crate::archive::{Archive, Unpacked};
 use crate::build::Build;
-use crate::bytes::Bytes;
 use crate::cache;
 use crate::cells::PlannedCell;
 use crate::cli::{BuildCommandArguments, PresentationArguments, RunArguments};
 use crate::command_arguments::CleanArguments;
 use crate::commands::{Commands, ask, current_directory, repository};
-use crate::complaint::Complaint;
 use crate::device_watch::DeviceWatch;
-use crate::event::{Event, Sink};
-use crate::exit_code::ExitCode;
-use crate::lock::{Lock, WhenHeld};
 use crate::metric;
 use crate::noise;
 use crate::outputs::Output;
@@ -31,6 +26,11 @@ use crate::run_folder::RunFolder;
 use crate::runner::{Completion, Runner, write_whole};
 use crate::session::{Interrupted, Session, create_folder, fill_folder, find_run, gpu_variables, read_plan};
 use crate::stand_in::StandIn;
+use crate::support::bytes::Bytes;
+use crate::support::event::{Event, Sink};
+use crate::support::exit_code::ExitCode;
+use crate::support::file_lock::{Lock, WhenHeld};
+use crate::support::user_error::Complaint;
 
 /// The folder of archives' runs, where the user stands: there is no target folder to keep them in.
 pub(crate) const RUNS: &str = "memprof-runs";

@@ -6,15 +6,10 @@ use anyhow::Context;
 
 use crate::bisection::{Merges, Question};
 use crate::commands::{Commands, repository};
-use crate::complaint::Complaint;
-use crate::counted::counted;
 use crate::device_watch::DeviceWatch;
-use crate::event::{Event, Sink};
-use crate::exit_code::ExitCode;
 use crate::findings::{Findings, Outcome, comparisons};
 use crate::found::{SearchReport, SearchResult};
 use crate::git::Repository;
-use crate::lock::WhenHeld;
 use crate::metric::Unit;
 use crate::outputs::{Output, outputs};
 use crate::progress::shown;
@@ -27,6 +22,11 @@ use crate::search_arguments::{BisectArguments, HistoryArguments, MeasuringArgume
 use crate::search_plan::{self, SearchPlan};
 use crate::search_record::{SearchRecord, Task};
 use crate::session::{self, Session, read_plan, runs_folder};
+use crate::support::counted::counted;
+use crate::support::event::{Event, Sink};
+use crate::support::exit_code::ExitCode;
+use crate::support::file_lock::WhenHeld;
+use crate::support::user_error::Complaint;
 use crate::survey::{BuildNotes, EndWithoutFigure, Survey};
 use crate::sweep;
 

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::cargo::{Messages, is_path_id};
-use crate::complaint::Complaint;
 use crate::plan::Revision;
-use crate::process::ProcessError;
+use crate::support::process::ProcessError;
+use crate::support::user_error::Complaint;
 use crate::worktree::CheckoutError;
 
 /// A build that failed.

@@ -23,7 +23,7 @@ use walkdir::WalkDir;
 
 use crate::fetch::OUR_REFS;
 use crate::git::Repository;
-use crate::lock::Lock;
+use crate::support::file_lock::Lock;
 use crate::worktree;
 
 /// The variable that says where the cache is.

@@ -9,7 +9,7 @@ use camino::Utf8Path;
 use cargo_platform::{Cfg, Platform};
 use toml_edit::{DocumentMut, Item};
 
-use crate::complaint::Complaint;
+use crate::support::user_error::Complaint;
 
 /// The configuration as cargo would see it from a folder, the strongest first: `--config`, then files from the folder
 /// upwards, then `$CARGO_HOME/config.toml`. Environment variables come between the command line and the files.

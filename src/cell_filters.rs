@@ -1,11 +1,11 @@
 //! `exclude` and `include` of a whole request, checked against what there is.
 
 use crate::cell_pattern::Matcher;
-use crate::complaint::Complaint;
 use crate::listing::ListedRevision;
 use crate::plan::{CellId, Revision};
 use crate::request::{CellPattern, Request};
-use crate::suggest;
+use crate::support::suggest;
+use crate::support::user_error::Complaint;
 
 /// `exclude` and `include`, checked and ready.
 pub struct CellFilters<'a> {

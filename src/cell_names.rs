@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use crate::complaint::Complaint;
 use crate::plan::{CellId, TestId};
 use crate::request::Request;
 use crate::selection::described;
+use crate::support::user_error::Complaint;
 use crate::title::Template;
 
 /// How an entry of `tests` is called in a message.

@@ -6,12 +6,12 @@ use indexmap::IndexMap;
 
 use crate::cell_filters::CellFilters;
 use crate::cell_names::{EntryName, Names};
-use crate::complaint::Complaint;
 use crate::listing::{Found, ListedRevision, found_tests, no_match, places};
 use crate::plan::{CellId, Revision, TestId};
 use crate::repeat::Repeat;
 use crate::request::{Ignored, Request, TestRequest};
 use crate::selection::{Selector, described};
+use crate::support::user_error::Complaint;
 use crate::title::{self, Template};
 use crate::visible_devices::VISIBLE;
 

@@ -3,6 +3,7 @@
 use camino::Utf8PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 
+use crate::cell_pattern;
 use crate::command_arguments::{
     CleanArguments, CompareArguments, CompletionsArguments, DemoArguments, DoctorArguments, InitArguments,
     ReportArguments, SchemaArguments,
@@ -10,13 +11,13 @@ use crate::command_arguments::{
 use crate::expression::Expression;
 use crate::flag::{self, Parameter, Variable};
 use crate::matrix_values::{Pattern, Written};
+use crate::quantity;
 use crate::repeat::Repeat;
 use crate::report::{Format, View};
 use crate::request::{CellPattern, OverlayMode, RefRequest, TraceColumn};
 use crate::rule::{Allowance, Rule};
 use crate::search_arguments::{self, BisectArguments, HistoryArguments};
 use crate::trace_pattern::TracePattern;
-use crate::{cell_pattern, quantity};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -22,20 +22,17 @@ use crate::command_arguments::{
 };
 use crate::compare::{self, compare};
 use crate::comparison::Comparison;
-use crate::complaint::Complaint;
 use crate::console::Console;
 use crate::demo;
 use crate::device_watch::DeviceWatch;
 use crate::doctor;
 use crate::doctor_facts;
 use crate::doctor_text;
-use crate::exit_code::ExitCode;
 use crate::git::Repository;
 use crate::github::{self, Actions};
 use crate::init;
 use crate::invocation::{self, Invocation};
 use crate::judging::Conclusion;
-use crate::lock::WhenHeld;
 use crate::matrix::{self, Matrix};
 use crate::noise;
 use crate::outputs::{Output, outputs};
@@ -49,6 +46,9 @@ use crate::run_folder::RunFolder;
 use crate::runner::write_whole;
 use crate::search_plan;
 use crate::session::{self, Session, create_folder, find_run, read_plan, runs_folder};
+use crate::support::exit_code::ExitCode;
+use crate::support::file_lock::WhenHeld;
+use crate::support::user_error::Complaint;
 use crate::trace_listing;
 use crate::workspace_folder;
 
@@ -372,12 +372,13 @@ impl Commands<'_> {
         let folders = [Some(session.cache.folder().to_owned()), runs.clone()];
         if arguments.dry_run {
             let folders = folders.iter().flatten().filter(|folder| folder.exists());
-            let lines = folders
-                .map(|folder| format!("{} {folder}\n", crate::bytes::Bytes(cache::bytes_on_disk(folder))));
+            let lines = folders.map(|folder| {
+                format!("{} {folder}\n", crate::support::bytes::Bytes(cache::bytes_on_disk(folder)))
+            });
             return self.print(&format!("would remove:\n{}", lines.collect::<String>()));
         }
         let bytes = session.cache.clean(&repository, lock, runs.as_deref())?;
-        self.print(&format!("removed {} ({bytes} bytes)\n", crate::bytes::Bytes(bytes)))
+        self.print(&format!("removed {} ({bytes} bytes)\n", crate::support::bytes::Bytes(bytes)))
     }
 
     fn init(&self, arguments: &InitArguments) -> anyhow::Result<ExitCode> {

@@ -5,10 +5,10 @@ use std::collections::{BTreeSet, HashMap};
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 
-use crate::complaint::Complaint;
 use crate::git::Repository;
 use crate::lineage::Lineage;
-use crate::process::Command;
+use crate::support::process::Command;
+use crate::support::user_error::Complaint;
 
 /// The commits between two.
 #[derive(Clone, Debug, PartialEq, Eq)]

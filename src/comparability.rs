@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::glob;
+use crate::support::glob;
 
 /// Metrics of a candidate that cannot be compared with the baseline's.
 #[derive(Clone, Debug, PartialEq, Eq)]

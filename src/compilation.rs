@@ -10,12 +10,12 @@ use camino::Utf8PathBuf;
 use crate::build::Builder;
 use crate::cargo::{self, Messages};
 use crate::cargo_config::{self, CargoConfig};
-use crate::complaint::Complaint;
-use crate::event::Event;
 use crate::ingredients::requested_environment;
 use crate::laid::Laid;
 use crate::shim::{self, Shim};
 use crate::store::Ingredients;
+use crate::support::event::Event;
+use crate::support::user_error::Complaint;
 use crate::toolchain::Toolchain;
 use crate::wrapper;
 

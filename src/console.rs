@@ -9,10 +9,10 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use owo_colors::{OwoColorize, Style};
 
 use crate::cli::{Color, TerminalArguments};
-use crate::complaint::Complaint;
-use crate::event::{Event, Sink};
-use crate::exit_code::ExitCode;
 use crate::progress::{Line, Medium, Moving, Narrator, Telling, VERB_WIDTH, Verbosity, shown};
+use crate::support::event::{Event, Sink};
+use crate::support::exit_code::ExitCode;
+use crate::support::user_error::Complaint;
 
 /// Draws what happens.
 pub struct Console {

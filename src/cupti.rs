@@ -4,7 +4,7 @@ use std::path::Path;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::process::Command;
+use crate::support::process::Command;
 
 /// The variable with which the user names the library.
 pub const VARIABLE: &str = "MEMPROF_CUPTI";

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use toml_edit::DocumentMut;
 
 use crate::cargo_config;
-use crate::complaint::Complaint;
+use crate::support::user_error::Complaint;
 use crate::toolchain::Toolchain;
 use crate::traced_crates::{self, Crate};
 use crate::tracing::{self, Dropped, Patterns, Tracing};

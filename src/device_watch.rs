@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::complaint::Complaint;
 use crate::device_locks;
 use crate::devices::{Devices, Occupancy, Place};
-use crate::event::{Event, Sink};
-use crate::lock::{Lock, LockError, WhenHeld};
 use crate::neighbours::{self, Judgement, Watched, is_back, is_remarkable};
 use crate::nvml::{self, Nvml, ProcessIds};
+use crate::support::event::{Event, Sink};
+use crate::support::file_lock::{Lock, LockError, WhenHeld};
+use crate::support::user_error::Complaint;
 use crate::visible_devices::{self, ORDER, VISIBLE};
 
 /// The variable that says for how many seconds memory is waited for.

@@ -2,10 +2,10 @@
 
 use camino::Utf8PathBuf;
 
-use crate::bytes::Bytes;
 use crate::devices::{Device, DeviceProcess, Devices, Mig, Occupancy, Place};
 use crate::diagnosis::{Diagnosis, Finding, Section, Standing};
 use crate::nvml::ProcessIds;
+use crate::support::bytes::Bytes;
 use crate::visible_devices::{self, Visible};
 
 /// What was found on this machine. In place of a thing stands the reason for its absence.

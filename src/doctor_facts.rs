@@ -9,9 +9,9 @@ use crate::cupti;
 use crate::device_locks;
 use crate::devices::Device;
 use crate::doctor::{Cupti, Facts, NvmlFacts, Resident};
-use crate::lock;
 use crate::nvml::{self, Nvml, ProcessIds};
-use crate::process::{Command, ProcessError};
+use crate::support::file_lock;
+use crate::support::process::{Command, ProcessError};
 use crate::visible_devices::{ORDER, VISIBLE};
 
 /// Looks at everything.
@@ -71,7 +71,7 @@ fn held_locks(home: &Utf8Path) -> Vec<(String, String)> {
     let folders = home.read_dir_utf8().into_iter().flatten().filter_map(Result::ok);
     let mut held: Vec<(String, String)> = folders
         .filter_map(|folder| {
-            Some((folder.file_name().to_owned(), lock::held_by(&folder.path().join("lock"))?))
+            Some((folder.file_name().to_owned(), file_lock::held_by(&folder.path().join("lock"))?))
         })
         .collect();
     held.sort();
@@ -124,7 +124,7 @@ fn nvml_facts() -> Result<NvmlFacts, String> {
     let places = devices.devices.iter().flat_map(Device::places);
     let places = places.map(|place| {
         let occupancy = nvml.occupancy(&place.uuid);
-        let lock = lock::held_by(&device_locks::path(&locks, &place));
+        let lock = file_lock::held_by(&device_locks::path(&locks, &place));
         (place, occupancy, lock)
     });
     Ok(NvmlFacts { places: places.collect(), devices, process_ids: ProcessIds::here() })

@@ -8,12 +8,12 @@ use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value};
 
-use crate::complaint::Complaint;
 use crate::inject;
 use crate::injected_files::{self, InjectedFiles};
 use crate::overlay::OverlayFile;
 use crate::request::{BuildOptions, OverlayMode, OverlayRequest};
-use crate::suggest;
+use crate::support::suggest;
+use crate::support::user_error::Complaint;
 use crate::toolchain::Toolchain;
 
 /// What the crate has beside the overlay's files.

@@ -4,11 +4,11 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 
 use camino::Utf8Path;
 
-use crate::bytes::Bytes;
 use crate::outcome::{Outcome, Status};
 use crate::process_group::{Exit, Fate};
 use crate::run_folder::file;
 use crate::store::Refusal;
+use crate::support::bytes::Bytes;
 
 /// What there is to judge a process by, beside its exit.
 #[derive(Clone, Copy, Debug)]

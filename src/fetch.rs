@@ -1,7 +1,7 @@
 //! Fetching a ref that only the remote has, into `refs/memprof/`, and nothing else.
 
 use crate::git::{Lookup, Repository};
-use crate::process::ProcessError;
+use crate::support::process::ProcessError;
 
 /// Where the tool's own refs lie. `clean` deletes all of them.
 pub const OUR_REFS: &str = "refs/memprof/";

@@ -7,7 +7,7 @@ use crate::metric_name;
 use crate::quantity::{self, Limit};
 use crate::request::{RefRequest, Threshold};
 use crate::rule::{Allowance, Growth, Rule};
-use crate::suggest;
+use crate::support::suggest;
 
 /// `--param NAME=V1,V2`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use anyhow::{Context, bail, ensure};
 use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::git_program::{git, nul_separated, reading_git};
-use crate::process::Command;
+use crate::support::process::Command;
 
 /// The start of a file that Git LFS has replaced with a pointer.
 pub const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";

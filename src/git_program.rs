@@ -2,7 +2,7 @@
 
 use camino::Utf8Path;
 
-use crate::process::Command;
+use crate::support::process::Command;
 
 /// Variables that hooks, aliases and scripts set for git, and that would point our children at another repository or
 /// change what they do. `git rev-parse --local-env-vars` lists the first ones; `GIT_CONFIG_PARAMETERS` and

@@ -7,10 +7,10 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::Artifact;
 
 use crate::cargo::{self, Messages};
-use crate::event::{Event, Sink};
 use crate::libraries;
 use crate::own_allocator::{self, OwnAllocators};
 use crate::store::{Companion, Draft, Executable};
+use crate::support::event::{Event, Sink};
 use crate::test_listing::{self, Listing};
 use crate::wrapper;
 

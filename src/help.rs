@@ -1,9 +1,9 @@
 //! What the user can do about an error: the line after `error:`.
 
 use crate::archive::ArchiveError;
-use crate::complaint::Complaint;
 use crate::fetch::FetchError;
 use crate::resolve_error::ResolveError;
+use crate::support::user_error::Complaint;
 use crate::workspace_folder::NoManifest;
 use crate::worktree::CheckoutError;
 
@@ -28,6 +28,6 @@ pub fn is_usage(error: &anyhow::Error) -> bool {
             || cause.is::<NoManifest>()
             || cause.is::<CheckoutError>()
             || cause.is::<ArchiveError>()
-            || cause.is::<crate::lock::LockError>()
+            || cause.is::<crate::support::file_lock::LockError>()
     })
 }

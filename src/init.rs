@@ -2,8 +2,8 @@
 
 use camino::Utf8Path;
 
-use crate::complaint::Complaint;
 use crate::expression::Expression;
+use crate::support::user_error::Complaint;
 
 /// What is known of the repository; whatever is not known is left empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -9,10 +9,10 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::Metadata;
 
 use crate::cargo::target_kind;
-use crate::complaint::Complaint;
 use crate::injected_files::InjectedFiles;
 use crate::overlay::OverlayFile;
-use crate::suggest;
+use crate::support::suggest;
+use crate::support::user_error::Complaint;
 use crate::toolchain::Toolchain;
 
 /// What a revision's checkout is to hold beside the revision itself: content by path from the checkout's root.

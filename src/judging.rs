@@ -3,7 +3,6 @@
 use crate::comparison::{
     Breach, BreachKind, Comparability, Comparison, JudgedMetric, PairColumn, PairView, Ruling,
 };
-use crate::exit_code::ExitCode;
 use crate::judge::{Noise, Thresholds, judge};
 use crate::limits::{self, Limits, MetricLimits, RowLimits};
 use crate::matching::{Change, Match};
@@ -12,6 +11,7 @@ use crate::metric::Unit;
 use crate::noise::KnownNoise;
 use crate::rule::Judging;
 use crate::side::Standing;
+use crate::support::exit_code::ExitCode;
 use crate::verdict::Verdict;
 
 /// The checkpoints between which a leak is taken; every run has them.

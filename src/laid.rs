@@ -6,9 +6,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::CompilerMessage;
 
 use crate::build::Builder;
-use crate::counted::counted;
 use crate::dependency_copies::Copy;
-use crate::event::Event;
 use crate::external::{self, PackageOptions};
 use crate::inject::{self, Injection};
 use crate::injected_files::InjectedFiles;
@@ -16,6 +14,8 @@ use crate::lockfile::{self, Lockfile};
 use crate::overlay::OverlayFile;
 use crate::own_allocator::{self, OwnAllocators, Refused};
 use crate::request::OverlayMode;
+use crate::support::counted::counted;
+use crate::support::event::Event;
 use crate::toolchain::Toolchain;
 use crate::tracing::{Blame, Dropped, Tracing};
 

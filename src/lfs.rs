@@ -10,7 +10,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::git::{LFS_POINTER, Repository};
 use crate::git_program::nul_separated;
-use crate::process::{Command, shell_quoted};
+use crate::support::process::{Command, shell_quoted};
 
 /// How git-lfs is called for one repository.
 #[derive(Clone, Debug)]

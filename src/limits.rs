@@ -2,12 +2,12 @@
 //! say over them.
 
 use crate::expression::Expression;
-use crate::glob;
 use crate::judge::Thresholds;
 use crate::metric::Unit;
 use crate::quantity::Limit;
 use crate::request::Threshold;
 use crate::rule::{Allowance, Growth, Judging, Rule};
+use crate::support::glob;
 
 /// What grows by less than this in a figure that repeats to the unit is not worth a word.
 const TIGHT: Threshold = Threshold { percent: Some(0.5), bytes: Some(16 << 10) };

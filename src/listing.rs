@@ -2,9 +2,9 @@
 
 use indexmap::IndexMap;
 
-use crate::complaint::Complaint;
 use crate::plan::{Revision, TestId};
 use crate::selection::Selector;
+use crate::support::user_error::Complaint;
 
 /// A test that an executable of a revision lists.
 #[derive(Clone, Debug, PartialEq, Eq)]

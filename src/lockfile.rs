@@ -3,11 +3,11 @@
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::complaint::Complaint;
-use crate::event::{Event, Sink};
 use crate::git::{Lookup, Repository};
 use crate::plan::Plan;
 use crate::request::LockfileRequest;
+use crate::support::event::{Event, Sink};
+use crate::support::user_error::Complaint;
 use crate::toolchain::Toolchain;
 
 /// What revisions without a lock file are given.

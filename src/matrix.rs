@@ -3,12 +3,12 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::complaint::Complaint;
 use crate::expression::Expression;
 use crate::matrix_values::{
     Absolute, Amount, Day, Dependency, Events, Pattern, Percentage, Refspec, Repeats, Seconds, Value, Written,
 };
 use crate::request::{Ignored, OverlayMode, TargetKind, TraceColumn};
+use crate::support::user_error::Complaint;
 use crate::title::Template;
 use crate::trace_pattern::TracePattern;
 use crate::yaml::{List, Text};

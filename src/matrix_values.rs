@@ -9,7 +9,7 @@ use crate::expression::Expression;
 use crate::quantity;
 use crate::repeat::Repeat;
 use crate::request::{Ignored, OverlayMode, TargetKind, TraceColumn};
-use crate::suggest;
+use crate::support::suggest;
 use crate::title::Template;
 use crate::trace_pattern::TracePattern;
 use crate::yaml::{FromText, Mistake};

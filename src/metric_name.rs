@@ -1,8 +1,8 @@
 //! Names of metrics as users write them, checked against the catalogue.
 
-use crate::glob;
 use crate::metric::CATALOGUE;
-use crate::suggest;
+use crate::support::glob;
+use crate::support::suggest;
 
 /// Refuses a name that no metric has, with the nearest one. The figures of devices, `gpu.0.peak`, depend on the machine and
 /// are taken as they come.

@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::bytes::Bytes;
 use crate::devices::{DeviceProcess, Occupancy, Place};
 use crate::nvml::ProcessIds;
+use crate::support::bytes::Bytes;
 
 /// A device's memory is back when it is no more than this above its level before the run: room for what the driver itself sets
 /// up at a device's first use, and less than the least that a process leaves there, its context (526 MiB on an H200).

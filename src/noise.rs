@@ -8,13 +8,13 @@ use rustc_hash::FxBuildHasher;
 use serde::{Deserialize, Serialize};
 
 use crate::comparison::{Comparison, PairView};
-use crate::complaint::Complaint;
-use crate::counted::counted;
 use crate::matching::Key;
 use crate::measurement::Kind;
 use crate::metric::Unit;
 use crate::report::text;
 use crate::statistics::spread;
+use crate::support::counted::counted;
+use crate::support::user_error::Complaint;
 
 /// The version of the file's format.
 pub const VERSION: u32 = 1;

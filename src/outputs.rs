@@ -2,8 +2,8 @@
 
 use camino::Utf8PathBuf;
 
-use crate::complaint::Complaint;
 use crate::report::Format;
+use crate::support::user_error::Complaint;
 
 /// One rendering of the report.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,9 +6,9 @@ use anyhow::{Context, ensure};
 use camino::{Utf8Path, Utf8PathBuf};
 use walkdir::WalkDir;
 
-use crate::complaint::Complaint;
 use crate::git::Repository;
 use crate::request::{OverlayMode, OverlayPath, OverlayRequest};
+use crate::support::user_error::Complaint;
 
 /// One file of an overlay.
 #[derive(Clone, Debug, PartialEq, Eq)]

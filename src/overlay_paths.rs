@@ -4,11 +4,11 @@
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 
 use crate::cli::CheckoutArguments;
-use crate::complaint::Complaint;
 use crate::matrix::{Matrix, OverlayEntry};
 use crate::matrix_values::Dependency;
 use crate::reconcile::Surroundings;
 use crate::request::{OverlayPath, OverlayRequest};
+use crate::support::user_error::Complaint;
 use crate::yaml::{List, Text};
 use crate::yaml_mapping::{Named, OneOrMany};
 

@@ -8,7 +8,6 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
 use crate::archive_manifest::{ArchivedBuild, ArchivedRevision, Injection, Manifest, Placed};
 use crate::build::Build;
-use crate::complaint::Complaint;
 use crate::git::Repository;
 use crate::git_program::nul_separated;
 use crate::libraries;
@@ -20,6 +19,7 @@ use crate::run_folder::RunFolder;
 use crate::session::Prepared;
 use crate::stage::Stage;
 use crate::store::{Entry, PROVENANCE};
+use crate::support::user_error::Complaint;
 
 /// The folders below the root that a machine which only runs sees filled.
 pub mod place {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-use crate::process::{Command, INTERRUPT_POLL, ProcessError};
+use crate::support::process::{Command, INTERRUPT_POLL, ProcessError};
 
 /// How a child ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::complaint;
-use crate::event::Event;
+use crate::support::event::Event;
+use crate::support::user_error;
 
 /// How much is said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,7 +85,7 @@ impl Line {
     pub fn plain(&self) -> String {
         match self {
             Self::Stage { verb, text, .. } => format!("{verb:>VERB_WIDTH$} {text}"),
-            Self::Warning { message, help } => complaint::labelled("warning", message, help.as_deref()),
+            Self::Warning { message, help } => user_error::labelled("warning", message, help.as_deref()),
             Self::Quote(text) => text.clone(),
         }
     }

@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::complaint::Complaint;
 use crate::matching::Key;
 use crate::measurement::{Checkpoint, Kind, Measurement, said_of};
 use crate::report::text::key_label;
 use crate::results::Run;
-use crate::suggest;
+use crate::support::suggest;
+use crate::support::user_error::Complaint;
 
 /// What is read of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -13,7 +13,6 @@ use crate::cli::{
     BuildArguments, JudgingArguments, PresentationArguments, RequestArguments, SelectionArguments,
     TraceArguments,
 };
-use crate::complaint::Complaint;
 use crate::judge::ENOUGH;
 use crate::matrix::{
     AllowEntry, CellEntry, DeviceNames, LockfileEntry, Matrix, MetricName, RefEntry, Rules, TestEntry,
@@ -28,7 +27,8 @@ use crate::request::{
     TestRequest, TraceRequest,
 };
 use crate::rule::{Growth, Judging, Rule};
-use crate::suggest;
+use crate::support::suggest;
+use crate::support::user_error::Complaint;
 use crate::trace_pattern::TracePattern;
 use crate::yaml::{List, Text};
 use crate::yaml_mapping::Named;

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 
-use crate::process::shell_quoted;
+use crate::support::process::shell_quoted;
 
 /// Flags of `bisect` and `history` that `run` does not have, with whether a value follows.
 const OWN: [(&str, bool); 21] = [

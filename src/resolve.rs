@@ -4,13 +4,13 @@ use std::collections::{HashMap, HashSet};
 
 use anyhow::Context;
 
-use crate::event::{Event, Sink};
 use crate::fetch::fetch;
 use crate::git::{Lookup, Repository};
 use crate::plan::{self, Plan, Revision};
 use crate::ref_pattern::{ForgeRef, forge_ref, nearest, short_name, split_suffix};
 use crate::request::{BaselineRequest, LockfileRequest, OverlayMode, RefRequest, Request};
 use crate::resolve_error::ResolveError;
+use crate::support::event::{Event, Sink};
 use crate::working_tree;
 use crate::workspace_folder;
 

@@ -9,8 +9,6 @@ use crate::bisection::Merges;
 use crate::cli::PresentationArguments;
 use crate::commands::{ask, runs};
 use crate::commits::{self, End, Range};
-use crate::complaint::Complaint;
-use crate::event::Sink;
 use crate::git::Repository;
 use crate::metric::Unit;
 use crate::overlay;
@@ -24,6 +22,8 @@ use crate::runner::write_whole;
 use crate::search_arguments::{BisectArguments, HistoryArguments, MeasuringArguments};
 use crate::search_record::{self, SearchRecord, Task};
 use crate::session::{self, find_run, kept_runs, read_plan};
+use crate::support::event::Sink;
+use crate::support::user_error::Complaint;
 use crate::sweep;
 
 /// A search that can begin or go on.

@@ -2,11 +2,11 @@
 
 use regex::Regex;
 
-use crate::complaint::Complaint;
 use crate::expression::Expression;
 use crate::plan::TestId;
 use crate::request::Selection;
-use crate::suggest;
+use crate::support::suggest;
+use crate::support::user_error::Complaint;
 use crate::title::own_name;
 
 /// A selection that is ready to be asked. Whether ignored tests run is not its business: that differs by revision.

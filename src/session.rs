@@ -13,20 +13,20 @@ use crate::build_failure::BuildFailure;
 use crate::cache::{self, Cache};
 use crate::cargo_config::CargoConfig;
 use crate::cells::{self, PlannedCell};
-use crate::complaint::Complaint;
 use crate::cupti;
 use crate::device_watch::DeviceWatch;
 use crate::environment;
-use crate::event::{Event, Sink};
 use crate::git::Repository;
 use crate::gpu_environment::{GpuTools, gpu_environment};
 use crate::listing::{ListedRevision, ListedTest};
-use crate::lock::{Lock, WhenHeld};
 use crate::nvml;
 use crate::plan::{Plan, TestId};
 use crate::run_folder::{self, RunFolder};
 use crate::runner::{Completion, Runner, write_whole};
-use crate::suggest;
+use crate::support::event::{Event, Sink};
+use crate::support::file_lock::{Lock, WhenHeld};
+use crate::support::suggest;
+use crate::support::user_error::Complaint;
 use crate::trace_facts::TraceFacts;
 
 /// What every command that works on a repository needs.
@@ -126,7 +126,7 @@ impl<'a> Session<'a> {
             if let Some((function, reason)) = dropped.first() {
                 let others = match dropped.len() - 1 {
                     0 => String::new(),
-                    others => format!(", nor {} more", crate::counted::counted(others, "function")),
+                    others => format!(", nor {} more", crate::support::counted::counted(others, "function")),
                 };
                 let message = format!("{} of {name} is not traced{others}: {reason}", function.path);
                 self.sink.emit(Event::Warning { message, help: None });

@@ -9,7 +9,7 @@ use include_dir::{Dir, include_dir};
 use crate::adapters::{self, Adapters};
 use crate::inject;
 use crate::own_allocator;
-use crate::process::Command;
+use crate::support::process::Command;
 use crate::toolchain::Toolchain;
 use crate::traced_functions;
 use crate::traced_lines;

@@ -12,8 +12,8 @@ use serde::Deserialize;
 use serde::de::{MapAccess, Visitor};
 use serde_json::Value;
 
-use crate::counted::counted;
 use crate::measurement::{Kind, Measurement, NO_READING, Nesting};
+use crate::support::counted::counted;
 
 /// The newest version of the log's format that this program reads.
 pub const VERSION: u32 = 1;

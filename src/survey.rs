@@ -12,9 +12,7 @@ use serde_json::Value;
 use crate::build::{Build, Builder};
 use crate::build_failure::BuildFailure;
 use crate::cells::{self, CellStatus, PlannedCell};
-use crate::complaint::Complaint;
 use crate::device_watch::DeviceWatch;
-use crate::event::{Event, Sink};
 use crate::judge::{Noise, Thresholds};
 use crate::judging;
 use crate::limits::{self, Limits};
@@ -29,6 +27,8 @@ use crate::runner::{Completion, Runner, write_whole};
 use crate::samples::{self, Knowledge, Known, Rule};
 use crate::search_record::{Effort, SearchRecord};
 use crate::session::{self, Interrupted, Session};
+use crate::support::event::{Event, Sink};
+use crate::support::user_error::Complaint;
 
 /// The commits of a plan under measurement.
 pub struct Survey<'a> {

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashSet};
 use camino::Utf8Path;
 
 use crate::absent_libraries::EmptyLibraries;
-use crate::process::{Command, ProcessError};
 use crate::store::ListedTest;
+use crate::support::process::{Command, ProcessError};
 use crate::toolchain::clean;
 use crate::wrapper::LIBRARY_PATHS;
 

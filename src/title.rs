@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use crate::plan::TestId;
-use crate::suggest;
+use crate::support::suggest;
 
 /// A parsed template.
 #[derive(Clone, Debug, PartialEq, Eq)]

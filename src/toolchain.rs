@@ -2,9 +2,9 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::complaint::Complaint;
-use crate::process::Command;
-use crate::suggest;
+use crate::support::process::Command;
+use crate::support::suggest;
+use crate::support::user_error::Complaint;
 
 /// A compiler, by the name that rustup knows it by, and by what it says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]

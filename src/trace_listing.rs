@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::counted::counted;
 use crate::plan::Plan;
+use crate::support::counted::counted;
 use crate::trace_facts::TraceFacts;
 
 /// The functions of each revision, in the plan's order.

@@ -8,12 +8,12 @@ use std::fmt::Write as _;
 use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::diagnostic::Diagnostic;
 
-use crate::complaint::Complaint;
 use crate::inject::Injection;
 use crate::injected_files::InjectedFiles;
 use crate::module_files::{self, ModuleFile};
 use crate::request::TraceRequest;
-use crate::suggest;
+use crate::support::suggest;
+use crate::support::user_error::Complaint;
 use crate::trace_facts::{Excerpt, TraceFacts, TracedFunction, Untraced};
 use crate::trace_pattern::{Step, TracePattern, shown};
 use crate::traced_crates::Crate;

@@ -8,9 +8,9 @@
 //! The shim, inside the process, asks the driver for each device's UUID and finds it in NVML by that; so both mean the same
 //! device by `gpu.N`, whatever the variables say.
 
-use crate::complaint::Complaint;
 use crate::devices::{Device, Devices, Mig, Place};
-use crate::suggest;
+use crate::support::suggest;
+use crate::support::user_error::Complaint;
 
 /// The variable that chooses devices.
 pub const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";

@@ -6,11 +6,11 @@
 use anyhow::{Context, ensure};
 use camino::Utf8Path;
 
-use crate::event::{Event, Sink};
 use crate::fetch::OUR_REFS;
 use crate::git::{Lookup, Repository};
 use crate::git_program::nul_separated;
-use crate::process::Command;
+use crate::support::event::{Event, Sink};
+use crate::support::process::Command;
 
 /// Makes a commit of the working tree, keeps it alive by a ref of ours, and returns its full hash.
 pub fn snapshot(repository: &Repository, sink: &dyn Sink) -> anyhow::Result<String> {

@@ -5,7 +5,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::git::Repository;
 use crate::plan::Revision;
-use crate::process::Command;
+use crate::support::process::Command;
 
 /// A place in the repository, relative to its root.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,8 +13,8 @@ use crate::git_program::nul_separated;
 use crate::injected_files;
 use crate::lfs::{Lfs, quoted_list};
 use crate::plan::Revision;
-use crate::process::{Command, ProcessError};
 use crate::submodules;
+use crate::support::process::{Command, ProcessError};
 
 /// The checkout.
 pub struct Worktree<'repository> {

@@ -12,7 +12,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::{self, DeserializeOwned, Deserializer, SeqAccess, Visitor};
 
-use crate::complaint::Complaint;
+use crate::support::user_error::Complaint;
 
 /// A mistake in a value: what is wrong, and what helps. The place is added where it is raised.
 #[derive(Clone, Debug, PartialEq, Eq)]

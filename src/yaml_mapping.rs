@@ -12,7 +12,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::{self, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use crate::suggest;
+use crate::support::suggest;
 use crate::yaml::{ListVisitor, Listed, Mistake, PLACE};
 
 /// A struct that is written as a mapping, by the macro `mapping!`.

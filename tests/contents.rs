@@ -143,7 +143,7 @@ fn a_users_submodule_lends_its_objects_even_commits_that_were_never_pushed() {
     let before = every_byte(&user.path(".git/modules"), |_| false);
     let repository = user.open();
     let events = std::cell::RefCell::new(Vec::new());
-    let sink = |event: cargo_memprof::event::Event| events.borrow_mut().push(format!("{event:?}"));
+    let sink = |event: cargo_memprof::support::event::Event| events.borrow_mut().push(format!("{event:?}"));
     let dot = RefRequest { spec: ".".to_owned(), ..RefRequest::default() };
     let request = Request { refs: vec![dot.clone(), dot], ..Request::default() };
     let plan = resolve(&request, &repository, &sink).unwrap();

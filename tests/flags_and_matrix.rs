@@ -4,12 +4,13 @@ use std::ffi::OsString;
 
 use camino::Utf8Path;
 use cargo_memprof::cli::{Command, RunArguments};
-use cargo_memprof::complaint::Complaint;
+use cargo_memprof::invocation;
+use cargo_memprof::matrix;
 use cargo_memprof::reconcile::{RefsNeeded, Surroundings, metrics, reconcile};
 use cargo_memprof::repeat::Repeat;
 use cargo_memprof::request::{BaselineRequest, Ignored, LockfileRequest, Request};
 use cargo_memprof::rule::{Growth, Rule};
-use cargo_memprof::{invocation, matrix};
+use cargo_memprof::support::user_error::Complaint;
 
 fn run(flags: &[&str]) -> RunArguments {
     let argv = ["cargo-memprof"].iter().chain(flags).map(OsString::from);

@@ -5,7 +5,6 @@ mod support;
 use std::cell::RefCell;
 
 use camino::Utf8Path;
-use cargo_memprof::event::Event;
 use cargo_memprof::git::Repository;
 use cargo_memprof::help::help;
 use cargo_memprof::plan::{Plan, Revision};
@@ -14,6 +13,7 @@ use cargo_memprof::request::{
 };
 use cargo_memprof::resolve::resolve;
 use cargo_memprof::resolve_error::ResolveError;
+use cargo_memprof::support::event::Event;
 use support::{ENVIRONMENT, TestRepository};
 
 const MANIFEST: &str = "[package]\nname = \"fixture\"\nversion = \"0.1.0\"\nedition = \"2024\"\n";

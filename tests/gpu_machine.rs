@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use camino::Utf8Path;
 use cargo_memprof::devices::Place;
-use cargo_memprof::event::Event;
-use cargo_memprof::lock::{Lock, WhenHeld};
+use cargo_memprof::support::event::Event;
+use cargo_memprof::support::file_lock::{Lock, WhenHeld};
 use serde_json::Value;
 use support::{TestRepository, isolated};
 

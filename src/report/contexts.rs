@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use super::selection::Wanted;
-use crate::bytes::Bytes;
 use crate::comparison::Comparison;
 use crate::side::Side;
+use crate::support::bytes::Bytes;
 
 /// A line for each device of which something is shown.
 pub fn notes(comparison: &Comparison, wanted: &Wanted) -> Vec<String> {

@@ -12,8 +12,8 @@ use super::selection::{self, Part, Shown, Wanted};
 use super::summary::{self, Tally, Trouble};
 use super::{tensor_comment, text, trace_markdown};
 use crate::comparison::{Breach, Comparison, Entry, PairView};
-use crate::counted::counted;
 use crate::matching::{Change, Match};
+use crate::support::counted::counted;
 use crate::verdict::Verdict;
 
 /// By this a bot finds its comment again.

@@ -12,13 +12,13 @@ use super::summary::{self, Tally};
 use super::text::{self, cut};
 use super::trace;
 use crate::comparison::{Cell, Comparison, PairView};
-use crate::counted::counted;
 use crate::matching::{Change, Key, Match};
 use crate::measurement::{Kind, Nesting};
 use crate::metric::Unit;
 use crate::plan::Revision;
 use crate::results::Run;
 use crate::side::{Side, Standing};
+use crate::support::counted::counted;
 
 /// The parts of a scope's figures, and what they are called in the heading.
 const PARTS: [(&str, &str); 3] = [("consumed", "Consumed"), ("peaked", "Peaked"), ("used", "Used")];

@@ -5,7 +5,6 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use crate::comparison::{Comparison, Delta};
-use crate::counted::counted;
 use crate::found::{FoundStep, MeasuredCommit, SearchReport, SearchResult};
 use crate::metric::Unit;
 use crate::progress::shown;
@@ -15,6 +14,7 @@ use crate::report::{Format, Options, history, json as json_report, markdown, tab
 use crate::request::Threshold;
 use crate::samples::Change;
 use crate::search::{Find, StepKind};
+use crate::support::counted::counted;
 
 /// A report on a search, with the comparison of each step's two commits, in the steps' order.
 #[derive(Clone, Copy, Debug)]

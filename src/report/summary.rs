@@ -6,7 +6,6 @@ use std::fmt::Write as _;
 use super::selection::{Part, Shown, Wanted};
 use super::text;
 use crate::comparison::{Breach, BreachKind, Cell, Comparability, Comparison, Delta, PairView, Ruling};
-use crate::counted::counted;
 use crate::judge::{ENOUGH, Judgement};
 use crate::judging::Conclusion;
 use crate::limits::Expected;
@@ -17,6 +16,7 @@ use crate::outcome::Status;
 use crate::plan::{CellId, Revision};
 use crate::results::Run;
 use crate::side::{Side, Standing};
+use crate::support::counted::counted;
 use crate::verdict::Verdict;
 
 /// How many lines of a failure's message are shown.
@@ -147,7 +147,8 @@ impl Tally {
     pub fn counts(&self) -> String {
         let Conclusion { regressed, expected, improved, unchanged, inconclusive, breaches, .. } =
             self.conclusion;
-        let number = |number: usize| crate::counted::grouped(i128::try_from(number).unwrap_or(i128::MAX));
+        let number =
+            |number: usize| crate::support::counted::grouped(i128::try_from(number).unwrap_or(i128::MAX));
         let joined = |parts: &[(usize, &str)]| {
             let parts = parts.iter().filter(|(count, _)| *count > 0);
             parts.map(|(count, word)| format!("{} {word}", number(*count))).collect::<Vec<_>>()

@@ -13,10 +13,10 @@ use super::tensors;
 use super::text::{self, cut, width};
 use super::trace;
 use crate::comparison::{Comparison, Entry, PairView};
-use crate::counted::{counted, grouped};
 use crate::matching::{Change, Match};
 use crate::measurement::Kind;
 use crate::side::Standing;
+use crate::support::counted::{counted, grouped};
 use crate::verdict::Verdict;
 
 /// How many lines say what regressed, and how many of what the runs do not tell.

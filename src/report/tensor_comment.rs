@@ -10,8 +10,8 @@ use super::tensor_layers::{counts, form, mark};
 use super::tensors::{Line, Part, narrow};
 use super::text;
 use crate::comparison::{Comparison, PairView};
-use crate::counted::counted;
 use crate::metric::Unit;
+use crate::support::counted::counted;
 use crate::tensor_comparison::{LayerChange, LayerRow, Moment, layers};
 
 /// What all of it may take of the comment.

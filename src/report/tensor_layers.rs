@@ -10,7 +10,7 @@ use super::Options;
 use super::page::{Group, Page, Text, Tone};
 use super::tensors::{LEAST_PATH, Part, Said};
 use super::text;
-use crate::counted::counted;
+use crate::support::counted::counted;
 use crate::tensor_comparison::{LayerChange, LayerRow, Moment, layers};
 use crate::tensor_record::{TensorDevice, TensorKind};
 

@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 
 use super::page::{Page, Tone};
 use super::tensors::Part;
-use crate::counted::{counted, grouped};
+use crate::support::counted::{counted, grouped};
 use crate::tensor_comparison::DeviceFigures;
 use crate::tensor_record::TensorDevice;
 

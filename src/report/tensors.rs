@@ -12,10 +12,10 @@ use super::selection::Wanted;
 use super::summary;
 use super::text::{self, cut};
 use crate::comparison::{Cell, Comparability, Comparison, PairView};
-use crate::counted::counted;
 use crate::measurement::{Kind, Measurement, Names};
 use crate::metric::Unit;
 use crate::side::{Side, Standing};
+use crate::support::counted::counted;
 use crate::tensor_comparison::{
     DeviceFigures, LayerChange, LayerRow, Moment, TensorSide, highest, layers, moments,
 };

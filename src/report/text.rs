@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::bytes::Bytes;
 use crate::comparison::{Delta, PairView, Ruling};
-use crate::counted::grouped;
 use crate::matching::{Change, Key, Match};
 use crate::measurement::{Kind, Names};
 use crate::metric::Unit;
+use crate::support::bytes::Bytes;
+use crate::support::counted::grouped;
 use crate::verdict::Verdict;
 
 /// Stands for a difference within noise.

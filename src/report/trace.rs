@@ -10,9 +10,9 @@ use super::page::{Group, Page, Text, Tone, tone_of};
 use super::selection::Wanted;
 use super::text::{self, cut};
 use crate::comparison::{Cell, Comparability, Comparison, PairView};
-use crate::counted::counted;
 use crate::metric::Unit;
 use crate::side::Side;
+use crate::support::counted::counted;
 use crate::trace_comparison::{
     CallFigures, CallRow, LineFigures, LineProfile, LineRow, TraceSide, calls, lines, places,
 };

@@ -6,7 +6,7 @@ use super::page::Page;
 use super::trace::Part;
 use super::{Options, summary};
 use crate::comparison::{Comparison, PairView};
-use crate::counted::counted;
+use crate::support::counted::counted;
 use crate::trace_comparison::LineProfile;
 
 /// Columns that a comment has room for before it is to be scrolled.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use camino::Utf8PathBuf;
 
-use crate::exit_code::ExitCode;
+use crate::support::exit_code::ExitCode;
 
 /// What is wrong with what the user asked for. Displays as its message, with the place before it; the help is apart,
 /// and [`Complaint::rendered`] has both.

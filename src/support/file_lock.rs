@@ -11,7 +11,7 @@ use camino::Utf8Path;
 
 use crate::device_locks;
 use crate::devices::Place;
-use crate::event::{Event, Sink};
+use crate::support::event::{Event, Sink};
 
 /// How often a waiting run tries again.
 const RETRY: Duration = Duration::from_millis(100);

@@ -1,0 +1,13 @@
+//! What every folder needs: byte counts, events, child processes, file locks, errors for users.
+//! Imports nothing.
+//! Runs processes and locks files; the rest is pure.
+
+pub mod bytes;
+pub mod counted;
+pub mod event;
+pub mod exit_code;
+pub mod file_lock;
+pub mod glob;
+pub mod process;
+pub mod suggest;
+pub mod user_error;
