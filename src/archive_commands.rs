@@ -13,7 +13,7 @@ use crate::cells::PlannedCell;
 use crate::cli::{BuildCommandArguments, PresentationArguments, RunArguments};
 use crate::command_arguments::CleanArguments;
 use crate::commands::{Commands, ask, current_directory, repository};
-use crate::device_watch::DeviceWatch;
+use crate::gpu::watch::DeviceWatch;
 use crate::metric;
 use crate::noise;
 use crate::outputs::Output;

@@ -6,10 +6,10 @@ use anyhow::Context;
 
 use crate::bisection::{Merges, Question};
 use crate::commands::{Commands, repository};
-use crate::device_watch::DeviceWatch;
 use crate::findings::{Findings, Outcome, comparisons};
 use crate::found::{SearchReport, SearchResult};
 use crate::git::Repository;
+use crate::gpu::watch::DeviceWatch;
 use crate::metric::Unit;
 use crate::outputs::{Output, outputs};
 use crate::progress::shown;

@@ -6,6 +6,7 @@ use indexmap::IndexMap;
 
 use crate::cell_filters::CellFilters;
 use crate::cell_names::{EntryName, Names};
+use crate::gpu::visible_devices::VISIBLE;
 use crate::listing::{Found, ListedRevision, found_tests, no_match, places};
 use crate::plan::{CellId, Revision, TestId};
 use crate::repeat::Repeat;
@@ -13,7 +14,6 @@ use crate::request::{Ignored, Request, TestRequest};
 use crate::selection::{Selector, described};
 use crate::support::user_error::Complaint;
 use crate::title::{self, Template};
-use crate::visible_devices::VISIBLE;
 
 /// What is to become of a cell at a revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

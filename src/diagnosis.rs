@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::devices::Devices;
+use crate::gpu::devices::Devices;
 
 /// All findings.
 #[derive(Clone, Debug, Serialize)]

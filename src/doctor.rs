@@ -2,11 +2,11 @@
 
 use camino::Utf8PathBuf;
 
-use crate::devices::{Device, DeviceProcess, Devices, Mig, Occupancy, Place};
 use crate::diagnosis::{Diagnosis, Finding, Section, Standing};
-use crate::nvml::ProcessIds;
+use crate::gpu::devices::{Device, DeviceProcess, Devices, Mig, Occupancy, Place};
+use crate::gpu::nvml::ProcessIds;
+use crate::gpu::visible_devices::{self, Visible};
 use crate::support::bytes::Bytes;
-use crate::visible_devices::{self, Visible};
 
 /// What was found on this machine. In place of a thing stands the reason for its absence.
 #[derive(Clone, Debug)]
@@ -389,8 +389,8 @@ fn of_gpus(facts: &Facts) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::devices::Part;
     use crate::doctor_text::render;
+    use crate::gpu::devices::Part;
 
     fn bare() -> Facts {
         let program = |name, version: &str| (name, Ok(version.to_owned()));

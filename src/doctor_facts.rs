@@ -5,14 +5,14 @@ use std::path::Path;
 use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::cache;
-use crate::cupti;
-use crate::device_locks;
-use crate::devices::Device;
 use crate::doctor::{Cupti, Facts, NvmlFacts, Resident};
-use crate::nvml::{self, Nvml, ProcessIds};
+use crate::gpu::cupti;
+use crate::gpu::devices::Device;
+use crate::gpu::locks;
+use crate::gpu::nvml::{self, Nvml, ProcessIds};
+use crate::gpu::visible_devices::{ORDER, VISIBLE};
 use crate::support::file_lock;
 use crate::support::process::{Command, ProcessError};
-use crate::visible_devices::{ORDER, VISIBLE};
 
 /// Looks at everything.
 pub fn gather() -> Facts {
@@ -120,11 +120,11 @@ fn reset_high_water_mark() -> Result<(), String> {
 fn nvml_facts() -> Result<NvmlFacts, String> {
     let nvml = Nvml::open()?;
     let devices = nvml.devices()?;
-    let locks = device_locks::folder();
+    let locks = locks::folder();
     let places = devices.devices.iter().flat_map(Device::places);
     let places = places.map(|place| {
         let occupancy = nvml.occupancy(&place.uuid);
-        let lock = file_lock::held_by(&device_locks::path(&locks, &place));
+        let lock = file_lock::held_by(&locks::path(&locks, &place));
         (place, occupancy, lock)
     });
     Ok(NvmlFacts { places: places.collect(), devices, process_ids: ProcessIds::here() })

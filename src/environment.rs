@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::nvml::{self, Nvml};
+use crate::gpu::nvml::{self, Nvml};
 
 /// Facts of this machine that figures may depend on. What cannot be read is absent.
 pub fn facts() -> Value {

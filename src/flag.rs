@@ -193,7 +193,7 @@ fn pair<'a>(text: &'a str, example: &str) -> Result<(&'a str, &'a str), String> 
 
 /// The name of a device.
 pub fn device(text: &str) -> Result<String, String> {
-    crate::visible_devices::check_name(text).map(|()| text.to_owned())
+    crate::gpu::visible_devices::check_name(text).map(|()| text.to_owned())
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::de::{self, SeqAccess, Visitor};
 
 use crate::cell_pattern;
+use crate::gpu::visible_devices;
 use crate::matrix::{
     AllowEntry, CellEntry, DeviceNames, LockfileEntry, Matrix, MetricName, MetricPattern, OverlayEntry,
     PathEntry, RefEntry, Rules, TestEntry, ThresholdEntry, TraceEntry, Values,
@@ -16,7 +17,6 @@ use crate::metric_name;
 use crate::quantity::Limit;
 use crate::request::{OverlayMode, Threshold};
 use crate::rule::{Allowance, Growth, Rule};
-use crate::visible_devices;
 use crate::yaml::{FromText, List, Listed, Mistake, Text};
 use crate::yaml_mapping::{self, Entry, Named, NamedValue};
 

@@ -10,10 +10,11 @@ use camino::{Utf8Path, Utf8PathBuf};
 use crate::build::Build;
 use crate::cells::{CellStatus, PlannedCell};
 use crate::compare::compare;
-use crate::device_watch::DeviceWatch;
-use crate::devices::Place;
 use crate::fate::{self, Evidence};
-use crate::neighbours::Judgement;
+use crate::gpu::devices::Place;
+use crate::gpu::neighbours::Judgement;
+use crate::gpu::visible_devices;
+use crate::gpu::watch::DeviceWatch;
 use crate::outcome::{self, Outcome, RunRecord, Status};
 use crate::plan::{CellId, Plan, TestId};
 use crate::process_group;
@@ -27,7 +28,6 @@ use crate::store::{Entry, Executable};
 use crate::support::event::{Event, Sink};
 use crate::support::process::Command;
 use crate::test_listing::in_cargos_place;
-use crate::visible_devices;
 
 /// How the loop ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

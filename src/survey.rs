@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::build::{Build, Builder};
 use crate::build_failure::BuildFailure;
 use crate::cells::{self, CellStatus, PlannedCell};
-use crate::device_watch::DeviceWatch;
+use crate::gpu::watch::DeviceWatch;
 use crate::judge::{Noise, Thresholds};
 use crate::judging;
 use crate::limits::{self, Limits};

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use camino::Utf8Path;
-use cargo_memprof::devices::Place;
+use cargo_memprof::gpu::devices::Place;
 use cargo_memprof::support::event::Event;
 use cargo_memprof::support::file_lock::{Lock, WhenHeld};
 use serde_json::Value;

@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::Context;
 use camino::Utf8Path;
 
-use crate::device_locks;
-use crate::devices::Place;
+use crate::gpu::devices::Place;
+use crate::gpu::locks;
 use crate::support::event::{Event, Sink};
 
 /// How often a waiting run tries again.
@@ -72,7 +72,7 @@ impl Lock {
         interrupt: &AtomicBool,
         sink: &dyn Sink,
     ) -> anyhow::Result<Self> {
-        let target = Target::Device { path: &device_locks::path(folder, place), place };
+        let target = Target::Device { path: &locks::path(folder, place), place };
         Self::acquire_on(&target, when_held, interrupt, sink)
     }
 
@@ -134,7 +134,7 @@ impl Target<'_> {
     /// The file; `None` if its folder went away meanwhile.
     fn open(&self) -> anyhow::Result<Option<File>> {
         let path = match self {
-            Self::Device { path, .. } => return device_locks::open(path).map(Some),
+            Self::Device { path, .. } => return locks::open(path).map(Some),
             Self::Cache(path) => path,
         };
         if let Some(parent) = path.parent() {

@@ -10,8 +10,8 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::struct_wrappers::device::ProcessInfo;
 use nvml_wrapper::{cuda_driver_version_major, cuda_driver_version_minor};
 
-use crate::cupti;
-use crate::devices::{Device, DeviceProcess, Devices, Mig, Occupancy, Part};
+use crate::gpu::cupti;
+use crate::gpu::devices::{Device, DeviceProcess, Devices, Mig, Occupancy, Part};
 
 /// The variable with which the user names the library.
 pub const VARIABLE: &str = "MEMPROF_NVML";

@@ -8,7 +8,7 @@
 //! The shim, inside the process, asks the driver for each device's UUID and finds it in NVML by that; so both mean the same
 //! device by `gpu.N`, whatever the variables say.
 
-use crate::devices::{Device, Devices, Mig, Place};
+use crate::gpu::devices::{Device, Devices, Mig, Place};
 use crate::support::suggest;
 use crate::support::user_error::Complaint;
 
@@ -203,7 +203,7 @@ fn unknown(devices: &Devices, name: &str) -> Complaint {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::devices::Part;
+    use crate::gpu::devices::Part;
 
     const A: &str = "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6";
     const B: &str = "GPU-8932aaaa-0000-4106-c12f-20bd9faed9f6";

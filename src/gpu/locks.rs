@@ -11,7 +11,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use anyhow::{Context, ensure};
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::devices::Place;
+use crate::gpu::devices::Place;
 
 /// The variable that names the folder, for containers that share a device and no `/tmp`.
 pub const VARIABLE: &str = "MEMPROF_DEVICE_LOCKS";

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::devices::{DeviceProcess, Occupancy, Place};
-use crate::nvml::ProcessIds;
+use crate::gpu::devices::{DeviceProcess, Occupancy, Place};
+use crate::gpu::nvml::ProcessIds;
 use crate::support::bytes::Bytes;
 
 /// A device's memory is back when it is no more than this above its level before the run: room for what the driver itself sets

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::device_locks;
-use crate::devices::{Devices, Occupancy, Place};
-use crate::neighbours::{self, Judgement, Watched, is_back, is_remarkable};
-use crate::nvml::{self, Nvml, ProcessIds};
+use crate::gpu::devices::{Devices, Occupancy, Place};
+use crate::gpu::locks;
+use crate::gpu::neighbours::{self, Judgement, Watched, is_back, is_remarkable};
+use crate::gpu::nvml::{self, Nvml, ProcessIds};
+use crate::gpu::visible_devices::{self, ORDER, VISIBLE};
 use crate::support::event::{Event, Sink};
 use crate::support::file_lock::{Lock, LockError, WhenHeld};
 use crate::support::user_error::Complaint;
-use crate::visible_devices::{self, ORDER, VISIBLE};
 
 /// The variable that says for how many seconds memory is waited for.
 pub const PATIENCE_VARIABLE: &str = "MEMPROF_DEVICE_WAIT";
@@ -61,7 +61,7 @@ impl<'a> DeviceWatch<'a> {
             nvml,
             devices,
             process_ids: ProcessIds::here(),
-            locks: device_locks::folder(),
+            locks: locks::folder(),
             patience: patience.map_or(PATIENCE, Duration::from_secs),
             when_held,
             sink,
@@ -96,7 +96,7 @@ impl<'a> DeviceWatch<'a> {
                 Err(error) if error.is::<LockError>() => return Err(error),
                 Err(error) => self.sink.emit(Event::Warning {
                     message: format!("other runs of this program are not kept off {place}: {error:#}"),
-                    help: Some(format!("set {} to a folder that can be written", device_locks::VARIABLE)),
+                    help: Some(format!("set {} to a folder that can be written", locks::VARIABLE)),
                 }),
             }
         }
