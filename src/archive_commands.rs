@@ -9,16 +9,16 @@ use serde_json::{Value, json};
 use crate::archive::{Archive, Unpacked};
 use crate::build::Build;
 use crate::cache;
-use crate::cells::PlannedCell;
 use crate::cli::{BuildCommandArguments, PresentationArguments, RunArguments};
 use crate::command_arguments::CleanArguments;
 use crate::commands::{Commands, ask, current_directory, repository};
 use crate::gpu::watch::DeviceWatch;
-use crate::metric;
 use crate::noise;
 use crate::outputs::Output;
 use crate::packing::Packing;
-use crate::plan::{self, Plan};
+use crate::plan::cells::PlannedCell;
+use crate::plan::metric;
+use crate::plan::resolved::{self, Plan};
 use crate::reconcile::{self, RefsNeeded};
 use crate::resolve::{resolve, resolve_any, run_id};
 use crate::results;
@@ -112,7 +112,7 @@ impl Commands<'_> {
         if let Some(file) = &arguments.request.judging.noise {
             plan.request.judging.noise = noise::read(file)?;
         }
-        ensure!(plan.version == plan::VERSION, "{file} has a plan of format {}", plan.version);
+        ensure!(plan.version == resolved::VERSION, "{file} has a plan of format {}", plan.version);
         if execution.dry_run {
             return self.print_json(&plan);
         }

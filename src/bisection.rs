@@ -133,7 +133,7 @@ mod tests {
     use super::*;
     use crate::judge::{Noise, Thresholds};
     use crate::lineage::tests::{lineage, with_a_branch};
-    use crate::request::Threshold;
+    use crate::plan::request::Threshold;
 
     /// The answer where each commit has its figure, or cannot be measured.
     fn answer(lineage: &Lineage, find: Find, merges: Merges, figures: &[Option<i64>]) -> Vec<Step> {

@@ -20,7 +20,7 @@ use crate::injected_files::InjectedFiles;
 use crate::laid::{Laid, LeftAlone};
 use crate::lockfile::{self, Lockfile};
 use crate::overlay::{self, OverlayFile};
-use crate::plan::{Plan, Revision};
+use crate::plan::resolved::{Plan, Revision};
 use crate::run_folder::RunFolder;
 use crate::shim::Shim;
 use crate::sources::{self, SourceRecords};

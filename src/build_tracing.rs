@@ -9,7 +9,7 @@ use crate::dependency_copies::{self, Copy, LockedCrate};
 use crate::inject;
 use crate::laid::LeftAlone;
 use crate::lockfile::Lockfile;
-use crate::request::TraceRequest;
+use crate::plan::request::TraceRequest;
 use crate::shim;
 use crate::store;
 use crate::toolchain::Toolchain;

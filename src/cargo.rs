@@ -8,7 +8,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::{Artifact, CompilerMessage, Message};
 
 use crate::adapters;
-use crate::request::{BuildOptions, TargetKind};
+use crate::plan::request::{BuildOptions, TargetKind};
 
 /// What a build left, as far as cargo's messages tell.
 #[derive(Debug, Default)]

@@ -3,21 +3,21 @@
 use camino::Utf8PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 
-use crate::cell_pattern;
 use crate::command_arguments::{
     CleanArguments, CompareArguments, CompletionsArguments, DemoArguments, DoctorArguments, InitArguments,
     ReportArguments, SchemaArguments,
 };
-use crate::expression::Expression;
 use crate::flag::{self, Parameter, Variable};
 use crate::matrix_values::{Pattern, Written};
-use crate::quantity;
-use crate::repeat::Repeat;
+use crate::plan::cell_pattern;
+use crate::plan::expression::Expression;
+use crate::plan::quantity;
+use crate::plan::repeat::Repeat;
+use crate::plan::request::{CellPattern, OverlayMode, RefRequest, TraceColumn};
+use crate::plan::rule::{Allowance, Rule};
+use crate::plan::trace_pattern::TracePattern;
 use crate::report::{Format, View};
-use crate::request::{CellPattern, OverlayMode, RefRequest, TraceColumn};
-use crate::rule::{Allowance, Rule};
 use crate::search_arguments::{self, BisectArguments, HistoryArguments};
-use crate::trace_pattern::TracePattern;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -11,7 +11,6 @@ use camino::{Utf8Path, Utf8PathBuf};
 use crate::archive_commands;
 use crate::build::Build;
 use crate::cache;
-use crate::cells::CellStatus;
 use crate::cli::{
     Command, JudgingArguments, ListArguments, PresentationArguments, RequestArguments, RunArguments,
     TraceCommandArguments,
@@ -36,10 +35,11 @@ use crate::judging::Conclusion;
 use crate::matrix::{self, Matrix};
 use crate::noise;
 use crate::outputs::{Output, outputs};
-use crate::plan::Plan;
+use crate::plan::cells::CellStatus;
+use crate::plan::request::Request;
+use crate::plan::resolved::Plan;
 use crate::reconcile::{self, RefsNeeded, Surroundings, reconcile};
 use crate::report::{self, Options, View};
-use crate::request::Request;
 use crate::resolve::{resolve, resolve_any};
 use crate::results::{self, Results};
 use crate::run_folder::RunFolder;
@@ -516,7 +516,7 @@ pub(crate) fn ask(
     Ok(Asked { request, metrics })
 }
 
-fn named(planned: &crate::cells::PlannedCell) -> String {
+fn named(planned: &crate::plan::cells::PlannedCell) -> String {
     let test = &planned.cell.test;
     let usual = planned.cell.title == test.name || planned.cell.title == test.to_string();
     if usual { String::new() } else { format!("  as {}", planned.cell.title) }

@@ -11,7 +11,7 @@ use crate::comparison::{Cell, Comparison, Metric, Pair};
 use crate::judging;
 use crate::matching::{Renames, match_checkpoints};
 use crate::measurement::Names;
-use crate::metric::{CATALOGUE, Unit};
+use crate::plan::metric::{CATALOGUE, Unit};
 use crate::results::{Builds, Results, Run};
 use crate::side::{Side, Standing};
 

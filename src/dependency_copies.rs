@@ -259,7 +259,7 @@ fn library(folder: &Utf8Path, one: &LockedCrate) -> anyhow::Result<Crate> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::TraceRequest;
+    use crate::plan::request::TraceRequest;
 
     #[test]
     fn only_crates_of_the_registry_that_are_named_are_copied() {

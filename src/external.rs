@@ -11,7 +11,7 @@ use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value};
 use crate::inject;
 use crate::injected_files::{self, InjectedFiles};
 use crate::overlay::OverlayFile;
-use crate::request::{BuildOptions, OverlayMode, OverlayRequest};
+use crate::plan::request::{BuildOptions, OverlayMode, OverlayRequest};
 use crate::support::suggest;
 use crate::support::user_error::Complaint;
 use crate::toolchain::Toolchain;

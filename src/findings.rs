@@ -10,8 +10,8 @@ use crate::found::{
     self, Candidate, FoundStep, MeasuredCommit, NamedCommit, Replay, SearchReport, SearchResult, TotalEffort,
 };
 use crate::git::Repository;
-use crate::metric::Unit;
-use crate::plan::{CellId, Plan};
+use crate::plan::metric::Unit;
+use crate::plan::resolved::{CellId, Plan};
 use crate::replay;
 use crate::results::{self, Results};
 use crate::run_folder::RunFolder;

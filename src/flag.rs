@@ -1,12 +1,12 @@
 //! Values of flags that have a form of their own: `NAME=V1,V2`, `K=V`, `METRIC=5%`, `NAME=REF`.
 
-use crate::expression::Expression;
 use crate::matrix_values::{check_parameter, check_variable};
-use crate::metric::Unit;
-use crate::metric_name;
-use crate::quantity::{self, Limit};
-use crate::request::{RefRequest, Threshold};
-use crate::rule::{Allowance, Growth, Rule};
+use crate::plan::expression::Expression;
+use crate::plan::metric::Unit;
+use crate::plan::metric_name;
+use crate::plan::quantity::{self, Limit};
+use crate::plan::request::{RefRequest, Threshold};
+use crate::plan::rule::{Allowance, Growth, Rule};
 use crate::support::suggest;
 
 /// `--param NAME=V1,V2`.

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::commits::CommitFacts;
-use crate::metric::Unit;
+use crate::plan::metric::Unit;
+use crate::plan::request::Threshold;
 use crate::reading::Wanted;
-use crate::request::Threshold;
 use crate::samples::Change;
 use crate::search::{Find, StepKind};
 

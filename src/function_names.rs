@@ -4,7 +4,7 @@
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::ToTokens;
 
-use crate::trace_pattern::{Named, squeezed};
+use crate::plan::trace_pattern::{Named, squeezed};
 use crate::traced_lines;
 
 /// The conditions among attributes: `cfg(unix)`.

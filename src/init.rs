@@ -2,7 +2,7 @@
 
 use camino::Utf8Path;
 
-use crate::expression::Expression;
+use crate::plan::expression::Expression;
 use crate::support::user_error::Complaint;
 
 /// What is known of the repository; whatever is not known is left empty.

@@ -59,8 +59,8 @@ pub fn completions(shell: clap_complete::Shell) -> String {
 mod tests {
     use super::*;
     use crate::cli::{Color, RunArguments};
+    use crate::plan::request::OverlayMode;
     use crate::report::Format;
-    use crate::request::OverlayMode;
 
     fn parsed(line: &str) -> Invocation {
         parse(line.split_whitespace().map(OsString::from)).unwrap_or_else(|error| panic!("{error}"))

@@ -7,9 +7,9 @@ use crate::judge::{Noise, Thresholds, judge};
 use crate::limits::{self, Limits, MetricLimits, RowLimits};
 use crate::matching::{Change, Match};
 use crate::measurement::Kind;
-use crate::metric::Unit;
 use crate::noise::KnownNoise;
-use crate::rule::Judging;
+use crate::plan::metric::Unit;
+use crate::plan::rule::Judging;
 use crate::side::Standing;
 use crate::support::exit_code::ExitCode;
 use crate::verdict::Verdict;
@@ -222,7 +222,7 @@ pub(crate) fn bound_of(source: &str) -> Option<u64> {
     let (_, bound) = source.split_once("within ")?;
     let (number, unit) = bound.split_once(' ')?;
     let end = unit.find(|character: char| !character.is_ascii_alphabetic()).unwrap_or(unit.len());
-    crate::quantity::size(&format!("{number} {}", &unit[..end])).ok()
+    crate::plan::quantity::size(&format!("{number} {}", &unit[..end])).ok()
 }
 
 /// Entries under `allow` whose day is over and that something would still need.

@@ -13,7 +13,7 @@ use crate::injected_files::InjectedFiles;
 use crate::lockfile::{self, Lockfile};
 use crate::overlay::OverlayFile;
 use crate::own_allocator::{self, OwnAllocators, Refused};
-use crate::request::OverlayMode;
+use crate::plan::request::OverlayMode;
 use crate::support::counted::counted;
 use crate::support::event::Event;
 use crate::toolchain::Toolchain;

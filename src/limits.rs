@@ -1,12 +1,12 @@
 //! Which limits hold for a metric of a test at a checkpoint, and which changes are expected: the defaults, and what the rules
 //! say over them.
 
-use crate::expression::Expression;
 use crate::judge::Thresholds;
-use crate::metric::Unit;
-use crate::quantity::Limit;
-use crate::request::Threshold;
-use crate::rule::{Allowance, Growth, Judging, Rule};
+use crate::plan::expression::Expression;
+use crate::plan::metric::Unit;
+use crate::plan::quantity::Limit;
+use crate::plan::request::Threshold;
+use crate::plan::rule::{Allowance, Growth, Judging, Rule};
 use crate::support::glob;
 
 /// What grows by less than this in a figure that repeats to the unit is not worth a word.

@@ -4,8 +4,8 @@ use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::git::{Lookup, Repository};
-use crate::plan::Plan;
-use crate::request::LockfileRequest;
+use crate::plan::request::LockfileRequest;
+use crate::plan::resolved::Plan;
 use crate::support::event::{Event, Sink};
 use crate::support::user_error::Complaint;
 use crate::toolchain::Toolchain;

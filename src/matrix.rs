@@ -3,14 +3,14 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::expression::Expression;
 use crate::matrix_values::{
     Absolute, Amount, Day, Dependency, Events, Pattern, Percentage, Refspec, Repeats, Seconds, Value, Written,
 };
-use crate::request::{Ignored, OverlayMode, TargetKind, TraceColumn};
+use crate::plan::expression::Expression;
+use crate::plan::request::{Ignored, OverlayMode, TargetKind, TraceColumn};
+use crate::plan::title::Template;
+use crate::plan::trace_pattern::TracePattern;
 use crate::support::user_error::Complaint;
-use crate::title::Template;
-use crate::trace_pattern::TracePattern;
 use crate::yaml::{List, Text};
 use crate::yaml_mapping::{Mapping, Named, OneOrMany, mapping};
 

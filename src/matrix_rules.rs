@@ -3,7 +3,6 @@
 use schemars::JsonSchema;
 use serde::de::{self, SeqAccess, Visitor};
 
-use crate::cell_pattern;
 use crate::gpu::visible_devices;
 use crate::matrix::{
     AllowEntry, CellEntry, DeviceNames, LockfileEntry, Matrix, MetricName, MetricPattern, OverlayEntry,
@@ -12,11 +11,12 @@ use crate::matrix::{
 use crate::matrix_values::{
     Absolute, Amount, Day, Dependency, Percentage, Refspec, Value, Written, check_parameter, check_variable,
 };
-use crate::metric::Unit;
-use crate::metric_name;
-use crate::quantity::Limit;
-use crate::request::{OverlayMode, Threshold};
-use crate::rule::{Allowance, Growth, Rule};
+use crate::plan::cell_pattern;
+use crate::plan::metric::Unit;
+use crate::plan::metric_name;
+use crate::plan::quantity::Limit;
+use crate::plan::request::{OverlayMode, Threshold};
+use crate::plan::rule::{Allowance, Growth, Rule};
 use crate::yaml::{FromText, List, Listed, Mistake, Text};
 use crate::yaml_mapping::{self, Entry, Named, NamedValue};
 

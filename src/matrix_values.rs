@@ -5,13 +5,13 @@ use std::str::FromStr;
 
 use schemars::{Schema, json_schema};
 
-use crate::expression::Expression;
-use crate::quantity;
-use crate::repeat::Repeat;
-use crate::request::{Ignored, OverlayMode, TargetKind, TraceColumn};
+use crate::plan::expression::Expression;
+use crate::plan::quantity;
+use crate::plan::repeat::Repeat;
+use crate::plan::request::{Ignored, OverlayMode, TargetKind, TraceColumn};
+use crate::plan::title::Template;
+use crate::plan::trace_pattern::TracePattern;
 use crate::support::suggest;
-use crate::title::Template;
-use crate::trace_pattern::TracePattern;
 use crate::yaml::{FromText, Mistake};
 
 /// A value that was understood, kept with the words it was written in.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::comparison::{Comparison, PairView};
 use crate::matching::Key;
 use crate::measurement::Kind;
-use crate::metric::Unit;
+use crate::plan::metric::Unit;
 use crate::report::text;
 use crate::statistics::spread;
 use crate::support::counted::counted;

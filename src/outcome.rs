@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::CellId;
+use crate::plan::resolved::CellId;
 
 /// `outcome.json` in a run's folder: which run it was, and its fate. Its presence says that the run is done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use walkdir::WalkDir;
 
 use crate::git::Repository;
-use crate::request::{OverlayMode, OverlayPath, OverlayRequest};
+use crate::plan::request::{OverlayMode, OverlayPath, OverlayRequest};
 use crate::support::user_error::Complaint;
 
 /// One file of an overlay.

@@ -110,8 +110,8 @@ mod tests {
 
     use super::*;
     use crate::outcome::{self, Outcome, RunRecord, Status};
-    use crate::plan::{CellId, TestId};
-    use crate::request::TargetKind;
+    use crate::plan::request::TargetKind;
+    use crate::plan::resolved::{CellId, TestId};
 
     fn run(status: Status) -> Run {
         let mut measurement = Measurement::default();

@@ -19,17 +19,17 @@ use crate::matrix::{
     ThresholdEntry, TraceEntry,
 };
 use crate::matrix_values::{Day, Events, Pattern, Repeats, Seconds, Value, Written};
-use crate::metric;
 use crate::overlay_paths;
-use crate::repeat::Repeat;
-use crate::request::{
+use crate::plan::metric;
+use crate::plan::repeat::Repeat;
+use crate::plan::request::{
     BaselineRequest, BuildOptions, CellPattern, Ignored, LockfileRequest, RefRequest, Request, Selection,
     TestRequest, TraceRequest,
 };
-use crate::rule::{Growth, Judging, Rule};
+use crate::plan::rule::{Growth, Judging, Rule};
+use crate::plan::trace_pattern::TracePattern;
 use crate::support::suggest;
 use crate::support::user_error::Complaint;
-use crate::trace_pattern::TracePattern;
 use crate::yaml::{List, Text};
 use crate::yaml_mapping::Named;
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::comparison::{Comparison, JudgedMetric, PairView};
 use crate::judge::{Judgement, LOOKS};
-use crate::plan::CellId;
+use crate::plan::resolved::CellId;
 
 /// By cell and revision: how many runs it should have. Cells whose runs tell are not in it, nor those that failed.
 pub fn wanted(comparison: &Comparison) -> HashMap<(&CellId, usize), u32> {

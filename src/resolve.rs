@@ -6,9 +6,9 @@ use anyhow::Context;
 
 use crate::fetch::fetch;
 use crate::git::{Lookup, Repository};
-use crate::plan::{self, Plan, Revision};
+use crate::plan::request::{BaselineRequest, LockfileRequest, OverlayMode, RefRequest, Request};
+use crate::plan::resolved::{self, Plan, Revision};
 use crate::ref_pattern::{ForgeRef, forge_ref, nearest, short_name, split_suffix};
-use crate::request::{BaselineRequest, LockfileRequest, OverlayMode, RefRequest, Request};
 use crate::resolve_error::ResolveError;
 use crate::support::event::{Event, Sink};
 use crate::working_tree;
@@ -83,7 +83,7 @@ pub fn resolve_any(request: &Request, repository: &Repository, sink: &dyn Sink) 
 
     let now = jiff::Timestamp::now();
     Ok(Plan {
-        version: plan::VERSION,
+        version: resolved::VERSION,
         tool: env!("CARGO_PKG_VERSION").to_owned(),
         id: run_id(now, &revisions),
         created: now.to_string(),

@@ -15,7 +15,7 @@ use crate::comparability::Apart;
 use crate::limits::Limits;
 use crate::measurement::Measurement;
 use crate::outcome::{self, RunRecord};
-use crate::plan::{self, CellId, Plan};
+use crate::plan::resolved::{self, CellId, Plan};
 use crate::run_folder::{RunFolder, file};
 use crate::shim_log;
 use crate::trace_facts::TraceFacts;
@@ -86,11 +86,11 @@ pub fn read(folder: &RunFolder) -> anyhow::Result<Results> {
 pub fn read_some(folder: &RunFolder, wanted: impl Fn(&RunRecord) -> bool) -> anyhow::Result<Results> {
     let plan: Plan = read_json(&folder.plan())?;
     ensure!(
-        plan.version <= plan::VERSION,
+        plan.version <= resolved::VERSION,
         "{}: format {} is newer than this cargo-memprof reads ({}); update cargo-memprof",
         folder.plan(),
         plan.version,
-        plan::VERSION
+        resolved::VERSION
     );
     Limits::new(&plan.request.judging).with_context(|| folder.plan().to_string())?;
     ensure!(plan.baseline < plan.revisions.len(), "{}: baseline is not among the revisions", folder.plan());

@@ -8,7 +8,7 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::plan::{CellId, Plan};
+use crate::plan::resolved::{CellId, Plan};
 
 /// The folder of one run of the tool.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 
 use crate::judge::{Judgement, Noise, Thresholds, judge};
 use crate::limits;
-use crate::metric::Unit;
-use crate::request::Threshold;
+use crate::plan::metric::Unit;
+use crate::plan::request::Threshold;
 use crate::verdict::Verdict;
 
 /// What is known of one commit.
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn every_metric_of_the_catalogue_has_a_usual_threshold() {
-        for (metric, _) in crate::metric::CATALOGUE {
+        for (metric, _) in crate::plan::metric::CATALOGUE {
             let thresholds = usual_thresholds(metric);
             assert!(thresholds.tight.percent.is_some() && thresholds.wide.bytes.is_some(), "{metric}");
         }

@@ -281,7 +281,7 @@ mod tests {
 
     use super::*;
     use crate::judge::{Noise, Thresholds};
-    use crate::request::Threshold;
+    use crate::plan::request::Threshold;
 
     fn rule(limit: u64) -> Rule {
         let threshold = Threshold { percent: None, bytes: Some(limit) };

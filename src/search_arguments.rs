@@ -8,9 +8,9 @@ use crate::cli::{
     BuildArguments, CellArguments, CheckoutArguments, RefArguments, RequestArguments, SelectionArguments,
 };
 use crate::flag::{self, Parameter, Variable};
-use crate::quantity::{self, Limit};
+use crate::plan::quantity::{self, Limit};
+use crate::plan::request::RefRequest;
 use crate::report::Format;
-use crate::request::RefRequest;
 use crate::search::Find;
 
 /// What follows `bisect --help`.

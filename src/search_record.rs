@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::bisection::Merges;
-use crate::cells::PlannedCell;
 use crate::lineage::Lineage;
+use crate::plan::cells::PlannedCell;
+use crate::plan::request::Threshold;
 use crate::reading::Wanted;
-use crate::request::Threshold;
 use crate::search::Find;
 
 /// The version of `search.json`'s format.

@@ -8,7 +8,7 @@ use anyhow::{Context, ensure};
 use camino::{Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
 
-use crate::request::TargetKind;
+use crate::plan::request::TargetKind;
 use crate::test_listing;
 use crate::trace_facts::TraceFacts;
 use crate::wrapper::LIBRARY_PATHS;

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
     use crate::judge::{Noise, Thresholds};
     use crate::lineage::tests::with_a_branch;
-    use crate::request::Threshold;
+    use crate::plan::request::Threshold;
     use crate::samples::Known;
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::plan::Plan;
+use crate::plan::resolved::Plan;
 use crate::support::counted::counted;
 use crate::trace_facts::TraceFacts;
 
@@ -43,7 +43,7 @@ pub fn text(plan: &Plan, facts: &[TraceFacts]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Revision;
+    use crate::plan::resolved::Revision;
     use crate::trace_facts::{TracedFunction, Untraced};
 
     #[test]
@@ -85,7 +85,7 @@ mod tests {
             revisions: vec![revision],
             baseline: 0,
             overlay_commits: Vec::new(),
-            request: crate::request::Request::default(),
+            request: crate::plan::request::Request::default(),
         };
         assert_eq!(
             text(&plan, &[facts]),

@@ -9,8 +9,8 @@ use syn::visit::{self, Visit};
 
 use crate::function_names::{conditions, functions_in, named, named_path, plain};
 use crate::module_files::{self, ModuleFile};
+use crate::plan::trace_pattern::{Step, shown};
 use crate::source_edit::Edits;
-use crate::trace_pattern::{Step, shown};
 use crate::traced_lines;
 use crate::untraceable;
 

@@ -4,7 +4,7 @@ use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::git::Repository;
-use crate::plan::Revision;
+use crate::plan::resolved::Revision;
 use crate::support::process::Command;
 
 /// A place in the repository, relative to its root.

@@ -12,7 +12,7 @@ use crate::git::{Lookup, Repository};
 use crate::git_program::nul_separated;
 use crate::injected_files;
 use crate::lfs::{Lfs, quoted_list};
-use crate::plan::Revision;
+use crate::plan::resolved::Revision;
 use crate::submodules;
 use crate::support::process::{Command, ProcessError};
 

@@ -6,10 +6,10 @@ use camino::Utf8Path;
 use cargo_memprof::cli::{Command, RunArguments};
 use cargo_memprof::invocation;
 use cargo_memprof::matrix;
+use cargo_memprof::plan::repeat::Repeat;
+use cargo_memprof::plan::request::{BaselineRequest, Ignored, LockfileRequest, Request};
+use cargo_memprof::plan::rule::{Growth, Rule};
 use cargo_memprof::reconcile::{RefsNeeded, Surroundings, metrics, reconcile};
-use cargo_memprof::repeat::Repeat;
-use cargo_memprof::request::{BaselineRequest, Ignored, LockfileRequest, Request};
-use cargo_memprof::rule::{Growth, Rule};
 use cargo_memprof::support::user_error::Complaint;
 
 fn run(flags: &[&str]) -> RunArguments {

@@ -9,9 +9,9 @@ use cargo_memprof::flag;
 use cargo_memprof::judging::Conclusion;
 use cargo_memprof::noise;
 use cargo_memprof::outcome::Status;
+use cargo_memprof::plan::rule::Judging;
 use cargo_memprof::repeats;
 use cargo_memprof::report::{self, Format, Options};
-use cargo_memprof::rule::Judging;
 use cargo_memprof::verdict::Verdict;
 use proptest::prelude::*;
 use synthetic::{Log, Synthetic};
@@ -44,7 +44,7 @@ fn verdict(comparison: &Comparison, metric: &str, row: usize) -> Option<Verdict>
     Some(view.judged(metric)?.at(&view.rows[row])?.verdict)
 }
 
-fn rules(rules: Vec<cargo_memprof::rule::Rule>) -> Judging {
+fn rules(rules: Vec<cargo_memprof::plan::rule::Rule>) -> Judging {
     Judging { rules, ..Judging::default() }
 }
 

@@ -5,10 +5,10 @@ mod synthetic;
 
 use cargo_memprof::compare::compare;
 use cargo_memprof::comparison::Comparison;
+use cargo_memprof::plan::request::Threshold;
+use cargo_memprof::plan::rule::{Growth, Judging, Rule};
 use cargo_memprof::report::markdown::MOST_CHARACTERS;
 use cargo_memprof::report::{self, Format, Options, View};
-use cargo_memprof::request::Threshold;
-use cargo_memprof::rule::{Growth, Judging, Rule};
 use serde_json::{Value, json};
 use synthetic::{Log, Synthetic};
 

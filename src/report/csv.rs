@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use crate::comparison::Comparison;
 use crate::measurement::{Checkpoint, Kind, said_of};
-use crate::metric::Unit;
+use crate::plan::metric::Unit;
 use crate::results::Run;
 
 /// The columns, which scripts rely on.

@@ -19,7 +19,7 @@ use crate::comparison::{BreachKind, Comparison, PairView};
 use crate::judging::Conclusion;
 use crate::limits::Expected;
 use crate::matching::Change;
-use crate::metric::Unit;
+use crate::plan::metric::Unit;
 use crate::results::Run;
 use crate::trace_facts::TraceFacts;
 use crate::trace_record::TraceRecord;
@@ -437,7 +437,7 @@ pub(super) struct RunRecordParts<'a> {
 }
 
 impl<'a> RunRecordParts<'a> {
-    pub(super) fn of(cell: &'a crate::plan::CellId) -> Self {
+    pub(super) fn of(cell: &'a crate::plan::resolved::CellId) -> Self {
         let params = cell.params.iter().map(|(name, value)| (name.into(), value.into()));
         Self { test: cell.test.to_string(), params: params.collect() }
     }

@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 use crate::comparison::{Comparison, Delta};
 use crate::found::{FoundStep, MeasuredCommit, SearchReport, SearchResult};
-use crate::metric::Unit;
+use crate::plan::metric::Unit;
+use crate::plan::request::Threshold;
 use crate::progress::shown;
 use crate::report::measured;
 use crate::report::text::{difference, figure, percent};
 use crate::report::{Format, Options, history, json as json_report, markdown, table};
-use crate::request::Threshold;
 use crate::samples::Change;
 use crate::search::{Find, StepKind};
 use crate::support::counted::counted;

@@ -6,7 +6,7 @@ use super::{Options, text};
 use crate::comparison::{Comparison, JudgedMetric, Metric, PairColumn, PairView, Ruling};
 use crate::matching::{Change, Match};
 use crate::measurement::Kind;
-use crate::metric::{DEFAULT, Unit};
+use crate::plan::metric::{DEFAULT, Unit};
 use crate::verdict::Verdict;
 
 /// More rows of one test than this help nobody in a terminal or a comment.

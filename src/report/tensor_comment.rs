@@ -10,7 +10,7 @@ use super::tensor_layers::{counts, form, mark};
 use super::tensors::{Line, Part, narrow};
 use super::text;
 use crate::comparison::{Comparison, PairView};
-use crate::metric::Unit;
+use crate::plan::metric::Unit;
 use crate::support::counted::counted;
 use crate::tensor_comparison::{LayerChange, LayerRow, Moment, layers};
 

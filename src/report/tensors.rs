@@ -13,7 +13,7 @@ use super::summary;
 use super::text::{self, cut};
 use crate::comparison::{Cell, Comparability, Comparison, PairView};
 use crate::measurement::{Kind, Measurement, Names};
-use crate::metric::Unit;
+use crate::plan::metric::Unit;
 use crate::side::{Side, Standing};
 use crate::support::counted::counted;
 use crate::tensor_comparison::{

@@ -8,7 +8,7 @@ use super::selection::Wanted;
 use super::summary;
 use super::text;
 use crate::comparison::{Cell, Comparison, Delta, previous_points};
-use crate::metric::Unit;
+use crate::plan::metric::Unit;
 use crate::side::Standing;
 
 /// How many are shown of each list, unless all rows are asked for.

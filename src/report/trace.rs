@@ -10,7 +10,7 @@ use super::page::{Group, Page, Text, Tone, tone_of};
 use super::selection::Wanted;
 use super::text::{self, cut};
 use crate::comparison::{Cell, Comparability, Comparison, PairView};
-use crate::metric::Unit;
+use crate::plan::metric::Unit;
 use crate::side::Side;
 use crate::support::counted::counted;
 use crate::trace_comparison::{

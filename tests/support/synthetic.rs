@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use cargo_memprof::outcome::{self, Outcome, RunRecord, Status};
-use cargo_memprof::plan::{self, CellId, Plan, Revision, TestId};
-use cargo_memprof::request::{Request, TargetKind};
+use cargo_memprof::plan::request::{Request, TargetKind};
+use cargo_memprof::plan::resolved::{self, CellId, Plan, Revision, TestId};
+use cargo_memprof::plan::rule::Judging;
 use cargo_memprof::results::{self, Results};
-use cargo_memprof::rule::Judging;
 use cargo_memprof::run_folder::{RunFolder, file};
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ impl Synthetic {
             working_tree: false,
         });
         let plan = Plan {
-            version: plan::VERSION,
+            version: resolved::VERSION,
             tool: "0.1.0".to_owned(),
             id: "20250302T101500Z".to_owned(),
             created: "2025-03-02T10:15:00Z".to_owned(),

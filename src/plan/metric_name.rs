@@ -1,6 +1,6 @@
 //! Names of metrics as users write them, checked against the catalogue.
 
-use crate::metric::CATALOGUE;
+use crate::plan::metric::CATALOGUE;
 use crate::support::glob;
 use crate::support::suggest;
 

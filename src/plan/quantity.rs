@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::metric::Unit;
-use crate::request::Threshold;
+use crate::plan::metric::Unit;
+use crate::plan::request::Threshold;
 
 /// A limit as written: `5%`, `16MiB`, `100` or `50ms`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

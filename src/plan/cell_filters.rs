@@ -1,9 +1,9 @@
 //! `exclude` and `include` of a whole request, checked against what there is.
 
-use crate::cell_pattern::Matcher;
-use crate::listing::ListedRevision;
-use crate::plan::{CellId, Revision};
-use crate::request::{CellPattern, Request};
+use crate::plan::cell_pattern::Matcher;
+use crate::plan::listing::ListedRevision;
+use crate::plan::request::{CellPattern, Request};
+use crate::plan::resolved::{CellId, Revision};
 use crate::support::suggest;
 use crate::support::user_error::Complaint;
 

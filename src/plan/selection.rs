@@ -2,12 +2,12 @@
 
 use regex::Regex;
 
-use crate::expression::Expression;
-use crate::plan::TestId;
-use crate::request::Selection;
+use crate::plan::expression::Expression;
+use crate::plan::request::Selection;
+use crate::plan::resolved::TestId;
+use crate::plan::title::own_name;
 use crate::support::suggest;
 use crate::support::user_error::Complaint;
-use crate::title::own_name;
 
 /// A selection that is ready to be asked. Whether ignored tests run is not its business: that differs by revision.
 pub struct Selector<'a> {
@@ -109,7 +109,7 @@ pub fn described(selection: &Selection) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::TargetKind;
+    use crate::plan::request::TargetKind;
 
     fn test(id: &str) -> TestId {
         let mut parts = id.splitn(3, "::");

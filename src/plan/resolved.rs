@@ -3,7 +3,7 @@
 use camino::Utf8PathBuf;
 use serde::{Deserialize, Serialize};
 
-use crate::request::Request;
+use crate::plan::request::Request;
 
 /// The version of `plan.json`'s format.
 pub const VERSION: u32 = 1;
@@ -70,7 +70,7 @@ pub struct TestId {
     /// The target's name; for unit tests that is the crate's.
     pub binary: String,
     /// The target's kind.
-    pub kind: crate::request::TargetKind,
+    pub kind: crate::plan::request::TargetKind,
     /// The test's path; empty for a `harness = false` target, which is run whole.
     pub name: String,
 }

@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, HashSet};
 
 use indexmap::IndexMap;
 
-use crate::cell_filters::CellFilters;
-use crate::cell_names::{EntryName, Names};
 use crate::gpu::visible_devices::VISIBLE;
-use crate::listing::{Found, ListedRevision, found_tests, no_match, places};
-use crate::plan::{CellId, Revision, TestId};
-use crate::repeat::Repeat;
-use crate::request::{Ignored, Request, TestRequest};
-use crate::selection::{Selector, described};
+use crate::plan::cell_filters::CellFilters;
+use crate::plan::cell_names::{EntryName, Names};
+use crate::plan::listing::{Found, ListedRevision, found_tests, no_match, places};
+use crate::plan::repeat::Repeat;
+use crate::plan::request::{Ignored, Request, TestRequest};
+use crate::plan::resolved::{CellId, Revision, TestId};
+use crate::plan::selection::{Selector, described};
+use crate::plan::title::{self, Template};
 use crate::support::user_error::Complaint;
-use crate::title::{self, Template};
 
 /// What is to become of a cell at a revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -227,7 +227,7 @@ fn no_match_of_entry(
 }
 
 fn described_or_any(entry: &TestRequest) -> String {
-    let words = described(&crate::request::Selection { within: None, ..entry.selection.clone() });
+    let words = described(&crate::plan::request::Selection { within: None, ..entry.selection.clone() });
     if words.is_empty() { "anything".to_owned() } else { words }
 }
 
@@ -275,8 +275,8 @@ fn complain_of_nothing(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::listing::ListedTest;
-    use crate::request::{CellPattern, RefRequest, Selection, TargetKind};
+    use crate::plan::listing::ListedTest;
+    use crate::plan::request::{CellPattern, RefRequest, Selection, TargetKind};
 
     fn revision(name: &str, commit: &str) -> Revision {
         Revision {
@@ -390,7 +390,7 @@ mod tests {
             &[("batch", &["8", "64"]), ("dtype", &["f32", "bf16"])],
         );
         let mut request = request(vec![entry]);
-        request.exclude = vec![crate::cell_pattern::parse("ref=pr/7,batch=64,dtype=f32").unwrap()];
+        request.exclude = vec![crate::plan::cell_pattern::parse("ref=pr/7,batch=64,dtype=f32").unwrap()];
         insta::assert_snapshot!(shown_cells(&request, &["bert"], &["bert"]), @"
         bert/8/f32@0 Run
         bert/8/f32@1 Run
@@ -400,7 +400,7 @@ mod tests {
         bert/64/bf16@0 Run
         bert/64/bf16@1 Run
         ");
-        request.include = vec![crate::cell_pattern::parse("dtype=f32").unwrap()];
+        request.include = vec![crate::plan::cell_pattern::parse("dtype=f32").unwrap()];
         assert_eq!(
             shown_cells(&request, &["bert"], &["bert"]),
             "bert/8/f32@0 Run\nbert/8/f32@1 Run\nbert/64/f32@0 Run"
@@ -531,7 +531,7 @@ mod tests {
     fn a_pattern_that_can_mean_no_cell_is_refused() {
         let refused = |pattern: &str| {
             let mut request = request(vec![with_params(entry("bert"), None, &[("batch", &["8"])])]);
-            request.exclude = vec![crate::cell_pattern::parse(pattern).unwrap()];
+            request.exclude = vec![crate::plan::cell_pattern::parse(pattern).unwrap()];
             complaint(&request, &["bert"], &["bert"])
         };
         assert!(refused("ref=mian").contains("did you mean 'main'?"));

@@ -6,8 +6,8 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::repeat::Repeat;
-use crate::rule::Judging;
+use crate::plan::repeat::Repeat;
+use crate::plan::rule::Judging;
 
 /// A whole request. Paths in it are relative to the repository's root, or absolute where they lie outside it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -36,7 +36,7 @@ pub struct Request {
     pub repeat: Repeat,
     /// Time limit of one run, in seconds.
     pub timeout_seconds: Option<u64>,
-    /// The metrics to read beside the usual ones: [`ON_REQUEST`](crate::metric::ON_REQUEST).
+    /// The metrics to read beside the usual ones: [`ON_REQUEST`](crate::plan::metric::ON_REQUEST).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub on_request: Vec<String>,
     /// How verdicts are given. Plans of earlier versions have nothing of it.
@@ -60,7 +60,7 @@ impl Request {
     }
 
     /// What was asked for about a revision; `None` for one that nobody named, such as a merge base.
-    pub fn ref_of(&self, revision: &crate::plan::Revision) -> Option<&RefRequest> {
+    pub fn ref_of(&self, revision: &crate::plan::resolved::Revision) -> Option<&RefRequest> {
         self.refs.iter().find(|one| one.name.as_deref().unwrap_or(&one.spec) == revision.name)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use crate::plan::TestId;
+use crate::plan::resolved::TestId;
 use crate::support::suggest;
 
 /// A parsed template.
@@ -105,7 +105,7 @@ pub fn plain(test: &TestId, params: &[(String, String)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::TargetKind;
+    use crate::plan::request::TargetKind;
 
     fn test_id() -> TestId {
         TestId {

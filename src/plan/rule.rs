@@ -4,8 +4,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::noise::NoiseFigure;
-use crate::quantity::Limit;
-use crate::request::Threshold;
+use crate::plan::quantity::Limit;
+use crate::plan::request::Threshold;
 
 /// How verdicts are given, beside the defaults.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use crate::plan::{CellId, TestId};
-use crate::request::Request;
-use crate::selection::described;
+use crate::plan::request::Request;
+use crate::plan::resolved::{CellId, TestId};
+use crate::plan::selection::described;
+use crate::plan::title::Template;
 use crate::support::user_error::Complaint;
-use crate::title::Template;
 
 /// How an entry of `tests` is called in a message.
 pub struct EntryName<'a> {

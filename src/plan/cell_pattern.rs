@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::expression::Expression;
 use crate::matrix_values::check_parameter;
-use crate::request::CellPattern;
+use crate::plan::expression::Expression;
+use crate::plan::request::CellPattern;
 
 /// Reads the short form: pieces between commas, each `ref=NAME`, `test=EXPRESSION`, `PARAM=VALUE`, or an expression alone.
 pub fn parse(text: &str) -> Result<CellPattern, String> {
@@ -47,7 +47,8 @@ impl<'a> Matcher<'a> {
         let expression = pattern.test.as_deref().map(str::parse).transpose();
         Ok(Self {
             pattern,
-            expression: expression.map_err(|error: crate::expression::ExpressionError| error.to_string())?,
+            expression: expression
+                .map_err(|error: crate::plan::expression::ExpressionError| error.to_string())?,
         })
     }
 

@@ -2,8 +2,8 @@
 
 use indexmap::IndexMap;
 
-use crate::plan::{Revision, TestId};
-use crate::selection::Selector;
+use crate::plan::resolved::{Revision, TestId};
+use crate::plan::selection::Selector;
 use crate::support::user_error::Complaint;
 
 /// A test that an executable of a revision lists.

@@ -1,0 +1,20 @@
+//! What is asked for: refs, tests, metrics, rules, and the plan that follows from them.
+//! Imports support.
+//! Pure.
+
+pub mod cell_filters;
+pub mod cell_names;
+pub mod cell_pattern;
+pub mod cells;
+pub mod expression;
+pub mod listing;
+pub mod metric;
+pub mod metric_name;
+pub mod quantity;
+pub mod repeat;
+pub mod request;
+pub mod resolved;
+pub mod rule;
+pub mod selection;
+pub mod title;
+pub mod trace_pattern;
