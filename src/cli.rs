@@ -7,8 +7,8 @@ use crate::command_arguments::{
     CleanArguments, CompareArguments, CompletionsArguments, DemoArguments, DoctorArguments, InitArguments,
     ReportArguments, SchemaArguments,
 };
+use crate::config::values::{Pattern, Written};
 use crate::flag::{self, Parameter, Variable};
-use crate::matrix_values::{Pattern, Written};
 use crate::plan::cell_pattern;
 use crate::plan::expression::Expression;
 use crate::plan::quantity;
@@ -496,10 +496,10 @@ pub struct PresentationArguments {
 
 /// The same words as in the matrix, with the same suggestion.
 fn trace_column(text: &str) -> Result<TraceColumn, String> {
-    crate::yaml::FromText::from_text(text).map_err(|mistake| mistake.message)
+    crate::config::yaml::FromText::from_text(text).map_err(|mistake| mistake.message)
 }
 
 /// The same words as in the matrix, with the same suggestion.
 fn overlay_mode(text: &str) -> Result<OverlayMode, String> {
-    crate::yaml::FromText::from_text(text).map_err(|mistake| mistake.message)
+    crate::config::yaml::FromText::from_text(text).map_err(|mistake| mistake.message)
 }

@@ -21,6 +21,7 @@ use crate::command_arguments::{
 };
 use crate::compare::{self, compare};
 use crate::comparison::Comparison;
+use crate::config::matrix::{self, Matrix};
 use crate::console::Console;
 use crate::demo;
 use crate::doctor;
@@ -32,7 +33,6 @@ use crate::gpu::watch::DeviceWatch;
 use crate::init;
 use crate::invocation::{self, Invocation};
 use crate::judging::Conclusion;
-use crate::matrix::{self, Matrix};
 use crate::noise;
 use crate::outputs::{Output, outputs};
 use crate::plan::cells::CellStatus;
@@ -68,7 +68,7 @@ pub fn act(invocation: Invocation, console: &Console, interrupt: &AtomicBool) ->
         Command::Clean(arguments) => commands.clean(&arguments),
         Command::Init(arguments) => commands.init(&arguments),
         Command::Schema(arguments) => commands.print_json(&match arguments.of {
-            SchemaOf::Matrix => crate::matrix_schema::schema(),
+            SchemaOf::Matrix => crate::config::schema::schema(),
             SchemaOf::Report => report::schema(),
         }),
         Command::Demo(arguments) => commands.demo(&arguments),

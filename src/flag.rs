@@ -1,6 +1,6 @@
 //! Values of flags that have a form of their own: `NAME=V1,V2`, `K=V`, `METRIC=5%`, `NAME=REF`.
 
-use crate::matrix_values::{check_parameter, check_variable};
+use crate::config::values::{check_parameter, check_variable};
 use crate::plan::expression::Expression;
 use crate::plan::metric::Unit;
 use crate::plan::metric_name;

@@ -169,7 +169,7 @@ thresholds:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::matrix;
+    use crate::config::matrix;
 
     fn all_facts() -> [Facts; 4] {
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();

@@ -13,12 +13,14 @@ use crate::cli::{
     BuildArguments, JudgingArguments, PresentationArguments, RequestArguments, SelectionArguments,
     TraceArguments,
 };
-use crate::judge::ENOUGH;
-use crate::matrix::{
+use crate::config::mapping::Named;
+use crate::config::matrix::{
     AllowEntry, CellEntry, DeviceNames, LockfileEntry, Matrix, MetricName, RefEntry, Rules, TestEntry,
     ThresholdEntry, TraceEntry,
 };
-use crate::matrix_values::{Day, Events, Pattern, Repeats, Seconds, Value, Written};
+use crate::config::values::{Day, Events, Pattern, Repeats, Seconds, Value, Written};
+use crate::config::yaml::{List, Text};
+use crate::judge::ENOUGH;
 use crate::overlay_paths;
 use crate::plan::metric;
 use crate::plan::repeat::Repeat;
@@ -30,8 +32,6 @@ use crate::plan::rule::{Growth, Judging, Rule};
 use crate::plan::trace_pattern::TracePattern;
 use crate::support::suggest;
 use crate::support::user_error::Complaint;
-use crate::yaml::{List, Text};
-use crate::yaml_mapping::Named;
 
 /// What the request depends on beside flags and matrix. Paths are absolute.
 #[derive(Clone, Copy)]

@@ -450,7 +450,7 @@ mod tests {
         for depth in [Depth::Calls, Depth::Lines] {
             for text in [
                 include_str!("traced_functions.rs"),
-                include_str!("yaml_mapping.rs"),
+                include_str!("config/mapping.rs"),
                 include_str!("build.rs"),
             ] {
                 let edited = traced(text, depth).1;

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 
 use camino::Utf8Path;
 use cargo_memprof::cli::{Command, RunArguments};
+use cargo_memprof::config::matrix;
 use cargo_memprof::invocation;
-use cargo_memprof::matrix;
 use cargo_memprof::plan::repeat::Repeat;
 use cargo_memprof::plan::request::{BaselineRequest, Ignored, LockfileRequest, Request};
 use cargo_memprof::plan::rule::{Growth, Rule};

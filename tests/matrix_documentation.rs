@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cargo_memprof::matrix;
+use cargo_memprof::config::matrix;
 
 const DOCUMENTATION: &str = include_str!("../docs/matrix.md");
 

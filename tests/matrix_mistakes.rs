@@ -1,7 +1,7 @@
 //! Every mistake in `memprof.yaml` is answered with its file, line, column and key, and with what was probably meant.
 
 use camino::Utf8Path;
-use cargo_memprof::matrix;
+use cargo_memprof::config::matrix;
 
 /// A mistake a paragraph; the answer is the snapshot.
 const MISTAKES: &str = "
@@ -249,7 +249,7 @@ trait Timeout {
     fn unwrap_seconds(&self) -> u64;
 }
 
-impl Timeout for Option<cargo_memprof::yaml::Text<cargo_memprof::matrix_values::Seconds>> {
+impl Timeout for Option<cargo_memprof::config::yaml::Text<cargo_memprof::config::values::Seconds>> {
     fn unwrap_seconds(&self) -> u64 {
         self.as_ref().expect("a timeout").0.0
     }

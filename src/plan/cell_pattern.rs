@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::matrix_values::check_parameter;
+use crate::config::values::check_parameter;
 use crate::plan::expression::Expression;
 use crate::plan::request::CellPattern;
 

@@ -3,16 +3,16 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::matrix_values::{
+use crate::config::mapping::{Mapping, Named, OneOrMany, mapping};
+use crate::config::values::{
     Absolute, Amount, Day, Dependency, Events, Pattern, Percentage, Refspec, Repeats, Seconds, Value, Written,
 };
+use crate::config::yaml::{List, Text};
 use crate::plan::expression::Expression;
 use crate::plan::request::{Ignored, OverlayMode, TargetKind, TraceColumn};
 use crate::plan::title::Template;
 use crate::plan::trace_pattern::TracePattern;
 use crate::support::user_error::Complaint;
-use crate::yaml::{List, Text};
-use crate::yaml_mapping::{Mapping, Named, OneOrMany, mapping};
 
 /// The name that is looked for.
 pub const FILE_NAME: &str = "memprof.yaml";
@@ -278,7 +278,7 @@ pub fn parse(text: &str, file: &Utf8Path) -> Result<Matrix, Complaint> {
             .help("write at least `refs: [main, .]`, or let `cargo memprof init --force` write one")
             .at(file, None));
     }
-    crate::yaml::parse(text, file)
+    crate::config::yaml::parse(text, file)
 }
 
 /// The nearest `memprof.yaml`, from `start` upwards to `root` and no further.

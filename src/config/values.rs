@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use schemars::{Schema, json_schema};
 
+use crate::config::yaml::{FromText, Mistake};
 use crate::plan::expression::Expression;
 use crate::plan::quantity;
 use crate::plan::repeat::Repeat;
@@ -12,7 +13,6 @@ use crate::plan::request::{Ignored, OverlayMode, TargetKind, TraceColumn};
 use crate::plan::title::Template;
 use crate::plan::trace_pattern::TracePattern;
 use crate::support::suggest;
-use crate::yaml::{FromText, Mistake};
 
 /// A value that was understood, kept with the words it was written in.
 #[derive(Clone, Debug, PartialEq, Eq)]

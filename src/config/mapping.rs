@@ -12,8 +12,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::{self, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
+use crate::config::yaml::{ListVisitor, Listed, Mistake, PLACE};
 use crate::support::suggest;
-use crate::yaml::{ListVisitor, Listed, Mistake, PLACE};
 
 /// A struct that is written as a mapping, by the macro `mapping!`.
 pub trait Mapping: Default {
@@ -60,7 +60,7 @@ macro_rules! mapping {
             $( $(#[$field_about])* #[schemars(rename = $key)] pub $field: Option<$type>, )*
         }
 
-        impl $crate::yaml_mapping::Mapping for $name {
+        impl $crate::config::mapping::Mapping for $name {
             const KEYS: &'static [&'static str] = &[$($key),*];
 
             fn read<'de, A: serde::de::MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
@@ -78,7 +78,7 @@ macro_rules! mapping {
 
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                $crate::yaml_mapping::entry(deserializer)
+                $crate::config::mapping::entry(deserializer)
             }
         }
     };

@@ -3,22 +3,22 @@
 use schemars::JsonSchema;
 use serde::de::{self, SeqAccess, Visitor};
 
-use crate::gpu::visible_devices;
-use crate::matrix::{
+use crate::config::mapping::{self, Entry, Named, NamedValue};
+use crate::config::matrix::{
     AllowEntry, CellEntry, DeviceNames, LockfileEntry, Matrix, MetricName, MetricPattern, OverlayEntry,
     PathEntry, RefEntry, Rules, TestEntry, ThresholdEntry, TraceEntry, Values,
 };
-use crate::matrix_values::{
+use crate::config::values::{
     Absolute, Amount, Day, Dependency, Percentage, Refspec, Value, Written, check_parameter, check_variable,
 };
+use crate::config::yaml::{FromText, List, Listed, Mistake, Text};
+use crate::gpu::visible_devices;
 use crate::plan::cell_pattern;
 use crate::plan::metric::Unit;
 use crate::plan::metric_name;
 use crate::plan::quantity::Limit;
 use crate::plan::request::{OverlayMode, Threshold};
 use crate::plan::rule::{Allowance, Growth, Rule};
-use crate::yaml::{FromText, List, Listed, Mistake, Text};
-use crate::yaml_mapping::{self, Entry, Named, NamedValue};
 
 impl Entry for Matrix {
     const EXPECTED: &'static str = "a mapping such as `refs: [main, pr/7]`";
@@ -313,13 +313,13 @@ impl NamedValue for Rules {
 
     fn read<'de, D: serde::Deserializer<'de>>(metric: &str, deserializer: D) -> Result<Self, D::Error> {
         let demand = |entry: &ThresholdEntry| entry.on(metric).map(|_| ()).map_err(Mistake::new);
-        yaml_mapping::entries_that(deserializer, &demand).map(Self)
+        mapping::entries_that(deserializer, &demand).map(Self)
     }
 }
 
 impl<'de> serde::Deserialize<'de> for Rules {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        yaml_mapping::entries_that(deserializer, &|_| Ok(())).map(Self)
+        mapping::entries_that(deserializer, &|_| Ok(())).map(Self)
     }
 }
 

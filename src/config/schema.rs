@@ -5,7 +5,7 @@ use schemars::transform::transform_subschemas;
 use schemars::{Schema, SchemaGenerator};
 use serde_json::Value;
 
-use crate::matrix::Matrix;
+use crate::config::matrix::Matrix;
 
 /// The schema, for editors and for `cargo memprof schema matrix`.
 pub fn schema() -> Value {
@@ -53,7 +53,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::matrix;
+    use crate::config::matrix;
 
     /// The `properties` of the mapping among the alternatives.
     fn keys(schema: &Value) -> Option<BTreeSet<String>> {

@@ -1,0 +1,10 @@
+//! `memprof.yaml`: its keys, its values, and its JSON Schema.
+//! Imports support and plan.
+//! Pure.
+
+pub mod mapping;
+pub mod matrix;
+pub mod rules;
+pub mod schema;
+pub mod values;
+pub mod yaml;
