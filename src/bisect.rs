@@ -8,7 +8,7 @@ use crate::bisection::{Merges, Question};
 use crate::commands::{Commands, repository};
 use crate::findings::{Findings, Outcome, comparisons};
 use crate::found::{SearchReport, SearchResult};
-use crate::git::Repository;
+use crate::git::repository::Repository;
 use crate::gpu::watch::DeviceWatch;
 use crate::outputs::{Output, outputs};
 use crate::plan::metric::Unit;

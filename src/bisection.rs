@@ -5,7 +5,7 @@
 //! from where it had left to its end, does not differ by as much.
 
 use crate::comparison::Delta;
-use crate::lineage::Lineage;
+use crate::git::lineage::Lineage;
 use crate::samples::{Knowledge, Known, Rule};
 use crate::search::{Find, Found, Left, Step, StepKind, Wanted, halvings, search};
 
@@ -131,8 +131,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::git::lineage::tests::{lineage, with_a_branch};
     use crate::judge::{Noise, Thresholds};
-    use crate::lineage::tests::{lineage, with_a_branch};
     use crate::plan::request::Threshold;
 
     /// The answer where each commit has its figure, or cannot be measured.

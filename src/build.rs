@@ -13,7 +13,7 @@ use crate::adapters;
 use crate::build_failure::{self, BuildFailure};
 use crate::cache::Cache;
 use crate::cargo_config::CargoConfig;
-use crate::git::Repository;
+use crate::git::repository::Repository;
 use crate::harvest::Harvest;
 use crate::ingredients::toolchain_file;
 use crate::injected_files::InjectedFiles;

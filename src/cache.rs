@@ -21,8 +21,8 @@ use camino::{Utf8Path, Utf8PathBuf};
 use etcetera::BaseStrategy;
 use walkdir::WalkDir;
 
-use crate::fetch::OUR_REFS;
-use crate::git::Repository;
+use crate::git::fetch::OUR_REFS;
+use crate::git::repository::Repository;
 use crate::support::file_lock::Lock;
 use crate::worktree;
 

@@ -27,7 +27,9 @@ use crate::demo;
 use crate::doctor;
 use crate::doctor_facts;
 use crate::doctor_text;
-use crate::git::Repository;
+use crate::git::repository::Repository;
+use crate::git::resolve::{resolve, resolve_any};
+use crate::git::workspace_folder;
 use crate::github::{self, Actions};
 use crate::gpu::watch::DeviceWatch;
 use crate::init;
@@ -40,7 +42,6 @@ use crate::plan::request::Request;
 use crate::plan::resolved::Plan;
 use crate::reconcile::{self, RefsNeeded, Surroundings, reconcile};
 use crate::report::{self, Options, View};
-use crate::resolve::{resolve, resolve_any};
 use crate::results::{self, Results};
 use crate::run_folder::RunFolder;
 use crate::runner::write_whole;
@@ -50,7 +51,6 @@ use crate::support::exit_code::ExitCode;
 use crate::support::file_lock::WhenHeld;
 use crate::support::user_error::Complaint;
 use crate::trace_listing;
-use crate::workspace_folder;
 
 /// Does what was asked for.
 pub fn act(invocation: Invocation, console: &Console, interrupt: &AtomicBool) -> anyhow::Result<ExitCode> {

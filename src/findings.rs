@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::bisection::Merges;
-use crate::commits::{self, CommitFacts};
 use crate::compare::compare;
 use crate::comparison::{Comparison, Delta};
 use crate::found::{
     self, Candidate, FoundStep, MeasuredCommit, NamedCommit, Replay, SearchReport, SearchResult, TotalEffort,
 };
-use crate::git::Repository;
+use crate::git::commits::{self, CommitFacts};
+use crate::git::repository::Repository;
 use crate::plan::metric::Unit;
 use crate::plan::resolved::{CellId, Plan};
 use crate::replay;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::commits::CommitFacts;
+use crate::git::commits::CommitFacts;
 use crate::plan::metric::Unit;
 use crate::plan::request::Threshold;
 use crate::reading::Wanted;

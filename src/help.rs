@@ -1,10 +1,10 @@
 //! What the user can do about an error: the line after `error:`.
 
 use crate::archive::ArchiveError;
-use crate::fetch::FetchError;
-use crate::resolve_error::ResolveError;
+use crate::git::fetch::FetchError;
+use crate::git::resolve_error::ResolveError;
+use crate::git::workspace_folder::NoManifest;
 use crate::support::user_error::Complaint;
-use crate::workspace_folder::NoManifest;
 use crate::worktree::CheckoutError;
 
 /// The advice of the first error in the chain that has one.

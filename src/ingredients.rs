@@ -10,7 +10,7 @@ use crate::build::Builder;
 use crate::cargo;
 use crate::cargo_config;
 use crate::external::PackageOptions;
-use crate::git::Repository;
+use crate::git::repository::Repository;
 use crate::lockfile::{self, Lockfile};
 use crate::overlay;
 use crate::plan::request::OverlayMode;

@@ -8,8 +8,8 @@ use std::io::Read;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::git::{LFS_POINTER, Repository};
-use crate::git_program::nul_separated;
+use crate::git::program::nul_separated;
+use crate::git::repository::{LFS_POINTER, Repository};
 use crate::support::process::{Command, shell_quoted};
 
 /// How git-lfs is called for one repository.

@@ -3,7 +3,7 @@
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::git::{Lookup, Repository};
+use crate::git::repository::{Lookup, Repository};
 use crate::plan::request::LockfileRequest;
 use crate::plan::resolved::Plan;
 use crate::support::event::{Event, Sink};

@@ -6,7 +6,7 @@ use anyhow::{Context, ensure};
 use camino::{Utf8Path, Utf8PathBuf};
 use walkdir::WalkDir;
 
-use crate::git::Repository;
+use crate::git::repository::Repository;
 use crate::plan::request::{OverlayMode, OverlayPath, OverlayRequest};
 use crate::support::user_error::Complaint;
 

@@ -8,8 +8,8 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
 use crate::archive_manifest::{ArchivedBuild, ArchivedRevision, Injection, Manifest, Placed};
 use crate::build::Build;
-use crate::git::Repository;
-use crate::git_program::nul_separated;
+use crate::git::program::nul_separated;
+use crate::git::repository::Repository;
 use crate::libraries;
 use crate::overlay::{self, OverlayFile};
 use crate::parcel::{Parcel, Written};

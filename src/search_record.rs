@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::bisection::Merges;
-use crate::lineage::Lineage;
+use crate::git::lineage::Lineage;
 use crate::plan::cells::PlannedCell;
 use crate::plan::request::Threshold;
 use crate::reading::Wanted;

@@ -13,7 +13,7 @@ use crate::build_failure::BuildFailure;
 use crate::cache::{self, Cache};
 use crate::cargo_config::CargoConfig;
 use crate::environment;
-use crate::git::Repository;
+use crate::git::repository::Repository;
 use crate::gpu::cupti;
 use crate::gpu::nvml;
 use crate::gpu::variables::{GpuTools, gpu_environment};

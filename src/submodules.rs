@@ -7,8 +7,8 @@
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::git::Repository;
-use crate::git_program::nul_separated;
+use crate::git::program::nul_separated;
+use crate::git::repository::Repository;
 
 /// Checks out the submodules of the revision that is in the worktree, recursively and in place.
 pub fn check_out(

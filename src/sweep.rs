@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::lineage::Lineage;
+use crate::git::lineage::Lineage;
 use crate::samples::{Change, Knowledge, Rule};
 use crate::search::{Left, Wanted};
 
@@ -81,8 +81,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::git::lineage::tests::with_a_branch;
     use crate::judge::{Noise, Thresholds};
-    use crate::lineage::tests::with_a_branch;
     use crate::plan::request::Threshold;
     use crate::samples::Known;
 

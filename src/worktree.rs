@@ -8,8 +8,8 @@ use anyhow::{Context, bail, ensure};
 use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::cache::Cache;
-use crate::git::{Lookup, Repository};
-use crate::git_program::nul_separated;
+use crate::git::program::nul_separated;
+use crate::git::repository::{Lookup, Repository};
 use crate::injected_files;
 use crate::lfs::{Lfs, quoted_list};
 use crate::plan::resolved::Revision;

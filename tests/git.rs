@@ -5,14 +5,14 @@ mod support;
 use std::cell::RefCell;
 
 use camino::Utf8Path;
-use cargo_memprof::git::Repository;
+use cargo_memprof::git::repository::Repository;
+use cargo_memprof::git::resolve::resolve;
+use cargo_memprof::git::resolve_error::ResolveError;
 use cargo_memprof::help::help;
 use cargo_memprof::plan::request::{
     BaselineRequest, LockfileRequest, OverlayMode, OverlayRequest, RefRequest, Request,
 };
 use cargo_memprof::plan::resolved::{Plan, Revision};
-use cargo_memprof::resolve::resolve;
-use cargo_memprof::resolve_error::ResolveError;
 use cargo_memprof::support::event::Event;
 use support::{ENVIRONMENT, TestRepository};
 

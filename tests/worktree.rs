@@ -10,11 +10,11 @@ use std::time::{Duration, SystemTime};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use cargo_memprof::cache::Cache;
-use cargo_memprof::git::Repository;
+use cargo_memprof::git::repository::Repository;
+use cargo_memprof::git::resolve::resolve;
 use cargo_memprof::injected_files::InjectedFiles;
 use cargo_memprof::plan::request::{RefRequest, Request};
 use cargo_memprof::plan::resolved::{Plan, Revision};
-use cargo_memprof::resolve::resolve;
 use cargo_memprof::support::event::Event;
 use cargo_memprof::support::file_lock::{Lock, WhenHeld};
 use cargo_memprof::worktree::Worktree;

@@ -19,7 +19,7 @@ use std::process::{Command, Output};
 use std::time::SystemTime;
 
 use camino::Utf8Path;
-use cargo_memprof::git::Repository;
+use cargo_memprof::git::repository::Repository;
 use tempfile::TempDir;
 
 /// The first commit's date, seconds since the epoch; each commit is a minute after the one before.

@@ -7,7 +7,7 @@
 use anyhow::{Context, bail, ensure};
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::git_program::{git, nul_separated, reading_git};
+use crate::git::program::{git, nul_separated, reading_git};
 use crate::support::process::Command;
 
 /// The start of a file that Git LFS has replaced with a pointer.

@@ -3,7 +3,7 @@
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::git::Repository;
+use crate::git::repository::Repository;
 use crate::plan::resolved::Revision;
 use crate::support::process::Command;
 

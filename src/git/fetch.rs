@@ -1,6 +1,6 @@
 //! Fetching a ref that only the remote has, into `refs/memprof/`, and nothing else.
 
-use crate::git::{Lookup, Repository};
+use crate::git::repository::{Lookup, Repository};
 use crate::support::process::ProcessError;
 
 /// Where the tool's own refs lie. `clean` deletes all of them.

@@ -4,15 +4,15 @@ use std::collections::{HashMap, HashSet};
 
 use anyhow::Context;
 
-use crate::fetch::fetch;
-use crate::git::{Lookup, Repository};
+use crate::git::fetch::fetch;
+use crate::git::ref_pattern::{ForgeRef, forge_ref, nearest, short_name, split_suffix};
+use crate::git::repository::{Lookup, Repository};
+use crate::git::resolve_error::ResolveError;
+use crate::git::working_tree;
+use crate::git::workspace_folder;
 use crate::plan::request::{BaselineRequest, LockfileRequest, OverlayMode, RefRequest, Request};
 use crate::plan::resolved::{self, Plan, Revision};
-use crate::ref_pattern::{ForgeRef, forge_ref, nearest, short_name, split_suffix};
-use crate::resolve_error::ResolveError;
 use crate::support::event::{Event, Sink};
-use crate::working_tree;
-use crate::workspace_folder;
 
 /// The name of the revision that `--baseline merge-base` adds.
 pub const MERGE_BASE: &str = "merge-base";

@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 
-use crate::git::Repository;
-use crate::lineage::Lineage;
+use crate::git::lineage::Lineage;
+use crate::git::repository::Repository;
 use crate::support::process::Command;
 use crate::support::user_error::Complaint;
 

@@ -6,9 +6,9 @@
 use anyhow::{Context, ensure};
 use camino::Utf8Path;
 
-use crate::fetch::OUR_REFS;
-use crate::git::{Lookup, Repository};
-use crate::git_program::nul_separated;
+use crate::git::fetch::OUR_REFS;
+use crate::git::program::nul_separated;
+use crate::git::repository::{Lookup, Repository};
 use crate::support::event::{Event, Sink};
 use crate::support::process::Command;
 

@@ -1,0 +1,14 @@
+//! The repository: refs, commits, the working tree, and the two programs that read and write it.
+//! Imports support and plan.
+//! Reads the repository; writes only below `refs/memprof/`.
+
+pub mod commits;
+pub mod fetch;
+pub mod lineage;
+pub mod program;
+pub mod ref_pattern;
+pub mod repository;
+pub mod resolve;
+pub mod resolve_error;
+pub mod working_tree;
+pub mod workspace_folder;
