@@ -10,9 +10,9 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use cargo_memprof::judge::{LOOKS, Noise, judge};
-use cargo_memprof::limits;
-use cargo_memprof::verdict::Verdict;
+use cargo_memprof::verdict::kinds::Verdict;
+use cargo_memprof::verdict::limits;
+use cargo_memprof::verdict::significance::{LOOKS, Noise, judge};
 use serde_json::Value;
 
 const COMPARISONS: u32 = 10_000;

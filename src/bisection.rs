@@ -132,8 +132,8 @@ mod tests {
 
     use super::*;
     use crate::git::lineage::tests::{lineage, with_a_branch};
-    use crate::judge::{Noise, Thresholds};
     use crate::plan::request::Threshold;
+    use crate::verdict::significance::{Noise, Thresholds};
 
     /// The answer where each commit has its figure, or cannot be measured.
     fn answer(lineage: &Lineage, find: Find, merges: Merges, figures: &[Option<i64>]) -> Vec<Step> {

@@ -7,8 +7,6 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::comparability::Apart;
-use crate::judge::Judgement;
-use crate::limits::Expected;
 use crate::matching::{Change, Key, Match};
 use crate::measurement::{Kind, Names};
 use crate::plan::metric::Unit;
@@ -17,7 +15,9 @@ use crate::plan::rule::Allowance;
 use crate::results::Run;
 use crate::side::{Column, Figure, Side, Standing};
 use crate::trace_facts::TraceFacts;
-use crate::verdict::Verdict;
+use crate::verdict::kinds::Verdict;
+use crate::verdict::limits::Expected;
+use crate::verdict::significance::Judgement;
 
 /// Everything that a report is made of.
 #[derive(Clone, Debug)]

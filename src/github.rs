@@ -9,7 +9,7 @@ use camino::Utf8PathBuf;
 use crate::comparison::Comparison;
 use crate::report::summary::Tally;
 use crate::report::{self, Format, Options};
-use crate::verdict::Verdict;
+use crate::verdict::kinds::Verdict;
 
 /// GitHub shows ten of a kind in a step.
 const MOST_ANNOTATIONS: usize = 10;

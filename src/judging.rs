@@ -3,8 +3,6 @@
 use crate::comparison::{
     Breach, BreachKind, Comparability, Comparison, JudgedMetric, PairColumn, PairView, Ruling,
 };
-use crate::judge::{Noise, Thresholds, judge};
-use crate::limits::{self, Limits, MetricLimits, RowLimits};
 use crate::matching::{Change, Match};
 use crate::measurement::Kind;
 use crate::noise::KnownNoise;
@@ -12,7 +10,9 @@ use crate::plan::metric::Unit;
 use crate::plan::rule::Judging;
 use crate::side::Standing;
 use crate::support::exit_code::ExitCode;
-use crate::verdict::Verdict;
+use crate::verdict::kinds::Verdict;
+use crate::verdict::limits::{self, Limits, MetricLimits, RowLimits};
+use crate::verdict::significance::{Noise, Thresholds, judge};
 
 /// The checkpoints between which a leak is taken; every run has them.
 const FIRST: &str = "start";

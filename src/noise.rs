@@ -12,9 +12,9 @@ use crate::matching::Key;
 use crate::measurement::Kind;
 use crate::plan::metric::Unit;
 use crate::report::text;
-use crate::statistics::spread;
 use crate::support::counted::counted;
 use crate::support::user_error::Complaint;
+use crate::verdict::statistics::spread;
 
 /// The version of the file's format.
 pub const VERSION: u32 = 1;

@@ -20,7 +20,6 @@ use crate::config::matrix::{
 };
 use crate::config::values::{Day, Events, Pattern, Repeats, Seconds, Value, Written};
 use crate::config::yaml::{List, Text};
-use crate::judge::ENOUGH;
 use crate::overlay_paths;
 use crate::plan::metric;
 use crate::plan::repeat::Repeat;
@@ -32,6 +31,7 @@ use crate::plan::rule::{Growth, Judging, Rule};
 use crate::plan::trace_pattern::TracePattern;
 use crate::support::suggest;
 use crate::support::user_error::Complaint;
+use crate::verdict::significance::ENOUGH;
 
 /// What the request depends on beside flags and matrix. Paths are absolute.
 #[derive(Clone, Copy)]

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use crate::comparison::{Comparison, JudgedMetric, PairView};
-use crate::judge::{Judgement, LOOKS};
 use crate::plan::resolved::CellId;
+use crate::verdict::significance::{Judgement, LOOKS};
 
 /// By cell and revision: how many runs it should have. Cells whose runs tell are not in it, nor those that failed.
 pub fn wanted(comparison: &Comparison) -> HashMap<(&CellId, usize), u32> {

@@ -12,13 +12,13 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::comparability::Apart;
-use crate::limits::Limits;
 use crate::measurement::Measurement;
 use crate::outcome::{self, RunRecord};
 use crate::plan::resolved::{self, CellId, Plan};
 use crate::run_folder::{RunFolder, file};
 use crate::shim_log;
 use crate::trace_facts::TraceFacts;
+use crate::verdict::limits::Limits;
 
 /// All that was kept of one run of the tool.
 #[derive(Clone, Debug)]

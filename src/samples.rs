@@ -1,11 +1,11 @@
 //! What is known of commits while a search goes on: the figures of their runs, or that they have none; and whether a metric
 //! differs between two of them.
 
-use crate::judge::{Judgement, Noise, Thresholds, judge};
-use crate::limits;
 use crate::plan::metric::Unit;
 use crate::plan::request::Threshold;
-use crate::verdict::Verdict;
+use crate::verdict::kinds::Verdict;
+use crate::verdict::limits;
+use crate::verdict::significance::{Judgement, Noise, Thresholds, judge};
 
 /// What is known of one commit.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -280,8 +280,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::judge::{Noise, Thresholds};
     use crate::plan::request::Threshold;
+    use crate::verdict::significance::{Noise, Thresholds};
 
     fn rule(limit: u64) -> Rule {
         let threshold = Threshold { percent: None, bytes: Some(limit) };

@@ -12,9 +12,7 @@ use serde_json::Value;
 use crate::build::{Build, Builder};
 use crate::build_failure::BuildFailure;
 use crate::gpu::watch::DeviceWatch;
-use crate::judge::{Noise, Thresholds};
 use crate::judging;
-use crate::limits::{self, Limits};
 use crate::outcome::Status;
 use crate::plan::cells::{self, CellStatus, PlannedCell};
 use crate::plan::listing::ListedRevision;
@@ -29,6 +27,8 @@ use crate::search_record::{Effort, SearchRecord};
 use crate::session::{self, Interrupted, Session};
 use crate::support::event::{Event, Sink};
 use crate::support::user_error::Complaint;
+use crate::verdict::limits::{self, Limits};
+use crate::verdict::significance::{Noise, Thresholds};
 
 /// The commits of a plan under measurement.
 pub struct Survey<'a> {

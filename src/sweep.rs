@@ -82,9 +82,9 @@ mod tests {
 
     use super::*;
     use crate::git::lineage::tests::with_a_branch;
-    use crate::judge::{Noise, Thresholds};
     use crate::plan::request::Threshold;
     use crate::samples::Known;
+    use crate::verdict::significance::{Noise, Thresholds};
 
     #[test]
     fn the_ends_are_always_among_the_commits() {

@@ -10,7 +10,7 @@ use cargo_memprof::outcome::Status;
 use cargo_memprof::report::{self, Format, Options};
 use cargo_memprof::run_folder::file;
 use cargo_memprof::side::Standing;
-use cargo_memprof::verdict::Verdict;
+use cargo_memprof::verdict::kinds::Verdict;
 use proptest::prelude::*;
 use serde_json::json;
 use synthetic::{Log, Synthetic};

@@ -12,7 +12,7 @@ use cargo_memprof::outcome::Status;
 use cargo_memprof::plan::rule::Judging;
 use cargo_memprof::repeats;
 use cargo_memprof::report::{self, Format, Options};
-use cargo_memprof::verdict::Verdict;
+use cargo_memprof::verdict::kinds::Verdict;
 use proptest::prelude::*;
 use synthetic::{Log, Synthetic};
 

@@ -17,13 +17,13 @@ use super::summary;
 use super::tensor_json::{self, LayersEntry, TensorsOfRun};
 use crate::comparison::{BreachKind, Comparison, PairView};
 use crate::judging::Conclusion;
-use crate::limits::Expected;
 use crate::matching::Change;
 use crate::plan::metric::Unit;
 use crate::results::Run;
 use crate::trace_facts::TraceFacts;
 use crate::trace_record::TraceRecord;
-use crate::verdict::Verdict;
+use crate::verdict::kinds::Verdict;
+use crate::verdict::limits::Expected;
 
 /// The version of the report's format. Fields may be added within a version, none is taken away or changed.
 pub const VERSION: u32 = 2;

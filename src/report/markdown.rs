@@ -14,7 +14,7 @@ use super::{tensor_comment, text, trace_markdown};
 use crate::comparison::{Breach, Comparison, Entry, PairView};
 use crate::matching::{Change, Match};
 use crate::support::counted::counted;
-use crate::verdict::Verdict;
+use crate::verdict::kinds::Verdict;
 
 /// By this a bot finds its comment again.
 pub const MARKER: &str = "<!-- cargo-memprof -->";

@@ -7,7 +7,7 @@ use crate::comparison::{Comparison, JudgedMetric, Metric, PairColumn, PairView, 
 use crate::matching::{Change, Match};
 use crate::measurement::Kind;
 use crate::plan::metric::{DEFAULT, Unit};
-use crate::verdict::Verdict;
+use crate::verdict::kinds::Verdict;
 
 /// More rows of one test than this help nobody in a terminal or a comment.
 pub const MOST_ROWS: usize = 40;

@@ -6,9 +6,7 @@ use std::fmt::Write as _;
 use super::selection::{Part, Shown, Wanted};
 use super::text;
 use crate::comparison::{Breach, BreachKind, Cell, Comparability, Comparison, Delta, PairView, Ruling};
-use crate::judge::{ENOUGH, Judgement};
 use crate::judging::Conclusion;
-use crate::limits::Expected;
 use crate::matching::{Change, Match};
 use crate::measurement::Kind;
 use crate::outcome::Status;
@@ -17,7 +15,9 @@ use crate::plan::resolved::{CellId, Revision};
 use crate::results::Run;
 use crate::side::{Side, Standing};
 use crate::support::counted::counted;
-use crate::verdict::Verdict;
+use crate::verdict::kinds::Verdict;
+use crate::verdict::limits::Expected;
+use crate::verdict::significance::{ENOUGH, Judgement};
 
 /// How many lines of a failure's message are shown.
 const MESSAGE_LINES: usize = 6;

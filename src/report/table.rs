@@ -17,7 +17,7 @@ use crate::matching::{Change, Match};
 use crate::measurement::Kind;
 use crate::side::Standing;
 use crate::support::counted::{counted, grouped};
-use crate::verdict::Verdict;
+use crate::verdict::kinds::Verdict;
 
 /// How many lines say what regressed, and how many of what the runs do not tell.
 const MOST_LINES: usize = 8;

@@ -11,7 +11,7 @@ use crate::measurement::{Kind, Names};
 use crate::plan::metric::Unit;
 use crate::support::bytes::Bytes;
 use crate::support::counted::grouped;
-use crate::verdict::Verdict;
+use crate::verdict::kinds::Verdict;
 
 /// Stands for a difference within noise.
 pub const WITHIN_NOISE: &str = "~";

@@ -2,8 +2,8 @@
 //! same for a table's row, a step of a search through history, and a simulation. `docs/judging.md` has the reasons.
 
 use crate::plan::request::Threshold;
-use crate::statistics::{differences, middle, shift, spread};
-use crate::verdict::Verdict;
+use crate::verdict::kinds::Verdict;
+use crate::verdict::statistics::{differences, middle, shift, spread};
 
 /// From so many samples a side on, a change of a figure that varies can be told from chance.
 pub const ENOUGH: u32 = 5;

@@ -1,13 +1,13 @@
 //! Which limits hold for a metric of a test at a checkpoint, and which changes are expected: the defaults, and what the rules
 //! say over them.
 
-use crate::judge::Thresholds;
 use crate::plan::expression::Expression;
 use crate::plan::metric::Unit;
 use crate::plan::quantity::Limit;
 use crate::plan::request::Threshold;
 use crate::plan::rule::{Allowance, Growth, Judging, Rule};
 use crate::support::glob;
+use crate::verdict::significance::Thresholds;
 
 /// What grows by less than this in a figure that repeats to the unit is not worth a word.
 const TIGHT: Threshold = Threshold { percent: Some(0.5), bytes: Some(16 << 10) };
