@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use cargo_memprof::compare;
 use cargo_memprof::report::{self, Format, Options};
-use cargo_memprof::results;
-use cargo_memprof::run_folder::RunFolder;
+use cargo_memprof::results::run_folder::RunFolder;
+use cargo_memprof::results::stored;
 use cargo_memprof::support::bytes::Bytes;
 use clap::ValueEnum as _;
 use synthetic::{Log, Synthetic};
@@ -140,7 +140,7 @@ fn measured(folder: &RunFolder, format: Format) -> Row {
 
 fn measure(folder: &RunFolder, format: Format) {
     let start = Instant::now();
-    let results = results::read(folder).expect("results");
+    let results = stored::read(folder).expect("results");
     let read = start.elapsed();
     let start = Instant::now();
     let comparison = compare::compare(&results);

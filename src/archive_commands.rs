@@ -21,8 +21,8 @@ use crate::plan::cells::PlannedCell;
 use crate::plan::metric;
 use crate::plan::resolved::{self, Plan};
 use crate::reconcile::{self, RefsNeeded};
-use crate::results;
-use crate::run_folder::RunFolder;
+use crate::results::run_folder::RunFolder;
+use crate::results::stored;
 use crate::runner::{Completion, Runner, write_whole};
 use crate::session::{Interrupted, Session, create_folder, fill_folder, find_run, gpu_variables, read_plan};
 use crate::stand_in::StandIn;
@@ -153,7 +153,7 @@ impl Commands<'_> {
         drop((stand_in, devices, lock));
         let shown = &arguments.presentation.metrics;
         let metrics = if shown.is_empty() { &unpacked.manifest.metrics } else { shown };
-        let results = results::read(&folder)?;
+        let results = stored::read(&folder)?;
         let code = self.present(&results, &folder, &arguments.presentation, outputs, metrics)?;
         let built = builds.iter().all(|build| build.entry().is_some());
         Ok(if built { code } else { code.worst(ExitCode::Incomplete) })

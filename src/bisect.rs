@@ -15,7 +15,7 @@ use crate::plan::metric::Unit;
 use crate::progress::shown;
 use crate::report::Format;
 use crate::report::search::{Searched, step_line};
-use crate::run_folder::RunFolder;
+use crate::results::run_folder::RunFolder;
 use crate::runner::write_whole;
 use crate::search::{Left, StepKind, Wanted, halvings};
 use crate::search_arguments::{BisectArguments, HistoryArguments, MeasuringArguments};

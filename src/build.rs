@@ -21,7 +21,7 @@ use crate::laid::{Laid, LeftAlone};
 use crate::lockfile::{self, Lockfile};
 use crate::overlay::{self, OverlayFile};
 use crate::plan::resolved::{Plan, Revision};
-use crate::run_folder::RunFolder;
+use crate::results::run_folder::RunFolder;
 use crate::shim::Shim;
 use crate::sources::{self, SourceRecords};
 use crate::stage::Stage;

@@ -10,10 +10,10 @@ use crate::inject;
 use crate::laid::LeftAlone;
 use crate::lockfile::Lockfile;
 use crate::plan::request::TraceRequest;
+use crate::results::trace_facts::TraceFacts;
 use crate::shim;
 use crate::store;
 use crate::toolchain::Toolchain;
-use crate::trace_facts::TraceFacts;
 use crate::traced_crates;
 use crate::tracing::{self, Dropped, Patterns, Tracing};
 

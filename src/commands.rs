@@ -42,8 +42,8 @@ use crate::plan::request::Request;
 use crate::plan::resolved::Plan;
 use crate::reconcile::{self, RefsNeeded, Surroundings, reconcile};
 use crate::report::{self, Options, View};
-use crate::results::{self, Results};
-use crate::run_folder::RunFolder;
+use crate::results::run_folder::RunFolder;
+use crate::results::stored::{self, Results};
 use crate::runner::write_whole;
 use crate::search_plan;
 use crate::session::{self, Session, create_folder, find_run, read_plan, runs_folder};
@@ -151,7 +151,7 @@ impl Commands<'_> {
         arguments: &RunArguments,
         code: ExitCode,
     ) -> anyhow::Result<ExitCode> {
-        let record = noise::measured(&compare(&results::read(folder)?));
+        let record = noise::measured(&compare(&stored::read(folder)?));
         if let Some(file) = &arguments.request.judging.noise {
             write_whole(file, &serde_json::to_vec_pretty(&record)?)
                 .with_context(|| format!("could not write {file}"))?;
@@ -183,7 +183,7 @@ impl Commands<'_> {
         session.run(plan, folder, &mut prepared, &devices)?;
         let built = prepared.builds.iter().all(|build| matches!(build, Build::Done(_)));
         drop((prepared, devices, lock));
-        let results = results::read(folder)?;
+        let results = stored::read(folder)?;
         let code = self.present(&results, folder, &arguments.presentation, outputs, metrics)?;
         Ok(if built { code } else { code.worst(ExitCode::Incomplete) })
     }
@@ -329,7 +329,7 @@ impl Commands<'_> {
         if folder.search().exists() {
             return self.present_search(&folder, &outputs);
         }
-        let mut results = results::read(&folder)?;
+        let mut results = stored::read(&folder)?;
         judge_by(&mut results, &arguments.judging)?;
         self.present(&results, &folder, presentation, &outputs, &presentation.metrics)
     }
@@ -341,7 +341,7 @@ impl Commands<'_> {
         let read = |name: &str| {
             let folder = kept(name, manifest)?;
             not_a_search(&folder)?;
-            results::read(&folder)
+            stored::read(&folder)
         };
         let mut merged = compare::merge(read(&arguments.baseline)?, read(&arguments.candidate)?);
         judge_by(&mut merged, &arguments.judging)?;
@@ -422,7 +422,7 @@ impl Commands<'_> {
         session.run(&plan, &kept, &mut prepared, &devices)?;
         drop((prepared, devices, lock));
         let outputs = outputs(&[], &[])?;
-        let code = self.present(&results::read(&kept)?, &kept, &run.presentation, &outputs, &[])?;
+        let code = self.present(&stored::read(&kept)?, &kept, &run.presentation, &outputs, &[])?;
         if arguments.keep {
             let path = folder.keep();
             self.console.print(&format!("kept {}\n", path.display()))?;

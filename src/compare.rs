@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, HashMap};
 use camino::Utf8Path;
 use serde_json::{Value, json};
 
-use crate::comparability::{self, Apart};
 use crate::comparison::{Cell, Comparison, Metric, Pair};
 use crate::judging;
 use crate::matching::{Renames, match_checkpoints};
-use crate::measurement::Names;
 use crate::plan::metric::{CATALOGUE, Unit};
-use crate::results::{Builds, Results, Run};
+use crate::results::comparability::{self, Apart};
+use crate::results::measurement::Names;
+use crate::results::stored::{Builds, Results, Run};
 use crate::side::{Side, Standing};
 
 /// What two builds must share for their figures to be compared without a word, by its name in `builds.json`.

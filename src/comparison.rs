@@ -6,15 +6,15 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::comparability::Apart;
 use crate::matching::{Change, Key, Match};
-use crate::measurement::{Kind, Names};
 use crate::plan::metric::Unit;
 use crate::plan::resolved::{CellId, Revision};
 use crate::plan::rule::Allowance;
-use crate::results::Run;
+use crate::results::comparability::Apart;
+use crate::results::measurement::{Kind, Names};
+use crate::results::stored::Run;
+use crate::results::trace_facts::TraceFacts;
 use crate::side::{Column, Figure, Side, Standing};
-use crate::trace_facts::TraceFacts;
 use crate::verdict::kinds::Verdict;
 use crate::verdict::limits::Expected;
 use crate::verdict::significance::Judgement;

@@ -4,9 +4,9 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 
 use camino::Utf8Path;
 
-use crate::outcome::{Outcome, Status};
 use crate::process_group::{Exit, Fate};
-use crate::run_folder::file;
+use crate::results::outcome::{Outcome, Status};
+use crate::results::run_folder::file;
 use crate::store::Refusal;
 use crate::support::bytes::Bytes;
 

@@ -13,8 +13,8 @@ use crate::git::repository::Repository;
 use crate::plan::metric::Unit;
 use crate::plan::resolved::{CellId, Plan};
 use crate::replay;
-use crate::results::{self, Results};
-use crate::run_folder::RunFolder;
+use crate::results::run_folder::RunFolder;
+use crate::results::stored::{self, Results};
 use crate::samples::{Known, Rule};
 use crate::search::{Find, Found, Step, StepKind};
 use crate::search_record::{SearchRecord, Task};
@@ -262,15 +262,15 @@ pub fn comparisons(
     if report.result.is_none() {
         return Ok(Vec::new());
     }
-    let builds = results::builds_of(folder)?;
+    let builds = stored::builds_of(folder)?;
     let index = |facts: &CommitFacts| plan.revisions.iter().position(|one| one.commit == facts.commit);
     let mut comparisons = Vec::new();
     for step in &report.steps {
         let (Some(before), Some(after)) = (index(&step.before), index(&step.commit)) else { continue };
         let mut runs = Vec::new();
-        let mut of_two = results::Builds::new();
+        let mut of_two = stored::Builds::new();
         for (revision, original) in [before, after].into_iter().enumerate() {
-            for mut run in results::runs_of(folder, plan, original, cell)? {
+            for mut run in stored::runs_of(folder, plan, original, cell)? {
                 run.record.revision = revision;
                 runs.push(run);
             }
@@ -281,7 +281,7 @@ pub fn comparisons(
             baseline: 0,
             ..plan.clone()
         };
-        let environment = results::environment_of(folder)?;
+        let environment = stored::environment_of(folder)?;
         comparisons.push(compare(&Results {
             plan: two,
             environment,

@@ -4,10 +4,10 @@ use crate::comparison::{
     Breach, BreachKind, Comparability, Comparison, JudgedMetric, PairColumn, PairView, Ruling,
 };
 use crate::matching::{Change, Match};
-use crate::measurement::Kind;
 use crate::noise::KnownNoise;
 use crate::plan::metric::Unit;
 use crate::plan::rule::Judging;
+use crate::results::measurement::Kind;
 use crate::side::Standing;
 use crate::support::exit_code::ExitCode;
 use crate::verdict::kinds::Verdict;

@@ -3,7 +3,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::measurement::Kind;
+use crate::results::measurement::Kind;
 
 /// What makes two checkpoints the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

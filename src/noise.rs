@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::comparison::{Comparison, PairView};
 use crate::matching::Key;
-use crate::measurement::Kind;
 use crate::plan::metric::Unit;
 use crate::report::text;
+use crate::results::measurement::Kind;
 use crate::support::counted::counted;
 use crate::support::user_error::Complaint;
 use crate::verdict::statistics::spread;

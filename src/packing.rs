@@ -15,7 +15,7 @@ use crate::overlay::{self, OverlayFile};
 use crate::parcel::{Parcel, Written};
 use crate::plan::request::OverlayMode;
 use crate::plan::resolved::Plan;
-use crate::run_folder::RunFolder;
+use crate::results::run_folder::RunFolder;
 use crate::session::Prepared;
 use crate::stage::Stage;
 use crate::store::{Entry, PROVENANCE};

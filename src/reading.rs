@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::matching::Key;
-use crate::measurement::{Checkpoint, Kind, Measurement, said_of};
 use crate::report::text::key_label;
-use crate::results::Run;
+use crate::results::measurement::{Checkpoint, Kind, Measurement, said_of};
+use crate::results::stored::Run;
 use crate::support::suggest;
 use crate::support::user_error::Complaint;
 
@@ -109,9 +109,9 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::outcome::{self, Outcome, RunRecord, Status};
     use crate::plan::request::TargetKind;
     use crate::plan::resolved::{CellId, TestId};
+    use crate::results::outcome::{self, Outcome, RunRecord, Status};
 
     fn run(status: Status) -> Run {
         let mut measurement = Measurement::default();

@@ -14,15 +14,15 @@ use crate::gpu::devices::Place;
 use crate::gpu::neighbours::Judgement;
 use crate::gpu::visible_devices;
 use crate::gpu::watch::DeviceWatch;
-use crate::outcome::{self, Outcome, RunRecord, Status};
 use crate::plan::cells::{CellStatus, PlannedCell};
 use crate::plan::repeat::Repeat;
 use crate::plan::request::TraceRequest;
 use crate::plan::resolved::{CellId, Plan, TestId};
 use crate::process_group;
 use crate::repeats;
-use crate::results;
-use crate::run_folder::{RunFolder, file};
+use crate::results::outcome::{self, Outcome, RunRecord, Status};
+use crate::results::run_folder::{RunFolder, file};
+use crate::results::stored;
 use crate::stage::Stage;
 use crate::store::{Entry, Executable};
 use crate::support::event::{Event, Sink};
@@ -104,7 +104,7 @@ impl Runner<'_> {
         if open.is_empty() {
             return Ok(false);
         }
-        let comparison = compare(&results::read_some(self.folder, |record| open.contains(&record.cell))?);
+        let comparison = compare(&stored::read_some(self.folder, |record| open.contains(&record.cell))?);
         let needed = repeats::wanted(&comparison);
         let mut is_raised = false;
         for (planned, wanted) in self.cells.iter().zip(wanted) {

@@ -17,7 +17,7 @@ use crate::plan::request::{RefRequest, Threshold};
 use crate::plan::resolved::{Plan, Revision};
 use crate::reading::Wanted;
 use crate::reconcile::RefsNeeded;
-use crate::run_folder::RunFolder;
+use crate::results::run_folder::RunFolder;
 use crate::runner::write_whole;
 use crate::search_arguments::{BisectArguments, HistoryArguments, MeasuringArguments};
 use crate::search_record::{self, SearchRecord, Task};

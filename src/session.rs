@@ -12,7 +12,6 @@ use crate::build::{Build, Builder};
 use crate::build_failure::BuildFailure;
 use crate::cache::{self, Cache};
 use crate::cargo_config::CargoConfig;
-use crate::environment;
 use crate::git::repository::Repository;
 use crate::gpu::cupti;
 use crate::gpu::nvml;
@@ -21,13 +20,14 @@ use crate::gpu::watch::DeviceWatch;
 use crate::plan::cells::{self, PlannedCell};
 use crate::plan::listing::{ListedRevision, ListedTest};
 use crate::plan::resolved::{Plan, TestId};
-use crate::run_folder::{self, RunFolder};
+use crate::results::environment;
+use crate::results::run_folder::{self, RunFolder};
+use crate::results::trace_facts::TraceFacts;
 use crate::runner::{Completion, Runner, write_whole};
 use crate::support::event::{Event, Sink};
 use crate::support::file_lock::{Lock, WhenHeld};
 use crate::support::suggest;
 use crate::support::user_error::Complaint;
-use crate::trace_facts::TraceFacts;
 
 /// What every command that works on a repository needs.
 pub struct Session<'a> {

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use crate::tensor_record::{Description, TensorRecord};
+use crate::results::tensor_record::{Description, TensorRecord};
 
 /// What is in a storage, tensor by tensor.
 #[derive(Debug, Default, PartialEq, Eq)]

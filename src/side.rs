@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::matching::{Key, Renames, match_checkpoints};
-use crate::measurement::{Kind, Measurement, Names, intern, said_of};
-use crate::results::Run;
+use crate::results::measurement::{Kind, Measurement, Names, intern, said_of};
+use crate::results::stored::Run;
 
 /// A metric's readings at one checkpoint, over the repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

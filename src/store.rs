@@ -9,8 +9,8 @@ use camino::{Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::plan::request::TargetKind;
+use crate::results::trace_facts::TraceFacts;
 use crate::test_listing;
-use crate::trace_facts::TraceFacts;
 use crate::wrapper::LIBRARY_PATHS;
 
 /// The version of `provenance.json`'s format.

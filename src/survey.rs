@@ -13,14 +13,14 @@ use crate::build::{Build, Builder};
 use crate::build_failure::BuildFailure;
 use crate::gpu::watch::DeviceWatch;
 use crate::judging;
-use crate::outcome::Status;
 use crate::plan::cells::{self, CellStatus, PlannedCell};
 use crate::plan::listing::ListedRevision;
 use crate::plan::repeat::Repeat;
 use crate::plan::request::Ignored;
 use crate::plan::resolved::{CellId, Plan};
-use crate::results::{self, Run};
-use crate::run_folder::RunFolder;
+use crate::results::outcome::Status;
+use crate::results::run_folder::RunFolder;
+use crate::results::stored::{self, Run};
 use crate::runner::{Completion, Runner, write_whole};
 use crate::samples::{self, Knowledge, Known, Rule};
 use crate::search_record::{Effort, SearchRecord};
@@ -383,7 +383,7 @@ impl<'a> Survey<'a> {
 
     fn runs(&self, commit: usize) -> anyhow::Result<Vec<Run>> {
         match &self.record.cell {
-            Some(planned) => results::runs_of(self.folder, self.plan, commit, &planned.cell),
+            Some(planned) => stored::runs_of(self.folder, self.plan, commit, &planned.cell),
             None => Ok(Vec::new()),
         }
     }

@@ -9,8 +9,8 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::measurement::{Kind, Measurement};
-use crate::tensor_record::{PoolReading, TensorDevice, TensorKind};
+use crate::results::measurement::{Kind, Measurement};
+use crate::results::tensor_record::{PoolReading, TensorDevice, TensorKind};
 use crate::tensor_states::{Alive, States, Totals, alive};
 
 /// One revision's part.
@@ -334,7 +334,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::shim_log;
+    use crate::results::shim_log;
     use crate::tensor_states::sample::{self, checkpoint, end, measurement, tensor};
 
     fn side<'a>(runs: &[&'a Measurement]) -> TensorSide<'a> {

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
 
-use crate::measurement::Measurement;
+use crate::results::measurement::Measurement;
+use crate::results::tensor_record::{Description, TensorDevice, TensorKind, TensorRecord};
 use crate::shared_storage::{Share, Shares};
-use crate::tensor_record::{Description, TensorDevice, TensorKind, TensorRecord};
 
 /// Which state the named memory was in at each checkpoint.
 #[derive(Clone, Debug, Default)]
@@ -268,7 +268,7 @@ impl States {
     }
 }
 
-fn order(record: &TensorRecord, of: impl Fn(&crate::tensor_record::Naming) -> u64) -> Vec<usize> {
+fn order(record: &TensorRecord, of: impl Fn(&crate::results::tensor_record::Naming) -> u64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..record.namings.len()).collect();
     order.sort_by_key(|naming| of(&record.namings[*naming]));
     order
@@ -309,8 +309,8 @@ fn shares(record: &TensorRecord, namings: Vec<usize>) -> impl Iterator<Item = (u
 pub(crate) mod sample {
     use serde_json::{Value, json};
 
-    use crate::measurement::Measurement;
-    use crate::shim_log;
+    use crate::results::measurement::Measurement;
+    use crate::results::shim_log;
 
     /// A tensor of a device: name, kind, storage, bytes.
     pub(crate) fn tensor(group: u64, device: &str, said: (&str, &str, u64, u64)) -> Value {

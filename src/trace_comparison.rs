@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use indexmap::IndexMap;
 use similar::{Algorithm, DiffTag};
 
-use crate::trace_facts::{TraceFacts, TracedFunction};
-use crate::trace_record::{CallNode, LineRecord, TraceRecord};
+use crate::results::trace_facts::{TraceFacts, TracedFunction};
+use crate::results::trace_record::{CallNode, LineRecord, TraceRecord};
 
 /// One revision's part: the records of its runs, and what its build says of the functions.
 #[derive(Clone, Debug, Default)]
@@ -347,7 +347,7 @@ fn profile(label: &str, sides: [Option<&Profile<'_>>; 2]) -> LineProfile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace_facts::Excerpt;
+    use crate::results::trace_facts::Excerpt;
 
     fn record(lines: &[serde_json::Value]) -> TraceRecord {
         let mut record = TraceRecord::default();

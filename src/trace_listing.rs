@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use crate::plan::resolved::Plan;
+use crate::results::trace_facts::TraceFacts;
 use crate::support::counted::counted;
-use crate::trace_facts::TraceFacts;
 
 /// The functions of each revision, in the plan's order.
 pub fn text(plan: &Plan, facts: &[TraceFacts]) -> String {
@@ -44,7 +44,7 @@ pub fn text(plan: &Plan, facts: &[TraceFacts]) -> String {
 mod tests {
     use super::*;
     use crate::plan::resolved::Revision;
-    use crate::trace_facts::{TracedFunction, Untraced};
+    use crate::results::trace_facts::{TracedFunction, Untraced};
 
     #[test]
     fn what_is_traced_and_what_is_not_stand_in_the_order_of_the_source() {

@@ -6,9 +6,9 @@ mod synthetic;
 use cargo_memprof::compare::{compare, merge};
 use cargo_memprof::comparison::{Comparability, Comparison, PairView};
 use cargo_memprof::matching::Change;
-use cargo_memprof::outcome::Status;
 use cargo_memprof::report::{self, Format, Options};
-use cargo_memprof::run_folder::file;
+use cargo_memprof::results::outcome::Status;
+use cargo_memprof::results::run_folder::file;
 use cargo_memprof::side::Standing;
 use cargo_memprof::verdict::kinds::Verdict;
 use proptest::prelude::*;
@@ -303,7 +303,7 @@ fn a_plan_or_an_outcome_of_a_newer_format_is_refused_with_its_path() {
     let outcome = synthetic.folder().0.join(&results.runs[0].folder).join(file::OUTCOME);
     let newer = fs_err::read_to_string(&outcome).unwrap().replace("\"version\": 1", "\"version\": 9");
     fs_err::write(&outcome, newer).unwrap();
-    let error = cargo_memprof::results::read(synthetic.folder()).unwrap_err().to_string();
+    let error = cargo_memprof::results::stored::read(synthetic.folder()).unwrap_err().to_string();
     assert!(error.contains("outcome.json: format 9 is newer than this cargo-memprof reads (1)"), "{error}");
 }
 

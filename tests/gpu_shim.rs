@@ -472,11 +472,12 @@ fn tensors_are_named_by_cudas_numbers_and_the_log_says_which_device_of_the_metri
     assert!(place("not in use yet") < told && told < place("allocated"));
     let lines: Vec<String> = run.lines.iter().map(Value::to_string).collect();
     let text = lines.join("\n");
-    let measurement = cargo_memprof::shim_log::read(text.as_bytes(), "log.jsonl").unwrap();
+    let measurement = cargo_memprof::results::shim_log::read(text.as_bytes(), "log.jsonl").unwrap();
     let side = cargo_memprof::tensor_comparison::TensorSide::new(&[&measurement]).unwrap();
     let rest = |label: &str, ordinal: u32| {
         let place = side.place(label, 1).unwrap();
-        let figures = side.figures_at(place, &cargo_memprof::tensor_record::TensorDevice::Cuda(ordinal));
+        let figures =
+            side.figures_at(place, &cargo_memprof::results::tensor_record::TensorDevice::Cuda(ordinal));
         figures.unattributed().ok_or_else(|| figures.live.unwrap_err())
     };
     let mib = i128::from(MIB);

@@ -6,8 +6,8 @@ mod synthetic;
 
 use cargo_memprof::compare::compare;
 use cargo_memprof::comparison::Comparison;
-use cargo_memprof::outcome::Status;
 use cargo_memprof::report::{self, Format, Options, View};
+use cargo_memprof::results::outcome::Status;
 use serde_json::{Value, json};
 use support::TestRepository;
 use synthetic::{Log, Synthetic};

@@ -5,8 +5,8 @@ mod synthetic;
 
 use cargo_memprof::compare::compare;
 use cargo_memprof::comparison::Comparison;
-use cargo_memprof::outcome::Status;
 use cargo_memprof::report::{self, Format, Options, View};
+use cargo_memprof::results::outcome::Status;
 use synthetic::{Log, Synthetic};
 
 const KIB: i64 = 1024;

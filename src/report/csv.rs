@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 
 use crate::comparison::Comparison;
-use crate::measurement::{Checkpoint, Kind, said_of};
 use crate::plan::metric::Unit;
-use crate::results::Run;
+use crate::results::measurement::{Checkpoint, Kind, said_of};
+use crate::results::stored::Run;
 
 /// The columns, which scripts rely on.
 pub const COLUMNS: [&str; 13] = [

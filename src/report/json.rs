@@ -19,9 +19,9 @@ use crate::comparison::{BreachKind, Comparison, PairView};
 use crate::judging::Conclusion;
 use crate::matching::Change;
 use crate::plan::metric::Unit;
-use crate::results::Run;
-use crate::trace_facts::TraceFacts;
-use crate::trace_record::TraceRecord;
+use crate::results::stored::Run;
+use crate::results::trace_facts::TraceFacts;
+use crate::results::trace_record::TraceRecord;
 use crate::verdict::kinds::Verdict;
 use crate::verdict::limits::Expected;
 

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use super::json::{ByRef, ChangeName, JudgementEntry, KindName, Reading, Row, RunRecordParts, reason};
 use crate::comparison::{Cell, Comparison, Metric, PairColumn, PairView, Ruling, previous_points};
 use crate::matching::{Change, Key};
-use crate::measurement::Kind;
+use crate::results::measurement::Kind;
 use crate::side::{Column, Side, Standing};
 
 /// A checkpoint at all refs.

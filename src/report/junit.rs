@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::summary::{self, Tally};
 use crate::comparison::{Comparison, PairView};
-use crate::outcome::Status;
+use crate::results::outcome::Status;
 use crate::verdict::kinds::Verdict;
 
 /// Writes the report. Inconclusive rows are told in a case's output; they fail nothing, as the exit code does that.

@@ -13,10 +13,10 @@ use super::text::{self, cut};
 use super::trace;
 use crate::comparison::{Cell, Comparison, PairView};
 use crate::matching::{Change, Key, Match};
-use crate::measurement::{Kind, Nesting};
 use crate::plan::metric::Unit;
 use crate::plan::resolved::Revision;
-use crate::results::Run;
+use crate::results::measurement::{Kind, Nesting};
+use crate::results::stored::Run;
 use crate::side::{Side, Standing};
 use crate::support::counted::counted;
 

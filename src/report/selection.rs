@@ -5,8 +5,8 @@ use regex::Regex;
 use super::{Options, text};
 use crate::comparison::{Comparison, JudgedMetric, Metric, PairColumn, PairView, Ruling};
 use crate::matching::{Change, Match};
-use crate::measurement::Kind;
 use crate::plan::metric::{DEFAULT, Unit};
+use crate::results::measurement::Kind;
 use crate::verdict::kinds::Verdict;
 
 /// More rows of one test than this help nobody in a terminal or a comment.

@@ -14,7 +14,7 @@ use super::text::{self, cut, width};
 use super::trace;
 use crate::comparison::{Comparison, Entry, PairView};
 use crate::matching::{Change, Match};
-use crate::measurement::Kind;
+use crate::results::measurement::Kind;
 use crate::side::Standing;
 use crate::support::counted::{counted, grouped};
 use crate::verdict::kinds::Verdict;

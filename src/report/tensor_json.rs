@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::tensors::Part;
 use crate::comparison::Comparison;
-use crate::measurement::{Kind, Measurement};
+use crate::results::measurement::{Kind, Measurement};
+use crate::results::tensor_record::{Description, TensorDevice, TensorKind};
 use crate::tensor_comparison::{LayerChange, LayerRow, TensorSide, layers};
-use crate::tensor_record::{Description, TensorDevice, TensorKind};
 use crate::tensor_states::Alive;
 
 /// What a run named.

@@ -12,14 +12,14 @@ use super::selection::Wanted;
 use super::summary;
 use super::text::{self, cut};
 use crate::comparison::{Cell, Comparability, Comparison, PairView};
-use crate::measurement::{Kind, Measurement, Names};
 use crate::plan::metric::Unit;
+use crate::results::measurement::{Kind, Measurement, Names};
+use crate::results::tensor_record::{TensorDevice, TensorKind};
 use crate::side::{Side, Standing};
 use crate::support::counted::counted;
 use crate::tensor_comparison::{
     DeviceFigures, LayerChange, LayerRow, Moment, TensorSide, highest, layers, moments,
 };
-use crate::tensor_record::{TensorDevice, TensorKind};
 use crate::tensor_states::Alive;
 
 /// How many different states of the named memory are shown below a table, and in the view of their own.

@@ -7,8 +7,8 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::comparison::{Delta, PairView, Ruling};
 use crate::matching::{Change, Key, Match};
-use crate::measurement::{Kind, Names};
 use crate::plan::metric::Unit;
+use crate::results::measurement::{Kind, Names};
 use crate::support::bytes::Bytes;
 use crate::support::counted::grouped;
 use crate::verdict::kinds::Verdict;

@@ -11,12 +11,12 @@ use super::selection::Wanted;
 use super::text::{self, cut};
 use crate::comparison::{Cell, Comparability, Comparison, PairView};
 use crate::plan::metric::Unit;
+use crate::results::trace_facts::TraceFacts;
 use crate::side::Side;
 use crate::support::counted::counted;
 use crate::trace_comparison::{
     CallFigures, CallRow, LineFigures, LineProfile, LineRow, TraceSide, calls, lines, places,
 };
-use crate::trace_facts::TraceFacts;
 
 /// Rows of a tree that are shown unless all are asked for.
 const MOST_ROWS: usize = 60;

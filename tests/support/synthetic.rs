@@ -5,12 +5,12 @@
 use std::fmt::Write as _;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use cargo_memprof::outcome::{self, Outcome, RunRecord, Status};
 use cargo_memprof::plan::request::{Request, TargetKind};
 use cargo_memprof::plan::resolved::{self, CellId, Plan, Revision, TestId};
 use cargo_memprof::plan::rule::Judging;
-use cargo_memprof::results::{self, Results};
-use cargo_memprof::run_folder::{RunFolder, file};
+use cargo_memprof::results::outcome::{self, Outcome, RunRecord, Status};
+use cargo_memprof::results::run_folder::{RunFolder, file};
+use cargo_memprof::results::stored::{self, Results};
 use serde_json::{Value, json};
 
 /// A run's folder in a temporary place.
@@ -139,7 +139,7 @@ impl Synthetic {
 
     /// What `results::read` makes of it.
     pub fn results(&self) -> Results {
-        results::read(&self.folder).unwrap()
+        stored::read(&self.folder).unwrap()
     }
 }
 

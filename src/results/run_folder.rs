@@ -74,7 +74,7 @@ pub mod file {
     pub const STDOUT: &str = "stdout";
     /// The test's standard error.
     pub const STDERR: &str = "stderr";
-    /// [`RunRecord`](crate::outcome::RunRecord); written last.
+    /// [`RunRecord`](crate::results::outcome::RunRecord); written last.
     pub const OUTCOME: &str = "outcome.json";
 }
 

@@ -11,13 +11,13 @@ use camino::{Utf8Path, Utf8PathBuf};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::comparability::Apart;
-use crate::measurement::Measurement;
-use crate::outcome::{self, RunRecord};
 use crate::plan::resolved::{self, CellId, Plan};
-use crate::run_folder::{RunFolder, file};
-use crate::shim_log;
-use crate::trace_facts::TraceFacts;
+use crate::results::comparability::Apart;
+use crate::results::measurement::Measurement;
+use crate::results::outcome::{self, RunRecord};
+use crate::results::run_folder::{RunFolder, file};
+use crate::results::shim_log;
+use crate::results::trace_facts::TraceFacts;
 use crate::verdict::limits::Limits;
 
 /// All that was kept of one run of the tool.

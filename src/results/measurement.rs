@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
 
-use crate::tensor_record::TensorRecord;
-use crate::trace_record::TraceRecord;
+use crate::results::tensor_record::TensorRecord;
+use crate::results::trace_record::TraceRecord;
 
 /// Everything that one run's log says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

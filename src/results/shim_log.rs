@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde::de::{MapAccess, Visitor};
 use serde_json::Value;
 
-use crate::measurement::{Kind, Measurement, NO_READING, Nesting};
+use crate::results::measurement::{Kind, Measurement, NO_READING, Nesting};
 use crate::support::counted::counted;
 
 /// The newest version of the log's format that this program reads.

@@ -1,0 +1,14 @@
+//! A run's folder: its files, the shim's log, the outcomes, and what may be compared.
+//! Imports support, gpu and plan.
+//! Reads and writes the run's folder.
+
+pub mod comparability;
+pub mod environment;
+pub mod measurement;
+pub mod outcome;
+pub mod run_folder;
+pub mod shim_log;
+pub mod stored;
+pub mod tensor_record;
+pub mod trace_facts;
+pub mod trace_record;
