@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::cargo::{Messages, is_path_id};
+use crate::cargo::command::{Messages, is_path_id};
 use crate::plan::resolved::Revision;
 use crate::support::process::ProcessError;
 use crate::support::user_error::Complaint;

@@ -5,15 +5,15 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::Metadata;
 
 use crate::build::Builder;
+use crate::cargo::lockfile::Lockfile;
+use crate::cargo::toolchain::Toolchain;
 use crate::dependency_copies::{self, Copy, LockedCrate};
 use crate::inject;
 use crate::laid::LeftAlone;
-use crate::lockfile::Lockfile;
 use crate::plan::request::TraceRequest;
 use crate::results::trace_facts::TraceFacts;
 use crate::shim;
 use crate::store;
-use crate::toolchain::Toolchain;
 use crate::traced_crates;
 use crate::tracing::{self, Dropped, Patterns, Tracing};
 

@@ -279,7 +279,7 @@ impl Commands<'_> {
         let session = Session::open(&repository, self.console, self.interrupt)?;
         let lock = session.lock(arguments.no_wait)?;
         let scratch = tempfile::tempdir()?;
-        let folder = RunFolder(crate::cargo::utf8(scratch.path().to_owned())?);
+        let folder = RunFolder(crate::cargo::command::utf8(scratch.path().to_owned())?);
         let prepared = session.prepare(&plan, &folder)?;
         drop(lock);
         let mut text = String::new();
@@ -392,9 +392,9 @@ impl Commands<'_> {
 
     fn demo(&self, arguments: &DemoArguments) -> anyhow::Result<ExitCode> {
         let folder = tempfile::Builder::new().prefix("memprof-demo-").tempdir()?;
-        let root = crate::cargo::utf8(folder.path().canonicalize()?)?;
+        let root = crate::cargo::command::utf8(folder.path().canonicalize()?)?;
         let made = demo::create(root.as_std_path())?;
-        let repository = Repository::discover(&crate::cargo::utf8(made.path.clone())?)?;
+        let repository = Repository::discover(&crate::cargo::command::utf8(made.path.clone())?)?;
         let mut argv: Vec<OsString> = vec!["cargo-memprof".into(), "run".into()];
         let flags = ["--refs", &made.refs.join(","), "--overlay", &made.overlay, "-k", &made.filter]
             .map(OsString::from);
@@ -523,7 +523,7 @@ fn named(planned: &crate::plan::cells::PlannedCell) -> String {
 }
 
 pub(crate) fn current_directory() -> anyhow::Result<Utf8PathBuf> {
-    crate::cargo::utf8(std::env::current_dir().context("the current folder is gone")?)
+    crate::cargo::command::utf8(std::env::current_dir().context("the current folder is gone")?)
 }
 
 /// A path as the user would write it from where they stand.

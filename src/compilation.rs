@@ -8,15 +8,15 @@ use anyhow::Context;
 use camino::Utf8PathBuf;
 
 use crate::build::Builder;
-use crate::cargo::{self, Messages};
-use crate::cargo_config::{self, CargoConfig};
+use crate::cargo::command::{self, Messages};
+use crate::cargo::configuration::{self, CargoConfig};
+use crate::cargo::toolchain::Toolchain;
 use crate::ingredients::requested_environment;
 use crate::laid::Laid;
 use crate::shim::{self, Shim};
 use crate::store::Ingredients;
 use crate::support::event::Event;
 use crate::support::user_error::Complaint;
-use crate::toolchain::Toolchain;
 use crate::wrapper;
 
 /// What a call of cargo left.
@@ -64,12 +64,16 @@ impl Builder<'_> {
         let command = toolchain
             .cargo()
             .current_dir(self.workspace())
-            .args(cargo_config::with_runner(&ingredients.arguments, triple, &links.join(wrapper::NOTE_NAME))?)
+            .args(configuration::with_runner(
+                &ingredients.arguments,
+                triple,
+                &links.join(wrapper::NOTE_NAME),
+            )?)
             .arg("--manifest-path")
             .arg(&laid.manifest)
             .envs(requested_environment(self.plan, index))
             .env("RUSTC_WORKSPACE_WRAPPER", links.join(wrapper::WRAP_NAME))
-            .env(cargo::runner_variable(triple), links.join(wrapper::NOTE_NAME))
+            .env(command::runner_variable(triple), links.join(wrapper::NOTE_NAME))
             .env(wrapper::SHIM, serde_json::to_string(&wrapping)?)
             .env(wrapper::NOTES, notes.path())
             .env("CARGO_TERM_COLOR", "never");

@@ -13,9 +13,9 @@ use camino::{Utf8Path, Utf8PathBuf};
 use sha2::{Digest, Sha256};
 use toml_edit::DocumentMut;
 
-use crate::cargo_config;
+use crate::cargo::configuration;
+use crate::cargo::toolchain::Toolchain;
 use crate::support::user_error::Complaint;
-use crate::toolchain::Toolchain;
 use crate::traced_crates::{self, Crate};
 use crate::tracing::{self, Dropped, Patterns, Tracing};
 use crate::wrapper::CopiedCrate;
@@ -120,7 +120,7 @@ impl Copy {
         let edited: BTreeMap<&Utf8Path, &str> = self.tracing.files().collect();
         for entry in walkdir::WalkDir::new(&pristine) {
             let entry = entry?;
-            let path = crate::cargo::utf8(entry.path().to_owned())?;
+            let path = crate::cargo::command::utf8(entry.path().to_owned())?;
             let inside = path.strip_prefix(&pristine).unwrap_or(&path);
             let target = self.folder.join(inside);
             if entry.file_type().is_dir() {
@@ -161,8 +161,8 @@ fn archive(
     place: &Place<'_>,
     toolchain: &Toolchain,
 ) -> anyhow::Result<(Vec<u8>, Utf8PathBuf)> {
-    let registry = cargo_config::home().context("there is no cargo home")?.join("registry");
-    let registry = crate::cargo::utf8(registry)?;
+    let registry = configuration::home().context("there is no cargo home")?.join("registry");
+    let registry = crate::cargo::command::utf8(registry)?;
     let name = format!("{}.crate", one.title());
     let find = || -> Option<(Utf8PathBuf, Utf8PathBuf)> {
         let indices = registry.join("cache").read_dir_utf8().ok()?.filter_map(Result::ok);
@@ -219,7 +219,7 @@ fn unpack(archive: &[u8], one: &LockedCrate, into: &Utf8Path) -> anyhow::Result<
         if !entry.header().entry_type().is_file() {
             continue;
         }
-        let path = crate::cargo::utf8(entry.path()?.into_owned())?;
+        let path = crate::cargo::command::utf8(entry.path()?.into_owned())?;
         let Ok(inside) = path.strip_prefix(one.title()) else {
             bail!("{path} lies outside of {}", one.title())
         };

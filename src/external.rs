@@ -8,13 +8,13 @@ use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value};
 
+use crate::cargo::toolchain::Toolchain;
 use crate::inject;
 use crate::injected_files::{self, InjectedFiles};
 use crate::overlay::OverlayFile;
 use crate::plan::request::{BuildOptions, OverlayMode, OverlayRequest};
 use crate::support::suggest;
 use crate::support::user_error::Complaint;
-use crate::toolchain::Toolchain;
 
 /// What the crate has beside the overlay's files.
 const OWN_FILES: [&str; 3] = ["Cargo.toml", "Cargo.lock", "src/lib.rs"];
@@ -214,7 +214,7 @@ fn remove_others(folder: &Utf8Path, files: &[OverlayFile]) -> anyhow::Result<()>
         if found.file_type().is_dir() {
             continue;
         }
-        let path = crate::cargo::utf8(found.into_path())?;
+        let path = crate::cargo::command::utf8(found.into_path())?;
         let relative = path.strip_prefix(folder)?;
         let is_own = OWN_FILES.iter().any(|own| relative == *own);
         if !is_own && !files.iter().any(|file| file.destination == relative) {
@@ -240,7 +240,7 @@ fn find_package(checkout: &Utf8Path, name: &str) -> anyhow::Result<(Utf8PathBuf,
         .filter_map(Result::ok)
         .filter(|entry| entry.file_name() == "Cargo.toml");
     for entry in manifests {
-        let path = crate::cargo::utf8(entry.into_path())?;
+        let path = crate::cargo::command::utf8(entry.into_path())?;
         let Ok(document) = read_manifest(&path) else { continue };
         let found = document.get("package").and_then(|package| package.get("name")).and_then(Item::as_str);
         match found {

@@ -6,7 +6,7 @@ use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::Artifact;
 
-use crate::cargo::{self, Messages};
+use crate::cargo::command::{self, Messages};
 use crate::libraries;
 use crate::own_allocator::{self, OwnAllocators};
 use crate::store::{Companion, Draft, Executable};
@@ -37,15 +37,16 @@ impl Harvest<'_> {
         let tests = self.messages.artifacts.iter().filter(|artifact| artifact.profile.test);
         for (artifact, built) in tests.filter_map(|artifact| Some((artifact, artifact.executable.as_ref()?)))
         {
-            let Some(kind) = cargo::target_kind(&artifact.target) else { continue };
+            let Some(kind) = command::target_kind(&artifact.target) else { continue };
             let file_name = built.file_name().context("an executable has a name")?;
             let note = fs_err::read(self.notes.join(format!("{file_name}.json")))
                 .with_context(|| format!("cargo built {built} and did not run it"))?;
             let invocation: wrapper::Invocation = serde_json::from_slice(&note)?;
-            let directory = cargo::utf8(invocation.directory)?;
-            let harness = !cargo::without_harness(&artifact.manifest_path)?.iter().any(|(without, name)| {
-                *without == kind && (name.is_empty() || *name == artifact.target.name)
-            });
+            let directory = command::utf8(invocation.directory)?;
+            let harness =
+                !command::without_harness(&artifact.manifest_path)?.iter().any(|(without, name)| {
+                    *without == kind && (name.is_empty() || *name == artifact.target.name)
+                });
             let file = Utf8PathBuf::from(format!("{}-{file_name}", executables.len()));
             let hash = match self.draft.add_executable(built, &file, key) {
                 Ok(hash) => hash,
@@ -71,7 +72,7 @@ impl Harvest<'_> {
                 None => own_allocator::outside(),
             });
             executables.push(Executable {
-                package: cargo::package_name(artifact)?,
+                package: command::package_name(artifact)?,
                 binary: artifact.target.name.clone(),
                 kind,
                 harness,
@@ -122,7 +123,7 @@ impl Harvest<'_> {
 fn programs_and_libraries(draft: &Draft, artifacts: &[Artifact]) -> anyhow::Result<Vec<Companion>> {
     let mut companions: Vec<Companion> = Vec::new();
     for artifact in
-        artifacts.iter().filter(|artifact| !artifact.profile.test && cargo::is_path_package(artifact))
+        artifacts.iter().filter(|artifact| !artifact.profile.test && command::is_path_package(artifact))
     {
         let dynamic = artifact.target.kind.iter().any(|kind| {
             matches!(kind, cargo_metadata::TargetKind::CDyLib | cargo_metadata::TargetKind::DyLib)

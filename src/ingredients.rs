@@ -7,17 +7,17 @@ use std::path::PathBuf;
 use camino::Utf8Path;
 
 use crate::build::Builder;
-use crate::cargo;
-use crate::cargo_config;
+use crate::cargo::command;
+use crate::cargo::configuration;
+use crate::cargo::lockfile::{self, Lockfile};
+use crate::cargo::toolchain::Toolchain;
 use crate::external::PackageOptions;
 use crate::git::repository::Repository;
-use crate::lockfile::{self, Lockfile};
 use crate::overlay;
 use crate::plan::request::OverlayMode;
 use crate::plan::resolved::Plan;
 use crate::shim;
 use crate::store::Ingredients;
-use crate::toolchain::Toolchain;
 
 /// Variables that the user gave for builds and runs of a revision.
 pub fn requested_environment(plan: &Plan, index: usize) -> BTreeMap<String, String> {
@@ -58,7 +58,7 @@ pub fn build_environment(plan: &Plan, index: usize) -> BTreeMap<String, String> 
         |name: &str| NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix));
     let not_ours = |name: &str| {
         // Which devices a run sees is no matter of the build.
-        !crate::toolchain::is_of_our_cargo(name)
+        !crate::cargo::toolchain::is_of_our_cargo(name)
             && name != "CUDA_VISIBLE_DEVICES"
             && !name.ends_with("_RUNNER")
     };
@@ -149,9 +149,9 @@ impl Builder<'_> {
         let mut arguments = if self.has_external_overlay() {
             // The package is a dependency there, and what is about it goes into the crate's manifest.
             let (_, rest) = PackageOptions::split_off(&request.build, features);
-            cargo::test_argv(&rest, &[], target)
+            command::test_argv(&rest, &[], target)
         } else {
-            cargo::test_argv(&request.build, &features, target)
+            command::test_argv(&request.build, &features, target)
         };
         // Configuration above the user's repository is not above our checkout.
         let above = self.repository.root().parent().into_iter().flat_map(Utf8Path::ancestors);
@@ -169,7 +169,7 @@ impl Builder<'_> {
         let mut folders: Vec<PathBuf> =
             self.worktree.path().ancestors().skip(1).map(|f| f.join(".cargo").into()).collect();
         folders.extend(self.repository.root().ancestors().skip(1).map(|folder| folder.join(".cargo").into()));
-        folders.extend(cargo_config::home());
+        folders.extend(configuration::home());
         let mut hasher = blake3::Hasher::new();
         for setting in &self.plan.request.build.config {
             if let Ok(text) = fs_err::read(setting) {

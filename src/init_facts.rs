@@ -2,11 +2,11 @@
 
 use camino::Utf8Path;
 
+use crate::cargo::toolchain::Toolchain;
 use crate::git::repository::Repository;
 use crate::git::workspace_folder;
 use crate::init::Facts;
 use crate::inject;
-use crate::toolchain::Toolchain;
 
 /// Branches, remotes, packages. What cannot be learnt is left empty.
 pub fn facts(repository: &Repository, manifest: Option<&Utf8Path>) -> anyhow::Result<Facts> {

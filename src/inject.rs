@@ -8,12 +8,12 @@ use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::Metadata;
 
-use crate::cargo::target_kind;
+use crate::cargo::command::target_kind;
+use crate::cargo::toolchain::Toolchain;
 use crate::injected_files::InjectedFiles;
 use crate::overlay::OverlayFile;
 use crate::support::suggest;
 use crate::support::user_error::Complaint;
-use crate::toolchain::Toolchain;
 
 /// What a revision's checkout is to hold beside the revision itself: content by path from the checkout's root.
 pub type Injection = BTreeMap<Utf8PathBuf, Vec<u8>>;

@@ -6,17 +6,17 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::CompilerMessage;
 
 use crate::build::Builder;
+use crate::cargo::lockfile::{self, Lockfile};
+use crate::cargo::toolchain::Toolchain;
 use crate::dependency_copies::Copy;
 use crate::external::{self, PackageOptions};
 use crate::inject::{self, Injection};
 use crate::injected_files::InjectedFiles;
-use crate::lockfile::{self, Lockfile};
 use crate::overlay::OverlayFile;
 use crate::own_allocator::{self, OwnAllocators, Refused};
 use crate::plan::request::OverlayMode;
 use crate::support::counted::counted;
 use crate::support::event::Event;
-use crate::toolchain::Toolchain;
 use crate::tracing::{Blame, Dropped, Tracing};
 
 /// What was laid over a checkout.

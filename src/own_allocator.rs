@@ -102,7 +102,7 @@ fn files_that_mention_it(checkout: &Utf8Path) -> anyhow::Result<BTreeSet<Utf8Pat
             continue;
         }
         if finder.find(&fs_err::read(entry.path())?).is_some() {
-            let path = crate::cargo::utf8(entry.into_path())?;
+            let path = crate::cargo::command::utf8(entry.into_path())?;
             files.insert(path.strip_prefix(checkout).unwrap_or(&path).to_owned());
         }
     }

@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::build::{Build, Builder};
 use crate::build_failure::BuildFailure;
 use crate::cache::{self, Cache};
-use crate::cargo_config::CargoConfig;
+use crate::cargo::configuration::CargoConfig;
 use crate::git::repository::Repository;
 use crate::gpu::cupti;
 use crate::gpu::nvml;
@@ -76,7 +76,7 @@ impl<'a> Session<'a> {
     /// The functions of each revision that the request's patterns mean; nothing is built. The caller holds the lock.
     pub fn traceable(&self, plan: &Plan) -> anyhow::Result<Vec<TraceFacts>> {
         let scratch = tempfile::tempdir()?;
-        let folder = RunFolder(crate::cargo::utf8(scratch.path().to_owned())?);
+        let folder = RunFolder(crate::cargo::command::utf8(scratch.path().to_owned())?);
         let mut builder =
             Builder::new(plan, self.repository, &self.cache, &folder, self.sink, self.interrupt)?;
         builder.check_patterns()?;
@@ -276,9 +276,9 @@ pub fn runs_folder(repository: &Repository, workspace: &Utf8Path) -> anyhow::Res
     let workspace = repository.root().join(workspace);
     let named = ["CARGO_TARGET_DIR", "CARGO_BUILD_TARGET_DIR"].iter().find_map(std::env::var_os);
     let target = match named.filter(|folder| !folder.is_empty()) {
-        Some(folder) => repository.start().join(crate::cargo::utf8(folder.into())?),
+        Some(folder) => repository.start().join(crate::cargo::command::utf8(folder.into())?),
         None => match CargoConfig::read(&workspace, &[])?.target_directory() {
-            Some(folder) => crate::cargo::utf8(folder)?,
+            Some(folder) => crate::cargo::command::utf8(folder)?,
             None => workspace.join("target"),
         },
     };

@@ -7,10 +7,10 @@ use camino::{Utf8Path, Utf8PathBuf};
 use include_dir::{Dir, include_dir};
 
 use crate::adapters::{self, Adapters};
+use crate::cargo::toolchain::Toolchain;
 use crate::inject;
 use crate::own_allocator;
 use crate::support::process::Command;
-use crate::toolchain::Toolchain;
 use crate::traced_functions;
 use crate::traced_lines;
 use crate::wrapper;

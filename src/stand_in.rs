@@ -156,7 +156,7 @@ impl<'a> StandIn<'a> {
             for found in WalkDir::new(&folder).min_depth(1).contents_first(true) {
                 let found = found?;
                 let is_folder = found.file_type().is_dir();
-                let path = crate::cargo::utf8(found.into_path())?;
+                let path = crate::cargo::command::utf8(found.into_path())?;
                 if is_folder {
                     // One that still holds something stays.
                     let _ = std::fs::remove_dir(&path);

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashSet};
 use camino::Utf8Path;
 
 use crate::absent_libraries::EmptyLibraries;
+use crate::cargo::toolchain::clean;
 use crate::store::ListedTest;
 use crate::support::process::{Command, ProcessError};
-use crate::toolchain::clean;
 use crate::wrapper::LIBRARY_PATHS;
 
 /// What the loader of Linux says where a library is not there.

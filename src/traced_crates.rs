@@ -6,8 +6,8 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::{CrateType, Metadata, Package, Target, TargetKind};
 use toml_edit::{DocumentMut, Item, TableLike};
 
+use crate::cargo::toolchain::Toolchain;
 use crate::inject;
-use crate::toolchain::Toolchain;
 
 /// Why nothing of a procedural macro can be traced.
 pub const OF_A_MACRO: &str = "it is of a procedural macro, which runs in the compiler";

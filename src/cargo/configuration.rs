@@ -131,7 +131,7 @@ impl CargoConfig {
         if let Some((base, item)) = find_in(&self.layers[..self.from_command_line], &keys) {
             return words(base, item);
         }
-        if let Ok(value) = std::env::var(crate::cargo::runner_variable(triple)) {
+        if let Ok(value) = std::env::var(crate::cargo::command::runner_variable(triple)) {
             return Some(value.split_whitespace().map(ToOwned::to_owned).collect());
         }
         if let Some((base, item)) = self.find(&keys) {

@@ -3,12 +3,12 @@
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 
+use crate::cargo::toolchain::Toolchain;
 use crate::git::repository::{Lookup, Repository};
 use crate::plan::request::LockfileRequest;
 use crate::plan::resolved::Plan;
 use crate::support::event::{Event, Sink};
 use crate::support::user_error::Complaint;
-use crate::toolchain::Toolchain;
 
 /// What revisions without a lock file are given.
 #[derive(Clone, Debug, PartialEq, Eq)]
