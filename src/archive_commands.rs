@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::archive::{Archive, Unpacked};
 use crate::build::Build;
-use crate::cache;
+use crate::checkout::cache;
 use crate::cli::{BuildCommandArguments, PresentationArguments, RunArguments};
 use crate::command_arguments::CleanArguments;
 use crate::commands::{Commands, ask, current_directory, repository};

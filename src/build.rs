@@ -11,14 +11,16 @@ use cargo_platform::Cfg;
 
 use crate::adapters;
 use crate::build_failure::{self, BuildFailure};
-use crate::cache::Cache;
 use crate::cargo::configuration::CargoConfig;
 use crate::cargo::lockfile::{self, Lockfile};
 use crate::cargo::toolchain::{Choice, Toolchain};
+use crate::checkout::cache::Cache;
+use crate::checkout::injected_files::InjectedFiles;
+use crate::checkout::stamps::Stamps;
+use crate::checkout::worktree::Worktree;
 use crate::git::repository::Repository;
 use crate::harvest::Harvest;
 use crate::ingredients::toolchain_file;
-use crate::injected_files::InjectedFiles;
 use crate::laid::{Laid, LeftAlone};
 use crate::overlay::{self, OverlayFile};
 use crate::plan::resolved::{Plan, Revision};
@@ -26,11 +28,9 @@ use crate::results::run_folder::RunFolder;
 use crate::shim::Shim;
 use crate::sources::{self, SourceRecords};
 use crate::stage::Stage;
-use crate::stamps::Stamps;
 use crate::store::{self, Draft, Entry, Ingredients, Provenance};
 use crate::support::event::{Event, Sink};
 use crate::tracing::Patterns;
-use crate::worktree::Worktree;
 
 /// A revision's build.
 #[derive(Debug)]

@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::cargo::command::{Messages, is_path_id};
+use crate::checkout::worktree::CheckoutError;
 use crate::plan::resolved::Revision;
 use crate::support::process::ProcessError;
 use crate::support::user_error::Complaint;
-use crate::worktree::CheckoutError;
 
 /// A build that failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

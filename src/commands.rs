@@ -10,7 +10,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::archive_commands;
 use crate::build::Build;
-use crate::cache;
+use crate::checkout::cache;
 use crate::cli::{
     Command, JudgingArguments, ListArguments, PresentationArguments, RequestArguments, RunArguments,
     TraceCommandArguments,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::cache;
+use crate::checkout::cache;
 use crate::doctor::{Cupti, Facts, NvmlFacts, Resident};
 use crate::gpu::cupti;
 use crate::gpu::devices::Device;

@@ -9,8 +9,8 @@ use camino::{Utf8Path, Utf8PathBuf};
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value};
 
 use crate::cargo::toolchain::Toolchain;
+use crate::checkout::injected_files::{self, InjectedFiles};
 use crate::inject;
-use crate::injected_files::{self, InjectedFiles};
 use crate::overlay::OverlayFile;
 use crate::plan::request::{BuildOptions, OverlayMode, OverlayRequest};
 use crate::support::suggest;

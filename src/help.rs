@@ -1,11 +1,11 @@
 //! What the user can do about an error: the line after `error:`.
 
 use crate::archive::ArchiveError;
+use crate::checkout::worktree::CheckoutError;
 use crate::git::fetch::FetchError;
 use crate::git::resolve_error::ResolveError;
 use crate::git::workspace_folder::NoManifest;
 use crate::support::user_error::Complaint;
-use crate::worktree::CheckoutError;
 
 /// The advice of the first error in the chain that has one.
 pub fn help(error: &anyhow::Error) -> Option<String> {

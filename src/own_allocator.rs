@@ -14,8 +14,8 @@ use proc_macro2::{Span, TokenStream, TokenTree};
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
+use crate::checkout::injected_files::InjectedFiles;
 use crate::inject::Injection;
-use crate::injected_files::InjectedFiles;
 use crate::module_files::{self, ModuleFile};
 use crate::source_edit::Source;
 

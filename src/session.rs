@@ -10,8 +10,8 @@ use serde_json::json;
 
 use crate::build::{Build, Builder};
 use crate::build_failure::BuildFailure;
-use crate::cache::{self, Cache};
 use crate::cargo::configuration::CargoConfig;
+use crate::checkout::cache::{self, Cache};
 use crate::git::repository::Repository;
 use crate::gpu::cupti;
 use crate::gpu::nvml;

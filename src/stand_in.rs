@@ -15,9 +15,9 @@ use anyhow::Context;
 use crate::archive::{Unpacked, set_executable};
 use crate::archive_manifest::{ArchivedBuild, Placed};
 use crate::build::Build;
+use crate::checkout::stamps::Stamp;
 use crate::packing::place;
 use crate::stage::Stage;
-use crate::stamps::Stamp;
 use crate::store::{self, Entry, hash_file};
 
 /// The folders that an archive's tests see.

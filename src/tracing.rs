@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::diagnostic::Diagnostic;
 
+use crate::checkout::injected_files::InjectedFiles;
 use crate::inject::Injection;
-use crate::injected_files::InjectedFiles;
 use crate::module_files::{self, ModuleFile};
 use crate::plan::request::TraceRequest;
 use crate::plan::trace_pattern::{Step, TracePattern, shown};

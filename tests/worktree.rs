@@ -9,15 +9,15 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
 use camino::{Utf8Path, Utf8PathBuf};
-use cargo_memprof::cache::Cache;
+use cargo_memprof::checkout::cache::Cache;
+use cargo_memprof::checkout::injected_files::InjectedFiles;
+use cargo_memprof::checkout::worktree::Worktree;
 use cargo_memprof::git::repository::Repository;
 use cargo_memprof::git::resolve::resolve;
-use cargo_memprof::injected_files::InjectedFiles;
 use cargo_memprof::plan::request::{RefRequest, Request};
 use cargo_memprof::plan::resolved::{Plan, Revision};
 use cargo_memprof::support::event::Event;
 use cargo_memprof::support::file_lock::{Lock, WhenHeld};
-use cargo_memprof::worktree::Worktree;
 use support::{Bytes, ENVIRONMENT, TestRepository, assert_same_bytes, every_byte, isolated, succeed};
 
 const MANIFEST: &str = "[package]\nname = \"fixture\"\nversion = \"0.1.0\"\nedition = \"2024\"\n";

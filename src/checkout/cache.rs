@@ -21,10 +21,10 @@ use camino::{Utf8Path, Utf8PathBuf};
 use etcetera::BaseStrategy;
 use walkdir::WalkDir;
 
+use crate::checkout::worktree;
 use crate::git::fetch::OUR_REFS;
 use crate::git::repository::Repository;
 use crate::support::file_lock::Lock;
-use crate::worktree;
 
 /// The variable that says where the cache is.
 pub const HOME_VARIABLE: &str = "CARGO_MEMPROF_HOME";

@@ -7,13 +7,13 @@
 use anyhow::{Context, bail, ensure};
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::cache::Cache;
+use crate::checkout::cache::Cache;
+use crate::checkout::injected_files;
+use crate::checkout::lfs::{Lfs, quoted_list};
+use crate::checkout::submodules;
 use crate::git::program::nul_separated;
 use crate::git::repository::{Lookup, Repository};
-use crate::injected_files;
-use crate::lfs::{Lfs, quoted_list};
 use crate::plan::resolved::Revision;
-use crate::submodules;
 use crate::support::process::{Command, ProcessError};
 
 /// The checkout.
@@ -162,7 +162,7 @@ impl<'repository> Worktree<'repository> {
     /// Finds the files that a failed checkout failed for.
     fn explained(&self, revision: &Revision, source: ProcessError) -> anyhow::Result<CheckoutError> {
         let name = revision.name.clone();
-        if let Some(files) = crate::lfs::files_in_message(source.stderr()) {
+        if let Some(files) = crate::checkout::lfs::files_in_message(source.stderr()) {
             let reason = source.stderr().to_owned();
             return Ok(CheckoutError::LfsPointers { revision: name, files, reason });
         }

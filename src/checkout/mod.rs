@@ -1,0 +1,10 @@
+//! The one worktree that takes the revisions one after the other, and the cache folder around it.
+//! Imports support and git.
+//! Writes the cache folder.
+
+pub mod cache;
+pub mod injected_files;
+pub mod lfs;
+pub mod stamps;
+pub mod submodules;
+pub mod worktree;
