@@ -11,7 +11,7 @@ mod synthetic;
 use std::io::{BufWriter, Write};
 use std::time::{Duration, Instant};
 
-use cargo_memprof::compare;
+use cargo_memprof::compare::from_results;
 use cargo_memprof::report::{self, Format, Options};
 use cargo_memprof::results::run_folder::RunFolder;
 use cargo_memprof::results::stored;
@@ -143,7 +143,7 @@ fn measure(folder: &RunFolder, format: Format) {
     let results = stored::read(folder).expect("results");
     let read = start.elapsed();
     let start = Instant::now();
-    let comparison = compare::compare(&results);
+    let comparison = from_results::compare(&results);
     let compared = start.elapsed();
     let start = Instant::now();
     let mut out = BufWriter::with_capacity(1 << 16, std::io::sink());

@@ -4,7 +4,7 @@
 //! A merge changes, to the commit before it on the way, by all that its branch brings. It is the answer only where the branch,
 //! from where it had left to its end, does not differ by as much.
 
-use crate::comparison::Delta;
+use crate::compare::comparison::Delta;
 use crate::git::lineage::Lineage;
 use crate::samples::{Knowledge, Known, Rule};
 use crate::search::{Find, Found, Left, Step, StepKind, Wanted, halvings, search};

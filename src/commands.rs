@@ -19,8 +19,10 @@ use crate::command_arguments::{
     CleanArguments, CompareArguments, DemoArguments, DoctorArguments, DoctorFormat, InitArguments,
     ReportArguments, SchemaOf,
 };
-use crate::compare::{self, compare};
-use crate::comparison::Comparison;
+use crate::compare::comparison::Comparison;
+use crate::compare::evaluation::Conclusion;
+use crate::compare::from_results::{self, compare};
+use crate::compare::noise;
 use crate::config::matrix::{self, Matrix};
 use crate::console::Console;
 use crate::demo;
@@ -34,8 +36,6 @@ use crate::github::{self, Actions};
 use crate::gpu::watch::DeviceWatch;
 use crate::init;
 use crate::invocation::{self, Invocation};
-use crate::judging::Conclusion;
-use crate::noise;
 use crate::outputs::{Output, outputs};
 use crate::plan::cells::CellStatus;
 use crate::plan::request::Request;
@@ -206,7 +206,7 @@ impl Commands<'_> {
 
     fn render(
         &self,
-        comparison: &crate::comparison::Comparison,
+        comparison: &crate::compare::comparison::Comparison,
         presentation: &PresentationArguments,
         outputs: &[Output],
         metrics: &[String],
@@ -343,7 +343,7 @@ impl Commands<'_> {
             not_a_search(&folder)?;
             stored::read(&folder)
         };
-        let mut merged = compare::merge(read(&arguments.baseline)?, read(&arguments.candidate)?);
+        let mut merged = from_results::merge(read(&arguments.baseline)?, read(&arguments.candidate)?);
         judge_by(&mut merged, &arguments.judging)?;
         let comparison = compare(&merged);
         self.render(&comparison, presentation, &outputs, &presentation.metrics, None)?;

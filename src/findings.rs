@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::bisection::Merges;
-use crate::compare::compare;
-use crate::comparison::{Comparison, Delta};
+use crate::compare::comparison::{Comparison, Delta};
+use crate::compare::from_results::compare;
 use crate::found::{
     self, Candidate, FoundStep, MeasuredCommit, NamedCommit, Replay, SearchReport, SearchResult, TotalEffort,
 };

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use camino::Utf8PathBuf;
 
-use crate::comparison::Comparison;
+use crate::compare::comparison::Comparison;
 use crate::report::summary::Tally;
 use crate::report::{self, Format, Options};
 use crate::verdict::kinds::Verdict;

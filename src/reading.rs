@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::matching::Key;
+use crate::compare::matching::Key;
 use crate::report::text::key_label;
 use crate::results::measurement::{Checkpoint, Kind, Measurement, said_of};
 use crate::results::stored::Run;

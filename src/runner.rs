@@ -8,7 +8,8 @@ use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::build::Build;
-use crate::compare::compare;
+use crate::compare::from_results::compare;
+use crate::compare::repeats;
 use crate::fate::{self, Evidence};
 use crate::gpu::devices::Place;
 use crate::gpu::neighbours::Judgement;
@@ -19,7 +20,6 @@ use crate::plan::repeat::Repeat;
 use crate::plan::request::TraceRequest;
 use crate::plan::resolved::{CellId, Plan, TestId};
 use crate::process_group;
-use crate::repeats;
 use crate::results::outcome::{self, Outcome, RunRecord, Status};
 use crate::results::run_folder::{RunFolder, file};
 use crate::results::stored;

@@ -12,7 +12,7 @@ use std::collections::BinaryHeap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::comparison::Delta;
+use crate::compare::comparison::Delta;
 use crate::samples::{Change, Knowledge, Known, Rule};
 
 /// What is searched for.

@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use crate::build::{Build, Builder};
 use crate::build_failure::BuildFailure;
+use crate::compare::evaluation;
 use crate::gpu::watch::DeviceWatch;
-use crate::judging;
 use crate::plan::cells::{self, CellStatus, PlannedCell};
 use crate::plan::listing::ListedRevision;
 use crate::plan::repeat::Repeat;
@@ -296,7 +296,7 @@ impl<'a> Survey<'a> {
             None => of_matrix.unwrap_or_else(|| samples::usual_thresholds(metric)),
         };
         let floor = match &self.source {
-            Source::Is(Some(source)) => judging::bound_of(source).unwrap_or_default(),
+            Source::Is(Some(source)) => evaluation::bound_of(source).unwrap_or_default(),
             Source::Is(None) | Source::NotKnownYet => 0,
         };
         let noise = Noise { floor, known: None, provable: limits::is_counted(metric) };

@@ -3,13 +3,13 @@
 #[path = "support/synthetic.rs"]
 mod synthetic;
 
-use cargo_memprof::compare::{compare, merge};
-use cargo_memprof::comparison::{Comparability, Comparison, PairView};
-use cargo_memprof::matching::Change;
+use cargo_memprof::compare::aggregate::Standing;
+use cargo_memprof::compare::comparison::{Comparability, Comparison, PairView};
+use cargo_memprof::compare::from_results::{compare, merge};
+use cargo_memprof::compare::matching::Change;
 use cargo_memprof::report::{self, Format, Options};
 use cargo_memprof::results::outcome::Status;
 use cargo_memprof::results::run_folder::file;
-use cargo_memprof::side::Standing;
 use cargo_memprof::verdict::kinds::Verdict;
 use proptest::prelude::*;
 use serde_json::json;

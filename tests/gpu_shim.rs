@@ -473,7 +473,7 @@ fn tensors_are_named_by_cudas_numbers_and_the_log_says_which_device_of_the_metri
     let lines: Vec<String> = run.lines.iter().map(Value::to_string).collect();
     let text = lines.join("\n");
     let measurement = cargo_memprof::results::shim_log::read(text.as_bytes(), "log.jsonl").unwrap();
-    let side = cargo_memprof::tensor_comparison::TensorSide::new(&[&measurement]).unwrap();
+    let side = cargo_memprof::compare::tensor_comparison::TensorSide::new(&[&measurement]).unwrap();
     let rest = |label: &str, ordinal: u32| {
         let place = side.place(label, 1).unwrap();
         let figures =

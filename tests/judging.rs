@@ -3,13 +3,13 @@
 #[path = "support/synthetic.rs"]
 mod synthetic;
 
-use cargo_memprof::compare::compare;
-use cargo_memprof::comparison::Comparison;
+use cargo_memprof::compare::comparison::Comparison;
+use cargo_memprof::compare::evaluation::Conclusion;
+use cargo_memprof::compare::from_results::compare;
+use cargo_memprof::compare::noise;
+use cargo_memprof::compare::repeats;
 use cargo_memprof::flag;
-use cargo_memprof::judging::Conclusion;
-use cargo_memprof::noise;
 use cargo_memprof::plan::rule::Judging;
-use cargo_memprof::repeats;
 use cargo_memprof::report::{self, Format, Options};
 use cargo_memprof::results::outcome::Status;
 use cargo_memprof::verdict::kinds::Verdict;

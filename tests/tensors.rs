@@ -4,8 +4,8 @@ mod support;
 #[path = "support/synthetic.rs"]
 mod synthetic;
 
-use cargo_memprof::compare::compare;
-use cargo_memprof::comparison::Comparison;
+use cargo_memprof::compare::comparison::Comparison;
+use cargo_memprof::compare::from_results::compare;
 use cargo_memprof::report::{self, Format, Options, View};
 use cargo_memprof::results::outcome::Status;
 use serde_json::{Value, json};

@@ -3,8 +3,8 @@
 #[path = "support/synthetic.rs"]
 mod synthetic;
 
-use cargo_memprof::compare::compare;
-use cargo_memprof::comparison::Comparison;
+use cargo_memprof::compare::comparison::Comparison;
+use cargo_memprof::compare::from_results::compare;
 use cargo_memprof::plan::request::Threshold;
 use cargo_memprof::plan::rule::{Growth, Judging, Rule};
 use cargo_memprof::report::markdown::MOST_CHARACTERS;

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::noise::NoiseFigure;
+use crate::compare::noise::NoiseFigure;
 use crate::plan::quantity::Limit;
 use crate::plan::request::Threshold;
 

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::selection::Wanted;
-use crate::comparison::Comparison;
-use crate::side::Side;
+use crate::compare::aggregate::Side;
+use crate::compare::comparison::Comparison;
 use crate::support::bytes::Bytes;
 
 /// A line for each device of which something is shown.

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crate::comparison::Comparison;
+use crate::compare::comparison::Comparison;
 use crate::plan::metric::Unit;
 use crate::results::measurement::{Checkpoint, Kind, said_of};
 use crate::results::stored::Run;

@@ -15,9 +15,9 @@ use super::json_rows::CellRows;
 use super::selection::Wanted;
 use super::summary;
 use super::tensor_json::{self, LayersEntry, TensorsOfRun};
-use crate::comparison::{BreachKind, Comparison, PairView};
-use crate::judging::Conclusion;
-use crate::matching::Change;
+use crate::compare::comparison::{BreachKind, Comparison, PairView};
+use crate::compare::evaluation::Conclusion;
+use crate::compare::matching::Change;
 use crate::plan::metric::Unit;
 use crate::results::stored::Run;
 use crate::results::trace_facts::TraceFacts;
@@ -375,7 +375,7 @@ fn identity(comparison: &Comparison) -> Identity<'_> {
 
 fn breaches(comparison: &Comparison) -> Vec<BreachEntry<'_>> {
     let of_pair = |view: PairView<'_>| {
-        let entry = move |breach: &'_ crate::comparison::Breach| {
+        let entry = move |breach: &'_ crate::compare::comparison::Breach| {
             let key = view.key(&view.rows[breach.row]);
             let RunRecordParts { test, params } = RunRecordParts::of(&view.cell.id);
             BreachEntry {

@@ -6,10 +6,10 @@ use std::io::{self, Write};
 use rustc_hash::FxHashMap;
 
 use super::json::{ByRef, ChangeName, JudgementEntry, KindName, Reading, Row, RunRecordParts, reason};
-use crate::comparison::{Cell, Comparison, Metric, PairColumn, PairView, Ruling, previous_points};
-use crate::matching::{Change, Key};
+use crate::compare::aggregate::{Column, Side, Standing};
+use crate::compare::comparison::{Cell, Comparison, Metric, PairColumn, PairView, Ruling, previous_points};
+use crate::compare::matching::{Change, Key};
 use crate::results::measurement::Kind;
-use crate::side::{Column, Side, Standing};
 
 /// A checkpoint at all refs.
 struct Place {
@@ -139,7 +139,7 @@ impl<'a> CellRows<'a> {
             row.values.insert(name, reading);
         }
         for ((candidate, view), pair_column) in self.views.iter().zip(&columns.pairs) {
-            let at = crate::matching::Match {
+            let at = crate::compare::matching::Match {
                 baseline: place.indices[self.comparison.baseline],
                 candidate: place.indices[*candidate],
             };

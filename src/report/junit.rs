@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::summary::{self, Tally};
-use crate::comparison::{Comparison, PairView};
+use crate::compare::comparison::{Comparison, PairView};
 use crate::results::outcome::Status;
 use crate::verdict::kinds::Verdict;
 

@@ -11,8 +11,8 @@ use super::Options;
 use super::selection::{self, Part, Shown, Wanted};
 use super::summary::{self, Tally, Trouble};
 use super::{tensor_comment, text, trace_markdown};
-use crate::comparison::{Breach, Comparison, Entry, PairView};
-use crate::matching::{Change, Match};
+use crate::compare::comparison::{Breach, Comparison, Entry, PairView};
+use crate::compare::matching::{Change, Match};
 use crate::support::counted::counted;
 use crate::verdict::kinds::Verdict;
 
@@ -198,7 +198,7 @@ fn said(view: &PairView, row: &Match, shown: &Shown) -> String {
 }
 
 fn table_row(view: &PairView, row: &Match, shown: &Shown, entry: &Entry) -> String {
-    let figure = |figure: Option<crate::side::Figure>| {
+    let figure = |figure: Option<crate::compare::aggregate::Figure>| {
         figure.map_or_else(|| text::NONE.to_owned(), |figure| text::figure(figure.value, shown.metric.unit))
     };
     let (difference, percent) = match (view.change(row), entry.delta) {

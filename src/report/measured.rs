@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use crate::comparison::Delta;
+use crate::compare::comparison::Delta;
 use crate::found::{MeasuredCommit, SearchReport};
 use crate::report::Options;
 use crate::report::text::{NONE, cut, difference, figure, one_line, percent, width};

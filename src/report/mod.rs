@@ -28,7 +28,7 @@ pub mod trace_markdown;
 use std::io::{self, Write};
 
 pub use self::json::schema;
-use crate::comparison::Comparison;
+use crate::compare::comparison::Comparison;
 
 /// What is shown and how. CSV and JSON are always whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -11,13 +11,13 @@ use super::selection::{self, MOST_ROWS, Part, Shown, Wanted};
 use super::summary::{self, Tally};
 use super::text::{self, cut};
 use super::trace;
-use crate::comparison::{Cell, Comparison, PairView};
-use crate::matching::{Change, Key, Match};
+use crate::compare::aggregate::{Side, Standing};
+use crate::compare::comparison::{Cell, Comparison, PairView};
+use crate::compare::matching::{Change, Key, Match};
 use crate::plan::metric::Unit;
 use crate::plan::resolved::Revision;
 use crate::results::measurement::{Kind, Nesting};
 use crate::results::stored::Run;
-use crate::side::{Side, Standing};
 use crate::support::counted::counted;
 
 /// The parts of a scope's figures, and what they are called in the heading.

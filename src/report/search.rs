@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-use crate::comparison::{Comparison, Delta};
+use crate::compare::comparison::{Comparison, Delta};
 use crate::found::{FoundStep, MeasuredCommit, SearchReport, SearchResult};
 use crate::plan::metric::Unit;
 use crate::plan::request::Threshold;

@@ -3,8 +3,8 @@
 use regex::Regex;
 
 use super::{Options, text};
-use crate::comparison::{Comparison, JudgedMetric, Metric, PairColumn, PairView, Ruling};
-use crate::matching::{Change, Match};
+use crate::compare::comparison::{Comparison, JudgedMetric, Metric, PairColumn, PairView, Ruling};
+use crate::compare::matching::{Change, Match};
 use crate::plan::metric::{DEFAULT, Unit};
 use crate::results::measurement::Kind;
 use crate::verdict::kinds::Verdict;

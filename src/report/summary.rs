@@ -5,15 +5,17 @@ use std::fmt::Write as _;
 
 use super::selection::{Part, Shown, Wanted};
 use super::text;
-use crate::comparison::{Breach, BreachKind, Cell, Comparability, Comparison, Delta, PairView, Ruling};
-use crate::judging::Conclusion;
-use crate::matching::{Change, Match};
+use crate::compare::aggregate::{Side, Standing};
+use crate::compare::comparison::{
+    Breach, BreachKind, Cell, Comparability, Comparison, Delta, PairView, Ruling,
+};
+use crate::compare::evaluation::Conclusion;
+use crate::compare::matching::{Change, Match};
 use crate::plan::metric::{ON_REQUEST, Unit};
 use crate::plan::resolved::{CellId, Revision};
 use crate::results::measurement::Kind;
 use crate::results::outcome::Status;
 use crate::results::stored::Run;
-use crate::side::{Side, Standing};
 use crate::support::counted::counted;
 use crate::verdict::kinds::Verdict;
 use crate::verdict::limits::Expected;

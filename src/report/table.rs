@@ -12,10 +12,10 @@ use super::summary::{self, Tally, Trouble};
 use super::tensors;
 use super::text::{self, cut, width};
 use super::trace;
-use crate::comparison::{Comparison, Entry, PairView};
-use crate::matching::{Change, Match};
+use crate::compare::aggregate::Standing;
+use crate::compare::comparison::{Comparison, Entry, PairView};
+use crate::compare::matching::{Change, Match};
 use crate::results::measurement::Kind;
-use crate::side::Standing;
 use crate::support::counted::{counted, grouped};
 use crate::verdict::kinds::Verdict;
 
@@ -195,7 +195,7 @@ fn compact_lines(
             let figure = entry.baseline.or(entry.candidate).map(|figure| figure.value);
             (difference, figure, std::cmp::Reverse(row.baseline))
         })?;
-        let figure = |figure: Option<crate::side::Figure>| match figure {
+        let figure = |figure: Option<crate::compare::aggregate::Figure>| match figure {
             Some(figure) => Text::new(text::figure(figure.value, shown.metric.unit), Tone::Plain),
             None => Text::new(text::NONE, Tone::Quiet),
         };

@@ -9,10 +9,10 @@ use super::summary;
 use super::tensor_layers::{counts, form, mark};
 use super::tensors::{Line, Part, narrow};
 use super::text;
-use crate::comparison::{Comparison, PairView};
+use crate::compare::comparison::{Comparison, PairView};
+use crate::compare::tensor_comparison::{LayerChange, LayerRow, Moment, layers};
 use crate::plan::metric::Unit;
 use crate::support::counted::counted;
-use crate::tensor_comparison::{LayerChange, LayerRow, Moment, layers};
 
 /// What all of it may take of the comment.
 const MOST_CHARACTERS: usize = 8_000;

@@ -7,11 +7,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::tensors::Part;
-use crate::comparison::Comparison;
+use crate::compare::comparison::Comparison;
+use crate::compare::tensor_comparison::{LayerChange, LayerRow, TensorSide, layers};
+use crate::compare::tensor_states::Alive;
 use crate::results::measurement::{Kind, Measurement};
 use crate::results::tensor_record::{Description, TensorDevice, TensorKind};
-use crate::tensor_comparison::{LayerChange, LayerRow, TensorSide, layers};
-use crate::tensor_states::Alive;
 
 /// What a run named.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -260,7 +260,7 @@ fn device_entry(side: &TensorSide, checkpoint: usize, device: &TensorDevice) -> 
 /// Where layers differ, in every pair that was compared.
 pub(super) fn changes(comparison: &Comparison) -> Vec<LayersEntry> {
     let mut entries = Vec::new();
-    for view in comparison.pairs().filter(crate::comparison::PairView::is_compared) {
+    for view in comparison.pairs().filter(crate::compare::comparison::PairView::is_compared) {
         let part = Part::of_pair(comparison, &view);
         for moment in part.moments().iter().filter(|moment| part.is_on_both_sides(moment)) {
             let rows = layers(&part.alive(moment, 0), &part.alive(moment, 1));

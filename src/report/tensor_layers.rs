@@ -10,9 +10,9 @@ use super::Options;
 use super::page::{Group, Page, Text, Tone};
 use super::tensors::{LEAST_PATH, Part, Said};
 use super::text;
+use crate::compare::tensor_comparison::{LayerChange, LayerRow, Moment, layers};
 use crate::results::tensor_record::{TensorDevice, TensorKind};
 use crate::support::counted::counted;
-use crate::tensor_comparison::{LayerChange, LayerRow, Moment, layers};
 
 /// How many layers that differ are shown below a table.
 const MOST_LAYERS: usize = 10;

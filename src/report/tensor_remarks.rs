@@ -6,9 +6,9 @@ use indexmap::IndexMap;
 
 use super::page::{Page, Tone};
 use super::tensors::Part;
+use crate::compare::tensor_comparison::DeviceFigures;
 use crate::results::tensor_record::TensorDevice;
 use crate::support::counted::{counted, grouped};
-use crate::tensor_comparison::DeviceFigures;
 
 impl Part<'_> {
     /// What is not known of a device, and what cannot be.

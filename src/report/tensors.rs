@@ -11,16 +11,16 @@ use super::page::{Group, Page, Text, Tone, tone_of};
 use super::selection::Wanted;
 use super::summary;
 use super::text::{self, cut};
-use crate::comparison::{Cell, Comparability, Comparison, PairView};
+use crate::compare::aggregate::{Side, Standing};
+use crate::compare::comparison::{Cell, Comparability, Comparison, PairView};
+use crate::compare::tensor_comparison::{
+    DeviceFigures, LayerChange, LayerRow, Moment, TensorSide, highest, layers, moments,
+};
+use crate::compare::tensor_states::Alive;
 use crate::plan::metric::Unit;
 use crate::results::measurement::{Kind, Measurement, Names};
 use crate::results::tensor_record::{TensorDevice, TensorKind};
-use crate::side::{Side, Standing};
 use crate::support::counted::counted;
-use crate::tensor_comparison::{
-    DeviceFigures, LayerChange, LayerRow, Moment, TensorSide, highest, layers, moments,
-};
-use crate::tensor_states::Alive;
 
 /// How many different states of the named memory are shown below a table, and in the view of their own.
 const MOST_MOMENTS: usize = 4;

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::comparison::{Delta, PairView, Ruling};
-use crate::matching::{Change, Key, Match};
+use crate::compare::comparison::{Delta, PairView, Ruling};
+use crate::compare::matching::{Change, Key, Match};
 use crate::plan::metric::Unit;
 use crate::results::measurement::{Kind, Names};
 use crate::support::bytes::Bytes;

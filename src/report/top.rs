@@ -7,9 +7,9 @@ use super::page::{CompactLine, Page, Text, Tone};
 use super::selection::Wanted;
 use super::summary;
 use super::text;
-use crate::comparison::{Cell, Comparison, Delta, previous_points};
+use crate::compare::aggregate::Standing;
+use crate::compare::comparison::{Cell, Comparison, Delta, previous_points};
 use crate::plan::metric::Unit;
-use crate::side::Standing;
 
 /// How many are shown of each list, unless all rows are asked for.
 const MOST: usize = 10;

@@ -9,14 +9,14 @@ use super::Options;
 use super::page::{Group, Page, Text, Tone, tone_of};
 use super::selection::Wanted;
 use super::text::{self, cut};
-use crate::comparison::{Cell, Comparability, Comparison, PairView};
-use crate::plan::metric::Unit;
-use crate::results::trace_facts::TraceFacts;
-use crate::side::Side;
-use crate::support::counted::counted;
-use crate::trace_comparison::{
+use crate::compare::aggregate::Side;
+use crate::compare::comparison::{Cell, Comparability, Comparison, PairView};
+use crate::compare::trace_comparison::{
     CallFigures, CallRow, LineFigures, LineProfile, LineRow, TraceSide, calls, lines, places,
 };
+use crate::plan::metric::Unit;
+use crate::results::trace_facts::TraceFacts;
+use crate::support::counted::counted;
 
 /// Rows of a tree that are shown unless all are asked for.
 const MOST_ROWS: usize = 60;

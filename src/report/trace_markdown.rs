@@ -5,9 +5,9 @@ use std::io;
 use super::page::Page;
 use super::trace::Part;
 use super::{Options, summary};
-use crate::comparison::{Comparison, PairView};
+use crate::compare::comparison::{Comparison, PairView};
+use crate::compare::trace_comparison::LineProfile;
 use crate::support::counted::counted;
-use crate::trace_comparison::LineProfile;
 
 /// Columns that a comment has room for before it is to be scrolled.
 const WIDTH: usize = 120;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::comparison::{Comparison, JudgedMetric, PairView};
+use crate::compare::comparison::{Comparison, JudgedMetric, PairView};
 use crate::plan::resolved::CellId;
 use crate::verdict::significance::{Judgement, LOOKS};
 
@@ -23,8 +23,9 @@ pub fn wanted(comparison: &Comparison) -> HashMap<(&CellId, usize), u32> {
 }
 
 fn next_look(view: &PairView<'_>) -> Option<u32> {
-    let runs =
-        |side: &crate::side::Side| u32::try_from(side.runs.len() + side.failed.len()).unwrap_or(u32::MAX);
+    let runs = |side: &crate::compare::aggregate::Side| {
+        u32::try_from(side.runs.len() + side.failed.len()).unwrap_or(u32::MAX)
+    };
     if !view.is_compared() {
         return None;
     }

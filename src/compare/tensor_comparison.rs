@@ -9,9 +9,9 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::compare::tensor_states::{Alive, States, Totals, alive};
 use crate::results::measurement::{Kind, Measurement};
 use crate::results::tensor_record::{PoolReading, TensorDevice, TensorKind};
-use crate::tensor_states::{Alive, States, Totals, alive};
 
 /// One revision's part.
 #[derive(Debug)]
@@ -334,8 +334,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::compare::tensor_states::sample::{self, checkpoint, end, measurement, tensor};
     use crate::results::shim_log;
-    use crate::tensor_states::sample::{self, checkpoint, end, measurement, tensor};
 
     fn side<'a>(runs: &[&'a Measurement]) -> TensorSide<'a> {
         TensorSide::new(runs).unwrap()

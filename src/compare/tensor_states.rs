@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
 
+use crate::compare::shared_storage::{Share, Shares};
 use crate::results::measurement::Measurement;
 use crate::results::tensor_record::{Description, TensorDevice, TensorKind, TensorRecord};
-use crate::shared_storage::{Share, Shares};
 
 /// Which state the named memory was in at each checkpoint.
 #[derive(Clone, Debug, Default)]

@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, HashMap};
 use camino::Utf8Path;
 use serde_json::{Value, json};
 
-use crate::comparison::{Cell, Comparison, Metric, Pair};
-use crate::judging;
-use crate::matching::{Renames, match_checkpoints};
+use crate::compare::aggregate::{Side, Standing};
+use crate::compare::comparison::{Cell, Comparison, Metric, Pair};
+use crate::compare::evaluation;
+use crate::compare::matching::{Renames, match_checkpoints};
 use crate::plan::metric::{CATALOGUE, Unit};
 use crate::results::comparability::{self, Apart};
 use crate::results::measurement::Names;
 use crate::results::stored::{Builds, Results, Run};
-use crate::side::{Side, Standing};
 
 /// What two builds must share for their figures to be compared without a word, by its name in `builds.json`.
 const BUILD_FACTS: [&str; 6] = ["toolchain", "profile", "features", "lock", "target", "flags"];
@@ -45,7 +45,7 @@ pub fn compare(results: &Results) -> Comparison {
         allow: plan.request.judging.allow.clone(),
         apart: apart(results),
     };
-    judging::judge_all(&mut comparison, &plan.request.judging);
+    evaluation::judge_all(&mut comparison, &plan.request.judging);
     comparison
 }
 

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::matching::{Change, Key, Match};
+use crate::compare::aggregate::{Column, Figure, Side, Standing};
+use crate::compare::matching::{Change, Key, Match};
 use crate::plan::metric::Unit;
 use crate::plan::resolved::{CellId, Revision};
 use crate::plan::rule::Allowance;
@@ -14,7 +15,6 @@ use crate::results::comparability::Apart;
 use crate::results::measurement::{Kind, Names};
 use crate::results::stored::Run;
 use crate::results::trace_facts::TraceFacts;
-use crate::side::{Column, Figure, Side, Standing};
 use crate::verdict::kinds::Verdict;
 use crate::verdict::limits::Expected;
 use crate::verdict::significance::Judgement;

@@ -7,8 +7,8 @@ use camino::Utf8Path;
 use rustc_hash::FxBuildHasher;
 use serde::{Deserialize, Serialize};
 
-use crate::comparison::{Comparison, PairView};
-use crate::matching::Key;
+use crate::compare::comparison::{Comparison, PairView};
+use crate::compare::matching::Key;
 use crate::plan::metric::Unit;
 use crate::report::text;
 use crate::results::measurement::Kind;
@@ -69,7 +69,7 @@ pub fn measured(comparison: &Comparison) -> NoiseRecord {
         for metric in &comparison.metrics {
             let column = view.column(&metric.name);
             for row in view.rows {
-                let of_side = |side: Option<crate::side::Column<'_>>, index: Option<usize>| {
+                let of_side = |side: Option<crate::compare::aggregate::Column<'_>>, index: Option<usize>| {
                     side.zip(index).map_or_else(Vec::new, |(column, index)| column.samples(index))
                 };
                 let mut samples = of_side(column.baseline, row.baseline);

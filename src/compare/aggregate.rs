@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::matching::{Key, Renames, match_checkpoints};
+use crate::compare::matching::{Key, Renames, match_checkpoints};
 use crate::results::measurement::{Kind, Measurement, Names, intern, said_of};
 use crate::results::stored::Run;
 

@@ -1,14 +1,14 @@
 //! The verdicts of a whole comparison: every judged metric at every row, upper limits and leaks, and what all of it comes to.
 
-use crate::comparison::{
+use crate::compare::aggregate::Standing;
+use crate::compare::comparison::{
     Breach, BreachKind, Comparability, Comparison, JudgedMetric, PairColumn, PairView, Ruling,
 };
-use crate::matching::{Change, Match};
-use crate::noise::KnownNoise;
+use crate::compare::matching::{Change, Match};
+use crate::compare::noise::KnownNoise;
 use crate::plan::metric::Unit;
 use crate::plan::rule::Judging;
 use crate::results::measurement::Kind;
-use crate::side::Standing;
 use crate::support::exit_code::ExitCode;
 use crate::verdict::kinds::Verdict;
 use crate::verdict::limits::{self, Limits, MetricLimits, RowLimits};

@@ -1,0 +1,15 @@
+//! Revisions side by side: matched checkpoints, differences, and the verdict on each.
+//! Imports support, plan, verdict and results.
+//! Pure.
+
+pub mod aggregate;
+pub mod comparison;
+pub mod evaluation;
+pub mod from_results;
+pub mod matching;
+pub mod noise;
+pub mod repeats;
+pub mod shared_storage;
+pub mod tensor_comparison;
+pub mod tensor_states;
+pub mod trace_comparison;
