@@ -8,7 +8,7 @@ use crate::build::Builder;
 use crate::cargo::lockfile::Lockfile;
 use crate::cargo::toolchain::Toolchain;
 use crate::dependency_copies::{self, Copy, LockedCrate};
-use crate::inject;
+use crate::inject::checkout_edits;
 use crate::laid::LeftAlone;
 use crate::plan::request::TraceRequest;
 use crate::results::trace_facts::TraceFacts;
@@ -56,7 +56,7 @@ impl Builder<'_> {
     /// The paths of all functions in the checkout as it is.
     fn all_functions(&mut self) -> anyhow::Result<Vec<String>> {
         let toolchain = self.toolchain(self.plan.baseline)?;
-        let metadata = inject::metadata(&toolchain, &self.workspace().join("Cargo.toml"))?;
+        let metadata = checkout_edits::metadata(&toolchain, &self.workspace().join("Cargo.toml"))?;
         let all = TraceRequest { functions: vec!["**".to_owned()], ..TraceRequest::default() };
         let crates = traced_crates::own_crates(&metadata, self.worktree.path(), &toolchain)?;
         let base = self.worktree.path();

@@ -7,8 +7,8 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::Artifact;
 
 use crate::cargo::command::{self, Messages};
+use crate::inject::own_allocator::{self, OwnAllocators};
 use crate::libraries;
-use crate::own_allocator::{self, OwnAllocators};
 use crate::store::{Companion, Draft, Executable};
 use crate::support::event::{Event, Sink};
 use crate::test_listing::{self, Listing};

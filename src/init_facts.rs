@@ -6,7 +6,7 @@ use crate::cargo::toolchain::Toolchain;
 use crate::git::repository::Repository;
 use crate::git::workspace_folder;
 use crate::init::Facts;
-use crate::inject;
+use crate::inject::checkout_edits;
 
 /// Branches, remotes, packages. What cannot be learnt is left empty.
 pub fn facts(repository: &Repository, manifest: Option<&Utf8Path>) -> anyhow::Result<Facts> {
@@ -26,7 +26,7 @@ pub fn facts(repository: &Repository, manifest: Option<&Utf8Path>) -> anyhow::Re
     let place = workspace_folder::find(repository, manifest.map(Utf8Path::as_str), &[])?;
     let workspace = repository.root().join(&place.workspace);
     let toolchain = Toolchain { pinned: None, directory: workspace.clone(), version: String::new() };
-    let packages = inject::metadata(&toolchain, &workspace.join("Cargo.toml"))
+    let packages = checkout_edits::metadata(&toolchain, &workspace.join("Cargo.toml"))
         .map(|metadata| metadata.packages.iter().map(|package| package.name.to_string()).collect())
         .unwrap_or_default();
     let lock = place.workspace.join("Cargo.lock");

@@ -10,10 +10,10 @@ use crate::cargo::lockfile::{self, Lockfile};
 use crate::cargo::toolchain::Toolchain;
 use crate::checkout::injected_files::InjectedFiles;
 use crate::dependency_copies::Copy;
-use crate::external::{self, PackageOptions};
-use crate::inject::{self, Injection};
-use crate::overlay::OverlayFile;
-use crate::own_allocator::{self, OwnAllocators, Refused};
+use crate::inject::checkout_edits::{self, Injection};
+use crate::inject::external::{self, PackageOptions};
+use crate::inject::overlay::OverlayFile;
+use crate::inject::own_allocator::{self, OwnAllocators, Refused};
 use crate::plan::request::OverlayMode;
 use crate::support::counted::counted;
 use crate::support::event::Event;
@@ -126,7 +126,7 @@ impl Builder<'_> {
         let inside: Vec<OverlayFile> =
             self.overlay.iter().filter(|file| file.mode == OverlayMode::Package).cloned().collect();
         let mut injection =
-            inject::lay_overlay(&inside, &checkout, &self.plan.workspace, toolchain, &mut injected)?;
+            checkout_edits::lay_overlay(&inside, &checkout, &self.plan.workspace, toolchain, &mut injected)?;
         if let Lockfile::Given(text) = &self.lockfile
             && !lockfile::is_committed(self.plan, index, self.repository)?
         {
@@ -137,7 +137,7 @@ impl Builder<'_> {
         let manifest = self.workspace().join("Cargo.toml");
         let outside = self.outside();
         if outside.is_empty() {
-            let metadata = inject::metadata(toolchain, &manifest)?;
+            let metadata = checkout_edits::metadata(toolchain, &manifest)?;
             let allocators = own_allocator::find(&metadata, &checkout, &left.allocators)?;
             injection.extend(allocators.write(&checkout, &mut injected)?);
             // From here on files are read from the checkout as they were written so far.
@@ -147,7 +147,7 @@ impl Builder<'_> {
             for copy in &copies {
                 tracing.add_facts(&copy.tracing.facts);
             }
-            injection.extend(inject::append_lines(&metadata, &checkout, &mut injected)?);
+            injection.extend(checkout_edits::append_lines(&metadata, &checkout, &mut injected)?);
             injected.save()?;
             return Ok(Laid { injection, manifest, allocators: Some(allocators), tracing, copies });
         }
@@ -167,8 +167,11 @@ impl Builder<'_> {
         let mut tracing = Tracing::default();
         let mut copies = Vec::new();
         if !self.patterns.is_empty() {
-            tracing =
-                self.traced(&inject::metadata(toolchain, &laid.manifest)?, toolchain, &left.functions)?;
+            tracing = self.traced(
+                &checkout_edits::metadata(toolchain, &laid.manifest)?,
+                toolchain,
+                &left.functions,
+            )?;
             injection.extend(tracing.write(&checkout, &mut injected)?);
             copies = self.copies(index, &laid.manifest, toolchain)?;
             for copy in &copies {

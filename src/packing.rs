@@ -10,8 +10,8 @@ use crate::archive_manifest::{ArchivedBuild, ArchivedRevision, Injection, Manife
 use crate::build::Build;
 use crate::git::program::nul_separated;
 use crate::git::repository::Repository;
+use crate::inject::overlay::{self, OverlayFile};
 use crate::libraries;
-use crate::overlay::{self, OverlayFile};
 use crate::parcel::{Parcel, Written};
 use crate::plan::request::OverlayMode;
 use crate::plan::resolved::Plan;

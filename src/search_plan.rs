@@ -11,7 +11,7 @@ use crate::commands::{ask, runs};
 use crate::git::commits::{self, End, Range};
 use crate::git::repository::Repository;
 use crate::git::resolve::{resolve, run_id};
-use crate::overlay;
+use crate::inject::overlay;
 use crate::plan::metric::Unit;
 use crate::plan::request::{RefRequest, Threshold};
 use crate::plan::resolved::{Plan, Revision};

@@ -8,8 +8,8 @@ use include_dir::{Dir, include_dir};
 
 use crate::adapters::{self, Adapters};
 use crate::cargo::toolchain::Toolchain;
-use crate::inject;
-use crate::own_allocator;
+use crate::inject::checkout_edits;
+use crate::inject::own_allocator;
 use crate::support::process::Command;
 use crate::traced_functions;
 use crate::traced_lines;
@@ -47,7 +47,7 @@ pub fn source_hash() -> String {
         .flatten()
         .chain(traced_functions::TEXTS)
         .chain(traced_lines::TEXTS);
-    for text in std::iter::once(inject::LINES).chain(put_in) {
+    for text in std::iter::once(checkout_edits::LINES).chain(put_in) {
         hasher.update(text.as_bytes()).update(&[0]);
     }
     hasher.finalize().to_hex()[..16].to_owned()

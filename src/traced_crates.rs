@@ -7,7 +7,7 @@ use cargo_metadata::{CrateType, Metadata, Package, Target, TargetKind};
 use toml_edit::{DocumentMut, Item, TableLike};
 
 use crate::cargo::toolchain::Toolchain;
-use crate::inject;
+use crate::inject::checkout_edits;
 
 /// Why nothing of a procedural macro can be traced.
 pub const OF_A_MACRO: &str = "it is of a procedural macro, which runs in the compiler";
@@ -49,7 +49,7 @@ pub fn own_crates(
             continue;
         }
         // It may be a workspace of its own, of which the other members are not used.
-        let Ok(metadata) = inject::metadata(toolchain, &manifest) else {
+        let Ok(metadata) = checkout_edits::metadata(toolchain, &manifest) else {
             // Nor need that workspace be one that loads: `mode: external` is for such.
             let (library, dependencies) = read_manifest(&manifest, checkout)?;
             crates.extend(library);

@@ -8,15 +8,15 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
 use crate::function_names::{conditions, functions_in, named, named_path, plain};
-use crate::module_files::{self, ModuleFile};
+use crate::inject::module_files::{self, ModuleFile};
+use crate::inject::source_edit::Edits;
 use crate::plan::trace_pattern::{Step, shown};
-use crate::source_edit::Edits;
 use crate::traced_lines;
 use crate::untraceable;
 
 /// The text at the start of a traced function, to which label and place are added: part of what a build depends on.
 ///
-/// The path is relative and the name `memprof_shim` for the reasons given at [`own_allocator`](crate::own_allocator::WRAPPING).
+/// The path is relative and the name `memprof_shim` for the reasons given at [`own_allocator`](crate::inject::own_allocator::WRAPPING).
 pub const TEXTS: [&str; 2] = [
     " static MEMPROF_SITE: memprof_shim::Site = memprof_shim::Site::",
     "; let _memprof_scope = MEMPROF_SITE.enter();",
@@ -320,7 +320,7 @@ mod tests {
     use camino::Utf8Path;
 
     use super::*;
-    use crate::source_edit::Source;
+    use crate::inject::source_edit::Source;
 
     fn traced(text: &str, depth: Depth) -> (Vec<Function>, String) {
         let source = Source::new(text);

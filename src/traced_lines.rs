@@ -8,7 +8,7 @@ use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::visit::Visit;
 
-use crate::source_edit::{Edits, Source};
+use crate::inject::source_edit::{Edits, Source};
 
 /// The text at the start of a block, after which the function is where it was before, and that before a statement, to which the
 /// line is added: part of what a build depends on.

@@ -9,8 +9,8 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::diagnostic::Diagnostic;
 
 use crate::checkout::injected_files::InjectedFiles;
-use crate::inject::Injection;
-use crate::module_files::{self, ModuleFile};
+use crate::inject::checkout_edits::Injection;
+use crate::inject::module_files::{self, ModuleFile};
 use crate::plan::request::TraceRequest;
 use crate::plan::trace_pattern::{Step, TracePattern, shown};
 use crate::results::trace_facts::{Excerpt, TraceFacts, TracedFunction, Untraced};

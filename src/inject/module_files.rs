@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 use syn::visit::{self, Visit};
 
-use crate::source_edit::{Source, forget_places};
+use crate::inject::source_edit::{Source, forget_places};
 
 /// A file of a crate.
 pub struct ModuleFile<'a> {

@@ -11,7 +11,7 @@ use cargo_metadata::Metadata;
 use crate::cargo::command::target_kind;
 use crate::cargo::toolchain::Toolchain;
 use crate::checkout::injected_files::InjectedFiles;
-use crate::overlay::OverlayFile;
+use crate::inject::overlay::OverlayFile;
 use crate::support::suggest;
 use crate::support::user_error::Complaint;
 

@@ -10,8 +10,8 @@ use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value};
 
 use crate::cargo::toolchain::Toolchain;
 use crate::checkout::injected_files::{self, InjectedFiles};
-use crate::inject;
-use crate::overlay::OverlayFile;
+use crate::inject::checkout_edits;
+use crate::inject::overlay::OverlayFile;
 use crate::plan::request::{BuildOptions, OverlayMode, OverlayRequest};
 use crate::support::suggest;
 use crate::support::user_error::Complaint;
@@ -179,7 +179,8 @@ pub fn lay_out(
     // Cargo reads `.cargo/config.toml` and rustup the toolchain file from the folder that cargo is called in, which stays
     // the repository's workspace.
     let manifest = place.folder.join("Cargo.toml");
-    inject::metadata(toolchain, &manifest).context("the external crate is not one that cargo reads")?;
+    checkout_edits::metadata(toolchain, &manifest)
+        .context("the external crate is not one that cargo reads")?;
     Ok(Laid { manifest, not_carried })
 }
 
@@ -204,7 +205,7 @@ fn laid(file: &OverlayFile) -> Cow<'_, [u8]> {
     let is_test = file.destination.extension() == Some("rs")
         && file.destination.components().count() == 2
         && file.destination.starts_with("tests");
-    if is_test { inject::with_lines(&file.content).into() } else { file.content.as_slice().into() }
+    if is_test { checkout_edits::with_lines(&file.content).into() } else { file.content.as_slice().into() }
 }
 
 /// Removes what is neither the crate's own nor the overlay's: what another overlay had, and what tests wrote.

@@ -15,9 +15,9 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
 use crate::checkout::injected_files::InjectedFiles;
-use crate::inject::Injection;
-use crate::module_files::{self, ModuleFile};
-use crate::source_edit::Source;
+use crate::inject::checkout_edits::Injection;
+use crate::inject::module_files::{self, ModuleFile};
+use crate::inject::source_edit::Source;
 
 /// What is put around the type and around the value.
 ///

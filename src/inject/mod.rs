@@ -1,0 +1,10 @@
+//! What the tool adds to a checkout: overlay files, the shim's lines, wrapped allocators.
+//! Imports
+//! Writes the checkout.
+
+pub mod checkout_edits;
+pub mod external;
+pub mod module_files;
+pub mod overlay;
+pub mod own_allocator;
+pub mod source_edit;
