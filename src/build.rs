@@ -30,7 +30,7 @@ use crate::sources::{self, SourceRecords};
 use crate::stage::Stage;
 use crate::store::{self, Draft, Entry, Ingredients, Provenance};
 use crate::support::event::{Event, Sink};
-use crate::tracing::Patterns;
+use crate::trace::instrument::Patterns;
 
 /// A revision's build.
 #[derive(Debug)]

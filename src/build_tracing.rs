@@ -7,15 +7,15 @@ use cargo_metadata::Metadata;
 use crate::build::Builder;
 use crate::cargo::lockfile::Lockfile;
 use crate::cargo::toolchain::Toolchain;
-use crate::dependency_copies::{self, Copy, LockedCrate};
 use crate::inject::checkout_edits;
 use crate::laid::LeftAlone;
 use crate::plan::request::TraceRequest;
 use crate::results::trace_facts::TraceFacts;
 use crate::shim;
 use crate::store;
-use crate::traced_crates;
-use crate::tracing::{self, Dropped, Patterns, Tracing};
+use crate::trace::crates;
+use crate::trace::dependency_copies::{self, Copy, LockedCrate};
+use crate::trace::instrument::{self, Dropped, Patterns, Tracing};
 
 impl Builder<'_> {
     /// The functions of a revision that the request's patterns mean, without building it.
@@ -44,7 +44,7 @@ impl Builder<'_> {
         }
         let Some(pattern) = unmet.as_ref().and_then(|unmet| unmet.first()) else { return Ok(()) };
         let paths = self.all_functions().unwrap_or_default();
-        Err(tracing::unmet(pattern, &paths).into())
+        Err(instrument::unmet(pattern, &paths).into())
     }
 
     fn known_facts(&mut self, index: usize) -> Option<TraceFacts> {
@@ -58,9 +58,9 @@ impl Builder<'_> {
         let toolchain = self.toolchain(self.plan.baseline)?;
         let metadata = checkout_edits::metadata(&toolchain, &self.workspace().join("Cargo.toml"))?;
         let all = TraceRequest { functions: vec!["**".to_owned()], ..TraceRequest::default() };
-        let crates = traced_crates::own_crates(&metadata, self.worktree.path(), &toolchain)?;
+        let crates = crates::own_crates(&metadata, self.worktree.path(), &toolchain)?;
         let base = self.worktree.path();
-        let found = tracing::find(&crates, &Patterns::of(&all)?, base, Utf8Path::new(""), &Dropped::new());
+        let found = instrument::find(&crates, &Patterns::of(&all)?, base, Utf8Path::new(""), &Dropped::new());
         Ok(found.facts.functions.into_iter().map(|function| function.path).collect())
     }
 
@@ -75,8 +75,8 @@ impl Builder<'_> {
             return Ok(Tracing::default());
         }
         let checkout = self.worktree.path();
-        let crates = traced_crates::own_crates(metadata, checkout, toolchain)?;
-        Ok(tracing::find(&crates, &self.patterns, checkout, Utf8Path::new(""), dropped))
+        let crates = crates::own_crates(metadata, checkout, toolchain)?;
+        Ok(instrument::find(&crates, &self.patterns, checkout, Utf8Path::new(""), dropped))
     }
 
     /// The crates of the registry that patterns name, as a revision's lock file has them.

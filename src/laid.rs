@@ -9,7 +9,6 @@ use crate::build::Builder;
 use crate::cargo::lockfile::{self, Lockfile};
 use crate::cargo::toolchain::Toolchain;
 use crate::checkout::injected_files::InjectedFiles;
-use crate::dependency_copies::Copy;
 use crate::inject::checkout_edits::{self, Injection};
 use crate::inject::external::{self, PackageOptions};
 use crate::inject::overlay::OverlayFile;
@@ -17,7 +16,8 @@ use crate::inject::own_allocator::{self, OwnAllocators, Refused};
 use crate::plan::request::OverlayMode;
 use crate::support::counted::counted;
 use crate::support::event::Event;
-use crate::tracing::{Blame, Dropped, Tracing};
+use crate::trace::dependency_copies::Copy;
+use crate::trace::instrument::{Blame, Dropped, Tracing};
 
 /// What was laid over a checkout.
 pub(crate) struct Laid {

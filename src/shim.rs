@@ -11,8 +11,8 @@ use crate::cargo::toolchain::Toolchain;
 use crate::inject::checkout_edits;
 use crate::inject::own_allocator;
 use crate::support::process::Command;
-use crate::traced_functions;
-use crate::traced_lines;
+use crate::trace::functions;
+use crate::trace::lines;
 use crate::wrapper;
 
 static TEMPLATES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/templates");
@@ -42,11 +42,7 @@ pub fn source_hash() -> String {
     hasher.update(format!("{:?}", adapters::ADAPTERS).as_bytes()).update(&[0]);
     // How these are put in is decided by this program.
     hasher.update(env!("CARGO_PKG_VERSION").as_bytes()).update(&[0]);
-    let put_in = own_allocator::WRAPPING
-        .into_iter()
-        .flatten()
-        .chain(traced_functions::TEXTS)
-        .chain(traced_lines::TEXTS);
+    let put_in = own_allocator::WRAPPING.into_iter().flatten().chain(functions::TEXTS).chain(lines::TEXTS);
     for text in std::iter::once(checkout_edits::LINES).chain(put_in) {
         hasher.update(text.as_bytes()).update(&[0]);
     }

@@ -16,9 +16,9 @@ use crate::plan::trace_pattern::{Step, TracePattern, shown};
 use crate::results::trace_facts::{Excerpt, TraceFacts, TracedFunction, Untraced};
 use crate::support::suggest;
 use crate::support::user_error::Complaint;
-use crate::traced_crates::Crate;
-use crate::traced_functions::{self, Depth, Function, Want};
-use crate::traced_lines;
+use crate::trace::crates::Crate;
+use crate::trace::functions::{self, Depth, Function, Want};
+use crate::trace::lines;
 
 /// The patterns of a request.
 #[derive(Clone, Debug, Default)]
@@ -106,8 +106,7 @@ pub fn find(
                 }
             };
             let shown_file = prefix.join(path);
-            let found =
-                traced_functions::trace(file, shown_file.as_str(), &one.name, one.untraceable, &wants);
+            let found = functions::trace(file, shown_file.as_str(), &one.name, one.untraceable, &wants);
             let lines = found.0.iter().map(|function| (function.line, function.depth)).collect();
             if lines == of_others {
                 return;
@@ -148,7 +147,7 @@ impl Tracing {
                 );
             let text = (function.depth == Depth::Lines && untraced.is_none()).then(|| Excerpt {
                 first: *function.lines.start(),
-                text: traced_lines::excerpt(&file.source, &function.lines),
+                text: lines::excerpt(&file.source, &function.lines),
             });
             self.facts.functions.push(TracedFunction {
                 path: shown(&function.path),

@@ -16,8 +16,8 @@ use toml_edit::DocumentMut;
 use crate::cargo::configuration;
 use crate::cargo::toolchain::Toolchain;
 use crate::support::user_error::Complaint;
-use crate::traced_crates::{self, Crate};
-use crate::tracing::{self, Dropped, Patterns, Tracing};
+use crate::trace::crates::{self, Crate};
+use crate::trace::instrument::{self, Dropped, Patterns, Tracing};
 use crate::wrapper::CopiedCrate;
 
 /// A crate of the registry, as a lock file has it.
@@ -116,7 +116,7 @@ impl Copy {
         let library = library(&pristine, one)?;
         let crates = [library];
         self.tracing =
-            tracing::find(&crates, patterns, &pristine, Utf8Path::new(&one.title()), &self.dropped);
+            instrument::find(&crates, patterns, &pristine, Utf8Path::new(&one.title()), &self.dropped);
         let edited: BTreeMap<&Utf8Path, &str> = self.tracing.files().collect();
         for entry in walkdir::WalkDir::new(&pristine) {
             let entry = entry?;
@@ -250,7 +250,7 @@ fn library(folder: &Utf8Path, one: &LockedCrate) -> anyhow::Result<Crate> {
         name: one.name.replace('-', "_"),
         root: folder.join(text("path").unwrap_or("src/lib.rs")),
         package: folder.to_owned(),
-        untraceable: (is_macro == Some(true)).then_some(traced_crates::OF_A_MACRO),
+        untraceable: (is_macro == Some(true)).then_some(crates::OF_A_MACRO),
         is_own: false,
         is_member: false,
     })

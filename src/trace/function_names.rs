@@ -5,11 +5,11 @@ use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::ToTokens;
 
 use crate::plan::trace_pattern::{Named, squeezed};
-use crate::traced_lines;
+use crate::trace::lines;
 
 /// The conditions among attributes: `cfg(unix)`.
 pub fn conditions(attributes: &[syn::Attribute]) -> impl Iterator<Item = String> {
-    let conditions = attributes.iter().filter(|attribute| traced_lines::is_condition(attribute));
+    let conditions = attributes.iter().filter(|attribute| lines::is_condition(attribute));
     conditions.map(|attribute| squeezed(&attribute.meta.to_token_stream().to_string()))
 }
 

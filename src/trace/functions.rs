@@ -7,12 +7,12 @@ use proc_macro2::{Span, TokenStream};
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
-use crate::function_names::{conditions, functions_in, named, named_path, plain};
 use crate::inject::module_files::{self, ModuleFile};
 use crate::inject::source_edit::Edits;
 use crate::plan::trace_pattern::{Step, shown};
-use crate::traced_lines;
-use crate::untraceable;
+use crate::trace::function_names::{conditions, functions_in, named, named_path, plain};
+use crate::trace::lines;
+use crate::trace::untraceable;
 
 /// The text at the start of a traced function, to which label and place are added: part of what a build depends on.
 ///
@@ -167,7 +167,7 @@ impl Finder<'_> {
         };
         let has_inner = candidate.attributes.iter().any(|one| matches!(one.style, syn::AttrStyle::Inner(_)));
         if depth == Depth::Lines {
-            traced_lines::mark(&mut self.edits, candidate.body);
+            lines::mark(&mut self.edits, candidate.body);
         }
         // What is added last comes first where places are the same.
         open(&mut self.edits, candidate.body, has_inner, &site);
@@ -449,9 +449,9 @@ mod tests {
     fn every_edited_file_is_rust() {
         for depth in [Depth::Calls, Depth::Lines] {
             for text in [
-                include_str!("traced_functions.rs"),
-                include_str!("config/mapping.rs"),
-                include_str!("build.rs"),
+                include_str!("functions.rs"),
+                include_str!("../config/mapping.rs"),
+                include_str!("../build.rs"),
             ] {
                 let edited = traced(text, depth).1;
                 assert_ne!(edited, text);

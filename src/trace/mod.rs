@@ -1,0 +1,11 @@
+//! Finds the functions to trace and puts scopes into them.
+//! Imports
+//! Writes the checkout.
+
+pub mod crates;
+pub mod dependency_copies;
+pub mod function_names;
+pub mod functions;
+pub mod instrument;
+pub mod lines;
+pub mod untraceable;
