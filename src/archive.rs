@@ -18,7 +18,7 @@ use anyhow::{Context, ensure};
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 
 use crate::archive_manifest::{Injection, MANIFEST, Manifest, VERSION, data_path};
-use crate::store::hash_file;
+use crate::build::store::hash_file;
 
 /// An archive that cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -7,7 +7,7 @@ use camino::Utf8Path;
 use serde_json::{Value, json};
 
 use crate::archive::{Archive, Unpacked};
-use crate::build::Build;
+use crate::build::builder::Build;
 use crate::checkout::cache;
 use crate::cli::{BuildCommandArguments, PresentationArguments, RunArguments};
 use crate::command_arguments::CleanArguments;

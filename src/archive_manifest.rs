@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use camino::{Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
 
-use crate::build_failure::BuildFailure;
+use crate::build::failure::BuildFailure;
 
 /// The manifest's name.
 pub const MANIFEST: &str = "archive.json";

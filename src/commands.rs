@@ -9,7 +9,7 @@ use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::archive_commands;
-use crate::build::Build;
+use crate::build::builder::Build;
 use crate::checkout::cache;
 use crate::cli::{
     Command, JudgingArguments, ListArguments, PresentationArguments, RequestArguments, RunArguments,

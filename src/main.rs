@@ -4,13 +4,13 @@ use std::ffi::OsString;
 use std::process::ExitCode as ProcessExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use cargo_memprof::build::wrapper;
 use cargo_memprof::commands::{act, complaint};
 use cargo_memprof::console::Console;
 use cargo_memprof::invocation;
 use cargo_memprof::session::Interrupted;
 use cargo_memprof::support::exit_code::ExitCode;
 use cargo_memprof::support::process::ProcessError;
-use cargo_memprof::wrapper;
 
 static INTERRUPT: AtomicBool = AtomicBool::new(false);
 

@@ -7,18 +7,18 @@ use camino::{Utf8Path, Utf8PathBuf};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
 use crate::archive_manifest::{ArchivedBuild, ArchivedRevision, Injection, Manifest, Placed};
-use crate::build::Build;
+use crate::build::builder::Build;
+use crate::build::libraries;
+use crate::build::store::{Entry, PROVENANCE};
+use crate::build::test_tree::Stage;
 use crate::git::program::nul_separated;
 use crate::git::repository::Repository;
 use crate::inject::overlay::{self, OverlayFile};
-use crate::libraries;
 use crate::parcel::{Parcel, Written};
 use crate::plan::request::OverlayMode;
 use crate::plan::resolved::Plan;
 use crate::results::run_folder::RunFolder;
 use crate::session::Prepared;
-use crate::stage::Stage;
-use crate::store::{Entry, PROVENANCE};
 use crate::support::user_error::Complaint;
 
 /// The folders below the root that a machine which only runs sees filled.

@@ -8,7 +8,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::archive::{WINDOW_LOG, trailer};
 use crate::archive_manifest::{Content, MANIFEST, Manifest, Placed, VERSION, data_path};
-use crate::store::hash_file;
+use crate::build::store::hash_file;
 
 /// An archive that was written.
 #[derive(Clone, Debug, PartialEq, Eq)]

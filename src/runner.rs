@@ -7,7 +7,10 @@ use std::time::Duration;
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::build::Build;
+use crate::build::builder::Build;
+use crate::build::store::{Entry, Executable};
+use crate::build::test_listing::in_cargos_place;
+use crate::build::test_tree::Stage;
 use crate::compare::from_results::compare;
 use crate::compare::repeats;
 use crate::fate::{self, Evidence};
@@ -23,11 +26,8 @@ use crate::process_group;
 use crate::results::outcome::{self, Outcome, RunRecord, Status};
 use crate::results::run_folder::{RunFolder, file};
 use crate::results::stored;
-use crate::stage::Stage;
-use crate::store::{Entry, Executable};
 use crate::support::event::{Event, Sink};
 use crate::support::process::Command;
-use crate::test_listing::in_cargos_place;
 
 /// How the loop ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,8 +8,8 @@ use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 use serde_json::json;
 
-use crate::build::{Build, Builder};
-use crate::build_failure::BuildFailure;
+use crate::build::builder::{Build, Builder};
+use crate::build::failure::BuildFailure;
 use crate::cargo::configuration::CargoConfig;
 use crate::checkout::cache::{self, Cache};
 use crate::git::repository::Repository;

@@ -14,11 +14,11 @@ use anyhow::Context;
 
 use crate::archive::{Unpacked, set_executable};
 use crate::archive_manifest::{ArchivedBuild, Placed};
-use crate::build::Build;
+use crate::build::builder::Build;
+use crate::build::store::{self, Entry, hash_file};
+use crate::build::test_tree::Stage;
 use crate::checkout::stamps::Stamp;
 use crate::packing::place;
-use crate::stage::Stage;
-use crate::store::{self, Entry, hash_file};
 
 /// The folders that an archive's tests see.
 #[derive(Debug)]
@@ -228,9 +228,9 @@ mod tests {
     use super::*;
     use crate::archive::Archive;
     use crate::archive_manifest::{ArchivedRevision, Injection, Manifest};
-    use crate::build_failure::BuildFailure;
+    use crate::build::failure::BuildFailure;
+    use crate::build::store::Companion;
     use crate::parcel::Parcel;
-    use crate::store::Companion;
 
     /// An archive of two revisions without a build, whose files differ.
     fn unpacked(folder: &Utf8Path, root: &Utf8Path) -> Unpacked {

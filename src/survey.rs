@@ -9,8 +9,8 @@ use std::time::Instant;
 use anyhow::Context;
 use serde_json::Value;
 
-use crate::build::{Build, Builder};
-use crate::build_failure::BuildFailure;
+use crate::build::builder::{Build, Builder};
+use crate::build::failure::BuildFailure;
 use crate::compare::evaluation;
 use crate::gpu::watch::DeviceWatch;
 use crate::plan::cells::{self, CellStatus, PlannedCell};

@@ -7,7 +7,7 @@ use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::{Artifact, CompilerMessage, Message};
 
-use crate::adapters;
+use crate::build::adapters;
 use crate::plan::request::{BuildOptions, TargetKind};
 
 /// What a build left, as far as cargo's messages tell.

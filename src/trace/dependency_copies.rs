@@ -13,12 +13,12 @@ use camino::{Utf8Path, Utf8PathBuf};
 use sha2::{Digest, Sha256};
 use toml_edit::DocumentMut;
 
+use crate::build::wrapper::CopiedCrate;
 use crate::cargo::configuration;
 use crate::cargo::toolchain::Toolchain;
 use crate::support::user_error::Complaint;
 use crate::trace::crates::{self, Crate};
 use crate::trace::instrument::{self, Dropped, Patterns, Tracing};
-use crate::wrapper::CopiedCrate;
 
 /// A crate of the registry, as a lock file has it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

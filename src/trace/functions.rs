@@ -451,7 +451,7 @@ mod tests {
             for text in [
                 include_str!("functions.rs"),
                 include_str!("../config/mapping.rs"),
-                include_str!("../build.rs"),
+                include_str!("../build/builder.rs"),
             ] {
                 let edited = traced(text, depth).1;
                 assert_ne!(edited, text);

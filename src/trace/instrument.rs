@@ -162,7 +162,7 @@ impl Tracing {
             if !one.is_member {
                 self.beyond_members = true;
                 // Cargo sees no wrapper there, so the text itself must tell one shim from another.
-                _ = writeln!(text, "\n// {}", crate::shim::source_hash());
+                _ = writeln!(text, "\n// {}", crate::build::shim::source_hash());
             }
             let functions = functions.into_iter().filter(|one| one.untraceable.is_none()).collect();
             self.edited.insert(path.to_owned(), EditedFile { text, functions });

@@ -7,17 +7,17 @@ use std::io::Write;
 use anyhow::Context;
 use camino::Utf8PathBuf;
 
-use crate::build::Builder;
+use crate::build::build_key::requested_environment;
+use crate::build::builder::Builder;
+use crate::build::prepared_source::Laid;
+use crate::build::shim::{self, Shim};
+use crate::build::store::Ingredients;
+use crate::build::wrapper;
 use crate::cargo::command::{self, Messages};
 use crate::cargo::configuration::{self, CargoConfig};
 use crate::cargo::toolchain::Toolchain;
-use crate::ingredients::requested_environment;
-use crate::laid::Laid;
-use crate::shim::{self, Shim};
-use crate::store::Ingredients;
 use crate::support::event::Event;
 use crate::support::user_error::Complaint;
-use crate::wrapper;
 
 /// What a call of cargo left.
 pub(crate) struct Compiled {

@@ -6,14 +6,14 @@ use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 use include_dir::{Dir, include_dir};
 
-use crate::adapters::{self, Adapters};
+use crate::build::adapters::{self, Adapters};
+use crate::build::wrapper;
 use crate::cargo::toolchain::Toolchain;
 use crate::inject::checkout_edits;
 use crate::inject::own_allocator;
 use crate::support::process::Command;
 use crate::trace::functions;
 use crate::trace::lines;
-use crate::wrapper;
 
 static TEMPLATES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/templates");
 

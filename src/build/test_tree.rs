@@ -1,6 +1,6 @@
 //! The folders that tests find their files in, set up for one revision at a time.
 
-use crate::store::Entry;
+use crate::build::store::Entry;
 
 /// What a test sees around its executable: the checkout on the machine that builds, its stand-in on one that only runs.
 pub trait Stage {

@@ -9,8 +9,15 @@ use anyhow::{Context, bail};
 use camino::Utf8PathBuf;
 use cargo_platform::Cfg;
 
-use crate::adapters;
-use crate::build_failure::{self, BuildFailure};
+use crate::build::adapters;
+use crate::build::artifacts::Harvest;
+use crate::build::build_key::toolchain_file;
+use crate::build::failure::{self, BuildFailure};
+use crate::build::freshness::{self, SourceRecords};
+use crate::build::prepared_source::{Laid, LeftAlone};
+use crate::build::shim::Shim;
+use crate::build::store::{self, Draft, Entry, Ingredients, Provenance};
+use crate::build::test_tree::Stage;
 use crate::cargo::configuration::CargoConfig;
 use crate::cargo::lockfile::{self, Lockfile};
 use crate::cargo::toolchain::{Choice, Toolchain};
@@ -19,16 +26,9 @@ use crate::checkout::injected_files::InjectedFiles;
 use crate::checkout::stamps::Stamps;
 use crate::checkout::worktree::Worktree;
 use crate::git::repository::Repository;
-use crate::harvest::Harvest;
-use crate::ingredients::toolchain_file;
 use crate::inject::overlay::{self, OverlayFile};
-use crate::laid::{Laid, LeftAlone};
 use crate::plan::resolved::{Plan, Revision};
 use crate::results::run_folder::RunFolder;
-use crate::shim::Shim;
-use crate::sources::{self, SourceRecords};
-use crate::stage::Stage;
-use crate::store::{self, Draft, Entry, Ingredients, Provenance};
 use crate::support::event::{Event, Sink};
 use crate::trace::instrument::Patterns;
 
@@ -151,7 +151,7 @@ impl<'a> Builder<'a> {
                 Ok(Build::Done(Box::new(entry)))
             }
             Ok(Err(failure)) => self.failed(index, failure),
-            Err(error) if build_failure::concerns_one_revision(&error) => {
+            Err(error) if failure::concerns_one_revision(&error) => {
                 self.failed(index, BuildFailure::from_error(&error))
             }
             Err(error) => Err(error),
@@ -309,7 +309,7 @@ impl<'a> Builder<'a> {
             if !check.stale.is_empty() {
                 heal = match heal {
                     Heal::Touch => {
-                        sources::touch(&check.stale)?;
+                        freshness::touch(&check.stale)?;
                         fs_err::remove_file(self.cache.injected())?;
                         Heal::Start
                     }

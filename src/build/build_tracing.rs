@@ -4,15 +4,15 @@
 use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::Metadata;
 
-use crate::build::Builder;
+use crate::build::builder::Builder;
+use crate::build::prepared_source::LeftAlone;
+use crate::build::shim;
+use crate::build::store;
 use crate::cargo::lockfile::Lockfile;
 use crate::cargo::toolchain::Toolchain;
 use crate::inject::checkout_edits;
-use crate::laid::LeftAlone;
 use crate::plan::request::TraceRequest;
 use crate::results::trace_facts::TraceFacts;
-use crate::shim;
-use crate::store;
 use crate::trace::crates;
 use crate::trace::dependency_copies::{self, Copy, LockedCrate};
 use crate::trace::instrument::{self, Dropped, Patterns, Tracing};

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, HashSet};
 
 use camino::Utf8Path;
 
-use crate::absent_libraries::EmptyLibraries;
+use crate::build::absent_libraries::EmptyLibraries;
+use crate::build::store::ListedTest;
+use crate::build::wrapper::LIBRARY_PATHS;
 use crate::cargo::toolchain::clean;
-use crate::store::ListedTest;
 use crate::support::process::{Command, ProcessError};
-use crate::wrapper::LIBRARY_PATHS;
 
 /// What the loader of Linux says where a library is not there.
 pub const LOADER_ERROR: &str = "error while loading shared libraries";

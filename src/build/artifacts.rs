@@ -6,13 +6,13 @@ use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::Artifact;
 
+use crate::build::libraries;
+use crate::build::store::{Companion, Draft, Executable};
+use crate::build::test_listing::{self, Listing};
+use crate::build::wrapper;
 use crate::cargo::command::{self, Messages};
 use crate::inject::own_allocator::{self, OwnAllocators};
-use crate::libraries;
-use crate::store::{Companion, Draft, Executable};
 use crate::support::event::{Event, Sink};
-use crate::test_listing::{self, Listing};
-use crate::wrapper;
 
 /// A finished call of cargo.
 pub struct Harvest<'a> {

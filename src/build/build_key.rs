@@ -6,7 +6,9 @@ use std::path::PathBuf;
 
 use camino::Utf8Path;
 
-use crate::build::Builder;
+use crate::build::builder::Builder;
+use crate::build::shim;
+use crate::build::store::Ingredients;
 use crate::cargo::command;
 use crate::cargo::configuration;
 use crate::cargo::lockfile::{self, Lockfile};
@@ -16,8 +18,6 @@ use crate::inject::external::PackageOptions;
 use crate::inject::overlay;
 use crate::plan::request::OverlayMode;
 use crate::plan::resolved::Plan;
-use crate::shim;
-use crate::store::Ingredients;
 
 /// Variables that the user gave for builds and runs of a revision.
 pub fn requested_environment(plan: &Plan, index: usize) -> BTreeMap<String, String> {

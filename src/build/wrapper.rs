@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
-use crate::adapters::{self, Adapters};
+use crate::build::adapters::{self, Adapters};
 
 /// The name under which this program is a compiler wrapper.
 pub const WRAP_NAME: &str = "memprof-wrap-rustc";

@@ -8,10 +8,10 @@ use anyhow::{Context, ensure};
 use camino::{Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
 
+use crate::build::test_listing;
+use crate::build::wrapper::LIBRARY_PATHS;
 use crate::plan::request::TargetKind;
 use crate::results::trace_facts::TraceFacts;
-use crate::test_listing;
-use crate::wrapper::LIBRARY_PATHS;
 
 /// The version of `provenance.json`'s format.
 pub const VERSION: u32 = 2;

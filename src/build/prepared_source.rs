@@ -5,7 +5,7 @@ use std::io::Write;
 use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::CompilerMessage;
 
-use crate::build::Builder;
+use crate::build::builder::Builder;
 use crate::cargo::lockfile::{self, Lockfile};
 use crate::cargo::toolchain::Toolchain;
 use crate::checkout::injected_files::InjectedFiles;

@@ -1,0 +1,20 @@
+//! From a checkout to test executables in the store.
+//! Imports
+//! Runs cargo and the compiler; writes the store.
+
+pub mod absent_libraries;
+pub mod adapters;
+pub mod artifacts;
+pub mod build_key;
+pub mod build_tracing;
+pub mod builder;
+pub mod compilation;
+pub mod failure;
+pub mod freshness;
+pub mod libraries;
+pub mod prepared_source;
+pub mod shim;
+pub mod store;
+pub mod test_listing;
+pub mod test_tree;
+pub mod wrapper;
