@@ -23,8 +23,10 @@ use crate::plan::resolved::{self, Plan};
 use crate::reconcile::{self, RefsNeeded};
 use crate::results::run_folder::RunFolder;
 use crate::results::stored;
-use crate::runner::{Completion, Runner, write_whole};
-use crate::session::{Interrupted, Session, create_folder, fill_folder, find_run, gpu_variables, read_plan};
+use crate::run::runner::{Completion, Runner, write_whole};
+use crate::run::session::{
+    Interrupted, Session, create_folder, fill_folder, find_run, gpu_variables, read_plan,
+};
 use crate::stand_in::StandIn;
 use crate::support::bytes::Bytes;
 use crate::support::event::{Event, Sink};

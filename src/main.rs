@@ -8,7 +8,7 @@ use cargo_memprof::build::wrapper;
 use cargo_memprof::commands::{act, complaint};
 use cargo_memprof::console::Console;
 use cargo_memprof::invocation;
-use cargo_memprof::session::Interrupted;
+use cargo_memprof::run::session::Interrupted;
 use cargo_memprof::support::exit_code::ExitCode;
 use cargo_memprof::support::process::ProcessError;
 

@@ -18,7 +18,7 @@ use crate::parcel::{Parcel, Written};
 use crate::plan::request::OverlayMode;
 use crate::plan::resolved::Plan;
 use crate::results::run_folder::RunFolder;
-use crate::session::Prepared;
+use crate::run::session::Prepared;
 use crate::support::user_error::Complaint;
 
 /// The folders below the root that a machine which only runs sees filled.

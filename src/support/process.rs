@@ -1,7 +1,7 @@
 //! Child processes: the only file that spawns.
 //!
 //! A [`Command`] is data whose `Display` is the line that a user can paste into a shell; every failure quotes it, with
-//! the status and the output. Commands in a process group of their own are in [`process_group`](crate::process_group).
+//! the status and the output. Commands in a process group of their own are in [`process_group`](crate::run::process_group).
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;

@@ -23,7 +23,7 @@ use crate::plan::resolved::{Plan, TestId};
 use crate::results::environment;
 use crate::results::run_folder::{self, RunFolder};
 use crate::results::trace_facts::TraceFacts;
-use crate::runner::{Completion, Runner, write_whole};
+use crate::run::runner::{Completion, Runner, write_whole};
 use crate::support::event::{Event, Sink};
 use crate::support::file_lock::{Lock, WhenHeld};
 use crate::support::suggest;

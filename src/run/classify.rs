@@ -5,9 +5,9 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use camino::Utf8Path;
 
 use crate::build::store::Refusal;
-use crate::process_group::{Exit, Fate};
 use crate::results::outcome::{Outcome, Status};
 use crate::results::run_folder::file;
+use crate::run::process_group::{Exit, Fate};
 use crate::support::bytes::Bytes;
 
 /// What there is to judge a process by, beside its exit.

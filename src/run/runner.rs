@@ -13,7 +13,6 @@ use crate::build::test_listing::in_cargos_place;
 use crate::build::test_tree::Stage;
 use crate::compare::from_results::compare;
 use crate::compare::repeats;
-use crate::fate::{self, Evidence};
 use crate::gpu::devices::Place;
 use crate::gpu::neighbours::Judgement;
 use crate::gpu::visible_devices;
@@ -22,10 +21,11 @@ use crate::plan::cells::{CellStatus, PlannedCell};
 use crate::plan::repeat::Repeat;
 use crate::plan::request::TraceRequest;
 use crate::plan::resolved::{CellId, Plan, TestId};
-use crate::process_group;
 use crate::results::outcome::{self, Outcome, RunRecord, Status};
 use crate::results::run_folder::{RunFolder, file};
 use crate::results::stored;
+use crate::run::classify::{self, Evidence};
+use crate::run::process_group;
 use crate::support::event::{Event, Sink};
 use crate::support::process::Command;
 
@@ -274,7 +274,7 @@ impl Runner<'_> {
         let stdout = fs_err::File::create(folder.join(file::STDOUT))?.into_parts().0;
         let stderr = fs_err::File::create(folder.join(file::STDERR))?.into_parts().0;
         let limit = planned.timeout_seconds.map(Duration::from_secs);
-        let kills_before = fate::kernel_kills();
+        let kills_before = classify::kernel_kills();
         let before = self.devices.before(devices.places);
         let fate = process_group::run(&command, stdout, stderr, limit, self.interrupt)?;
         let evidence = Evidence {
@@ -282,9 +282,9 @@ impl Runner<'_> {
             key: &entry.provenance.key,
             harness: executable.harness,
             limit_seconds: planned.timeout_seconds.unwrap_or_default(),
-            killed_by_kernel: fate::kernel_kills() > kills_before,
+            killed_by_kernel: classify::kernel_kills() > kills_before,
         };
-        let Some(outcome) = fate::outcome(&fate, &evidence)? else { return Ok(None) };
+        let Some(outcome) = classify::outcome(&fate, &evidence)? else { return Ok(None) };
         let passed = outcome.status.is_ok();
         let Judgement { marks, withdrawn } = self.devices.after(before, &folder.join(file::LOG), passed)?;
         self.record(&RunRecord {
