@@ -6,7 +6,9 @@ use anyhow::ensure;
 use camino::Utf8Path;
 use serde_json::{Value, json};
 
-use crate::archive::{Archive, Unpacked};
+use crate::archive::contents::Packing;
+use crate::archive::extracted_tree::StandIn;
+use crate::archive::file::{Archive, Unpacked};
 use crate::build::builder::Build;
 use crate::checkout::cache;
 use crate::cli::{BuildCommandArguments, PresentationArguments, RunArguments};
@@ -16,7 +18,6 @@ use crate::compare::noise;
 use crate::git::resolve::{resolve, resolve_any, run_id};
 use crate::gpu::watch::DeviceWatch;
 use crate::outputs::Output;
-use crate::packing::Packing;
 use crate::plan::cells::PlannedCell;
 use crate::plan::metric;
 use crate::plan::resolved::{self, Plan};
@@ -27,7 +28,6 @@ use crate::run::runner::{Completion, Runner, write_whole};
 use crate::run::session::{
     Interrupted, Session, create_folder, fill_folder, find_run, gpu_variables, read_plan,
 };
-use crate::stand_in::StandIn;
 use crate::support::bytes::Bytes;
 use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;

@@ -1,6 +1,6 @@
 //! What the user can do about an error: the line after `error:`.
 
-use crate::archive::ArchiveError;
+use crate::archive::file::ArchiveError;
 use crate::checkout::worktree::CheckoutError;
 use crate::git::fetch::FetchError;
 use crate::git::resolve_error::ResolveError;

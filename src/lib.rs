@@ -14,7 +14,6 @@
 
 pub mod archive;
 pub mod archive_commands;
-pub mod archive_manifest;
 pub mod bisect;
 pub mod bisection;
 pub mod build;
@@ -47,8 +46,6 @@ pub mod invocation;
 pub mod manual;
 pub mod outputs;
 pub mod overlay_paths;
-pub mod packing;
-pub mod parcel;
 pub mod plan;
 pub mod progress;
 pub mod reading;
@@ -62,7 +59,6 @@ pub mod search;
 pub mod search_arguments;
 pub mod search_plan;
 pub mod search_record;
-pub mod stand_in;
 pub mod support;
 pub mod survey;
 pub mod sweep;

@@ -17,7 +17,7 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use anyhow::{Context, ensure};
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 
-use crate::archive_manifest::{Injection, MANIFEST, Manifest, VERSION, data_path};
+use crate::archive::manifest::{Injection, MANIFEST, Manifest, VERSION, data_path};
 use crate::build::store::hash_file;
 
 /// An archive that cannot be used.
@@ -322,8 +322,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::archive_manifest::Placed;
-    use crate::parcel::{Parcel, is_executable};
+    use crate::archive::manifest::Placed;
+    use crate::archive::writer::{Parcel, is_executable};
 
     fn here() -> String {
         let system = match std::env::consts::OS {

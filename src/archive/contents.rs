@@ -6,7 +6,8 @@ use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
-use crate::archive_manifest::{ArchivedBuild, ArchivedRevision, Injection, Manifest, Placed};
+use crate::archive::manifest::{ArchivedBuild, ArchivedRevision, Injection, Manifest, Placed};
+use crate::archive::writer::{Parcel, Written};
 use crate::build::builder::Build;
 use crate::build::libraries;
 use crate::build::store::{Entry, PROVENANCE};
@@ -14,7 +15,6 @@ use crate::build::test_tree::Stage;
 use crate::git::program::nul_separated;
 use crate::git::repository::Repository;
 use crate::inject::overlay::{self, OverlayFile};
-use crate::parcel::{Parcel, Written};
 use crate::plan::request::OverlayMode;
 use crate::plan::resolved::Plan;
 use crate::results::run_folder::RunFolder;

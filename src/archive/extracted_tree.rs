@@ -12,13 +12,13 @@ use walkdir::WalkDir;
 
 use anyhow::Context;
 
-use crate::archive::{Unpacked, set_executable};
-use crate::archive_manifest::{ArchivedBuild, Placed};
+use crate::archive::contents::place;
+use crate::archive::file::{Unpacked, set_executable};
+use crate::archive::manifest::{ArchivedBuild, Placed};
 use crate::build::builder::Build;
 use crate::build::store::{self, Entry, hash_file};
 use crate::build::test_tree::Stage;
 use crate::checkout::stamps::Stamp;
-use crate::packing::place;
 
 /// The folders that an archive's tests see.
 #[derive(Debug)]
@@ -226,11 +226,11 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::archive::Archive;
-    use crate::archive_manifest::{ArchivedRevision, Injection, Manifest};
+    use crate::archive::file::Archive;
+    use crate::archive::manifest::{ArchivedRevision, Injection, Manifest};
+    use crate::archive::writer::Parcel;
     use crate::build::failure::BuildFailure;
     use crate::build::store::Companion;
-    use crate::parcel::Parcel;
 
     /// An archive of two revisions without a build, whose files differ.
     fn unpacked(folder: &Utf8Path, root: &Utf8Path) -> Unpacked {

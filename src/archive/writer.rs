@@ -6,8 +6,8 @@ use std::io::{self, Read, Write};
 use anyhow::{Context, ensure};
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::archive::{WINDOW_LOG, trailer};
-use crate::archive_manifest::{Content, MANIFEST, Manifest, Placed, VERSION, data_path};
+use crate::archive::file::{WINDOW_LOG, trailer};
+use crate::archive::manifest::{Content, MANIFEST, Manifest, Placed, VERSION, data_path};
 use crate::build::store::hash_file;
 
 /// An archive that was written.
