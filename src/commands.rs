@@ -251,7 +251,7 @@ impl Commands<'_> {
         outputs: &[Output],
     ) -> anyhow::Result<()> {
         self.console.finish();
-        let unicode = crate::chart::is_unicode(|name| std::env::var(name).ok());
+        let unicode = crate::bisect::chart::is_unicode(|name| std::env::var(name).ok());
         for output in outputs {
             let to_terminal = output.file.is_none();
             let options = Options {

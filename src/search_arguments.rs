@@ -4,6 +4,7 @@
 use camino::Utf8PathBuf;
 use clap::{Args, ValueHint};
 
+use crate::bisect::linear_search::Find;
 use crate::cli::{
     BuildArguments, CellArguments, CheckoutArguments, RefArguments, RequestArguments, SelectionArguments,
 };
@@ -11,7 +12,6 @@ use crate::flag::{self, Parameter, Variable};
 use crate::plan::quantity::{self, Limit};
 use crate::plan::request::RefRequest;
 use crate::report::Format;
-use crate::search::Find;
 
 /// What follows `bisect --help`.
 pub const BISECT_HELP: &str = "\

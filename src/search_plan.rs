@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use anyhow::Context;
 use camino::Utf8Path;
 
-use crate::bisection::Merges;
+use crate::bisect::history;
+use crate::bisect::merge_search::Merges;
+use crate::bisect::metric_query::Wanted;
+use crate::bisect::record::{self, SearchRecord, Task};
 use crate::cli::PresentationArguments;
 use crate::commands::{ask, runs};
 use crate::git::commits::{self, End, Range};
@@ -15,16 +18,13 @@ use crate::inject::overlay;
 use crate::plan::metric::Unit;
 use crate::plan::request::{RefRequest, Threshold};
 use crate::plan::resolved::{Plan, Revision};
-use crate::reading::Wanted;
 use crate::reconcile::RefsNeeded;
 use crate::results::run_folder::RunFolder;
 use crate::run::runner::write_whole;
 use crate::run::session::{self, find_run, kept_runs, read_plan};
 use crate::search_arguments::{BisectArguments, HistoryArguments, MeasuringArguments};
-use crate::search_record::{self, SearchRecord, Task};
 use crate::support::event::Sink;
 use crate::support::user_error::Complaint;
-use crate::sweep;
 
 /// A search that can begin or go on.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -88,8 +88,8 @@ pub fn history(
         }
         let size = |number: Option<u32>| number.and_then(|number| usize::try_from(number).ok());
         let commits = match (size(arguments.every), size(arguments.at_most)) {
-            (Some(n), _) => sweep::every(&listed, n),
-            (_, Some(most)) => sweep::at_most(&listed, most),
+            (Some(n), _) => history::every(&listed, n),
+            (_, Some(most)) => history::at_most(&listed, most),
             _ => listed,
         };
         Ok(Task::History { commits, tags: tags.into_iter().collect() })
@@ -126,7 +126,7 @@ impl Search<'_> {
             commits.dedup();
         }
         let search = SearchRecord {
-            version: search_record::VERSION,
+            version: record::VERSION,
             task,
             good: self.good.to_owned(),
             bad: self.bad.to_owned(),
@@ -244,7 +244,7 @@ pub fn read_record(folder: &RunFolder) -> anyhow::Result<Option<SearchRecord>> {
     let record: SearchRecord =
         serde_json::from_slice(&text).with_context(|| format!("cannot read {}", folder.search()))?;
     anyhow::ensure!(
-        record.version <= search_record::VERSION,
+        record.version <= record::VERSION,
         "{}: format {} is newer than this cargo-memprof reads; update cargo-memprof",
         folder.search(),
         record.version

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use crate::chart::Chart;
-use crate::found::SearchReport;
+use crate::bisect::chart::Chart;
+use crate::bisect::report_data::SearchReport;
 use crate::report::Options;
 use crate::report::text::figure;
 

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
+use crate::bisect::report_data::{MeasuredCommit, SearchReport};
 use crate::compare::comparison::Delta;
-use crate::found::{MeasuredCommit, SearchReport};
 use crate::report::Options;
 use crate::report::text::{NONE, cut, difference, figure, one_line, percent, width};
 

@@ -4,16 +4,16 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
+use crate::bisect::linear_search::{Find, StepKind};
+use crate::bisect::observations::Change;
+use crate::bisect::report_data::{FoundStep, MeasuredCommit, SearchReport, SearchResult};
 use crate::compare::comparison::{Comparison, Delta};
-use crate::found::{FoundStep, MeasuredCommit, SearchReport, SearchResult};
 use crate::plan::metric::Unit;
 use crate::plan::request::Threshold;
 use crate::progress::shown;
 use crate::report::measured;
 use crate::report::text::{difference, figure, percent};
 use crate::report::{Format, Options, history, json as json_report, markdown, table};
-use crate::samples::Change;
-use crate::search::{Find, StepKind};
 use crate::support::counted::counted;
 
 /// A report on a search, with the comparison of each step's two commits, in the steps' order.
@@ -110,7 +110,7 @@ pub fn title(report: &SearchReport) -> String {
     format!("{} of {}{params} · {good} → {bad} · {commits}{paths}", report.wanted.described(), report.test)
 }
 
-fn name(commit: &crate::found::NamedCommit) -> String {
+fn name(commit: &crate::bisect::report_data::NamedCommit) -> String {
     let short = commit.facts.short();
     if commit.name.starts_with(short) || short.starts_with(&commit.name) {
         short.to_owned()

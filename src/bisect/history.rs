@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use crate::bisect::linear_search::{Left, Wanted};
+use crate::bisect::observations::{Change, Knowledge, Rule};
 use crate::git::lineage::Lineage;
-use crate::samples::{Change, Knowledge, Rule};
-use crate::search::{Left, Wanted};
 
 /// Every n-th of these and the last.
 pub fn every(commits: &[usize], n: usize) -> Vec<usize> {
@@ -81,9 +81,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::bisect::observations::Known;
     use crate::git::lineage::tests::with_a_branch;
     use crate::plan::request::Threshold;
-    use crate::samples::Known;
     use crate::verdict::significance::{Noise, Thresholds};
 
     #[test]

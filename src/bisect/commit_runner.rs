@@ -9,6 +9,8 @@ use std::time::Instant;
 use anyhow::Context;
 use serde_json::Value;
 
+use crate::bisect::observations::{self, Knowledge, Known, Rule};
+use crate::bisect::record::{Effort, SearchRecord};
 use crate::build::builder::{Build, Builder};
 use crate::build::failure::BuildFailure;
 use crate::compare::evaluation;
@@ -23,8 +25,6 @@ use crate::results::run_folder::RunFolder;
 use crate::results::stored::{self, Run};
 use crate::run::runner::{Completion, Runner, write_whole};
 use crate::run::session::{self, Interrupted, Session};
-use crate::samples::{self, Knowledge, Known, Rule};
-use crate::search_record::{Effort, SearchRecord};
 use crate::support::event::{Event, Sink};
 use crate::support::user_error::Complaint;
 use crate::verdict::limits::{self, Limits};
@@ -293,7 +293,7 @@ impl<'a> Survey<'a> {
         let of_matrix = limits.at(record.wanted.checkpoint.as_deref().unwrap_or_default()).growth;
         let thresholds = match &record.threshold {
             Some(threshold) => Thresholds::both(threshold),
-            None => of_matrix.unwrap_or_else(|| samples::usual_thresholds(metric)),
+            None => of_matrix.unwrap_or_else(|| observations::usual_thresholds(metric)),
         };
         let floor = match &self.source {
             Source::Is(Some(source)) => evaluation::bound_of(source).unwrap_or_default(),

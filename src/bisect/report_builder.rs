@@ -2,24 +2,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::bisection::Merges;
-use crate::compare::comparison::{Comparison, Delta};
-use crate::compare::from_results::compare;
-use crate::found::{
+use crate::bisect::commit_runner::Survey;
+use crate::bisect::history;
+use crate::bisect::linear_search::{Find, Found, Step, StepKind};
+use crate::bisect::merge_search::Merges;
+use crate::bisect::observations::{Known, Rule};
+use crate::bisect::record::{SearchRecord, Task};
+use crate::bisect::replay;
+use crate::bisect::report_data::{
     self, Candidate, FoundStep, MeasuredCommit, NamedCommit, Replay, SearchReport, SearchResult, TotalEffort,
 };
+use crate::compare::comparison::{Comparison, Delta};
+use crate::compare::from_results::compare;
 use crate::git::commits::{self, CommitFacts};
 use crate::git::repository::Repository;
 use crate::plan::metric::Unit;
 use crate::plan::resolved::{CellId, Plan};
-use crate::replay;
 use crate::results::run_folder::RunFolder;
 use crate::results::stored::{self, Results};
-use crate::samples::{Known, Rule};
-use crate::search::{Find, Found, Step, StepKind};
-use crate::search_record::{SearchRecord, Task};
-use crate::survey::Survey;
-use crate::sweep;
 
 /// Puts together what a search found: a report of an [`Outcome`].
 pub struct Findings<'a> {
@@ -62,16 +62,17 @@ impl Outcome {
     /// Of a history whose commits are all measured; `changes` are theirs.
     pub fn of_history(
         commits: &[usize],
-        changes: &[Option<crate::samples::Change>],
+        changes: &[Option<crate::bisect::observations::Change>],
         survey: &Survey<'_>,
     ) -> Self {
-        let predecessors = sweep::predecessors(&survey.record.lineage, commits, &survey.known);
+        let predecessors = history::predecessors(&survey.record.lineage, commits, &survey.known);
         let mut steps = Vec::new();
         let mut compared_with = BTreeMap::new();
         for ((&after, change), before) in commits.iter().zip(changes).zip(predecessors) {
             let Some(before) = before else { continue };
             compared_with.insert(after, before);
-            if let Some(change) = change.filter(|change| *change == crate::samples::Change::Yes) {
+            if let Some(change) = change.filter(|change| *change == crate::bisect::observations::Change::Yes)
+            {
                 let kind = StepKind::Commit;
                 steps.push(Step { before, after, between: Vec::new(), kind, change });
             }
@@ -110,7 +111,7 @@ impl Findings<'_> {
             )
         });
         let mut report = SearchReport {
-            version: found::VERSION,
+            version: report_data::VERSION,
             tool: self.plan.tool.clone(),
             id: self.plan.id.clone(),
             created: self.plan.created.clone(),

@@ -4,10 +4,14 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::bisection::{Merges, Question};
+use crate::bisect::commit_runner::{BuildNotes, EndWithoutFigure, Survey};
+use crate::bisect::history;
+use crate::bisect::linear_search::{Left, StepKind, Wanted, halvings};
+use crate::bisect::merge_search::{Merges, Question};
+use crate::bisect::record::{SearchRecord, Task};
+use crate::bisect::report_builder::{Findings, Outcome, comparisons};
+use crate::bisect::report_data::{SearchReport, SearchResult};
 use crate::commands::{Commands, repository};
-use crate::findings::{Findings, Outcome, comparisons};
-use crate::found::{SearchReport, SearchResult};
 use crate::git::repository::Repository;
 use crate::gpu::watch::DeviceWatch;
 use crate::outputs::{Output, outputs};
@@ -18,17 +22,13 @@ use crate::report::search::{Searched, step_line};
 use crate::results::run_folder::RunFolder;
 use crate::run::runner::write_whole;
 use crate::run::session::{self, Session, read_plan, runs_folder};
-use crate::search::{Left, StepKind, Wanted, halvings};
 use crate::search_arguments::{BisectArguments, HistoryArguments, MeasuringArguments};
 use crate::search_plan::{self, SearchPlan};
-use crate::search_record::{SearchRecord, Task};
 use crate::support::counted::counted;
 use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;
 use crate::support::file_lock::WhenHeld;
 use crate::support::user_error::Complaint;
-use crate::survey::{BuildNotes, EndWithoutFigure, Survey};
-use crate::sweep;
 
 impl Commands<'_> {
     pub(crate) fn bisect(&self, arguments: &BisectArguments) -> anyhow::Result<ExitCode> {
@@ -120,7 +120,7 @@ impl Commands<'_> {
                     let question = Question { lineage: &lineage, find: *find, merges: *merges, rule: &rule };
                     question.answer(&survey.known).map(|found| Outcome::of_bisection(found, &survey))
                 }
-                Task::History { commits, .. } => sweep::steps(&lineage, commits, &survey.known, &rule)
+                Task::History { commits, .. } => history::steps(&lineage, commits, &survey.known, &rule)
                     .map(|changes| Outcome::of_history(commits, &changes, &survey)),
             };
             let findings = Findings { survey: &survey, plan: &plan, repository };
@@ -224,7 +224,7 @@ fn announcement(record: &SearchRecord) -> String {
             };
             let steps = halvings(way);
             let which = match find {
-                crate::search::Find::All => "the ends and, for each change,",
+                crate::bisect::linear_search::Find::All => "the ends and, for each change,",
                 _ => "the ends and",
             };
             format!("{commits} {range}: {which} about {steps} to measure{before}")

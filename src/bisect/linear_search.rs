@@ -12,8 +12,8 @@ use std::collections::BinaryHeap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::bisect::observations::{Change, Knowledge, Known, Rule};
 use crate::compare::comparison::Delta;
-use crate::samples::{Change, Knowledge, Known, Rule};
 
 /// What is searched for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]

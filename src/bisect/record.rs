@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::bisection::Merges;
+use crate::bisect::linear_search::Find;
+use crate::bisect::merge_search::Merges;
+use crate::bisect::metric_query::Wanted;
 use crate::git::lineage::Lineage;
 use crate::plan::cells::PlannedCell;
 use crate::plan::request::Threshold;
-use crate::reading::Wanted;
-use crate::search::Find;
 
 /// The version of `search.json`'s format.
 pub const VERSION: u32 = 1;

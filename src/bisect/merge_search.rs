@@ -4,10 +4,10 @@
 //! A merge changes, to the commit before it on the way, by all that its branch brings. It is the answer only where the branch,
 //! from where it had left to its end, does not differ by as much.
 
+use crate::bisect::linear_search::{Find, Found, Left, Step, StepKind, Wanted, halvings, search};
+use crate::bisect::observations::{Knowledge, Known, Rule};
 use crate::compare::comparison::Delta;
 use crate::git::lineage::Lineage;
-use crate::samples::{Knowledge, Known, Rule};
-use crate::search::{Find, Found, Left, Step, StepKind, Wanted, halvings, search};
 
 /// What is asked of a range of commits.
 #[derive(Clone, Copy, Debug)]

@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::bisect::linear_search::{Find, StepKind};
+use crate::bisect::metric_query::Wanted;
+use crate::bisect::observations::Change;
 use crate::git::commits::CommitFacts;
 use crate::plan::metric::Unit;
 use crate::plan::request::Threshold;
-use crate::reading::Wanted;
-use crate::samples::Change;
-use crate::search::{Find, StepKind};
 
 /// The version of `found.json`'s format, which is the JSON report's.
 pub const VERSION: u32 = 1;

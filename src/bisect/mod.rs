@@ -1,0 +1,15 @@
+//! Searches a history for the commit that changed a figure.
+//! Imports
+//! Measures commits through `run`; the searches are pure.
+
+pub mod chart;
+pub mod commit_runner;
+pub mod history;
+pub mod linear_search;
+pub mod merge_search;
+pub mod metric_query;
+pub mod observations;
+pub mod record;
+pub mod replay;
+pub mod report_builder;
+pub mod report_data;
