@@ -26,9 +26,9 @@ use crate::compare::noise;
 use crate::config::matrix::{self, Matrix};
 use crate::console::Console;
 use crate::demo;
-use crate::doctor;
-use crate::doctor_facts;
-use crate::doctor_text;
+use crate::doctor::checks;
+use crate::doctor::facts;
+use crate::doctor::text;
 use crate::git::repository::Repository;
 use crate::git::resolve::{resolve, resolve_any};
 use crate::git::workspace_folder;
@@ -351,11 +351,9 @@ impl Commands<'_> {
     }
 
     fn doctor(&self, arguments: DoctorArguments) -> anyhow::Result<ExitCode> {
-        let diagnosis = doctor::diagnose(&doctor_facts::gather());
+        let diagnosis = checks::diagnose(&facts::gather());
         match arguments.format {
-            DoctorFormat::Text => {
-                self.print(&doctor_text::render(&diagnosis, self.console.colors_output()))?
-            }
+            DoctorFormat::Text => self.print(&text::render(&diagnosis, self.console.colors_output()))?,
             DoctorFormat::Json => self.print_json(&diagnosis)?,
         };
         Ok(if diagnosis.is_broken() { ExitCode::Incomplete } else { ExitCode::Success })

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use owo_colors::{OwoColorize, Style};
 
-use crate::diagnosis::{Diagnosis, Standing};
+use crate::doctor::diagnosis::{Diagnosis, Standing};
 
 /// The widest name that the texts line up behind.
 const NAME_WIDTH: usize = 17;

@@ -2,7 +2,7 @@
 
 use camino::Utf8PathBuf;
 
-use crate::diagnosis::{Diagnosis, Finding, Section, Standing};
+use crate::doctor::diagnosis::{Diagnosis, Finding, Section, Standing};
 use crate::gpu::devices::{Device, DeviceProcess, Devices, Mig, Occupancy, Place};
 use crate::gpu::nvml::ProcessIds;
 use crate::gpu::visible_devices::{self, Visible};
@@ -389,7 +389,7 @@ fn of_gpus(facts: &Facts) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor_text::render;
+    use crate::doctor::text::render;
     use crate::gpu::devices::Part;
 
     fn bare() -> Facts {

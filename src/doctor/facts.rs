@@ -5,7 +5,7 @@ use std::path::Path;
 use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::checkout::cache;
-use crate::doctor::{Cupti, Facts, NvmlFacts, Resident};
+use crate::doctor::checks::{Cupti, Facts, NvmlFacts, Resident};
 use crate::gpu::cupti;
 use crate::gpu::devices::Device;
 use crate::gpu::locks;

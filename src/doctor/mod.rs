@@ -1,0 +1,8 @@
+//! What can be measured on this machine, and what is missing.
+//! Imports
+//! Asks the machine; changes nothing.
+
+pub mod checks;
+pub mod diagnosis;
+pub mod facts;
+pub mod text;
