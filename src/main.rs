@@ -5,9 +5,9 @@ use std::process::ExitCode as ProcessExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cargo_memprof::build::wrapper;
-use cargo_memprof::commands::{act, complaint};
-use cargo_memprof::console::Console;
-use cargo_memprof::invocation;
+use cargo_memprof::cli::commands::{act, complaint};
+use cargo_memprof::cli::console::Console;
+use cargo_memprof::cli::invocation;
 use cargo_memprof::run::session::Interrupted;
 use cargo_memprof::support::exit_code::ExitCode;
 use cargo_memprof::support::process::ProcessError;
@@ -18,7 +18,7 @@ fn main() -> ProcessExitCode {
     let argv: Vec<OsString> = std::env::args_os().collect();
     // Cargo calls this program in place of rustc and of test executables, thousands of times: that comes first.
     if let Some(error) = wrapper::act(&argv) {
-        Console::new(&cargo_memprof::cli::TerminalArguments::default()).fail(&error);
+        Console::new(&cargo_memprof::cli::arguments::TerminalArguments::default()).fail(&error);
         return ExitCode::Internal.into();
     }
     let invocation = match invocation::parse(argv) {

@@ -3,13 +3,13 @@
 use std::ffi::OsString;
 
 use camino::Utf8Path;
-use cargo_memprof::cli::{Command, RunArguments};
+use cargo_memprof::cli::arguments::{Command, RunArguments};
+use cargo_memprof::cli::invocation;
+use cargo_memprof::cli::reconcile::{RefsNeeded, Surroundings, metrics, reconcile};
 use cargo_memprof::config::matrix;
-use cargo_memprof::invocation;
 use cargo_memprof::plan::repeat::Repeat;
 use cargo_memprof::plan::request::{BaselineRequest, Ignored, LockfileRequest, Request};
 use cargo_memprof::plan::rule::{Growth, Rule};
-use cargo_memprof::reconcile::{RefsNeeded, Surroundings, metrics, reconcile};
 use cargo_memprof::support::user_error::Complaint;
 
 fn run(flags: &[&str]) -> RunArguments {

@@ -5,10 +5,10 @@ mod support;
 use std::cell::RefCell;
 
 use camino::Utf8Path;
+use cargo_memprof::cli::advice::help;
 use cargo_memprof::git::repository::Repository;
 use cargo_memprof::git::resolve::resolve;
 use cargo_memprof::git::resolve_error::ResolveError;
-use cargo_memprof::help::help;
 use cargo_memprof::plan::request::{
     BaselineRequest, LockfileRequest, OverlayMode, OverlayRequest, RefRequest, Request,
 };

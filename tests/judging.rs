@@ -3,12 +3,12 @@
 #[path = "support/synthetic.rs"]
 mod synthetic;
 
+use cargo_memprof::cli::flag;
 use cargo_memprof::compare::comparison::Comparison;
 use cargo_memprof::compare::evaluation::Conclusion;
 use cargo_memprof::compare::from_results::compare;
 use cargo_memprof::compare::noise;
 use cargo_memprof::compare::repeats;
-use cargo_memprof::flag;
 use cargo_memprof::plan::rule::Judging;
 use cargo_memprof::report::{self, Format, Options};
 use cargo_memprof::results::outcome::Status;

@@ -41,7 +41,7 @@ impl BuildFailure {
 
     /// From an error before or around the build.
     pub fn from_error(error: &anyhow::Error) -> Self {
-        let hints = crate::help::help(error).into_iter().collect();
+        let hints = crate::cli::advice::help(error).into_iter().collect();
         let of_request = error.chain().any(<dyn std::error::Error>::is::<Complaint>);
         Self { first_errors: format!("{error:#}"), hints, of_dependencies: false, of_request }
     }

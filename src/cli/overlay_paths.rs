@@ -3,13 +3,13 @@
 
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 
-use crate::cli::CheckoutArguments;
+use crate::cli::arguments::CheckoutArguments;
+use crate::cli::reconcile::Surroundings;
 use crate::config::mapping::{Named, OneOrMany};
 use crate::config::matrix::{Matrix, OverlayEntry};
 use crate::config::values::Dependency;
 use crate::config::yaml::{List, Text};
 use crate::plan::request::{OverlayPath, OverlayRequest};
-use crate::reconcile::Surroundings;
 use crate::support::user_error::Complaint;
 
 /// The overlays of the flags, or else those of the matrix.

@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 use camino::Utf8Path;
 use indexmap::IndexMap;
 
-use crate::cli::{
+use crate::cli::arguments::{
     BuildArguments, JudgingArguments, PresentationArguments, RequestArguments, SelectionArguments,
     TraceArguments,
 };
+use crate::cli::overlay_paths;
 use crate::config::mapping::Named;
 use crate::config::matrix::{
     AllowEntry, CellEntry, DeviceNames, LockfileEntry, Matrix, MetricName, RefEntry, Rules, TestEntry,
@@ -20,7 +21,6 @@ use crate::config::matrix::{
 };
 use crate::config::values::{Day, Events, Pattern, Repeats, Seconds, Value, Written};
 use crate::config::yaml::{List, Text};
-use crate::overlay_paths;
 use crate::plan::metric;
 use crate::plan::repeat::Repeat;
 use crate::plan::request::{

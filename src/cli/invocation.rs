@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::{CommandFactory, Parser};
 
-use crate::cli::{Arguments, Command, TerminalArguments};
+use crate::cli::arguments::{Arguments, Command, TerminalArguments};
 
 /// One call of the program.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ pub fn completions(shell: clap_complete::Shell) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::{Color, RunArguments};
+    use crate::cli::arguments::{Color, RunArguments};
     use crate::plan::request::OverlayMode;
     use crate::report::Format;
 

@@ -8,8 +8,8 @@ use anstream::{AutoStream, ColorChoice};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use owo_colors::{OwoColorize, Style};
 
-use crate::cli::{Color, TerminalArguments};
-use crate::progress::{Line, Medium, Moving, Narrator, Telling, VERB_WIDTH, Verbosity, shown};
+use crate::cli::arguments::{Color, TerminalArguments};
+use crate::cli::progress::{Line, Medium, Moving, Narrator, Telling, VERB_WIDTH, Verbosity, shown};
 use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;
 use crate::support::user_error::Complaint;
@@ -228,7 +228,7 @@ mod tests {
     use indicatif::{InMemoryTerm, TermLike};
 
     use super::*;
-    use crate::progress::tests::story;
+    use crate::cli::progress::tests::story;
 
     /// What was written, shared with the console that writes.
     #[derive(Clone, Default)]

@@ -8,24 +8,30 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::archive_commands;
 use crate::build::builder::Build;
 use crate::checkout::cache;
-use crate::cli::{
+use crate::cli::archive_commands;
+use crate::cli::arguments::{
     Command, JudgingArguments, ListArguments, PresentationArguments, RequestArguments, RunArguments,
     TraceCommandArguments,
 };
-use crate::command_arguments::{
+use crate::cli::command_arguments::{
     CleanArguments, CompareArguments, DemoArguments, DoctorArguments, DoctorFormat, InitArguments,
     ReportArguments, SchemaOf,
 };
+use crate::cli::console::Console;
+use crate::cli::demo;
+use crate::cli::init;
+use crate::cli::invocation::{self, Invocation};
+use crate::cli::outputs::{Output, outputs};
+use crate::cli::reconcile::{self, RefsNeeded, Surroundings, reconcile};
+use crate::cli::search_plan;
+use crate::cli::trace_listing;
 use crate::compare::comparison::Comparison;
 use crate::compare::evaluation::Conclusion;
 use crate::compare::from_results::{self, compare};
 use crate::compare::noise;
 use crate::config::matrix::{self, Matrix};
-use crate::console::Console;
-use crate::demo;
 use crate::doctor::checks;
 use crate::doctor::facts;
 use crate::doctor::text;
@@ -34,23 +40,17 @@ use crate::git::resolve::{resolve, resolve_any};
 use crate::git::workspace_folder;
 use crate::github::{self, Actions};
 use crate::gpu::watch::DeviceWatch;
-use crate::init;
-use crate::invocation::{self, Invocation};
-use crate::outputs::{Output, outputs};
 use crate::plan::cells::CellStatus;
 use crate::plan::request::Request;
 use crate::plan::resolved::Plan;
-use crate::reconcile::{self, RefsNeeded, Surroundings, reconcile};
 use crate::report::{self, Options, View};
 use crate::results::run_folder::RunFolder;
 use crate::results::stored::{self, Results};
 use crate::run::runner::write_whole;
 use crate::run::session::{self, Session, create_folder, find_run, read_plan, runs_folder};
-use crate::search_plan;
 use crate::support::exit_code::ExitCode;
 use crate::support::file_lock::WhenHeld;
 use crate::support::user_error::Complaint;
-use crate::trace_listing;
 
 /// Does what was asked for.
 pub fn act(invocation: Invocation, console: &Console, interrupt: &AtomicBool) -> anyhow::Result<ExitCode> {
@@ -73,7 +73,7 @@ pub fn act(invocation: Invocation, console: &Console, interrupt: &AtomicBool) ->
         }),
         Command::Demo(arguments) => commands.demo(&arguments),
         Command::Completions(arguments) => commands.print(&invocation::completions(arguments.shell)),
-        Command::Man => commands.print(&crate::manual::page()?),
+        Command::Man => commands.print(&crate::cli::manual::page()?),
     }
 }
 
@@ -383,7 +383,7 @@ impl Commands<'_> {
         let repository = repository()?;
         let file = arguments.matrix.clone().unwrap_or_else(|| repository.root().join(matrix::FILE_NAME));
         init::check_free(&file, file.exists(), arguments.force)?;
-        let facts = crate::init_facts::facts(&repository, arguments.place.manifest_path.as_deref())?;
+        let facts = crate::cli::init_facts::facts(&repository, arguments.place.manifest_path.as_deref())?;
         fs_err::write(&file, init::text(&facts))?;
         self.print(&format!("wrote {file}\n"))
     }
@@ -539,7 +539,7 @@ pub fn complaint(error: &anyhow::Error) -> Option<Complaint> {
                 .help("go on with the same command and `--resume`"),
         );
     }
-    let is_usage = crate::help::is_usage(error);
-    let help = crate::help::help(error);
+    let is_usage = crate::cli::advice::is_usage(error);
+    let help = crate::cli::advice::help(error);
     (is_usage || help.is_some()).then(|| Complaint::new(format!("{error:#}")).maybe_help(help))
 }

@@ -5,10 +5,10 @@ use camino::Utf8PathBuf;
 use clap::{Args, ValueHint};
 
 use crate::bisect::linear_search::Find;
-use crate::cli::{
+use crate::cli::arguments::{
     BuildArguments, CellArguments, CheckoutArguments, RefArguments, RequestArguments, SelectionArguments,
 };
-use crate::flag::{self, Parameter, Variable};
+use crate::cli::flag::{self, Parameter, Variable};
 use crate::plan::quantity::{self, Limit};
 use crate::plan::request::RefRequest;
 use crate::report::Format;

@@ -1,14 +1,15 @@
-//! What the user types, as clap has it: types, help texts and nothing else. What it means is [`reconcile`](crate::reconcile)'s.
+//! What the user types, as clap has it: types, help texts and nothing else. What it means is [`reconcile`](crate::cli::reconcile)'s.
 
 use camino::Utf8PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 
-use crate::command_arguments::{
+use crate::cli::command_arguments::{
     CleanArguments, CompareArguments, CompletionsArguments, DemoArguments, DoctorArguments, InitArguments,
     ReportArguments, SchemaArguments,
 };
+use crate::cli::flag::{self, Parameter, Variable};
+use crate::cli::search_arguments::{self, BisectArguments, HistoryArguments};
 use crate::config::values::{Pattern, Written};
-use crate::flag::{self, Parameter, Variable};
 use crate::plan::cell_pattern;
 use crate::plan::expression::Expression;
 use crate::plan::quantity;
@@ -17,7 +18,6 @@ use crate::plan::request::{CellPattern, OverlayMode, RefRequest, TraceColumn};
 use crate::plan::rule::{Allowance, Rule};
 use crate::plan::trace_pattern::TracePattern;
 use crate::report::{Format, View};
-use crate::search_arguments::{self, BisectArguments, HistoryArguments};
 
 const EXAMPLES: &str = "\
 Examples:

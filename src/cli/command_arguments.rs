@@ -3,7 +3,7 @@
 use camino::Utf8PathBuf;
 use clap::{Args, ValueEnum, ValueHint};
 
-use crate::cli::{JudgingArguments, PresentationArguments};
+use crate::cli::arguments::{JudgingArguments, PresentationArguments};
 
 /// Where the repository is, for commands that build nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, bail};
 
-use crate::fixture;
+use crate::cli::fixture;
 
 /// Where a user would stand, and what they would type there.
 #[derive(Clone, Debug, PartialEq, Eq)]

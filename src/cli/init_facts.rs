@@ -3,9 +3,9 @@
 use camino::Utf8Path;
 
 use crate::cargo::toolchain::Toolchain;
+use crate::cli::init::Facts;
 use crate::git::repository::Repository;
 use crate::git::workspace_folder;
-use crate::init::Facts;
 use crate::inject::checkout_edits;
 
 /// Branches, remotes, packages. What cannot be learnt is left empty.

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
 
-use crate::cli::Arguments;
+use crate::cli::arguments::Arguments;
 
 /// The page.
 pub fn page() -> io::Result<String> {
