@@ -12,7 +12,8 @@ use std::io::{BufWriter, Write};
 use std::time::{Duration, Instant};
 
 use cargo_memprof::compare::from_results;
-use cargo_memprof::report::{self, Format, Options};
+use cargo_memprof::report;
+use cargo_memprof::report::options::{Format, Options};
 use cargo_memprof::results::run_folder::RunFolder;
 use cargo_memprof::results::stored;
 use cargo_memprof::support::bytes::Bytes;
@@ -147,7 +148,8 @@ fn measure(folder: &RunFolder, format: Format) {
     let compared = start.elapsed();
     let start = Instant::now();
     let mut out = BufWriter::with_capacity(1 << 16, std::io::sink());
-    report::render(format, &comparison, &Options::default(), &mut out).expect("a sink takes everything");
+    report::render::render(format, &comparison, &Options::default(), &mut out)
+        .expect("a sink takes everything");
     out.flush().expect("a sink takes everything");
     let rendered = start.elapsed();
     let times = [read, compared, rendered].map(|time| time.as_nanos().to_string()).join(" ");

@@ -22,7 +22,6 @@ pub mod compare;
 pub mod config;
 pub mod doctor;
 pub mod git;
-pub mod github;
 pub mod gpu;
 pub mod inject;
 pub mod plan;

@@ -7,7 +7,8 @@ use cargo_memprof::compare::aggregate::Standing;
 use cargo_memprof::compare::comparison::{Comparability, Comparison, PairView};
 use cargo_memprof::compare::from_results::{compare, merge};
 use cargo_memprof::compare::matching::Change;
-use cargo_memprof::report::{self, Format, Options};
+use cargo_memprof::report;
+use cargo_memprof::report::options::{Format, Options};
 use cargo_memprof::results::outcome::Status;
 use cargo_memprof::results::run_folder::file;
 use cargo_memprof::verdict::kinds::Verdict;
@@ -291,7 +292,7 @@ fn on_another_kernel_resident_memory_is_not_compared_and_heap_is() {
     let verdict = |metric| view.judged(metric).unwrap().at(&view.rows[0]).unwrap().verdict;
     assert_eq!((verdict("cpu.peak"), verdict("heap.peak")), (Verdict::Missing, Verdict::Unchanged));
     let mut text = Vec::new();
-    report::render(Format::Table, &comparison, &Options::default(), &mut text).unwrap();
+    report::render::render(Format::Table, &comparison, &Options::default(), &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     assert!(text.contains("cpu.* not compared: the kernels differ: 5.10 / 6.1 (a:main / b:main)"), "{text}");
 }

@@ -10,7 +10,8 @@ use cargo_memprof::compare::from_results::compare;
 use cargo_memprof::compare::noise;
 use cargo_memprof::compare::repeats;
 use cargo_memprof::plan::rule::Judging;
-use cargo_memprof::report::{self, Format, Options};
+use cargo_memprof::report;
+use cargo_memprof::report::options::{Format, Options};
 use cargo_memprof::results::outcome::Status;
 use cargo_memprof::verdict::kinds::Verdict;
 use proptest::prelude::*;
@@ -93,7 +94,7 @@ fn what_a_failed_run_lacks_is_missing() {
     assert_eq!(verdict(&comparison, "heap.peak", 0), Some(Verdict::Missing));
     let report = Options::default();
     let mut json = Vec::new();
-    report::render(Format::Json, &comparison, &report, &mut json).unwrap();
+    report::render::render(Format::Json, &comparison, &report, &mut json).unwrap();
     let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
     assert_eq!(json["rows"][0]["judged"]["pr/1"]["verdict"], "missing");
     assert_eq!(json["cells"][1]["outcome"], "out_of_memory");
@@ -168,7 +169,7 @@ fn upper_limits_and_leaks_count_whatever_the_baseline_is() {
     assert_eq!((breach.value, breach.row, code(&leaking)), (64 * KIB + 1, 1, 1));
     assert_eq!(code(&compared("heap.live", &[MIB], &[7 + 64 * KIB], judging)), 0);
     let mut text = Vec::new();
-    report::render(Format::Table, &leaking, &Options::default(), &mut text).unwrap();
+    report::render::render(Format::Table, &leaking, &Options::default(), &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     assert!(text.starts_with("1 over a limit"), "{text}");
     assert!(
@@ -190,7 +191,7 @@ fn an_expected_change_is_shown_and_does_not_count_until_its_day_is_over() {
     let current = compared("heap.peak", &[MIB; 2], &[2 * MIB; 2], with("2025-03-02"));
     assert_eq!((verdict(&current, "heap.peak", 1), code(&current)), (Some(Verdict::Regressed), 0));
     let mut text = Vec::new();
-    report::render(Format::Table, &current, &Options::default(), &mut text).unwrap();
+    report::render::render(Format::Table, &current, &Options::default(), &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     assert!(text.contains("expected: heap.peak +1.00 MiB (+100 %) at 'done' of t: a cache, #42"), "{text}");
     let over = compared("heap.peak", &[MIB; 2], &[2 * MIB; 2], with("2025-03-01"));

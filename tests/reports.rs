@@ -5,7 +5,8 @@ mod synthetic;
 
 use cargo_memprof::compare::comparison::Comparison;
 use cargo_memprof::compare::from_results::compare;
-use cargo_memprof::report::{self, Format, Options};
+use cargo_memprof::report;
+use cargo_memprof::report::options::{Format, Options};
 use cargo_memprof::results::outcome::Status;
 use serde_json::json;
 use synthetic::{Log, Synthetic};
@@ -15,7 +16,7 @@ const MIB: i64 = 1024 * KIB;
 
 fn rendered(format: Format, comparison: &Comparison, options: &Options) -> String {
     let mut out = Vec::new();
-    report::render(format, comparison, options, &mut out).unwrap();
+    report::render::render(format, comparison, options, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -415,7 +416,7 @@ fn junit_has_a_case_a_test_and_fails_where_something_regressed() {
 
 #[test]
 fn what_regressed_is_an_annotation_in_actions() {
-    insta::assert_snapshot!(cargo_memprof::github::annotations(&usual()).join("\n"));
+    insta::assert_snapshot!(cargo_memprof::report::github::annotations(&usual()).join("\n"));
 }
 
 #[test]
@@ -440,7 +441,7 @@ fn json_is_what_its_types_and_its_schema_say() {
         let again = serde_json::to_value(&report).unwrap();
         assert_eq!(again, serde_json::from_str::<serde_json::Value>(&text).unwrap());
     }
-    insta::assert_json_snapshot!("json_schema", report::schema());
+    insta::assert_json_snapshot!("json_schema", report::json::schema());
 }
 
 #[test]

@@ -6,7 +6,8 @@ mod synthetic;
 
 use cargo_memprof::compare::comparison::Comparison;
 use cargo_memprof::compare::from_results::compare;
-use cargo_memprof::report::{self, Format, Options, View};
+use cargo_memprof::report;
+use cargo_memprof::report::options::{Format, Options, View};
 use cargo_memprof::results::outcome::Status;
 use serde_json::{Value, json};
 use support::TestRepository;
@@ -239,7 +240,7 @@ fn usual() -> Comparison {
 
 fn shown(comparison: &Comparison, format: Format, options: &Options) -> String {
     let mut out = Vec::new();
-    report::render(format, comparison, options, &mut out).unwrap();
+    report::render::render(format, comparison, options, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 

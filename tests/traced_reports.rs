@@ -7,8 +7,9 @@ use cargo_memprof::compare::comparison::Comparison;
 use cargo_memprof::compare::from_results::compare;
 use cargo_memprof::plan::request::Threshold;
 use cargo_memprof::plan::rule::{Growth, Judging, Rule};
+use cargo_memprof::report;
 use cargo_memprof::report::markdown::MOST_CHARACTERS;
-use cargo_memprof::report::{self, Format, Options, View};
+use cargo_memprof::report::options::{Format, Options, View};
 use serde_json::{Value, json};
 use synthetic::{Log, Synthetic};
 
@@ -17,7 +18,7 @@ const MIB: i64 = 1024 * KIB;
 
 fn rendered(format: Format, comparison: &Comparison, options: &Options) -> String {
     let mut out = Vec::new();
-    report::render(format, comparison, options, &mut out).unwrap();
+    report::render::render(format, comparison, options, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 

@@ -5,7 +5,8 @@ mod synthetic;
 
 use cargo_memprof::compare::comparison::Comparison;
 use cargo_memprof::compare::from_results::compare;
-use cargo_memprof::report::{self, Format, Options, View};
+use cargo_memprof::report;
+use cargo_memprof::report::options::{Format, Options, View};
 use cargo_memprof::results::outcome::Status;
 use synthetic::{Log, Synthetic};
 
@@ -14,7 +15,7 @@ const MIB: i64 = 1024 * KIB;
 
 fn shown(comparison: &Comparison, options: &Options) -> String {
     let mut out = Vec::new();
-    report::render(Format::Table, comparison, options, &mut out).unwrap();
+    report::render::render(Format::Table, comparison, options, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 

@@ -17,7 +17,7 @@ use crate::plan::repeat::Repeat;
 use crate::plan::request::{CellPattern, OverlayMode, RefRequest, TraceColumn};
 use crate::plan::rule::{Allowance, Rule};
 use crate::plan::trace_pattern::TracePattern;
-use crate::report::{Format, View};
+use crate::report::options::{Format, View};
 
 const EXAMPLES: &str = "\
 Examples:

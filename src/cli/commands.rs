@@ -38,12 +38,13 @@ use crate::doctor::text;
 use crate::git::repository::Repository;
 use crate::git::resolve::{resolve, resolve_any};
 use crate::git::workspace_folder;
-use crate::github::{self, Actions};
 use crate::gpu::watch::DeviceWatch;
 use crate::plan::cells::CellStatus;
 use crate::plan::request::Request;
 use crate::plan::resolved::Plan;
-use crate::report::{self, Options, View};
+use crate::report;
+use crate::report::github::{self, Actions};
+use crate::report::options::{Options, View};
 use crate::results::run_folder::RunFolder;
 use crate::results::stored::{self, Results};
 use crate::run::runner::write_whole;
@@ -69,7 +70,7 @@ pub fn act(invocation: Invocation, console: &Console, interrupt: &AtomicBool) ->
         Command::Init(arguments) => commands.init(&arguments),
         Command::Schema(arguments) => commands.print_json(&match arguments.of {
             SchemaOf::Matrix => crate::config::schema::schema(),
-            SchemaOf::Report => report::schema(),
+            SchemaOf::Report => report::json::schema(),
         }),
         Command::Demo(arguments) => commands.demo(&arguments),
         Command::Completions(arguments) => commands.print(&invocation::completions(arguments.shell)),
@@ -235,7 +236,7 @@ impl Commands<'_> {
         }
         for output in outputs {
             let mut text = Vec::new();
-            report::render(output.format, comparison, &options(output.file.is_none()), &mut text)?;
+            report::render::render(output.format, comparison, &options(output.file.is_none()), &mut text)?;
             match &output.file {
                 Some(file) => write_whole(file, &text).with_context(|| format!("could not write {file}"))?,
                 None => self.console.print(&String::from_utf8_lossy(&text))?,
@@ -247,7 +248,7 @@ impl Commands<'_> {
     /// Renders what a search found.
     pub(crate) fn render_search(
         &self,
-        searched: crate::report::search::Searched<'_>,
+        searched: crate::report::bisect::search::Searched<'_>,
         outputs: &[Output],
     ) -> anyhow::Result<()> {
         self.console.finish();
@@ -262,7 +263,7 @@ impl Commands<'_> {
                 ..Options::default()
             };
             let mut text = Vec::new();
-            report::search::render(output.format, searched, &options, unicode, &mut text)?;
+            report::bisect::search::render(output.format, searched, &options, unicode, &mut text)?;
             match &output.file {
                 Some(file) => write_whole(file, &text).with_context(|| format!("could not write {file}"))?,
                 None => self.console.print(&String::from_utf8_lossy(&text))?,

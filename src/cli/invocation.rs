@@ -60,7 +60,7 @@ mod tests {
     use super::*;
     use crate::cli::arguments::{Color, RunArguments};
     use crate::plan::request::OverlayMode;
-    use crate::report::Format;
+    use crate::report::options::Format;
 
     fn parsed(line: &str) -> Invocation {
         parse(line.split_whitespace().map(OsString::from)).unwrap_or_else(|error| panic!("{error}"))

@@ -2,7 +2,7 @@
 
 use camino::Utf8PathBuf;
 
-use crate::report::Format;
+use crate::report::options::Format;
 use crate::support::user_error::Complaint;
 
 /// One rendering of the report.

@@ -11,7 +11,7 @@ use crate::cli::arguments::{
 use crate::cli::flag::{self, Parameter, Variable};
 use crate::plan::quantity::{self, Limit};
 use crate::plan::request::RefRequest;
-use crate::report::Format;
+use crate::report::options::Format;
 
 /// What follows `bisect --help`.
 pub const BISECT_HELP: &str = "\

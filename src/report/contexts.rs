@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use super::selection::Wanted;
 use crate::compare::aggregate::Side;
 use crate::compare::comparison::Comparison;
+use crate::report::selection::Wanted;
 use crate::support::bytes::Bytes;
 
 /// A line for each device of which something is shown.

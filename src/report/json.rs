@@ -10,15 +10,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Options;
-use super::json_rows::CellRows;
-use super::selection::Wanted;
-use super::summary;
-use super::tensor_json::{self, LayersEntry, TensorsOfRun};
 use crate::compare::comparison::{BreachKind, Comparison, PairView};
 use crate::compare::evaluation::Conclusion;
 use crate::compare::matching::Change;
 use crate::plan::metric::Unit;
+use crate::report::json_rows::CellRows;
+use crate::report::options::Options;
+use crate::report::selection::Wanted;
+use crate::report::summary;
+use crate::report::tensors::json as tensors_json;
+use crate::report::tensors::json::{LayersEntry, TensorsOfRun};
 use crate::results::stored::Run;
 use crate::results::trace_facts::TraceFacts;
 use crate::results::trace_record::TraceRecord;
@@ -349,7 +350,7 @@ pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
         write!(out, ",\n\"traced\":")?;
         serde_json::to_writer(&mut *out, &traced)?;
     }
-    let layers = tensor_json::changes(comparison);
+    let layers = tensors_json::changes(comparison);
     if !layers.is_empty() {
         write!(out, ",\n\"layers\":")?;
         serde_json::to_writer(&mut *out, &layers)?;
@@ -426,7 +427,7 @@ fn cell_run<'a>(comparison: &'a Comparison, run: &'a Run) -> CellRun<'a> {
         devices: run.record.devices.as_ref().map(|devices| devices.iter().map(Cow::from).collect()),
         folder: run.folder.as_str().into(),
         trace: (!run.measurement.trace.is_empty()).then(|| Cow::Borrowed(&run.measurement.trace)),
-        tensors: tensor_json::of_run(&run.measurement),
+        tensors: tensors_json::of_run(&run.measurement),
     }
 }
 

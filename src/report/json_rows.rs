@@ -5,10 +5,12 @@ use std::io::{self, Write};
 
 use rustc_hash::FxHashMap;
 
-use super::json::{ByRef, ChangeName, JudgementEntry, KindName, Reading, Row, RunRecordParts, reason};
 use crate::compare::aggregate::{Column, Side, Standing};
 use crate::compare::comparison::{Cell, Comparison, Metric, PairColumn, PairView, Ruling, previous_points};
 use crate::compare::matching::{Change, Key};
+use crate::report::json::{
+    ByRef, ChangeName, JudgementEntry, KindName, Reading, Row, RunRecordParts, reason,
+};
 use crate::results::measurement::Kind;
 
 /// A checkpoint at all refs.

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use super::summary::{self, Tally};
 use crate::compare::comparison::{Comparison, PairView};
+use crate::report::summary::{self, Tally};
 use crate::results::outcome::Status;
 use crate::verdict::kinds::Verdict;
 

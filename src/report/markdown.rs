@@ -7,12 +7,14 @@ use std::io::{self, Write};
 
 use indexmap::IndexMap;
 
-use super::Options;
-use super::selection::{self, Part, Shown, Wanted};
-use super::summary::{self, Tally, Trouble};
-use super::{tensor_comment, text, trace_markdown};
 use crate::compare::comparison::{Breach, Comparison, Entry, PairView};
 use crate::compare::matching::{Change, Match};
+use crate::report::options::Options;
+use crate::report::selection::{self, Part, Shown, Wanted};
+use crate::report::summary::{self, Tally, Trouble};
+use crate::report::tensors::comment;
+use crate::report::text;
+use crate::report::trace::markdown as traced;
 use crate::support::counted::counted;
 use crate::verdict::kinds::Verdict;
 
@@ -44,7 +46,7 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
     page.head(comparison, &sections, &tally);
     let failures = failures(&sections);
     let notes = notes(comparison, &wanted);
-    let tensors = tensor_comment::write(comparison);
+    let tensors = comment::write(comparison);
     let taken = [&failures, &notes, &tensors].iter().map(|text| text.chars().count()).sum::<usize>();
     let mut room = MOST_CHARACTERS.saturating_sub(RESERVE + page.characters() + taken);
     let several = sections.len() > 1;
@@ -127,7 +129,7 @@ impl Section {
             for part in &parts {
                 section.add(&view, part, options);
             }
-            section.traced.extend(trace_markdown::blocks(comparison, &view, options));
+            section.traced.extend(traced::blocks(comparison, &view, options));
         }
         // Said once, if it is the same for all tests.
         runs.dedup();

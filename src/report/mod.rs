@@ -1,119 +1,23 @@
-//! Renders a comparison: the table for people, markdown for a pull request, CSV and JSON for programs. Each renderer
-//! takes a writer; what is shown is chosen in [`selection`] and summed up in [`summary`].
+//! Every format of a report: table, markdown, CSV, JSON, JUnit.
+//! Imports everything from support to bisect that a report shows.
+//! Writes to the writer that it is given; changes nothing else.
 
+pub mod bisect;
 pub mod contexts;
 pub mod csv;
-pub mod history;
+pub mod github;
 pub mod json;
 mod json_rows;
 pub mod junit;
 pub mod markdown;
-pub mod measured;
+pub mod options;
 pub mod page;
+pub mod render;
 pub mod scopes;
-pub mod search;
 pub mod selection;
 pub mod summary;
 pub mod table;
-mod tensor_comment;
-pub mod tensor_json;
-mod tensor_layers;
-mod tensor_remarks;
 pub mod tensors;
 pub mod text;
 pub mod top;
 pub mod trace;
-pub mod trace_markdown;
-
-use std::io::{self, Write};
-
-pub use self::json::schema;
-use crate::compare::comparison::Comparison;
-
-/// What is shown and how. CSV and JSON are always whole.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own on the command line")]
-pub struct Options {
-    /// The metrics to show, by name; `*` stands for any part of it. `None` means those that matter for the run.
-    pub metrics: Option<Vec<String>>,
-    /// Show every metric that was measured.
-    pub all: bool,
-    /// What the table is of.
-    pub view: View,
-    /// One line a test and metric.
-    pub compact: bool,
-    /// Leave out rows, and tests, in which nothing changed.
-    pub only_changed: bool,
-    /// The terminal's columns; 100 if not known.
-    pub width: Option<usize>,
-    /// Whether to colour.
-    pub color: bool,
-    /// Show all rows of a test, however many.
-    pub all_rows: bool,
-    /// Where the report lies, for the last line.
-    pub report_path: Option<String>,
-}
-
-/// What the table is of. The other formats have everything.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum View {
-    /// Every checkpoint
-    #[default]
-    Checkpoints,
-    /// Scopes as a tree: consumed, peaked, used
-    Scopes,
-    /// The checkpoints that grew most
-    Top,
-    /// Named tensors, layer by layer
-    Tensors,
-}
-
-/// A form of the report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
-    /// For people in front of a terminal
-    Table,
-    /// For the comment of a pull request
-    Markdown,
-    /// One value a row, raw
-    Csv,
-    /// Everything, versioned
-    Json,
-    /// Test results in XML, as CI shows them
-    Junit,
-}
-
-impl Format {
-    /// The format that a file's name asks for.
-    pub fn of_file(file: &camino::Utf8Path) -> Option<Self> {
-        match file.extension()?.to_ascii_lowercase().as_str() {
-            "md" | "markdown" => Some(Self::Markdown),
-            "csv" => Some(Self::Csv),
-            "json" => Some(Self::Json),
-            "xml" => Some(Self::Junit),
-            "txt" => Some(Self::Table),
-            _ => None,
-        }
-    }
-}
-
-/// Writes the comparison in a form. The writer should be buffered; its errors, a broken pipe among them, are returned.
-pub fn render(
-    format: Format,
-    comparison: &Comparison,
-    options: &Options,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    match format {
-        Format::Table => match options.view {
-            View::Checkpoints => table::render(comparison, options, out),
-            View::Scopes => scopes::render(comparison, options, out),
-            View::Top => top::render(comparison, options, out),
-            View::Tensors => tensors::render_view(comparison, options, out),
-        },
-        Format::Markdown => markdown::render(comparison, options, out),
-        Format::Csv => csv::render(comparison, out),
-        Format::Json => json::render(comparison, out),
-        Format::Junit => junit::render(comparison, out),
-    }
-}

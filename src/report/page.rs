@@ -9,8 +9,8 @@ use tabled::settings::object::{Columns, Rows as TableRows, Segment};
 use tabled::settings::style::{HorizontalLine, VerticalLine};
 use tabled::settings::{Alignment, Modify, Padding, Span, Theme};
 
-use super::Options;
-use super::text::{NONE, cut, width};
+use crate::report::options::Options;
+use crate::report::text::{NONE, cut, width};
 
 /// The width where the terminal's is not known.
 const WIDTH: usize = 100;

@@ -5,17 +5,17 @@ use std::io::{self, Write};
 
 use rustc_hash::FxHashMap;
 
-use super::Options;
-use super::page::{Group, Page, Text, Tone, tone_of};
-use super::selection::{self, MOST_ROWS, Part, Shown, Wanted};
-use super::summary::{self, Tally};
-use super::text::{self, cut};
-use super::trace;
 use crate::compare::aggregate::{Side, Standing};
 use crate::compare::comparison::{Cell, Comparison, PairView};
 use crate::compare::matching::{Change, Key, Match};
 use crate::plan::metric::Unit;
 use crate::plan::resolved::Revision;
+use crate::report::options::Options;
+use crate::report::page::{Group, Page, Text, Tone, tone_of};
+use crate::report::selection::{self, MOST_ROWS, Part, Shown, Wanted};
+use crate::report::summary::{self, Tally};
+use crate::report::text::{self, cut};
+use crate::report::trace::calls;
 use crate::results::measurement::{Kind, Nesting};
 use crate::results::stored::Run;
 use crate::support::counted::counted;
@@ -35,7 +35,7 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
     if comparison.revisions.len() == 1 {
         for cell in &comparison.cells {
             let tree = Tree::of_one(comparison, cell, options);
-            let traced = trace::Part::of_one(comparison, cell);
+            let traced = calls::Part::of_one(comparison, cell);
             if tree.rows.is_empty() && traced.is_empty() {
                 continue;
             }
@@ -44,7 +44,7 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
             page.line(&format!("{title} · {}", comparison.revisions[0].name), "", Tone::Heading, out)?;
             tree.write(page, comparison, &wanted, options, out)?;
             if !traced.is_empty() {
-                trace::render_sums(&traced, tree.has_calls(), options, out)?;
+                calls::render_sums(&traced, tree.has_calls(), options, out)?;
             }
         }
     }
@@ -52,7 +52,7 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
         let tree = Tree::of_pair(comparison, &view, &wanted, options);
         tally.add(comparison, &view, &parts(comparison, &view, &wanted));
         let troubles = summary::troubles(comparison, &view);
-        let traced = trace::Part::of(comparison, &view);
+        let traced = calls::Part::of(comparison, &view);
         if tree.rows.is_empty() && troubles.is_empty() && traced.is_empty() {
             continue;
         }
@@ -60,7 +60,7 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
         page.title(&view, out)?;
         tree.write(page, comparison, &wanted, options, out)?;
         if !traced.is_empty() {
-            trace::render_sums(&traced, tree.has_calls(), options, out)?;
+            calls::render_sums(&traced, tree.has_calls(), options, out)?;
         }
         for trouble in &troubles {
             page.line(

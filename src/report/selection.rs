@@ -2,10 +2,11 @@
 
 use regex::Regex;
 
-use super::{Options, text};
 use crate::compare::comparison::{Comparison, JudgedMetric, Metric, PairColumn, PairView, Ruling};
 use crate::compare::matching::{Change, Match};
 use crate::plan::metric::{DEFAULT, Unit};
+use crate::report::options::Options;
+use crate::report::text;
 use crate::results::measurement::Kind;
 use crate::verdict::kinds::Verdict;
 

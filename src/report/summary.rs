@@ -3,8 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use super::selection::{Part, Shown, Wanted};
-use super::text;
 use crate::compare::aggregate::{Side, Standing};
 use crate::compare::comparison::{
     Breach, BreachKind, Cell, Comparability, Comparison, Delta, PairView, Ruling,
@@ -13,6 +11,8 @@ use crate::compare::evaluation::Conclusion;
 use crate::compare::matching::{Change, Match};
 use crate::plan::metric::{ON_REQUEST, Unit};
 use crate::plan::resolved::{CellId, Revision};
+use crate::report::selection::{Part, Shown, Wanted};
+use crate::report::text;
 use crate::results::measurement::Kind;
 use crate::results::outcome::Status;
 use crate::results::stored::Run;
@@ -437,7 +437,7 @@ pub fn notes(comparison: &Comparison, wanted: &Wanted) -> Vec<String> {
     notes.extend(differing_sources(comparison, wanted));
     notes.extend(apart(comparison));
     notes.extend(unsteady(comparison));
-    notes.extend(super::contexts::notes(comparison, wanted));
+    notes.extend(crate::report::contexts::notes(comparison, wanted));
     notes.extend(marks(comparison));
     notes.extend(comparison.notes.iter().cloned());
     notes

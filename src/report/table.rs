@@ -5,16 +5,16 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use super::Options;
-use super::page::{CompactLine, Group, Page, Text, Tone, tone_of};
-use super::selection::{self, Part, Rows, Shown, Wanted};
-use super::summary::{self, Tally, Trouble};
-use super::tensors;
-use super::text::{self, cut, width};
-use super::trace;
 use crate::compare::aggregate::Standing;
 use crate::compare::comparison::{Comparison, Entry, PairView};
 use crate::compare::matching::{Change, Match};
+use crate::report::options::Options;
+use crate::report::page::{CompactLine, Group, Page, Text, Tone, tone_of};
+use crate::report::selection::{self, Part, Rows, Shown, Wanted};
+use crate::report::summary::{self, Tally, Trouble};
+use crate::report::tensors::totals;
+use crate::report::text::{self, cut, width};
+use crate::report::trace::calls;
 use crate::results::measurement::Kind;
 use crate::support::counted::{counted, grouped};
 use crate::verdict::kinds::Verdict;
@@ -58,8 +58,8 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
             lines.extend(compact_lines(&view, &parts, &troubles, comparison.revisions.len() > 2));
         } else {
             page.pair(&view, &parts, &troubles, options, out)?;
-            trace::render(comparison, &view, options, out)?;
-            tensors::render(comparison, &view, options, out)?;
+            calls::render(comparison, &view, options, out)?;
+            totals::render(comparison, &view, options, out)?;
             writeln!(out)?;
         }
     }

@@ -2,14 +2,14 @@
 
 use std::io::{self, Write};
 
-use super::Options;
-use super::page::{CompactLine, Page, Text, Tone};
-use super::selection::Wanted;
-use super::summary;
-use super::text;
 use crate::compare::aggregate::Standing;
 use crate::compare::comparison::{Cell, Comparison, Delta, previous_points};
 use crate::plan::metric::Unit;
+use crate::report::options::Options;
+use crate::report::page::{CompactLine, Page, Text, Tone};
+use crate::report::selection::Wanted;
+use crate::report::summary;
+use crate::report::text;
 
 /// How many are shown of each list, unless all rows are asked for.
 const MOST: usize = 10;

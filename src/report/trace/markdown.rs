@@ -2,18 +2,19 @@
 
 use std::io;
 
-use super::page::Page;
-use super::trace::Part;
-use super::{Options, summary};
 use crate::compare::comparison::{Comparison, PairView};
 use crate::compare::trace_comparison::LineProfile;
+use crate::report::options::Options;
+use crate::report::page::Page;
+use crate::report::summary;
+use crate::report::trace::calls::Part;
 use crate::support::counted::counted;
 
 /// Columns that a comment has room for before it is to be scrolled.
 const WIDTH: usize = 120;
 
 /// What was traced in a pair, in blocks of which each can stand alone or be left out.
-pub(super) fn blocks(comparison: &Comparison, view: &PairView, options: &Options) -> Vec<String> {
+pub(in crate::report) fn blocks(comparison: &Comparison, view: &PairView, options: &Options) -> Vec<String> {
     let part = Part::of(comparison, view);
     let has_several_candidates = comparison.revisions.len() > 2;
     let candidate = if has_several_candidates { format!(" → {}", view.new.name) } else { String::new() };

@@ -4,15 +4,15 @@ use std::io::{self, Write};
 
 use indexmap::IndexMap;
 
-use super::page::{Page, Tone};
-use super::tensors::Part;
 use crate::compare::tensor_comparison::DeviceFigures;
+use crate::report::page::{Page, Tone};
+use crate::report::tensors::totals::Part;
 use crate::results::tensor_record::TensorDevice;
 use crate::support::counted::{counted, grouped};
 
 impl Part<'_> {
     /// What is not known of a device, and what cannot be.
-    pub(super) fn oddities(
+    pub(in crate::report) fn oddities(
         &self,
         page: Page,
         device: &TensorDevice,
@@ -48,7 +48,7 @@ impl Part<'_> {
     }
 
     /// That tensors were named which no checkpoint met.
-    pub(super) fn unseen(&self, page: Page, out: &mut dyn Write) -> io::Result<()> {
+    pub(in crate::report) fn unseen(&self, page: Page, out: &mut dyn Write) -> io::Result<()> {
         let sides = self
             .sides
             .iter()
@@ -68,7 +68,7 @@ impl Part<'_> {
     }
 
     /// What the figures are, once below them.
-    pub(super) fn remarks(&self, page: Page, out: &mut dyn Write) -> io::Result<()> {
+    pub(in crate::report) fn remarks(&self, page: Page, out: &mut dyn Write) -> io::Result<()> {
         for (name, side) in self.names.iter().zip(&self.sides) {
             let differing = side.as_ref().map_or(0, |side| side.differing);
             if differing > 0 {

@@ -4,14 +4,14 @@
 use std::cmp::Reverse;
 use std::fmt::Write as _;
 
-use super::markdown::{code, escape};
-use super::summary;
-use super::tensor_layers::{counts, form, mark};
-use super::tensors::{Line, Part, narrow};
-use super::text;
 use crate::compare::comparison::{Comparison, PairView};
 use crate::compare::tensor_comparison::{LayerChange, LayerRow, Moment, layers};
 use crate::plan::metric::Unit;
+use crate::report::markdown::{code, escape};
+use crate::report::summary;
+use crate::report::tensors::layers::{counts, form, mark};
+use crate::report::tensors::totals::{Line, Part, narrow};
+use crate::report::text;
 use crate::support::counted::counted;
 
 /// What all of it may take of the comment.
@@ -21,7 +21,7 @@ const MOST_CHARACTERS: usize = 8_000;
 const MOST_LAYERS: usize = 8;
 
 /// A section for each test in which something is named; empty where nothing is.
-pub(super) fn write(comparison: &Comparison) -> String {
+pub(in crate::report) fn write(comparison: &Comparison) -> String {
     let mut comment = String::new();
     let mut left_out = 0;
     for view in comparison.pairs() {

@@ -5,16 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use super::Options;
-use super::page::{Group, Page, Text, Tone, tone_of};
-use super::selection::Wanted;
-use super::text::{self, cut};
 use crate::compare::aggregate::Side;
 use crate::compare::comparison::{Cell, Comparability, Comparison, PairView};
 use crate::compare::trace_comparison::{
     CallFigures, CallRow, LineFigures, LineProfile, LineRow, TraceSide, calls, lines, places,
 };
 use crate::plan::metric::Unit;
+use crate::report::options::Options;
+use crate::report::page::{Group, Page, Text, Tone, tone_of};
+use crate::report::selection::Wanted;
+use crate::report::text::{self, cut};
 use crate::results::trace_facts::TraceFacts;
 use crate::support::counted::counted;
 
@@ -31,7 +31,7 @@ const LEAST_CODE: usize = 56;
 const MOST_HEADING: usize = 12;
 
 /// Writes what was traced in a pair; nothing where nothing was.
-pub(super) fn render(
+pub(in crate::report) fn render(
     comparison: &Comparison,
     view: &PairView,
     options: &Options,
@@ -46,7 +46,7 @@ pub(super) fn render(
 
 /// Writes what all calls add up to, below a tree that has some of them one by one; of the one revision there is the lines
 /// too, which no other view shows.
-pub(super) fn render_sums(
+pub(in crate::report) fn render_sums(
     part: &Part,
     has_scopes: bool,
     options: &Options,
@@ -81,7 +81,7 @@ fn trace_side<'a>(comparison: &'a Comparison, side: &Side, name: &str) -> TraceS
 }
 
 /// What was traced in a pair, or in the one revision there is.
-pub(super) struct Part<'a> {
+pub(in crate::report) struct Part<'a> {
     view: Option<&'a PairView<'a>>,
     /// The second is empty where there is but one.
     sides: [TraceSide<'a>; 2],
@@ -92,7 +92,7 @@ pub(super) struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    pub(super) fn of(comparison: &'a Comparison, view: &'a PairView<'a>) -> Self {
+    pub(in crate::report) fn of(comparison: &'a Comparison, view: &'a PairView<'a>) -> Self {
         let sides = [(view.baseline, &view.old.name), (view.candidate, &view.new.name)]
             .map(|(side, name)| trace_side(comparison, side, name));
         let names = [&view.old.name, &view.new.name].map(|name| heading(name)).to_vec();
@@ -100,7 +100,7 @@ impl<'a> Part<'a> {
         Self { view: Some(view), sides, names, is_silent }
     }
 
-    pub(super) fn of_one(comparison: &'a Comparison, cell: &'a Cell) -> Self {
+    pub(in crate::report) fn of_one(comparison: &'a Comparison, cell: &'a Cell) -> Self {
         let name = &comparison.revisions[0].name;
         let side = trace_side(comparison, &cell.sides[0], name);
         let is_silent = [is_silent(&cell.sides[0], &side), false];
@@ -108,27 +108,27 @@ impl<'a> Part<'a> {
     }
 
     /// Whether nothing was to be traced.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::report) fn is_empty(&self) -> bool {
         !self.has_calls() && self.sides.iter().all(|side| side.facts.is_none_or(TraceFacts::is_empty))
     }
 
     /// Whether a traced function was called.
-    pub(super) fn has_calls(&self) -> bool {
+    pub(in crate::report) fn has_calls(&self) -> bool {
         self.sides.iter().any(|side| !side.records.is_empty())
     }
 
     /// The tree of calls.
-    pub(super) fn calls(&self) -> Vec<CallRow> {
+    pub(in crate::report) fn calls(&self) -> Vec<CallRow> {
         calls(&self.sides)
     }
 
     /// The functions whose lines are told apart.
-    pub(super) fn lines(&self) -> Vec<LineProfile> {
+    pub(in crate::report) fn lines(&self) -> Vec<LineProfile> {
         lines(&self.sides)
     }
 
     /// Whether the two sides of a row differ in what is shown of them and may be compared.
-    pub(super) fn differs(&self, row: &CallRow) -> bool {
+    pub(in crate::report) fn differs(&self, row: &CallRow) -> bool {
         let figures = |family: &str, side: &Option<CallFigures>| {
             let get = |figures: &BTreeMap<String, i64>, part: &str| {
                 figures.get(&format!("{family}.{part}")).copied()
@@ -151,7 +151,7 @@ impl<'a> Part<'a> {
     }
 
     /// The tree of calls as a table; nothing where there are none.
-    pub(super) fn tree(
+    pub(in crate::report) fn tree(
         &self,
         page: Page,
         rows: &[CallRow],
@@ -285,12 +285,12 @@ impl<'a> Part<'a> {
     }
 
     /// A function's path, and where it is.
-    pub(super) fn title(profile: &LineProfile) -> String {
+    pub(in crate::report) fn title(profile: &LineProfile) -> String {
         format!("{}  {}", profile.label, places(profile.at.each_ref().map(Option::as_deref)))
     }
 
     /// The source of a function, with what ran on each line.
-    pub(super) fn source(
+    pub(in crate::report) fn source(
         &self,
         page: Page,
         profile: &LineProfile,
@@ -353,7 +353,7 @@ impl<'a> Part<'a> {
     }
 
     /// What was asked for and is not traced.
-    pub(super) fn remarks(&self, page: Page, out: &mut dyn Write) -> io::Result<()> {
+    pub(in crate::report) fn remarks(&self, page: Page, out: &mut dyn Write) -> io::Result<()> {
         for ((name, side), is_silent) in self.names.iter().zip(&self.sides).zip(self.is_silent) {
             let Some(facts) = side.facts else { continue };
             for line in remarks(name, facts) {

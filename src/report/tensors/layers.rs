@@ -6,11 +6,11 @@ use std::io::{self, Write};
 
 use indexmap::IndexMap;
 
-use super::Options;
-use super::page::{Group, Page, Text, Tone};
-use super::tensors::{LEAST_PATH, Part, Said};
-use super::text;
 use crate::compare::tensor_comparison::{LayerChange, LayerRow, Moment, layers};
+use crate::report::options::Options;
+use crate::report::page::{Group, Page, Text, Tone};
+use crate::report::tensors::totals::{LEAST_PATH, Part, Said};
+use crate::report::text;
 use crate::results::tensor_record::{TensorDevice, TensorKind};
 use crate::support::counted::counted;
 
@@ -19,7 +19,7 @@ const MOST_LAYERS: usize = 10;
 
 impl Part<'_> {
     /// Layers that came, went or changed and were not told of yet, the largest differences first.
-    pub(super) fn differing(
+    pub(in crate::report) fn differing(
         &self,
         page: Page,
         moment: &Moment,
@@ -94,7 +94,7 @@ impl Part<'_> {
     }
 
     /// The layers of one device, a row for each name, what is of it by kind.
-    pub(super) fn layers<'r>(
+    pub(in crate::report) fn layers<'r>(
         &self,
         page: Page,
         device: &TensorDevice,
@@ -147,7 +147,7 @@ impl Part<'_> {
     }
 }
 
-pub(super) fn mark(change: Option<LayerChange>) -> char {
+pub(in crate::report) fn mark(change: Option<LayerChange>) -> char {
     match change {
         Some(LayerChange::Added) => '+',
         Some(LayerChange::Removed) => '-',
@@ -158,7 +158,7 @@ pub(super) fn mark(change: Option<LayerChange>) -> char {
 }
 
 /// `f32 [2, 3] → [2, 6]`, or what became of its sharing.
-pub(super) fn form(row: &LayerRow, change: LayerChange) -> String {
+pub(in crate::report) fn form(row: &LayerRow, change: LayerChange) -> String {
     let one = row.one().description.form();
     match (change, row.sides) {
         (LayerChange::Resized, [Some(old), Some(new)]) => {
@@ -180,7 +180,7 @@ pub(super) fn form(row: &LayerRow, change: LayerChange) -> String {
 }
 
 /// `3 of 5 tensors differ: 1 added, 1 removed, 1 resized`.
-pub(super) fn counts(rows: &[LayerRow], changed: &[(&LayerRow, LayerChange)]) -> String {
+pub(in crate::report) fn counts(rows: &[LayerRow], changed: &[(&LayerRow, LayerChange)]) -> String {
     if changed.is_empty() {
         return format!("{}: the same on both sides", counted(rows.len(), "tensor"));
     }

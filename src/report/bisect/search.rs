@@ -11,9 +11,13 @@ use crate::cli::progress::shown;
 use crate::compare::comparison::{Comparison, Delta};
 use crate::plan::metric::Unit;
 use crate::plan::request::Threshold;
-use crate::report::measured;
+use crate::report::bisect::history;
+use crate::report::bisect::measured;
+use crate::report::json as json_report;
+use crate::report::markdown;
+use crate::report::options::{Format, Options};
+use crate::report::table;
 use crate::report::text::{difference, figure, percent};
-use crate::report::{Format, Options, history, json as json_report, markdown, table};
 use crate::support::counted::counted;
 
 /// A report on a search, with the comparison of each step's two commits, in the steps' order.

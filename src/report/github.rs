@@ -7,8 +7,9 @@ use std::io::{self, Write};
 use camino::Utf8PathBuf;
 
 use crate::compare::comparison::Comparison;
+use crate::report;
+use crate::report::options::{Format, Options};
 use crate::report::summary::Tally;
-use crate::report::{self, Format, Options};
 use crate::verdict::kinds::Verdict;
 
 /// GitHub shows ten of a kind in a step.
@@ -36,7 +37,7 @@ impl Actions {
     pub fn summarize(&self, comparison: &Comparison, options: &Options) -> io::Result<()> {
         let Some(file) = &self.summary else { return Ok(()) };
         let mut text = Vec::new();
-        report::render(Format::Markdown, comparison, options, &mut text)?;
+        report::render::render(Format::Markdown, comparison, options, &mut text)?;
         text.push(b'\n');
         fs_err::OpenOptions::new().append(true).create(true).open(file)?.write_all(&text)
     }

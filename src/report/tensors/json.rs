@@ -6,10 +6,10 @@ use rustc_hash::FxBuildHasher;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::tensors::Part;
 use crate::compare::comparison::Comparison;
 use crate::compare::tensor_comparison::{LayerChange, LayerRow, TensorSide, layers};
 use crate::compare::tensor_states::Alive;
+use crate::report::tensors::totals::Part;
 use crate::results::measurement::{Kind, Measurement};
 use crate::results::tensor_record::{Description, TensorDevice, TensorKind};
 
@@ -190,7 +190,7 @@ impl TensorEntry {
 }
 
 /// What a run named; `None` if it named nothing.
-pub(super) fn of_run(measurement: &Measurement) -> Option<TensorsOfRun> {
+pub(in crate::report) fn of_run(measurement: &Measurement) -> Option<TensorsOfRun> {
     if measurement.tensors.is_empty() {
         return None;
     }
@@ -258,7 +258,7 @@ fn device_entry(side: &TensorSide, checkpoint: usize, device: &TensorDevice) -> 
 }
 
 /// Where layers differ, in every pair that was compared.
-pub(super) fn changes(comparison: &Comparison) -> Vec<LayersEntry> {
+pub(in crate::report) fn changes(comparison: &Comparison) -> Vec<LayersEntry> {
     let mut entries = Vec::new();
     for view in comparison.pairs().filter(crate::compare::comparison::PairView::is_compared) {
         let part = Part::of_pair(comparison, &view);

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use crate::bisect::chart::Chart;
 use crate::bisect::report_data::SearchReport;
-use crate::report::Options;
+use crate::report::options::Options;
 use crate::report::text::figure;
 
 /// Lines of the chart's columns.

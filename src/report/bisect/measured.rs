@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use crate::bisect::report_data::{MeasuredCommit, SearchReport};
 use crate::compare::comparison::Delta;
-use crate::report::Options;
+use crate::report::options::Options;
 use crate::report::text::{NONE, cut, difference, figure, one_line, percent, width};
 
 /// The columns of the CSV, which scripts rely on.

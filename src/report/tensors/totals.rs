@@ -6,11 +6,6 @@ use std::io::{self, Write};
 
 use indexmap::{IndexMap, IndexSet};
 
-use super::Options;
-use super::page::{Group, Page, Text, Tone, tone_of};
-use super::selection::Wanted;
-use super::summary;
-use super::text::{self, cut};
 use crate::compare::aggregate::{Side, Standing};
 use crate::compare::comparison::{Cell, Comparability, Comparison, PairView};
 use crate::compare::tensor_comparison::{
@@ -18,6 +13,11 @@ use crate::compare::tensor_comparison::{
 };
 use crate::compare::tensor_states::Alive;
 use crate::plan::metric::Unit;
+use crate::report::options::Options;
+use crate::report::page::{Group, Page, Text, Tone, tone_of};
+use crate::report::selection::Wanted;
+use crate::report::summary;
+use crate::report::text::{self, cut};
 use crate::results::measurement::{Kind, Measurement, Names};
 use crate::results::tensor_record::{TensorDevice, TensorKind};
 use crate::support::counted::counted;
@@ -27,13 +27,13 @@ const MOST_MOMENTS: usize = 4;
 const MOST_MOMENTS_OF_VIEW: usize = 12;
 
 /// A layer's path is cut to this before figures move below.
-pub(super) const LEAST_PATH: usize = 36;
+pub(in crate::report) const LEAST_PATH: usize = 36;
 
 /// A revision's name above its columns is cut to this.
 const MOST_HEADING: usize = 12;
 
 /// Writes what was named in a pair, below its table; nothing where nothing was.
-pub(super) fn render(
+pub(in crate::report) fn render(
     comparison: &Comparison,
     view: &PairView,
     options: &Options,
@@ -103,10 +103,10 @@ fn left_out(count: usize) -> String {
 }
 
 /// One revision's named memory, or two's side by side.
-pub(super) struct Part<'a> {
-    pub(super) sides: [Option<TensorSide<'a>>; 2],
-    pub(super) names: Vec<String>,
-    pub(super) runs: usize,
+pub(in crate::report) struct Part<'a> {
+    pub(in crate::report) sides: [Option<TensorSide<'a>>; 2],
+    pub(in crate::report) names: Vec<String>,
+    pub(in crate::report) runs: usize,
     /// Points of the test, with their names.
     rows: Vec<[Option<usize>; 2]>,
     labels: Vec<String>,
@@ -115,7 +115,7 @@ pub(super) struct Part<'a> {
 
 /// What stands beside the figures of both sides.
 #[derive(Clone, Copy)]
-pub(super) enum Said {
+pub(in crate::report) enum Said {
     /// The difference.
     Difference,
     /// What became of the layer, and else the difference.
@@ -126,7 +126,7 @@ pub(super) enum Said {
 
 /// A row of the totals.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Line {
+pub(in crate::report) enum Line {
     Kind(TensorKind),
     Rounding,
     Unattributed,
@@ -136,7 +136,7 @@ pub(super) enum Line {
 }
 
 impl Line {
-    pub(super) const ALL: [Self; 10] = [
+    pub(in crate::report) const ALL: [Self; 10] = [
         Self::Kind(TensorKind::Weight),
         Self::Kind(TensorKind::Gradient),
         Self::Kind(TensorKind::OptimizerState),
@@ -149,7 +149,7 @@ impl Line {
         Self::Peak,
     ];
 
-    pub(super) fn label(self) -> &'static str {
+    pub(in crate::report) fn label(self) -> &'static str {
         match self {
             Self::Kind(kind) => kind.plural(),
             Self::Rounding => "rounding",
@@ -160,7 +160,7 @@ impl Line {
         }
     }
 
-    pub(super) fn of(self, figures: &DeviceFigures) -> Option<i128> {
+    pub(in crate::report) fn of(self, figures: &DeviceFigures) -> Option<i128> {
         let totals = &figures.totals;
         match self {
             Self::Kind(kind) => Some(totals.of(kind).bytes),
@@ -173,12 +173,12 @@ impl Line {
     }
 
     /// Whether it is made of what was named alone.
-    pub(super) fn is_named(self) -> bool {
+    pub(in crate::report) fn is_named(self) -> bool {
         matches!(self, Self::Kind(_) | Self::Rounding)
     }
 
     /// Whether it is worth a row, given all figures that stand in it.
-    pub(super) fn is_shown(self, of: &[&DeviceFigures]) -> bool {
+    pub(in crate::report) fn is_shown(self, of: &[&DeviceFigures]) -> bool {
         match self {
             Self::Kind(kind) => of.iter().any(|figures| figures.totals.of(kind).tensors > 0),
             Self::Rounding | Self::Rest | Self::Peak => of.iter().any(|one| self.of(one).is_some()),
@@ -210,7 +210,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    pub(super) fn of_pair(comparison: &'a Comparison, view: &'a PairView<'a>) -> Self {
+    pub(in crate::report) fn of_pair(comparison: &'a Comparison, view: &'a PairView<'a>) -> Self {
         let both = [view.baseline, view.candidate];
         let sides = both.map(|side| tensor_side(comparison, side));
         let points = view.rows.iter().filter(|row| view.key(row).kind == Kind::Point);
@@ -234,7 +234,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    pub(super) fn moments(&self) -> Vec<Moment> {
+    pub(in crate::report) fn moments(&self) -> Vec<Moment> {
         if self.is_empty() {
             return Vec::new();
         }
@@ -242,21 +242,21 @@ impl<'a> Part<'a> {
     }
 
     /// A side with its checkpoint of a moment.
-    pub(super) fn at(&self, moment: &Moment, side: usize) -> Option<(&TensorSide<'a>, usize)> {
+    pub(in crate::report) fn at(&self, moment: &Moment, side: usize) -> Option<(&TensorSide<'a>, usize)> {
         self.sides[side].as_ref().zip(self.rows[moment.row][side])
     }
 
-    pub(super) fn alive(&self, moment: &Moment, side: usize) -> Vec<Alive<'a>> {
+    pub(in crate::report) fn alive(&self, moment: &Moment, side: usize) -> Vec<Alive<'a>> {
         self.at(moment, side).map_or_else(Vec::new, |(side, place)| side.alive_at(place))
     }
 
     /// What the checkpoint of a moment is called.
-    pub(super) fn label(&self, moment: &Moment) -> &str {
+    pub(in crate::report) fn label(&self, moment: &Moment) -> &str {
         &self.labels[moment.row]
     }
 
     /// Whether the checkpoint is there on both sides.
-    pub(super) fn is_on_both_sides(&self, moment: &Moment) -> bool {
+    pub(in crate::report) fn is_on_both_sides(&self, moment: &Moment) -> bool {
         self.at(moment, 0).is_some() && self.at(moment, 1).is_some()
     }
 
@@ -266,13 +266,13 @@ impl<'a> Part<'a> {
     }
 
     /// Whether the allocators' figures of a device mean the same on both sides.
-    pub(super) fn is_comparable(&self, device: &TensorDevice) -> bool {
+    pub(in crate::report) fn is_comparable(&self, device: &TensorDevice) -> bool {
         let metrics = self.metrics(device);
         metrics.windows(2).all(|two| two[0] == two[1])
             && metrics.first().is_some_and(|metric| self.may_compare(metric))
     }
 
-    pub(super) fn is_compared(&self) -> bool {
+    pub(in crate::report) fn is_compared(&self) -> bool {
         self.view.is_some_and(PairView::is_compared)
     }
 
@@ -284,7 +284,7 @@ impl<'a> Part<'a> {
         page.line(&line, "", Tone::Heading, out)
     }
 
-    pub(super) fn devices(&self, moment: &Moment) -> Vec<TensorDevice> {
+    pub(in crate::report) fn devices(&self, moment: &Moment) -> Vec<TensorDevice> {
         let both = (0..2).filter_map(|side| self.at(moment, side));
         let devices: IndexSet<&TensorDevice> =
             both.flat_map(|(side, place)| side.devices_at(place)).collect();
@@ -335,7 +335,11 @@ impl<'a> Part<'a> {
     }
 
     /// Bytes of each side, and the difference where both are there and may be compared.
-    pub(super) fn group(&self, name: String, rows: impl Iterator<Item = (Vec<Option<i128>>, Said)>) -> Group {
+    pub(in crate::report) fn group(
+        &self,
+        name: String,
+        rows: impl Iterator<Item = (Vec<Option<i128>>, Said)>,
+    ) -> Group {
         let cells = rows.map(|(values, said)| {
             let mut cells: Vec<Text> = values
                 .iter()
@@ -430,7 +434,7 @@ impl<'a> Part<'a> {
 }
 
 /// A figure as the table takes it; what a program says of itself may be beyond any memory.
-pub(super) fn narrow(value: i128) -> i64 {
+pub(in crate::report) fn narrow(value: i128) -> i64 {
     i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX })
 }
 

@@ -1,0 +1,9 @@
+//! Named memory in every format: totals, layers, remarks.
+//! Imports what its parent folder may.
+//! Writes to the writer that it is given; changes nothing else.
+
+pub mod comment;
+pub mod json;
+pub mod layers;
+pub mod remarks;
+pub mod totals;
