@@ -7,11 +7,11 @@ use std::path::Path;
 use camino::{Utf8Path, Utf8PathBuf};
 use cargo_memprof::checkout::cache::Cache;
 use cargo_memprof::checkout::worktree::Worktree;
-use cargo_memprof::cli::advice::help;
 use cargo_memprof::git::repository::Repository;
 use cargo_memprof::git::resolve::resolve;
 use cargo_memprof::plan::request::{BaselineRequest, RefRequest, Request};
 use cargo_memprof::plan::resolved::{Plan, Revision};
+use cargo_memprof::support::advice::help;
 use support::{TestRepository, assert_same_bytes, every_byte, skip};
 
 const MANIFEST: &str = "[package]\nname = \"fixture\"\nversion = \"0.1.0\"\nedition = \"2024\"\n";

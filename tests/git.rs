@@ -5,7 +5,6 @@ mod support;
 use std::cell::RefCell;
 
 use camino::Utf8Path;
-use cargo_memprof::cli::advice::help;
 use cargo_memprof::git::repository::Repository;
 use cargo_memprof::git::resolve::resolve;
 use cargo_memprof::git::resolve_error::ResolveError;
@@ -13,6 +12,8 @@ use cargo_memprof::plan::request::{
     BaselineRequest, LockfileRequest, OverlayMode, OverlayRequest, RefRequest, Request,
 };
 use cargo_memprof::plan::resolved::{Plan, Revision};
+use cargo_memprof::support::advice::Advised;
+use cargo_memprof::support::advice::help;
 use cargo_memprof::support::event::Event;
 use support::{ENVIRONMENT, TestRepository};
 
@@ -132,7 +133,13 @@ fn a_file_is_not_a_commit_and_an_empty_branch_has_none() {
     empty.write("Cargo.toml", MANIFEST);
     empty.write("src/lib.rs", "");
     let unborn = error(&empty, &["HEAD", "HEAD~1"]);
-    assert!(matches!(unborn.downcast_ref(), Some(ResolveError::Unborn { .. })), "{unborn}");
+    assert!(
+        matches!(
+            unborn.downcast_ref::<Advised>().and_then(Advised::downcast_ref),
+            Some(ResolveError::Unborn { .. })
+        ),
+        "{unborn}"
+    );
     assert!(plan(&empty, &[".", "."]).revisions[0].working_tree, "its working tree can be built");
 }
 

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use camino::Utf8Path;
 use cargo_memprof::gpu::devices::Place;
+use cargo_memprof::gpu::locks;
 use cargo_memprof::support::event::Event;
 use cargo_memprof::support::file_lock::{Lock, WhenHeld};
 use serde_json::Value;
@@ -217,7 +218,7 @@ impl Machine {
         let folder = self.path("locks");
         let folder = Utf8Path::from_path(&folder).unwrap();
         let never = AtomicBool::new(false);
-        Lock::acquire_device(folder, place, WhenHeld::Fail, &never, &|_: Event| {}).unwrap()
+        Lock::acquire(&locks::lock_file(folder, place), WhenHeld::Fail, &never, &|_: Event| {}).unwrap()
     }
 }
 

@@ -241,7 +241,7 @@ fn known_noise_lets_one_run_a_side_tell() {
     let record = noise::measured(&itself);
     assert_eq!(record.figures.iter().map(|figure| figure.spread).max(), Some(1 << 20));
     let mut text = Vec::new();
-    noise::render(&record, &mut text).unwrap();
+    cargo_memprof::report::noise::render(&record, &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     let line = " cpu.peak  1 of 2 figures exact, at most 1.00 MiB (0.99 %) apart, at 'done' of t";
     assert!(text.ends_with(&format!("against itself\n{line}\n")), "{text}");

@@ -17,7 +17,7 @@ use cargo_memprof::git::resolve::resolve;
 use cargo_memprof::plan::request::{RefRequest, Request};
 use cargo_memprof::plan::resolved::{Plan, Revision};
 use cargo_memprof::support::event::Event;
-use cargo_memprof::support::file_lock::{Lock, WhenHeld};
+use cargo_memprof::support::file_lock::{Lock, LockFile, WhenHeld};
 use support::{Bytes, ENVIRONMENT, TestRepository, assert_same_bytes, every_byte, isolated, succeed};
 
 const MANIFEST: &str = "[package]\nname = \"fixture\"\nversion = \"0.1.0\"\nedition = \"2024\"\n";
@@ -69,8 +69,13 @@ impl<'a> Setting<'a> {
     }
 
     fn clean(self, runs: Option<&Utf8Path>) -> u64 {
-        let lock =
-            Lock::acquire(&self.cache.lock(), WhenHeld::Fail, &AtomicBool::new(false), &|_| ()).unwrap();
+        let lock = Lock::acquire(
+            &LockFile::of_folder(self.cache.lock()),
+            WhenHeld::Fail,
+            &AtomicBool::new(false),
+            &|_| (),
+        )
+        .unwrap();
         self.cache.clean(&self.repository, lock, runs).unwrap()
     }
 

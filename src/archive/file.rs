@@ -19,6 +19,7 @@ use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 
 use crate::archive::manifest::{Injection, MANIFEST, Manifest, VERSION, data_path};
 use crate::build::store::hash_file;
+use crate::support::advice::Advice;
 
 /// An archive that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -85,9 +86,8 @@ pub enum ArchiveError {
     },
 }
 
-impl ArchiveError {
-    /// What the user can do about it.
-    pub fn help(&self) -> Option<String> {
+impl Advice for ArchiveError {
+    fn help(&self) -> Option<String> {
         let text = match self {
             Self::NotAnArchive { .. } => "`cargo memprof build --archive FILE` makes one",
             Self::CutOff { .. } | Self::Changed { .. } => "copy it again from the machine that made it",
@@ -149,24 +149,24 @@ impl Archive {
         let mut begin = Vec::new();
         Read::by_ref(&mut input).take(4).read_to_end(&mut begin)?;
         if begin != ZSTD {
-            return Err(ArchiveError::NotAnArchive { file: file.to_owned() }.into());
+            return Err(ArchiveError::NotAnArchive { file: file.to_owned() }.advised());
         }
         let bytes = length.saturating_sub(TRAILER_BYTES);
         let mut end = Vec::new();
         input.seek(SeekFrom::Start(bytes))?;
         input.read_to_end(&mut end)?;
         let Some((version, expected)) = parse_trailer(&end) else {
-            return Err(ArchiveError::CutOff { file: file.to_owned() }.into());
+            return Err(ArchiveError::CutOff { file: file.to_owned() }.advised());
         };
         if version != VERSION {
-            return Err(ArchiveError::OtherVersion { file: file.to_owned(), found: version }.into());
+            return Err(ArchiveError::OtherVersion { file: file.to_owned(), found: version }.advised());
         }
         input.seek(SeekFrom::Start(0))?;
         let mut hasher = blake3::Hasher::new();
         hasher.update_reader(input.take(bytes))?;
         let found = hasher.finalize().to_hex().to_string();
         if found != expected {
-            return Err(ArchiveError::Changed { file: file.to_owned(), found, expected }.into());
+            return Err(ArchiveError::Changed { file: file.to_owned(), found, expected }.advised());
         }
         Ok(Self { file: file.to_owned(), hash: found, bytes })
     }
@@ -228,7 +228,7 @@ impl Archive {
             if found != content.blake3 {
                 let expected = content.blake3.clone();
                 let (file, path) = (self.file.clone(), path.clone());
-                return Err(ArchiveError::OtherContent { file, path, found, expected }.into());
+                return Err(ArchiveError::OtherContent { file, path, found, expected }.advised());
             }
         }
         let paths = manifest.revisions.iter().flat_map(|revision| revision.files.keys());

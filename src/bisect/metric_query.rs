@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use crate::compare::matching::Key;
-use crate::report::text::key_label;
 use crate::results::measurement::{Checkpoint, Kind, Measurement, said_of};
 use crate::results::stored::Run;
 use crate::support::suggest;
@@ -100,7 +99,7 @@ fn labels(measurement: &Measurement) -> impl Iterator<Item = String> + '_ {
         occurrence: checkpoint.occurrence,
         kind: checkpoint.kind,
     };
-    measurement.checkpoints().iter().map(move |checkpoint| key_label(key(checkpoint), measurement.labels()))
+    measurement.checkpoints().iter().map(move |checkpoint| key(checkpoint).shown(measurement.labels()))
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use crate::plan::request::TraceRequest;
 use crate::results::trace_facts::TraceFacts;
 use crate::trace::crates;
 use crate::trace::dependency_copies::{self, Copy, LockedCrate};
-use crate::trace::instrument::{self, Dropped, Patterns, Tracing};
+use crate::trace::instrument::{self, Dropped, Patterns, Search, Tracing};
 
 impl Builder<'_> {
     /// The functions of a revision that the request's patterns mean, without building it.
@@ -60,7 +60,14 @@ impl Builder<'_> {
         let all = TraceRequest { functions: vec!["**".to_owned()], ..TraceRequest::default() };
         let crates = crates::own_crates(&metadata, self.worktree.path(), &toolchain)?;
         let base = self.worktree.path();
-        let found = instrument::find(&crates, &Patterns::of(&all)?, base, Utf8Path::new(""), &Dropped::new());
+        let found = instrument::find(&Search {
+            crates: &crates,
+            patterns: &Patterns::of(&all)?,
+            base,
+            prefix: Utf8Path::new(""),
+            dropped: &Dropped::new(),
+            shim_hash: &shim::source_hash(),
+        });
         Ok(found.facts.functions.into_iter().map(|function| function.path).collect())
     }
 
@@ -76,7 +83,14 @@ impl Builder<'_> {
         }
         let checkout = self.worktree.path();
         let crates = crates::own_crates(metadata, checkout, toolchain)?;
-        Ok(instrument::find(&crates, &self.patterns, checkout, Utf8Path::new(""), dropped))
+        Ok(instrument::find(&Search {
+            crates: &crates,
+            patterns: &self.patterns,
+            base: checkout,
+            prefix: Utf8Path::new(""),
+            dropped,
+            shim_hash: &shim::source_hash(),
+        }))
     }
 
     /// The crates of the registry that patterns name, as a revision's lock file has them.
@@ -114,8 +128,12 @@ impl Builder<'_> {
         toolchain: &Toolchain,
     ) -> anyhow::Result<Vec<Copy>> {
         let folder = self.cache.copies(&self.edits());
-        let place =
-            dependency_copies::Place { folder: &folder, manifest, offline: self.plan.request.build.offline };
+        let place = dependency_copies::Place {
+            folder: &folder,
+            manifest,
+            offline: self.plan.request.build.offline,
+            shim_hash: &shim::source_hash(),
+        };
         let crates = self.traced_dependencies(index)?;
         crates.iter().map(|one| dependency_copies::copy(one, &place, &self.patterns, toolchain)).collect()
     }

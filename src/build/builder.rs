@@ -298,7 +298,7 @@ impl<'a> Builder<'a> {
                     continue;
                 }
                 let mut failure = BuildFailure::from_compiler(&compiled.messages, &compiled.stderr);
-                failure.hints.extend(adapters::hint(&failure.first_errors, &compiled.messages.left_out));
+                failure.hints.extend(adapters::hint(&failure.first_errors, &compiled.messages.kept));
                 return Ok(Err(failure));
             }
             let Laid { injection, manifest, allocators, tracing, .. } = laid;
@@ -353,7 +353,7 @@ impl<'a> Builder<'a> {
                 runner,
                 target: compiled.target,
                 trace: tracing.facts,
-                left_out: compiled.messages.left_out,
+                left_out: compiled.messages.kept,
             };
             // Build scripts may have written into it.
             self.current = None;

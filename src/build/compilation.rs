@@ -7,6 +7,7 @@ use std::io::Write;
 use anyhow::Context;
 use camino::Utf8PathBuf;
 
+use crate::build::adapters;
 use crate::build::build_key::requested_environment;
 use crate::build::builder::Builder;
 use crate::build::prepared_source::Laid;
@@ -103,7 +104,7 @@ impl Builder<'_> {
         let status = command.stream(
             self.interrupt,
             |line| {
-                if let Some(crate_name) = messages.take(line) {
+                if let Some(crate_name) = messages.take(line, adapters::is_left_out) {
                     compiled += 1;
                     let name = revision.name.clone();
                     self.sink.emit(Event::BuildProgress { name, crate_name, compiled });

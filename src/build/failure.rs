@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::cargo::command::{Messages, is_path_id};
 use crate::checkout::worktree::CheckoutError;
 use crate::plan::resolved::Revision;
+use crate::support::advice;
 use crate::support::process::ProcessError;
 use crate::support::user_error::Complaint;
 
@@ -41,7 +42,7 @@ impl BuildFailure {
 
     /// From an error before or around the build.
     pub fn from_error(error: &anyhow::Error) -> Self {
-        let hints = crate::cli::advice::help(error).into_iter().collect();
+        let hints = advice::help(error).into_iter().collect();
         let of_request = error.chain().any(<dyn std::error::Error>::is::<Complaint>);
         Self { first_errors: format!("{error:#}"), hints, of_dependencies: false, of_request }
     }
@@ -117,13 +118,13 @@ fn errors_of_cargo(stderr: &str) -> String {
 
 /// Whether an error says something of this revision only, so that the others can go on.
 pub fn concerns_one_revision(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| {
-        cause.is::<CheckoutError>()
-            || cause
-                .downcast_ref::<ProcessError>()
-                .is_some_and(|error| matches!(error, ProcessError::Failed { .. }))
-            || cause.is::<Complaint>()
-    })
+    advice::has::<CheckoutError>(error)
+        || error.chain().any(|cause| {
+            cause.is::<Complaint>()
+                || cause
+                    .downcast_ref::<ProcessError>()
+                    .is_some_and(|error| matches!(error, ProcessError::Failed { .. }))
+        })
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
 use crate::build::adapters::{self, Adapters};
+use crate::trace::dependency_copies::CopiedCrate;
 
 /// The name under which this program is a compiler wrapper.
 pub const WRAP_NAME: &str = "memprof-wrap-rustc";
@@ -64,15 +65,6 @@ pub struct Dependencies {
     pub checkout: PathBuf,
     /// Crates of the registry of which an edited copy is compiled in their place, unless it runs in the build.
     pub copies: Vec<CopiedCrate>,
-}
-
-/// A crate of the registry and its edited copy, by their folders.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CopiedCrate {
-    /// Where cargo unpacked it.
-    pub original: PathBuf,
-    /// The copy.
-    pub copy: PathBuf,
 }
 
 /// What cargo would have run.

@@ -7,7 +7,6 @@ use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::{Artifact, CompilerMessage, Message};
 
-use crate::build::adapters;
 use crate::plan::request::{BuildOptions, TargetKind};
 
 /// What a build left, as far as cargo's messages tell.
@@ -17,8 +16,8 @@ pub struct Messages {
     pub artifacts: Vec<Artifact>,
     /// Compiler messages at level error.
     pub errors: Vec<CompilerMessage>,
-    /// Why adapters for frameworks are left out, as the compiler wrapper says it; cargo says it again of what is fresh.
-    pub left_out: Vec<String>,
+    /// Messages below level error that the caller asked for, each once. Cargo repeats those of fresh targets.
+    pub kept: Vec<String>,
     /// `OUT_DIR` of each dependency from outside the checkout: what lies there is the same in every revision that has the
     /// dependency.
     pub foreign_out_directories: Vec<Utf8PathBuf>,
@@ -70,8 +69,9 @@ pub fn test_argv(options: &BuildOptions, features: &[String], target_directory: 
 }
 
 impl Messages {
-    /// Takes one line of cargo's standard output; says which crate was compiled, if one was.
-    pub fn take(&mut self, line: &[u8]) -> Option<String> {
+    /// Takes one line of cargo's standard output and returns the crate that was compiled, if one was. Keeps the messages
+    /// for which `is_kept` holds.
+    pub fn take(&mut self, line: &[u8], is_kept: fn(&str) -> bool) -> Option<String> {
         match serde_json::from_slice::<Message>(line).ok()? {
             Message::CompilerArtifact(artifact) => {
                 let name = (!artifact.fresh).then(|| artifact.target.name.clone());
@@ -85,10 +85,8 @@ impl Messages {
                         | cargo_metadata::diagnostic::DiagnosticLevel::Ice
                 ) {
                     self.errors.push(message);
-                } else if adapters::is_left_out(&message.message.message)
-                    && !self.left_out.contains(&message.message.message)
-                {
-                    self.left_out.push(message.message.message);
+                } else if is_kept(&message.message.message) && !self.kept.contains(&message.message.message) {
+                    self.kept.push(message.message.message);
                 }
                 None
             }

@@ -14,6 +14,7 @@ use crate::checkout::submodules;
 use crate::git::program::nul_separated;
 use crate::git::repository::{Lookup, Repository};
 use crate::plan::resolved::Revision;
+use crate::support::advice::Advice;
 use crate::support::process::{Command, ProcessError};
 
 /// The checkout.
@@ -59,9 +60,8 @@ pub enum CheckoutError {
     },
 }
 
-impl CheckoutError {
-    /// What the user can do about it.
-    pub fn help(&self) -> Option<String> {
+impl Advice for CheckoutError {
+    fn help(&self) -> Option<String> {
         let files = match self {
             Self::MissingContents { files, .. } | Self::LfsPointers { files, .. } => files,
             Self::Git { .. } => return None,
@@ -117,7 +117,7 @@ impl<'repository> Worktree<'repository> {
         let checkout = ["checkout", "--quiet", "--force", "--detach", "--no-recurse-submodules"];
         let command = self.git().args(checkout).args([&revision.commit, "--"]);
         if let Err(source) = command.run() {
-            return Err(self.explained(revision, source)?.into());
+            return Err(self.explained(revision, source)?.advised());
         }
         // Twice forced: folders of submodules that this revision does not have are repositories, and go as well.
         self.git().args(["clean", "-ffdq"]).run()?;
@@ -143,7 +143,9 @@ impl<'repository> Worktree<'repository> {
         let files = self.lfs.pointers_left(&self.git(), &self.path)?;
         if !files.is_empty() {
             let reason = self.lfs.why_unavailable().unwrap_or_default();
-            return Err(CheckoutError::LfsPointers { revision: revision.name.clone(), files, reason }.into());
+            return Err(
+                CheckoutError::LfsPointers { revision: revision.name.clone(), files, reason }.advised()
+            );
         }
         Ok(())
     }

@@ -31,7 +31,7 @@ use crate::run::session::{
 use crate::support::bytes::Bytes;
 use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;
-use crate::support::file_lock::{Lock, WhenHeld};
+use crate::support::file_lock::{Lock, LockFile, WhenHeld};
 use crate::support::user_error::Complaint;
 
 /// The folder of archives' runs, where the user stands: there is no target folder to keep them in.
@@ -107,7 +107,12 @@ impl Commands<'_> {
         let archive = Archive::open(file)?;
         let archives = cache::archives(&cache::home()?);
         let when_held = if execution.no_wait { WhenHeld::Fail } else { WhenHeld::Wait };
-        let lock = Lock::acquire(&archives.join("lock"), when_held, self.interrupt, self.console)?;
+        let lock = Lock::acquire(
+            &LockFile::of_folder(archives.join("lock")),
+            when_held,
+            self.interrupt,
+            self.console,
+        )?;
         let unpacked = archive.unpack(&archives)?;
         let mut plan: Plan = unpacked.read_json("plan.json")?;
         reconcile::add_judging(&mut plan.request.judging, &arguments.request.judging);
@@ -169,7 +174,12 @@ impl Commands<'_> {
             return self.print(&format!("would remove:\n{} {archives}\n", Bytes(bytes)));
         }
         let when_held = if arguments.no_wait { WhenHeld::Fail } else { WhenHeld::Wait };
-        let lock = Lock::acquire(&archives.join("lock"), when_held, self.interrupt, self.console)?;
+        let lock = Lock::acquire(
+            &LockFile::of_folder(archives.join("lock")),
+            when_held,
+            self.interrupt,
+            self.console,
+        )?;
         fs_err::remove_dir_all(&archives)?;
         drop(lock);
         self.print(&format!("removed {} ({bytes} bytes)\n", Bytes(bytes)))

@@ -159,7 +159,7 @@ impl Commands<'_> {
         }
         if arguments.presentation.format.is_empty() {
             let mut text = Vec::new();
-            noise::render(&record, &mut text)?;
+            report::noise::render(&record, &mut text)?;
             self.console.print(&format!("\n{}", String::from_utf8_lossy(&text)))?;
         }
         Ok(if code == ExitCode::Incomplete { code } else { ExitCode::Success })
@@ -540,7 +540,7 @@ pub fn complaint(error: &anyhow::Error) -> Option<Complaint> {
                 .help("go on with the same command and `--resume`"),
         );
     }
-    let is_usage = crate::cli::advice::is_usage(error);
-    let help = crate::cli::advice::help(error);
+    let is_usage = crate::support::advice::is_usage(error);
+    let help = crate::support::advice::help(error);
     (is_usage || help.is_some()).then(|| Complaint::new(format!("{error:#}")).maybe_help(help))
 }

@@ -9,7 +9,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use owo_colors::{OwoColorize, Style};
 
 use crate::cli::arguments::{Color, TerminalArguments};
-use crate::cli::progress::{Line, Medium, Moving, Narrator, Telling, VERB_WIDTH, Verbosity, shown};
+use crate::cli::progress::{Line, Medium, Moving, Narrator, Telling, VERB_WIDTH, Verbosity};
+use crate::support::elapsed::shown;
 use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;
 use crate::support::user_error::Complaint;

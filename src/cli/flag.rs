@@ -1,9 +1,9 @@
 //! Values of flags that have a form of their own: `NAME=V1,V2`, `K=V`, `METRIC=5%`, `NAME=REF`.
 
-use crate::config::values::{check_parameter, check_variable};
 use crate::plan::expression::Expression;
 use crate::plan::metric::Unit;
 use crate::plan::metric_name;
+use crate::plan::parameter::{check_parameter, check_variable};
 use crate::plan::quantity::{self, Limit};
 use crate::plan::request::{RefRequest, Threshold};
 use crate::plan::rule::{Allowance, Growth, Rule};

@@ -2,7 +2,6 @@
 //! Imports everything below.
 //! Prints; everything else prints nothing.
 
-pub mod advice;
 pub mod archive_commands;
 pub mod arguments;
 pub mod command_arguments;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::support::elapsed::shown;
 use crate::support::event::Event;
 use crate::support::user_error;
 
@@ -167,11 +168,8 @@ impl Narrator {
                 let note = note.as_ref().map_or_else(String::new, |note| format!(" ({note})"));
                 self.resolved.push(format!("{}{note}", revision(name, commit)));
             }
-            Event::WaitingForLock { holder } => {
-                lines.push(good("Waiting", format!("for another run on this repository ({holder})")));
-            }
-            Event::WaitingForDevice { device, holder } => {
-                lines.push(good("Waiting", format!("for another run on {device} ({holder})")));
+            Event::WaitingForLock { subject, holder } => {
+                lines.push(good("Waiting", format!("for another run on {subject} ({holder})")));
             }
             Event::WaitingForMemory { device } => {
                 let text = format!("for the memory of {device} to come back");
@@ -298,18 +296,6 @@ fn counted(count: usize, thing: &str) -> String {
     format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
 }
 
-/// `12 ms`, `38.2 s`, `2 min 5 s`, `1 h 12 min`.
-pub fn shown(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    match seconds {
-        0 if duration.as_millis() < 100 => format!("{} ms", duration.as_millis()),
-        // Rounded to tenths, 59.95 s would read 60.0 s.
-        0..60 => format!("{:.1} s", duration.as_secs_f64().min(59.9)),
-        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
-        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
-    }
-}
-
 fn absent_libraries(target: &str, names: &[String]) -> Line {
     let help =
         "run its tests where those are: `cargo memprof build --archive FILE` packs them (docs/archive.md)";
@@ -354,8 +340,11 @@ pub(crate) mod tests {
                 message: "neither has a Cargo.lock".to_owned(),
                 help: Some("commit one".to_owned()),
             },
-            Event::WaitingForLock { holder: "process 4711".to_owned() },
-            Event::WaitingForDevice { device: "GPU 0".to_owned(), holder: "process 4712".to_owned() },
+            Event::WaitingForLock {
+                subject: "this repository's cache".to_owned(),
+                holder: "process 4711".to_owned(),
+            },
+            Event::WaitingForLock { subject: "GPU 0".to_owned(), holder: "process 4712".to_owned() },
             Event::BuildStarted { name: main().0, commit: main().1 },
             Event::BuildProgress { name: main().0, crate_name: "serde".to_owned(), compiled: 1 },
             Event::BuildFinished { name: main().0, commit: main().1, took: Duration::from_millis(38_200) },
@@ -432,11 +421,5 @@ pub(crate) mod tests {
         let mut verbose = Narrator::new(Verbosity::Verbose, Medium::Terminal);
         verbose.tell(&Event::SearchBegan { text: "64 commits".to_owned() });
         assert_eq!(verbose.tell(&built).lines.len(), 1);
-    }
-
-    #[test]
-    fn durations_have_the_unit_that_they_need() {
-        let all = [12, 800, 38_200, 59_990, 125_000, 4_320_000].map(|ms| shown(Duration::from_millis(ms)));
-        assert_eq!(all, ["12 ms", "0.8 s", "38.2 s", "59.9 s", "2 min 5 s", "1 h 12 min"]);
     }
 }

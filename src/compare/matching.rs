@@ -1,9 +1,12 @@
 //! Which checkpoint of one run is which of another: by label and occurrence, leftovers as renamed only where there is
 //! no second way to read it. Pure indices; labels are compared by the caller's interned numbers.
 
+use std::fmt::Write as _;
+
 use rustc_hash::FxHashMap;
 
-use crate::results::measurement::Kind;
+use crate::results::measurement::{Kind, Names};
+use crate::support::labels::label;
 
 /// What makes two checkpoints the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -14,6 +17,22 @@ pub struct Key {
     pub occurrence: u32,
     /// A point, a scope and a call of one label are different things.
     pub kind: Kind,
+}
+
+impl Key {
+    /// A checkpoint's name: its label, a mark if it is a scope or a call, its number from the second occurrence on.
+    pub fn shown(self, labels: &Names) -> String {
+        let mut text = label(&labels[self.label as usize]);
+        text.push_str(match self.kind {
+            Kind::Point => "",
+            Kind::Scope => " (scope)",
+            Kind::Call => " (call)",
+        });
+        if self.occurrence > 1 {
+            _ = write!(text, " #{}", self.occurrence);
+        }
+        text
+    }
 }
 
 /// What became of a checkpoint from the baseline to the candidate.

@@ -1,7 +1,6 @@
 //! How much figures vary where nothing changed: measured by `--aa`, kept in a file, and known to later runs.
 
 use std::collections::HashMap;
-use std::io::{self, Write};
 
 use camino::Utf8Path;
 use rustc_hash::FxBuildHasher;
@@ -9,10 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::compare::comparison::{Comparison, PairView};
 use crate::compare::matching::Key;
-use crate::plan::metric::Unit;
-use crate::report::text;
+use crate::plan::rule::NoiseFigure;
 use crate::results::measurement::Kind;
-use crate::support::counted::counted;
 use crate::support::user_error::Complaint;
 use crate::verdict::statistics::spread;
 
@@ -30,31 +27,6 @@ pub struct NoiseRecord {
     pub created: String,
     /// By metric and checkpoint.
     pub figures: Vec<NoiseFigure>,
-}
-
-/// How far the figures of one metric at one checkpoint lay apart.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct NoiseFigure {
-    /// `package::binary::test`.
-    pub test: String,
-    /// The cell's title, which has the parameters.
-    pub title: String,
-    /// The metric.
-    pub metric: String,
-    /// Where the figures came from; another source has other noise.
-    pub source: Option<String>,
-    /// The checkpoint's label.
-    pub checkpoint: String,
-    /// The how-manieth of this label.
-    pub occurrence: u32,
-    /// Whether it is a scope.
-    pub scope: bool,
-    /// The greatest figure minus the least.
-    pub spread: u64,
-    /// The greatest figure.
-    pub most: i64,
-    /// Of how many runs.
-    pub runs: usize,
 }
 
 /// What a program against itself showed.
@@ -107,45 +79,6 @@ pub fn read(file: &Utf8Path) -> anyhow::Result<Vec<NoiseFigure>> {
         return Err(Complaint::new(newer).help("update cargo-memprof").into());
     }
     Ok(record.figures)
-}
-
-/// The table of what varies: a line a metric.
-pub fn render(record: &NoiseRecord, out: &mut dyn Write) -> io::Result<()> {
-    let mut metrics: Vec<&str> = Vec::new();
-    for figure in &record.figures {
-        if !metrics.contains(&figure.metric.as_str()) {
-            metrics.push(&figure.metric);
-        }
-    }
-    if metrics.is_empty() {
-        return writeln!(out, "no test passed on both sides: nothing is known of the noise");
-    }
-    writeln!(out, "Noise of {} against itself", record.commit.get(..7).unwrap_or(&record.commit))?;
-    let width = metrics.iter().map(|metric| metric.len()).max().unwrap_or(0);
-    for metric in metrics {
-        let figures = || record.figures.iter().filter(|figure| figure.metric == metric);
-        let exact = figures().filter(|figure| figure.spread == 0).count();
-        let Some(worst) = figures().max_by_key(|figure| figure.spread) else { continue };
-        let told = if worst.spread == 0 {
-            format!("{} exact", counted(exact, "figure"))
-        } else {
-            let unit = Unit::of(metric);
-            let spread = text::figure(i64::try_from(worst.spread).unwrap_or(i64::MAX), unit);
-            #[expect(clippy::cast_precision_loss, reason = "a percentage is for reading")]
-            let percent = match worst.most {
-                1.. => format!(" ({:.2} %)", worst.spread as f64 * 100.0 / worst.most as f64),
-                _ => String::new(),
-            };
-            let number = if worst.occurrence > 1 { format!(" #{}", worst.occurrence) } else { String::new() };
-            let place = format!("'{}{number}' of {}", text::one_line(&worst.checkpoint), worst.title);
-            format!(
-                "{exact} of {} exact, at most {spread}{percent} apart, at {place}",
-                counted(figures().count(), "figure")
-            )
-        };
-        writeln!(out, " {metric:<width$}  {told}")?;
-    }
-    Ok(())
 }
 
 /// Known noise, to be asked by what a figure is of.

@@ -8,14 +8,13 @@ use crate::config::matrix::{
     AllowEntry, CellEntry, DeviceNames, LockfileEntry, Matrix, MetricName, MetricPattern, OverlayEntry,
     PathEntry, RefEntry, Rules, TestEntry, ThresholdEntry, TraceEntry, Values,
 };
-use crate::config::values::{
-    Absolute, Amount, Day, Dependency, Percentage, Refspec, Value, Written, check_parameter, check_variable,
-};
+use crate::config::values::{Absolute, Amount, Day, Dependency, Percentage, Refspec, Value, Written};
 use crate::config::yaml::{FromText, List, Listed, Mistake, Text};
 use crate::gpu::visible_devices;
 use crate::plan::cell_pattern;
 use crate::plan::metric::Unit;
 use crate::plan::metric_name;
+use crate::plan::parameter::{check_parameter, check_variable};
 use crate::plan::quantity::Limit;
 use crate::plan::request::{OverlayMode, Threshold};
 use crate::plan::rule::{Allowance, Growth, Rule};

@@ -1,6 +1,7 @@
 //! Fetching a ref that only the remote has, into `refs/memprof/`, and nothing else.
 
 use crate::git::repository::{Lookup, Repository};
+use crate::support::advice::Advice;
 use crate::support::process::ProcessError;
 
 /// Where the tool's own refs lie. `clean` deletes all of them.
@@ -22,9 +23,8 @@ pub struct FetchError {
     pub kept: Option<(String, String)>,
 }
 
-impl FetchError {
-    /// What the user can do about it.
-    pub fn help(&self) -> Option<String> {
+impl Advice for FetchError {
+    fn help(&self) -> Option<String> {
         if let Some((local, commit)) = &self.kept {
             let short = commit.get(..7).unwrap_or(commit);
             return Some(format!(
@@ -63,7 +63,7 @@ pub fn fetch(repository: &Repository, remote: &str, name: &str, remote_ref: &str
             Lookup::Ambiguous(_) | Lookup::NotACommit(_) | Lookup::Missing => None,
         };
         let (name, remote, remote_ref) = (name.to_owned(), remote.to_owned(), remote_ref.to_owned());
-        return Err(FetchError { name, remote, remote_ref, git, kept }.into());
+        return Err(FetchError { name, remote, remote_ref, git, kept }.advised());
     }
     match repository.look_up(&local)? {
         Lookup::Commit(commit) => Ok(commit),

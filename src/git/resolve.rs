@@ -12,6 +12,7 @@ use crate::git::working_tree;
 use crate::git::workspace_folder;
 use crate::plan::request::{BaselineRequest, LockfileRequest, OverlayMode, RefRequest, Request};
 use crate::plan::resolved::{self, Plan, Revision};
+use crate::support::advice::Advice;
 use crate::support::event::{Event, Sink};
 
 /// The name of the revision that `--baseline merge-base` adds.
@@ -28,7 +29,7 @@ const WORKING_TREE: &str = ".";
 pub fn resolve(request: &Request, repository: &Repository, sink: &dyn Sink) -> anyhow::Result<Plan> {
     let plan = resolve_any(request, repository, sink)?;
     match plan.revisions.as_slice() {
-        [] | [_] => Err(too_few(&plan.request).into()),
+        [] | [_] => Err(too_few(&plan.request).advised()),
         _ => Ok(plan),
     }
 }
@@ -50,7 +51,7 @@ pub fn resolve_any(request: &Request, repository: &Repository, sink: &dyn Sink) 
         revisions.push(revision);
     }
     if revisions.is_empty() || (revisions.len() == 1 && request.baseline == BaselineRequest::MergeBase) {
-        return Err(too_few(&request).into());
+        return Err(too_few(&request).advised());
     }
     if request.baseline == BaselineRequest::MergeBase {
         revisions.insert(0, resolver.merge_base(&revisions)?);
@@ -196,7 +197,7 @@ impl<'a> Resolver<'a> {
                 }
             }
         }
-        .into())
+        .advised())
     }
 
     /// `HEAD~9` of a history of five commits.
@@ -262,7 +263,7 @@ impl<'a> Resolver<'a> {
                 Ok(Some(Found { commit: commit.clone(), note: Some(place.clone()) }))
             }
             (0, ..) => Ok(None),
-            _ => Err(ResolveError::SeveralCopies { spec: name.clone(), copies: elsewhere }.into()),
+            _ => Err(ResolveError::SeveralCopies { spec: name.clone(), copies: elsewhere }.advised()),
         }
     }
 
@@ -296,7 +297,7 @@ impl<'a> Resolver<'a> {
         match &self.remote {
             Some(remote) if remotes.contains(remote) || remote.contains(['/', ':']) => Ok(remote.clone()),
             None if let Some(remote) = self.default_remote()? => Ok(remote),
-            Some(_) | None => Err(ResolveError::NoRemote { spec: spec.to_owned(), remotes }.into()),
+            Some(_) | None => Err(ResolveError::NoRemote { spec: spec.to_owned(), remotes }.advised()),
         }
     }
 
@@ -319,7 +320,7 @@ impl<'a> Resolver<'a> {
         let commits: Vec<_> = revisions.iter().map(|revision| revision.commit.as_str()).collect();
         let names: Vec<_> = revisions.iter().map(|revision| revision.name.clone()).collect();
         let Some(commit) = self.repository.merge_base(&commits)? else {
-            return Err(ResolveError::NoMergeBase { names, shallow: self.repository.is_shallow() }.into());
+            return Err(ResolveError::NoMergeBase { names, shallow: self.repository.is_shallow() }.advised());
         };
         Ok(Revision {
             name: MERGE_BASE.to_owned(),

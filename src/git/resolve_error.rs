@@ -1,5 +1,7 @@
 //! Refs that do not make a comparison: why, and what the user can do about it.
 
+use crate::support::advice::Advice;
+
 /// Refs that do not make a comparison.
 #[derive(Debug, thiserror::Error)]
 pub enum ResolveError {
@@ -81,9 +83,8 @@ pub enum ResolveError {
     },
 }
 
-impl ResolveError {
-    /// What the user can do about it.
-    pub fn help(&self) -> Option<String> {
+impl Advice for ResolveError {
+    fn help(&self) -> Option<String> {
         let deepen = "this is a shallow clone: `git fetch --unshallow` gets the rest of the history";
         match self {
             Self::BeyondHistory { shallow: true, .. } => Some(deepen.to_owned()),

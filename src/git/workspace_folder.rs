@@ -5,6 +5,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::git::repository::Repository;
 use crate::plan::resolved::Revision;
+use crate::support::advice::Advice;
 use crate::support::process::Command;
 
 /// A place in the repository, relative to its root.
@@ -39,9 +40,8 @@ pub enum NoManifest {
     },
 }
 
-impl NoManifest {
-    /// What the user can do about it.
-    pub fn help(&self) -> Option<String> {
+impl Advice for NoManifest {
+    fn help(&self) -> Option<String> {
         match self {
             Self::Named { .. } => None,
             Self::Nearest { elsewhere, .. } if elsewhere.is_empty() => {
@@ -61,7 +61,7 @@ pub fn find(repository: &Repository, named: Option<&str>, revisions: &[Revision]
     if repository.is_bare() {
         let path = named.unwrap_or("Cargo.toml");
         if !elsewhere()?.iter().any(|manifest| manifest == path) {
-            return Err(missing(repository, named, elsewhere()?).into());
+            return Err(missing(repository, named, elsewhere()?).advised());
         }
         let workspace = Utf8Path::new(path).parent().unwrap_or(Utf8Path::new("")).to_owned();
         return Ok(Place { workspace, manifest_path: named.map(str::to_owned), package: None });
@@ -74,7 +74,7 @@ pub fn find(repository: &Repository, named: Option<&str>, revisions: &[Revision]
         above.map(|folder| folder.join("Cargo.toml")).find(|manifest| manifest.is_file())
     };
     let Some(manifest) = manifest.filter(|manifest| manifest.starts_with(root)) else {
-        return Err(missing(repository, named, elsewhere()?).into());
+        return Err(missing(repository, named, elsewhere()?).advised());
     };
     let workspace = workspace_manifest(&manifest)?;
     // A workspace around the repository is not in the checkout.

@@ -12,6 +12,7 @@ use anyhow::{Context, ensure};
 use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::gpu::devices::Place;
+use crate::support::file_lock::LockFile;
 
 /// The variable that names the folder, for containers that share a device and no `/tmp`.
 pub const VARIABLE: &str = "MEMPROF_DEVICE_LOCKS";
@@ -30,8 +31,13 @@ pub fn path(folder: &Utf8Path, place: &Place) -> Utf8PathBuf {
     folder.join(format!("{}.lock", place.uuid.replace('/', "-")))
 }
 
-/// Opens the file, which is made if it is not there.
-pub fn open(path: &Utf8Path) -> anyhow::Result<File> {
+/// The lock of a place, in this folder.
+pub fn lock_file(folder: &Utf8Path, place: &Place) -> LockFile {
+    LockFile { path: path(folder, place), subject: place.to_string(), open: |path| open(path).map(Some) }
+}
+
+/// Opens the file, creating it if necessary.
+fn open(path: &Utf8Path) -> anyhow::Result<File> {
     let folder = path.parent().context("a lock file has a folder")?;
     if let Err(error) = std::fs::create_dir(folder) {
         ensure!(error.kind() == ErrorKind::AlreadyExists, "{folder}: {error}");
@@ -63,6 +69,12 @@ pub fn open(path: &Utf8Path) -> anyhow::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Mutex;
+    use std::sync::atomic::AtomicBool;
+    use std::time::Duration;
+
+    use crate::support::event::{Event, Sink};
+    use crate::support::file_lock::{Lock, WhenHeld};
 
     fn place() -> Place {
         Place { index: 0, part: Some(1), uuid: "MIG-GPU-a/1/0".into() }
@@ -91,5 +103,33 @@ mod tests {
         assert!(open(&link).is_err());
         assert!(open(&second).unwrap_err().to_string().contains("not a file of its own"));
         assert_eq!(std::fs::read(&victim).unwrap(), b"precious");
+    }
+
+    #[test]
+    fn two_runs_do_not_share_a_device_and_the_second_says_which_it_waits_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = Utf8Path::from_path(folder.path()).unwrap();
+        let never = AtomicBool::new(false);
+        let [first, other] = [0, 1].map(|index| Place { index, part: None, uuid: format!("GPU-{index}") });
+        let take = |place: &Place, when_held, sink: &dyn Sink| {
+            Lock::acquire(&lock_file(folder, place), when_held, &never, sink)
+        };
+        let held = take(&first, WhenHeld::Fail, &|_| ()).unwrap();
+        let message = take(&first, WhenHeld::Fail, &|_| ()).unwrap_err().to_string();
+        assert!(message.starts_with("another run is using GPU 0: process "), "{message}");
+        take(&other, WhenHeld::Fail, &|_| ()).unwrap();
+        let events = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            let sink = |event: Event| events.lock().unwrap().push(format!("{event:?}"));
+            let (take, first) = (&take, &first);
+            let second = scope.spawn(move || take(first, WhenHeld::Wait, &sink).unwrap());
+            std::thread::sleep(Duration::from_millis(200));
+            assert!(!second.is_finished());
+            drop(held);
+            second.join().unwrap();
+        });
+        let events = events.into_inner().unwrap();
+        assert_eq!(events.len(), 1);
+        assert!(events[0].starts_with("WaitingForLock { subject: \"GPU 0\""), "{events:?}");
     }
 }

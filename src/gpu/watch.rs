@@ -91,7 +91,12 @@ impl<'a> DeviceWatch<'a> {
     pub fn lock(&self, places: &BTreeSet<Place>) -> anyhow::Result<Vec<Lock>> {
         let mut locks = Vec::new();
         for place in places {
-            match Lock::acquire_device(&self.locks, place, self.when_held, self.interrupt, self.sink) {
+            match Lock::acquire(
+                &locks::lock_file(&self.locks, place),
+                self.when_held,
+                self.interrupt,
+                self.sink,
+            ) {
                 Ok(lock) => locks.push(lock),
                 Err(error) if error.is::<LockError>() => return Err(error),
                 Err(error) => self.sink.emit(Event::Warning {

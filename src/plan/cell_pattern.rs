@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::config::values::check_parameter;
 use crate::plan::expression::Expression;
+use crate::plan::parameter::check_parameter;
 use crate::plan::request::CellPattern;
 
 /// Reads the short form: pieces between commas, each `ref=NAME`, `test=EXPRESSION`, `PARAM=VALUE`, or an expression alone.

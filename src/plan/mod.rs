@@ -10,6 +10,7 @@ pub mod expression;
 pub mod listing;
 pub mod metric;
 pub mod metric_name;
+pub mod parameter;
 pub mod quantity;
 pub mod repeat;
 pub mod request;

@@ -3,7 +3,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::compare::noise::NoiseFigure;
 use crate::plan::quantity::Limit;
 use crate::plan::request::Threshold;
 
@@ -73,4 +72,29 @@ pub struct Allowance {
     /// Through which day, `2026-12-31`; without an end if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
+}
+
+/// How far the figures of one metric at one checkpoint lay apart.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NoiseFigure {
+    /// `package::binary::test`.
+    pub test: String,
+    /// The cell's title, which has the parameters.
+    pub title: String,
+    /// The metric.
+    pub metric: String,
+    /// Where the figures came from; another source has other noise.
+    pub source: Option<String>,
+    /// The checkpoint's label.
+    pub checkpoint: String,
+    /// The how-manieth of this label.
+    pub occurrence: u32,
+    /// Whether it is a scope.
+    pub scope: bool,
+    /// The greatest figure minus the least.
+    pub spread: u64,
+    /// The greatest figure.
+    pub most: i64,
+    /// Of how many runs.
+    pub runs: usize,
 }

@@ -16,6 +16,7 @@ use crate::report::tensors::comment;
 use crate::report::text;
 use crate::report::trace::markdown as traced;
 use crate::support::counted::counted;
+use crate::support::labels;
 use crate::verdict::kinds::Verdict;
 
 /// By this a bot finds its comment again.
@@ -370,12 +371,12 @@ fn notes(comparison: &Comparison, wanted: &Wanted) -> String {
 
 /// A name as code. A backtick within would end it.
 pub(super) fn code(name: &str) -> String {
-    format!("`{}`", text::one_line(name).replace('`', "'"))
+    format!("`{}`", labels::one_line(name).replace('`', "'"))
 }
 
 /// Text that is neither markup nor a mention of a person, nor, as `#2` would be, of an issue.
 pub(super) fn escape(text: &str) -> String {
-    let text = text::one_line(text);
+    let text = labels::one_line(text);
     let mut escaped = String::with_capacity(text.len() + 8);
     for character in text.chars() {
         match character {

@@ -10,6 +10,7 @@ pub mod json;
 mod json_rows;
 pub mod junit;
 pub mod markdown;
+pub mod noise;
 pub mod options;
 pub mod page;
 pub mod render;

@@ -10,7 +10,8 @@ use tabled::settings::style::{HorizontalLine, VerticalLine};
 use tabled::settings::{Alignment, Modify, Padding, Span, Theme};
 
 use crate::report::options::Options;
-use crate::report::text::{NONE, cut, width};
+use crate::report::text::NONE;
+use crate::support::labels::{cut, width};
 
 /// The width where the terminal's is not known.
 const WIDTH: usize = 100;

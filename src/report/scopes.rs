@@ -14,11 +14,13 @@ use crate::report::options::Options;
 use crate::report::page::{Group, Page, Text, Tone, tone_of};
 use crate::report::selection::{self, MOST_ROWS, Part, Shown, Wanted};
 use crate::report::summary::{self, Tally};
-use crate::report::text::{self, cut};
+use crate::report::text;
 use crate::report::trace::calls;
 use crate::results::measurement::{Kind, Nesting};
 use crate::results::stored::Run;
 use crate::support::counted::counted;
+use crate::support::labels;
+use crate::support::labels::cut;
 
 /// The parts of a scope's figures, and what they are called in the heading.
 const PARTS: [(&str, &str); 3] = [("consumed", "Consumed"), ("peaked", "Peaked"), ("used", "Used")];
@@ -256,7 +258,7 @@ impl<'a> Tree<'a> {
         let headings = || PARTS.iter().map(|(_, heading)| (*heading).to_owned()).collect::<Vec<_>>();
         let of_side = |(place, (revision, side)): (usize, &(&Revision, &Side))| {
             let mark = if side.standing == Standing::CutOff { "✗ " } else { "" };
-            let name = cut(&text::one_line(&revision.name), MOST_HEADING).into_owned();
+            let name = cut(&labels::one_line(&revision.name), MOST_HEADING).into_owned();
             let cells = self.rows.iter().map(|row| {
                 PARTS.iter().map(|(part, _)| figure(side, family, part, row.places[place])).collect()
             });
@@ -278,7 +280,7 @@ impl<'a> Tree<'a> {
         let group = |(index, (part, name)): (usize, &(&str, &str))| {
             let place = self.sides.len() - 1;
             let (revision, side) = self.sides[place];
-            let mut headings = vec![cut(&text::one_line(&revision.name), MOST_HEADING).into_owned()];
+            let mut headings = vec![cut(&labels::one_line(&revision.name), MOST_HEADING).into_owned()];
             headings.extend(self.is_compared().then(|| "Δ".to_owned()));
             let cells = self.rows.iter().map(|row| {
                 let mut cells = vec![figure(side, family, part, row.places[place])];
@@ -318,7 +320,7 @@ fn figure(side: &Side, family: &str, part: &str, place: Option<usize>) -> Text {
 }
 
 fn label(key: Key, cell: &Cell) -> String {
-    let mut label = text::label(&cell.labels[key.label as usize]);
+    let mut label = labels::label(&cell.labels[key.label as usize]);
     if key.occurrence > 1 {
         _ = write!(label, " #{}", key.occurrence);
     }

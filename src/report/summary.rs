@@ -17,6 +17,7 @@ use crate::results::measurement::Kind;
 use crate::results::outcome::Status;
 use crate::results::stored::Run;
 use crate::support::counted::counted;
+use crate::support::labels;
 use crate::verdict::kinds::Verdict;
 use crate::verdict::limits::Expected;
 use crate::verdict::significance::{ENOUGH, Judgement};
@@ -268,7 +269,7 @@ fn place(comparison: &Comparison, view: &PairView, row: &Match) -> String {
 /// Why a change was expected, if it was.
 fn reason(comparison: &Comparison, expected: Option<Expected>) -> Option<String> {
     let expected = expected.filter(|expected| !expected.has_expired)?;
-    Some(text::one_line(&comparison.allow.get(expected.index)?.reason).into_owned())
+    Some(labels::one_line(&comparison.allow.get(expected.index)?.reason).into_owned())
 }
 
 /// The line about a figure that is larger than it may be.
@@ -304,10 +305,10 @@ pub fn title_of(id: &CellId) -> String {
     if id.title.is_empty() {
         return id.test.to_string();
     }
-    let mut title = text::one_line(&id.title).into_owned();
+    let mut title = labels::one_line(&id.title).into_owned();
     if id.title == id.test.name && !id.params.is_empty() {
         let params: Vec<String> = id.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        _ = write!(title, " ({})", text::one_line(&params.join(", ")));
+        _ = write!(title, " ({})", labels::one_line(&params.join(", ")));
     }
     title
 }
@@ -407,7 +408,7 @@ fn run_trouble(run: &Run, revision: &Revision) -> Trouble {
     let message = outcome.message.as_deref().unwrap_or_default();
     let lines: Vec<&str> = message.lines().filter(|line| !line.trim().is_empty()).collect();
     let mut details: Vec<String> =
-        lines.iter().take(MESSAGE_LINES).map(|line| text::one_line(line.trim_end()).into_owned()).collect();
+        lines.iter().take(MESSAGE_LINES).map(|line| labels::one_line(line.trim_end()).into_owned()).collect();
     if lines.len() > MESSAGE_LINES {
         details.push(format!("… {} more in {}", counted(lines.len() - MESSAGE_LINES, "line"), run.folder));
     }
@@ -471,7 +472,7 @@ fn absences(comparison: &Comparison, wanted: &Wanted) -> Vec<String> {
             "{} {partly}absent in {}{tests}: {}",
             metrics.join(", "),
             names.join(" and "),
-            text::one_line(reason)
+            labels::one_line(reason)
         )
     };
     metrics_by_place.into_iter().map(note).collect()
@@ -538,6 +539,6 @@ fn marks(comparison: &Comparison) -> Vec<String> {
         *runs.entry(mark).or_default() += 1;
     }
     runs.into_iter()
-        .map(|(mark, times)| format!("{}: {}", counted(times, "run"), text::one_line(mark)))
+        .map(|(mark, times)| format!("{}: {}", counted(times, "run"), labels::one_line(mark)))
         .collect()
 }

@@ -13,10 +13,12 @@ use crate::report::page::{CompactLine, Group, Page, Text, Tone, tone_of};
 use crate::report::selection::{self, Part, Rows, Shown, Wanted};
 use crate::report::summary::{self, Tally, Trouble};
 use crate::report::tensors::totals;
-use crate::report::text::{self, cut, width};
+use crate::report::text;
 use crate::report::trace::calls;
 use crate::results::measurement::Kind;
 use crate::support::counted::{counted, grouped};
+use crate::support::labels;
+use crate::support::labels::{cut, width};
 use crate::verdict::kinds::Verdict;
 
 /// How many lines say what regressed, and how many of what the runs do not tell.
@@ -84,7 +86,7 @@ fn group(view: &PairView, shown: &Shown, rows: &[&Match]) -> Group {
         .map(|(revision, side)| {
             // The figures of a run that did not pass are marked where they stand.
             let mark = if side.standing == Standing::CutOff { "✗ " } else { "" };
-            format!("{mark}{}", cut(&text::one_line(&revision.name), MOST_HEADING))
+            format!("{mark}{}", cut(&labels::one_line(&revision.name), MOST_HEADING))
         })
         .collect();
     let compared = rows.iter().any(|row| {
@@ -165,7 +167,7 @@ fn compact_lines(
 ) -> Vec<CompactLine> {
     let mut test = summary::title(view);
     if has_several_candidates {
-        _ = write!(test, " → {}", text::one_line(&view.new.name));
+        _ = write!(test, " → {}", labels::one_line(&view.new.name));
     }
     let empty = || Text::new("", Tone::Plain);
     if !view.is_compared() {
@@ -253,7 +255,7 @@ impl Page {
 
     /// `bart::tests hf_fwd · main → pr/3370 · 3 runs each`, in one line.
     pub(super) fn title(self, view: &PairView, out: &mut dyn Write) -> io::Result<()> {
-        let compared = format!("{} → {}", text::one_line(&view.old.name), text::one_line(&view.new.name));
+        let compared = format!("{} → {}", labels::one_line(&view.old.name), labels::one_line(&view.new.name));
         let mut rest = format!(" · {compared}");
         if let Some(runs) = summary::runs(view) {
             _ = write!(rest, " · {runs}");

@@ -85,7 +85,7 @@ fn steps(cell: &Cell, revision: usize, metric: &str) -> Vec<Growth> {
     let previous = previous_points(&side.keys);
     let growth = |(index, previous): (usize, &Option<usize>)| {
         let (before, after) = (column.figure((*previous)?)?.value, column.figure(index)?.value);
-        let [from, to] = [(*previous)?, index].map(|at| text::key_label(side.keys[at], &cell.labels));
+        let [from, to] = [(*previous)?, index].map(|at| side.keys[at].shown(&cell.labels));
         (after > before).then(|| Growth {
             test: summary::distinct_title(cell),
             checkpoint: format!("{from} → {to}"),

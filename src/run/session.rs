@@ -25,7 +25,7 @@ use crate::results::run_folder::{self, RunFolder};
 use crate::results::trace_facts::TraceFacts;
 use crate::run::runner::{Completion, Runner, write_whole};
 use crate::support::event::{Event, Sink};
-use crate::support::file_lock::{Lock, WhenHeld};
+use crate::support::file_lock::{Lock, LockFile, WhenHeld};
 use crate::support::suggest;
 use crate::support::user_error::Complaint;
 
@@ -70,7 +70,7 @@ impl<'a> Session<'a> {
     /// Takes the repository's lock.
     pub fn lock(&self, no_wait: bool) -> anyhow::Result<Lock> {
         let when_held = if no_wait { WhenHeld::Fail } else { WhenHeld::Wait };
-        Lock::acquire(&self.cache.lock(), when_held, self.interrupt, self.sink)
+        Lock::acquire(&LockFile::of_folder(self.cache.lock()), when_held, self.interrupt, self.sink)
     }
 
     /// The functions of each revision that the request's patterns mean; nothing is built. The caller holds the lock.

@@ -10,10 +10,8 @@ use std::time::Duration;
 pub enum Event {
     /// A ref was resolved; `note` says how where that is not plain (fetched from, found as).
     Resolved { name: String, commit: String, note: Option<String> },
-    /// Another run holds this repository's lock.
-    WaitingForLock { holder: String },
-    /// Another run holds a device's lock.
-    WaitingForDevice { device: String, holder: String },
+    /// Another run holds the lock on a cache folder or a device.
+    WaitingForLock { subject: String, holder: String },
     /// A run's memory is still on a device.
     WaitingForMemory { device: String },
     /// A revision is about to be built.

@@ -2,12 +2,15 @@
 //! Imports nothing.
 //! Runs processes and locks files; the rest is pure.
 
+pub mod advice;
 pub mod bytes;
 pub mod counted;
+pub mod elapsed;
 pub mod event;
 pub mod exit_code;
 pub mod file_lock;
 pub mod glob;
+pub mod labels;
 pub mod process;
 pub mod suggest;
 pub mod user_error;

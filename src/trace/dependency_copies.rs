@@ -7,18 +7,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::Read;
+use std::path::PathBuf;
 
 use anyhow::{Context, bail, ensure};
 use camino::{Utf8Path, Utf8PathBuf};
 use sha2::{Digest, Sha256};
 use toml_edit::DocumentMut;
 
-use crate::build::wrapper::CopiedCrate;
 use crate::cargo::configuration;
 use crate::cargo::toolchain::Toolchain;
 use crate::support::user_error::Complaint;
 use crate::trace::crates::{self, Crate};
-use crate::trace::instrument::{self, Dropped, Patterns, Tracing};
+use crate::trace::instrument::{self, Dropped, Patterns, Search, Tracing};
+use serde::{Deserialize, Serialize};
 
 /// A crate of the registry, as a lock file has it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,6 +61,15 @@ pub fn named_in(lock: &str, patterns: &Patterns) -> Vec<LockedCrate> {
     found
 }
 
+/// A crate of the registry and its edited copy, by their folders.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopiedCrate {
+    /// Where cargo unpacked it.
+    pub original: PathBuf,
+    /// The copy.
+    pub copy: PathBuf,
+}
+
 /// The edited copy of a crate.
 #[derive(Debug)]
 pub struct Copy {
@@ -80,6 +90,8 @@ pub struct Place<'a> {
     pub manifest: &'a Utf8Path,
     /// Whether cargo may not use the network.
     pub offline: bool,
+    /// Hash of the shim that the edits link to.
+    pub shim_hash: &'a str,
 }
 
 /// Makes or finds the copy of a crate, with its traced functions edited but for those that an earlier build had to drop.
@@ -105,18 +117,24 @@ pub fn copy(
         tracing: Tracing::default(),
         dropped,
     };
-    copy.edit(one, patterns)?;
+    copy.edit(one, patterns, place.shim_hash)?;
     Ok(copy)
 }
 
 impl Copy {
     /// Edits the copy's files. What is edited already is read from the original, which nothing was put into.
-    fn edit(&mut self, one: &LockedCrate, patterns: &Patterns) -> anyhow::Result<()> {
+    fn edit(&mut self, one: &LockedCrate, patterns: &Patterns, shim_hash: &str) -> anyhow::Result<()> {
         let pristine = self.folder.with_file_name(format!("{}.pristine", one.title()));
         let library = library(&pristine, one)?;
         let crates = [library];
-        self.tracing =
-            instrument::find(&crates, patterns, &pristine, Utf8Path::new(&one.title()), &self.dropped);
+        self.tracing = instrument::find(&Search {
+            crates: &crates,
+            patterns,
+            base: &pristine,
+            prefix: Utf8Path::new(&one.title()),
+            dropped: &self.dropped,
+            shim_hash,
+        });
         let edited: BTreeMap<&Utf8Path, &str> = self.tracing.files().collect();
         for entry in walkdir::WalkDir::new(&pristine) {
             let entry = entry?;

@@ -74,15 +74,26 @@ struct EditedFile {
     functions: Vec<Function>,
 }
 
-/// Looks for the functions that the patterns mean, and edits their files in memory, but for those dropped. Files are named
-/// relative to `base`, and for people with `prefix` before that.
-pub fn find(
-    crates: &[Crate],
-    patterns: &Patterns,
-    base: &Utf8Path,
-    prefix: &Utf8Path,
-    dropped: &Dropped,
-) -> Tracing {
+/// Where to look for functions, and which of them to trace.
+#[derive(Clone, Copy, Debug)]
+pub struct Search<'a> {
+    /// The crates to look in.
+    pub crates: &'a [Crate],
+    /// Which functions are meant.
+    pub patterns: &'a Patterns,
+    /// The folder that files are named relative to.
+    pub base: &'a Utf8Path,
+    /// What stands before a file's name in reports.
+    pub prefix: &'a Utf8Path,
+    /// Functions that an earlier build failed with.
+    pub dropped: &'a Dropped,
+    /// Hash of the shim that the edits link to.
+    pub shim_hash: &'a str,
+}
+
+/// Finds the functions that the patterns mean, and edits their files in memory, except the dropped ones.
+pub fn find(search: &Search<'_>) -> Tracing {
+    let Search { crates, patterns, base, prefix, dropped, shim_hash } = *search;
     let mut tracing = Tracing::default();
     let met = RefCell::new(vec![false; patterns.patterns.len()]);
     let mut taken: BTreeMap<Utf8PathBuf, BTreeMap<usize, Depth>> = BTreeMap::new();
@@ -116,7 +127,7 @@ pub fn find(
                 tracing.facts.functions.retain(|function| function.file != shown_file);
             }
             taken.insert(path.to_owned(), lines);
-            tracing.take(one, path, &shown_file, file, dropped, found);
+            tracing.take(one, path, &shown_file, file, dropped, found, shim_hash);
         });
     }
     let met = met.into_inner();
@@ -135,6 +146,7 @@ impl Tracing {
         file: &ModuleFile<'_>,
         dropped: &Dropped,
         (functions, edited): (Vec<Function>, Option<String>),
+        shim_hash: &str,
     ) {
         for function in &functions {
             let reason = function.untraceable.clone();
@@ -162,7 +174,7 @@ impl Tracing {
             if !one.is_member {
                 self.beyond_members = true;
                 // Cargo sees no wrapper there, so the text itself must tell one shim from another.
-                _ = writeln!(text, "\n// {}", crate::build::shim::source_hash());
+                _ = writeln!(text, "\n// {}", shim_hash);
             }
             let functions = functions.into_iter().filter(|one| one.untraceable.is_none()).collect();
             self.edited.insert(path.to_owned(), EditedFile { text, functions });
@@ -328,7 +340,9 @@ mod tests {
                 is_own: true,
                 is_member: true,
             });
-            find(&crates, &Patterns::of(&request).unwrap(), &self.root, Utf8Path::new(""), dropped)
+            let patterns = &Patterns::of(&request).unwrap();
+            let prefix = Utf8Path::new("");
+            find(&Search { crates: &crates, patterns, base: &self.root, prefix, dropped, shim_hash: "" })
         }
     }
 
@@ -390,7 +404,14 @@ mod tests {
             let functions = patterns.iter().map(|&text| text.to_owned()).collect();
             let patterns = Patterns::of(&TraceRequest { functions, ..TraceRequest::default() }).unwrap();
             let none = Utf8Path::new("");
-            let tracing = find(&crates, &patterns, &checkout.root, none, &Dropped::new());
+            let tracing = find(&Search {
+                crates: &crates,
+                patterns: &patterns,
+                base: &checkout.root,
+                prefix: none,
+                dropped: &Dropped::new(),
+                shim_hash: "",
+            });
             assert_eq!(paths(&tracing), meant);
             assert_eq!((tracing.edited.len(), tracing.facts.unmet.len()), (1, 0), "{meant:?}");
         }

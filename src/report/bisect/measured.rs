@@ -6,7 +6,8 @@ use std::io::{self, Write};
 use crate::bisect::report_data::{MeasuredCommit, SearchReport};
 use crate::compare::comparison::Delta;
 use crate::report::options::Options;
-use crate::report::text::{NONE, cut, difference, figure, one_line, percent, width};
+use crate::report::text::{NONE, difference, figure, percent};
+use crate::support::labels::{cut, one_line, width};
 
 /// The columns of the CSV, which scripts rely on.
 pub const COLUMNS: [&str; 16] = [

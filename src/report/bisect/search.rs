@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use crate::bisect::linear_search::{Find, StepKind};
 use crate::bisect::observations::Change;
 use crate::bisect::report_data::{FoundStep, MeasuredCommit, SearchReport, SearchResult};
-use crate::cli::progress::shown;
 use crate::compare::comparison::{Comparison, Delta};
 use crate::plan::metric::Unit;
 use crate::plan::request::Threshold;
@@ -19,6 +18,7 @@ use crate::report::options::{Format, Options};
 use crate::report::table;
 use crate::report::text::{difference, figure, percent};
 use crate::support::counted::counted;
+use crate::support::elapsed::shown;
 
 /// A report on a search, with the comparison of each step's two commits, in the steps' order.
 #[derive(Clone, Copy, Debug)]

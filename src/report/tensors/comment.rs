@@ -13,6 +13,7 @@ use crate::report::tensors::layers::{counts, form, mark};
 use crate::report::tensors::totals::{Line, Part, narrow};
 use crate::report::text;
 use crate::support::counted::counted;
+use crate::support::labels;
 
 /// What all of it may take of the comment.
 const MOST_CHARACTERS: usize = 8_000;
@@ -109,7 +110,7 @@ fn differing(rows: &[LayerRow], names: [&str; 2], section: &mut String) {
                 |side| text::figure(narrow(side.counted.into()), Unit::Bytes),
             )
         });
-        let name = escape(&text::cut(&format!("{} {}", mark(Some(*change)), description.name), 80));
+        let name = escape(&labels::cut(&format!("{} {}", mark(Some(*change)), description.name), 80));
         let kind = description.kind.singular();
         _ = writeln!(section, "| {name} | {kind} | {} | {old} | {new} |", escape(&form(row, *change)));
     }

@@ -10,9 +10,9 @@ use crate::compare::tensor_comparison::{LayerChange, LayerRow, Moment, layers};
 use crate::report::options::Options;
 use crate::report::page::{Group, Page, Text, Tone};
 use crate::report::tensors::totals::{LEAST_PATH, Part, Said};
-use crate::report::text;
 use crate::results::tensor_record::{TensorDevice, TensorKind};
 use crate::support::counted::counted;
+use crate::support::labels;
 
 /// How many layers that differ are shown below a table.
 const MOST_LAYERS: usize = 10;
@@ -69,7 +69,7 @@ impl Part<'_> {
 
     fn changes(&self, page: Page, rows: &[&(&LayerRow, LayerChange)], out: &mut dyn Write) -> io::Result<()> {
         let label = |(row, change): &&(&LayerRow, LayerChange)| {
-            let name = text::one_line(&row.one().description.name).into_owned();
+            let name = labels::one_line(&row.one().description.name).into_owned();
             Text::new(format!("{} {name}", mark(Some(*change))), Tone::Structure)
         };
         let labels: Vec<Text> = rows.iter().map(label).collect();
@@ -121,11 +121,11 @@ impl Part<'_> {
         }
         let label = |((name, _), rows): (&(&str, usize), &Vec<&'r LayerRow<'r>>)| {
             let shared = rows.iter().find_map(|row| row.one().shares_with);
-            let shared = shared.map_or_else(String::new, |owner| format!("(->{})", text::one_line(owner)));
+            let shared = shared.map_or_else(String::new, |owner| format!("(->{})", labels::one_line(owner)));
             let change = change(rows);
             let mark = if self.is_compared() { format!("{} ", mark(change)) } else { String::new() };
             let tone = if change.is_some() { Tone::Structure } else { Tone::Plain };
-            Text::new(format!("{mark}{}{shared}", text::one_line(name)), tone)
+            Text::new(format!("{mark}{}{shared}", labels::one_line(name)), tone)
         };
         let labels: Vec<Text> = by_name.iter().map(label).collect();
         let shapes = by_name.values().map(|rows| {
@@ -171,7 +171,7 @@ pub(in crate::report) fn form(row: &LayerRow, change: LayerChange) -> String {
             }
         }
         (LayerChange::Shared, [Some(old), Some(new)]) => match (old.shares_with, new.shares_with) {
-            (_, Some(owner)) => format!("{one} shares with {}", text::one_line(owner)),
+            (_, Some(owner)) => format!("{one} shares with {}", labels::one_line(owner)),
             (Some(_), None) => format!("{one} shares no more"),
             (None, None) => one,
         },

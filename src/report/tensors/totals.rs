@@ -17,10 +17,12 @@ use crate::report::options::Options;
 use crate::report::page::{Group, Page, Text, Tone, tone_of};
 use crate::report::selection::Wanted;
 use crate::report::summary;
-use crate::report::text::{self, cut};
+use crate::report::text;
 use crate::results::measurement::{Kind, Measurement, Names};
 use crate::results::tensor_record::{TensorDevice, TensorKind};
 use crate::support::counted::counted;
+use crate::support::labels;
+use crate::support::labels::cut;
 
 /// How many different states of the named memory are shown below a table, and in the view of their own.
 const MOST_MOMENTS: usize = 4;
@@ -202,7 +204,7 @@ impl<'a> Part<'a> {
         });
         Self {
             rows: places.collect(),
-            labels: points.map(|key| text::key_label(*key, &cell.labels)).collect(),
+            labels: points.map(|key| key.shown(&cell.labels)).collect(),
             runs: side.runs.len(),
             names: vec![heading(&comparison.revisions[0].name, side)],
             sides,
@@ -384,7 +386,7 @@ impl<'a> Part<'a> {
         writeln!(out)?;
         let label = |(name, device): &(&str, String)| {
             let of = if name.contains(device.as_str()) { String::new() } else { format!(", {device}") };
-            Text::new(format!("{}{of}", text::one_line(name)), Tone::Plain)
+            Text::new(format!("{}{of}", labels::one_line(name)), Tone::Plain)
         };
         let labels: Vec<Text> = pools.keys().map(label).collect();
         let groups = ["in use", "padding", "reserved"].into_iter().enumerate().map(|(figure, name)| {
@@ -440,7 +442,7 @@ pub(in crate::report) fn narrow(value: i128) -> i64 {
 
 fn heading(name: &str, side: &Side) -> String {
     let mark = if side.standing == Standing::CutOff { "✗ " } else { "" };
-    format!("{mark}{}", cut(&text::one_line(name), MOST_HEADING))
+    format!("{mark}{}", cut(&labels::one_line(name), MOST_HEADING))
 }
 
 fn tensor_side<'a>(comparison: &'a Comparison, side: &Side) -> Option<TensorSide<'a>> {

@@ -14,9 +14,11 @@ use crate::plan::metric::Unit;
 use crate::report::options::Options;
 use crate::report::page::{Group, Page, Text, Tone, tone_of};
 use crate::report::selection::Wanted;
-use crate::report::text::{self, cut};
+use crate::report::text;
 use crate::results::trace_facts::TraceFacts;
 use crate::support::counted::counted;
+use crate::support::labels;
+use crate::support::labels::cut;
 
 /// Rows of a tree that are shown unless all are asked for.
 const MOST_ROWS: usize = 60;
@@ -68,7 +70,7 @@ pub(in crate::report) fn render_sums(
 }
 
 fn heading(name: &str) -> String {
-    cut(&text::one_line(name), MOST_HEADING).into_owned()
+    cut(&labels::one_line(name), MOST_HEADING).into_owned()
 }
 
 fn trace_side<'a>(comparison: &'a Comparison, side: &Side, name: &str) -> TraceSide<'a> {
@@ -171,9 +173,9 @@ impl<'a> Part<'a> {
             let apart = row.apart.as_ref().map(|apart| format!(" ({apart})")).unwrap_or_default();
             let indent = "· ".repeat(row.depth);
             let room = (LEAST_PATH - 2).saturating_sub(indent.chars().count());
-            let path = text::one_line(&row.label);
+            let path = labels::one_line(&row.label);
             let label = text::cut_path(&path, room);
-            Text::new(format!("{indent}{label}{}{elsewhere}", text::one_line(&apart)), tone)
+            Text::new(format!("{indent}{label}{}{elsewhere}", labels::one_line(&apart)), tone)
         };
         let labels: Vec<Text> = rows.iter().map(label).collect();
         let is_pair = self.view.is_some();
@@ -308,7 +310,7 @@ impl<'a> Part<'a> {
                 _ => (' ', Tone::Plain),
             };
             let number = row.sides.iter().flatten().next_back().map_or(0, |(line, _)| *line);
-            let code = text::one_line(row.text.get(indent..).unwrap_or_default()).into_owned();
+            let code = labels::one_line(row.text.get(indent..).unwrap_or_default()).into_owned();
             Text::new(format!("{mark}{number:>width$} {code}"), tone)
         };
         let labels: Vec<Text> = profile.rows.iter().map(label).collect();

@@ -1,0 +1,48 @@
+//! The table of `--aa`: how much each metric varies where nothing changed.
+
+use std::io::{self, Write};
+
+use crate::compare::noise::NoiseRecord;
+use crate::plan::metric::Unit;
+use crate::report::text;
+use crate::support::counted::counted;
+use crate::support::labels::one_line;
+
+/// The table of what varies: a line a metric.
+pub fn render(record: &NoiseRecord, out: &mut dyn Write) -> io::Result<()> {
+    let mut metrics: Vec<&str> = Vec::new();
+    for figure in &record.figures {
+        if !metrics.contains(&figure.metric.as_str()) {
+            metrics.push(&figure.metric);
+        }
+    }
+    if metrics.is_empty() {
+        return writeln!(out, "no test passed on both sides: nothing is known of the noise");
+    }
+    writeln!(out, "Noise of {} against itself", record.commit.get(..7).unwrap_or(&record.commit))?;
+    let width = metrics.iter().map(|metric| metric.len()).max().unwrap_or(0);
+    for metric in metrics {
+        let figures = || record.figures.iter().filter(|figure| figure.metric == metric);
+        let exact = figures().filter(|figure| figure.spread == 0).count();
+        let Some(worst) = figures().max_by_key(|figure| figure.spread) else { continue };
+        let told = if worst.spread == 0 {
+            format!("{} exact", counted(exact, "figure"))
+        } else {
+            let unit = Unit::of(metric);
+            let spread = text::figure(i64::try_from(worst.spread).unwrap_or(i64::MAX), unit);
+            #[expect(clippy::cast_precision_loss, reason = "a percentage is for reading")]
+            let percent = match worst.most {
+                1.. => format!(" ({:.2} %)", worst.spread as f64 * 100.0 / worst.most as f64),
+                _ => String::new(),
+            };
+            let number = if worst.occurrence > 1 { format!(" #{}", worst.occurrence) } else { String::new() };
+            let place = format!("'{}{number}' of {}", one_line(&worst.checkpoint), worst.title);
+            format!(
+                "{exact} of {} exact, at most {spread}{percent} apart, at {place}",
+                counted(figures().count(), "figure")
+            )
+        };
+        writeln!(out, " {metric:<width$}  {told}")?;
+    }
+    Ok(())
+}

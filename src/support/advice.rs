@@ -1,0 +1,92 @@
+//! Errors that carry their own advice: the line after `error:`.
+
+use std::error::Error;
+use std::fmt;
+
+use crate::support::file_lock::LockError;
+use crate::support::user_error::Complaint;
+
+/// An error about what the user asked for, which knows what to do about it.
+pub trait Advice: Error + Send + Sync + 'static {
+    /// What the user can do about it.
+    fn help(&self) -> Option<String>;
+
+    /// The error with its advice, for [`help`] and [`is_usage`] to find.
+    fn advised(self) -> anyhow::Error
+    where
+        Self: Sized,
+    {
+        Advised(Box::new(self)).into()
+    }
+}
+
+/// Any error with advice. Displays as the error itself.
+#[derive(Debug)]
+pub struct Advised(Box<dyn Advice>);
+
+impl Advised {
+    /// The error itself, if it is of this type.
+    pub fn downcast_ref<E: Advice>(&self) -> Option<&E> {
+        let error: &(dyn Error + 'static) = &*self.0;
+        error.downcast_ref()
+    }
+}
+
+impl fmt::Display for Advised {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
+impl Error for Advised {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.source()
+    }
+}
+
+/// The advice of the first error in the chain that has one.
+pub fn help(error: &anyhow::Error) -> Option<String> {
+    error.chain().find_map(|cause| {
+        let complaint = || cause.downcast_ref::<Complaint>().and_then(|complaint| complaint.help.clone());
+        cause.downcast_ref::<Advised>().and_then(|advised| advised.0.help()).or_else(complaint)
+    })
+}
+
+/// Whether the error is about what the user asked for, and not a fault of the machine or of this program.
+pub fn is_usage(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| cause.is::<Advised>() || cause.is::<LockError>())
+}
+
+/// Whether an error in the chain is of this type.
+pub fn has<E: Advice>(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(<dyn Error>::downcast_ref::<Advised>)
+        .any(|advised| advised.downcast_ref::<E>().is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context;
+
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("no such ref")]
+    struct NoRef;
+
+    impl Advice for NoRef {
+        fn help(&self) -> Option<String> {
+            Some("fetch it".to_owned())
+        }
+    }
+
+    #[test]
+    fn advice_is_found_below_a_context() {
+        let error = Err::<(), _>(NoRef.advised()).context("main").unwrap_err();
+        assert_eq!(format!("{error:#}"), "main: no such ref");
+        assert_eq!(help(&error).as_deref(), Some("fetch it"));
+        assert!(is_usage(&error) && has::<NoRef>(&error));
+        assert!(!is_usage(&anyhow::anyhow!("the disk is full")));
+    }
+}
