@@ -434,20 +434,20 @@ fn csv_has_one_value_a_row_and_loses_no_outcome() {
 fn json_is_what_its_types_and_its_schema_say() {
     for comparison in [usual(), troubled()] {
         let text = rendered(Format::Json, &comparison, &Options::default());
-        let report: report::json::Report = serde_json::from_str(&text).unwrap();
-        assert_eq!(report.version, report::json::VERSION);
+        let report: report::json::schema::Report = serde_json::from_str(&text).unwrap();
+        assert_eq!(report.version, report::json::schema::VERSION);
         assert_eq!(report.cells.len(), comparison.runs.len());
         // Every field that was written is one that the types, and so the schema, know.
         let again = serde_json::to_value(&report).unwrap();
         assert_eq!(again, serde_json::from_str::<serde_json::Value>(&text).unwrap());
     }
-    insta::assert_json_snapshot!("json_schema", report::json::schema());
+    insta::assert_json_snapshot!("json_schema", report::json::schema::schema());
 }
 
 #[test]
 fn json_rows_hold_both_deltas() {
     let text = rendered(Format::Json, &usual(), &Options::default());
-    let report: report::json::Report = serde_json::from_str(&text).unwrap();
+    let report: report::json::schema::Report = serde_json::from_str(&text).unwrap();
     let row = |checkpoint: &str, metric: &str| {
         let mut rows = report.rows.iter();
         rows.find(|row| row.checkpoint == checkpoint && row.metric == metric).unwrap()
@@ -461,7 +461,7 @@ fn json_rows_hold_both_deltas() {
 #[test]
 fn json_of_a_failed_run_keeps_what_it_logged_and_compares_nothing() {
     let text = rendered(Format::Json, &troubled(), &Options::default());
-    let report: report::json::Report = serde_json::from_str(&text).unwrap();
+    let report: report::json::schema::Report = serde_json::from_str(&text).unwrap();
     let rows: Vec<_> =
         report.rows.iter().filter(|row| row.test.ends_with("crashes") && row.metric == "heap.peak").collect();
     assert_eq!(rows.len(), 3);

@@ -291,7 +291,7 @@ fn a_comment_has_the_totals_and_the_layers_that_differ() {
 #[test]
 fn the_json_report_says_what_was_named_and_reads_back() {
     let text = shown(&usual(), Format::Json, &Options::default());
-    let report: report::json::Report = serde_json::from_str(&text).unwrap();
+    let report: report::json::schema::Report = serde_json::from_str(&text).unwrap();
     let [loaded, backward] = &report.layers[..] else { panic!("{:?}", report.layers) };
     assert_eq!((loaded.checkpoints, backward.checkpoints), (2, 2), "`done` names what `loaded` does");
     assert_eq!((loaded.unchanged, loaded.changed.len(), backward.changed.len()), (1, 8, 14));

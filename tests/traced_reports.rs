@@ -5,7 +5,7 @@ mod synthetic;
 
 use cargo_memprof::compare::comparison::Comparison;
 use cargo_memprof::compare::from_results::compare;
-use cargo_memprof::plan::request::Threshold;
+use cargo_memprof::plan::quantity::Threshold;
 use cargo_memprof::plan::rule::{Growth, Judging, Rule};
 use cargo_memprof::report;
 use cargo_memprof::report::markdown::MOST_CHARACTERS;

@@ -8,10 +8,10 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
 use crate::archive::manifest::{ArchivedBuild, ArchivedRevision, Injection, Manifest, Placed};
 use crate::archive::writer::{Parcel, Written};
-use crate::build::builder::Build;
+use crate::build::attempts::Build;
 use crate::build::libraries;
 use crate::build::store::{Entry, PROVENANCE};
-use crate::build::test_tree::Stage;
+use crate::build::test_tree::TestTree;
 use crate::git::program::nul_separated;
 use crate::git::repository::Repository;
 use crate::inject::overlay::{self, OverlayFile};

@@ -15,9 +15,9 @@ use anyhow::Context;
 use crate::archive::contents::place;
 use crate::archive::file::{Unpacked, set_executable};
 use crate::archive::manifest::{ArchivedBuild, Placed};
-use crate::build::builder::Build;
+use crate::build::attempts::Build;
 use crate::build::store::{self, Entry, hash_file};
-use crate::build::test_tree::Stage;
+use crate::build::test_tree::TestTree;
 use crate::checkout::stamps::Stamp;
 
 /// The folders that an archive's tests see.
@@ -169,7 +169,7 @@ impl<'a> StandIn<'a> {
     }
 }
 
-impl Stage for StandIn<'_> {
+impl TestTree for StandIn<'_> {
     fn bring_to(&mut self, revision: usize, entry: &Entry) -> anyhow::Result<()> {
         // Before each run: the one before may have written to them.
         self.lay(revision, entry)?;
@@ -230,7 +230,7 @@ mod tests {
     use crate::archive::manifest::{ArchivedRevision, Injection, Manifest};
     use crate::archive::writer::Parcel;
     use crate::build::failure::BuildFailure;
-    use crate::build::store::Companion;
+    use crate::build::provenance::Companion;
 
     /// An archive of two revisions without a build, whose files differ.
     fn unpacked(folder: &Utf8Path, root: &Utf8Path) -> Unpacked {
@@ -265,7 +265,8 @@ mod tests {
 
     /// A build of one test whose package lies in `package/`.
     fn entry(root: &Utf8Path) -> Entry {
-        let mut provenance = store::tests::provenance(store::tests::executable());
+        let mut provenance =
+            crate::build::provenance::tests::provenance(crate::build::provenance::tests::executable());
         let package = root.join("worktree/package");
         let executable = &mut provenance.executables[0];
         executable.environment = [

@@ -17,6 +17,7 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use anyhow::{Context, ensure};
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 
+use crate::archive::format::{TRAILER_BYTES, WINDOW_LOG, ZSTD, parse_trailer};
 use crate::archive::manifest::{Injection, MANIFEST, Manifest, VERSION, data_path};
 use crate::build::store::hash_file;
 use crate::support::advice::Advice;
@@ -100,35 +101,6 @@ impl Advice for ArchiveError {
         };
         Some(text.to_owned())
     }
-}
-
-/// 128 MiB, the largest window that `zstd -d` accepts without being told to.
-pub(crate) const WINDOW_LOG: u32 = 27;
-
-/// Begins a frame that decoders of zstd skip (RFC 8878, 3.1.2).
-const SKIPPABLE: [u8; 4] = 0x184D_2A5E_u32.to_le_bytes();
-
-/// Begins a frame of data.
-const ZSTD: [u8; 4] = 0xFD2F_B528_u32.to_le_bytes();
-
-/// Begins the line at the end.
-const TITLE: &str = "cargo-memprof archive ";
-
-/// The frame at the end: eight bytes of frame, then `cargo-memprof archive 00000001 HASH\n`.
-pub(crate) fn trailer(version: u32, hash: &str) -> Vec<u8> {
-    let line = format!("{TITLE}{version:08} {hash}\n");
-    let size = u32::try_from(line.len()).expect("the line is short");
-    [&SKIPPABLE, &size.to_le_bytes(), line.as_bytes()].concat()
-}
-
-/// Bytes of [`trailer`].
-const TRAILER_BYTES: u64 = 8 + TITLE.len() as u64 + 8 + 1 + 64 + 1;
-
-fn parse_trailer(bytes: &[u8]) -> Option<(u32, String)> {
-    let line = bytes.strip_prefix(&SKIPPABLE)?.get(4..)?;
-    let line = std::str::from_utf8(line).ok()?.strip_prefix(TITLE)?.strip_suffix('\n')?;
-    let (version, hash) = line.split_once(' ')?;
-    Some((version.parse().ok()?, hash.to_owned()))
 }
 
 /// An archive whose every byte is what was written.
@@ -322,6 +294,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::archive::format::trailer;
     use crate::archive::manifest::Placed;
     use crate::archive::writer::{Parcel, is_executable};
 

@@ -5,5 +5,6 @@
 pub mod contents;
 pub mod extracted_tree;
 pub mod file;
+mod format;
 pub mod manifest;
 pub mod writer;

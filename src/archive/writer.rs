@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use anyhow::{Context, ensure};
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::archive::file::{WINDOW_LOG, trailer};
+use crate::archive::format::{WINDOW_LOG, trailer};
 use crate::archive::manifest::{Content, MANIFEST, Manifest, Placed, VERSION, data_path};
 use crate::build::store::hash_file;
 

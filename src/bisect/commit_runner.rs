@@ -11,7 +11,8 @@ use serde_json::Value;
 
 use crate::bisect::observations::{self, Knowledge, Known, Rule};
 use crate::bisect::record::{Effort, SearchRecord};
-use crate::build::builder::{Build, Builder};
+use crate::build::attempts::Build;
+use crate::build::builder::Builder;
 use crate::build::failure::BuildFailure;
 use crate::compare::evaluation;
 use crate::gpu::watch::DeviceWatch;

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
     use crate::bisect::observations::Known;
     use crate::git::lineage::tests::with_a_branch;
-    use crate::plan::request::Threshold;
+    use crate::plan::quantity::Threshold;
     use crate::verdict::significance::{Noise, Thresholds};
 
     #[test]

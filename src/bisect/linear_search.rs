@@ -280,7 +280,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::plan::request::Threshold;
+    use crate::plan::quantity::Threshold;
     use crate::verdict::significance::{Noise, Thresholds};
 
     fn rule(limit: u64) -> Rule {

@@ -132,7 +132,7 @@ mod tests {
 
     use super::*;
     use crate::git::lineage::tests::{lineage, with_a_branch};
-    use crate::plan::request::Threshold;
+    use crate::plan::quantity::Threshold;
     use crate::verdict::significance::{Noise, Thresholds};
 
     /// The answer where each commit has its figure, or cannot be measured.

@@ -2,7 +2,7 @@
 //! differs between two of them.
 
 use crate::plan::metric::Unit;
-use crate::plan::request::Threshold;
+use crate::plan::quantity::Threshold;
 use crate::verdict::kinds::Verdict;
 use crate::verdict::limits;
 use crate::verdict::significance::{Judgement, Noise, Thresholds, judge};

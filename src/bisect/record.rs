@@ -9,7 +9,7 @@ use crate::bisect::merge_search::Merges;
 use crate::bisect::metric_query::Wanted;
 use crate::git::lineage::Lineage;
 use crate::plan::cells::PlannedCell;
-use crate::plan::request::Threshold;
+use crate::plan::quantity::Threshold;
 
 /// The version of `search.json`'s format.
 pub const VERSION: u32 = 1;

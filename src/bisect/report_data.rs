@@ -7,7 +7,7 @@ use crate::bisect::metric_query::Wanted;
 use crate::bisect::observations::Change;
 use crate::git::commits::CommitFacts;
 use crate::plan::metric::Unit;
-use crate::plan::request::Threshold;
+use crate::plan::quantity::Threshold;
 
 /// The version of `found.json`'s format, which is the JSON report's.
 pub const VERSION: u32 = 1;

@@ -7,7 +7,8 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::Artifact;
 
 use crate::build::libraries;
-use crate::build::store::{Companion, Draft, Executable};
+use crate::build::provenance::{Companion, Executable};
+use crate::build::store::Draft;
 use crate::build::test_listing::{self, Listing};
 use crate::build::wrapper;
 use crate::cargo::command::{self, Messages};
@@ -15,7 +16,7 @@ use crate::inject::own_allocator::{self, OwnAllocators};
 use crate::support::event::{Event, Sink};
 
 /// A finished call of cargo.
-pub struct Harvest<'a> {
+pub struct Artifacts<'a> {
     /// Where the files go.
     pub draft: &'a Draft,
     /// What cargo said of its artifacts.
@@ -30,7 +31,7 @@ pub struct Harvest<'a> {
     pub sink: &'a dyn Sink,
 }
 
-impl Harvest<'_> {
+impl Artifacts<'_> {
     /// The test executables, each with its tests, and with the folder and variables that cargo ran it with.
     pub fn executables(&self, runner: &[String], key: &str) -> anyhow::Result<Vec<Executable>> {
         let mut executables = Vec::new();

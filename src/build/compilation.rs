@@ -1,159 +1,161 @@
-//! One call of cargo: it builds a checkout through the wrapper, and runs each test executable through the runner that
-//! notes how.
+//! One call of cargo: it builds a checkout through the wrapper, and runs each test executable through the runner, which
+//! notes the command line and runs nothing.
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::path::Path;
 
 use anyhow::Context;
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::build::adapters;
-use crate::build::build_key::requested_environment;
-use crate::build::builder::Builder;
-use crate::build::prepared_source::Laid;
+use crate::build::job::Job;
+use crate::build::prepared_source::PreparedSource;
+use crate::build::provenance::KeyInputs;
 use crate::build::shim::{self, Shim};
-use crate::build::store::Ingredients;
 use crate::build::wrapper;
 use crate::cargo::command::{self, Messages};
 use crate::cargo::configuration::{self, CargoConfig};
-use crate::cargo::toolchain::Toolchain;
+use crate::checkout::cache::Cache;
 use crate::support::event::Event;
-use crate::support::user_error::Complaint;
+use crate::support::process::Command;
 
 /// What a call of cargo left.
-pub(crate) struct Compiled {
-    pub(crate) messages: Messages,
-    pub(crate) stderr: String,
-    pub(crate) success: bool,
-    pub(crate) notes: tempfile::TempDir,
-    /// What it was built for, where that is not the machine that builds.
-    pub(crate) target: Option<String>,
+pub struct Compiled {
+    /// What cargo said of its artifacts.
+    pub messages: Messages,
+    /// Its standard error.
+    pub stderr: String,
+    /// Whether it succeeded.
+    pub success: bool,
+    /// The folder of the runner's notes.
+    pub notes: tempfile::TempDir,
+    /// The target, if it is not the machine that builds.
+    pub target: Option<String>,
 }
 
-impl Builder<'_> {
-    /// Calls cargo: it builds, and runs each test executable through the runner that notes.
-    pub(crate) fn compile(
-        &self,
-        index: usize,
-        toolchain: &Toolchain,
-        ingredients: &Ingredients,
-        laid: &Laid,
-        log: &mut fs_err::File,
-    ) -> anyhow::Result<Compiled> {
-        let config = CargoConfig::read(&self.workspace(), &self.plan.request.build.config)?;
-        let target = self.triple(index, &config, toolchain)?;
-        let target = target.as_deref();
-        let shim = Shim::compiled(&self.cache.shim(), toolchain, target)?;
-        let links = self.wrapper_links()?;
-        let is_traced = !laid.copies.is_empty() || !laid.tracing.is_empty();
-        // A traced crate may be one that a build script or a procedural macro uses too.
-        let of_build = match target {
-            Some(_) if is_traced => Some(Shim::compiled(&self.cache.shim(), toolchain, None)?),
-            _ => None,
-        };
-        let with_build = |mut wrapping: wrapper::Shim| {
-            wrapping.in_build = of_build.as_ref().map(|shim| shim.in_build(&wrapping));
-            wrapping
-        };
-        let wrapping = with_build(shim.wrapping(config.workspace_wrapper()));
-        let lock = laid.manifest.with_file_name("Cargo.lock");
-        let lock = fs_err::read_to_string(lock).unwrap_or_default();
-        let wrapping = wrapper::Shim { adapters: shim.adapters(&lock, target), ..wrapping };
-        let notes = tempfile::tempdir()?;
-        let triple = target.unwrap_or(toolchain.host());
-        let revision = &self.plan.revisions[index];
-        let command = toolchain
-            .cargo()
-            .current_dir(self.workspace())
-            .args(configuration::with_runner(
-                &ingredients.arguments,
-                triple,
-                &links.join(wrapper::NOTE_NAME),
-            )?)
-            .arg("--manifest-path")
-            .arg(&laid.manifest)
-            .envs(requested_environment(self.plan, index))
-            .env("RUSTC_WORKSPACE_WRAPPER", links.join(wrapper::WRAP_NAME))
-            .env(command::runner_variable(triple), links.join(wrapper::NOTE_NAME))
-            .env(wrapper::SHIM, serde_json::to_string(&wrapping)?)
-            .env(wrapper::NOTES, notes.path())
-            .env("CARGO_TERM_COLOR", "never");
-        let command = if laid.copies.is_empty() && !laid.tracing.is_beyond_members() {
-            command
-        } else {
-            let dependencies = wrapper::Dependencies {
-                shim: with_build(shim.wrapping_dependencies(config.compiler_wrapper())),
-                checkout: self.worktree.path().to_owned().into(),
-                copies: laid.copies.iter().map(|copy| copy.place.clone()).collect(),
-            };
-            command
-                .env("RUSTC_WRAPPER", links.join(wrapper::WRAP_DEPENDENCY_NAME))
-                .env(wrapper::DEPENDENCIES, serde_json::to_string(&dependencies)?)
-        };
-        let given: BTreeMap<String, String> = std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-            .chain(requested_environment(self.plan, index))
-            .chain([("CARGO_TERM_COLOR".to_owned(), "never".to_owned())])
-            .collect();
-        fs_err::write(notes.path().join(wrapper::GIVEN), serde_json::to_vec(&given)?)?;
-
-        writeln!(log, "$ {command}")?;
-        let mut messages = Messages::default();
-        let mut compiled = 0;
-        let mut stderr = String::new();
-        let status = command.stream(
-            self.interrupt,
-            |line| {
-                if let Some(crate_name) = messages.take(line, adapters::is_left_out) {
-                    compiled += 1;
-                    let name = revision.name.clone();
-                    self.sink.emit(Event::BuildProgress { name, crate_name, compiled });
-                }
-            },
-            |line| {
-                stderr.push_str(&String::from_utf8_lossy(line));
-                stderr.push('\n');
-            },
-        )?;
-        log.write_all(stderr.as_bytes())?;
-        for error in &messages.errors {
-            writeln!(log, "{}", error.message.rendered.as_deref().unwrap_or(&error.message.message))?;
-        }
-        let target = target.filter(|target| *target != toolchain.host()).map(str::to_owned);
-        Ok(Compiled { messages, stderr, success: status.success(), notes, target })
-    }
-
-    /// The target that is built for, where that is said: by the request, or by what cargo finds in the revision's checkout.
-    pub(crate) fn triple(
-        &self,
-        index: usize,
-        config: &CargoConfig,
-        toolchain: &Toolchain,
-    ) -> Result<Option<String>, Complaint> {
-        const VARIABLE: &str = "CARGO_BUILD_TARGET";
-        if let Some(target) = &self.plan.request.build.target {
-            return Ok(Some(target.clone()));
-        }
-        let requested = requested_environment(self.plan, index).remove(VARIABLE);
-        let variable = requested.or_else(|| std::env::var(VARIABLE).ok());
-        config.build_target(variable, toolchain.host())
-    }
-
-    /// The folder of the two names under which cargo calls this program. Its path holds the shim's hash, which is how
-    /// cargo learns that the shim changed: it fingerprints the wrapper's path, and neither its content nor its environment.
-    fn wrapper_links(&self) -> anyhow::Result<Utf8PathBuf> {
-        let folder = self.cache.wrapper().join(shim::source_hash());
-        fs_err::create_dir_all(&folder)?;
-        let program = std::env::current_exe().context("cannot find this program's own file")?;
-        for name in [wrapper::WRAP_NAME, wrapper::WRAP_DEPENDENCY_NAME, wrapper::NOTE_NAME] {
-            let link = folder.join(name);
-            if fs_err::read_link(&link).ok().as_ref() != Some(&program) {
-                let partial = folder.join(format!("{name}.partial"));
-                let _ = fs_err::remove_file(&partial);
-                fs_err::os::unix::fs::symlink(&program, &partial)?;
-                fs_err::rename(&partial, &link)?;
+/// Calls cargo.
+pub fn compile(
+    job: &Job<'_>,
+    key_inputs: &KeyInputs,
+    prepared: &PreparedSource,
+    log: &mut fs_err::File,
+) -> anyhow::Result<Compiled> {
+    let config = job.config()?;
+    let target = job.target(&config)?;
+    let notes = tempfile::tempdir()?;
+    note_environment(job, notes.path())?;
+    let command = cargo(job, key_inputs, prepared, &config, target.as_deref(), notes.path())?;
+    writeln!(log, "$ {command}")?;
+    let mut messages = Messages::default();
+    let mut compiled = 0;
+    let mut stderr = String::new();
+    let status = command.stream(
+        job.inputs.interrupt,
+        |line| {
+            if let Some(crate_name) = messages.take(line, adapters::is_left_out) {
+                compiled += 1;
+                let name = job.revision().name.clone();
+                job.inputs.sink.emit(Event::BuildProgress { name, crate_name, compiled });
             }
-        }
-        Ok(folder)
+        },
+        |line| {
+            stderr.push_str(&String::from_utf8_lossy(line));
+            stderr.push('\n');
+        },
+    )?;
+    log.write_all(stderr.as_bytes())?;
+    for error in &messages.errors {
+        writeln!(log, "{}", error.message.rendered.as_deref().unwrap_or(&error.message.message))?;
     }
+    let target = target.filter(|target| *target != job.toolchain.host());
+    Ok(Compiled { messages, stderr, success: status.success(), notes, target })
+}
+
+/// The call of cargo, with the wrappers and the runner in its environment.
+fn cargo(
+    job: &Job<'_>,
+    key_inputs: &KeyInputs,
+    prepared: &PreparedSource,
+    config: &CargoConfig,
+    target: Option<&str>,
+    notes: &Path,
+) -> anyhow::Result<Command> {
+    let (inputs, toolchain) = (job.inputs, job.toolchain);
+    let shim = Shim::compiled(&inputs.cache.shim(), toolchain, target)?;
+    let links = wrapper_links(inputs.cache)?;
+    let is_traced = !prepared.copies.is_empty() || !prepared.tracing.is_empty();
+    // A traced crate may also be used by a build script or a procedural macro, which run on the host.
+    let host_shim = match target {
+        Some(_) if is_traced => Some(Shim::compiled(&inputs.cache.shim(), toolchain, None)?),
+        _ => None,
+    };
+    let with_host = |mut wrapping: wrapper::Shim| {
+        wrapping.in_build = host_shim.as_ref().map(|shim| shim.in_build(&wrapping));
+        wrapping
+    };
+    let lock = prepared.manifest.with_file_name("Cargo.lock");
+    let lock = fs_err::read_to_string(lock).unwrap_or_default();
+    let wrapping = wrapper::Shim {
+        adapters: shim.adapters(&lock, target),
+        ..with_host(shim.wrapping(config.workspace_wrapper()))
+    };
+    let triple = target.unwrap_or(toolchain.host());
+    let note = links.join(wrapper::NOTE_NAME);
+    let command = toolchain
+        .cargo()
+        .current_dir(inputs.workspace())
+        .args(configuration::with_runner(&key_inputs.arguments, triple, &note)?)
+        .arg("--manifest-path")
+        .arg(&prepared.manifest)
+        .envs(job.requested_environment())
+        .env("RUSTC_WORKSPACE_WRAPPER", links.join(wrapper::WRAP_NAME))
+        .env(command::runner_variable(triple), &note)
+        .env(wrapper::SHIM, serde_json::to_string(&wrapping)?)
+        .env(wrapper::NOTES, notes)
+        .env("CARGO_TERM_COLOR", "never");
+    if prepared.copies.is_empty() && !prepared.tracing.is_beyond_members() {
+        return Ok(command);
+    }
+    let dependencies = wrapper::Dependencies {
+        shim: with_host(shim.wrapping_dependencies(config.compiler_wrapper())),
+        checkout: inputs.checkout.clone().into(),
+        copies: prepared.copies.iter().map(|copy| copy.place.clone()).collect(),
+    };
+    Ok(command
+        .env("RUSTC_WRAPPER", links.join(wrapper::WRAP_DEPENDENCY_NAME))
+        .env(wrapper::DEPENDENCIES, serde_json::to_string(&dependencies)?))
+}
+
+/// Writes down the environment that cargo gets, so that the runner can tell what cargo added to it.
+fn note_environment(job: &Job<'_>, notes: &Path) -> anyhow::Result<()> {
+    let given: BTreeMap<String, String> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .chain(job.requested_environment())
+        .chain([("CARGO_TERM_COLOR".to_owned(), "never".to_owned())])
+        .collect();
+    Ok(fs_err::write(notes.join(wrapper::GIVEN), serde_json::to_vec(&given)?)?)
+}
+
+/// The folder with the names under which cargo calls this program. Its path holds the shim's hash: cargo fingerprints the
+/// wrapper's path, but neither its content nor its environment, so this is how cargo learns that the shim changed.
+fn wrapper_links(cache: &Cache) -> anyhow::Result<Utf8PathBuf> {
+    let folder = cache.wrapper().join(shim::source_hash());
+    fs_err::create_dir_all(&folder)?;
+    let program = std::env::current_exe().context("cannot find this program's own file")?;
+    for name in [wrapper::WRAP_NAME, wrapper::WRAP_DEPENDENCY_NAME, wrapper::NOTE_NAME] {
+        place_link(&folder, name, &program)?;
+    }
+    Ok(folder)
+}
+
+fn place_link(folder: &Utf8Path, name: &str, program: &Path) -> anyhow::Result<()> {
+    let link = folder.join(name);
+    if fs_err::read_link(&link).ok().as_deref() != Some(program) {
+        let partial = folder.join(format!("{name}.partial"));
+        let _ = fs_err::remove_file(&partial);
+        fs_err::os::unix::fs::symlink(program, &partial)?;
+        fs_err::rename(&partial, &link)?;
+    }
+    Ok(())
 }

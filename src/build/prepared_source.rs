@@ -1,184 +1,191 @@
-//! What is laid into a revision's checkout before cargo runs, and what of it is left out once a build failed with it.
+//! A revision's source, ready for cargo: checked out, with overlay, lock file, shim lines, wrapped allocators and scopes.
 
 use std::io::Write;
 
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8PathBuf;
 use cargo_metadata::CompilerMessage;
+use cargo_metadata::diagnostic::Diagnostic;
 
-use crate::build::builder::Builder;
-use crate::cargo::lockfile::{self, Lockfile};
-use crate::cargo::toolchain::Toolchain;
+use crate::build::build_tree::BuildTree;
+use crate::build::job::Job;
+use crate::build::traced_sources;
 use crate::checkout::injected_files::InjectedFiles;
 use crate::inject::checkout_edits::{self, Injection};
 use crate::inject::external::{self, PackageOptions};
-use crate::inject::overlay::OverlayFile;
 use crate::inject::own_allocator::{self, OwnAllocators, Refused};
 use crate::plan::request::OverlayMode;
 use crate::support::counted::counted;
-use crate::support::event::Event;
 use crate::trace::dependency_copies::Copy;
 use crate::trace::instrument::{Blame, Dropped, Tracing};
 
-/// What was laid over a checkout.
-pub(crate) struct Laid {
-    pub(crate) injection: Injection,
+/// A checkout with everything injected that its build needs.
+pub struct PreparedSource {
+    /// The injected files.
+    pub injection: Injection,
     /// The manifest that cargo is called with.
-    pub(crate) manifest: Utf8PathBuf,
-    /// Of the workspace; none where the tests are those of a crate outside of it.
-    pub(crate) allocators: Option<OwnAllocators>,
-    pub(crate) tracing: Tracing,
-    /// Of traced crates of the registry.
-    pub(crate) copies: Vec<Copy>,
+    pub manifest: Utf8PathBuf,
+    /// The workspace's own allocators; `None` where the tests are in a crate outside the workspace.
+    pub allocators: Option<OwnAllocators>,
+    /// The traced functions of the checkout.
+    pub tracing: Tracing,
+    /// Edited copies of crates of the registry.
+    pub copies: Vec<Copy>,
 }
 
-/// What of a revision stays as it is, because a build that changed it failed.
+/// Edits that are not made, because a build failed with them.
 #[derive(Default)]
-pub(crate) struct LeftAlone {
-    pub(crate) allocators: Refused,
+pub struct SkippedEdits {
+    /// Allocators that are not wrapped, with the reason.
+    pub allocators: Refused,
     functions: Dropped,
-    /// Builds that failed with traced functions in them.
-    rounds: usize,
+    /// How many builds failed with traced functions in them.
+    failed_traced_builds: usize,
 }
 
-impl LeftAlone {
-    /// Whether something that was changed in the checkout may be why a build failed: it is then to be left alone.
-    pub(crate) fn suspect(
+/// Checks the revision out and injects what its build needs, except for skipped edits.
+pub fn prepare(
+    job: &Job<'_>,
+    tree: &mut BuildTree<'_>,
+    skipped: &SkippedEdits,
+) -> anyhow::Result<PreparedSource> {
+    let inputs = job.inputs;
+    tree.check_out(job.revision())?;
+    let checkout = &inputs.checkout;
+    let mut injected = InjectedFiles::load(&inputs.cache.injected())?;
+    let overlay = inputs.overlay_of(OverlayMode::Package);
+    let mut injection = checkout_edits::lay_overlay(
+        &overlay,
+        checkout,
+        &inputs.plan.workspace,
+        job.toolchain,
+        &mut injected,
+    )?;
+    if let Some(text) = job.injected_lockfile()? {
+        let path = inputs.plan.workspace.join("Cargo.lock");
+        injected.write(checkout, &path, text)?;
+        injection.insert(path, text.to_vec());
+    }
+    let is_external = !inputs.overlay_of(OverlayMode::External).is_empty();
+    let prepare = if is_external { prepare_external_crate } else { prepare_workspace };
+    let prepared = prepare(job, skipped, injection, &mut injected)?;
+    injected.save()?;
+    Ok(prepared)
+}
+
+/// Edits the workspace itself: its tests are the ones to run.
+fn prepare_workspace(
+    job: &Job<'_>,
+    skipped: &SkippedEdits,
+    mut injection: Injection,
+    injected: &mut InjectedFiles,
+) -> anyhow::Result<PreparedSource> {
+    let checkout = &job.inputs.checkout;
+    let manifest = job.inputs.workspace().join("Cargo.toml");
+    let metadata = checkout_edits::metadata(job.toolchain, &manifest)?;
+    let allocators = own_allocator::find(&metadata, checkout, &skipped.allocators)?;
+    injection.extend(allocators.write(checkout, injected)?);
+    // From here on, files are read from the checkout with the edits so far.
+    let mut tracing = traced_sources::traced(job, &metadata, &skipped.functions)?;
+    injection.extend(tracing.write(checkout, injected)?);
+    let copies = traced_sources::copies(job, &manifest)?;
+    for copy in &copies {
+        tracing.add_facts(&copy.tracing.facts);
+    }
+    injection.extend(checkout_edits::append_lines(&metadata, checkout, injected)?);
+    Ok(PreparedSource { injection, manifest, allocators: Some(allocators), tracing, copies })
+}
+
+/// Writes the crate for external overlays: the workspace's members are its dependencies.
+fn prepare_external_crate(
+    job: &Job<'_>,
+    skipped: &SkippedEdits,
+    mut injection: Injection,
+    injected: &mut InjectedFiles,
+) -> anyhow::Result<PreparedSource> {
+    let inputs = job.inputs;
+    let checkout = &inputs.checkout;
+    let place = external::Place {
+        folder: inputs.external_folder(),
+        record: inputs.cache.folder().join("external.json"),
+        checkout,
+        workspace: &inputs.plan.workspace,
+    };
+    let (options, _) = PackageOptions::split_off(&inputs.plan.request.build, job.features());
+    let files = inputs.overlay_of(OverlayMode::External);
+    let laid = external::lay_out(&place, &inputs.plan.request.overlay, &files, &options, job.toolchain)?;
+    for message in laid.not_carried {
+        inputs.warn(message, None);
+    }
+    // The workspace wrapper does not apply to dependencies, so traced ones get the shim as other path dependencies do.
+    let mut tracing = Tracing::default();
+    let mut copies = Vec::new();
+    if !inputs.patterns.is_empty() {
+        let metadata = checkout_edits::metadata(job.toolchain, &laid.manifest)?;
+        tracing = traced_sources::traced(job, &metadata, &skipped.functions)?;
+        injection.extend(tracing.write(checkout, injected)?);
+        copies = traced_sources::copies(job, &laid.manifest)?;
+        for copy in &copies {
+            tracing.add_facts(&copy.tracing.facts);
+        }
+    }
+    Ok(PreparedSource { injection, manifest: laid.manifest, allocators: None, tracing, copies })
+}
+
+impl PreparedSource {
+    /// After a failed build, decides which edits may have caused it, and skips those from now on. Returns whether there are
+    /// any, so that another build makes sense.
+    pub fn skip_suspects(
         &mut self,
-        laid: &mut Laid,
+        skipped: &mut SkippedEdits,
+        job: &Job<'_>,
         errors: &[CompilerMessage],
-        workspace: &Utf8Path,
-        checkout: &Utf8Path,
         log: &mut impl Write,
     ) -> anyhow::Result<bool> {
-        let errors = || errors.iter().map(|error| &error.message);
-        let located = |file: &str| Some(workspace.join(file).strip_prefix(checkout).ok()?.to_owned());
-        let blame = Blame::of_round(self.rounds);
-        let is_located = |copy: &Copy| {
-            let mut places = errors().flat_map(|error| &error.spans);
-            places.any(|place| copy.located(&place.file_name).is_some())
-        };
-        let mut of_copies = 0;
-        let copies = laid.copies.iter_mut().filter(|copy| !copy.tracing.is_empty());
-        for copy in copies.filter(|copy| blame == Blame::All || is_located(copy)) {
-            let suspects = copy.tracing.suspects(errors(), |file| copy.located(file), blame);
-            of_copies += suspects.len();
-            copy.drop(suspects)?;
-        }
-        if of_copies > 0 {
-            self.rounds += 1;
-            writeln!(log, "# once more, without tracing {}", counted(of_copies, "function"))?;
+        let errors: Vec<&Diagnostic> = errors.iter().map(|error| &error.message).collect();
+        let workspace = job.inputs.workspace();
+        let located =
+            |file: &str| Some(workspace.join(file).strip_prefix(&job.inputs.checkout).ok()?.to_owned());
+        let blame = Blame::of_round(skipped.failed_traced_builds);
+        let in_copies = self.drop_in_copies(&errors, blame)?;
+        if in_copies > 0 {
+            skipped.failed_traced_builds += 1;
+            writeln!(log, "# trying again without tracing {}", counted(in_copies, "function"))?;
             return Ok(true);
         }
-        if !laid.tracing.is_empty() {
-            let suspects = laid.tracing.suspects(errors(), located, blame);
-            self.rounds += 1;
-            writeln!(log, "# once more, without tracing {}", counted(suspects.len(), "function"))?;
-            self.functions.extend(suspects);
+        if !self.tracing.is_empty() {
+            let suspects = self.tracing.suspects(errors.iter().copied(), located, blame);
+            skipped.failed_traced_builds += 1;
+            writeln!(log, "# trying again without tracing {}", counted(suspects.len(), "function"))?;
+            skipped.functions.extend(suspects);
             return Ok(true);
         }
-        let suspects = laid
+        let suspects = self
             .allocators
             .as_ref()
-            .map(|allocators| allocators.suspects(&errors().collect::<Vec<_>>(), workspace, &self.allocators))
+            .map(|allocators| allocators.suspects(&errors, &workspace, &skipped.allocators))
             .unwrap_or_default();
         if suspects.is_empty() {
             return Ok(false);
         }
         let files: Vec<&str> = suspects.keys().map(|file| file.as_str()).collect();
-        writeln!(log, "# once more, with the global allocator of {} as it is", files.join(", "))?;
-        self.allocators.extend(suspects);
+        writeln!(log, "# trying again without wrapping the global allocator of {}", files.join(", "))?;
+        skipped.allocators.extend(suspects);
         Ok(true)
     }
-}
 
-impl Builder<'_> {
-    /// The files of overlays that get a crate of their own.
-    fn outside(&self) -> Vec<OverlayFile> {
-        self.overlay.iter().filter(|file| file.mode == OverlayMode::External).cloned().collect()
-    }
-
-    fn external_folder(&self) -> Utf8PathBuf {
-        self.cache.folder().join("external")
-    }
-
-    /// Brings that crate's folder, if there is one, to the state in which its tests expect it. Returns the folder.
-    pub(crate) fn restore_external(&self) -> anyhow::Result<Option<Utf8PathBuf>> {
-        let (files, folder) = (self.outside(), self.external_folder());
-        if files.is_empty() {
-            return Ok(None);
-        }
-        external::restore(&folder, &files)?;
-        Ok(Some(folder))
-    }
-
-    /// Checks the revision out and lays over it what its build needs, but for what is to be left alone.
-    pub(crate) fn lay_out(
-        &mut self,
-        index: usize,
-        toolchain: &Toolchain,
-        left: &LeftAlone,
-    ) -> anyhow::Result<Laid> {
-        let revision = &self.plan.revisions[index];
-        self.current = None;
-        self.worktree.check_out(revision)?;
-        let checkout = self.worktree.path().to_owned();
-        let mut injected = InjectedFiles::load(&self.cache.injected())?;
-        let inside: Vec<OverlayFile> =
-            self.overlay.iter().filter(|file| file.mode == OverlayMode::Package).cloned().collect();
-        let mut injection =
-            checkout_edits::lay_overlay(&inside, &checkout, &self.plan.workspace, toolchain, &mut injected)?;
-        if let Lockfile::Given(text) = &self.lockfile
-            && !lockfile::is_committed(self.plan, index, self.repository)?
-        {
-            let path = self.plan.workspace.join("Cargo.lock");
-            injected.write(&checkout, &path, text)?;
-            injection.insert(path, text.clone());
-        }
-        let manifest = self.workspace().join("Cargo.toml");
-        let outside = self.outside();
-        if outside.is_empty() {
-            let metadata = checkout_edits::metadata(toolchain, &manifest)?;
-            let allocators = own_allocator::find(&metadata, &checkout, &left.allocators)?;
-            injection.extend(allocators.write(&checkout, &mut injected)?);
-            // From here on files are read from the checkout as they were written so far.
-            let mut tracing = self.traced(&metadata, toolchain, &left.functions)?;
-            injection.extend(tracing.write(&checkout, &mut injected)?);
-            let copies = self.copies(index, &manifest, toolchain)?;
-            for copy in &copies {
-                tracing.add_facts(&copy.tracing.facts);
-            }
-            injection.extend(checkout_edits::append_lines(&metadata, &checkout, &mut injected)?);
-            injected.save()?;
-            return Ok(Laid { injection, manifest, allocators: Some(allocators), tracing, copies });
-        }
-        let place = external::Place {
-            folder: self.external_folder(),
-            record: self.cache.folder().join("external.json"),
-            checkout: &checkout,
-            workspace: &self.plan.workspace,
+    /// Stops tracing functions in copies of registry crates that the errors are about; returns how many.
+    fn drop_in_copies(&mut self, errors: &[&Diagnostic], blame: Blame) -> anyhow::Result<usize> {
+        let is_located = |copy: &Copy| {
+            let mut places = errors.iter().flat_map(|error| &error.spans);
+            places.any(|place| copy.located(&place.file_name).is_some())
         };
-        let (options, _) = PackageOptions::split_off(&self.plan.request.build, self.features(index));
-        let laid = external::lay_out(&place, &self.plan.request.overlay, &outside, &options, toolchain)?;
-        for message in laid.not_carried {
-            self.sink.emit(Event::Warning { message, help: None });
+        let mut dropped = 0;
+        let traced = self.copies.iter_mut().filter(|copy| !copy.tracing.is_empty());
+        for copy in traced.filter(|copy| blame == Blame::All || is_located(copy)) {
+            let suspects = copy.tracing.suspects(errors.iter().copied(), |file| copy.located(file), blame);
+            dropped += suspects.len();
+            copy.drop(suspects)?;
         }
-        // Of the workspace's members nothing is compiled through its wrapper then: what is traced is given the shim as
-        // other path dependencies are.
-        let mut tracing = Tracing::default();
-        let mut copies = Vec::new();
-        if !self.patterns.is_empty() {
-            tracing = self.traced(
-                &checkout_edits::metadata(toolchain, &laid.manifest)?,
-                toolchain,
-                &left.functions,
-            )?;
-            injection.extend(tracing.write(&checkout, &mut injected)?);
-            copies = self.copies(index, &laid.manifest, toolchain)?;
-            for copy in &copies {
-                tracing.add_facts(&copy.tracing.facts);
-            }
-        }
-        injected.save()?;
-        Ok(Laid { injection, manifest: laid.manifest, allocators: None, tracing, copies })
+        Ok(dropped)
     }
 }

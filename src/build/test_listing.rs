@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use camino::Utf8Path;
 
 use crate::build::absent_libraries::EmptyLibraries;
-use crate::build::store::ListedTest;
+use crate::build::provenance::ListedTest;
 use crate::build::wrapper::LIBRARY_PATHS;
 use crate::cargo::toolchain::clean;
 use crate::support::process::{Command, ProcessError};

@@ -2,8 +2,8 @@
 
 use crate::build::store::Entry;
 
-/// What a test sees around its executable: the checkout on the machine that builds, its stand-in on one that only runs.
-pub trait Stage {
+/// What a test sees around its executable: the checkout on the machine that builds, or its copy on one that only runs.
+pub trait TestTree {
     /// Brings the folders to the state that the tests of a revision expect. Cheap if they are in it already.
     fn bring_to(&mut self, revision: usize, entry: &Entry) -> anyhow::Result<()>;
 }

@@ -21,7 +21,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use etcetera::BaseStrategy;
 use walkdir::WalkDir;
 
-use crate::checkout::worktree;
+use crate::checkout::registry;
 use crate::git::fetch::OUR_REFS;
 use crate::git::repository::Repository;
 use crate::support::file_lock::Lock;
@@ -150,7 +150,7 @@ impl Cache {
     /// under `refs/memprof/`, and the folder of runs if one is given. Returns the bytes that this freed on the disk; the
     /// objects that the refs held go when git next collects garbage.
     pub fn clean(self, repository: &Repository, lock: Lock, runs: Option<&Utf8Path>) -> anyhow::Result<u64> {
-        let entries = worktree::registered(repository, &self.worktree())?;
+        let entries = registry::registered(repository, &self.worktree())?;
         let folders = entries.iter().map(Utf8PathBuf::as_path).chain(runs);
         let mut bytes = 0;
         for folder in folders.chain([self.folder.as_path()]) {
@@ -160,7 +160,7 @@ impl Cache {
                 Ok(()) | Err(_) => {}
             }
         }
-        worktree::remove_empty_registry(repository)?;
+        registry::remove_empty_registry(repository)?;
         let references = repository.references()?;
         let ours = references.iter().filter(|name| name.starts_with(OUR_REFS));
         let deletions: String = ours.flat_map(|name| ["delete ", name, "\n"]).collect();

@@ -5,6 +5,7 @@
 pub mod cache;
 pub mod injected_files;
 pub mod lfs;
+pub mod registry;
 pub mod stamps;
 pub mod submodules;
 pub mod worktree;

@@ -4,12 +4,13 @@
 //! rewrites only the files that differ, with a current time, which is what makes incremental builds both right and fast.
 //! Whoever opens it holds the cache's lock.
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{bail, ensure};
 use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::checkout::cache::Cache;
 use crate::checkout::injected_files;
 use crate::checkout::lfs::{Lfs, quoted_list};
+use crate::checkout::registry::{registered, registry};
 use crate::checkout::submodules;
 use crate::git::program::nul_separated;
 use crate::git::repository::{Lookup, Repository};
@@ -251,42 +252,6 @@ fn any_commit(repository: &Repository) -> anyhow::Result<String> {
         }
     }
     bail!("{} has no commit yet", repository.root())
-}
-
-fn registry(repository: &Repository) -> Utf8PathBuf {
-    repository.common_directory().join("worktrees")
-}
-
-/// Entries in the user's git directory for the worktree at this path: none or one, unless something went wrong before.
-pub fn registered(repository: &Repository, path: &Utf8Path) -> anyhow::Result<Vec<Utf8PathBuf>> {
-    let registry = registry(repository);
-    if !registry.exists() {
-        return Ok(Vec::new());
-    }
-    let mut entries = Vec::new();
-    for entry in registry.read_dir_utf8().with_context(|| registry.to_string())? {
-        let entry = entry?.into_path();
-        let link = fs_err::read_to_string(entry.join("gitdir")).unwrap_or_default();
-        if Utf8Path::new(link.trim_end()) == path.join(".git") {
-            entries.push(entry);
-        }
-    }
-    Ok(entries)
-}
-
-/// Removes `.git/worktrees` if ours was the only entry, as git does.
-pub fn remove_empty_registry(repository: &Repository) -> anyhow::Result<()> {
-    match std::fs::remove_dir(registry(repository)) {
-        Err(error)
-            if !matches!(
-                error.kind(),
-                std::io::ErrorKind::NotFound | std::io::ErrorKind::DirectoryNotEmpty
-            ) =>
-        {
-            Err(error.into())
-        }
-        Ok(()) | Err(_) => Ok(()),
-    }
 }
 
 /// A sparse-checkout file that takes everything but these patterns. It is there even if nothing is left out: git gives a

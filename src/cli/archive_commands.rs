@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::archive::contents::Packing;
 use crate::archive::extracted_tree::StandIn;
 use crate::archive::file::{Archive, Unpacked};
-use crate::build::builder::Build;
+use crate::build::attempts::Build;
 use crate::checkout::cache;
 use crate::cli::arguments::{BuildCommandArguments, PresentationArguments, RunArguments};
 use crate::cli::command_arguments::CleanArguments;

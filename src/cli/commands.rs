@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::build::builder::Build;
+use crate::build::attempts::Build;
 use crate::checkout::cache;
 use crate::cli::archive_commands;
 use crate::cli::arguments::{
@@ -70,7 +70,7 @@ pub fn act(invocation: Invocation, console: &Console, interrupt: &AtomicBool) ->
         Command::Init(arguments) => commands.init(&arguments),
         Command::Schema(arguments) => commands.print_json(&match arguments.of {
             SchemaOf::Matrix => crate::config::schema::schema(),
-            SchemaOf::Report => report::json::schema(),
+            SchemaOf::Report => report::json::schema::schema(),
         }),
         Command::Demo(arguments) => commands.demo(&arguments),
         Command::Completions(arguments) => commands.print(&invocation::completions(arguments.shell)),
@@ -199,7 +199,7 @@ impl Commands<'_> {
     ) -> anyhow::Result<ExitCode> {
         let comparison = compare(results);
         let mut file = io::BufWriter::new(fs_err::File::create(folder.comparison())?);
-        report::json::render(&comparison, &mut file)?;
+        report::json::render::render(&comparison, &mut file)?;
         file.flush()?;
         self.render(&comparison, presentation, outputs, metrics, Some(folder))?;
         Ok(exit_code(&comparison))

@@ -4,8 +4,9 @@ use crate::plan::expression::Expression;
 use crate::plan::metric::Unit;
 use crate::plan::metric_name;
 use crate::plan::parameter::{check_parameter, check_variable};
+use crate::plan::quantity::Threshold;
 use crate::plan::quantity::{self, Limit};
-use crate::plan::request::{RefRequest, Threshold};
+use crate::plan::request::RefRequest;
 use crate::plan::rule::{Allowance, Growth, Rule};
 use crate::support::suggest;
 

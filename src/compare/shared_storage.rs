@@ -102,7 +102,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::compare::tensor_states::sample::{measurement, tensor};
+    use crate::results::sample_log::{measurement, tensor};
 
     /// What each of these tensors adds, in the order of naming, with the one that it shares with: bytes, and the range.
     fn shares(

@@ -334,7 +334,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::compare::tensor_states::sample::{self, checkpoint, end, measurement, tensor};
+    use crate::results::sample_log::{checkpoint, end, measurement, tensor};
     use crate::results::shim_log;
 
     fn side<'a>(runs: &[&'a Measurement]) -> TensorSide<'a> {
@@ -484,7 +484,7 @@ mod tests {
 
     #[test]
     fn a_torn_log_tells_what_was_named_up_to_where_it_ends() {
-        let text = sample::text(&[
+        let text = crate::results::sample_log::text(&[
             tensor(1, "cpu", ("w", "weight", 0, 400)),
             checkpoint("here", 1, &json!({"heap.live": 500})),
             tensor(2, "cpu", ("g", "gradient", 0, 400)),

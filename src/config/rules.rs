@@ -16,7 +16,8 @@ use crate::plan::metric::Unit;
 use crate::plan::metric_name;
 use crate::plan::parameter::{check_parameter, check_variable};
 use crate::plan::quantity::Limit;
-use crate::plan::request::{OverlayMode, Threshold};
+use crate::plan::quantity::Threshold;
+use crate::plan::request::OverlayMode;
 use crate::plan::rule::{Allowance, Growth, Rule};
 
 impl Entry for Matrix {

@@ -35,7 +35,7 @@ impl<'a> CellFilters<'a> {
 
     /// Whether the cell stays in at this revision.
     pub fn keep(&self, revision: &Revision, cell: &CellId) -> bool {
-        let spec = self.request.ref_of(revision).map_or(&revision.spec, |one| &one.spec);
+        let spec = revision.request_in(self.request).map_or(&revision.spec, |one| &one.spec);
         let test = cell.test.to_string();
         let meant = |matcher: &Matcher<'_>| matcher.matches([&revision.name, spec], &test, &cell.params);
         (self.include.is_empty() || self.include.iter().any(meant)) && !self.exclude.iter().any(meant)

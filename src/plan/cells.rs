@@ -161,7 +161,7 @@ fn environment(
     params: &[(String, String)],
 ) -> BTreeMap<String, String> {
     let mut env = request.env.clone();
-    env.extend(request.ref_of(revision).into_iter().flat_map(|one| one.env.clone()));
+    env.extend(revision.request_in(request).into_iter().flat_map(|one| one.env.clone()));
     env.extend(entry.env.clone());
     env.extend(params.iter().cloned());
     env

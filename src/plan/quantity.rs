@@ -6,7 +6,17 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::metric::Unit;
-use crate::plan::request::Threshold;
+
+/// By how much a metric may grow.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Threshold {
+    /// Growth in percent of the baseline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub percent: Option<f64>,
+    /// Growth in the metric's own unit: bytes, a count, or nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+}
 
 /// A limit as written: `5%`, `16MiB`, `100` or `50ms`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -58,11 +58,6 @@ impl Request {
             test.devices = Some(names.to_vec());
         }
     }
-
-    /// What was asked for about a revision; `None` for one that nobody named, such as a merge base.
-    pub fn ref_of(&self, revision: &crate::plan::resolved::Revision) -> Option<&RefRequest> {
-        self.refs.iter().find(|one| one.name.as_deref().unwrap_or(&one.spec) == revision.name)
-    }
 }
 
 /// Functions that are looked into, by patterns, and what is read of them.
@@ -299,17 +294,6 @@ pub struct CellPattern {
     pub test: Option<String>,
     /// Values of parameters.
     pub params: BTreeMap<String, String>,
-}
-
-/// By how much a metric may grow.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Threshold {
-    /// Growth in percent of the baseline.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub percent: Option<f64>,
-    /// Growth in the metric's own unit: bytes, a count, or nanoseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bytes: Option<u64>,
 }
 
 /// Where the lock file comes from for revisions that have none.

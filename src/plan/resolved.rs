@@ -3,7 +3,7 @@
 use camino::Utf8PathBuf;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::request::Request;
+use crate::plan::request::{RefRequest, Request};
 
 /// The version of `plan.json`'s format.
 pub const VERSION: u32 = 1;
@@ -59,6 +59,11 @@ impl Revision {
     pub fn short(&self) -> String {
         let digits = self.commit.get(..7).unwrap_or(&self.commit);
         if self.working_tree { format!("{digits}+") } else { digits.to_owned() }
+    }
+
+    /// What was asked for about the revision; `None` if nobody named it, as with a merge base.
+    pub fn request_in<'a>(&self, request: &'a Request) -> Option<&'a RefRequest> {
+        request.refs.iter().find(|one| one.name.as_deref().unwrap_or(&one.spec) == self.name)
     }
 }
 

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::plan::quantity::Limit;
-use crate::plan::request::Threshold;
+use crate::plan::quantity::Threshold;
 
 /// How verdicts are given, beside the defaults.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -9,6 +9,7 @@ use indexmap::IndexMap;
 
 use crate::compare::comparison::{Breach, Comparison, Entry, PairView};
 use crate::compare::matching::{Change, Match};
+use crate::report::markdown_text::{code, escape};
 use crate::report::options::Options;
 use crate::report::selection::{self, Part, Shown, Wanted};
 use crate::report::summary::{self, Tally, Trouble};
@@ -16,7 +17,6 @@ use crate::report::tensors::comment;
 use crate::report::text;
 use crate::report::trace::markdown as traced;
 use crate::support::counted::counted;
-use crate::support::labels;
 use crate::verdict::kinds::Verdict;
 
 /// By this a bot finds its comment again.
@@ -367,32 +367,6 @@ fn notes(comparison: &Comparison, wanted: &Wanted) -> String {
         text.push_str(&line);
     }
     if text.is_empty() { text } else { format!("\n{text}") }
-}
-
-/// A name as code. A backtick within would end it.
-pub(super) fn code(name: &str) -> String {
-    format!("`{}`", labels::one_line(name).replace('`', "'"))
-}
-
-/// Text that is neither markup nor a mention of a person, nor, as `#2` would be, of an issue.
-pub(super) fn escape(text: &str) -> String {
-    let text = labels::one_line(text);
-    let mut escaped = String::with_capacity(text.len() + 8);
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '@' => escaped.push_str("&#64;"),
-            '#' => escaped.push_str("&#35;"),
-            '|' | '`' | '*' | '_' | '[' | ']' | '~' | '\\' => {
-                escaped.push('\\');
-                escaped.push(character);
-            }
-            _ => escaped.push(character),
-        }
-    }
-    escaped
 }
 
 fn html(text: &str) -> Cow<'_, str> {

@@ -29,7 +29,7 @@ pub fn render(
         },
         Format::Markdown => markdown::render(comparison, options, out),
         Format::Csv => csv::render(comparison, out),
-        Format::Json => json::render(comparison, out),
+        Format::Json => json::render::render(comparison, out),
         Format::Junit => junit::render(comparison, out),
     }
 }

@@ -7,6 +7,8 @@ pub mod environment;
 pub mod measurement;
 pub mod outcome;
 pub mod run_folder;
+#[cfg(test)]
+pub(crate) mod sample_log;
 pub mod shim_log;
 pub mod stored;
 pub mod tensor_record;

@@ -7,10 +7,11 @@ use std::time::Duration;
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::build::builder::Build;
-use crate::build::store::{Entry, Executable};
+use crate::build::attempts::Build;
+use crate::build::provenance::Executable;
+use crate::build::store::Entry;
 use crate::build::test_listing::in_cargos_place;
-use crate::build::test_tree::Stage;
+use crate::build::test_tree::TestTree;
 use crate::compare::from_results::compare;
 use crate::compare::repeats;
 use crate::gpu::devices::Place;
@@ -70,7 +71,7 @@ impl Runner<'_> {
     /// Repeats are rounds over all cells, and every other round takes the revisions in reverse (A B, B A, …): a drift of the
     /// machine then meets both sides, and the checkout is switched once a round and revision. Where cells repeat as often as
     /// needed, the verdicts so far say which runs are to follow.
-    pub fn run(&self, stage: &mut dyn Stage) -> anyhow::Result<Completion> {
+    pub fn run(&self, stage: &mut dyn TestTree) -> anyhow::Result<Completion> {
         for planned in self.cells {
             self.record_what_does_not_run(planned)?;
         }
@@ -118,7 +119,7 @@ impl Runner<'_> {
 
     fn run_all(
         &self,
-        stage: &mut dyn Stage,
+        stage: &mut dyn TestTree,
         pending: &[Pending<'_>],
         done: usize,
         proven: &mut HashSet<Utf8PathBuf>,
@@ -239,7 +240,7 @@ impl Runner<'_> {
     /// `None` if it was interrupted: it then counts as not run.
     fn run_one(
         &self,
-        stage: &mut dyn Stage,
+        stage: &mut dyn TestTree,
         pending: &Pending<'_>,
         proven: &mut HashSet<Utf8PathBuf>,
     ) -> anyhow::Result<Option<Outcome>> {

@@ -8,7 +8,8 @@ use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 use serde_json::json;
 
-use crate::build::builder::{Build, Builder};
+use crate::build::attempts::Build;
+use crate::build::builder::Builder;
 use crate::build::failure::BuildFailure;
 use crate::cargo::configuration::CargoConfig;
 use crate::checkout::cache::{self, Cache};
@@ -103,7 +104,7 @@ impl<'a> Session<'a> {
         }
         for (index, build) in builds.iter().enumerate() {
             if let Some(failure) = build.failure().filter(|failure| failure.of_request) {
-                builder.tell(index, failure);
+                builder.report_failure(index, failure);
             }
         }
         write_whole(&folder.builds(), &serde_json::to_vec_pretty(&facts_of(plan, &builds))?)?;

@@ -4,7 +4,7 @@
 use crate::plan::expression::Expression;
 use crate::plan::metric::Unit;
 use crate::plan::quantity::Limit;
-use crate::plan::request::Threshold;
+use crate::plan::quantity::Threshold;
 use crate::plan::rule::{Allowance, Growth, Judging, Rule};
 use crate::support::glob;
 use crate::verdict::significance::Thresholds;

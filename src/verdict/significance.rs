@@ -1,7 +1,7 @@
 //! The verdict on two sets of samples of one metric: grown, shrunk, the same, or not to be told from these. Pure, and the
 //! same for a table's row, a step of a search through history, and a simulation. `docs/judging.md` has the reasons.
 
-use crate::plan::request::Threshold;
+use crate::plan::quantity::Threshold;
 use crate::verdict::kinds::Verdict;
 use crate::verdict::statistics::{differences, middle, shift, spread};
 

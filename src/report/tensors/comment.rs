@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use crate::compare::comparison::{Comparison, PairView};
 use crate::compare::tensor_comparison::{LayerChange, LayerRow, Moment, layers};
 use crate::plan::metric::Unit;
-use crate::report::markdown::{code, escape};
+use crate::report::markdown_text::{code, escape};
 use crate::report::summary;
 use crate::report::tensors::layers::{counts, form, mark};
 use crate::report::tensors::totals::{Line, Part, narrow};

@@ -1,8 +1,6 @@
-//! The JSON report: versioned, with a schema, whole. Rows are written one by one as they are put together, each on a
-//! line of its own, so that a long report needs no memory and can be read with line tools.
+//! The JSON report's types, and its schema.
 
 use std::borrow::Cow;
-use std::io::{self, Write};
 
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
@@ -10,17 +8,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::compare::comparison::{BreachKind, Comparison, PairView};
+use crate::compare::comparison::Comparison;
 use crate::compare::evaluation::Conclusion;
 use crate::compare::matching::Change;
 use crate::plan::metric::Unit;
-use crate::report::json_rows::CellRows;
-use crate::report::options::Options;
-use crate::report::selection::Wanted;
-use crate::report::summary;
-use crate::report::tensors::json as tensors_json;
 use crate::report::tensors::json::{LayersEntry, TensorsOfRun};
-use crate::results::stored::Run;
 use crate::results::trace_facts::TraceFacts;
 use crate::results::trace_record::TraceRecord;
 use crate::verdict::kinds::Verdict;
@@ -30,7 +22,7 @@ use crate::verdict::limits::Expected;
 pub const VERSION: u32 = 2;
 
 /// Something by the name of a ref.
-pub(super) type ByRef<'a, T> = IndexMap<Cow<'a, str>, T, FxBuildHasher>;
+pub(in crate::report) type ByRef<'a, T> = IndexMap<Cow<'a, str>, T, FxBuildHasher>;
 
 /// The JSON report of `cargo memprof`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -99,7 +91,8 @@ pub struct Answer {
 }
 
 impl Answer {
-    fn of(conclusion: &Conclusion) -> Self {
+    /// In numbers of rows.
+    pub(in crate::report) fn of(conclusion: &Conclusion) -> Self {
         Self {
             exit_code: conclusion.exit_code() as u8,
             regressed: conclusion.regressed,
@@ -318,127 +311,20 @@ pub fn schema() -> Value {
     schemars::schema_for!(Report<'static>).to_value()
 }
 
-/// Writes the report.
-pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
-    write!(out, "{{\"version\":{VERSION},\n\"plan\":")?;
-    serde_json::to_writer(&mut *out, &identity(comparison))?;
-    write!(out, ",\n\"verdict\":")?;
-    serde_json::to_writer(&mut *out, &Answer::of(&Conclusion::of(comparison)))?;
-    write!(out, ",\n\"environment\":")?;
-    serde_json::to_writer(&mut *out, &comparison.environment)?;
-    write!(out, ",\n\"breaches\":")?;
-    serde_json::to_writer(&mut *out, &breaches(comparison))?;
-    write!(out, ",\n\"rows\":[")?;
-    let mut separator = "\n";
-    for cell in &comparison.cells {
-        CellRows::new(comparison, cell).write(&mut separator, out)?;
-    }
-    write!(out, "\n],\n\"cells\":[")?;
-    separator = "\n";
-    for run in &comparison.runs {
-        write!(out, "{separator}")?;
-        serde_json::to_writer(&mut *out, &cell_run(comparison, run))?;
-        separator = ",\n";
-    }
-    write!(out, "\n],\n\"notes\":")?;
-    let wanted = Wanted::new(&Options { all: true, ..Options::default() });
-    serde_json::to_writer(&mut *out, &summary::notes(comparison, &wanted))?;
-    if !comparison.traces.is_empty() {
-        let name = |revision: &usize| &comparison.revisions[*revision].name;
-        let traced: IndexMap<&String, &TraceFacts> =
-            comparison.traces.iter().map(|(revision, facts)| (name(revision), facts)).collect();
-        write!(out, ",\n\"traced\":")?;
-        serde_json::to_writer(&mut *out, &traced)?;
-    }
-    let layers = tensors_json::changes(comparison);
-    if !layers.is_empty() {
-        write!(out, ",\n\"layers\":")?;
-        serde_json::to_writer(&mut *out, &layers)?;
-    }
-    writeln!(out, "}}")
-}
-
-fn identity(comparison: &Comparison) -> Identity<'_> {
-    let refs = comparison.revisions.iter().map(|revision| Ref {
-        name: (&revision.name).into(),
-        spec: (&revision.spec).into(),
-        commit: (&revision.commit).into(),
-        tree: (&revision.tree).into(),
-    });
-    Identity {
-        id: (&comparison.id).into(),
-        created: (&comparison.created).into(),
-        tool: (&comparison.tool).into(),
-        baseline: (&comparison.revisions[comparison.baseline].name).into(),
-        refs: refs.collect(),
-    }
-}
-
-fn breaches(comparison: &Comparison) -> Vec<BreachEntry<'_>> {
-    let of_pair = |view: PairView<'_>| {
-        let entry = move |breach: &'_ crate::compare::comparison::Breach| {
-            let key = view.key(&view.rows[breach.row]);
-            let RunRecordParts { test, params } = RunRecordParts::of(&view.cell.id);
-            BreachEntry {
-                r#ref: view.new.name.clone().into(),
-                test: test.into(),
-                params: params.into_iter().map(|(name, value)| (own(name), own(value))).collect(),
-                checkpoint: view.cell.labels[key.label as usize].to_string().into(),
-                occurrence: key.occurrence,
-                metric: breach.metric.clone().into(),
-                kind: match breach.kind {
-                    BreachKind::Limit => "limit".into(),
-                    BreachKind::Leak => "leak".into(),
-                },
-                value: breach.value,
-                limit: breach.limit,
-                expected: reason(comparison, breach.expected).map(|reason| reason.to_owned().into()),
-            }
-        };
-        view.pair.breaches.iter().map(entry).collect::<Vec<_>>()
-    };
-    comparison.pairs().flat_map(of_pair).collect()
-}
-
-fn own(text: Cow<'_, str>) -> Cow<'static, str> {
-    text.into_owned().into()
-}
-
 /// Why a change was expected, if it was and still is.
-pub(super) fn reason(comparison: &Comparison, expected: Option<Expected>) -> Option<&str> {
+pub(in crate::report) fn reason(comparison: &Comparison, expected: Option<Expected>) -> Option<&str> {
     let expected = expected.filter(|expected| !expected.has_expired)?;
     comparison.allow.get(expected.index).map(|allowance| allowance.reason.as_str())
 }
 
-fn cell_run<'a>(comparison: &'a Comparison, run: &'a Run) -> CellRun<'a> {
-    let RunRecordParts { test, params } = RunRecordParts::of(&run.record.cell);
-    let outcome = &run.record.outcome;
-    CellRun {
-        r#ref: (&comparison.revisions[run.record.revision].name).into(),
-        test: test.into(),
-        title: (&run.record.cell.title).into(),
-        params,
-        repeat: run.record.repeat,
-        outcome: outcome.status.as_str().into(),
-        detail: outcome.status.to_string(),
-        not_compared: run.trouble(),
-        message: outcome.message.as_deref().map(Cow::from),
-        marks: run.record.marks.iter().map(Cow::from).collect(),
-        devices: run.record.devices.as_ref().map(|devices| devices.iter().map(Cow::from).collect()),
-        folder: run.folder.as_str().into(),
-        trace: (!run.measurement.trace.is_empty()).then(|| Cow::Borrowed(&run.measurement.trace)),
-        tensors: tensors_json::of_run(&run.measurement),
-    }
-}
-
 /// A cell's identity as rows and runs state it.
-pub(super) struct RunRecordParts<'a> {
-    pub(super) test: String,
-    pub(super) params: IndexMap<Cow<'a, str>, Cow<'a, str>, FxBuildHasher>,
+pub(in crate::report) struct RunRecordParts<'a> {
+    pub(in crate::report) test: String,
+    pub(in crate::report) params: IndexMap<Cow<'a, str>, Cow<'a, str>, FxBuildHasher>,
 }
 
 impl<'a> RunRecordParts<'a> {
-    pub(super) fn of(cell: &'a crate::plan::resolved::CellId) -> Self {
+    pub(in crate::report) fn of(cell: &'a crate::plan::resolved::CellId) -> Self {
         let params = cell.params.iter().map(|(name, value)| (name.into(), value.into()));
         Self { test: cell.test.to_string(), params: params.collect() }
     }

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use crate::compare::aggregate::{Column, Side, Standing};
 use crate::compare::comparison::{Cell, Comparison, Metric, PairColumn, PairView, Ruling, previous_points};
 use crate::compare::matching::{Change, Key};
-use crate::report::json::{
+use crate::report::json::schema::{
     ByRef, ChangeName, JudgementEntry, KindName, Reading, Row, RunRecordParts, reason,
 };
 use crate::results::measurement::Kind;
@@ -68,7 +68,7 @@ fn places(comparison: &Comparison, cell: &Cell) -> Vec<Place> {
 }
 
 /// What is needed to write a cell's rows.
-pub(super) struct CellRows<'a> {
+pub(in crate::report) struct CellRows<'a> {
     comparison: &'a Comparison,
     cell: &'a Cell,
     views: Vec<(usize, PairView<'a>)>,
@@ -77,14 +77,14 @@ pub(super) struct CellRows<'a> {
 }
 
 impl<'a> CellRows<'a> {
-    pub(super) fn new(comparison: &'a Comparison, cell: &'a Cell) -> Self {
+    pub(in crate::report) fn new(comparison: &'a Comparison, cell: &'a Cell) -> Self {
         let views = cell.pairs.iter().map(|pair| (pair.candidate, comparison.view(cell, pair))).collect();
         let previous = cell.sides.iter().map(|side| previous_points(&side.keys)).collect();
         Self { comparison, cell, views, previous, parts: RunRecordParts::of(&cell.id) }
     }
 
     /// Writes them, each on a line of its own.
-    pub(super) fn write(&self, separator: &mut &str, out: &mut dyn Write) -> io::Result<()> {
+    pub(in crate::report) fn write(&self, separator: &mut &str, out: &mut dyn Write) -> io::Result<()> {
         let metrics: Vec<MetricColumns> =
             self.comparison.metrics.iter().filter_map(|metric| MetricColumns::new(self, metric)).collect();
         // A row is put together in memory, because the serializer writes every bracket and comma on its own.

@@ -1,0 +1,186 @@
+//! From a revision to a store entry: prepare the source, call cargo, and try again without what failed, until what cargo
+//! left is proven to come from these sources.
+
+use std::collections::BTreeSet;
+use std::str::FromStr;
+
+use anyhow::{Context, bail};
+use camino::{Utf8Path, Utf8PathBuf};
+use cargo_platform::Cfg;
+
+use crate::build::adapters;
+use crate::build::artifacts::Artifacts;
+use crate::build::build_tree::BuildTree;
+use crate::build::compilation::{self, Compiled};
+use crate::build::failure::BuildFailure;
+use crate::build::freshness::{self, Check, SourceRecords};
+use crate::build::job::Job;
+use crate::build::prepared_source::{self, PreparedSource, SkippedEdits};
+use crate::build::provenance::{self, KeyInputs, Provenance};
+use crate::build::store::{Draft, Entry};
+use crate::build::traced_sources;
+
+/// A revision's build.
+#[derive(Debug)]
+pub enum Build {
+    /// Its executables are in the store.
+    Done(Box<Entry>),
+    /// It has none.
+    Failed(BuildFailure),
+}
+
+impl Build {
+    /// The entry in the store, if there is one.
+    pub fn entry(&self) -> Option<&Entry> {
+        match self {
+            Self::Done(entry) => Some(entry),
+            Self::Failed(_) => None,
+        }
+    }
+
+    /// Why there is none.
+    pub fn failure(&self) -> Option<&BuildFailure> {
+        match self {
+            Self::Done(_) => None,
+            Self::Failed(failure) => Some(failure),
+        }
+    }
+}
+
+/// The next remedy if cargo trusted a file's time although its content differs.
+#[derive(Clone, Copy)]
+enum Remedy {
+    /// Give the sources a current time.
+    Touch,
+    /// Remove the target folder.
+    Rebuild,
+    /// Report an error.
+    Fail,
+}
+
+/// Builds the revision into the store. Its log goes to this file.
+pub fn build(
+    job: &Job<'_>,
+    tree: &mut BuildTree<'_>,
+    key_inputs: KeyInputs,
+    log: &Utf8Path,
+) -> anyhow::Result<Build> {
+    fs_err::create_dir_all(log.parent().context("the log has a folder")?)?;
+    let mut log = fs_err::File::create(log)?;
+    let mut remedy = Remedy::Touch;
+    let mut skipped = SkippedEdits::default();
+    loop {
+        let mut prepared = prepared_source::prepare(job, tree, &skipped)?;
+        let compiled = compilation::compile(job, &key_inputs, &prepared, &mut log)?;
+        if !compiled.success {
+            let errors = &compiled.messages.errors;
+            if !job.inputs.is_interrupted() && prepared.skip_suspects(&mut skipped, job, errors, &mut log)? {
+                continue;
+            }
+            let mut failure = BuildFailure::from_compiler(&compiled.messages, &compiled.stderr);
+            failure.hints.extend(adapters::hint(&failure.first_errors, &compiled.messages.kept));
+            return Ok(Build::Failed(failure));
+        }
+        let check = check_sources(job, &prepared, &compiled)?;
+        if check.stale.is_empty() {
+            warn_of_unwrapped_allocators(job, &skipped);
+            return Ok(Build::Done(Box::new(store(job, prepared, compiled, key_inputs, check.digest)?)));
+        }
+        remedy = remedy.apply(job, &check.stale)?;
+    }
+}
+
+/// Compares the sources that cargo compiled, or calls fresh, with those in the checkout.
+fn check_sources(job: &Job<'_>, prepared: &PreparedSource, compiled: &Compiled) -> anyhow::Result<Check> {
+    let path = job.inputs.cache.folder().join("sources.json");
+    let mut records = SourceRecords::load(&path);
+    let check = records.check(&compiled.messages.artifacts, workspace_of(prepared), &job.inputs.checkout)?;
+    records.save(&path)?;
+    Ok(check)
+}
+
+fn workspace_of(prepared: &PreparedSource) -> &Utf8Path {
+    prepared.manifest.parent().unwrap_or(&prepared.manifest)
+}
+
+impl Remedy {
+    /// Makes cargo compile the stale sources again, and returns the remedy to try after this one.
+    fn apply(self, job: &Job<'_>, stale: &BTreeSet<Utf8PathBuf>) -> anyhow::Result<Self> {
+        match self {
+            Self::Touch => {
+                freshness::touch(stale)?;
+                fs_err::remove_file(job.inputs.cache.injected())?;
+                Ok(Self::Rebuild)
+            }
+            Self::Rebuild => {
+                fs_err::remove_dir_all(traced_sources::target_folder(job)?)?;
+                Ok(Self::Fail)
+            }
+            Self::Fail => bail!("cargo calls {stale:?} fresh, but compiled it from other sources"),
+        }
+    }
+}
+
+/// Copies what cargo left into the store.
+fn store(
+    job: &Job<'_>,
+    prepared: PreparedSource,
+    compiled: Compiled,
+    key_inputs: KeyInputs,
+    sources: String,
+) -> anyhow::Result<Entry> {
+    let key = key_inputs.key();
+    let draft = Draft::new(&job.inputs.cache.store(), &key)?;
+    for (path, content) in &prepared.injection {
+        draft.add_injected(path, content)?;
+    }
+    let runner = runner(job)?;
+    let artifacts = Artifacts {
+        draft: &draft,
+        messages: &compiled.messages,
+        notes: compiled.notes.path(),
+        target: &traced_sources::target_folder(job)?,
+        allocators: prepared.allocators.as_ref(),
+        sink: job.inputs.sink,
+    };
+    let executables = artifacts.executables(&runner, &key)?;
+    let companions = artifacts.companions(&executables)?;
+    let lock = fs_err::read(workspace_of(&prepared).join("Cargo.lock")).ok();
+    draft.finish(Provenance {
+        version: provenance::VERSION,
+        key,
+        commit: job.revision().commit.clone(),
+        ingredients: key_inputs,
+        lock: lock.map(|text| blake3::hash(&text).to_hex().to_string()),
+        sources,
+        executables,
+        companions,
+        injected: prepared.injection.into_keys().collect(),
+        runner,
+        target: compiled.target,
+        trace: prepared.tracing.facts,
+        left_out: compiled.messages.kept,
+    })
+}
+
+fn warn_of_unwrapped_allocators(job: &Job<'_>, skipped: &SkippedEdits) {
+    for (file, reason) in &skipped.allocators {
+        let message = format!("the #[global_allocator] in {file} of {} {reason}", job.revision().name);
+        job.inputs.warn(message, Some("tests with it have no heap metrics; all others do"));
+    }
+}
+
+/// The user's runner for test executables, program first.
+fn runner(job: &Job<'_>) -> anyhow::Result<Vec<String>> {
+    let config = job.config()?;
+    let target = job.target(&config)?;
+    let target = target.as_deref();
+    let printed = job
+        .toolchain
+        .rustc()
+        .args(["--print", "cfg"])
+        .args(target.iter().flat_map(|target| ["--target", target]))
+        .run()?;
+    let cfgs: Vec<Cfg> = printed.text().lines().filter_map(|line| Cfg::from_str(line).ok()).collect();
+    Ok(config.runner(target.unwrap_or(job.toolchain.host()), &cfgs).unwrap_or_default())
+}

@@ -1,0 +1,136 @@
+//! One revision to build: what all revisions of a plan share, and what is its own.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use camino::Utf8PathBuf;
+
+use crate::cargo::configuration::CargoConfig;
+use crate::cargo::lockfile::{self, Lockfile};
+use crate::cargo::toolchain::Toolchain;
+use crate::checkout::cache::Cache;
+use crate::git::repository::Repository;
+use crate::inject::overlay::OverlayFile;
+use crate::plan::request::OverlayMode;
+use crate::plan::resolved::{Plan, Revision};
+use crate::support::event::{Event, Sink};
+use crate::support::user_error::Complaint;
+use crate::trace::instrument::Patterns;
+
+/// What all revisions of a plan are built from.
+pub struct Inputs<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// The user's repository.
+    pub repository: &'a Repository,
+    /// Its folder in the cache.
+    pub cache: &'a Cache,
+    /// The root of the checkout.
+    pub checkout: Utf8PathBuf,
+    /// The overlay's files.
+    pub overlay: Vec<OverlayFile>,
+    /// Which functions to trace.
+    pub patterns: Patterns,
+    /// Where events go.
+    pub sink: &'a dyn Sink,
+    /// Raised by Ctrl-C.
+    pub interrupt: &'a AtomicBool,
+}
+
+/// One revision to build.
+#[derive(Clone, Copy)]
+pub struct Job<'a> {
+    /// What it shares with the others.
+    pub inputs: &'a Inputs<'a>,
+    /// Its index in the plan.
+    pub index: usize,
+    /// What compiles it.
+    pub toolchain: &'a Toolchain,
+    /// The lock file for revisions that have committed none.
+    pub lockfile: &'a Lockfile,
+}
+
+impl Inputs<'_> {
+    /// The folder of the workspace in the checkout.
+    pub fn workspace(&self) -> Utf8PathBuf {
+        self.checkout.join(&self.plan.workspace)
+    }
+
+    /// The overlay's files of a mode.
+    pub fn overlay_of(&self, mode: OverlayMode) -> Vec<OverlayFile> {
+        self.overlay.iter().filter(|file| file.mode == mode).cloned().collect()
+    }
+
+    /// The folder of the crate that external overlays get.
+    pub fn external_folder(&self) -> Utf8PathBuf {
+        self.cache.folder().join("external")
+    }
+
+    /// Whether the user pressed Ctrl-C.
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupt.load(Ordering::Relaxed)
+    }
+
+    /// Emits a warning.
+    pub fn warn(&self, message: String, help: Option<&str>) {
+        self.sink.emit(Event::Warning { message, help: help.map(str::to_owned) });
+    }
+}
+
+impl Job<'_> {
+    /// The revision.
+    pub fn revision(&self) -> &Revision {
+        &self.inputs.plan.revisions[self.index]
+    }
+
+    /// Variables that the user gave for its builds and runs.
+    pub fn requested_environment(&self) -> BTreeMap<String, String> {
+        let request = &self.inputs.plan.request;
+        let mut environment = request.env.clone();
+        environment.extend(request.refs.get(self.index).map(|wanted| wanted.env.clone()).unwrap_or_default());
+        environment
+    }
+
+    /// The features of all revisions, of this one and of the tests, each once.
+    pub fn features(&self) -> Vec<String> {
+        let request = &self.inputs.plan.request;
+        let mut features = request.build.features.clone();
+        let of_ref = request.refs.get(self.index).map(|wanted| wanted.features.clone()).unwrap_or_default();
+        let of_tests = request.tests.iter().flat_map(|test| test.features.clone());
+        for feature in of_ref.into_iter().chain(of_tests) {
+            if !features.contains(&feature) {
+                features.push(feature);
+            }
+        }
+        features
+    }
+
+    /// The text of the lock file to inject, where the revision has committed none.
+    pub fn injected_lockfile(&self) -> anyhow::Result<Option<&[u8]>> {
+        Ok(match self.lockfile {
+            Lockfile::Given(text)
+                if !lockfile::is_committed(self.inputs.plan, self.index, self.inputs.repository)? =>
+            {
+                Some(text)
+            }
+            _ => None,
+        })
+    }
+
+    /// Cargo's configuration in the checkout.
+    pub fn config(&self) -> anyhow::Result<CargoConfig> {
+        CargoConfig::read(&self.inputs.workspace(), &self.inputs.plan.request.build.config)
+    }
+
+    /// The target to build for, if one is configured: by the request, by the environment, or by cargo's configuration in
+    /// the checkout.
+    pub fn target(&self, config: &CargoConfig) -> Result<Option<String>, Complaint> {
+        const VARIABLE: &str = "CARGO_BUILD_TARGET";
+        if let Some(target) = &self.inputs.plan.request.build.target {
+            return Ok(Some(target.clone()));
+        }
+        let requested = self.requested_environment().remove(VARIABLE);
+        let variable = requested.or_else(|| std::env::var(VARIABLE).ok());
+        config.build_target(variable, self.toolchain.host())
+    }
+}

@@ -1,0 +1,84 @@
+//! The toolchain of each revision, and the toolchain file that decides it.
+
+use std::collections::HashMap;
+
+use camino::Utf8Path;
+
+use crate::cargo::toolchain::{Choice, Toolchain};
+use crate::checkout::cache::Cache;
+use crate::git::repository::Repository;
+use crate::plan::resolved::{Plan, Revision};
+
+/// Above this many revisions, their toolchain files are not listed: a search over a history would print hundreds.
+const MOST_TOOLCHAIN_FILES: usize = 8;
+
+/// The toolchains that were asked for so far.
+#[derive(Default)]
+pub struct Toolchains {
+    known: HashMap<(Choice, Vec<u8>), Toolchain>,
+}
+
+impl Toolchains {
+    /// The toolchain that builds a revision.
+    pub fn of(
+        &mut self,
+        plan: &Plan,
+        index: usize,
+        repository: &Repository,
+        cache: &Cache,
+    ) -> anyhow::Result<Toolchain> {
+        let request = &plan.request;
+        let wish = request.refs.get(index).and_then(|wanted| wanted.toolchain.as_deref());
+        let choice = Choice::from_wish(wish.or(request.build.toolchain.as_deref()));
+        let file = match &choice {
+            Choice::Pinned(_) => None,
+            Choice::OfRevision => toolchain_file(repository, &plan.revisions[index].commit, &plan.workspace)?,
+        };
+        let (name, text) = file.unwrap_or_default();
+        if let Some(known) = self.known.get(&(choice.clone(), text.clone())) {
+            return Ok(known.clone());
+        }
+        // rustup reads the file from the folder that it is called in. This folder holds nothing else and saves a checkout.
+        let hash = blake3::hash(&text).to_hex();
+        let directory = cache.folder().join("toolchains").join(&hash[..16]);
+        fs_err::create_dir_all(&directory)?;
+        if !name.is_empty() {
+            fs_err::write(directory.join(&name), &text)?;
+        }
+        let toolchain = Toolchain::ask(&choice, &directory)?;
+        self.known.insert((choice, text), toolchain.clone());
+        Ok(toolchain)
+    }
+}
+
+/// Name and toolchain file of each revision, for advice where they differ. Empty for a long history.
+pub fn toolchain_files(
+    plan: &Plan,
+    repository: &Repository,
+) -> anyhow::Result<Vec<(String, Option<String>)>> {
+    if plan.revisions.len() > MOST_TOOLCHAIN_FILES {
+        return Ok(Vec::new());
+    }
+    let read = |revision: &Revision| {
+        let file = toolchain_file(repository, &revision.commit, &plan.workspace)?;
+        let text = file.map(|(_, text)| String::from_utf8_lossy(&text).trim().to_owned());
+        Ok((revision.name.clone(), text))
+    };
+    plan.revisions.iter().map(read).collect()
+}
+
+/// Name and text of the toolchain file that rustup would find from the workspace upwards.
+fn toolchain_file(
+    repository: &Repository,
+    commit: &str,
+    workspace: &Utf8Path,
+) -> anyhow::Result<Option<(String, Vec<u8>)>> {
+    for folder in workspace.ancestors() {
+        for name in ["rust-toolchain", "rust-toolchain.toml"] {
+            if let Some(text) = repository.show(commit, folder.join(name).as_str())? {
+                return Ok(Some((name.to_owned(), text)));
+            }
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,7 @@
+//! The JSON report: its types and schema, its rows, and the writer.
+//! Imports what its parent folder may.
+//! Writes to the writer that it is given; changes nothing else.
+
+pub mod render;
+mod rows;
+pub mod schema;

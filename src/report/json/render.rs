@@ -1,0 +1,127 @@
+//! The JSON report: versioned, with a schema, whole. Rows are written one by one as they are put together, each on a
+//! line of its own, so that a long report needs no memory and can be read with line tools.
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+
+use indexmap::IndexMap;
+
+use crate::compare::comparison::{BreachKind, Comparison, PairView};
+use crate::compare::evaluation::Conclusion;
+use crate::report::json::rows::CellRows;
+use crate::report::json::schema::{
+    Answer, BreachEntry, CellRun, Identity, Ref, RunRecordParts, VERSION, reason,
+};
+use crate::report::options::Options;
+use crate::report::selection::Wanted;
+use crate::report::summary;
+use crate::report::tensors::json as tensors_json;
+use crate::results::stored::Run;
+use crate::results::trace_facts::TraceFacts;
+
+/// Writes the report.
+pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+    write!(out, "{{\"version\":{VERSION},\n\"plan\":")?;
+    serde_json::to_writer(&mut *out, &identity(comparison))?;
+    write!(out, ",\n\"verdict\":")?;
+    serde_json::to_writer(&mut *out, &Answer::of(&Conclusion::of(comparison)))?;
+    write!(out, ",\n\"environment\":")?;
+    serde_json::to_writer(&mut *out, &comparison.environment)?;
+    write!(out, ",\n\"breaches\":")?;
+    serde_json::to_writer(&mut *out, &breaches(comparison))?;
+    write!(out, ",\n\"rows\":[")?;
+    let mut separator = "\n";
+    for cell in &comparison.cells {
+        CellRows::new(comparison, cell).write(&mut separator, out)?;
+    }
+    write!(out, "\n],\n\"cells\":[")?;
+    separator = "\n";
+    for run in &comparison.runs {
+        write!(out, "{separator}")?;
+        serde_json::to_writer(&mut *out, &cell_run(comparison, run))?;
+        separator = ",\n";
+    }
+    write!(out, "\n],\n\"notes\":")?;
+    let wanted = Wanted::new(&Options { all: true, ..Options::default() });
+    serde_json::to_writer(&mut *out, &summary::notes(comparison, &wanted))?;
+    if !comparison.traces.is_empty() {
+        let name = |revision: &usize| &comparison.revisions[*revision].name;
+        let traced: IndexMap<&String, &TraceFacts> =
+            comparison.traces.iter().map(|(revision, facts)| (name(revision), facts)).collect();
+        write!(out, ",\n\"traced\":")?;
+        serde_json::to_writer(&mut *out, &traced)?;
+    }
+    let layers = tensors_json::changes(comparison);
+    if !layers.is_empty() {
+        write!(out, ",\n\"layers\":")?;
+        serde_json::to_writer(&mut *out, &layers)?;
+    }
+    writeln!(out, "}}")
+}
+
+fn identity(comparison: &Comparison) -> Identity<'_> {
+    let refs = comparison.revisions.iter().map(|revision| Ref {
+        name: (&revision.name).into(),
+        spec: (&revision.spec).into(),
+        commit: (&revision.commit).into(),
+        tree: (&revision.tree).into(),
+    });
+    Identity {
+        id: (&comparison.id).into(),
+        created: (&comparison.created).into(),
+        tool: (&comparison.tool).into(),
+        baseline: (&comparison.revisions[comparison.baseline].name).into(),
+        refs: refs.collect(),
+    }
+}
+
+fn breaches(comparison: &Comparison) -> Vec<BreachEntry<'_>> {
+    let of_pair = |view: PairView<'_>| {
+        let entry = move |breach: &'_ crate::compare::comparison::Breach| {
+            let key = view.key(&view.rows[breach.row]);
+            let RunRecordParts { test, params } = RunRecordParts::of(&view.cell.id);
+            BreachEntry {
+                r#ref: view.new.name.clone().into(),
+                test: test.into(),
+                params: params.into_iter().map(|(name, value)| (own(name), own(value))).collect(),
+                checkpoint: view.cell.labels[key.label as usize].to_string().into(),
+                occurrence: key.occurrence,
+                metric: breach.metric.clone().into(),
+                kind: match breach.kind {
+                    BreachKind::Limit => "limit".into(),
+                    BreachKind::Leak => "leak".into(),
+                },
+                value: breach.value,
+                limit: breach.limit,
+                expected: reason(comparison, breach.expected).map(|reason| reason.to_owned().into()),
+            }
+        };
+        view.pair.breaches.iter().map(entry).collect::<Vec<_>>()
+    };
+    comparison.pairs().flat_map(of_pair).collect()
+}
+
+fn own(text: Cow<'_, str>) -> Cow<'static, str> {
+    text.into_owned().into()
+}
+
+fn cell_run<'a>(comparison: &'a Comparison, run: &'a Run) -> CellRun<'a> {
+    let RunRecordParts { test, params } = RunRecordParts::of(&run.record.cell);
+    let outcome = &run.record.outcome;
+    CellRun {
+        r#ref: (&comparison.revisions[run.record.revision].name).into(),
+        test: test.into(),
+        title: (&run.record.cell.title).into(),
+        params,
+        repeat: run.record.repeat,
+        outcome: outcome.status.as_str().into(),
+        detail: outcome.status.to_string(),
+        not_compared: run.trouble(),
+        message: outcome.message.as_deref().map(Cow::from),
+        marks: run.record.marks.iter().map(Cow::from).collect(),
+        devices: run.record.devices.as_ref().map(|devices| devices.iter().map(Cow::from).collect()),
+        folder: run.folder.as_str().into(),
+        trace: (!run.measurement.trace.is_empty()).then(|| Cow::Borrowed(&run.measurement.trace)),
+        tensors: tensors_json::of_run(&run.measurement),
+    }
+}
