@@ -113,6 +113,8 @@ fn is_path_separator(tokens: &[TokenTree], at: usize) -> bool {
     colon(at) && colon(at + 1)
 }
 
+const DESIGN: &str = include_str!("../DESIGN.md");
+
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -144,9 +146,12 @@ fn file_of<'a>(path: &[String], files: &'a BTreeMap<Vec<String>, PathBuf>) -> Op
     (1..=path.len()).rev().find_map(|length| files.get(&path[..length]))
 }
 
-/// The folders of `src/`, from the highest to the lowest, as `DESIGN.md` lists them.
+/// The folders of `src/`, from the highest to the lowest: the first table of `DESIGN.md`.
 fn order() -> Vec<String> {
-    "cli report bisect archive run build trace inject compare doctor results cargo checkout verdict git config plan gpu support".split(' ').map(str::to_owned).collect()
+    let table =
+        DESIGN.lines().skip_while(|line| !line.starts_with("| folder | holds | side effects |")).skip(2);
+    let rows = table.map_while(|line| line.strip_prefix("| `")?.split_once("` |"));
+    rows.map(|(folder, _)| folder.to_owned()).collect()
 }
 
 /// What is wrong with the imports of a tree of sources: every import of a folder that is not below.
@@ -216,6 +221,64 @@ fn circles(sources: &BTreeMap<PathBuf, String>) -> Vec<BTreeSet<PathBuf>> {
     circles
 }
 
+/// A tree of made-up sources.
+fn tree(files: &[(&str, &str)]) -> BTreeMap<PathBuf, String> {
+    files.iter().map(|(path, text)| (path.into(), (*text).to_owned())).collect()
+}
+
+#[test]
+fn design_md_names_every_folder_of_src_and_no_other() {
+    let folders: BTreeSet<String> = sources()
+        .keys()
+        .filter_map(|file| Some(file.parent()?.iter().next()?.to_string_lossy().into_owned()))
+        .collect();
+    assert_eq!(order().into_iter().collect::<BTreeSet<_>>(), folders);
+    assert_eq!(order().len(), folders.len(), "a folder has two rows");
+}
+
+#[test]
+fn src_itself_holds_the_two_roots_alone() {
+    let roots: Vec<PathBuf> = sources().into_keys().filter(|file| file.iter().count() == 1).collect();
+    assert_eq!(roots, [PathBuf::from("lib.rs"), PathBuf::from("main.rs")]);
+}
+
+#[test]
+fn each_folder_opens_with_what_it_holds_imports_and_changes() {
+    let sources = sources();
+    for (file, text) in sources.iter().filter(|(file, _)| file.ends_with("mod.rs")) {
+        let docs: Vec<&str> = text.lines().take_while(|line| line.starts_with("//! ")).collect();
+        assert_eq!(docs.len(), 3, "src/{} opens with three lines", file.display());
+        assert!(docs[1].starts_with("//! Imports "), "src/{}: {}", file.display(), docs[1]);
+        if file.iter().count() == 2 {
+            let folder = file.parent().expect("a folder");
+            assert_eq!(docs[1], imports_line(folder, &sources), "src/{}:2", file.display());
+        }
+    }
+}
+
+/// The line of a folder's `mod.rs` that says what it imports.
+fn imports_line(folder: &Path, sources: &BTreeMap<PathBuf, String>) -> String {
+    let files = sources.iter().filter(|(file, _)| file.starts_with(folder));
+    let imported: BTreeSet<String> = files
+        .flat_map(|(file, text)| imports(text, &module_of(file)))
+        .filter_map(|import| import.path.into_iter().next())
+        .collect();
+    let names: Vec<String> = order()
+        .into_iter()
+        .rev()
+        .filter(|name| imported.contains(name) && Path::new(name) != folder)
+        .collect();
+    let others: Vec<String> =
+        order().into_iter().filter(|name| !names.contains(name) && Path::new(name) != folder).collect();
+    match names.split_last() {
+        Some(_) if others.is_empty() => "//! Imports every other folder.".to_owned(),
+        Some(_) if others.len() == 1 => format!("//! Imports every folder but {}.", others[0]),
+        None => "//! Imports no other folder.".to_owned(),
+        Some((last, [])) => format!("//! Imports {last}."),
+        Some((last, rest)) => format!("//! Imports {} and {last}.", rest.join(", ")),
+    }
+}
+
 #[test]
 fn each_folder_imports_only_folders_below_it() {
     let wrong = against_the_order(&sources(), &order());
@@ -226,4 +289,39 @@ fn each_folder_imports_only_folders_below_it() {
 fn no_files_import_each_other_in_a_circle() {
     let circles = circles(&sources());
     assert!(circles.is_empty(), "{circles:#?}");
+}
+
+#[test]
+fn a_planted_import_against_the_order_is_found_with_file_and_line() {
+    let order = ["top", "low"].map(str::to_owned);
+    let planted = |low: &str| {
+        against_the_order(&tree(&[("top/a.rs", "use crate::low::b;"), ("low/b.rs", low)]), &order)
+    };
+    assert_eq!(planted("use crate::low::c;\nfn f() { super::c::g(); }"), Vec::<String>::new());
+    for (low, line, path) in [
+        ("use std::fmt;\nuse crate::top::a;", 2, "top::a"),
+        ("fn f() {\n    crate::top::a::g()\n}", 2, "top::a::g"),
+        ("use crate::{low::c, top::{a, d as e}};", 1, "top::a"),
+        ("use super::super::top::a;", 1, "top::a"),
+        ("mod tests {\n    use super::super::super::top::a;\n}", 2, "top::a"),
+        ("m! {\n\n crate::top::a }", 3, "top::a"),
+    ] {
+        let wrong = planted(low);
+        let found = format!("src/low/b.rs:{line}: low is below top (crate::{path})");
+        assert_eq!(wrong.first(), Some(&found), "{low}");
+    }
+    assert_eq!(planted("use crate::attic::a;"), ["src/low/b.rs:1: `attic` is no folder of DESIGN.md"]);
+}
+
+#[test]
+fn a_planted_circle_is_found() {
+    let sources = tree(&[
+        ("a/x.rs", "use crate::a::y::f;"),
+        ("a/y.rs", "use crate::a::z;"),
+        ("a/z.rs", "fn g() { super::x::h() }"),
+        ("a/w.rs", "use crate::a::x;"),
+        ("a/mod.rs", "pub mod x;"),
+    ]);
+    let circle: BTreeSet<PathBuf> = ["a/x.rs", "a/y.rs", "a/z.rs"].map(PathBuf::from).into();
+    assert_eq!(circles(&sources), [circle]);
 }

@@ -1,5 +1,5 @@
 //! An archive: built on one machine, run on another.
-//! Imports
+//! Imports support, plan, git, checkout, cargo, results, inject, build and run.
 //! Reads and writes archives.
 
 pub mod contents;

@@ -1,5 +1,5 @@
 //! Searches a history for the commit that changed a figure.
-//! Imports
+//! Imports support, gpu, plan, git, verdict, results, compare, build and run.
 //! Measures commits through `run`; the searches are pure.
 
 pub mod chart;

@@ -1,5 +1,5 @@
 //! From a checkout to test executables in the store.
-//! Imports
+//! Imports support, plan, git, checkout, cargo, results, inject and trace.
 //! Runs cargo and the compiler; writes the store.
 
 pub mod absent_libraries;

@@ -1,5 +1,5 @@
 //! Cargo: its command line, its configuration, the toolchain, and the lock file.
-//! Imports support and plan.
+//! Imports support, plan and git.
 //! Runs cargo and rustc; reads configuration.
 
 pub mod command;

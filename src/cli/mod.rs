@@ -1,5 +1,5 @@
 //! What the user types, the commands, and the terminal.
-//! Imports everything below.
+//! Imports every folder but trace.
 //! Prints; everything else prints nothing.
 
 pub mod archive_commands;

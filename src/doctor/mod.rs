@@ -1,5 +1,5 @@
 //! What can be measured on this machine, and what is missing.
-//! Imports
+//! Imports support, gpu and checkout.
 //! Asks the machine; changes nothing.
 
 pub mod checks;

@@ -1,5 +1,5 @@
 //! What the tool adds to a checkout: overlay files, the shim's lines, wrapped allocators.
-//! Imports
+//! Imports support, plan, git, checkout and cargo.
 //! Writes the checkout.
 
 pub mod checkout_edits;

@@ -1,5 +1,5 @@
 //! Every format of a report: table, markdown, CSV, JSON, JUnit.
-//! Imports everything from support to bisect that a report shows.
+//! Imports support, plan, verdict, results, compare and bisect.
 //! Writes to the writer that it is given; changes nothing else.
 
 pub mod bisect;

@@ -1,5 +1,5 @@
 //! Runs each cell in a process of its own and records the outcome.
-//! Imports
+//! Imports support, gpu, plan, git, checkout, cargo, results, compare and build.
 //! Runs tests; writes the run's folder.
 
 pub mod classify;

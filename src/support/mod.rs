@@ -1,5 +1,5 @@
 //! What every folder needs: byte counts, events, child processes, file locks, errors for users.
-//! Imports nothing.
+//! Imports no other folder.
 //! Runs processes and locks files; the rest is pure.
 
 pub mod advice;

@@ -1,5 +1,5 @@
 //! Finds the functions to trace and puts scopes into them.
-//! Imports
+//! Imports support, plan, checkout, cargo, results and inject.
 //! Writes the checkout.
 
 pub mod crates;
