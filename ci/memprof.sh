@@ -1,21 +1,23 @@
 #!/usr/bin/env bash
-# Compares the memory of a pull request with its merge base, and posts the comparison as a comment that is kept up to date.
+# Compares the memory of a pull request with its merge base, and keeps a comment about it up to date.
 #
-#   memprof.sh compare     writes memory.md, memory.json, memory.xml and memory.code; always succeeds if there is a verdict
+#   memprof.sh compare     writes memory.md, memory.json, memory.xml and memory.code;
+#                          succeeds whenever there is a verdict
 #   memprof.sh comment     posts memory.md to GitHub (gh, GH_TOKEN) or GitLab (curl, jq, GITLAB_TOKEN)
-#   memprof.sh verdict     leaves with what memory.code says
+#   memprof.sh verdict     exits with the code in memory.code
 #
-# The pieces are files, so that a job that may run strangers' code needs no token, and the one that has it runs no such code.
+# The steps exchange files. So a job that runs code of strangers needs no token, and the job that has
+# the token runs no such code.
 #
-#   MEMPROF_BASE       what the pull request is for: a branch, as git knows it (origin/main)
+#   MEMPROF_BASE       the branch that the pull request is for, as git names it: origin/main
 #   MEMPROF_HEAD       the pull request's commit; HEAD by default
-#   MEMPROF_ARGUMENTS  further arguments of `cargo memprof`, split at blanks
-#   MEMPROF_OUTPUT     the folder of the files; the current one by default
+#   MEMPROF_ARGUMENTS  more arguments for `cargo memprof`, separated by spaces
+#   MEMPROF_OUTPUT     the folder of the files; the current folder by default
 #   MEMPROF_PULL       the number of the pull request
-#   MEMPROF_REPOSITORY the repository, as OWNER/NAME (GitHub) or its number (GitLab)
-#   MEMPROF_HEAD_SHA   for `comment`: only if the pull request still stands at this commit
-#   MEMPROF_AUTHOR     for `comment`: whose comment is kept up to date; github-actions[bot] by default
-#   MEMPROF_PASS       codes for which `verdict` succeeds, beside 0: '4' lets inconclusive comparisons pass
+#   MEMPROF_REPOSITORY the repository: owner/name (GitHub), or its number (GitLab)
+#   MEMPROF_HEAD_SHA   for `comment`: post only if the pull request is still at this commit
+#   MEMPROF_AUTHOR     for `comment`: the author of the comment to update; github-actions[bot] by default
+#   MEMPROF_PASS       for `verdict`: codes besides 0 that succeed; '4' accepts inconclusive comparisons
 set -euo pipefail
 
 marker='<!-- cargo-memprof -->'
@@ -36,28 +38,28 @@ needed() {
 compare() {
     needed MEMPROF_BASE
     local head=${MEMPROF_HEAD:-HEAD} base code=0
-    # A shallow clone does not have it.
+    # A shallow clone may lack the merge base.
     base=$(git merge-base "$MEMPROF_BASE" "$head") ||
-        fail "no merge base of $MEMPROF_BASE and $head is here; fetch the whole history (fetch-depth: 0)"
+        fail "no merge base of $MEMPROF_BASE and $head found; fetch the whole history (fetch-depth: 0)"
     head=$(git rev-parse "$head^{commit}")
     mkdir -p "$output"
     rm -f "$output"/memory.{md,json,xml,code}
-    # shellcheck disable=SC2086 # the arguments are words
+    # shellcheck disable=SC2086 # MEMPROF_ARGUMENTS is split into words on purpose
     cargo memprof --refs "base=$base,pull=$head" \
         --output "$output/memory.md" --output "$output/memory.json" --output "$output/memory.xml" \
         --format markdown --format json --format junit --format table \
         ${MEMPROF_ARGUMENTS:-} || code=$?
-    # Without a report there is nothing to post, and the fault is this job's.
+    # Without a report there is nothing to post, so this step itself fails.
     [ -s "$output/memory.md" ] || exit "$code"
     echo "$code" >"$output/memory.code"
 }
 
-# A number of the answer that the JSON report has on a line of its own.
+# Prints one count of the JSON report's verdict, which is on a line of its own.
 answer() {
     sed -n "s/^\"verdict\":{.*\"$1\":\([0-9]*\).*/\1/p" "$output/memory.json" | head -n 1
 }
 
-# Whether there is anything to say: a change, a breach, or a comparison that is not whole.
+# Succeeds if there is something to report: a change, an exceeded limit, or an incomplete comparison.
 is_worth_a_comment() {
     local kind
     [ "$(cat "$output/memory.code")" = 0 ] || return 0
@@ -69,10 +71,10 @@ is_worth_a_comment() {
 
 comment() {
     needed MEMPROF_REPOSITORY MEMPROF_PULL
-    case $MEMPROF_PULL in *[!0-9]*) fail "MEMPROF_PULL is no number: $MEMPROF_PULL" ;; esac
-    # The file may come from a job that ran a stranger's code.
+    case $MEMPROF_PULL in *[!0-9]*) fail "MEMPROF_PULL is not a number: $MEMPROF_PULL" ;; esac
+    # The file may come from a job that ran code of a stranger.
     [ "$(head -n 1 "$output/memory.md")" = "$marker" ] || fail "$output/memory.md is not a report of cargo memprof"
-    [ "$(wc -m <"$output/memory.md")" -le 65536 ] || fail "$output/memory.md is too long for a comment"
+    [ "$(wc -m <"$output/memory.md")" -le 65536 ] || fail "$output/memory.md is too long for a comment (more than 65536 characters)"
     if [ -n "${GITLAB_TOKEN:-}" ]; then
         comment_on_gitlab
     else
@@ -84,7 +86,7 @@ comment_on_github() {
     local comments="repos/$MEMPROF_REPOSITORY/issues/$MEMPROF_PULL/comments" known head
     if [ -n "${MEMPROF_HEAD_SHA:-}" ]; then
         head=$(gh api "repos/$MEMPROF_REPOSITORY/pulls/$MEMPROF_PULL" --jq .head.sha)
-        [ "$head" = "$MEMPROF_HEAD_SHA" ] || fail "pull request $MEMPROF_PULL stands at $head, not at $MEMPROF_HEAD_SHA"
+        [ "$head" = "$MEMPROF_HEAD_SHA" ] || fail "pull request $MEMPROF_PULL is at $head, not at $MEMPROF_HEAD_SHA"
     fi
     export MEMPROF_AUTHOR=${MEMPROF_AUTHOR:-github-actions[bot]}
     known=$(gh api --paginate "$comments" --jq \
@@ -109,7 +111,7 @@ comment_on_gitlab() {
 }
 
 gitlab() {
-    # The token is no argument, which others on the machine could read.
+    # Other users of the machine can read arguments, so the token must not be one.
     curl --fail --silent --show-error --header @<(echo "PRIVATE-TOKEN: $GITLAB_TOKEN") "$@"
 }
 
@@ -124,5 +126,5 @@ verdict() {
 
 case ${1:-} in
     compare | comment | verdict) "$1" ;;
-    *) fail "say compare, comment or verdict" ;;
+    *) fail "unknown step '${1:-}': use compare, comment or verdict" ;;
 esac

@@ -143,8 +143,8 @@ fn what_a_stranger_wrote_is_posted_only_as_a_report_of_the_commit_that_was_measu
         )
     };
     assert!(with("7", "abcd").status.success());
-    assert!(said(&with("7", "ef01")).contains("stands at abcd, not at ef01"));
-    assert!(said(&with("7/../8", "abcd")).contains("is no number"));
+    assert!(said(&with("7", "ef01")).contains("is at abcd, not at ef01"));
+    assert!(said(&with("7/../8", "abcd")).contains("is not a number"));
     fakes.write("memory.md", "buy now\n");
     assert!(said(&with("7", "abcd")).contains("is not a report"));
     fakes.write("memory.md", &format!("<!-- cargo-memprof -->\n{}", "x".repeat(70_000)));
