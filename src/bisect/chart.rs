@@ -1,4 +1,5 @@
-//! A chart of figures over commits for a terminal: columns of blocks, a scale on the left, marks below.
+//! A chart of figures over commits for a terminal: columns of blocks, a scale on the left, marks
+//! below.
 
 /// What to draw.
 #[derive(Clone, Copy)]
@@ -131,8 +132,8 @@ pub fn is_unicode(variable: impl Fn(&str) -> Option<String>) -> bool {
         .find_map(|name| variable(name).filter(|value| !value.is_empty()))
         .unwrap_or_default()
         .to_ascii_lowercase();
-    // Without a locale, as in most containers, terminals still show UTF-8. Users set `C` and `POSIX`
-    // on purpose.
+    // Without a locale, as in most containers, terminals still show UTF-8. Users set `C` and
+    // `POSIX` on purpose.
     locale.is_empty() || locale.contains("utf")
 }
 

@@ -54,7 +54,8 @@ pub struct CommitRunner<'a> {
     pub reasons: BTreeMap<usize, String>,
 }
 
-/// The source of the first figure that was read. Figures from other sources cannot be compared with it.
+/// The source of the first figure that was read. Figures from other sources cannot be compared with
+/// it.
 enum ExpectedSource {
     NotKnownYet,
     Is(Option<String>),

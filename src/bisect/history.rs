@@ -21,8 +21,8 @@ pub fn at_most(commits: &[usize], most: usize) -> Vec<usize> {
     (0..most).map(|index| commits[index * (commits.len() - 1) / (most - 1)]).collect()
 }
 
-/// Returns, for each commit, the commit to compare it with: the nearest measured one before it. First
-/// parents come first, if they lead to `good`.
+/// Returns, for each commit, the commit to compare it with: the nearest measured one before it.
+/// First parents come first, if they lead to `good`.
 ///
 /// A merge is compared with the parent whose figure is nearest to its own, because the branch's own
 /// commits already show what the branch changed.

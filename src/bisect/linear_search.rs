@@ -1,12 +1,12 @@
-//! The search along a line of commits, on which each commit is the parent of the next. It says which
-//! commit to measure next, or what it found.
+//! The search along a line of commits, on which each commit is the parent of the next. It says
+//! which commit to measure next, or what it found.
 //!
 //! The search is a function of the observations so far. Its caller calls it again after each
 //! measurement, so corrected values and resumed searches need no special handling.
 //!
-//! The differences of the parts of an interval add up to the interval's own. If all changes go in one
-//! direction, no commit in it changed more than the whole: `largest` and `all` rely on this. A growth
-//! and an equal shrinkage in one interval cancel out, and the search sees neither.
+//! The differences of the parts of an interval add up to the interval's own. If all changes go in
+//! one direction, no commit in it changed more than the whole: `largest` and `all` rely on this. A
+//! growth and an equal shrinkage in one interval cancel out, and the search sees neither.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -154,7 +154,8 @@ enum Split {
     Nowhere,
 }
 
-/// An interval, ordered by its difference. Of equal ones, the shorter comes first, then the earlier.
+/// An interval, ordered by its difference. Of equal ones, the shorter comes first, then the
+/// earlier.
 type OpenInterval = (i128, Reverse<usize>, Reverse<usize>);
 
 impl LinearSearch<'_> {
@@ -268,9 +269,9 @@ impl LinearSearch<'_> {
         Ok(Delta::between(value(low)?, value(high)?).difference)
     }
 
-    /// Returns the middle of an interval. If it cannot be measured, tries the middles of the halves,
-    /// then of their halves, and so on: commits that do not build often follow each other, so the
-    /// middle's neighbour is likely to be broken too.
+    /// Returns the middle of an interval. If it cannot be measured, tries the middles of the
+    /// halves, then of their halves, and so on: commits that do not build often follow each other,
+    /// so the middle's neighbour is likely to be broken too.
     fn split(&self, low: usize, high: usize, is_usable: impl Fn(usize) -> bool) -> Split {
         let mut parts = std::collections::VecDeque::from([(low, high)]);
         while let Some((from, to)) = parts.pop_front() {
@@ -302,8 +303,8 @@ mod tests {
         ChangeRule { thresholds: Thresholds::both(&threshold), noise, most_runs: 10 }
     }
 
-    /// Searches, and takes each measurement from `figure`, which gives a commit's n-th run, or `None`
-    /// if it cannot be measured. Returns the answer and the number of measured commits.
+    /// Searches, and takes each measurement from `figure`, which gives a commit's n-th run, or
+    /// `None` if it cannot be measured. Returns the answer and the number of measured commits.
     fn searched(
         commits: usize,
         goal: SearchGoal,
@@ -395,7 +396,8 @@ mod tests {
         assert_eq!((steps[0].before, steps[1].after), (0, 4));
     }
 
-    /// A deviation of up to 2, and of 40 once in a while. It is the same each time for the same run.
+    /// A deviation of up to 2, and of 40 once in a while. It is the same each time for the same
+    /// run.
     fn jitter(commit: usize, run: usize) -> i64 {
         let hash = blake3::hash(format!("{commit} {run}").as_bytes());
         let byte = i64::from(hash.as_bytes()[0]);

@@ -2,7 +2,8 @@
 //! one. If a merge made the difference, it then searches the branch that was merged.
 //!
 //! Compared with the commit before it on the line, a merge changes by everything that its branch
-//! brings. The merge is the answer only if the branch itself differs by less, from its fork to its end.
+//! brings. The merge is the answer only if the branch itself differs by less, from its fork to its
+//! end.
 
 use crate::bisect::linear_search::{
     Answer, HistoryStep, NextMeasurement, Remaining, SearchGoal, StepKind, halvings, search,
@@ -112,7 +113,8 @@ impl MergeSearch<'_> {
         Ok(step)
     }
 
-    /// Returns fork and tip of the merged branch that makes up most of a merge's difference, if one does.
+    /// Returns fork and tip of the merged branch that makes up most of a merge's difference, if one
+    /// does.
     fn merged_branch(
         &self,
         step: &HistoryStep,

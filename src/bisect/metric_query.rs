@@ -1,4 +1,5 @@
-//! The one figure that a search reads from each run: a metric at a checkpoint, or of the whole test.
+//! The one figure that a search reads from each run: a metric at a checkpoint, or of the whole
+//! test.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,8 +14,8 @@ use crate::support::user_error::Complaint;
 pub struct MetricQuery {
     /// The metric.
     pub metric: String,
-    /// The checkpoint, named as in the report: `parsed`, `parsed #2`, `decoder (scope)`. `None` means
-    /// the whole test.
+    /// The checkpoint, named as in the report: `parsed`, `parsed #2`, `decoder (scope)`. `None`
+    /// means the whole test.
     pub checkpoint: Option<String>,
 }
 
@@ -30,8 +31,8 @@ pub struct MetricValue {
 impl MetricQuery {
     /// Returns the figure of a run that passed, or why there is none.
     ///
-    /// For a whole test, this is the greatest peak, the sum of counts between checkpoints, or for all
-    /// other metrics the figure at the last checkpoint.
+    /// For a whole test, this is the greatest peak, the sum of counts between checkpoints, or for
+    /// all other metrics the figure at the last checkpoint.
     pub fn read(&self, run: &Run) -> Result<MetricValue, String> {
         if let Some(trouble) = run.trouble() {
             let message = run.record.outcome.message.as_deref().filter(|message| !message.is_empty());

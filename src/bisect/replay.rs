@@ -1,5 +1,5 @@
-//! Command lines that show a search's result again: the search's own flags, without those that `run`
-//! does not have.
+//! Command lines that show a search's result again: the search's own flags, without those that
+//! `run` does not have.
 
 use std::ffi::OsStr;
 

@@ -261,8 +261,8 @@ fn replays(report: &SearchReport, record: &SearchRecord) -> Vec<Replay> {
     lines
 }
 
-/// Returns a full comparison of the two commits of each step. A history has none: its table shows one
-/// metric of many commits.
+/// Returns a full comparison of the two commits of each step. A history has none: its table shows
+/// one metric of many commits.
 pub fn comparisons(
     report: &SearchReport,
     plan: &Plan,

@@ -1,4 +1,5 @@
-//! The result of a bisection or a history, as data. It is stored in `found.json` and shown in reports.
+//! The result of a bisection or a history, as data. It is stored in `found.json` and shown in
+//! reports.
 
 use serde::{Deserialize, Serialize};
 
@@ -108,8 +109,8 @@ pub struct FoundStep {
     pub percent: Option<f64>,
     /// The paths that differ between the two commits.
     pub files: Vec<String>,
-    /// The commits that may have made the difference, if there is more than one. Includes the commit
-    /// after it.
+    /// The commits that may have made the difference, if there is more than one. Includes the
+    /// commit after it.
     pub candidates: Vec<Candidate>,
 }
 
@@ -137,8 +138,8 @@ pub struct MeasuredCommit {
     pub samples: Vec<i64>,
     /// Why it has no figure.
     pub skipped: Option<String>,
-    /// The commit that it is compared with: the good commit in a bisection, the nearest earlier commit
-    /// with a figure in a history.
+    /// The commit that it is compared with: the good commit in a bisection, the nearest earlier
+    /// commit with a figure in a history.
     pub compared_with: Option<String>,
     /// Its figure minus that commit's figure.
     pub difference: Option<i128>,

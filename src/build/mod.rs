@@ -1,5 +1,5 @@
-//! From a checkout to test executables in the store.
-//! Imports
+//! Builds test executables from a checkout, and keeps them in the store.
+//! Imports support, plan, git, results, checkout, cargo, inject and trace.
 //! Runs cargo and the compiler; writes the store.
 
 pub mod absent_libraries;

@@ -1,5 +1,5 @@
-//! Runs each cell in a process of its own and records the outcome.
-//! Imports
+//! Runs each cell in its own process and records the outcome.
+//! Imports support, gpu, plan, git, results, checkout, cargo, compare and build.
 //! Runs tests; writes the run's folder.
 
 pub mod classify;
