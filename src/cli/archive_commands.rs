@@ -81,14 +81,14 @@ impl Commands<'_> {
         }
         let built = prepared.builds.iter().filter(|build| build.entry().is_some()).count();
         if let Some(file) = arguments.archive.as_deref().filter(|_| built > 0) {
-            let packing = ArchiveContents {
+            let contents = ArchiveContents {
                 plan: &plan,
                 repository: &repository,
                 folder: &folder,
                 data: &arguments.data,
                 metrics: &asked.metrics,
             };
-            let written = packing.write(file, &mut prepared)?;
+            let written = contents.write(file, &mut prepared)?;
             writeln!(text, "wrote {file}: {}, blake3 {}", Bytes(written.bytes), written.hash)?;
         }
         self.console.finish();
