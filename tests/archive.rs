@@ -226,7 +226,7 @@ fn an_archive_that_changed_is_refused(host: &RunHost, archive: &Path) {
     assert!(message.contains("changed.tar.zst was changed: its blake3 is "), "{message}");
     fs::write(host.folder.join("short.tar.zst"), &bytes[..middle]).unwrap();
     let message = text(&host.run(&["run", "--archive", "short.tar.zst"]).stderr);
-    assert!(message.contains("short.tar.zst is cut off"), "{message}");
+    assert!(message.contains("short.tar.zst is incomplete"), "{message}");
 }
 
 fn without_the_build_hosts_path_tests_are_led_to_their_files(

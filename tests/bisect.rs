@@ -508,8 +508,11 @@ fn a_search_is_shown_again_in_every_format() {
     let again = kept.run(&["report"]);
     assert_eq!(again.stdout, first.stdout);
     // The line that compares the two commits does so.
-    let line =
-        first.stdout.lines().find_map(|line| line.strip_prefix("the two commits: cargo ")).expect("a line");
+    let line = first
+        .stdout
+        .lines()
+        .find_map(|line| line.strip_prefix("compare the two commits: cargo "))
+        .expect("a line");
     let words: Vec<&str> = line.split(' ').skip(1).collect();
     let compared = kept.run(&words);
     assert!(compared.stdout.contains("heap.peak"), "{}", compared.everything());

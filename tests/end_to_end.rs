@@ -219,7 +219,8 @@ fn what_no_ref_has_is_a_mistake_and_not_a_run() {
         let arguments = ["--refs", "old,new", "--offline", flag, name];
         let printed = memprof(&repository.root(), home.path(), &arguments);
         assert_eq!(printed.code, 2, "{}", printed.everything());
-        let (_, error) = printed.stderr.split_once("error: no ref can be built as asked").expect("an error");
+        let (_, error) =
+            printed.stderr.split_once("error: no ref can be built as requested").expect("an error");
         assert!(error.contains(name) && error.contains(nearest), "{}", printed.everything());
         assert!(!printed.stderr.contains("Stack backtrace"), "{}", printed.everything());
     }

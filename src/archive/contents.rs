@@ -1,4 +1,5 @@
-//! From finished builds to an archive: what a machine that only runs will need of the machine that built.
+//! What an archive contains: finished builds, and everything else that a machine without sources
+//! needs to run them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,8 +7,8 @@ use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
-use crate::archive::manifest::{ArchivedBuild, ArchivedRevision, Injection, Manifest, Placed};
-use crate::archive::writer::{Parcel, Written};
+use crate::archive::manifest::{ArchivedBuild, ArchivedInjection, ArchivedRevision, Manifest, Placed};
+use crate::archive::writer::{ArchiveWriter, WrittenArchive};
 use crate::build::attempts::Build;
 use crate::build::libraries;
 use crate::build::store::{Entry, PROVENANCE};
@@ -21,11 +22,11 @@ use crate::results::run_folder::RunFolder;
 use crate::run::session::Prepared;
 use crate::support::user_error::Complaint;
 
-/// The folders below the root that a machine which only runs sees filled.
-pub mod place {
+/// The folders below the manifest's root that exist while tests run.
+pub mod subfolder {
     /// The checkout.
     pub const CHECKOUT: &str = "worktree";
-    /// The crate of external overlays.
+    /// The crate for external overlays.
     pub const EXTERNAL: &str = "external";
     /// Cargo's target folder.
     pub const TARGET: &str = "target";
@@ -33,8 +34,8 @@ pub mod place {
     pub const LIBRARIES: &str = "libraries";
 }
 
-/// What is packed, and where it is to be had.
-pub struct Packing<'a> {
+/// What to put into an archive, and where to find it.
+pub struct ArchiveContents<'a> {
     /// The plan.
     pub plan: &'a Plan,
     /// The user's repository.
@@ -43,139 +44,182 @@ pub struct Packing<'a> {
     pub folder: &'a RunFolder,
     /// Which files of each revision the tests read: globs, relative to the repository's root.
     pub data: &'a [String],
-    /// The metrics that the matrix wants shown.
+    /// The metrics that `memprof.yaml` shows.
     pub metrics: &'a [String],
 }
 
-impl Packing<'_> {
-    /// Writes the archive. The checkout is brought to each revision in turn.
-    pub fn write(&self, file: &Utf8Path, prepared: &mut Prepared<'_>) -> anyhow::Result<Written> {
-        let entries = || prepared.builds.iter().filter_map(Build::entry);
-        let first = entries().next().context("no revision was built, so that there is nothing to archive")?;
-        let ingredients = &first.provenance.ingredients;
-        let root = ingredients.checkout.parent().context("the checkout has a folder above it")?.to_owned();
-        let host = ingredients.toolchain.lines().find_map(|line| line.strip_prefix("host: "));
-        let target = first.provenance.target.as_deref().or(host).unwrap_or_default().to_owned();
-        let has_runner = entries().any(|entry| !entry.provenance.runner.is_empty());
-        let loaders = loaders(entries())?;
-        let globs = Globs::new(self.data)?;
-        let external = self.external()?;
+/// What the archive's revisions share while they are added.
+struct Packer<'a> {
+    contents: &'a ArchiveContents<'a>,
+    writer: ArchiveWriter,
+    globs: DataGlobs,
+    /// The globs that matched a file of some revision.
+    matched: BTreeSet<usize>,
+    /// Files of overlays that are not part of the checkout.
+    external: Vec<OverlayFile>,
+    /// The folder on the build host that holds the checkout and the target folder.
+    root: Utf8PathBuf,
+    /// Keys of the builds that were added. Several refs can share a build.
+    added_builds: BTreeSet<String>,
+}
 
-        let mut parcel = Parcel::begin(file)?;
-        parcel.add_bytes("plan.json", &serde_json::to_vec_pretty(self.plan)?)?;
-        parcel.add_bytes("cells.json", &serde_json::to_vec_pretty(&prepared.cells)?)?;
-        parcel.add_file("run/builds.json", &self.folder.builds())?;
-        if self.folder.trace().exists() {
-            parcel.add_file("run/trace.json", &self.folder.trace())?;
-        }
-        let mut revisions = Vec::new();
-        let mut matched = BTreeSet::new();
-        let mut packed = BTreeSet::new();
-        for (index, build) in prepared.builds.iter().enumerate() {
-            let log = self.folder.build_log(self.plan, index);
-            if log.exists() {
-                parcel.add_file(Utf8Path::new("run").join(log.strip_prefix(&self.folder.0)?), &log)?;
-            }
-            let entry = match build {
-                Build::Failed(failure) => {
-                    let build = ArchivedBuild::Failed(failure.clone());
-                    revisions.push(ArchivedRevision { build, files: BTreeMap::new() });
-                    continue;
-                }
-                Build::Done(entry) => entry,
-            };
-            prepared.builder.bring_to(index, entry)?;
-            // Several refs can be one build.
-            if packed.insert(entry.provenance.key.clone()) {
-                add_entry(&mut parcel, entry)?;
-            }
-            let mut files = self.checkout_files(&mut parcel, entry, &globs, &mut matched)?;
-            for file in &external {
-                let path = Utf8Path::new(place::EXTERNAL).join(&file.destination);
-                files.insert(path, parcel.place_bytes(&file.content)?);
-            }
-            files.extend(place_libraries(&mut parcel, entry, &root)?);
-            let build = ArchivedBuild::Done(entry.provenance.key.clone());
-            revisions.push(ArchivedRevision { build, files });
-        }
-        globs.complain_of_unmatched(&matched)?;
-        let injection = match prepared.builder.injection_library() {
-            Ok(library) => {
-                let path = Utf8Path::new("injection").join(library.file_name().unwrap_or_default());
-                parcel.add_file(path.clone(), &library)?;
-                Injection::Library(path)
-            }
-            Err(reason) => Injection::Absent(reason),
-        };
-        let manifest = Manifest {
+impl ArchiveContents<'_> {
+    /// Writes the archive. Brings the checkout to each revision in turn.
+    ///
+    /// # Errors
+    ///
+    /// No revision was built, a `--data` glob matches no file, or a file cannot be read or written.
+    pub fn write(&self, file: &Utf8Path, prepared: &mut Prepared<'_>) -> anyhow::Result<WrittenArchive> {
+        let entries: Vec<&Entry> = prepared.builds.iter().filter_map(Build::entry).collect();
+        let first = entries.first().context("no revision was built, so there is nothing to archive")?;
+        let key_inputs = &first.provenance.key_inputs;
+        let root = key_inputs.checkout.parent().context("the checkout has a folder above it")?.to_owned();
+        let host = key_inputs.toolchain.lines().find_map(|line| line.strip_prefix("host: "));
+        let mut manifest = Manifest {
             tool: env!("CARGO_PKG_VERSION").to_owned(),
-            target,
-            has_runner,
-            loaders,
-            root,
-            injection,
+            target: first.provenance.target.as_deref().or(host).unwrap_or_default().to_owned(),
+            has_runner: entries.iter().any(|entry| !entry.provenance.runner.is_empty()),
+            loaders: loaders(&entries)?,
+            root: root.clone(),
+            injection: ArchivedInjection::Absent(String::new()),
             metrics: self.metrics.to_vec(),
-            revisions,
+            revisions: Vec::new(),
             contents: BTreeMap::new(),
         };
-        parcel.finish(manifest)
+        let globs = DataGlobs::new(self.data)?;
+        let external = self.external()?;
+        let mut packer = Packer {
+            contents: self,
+            writer: ArchiveWriter::begin(file)?,
+            globs,
+            matched: BTreeSet::new(),
+            external,
+            root,
+            added_builds: BTreeSet::new(),
+        };
+        packer.add_json("plan.json", self.plan)?;
+        packer.add_json("cells.json", &prepared.cells)?;
+        packer.add_run_files()?;
+        for index in 0..prepared.builds.len() {
+            manifest.revisions.push(packer.add_revision(index, prepared)?);
+        }
+        packer.globs.check_all_matched(&packer.matched)?;
+        manifest.injection = packer.add_injection(prepared.builder.injection_library())?;
+        packer.writer.finish(manifest)
     }
 
-    /// Files of overlays that are not laid into the checkout.
+    /// Returns the files of overlays that are not part of the checkout.
     fn external(&self) -> anyhow::Result<Vec<OverlayFile>> {
         let request = &self.plan.request;
         let files = overlay::read(&request.overlay, &self.plan.overlay_commits, self.repository)?;
         Ok(files.into_iter().filter(|file| file.mode == OverlayMode::External).collect())
     }
+}
 
-    /// The files of the checkout that tests read: those that were named, manifests, and what was laid over the revision.
+impl Packer<'_> {
+    fn add_json(&mut self, name: &str, value: &impl serde::Serialize) -> anyhow::Result<()> {
+        self.writer.add_bytes(name, &serde_json::to_vec_pretty(value)?)
+    }
+
+    /// Adds files of the run's folder that concern all revisions.
+    fn add_run_files(&mut self) -> anyhow::Result<()> {
+        let folder = self.contents.folder;
+        self.writer.add_file("run/builds.json", &folder.builds())?;
+        if folder.trace().exists() {
+            self.writer.add_file("run/trace.json", &folder.trace())?;
+        }
+        Ok(())
+    }
+
+    /// Adds a revision: its log, its build, and the files that its tests see.
+    fn add_revision(
+        &mut self,
+        index: usize,
+        prepared: &mut Prepared<'_>,
+    ) -> anyhow::Result<ArchivedRevision> {
+        let ArchiveContents { plan, folder, .. } = self.contents;
+        let log = folder.build_log(plan, index);
+        if log.exists() {
+            self.writer.add_file(Utf8Path::new("run").join(log.strip_prefix(&folder.0)?), &log)?;
+        }
+        let entry = match &prepared.builds[index] {
+            Build::Failed(failure) => {
+                let build = ArchivedBuild::Failed(failure.clone());
+                return Ok(ArchivedRevision { build, files: BTreeMap::new() });
+            }
+            Build::Done(entry) => entry,
+        };
+        prepared.builder.bring_to(index, entry)?;
+        if self.added_builds.insert(entry.provenance.key.clone()) {
+            add_entry(&mut self.writer, entry)?;
+        }
+        let mut files = self.add_checkout_files(entry)?;
+        for file in &self.external {
+            let path = Utf8Path::new(subfolder::EXTERNAL).join(&file.destination);
+            files.insert(path, self.writer.place_bytes(&file.content)?);
+        }
+        files.extend(add_libraries(&mut self.writer, entry, &self.root)?);
+        Ok(ArchivedRevision { build: ArchivedBuild::Done(entry.provenance.key.clone()), files })
+    }
+
+    /// Adds the files of the checkout that tests read: those that `--data` names, manifests, and
+    /// injected files.
     ///
-    /// They are taken from the checkout and not from git's objects: there, LFS, line endings and submodules are as tests
-    /// see them.
-    fn checkout_files(
-        &self,
-        parcel: &mut Parcel,
-        entry: &Entry,
-        globs: &Globs,
-        matched: &mut BTreeSet<usize>,
-    ) -> anyhow::Result<BTreeMap<Utf8PathBuf, Placed>> {
-        let checkout = &entry.provenance.ingredients.checkout;
+    /// They come from the checkout and not from git's objects, so that LFS files, line endings and
+    /// submodules are as tests see them.
+    fn add_checkout_files(&mut self, entry: &Entry) -> anyhow::Result<BTreeMap<Utf8PathBuf, Placed>> {
+        let checkout = &entry.provenance.key_inputs.checkout;
         let list = ["ls-files", "-z", "--cached", "--recurse-submodules"];
-        let tracked = nul_separated(&self.repository.git_in(checkout).args(list).run()?.stdout);
-        let tracked = tracked.into_iter().map(Utf8PathBuf::from);
+        let git = self.contents.repository.git_in(checkout);
+        let tracked = nul_separated(&git.args(list).run()?.stdout);
         let injected: BTreeSet<&Utf8PathBuf> = entry.provenance.injected.iter().collect();
-        let wanted = tracked.filter(|path| {
-            let by_glob = globs.matches(path);
-            let wanted = !by_glob.is_empty() || path.file_name() == Some("Cargo.toml");
-            matched.extend(by_glob);
-            wanted
-        });
+        let mut paths: Vec<Utf8PathBuf> = Vec::new();
+        for path in tracked.into_iter().map(Utf8PathBuf::from) {
+            let matches = self.globs.matches(&path);
+            if !matches.is_empty() || path.file_name() == Some("Cargo.toml") {
+                paths.push(path);
+            }
+            self.matched.extend(matches);
+        }
         let mut files = BTreeMap::new();
-        for path in wanted.chain(injected.into_iter().cloned()) {
+        for path in paths.into_iter().chain(injected.into_iter().cloned()) {
             let source = checkout.join(&path);
-            // What a sparse checkout leaves out is listed and not there.
+            // Git also lists files that a sparse checkout leaves out.
             if source.is_symlink() || source.is_file() {
-                files.insert(Utf8Path::new(place::CHECKOUT).join(path), parcel.place_file(&source)?);
+                let placed = self.writer.place_file(&source)?;
+                files.insert(Utf8Path::new(subfolder::CHECKOUT).join(path), placed);
             }
         }
         Ok(files)
     }
+
+    fn add_injection(&mut self, library: Result<Utf8PathBuf, String>) -> anyhow::Result<ArchivedInjection> {
+        match library {
+            Ok(library) => {
+                let path = Utf8Path::new("injection").join(library.file_name().unwrap_or_default());
+                self.writer.add_file(path.clone(), &library)?;
+                Ok(ArchivedInjection::Library(path))
+            }
+            Err(reason) => Ok(ArchivedInjection::Absent(reason)),
+        }
+    }
 }
 
 /// The globs of `--data`.
-struct Globs {
+struct DataGlobs {
     patterns: Vec<String>,
     set: GlobSet,
 }
 
-impl Globs {
+impl DataGlobs {
     fn new(patterns: &[String]) -> anyhow::Result<Self> {
         let mut set = GlobSetBuilder::new();
         for pattern in patterns {
             let clean = pattern.trim_start_matches("./").trim_end_matches('/');
             let glob = GlobBuilder::new(clean).literal_separator(true).build().map_err(|error| {
                 Complaint::new(format!("--data '{pattern}': {}", error.kind())).help(
-                    "`*` matches in one folder, `**` across folders; a folder's name takes all below it",
+                    "`*` matches within one folder, `**` across folders; a folder's name includes all \
+                     files below it",
                 )
             })?;
             set.add(glob);
@@ -183,40 +227,41 @@ impl Globs {
         Ok(Self { patterns: patterns.to_vec(), set: set.build()? })
     }
 
-    /// Which of them match the path or a folder above it.
+    /// Returns which globs match the path or a folder above it.
     fn matches(&self, path: &Utf8Path) -> Vec<usize> {
         let paths = path.ancestors().filter(|path| !path.as_str().is_empty());
         paths.flat_map(|path| self.set.matches(path.as_std_path())).collect()
     }
 
-    fn complain_of_unmatched(&self, matched: &BTreeSet<usize>) -> Result<(), Complaint> {
+    /// Fails if a glob matched no file of any revision.
+    fn check_all_matched(&self, matched: &BTreeSet<usize>) -> Result<(), Complaint> {
         match self.patterns.iter().enumerate().find(|(index, _)| !matched.contains(index)) {
             None => Ok(()),
-            Some((_, pattern)) => {
-                Err(Complaint::new(format!("no revision has a file for --data '{pattern}'"))
-                    .help("paths begin at the repository's root, and only files that git tracks are taken"))
-            }
+            Some((_, pattern)) => Err(Complaint::new(format!(
+                "--data '{pattern}' matches no file of any revision"
+            ))
+            .help("paths are relative to the repository's root, and only files that git tracks are added")),
         }
     }
 }
 
-/// Executables and companions, and what is known of them.
-fn add_entry(parcel: &mut Parcel, entry: &Entry) -> anyhow::Result<()> {
+/// Adds the executables and companions of a build, and its provenance.
+fn add_entry(writer: &mut ArchiveWriter, entry: &Entry) -> anyhow::Result<()> {
     let name = entry.folder.file_name().context("an entry of the store has a name")?;
-    let place = Utf8Path::new("store").join(name);
+    let folder = Utf8Path::new("store").join(name);
     let provenance = &entry.provenance;
     let executables = provenance.executables.iter().map(|executable| &executable.file);
     let companions = provenance.companions.iter().map(|companion| &companion.file);
     for file in executables.chain(companions) {
-        parcel.add_file(place.join(file), &entry.folder.join(file))?;
+        writer.add_file(folder.join(file), &entry.folder.join(file))?;
     }
-    parcel.add_file(place.join(PROVENANCE), &entry.folder.join(PROVENANCE))
+    writer.add_file(folder.join(PROVENANCE), &entry.folder.join(PROVENANCE))
 }
 
-/// The shared libraries that no other revision's build replaces, and which are therefore not in the store: those of
-/// dependencies in the target folder, and the toolchain's.
-fn place_libraries(
-    parcel: &mut Parcel,
+/// Adds the shared libraries that are not in the store, because no other revision's build replaces
+/// them: those of dependencies in the target folder, and the toolchain's.
+fn add_libraries(
+    writer: &mut ArchiveWriter,
     entry: &Entry,
     root: &Utf8Path,
 ) -> anyhow::Result<BTreeMap<Utf8PathBuf, Placed>> {
@@ -226,7 +271,7 @@ fn place_libraries(
     let mut files = BTreeMap::new();
     for executable in &provenance.executables {
         let folders = executable.library_folders();
-        // Their own libraries count, too: the companions lie where the entry's build put them.
+        // Companions need libraries too. They are where the entry's build put them.
         let roots = companions().cloned().chain([entry.folder.join(&executable.file)]);
         let of_build =
             |path: &Utf8Path| path.starts_with(root) || folders.iter().any(|folder| path.starts_with(folder));
@@ -237,18 +282,18 @@ fn place_libraries(
             let name = library.file_name().context("a library has a name")?;
             let path = match library.strip_prefix(root) {
                 Ok(below) => below.to_owned(),
-                Err(_) => Utf8Path::new(place::LIBRARIES).join(name),
+                Err(_) => Utf8Path::new(subfolder::LIBRARIES).join(name),
             };
-            // A link among libraries is one of names; the loader wants the file under the name it asks for.
+            // The loader wants the file under the name that it asks for, which is often a link.
             let resolved = library.canonicalize_utf8()?;
-            files.insert(path, parcel.place_file(&resolved)?);
+            files.insert(path, writer.place_file(&resolved)?);
         }
     }
     Ok(files)
 }
 
-/// The loaders that the executables name.
-fn loaders<'a>(entries: impl Iterator<Item = &'a Entry>) -> anyhow::Result<Vec<Utf8PathBuf>> {
+/// Returns the dynamic loaders that the executables name.
+fn loaders(entries: &[&Entry]) -> anyhow::Result<Vec<Utf8PathBuf>> {
     let mut loaders = BTreeSet::new();
     for entry in entries {
         for executable in &entry.provenance.executables {
@@ -262,8 +307,8 @@ fn loaders<'a>(entries: impl Iterator<Item = &'a Entry>) -> anyhow::Result<Vec<U
 mod tests {
     use super::*;
 
-    fn globs(patterns: &[&str]) -> Globs {
-        Globs::new(&patterns.iter().map(|pattern| (*pattern).to_owned()).collect::<Vec<_>>()).unwrap()
+    fn globs(patterns: &[&str]) -> DataGlobs {
+        DataGlobs::new(&patterns.iter().map(|pattern| (*pattern).to_owned()).collect::<Vec<_>>()).unwrap()
     }
 
     #[test]
@@ -280,10 +325,10 @@ mod tests {
     #[test]
     fn a_glob_that_matches_nothing_is_a_mistake() {
         let globs = globs(&["a", "b"]);
-        let complaint = globs.complain_of_unmatched(&BTreeSet::from([0])).unwrap_err();
-        assert_eq!(complaint.to_string(), "no revision has a file for --data 'b'");
-        assert!(globs.complain_of_unmatched(&BTreeSet::from([0, 1])).is_ok());
-        let error = Globs::new(&["a[".to_owned()]).err().unwrap().to_string();
+        let complaint = globs.check_all_matched(&BTreeSet::from([0])).unwrap_err();
+        assert_eq!(complaint.to_string(), "--data 'b' matches no file of any revision");
+        assert!(globs.check_all_matched(&BTreeSet::from([0, 1])).is_ok());
+        let error = DataGlobs::new(&["a[".to_owned()]).err().unwrap().to_string();
         assert!(error.starts_with("--data 'a['"), "{error}");
     }
 }

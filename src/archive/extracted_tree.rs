@@ -1,9 +1,10 @@
-//! What stands in for the build host's checkout and target folder on a machine that only runs an archive.
+//! An archive's files, extracted to replace the build host's checkout and target folder while tests
+//! run.
 //!
-//! Test executables have paths of the build host built in (`env!("CARGO_MANIFEST_DIR")`). If the folder above those can be
-//! made here, the files that a revision's tests read are laid there, at their own paths, and taken away afterwards. If it
-//! cannot, or belongs to somebody, they are laid elsewhere, and what a test is told at run time leads there: its folder, its
-//! environment, its library path.
+//! Test executables contain paths of the build host, such as `env!("CARGO_MANIFEST_DIR")`. If that
+//! folder can be created on this machine, the files go to their original paths, and are removed
+//! afterwards. Otherwise they go elsewhere, and each test's working directory, environment and
+//! library path refer to that place.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use walkdir::WalkDir;
 
 use anyhow::Context;
 
-use crate::archive::contents::place;
+use crate::archive::contents::subfolder;
 use crate::archive::file::{Unpacked, set_executable};
 use crate::archive::manifest::{ArchivedBuild, Placed};
 use crate::build::attempts::Build;
@@ -20,29 +21,30 @@ use crate::build::store::{self, Entry, hash_file};
 use crate::build::test_tree::TestTree;
 use crate::checkout::stamps::Stamp;
 
-/// The folders that an archive's tests see.
+/// The folders that an archive's tests see. Dropping it removes them.
 #[derive(Debug)]
-pub struct StandIn<'a> {
+pub struct ExtractedTree<'a> {
     unpacked: &'a Unpacked,
-    /// The folder that holds checkout and target folder.
+    /// The folder that holds the checkout and the target folder.
     root: Utf8PathBuf,
-    /// Why it is not that of the build host.
+    /// Why `root` is not the build host's folder; `None` if it is.
     elsewhere: Option<String>,
-    /// The outermost folder that was made for it.
+    /// The outermost folder that was created for `root`.
     outermost: Utf8PathBuf,
-    /// Files that were found to be as they should, by path: their hash, and what the system said of them then.
-    known: BTreeMap<Utf8PathBuf, (String, Stamp)>,
+    /// Files whose content was verified, by path, with hash and stamp at that time.
+    verified: BTreeMap<Utf8PathBuf, (String, Stamp)>,
 }
 
-/// Says that a folder was made by us, and which one above it first: a run that was killed could not take it away.
+/// The name of a file that marks a folder as ours, in case a killed run could not remove it. The
+/// file holds the outermost folder that was created.
 const MARK: &str = "made-for-an-archive";
 
 /// The variable that names library folders on this system.
 const LIBRARY_PATH: &str =
     if cfg!(target_os = "macos") { "DYLD_FALLBACK_LIBRARY_PATH" } else { "LD_LIBRARY_PATH" };
 
-impl<'a> StandIn<'a> {
-    /// Makes the folder. The caller holds the lock on all archives.
+impl<'a> ExtractedTree<'a> {
+    /// Creates the folder. The caller holds the lock on all archives.
     pub fn open(unpacked: &'a Unpacked) -> anyhow::Result<Self> {
         let built_in = &unpacked.manifest.root;
         let (root, outermost, elsewhere) = match claim(built_in) {
@@ -53,36 +55,36 @@ impl<'a> StandIn<'a> {
                 (root.clone(), root, Some(reason))
             }
         };
-        Ok(Self { unpacked, root, elsewhere, outermost, known: BTreeMap::new() })
+        Ok(Self { unpacked, root, elsewhere, outermost, verified: BTreeMap::new() })
     }
 
-    /// Where the files are laid.
+    /// Returns the folder of the files.
     pub fn root(&self) -> &Utf8Path {
         &self.root
     }
 
-    /// Why the files are not at the paths that the executables have built in; `None` if they are.
+    /// Returns why the files are not at the paths that the executables contain; `None` if they are.
     pub fn elsewhere(&self) -> Option<&str> {
         self.elsewhere.as_deref()
     }
 
-    /// The archive's builds, with what their tests are told at run time leading here.
+    /// Returns the archive's builds, with their paths changed to this machine's.
     pub fn builds(&self) -> anyhow::Result<Vec<Build>> {
         let store = self.unpacked.folder.join("store");
         let build = |build: &ArchivedBuild| match build {
             ArchivedBuild::Failed(failure) => Ok(Build::Failed(failure.clone())),
             ArchivedBuild::Done(key) => {
                 let mut entry = store::find(&store, key)
-                    .with_context(|| format!("the archive's provenance of build {key} cannot be read"))?;
-                self.settle(&mut entry);
+                    .with_context(|| format!("cannot read the provenance of build {key} in the archive"))?;
+                self.relocate(&mut entry);
                 Ok(Build::Done(Box::new(entry)))
             }
         };
         self.unpacked.manifest.revisions.iter().map(|revision| build(&revision.build)).collect()
     }
 
-    /// Makes an entry's paths those of this machine.
-    fn settle(&self, entry: &mut Entry) {
+    /// Changes an entry's paths to this machine's.
+    fn relocate(&self, entry: &mut Entry) {
         let moved = |text: &str| match self.elsewhere {
             Some(_) => text.replace(self.unpacked.manifest.root.as_str(), self.root.as_str()),
             None => text.to_owned(),
@@ -90,12 +92,12 @@ impl<'a> StandIn<'a> {
         let provenance = &mut entry.provenance;
         for executable in &mut provenance.executables {
             executable.directory = moved(executable.directory.as_str()).into();
-            // Programs of this machine are found by this machine's path.
+            // Programs on this machine must be found through this machine's PATH.
             executable.environment.remove("PATH");
             for value in executable.environment.values_mut() {
                 *value = moved(value);
             }
-            let libraries = self.root.join(place::LIBRARIES);
+            let libraries = self.root.join(subfolder::LIBRARIES);
             let path = executable.environment.entry(LIBRARY_PATH.to_owned()).or_default();
             *path = if path.is_empty() { libraries.to_string() } else { format!("{path}:{libraries}") };
         }
@@ -107,31 +109,15 @@ impl<'a> StandIn<'a> {
         }
     }
 
-    /// Lays a revision's files and nothing else. What is there already stays.
-    fn lay(&mut self, revision: usize, entry: &Entry) -> anyhow::Result<()> {
+    /// Extracts a revision's files and removes all others. Unchanged files stay as they are.
+    fn extract(&mut self, revision: usize, entry: &Entry) -> anyhow::Result<()> {
         let files = &self.unpacked.manifest.revisions[revision].files;
         self.remove_others(|path| files.contains_key(path))?;
         for (path, placed) in files {
             let path = self.root.join(path);
             fs_err::create_dir_all(path.parent().unwrap_or(&self.root))?;
             match placed {
-                Placed::File { blake3, executable } => {
-                    let known = self.known.get(&path);
-                    if known.is_some_and(|(hash, seen)| hash == blake3 && Stamp::of(&path) == Some(*seen)) {
-                        continue;
-                    }
-                    let same = !path.is_symlink() && hash_file(&path).is_ok_and(|found| found == *blake3);
-                    if !same {
-                        remove_file(&path)?;
-                        fs_err::copy(self.unpacked.data(blake3), &path)?;
-                    }
-                    if *executable {
-                        set_executable(&path)?;
-                    }
-                    if let Some(stamp) = Stamp::of(&path) {
-                        self.known.insert(path, (blake3.clone(), stamp));
-                    }
-                }
+                Placed::File { blake3, executable } => self.extract_file(path, blake3, *executable)?,
                 Placed::Link(target) => {
                     remove_file(&path)?;
                     fs_err::os::unix::fs::symlink(target, &path)?;
@@ -141,14 +127,35 @@ impl<'a> StandIn<'a> {
         for executable in &entry.provenance.executables {
             fs_err::create_dir_all(&executable.directory)?;
         }
-        // `CARGO_TARGET_TMPDIR`, which cargo makes before it builds.
-        fs_err::create_dir_all(self.root.join(place::TARGET).join("tmp"))?;
+        // `CARGO_TARGET_TMPDIR`, which cargo creates before it builds.
+        fs_err::create_dir_all(self.root.join(subfolder::TARGET).join("tmp"))?;
         Ok(())
     }
 
-    /// Removes what another revision or its tests left, but for the target folder: cargo keeps that, too.
+    /// Copies a file from the archive, unless the path has the same content already.
+    fn extract_file(&mut self, path: Utf8PathBuf, blake3: &str, executable: bool) -> anyhow::Result<()> {
+        let verified = self.verified.get(&path);
+        if verified.is_some_and(|(hash, stamp)| hash == blake3 && Stamp::of(&path) == Some(*stamp)) {
+            return Ok(());
+        }
+        let same = !path.is_symlink() && hash_file(&path).is_ok_and(|found| found == *blake3);
+        if !same {
+            remove_file(&path)?;
+            fs_err::copy(self.unpacked.data(blake3), &path)?;
+        }
+        if executable {
+            set_executable(&path)?;
+        }
+        if let Some(stamp) = Stamp::of(&path) {
+            self.verified.insert(path, (blake3.to_owned(), stamp));
+        }
+        Ok(())
+    }
+
+    /// Removes what another revision or its tests left, except in the target folder, which cargo
+    /// keeps too.
     fn remove_others(&self, wanted: impl Fn(&Utf8Path) -> bool) -> anyhow::Result<()> {
-        for folder in [place::CHECKOUT, place::EXTERNAL, place::LIBRARIES] {
+        for folder in [subfolder::CHECKOUT, subfolder::EXTERNAL, subfolder::LIBRARIES] {
             let folder = self.root.join(folder);
             if !folder.exists() {
                 continue;
@@ -158,7 +165,7 @@ impl<'a> StandIn<'a> {
                 let is_folder = found.file_type().is_dir();
                 let path = crate::cargo::command::utf8(found.into_path())?;
                 if is_folder {
-                    // One that still holds something stays.
+                    // Fails if the folder is not empty; it then stays.
                     let _ = std::fs::remove_dir(&path);
                 } else if !wanted(path.strip_prefix(&self.root)?) {
                     fs_err::remove_file(&path)?;
@@ -169,16 +176,16 @@ impl<'a> StandIn<'a> {
     }
 }
 
-impl TestTree for StandIn<'_> {
+impl TestTree for ExtractedTree<'_> {
     fn bring_to(&mut self, revision: usize, entry: &Entry) -> anyhow::Result<()> {
-        // Before each run: the one before may have written to them.
-        self.lay(revision, entry)?;
+        // Before each run, because the previous run may have changed the files.
+        self.extract(revision, entry)?;
         entry.place_companions()
     }
 }
 
-impl Drop for StandIn<'_> {
-    /// Takes away what was made. What cannot be removed is in nobody's way: the next run knows it by its mark.
+impl Drop for ExtractedTree<'_> {
+    /// Removes what was created. If that fails, the next run recognizes the folder by its mark.
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.root);
         let above = self.root.ancestors().skip(1);
@@ -188,8 +195,8 @@ impl Drop for StandIn<'_> {
     }
 }
 
-/// Makes a folder ours, if it is not there or an earlier run of ours left it. Returns the outermost folder that was made, or
-/// why it cannot be ours.
+/// Creates the folder, or takes over one that an earlier run left. Returns the outermost folder
+/// that was created, or why that is not possible.
 fn claim(root: &Utf8Path) -> Result<Utf8PathBuf, String> {
     let mark = root.join(MARK);
     if let Ok(outermost) = fs_err::read_to_string(&mark) {
@@ -197,7 +204,7 @@ fn claim(root: &Utf8Path) -> Result<Utf8PathBuf, String> {
         return if root.starts_with(&outermost) { Ok(outermost) } else { Ok(root.to_owned()) };
     }
     if root.symlink_metadata().is_ok() {
-        return Err("it is there already".to_owned());
+        return Err("it already exists".to_owned());
     }
     let missing = root.ancestors().take_while(|folder| folder.symlink_metadata().is_err());
     let outermost = missing.last().unwrap_or(root).to_owned();
@@ -208,7 +215,7 @@ fn claim(root: &Utf8Path) -> Result<Utf8PathBuf, String> {
             for folder in root.ancestors().take_while(|folder| folder.starts_with(&outermost)) {
                 let _ = std::fs::remove_dir(folder);
             }
-            Err(format!("it cannot be made ({error})"))
+            Err(format!("it cannot be created ({error})"))
         }
     }
 }
@@ -227,19 +234,19 @@ mod tests {
 
     use super::*;
     use crate::archive::file::Archive;
-    use crate::archive::manifest::{ArchivedRevision, Injection, Manifest};
-    use crate::archive::writer::Parcel;
+    use crate::archive::manifest::{ArchivedInjection, ArchivedRevision, Manifest};
+    use crate::archive::writer::ArchiveWriter;
     use crate::build::failure::BuildFailure;
     use crate::build::provenance::Companion;
 
     /// An archive of two revisions without a build, whose files differ.
     fn unpacked(folder: &Utf8Path, root: &Utf8Path) -> Unpacked {
         let file = folder.join("a.tar.zst");
-        let mut parcel = Parcel::begin(&file).unwrap();
+        let mut writer = ArchiveWriter::begin(&file).unwrap();
         let mut revision = |files: &[(&str, &str)]| {
             let mut placed = BTreeMap::new();
             for (path, text) in files {
-                placed.insert(Utf8PathBuf::from(*path), parcel.place_bytes(text.as_bytes()).unwrap());
+                placed.insert(Utf8PathBuf::from(*path), writer.place_bytes(text.as_bytes()).unwrap());
             }
             placed.insert("worktree/link".into(), Placed::Link("a.txt".into()));
             ArchivedRevision { build: ArchivedBuild::Failed(BuildFailure::default()), files: placed }
@@ -254,16 +261,16 @@ mod tests {
             has_runner: true,
             loaders: Vec::new(),
             root: root.to_owned(),
-            injection: Injection::Absent("not built".to_owned()),
+            injection: ArchivedInjection::Absent("not built".to_owned()),
             metrics: Vec::new(),
             revisions,
             contents: BTreeMap::new(),
         };
-        parcel.finish(manifest).unwrap();
+        writer.finish(manifest).unwrap();
         Archive::open(&file).unwrap().unpack(&folder.join("archives")).unwrap()
     }
 
-    /// A build of one test whose package lies in `package/`.
+    /// A build of one test, whose package is in `package/`.
     fn entry(root: &Utf8Path) -> Entry {
         let mut provenance =
             crate::build::provenance::tests::provenance(crate::build::provenance::tests::executable());
@@ -289,44 +296,44 @@ mod tests {
     }
 
     #[test]
-    fn each_revision_sees_its_own_files_and_nothing_is_left_behind() {
+    fn each_revision_sees_its_own_files_and_all_are_removed_in_the_end() {
         let (_guard, folder) = folder();
         let root = folder.join("home/builder/cache/r-1");
         let unpacked = unpacked(&folder, &root);
         {
-            let mut stand_in = StandIn::open(&unpacked).unwrap();
-            assert_eq!((stand_in.root(), stand_in.elsewhere()), (&*root, None));
+            let mut tree = ExtractedTree::open(&unpacked).unwrap();
+            assert_eq!((tree.root(), tree.elsewhere()), (&*root, None));
             let read = |path: &str| fs_err::read_to_string(root.join("worktree").join(path)).unwrap();
             for (revision, text, only) in
                 [(0, "old", "only/old.txt"), (1, "new", "only"), (0, "old", "only/old.txt")]
             {
-                stand_in.lay(revision, &entry(&root)).unwrap();
+                tree.extract(revision, &entry(&root)).unwrap();
                 assert_eq!((read("a.txt").as_str(), read("link").as_str()), (text, text));
                 assert!(root.join("worktree").join(only).is_file());
-                assert!(root.join("worktree/package").is_dir(), "the folder that the test starts in");
+                assert!(root.join("worktree/package").is_dir(), "the test's working directory exists");
                 fs_err::write(root.join("worktree/left-by-a-test"), "").unwrap();
             }
-            stand_in.lay(1, &entry(&root)).unwrap();
+            tree.extract(1, &entry(&root)).unwrap();
             assert!(!root.join("worktree/left-by-a-test").exists());
             fs_err::write(root.join("worktree/a.txt"), "old").unwrap();
-            stand_in.lay(1, &entry(&root)).unwrap();
-            assert_eq!(read("a.txt"), "new", "what a test wrote into a file is gone for the next run");
+            tree.extract(1, &entry(&root)).unwrap();
+            assert_eq!(read("a.txt"), "new", "the next run does not see what a test wrote");
         }
-        assert!(!folder.join("home").exists(), "all that was made is gone");
+        assert!(!folder.join("home").exists(), "everything that was created is removed");
     }
 
     #[test]
-    fn a_folder_that_belongs_to_somebody_is_left_alone() {
+    fn an_existing_folder_is_left_alone() {
         let (_guard, folder) = folder();
         let root = folder.join("home/builder/cache/r-1");
         fs_err::create_dir_all(root.join("worktree")).unwrap();
         let unpacked = unpacked(&folder, &root);
-        let mut stand_in = StandIn::open(&unpacked).unwrap();
-        assert_eq!(stand_in.elsewhere(), Some("it is there already"));
+        let mut tree = ExtractedTree::open(&unpacked).unwrap();
+        assert_eq!(tree.elsewhere(), Some("it already exists"));
         let mut entry = entry(&root);
-        stand_in.settle(&mut entry);
-        stand_in.lay(0, &entry).unwrap();
-        let here = stand_in.root().to_owned();
+        tree.relocate(&mut entry);
+        tree.extract(0, &entry).unwrap();
+        let here = tree.root().to_owned();
         let executable = &entry.provenance.executables[0];
         assert_eq!(executable.directory, here.join("worktree/package"));
         assert!(executable.directory.is_dir());
@@ -336,30 +343,30 @@ mod tests {
         assert!(!executable.environment.contains_key("PATH"));
         assert_eq!(entry.provenance.companions[0].path, here.join("target/debug/tool"));
         assert_eq!(fs_err::read_to_string(here.join("worktree/a.txt")).unwrap(), "old");
-        drop(stand_in);
+        drop(tree);
         assert!(root.join("worktree").is_dir() && !here.exists());
     }
 
     #[test]
-    fn what_a_killed_run_left_is_taken_over() {
+    fn a_folder_that_a_killed_run_left_is_taken_over() {
         let (_guard, folder) = folder();
         let root = folder.join("home/builder/cache/r-1");
         let unpacked = unpacked(&folder, &root);
-        let mut stand_in = StandIn::open(&unpacked).unwrap();
-        stand_in.lay(0, &entry(&root)).unwrap();
-        std::mem::forget(stand_in);
-        let next = StandIn::open(&unpacked).unwrap();
+        let mut tree = ExtractedTree::open(&unpacked).unwrap();
+        tree.extract(0, &entry(&root)).unwrap();
+        std::mem::forget(tree);
+        let next = ExtractedTree::open(&unpacked).unwrap();
         assert_eq!(next.elsewhere(), None);
         drop(next);
         assert!(!folder.join("home").exists());
     }
 
     #[test]
-    fn a_folder_that_cannot_be_made_is_stood_in_for_elsewhere() {
+    fn if_the_folder_cannot_be_created_the_files_go_elsewhere() {
         let (_guard, folder) = folder();
         fs_err::write(folder.join("a-file"), "").unwrap();
         let unpacked = unpacked(&folder, &folder.join("a-file/cache/r-1"));
-        let stand_in = StandIn::open(&unpacked).unwrap();
-        assert!(stand_in.elsewhere().unwrap().starts_with("it cannot be made"), "{stand_in:?}");
+        let tree = ExtractedTree::open(&unpacked).unwrap();
+        assert!(tree.elsewhere().unwrap().starts_with("it cannot be created"), "{tree:?}");
     }
 }

@@ -1,15 +1,17 @@
-//! The archive: builds and their files in one file, for a machine with no toolchain, no repository and no network.
+//! An archive file: builds and their files, for a machine without toolchain, repository and
+//! network.
 //!
-//! A tar in a zstd frame, which any `tar` unpacks, and after it a line in a skippable frame that says what the rest should be:
+//! It is a tar archive in a zstd frame, which any `tar` unpacks. A skippable frame after it holds
+//! one line with the hash of the rest. The tar archive contains:
 //!
 //! ```text
-//! plan.json  cells.json              what is to run
-//! run/builds.json  run/trace.json     copied to the run's folder
-//! run/builds/*.log                   the same
+//! plan.json  cells.json              what to run
+//! run/builds.json  run/trace.json    copied to the run's folder
+//! run/builds/*.log                   copied to the run's folder
 //! injection/libmemprof_inject.so     counts GPU memory
 //! store/<key>/                       provenance.json, executables, companions
-//! data/<hash>                        files that tests and the loader find by their paths; equal ones are here once
-//! archive.json                       the manifest: every other file with its hash, and what becomes of it
+//! data/<hash>                        files that tests and the loader find by path, each once
+//! archive.json                       the manifest: every other file, its hash, and its purpose
 //! ```
 
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -18,35 +20,35 @@ use anyhow::{Context, ensure};
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 
 use crate::archive::format::{TRAILER_BYTES, WINDOW_LOG, ZSTD, parse_trailer};
-use crate::archive::manifest::{Injection, MANIFEST, Manifest, VERSION, data_path};
+use crate::archive::manifest::{ArchivedInjection, MANIFEST, Manifest, VERSION, data_path};
 use crate::build::store::hash_file;
 use crate::support::advice::Advice;
 
 /// An archive that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
-    /// Some other file.
-    #[error("{file} is not an archive of cargo memprof")]
+    /// It is another kind of file.
+    #[error("{file} is not a cargo-memprof archive")]
     NotAnArchive {
         /// The file.
         file: Utf8PathBuf,
     },
     /// Its end is missing.
-    #[error("{file} is cut off: the line at an archive's end is missing")]
+    #[error("{file} is incomplete: the last line of the archive is missing")]
     CutOff {
         /// The file.
         file: Utf8PathBuf,
     },
-    /// Made by a tool of another time.
-    #[error("{file} has the archive format {found}, and this cargo-memprof reads {VERSION}")]
+    /// Another version of this tool made it.
+    #[error("{file} has archive format {found}, but this cargo-memprof reads format {VERSION}")]
     OtherVersion {
         /// The file.
         file: Utf8PathBuf,
         /// Its format version.
         found: u32,
     },
-    /// Some bytes are not those that were written.
-    #[error("{file} was changed: its blake3 is {found}, and was {expected} when it was written")]
+    /// Some bytes differ from those that were written.
+    #[error("{file} was changed: its blake3 is {found}, but was {expected} when it was written")]
     Changed {
         /// The file.
         file: Utf8PathBuf,
@@ -56,29 +58,29 @@ pub enum ArchiveError {
         expected: String,
     },
     /// The manifest and the files do not agree.
-    #[error("{file} holds '{path}' with the blake3 {found}, and its manifest says {expected}")]
+    #[error("{file} contains '{path}' with blake3 {found}, but its manifest says {expected}")]
     OtherContent {
         /// The archive.
         file: Utf8PathBuf,
         /// The file in it.
         path: Utf8PathBuf,
-        /// Its hash, or that it is missing.
+        /// Its hash, or the error on reading it.
         found: String,
-        /// The manifest's.
+        /// The manifest's hash.
         expected: String,
     },
-    /// The executables do not run here.
-    #[error("{file} was built for {target}, and this machine is {here}")]
+    /// The executables are for another machine.
+    #[error("{file} was built for {target}, but this machine is {here}")]
     OtherMachine {
         /// The archive.
         file: Utf8PathBuf,
         /// Its target triple.
         target: String,
-        /// Architecture and system of this machine.
+        /// This machine's architecture and system.
         here: String,
     },
-    /// The executables cannot be started here.
-    #[error("the executables of {file} are started by {loader}, which this machine does not have")]
+    /// The executables need a dynamic loader that is missing.
+    #[error("the executables in {file} need the loader {loader}, which this machine does not have")]
     NoLoader {
         /// The archive.
         file: Utf8PathBuf,
@@ -90,12 +92,15 @@ pub enum ArchiveError {
 impl Advice for ArchiveError {
     fn help(&self) -> Option<String> {
         let text = match self {
-            Self::NotAnArchive { .. } => "`cargo memprof build --archive FILE` makes one",
-            Self::CutOff { .. } | Self::Changed { .. } => "copy it again from the machine that made it",
+            Self::NotAnArchive { .. } => "make an archive with `cargo memprof build --archive FILE`",
+            Self::CutOff { .. } | Self::Changed { .. } => "copy the file again from the machine that made it",
             Self::OtherVersion { .. } => "use the same version of cargo-memprof on both machines",
-            Self::OtherMachine { .. } => "build for this machine with --target, or on one of its kind",
+            Self::OtherMachine { .. } => {
+                "build the archive on such a machine, or for this one with `--target TRIPLE`"
+            }
             Self::NoLoader { .. } => {
-                "it has another C library; build for it with --target, such as x86_64-unknown-linux-musl"
+                "this machine has another C library; build for it, for example with \
+                 `--target x86_64-unknown-linux-musl`"
             }
             Self::OtherContent { .. } => return None,
         };
@@ -103,18 +108,22 @@ impl Advice for ArchiveError {
     }
 }
 
-/// An archive whose every byte is what was written.
+/// An archive whose bytes are exactly those that were written.
 #[derive(Debug)]
 pub struct Archive {
     file: Utf8PathBuf,
-    /// blake3 of all but the last line.
+    /// blake3 of everything but the last line.
     pub hash: String,
-    /// Bytes before the last line.
+    /// Number of bytes before the last line.
     bytes: u64,
 }
 
 impl Archive {
-    /// Opens a file and proves that it is whole.
+    /// Opens an archive and checks its hash.
+    ///
+    /// # Errors
+    ///
+    /// An [`ArchiveError`] if the file is not a complete, unchanged archive of this version.
     pub fn open(file: &Utf8Path) -> anyhow::Result<Self> {
         let mut input = fs_err::File::open(file)?;
         let length = input.metadata()?.len();
@@ -143,8 +152,12 @@ impl Archive {
         Ok(Self { file: file.to_owned(), hash: found, bytes })
     }
 
-    /// Unpacks it to a folder of its own below `archives`, unless that is there already; either way, what is there then has
-    /// the hashes of the manifest.
+    /// Unpacks the archive to its own folder below `archives`, unless that exists already. Either
+    /// way, the files in the folder have the hashes of the manifest.
+    ///
+    /// # Errors
+    ///
+    /// A file does not match the manifest, or the archive is for another machine.
     pub fn unpack(&self, archives: &Utf8Path) -> anyhow::Result<Unpacked> {
         let folder = archives.join(&self.hash[..32]);
         if let Ok(unpacked) = self.unpacked(&folder) {
@@ -172,30 +185,31 @@ impl Archive {
         let mut tar = tar::Archive::new(decoder);
         for entry in tar.entries()? {
             let mut entry = entry?;
-            let path = Utf8PathBuf::from_path_buf(entry.path()?.into_owned())
-                .map_err(|path| anyhow::anyhow!("{} holds {}", self.file, path.display()))?;
+            let path = Utf8PathBuf::from_path_buf(entry.path()?.into_owned()).map_err(|path| {
+                anyhow::anyhow!("{} contains an invalid path: {}", self.file, path.display())
+            })?;
             let is_file = entry.header().entry_type() == tar::EntryType::Regular;
-            ensure!(is_file && stays_inside(&path), "{} holds '{path}', which no archive does", self.file);
-            let place = folder.join(&path);
-            fs_err::create_dir_all(place.parent().unwrap_or(folder))?;
+            ensure!(is_file && stays_inside(&path), "{} contains an invalid entry: '{path}'", self.file);
+            let destination = folder.join(&path);
+            fs_err::create_dir_all(destination.parent().unwrap_or(folder))?;
             let executable = entry.header().mode()? & 0o111 != 0;
-            let mut output = fs_err::File::create(&place)?;
+            let mut output = fs_err::File::create(&destination)?;
             io::copy(&mut entry, &mut output)?;
             drop(output);
             if executable {
-                set_executable(&place)?;
+                set_executable(&destination)?;
             }
         }
         Ok(())
     }
 
-    /// What lies in the folder, once its hashes are proven.
+    /// Returns the archive's files in the folder, after checking their hashes.
     fn unpacked(&self, folder: &Utf8Path) -> anyhow::Result<Unpacked> {
         let text = fs_err::read(folder.join(MANIFEST))?;
         let manifest: Manifest = serde_json::from_slice(&text)
-            .with_context(|| format!("the manifest of {} cannot be read", self.file))?;
+            .with_context(|| format!("cannot read the manifest of {}", self.file))?;
         for (path, content) in &manifest.contents {
-            ensure!(stays_inside(path), "{} holds '{path}', which no archive does", self.file);
+            ensure!(stays_inside(path), "{} contains an invalid path: '{path}'", self.file);
             let found = hash_file(&folder.join(path)).unwrap_or_else(|error| error.to_string());
             if found != content.blake3 {
                 let expected = content.blake3.clone();
@@ -205,18 +219,18 @@ impl Archive {
         }
         let paths = manifest.revisions.iter().flat_map(|revision| revision.files.keys());
         for path in paths {
-            ensure!(stays_inside(path), "{} places '{path}', which no archive does", self.file);
+            ensure!(stays_inside(path), "{} places a file at an invalid path: '{path}'", self.file);
         }
         Ok(Unpacked { folder: folder.to_owned(), hash: self.hash.clone(), manifest })
     }
 }
 
-/// Whether a path names something below the folder that it is relative to.
+/// Whether a relative path stays below its folder.
 fn stays_inside(path: &Utf8Path) -> bool {
     path.components().count() > 0 && path.components().all(|part| matches!(part, Utf8Component::Normal(_)))
 }
 
-/// Gives a file the right to be run, for those who may read it.
+/// Makes a file executable for everyone who may read it.
 pub fn set_executable(path: &Utf8Path) -> anyhow::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let mode = fs_err::metadata(path)?.permissions().mode();
@@ -227,29 +241,29 @@ pub fn set_executable(path: &Utf8Path) -> anyhow::Result<()> {
 /// An archive's files on this machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unpacked {
-    /// Where they lie.
+    /// The folder with the files.
     pub folder: Utf8PathBuf,
     /// blake3 of the archive.
     pub hash: String,
-    /// What they are.
+    /// The manifest, which describes them.
     pub manifest: Manifest,
 }
 
 impl Unpacked {
-    /// The place of a file that tests find by its path.
+    /// Returns the path of the file with this hash.
     pub fn data(&self, blake3: &str) -> Utf8PathBuf {
         self.folder.join(data_path(blake3))
     }
 
-    /// The library that counts a test's GPU memory, or why there is none.
+    /// Returns the library that counts a test's GPU memory, or why it is missing.
     pub fn injection_library(&self) -> Result<Utf8PathBuf, String> {
         match &self.manifest.injection {
-            Injection::Library(path) => Ok(self.folder.join(path)),
-            Injection::Absent(reason) => Err(reason.clone()),
+            ArchivedInjection::Library(path) => Ok(self.folder.join(path)),
+            ArchivedInjection::Absent(reason) => Err(reason.clone()),
         }
     }
 
-    /// Reads one of the JSON files.
+    /// Reads one of the archive's JSON files.
     pub fn read_json<T: serde::de::DeserializeOwned>(&self, name: &str) -> anyhow::Result<T> {
         let path = self.folder.join(name);
         serde_json::from_slice(&fs_err::read(&path)?).with_context(|| format!("cannot read {path}"))
@@ -272,7 +286,7 @@ impl Unpacked {
     }
 }
 
-/// Architecture and system of a target triple, in the words of [`std::env::consts`].
+/// Returns architecture and system of a target triple, named as in [`std::env::consts`].
 fn machine(target: &str) -> (&str, &str) {
     let mut parts = target.split('-');
     let architecture = match parts.next().unwrap_or_default() {
@@ -296,7 +310,7 @@ mod tests {
     use super::*;
     use crate::archive::format::trailer;
     use crate::archive::manifest::Placed;
-    use crate::archive::writer::{Parcel, is_executable};
+    use crate::archive::writer::{ArchiveWriter, is_executable};
 
     fn here() -> String {
         let system = match std::env::consts::OS {
@@ -313,18 +327,18 @@ mod tests {
             has_runner: false,
             loaders: Vec::new(),
             root: "/r".into(),
-            injection: Injection::Absent("not built".to_owned()),
+            injection: ArchivedInjection::Absent("not built".to_owned()),
             metrics: Vec::new(),
             revisions: Vec::new(),
             contents: BTreeMap::new(),
         }
     }
 
-    struct Place {
+    struct TestFolder {
         folder: tempfile::TempDir,
     }
 
-    impl Place {
+    impl TestFolder {
         fn new() -> Self {
             Self { folder: tempfile::tempdir().unwrap() }
         }
@@ -339,10 +353,10 @@ mod tests {
             fs_err::write(&program, vec![7; 300_000]).unwrap();
             set_executable(&program).unwrap();
             let file = self.path("a.tar.zst");
-            let mut parcel = Parcel::begin(&file).unwrap();
-            parcel.add_file("store/program", &program).unwrap();
-            parcel.add_bytes("plan.json", b"{}").unwrap();
-            parcel.finish(manifest(target)).unwrap();
+            let mut writer = ArchiveWriter::begin(&file).unwrap();
+            writer.add_file("store/program", &program).unwrap();
+            writer.add_bytes("plan.json", b"{}").unwrap();
+            writer.finish(manifest(target)).unwrap();
             file
         }
 
@@ -356,40 +370,40 @@ mod tests {
     }
 
     #[test]
-    fn what_is_packed_comes_out_the_same_and_the_same_files_make_the_same_archive() {
-        let place = Place::new();
-        let file = place.archive(&here());
+    fn unpacking_restores_the_files_and_the_same_files_make_the_same_archive() {
+        let folder = TestFolder::new();
+        let file = folder.archive(&here());
         let first = fs_err::read(&file).unwrap();
-        let unpacked = place.unpacked(&file).unwrap();
+        let unpacked = folder.unpacked(&file).unwrap();
         assert_eq!(fs_err::read(unpacked.folder.join("store/program")).unwrap(), vec![7; 300_000]);
         assert!(is_executable(&fs_err::metadata(unpacked.folder.join("store/program")).unwrap()));
         assert!(!is_executable(&fs_err::metadata(unpacked.folder.join("plan.json")).unwrap()));
-        place.archive(&here());
+        folder.archive(&here());
         assert_eq!(fs_err::read(&file).unwrap(), first);
     }
 
     #[test]
-    fn an_archive_is_there_whole_or_not_at_all() {
-        let place = Place::new();
-        let file = place.path("a.tar.zst");
-        let mut parcel = Parcel::begin(&file).unwrap();
-        parcel.add_bytes("plan.json", b"{}").unwrap();
-        drop(parcel);
-        assert_eq!(fs_err::read_dir(place.folder.path()).unwrap().count(), 0);
+    fn an_unfinished_archive_leaves_no_file() {
+        let folder = TestFolder::new();
+        let file = folder.path("a.tar.zst");
+        let mut writer = ArchiveWriter::begin(&file).unwrap();
+        writer.add_bytes("plan.json", b"{}").unwrap();
+        drop(writer);
+        assert_eq!(fs_err::read_dir(folder.folder.path()).unwrap().count(), 0);
     }
 
     #[test]
-    fn a_file_is_added_as_it_is_then_and_equal_ones_once() {
-        let place = Place::new();
-        let (file, data) = (place.path("a.tar.zst"), place.path("data.txt"));
-        let mut parcel = Parcel::begin(&file).unwrap();
+    fn a_file_is_added_with_its_current_content_and_equal_ones_once() {
+        let folder = TestFolder::new();
+        let (file, data) = (folder.path("a.tar.zst"), folder.path("data.txt"));
+        let mut writer = ArchiveWriter::begin(&file).unwrap();
         let placed = ["old", "new", "old"].map(|text| {
             fs_err::write(&data, text).unwrap();
-            parcel.place_file(&data).unwrap()
+            writer.place_file(&data).unwrap()
         });
         assert_eq!(placed[0], placed[2]);
-        parcel.finish(manifest(&here())).unwrap();
-        let unpacked = place.unpacked(&file).unwrap();
+        writer.finish(manifest(&here())).unwrap();
+        let unpacked = folder.unpacked(&file).unwrap();
         assert_eq!(unpacked.manifest.contents.len(), 2);
         for (placed, text) in placed.iter().zip(["old", "new"]) {
             let Placed::File { blake3, .. } = placed else { panic!("{placed:?} is a file") };
@@ -399,18 +413,18 @@ mod tests {
 
     #[test]
     fn a_file_that_changed_after_unpacking_is_unpacked_again() {
-        let place = Place::new();
-        let file = place.archive(&here());
-        let unpacked = place.unpacked(&file).unwrap();
+        let folder = TestFolder::new();
+        let file = folder.archive(&here());
+        let unpacked = folder.unpacked(&file).unwrap();
         fs_err::write(unpacked.folder.join("store/program"), "another").unwrap();
-        let again = place.unpacked(&file).unwrap();
+        let again = folder.unpacked(&file).unwrap();
         assert_eq!(fs_err::read(again.folder.join("store/program")).unwrap(), vec![7; 300_000]);
     }
 
     #[test]
-    fn no_changed_byte_gets_through() {
-        let place = Place::new();
-        let file = place.archive(&here());
+    fn every_changed_byte_is_detected() {
+        let folder = TestFolder::new();
+        let file = folder.archive(&here());
         let good = fs_err::read(&file).unwrap();
         for index in (0..good.len()).step_by(7) {
             let mut bad = good.clone();
@@ -421,41 +435,41 @@ mod tests {
         let mut bad = good.clone();
         bad[40] ^= 1;
         fs_err::write(&file, &bad).unwrap();
-        let message = place.refusal(&file);
+        let message = folder.refusal(&file);
         assert!(message.starts_with("FILE was changed: its blake3 is "), "{message}");
         let (_, hash) = parse_trailer(&good[good.len() - trailer(VERSION, &"0".repeat(64)).len()..]).unwrap();
         assert!(message.contains(&format!("was {hash} when it was written")), "{message}");
     }
 
     #[test]
-    fn a_cut_off_archive_is_told_from_another_file_and_from_another_version() {
-        let place = Place::new();
-        let file = place.archive(&here());
+    fn an_incomplete_archive_another_file_and_another_version_have_their_own_errors() {
+        let folder = TestFolder::new();
+        let file = folder.archive(&here());
         let good = fs_err::read(&file).unwrap();
         fs_err::write(&file, &good[..good.len() / 2]).unwrap();
-        assert_eq!(place.refusal(&file), "FILE is cut off: the line at an archive's end is missing");
+        assert_eq!(folder.refusal(&file), "FILE is incomplete: the last line of the archive is missing");
         for other in [&b"no archive at all, but a text"[..], b""] {
             fs_err::write(&file, other).unwrap();
-            assert_eq!(place.refusal(&file), "FILE is not an archive of cargo memprof");
+            assert_eq!(folder.refusal(&file), "FILE is not a cargo-memprof archive");
         }
         let body = &good[..good.len() - usize::try_from(TRAILER_BYTES).unwrap()];
         fs_err::write(&file, [body, &trailer(7, &"0".repeat(64))].concat()).unwrap();
-        assert_eq!(place.refusal(&file), "FILE has the archive format 7, and this cargo-memprof reads 1");
+        assert_eq!(folder.refusal(&file), "FILE has archive format 7, but this cargo-memprof reads format 1");
     }
 
     #[test]
     fn an_archive_for_another_machine_is_refused() {
-        let place = Place::new();
-        let file = place.archive("s390x-unknown-linux-gnu");
-        let message = place.refusal(&file);
+        let folder = TestFolder::new();
+        let file = folder.archive("s390x-unknown-linux-gnu");
+        let message = folder.refusal(&file);
         assert!(
-            message.starts_with("FILE was built for s390x-unknown-linux-gnu, and this machine is "),
+            message.starts_with("FILE was built for s390x-unknown-linux-gnu, but this machine is "),
             "{message}"
         );
     }
 
     #[test]
-    fn triples_are_read_in_the_standard_librarys_words() {
+    fn triples_are_translated_to_the_standard_librarys_names() {
         assert_eq!(machine("x86_64-unknown-linux-musl"), ("x86_64", "linux"));
         assert_eq!(machine("i686-unknown-linux-gnu"), ("x86", "linux"));
         assert_eq!(machine("aarch64-apple-darwin"), ("aarch64", "macos"));
@@ -464,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn only_paths_below_a_folder_stay_in_it() {
+    fn only_relative_paths_without_dots_stay_in_their_folder() {
         assert!(stays_inside("a/b".into()));
         for path in ["", "/a", "../a", "a/../../b", "."] {
             assert!(!stays_inside(path.into()), "{path}");

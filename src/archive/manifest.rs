@@ -1,4 +1,4 @@
-//! What an archive says of itself: for which machine it is, what is to run, and the hash of each of its files.
+//! An archive's manifest: the machine that it is for, what to run, and the hash of each file.
 
 use std::collections::BTreeMap;
 
@@ -7,50 +7,52 @@ use serde::{Deserialize, Serialize};
 
 use crate::build::failure::BuildFailure;
 
-/// The manifest's name.
+/// The manifest's file name.
 pub const MANIFEST: &str = "archive.json";
 
-/// The version of the format: of the manifest and of all that it refers to.
+/// The version of the archive format: the manifest, and everything that it refers to.
 pub const VERSION: u32 = 1;
 
-/// What the archive holds, and for which machine.
+/// What an archive contains, and for which machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// The tool's version.
     pub tool: String,
     /// The target triple of the executables.
     pub target: String,
-    /// Whether a runner of the user's starts the executables, such as an emulator: they may then be for another machine.
+    /// Whether the user configured a runner, such as an emulator. The executables may then be for
+    /// another machine.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_runner: bool,
-    /// The loaders that the executables name.
+    /// The dynamic loaders that the executables name.
     pub loaders: Vec<Utf8PathBuf>,
-    /// The folder of the build host that holds checkout and target folder; executables have paths below it built in.
+    /// The folder on the build host that holds the checkout and the target folder. Paths below it
+    /// are compiled into the executables.
     pub root: Utf8PathBuf,
-    /// What the CUDA driver is to load into test processes.
-    pub injection: Injection,
-    /// The metrics that `memprof.yaml` wants shown.
+    /// The library that the CUDA driver loads into test processes.
+    pub injection: ArchivedInjection,
+    /// The metrics that `memprof.yaml` shows.
     pub metrics: Vec<String>,
-    /// One a revision, in the plan's order.
+    /// The revisions, in the plan's order.
     pub revisions: Vec<ArchivedRevision>,
-    /// Every file of the archive but the manifest.
+    /// Every file of the archive, except the manifest.
     pub contents: BTreeMap<Utf8PathBuf, Content>,
 }
 
-/// A revision's part.
+/// A revision's part of an archive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ArchivedRevision {
-    /// What became of its build.
+    /// The result of its build.
     pub build: ArchivedBuild,
-    /// What lies below [`Manifest::root`] while its tests run.
+    /// The files below [`Manifest::root`] while its tests run.
     pub files: BTreeMap<Utf8PathBuf, Placed>,
 }
 
-/// What became of a revision's build.
+/// The result of a revision's build.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ArchivedBuild {
-    /// It is in the archive's store, under this key.
+    /// It succeeded and is in the archive's store, under this key.
     Done(String),
     /// It failed on the build host.
     Failed(BuildFailure),
@@ -59,26 +61,26 @@ pub enum ArchivedBuild {
 /// The library that counts a test's GPU memory. The machine that builds need not have a GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Injection {
+pub enum ArchivedInjection {
     /// A file of the archive.
     Library(Utf8PathBuf),
-    /// There is none, for this reason.
+    /// It is missing, for this reason.
     Absent(String),
 }
 
 /// A file of the archive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Content {
-    /// Hash of the content.
+    /// Hash of its content.
     pub blake3: String,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: u64,
     /// Whether it is run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub executable: bool,
 }
 
-/// What lies at a path while tests run.
+/// What tests find at a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Placed {
@@ -94,7 +96,8 @@ pub enum Placed {
     Link(Utf8PathBuf),
 }
 
-/// Where a file of this hash lies, that tests and the loader find by another path.
+/// Returns the path in the archive of the file with this hash. Tests and the loader find it at
+/// another path.
 pub(crate) fn data_path(blake3: &str) -> Utf8PathBuf {
     Utf8Path::new("data").join(blake3)
 }

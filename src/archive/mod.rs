@@ -1,6 +1,6 @@
-//! An archive: built on one machine, run on another.
+//! An archive: tests that are built on one machine and run on another.
 //! Imports support, plan, git, checkout, cargo, results, inject, build and run.
-//! Reads and writes archives.
+//! Reads and writes archives; extracts them.
 
 pub mod contents;
 pub mod extracted_tree;

@@ -1,4 +1,4 @@
-//! An archive while it is written: each file goes in as it is added.
+//! Writes an archive file by file.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -10,33 +10,34 @@ use crate::archive::format::{WINDOW_LOG, trailer};
 use crate::archive::manifest::{Content, MANIFEST, Manifest, Placed, VERSION, data_path};
 use crate::build::store::hash_file;
 
-/// An archive that was written.
+/// A finished archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
-    /// blake3 of all but its last line, which has it.
+pub struct WrittenArchive {
+    /// blake3 of everything but the last line, which contains this hash.
     pub hash: String,
     /// Its size.
     pub bytes: u64,
 }
 
-/// An archive that is being written: each file goes into it as it is added, because the checkout that it lies in may be
-/// brought to another revision next.
-pub struct Parcel {
+/// Writes an archive. Each file is written at once, because the checkout that it comes from may
+/// switch to another revision next.
+pub struct ArchiveWriter {
     file: Utf8PathBuf,
     partial: tempfile::TempPath,
     tar: tar::Builder<zstd::Encoder<'static, Hashing<fs_err::File>>>,
     contents: BTreeMap<Utf8PathBuf, Content>,
 }
 
-impl Parcel {
-    /// Begins an archive; until it is finished, nothing lies at the path.
+impl ArchiveWriter {
+    /// Begins an archive. Nothing exists at the path until the archive is finished.
     pub fn begin(file: &Utf8Path) -> anyhow::Result<Self> {
         let partial = Utf8PathBuf::from(format!("{file}.partial"));
         let output = fs_err::File::create(&partial)?;
         let partial = tempfile::TempPath::try_from_path(partial)?;
         let mut encoder =
             zstd::Encoder::new(Hashing { inner: output, hasher: blake3::Hasher::new() }, LEVEL)?;
-        // Executables of two revisions differ little, and lie further apart than a usual window.
+        // Executables of two revisions differ little, but are further apart than zstd's default
+        // window.
         encoder.long_distance_matching(true)?;
         encoder.window_log(WINDOW_LOG)?;
         encoder.include_checksum(true)?;
@@ -45,7 +46,7 @@ impl Parcel {
         Ok(Self { file: file.to_owned(), partial, tar, contents: BTreeMap::new() })
     }
 
-    /// Adds a file of the disk.
+    /// Adds a file from disk.
     pub fn add_file(&mut self, path: impl Into<Utf8PathBuf>, source: &Utf8Path) -> anyhow::Result<()> {
         let input = fs_err::File::open(source)?;
         let metadata = input.metadata()?;
@@ -57,7 +58,8 @@ impl Parcel {
         self.add(path.into(), bytes, bytes.len() as u64, false)
     }
 
-    /// Adds a file of the disk, or a symbolic link, that is to lie at some path while tests run.
+    /// Adds a file or a symbolic link from disk that tests find at some path. Equal files are
+    /// stored once.
     pub fn place_file(&mut self, source: &Utf8Path) -> anyhow::Result<Placed> {
         if source.is_symlink() {
             return Ok(Placed::Link(source.read_link_utf8()?));
@@ -72,7 +74,7 @@ impl Parcel {
         Ok(Placed::File { blake3, executable })
     }
 
-    /// The same for a content that is at hand.
+    /// Adds a file with this content that tests find at some path.
     pub fn place_bytes(&mut self, bytes: &[u8]) -> anyhow::Result<Placed> {
         let blake3 = blake3::hash(bytes).to_hex().to_string();
         let path = data_path(&blake3);
@@ -82,7 +84,7 @@ impl Parcel {
         Ok(Placed::File { blake3, executable: false })
     }
 
-    /// Adds a file of a fixed owner and time, so that the same files make the same archive.
+    /// Adds a file with a fixed owner and time, so that the same files make the same archive.
     fn add(
         &mut self,
         path: Utf8PathBuf,
@@ -95,7 +97,8 @@ impl Parcel {
         header.set_mode(if executable { 0o755 } else { 0o644 });
         header.set_mtime(0);
         header.set_size(bytes);
-        // A file that grows or shrinks meanwhile would shift all that comes after it.
+        // The header has the size already: a file that grows or shrinks now would shift all later
+        // entries.
         let mut input = Hashing { inner: input.take(bytes), hasher: blake3::Hasher::new() };
         let added = self.tar.append_data(&mut header, &path, &mut input);
         added.with_context(|| format!("could not add '{path}'"))?;
@@ -105,8 +108,8 @@ impl Parcel {
         Ok(())
     }
 
-    /// Adds the manifest, with what was added as its contents, and puts the archive in its place.
-    pub fn finish(mut self, mut manifest: Manifest) -> anyhow::Result<Written> {
+    /// Adds the manifest, which lists all files that were added, and moves the archive to its path.
+    pub fn finish(mut self, mut manifest: Manifest) -> anyhow::Result<WrittenArchive> {
         manifest.contents = std::mem::take(&mut self.contents);
         self.add_bytes(MANIFEST, &serde_json::to_vec_pretty(&manifest)?)?;
         let Hashing { inner: mut output, hasher } = self.tar.into_inner()?.finish()?;
@@ -115,11 +118,11 @@ impl Parcel {
         output.sync_all()?;
         let bytes = output.metadata()?.len();
         self.partial.persist(&self.file)?;
-        Ok(Written { hash, bytes })
+        Ok(WrittenArchive { hash, bytes })
     }
 }
 
-/// zstd's: beyond it, time grows faster than the file shrinks.
+/// zstd's compression level. Above it, the time grows faster than the file shrinks.
 const LEVEL: i32 = 6;
 
 pub(crate) fn is_executable(metadata: &std::fs::Metadata) -> bool {
@@ -127,7 +130,7 @@ pub(crate) fn is_executable(metadata: &std::fs::Metadata) -> bool {
     metadata.permissions().mode() & 0o111 != 0
 }
 
-/// Passes bytes on, and hashes them.
+/// Passes bytes on and hashes them.
 struct Hashing<T> {
     inner: T,
     hasher: blake3::Hasher,

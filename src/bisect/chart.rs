@@ -1,29 +1,30 @@
-//! A chart of figures over commits for a terminal: columns of blocks, a scale at the left, marks below.
+//! A chart of figures over commits for a terminal: columns of blocks, a scale on the left, marks
+//! below.
 
-/// What is drawn.
+/// What to draw.
 #[derive(Clone, Copy)]
 pub struct Chart<'a> {
-    /// A figure for each column, in order; `None` where there is none.
+    /// One figure for each column, in order; `None` for a commit without a figure.
     pub figures: &'a [Option<i64>],
     /// The columns with a mark, and whether the figure grew there.
     pub marks: &'a [(usize, bool)],
-    /// How a figure is written at the scale.
+    /// How to write a figure on the scale.
     pub label: &'a dyn Fn(i64) -> String,
-    /// The columns of the terminal.
+    /// The width of the terminal, in columns.
     pub width: usize,
-    /// The lines of the columns.
+    /// The height of the columns, in lines.
     pub height: usize,
-    /// Whether the terminal shows more than ASCII.
+    /// Whether the terminal shows characters beyond ASCII.
     pub unicode: bool,
 }
 
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Parts of a line's height that a column can show.
+/// Steps of a line's height that a block character can show.
 const EIGHTHS: i128 = 8;
 
 impl Chart<'_> {
-    /// The lines of the chart; none if there is no figure.
+    /// Returns the lines of the chart; empty if there are no figures.
     pub fn lines(&self) -> Vec<String> {
         let present = || self.figures.iter().flatten().copied();
         let (Some(least), Some(greatest)) = (present().min(), present().max()) else { return Vec::new() };
@@ -61,7 +62,7 @@ impl Chart<'_> {
         lines
     }
 
-    /// The figure at the top of a line, counted from the bottom.
+    /// Returns the figure at the top of a line, counted from the bottom.
     fn at(&self, line: usize, bottom: i64, top: i64) -> i64 {
         let range = i128::from(top) - i128::from(bottom);
         let part = range * (line as i128 + 1) / self.height.max(1) as i128;
@@ -78,7 +79,7 @@ impl Chart<'_> {
         };
         let range = (i128::from(top) - i128::from(bottom)).max(1);
         let full = self.height as i128 * EIGHTHS;
-        // The least figure is seen, too.
+        // The smallest figure must be visible too.
         let filled = ((i128::from(figure) - i128::from(bottom)) * full / range).max(1);
         let eighths = (filled - line as i128 * EIGHTHS).clamp(0, EIGHTHS);
         match (usize::try_from(eighths).unwrap_or_default(), self.unicode) {
@@ -89,8 +90,8 @@ impl Chart<'_> {
         }
     }
 
-    /// Where there are more figures than columns, a column is the greatest of several; with room to spare a figure is two
-    /// columns wide.
+    /// Assigns figures to columns. With more figures than columns, a column shows the greatest of
+    /// several. With enough room, a figure is two columns wide.
     fn columns(&self, room: usize) -> Columns {
         let count = self.figures.len();
         if count * 2 <= room {
@@ -113,24 +114,26 @@ struct Columns {
     marks: Vec<(usize, bool)>,
 }
 
-/// Where the scale begins: at nothing, unless that would make all columns look the same.
+/// Returns where the scale begins: at zero, unless all columns would then look the same.
 fn bottom(least: i64, greatest: i64) -> i64 {
     let range = i128::from(greatest) - i128::from(least);
     if least >= 0 && range * 4 >= i128::from(greatest) {
         return 0;
     }
-    // Some room below the least, so that it is more than a line.
+    // Leave some room below the smallest figure, so that its column is visible.
     i64::try_from(i128::from(least) - (range / 4).max(1)).unwrap_or(least)
 }
 
-/// Whether the environment says that the terminal shows more than ASCII, by the variables in POSIX's order.
+/// Whether the terminal shows characters beyond ASCII, according to the locale variables in POSIX's
+/// order.
 pub fn is_unicode(variable: impl Fn(&str) -> Option<String>) -> bool {
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
         .iter()
         .find_map(|name| variable(name).filter(|value| !value.is_empty()))
         .unwrap_or_default()
         .to_ascii_lowercase();
-    // Without a locale, as in most containers, terminals still show UTF-8; `C` and `POSIX` were chosen.
+    // Without a locale, as in most containers, terminals still show UTF-8. Users set `C` and
+    // `POSIX` on purpose.
     locale.is_empty() || locale.contains("utf")
 }
 
@@ -146,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_seen_and_marked_and_what_has_no_figure_is_a_dot() {
+    fn steps_are_marked_and_a_commit_without_a_figure_is_a_dot() {
         let figures = [10, 10, 10, 40, 40, 0, 80, 80].map(|figure| (figure > 0).then_some(figure));
         insta::assert_snapshot!(chart(&figures, &[(3, true), (6, true)], 40, true), @r"
          80 B ┤            ████
@@ -165,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_change_of_a_large_figure_does_not_begin_at_nothing() {
+    fn the_scale_of_a_small_change_in_a_large_figure_does_not_begin_at_zero() {
         insta::assert_snapshot!(chart(&[1000, 1000, 1010, 1010].map(Some), &[(2, true)], 40, true), @r"
          1010 B ┤    ████
          1007 B ┤    ████
@@ -176,13 +179,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_drawn_of_nothing() {
+    fn without_figures_there_is_no_chart() {
         assert_eq!(chart(&[None, None], &[], 40, true), "");
         assert_eq!(chart(&[], &[], 40, true), "");
     }
 
     #[test]
-    fn the_locale_decides_on_ascii() {
+    fn the_locale_decides_whether_to_use_ascii() {
         let with = |value: &str| is_unicode(|name| (name == "LANG").then(|| value.to_owned()));
         assert!(with("en_US.UTF-8") && with("C.utf8") && with(""));
         assert!(!with("C") && !with("POSIX") && !with("de_DE.ISO-8859-1"));

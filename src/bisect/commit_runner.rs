@@ -1,5 +1,5 @@
-//! Measures single commits of a plan, one after the other, and keeps what is known of them. Nothing is measured twice: a
-//! survey that is opened again on the same folder knows what the one before it had measured.
+//! Builds and measures single commits of a plan, one after the other, and keeps their observations.
+//! Opening the same folder again restores them, so nothing is measured twice.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::time::Instant;
 use anyhow::Context;
 use serde_json::Value;
 
-use crate::bisect::observations::{self, Knowledge, Known, Rule};
+use crate::bisect::observations::{self, ChangeRule, Observation, Observations};
 use crate::bisect::record::{Effort, SearchRecord};
 use crate::build::attempts::Build;
 use crate::build::builder::Builder;
@@ -31,61 +31,62 @@ use crate::support::user_error::Complaint;
 use crate::verdict::limits::{self, Limits};
 use crate::verdict::significance::{Noise, Thresholds};
 
-/// The commits of a plan under measurement.
-pub struct Survey<'a> {
+/// Builds and measures the commits of a plan.
+pub struct CommitRunner<'a> {
     session: &'a Session<'a>,
     plan: &'a Plan,
     folder: &'a RunFolder,
     notes: &'a BuildNotes<'a>,
     builder: Builder<'a>,
-    /// By commit; what is not known here yet is a failure that is never looked at.
+    /// By commit. A commit that was not built yet holds an empty failure, which nothing reads.
     builds: Vec<Build>,
     is_built: Vec<bool>,
     facts: BTreeMap<String, Value>,
     gpu: Option<BTreeMap<&'static str, String>>,
     devices: DeviceWatch<'a>,
-    /// Where the first end's figures come from, which the others' must come from too.
-    source: Source,
-    /// What was asked, and what it took.
+    /// The source that every figure must have.
+    source: ExpectedSource,
+    /// What the user asked, and the time that each commit took.
     pub record: SearchRecord,
-    /// What is known of each commit.
-    pub known: Knowledge,
+    /// What was observed of each commit.
+    pub observations: Observations,
     /// Why a commit was skipped.
     pub reasons: BTreeMap<usize, String>,
 }
 
-/// Where the figures of the first commit that has any come from.
-enum Source {
+/// The source of the first figure that was read. Figures from other sources cannot be compared with
+/// it.
+enum ExpectedSource {
     NotKnownYet,
     Is(Option<String>),
 }
 
-/// Passes events on, and notes whether cargo had something to build.
+/// Passes events on, and notes whether cargo had to build the last revision.
 pub struct BuildNotes<'a> {
     sink: &'a dyn Sink,
     built: Cell<bool>,
 }
 
-/// Why an end of the range cannot be searched from: it has no figure.
+/// An end of the range has no figure, so there is nothing to search for.
 #[derive(Debug, thiserror::Error)]
-#[error("{end} has no figure: {reason}")]
+#[error("{end} cannot be measured: {reason}")]
 pub struct EndWithoutFigure {
-    /// What the user wrote for it, and the first digits of its hash.
+    /// The name that the user gave to the end, and its short hash.
     pub end: String,
-    /// Why not.
+    /// Why it has no figure.
     pub reason: String,
-    /// What may help, if something in particular.
+    /// What may help.
     pub hints: Vec<String>,
 }
 
-/// A figure that varies is run so often at most, before its commit counts as one that cannot be told.
+/// The maximum number of runs of a noisy commit, before its difference counts as unclear.
 const MOST_RUNS: u32 = 10;
 
-/// How often the ends are run: twice the same figure says that it is exact.
+/// The minimum number of runs of each end. Two equal figures show that the metric is exact.
 const RUNS_OF_ENDS: u32 = 2;
 
 impl<'a> BuildNotes<'a> {
-    /// Passes on to this sink.
+    /// Passes events on to this sink.
     pub fn on(sink: &'a dyn Sink) -> Self {
         Self { sink, built: Cell::new(false) }
     }
@@ -102,8 +103,8 @@ impl Sink for BuildNotes<'_> {
     }
 }
 
-impl<'a> Survey<'a> {
-    /// Opens the folder of a search, new or cut off. The caller holds the lock.
+impl<'a> CommitRunner<'a> {
+    /// Opens the folder of a search, new or interrupted. The caller holds the lock.
     pub fn open(
         session: &'a Session<'a>,
         plan: &'a Plan,
@@ -119,7 +120,7 @@ impl<'a> Survey<'a> {
             Ok(text) => serde_json::from_slice(&text).context("builds.json")?,
             Err(_) => BTreeMap::new(),
         };
-        let mut survey = Self {
+        let mut runner = Self {
             session,
             plan,
             folder,
@@ -130,49 +131,77 @@ impl<'a> Survey<'a> {
             facts,
             gpu: None,
             devices,
-            source: Source::NotKnownYet,
+            source: ExpectedSource::NotKnownYet,
             record,
-            known: Knowledge::of_nothing(commits),
+            observations: Observations::new(commits),
             reasons: BTreeMap::new(),
         };
-        if survey.record.cell.is_some() {
-            // The first end's source is what the others' are held against.
-            let good = survey.record.lineage.good;
-            survey.learn(good)?;
+        if runner.record.cell.is_some() {
+            // The good commit comes first: the other figures must have the same source as its own.
+            let good = runner.record.lineage.good;
+            runner.read_runs(good)?;
             for commit in (0..commits).filter(|commit| *commit != good) {
-                survey.learn(commit)?;
+                runner.read_runs(commit)?;
             }
         }
-        Ok(survey)
+        Ok(runner)
     }
 
     /// Builds and measures both ends, and finds the one test that both have.
+    ///
+    /// # Errors
+    ///
+    /// One of the ends has no figure, or the selection does not match exactly one common test.
     pub fn measure_ends(&mut self) -> anyhow::Result<()> {
-        let (good, bad) = (self.record.lineage.good, self.record.lineage.bad);
-        let least = usize::try_from(self.record.least_runs.max(RUNS_OF_ENDS)).unwrap_or(usize::MAX);
-        let is_done = |end: usize| match self.known.of(end) {
-            Some(Known::Samples(samples)) => samples.len() >= least,
-            Some(Known::Skipped) => true,
+        let ends = self.ends();
+        let runs = self.record.least_runs.max(RUNS_OF_ENDS);
+        let least = usize::try_from(runs).unwrap_or(usize::MAX);
+        let is_done = |end: usize| match self.observations.get(end) {
+            Some(Observation::Samples(samples)) => samples.len() >= least,
+            Some(Observation::Skipped) => true,
             None => false,
         };
-        if is_done(good) && is_done(bad) {
+        if ends.into_iter().all(is_done) {
             return self.check_ends();
         }
+        let efforts = self.build_ends()?;
+        let cells = self.common_cells()?;
+        self.record.cell = cells.first().cloned();
+        let begun = Instant::now();
+        self.run(&cells, runs)?;
+        let half = begun.elapsed().as_secs_f64() / 2.0;
+        for effort in efforts {
+            self.note(Effort { seconds: effort.seconds + half, ..effort })?;
+        }
+        for end in ends {
+            self.read_runs(end)?;
+        }
+        self.check_ends()
+    }
+
+    /// The good commit and the bad one.
+    fn ends(&self) -> [usize; 2] {
+        [self.record.lineage.good, self.record.lineage.bad]
+    }
+
+    /// Builds both ends, and returns the time that each took.
+    fn build_ends(&mut self) -> anyhow::Result<Vec<Effort>> {
+        let ends = self.ends();
         let mut efforts = Vec::new();
-        for commit in [good, bad] {
+        for commit in ends {
             let begun = Instant::now();
             self.build(commit)?;
             let seconds = begun.elapsed().as_secs_f64();
             efforts.push(Effort { commit, seconds, built: self.notes.built.get() });
         }
         let failures: Vec<&BuildFailure> =
-            [good, bad].iter().filter_map(|&end| self.builds[end].failure()).collect();
-        if failures.len() == 2
+            ends.iter().filter_map(|&end| self.builds[end].failure()).collect();
+        if failures.len() == ends.len()
             && let Some(complaint) = BuildFailure::of_all(&failures)
         {
             return Err(complaint.into());
         }
-        for end in [good, bad] {
+        for end in ends {
             if let Some(failure) = self.builds[end].failure() {
                 let log = self.folder.build_log(self.plan, end);
                 let reason =
@@ -181,33 +210,21 @@ impl<'a> Survey<'a> {
                 return Err(EndWithoutFigure { hints, ..self.without_figure(end, reason) }.into());
             }
         }
-        let cells = self.common_cells()?;
-        self.record.cell = cells.first().cloned();
-        let begun = Instant::now();
-        self.run(&cells, self.record.least_runs.max(RUNS_OF_ENDS))?;
-        let of_each = begun.elapsed().as_secs_f64() / 2.0;
-        for effort in efforts {
-            self.note(Effort { seconds: effort.seconds + of_each, ..effort })?;
-        }
-        for end in [good, bad] {
-            self.learn(end)?;
-        }
-        self.check_ends()
+        Ok(efforts)
     }
 
     fn check_ends(&self) -> anyhow::Result<()> {
-        let (good, bad) = (self.record.lineage.good, self.record.lineage.bad);
         let mut unknown = Vec::new();
-        for end in [good, bad] {
+        for end in self.ends() {
             let runs = self.runs(end)?;
             let passed = runs.iter().find(|run| run.trouble().is_none());
-            unknown.extend(passed.and_then(|run| self.record.wanted.unknown_checkpoint(run)));
+            unknown.extend(passed.and_then(|run| self.record.query.unknown_checkpoint(run)));
         }
         if unknown.len() == 2 {
-            // Neither has it: that is a mistake in its name.
+            // Neither end has the checkpoint, so its name is probably misspelled.
             return Err(unknown.remove(0).into());
         }
-        for end in [good, bad] {
+        for end in self.ends() {
             if let Some(reason) = self.reasons.get(&end) {
                 return Err(self.without_figure(end, reason.clone()).into());
             }
@@ -222,9 +239,13 @@ impl<'a> Survey<'a> {
         EndWithoutFigure { end: named, reason, hints: Vec::new() }
     }
 
-    /// The cell of both ends. The search goes by one figure, so there must be one.
+    /// Returns the cell that both ends have in common, once for each end.
+    ///
+    /// # Errors
+    ///
+    /// There is not exactly one such cell: a search follows a single figure.
     fn common_cells(&self) -> anyhow::Result<Vec<PlannedCell>> {
-        let ends = [self.record.lineage.good, self.record.lineage.bad];
+        let ends = self.ends();
         let tests = ends.map(|end| session::listed(&self.builds[end]));
         let listed: Vec<ListedRevision<'_>> = ends
             .iter()
@@ -235,77 +256,73 @@ impl<'a> Survey<'a> {
             })
             .collect();
         let planned = cells::cells(&self.plan.request, &listed)?.cells;
-        let runs = |index: usize, cell: &CellId| {
-            planned
-                .iter()
-                .any(|one| one.revision == index && one.status == CellStatus::Run && is_same(&one.cell, cell))
-        };
         let mut common: Vec<&CellId> = Vec::new();
         for one in &planned {
-            if runs(0, &one.cell) && runs(1, &one.cell) && !common.iter().any(|cell| is_same(cell, &one.cell))
-            {
+            let is_known = common.iter().any(|cell| is_same(cell, &one.cell));
+            if !is_known && (0..ends.len()).all(|index| runs_at(&planned, index, &one.cell)) {
                 common.push(&one.cell);
             }
         }
-        let command = self.record.task.command();
         let cell = match common[..] {
             [cell] => cell.clone(),
-            [] => {
-                let of = |index: usize| {
-                    let of_end = planned.iter().find(|one| runs(index, &one.cell));
-                    of_end.map_or("none".to_owned(), |one| one.cell.test.to_string())
-                };
-                let (good, bad) = (&self.record.good, &self.record.bad);
-                let message = format!("{good} and {bad} have no test in common");
-                let help = format!(
-                    "{good} has {}, {bad} has {}; --overlay brings a test along for every commit",
-                    of(0),
-                    of(1)
-                );
-                return Err(Complaint::new(message).help(help).into());
-            }
-            _ => {
-                let mut names: Vec<String> =
-                    common.iter().take(8).map(|cell| format!("{} ({})", cell.title, cell.test)).collect();
-                names.extend((common.len() > 8).then(|| "…".to_owned()));
-                let message = format!("{command} goes by one test, and {} are selected", common.len());
-                return Err(Complaint::new(message)
-                    .help(format!("narrow it with -k, --exact or --param: {}", names.join(", ")))
-                    .into());
-            }
+            [] => return Err(self.no_common_test(&planned).into()),
+            _ => return Err(self.several_tests(&common).into()),
         };
         let of_end = |(index, &end): (usize, &usize)| {
             let planned =
                 planned.iter().find(|one| one.revision == index && is_same(&one.cell, &cell)).cloned();
-            // The titles of the two ends may differ in what else was selected with them.
+            // A title depends on which other tests an end has. Both ends get the same one.
             planned.map(|planned| PlannedCell { revision: end, cell: cell.clone(), ..planned })
         };
         Ok(ends.iter().enumerate().filter_map(of_end).collect())
     }
 
-    /// By what a change is told from noise.
-    pub fn rule(&self) -> anyhow::Result<Rule> {
+    fn no_common_test(&self, planned: &[PlannedCell]) -> Complaint {
+        let of = |index: usize| {
+            let of_end = planned.iter().find(|one| runs_at(planned, index, &one.cell));
+            of_end.map_or("none".to_owned(), |one| one.cell.test.to_string())
+        };
+        let (good, bad) = (&self.record.good, &self.record.bad);
+        Complaint::new(format!("{good} and {bad} have no test in common")).help(format!(
+            "{good} has {}, {bad} has {}; add the same test to every commit, for example with \
+             `--overlay memory.rs=tests/memory.rs`",
+            of(0),
+            of(1)
+        ))
+    }
+
+    fn several_tests(&self, common: &[&CellId]) -> Complaint {
+        let mut names: Vec<String> =
+            common.iter().take(8).map(|cell| format!("{} ({})", cell.title, cell.test)).collect();
+        names.extend((common.len() > 8).then(|| "…".to_owned()));
+        let command = self.record.task.command();
+        Complaint::new(format!("{command} needs exactly one test; {} match", common.len()))
+            .help(format!("select one with -k, --exact or --param: {}", names.join(", ")))
+    }
+
+    /// Returns the rule that tells a change from noise.
+    pub fn rule(&self) -> anyhow::Result<ChangeRule> {
         let record = &self.record;
-        let metric = &record.wanted.metric;
+        let metric = &record.query.metric;
         let title =
             record.cell.as_ref().map(|planned| format!("{} {}", planned.cell.test, planned.cell.title));
         let limits = Limits::new(&self.plan.request.judging)?;
         let limits = limits.of(&title.unwrap_or_default(), metric);
-        let of_matrix = limits.at(record.wanted.checkpoint.as_deref().unwrap_or_default()).growth;
+        let of_matrix = limits.at(record.query.checkpoint.as_deref().unwrap_or_default()).growth;
         let thresholds = match &record.threshold {
             Some(threshold) => Thresholds::both(threshold),
             None => of_matrix.unwrap_or_else(|| observations::usual_thresholds(metric)),
         };
         let floor = match &self.source {
-            Source::Is(Some(source)) => evaluation::bound_of(source).unwrap_or_default(),
-            Source::Is(None) | Source::NotKnownYet => 0,
+            ExpectedSource::Is(Some(source)) => evaluation::bound_of(source).unwrap_or_default(),
+            ExpectedSource::Is(None) | ExpectedSource::NotKnownYet => 0,
         };
         let noise = Noise { floor, known: None, provable: limits::is_counted(metric) };
         let most_runs = usize::try_from(record.least_runs.max(MOST_RUNS)).unwrap_or(usize::MAX);
-        Ok(Rule { thresholds, noise, most_runs })
+        Ok(ChangeRule { thresholds, noise, most_runs })
     }
 
-    /// Measures a commit of which nothing is known.
+    /// Measures a commit for the first time.
     pub fn measure(&mut self, commit: usize) -> anyhow::Result<()> {
         let begun = Instant::now();
         self.build(commit)?;
@@ -313,7 +330,7 @@ impl<'a> Survey<'a> {
         self.run(&[planned], self.record.least_runs)?;
         let built = self.notes.built.get();
         self.note(Effort { commit, seconds: begun.elapsed().as_secs_f64(), built })?;
-        self.learn(commit)
+        self.read_runs(commit)
     }
 
     /// Runs a commit once more.
@@ -329,7 +346,7 @@ impl<'a> Survey<'a> {
             effort.seconds += begun.elapsed().as_secs_f64();
         }
         self.save()?;
-        self.learn(commit)
+        self.read_runs(commit)
     }
 
     fn build(&mut self, commit: usize) -> anyhow::Result<()> {
@@ -343,9 +360,9 @@ impl<'a> Survey<'a> {
         write_whole(&self.folder.builds(), &serde_json::to_vec_pretty(&self.facts)?)
     }
 
-    /// The cell of a commit that is built: the ends' own, if the commit has the test.
+    /// Returns the cell to run at a built commit: the ends' own, if the commit has the test.
     fn planned(&self, commit: usize) -> anyhow::Result<PlannedCell> {
-        let cell = self.record.cell.as_ref().context("the test is known before a commit is measured")?;
+        let cell = self.record.cell.as_ref().context("the ends are measured before other commits")?;
         let runs_ignored =
             self.plan.request.tests.iter().any(|entry| entry.selection.ignored != Ignored::Skip);
         let tests = session::listed(&self.builds[commit]);
@@ -359,7 +376,7 @@ impl<'a> Survey<'a> {
         Ok(PlannedCell { revision: commit, status, ..cell.clone() })
     }
 
-    /// Runs cells until each has so many runs.
+    /// Runs cells until each of them has this many runs.
     fn run(&mut self, cells: &[PlannedCell], runs: u32) -> anyhow::Result<()> {
         let cells: Vec<PlannedCell> =
             cells.iter().map(|cell| PlannedCell { repeat: Repeat::Times(runs), ..cell.clone() }).collect();
@@ -372,7 +389,7 @@ impl<'a> Survey<'a> {
             builds: &self.builds,
             cells: &cells,
             devices: &self.devices,
-            gpu: self.gpu.as_ref().context("it was just looked for")?,
+            gpu: self.gpu.as_ref().context("it was set above")?,
             sink: self.notes,
             interrupt: self.session.interrupt,
         };
@@ -389,24 +406,22 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Reads what a commit's runs left.
-    fn learn(&mut self, commit: usize) -> anyhow::Result<()> {
+    /// Reads the figures of a commit's runs, or the reason why it has none.
+    fn read_runs(&mut self, commit: usize) -> anyhow::Result<()> {
         let runs = self.runs(commit)?;
         let mut samples = Vec::new();
         let mut reason = None;
         for run in &runs {
-            match self.record.wanted.of(run) {
-                Ok(reading) => {
-                    if let Source::NotKnownYet = self.source {
-                        self.source = Source::Is(reading.source.clone());
+            match self.record.query.read(run) {
+                Ok(figure) => {
+                    if let ExpectedSource::NotKnownYet = self.source {
+                        self.source = ExpectedSource::Is(figure.source.clone());
                     }
                     match &self.source {
-                        Source::Is(expected) if *expected != reading.source => {
-                            let name = |source: &Option<String>| source.clone().unwrap_or_default();
-                            let (own, others) = (name(&reading.source), name(expected));
-                            reason = Some(format!("its figure comes from '{own}', not from '{others}'"));
+                        ExpectedSource::Is(expected) if *expected != figure.source => {
+                            reason = Some(other_source(figure.source.as_deref(), expected.as_deref()));
                         }
-                        _ => samples.push(reading.value),
+                        _ => samples.push(figure.value),
                     }
                 }
                 Err(problem) => reason = reason.or(Some(explained(run, &problem))),
@@ -414,10 +429,10 @@ impl<'a> Survey<'a> {
         }
         if !samples.is_empty() {
             self.reasons.remove(&commit);
-            self.known.learn(commit, Known::Samples(samples));
+            self.observations.record(commit, Observation::Samples(samples));
         } else if let Some(reason) = reason {
             self.reasons.insert(commit, reason);
-            self.known.learn(commit, Known::Skipped);
+            self.observations.record(commit, Observation::Skipped);
         }
         Ok(())
     }
@@ -433,21 +448,33 @@ impl<'a> Survey<'a> {
     }
 }
 
-/// Why a run has no figure, in a line.
+/// Whether a revision runs this cell.
+fn runs_at(planned: &[PlannedCell], revision: usize, cell: &CellId) -> bool {
+    planned
+        .iter()
+        .any(|one| one.revision == revision && one.status == CellStatus::Run && is_same(&one.cell, cell))
+}
+
+/// Whether two cells are the same test with the same parameters. Their titles may differ.
+fn is_same(one: &CellId, other: &CellId) -> bool {
+    one.test == other.test && one.params == other.params
+}
+
+fn other_source(own: Option<&str>, expected: Option<&str>) -> String {
+    let (own, expected) = (own.unwrap_or_default(), expected.unwrap_or_default());
+    format!("its figure from '{own}' cannot be compared with figures from '{expected}'")
+}
+
+/// Returns, in one line, why a run has no figure.
 fn explained(run: &Run, problem: &str) -> String {
     let first_line = |text: &str| text.lines().next().unwrap_or_default().to_owned();
     let message = run.record.outcome.message.as_deref().map(first_line);
     match run.record.outcome.status {
         Status::NotInThisRef => "it has no such test".to_owned(),
-        Status::Ignored => "the test is ignored here".to_owned(),
+        Status::Ignored => "the test is ignored at this commit".to_owned(),
         Status::BuildFailed => {
             message.map_or_else(|| "does not build".to_owned(), |error| format!("does not build: {error}"))
         }
         _ => first_line(problem),
     }
-}
-
-/// Whether it is the same test with the same parameters; the name in the report may depend on what else was selected.
-fn is_same(one: &CellId, other: &CellId) -> bool {
-    one.test == other.test && one.params == other.params
 }

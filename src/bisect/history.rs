@@ -1,19 +1,19 @@
-//! The commits of a history that are measured, and the steps between them.
+//! The commits of a history to measure, and the steps between them.
 
 use std::collections::BTreeSet;
 
-use crate::bisect::linear_search::{Left, Wanted};
-use crate::bisect::observations::{Change, Knowledge, Rule};
+use crate::bisect::linear_search::{NextMeasurement, Remaining};
+use crate::bisect::observations::{ChangeRule, HasChanged, Observations};
 use crate::git::lineage::Lineage;
 
-/// Every n-th of these and the last.
+/// Returns every n-th commit and the last.
 pub fn every(commits: &[usize], n: usize) -> Vec<usize> {
     let last = commits.len().saturating_sub(1);
     let is_kept = |index: &usize| index.is_multiple_of(n) || *index == last;
     (0..commits.len()).filter(is_kept).map(|index| commits[index]).collect()
 }
 
-/// So many of these at most, evenly spaced, the first and the last among them.
+/// Returns at most this many commits, evenly spaced, including the first and the last.
 pub fn at_most(commits: &[usize], most: usize) -> Vec<usize> {
     if commits.len() <= most || most < 2 {
         return commits.to_vec();
@@ -21,14 +21,16 @@ pub fn at_most(commits: &[usize], most: usize) -> Vec<usize> {
     (0..most).map(|index| commits[index * (commits.len() - 1) / (most - 1)]).collect()
 }
 
-/// For each of these commits, the one that it is compared with: the nearest before it that was measured, by first parents
-/// wherever these lead to `good`. A merge is compared with that of its parents whose figure is nearest to its own: what a
-/// branch has brought about is told of the branch's own commits.
-pub fn predecessors(lineage: &Lineage, commits: &[usize], known: &Knowledge) -> Vec<Option<usize>> {
+/// Returns, for each commit, the commit to compare it with: the nearest measured one before it.
+/// First parents come first, if they lead to `good`.
+///
+/// A merge is compared with the parent whose figure is nearest to its own, because the branch's own
+/// commits already show what the branch changed.
+pub fn predecessors(lineage: &Lineage, commits: &[usize], observations: &Observations) -> Vec<Option<usize>> {
     let measured: BTreeSet<usize> =
-        commits.iter().copied().filter(|&commit| known.samples(commit).is_some()).collect();
+        commits.iter().copied().filter(|&commit| observations.samples(commit).is_some()).collect();
     let descendants = lineage.descendants(lineage.good);
-    let figure = |commit: usize| i128::from(known.median(commit).unwrap_or_default());
+    let figure = |commit: usize| i128::from(observations.median(commit).unwrap_or_default());
     let before = |commit: usize| {
         let parents = &lineage.parents[commit];
         if parents.len() > 1 && parents.iter().all(|parent| measured.contains(parent)) {
@@ -47,29 +49,34 @@ pub fn predecessors(lineage: &Lineage, commits: &[usize], known: &Knowledge) -> 
     commits.iter().map(|&commit| before(commit).filter(|_| measured.contains(&commit))).collect()
 }
 
-/// For each commit, whether it differs from the one before it; or what has to be measured to say so.
+/// Returns, for each commit, whether it differs from its predecessor; `None` without a predecessor.
+///
+/// # Errors
+///
+/// The measurement that is needed next.
 pub fn steps(
     lineage: &Lineage,
     commits: &[usize],
-    known: &Knowledge,
-    rule: &Rule,
-) -> Result<Vec<Option<Change>>, Wanted> {
-    if let Some(unknown) = commits.iter().position(|&commit| known.of(commit).is_none()) {
-        let left = commits[unknown..].iter().filter(|&&commit| known.of(commit).is_none()).count();
-        return Err(Wanted::Measure(commits[unknown], Left { commits: left, steps: left }));
+    observations: &Observations,
+    rule: &ChangeRule,
+) -> Result<Vec<Option<HasChanged>>, NextMeasurement> {
+    let is_unmeasured = |commit: &&usize| observations.get(**commit).is_none();
+    if let Some(&next) = commits.iter().find(is_unmeasured) {
+        let count = commits.iter().filter(is_unmeasured).count();
+        return Err(NextMeasurement::Measure(next, Remaining { commits: count, steps: count }));
     }
-    let predecessors = predecessors(lineage, commits, known);
+    let predecessors = predecessors(lineage, commits, observations);
     let mut changes = Vec::new();
     for (&commit, predecessor) in commits.iter().zip(predecessors) {
         let Some(before) = predecessor else {
             changes.push(None);
             continue;
         };
-        let change = rule.change(known, before, commit);
-        let runs = |commit| known.samples(commit).map_or(0, <[i64]>::len);
+        let change = rule.change(observations, before, commit);
+        let runs = |commit| observations.samples(commit).map_or(0, <[i64]>::len);
         let fewest = if runs(before) < runs(commit) { before } else { commit };
-        if change == Change::Unclear && runs(fewest) < rule.most_runs {
-            return Err(Wanted::Repeat(fewest));
+        if change == HasChanged::Unclear && runs(fewest) < rule.most_runs {
+            return Err(NextMeasurement::Repeat(fewest));
         }
         changes.push(Some(change));
     }
@@ -81,7 +88,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::bisect::observations::Known;
+    use crate::bisect::observations::Observation;
     use crate::git::lineage::tests::with_a_branch;
     use crate::plan::quantity::Threshold;
     use crate::verdict::significance::{Noise, Thresholds};
@@ -99,20 +106,23 @@ mod tests {
     #[test]
     fn a_commit_is_compared_with_its_parent_and_not_with_the_one_listed_before_it() {
         let lineage = with_a_branch();
-        let mut known = Knowledge::of_nothing(8);
+        let mut observations = Observations::new(8);
         for commit in 0..8 {
             // 2 made the difference on the way, 4 has it by merging 2.
             let figure = if [2, 4, 5, 6, 7].contains(&commit) { 90 } else { 10 };
-            known.learn(commit, if commit == 6 { Known::Skipped } else { Known::Samples(vec![figure]) });
+            observations.record(
+                commit,
+                if commit == 6 { Observation::Skipped } else { Observation::Samples(vec![figure]) },
+            );
         }
         let commits: Vec<usize> = (0..8).collect();
         let before = [None, Some(0), Some(1), Some(1), Some(2), Some(4), None, Some(2)];
-        assert_eq!(predecessors(&lineage, &commits, &known), before);
+        assert_eq!(predecessors(&lineage, &commits, &observations), before);
         let threshold = Threshold { percent: None, bytes: Some(5) };
         let noise = Noise { provable: true, ..Noise::default() };
-        let rule = Rule { thresholds: Thresholds::both(&threshold), noise, most_runs: 10 };
-        let steps = steps(&lineage, &commits, &known, &rule).unwrap();
-        let changed: Vec<usize> = (0..8).filter(|&commit| steps[commit] == Some(Change::Yes)).collect();
+        let rule = ChangeRule { thresholds: Thresholds::both(&threshold), noise, most_runs: 10 };
+        let steps = steps(&lineage, &commits, &observations, &rule).unwrap();
+        let changed: Vec<usize> = (0..8).filter(|&commit| steps[commit] == Some(HasChanged::Yes)).collect();
         assert_eq!(changed, [2], "4 has it by merging 2");
     }
 

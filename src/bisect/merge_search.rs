@@ -1,124 +1,173 @@
-//! The search in a history that is not one line: first along the way from the good commit to the bad one, and where a merge
-//! made the difference, along the branch that it merged.
+//! The search in a history with merges. It first searches the line from the good commit to the bad
+//! one. If a merge made the difference, it then searches the branch that was merged.
 //!
-//! A merge changes, to the commit before it on the way, by all that its branch brings. It is the answer only where the branch,
-//! from where it had left to its end, does not differ by as much.
+//! Compared with the commit before it on the line, a merge changes by everything that its branch
+//! brings. The merge is the answer only if the branch itself differs by less, from its fork to its
+//! end.
 
-use crate::bisect::linear_search::{Find, Found, Left, Step, StepKind, Wanted, halvings, search};
-use crate::bisect::observations::{Knowledge, Known, Rule};
+use crate::bisect::linear_search::{
+    Answer, HistoryStep, NextMeasurement, Remaining, SearchGoal, StepKind, halvings, search,
+};
+use crate::bisect::observations::{ChangeRule, Observation, Observations};
 use crate::compare::comparison::Delta;
 use crate::git::lineage::Lineage;
 
-/// What is asked of a range of commits.
+/// A search in a range of commits.
 #[derive(Clone, Copy, Debug)]
-pub struct Question<'a> {
+pub struct MergeSearch<'a> {
     /// The range.
     pub lineage: &'a Lineage,
-    /// What is searched for.
-    pub find: Find,
-    /// What becomes of a merge that made the difference.
+    /// Which change to look for.
+    pub goal: SearchGoal,
+    /// What to do with a merge that made the difference.
     pub merges: Merges,
-    /// By what a change is told from noise.
-    pub rule: &'a Rule,
+    /// How to tell a change from noise.
+    pub rule: &'a ChangeRule,
 }
 
-/// What becomes of a merge that made the difference.
+/// What to do with a merge that made the difference.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Merges {
-    /// The branch that it merged is searched.
+    /// Search the branch that it merged.
     #[default]
     Enter,
-    /// It is the answer.
+    /// Name the merge as the answer.
     Name,
 }
 
-impl Question<'_> {
-    /// The answer, or what has to be measured before there is one.
-    pub fn answer(&self, known: &Knowledge) -> Result<Found, Wanted> {
-        let way = self.lineage.suspects(self.lineage.good, self.lineage.bad);
-        match search(&way, self.find, known, self.rule)? {
-            Found::Steps(steps) => Ok(Found::Steps(self.all_traced(steps, known)?)),
+impl MergeSearch<'_> {
+    /// Returns the answer.
+    ///
+    /// # Errors
+    ///
+    /// The measurement that the search needs next.
+    pub fn answer(&self, observations: &Observations) -> Result<Answer, NextMeasurement> {
+        let line = self.lineage.suspects(self.lineage.good, self.lineage.bad);
+        match search(&line, self.goal, observations, self.rule)? {
+            Answer::Steps(steps) => Ok(Answer::Steps(self.traced_all(steps, observations)?)),
             other => Ok(other),
         }
     }
 
-    fn all_traced(&self, steps: Vec<Step>, known: &Knowledge) -> Result<Vec<Step>, Wanted> {
+    fn traced_all(
+        &self,
+        steps: Vec<HistoryStep>,
+        observations: &Observations,
+    ) -> Result<Vec<HistoryStep>, NextMeasurement> {
         let mut traced = Vec::new();
         for step in steps {
-            traced.extend(self.traced(step, known)?);
+            traced.extend(self.traced(step, observations)?);
         }
         Ok(traced)
     }
 
-    /// Follows a difference between two commits to the commits that made it.
-    fn traced(&self, mut step: Step, known: &Knowledge) -> Result<Vec<Step>, Wanted> {
+    /// Traces a difference between two commits to the commits that made it.
+    fn traced(
+        &self,
+        step: HistoryStep,
+        observations: &Observations,
+    ) -> Result<Vec<HistoryStep>, NextMeasurement> {
         if step.kind != StepKind::Commit {
             return Ok(vec![step]);
         }
         let lineage = self.lineage;
         let descendants = lineage.descendants(step.before);
         let Some(parent) = lineage.parent_on_way(step.after, &descendants) else { return Ok(vec![step]) };
-        let whole = difference(known, step.before, step.after);
-        if parent != step.before {
-            // What does not touch the paths was taken to change nothing. That is now seen to.
-            if measured(known, parent, Left { commits: 1, steps: 1 })?.is_none() {
-                step.between = between(lineage, step.before, step.after);
-                step.kind = StepKind::Skipped;
-                return Ok(vec![step]);
-            }
-            if !is_most(difference(known, parent, step.after), whole) {
-                step.after = parent;
-                step.between = between(lineage, step.before, parent);
-                step.kind = StepKind::OutsidePaths;
-                return Ok(vec![step]);
-            }
-            step.before = parent;
-        }
-        if self.merges == Merges::Name {
+        let whole = difference(observations, step.before, step.after);
+        let step = self.beside_its_parent(step, parent, whole, observations)?;
+        if step.kind != StepKind::Commit || self.merges == Merges::Name {
             return Ok(vec![step]);
         }
+        let Some((fork, tip)) = self.merged_branch(&step, whole, observations)? else {
+            return Ok(vec![step]);
+        };
+        match search(&lineage.suspects(fork, tip), self.goal, observations, self.rule)? {
+            Answer::Steps(steps) => self.traced_all(steps, observations),
+            Answer::Same | Answer::Unclear | Answer::Unmeasured => Ok(vec![step]),
+        }
+    }
+
+    /// Narrows a step to a commit and its parent. With `--paths`, the search skipped the commits
+    /// between them and assumed that they change nothing; this measures whether that is true.
+    fn beside_its_parent(
+        &self,
+        mut step: HistoryStep,
+        parent: usize,
+        whole: i128,
+        observations: &Observations,
+    ) -> Result<HistoryStep, NextMeasurement> {
+        if parent == step.before {
+            return Ok(step);
+        }
+        if !is_measured(observations, parent, Remaining { commits: 1, steps: 1 })? {
+            step.between = between(self.lineage, step.before, step.after);
+            step.kind = StepKind::Skipped;
+        } else if is_most(difference(observations, parent, step.after), whole) {
+            step.before = parent;
+        } else {
+            step.after = parent;
+            step.between = between(self.lineage, step.before, parent);
+            step.kind = StepKind::OutsidePaths;
+        }
+        Ok(step)
+    }
+
+    /// Returns fork and tip of the merged branch that makes up most of a merge's difference, if one
+    /// does.
+    fn merged_branch(
+        &self,
+        step: &HistoryStep,
+        whole: i128,
+        observations: &Observations,
+    ) -> Result<Option<(usize, usize)>, NextMeasurement> {
+        let lineage = self.lineage;
         let mut largest: Option<(i128, usize, usize)> = None;
         for &tip in lineage.parents[step.after].iter().filter(|&&tip| tip != step.before) {
             let Some(fork) = lineage.fork(step.before, tip) else { continue };
             let commits = lineage.suspects(fork, tip).len();
-            let left = Left { commits, steps: 2 + halvings(commits) };
-            let (Some(()), Some(())) = (measured(known, tip, left)?, measured(known, fork, left)?) else {
+            let remaining = Remaining { commits, steps: 2 + halvings(commits) };
+            let is_tip_measured = is_measured(observations, tip, remaining)?;
+            if !is_measured(observations, fork, remaining)? || !is_tip_measured {
                 continue;
-            };
-            let part = difference(known, fork, tip);
+            }
+            let part = difference(observations, fork, tip);
             if is_most(part, whole) && largest.is_none_or(|(most, ..)| part.abs() > most.abs()) {
                 largest = Some((part, fork, tip));
             }
         }
-        let Some((_, fork, tip)) = largest else { return Ok(vec![step]) };
-        match search(&lineage.suspects(fork, tip), self.find, known, self.rule)? {
-            Found::Steps(steps) => self.all_traced(steps, known),
-            Found::Same | Found::Unclear | Found::Unmeasured => Ok(vec![step]),
-        }
+        Ok(largest.map(|(_, fork, tip)| (fork, tip)))
     }
 }
 
-/// Whether a commit has figures; `None` if it cannot be measured.
-fn measured(known: &Knowledge, commit: usize, left: Left) -> Result<Option<()>, Wanted> {
-    match known.of(commit) {
-        None => Err(Wanted::Measure(commit, left)),
-        Some(Known::Skipped) => Ok(None),
-        Some(Known::Samples(_)) => Ok(Some(())),
+/// Whether a commit has values, or cannot be measured.
+///
+/// # Errors
+///
+/// The measurement of this commit, if it was not tried yet.
+fn is_measured(
+    observations: &Observations,
+    commit: usize,
+    remaining: Remaining,
+) -> Result<bool, NextMeasurement> {
+    match observations.get(commit) {
+        None => Err(NextMeasurement::Measure(commit, remaining)),
+        Some(Observation::Skipped) => Ok(false),
+        Some(Observation::Samples(_)) => Ok(true),
     }
 }
 
-fn difference(known: &Knowledge, before: usize, after: usize) -> i128 {
-    let value = |commit| known.median(commit).unwrap_or_default();
+fn difference(observations: &Observations, before: usize, after: usize) -> i128 {
+    let value = |commit| observations.median(commit).unwrap_or_default();
     Delta::between(value(before), value(after)).difference
 }
 
-/// Whether a part of a difference is at least half of it, in its direction.
+/// Whether a part of a difference is at least half of it, in the same direction.
 fn is_most(part: i128, whole: i128) -> bool {
     part.signum() == whole.signum() && part.abs() * 2 >= whole.abs()
 }
 
-/// The commits on the way between two.
+/// Returns the commits on the way between two commits.
 fn between(lineage: &Lineage, before: usize, after: usize) -> Vec<usize> {
     let way = lineage.way(before, after);
     way.get(1..way.len().saturating_sub(1)).unwrap_or_default().to_vec()
@@ -135,33 +184,38 @@ mod tests {
     use crate::plan::quantity::Threshold;
     use crate::verdict::significance::{Noise, Thresholds};
 
-    /// The answer where each commit has its figure, or cannot be measured.
-    fn answer(lineage: &Lineage, find: Find, merges: Merges, figures: &[Option<i64>]) -> Vec<Step> {
+    /// The answer if each commit has its figure. `None` means that a commit cannot be measured.
+    fn answer(
+        lineage: &Lineage,
+        goal: SearchGoal,
+        merges: Merges,
+        figures: &[Option<i64>],
+    ) -> Vec<HistoryStep> {
         let threshold = Threshold { percent: None, bytes: Some(5) };
         let noise = Noise { provable: true, ..Noise::default() };
-        let rule = Rule { thresholds: Thresholds::both(&threshold), noise, most_runs: 10 };
-        let question = Question { lineage, find, merges, rule: &rule };
-        let mut known = Knowledge::of_nothing(figures.len());
+        let rule = ChangeRule { thresholds: Thresholds::both(&threshold), noise, most_runs: 10 };
+        let search = MergeSearch { lineage, goal, merges, rule: &rule };
+        let mut observations = Observations::new(figures.len());
         for _ in 0..figures.len() * 3 {
-            match question.answer(&known) {
-                Ok(Found::Steps(steps)) => return steps,
+            match search.answer(&observations) {
+                Ok(Answer::Steps(steps)) => return steps,
                 Ok(other) => panic!("{other:?}"),
-                Err(Wanted::Measure(commit, _)) => {
-                    let samples = figures[commit].map(|figure| Known::Samples(vec![figure]));
-                    known.learn(commit, samples.unwrap_or(Known::Skipped));
+                Err(NextMeasurement::Measure(commit, _)) => {
+                    let samples = figures[commit].map(|figure| Observation::Samples(vec![figure]));
+                    observations.record(commit, samples.unwrap_or(Observation::Skipped));
                 }
-                Err(Wanted::Repeat(commit)) => {
+                Err(NextMeasurement::Repeat(commit)) => {
                     let figure = figures[commit].unwrap();
-                    known.learn(commit, Known::Samples(vec![figure; 2]));
+                    observations.record(commit, Observation::Samples(vec![figure; 2]));
                 }
             }
         }
-        panic!("it goes on and on");
+        panic!("the search does not end");
     }
 
-    fn found(lineage: &Lineage, find: Find, merges: Merges, figures: &[i64]) -> Vec<(usize, usize)> {
+    fn found(lineage: &Lineage, goal: SearchGoal, merges: Merges, figures: &[i64]) -> Vec<(usize, usize)> {
         let figures: Vec<_> = figures.iter().copied().map(Some).collect();
-        answer(lineage, find, merges, &figures).iter().map(|step| (step.before, step.after)).collect()
+        answer(lineage, goal, merges, &figures).iter().map(|step| (step.before, step.after)).collect()
     }
 
     /// 5 is the commit on the branch that 6 merges.
@@ -169,60 +223,60 @@ mod tests {
 
     #[test]
     fn the_commit_on_a_branch_is_found_through_its_merge() {
-        for find in [Find::Largest, Find::First, Find::All] {
-            assert_eq!(found(&with_a_branch(), find, Merges::Enter, &ON_BRANCH), [(4, 5)], "{find:?}");
-            assert_eq!(found(&with_a_branch(), find, Merges::Name, &ON_BRANCH), [(2, 6)], "{find:?}");
+        for goal in [SearchGoal::Largest, SearchGoal::First, SearchGoal::All] {
+            assert_eq!(found(&with_a_branch(), goal, Merges::Enter, &ON_BRANCH), [(4, 5)], "{goal:?}");
+            assert_eq!(found(&with_a_branch(), goal, Merges::Name, &ON_BRANCH), [(2, 6)], "{goal:?}");
         }
     }
 
     #[test]
     fn a_merge_that_made_the_difference_itself_is_named() {
         let figures = [10, 10, 10, 10, 10, 10, 90, 90];
-        assert_eq!(found(&with_a_branch(), Find::Largest, Merges::Enter, &figures), [(2, 6)]);
+        assert_eq!(found(&with_a_branch(), SearchGoal::Largest, Merges::Enter, &figures), [(2, 6)]);
     }
 
     #[test]
-    fn what_a_branch_merged_from_the_way_is_not_the_branchs() {
+    fn a_change_that_a_branch_merged_from_the_main_line_is_not_the_branchs() {
         // 2 made the difference; 4 has it by merging 2.
         let figures = [10, 10, 90, 10, 90, 90, 90, 90];
-        assert_eq!(found(&with_a_branch(), Find::Largest, Merges::Enter, &figures), [(1, 2)]);
-        assert_eq!(found(&with_a_branch(), Find::All, Merges::Enter, &figures), [(1, 2)]);
+        assert_eq!(found(&with_a_branch(), SearchGoal::Largest, Merges::Enter, &figures), [(1, 2)]);
+        assert_eq!(found(&with_a_branch(), SearchGoal::All, Merges::Enter, &figures), [(1, 2)]);
     }
 
     #[test]
     fn a_branch_in_a_branch_is_entered_too() {
-        // 3 made the difference, on the part of the branch before 4 merged the way.
+        // 3 made the difference, on the branch, before 4 merged the main line.
         let figures = [10, 10, 10, 90, 90, 90, 90, 90];
-        assert_eq!(found(&with_a_branch(), Find::Largest, Merges::Enter, &figures), [(1, 3)]);
+        assert_eq!(found(&with_a_branch(), SearchGoal::Largest, Merges::Enter, &figures), [(1, 3)]);
     }
 
     #[test]
-    fn a_branch_whose_ends_cannot_be_measured_leaves_the_merge_to_be_named() {
+    fn if_the_ends_of_a_branch_cannot_be_measured_the_merge_is_named() {
         let mut figures = ON_BRANCH.map(Some);
         figures[5] = None;
-        let steps = answer(&with_a_branch(), Find::Largest, Merges::Enter, &figures);
+        let steps = answer(&with_a_branch(), SearchGoal::Largest, Merges::Enter, &figures);
         assert_eq!((steps[0].before, steps[0].after, steps[0].kind), (2, 6, StepKind::Commit));
     }
 
     #[test]
-    fn what_the_paths_leave_out_is_not_blamed_on_what_they_show() {
+    fn a_change_outside_the_paths_is_not_blamed_on_a_commit_inside_them() {
         let line = |touching: &[(usize, usize)]| Lineage {
             touching: Some(touching.iter().copied().collect::<BTreeSet<_>>()),
             ..lineage(&[&[], &[0], &[1], &[2], &[3], &[4]])
         };
         let figures = [10, 10, 10, 90, 90, 90].map(Some);
-        let right = answer(&line(&[(2, 3)]), Find::Largest, Merges::Enter, &figures);
+        let right = answer(&line(&[(2, 3)]), SearchGoal::Largest, Merges::Enter, &figures);
         assert_eq!((right[0].before, right[0].after, right[0].kind), (2, 3, StepKind::Commit));
-        let wrong = answer(&line(&[(0, 1), (3, 4)]), Find::Largest, Merges::Enter, &figures);
+        let wrong = answer(&line(&[(0, 1), (3, 4)]), SearchGoal::Largest, Merges::Enter, &figures);
         assert_eq!((wrong[0].before, wrong[0].after, wrong[0].kind), (1, 3, StepKind::OutsidePaths));
         assert_eq!(wrong[0].between, [2]);
         let mut unknown = figures;
         unknown[3] = None;
-        let unsure = answer(&line(&[(0, 1), (3, 4)]), Find::Largest, Merges::Enter, &unknown);
+        let unsure = answer(&line(&[(0, 1), (3, 4)]), SearchGoal::Largest, Merges::Enter, &unknown);
         assert_eq!((unsure[0].before, unsure[0].after, unsure[0].kind), (1, 4, StepKind::Skipped));
     }
 
-    /// A history in which each commit has one parent among those before it, or merges two.
+    /// A history in which each commit has one earlier parent, or merges two.
     fn history() -> impl Strategy<Value = Vec<Vec<usize>>> {
         proptest::collection::vec(
             (any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0..4_u8),
@@ -238,7 +292,7 @@ mod tests {
                 }
                 parents.push(of_commit);
             }
-            // The last one brings all loose ends together, as a mainline does.
+            // The last commits merge all open branches, as a mainline does.
             let mut has_child = vec![false; parents.len()];
             parents.iter().flatten().for_each(|&parent| has_child[parent] = true);
             let loose: Vec<usize> = (0..parents.len()).filter(|&commit| !has_child[commit]).collect();
@@ -253,7 +307,7 @@ mod tests {
     }
 
     proptest! {
-        /// One commit made the difference, and whoever has it in its history has the difference.
+        /// One commit makes the difference, and every commit after it has the difference too.
         #[test]
         fn the_one_commit_is_found_in_any_history(parents in history(), culprit: prop::sample::Index) {
             let parents: Vec<&[usize]> = parents.iter().map(Vec::as_slice).collect();
@@ -263,10 +317,10 @@ mod tests {
             let grown = lineage.descendants(culprit);
             let figures: Vec<i64> = grown.iter().map(|grown| if *grown { 90 } else { 10 }).collect();
             prop_assume!(grown[lineage.bad]);
-            for find in [Find::Largest, Find::First, Find::All] {
-                let found = found(&lineage, find, Merges::Enter, &figures);
+            for goal in [SearchGoal::Largest, SearchGoal::First, SearchGoal::All] {
+                let found = found(&lineage, goal, Merges::Enter, &figures);
                 prop_assert_eq!(found.len(), 1);
-                prop_assert_eq!(found[0].1, culprit, "{:?} in {:?}", find, &lineage.parents);
+                prop_assert_eq!(found[0].1, culprit, "{:?} in {:?}", goal, &lineage.parents);
             }
         }
     }

@@ -1,4 +1,5 @@
-//! The one figure of a run that a search goes by: a metric at a checkpoint, or of the whole test.
+//! The one figure that a search reads from each run: a metric at a checkpoint, or of the whole
+//! test.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,30 +9,31 @@ use crate::results::stored::Run;
 use crate::support::suggest;
 use crate::support::user_error::Complaint;
 
-/// What is read of a run.
+/// Which figure to read from a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wanted {
+pub struct MetricQuery {
     /// The metric.
     pub metric: String,
-    /// The checkpoint as the report names it: `parsed`, `parsed #2`, `decoder (scope)`. `None` means the whole test.
+    /// The checkpoint, named as in the report: `parsed`, `parsed #2`, `decoder (scope)`. `None`
+    /// means the whole test.
     pub checkpoint: Option<String>,
 }
 
-/// A figure, and where it comes from.
+/// A metric's figure, and its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reading {
-    /// In the metric's unit.
+pub struct MetricValue {
+    /// The figure, in the metric's unit.
     pub value: i64,
-    /// Figures of different sources are never compared.
+    /// Where the figure comes from. Figures from different sources are never compared.
     pub source: Option<String>,
 }
 
-impl Wanted {
-    /// The figure of a run that passed, or why there is none.
+impl MetricQuery {
+    /// Returns the figure of a run that passed, or why there is none.
     ///
-    /// Of the whole test that is the greatest figure of a peak, the sum of what is counted from checkpoint to checkpoint, and
-    /// of everything else the figure at the last one.
-    pub fn of(&self, run: &Run) -> Result<Reading, String> {
+    /// For a whole test, this is the greatest peak, the sum of counts between checkpoints, or for
+    /// all other metrics the figure at the last checkpoint.
+    pub fn read(&self, run: &Run) -> Result<MetricValue, String> {
         if let Some(trouble) = run.trouble() {
             let message = run.record.outcome.message.as_deref().filter(|message| !message.is_empty());
             return Err(message.map_or_else(|| trouble.clone(), |message| format!("{trouble}: {message}")));
@@ -48,13 +50,13 @@ impl Wanted {
                 let index = index.ok_or_else(|| format!("no checkpoint '{wanted}'"))?;
                 measurement.reading(column, index).ok_or_else(absent)?
             }
-            None => self.of_whole(measurement, column).ok_or_else(absent)?,
+            None => self.of_whole_test(measurement, column).ok_or_else(absent)?,
         };
         let source = said_of(&measurement.sources, &self.metric).cloned();
-        Ok(Reading { value, source })
+        Ok(MetricValue { value, source })
     }
 
-    fn of_whole(&self, measurement: &Measurement, column: usize) -> Option<i64> {
+    fn of_whole_test(&self, measurement: &Measurement, column: usize) -> Option<i64> {
         let checkpoints = measurement.checkpoints().iter().enumerate();
         let points = checkpoints.filter(|(_, checkpoint)| checkpoint.kind == Kind::Point);
         let mut readings = points.filter_map(|(index, _)| measurement.reading(column, index));
@@ -69,16 +71,16 @@ impl Wanted {
         }
     }
 
-    /// The complaint where a run has no such checkpoint: which there are.
+    /// Returns the error for a run that has no such checkpoint. It lists the run's checkpoints.
     pub fn unknown_checkpoint(&self, run: &Run) -> Option<Complaint> {
         let wanted = self.checkpoint.as_ref()?;
-        let there: Vec<String> = labels(&run.measurement).collect();
-        if there.contains(wanted) {
+        let existing: Vec<String> = labels(&run.measurement).collect();
+        if existing.contains(wanted) {
             return None;
         }
-        let mut named: Vec<&str> = there.iter().map(String::as_str).collect();
+        let mut named: Vec<&str> = existing.iter().map(String::as_str).collect();
         named.truncate(12);
-        let help = suggest::did_you_mean(wanted, there.iter().map(String::as_str))
+        let help = suggest::did_you_mean(wanted, existing.iter().map(String::as_str))
             .unwrap_or_else(|| format!("checkpoints: {}", named.join(", ")));
         Some(Complaint::new(format!("{} has no checkpoint '{wanted}'", run.record.cell.title)).help(help))
     }
@@ -92,7 +94,7 @@ impl Wanted {
     }
 }
 
-/// The names of a run's checkpoints, as the report has them.
+/// Returns the names of a run's checkpoints, as the report shows them.
 fn labels(measurement: &Measurement) -> impl Iterator<Item = String> + '_ {
     let key = |checkpoint: &Checkpoint| Key {
         label: checkpoint.label,
@@ -141,12 +143,12 @@ mod tests {
     }
 
     fn read(metric: &str, checkpoint: Option<&str>) -> Result<i64, String> {
-        let wanted = Wanted { metric: metric.into(), checkpoint: checkpoint.map(str::to_owned) };
-        wanted.of(&run(Status::Ok)).map(|reading| reading.value)
+        let query = MetricQuery { metric: metric.into(), checkpoint: checkpoint.map(str::to_owned) };
+        query.read(&run(Status::Ok)).map(|value| value.value)
     }
 
     #[test]
-    fn the_whole_test_is_its_greatest_peak_all_its_allocations_and_what_lives_at_the_end() {
+    fn a_whole_test_has_its_greatest_peak_the_sum_of_its_counts_and_the_memory_live_at_its_end() {
         assert_eq!(read("heap.peak", None), Ok(70));
         assert_eq!(read("heap.count", None), Ok(100));
         assert_eq!(read("heap.live", None), Ok(4));
@@ -158,18 +160,18 @@ mod tests {
         assert_eq!(read("heap.peak", Some("row #2")), Ok(60));
         assert_eq!(read("heap.peak", Some("row (scope)")), Ok(900));
         assert_eq!(read("heap.peak", Some("rows")), Err("no checkpoint 'rows'".into()));
-        let wanted = Wanted { metric: "heap.peak".into(), checkpoint: Some("rows".into()) };
-        let complaint = wanted.unknown_checkpoint(&run(Status::Ok)).unwrap();
+        let query = MetricQuery { metric: "heap.peak".into(), checkpoint: Some("rows".into()) };
+        let complaint = query.unknown_checkpoint(&run(Status::Ok)).unwrap();
         assert_eq!(complaint.help.as_deref(), Some("did you mean 'row'?"));
     }
 
     #[test]
-    fn what_cannot_be_read_has_its_reason() {
+    fn a_missing_figure_has_a_reason() {
         assert_eq!(read("cpu.pss", None), Err("no cpu.pss: not readable".into()));
         assert_eq!(read("gpu.0.peak", None), Err("no gpu.0.peak".into()));
-        let wanted = Wanted { metric: "heap.peak".into(), checkpoint: None };
+        let query = MetricQuery { metric: "heap.peak".into(), checkpoint: None };
         assert_eq!(
-            wanted.of(&run(Status::Failed { exit_code: 101 })),
+            query.read(&run(Status::Failed { exit_code: 101 })),
             Err("failed (exit code 101): it broke".into())
         );
     }

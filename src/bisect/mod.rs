@@ -1,6 +1,6 @@
-//! Searches a history for the commit that changed a figure.
+//! Searches a history for the commit that changed a figure, or measures each of its commits.
 //! Imports support, gpu, plan, git, verdict, results, compare, build and run.
-//! Measures commits through `run`; the searches are pure.
+//! Measures commits through `run`; the searches themselves are pure.
 
 pub mod chart;
 pub mod commit_runner;

@@ -1,5 +1,4 @@
-//! What is known of commits while a search goes on: the figures of their runs, or that they have none; and whether a metric
-//! differs between two of them.
+//! What a search has observed of each commit, and whether a metric differs between two commits.
 
 use crate::plan::metric::Unit;
 use crate::plan::quantity::Threshold;
@@ -7,87 +6,88 @@ use crate::verdict::kinds::Verdict;
 use crate::verdict::limits;
 use crate::verdict::significance::{Judgement, Noise, Thresholds, judge};
 
-/// What is known of one commit.
+/// What was observed of one commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Known {
-    /// The metric's figure in each run, in the order of the runs; at least one.
+pub enum Observation {
+    /// The metric's value in each run, in the order of the runs. There is at least one.
     Samples(Vec<i64>),
-    /// It has no figure: it does not build, has no such test, fails it.
+    /// The commit has no value: it does not build, has no such test, or fails it.
     Skipped,
 }
 
-/// What is known of each commit of a range.
+/// What was observed of each commit of a range.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Knowledge {
-    commits: Vec<Option<Known>>,
+pub struct Observations {
+    commits: Vec<Option<Observation>>,
 }
 
-/// Whether a metric changed between two commits, beyond the threshold.
+/// Whether a metric changed by more than the threshold between two commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Change {
-    /// It did.
+pub enum HasChanged {
+    /// It changed.
     Yes,
-    /// It did not.
+    /// It did not change.
     No,
-    /// The runs so far do not say.
+    /// The runs so far cannot decide.
     Unclear,
 }
 
-/// By what a change is told from noise.
+/// How to tell a change from noise.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rule {
-    /// What is no change yet.
+pub struct ChangeRule {
+    /// Smaller changes are ignored.
     pub thresholds: Thresholds,
-    /// How the metric varies, as far as that is known of all programs.
+    /// How much the metric varies between runs of the same program.
     pub noise: Noise,
-    /// How often a commit is run at most.
+    /// The maximum number of runs of one commit.
     pub most_runs: usize,
 }
 
-/// Runs of a commit that a median of a noisy metric takes at least.
+/// The minimum number of runs for the median of a noisy metric.
 const NOISY_RUNS: usize = 3;
 
-impl Knowledge {
-    /// Nothing yet, of so many commits.
-    pub fn of_nothing(commits: usize) -> Self {
+impl Observations {
+    /// Returns observations of this many commits, none of which was measured yet.
+    pub fn new(commits: usize) -> Self {
         Self { commits: vec![None; commits] }
     }
 
-    /// Replaces what is known of a commit.
-    pub fn learn(&mut self, commit: usize, known: Known) {
-        self.commits[commit] = Some(known);
+    /// Replaces what was observed of a commit.
+    pub fn record(&mut self, commit: usize, observation: Observation) {
+        self.commits[commit] = Some(observation);
     }
 
-    /// What is known of a commit.
-    pub fn of(&self, commit: usize) -> Option<&Known> {
+    /// Returns what was observed of a commit; `None` before it is measured.
+    pub fn get(&self, commit: usize) -> Option<&Observation> {
         self.commits[commit].as_ref()
     }
 
-    /// A commit's figures, if it has any.
+    /// Returns a commit's values, if it has any.
     pub fn samples(&self, commit: usize) -> Option<&[i64]> {
-        match self.of(commit)? {
-            Known::Samples(samples) => Some(samples),
-            Known::Skipped => None,
+        match self.get(commit)? {
+            Observation::Samples(samples) => Some(samples),
+            Observation::Skipped => None,
         }
     }
 
-    /// The median of a commit's figures.
+    /// Returns the median of a commit's values.
     pub fn median(&self, commit: usize) -> Option<i64> {
         self.samples(commit).and_then(median)
     }
 
-    /// Whether every commit that was run more than once gave the same figure each time.
+    /// Whether every commit that ran more than once gave the same value each time.
     pub fn is_exact(&self) -> bool {
-        let samples = self.commits.iter().flatten().filter_map(|known| match known {
-            Known::Samples(samples) => Some(samples),
-            Known::Skipped => None,
+        let samples = self.commits.iter().flatten().filter_map(|observation| match observation {
+            Observation::Samples(samples) => Some(samples),
+            Observation::Skipped => None,
         });
         samples.into_iter().all(|samples| samples.iter().all(|sample| *sample == samples[0]))
     }
 }
 
-/// The median; for an even number the middle between the two middle ones, rounded down.
+/// Returns the median. For an even number of samples, this is the middle between the two middle
+/// ones, rounded down.
 pub fn median(samples: &[i64]) -> Option<i64> {
     let mut sorted = samples.to_vec();
     sorted.sort_unstable();
@@ -95,49 +95,49 @@ pub fn median(samples: &[i64]) -> Option<i64> {
     i64::try_from((i128::from(low) + i128::from(high)).div_euclid(2)).ok()
 }
 
-impl Rule {
-    /// Whether the metric changed from one commit to another.
-    pub fn change(&self, known: &Knowledge, before: usize, after: usize) -> Change {
-        let (Some(before), Some(after)) = (known.samples(before), known.samples(after)) else {
-            return Change::Unclear;
+impl ChangeRule {
+    /// Decides whether the metric changed from one commit to another.
+    pub fn change(&self, observations: &Observations, before: usize, after: usize) -> HasChanged {
+        let (Some(before), Some(after)) = (observations.samples(before), observations.samples(after)) else {
+            return HasChanged::Unclear;
         };
-        let repeats = self.repeats(known);
+        let repeats = self.repeats(observations);
         let noise = Noise { known: repeats.then_some(0).or(self.noise.known), ..self.noise };
         let judgement = judge(before, after, &self.thresholds, noise);
-        if repeats && before.len().min(after.len()) < 2 && is_near(&judgement) {
-            return Change::Unclear;
+        if repeats && before.len().min(after.len()) < 2 && is_near_threshold(&judgement) {
+            return HasChanged::Unclear;
         }
         match judgement.verdict {
-            Verdict::Regressed | Verdict::Improved => Change::Yes,
-            Verdict::Unchanged => Change::No,
-            _ => Change::Unclear,
+            Verdict::Regressed | Verdict::Improved => HasChanged::Yes,
+            Verdict::Unchanged => HasChanged::No,
+            _ => HasChanged::Unclear,
         }
     }
 
-    /// Whether figures repeat to the unit: all that were taken more than once did, and that is no chance.
-    fn repeats(&self, known: &Knowledge) -> bool {
-        self.noise.provable && known.is_exact()
+    /// Whether values repeat exactly: the metric can, and every commit that ran twice did.
+    fn repeats(&self, observations: &Observations) -> bool {
+        self.noise.provable && observations.is_exact()
     }
 
-    /// What is no change yet, of figures such as these.
-    pub fn threshold(&self, known: &Knowledge) -> &Threshold {
-        if self.repeats(known) { &self.thresholds.tight } else { &self.thresholds.wide }
+    /// Returns the threshold that applies to these values: a tight one if they repeat exactly.
+    pub fn threshold(&self, observations: &Observations) -> &Threshold {
+        if self.repeats(observations) { &self.thresholds.tight } else { &self.thresholds.wide }
     }
 
-    /// How many runs of a commit its median takes at least: one where figures repeat to the unit.
-    pub fn least_runs(&self, known: &Knowledge) -> usize {
-        if self.repeats(known) { 1 } else { NOISY_RUNS.min(self.most_runs) }
+    /// Returns the minimum number of runs for a commit's median: one if values repeat exactly.
+    pub fn least_runs(&self, observations: &Observations) -> usize {
+        if self.repeats(observations) { 1 } else { NOISY_RUNS.min(self.most_runs) }
     }
 }
 
-/// Whether a change is so near to the limit that a jitter would decide: within a quarter of it.
-fn is_near(judgement: &Judgement) -> bool {
+/// Whether a change is within a quarter of the threshold from the threshold: a jitter could decide.
+fn is_near_threshold(judgement: &Judgement) -> bool {
     let limit = i128::from(judgement.limit);
     judgement.change.unsigned_abs().abs_diff(limit.unsigned_abs()) < limit.unsigned_abs() / 4
 }
 
-/// What is no change where nobody said, of every metric: those that are not judged by default go by the one of their kind
-/// that is.
+/// Returns the thresholds of a metric for which the user set none. A metric without default limits
+/// gets those of a similar metric.
 pub fn usual_thresholds(metric: &str) -> Thresholds {
     let of = |metric| limits::defaults(metric);
     let absolute =
@@ -155,38 +155,38 @@ pub fn usual_thresholds(metric: &str) -> Thresholds {
 mod tests {
     use super::*;
 
-    fn known(samples: &[&[i64]]) -> Knowledge {
-        let mut known = Knowledge::of_nothing(samples.len());
+    fn observations(samples: &[&[i64]]) -> Observations {
+        let mut observations = Observations::new(samples.len());
         for (commit, samples) in samples.iter().enumerate() {
-            known.learn(commit, Known::Samples(samples.to_vec()));
+            observations.record(commit, Observation::Samples(samples.to_vec()));
         }
-        known
+        observations
     }
 
     const COUNTED: Noise = Noise { floor: 0, known: None, provable: true };
 
-    fn rule() -> Rule {
+    fn rule() -> ChangeRule {
         let threshold = Threshold { percent: Some(10.0), bytes: Some(50) };
-        Rule { thresholds: Thresholds::both(&threshold), noise: COUNTED, most_runs: 10 }
+        ChangeRule { thresholds: Thresholds::both(&threshold), noise: COUNTED, most_runs: 10 }
     }
 
-    fn change(before: &[i64], after: &[i64]) -> Change {
-        rule().change(&known(&[before, after]), 0, 1)
+    fn change(before: &[i64], after: &[i64]) -> HasChanged {
+        rule().change(&observations(&[before, after]), 0, 1)
     }
 
     #[test]
     fn where_figures_repeat_one_run_is_enough() {
-        assert_eq!(change(&[1000, 1000], &[1000]), Change::No);
-        assert_eq!(change(&[1000, 1000], &[1300]), Change::Yes);
-        assert_eq!(change(&[1000, 1000], &[700]), Change::Yes);
-        assert_eq!(change(&[100, 100], &[130]), Change::No, "the larger of the two limits counts");
+        assert_eq!(change(&[1000, 1000], &[1000]), HasChanged::No);
+        assert_eq!(change(&[1000, 1000], &[1300]), HasChanged::Yes);
+        assert_eq!(change(&[1000, 1000], &[700]), HasChanged::Yes);
+        assert_eq!(change(&[100, 100], &[130]), HasChanged::No, "the larger of the two limits counts");
     }
 
     #[test]
     fn near_the_threshold_a_second_run_is_wanted_and_is_enough() {
-        assert_eq!(change(&[1000, 1000], &[1101]), Change::Unclear);
-        assert_eq!(change(&[1000, 1000], &[1101, 1101]), Change::Yes);
-        assert_eq!(change(&[1000, 1000], &[1100, 1100]), Change::No);
+        assert_eq!(change(&[1000, 1000], &[1101]), HasChanged::Unclear);
+        assert_eq!(change(&[1000, 1000], &[1101, 1101]), HasChanged::Yes);
+        assert_eq!(change(&[1000, 1000], &[1100, 1100]), HasChanged::No);
     }
 
     #[test]
@@ -199,13 +199,13 @@ mod tests {
 
     #[test]
     fn one_jittering_commit_makes_the_metric_a_noisy_one() {
-        let exact = known(&[&[1, 1], &[2]]);
+        let exact = observations(&[&[1, 1], &[2]]);
         assert!(exact.is_exact());
         assert_eq!(rule().least_runs(&exact), 1);
-        assert_eq!(rule().least_runs(&known(&[&[1, 1], &[2, 3]])), NOISY_RUNS);
-        let resident = Rule { noise: Noise::default(), ..rule() };
+        assert_eq!(rule().least_runs(&observations(&[&[1, 1], &[2, 3]])), NOISY_RUNS);
+        let resident = ChangeRule { noise: Noise::default(), ..rule() };
         assert_eq!(resident.least_runs(&exact), NOISY_RUNS, "the same pages twice are no proof");
-        assert_eq!(change(&[1000, 1010], &[1500]), Change::Unclear);
-        assert_eq!(change(&[1000, 1010, 990, 1005, 995], &[1300, 1310, 1290, 1295, 1305]), Change::Yes);
+        assert_eq!(change(&[1000, 1010], &[1500]), HasChanged::Unclear);
+        assert_eq!(change(&[1000, 1010, 990, 1005, 995], &[1300, 1310, 1290, 1295, 1305]), HasChanged::Yes);
     }
 }

@@ -1,12 +1,13 @@
-//! What was asked of a bisection or a history, and what measuring it took so far: `search.json`, from which `--resume` goes on.
+//! What the user asked of a bisection or a history, and what was measured so far. It is stored in
+//! `search.json`, and `--resume` continues from it.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::bisect::linear_search::Find;
+use crate::bisect::linear_search::SearchGoal;
 use crate::bisect::merge_search::Merges;
-use crate::bisect::metric_query::Wanted;
+use crate::bisect::metric_query::MetricQuery;
 use crate::git::lineage::Lineage;
 use crate::plan::cells::PlannedCell;
 use crate::plan::quantity::Threshold;
@@ -19,49 +20,49 @@ pub const VERSION: u32 = 1;
 pub struct SearchRecord {
     /// Format version, [`VERSION`].
     pub version: u32,
-    /// What is done with the commits.
+    /// What to do with the commits.
     pub task: Task,
-    /// The commit before, as written.
+    /// The first commit, as the user wrote it.
     pub good: String,
-    /// The commit after, as written.
+    /// The last commit, as the user wrote it.
     pub bad: String,
-    /// What is read of each run.
+    /// What to read from each run.
     #[serde(flatten)]
-    pub wanted: Wanted,
-    /// What is no change yet, if that was asked for.
+    pub query: MetricQuery,
+    /// The threshold that the user asked for: smaller changes are ignored.
     pub threshold: Option<Threshold>,
-    /// How often each commit is run, whatever comes of it.
+    /// The minimum number of runs of each commit.
     pub least_runs: u32,
-    /// Only commits that touch these were looked at.
+    /// The search considers only commits that touch these paths.
     pub paths: Vec<String>,
-    /// The commits; their indices are those of the plan's revisions.
+    /// The commits. Their indices are those of the plan's revisions.
     pub lineage: Lineage,
     /// The command line, without the program.
     pub arguments: Vec<String>,
     /// Path and hash of every overlay file.
     pub overlay: BTreeMap<String, String>,
-    /// The test as it is run at each commit; known once both ends are built.
+    /// The test to run at each commit; known once both ends are built.
     pub cell: Option<PlannedCell>,
-    /// What was measured, in that order.
+    /// The measurements so far, in their order.
     pub efforts: Vec<Effort>,
 }
 
-/// What is done with the commits.
+/// What to do with the commits of a range.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Task {
-    /// The change is searched for.
+    /// Search for a change.
     Bisect {
-        /// Which change.
-        find: Find,
-        /// What becomes of a merge that made it.
+        /// Which change to look for.
+        find: SearchGoal,
+        /// What to do with a merge that made the change.
         merges: Merges,
     },
-    /// The commits are all measured.
+    /// Measure each of these commits.
     History {
-        /// These, in their order.
+        /// The commits, in their order.
         commits: Vec<usize>,
-        /// The tags' names.
+        /// Commits that have a tag, with the tag's name.
         tags: Vec<(usize, String)>,
     },
 }
@@ -76,13 +77,13 @@ impl Task {
     }
 }
 
-/// What measuring a commit took.
+/// The time that measuring a commit took.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Effort {
-    /// Which.
+    /// The commit's index.
     pub commit: usize,
-    /// Wall time, of its build and its runs.
+    /// Wall time of its build and its runs.
     pub seconds: f64,
-    /// Whether it was built; `false` if the store had it.
+    /// Whether cargo built it; `false` if the store already had the build.
     pub built: bool,
 }

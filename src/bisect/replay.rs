@@ -1,11 +1,12 @@
-//! Command lines that show again what a search found: the flags that it was called with, without those that only it has.
+//! Command lines that show a search's result again: the search's own flags, without those that
+//! `run` does not have.
 
 use std::ffi::OsStr;
 
 use crate::support::process::shell_quoted;
 
-/// Flags of `bisect` and `history` that `run` does not have, with whether a value follows.
-const OWN: [(&str, bool); 21] = [
+/// Flags of `bisect` and `history` that `run` does not have, and whether a value follows each.
+const SEARCH_FLAGS: [(&str, bool); 21] = [
     ("--good", true),
     ("--old", true),
     ("--bad", true),
@@ -29,31 +30,32 @@ const OWN: [(&str, bool); 21] = [
     ("-v", false),
 ];
 
-/// The line that compares two commits as the search measured them. `arguments` are the search's, with its command's name.
+/// Returns the command line that compares two commits as the search measured them. `arguments` are
+/// the search's own, including the name of its command.
 pub fn comparison(command: &str, arguments: &[String], before: &str, after: &str) -> String {
     let mut words =
         vec!["cargo".to_owned(), "memprof".to_owned(), "--refs".to_owned(), format!("{before},{after}")];
-    // What stands behind `--` is paths.
-    let named = arguments.iter().position(|argument| argument == command);
-    let words_without_name = arguments.iter().enumerate().filter(|(index, _)| Some(*index) != named);
-    let flags = words_without_name.map(|(_, word)| word).take_while(|word| *word != "--");
-    let mut left_out = false;
+    // Paths follow `--`.
+    let command_index = arguments.iter().position(|argument| argument == command);
+    let without_command = arguments.iter().enumerate().filter(|(index, _)| Some(*index) != command_index);
+    let flags = without_command.map(|(_, word)| word).take_while(|word| *word != "--");
+    let mut skips_value = false;
     let mut takes_value = false;
     for word in flags {
-        if left_out {
-            left_out = false;
+        if skips_value {
+            skips_value = false;
             continue;
         }
-        let own = OWN.iter().find(|(flag, _)| word == flag);
-        let joined = OWN
+        let own = SEARCH_FLAGS.iter().find(|(flag, _)| word == flag);
+        let joined = SEARCH_FLAGS
             .iter()
             .any(|(flag, value)| *value && word.strip_prefix(flag).is_some_and(|rest| rest.starts_with('=')));
-        // The range of a history is the one word that belongs to no flag and has dots.
+        // The range of a history is the only word with dots that belongs to no flag.
         let is_range = !takes_value && !word.starts_with('-') && word.contains("..");
         takes_value = word.starts_with('-') && !word.contains('=');
         match own {
             Some((_, value)) => {
-                left_out = *value;
+                skips_value = *value;
                 takes_value = false;
             }
             None if joined || is_range => {}
@@ -74,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comparison_has_the_searchs_flags_and_not_what_only_the_search_has() {
+    fn a_comparison_has_the_searchs_flags_except_those_that_run_does_not_have() {
         assert_eq!(
             line(
                 "bisect --good v1 --bad=main -k hf --find all --metric heap.live -p bart --first-parent -- src/a"

@@ -1,12 +1,12 @@
-//! From a survey and what was found in it to the report.
+//! Builds the report of a search from its observations and its answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::bisect::commit_runner::Survey;
+use crate::bisect::commit_runner::CommitRunner;
 use crate::bisect::history;
-use crate::bisect::linear_search::{Find, Found, Step, StepKind};
+use crate::bisect::linear_search::{Answer, HistoryStep, SearchGoal, StepKind};
 use crate::bisect::merge_search::Merges;
-use crate::bisect::observations::{Known, Rule};
+use crate::bisect::observations::{ChangeRule, HasChanged, Observation};
 use crate::bisect::record::{SearchRecord, Task};
 use crate::bisect::replay;
 use crate::bisect::report_data::{
@@ -21,95 +21,83 @@ use crate::plan::resolved::{CellId, Plan};
 use crate::results::run_folder::RunFolder;
 use crate::results::stored::{self, Results};
 
-/// Puts together what a search found: a report of an [`Outcome`].
-pub struct Findings<'a> {
-    /// The commits and what is known of them.
-    pub survey: &'a Survey<'a>,
+/// Builds the report of a [`SearchOutcome`].
+pub struct ReportBuilder<'a> {
+    /// The commits and their observations.
+    pub runner: &'a CommitRunner<'a>,
     /// The plan.
     pub plan: &'a Plan,
-    /// The repository, for names and dates.
+    /// The repository, for names and dates of commits.
     pub repository: &'a Repository,
 }
 
-/// What was found, in the survey's indices.
-pub struct Outcome {
-    /// What came of a bisection.
+/// What a search found. Commits are indices into the plan's revisions.
+pub struct SearchOutcome {
+    /// The result of a bisection; `None` in a history.
     pub result: Option<SearchResult>,
     /// The steps.
-    pub steps: Vec<Step>,
+    pub steps: Vec<HistoryStep>,
     /// The commits to list, ancestors first.
     pub listed: Vec<usize>,
-    /// For each of them, the commit it is compared with.
+    /// For each listed commit, the commit to compare it with.
     pub compared_with: BTreeMap<usize, usize>,
 }
 
-impl Outcome {
-    /// Of a bisection.
-    pub fn of_bisection(found: Found, survey: &Survey<'_>) -> Self {
-        let (result, mut steps) = match found {
-            Found::Steps(steps) => (SearchResult::Found, steps),
-            Found::Same => (SearchResult::Same, Vec::new()),
-            Found::Unclear | Found::Unmeasured => (SearchResult::Unclear, Vec::new()),
+impl SearchOutcome {
+    /// Returns the outcome of a bisection.
+    pub fn of_bisection(answer: Answer, runner: &CommitRunner<'_>) -> Self {
+        let (result, mut steps) = match answer {
+            Answer::Steps(steps) => (SearchResult::Found, steps),
+            Answer::Same => (SearchResult::Same, Vec::new()),
+            Answer::Unclear | Answer::Unmeasured => (SearchResult::Unclear, Vec::new()),
         };
         steps.sort_by_key(|step| step.after);
-        let commits = survey.record.lineage.parents.len();
-        let listed: Vec<usize> = (0..commits).filter(|&commit| survey.known.of(commit).is_some()).collect();
-        let good = survey.record.lineage.good;
-        let compared_with = listed.iter().map(|&commit| (commit, good)).filter(|(commit, _)| *commit != good);
+        let lineage = &runner.record.lineage;
+        let commits = 0..lineage.parents.len();
+        let listed: Vec<usize> =
+            commits.filter(|&commit| runner.observations.get(commit).is_some()).collect();
+        let compared_with =
+            listed.iter().filter(|&&commit| commit != lineage.good).map(|&commit| (commit, lineage.good));
         Self { result: Some(result), steps, compared_with: compared_with.collect(), listed }
     }
 
-    /// Of a history whose commits are all measured; `changes` are theirs.
-    pub fn of_history(
-        commits: &[usize],
-        changes: &[Option<crate::bisect::observations::Change>],
-        survey: &Survey<'_>,
-    ) -> Self {
-        let predecessors = history::predecessors(&survey.record.lineage, commits, &survey.known);
+    /// Returns the outcome of a history in which every commit was measured. `changes` are theirs.
+    pub fn of_history(commits: &[usize], changes: &[Option<HasChanged>], runner: &CommitRunner<'_>) -> Self {
+        let predecessors = history::predecessors(&runner.record.lineage, commits, &runner.observations);
         let mut steps = Vec::new();
         let mut compared_with = BTreeMap::new();
         for ((&after, change), before) in commits.iter().zip(changes).zip(predecessors) {
             let Some(before) = before else { continue };
             compared_with.insert(after, before);
-            if let Some(change) = change.filter(|change| *change == crate::bisect::observations::Change::Yes)
-            {
+            if let Some(change) = change.filter(|change| *change == HasChanged::Yes) {
                 let kind = StepKind::Commit;
-                steps.push(Step { before, after, between: Vec::new(), kind, change });
+                steps.push(HistoryStep { before, after, between: Vec::new(), kind, change });
             }
         }
         Self { result: None, steps, listed: commits.to_vec(), compared_with }
     }
 }
 
-impl Findings<'_> {
-    /// The report.
-    pub fn report(&self, outcome: &Outcome, rule: &Rule) -> anyhow::Result<SearchReport> {
-        let record = &self.survey.record;
+impl ReportBuilder<'_> {
+    /// Builds the report.
+    ///
+    /// # Errors
+    ///
+    /// Git cannot read a commit.
+    pub fn report(&self, outcome: &SearchOutcome, rule: &ChangeRule) -> anyhow::Result<SearchReport> {
+        let record = &self.runner.record;
         let facts = self.facts(outcome)?;
         let cell = record.cell.as_ref().map(|planned| &planned.cell);
-        let find = match &record.task {
-            Task::Bisect { find, .. } => Some(*find),
-            Task::History { .. } => None,
+        let (find, first_parent) = match &record.task {
+            Task::Bisect { find, merges } => (Some(*find), *merges == Merges::Name),
+            Task::History { .. } => (None, false),
         };
-        let mut steps = Vec::new();
-        for step in &outcome.steps {
-            steps.push(self.step(step, &facts)?);
-        }
         let (good, bad) = (record.lineage.good, record.lineage.bad);
         let end = |commit: usize, name: &str| NamedCommit {
             name: name.to_owned(),
             facts: facts[&commit].clone(),
-            value: self.survey.known.median(commit),
+            value: self.runner.observations.median(commit),
         };
-        let measured = outcome.listed.iter().map(|&commit| {
-            let is_step = outcome.steps.iter().any(|step| step.after == commit);
-            self.measured(
-                commit,
-                facts[&commit].clone(),
-                outcome.compared_with.get(&commit).copied(),
-                is_step,
-            )
-        });
         let mut report = SearchReport {
             version: report_data::VERSION,
             tool: self.plan.tool.clone(),
@@ -121,16 +109,16 @@ impl Findings<'_> {
             test: cell.map(|cell| cell.test.to_string()).unwrap_or_default(),
             title: cell.map(|cell| cell.title.clone()).unwrap_or_default(),
             params: cell.map(|cell| cell.params.clone()).unwrap_or_default(),
-            wanted: record.wanted.clone(),
-            unit: Unit::of(&record.wanted.metric),
-            threshold: rule.threshold(&self.survey.known).clone(),
+            query: record.query.clone(),
+            unit: Unit::of(&record.query.metric),
+            threshold: rule.threshold(&self.runner.observations).clone(),
             good: end(good, &record.good),
             bad: end(bad, &record.bad),
             commits: record.lineage.commits(),
-            first_parent: matches!(record.task, Task::Bisect { merges: Merges::Name, .. }),
+            first_parent,
             paths: record.paths.clone(),
-            steps,
-            measured: measured.collect(),
+            steps: self.steps(outcome, &facts)?,
+            measured: self.all_measured(outcome, &facts),
             effort: self.effort(),
             replay: Vec::new(),
         };
@@ -138,27 +126,35 @@ impl Findings<'_> {
         Ok(report)
     }
 
-    /// What is shown of every commit that is named anywhere.
-    fn facts(&self, outcome: &Outcome) -> anyhow::Result<BTreeMap<usize, CommitFacts>> {
-        let lineage = &self.survey.record.lineage;
-        let mut named: BTreeSet<usize> = outcome.listed.iter().copied().collect();
-        named.extend([lineage.good, lineage.bad]);
+    /// Reads the name and date of every commit that the report mentions.
+    fn facts(&self, outcome: &SearchOutcome) -> anyhow::Result<BTreeMap<usize, CommitFacts>> {
+        let lineage = &self.runner.record.lineage;
+        let mut mentioned: BTreeSet<usize> = outcome.listed.iter().copied().collect();
+        mentioned.extend([lineage.good, lineage.bad]);
         for step in &outcome.steps {
-            named.extend([step.before, step.after]);
-            named.extend(step.between.iter().copied());
+            mentioned.extend([step.before, step.after]);
+            mentioned.extend(step.between.iter().copied());
         }
         let hashes: Vec<&str> =
-            named.iter().map(|&commit| self.plan.revisions[commit].commit.as_str()).collect();
-        Ok(named.iter().copied().zip(commits::facts(self.repository, &hashes)?).collect())
+            mentioned.iter().map(|&commit| self.plan.revisions[commit].commit.as_str()).collect();
+        Ok(mentioned.iter().copied().zip(commits::facts(self.repository, &hashes)?).collect())
     }
 
-    fn step(&self, step: &Step, facts: &BTreeMap<usize, CommitFacts>) -> anyhow::Result<FoundStep> {
-        let value = |commit| self.survey.known.median(commit).unwrap_or_default();
+    fn steps(
+        &self,
+        outcome: &SearchOutcome,
+        facts: &BTreeMap<usize, CommitFacts>,
+    ) -> anyhow::Result<Vec<FoundStep>> {
+        outcome.steps.iter().map(|step| self.step(step, facts)).collect()
+    }
+
+    fn step(&self, step: &HistoryStep, facts: &BTreeMap<usize, CommitFacts>) -> anyhow::Result<FoundStep> {
+        let value = |commit| self.runner.observations.median(commit).unwrap_or_default();
         let delta = Delta::between(value(step.before), value(step.after));
         let hash = |commit: usize| self.plan.revisions[commit].commit.as_str();
         let candidate = |&commit: &usize| Candidate {
             facts: facts[&commit].clone(),
-            skipped: self.survey.reasons.get(&commit).cloned(),
+            skipped: self.runner.reasons.get(&commit).cloned(),
         };
         let among = step.between.iter().chain([&step.after]);
         let candidates =
@@ -177,6 +173,19 @@ impl Findings<'_> {
         })
     }
 
+    fn all_measured(
+        &self,
+        outcome: &SearchOutcome,
+        facts: &BTreeMap<usize, CommitFacts>,
+    ) -> Vec<MeasuredCommit> {
+        let measured = |&commit: &usize| {
+            let is_step = outcome.steps.iter().any(|step| step.after == commit);
+            let compared_with = outcome.compared_with.get(&commit).copied();
+            self.measured(commit, facts[&commit].clone(), compared_with, is_step)
+        };
+        outcome.listed.iter().map(measured).collect()
+    }
+
     fn measured(
         &self,
         commit: usize,
@@ -184,11 +193,11 @@ impl Findings<'_> {
         compared_with: Option<usize>,
         is_step: bool,
     ) -> MeasuredCommit {
-        let survey = self.survey;
-        let effort = survey.record.efforts.iter().find(|effort| effort.commit == commit);
-        let value = survey.known.median(commit);
-        let before = compared_with.and_then(|before| survey.known.median(before));
-        let tag = match &survey.record.task {
+        let runner = self.runner;
+        let effort = runner.record.efforts.iter().find(|effort| effort.commit == commit);
+        let value = runner.observations.median(commit);
+        let before = compared_with.and_then(|before| runner.observations.median(before));
+        let tag = match &runner.record.task {
             Task::History { tags, .. } => {
                 tags.iter().find(|(tagged, _)| *tagged == commit).map(|(_, name)| name.clone())
             }
@@ -198,8 +207,8 @@ impl Findings<'_> {
             facts,
             tag,
             value,
-            samples: survey.known.samples(commit).unwrap_or_default().to_vec(),
-            skipped: survey.reasons.get(&commit).cloned(),
+            samples: runner.observations.samples(commit).unwrap_or_default().to_vec(),
+            skipped: runner.reasons.get(&commit).cloned(),
             compared_with: compared_with.map(|before| self.plan.revisions[before].commit.clone()),
             difference: before.zip(value).map(|(before, value)| Delta::between(before, value).difference),
             is_step,
@@ -208,28 +217,28 @@ impl Findings<'_> {
         }
     }
 
-    /// One commit as it is told while the search goes on.
-    pub fn told(&self, commit: usize) -> MeasuredCommit {
+    /// Returns a commit's measurement for a progress line, compared with the good commit.
+    pub fn progress(&self, commit: usize) -> MeasuredCommit {
         let facts =
             CommitFacts { commit: self.plan.revisions[commit].commit.clone(), ..CommitFacts::default() };
-        let good = self.survey.record.lineage.good;
+        let good = self.runner.record.lineage.good;
         self.measured(commit, facts, Some(good).filter(|good| *good != commit), false)
     }
 
     fn effort(&self) -> TotalEffort {
-        let survey = self.survey;
-        let commits = 0..survey.record.lineage.parents.len();
+        let runner = self.runner;
+        let commits = 0..runner.record.lineage.parents.len();
         let mut total = TotalEffort::default();
-        for known in commits.filter_map(|commit| survey.known.of(commit)) {
-            match known {
-                Known::Samples(samples) => {
+        for observation in commits.filter_map(|commit| runner.observations.get(commit)) {
+            match observation {
+                Observation::Samples(samples) => {
                     total.measured += 1;
                     total.runs += samples.len();
                 }
-                Known::Skipped => total.skipped += 1,
+                Observation::Skipped => total.skipped += 1,
             }
         }
-        for effort in &survey.record.efforts {
+        for effort in &runner.record.efforts {
             total.built += usize::from(effort.built);
             total.seconds += effort.seconds;
         }
@@ -239,21 +248,21 @@ impl Findings<'_> {
 
 fn replays(report: &SearchReport, record: &SearchRecord) -> Vec<Replay> {
     let replay = |shows: &str, line: String| Replay { shows: shows.to_owned(), line };
-    let mut lines = vec![replay("this again", format!("cargo memprof report {}", report.id))];
-    // A few are enough: the other steps are compared in the same way.
+    let mut lines = vec![replay("show this report again", format!("cargo memprof report {}", report.id))];
+    // Three are enough as an example: the command for the other steps differs only in the commits.
     for step in report.steps.iter().take(3) {
         let line =
             replay::comparison(&report.command, &record.arguments, step.before.short(), step.commit.short());
-        lines.push(replay("the two commits", line));
-        if step.kind == StepKind::Commit && report.find != Some(Find::All) && report.find.is_some() {
-            lines.push(replay("what it changed", format!("git show {}", step.commit.short())));
+        lines.push(replay("compare the two commits", line));
+        if step.kind == StepKind::Commit && report.find != Some(SearchGoal::All) && report.find.is_some() {
+            lines.push(replay("show the change", format!("git show {}", step.commit.short())));
         }
     }
     lines
 }
 
-/// All that was measured of the two commits of each step, as a comparison of these two. Of a history there are none: its table
-/// has one metric of many commits.
+/// Returns a full comparison of the two commits of each step. A history has none: its table shows
+/// one metric of many commits.
 pub fn comparisons(
     report: &SearchReport,
     plan: &Plan,
@@ -269,24 +278,24 @@ pub fn comparisons(
     for step in &report.steps {
         let (Some(before), Some(after)) = (index(&step.before), index(&step.commit)) else { continue };
         let mut runs = Vec::new();
-        let mut of_two = stored::Builds::new();
+        let mut builds_of_pair = stored::Builds::new();
         for (revision, original) in [before, after].into_iter().enumerate() {
             for mut run in stored::runs_of(folder, plan, original, cell)? {
                 run.record.revision = revision;
                 runs.push(run);
             }
-            of_two.extend(builds.get(&original).map(|facts| (revision, facts.clone())));
+            builds_of_pair.extend(builds.get(&original).map(|facts| (revision, facts.clone())));
         }
-        let two = Plan {
+        let plan_of_pair = Plan {
             revisions: vec![plan.revisions[before].clone(), plan.revisions[after].clone()],
             baseline: 0,
             ..plan.clone()
         };
         let environment = stored::environment_of(folder)?;
         comparisons.push(compare(&Results {
-            plan: two,
+            plan: plan_of_pair,
             environment,
-            builds: of_two,
+            builds: builds_of_pair,
             traces: BTreeMap::new(),
             runs,
             notes: Vec::new(),

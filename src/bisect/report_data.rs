@@ -1,10 +1,11 @@
-//! What a bisection found or a history shows, as data: `found.json`, and what its reports are made of.
+//! The result of a bisection or a history, as data. It is stored in `found.json` and shown in
+//! reports.
 
 use serde::{Deserialize, Serialize};
 
-use crate::bisect::linear_search::{Find, StepKind};
-use crate::bisect::metric_query::Wanted;
-use crate::bisect::observations::Change;
+use crate::bisect::linear_search::{SearchGoal, StepKind};
+use crate::bisect::metric_query::MetricQuery;
+use crate::bisect::observations::HasChanged;
 use crate::git::commits::CommitFacts;
 use crate::plan::metric::Unit;
 use crate::plan::quantity::Threshold;
@@ -12,22 +13,22 @@ use crate::plan::quantity::Threshold;
 /// The version of `found.json`'s format, which is the JSON report's.
 pub const VERSION: u32 = 1;
 
-/// All that is told of a search over commits.
+/// The report of a search over commits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SearchReport {
     /// Format version, [`VERSION`].
     pub version: u32,
     /// The tool's version.
     pub tool: String,
-    /// The run's name, which is its folder's too.
+    /// The run's name, which is also its folder's.
     pub id: String,
-    /// When it was begun, RFC 3339.
+    /// When it began, RFC 3339.
     pub created: String,
     /// `bisect` or `history`.
     pub command: String,
-    /// What was searched for; absent in a history.
-    pub find: Option<Find>,
-    /// What came of it; absent in a history.
+    /// Which change was searched for; absent in a history.
+    pub find: Option<SearchGoal>,
+    /// What the search found; absent in a history.
     pub result: Option<SearchResult>,
     /// The test, `package::binary::test`.
     pub test: String,
@@ -35,49 +36,49 @@ pub struct SearchReport {
     pub title: String,
     /// Its parameters.
     pub params: Vec<(String, String)>,
-    /// The metric, and where it was read.
+    /// The metric and its checkpoint.
     #[serde(flatten)]
-    pub wanted: Wanted,
-    /// What the figures count.
+    pub query: MetricQuery,
+    /// The unit of the figures.
     pub unit: Unit,
-    /// What is no change yet.
+    /// Smaller changes are ignored.
     pub threshold: Threshold,
-    /// The first commit.
+    /// The commit at which the range begins.
     pub good: NamedCommit,
-    /// The last one.
+    /// The commit at which the range ends.
     pub bad: NamedCommit,
-    /// How many commits there are from the one to the other, the first not counted.
+    /// The number of commits in the range, without the first.
     pub commits: usize,
-    /// Whether a merge was named and its branch not searched.
+    /// Whether merges were named as the answer, without searching their branches.
     pub first_parent: bool,
-    /// Only commits that touch these were looked at.
+    /// The search considered only commits that touch these paths.
     pub paths: Vec<String>,
     /// The commits at which the figure changed, in their order.
     pub steps: Vec<FoundStep>,
-    /// Every commit that was measured, or could not be, ancestors first.
+    /// Every commit that was measured or could not be measured, ancestors first.
     pub measured: Vec<MeasuredCommit>,
-    /// What it took.
+    /// The time and the runs that the search took.
     pub effort: TotalEffort,
-    /// Command lines that show it again.
+    /// Command lines that show the result again.
     pub replay: Vec<Replay>,
 }
 
-/// What came of a search.
+/// What a search found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SearchResult {
-    /// Something that made a difference.
+    /// One or more commits that changed the figure.
     Found,
-    /// The two ends do not differ beyond the threshold.
+    /// The two ends do not differ by more than the threshold.
     Same,
-    /// Whether they do is lost in the noise.
+    /// Noise hides whether the two ends differ.
     Unclear,
 }
 
 /// A commit as the user wrote it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedCommit {
-    /// What was written.
+    /// The text that the user wrote.
     pub name: String,
     /// The commit.
     #[serde(flatten)]
@@ -89,36 +90,37 @@ pub struct NamedCommit {
 /// A difference between two commits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FoundStep {
-    /// What it is known to be.
+    /// What caused the difference.
     pub kind: StepKind,
-    /// Whether it is beyond the threshold.
-    pub change: Change,
-    /// The commit after it: where `kind` is `commit`, the one that made it.
+    /// Whether the difference exceeds the threshold.
+    pub change: HasChanged,
+    /// The commit after the difference. If `kind` is `commit`, it made the difference.
     #[serde(flatten)]
     pub commit: CommitFacts,
-    /// The commit before it.
+    /// The commit before the difference.
     pub before: CommitFacts,
     /// The figure before.
     pub value_before: i64,
     /// The figure after.
     pub value: i64,
-    /// What it grew by.
+    /// The figure after minus the figure before.
     pub difference: i128,
-    /// The same in percent; absent where the figure before is not above zero.
+    /// The difference in percent; absent unless the figure before is above zero.
     pub percent: Option<f64>,
     /// The paths that differ between the two commits.
     pub files: Vec<String>,
-    /// Where more than one commit may have made it: those, the one after it included, each with why it has no figure.
+    /// The commits that may have made the difference, if there is more than one. Includes the
+    /// commit after it.
     pub candidates: Vec<Candidate>,
 }
 
-/// A commit that may be it.
+/// A commit that may have made a difference.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Candidate {
     /// The commit.
     #[serde(flatten)]
     pub facts: CommitFacts,
-    /// Why it could not be measured, if that was tried.
+    /// Why it could not be measured, if the search tried.
     pub skipped: Option<String>,
 }
 
@@ -128,34 +130,35 @@ pub struct MeasuredCommit {
     /// The commit.
     #[serde(flatten)]
     pub facts: CommitFacts,
-    /// Its tag, where tags were measured.
+    /// Its tag, if tags were measured.
     pub tag: Option<String>,
-    /// Its figure: the median of the runs.
+    /// Its figure, the median of the runs.
     pub value: Option<i64>,
     /// The figure of each run.
     pub samples: Vec<i64>,
-    /// Why it has none.
+    /// Why it has no figure.
     pub skipped: Option<String>,
-    /// The commit that it is compared with: in a bisection the good one, in a history the nearest before it that has a figure.
+    /// The commit that it is compared with: the good commit in a bisection, the nearest earlier
+    /// commit with a figure in a history.
     pub compared_with: Option<String>,
-    /// What it is more than that one's figure.
+    /// Its figure minus that commit's figure.
     pub difference: Option<i128>,
-    /// Whether that is a step of a history, or this the commit that was searched for.
+    /// Whether this is the commit that was searched for, or a step of a history.
     pub is_step: bool,
-    /// How long its build and its runs took, in seconds.
+    /// Duration of its build and its runs, in seconds.
     pub seconds: Option<f64>,
-    /// Whether it was built; `false` if the store had it.
+    /// Whether cargo built it; `false` if the store already had the build.
     pub built: Option<bool>,
 }
 
-/// What a whole search took.
+/// The time and the runs that a whole search took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TotalEffort {
     /// Commits with a figure.
     pub measured: usize,
-    /// Commits without.
+    /// Commits without a figure.
     pub skipped: usize,
-    /// Builds that cargo was called for.
+    /// Builds that cargo made.
     pub built: usize,
     /// Runs of the test that passed.
     pub runs: usize,
@@ -163,7 +166,7 @@ pub struct TotalEffort {
     pub seconds: f64,
 }
 
-/// A command line, and what it does.
+/// A command line, and what it shows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Replay {
     /// What it shows.

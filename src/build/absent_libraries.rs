@@ -1,5 +1,6 @@
-//! Shared libraries that a program is linked with and this machine lacks: programs for a GPU are built on machines without
-//! its driver. Empty ones in their place let such a program start, and say which tests it holds.
+//! Replaces shared libraries that a program needs and this machine lacks, such as a GPU's driver on
+//! a build host without a GPU. With empty libraries instead, the program starts and can list its
+//! tests.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +10,7 @@ use object::{Object, ObjectSymbol, ReadCache};
 
 use crate::support::process::Command;
 
-/// Empty libraries under the names of those that are missing.
+/// Empty libraries with the names of the missing ones.
 #[derive(Debug)]
 pub struct EmptyLibraries {
     folder: tempfile::TempDir,
@@ -18,13 +19,14 @@ pub struct EmptyLibraries {
 }
 
 impl EmptyLibraries {
-    /// For the program that this command starts; `None` if nothing is missing.
+    /// Creates empty libraries for the program that this command starts. Returns `None` if no
+    /// library is missing.
     ///
     /// # Errors
     ///
     /// A file cannot be read, or there is no C compiler.
     pub fn for_program(program: &Utf8Path, command: Command) -> anyhow::Result<Option<Self>> {
-        // What `ldd` does: the loader says what it finds, and starts nothing.
+        // As `ldd` does: the loader lists the libraries, and does not start the program.
         let traced = command.env("LD_TRACE_LOADED_OBJECTS", "1").capture()?.text();
         let (names, found) = parse(&traced);
         if names.is_empty() {
@@ -36,7 +38,8 @@ impl EmptyLibraries {
         for file in found.iter().map(Utf8PathBuf::as_path).chain([program]) {
             symbols(file, &mut wanted, &mut defined).with_context(|| format!("cannot read {file}"))?;
         }
-        // The loader looks for a symbol in all libraries: the first one may have those of all.
+        // The loader looks for each symbol in all libraries, so the first library can define all of
+        // them.
         let mut missing: Vec<&String> = wanted.difference(&defined).collect();
         for name in &names {
             compile(&folder, name, &std::mem::take(&mut missing))?;
@@ -44,17 +47,17 @@ impl EmptyLibraries {
         Ok(Some(Self { folder, names }))
     }
 
-    /// Their folder, for the loader's search path.
+    /// Returns their folder, for the loader's search path.
     pub fn folder(&self) -> &Utf8Path {
         Utf8Path::from_path(self.folder.path()).unwrap_or(Utf8Path::new("."))
     }
 }
 
-/// The names that were not found, and the files that were.
+/// Returns the names that the loader did not find, and the files that it found.
 fn parse(traced: &str) -> (Vec<String>, Vec<Utf8PathBuf>) {
     let (mut missing, mut found) = (Vec::new(), Vec::new());
     for line in traced.lines().map(str::trim) {
-        // The loader itself has no name before its path, and the kernel's page no path.
+        // The loader itself has no name before its path. The kernel's vDSO has no path.
         let (name, place) = line.split_once(" => ").unwrap_or(("", line));
         if place == "not found" {
             missing.push(name.to_owned());
@@ -68,7 +71,7 @@ fn parse(traced: &str) -> (Vec<String>, Vec<Utf8PathBuf>) {
     (missing, found)
 }
 
-/// Adds the symbols that a file must have from others, and those that it offers.
+/// Adds the symbols that a file needs from other files, and those that it defines.
 fn symbols(
     file: &Utf8Path,
     wanted: &mut BTreeSet<String>,
@@ -88,17 +91,17 @@ fn symbols(
 }
 
 fn compile(folder: &tempfile::TempDir, name: &str, symbols: &[&String]) -> anyhow::Result<()> {
-    let place =
+    let path =
         |name: String| Utf8PathBuf::from_path_buf(folder.path().join(name)).ok().context("a path in UTF-8");
-    let source = place(format!("{name}.c"))?;
-    // The symbols of C++ and Rust are no identifiers of C.
+    let source = path(format!("{name}.c"))?;
+    // C++ and Rust symbols are not valid C identifiers.
     let functions = symbols.iter().enumerate().map(|(index, symbol)| {
         format!("void empty_{index}(void) __asm__(\"{symbol}\");\nvoid empty_{index}(void) {{}}\n")
     });
     fs_err::write(&source, functions.collect::<String>())?;
     let compiler = std::env::var_os("CC").filter(|compiler| !compiler.is_empty());
     Command::new(compiler.unwrap_or_else(|| "cc".into()))
-        .args(["-shared", "-fPIC", "-w", "-o", place(name.to_owned())?.as_str()])
+        .args(["-shared", "-fPIC", "-w", "-o", path(name.to_owned())?.as_str()])
         .arg(format!("-Wl,-soname,{name}"))
         .arg(&source)
         .run()?;
@@ -110,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_loaders_answer_is_read() {
+    fn the_loaders_list_of_libraries_is_parsed() {
         let traced = "\tlinux-vdso.so.1 (0x00007ffd)\n\tlibcuda.so.1 => not found\n\tlibcublas.so.13 => not found\n\
                       \tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f)\n\t/lib64/ld-linux-x86-64.so.2 (0x0)\n";
         let (missing, found) = parse(traced);

@@ -1,9 +1,10 @@
-//! Adapters: crates that name the tensors of a framework, each compiled against the very build of the framework that a
-//! target is compiled with.
+//! Adapters: crates that name the tensors of a framework. Each is compiled against the same build
+//! of the framework that a target uses.
 //!
-//! The compiler wrapper sees with which file cargo gives a target its framework (`--extern candle_core=…/libcandle_core-HASH.rmeta`),
-//! and compiles the adapter against that file, once. Where an interface differs between versions, an adapter has variants, and
-//! the compiler says which of them fits.
+//! The compiler wrapper sees the framework's file in cargo's call of rustc (`--extern
+//! candle_core=…/libcandle_core-HASH.rmeta`), and compiles the adapter against it once. If an
+//! interface differs between versions, the adapter has variants. The first one that compiles is
+//! used.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
@@ -17,35 +18,35 @@ use toml_edit::DocumentMut;
 /// An adapter for a framework.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Adapter {
-    /// The name of its crate, of the folder of its source, and of the `cfg` under which it is there.
+    /// The name of its crate, of its source folder, and of the `cfg` that is set if it exists.
     pub name: &'static str,
-    /// The package without which in the lock file it is never compiled.
+    /// The framework's package. Without it in the lock file, the adapter is never compiled.
     pub package: &'static str,
     needs: &'static [Need],
-    /// The newest first: the first one that compiles is taken.
+    /// The variants, newest first. The first one that compiles is used.
     variants: &'static [Variant],
 }
 
-/// A crate that an adapter uses.
+/// A crate that an adapter depends on.
 #[derive(Debug, PartialEq, Eq)]
 struct Need {
-    /// As the adapter calls it.
+    /// Its name in the adapter's source.
     name: &'static str,
-    /// The crates that may stand for it, the best first.
+    /// The crates that provide it, best first.
     crates: &'static [&'static str],
-    /// One that may be missing is a `cfg` of the adapter where it is there.
+    /// Whether the adapter needs it. If not, the adapter gets a `cfg` of this name when it exists.
     required: bool,
 }
 
-/// A form of an adapter's source.
+/// A variant of an adapter's source.
 #[derive(Debug, PartialEq, Eq)]
 struct Variant {
     root: &'static str,
-    /// Parts that only some versions, or some features, of the framework have.
+    /// Parts that only some versions or features of the framework have.
     cfgs: &'static [&'static str],
 }
 
-/// All of them.
+/// All adapters.
 pub const ADAPTERS: [Adapter; 4] = [
     Adapter {
         name: "memprof_candle",
@@ -94,34 +95,36 @@ pub const ADAPTERS: [Adapter; 4] = [
     },
 ];
 
-/// What the compiler wrapper must know to compile adapters.
+/// What the compiler wrapper needs to compile adapters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Adapters {
-    /// Those whose framework the revision's lock file has.
+    /// The adapters whose framework is in the revision's lock file.
     pub names: Vec<String>,
-    /// The folder of their sources.
+    /// The folder with their sources.
     pub source: PathBuf,
-    /// The folder that compiled ones are kept in, by what they were compiled against.
+    /// The folder for compiled adapters. Their names depend on the framework that they are compiled
+    /// against.
     pub folder: PathBuf,
-    /// Whether tests are built for a target that is named: crates that run in the build are then not for it.
+    /// Whether tests are built with `--target`. Build scripts and procedural macros are then built
+    /// without.
     pub has_target: bool,
 }
 
-/// What one call of the compiler is given.
+/// What the wrapper adds to one call of the compiler.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Provided {
-    /// Arguments after cargo's own.
+    /// Arguments to append to cargo's own.
     pub arguments: Vec<OsString>,
-    /// Adapters whose framework is there and which do not compile against it: messages in the manner of the compiler's.
+    /// Messages about adapters that do not compile against the framework.
     pub left_out: Vec<String>,
 }
 
-/// What stands between an adapter's name and the reason in the messages that say why there is none.
+/// The text after an adapter's name in the messages that say why it is missing.
 const LEFT_OUT: &str = " is left out, because it does not compile against ";
 
-/// The adapters whose framework a lock file has.
+/// Returns the adapters whose framework is in a lock file.
 pub fn of_lock(lock: &str) -> Vec<String> {
-    // Most have none, and a lock file is long.
+    // Parsing is slow, and most lock files have no framework.
     if !ADAPTERS.iter().any(|adapter| lock.contains(adapter.package)) {
         return Vec::new();
     }
@@ -133,31 +136,32 @@ pub fn of_lock(lock: &str) -> Vec<String> {
     ADAPTERS.iter().filter(has).map(|adapter| adapter.name.to_owned()).collect()
 }
 
-/// Whether a message of the compiler's is one of ours, which says why an adapter is left out.
+/// Whether a compiler message is one of ours, about an adapter that is left out.
 pub fn is_left_out(message: &str) -> bool {
     ADAPTERS
         .iter()
         .any(|adapter| message.strip_prefix(adapter.name).is_some_and(|rest| rest.starts_with(LEFT_OUT)))
 }
 
-/// Why code that names an adapter may not compile.
+/// Returns why code that uses an adapter may not compile.
 pub fn hint(errors: &str, left_out: &[String]) -> Option<String> {
     let adapter = ADAPTERS.iter().find(|adapter| errors.contains(&format!("`{}`", adapter.name)))?;
     let own = left_out.iter().find(|message| message.starts_with(adapter.name));
     Some(own.cloned().unwrap_or_else(|| {
         let Adapter { name, package, .. } = adapter;
         format!(
-            "{name} exists where the package under test itself depends on {package}, and in no other; \
-             `#[cfg({name})]` before what uses it leaves it out elsewhere"
+            "{name} exists only in packages that depend directly on {package}; put `#[cfg({name})]` \
+             before the code that uses it"
         )
     }))
 }
 
-/// The adapters for a call of the compiler: those whose framework it is given, compiled if they are not yet.
+/// Returns the adapters for a call of the compiler: those whose framework it gets. Compiles them if
+/// necessary.
 ///
 /// # Errors
 ///
-/// Where the compiler could not be run. That an adapter does not compile is no error.
+/// The compiler could not be run. An adapter that does not compile is not an error.
 pub fn provide(
     adapters: &Adapters,
     shim: &[(String, PathBuf)],
@@ -172,13 +176,15 @@ pub fn provide(
     for adapter in ADAPTERS.iter().filter(|adapter| adapters.names.iter().any(|name| name == adapter.name)) {
         let externs = externs(call);
         let is_taken = |name: &str| externs.iter().any(|given| given.name == name);
-        let Some(found) = found(adapter, &externs).filter(|_| !is_taken(adapter.name)) else { continue };
+        let Some(found) = needed_files(adapter, &externs).filter(|_| !is_taken(adapter.name)) else {
+            continue;
+        };
         let memprof = shim.iter().find(|(name, _)| name == "memprof").map(|(_, rlib)| rlib.as_path());
-        let compilation = Compilation {
+        let compilation = AdapterCompilation {
             adapters,
             adapter,
             found: &found,
-            memprof: memprof.context("no shim")?,
+            memprof: memprof.context("the shim is missing")?,
             search,
             call,
         };
@@ -194,14 +200,15 @@ pub fn provide(
             }
         }
     }
-    // Also for what a target links without seeing it: a library that uses an adapter.
+    // A library that the target links may use an adapter too.
     let mut folder = OsString::from("dependency=");
     folder.push(&adapters.folder);
     provided.arguments.extend(["-L".into(), folder]);
     Ok(provided)
 }
 
-/// A message as the compiler would write it for cargo, which shows it, and shows it again when the target is fresh.
+/// Formats a message as the compiler would. Cargo shows it, and shows it again when the target is
+/// fresh.
 pub fn as_diagnostic(message: &str) -> String {
     let none: [(); 0] = [];
     serde_json::json!({
@@ -211,17 +218,17 @@ pub fn as_diagnostic(message: &str) -> String {
     .to_string()
 }
 
-/// A crate as cargo gives it to the compiler.
+/// A crate that cargo passes to the compiler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Extern {
-    /// The name in the source, which the manifest may have chosen.
+    /// Its name in the source. The manifest may have renamed it.
     name: String,
     /// The crate's own name.
     crate_name: String,
     file: PathBuf,
 }
 
-/// `--extern NAME=FOLDER/libCRATE-HASH.rmeta`, also with options before the name: `priv:NAME=…`.
+/// Parses `--extern NAME=FOLDER/libCRATE-HASH.rmeta`, with or without options: `priv:NAME=…`.
 fn externs(call: &[OsString]) -> Vec<Extern> {
     let pairs = call.windows(2).filter(|pair| pair[0] == "--extern");
     pairs
@@ -235,8 +242,8 @@ fn externs(call: &[OsString]) -> Vec<Extern> {
         .collect()
 }
 
-/// The files of what an adapter needs; none where one is missing that it cannot do without.
-fn found<'a>(adapter: &'a Adapter, externs: &[Extern]) -> Option<Vec<(&'a Need, Vec<PathBuf>)>> {
+/// Returns the files of the crates that an adapter needs; `None` if a required one is missing.
+fn needed_files<'a>(adapter: &'a Adapter, externs: &[Extern]) -> Option<Vec<(&'a Need, Vec<PathBuf>)>> {
     let mut found = Vec::new();
     for need in adapter.needs {
         let of_crate = |name: &&&str| externs.iter().any(|one| one.crate_name == ***name);
@@ -247,7 +254,7 @@ fn found<'a>(adapter: &'a Adapter, externs: &[Extern]) -> Option<Vec<(&'a Need, 
             continue;
         };
         let mut all: Vec<&Extern> = externs.iter().filter(|one| one.crate_name == *crate_name).collect();
-        // Of two versions the one that has not been given another name.
+        // Of two versions, prefer the one that the manifest did not rename.
         all.sort_by_key(|one| one.name != *crate_name);
         let stem = all[0].file.with_extension("");
         let files = all.iter().filter(|one| one.file.with_extension("") == stem);
@@ -256,7 +263,7 @@ fn found<'a>(adapter: &'a Adapter, externs: &[Extern]) -> Option<Vec<(&'a Need, 
     Some(found)
 }
 
-/// Build scripts and procedural macros are no tests.
+/// Whether the crate is a build script or a procedural macro, which run during the build.
 fn runs_while_building(call: &[OsString]) -> bool {
     call.windows(2).any(|pair| {
         (pair[0] == "--crate-type" && pair[1] == "proc-macro")
@@ -264,8 +271,8 @@ fn runs_while_building(call: &[OsString]) -> bool {
     })
 }
 
-/// One adapter, to be compiled for one call of the compiler.
-struct Compilation<'a> {
+/// Compiles one adapter for one call of the compiler.
+struct AdapterCompilation<'a> {
     adapters: &'a Adapters,
     adapter: &'a Adapter,
     found: &'a [(&'a Need, Vec<PathBuf>)],
@@ -274,8 +281,8 @@ struct Compilation<'a> {
     call: &'a [OsString],
 }
 
-impl Compilation<'_> {
-    /// The compiled adapter, or why there is none.
+impl AdapterCompilation<'_> {
+    /// Returns the compiled adapter, or why it does not compile.
     fn library(&self) -> anyhow::Result<Result<PathBuf, String>> {
         let key = self.key()?;
         let folder = &self.adapters.folder;
@@ -289,7 +296,8 @@ impl Compilation<'_> {
             return Ok(Err(reason));
         }
         fs_err::create_dir_all(folder)?;
-        // Cargo compiles several targets at once: each compiles aside, and what is in its place is whole.
+        // Cargo compiles several targets at once. Each writes to its own folder, so that a file at
+        // the final path is always complete.
         let aside = folder.join(format!("{name}-{key}-{}", std::process::id()));
         fs_err::create_dir_all(&aside)?;
         let outcome = self.compile(&key, &aside);
@@ -308,8 +316,11 @@ impl Compilation<'_> {
         }
     }
 
-    /// Names what the adapter is compiled against by content: cargo keeps the name of a file whose content it replaces. Of a
-    /// crate the metadata is enough; it is there before the rest is, and says the same whichever of the two files cargo gives.
+    /// Returns a hash of the crates that the adapter is compiled against. Names are not enough:
+    /// cargo may replace the content of a file and keep its name.
+    ///
+    /// A crate's metadata is enough. It exists before the library does, and is the same whichever
+    /// of the two files cargo passes.
     fn key(&self) -> anyhow::Result<String> {
         let mut hasher = blake3::Hasher::new();
         for (need, files) in self.found {
@@ -321,7 +332,7 @@ impl Compilation<'_> {
         Ok(hasher.finalize().to_hex()[..16].to_owned())
     }
 
-    /// The file of the first variant that compiles, or what the compiler says of each.
+    /// Returns the file of the first variant that compiles, or the first error of each variant.
     fn compile(&self, key: &str, aside: &Path) -> anyhow::Result<Result<PathBuf, String>> {
         let mut reasons = String::new();
         for variant in self.adapter.variants {
@@ -334,7 +345,7 @@ impl Compilation<'_> {
                 return Ok(Ok(aside.join(format!("lib{}-{key}.rlib", self.adapter.name))));
             }
             let stderr = String::from_utf8_lossy(&output.stderr);
-            // A compiler that was killed, or that failed without an error, says nothing of the framework.
+            // Without an error message, the compiler did not fail because of the framework.
             ensure!(
                 output.status.code() == Some(1) && stderr.contains("error"),
                 "could not compile {}: {}\n{stderr}",
@@ -394,7 +405,7 @@ impl Compilation<'_> {
     }
 }
 
-/// The values of an argument, written as one word or as two.
+/// Returns the values of an argument, written as `--name=value` or as `--name value`.
 fn values(call: &[OsString], name: &str) -> Vec<OsString> {
     let with_equals = format!("{name}=");
     let as_two = call.windows(2).filter(|pair| pair[0] == name).map(|pair| pair[1].clone());
@@ -406,7 +417,7 @@ fn is_dependency_folder(value: &OsStr) -> bool {
     value.to_str().is_some_and(|value| value.starts_with("dependency="))
 }
 
-/// `error[E0432]: unresolved import … (memprof_candle/lib.rs:12:5)`
+/// Returns the first error: `error[E0432]: unresolved import … (memprof_candle/lib.rs:12:5)`.
 fn first_error(stderr: &str) -> String {
     let mut lines = stderr.lines().skip_while(|line| !line.starts_with("error"));
     let error = lines.next().unwrap_or_default().to_owned();
@@ -423,13 +434,13 @@ mod tests {
     }
 
     fn needed(line: &str) -> Option<Vec<(&'static str, Vec<String>)>> {
-        let found = found(&ADAPTERS[0], &externs(&words(line)))?;
+        let found = needed_files(&ADAPTERS[0], &externs(&words(line)))?;
         let files = |files: &[PathBuf]| files.iter().map(|file| file.display().to_string()).collect();
         Some(found.iter().map(|(need, all)| (need.name, files(all))).collect())
     }
 
     #[test]
-    fn a_lock_file_opens_the_adapters_of_what_it_has() {
+    fn a_lock_file_selects_the_adapters_of_its_packages() {
         let lock = "version = 4\n\n[[package]]\nname = \"candle-core\"\nversion = \"0.9.1\"\n\n\
                     [[package]]\nname = \"tch-models\"\nversion = \"1.0.0\"\ndependencies = [\"burn-core\"]\n";
         assert_eq!(of_lock(lock), ["memprof_candle"]);
@@ -438,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_says_the_crate_where_a_manifest_renames_it() {
+    fn the_file_name_identifies_a_renamed_crate() {
         let line =
             "rustc --extern candle=/d/libcandle_core-1a.rmeta --extern priv:nn=/d/libcandle_nn-2b.rmeta";
         let expected = vec![
@@ -449,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_missing_is_left_out_and_without_the_rest_there_is_no_adapter() {
+    fn an_optional_crate_may_be_missing_but_a_required_one_may_not() {
         let line = "rustc --extern candle_core=/d/libcandle_core-1a.rlib";
         assert_eq!(needed(line), Some(vec![("candle_core", vec!["/d/libcandle_core-1a.rlib".to_owned()])]));
         assert_eq!(
@@ -460,14 +471,14 @@ mod tests {
     }
 
     #[test]
-    fn of_two_versions_the_one_with_its_own_name_is_meant() {
+    fn of_two_versions_the_one_with_its_own_name_is_used() {
         let line =
             "rustc --extern old=/d/libcandle_core-1a.rlib --extern candle_core=/d/libcandle_core-2b.rlib";
         assert_eq!(needed(line), Some(vec![("candle_core", vec!["/d/libcandle_core-2b.rlib".to_owned()])]));
     }
 
     #[test]
-    fn a_call_without_a_framework_is_given_nothing_but_a_folder() {
+    fn a_call_without_a_framework_gets_only_a_folder() {
         let adapters =
             Adapters { names: vec!["memprof_candle".into()], folder: "/a".into(), ..Adapters::default() };
         let provide = |line: &str| super::provide(&adapters, &[], Path::new("/s"), &words(line)).unwrap();
@@ -487,10 +498,10 @@ mod tests {
     }
 
     #[test]
-    fn a_test_that_uses_an_adapter_which_is_not_there_is_told_why() {
+    fn a_hint_says_why_an_adapter_is_missing() {
         let errors = "error[E0432]: unresolved import `memprof_candle`";
         let general = hint(errors, &[]).unwrap();
-        assert!(general.contains("itself depends on candle-core"), "{general}");
+        assert!(general.contains("depend directly on candle-core"), "{general}");
         let own = format!("memprof_candle{LEFT_OUT}candle_core: error");
         assert!(is_left_out(&own));
         assert_eq!(hint(errors, std::slice::from_ref(&own)).as_ref(), Some(&own));

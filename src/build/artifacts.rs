@@ -1,4 +1,4 @@
-//! From what cargo left to a draft of the store: the test executables, and the files that they need beside them.
+//! Copies the test executables that cargo built into the store, and the files that they need.
 
 use std::path::Path;
 
@@ -17,89 +17,113 @@ use crate::support::event::{Event, Sink};
 
 /// A finished call of cargo.
 pub struct Artifacts<'a> {
-    /// Where the files go.
+    /// The store entry that gets the files.
     pub draft: &'a Draft,
-    /// What cargo said of its artifacts.
+    /// Cargo's messages about its artifacts.
     pub messages: &'a Messages,
-    /// What our runner noted of each executable that cargo ran.
+    /// The folder with the runner's note about each executable that cargo ran.
     pub notes: &'a Path,
     /// Cargo's target folder.
     pub target: &'a Utf8Path,
-    /// The global allocators of the workspace; none where the tests are those of a crate outside of it.
+    /// The global allocators of the workspace; `None` if the tests are in a crate outside it.
     pub allocators: Option<&'a OwnAllocators>,
     /// Where warnings go.
     pub sink: &'a dyn Sink,
 }
 
 impl Artifacts<'_> {
-    /// The test executables, each with its tests, and with the folder and variables that cargo ran it with.
+    /// Copies the test executables to the draft. Returns each with its tests, and with the folder
+    /// and the variables that cargo would run it with.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be read or copied, or cargo built an executable without calling the runner.
     pub fn executables(&self, runner: &[String], key: &str) -> anyhow::Result<Vec<Executable>> {
         let mut executables = Vec::new();
-        let tests = self.messages.artifacts.iter().filter(|artifact| artifact.profile.test);
-        for (artifact, built) in tests.filter_map(|artifact| Some((artifact, artifact.executable.as_ref()?)))
-        {
-            let Some(kind) = command::target_kind(&artifact.target) else { continue };
-            let file_name = built.file_name().context("an executable has a name")?;
-            let note = fs_err::read(self.notes.join(format!("{file_name}.json")))
-                .with_context(|| format!("cargo built {built} and did not run it"))?;
-            let invocation: wrapper::Invocation = serde_json::from_slice(&note)?;
-            let directory = command::utf8(invocation.directory)?;
-            let harness =
-                !command::without_harness(&artifact.manifest_path)?.iter().any(|(without, name)| {
-                    *without == kind && (name.is_empty() || *name == artifact.target.name)
-                });
-            let file = Utf8PathBuf::from(format!("{}-{file_name}", executables.len()));
-            let hash = match self.draft.add_executable(built, &file, key) {
-                Ok(hash) => hash,
-                Err(error) => {
-                    let target = format!("{} {}", artifact.target.name, artifact.target.src_path);
-                    let message = format!("{target} is left out: {error:#}");
-                    self.sink.emit(Event::Warning { message, help: None });
-                    continue;
-                }
-            };
-            let listing = if harness {
-                test_listing::list(built, runner, &directory, &invocation.environment)
-            } else {
-                Listing::default()
-            };
-            if !listing.absent_libraries.is_empty() {
-                let target = artifact.target.name.clone();
-                self.sink.emit(Event::AbsentLibraries { target, names: listing.absent_libraries });
+        for artifact in self.messages.artifacts.iter().filter(|artifact| artifact.profile.test) {
+            if let Some(built) = &artifact.executable {
+                executables.extend(self.executable(artifact, built, executables.len(), runner, key)?);
             }
-            let mark = built.with_file_name(format!("{file_name}.{}", wrapper::OWN_ALLOCATOR));
-            let heap_absent = fs_err::read_to_string(mark).ok().map(|owner| match self.allocators {
-                Some(allocators) => allocators.why_absent(&artifact.target.src_path, &owner),
-                None => own_allocator::outside(),
-            });
-            executables.push(Executable {
-                package: command::package_name(artifact)?,
-                binary: artifact.target.name.clone(),
-                kind,
-                harness,
-                tests: listing.tests,
-                unlisted: listing.unlisted,
-                file,
-                hash,
-                directory,
-                environment: invocation.environment,
-                heap_absent,
-            });
         }
-        // Cargo's order is that in which crates happened to be compiled.
+        // Cargo's own order is the one in which it happened to finish the crates.
         executables.sort_by(|a, b| (&a.package, a.kind, &a.binary).cmp(&(&b.package, b.kind, &b.binary)));
         Ok(executables)
     }
 
-    /// What those executables may run, or load from the target folder.
+    /// Copies one test executable. Returns `None`, after a warning, if it does not contain the
+    /// shim.
+    fn executable(
+        &self,
+        artifact: &Artifact,
+        built: &Utf8Path,
+        index: usize,
+        runner: &[String],
+        key: &str,
+    ) -> anyhow::Result<Option<Executable>> {
+        let Some(kind) = command::target_kind(&artifact.target) else { return Ok(None) };
+        let file_name = built.file_name().context("an executable has a name")?;
+        let note = fs_err::read(self.notes.join(format!("{file_name}.json")))
+            .with_context(|| format!("cargo built {built}, but did not run it"))?;
+        let invocation: wrapper::TestInvocation = serde_json::from_slice(&note)?;
+        let directory = command::utf8(invocation.directory)?;
+        let harness = !command::without_harness(&artifact.manifest_path)?
+            .iter()
+            .any(|(without, name)| *without == kind && (name.is_empty() || *name == artifact.target.name));
+        let file = Utf8PathBuf::from(format!("{index}-{file_name}"));
+        let hash = match self.draft.add_executable(built, &file, key) {
+            Ok(hash) => hash,
+            Err(error) => {
+                let target = format!("{} {}", artifact.target.name, artifact.target.src_path);
+                let message = format!("{target} is skipped: {error:#}");
+                self.sink.emit(Event::Warning { message, help: None });
+                return Ok(None);
+            }
+        };
+        let listing = if harness {
+            test_listing::list(built, runner, &directory, &invocation.environment)
+        } else {
+            Listing::default()
+        };
+        if !listing.absent_libraries.is_empty() {
+            let target = artifact.target.name.clone();
+            self.sink.emit(Event::AbsentLibraries { target, names: listing.absent_libraries });
+        }
+        Ok(Some(Executable {
+            package: command::package_name(artifact)?,
+            binary: artifact.target.name.clone(),
+            kind,
+            harness,
+            tests: listing.tests,
+            unlisted: listing.unlisted,
+            file,
+            hash,
+            directory,
+            environment: invocation.environment,
+            heap_absent: self.heap_absent(artifact, built, file_name),
+        }))
+    }
+
+    /// Returns why an executable has no heap metrics: the compiler wrapper marked it, because the
+    /// target has its own allocator.
+    fn heap_absent(&self, artifact: &Artifact, built: &Utf8Path, file_name: &str) -> Option<String> {
+        let mark = built.with_file_name(format!("{file_name}.{}", wrapper::OWN_ALLOCATOR));
+        let owner = fs_err::read_to_string(mark).ok()?;
+        Some(match self.allocators {
+            Some(allocators) => allocators.why_absent(&artifact.target.src_path, &owner),
+            None => own_allocator::outside(),
+        })
+    }
+
+    /// Copies the files that these executables may run, or load from the target folder.
     pub fn companions(&self, executables: &[Executable]) -> anyhow::Result<Vec<Companion>> {
         let mut companions = programs_and_libraries(self.draft, &self.messages.artifacts)?;
         self.add_libraries(executables, &mut companions)?;
         Ok(companions)
     }
 
-    /// Adds the shared libraries that the loader would take from the target folder, where the next revision's build puts its
-    /// own. What a dependency's build script made has a folder of its own for each version of it, and can stay there.
+    /// Adds the shared libraries that the loader takes from the target folder, because the next
+    /// revision's build may replace them. The outputs of a dependency's build script can stay: they
+    /// have their own folder for each version of it.
     fn add_libraries(
         &self,
         executables: &[Executable],
@@ -120,7 +144,8 @@ impl Artifacts<'_> {
     }
 }
 
-/// Programs and shared libraries of the checkout that tests may run or load from the target folder.
+/// Copies the checkout's programs and shared libraries that tests may run or load from the target
+/// folder.
 fn programs_and_libraries(draft: &Draft, artifacts: &[Artifact]) -> anyhow::Result<Vec<Companion>> {
     let mut companions: Vec<Companion> = Vec::new();
     for artifact in
@@ -146,7 +171,7 @@ fn programs_and_libraries(draft: &Draft, artifacts: &[Artifact]) -> anyhow::Resu
     Ok(companions)
 }
 
-/// Copies a file once.
+/// Copies a file, unless it was copied already.
 fn add_companion(draft: &Draft, companions: &mut Vec<Companion>, path: &Utf8Path) -> anyhow::Result<()> {
     if companions.iter().any(|known| known.path == *path) {
         return Ok(());

@@ -1,5 +1,5 @@
-//! From a revision to a store entry: prepare the source, call cargo, and try again without what failed, until what cargo
-//! left is proven to come from these sources.
+//! Builds a revision into the store: prepares the source, calls cargo, and repeats this without the
+//! edits that failed, until all artifacts are proven to come from this source.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -25,12 +25,12 @@ use crate::build::traced_sources;
 pub enum Build {
     /// Its executables are in the store.
     Done(Box<Entry>),
-    /// It has none.
+    /// The revision does not build.
     Failed(BuildFailure),
 }
 
 impl Build {
-    /// The entry in the store, if there is one.
+    /// Returns the entry in the store, if the build succeeded.
     pub fn entry(&self) -> Option<&Entry> {
         match self {
             Self::Done(entry) => Some(entry),
@@ -38,7 +38,7 @@ impl Build {
         }
     }
 
-    /// Why there is none.
+    /// Returns the failure, if the build failed.
     pub fn failure(&self) -> Option<&BuildFailure> {
         match self {
             Self::Done(_) => None,
@@ -47,10 +47,10 @@ impl Build {
     }
 }
 
-/// The next remedy if cargo trusted a file's time although its content differs.
+/// What to do next if cargo trusted a file's time although its content differs.
 #[derive(Clone, Copy)]
 enum Remedy {
-    /// Give the sources a current time.
+    /// Give the sources the current time.
     Touch,
     /// Remove the target folder.
     Rebuild,
@@ -58,7 +58,7 @@ enum Remedy {
     Fail,
 }
 
-/// Builds the revision into the store. Its log goes to this file.
+/// Builds the revision into the store, and writes its log to this file.
 pub fn build(
     job: &Job<'_>,
     tree: &mut BuildTree<'_>,
@@ -90,7 +90,7 @@ pub fn build(
     }
 }
 
-/// Compares the sources that cargo compiled, or calls fresh, with those in the checkout.
+/// Compares the sources of cargo's artifacts with those in the checkout.
 fn check_sources(job: &Job<'_>, prepared: &PreparedSource, compiled: &Compiled) -> anyhow::Result<Check> {
     let path = job.inputs.cache.folder().join("sources.json");
     let mut records = SourceRecords::load(&path);
@@ -104,7 +104,7 @@ fn workspace_of(prepared: &PreparedSource) -> &Utf8Path {
 }
 
 impl Remedy {
-    /// Makes cargo compile the stale sources again, and returns the remedy to try after this one.
+    /// Makes cargo compile the stale sources again. Returns the remedy to try after this one.
     fn apply(self, job: &Job<'_>, stale: &BTreeSet<Utf8PathBuf>) -> anyhow::Result<Self> {
         match self {
             Self::Touch => {
@@ -116,12 +116,15 @@ impl Remedy {
                 fs_err::remove_dir_all(traced_sources::target_folder(job)?)?;
                 Ok(Self::Fail)
             }
-            Self::Fail => bail!("cargo calls {stale:?} fresh, but compiled it from other sources"),
+            Self::Fail => bail!(
+                "cargo reports {stale:?} as fresh, but compiled it from other sources; remove the cache with \
+                 `cargo memprof clean` and try again"
+            ),
         }
     }
 }
 
-/// Copies what cargo left into the store.
+/// Copies cargo's artifacts into the store.
 fn store(
     job: &Job<'_>,
     prepared: PreparedSource,
@@ -150,7 +153,7 @@ fn store(
         version: provenance::VERSION,
         key,
         commit: job.revision().commit.clone(),
-        ingredients: key_inputs,
+        key_inputs,
         lock: lock.map(|text| blake3::hash(&text).to_hex().to_string()),
         sources,
         executables,
@@ -166,11 +169,11 @@ fn store(
 fn warn_of_unwrapped_allocators(job: &Job<'_>, skipped: &SkippedEdits) {
     for (file, reason) in &skipped.allocators {
         let message = format!("the #[global_allocator] in {file} of {} {reason}", job.revision().name);
-        job.inputs.warn(message, Some("tests with it have no heap metrics; all others do"));
+        job.inputs.warn(message, Some("tests with this allocator have no heap metrics; all other tests do"));
     }
 }
 
-/// The user's runner for test executables, program first.
+/// Returns the user's runner for test executables, program first; empty if there is none.
 fn runner(job: &Job<'_>) -> anyhow::Result<Vec<String>> {
     let config = job.config()?;
     let target = job.target(&config)?;

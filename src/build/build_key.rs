@@ -1,4 +1,4 @@
-//! The inputs that decide a build, whose hash is its key.
+//! Collects the inputs of a build. Their hash is the build's key.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::inject::external::PackageOptions;
 use crate::inject::overlay;
 use crate::plan::request::OverlayMode;
 
-/// Everything that decides a revision's build.
+/// Returns everything that affects a revision's build.
 pub fn key_inputs(job: &Job<'_>) -> anyhow::Result<KeyInputs> {
     let inputs = job.inputs;
     let toolchain = job.toolchain;
@@ -33,7 +33,8 @@ pub fn key_inputs(job: &Job<'_>) -> anyhow::Result<KeyInputs> {
     })
 }
 
-/// Variables that decide what is built: those the user gave, and those that cargo, rustc and common build scripts read.
+/// Returns the variables that affect a build: those that the user gave, and those that cargo, rustc
+/// and common build scripts read.
 pub fn build_environment(job: &Job<'_>) -> BTreeMap<String, String> {
     const NAMES: [&str; 12] = [
         "RUSTFLAGS",
@@ -61,15 +62,15 @@ pub fn build_environment(job: &Job<'_>) -> BTreeMap<String, String> {
         "PKG_CONFIG",
         "BINDGEN_",
     ];
-    let decides =
+    let affects_builds =
         |name: &str| NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix));
-    let not_ours = |name: &str| {
+    let is_users = |name: &str| {
         // `CUDA_VISIBLE_DEVICES` affects runs only.
         !toolchain::is_of_our_cargo(name) && name != "CUDA_VISIBLE_DEVICES" && !name.ends_with("_RUNNER")
     };
     let mut environment: BTreeMap<String, String> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
-        .filter(|(name, _)| decides(name) && not_ours(name))
+        .filter(|(name, _)| affects_builds(name) && is_users(name))
         .collect();
     environment.extend(job.requested_environment());
     environment
@@ -91,19 +92,20 @@ fn has_external_overlay(job: &Job<'_>) -> bool {
     job.inputs.overlay.iter().any(|file| file.mode == OverlayMode::External)
 }
 
-/// Cargo's arguments.
+/// Returns cargo's arguments.
 fn arguments(job: &Job<'_>, target: &Utf8Path) -> Vec<String> {
     let inputs = job.inputs;
     let build = &inputs.plan.request.build;
     let features = job.features();
     let mut arguments = if has_external_overlay(job) {
-        // The package is a dependency of the external crate, so its options go into that crate's manifest.
+        // The package is a dependency of the external crate, whose manifest gets the package's
+        // options.
         let (_, rest) = PackageOptions::split_off(build, features);
         command::test_argv(&rest, &[], target)
     } else {
         command::test_argv(build, &features, target)
     };
-    // Cargo looks for configuration above the checkout, but the user's lies above the repository.
+    // Cargo looks for configuration above the checkout, but the user's is above the repository.
     let above = inputs.repository.root().parent().into_iter().flat_map(Utf8Path::ancestors);
     for folder in above.filter(|folder| !inputs.checkout.starts_with(folder)) {
         let file = folder.join(".cargo/config.toml");
@@ -114,7 +116,7 @@ fn arguments(job: &Job<'_>, target: &Utf8Path) -> Vec<String> {
     arguments
 }
 
-/// A hash of the configuration files that are not the revision's own.
+/// Returns a hash of the configuration files outside the revision.
 fn outer_configuration(job: &Job<'_>) -> String {
     let inputs = job.inputs;
     let roots = [inputs.checkout.as_path(), inputs.repository.root()];

@@ -1,4 +1,4 @@
-//! The checkout as builds and tests see it, and which build's files it holds.
+//! The checkout as builds and tests see it, and the build whose files it currently holds.
 
 use camino::{Utf8Path, Utf8PathBuf};
 
@@ -11,14 +11,14 @@ use crate::inject::external;
 use crate::plan::request::OverlayMode;
 use crate::plan::resolved::Revision;
 
-/// The checkout, and the build whose files it holds as the build's tests expect them.
+/// The checkout, and the build for whose tests it is currently set up.
 pub struct BuildTree<'a> {
     worktree: Worktree<'a>,
-    /// Reset by every checkout, since what cargo's build scripts write afterwards is unknown.
+    /// Every checkout resets this, because build scripts may write files afterwards.
     restored: Option<Restored>,
 }
 
-/// The state in which the tests of a build find the checkout.
+/// The state of the checkout before the first test of a build.
 struct Restored {
     key: String,
     /// `git status` before any test ran.
@@ -28,23 +28,23 @@ struct Restored {
 }
 
 impl<'a> BuildTree<'a> {
-    /// Takes the worktree over.
+    /// Takes ownership of the worktree.
     pub fn new(worktree: Worktree<'a>) -> Self {
         Self { worktree, restored: None }
     }
 
-    /// Its root.
+    /// Returns its root.
     pub fn path(&self) -> &Utf8Path {
         self.worktree.path()
     }
 
-    /// Checks a revision out, without anything injected.
+    /// Checks a revision out, without injecting anything.
     pub fn check_out(&mut self, revision: &Revision) -> anyhow::Result<()> {
         self.restored = None;
         self.worktree.check_out(revision)
     }
 
-    /// Brings the checkout to the state in which a build was made. Cheap if no test has changed it since.
+    /// Restores the checkout to the state of a build. This is cheap if no test has changed it.
     pub fn restore(&mut self, inputs: &Inputs<'_>, index: usize, entry: &Entry) -> anyhow::Result<()> {
         if self.is_restored(inputs, entry)? {
             return Ok(());
@@ -61,7 +61,7 @@ impl<'a> BuildTree<'a> {
         Ok(())
     }
 
-    /// Whether the checkout is still as the build's first test found it.
+    /// Whether the checkout is still in the state that the build's first test found.
     fn is_restored(&mut self, inputs: &Inputs<'_>, entry: &Entry) -> anyhow::Result<bool> {
         let Some(restored) = self.restored.as_ref().filter(|restored| restored.key == entry.provenance.key)
         else {
@@ -70,15 +70,15 @@ impl<'a> BuildTree<'a> {
         if restored.stamps.hold() {
             return Ok(true);
         }
-        // `git status` covers the revision's own files. Injected files differ from the revision anyway, so their
-        // contents are compared here.
+        // `git status` covers the revision's own files. Injected files differ from the revision
+        // anyway, so their contents are compared here.
         let is_there = |(path, content): (&Utf8PathBuf, &Vec<u8>)| {
             fs_err::read(self.worktree.path().join(path)).is_ok_and(|found| found == *content)
         };
         if !entry.injection()?.iter().all(is_there) || self.worktree.status()? != restored.status {
             return Ok(false);
         }
-        // Only files changed that git ignores, or files of the crate for external overlays.
+        // Only ignored files have changed, or files of the crate for external overlays.
         let stamps = self.stamps(inputs)?;
         if let Some(restored) = &mut self.restored {
             restored.stamps = stamps;
@@ -86,7 +86,8 @@ impl<'a> BuildTree<'a> {
         Ok(true)
     }
 
-    /// Stamps of the checkout, and of the crate for external overlays after it is restored.
+    /// Returns stamps of the checkout and of the crate for external overlays. Restores that crate
+    /// first.
     fn stamps(&self, inputs: &Inputs<'_>) -> anyhow::Result<Stamps> {
         let files = inputs.overlay_of(OverlayMode::External);
         let external = (!files.is_empty()).then(|| inputs.external_folder());

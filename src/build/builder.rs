@@ -1,4 +1,4 @@
-//! The builder of a plan: finds each revision's build in the store or makes it, and reports what failed.
+//! Finds each revision's build in the store, or makes it. Reports failed builds.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use crate::build::build_tree::BuildTree;
 use crate::build::failure::{self, BuildFailure};
 use crate::build::job::{Inputs, Job};
 use crate::build::prepared_source::{self, SkippedEdits};
-use crate::build::shim::Shim;
+use crate::build::shim::CompiledShim;
 use crate::build::store::{self, Entry};
 use crate::build::test_tree::TestTree;
 use crate::build::toolchains::{Toolchains, toolchain_files};
@@ -29,7 +29,8 @@ use crate::results::trace_facts::TraceFacts;
 use crate::support::event::{Event, Sink};
 use crate::trace::instrument::{self, Patterns};
 
-/// Builds the revisions of a plan in the one checkout, and brings the checkout back to a revision for its tests.
+/// Builds the revisions of a plan in one checkout, and restores the checkout of a revision for its
+/// tests.
 pub struct Builder<'a> {
     inputs: Inputs<'a>,
     folder: &'a RunFolder,
@@ -57,7 +58,11 @@ impl<'a> Builder<'a> {
         Ok(Self { inputs, folder, tree, lockfile, toolchains: Toolchains::default() })
     }
 
-    /// Finds a revision's build in the store, or makes it. A revision that does not build is an outcome, not an error.
+    /// Finds a revision's build in the store, or makes it.
+    ///
+    /// # Errors
+    ///
+    /// The tool itself failed. A revision that does not build is [`Build::Failed`], not an error.
     pub fn build(&mut self, index: usize) -> anyhow::Result<Build> {
         let toolchain = match self.toolchain(index) {
             Ok(toolchain) => toolchain,
@@ -67,8 +72,8 @@ impl<'a> Builder<'a> {
         let job = Job { inputs: &self.inputs, index, toolchain: &toolchain, lockfile: &self.lockfile };
         let revision = job.revision();
         let key_inputs = key_inputs(&job)?;
-        let kept = store::find(&self.inputs.cache.store(), &key_inputs.key());
-        if let Some(entry) = kept.filter(|entry| !entry.lacks_libraries()) {
+        let stored = store::find(&self.inputs.cache.store(), &key_inputs.key());
+        if let Some(entry) = stored.filter(|entry| !entry.lacks_libraries()) {
             self.emit(Event::BuildReused { name: revision.name.clone(), commit: revision.short() });
             self.warn_of_absent_adapters(revision, &entry);
             return Ok(Build::Done(Box::new(entry)));
@@ -91,16 +96,16 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The library that the CUDA driver loads into test processes, or why there is none.
+    /// Returns the library that the CUDA driver loads into test processes, or why it is missing.
     pub fn injection_library(&mut self) -> Result<Utf8PathBuf, String> {
         let plan = self.inputs.plan;
         let toolchain = self.toolchain(plan.baseline).map_err(|error| format!("{error:#}"))?;
         let target = plan.request.build.target.as_deref();
-        let shim = Shim::compiled(&self.inputs.cache.shim(), &toolchain, target);
+        let shim = CompiledShim::find_or_compile(&self.inputs.cache.shim(), &toolchain, target);
         shim.map_err(|error| format!("{error:#}"))?.injection(&toolchain, target)
     }
 
-    /// Reports that a revision did not build, and why.
+    /// Reports that a revision does not build, and why.
     pub fn report_failure(&self, index: usize, failure: &BuildFailure) {
         let revision = &self.inputs.plan.revisions[index];
         self.emit(Event::BuildFailed {
@@ -112,7 +117,7 @@ impl<'a> Builder<'a> {
         });
     }
 
-    /// The functions of a revision that the request's patterns mean, without building it.
+    /// Returns the functions of a revision that the request's patterns match, without building it.
     pub fn traceable(&mut self, index: usize) -> anyhow::Result<TraceFacts> {
         let toolchain = self.toolchain(index)?;
         self.provide_lockfile(&toolchain)?;
@@ -128,7 +133,7 @@ impl<'a> Builder<'a> {
         }
         let mut unmet: Option<Vec<String>> = None;
         for index in 0..self.inputs.plan.revisions.len() {
-            // What is wrong with one revision is reported when it is built.
+            // An error in one revision is reported when that revision is built.
             let Ok(facts) = self.stored_facts(index).map_or_else(|| self.traceable(index), Ok) else {
                 continue;
             };
@@ -142,7 +147,7 @@ impl<'a> Builder<'a> {
         Err(instrument::unmet(pattern, &paths).into())
     }
 
-    /// What was traced in a revision that is built already.
+    /// Returns which functions are traced in a revision that is already built.
     fn stored_facts(&mut self, index: usize) -> Option<TraceFacts> {
         let toolchain = self.toolchain(index).ok()?;
         let job = Job { inputs: &self.inputs, index, toolchain: &toolchain, lockfile: &self.lockfile };
@@ -150,7 +155,7 @@ impl<'a> Builder<'a> {
         store::find(&self.inputs.cache.store(), &key).map(|entry| entry.provenance.trace)
     }
 
-    /// The paths of all functions in the checkout as it is.
+    /// Returns the paths of all functions in the current checkout.
     fn all_functions(&mut self) -> anyhow::Result<Vec<String>> {
         let index = self.inputs.plan.baseline;
         let toolchain = self.toolchain(index)?;
@@ -162,7 +167,7 @@ impl<'a> Builder<'a> {
         self.toolchains.of(self.inputs.plan, index, self.inputs.repository, self.inputs.cache)
     }
 
-    /// Generates the lock file if one is needed and there is none yet.
+    /// Generates the lock file if it is needed and does not exist yet.
     fn provide_lockfile(&mut self, toolchain: &Toolchain) -> anyhow::Result<()> {
         if let Lockfile::ToGenerate { kept, date } = &self.lockfile {
             let plan = self.inputs.plan;
@@ -170,35 +175,37 @@ impl<'a> Builder<'a> {
             let manifest = self.inputs.workspace().join("Cargo.toml");
             let offline = plan.request.build.offline;
             let text = lockfile::generate(&manifest, kept, date.as_deref(), offline, toolchain)?;
-            // An ignored file survives checkouts, and each revision gets this one by injection.
+            // An ignored file would survive checkouts. Each revision gets this lock file by
+            // injection.
             fs_err::remove_file(manifest.with_file_name("Cargo.lock"))?;
             self.lockfile = Lockfile::Given(text);
         }
         Ok(())
     }
 
+    /// Adds hints to a failure, writes its log, and reports it.
     fn failed(&self, index: usize, mut failure: BuildFailure) -> anyhow::Result<Build> {
         let Inputs { plan, repository, .. } = self.inputs;
         let committed = lockfile::is_committed(plan, index, repository)?;
         let today = !committed && plan.request.lockfile.is_none();
         failure.add_hints(&plan.revisions[index], today, &toolchain_files(plan, repository)?);
         let log = self.folder.build_log(plan, index);
-        // The log is empty if cargo was not called.
+        // Without a call of cargo, the log is empty.
         if !fs_err::metadata(&log).is_ok_and(|log| log.len() > 0) {
             fs_err::create_dir_all(log.parent().context("the log has a folder")?)?;
             fs_err::write(&log, &failure.first_errors)?;
         }
-        // If no ref has what was asked for, the caller reports that once.
+        // A request that no ref can satisfy is reported only once, by the caller.
         if !failure.of_request {
             self.report_failure(index, &failure);
         }
         Ok(Build::Failed(failure))
     }
 
-    /// Warns of frameworks in a build that have no adapter.
+    /// Warns of frameworks without an adapter in a build.
     fn warn_of_absent_adapters(&self, revision: &Revision, entry: &Entry) {
         for reason in &entry.provenance.left_out {
-            let help = "tensors of this framework are not named there; all else is measured";
+            let help = "its report does not name this framework's tensors; everything else is measured";
             self.inputs.warn(format!("{}: {reason}", revision.name), Some(help));
         }
     }
@@ -209,7 +216,8 @@ impl<'a> Builder<'a> {
 }
 
 impl TestTree for Builder<'_> {
-    /// Brings the checkout to the state in which a build was made, and its companions to where its tests look for them.
+    /// Restores the checkout to the state of the build, and its companions to the paths where tests
+    /// look for them.
     fn bring_to(&mut self, index: usize, entry: &Entry) -> anyhow::Result<()> {
         self.tree.restore(&self.inputs, index, entry)?;
         entry.place_companions()

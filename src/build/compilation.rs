@@ -1,5 +1,5 @@
-//! One call of cargo: it builds a checkout through the wrapper, and runs each test executable through the runner, which
-//! notes the command line and runs nothing.
+//! One call of cargo. It builds a checkout through our compiler wrapper. Instead of running the
+//! tests, it calls our runner for each test executable, which only notes how cargo would run it.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -12,7 +12,7 @@ use crate::build::adapters;
 use crate::build::job::Job;
 use crate::build::prepared_source::PreparedSource;
 use crate::build::provenance::KeyInputs;
-use crate::build::shim::{self, Shim};
+use crate::build::shim::{self, CompiledShim};
 use crate::build::wrapper;
 use crate::cargo::command::{self, Messages};
 use crate::cargo::configuration::{self, CargoConfig};
@@ -20,21 +20,21 @@ use crate::checkout::cache::Cache;
 use crate::support::event::Event;
 use crate::support::process::Command;
 
-/// What a call of cargo left.
+/// The result of a call of cargo.
 pub struct Compiled {
-    /// What cargo said of its artifacts.
+    /// Cargo's messages about its artifacts.
     pub messages: Messages,
     /// Its standard error.
     pub stderr: String,
     /// Whether it succeeded.
     pub success: bool,
-    /// The folder of the runner's notes.
+    /// The folder with the runner's notes.
     pub notes: tempfile::TempDir,
-    /// The target, if it is not the machine that builds.
+    /// The target, if it is not the host.
     pub target: Option<String>,
 }
 
-/// Calls cargo.
+/// Calls cargo, and writes its output to the log.
 pub fn compile(
     job: &Job<'_>,
     key_inputs: &KeyInputs,
@@ -72,7 +72,7 @@ pub fn compile(
     Ok(Compiled { messages, stderr, success: status.success(), notes, target })
 }
 
-/// The call of cargo, with the wrappers and the runner in its environment.
+/// Returns the call of cargo, with the wrappers and the runner in its environment.
 fn cargo(
     job: &Job<'_>,
     key_inputs: &KeyInputs,
@@ -82,21 +82,21 @@ fn cargo(
     notes: &Path,
 ) -> anyhow::Result<Command> {
     let (inputs, toolchain) = (job.inputs, job.toolchain);
-    let shim = Shim::compiled(&inputs.cache.shim(), toolchain, target)?;
+    let shim = CompiledShim::find_or_compile(&inputs.cache.shim(), toolchain, target)?;
     let links = wrapper_links(inputs.cache)?;
     let is_traced = !prepared.copies.is_empty() || !prepared.tracing.is_empty();
-    // A traced crate may also be used by a build script or a procedural macro, which run on the host.
+    // Build scripts and procedural macros run on the host, and may also use a traced crate.
     let host_shim = match target {
-        Some(_) if is_traced => Some(Shim::compiled(&inputs.cache.shim(), toolchain, None)?),
+        Some(_) if is_traced => Some(CompiledShim::find_or_compile(&inputs.cache.shim(), toolchain, None)?),
         _ => None,
     };
-    let with_host = |mut wrapping: wrapper::Shim| {
+    let with_host = |mut wrapping: wrapper::WrapperShim| {
         wrapping.in_build = host_shim.as_ref().map(|shim| shim.in_build(&wrapping));
         wrapping
     };
     let lock = prepared.manifest.with_file_name("Cargo.lock");
     let lock = fs_err::read_to_string(lock).unwrap_or_default();
-    let wrapping = wrapper::Shim {
+    let wrapping = wrapper::WrapperShim {
         adapters: shim.adapters(&lock, target),
         ..with_host(shim.wrapping(config.workspace_wrapper()))
     };
@@ -127,7 +127,7 @@ fn cargo(
         .env(wrapper::DEPENDENCIES, serde_json::to_string(&dependencies)?))
 }
 
-/// Writes down the environment that cargo gets, so that the runner can tell what cargo added to it.
+/// Notes the environment that cargo gets, so that the runner can tell which variables cargo added.
 fn note_environment(job: &Job<'_>, notes: &Path) -> anyhow::Result<()> {
     let given: BTreeMap<String, String> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -137,12 +137,14 @@ fn note_environment(job: &Job<'_>, notes: &Path) -> anyhow::Result<()> {
     Ok(fs_err::write(notes.join(wrapper::GIVEN), serde_json::to_vec(&given)?)?)
 }
 
-/// The folder with the names under which cargo calls this program. Its path holds the shim's hash: cargo fingerprints the
-/// wrapper's path, but neither its content nor its environment, so this is how cargo learns that the shim changed.
+/// Returns the folder with the names under which cargo calls this program.
+///
+/// Its path contains the shim's hash. Cargo fingerprints the wrapper's path, but neither its
+/// content nor its environment, so only a new path makes cargo build again after the shim changed.
 fn wrapper_links(cache: &Cache) -> anyhow::Result<Utf8PathBuf> {
     let folder = cache.wrapper().join(shim::source_hash());
     fs_err::create_dir_all(&folder)?;
-    let program = std::env::current_exe().context("cannot find this program's own file")?;
+    let program = std::env::current_exe().context("cannot find this program's own executable")?;
     for name in [wrapper::WRAP_NAME, wrapper::WRAP_DEPENDENCY_NAME, wrapper::NOTE_NAME] {
         place_link(&folder, name, &program)?;
     }

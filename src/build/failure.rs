@@ -1,4 +1,4 @@
-//! Why a revision has no executables, in the compiler's words, and what may help.
+//! A failed build: the compiler's errors, and what may help.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,19 +16,20 @@ pub struct BuildFailure {
     pub first_errors: String,
     /// What may help.
     pub hints: Vec<String>,
-    /// Whether it is the dependencies that did not resolve or compile, and not the checkout's own code.
+    /// Whether the dependencies did not resolve or compile, rather than the checkout's own code.
     #[serde(default)]
     pub of_dependencies: bool,
-    /// Whether it is what was asked for that this revision does not have: a package, a feature, a target, a toolchain.
+    /// Whether the revision lacks what the user asked for: a package, a feature, a target, a
+    /// toolchain.
     #[serde(default)]
     pub of_request: bool,
 }
 
-/// How many of the compiler's errors are shown; the log has all.
+/// The number of compiler errors to show. The log has all of them.
 const SHOWN: usize = 3;
 
 impl BuildFailure {
-    /// From what cargo said.
+    /// Returns the failure of a call of cargo.
     pub fn from_compiler(messages: &Messages, stderr: &str) -> Self {
         let mut first_errors = messages.first_errors(SHOWN);
         if first_errors.is_empty() {
@@ -40,25 +41,25 @@ impl BuildFailure {
         Self { first_errors, hints: Vec::new(), of_dependencies: of_dependencies && !of_request, of_request }
     }
 
-    /// From an error before or around the build.
+    /// Returns the failure for an error before or around the build.
     pub fn from_error(error: &anyhow::Error) -> Self {
         let hints = advice::help(error).into_iter().collect();
         let of_request = error.chain().any(<dyn std::error::Error>::is::<Complaint>);
         Self { first_errors: format!("{error:#}"), hints, of_dependencies: false, of_request }
     }
 
-    /// The mistake in the request, where no revision has what was asked for.
+    /// Returns an error for the request, if no revision has what the user asked for.
     pub fn of_all(failures: &[&Self]) -> Option<Complaint> {
         let first = failures.first().filter(|_| failures.iter().all(|failure| failure.of_request))?;
         let mut lines = first.first_errors.lines().map(str::trim).filter(|line| !line.is_empty());
         let message = lines.next().map(|line| line.trim_start_matches("error: "))?;
         let help = lines.map(|line| line.trim_start_matches("help: ")).collect::<Vec<_>>().join("; ");
         let help = Some(help).filter(|help| !help.is_empty()).or_else(|| first.hints.first().cloned());
-        Some(Complaint::new(format!("no ref can be built as asked: {message}")).maybe_help(help))
+        Some(Complaint::new(format!("no ref can be built as requested: {message}")).maybe_help(help))
     }
 
-    /// Adds advice for the known causes. `today` says that the lock file was generated, and as of no date;
-    /// `toolchain_files` has each revision's name and toolchain file.
+    /// Adds advice for known causes. `today` is set if the lock file was generated without a date.
+    /// `toolchain_files` holds each revision's name and toolchain file.
     pub fn add_hints(
         &mut self,
         revision: &Revision,
@@ -69,8 +70,8 @@ impl BuildFailure {
             let day =
                 jiff::Timestamp::from_second(revision.time).map(|time| time.strftime("%Y-%m-%d").to_string());
             self.hints.push(format!(
-                "{} has no Cargo.lock, so today's dependencies were used; use those of its day (`--lockfile-date {}`) or \
-                 the lock file of another ref (`--lockfile-from REF`)",
+                "{} has no Cargo.lock, so it was built with today's dependencies; use those of its \
+                 commit date (`--lockfile-date {}`), or the lock file of another ref (`--lockfile-from REF`)",
                 revision.name,
                 day.unwrap_or_else(|_| "YYYY-MM-DD".to_owned()),
             ));
@@ -87,14 +88,16 @@ impl BuildFailure {
                 })
                 .collect();
             self.hints.push(format!(
-                "the toolchain file differs between refs ({}); pin one compiler for all with `--toolchain NAME`",
+                "the toolchain file differs between refs ({}); use one toolchain for all with \
+                 `--toolchain NAME`",
                 shown.join("; ")
             ));
         }
     }
 }
 
-/// Whether cargo turned the command line down: what it names is not there. Cargo has no codes for its errors.
+/// Whether cargo rejected the command line because something that it names does not exist. Cargo
+/// has no error codes, so the text decides.
 fn is_refusal(errors: &str) -> bool {
     const REFUSALS: [&str; 6] = [
         "did not match any packages",
@@ -108,7 +111,7 @@ fn is_refusal(errors: &str) -> bool {
     REFUSALS.iter().any(|refusal| first.contains(refusal))
 }
 
-/// Cargo's own errors: from the first line that begins with `error` on, without the progress lines before it.
+/// Returns cargo's own errors: everything from the first line that begins with `error`.
 fn errors_of_cargo(stderr: &str) -> String {
     let lines: Vec<&str> = stderr.lines().collect();
     let start =
@@ -116,7 +119,7 @@ fn errors_of_cargo(stderr: &str) -> String {
     lines[start..].iter().take(20).copied().collect::<Vec<_>>().join("\n")
 }
 
-/// Whether an error says something of this revision only, so that the others can go on.
+/// Whether an error concerns only this revision, so that the other revisions can continue.
 pub fn concerns_one_revision(error: &anyhow::Error) -> bool {
     advice::has::<CheckoutError>(error)
         || error.chain().any(|cause| {
@@ -132,20 +135,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cargos_own_errors_are_shown_without_its_progress() {
+    fn cargos_own_errors_are_shown_without_progress_lines() {
         let stderr =
             "    Updating crates.io index\nerror: failed to select a version for `a`.\n  required by b\n";
         assert_eq!(errors_of_cargo(stderr), "error: failed to select a version for `a`.\n  required by b");
     }
 
     #[test]
-    fn what_no_revision_has_is_a_mistake_in_the_request() {
+    fn a_request_that_no_revision_can_satisfy_is_one_error() {
         let refused = |stderr: &str| BuildFailure::from_compiler(&Messages::default(), stderr);
         let typo = "error: no test target named `kepes` in default-run packages\n\nhelp: a target with a similar name exists: `keeps`\n";
         let complaint = BuildFailure::of_all(&[&refused(typo), &refused(typo)]).unwrap();
         assert_eq!(
             complaint.to_string(),
-            "no ref can be built as asked: no test target named `kepes` in default-run packages"
+            "no ref can be built as requested: no test target named `kepes` in default-run packages"
         );
         assert_eq!(complaint.help.as_deref(), Some("a target with a similar name exists: `keeps`"));
         let broken = refused("error: failed to select a version for `a`.");
@@ -155,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_lock_file_and_differing_toolchain_files_are_hinted_at() {
+    fn hints_mention_a_missing_lock_file_and_differing_toolchain_files() {
         let revision = Revision {
             name: "old".into(),
             spec: "old".into(),

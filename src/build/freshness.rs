@@ -1,8 +1,8 @@
-//! The proof that what cargo calls fresh was compiled from the files that are in the checkout now.
+//! Proves that artifacts which cargo reports as fresh come from the current files in the checkout.
 //!
-//! Cargo judges freshness by modification time, and can be wrong without a word (a checkout with old times, a copied
-//! target folder, a build that was killed). So for every crate that has its sources in the checkout, the content hashes of
-//! the files named by its dep-info are kept when it is compiled, and compared when cargo calls it fresh.
+//! Cargo decides by modification time, which can be wrong: after a checkout with old times, with a
+//! copied target folder, or after a killed build. So this module stores content hashes of a crate's
+//! sources (from its dep-info) when cargo compiles the crate, and compares them when it is fresh.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -10,29 +10,30 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::Artifact;
 use serde::{Deserialize, Serialize};
 
-/// Content hashes of the sources of each compiled crate, by its dep-info file. Kept beside the target folder.
+/// Content hashes of the sources of each compiled crate, by dep-info file. Stored next to the
+/// target folder.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct SourceRecords {
     compiled: BTreeMap<Utf8PathBuf, BTreeMap<Utf8PathBuf, String>>,
 }
 
-/// What the check of one build found.
+/// The result of checking one build.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Check {
-    /// Root sources of crates that were not compiled from what is in the checkout.
+    /// Root sources of crates that were not compiled from the files in the checkout.
     pub stale: BTreeSet<Utf8PathBuf>,
     /// Hash over the sources of all crates with sources in the checkout.
     pub digest: String,
 }
 
 impl SourceRecords {
-    /// Reads the records; none, or ones that cannot be read, prove nothing and cost a build.
+    /// Reads the records. Missing or unreadable records prove nothing and cost a rebuild.
     pub fn load(path: &Utf8Path) -> Self {
         let text = fs_err::read(path).unwrap_or_default();
         serde_json::from_slice(&text).unwrap_or_default()
     }
 
-    /// Writes the records, whole or not at all.
+    /// Writes the records atomically.
     pub fn save(&self, path: &Utf8Path) -> anyhow::Result<()> {
         let partial = path.with_extension("partial");
         fs_err::write(&partial, serde_json::to_vec(self)?)?;
@@ -40,7 +41,8 @@ impl SourceRecords {
         Ok(())
     }
 
-    /// Compares what cargo left with what is in the checkout, and keeps the hashes of what was compiled just now.
+    /// Compares cargo's artifacts with the checkout, and stores the hashes of newly compiled
+    /// crates.
     pub fn check(
         &mut self,
         artifacts: &[Artifact],
@@ -52,7 +54,7 @@ impl SourceRecords {
         let mut all = BTreeMap::new();
         for artifact in artifacts.iter().filter(|artifact| crate::cargo::command::is_path_package(artifact)) {
             let Some(dep_info) = dep_info(artifact) else {
-                // Every path crate has one; a layout that hides it must not pass as proven.
+                // Every path crate has a dep-info file. If it is not found, nothing is proven.
                 stale.insert(artifact.target.src_path.clone());
                 continue;
             };
@@ -73,7 +75,7 @@ impl SourceRecords {
             if artifact.fresh {
                 if self.compiled.get(&dep_info) != Some(&sources) {
                     stale.insert(artifact.target.src_path.clone());
-                    // Whatever comes of it, this record is not true of the artifact.
+                    // The record does not describe this artifact.
                     self.compiled.remove(&dep_info);
                 }
             } else {
@@ -94,10 +96,11 @@ fn hash_of(path: &Utf8Path, hashes: &mut HashMap<Utf8PathBuf, String>) -> anyhow
     Ok(hash)
 }
 
-/// The file in which rustc, or cargo for what it copies out of `deps`, says which files went into an artifact.
+/// Returns the dep-info file of an artifact, which lists its sources. Rustc writes it, or cargo for
+/// files that it copies out of `deps`.
 fn dep_info(artifact: &Artifact) -> Option<Utf8PathBuf> {
     let mut files: Vec<&Utf8PathBuf> = artifact.filenames.iter().collect();
-    // `deps/libname-hash.rmeta` names the very unit; `libname.rlib` is a copy that several may have made.
+    // `deps/libname-hash.rmeta` identifies the unit. `libname.rlib` may be a copy of several units.
     files.sort_by_key(|file| !file.as_str().contains("/deps/"));
     files.iter().find_map(|file| {
         let stem =
@@ -115,14 +118,15 @@ fn dep_info(artifact: &Artifact) -> Option<Utf8PathBuf> {
     })
 }
 
-/// A program or a shared library is a hard link `NAME` (a copy, where the file system has no links) of `deps/NAME-HASH`.
+/// Returns the dep-info file of a program or shared library. `NAME` is a hard link to
+/// `deps/NAME-HASH`, or a copy if the file system has no hard links.
 fn dep_info_of_link(program: &Utf8Path) -> Option<Utf8PathBuf> {
     let extension = program.extension();
     let same = |path: &Utf8PathBuf| path.extension() == extension && is_same_file(path, program);
     let entries = program.parent()?.join("deps").read_dir_utf8().ok()?.filter_map(Result::ok);
     let original = entries.map(camino::Utf8DirEntry::into_path).find(same)?;
     let stem = original.file_stem()?;
-    // `liba.so` is described by `a.d`.
+    // The dep-info file of `liba.so` is `a.d`.
     [stem, stem.strip_prefix("lib").unwrap_or(stem)]
         .iter()
         .map(|name| original.with_file_name(format!("{name}.d")))
@@ -138,7 +142,8 @@ fn is_same_file(one: &Utf8Path, other: &Utf8Path) -> bool {
             && matches!((std::fs::read(one), std::fs::read(other)), (Ok(one), Ok(other)) if one == other))
 }
 
-/// A build script is copied to `build-script-build`, beside the one dep-info of `build_script_build-hash`.
+/// Returns a build script's dep-info file. Cargo copies `build_script_build-HASH` to
+/// `build-script-build`, next to the script's only dep-info file.
 fn only_dep_info_in(folder: &Utf8Path) -> Option<Utf8PathBuf> {
     let mut found = folder.read_dir_utf8().ok()?.filter_map(Result::ok).filter_map(|entry| {
         let path = entry.into_path();
@@ -148,7 +153,7 @@ fn only_dep_info_in(folder: &Utf8Path) -> Option<Utf8PathBuf> {
     found.next().is_none().then_some(first)
 }
 
-/// The files on the right of the first rule; `\ ` is a space in a name.
+/// Returns the files on the right-hand side of all rules. `\ ` is a space in a name.
 fn parse_dep_info(text: &str) -> BTreeSet<Utf8PathBuf> {
     let mut files = BTreeSet::new();
     let rules = text.lines().filter(|line| !line.starts_with('#'));
@@ -176,7 +181,7 @@ fn parse_dep_info(text: &str) -> BTreeSet<Utf8PathBuf> {
     files
 }
 
-/// Gives files the current time, so that cargo compiles them again.
+/// Sets the files' modification time to now, so that cargo compiles them again.
 pub fn touch(files: &BTreeSet<Utf8PathBuf>) -> anyhow::Result<()> {
     for file in files {
         fs_err::OpenOptions::new()

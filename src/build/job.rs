@@ -1,4 +1,4 @@
-//! One revision to build: what all revisions of a plan share, and what is its own.
+//! One revision to build: the inputs that all revisions of a plan share, and its own.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ use crate::support::event::{Event, Sink};
 use crate::support::user_error::Complaint;
 use crate::trace::instrument::Patterns;
 
-/// What all revisions of a plan are built from.
+/// The inputs that all revisions of a plan share.
 pub struct Inputs<'a> {
     /// The plan.
     pub plan: &'a Plan,
@@ -33,35 +33,35 @@ pub struct Inputs<'a> {
     pub patterns: Patterns,
     /// Where events go.
     pub sink: &'a dyn Sink,
-    /// Raised by Ctrl-C.
+    /// Set by Ctrl-C.
     pub interrupt: &'a AtomicBool,
 }
 
 /// One revision to build.
 #[derive(Clone, Copy)]
 pub struct Job<'a> {
-    /// What it shares with the others.
+    /// The inputs that it shares with the other revisions.
     pub inputs: &'a Inputs<'a>,
     /// Its index in the plan.
     pub index: usize,
-    /// What compiles it.
+    /// The toolchain that compiles it.
     pub toolchain: &'a Toolchain,
-    /// The lock file for revisions that have committed none.
+    /// The lock file for revisions without a committed one.
     pub lockfile: &'a Lockfile,
 }
 
 impl Inputs<'_> {
-    /// The folder of the workspace in the checkout.
+    /// Returns the folder of the workspace in the checkout.
     pub fn workspace(&self) -> Utf8PathBuf {
         self.checkout.join(&self.plan.workspace)
     }
 
-    /// The overlay's files of a mode.
+    /// Returns the overlay's files of a mode.
     pub fn overlay_of(&self, mode: OverlayMode) -> Vec<OverlayFile> {
         self.overlay.iter().filter(|file| file.mode == mode).cloned().collect()
     }
 
-    /// The folder of the crate that external overlays get.
+    /// Returns the folder of the crate for external overlays.
     pub fn external_folder(&self) -> Utf8PathBuf {
         self.cache.folder().join("external")
     }
@@ -78,12 +78,12 @@ impl Inputs<'_> {
 }
 
 impl Job<'_> {
-    /// The revision.
+    /// Returns the revision.
     pub fn revision(&self) -> &Revision {
         &self.inputs.plan.revisions[self.index]
     }
 
-    /// Variables that the user gave for its builds and runs.
+    /// Returns the variables that the user gave for its builds and runs.
     pub fn requested_environment(&self) -> BTreeMap<String, String> {
         let request = &self.inputs.plan.request;
         let mut environment = request.env.clone();
@@ -91,7 +91,7 @@ impl Job<'_> {
         environment
     }
 
-    /// The features of all revisions, of this one and of the tests, each once.
+    /// Returns the features of all revisions, of this revision and of the tests, each once.
     pub fn features(&self) -> Vec<String> {
         let request = &self.inputs.plan.request;
         let mut features = request.build.features.clone();
@@ -105,7 +105,7 @@ impl Job<'_> {
         features
     }
 
-    /// The text of the lock file to inject, where the revision has committed none.
+    /// Returns the lock file to inject; `None` if the revision has a committed one.
     pub fn injected_lockfile(&self) -> anyhow::Result<Option<&[u8]>> {
         Ok(match self.lockfile {
             Lockfile::Given(text)
@@ -117,13 +117,13 @@ impl Job<'_> {
         })
     }
 
-    /// Cargo's configuration in the checkout.
+    /// Reads cargo's configuration in the checkout.
     pub fn config(&self) -> anyhow::Result<CargoConfig> {
         CargoConfig::read(&self.inputs.workspace(), &self.inputs.plan.request.build.config)
     }
 
-    /// The target to build for, if one is configured: by the request, by the environment, or by cargo's configuration in
-    /// the checkout.
+    /// Returns the target to build for, if the request, the environment, or cargo's configuration
+    /// in the checkout sets one.
     pub fn target(&self, config: &CargoConfig) -> Result<Option<String>, Complaint> {
         const VARIABLE: &str = "CARGO_BUILD_TARGET";
         if let Some(target) = &self.inputs.plan.request.build.target {

@@ -1,7 +1,7 @@
-//! Which shared libraries a program needs, and where those lie that its build made or brought along.
+//! Finds the shared libraries that a program needs, among those that its build made or provides.
 //!
-//! The system's own libraries are not looked for: they are the business of the machine that runs the program. Only ELF is
-//! read; programs of other systems need nothing as far as this can tell.
+//! The system's own libraries are ignored, because the machine that runs the program has them. Only
+//! ELF files are read; other programs appear to need no libraries.
 
 use std::collections::BTreeSet;
 
@@ -11,18 +11,18 @@ use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, FileHeader32, FileHeader64};
 use object::read::elf::{ElfFile, FileHeader, ProgramHeader};
 use object::{Endianness, FileKind, ReadCache};
 
-/// What a program or shared library says to the loader.
+/// What a program or shared library tells the loader.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dynamic {
-    /// Names of the libraries that it needs.
+    /// The names of the libraries that it needs.
     pub needed: Vec<String>,
-    /// Folders that it wants them looked for in, `$ORIGIN` resolved.
+    /// The folders to search for them, with `$ORIGIN` resolved.
     pub search: Vec<Utf8PathBuf>,
-    /// The loader itself; absent in libraries and in programs that are linked statically.
+    /// The loader itself; `None` in libraries and statically linked programs.
     pub interpreter: Option<Utf8PathBuf>,
 }
 
-/// Reads a file; one that is not ELF, such as a script, needs nothing.
+/// Reads a file. A file that is not ELF, such as a script, needs nothing.
 pub fn read(path: &Utf8Path) -> anyhow::Result<Dynamic> {
     let cache = ReadCache::new(std::fs::File::open(path).with_context(|| format!("cannot open {path}"))?);
     let origin = path.parent().unwrap_or(Utf8Path::new("/"));
@@ -31,7 +31,7 @@ pub fn read(path: &Utf8Path) -> anyhow::Result<Dynamic> {
         Ok(FileKind::Elf32) => of_elf::<FileHeader32<Endianness>>(&cache, origin),
         Ok(_) | Err(_) => Ok(Dynamic::default()),
     };
-    dynamic.with_context(|| format!("{path} has no table of libraries that can be read"))
+    dynamic.with_context(|| format!("cannot read the table of shared libraries in {path}"))
 }
 
 fn of_elf<Elf: FileHeader>(
@@ -61,8 +61,9 @@ fn of_elf<Elf: FileHeader>(
     Ok(dynamic)
 }
 
-/// The libraries that these files need, and those that these need in turn, as far as they are in `folders` or in folders
-/// that the files name themselves, and `wanted` says that they are of interest.
+/// Returns the libraries that these files need, directly or through other libraries. Searches
+/// `folders` and the folders that the files name themselves, and keeps only libraries that match
+/// `wanted`.
 pub fn closure(
     files: impl IntoIterator<Item = Utf8PathBuf>,
     folders: &[Utf8PathBuf],
@@ -73,7 +74,7 @@ pub fn closure(
     while let Some(file) = unread.pop() {
         let dynamic = read(&file)?;
         for name in &dynamic.needed {
-            // The first folder that has the name decides, as for the loader.
+            // As in the loader, the first folder with the name wins.
             let places = folders.iter().chain(&dynamic.search).map(|folder| folder.join(name));
             let Some(library) = places.into_iter().find(|path| path.is_file()) else { continue };
             if wanted(&library) && found.insert(library.clone()) {
@@ -88,14 +89,14 @@ pub fn closure(
 mod tests {
     use super::*;
 
-    /// This very test: a program that is linked dynamically on every Linux with glibc.
+    /// This test's own executable, which is dynamically linked on every Linux with glibc.
     fn own_program() -> Utf8PathBuf {
         Utf8PathBuf::from_path_buf(std::env::current_exe().unwrap()).unwrap()
     }
 
     #[test]
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    fn a_program_names_its_libraries_and_its_loader() {
+    fn a_program_lists_its_libraries_and_its_loader() {
         let dynamic = read(&own_program()).unwrap();
         assert!(dynamic.needed.iter().any(|name| name == "libc.so.6"), "{dynamic:?}");
         assert!(dynamic.interpreter.unwrap().is_file());
@@ -109,7 +110,7 @@ mod tests {
         let folders: Vec<Utf8PathBuf> = ["empty", "first", "second"].map(|name| folder.join(name)).into();
         for place in &folders[1..] {
             fs_err::create_dir(place).unwrap();
-            fs_err::write(place.join("libc.so.6"), "no library at all").unwrap();
+            fs_err::write(place.join("libc.so.6"), "not a library").unwrap();
         }
         let all = closure([own_program()], &folders, |_| true).unwrap();
         assert_eq!(all.into_iter().collect::<Vec<_>>(), [folder.join("first/libc.so.6")]);

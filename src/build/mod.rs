@@ -1,4 +1,4 @@
-//! From a checkout to test executables in the store.
+//! Builds test executables from a checkout, and keeps them in the store.
 //! Imports support, plan, git, checkout, cargo, results, inject and trace.
 //! Runs cargo and the compiler; writes the store.
 

@@ -1,4 +1,5 @@
-//! A revision's source, ready for cargo: checked out, with overlay, lock file, shim lines, wrapped allocators and scopes.
+//! Prepares a revision's source for cargo: checks it out, and injects the overlay, the lock file,
+//! the shim's lines, wrapped allocators and scopes.
 
 use std::io::Write;
 
@@ -18,31 +19,31 @@ use crate::support::counted::counted;
 use crate::trace::dependency_copies::Copy;
 use crate::trace::instrument::{Blame, Dropped, Tracing};
 
-/// A checkout with everything injected that its build needs.
+/// A checkout with everything that its build needs.
 pub struct PreparedSource {
     /// The injected files.
     pub injection: Injection,
-    /// The manifest that cargo is called with.
+    /// The manifest to call cargo with.
     pub manifest: Utf8PathBuf,
-    /// The workspace's own allocators; `None` where the tests are in a crate outside the workspace.
+    /// The workspace's own allocators; `None` if the tests are in a crate outside the workspace.
     pub allocators: Option<OwnAllocators>,
     /// The traced functions of the checkout.
     pub tracing: Tracing,
-    /// Edited copies of crates of the registry.
+    /// Edited copies of registry crates.
     pub copies: Vec<Copy>,
 }
 
-/// Edits that are not made, because a build failed with them.
+/// Edits that are skipped because a build failed with them.
 #[derive(Default)]
 pub struct SkippedEdits {
     /// Allocators that are not wrapped, with the reason.
     pub allocators: Refused,
     functions: Dropped,
-    /// How many builds failed with traced functions in them.
+    /// The number of failed builds with traced functions.
     failed_traced_builds: usize,
 }
 
-/// Checks the revision out and injects what its build needs, except for skipped edits.
+/// Checks the revision out and injects everything that its build needs, except skipped edits.
 pub fn prepare(
     job: &Job<'_>,
     tree: &mut BuildTree<'_>,
@@ -72,7 +73,7 @@ pub fn prepare(
     Ok(prepared)
 }
 
-/// Edits the workspace itself: its tests are the ones to run.
+/// Edits the workspace itself, which contains the tests to run.
 fn prepare_workspace(
     job: &Job<'_>,
     skipped: &SkippedEdits,
@@ -84,7 +85,7 @@ fn prepare_workspace(
     let metadata = checkout_edits::metadata(job.toolchain, &manifest)?;
     let allocators = own_allocator::find(&metadata, checkout, &skipped.allocators)?;
     injection.extend(allocators.write(checkout, injected)?);
-    // From here on, files are read from the checkout with the edits so far.
+    // Tracing must see the files with the edits so far.
     let mut tracing = traced_sources::traced(job, &metadata, &skipped.functions)?;
     injection.extend(tracing.write(checkout, injected)?);
     let copies = traced_sources::copies(job, &manifest)?;
@@ -95,7 +96,7 @@ fn prepare_workspace(
     Ok(PreparedSource { injection, manifest, allocators: Some(allocators), tracing, copies })
 }
 
-/// Writes the crate for external overlays: the workspace's members are its dependencies.
+/// Writes the crate for external overlays, which depends on the workspace's members.
 fn prepare_external_crate(
     job: &Job<'_>,
     skipped: &SkippedEdits,
@@ -116,7 +117,8 @@ fn prepare_external_crate(
     for message in laid.not_carried {
         inputs.warn(message, None);
     }
-    // The workspace wrapper does not apply to dependencies, so traced ones get the shim as other path dependencies do.
+    // Cargo does not call the workspace wrapper for dependencies. Traced ones get the shim from the
+    // other wrapper.
     let mut tracing = Tracing::default();
     let mut copies = Vec::new();
     if !inputs.patterns.is_empty() {
@@ -132,7 +134,7 @@ fn prepare_external_crate(
 }
 
 impl PreparedSource {
-    /// After a failed build, decides which edits may have caused it, and skips those from now on. Returns whether there are
+    /// After a failed build, skips the edits that may have caused it. Returns whether there are
     /// any, so that another build makes sense.
     pub fn skip_suspects(
         &mut self,
@@ -173,7 +175,8 @@ impl PreparedSource {
         Ok(true)
     }
 
-    /// Stops tracing functions in copies of registry crates that the errors are about; returns how many.
+    /// Stops tracing functions in those registry crates that the errors are about. Returns how
+    /// many.
     fn drop_in_copies(&mut self, errors: &[&Diagnostic], blame: Blame) -> anyhow::Result<usize> {
         let is_located = |copy: &Copy| {
             let mut places = errors.iter().flat_map(|error| &error.spans);

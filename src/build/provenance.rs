@@ -1,4 +1,4 @@
-//! `provenance.json`: where a build's executables came from, and what its key is made of.
+//! `provenance.json`: the origin of a build's executables, and the inputs of its key.
 
 use std::collections::BTreeMap;
 
@@ -12,20 +12,20 @@ use crate::results::trace_facts::TraceFacts;
 /// The version of `provenance.json`'s format.
 pub const VERSION: u32 = 2;
 
-/// Everything that decides what is built; its hash is the build's key.
+/// Everything that affects a build. Its hash is the build's key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyInputs {
     /// Full hash of the revision's tree.
     pub tree: String,
-    /// Folder of the workspace in it.
+    /// Folder of the workspace in the revision.
     pub workspace: Utf8PathBuf,
-    /// Hash of the lock file given to a revision that has none; absent where the revision has its own.
+    /// Hash of the injected lock file; `None` if the revision has its own.
     pub lock: Option<String>,
     /// `rustc -vV`.
     pub toolchain: String,
     /// Cargo's arguments: profile, features, target, packages, `--config`.
     pub arguments: Vec<String>,
-    /// Variables that builds are known to depend on, and all that the user gave.
+    /// Variables that are known to affect builds, and all that the user gave.
     pub environment: BTreeMap<String, String>,
     /// Hash of cargo's configuration outside the repository.
     pub configuration: String,
@@ -35,55 +35,57 @@ pub struct KeyInputs {
     pub overlay: BTreeMap<String, String>,
     /// Paths left out of the checkout.
     pub sparse_exclude: Vec<String>,
-    /// The folder of the checkout: executables have it built in.
+    /// The folder of the checkout. Executables contain its path.
     pub checkout: Utf8PathBuf,
-    /// The patterns of functions that are traced. Without any, the key is that of a build which knows nothing of tracing.
+    /// The patterns of traced functions. If there are none, they are not part of the key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trace: Vec<String>,
 }
 
 impl KeyInputs {
-    /// The build's key: 64 hexadecimal digits.
+    /// Returns the build's key, 64 hexadecimal digits.
     ///
     /// # Panics
     ///
     /// Never: plain data has a JSON form.
     pub fn key(&self) -> String {
-        let text = serde_json::to_vec(self).expect("the ingredients are plain data");
+        let text = serde_json::to_vec(self).expect("the inputs are plain data");
         blake3::hash(&text).to_hex().to_string()
     }
 }
 
-/// `provenance.json`: where a build's executables came from.
+/// `provenance.json`: the origin of a build's executables.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Provenance {
     /// Format version, [`VERSION`].
     pub version: u32,
-    /// The build's key, which is also built into each executable.
+    /// The build's key, which each executable contains too.
     pub key: String,
-    /// The commit that was checked out for the build. Others of the same tree share it.
+    /// The commit that was checked out for the build. Commits with the same tree share the build.
     pub commit: String,
-    /// What the key was made of.
-    pub ingredients: KeyInputs,
+    /// The inputs of the key.
+    #[serde(rename = "ingredients")]
+    pub key_inputs: KeyInputs,
     /// Hash of the lock file as it was after the build.
     pub lock: Option<String>,
     /// Hash over the sources of all crates of the checkout, as compiled.
     pub sources: String,
     /// The test executables.
     pub executables: Vec<Executable>,
-    /// Other outputs that tests run or load by the path they were built at.
+    /// Other files that tests run or load from the path where they were built.
     pub companions: Vec<Companion>,
-    /// What was laid over the checkout, as paths below `injected/` in the entry's folder.
+    /// The files that were injected into the checkout, as paths below `injected/` in the entry's
+    /// folder.
     pub injected: Vec<Utf8PathBuf>,
-    /// The user's runner for the test executables, program first; empty if there is none.
+    /// The user's runner for test executables, program first; empty if there is none.
     pub runner: Vec<String>,
-    /// The target's triple, where it is not that of the machine that builds.
+    /// The target triple, if it is not the build host's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// The functions that were asked for, and what became of each.
+    /// The functions that the user asked to trace, and whether each is traced.
     #[serde(default, skip_serializing_if = "TraceFacts::is_empty")]
     pub trace: TraceFacts,
-    /// Why adapters for frameworks that the build has are not in it.
+    /// Why adapters for the build's frameworks are missing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
 }
@@ -97,26 +99,27 @@ pub struct Executable {
     pub binary: String,
     /// The target's kind.
     pub kind: TargetKind,
-    /// Whether libtest's harness runs its tests; without, it is run whole.
+    /// Whether libtest's harness runs its tests. If not, the whole executable is one test.
     pub harness: bool,
     /// The tests in it, in the harness's order.
     pub tests: Vec<ListedTest>,
-    /// Why the harness could not list them.
+    /// Why its tests could not be listed.
     pub unlisted: Option<String>,
     /// File in the entry's folder.
     pub file: Utf8PathBuf,
-    /// blake3 of the file, with the key built in.
+    /// blake3 of the file, including the key in it.
     pub hash: String,
-    /// The folder that cargo starts it in.
+    /// The working directory that cargo starts it in.
     pub directory: Utf8PathBuf,
-    /// What cargo adds to its environment.
+    /// The variables that cargo adds to its environment.
     pub environment: BTreeMap<String, String>,
     /// Why it has no heap metrics.
     pub heap_absent: Option<String>,
 }
 
 impl Executable {
-    /// The folders in which cargo has the loader look for shared libraries, in its order.
+    /// Returns the folders in which the loader looks for shared libraries under cargo, in cargo's
+    /// order.
     pub fn library_folders(&self) -> Vec<Utf8PathBuf> {
         let paths = LIBRARY_PATHS.iter().filter_map(|name| self.environment.get(*name));
         let folders = paths.flat_map(|path| path.split(':')).filter(|folder| !folder.is_empty());
@@ -124,7 +127,7 @@ impl Executable {
     }
 }
 
-/// A test, as the harness lists it.
+/// A test in an executable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListedTest {
     /// Its path.
@@ -133,7 +136,7 @@ pub struct ListedTest {
     pub ignored: bool,
 }
 
-/// A program or shared library of the build that is not a test.
+/// A program or shared library that a test needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Companion {
     /// Where tests look for it.
@@ -170,7 +173,7 @@ pub(crate) mod tests {
 
     /// A build of this executable.
     pub(crate) fn provenance(executable: Executable) -> Provenance {
-        let ingredients = KeyInputs {
+        let key_inputs = KeyInputs {
             tree: "t".into(),
             workspace: "".into(),
             lock: None,
@@ -188,7 +191,7 @@ pub(crate) mod tests {
             version: VERSION,
             key: KEY.into(),
             commit: "c".into(),
-            ingredients,
+            key_inputs,
             lock: None,
             sources: "d".into(),
             executables: vec![executable],

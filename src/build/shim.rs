@@ -1,4 +1,4 @@
-//! The shim crate: its source, embedded, and its compilation, once per compiler and target.
+//! The shim crate: its embedded source, and its compilation, once per compiler and target.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ use crate::trace::lines;
 
 static TEMPLATES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/templates");
 
-/// The crates, in the order in which they are compiled: the measuring one, and the one that installs its allocator.
+/// The crates, in compilation order: the first measures, the second installs the allocator.
 const CRATES: [&str; 2] = ["memprof", "memprof_heap"];
 
 /// The crate of the library that the CUDA driver loads.
@@ -25,11 +25,12 @@ const INJECTION: &str = "memprof_inject";
 
 /// The compiled shim.
 #[derive(Clone, Debug)]
-pub struct Shim {
+pub struct CompiledShim {
     folder: Utf8PathBuf,
 }
 
-/// Hash of the shim's source, of how adapters are compiled and of what is written into the revision's: part of every build's key, and of the wrapper's path.
+/// Returns a hash of the shim's source, of the list of adapters, and of the texts that are injected
+/// into revisions. It is part of every build's key, and of the wrapper's path.
 pub fn source_hash() -> String {
     let mut files = Vec::new();
     collect(&TEMPLATES, &mut files);
@@ -40,7 +41,7 @@ pub fn source_hash() -> String {
         hasher.update(&(content.len() as u64).to_le_bytes()).update(content);
     }
     hasher.update(format!("{:?}", adapters::ADAPTERS).as_bytes()).update(&[0]);
-    // How these are put in is decided by this program.
+    // This program's code decides how these are compiled and injected.
     hasher.update(env!("CARGO_PKG_VERSION").as_bytes()).update(&[0]);
     let put_in = own_allocator::WRAPPING.into_iter().flatten().chain(functions::TEXTS).chain(lines::TEXTS);
     for text in std::iter::once(checkout_edits::LINES).chain(put_in) {
@@ -56,9 +57,13 @@ fn collect<'a>(folder: &'a Dir<'a>, files: &mut Vec<(&'a std::path::Path, &'a [u
     }
 }
 
-impl Shim {
-    /// Finds the shim compiled by this toolchain for this target in the cache folder, or compiles it.
-    pub fn compiled(cache: &Utf8Path, toolchain: &Toolchain, target: Option<&str>) -> anyhow::Result<Self> {
+impl CompiledShim {
+    /// Finds the shim for this toolchain and target in the cache folder, or compiles it.
+    pub fn find_or_compile(
+        cache: &Utf8Path,
+        toolchain: &Toolchain,
+        target: Option<&str>,
+    ) -> anyhow::Result<Self> {
         let mut hasher = blake3::Hasher::new();
         for part in [&source_hash(), &toolchain.version, target.unwrap_or_default()] {
             hasher.update(part.as_bytes()).update(&[0]);
@@ -83,14 +88,17 @@ impl Shim {
         Ok(Self { folder })
     }
 
-    /// The library that the CUDA driver is to load into the test processes, or why there is none. It is compiled when it is
-    /// asked for first: only runs with a GPU need it, and unlike the rest of the shim it needs a linker for the target.
+    /// Returns the library that the CUDA driver loads into test processes, or why it is missing.
+    ///
+    /// It is compiled on first use: only runs with a GPU need it, and unlike the rest of the shim,
+    /// it needs a linker for the target.
     pub fn injection(&self, toolchain: &Toolchain, target: Option<&str>) -> Result<Utf8PathBuf, String> {
         let library = self.folder.join("libmemprof_inject.so");
         if library.exists() {
             return Ok(library);
         }
-        // Compiled aside and moved, so that a library that is there is whole.
+        // Compiled elsewhere and then moved, so that a library at the final path is always
+        // complete.
         let aside = self.folder.join(format!("inject-{}", std::process::id()));
         let source = self.folder.join("source").join(INJECTION).join("lib.rs");
         let compiled = fs_err::create_dir_all(&aside).map_err(anyhow::Error::from).and_then(|()| {
@@ -114,26 +122,27 @@ impl Shim {
             fs_err::rename(aside.join("libmemprof_inject.so"), &library)?;
             Ok(())
         });
-        // What is left aside is in nobody's way.
+        // A leftover folder does no harm.
         let _ = fs_err::remove_dir_all(&aside);
         match compiled {
             Ok(()) => Ok(library),
-            Err(error) => Err(format!("the library for the CUDA driver did not compile: {error:#}")),
+            Err(error) => Err(format!("could not compile the library that the CUDA driver loads: {error:#}")),
         }
     }
 
-    /// What is added to traced crates that are no members of the workspace.
-    pub fn wrapping_dependencies(&self, inner: Option<PathBuf>) -> wrapper::Shim {
+    /// Returns what the wrapper adds to traced crates outside the workspace.
+    pub fn wrapping_dependencies(&self, inner: Option<PathBuf>) -> wrapper::WrapperShim {
         let mut wrapping = self.wrapping(inner);
         wrapping.externs.retain(|(name, _)| name == "memprof_shim");
         wrapping
     }
 
-    /// What the compiler wrapper adds.
-    pub fn wrapping(&self, inner: Option<PathBuf>) -> wrapper::Shim {
+    /// Returns what the wrapper adds to members of the workspace.
+    pub fn wrapping(&self, inner: Option<PathBuf>) -> wrapper::WrapperShim {
         let rlib = |name: &str| self.folder.join(format!("lib{name}.rlib")).into_std_path_buf();
-        wrapper::Shim {
-            // The second name of the first crate is for the appended line, where the repository has a crate `memprof`.
+        wrapper::WrapperShim {
+            // The appended line uses the second name, because the repository may have its own
+            // `memprof`.
             externs: [("memprof", "memprof"), ("memprof_shim", "memprof"), ("memprof_heap", "memprof_heap")]
                 .map(|(name, file)| (name.to_owned(), rlib(file)))
                 .to_vec(),
@@ -144,7 +153,7 @@ impl Shim {
         }
     }
 
-    /// The adapters for the frameworks of a lock file, if it has any.
+    /// Returns the adapters for the frameworks in a lock file, if it has any.
     pub fn adapters(&self, lock: &str, target: Option<&str>) -> Option<Adapters> {
         let names = adapters::of_lock(lock);
         (!names.is_empty()).then(|| Adapters {
@@ -155,11 +164,12 @@ impl Shim {
         })
     }
 
-    /// Of what the compiler wrapper adds, what it adds to crates that run in the build, where this is the shim for them.
-    pub fn in_build(&self, wrapping: &wrapper::Shim) -> wrapper::InBuild {
+    /// Returns what the wrapper adds to build scripts and procedural macros. `self` is the shim for
+    /// the host.
+    pub fn in_build(&self, wrapping: &wrapper::WrapperShim) -> wrapper::HostShim {
         let mut own = self.wrapping(None);
         own.externs.retain(|(name, _)| wrapping.externs.iter().any(|(wanted, _)| wanted == name));
-        wrapper::InBuild { externs: own.externs, search: own.search }
+        wrapper::HostShim { externs: own.externs, search: own.search }
     }
 }
 
@@ -178,8 +188,9 @@ fn compile(
         .arg(format!("{source}=memprof"))
         .args(["-L", &format!("dependency={folder}"), "--out-dir", folder.as_str()])
         .args(target.iter().flat_map(|target| ["--target", target]))
-        // Only executables link the allocator; without the indirections of position-independent libraries tracking takes
-        // a quarter fewer instructions. The other crate may also end up in a procedural macro, which is a library.
+        // Only executables link the allocator, so it can do without the indirections of shared
+        // libraries. Tracking then takes a quarter fewer instructions. The other crate may also be
+        // linked into a procedural macro, which is a shared library.
         .args((name == "memprof_heap").then_some("-Crelocation-model=pie"))
         .args((name != "memprof").then(|| format!("--extern=memprof={folder}/libmemprof.rlib")))
         .arg(source.join(name).join("lib.rs"));

@@ -1,6 +1,8 @@
-//! Finished executables with their provenance, one folder a build: `store/<key>/`.
+//! The store of finished executables with their provenance. Each build has a folder:
+//! `store/<key>/`.
 //!
-//! The key is a hash of all that decides what is built; the same key is the same build, and is never made twice.
+//! The key is a hash of everything that affects the build, so that the same build is never made
+//! twice.
 
 use std::collections::BTreeMap;
 
@@ -15,65 +17,71 @@ use crate::build::test_listing;
 pub struct Entry {
     /// Its folder.
     pub folder: Utf8PathBuf,
-    /// What is in it.
+    /// Its content.
     pub provenance: Provenance,
 }
 
-/// What must be true of an executable before its figures count.
+/// An executable is not the planned build, so its figures do not count.
 #[derive(Debug, thiserror::Error)]
-pub enum Refusal {
+pub enum WrongBuild {
     /// The file is not the one that was built.
     #[error(
-        "{file} is not the executable that was built: its hash is {found}, provenance.json says {expected}"
+        "{file} is not the executable that was built: its hash is {found}, but provenance.json says \
+         {expected}"
     )]
     OtherExecutable {
         /// The file.
         file: Utf8PathBuf,
         /// Its hash.
         found: String,
-        /// The planned hash.
+        /// The expected hash.
         expected: String,
     },
-    /// The process says that it was built for something else.
-    #[error("the test process says it is build {found}, the plan says {expected}")]
+    /// The process is another build.
+    #[error("the test process reports build {found}, but the plan says {expected}")]
     OtherBuild {
-        /// What the shim in the process says.
+        /// The key that the shim in the process reports.
         found: String,
         /// The planned key.
         expected: String,
     },
 }
 
-/// Text that the shim's executable holds before 64 places for the key.
+/// The text in the shim that precedes 64 bytes for the key.
 const STAMP: &[u8] = b"cargo-memprof-build-key:";
 
 /// Writes the key into an executable's bytes.
+///
+/// # Errors
+///
+/// The executable does not contain exactly one unused place for the key.
 pub fn stamp(executable: &mut [u8], key: &str) -> anyhow::Result<()> {
     ensure!(key.len() == 64, "a key has 64 digits");
     let places: Vec<usize> = memchr::memmem::find_iter(executable, STAMP).collect();
     let [place] = places[..] else {
         anyhow::bail!(
-            "the executable holds the shim's place for the build key {} times, not once; was it linked without the \
-             shim?",
+            "the executable contains the shim's place for the build key {} times instead of once; it may be \
+             linked without the shim",
             places.len()
         );
     };
     let start = place + STAMP.len();
-    let target = executable.get_mut(start..start + 64).context("the place for the build key is cut off")?;
-    ensure!(target.iter().all(|byte| *byte == b'-'), "the place for the build key is taken");
+    let target =
+        executable.get_mut(start..start + 64).context("the place for the build key is incomplete")?;
+    ensure!(target.iter().all(|byte| *byte == b'-'), "the place for the build key is already in use");
     target.copy_from_slice(key.as_bytes());
     Ok(())
 }
 
-/// The name of an entry's file with its [`Provenance`].
+/// The file in an entry's folder with its [`Provenance`].
 pub const PROVENANCE: &str = "provenance.json";
 
-/// The folder of a key.
+/// Returns the folder of a key.
 fn folder(store: &Utf8Path, key: &str) -> Utf8PathBuf {
     store.join(&key[..32])
 }
 
-/// Looks a build up.
+/// Returns the build with this key, if the store has it.
 pub fn find(store: &Utf8Path, key: &str) -> Option<Entry> {
     let folder = folder(store, key);
     let text = fs_err::read(folder.join(PROVENANCE)).ok()?;
@@ -81,7 +89,7 @@ pub fn find(store: &Utf8Path, key: &str) -> Option<Entry> {
     (provenance.key == key && provenance.version == VERSION).then_some(Entry { folder, provenance })
 }
 
-/// A build's folder under construction; it takes its place in the store whole or not at all.
+/// A store entry under construction. It appears in the store only when it is complete.
 #[derive(Debug)]
 pub struct Draft {
     partial: Utf8PathBuf,
@@ -100,29 +108,29 @@ impl Draft {
         Ok(Self { partial, folder })
     }
 
-    /// Where a file of the entry lies while it is under construction.
+    /// Returns the path of a file while the entry is under construction.
     pub fn path(&self, file: &Utf8Path) -> Utf8PathBuf {
         self.partial.join(file)
     }
 
-    /// Copies a test executable with the key built in; returns its hash.
+    /// Copies a test executable and writes the key into the copy. Returns the copy's hash.
     pub fn add_executable(&self, built: &Utf8Path, file: &Utf8Path, key: &str) -> anyhow::Result<String> {
         let mut bytes = fs_err::read(built)?;
-        stamp(&mut bytes, key).with_context(|| format!("{built} cannot be proven to be this build"))?;
+        stamp(&mut bytes, key).with_context(|| format!("cannot write the build key into {built}"))?;
         let path = self.partial.join(file);
         fs_err::write(&path, &bytes)?;
         fs_err::set_permissions(&path, fs_err::metadata(built)?.permissions())?;
         Ok(blake3::hash(&bytes).to_hex().to_string())
     }
 
-    /// Copies any other file; returns its hash.
+    /// Copies any other file. Returns its hash.
     pub fn add_companion(&self, built: &Utf8Path, file: &Utf8Path) -> anyhow::Result<String> {
         let path = self.partial.join(file);
         fs_err::copy(built, &path)?;
         hash_file(&path)
     }
 
-    /// Keeps a file that was laid over the checkout.
+    /// Stores a file that was injected into the checkout.
     pub fn add_injected(&self, relative: &Utf8Path, content: &[u8]) -> anyhow::Result<()> {
         let path = self.partial.join("injected").join(relative);
         fs_err::create_dir_all(path.parent().unwrap_or(&self.partial))?;
@@ -130,7 +138,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Writes the provenance and puts the entry in its place.
+    /// Writes the provenance and moves the entry into the store.
     pub fn finish(self, provenance: Provenance) -> anyhow::Result<Entry> {
         fs_err::write(self.partial.join(PROVENANCE), serde_json::to_vec_pretty(&provenance)?)?;
         if self.folder.exists() {
@@ -142,44 +150,49 @@ impl Draft {
 }
 
 impl Entry {
-    /// Whether an executable could not be asked for its tests, for want of shared libraries that may be there by now.
+    /// Whether an executable could not list its tests because shared libraries were missing. They
+    /// may exist by now.
     pub fn lacks_libraries(&self) -> bool {
         let reasons =
             self.provenance.executables.iter().filter_map(|executable| executable.unlisted.as_ref());
         reasons.into_iter().any(|reason| reason.contains(test_listing::LOADER_ERROR))
     }
 
-    /// The path of an executable, once its content is proven.
+    /// Returns the path of an executable, after checking its hash.
+    ///
+    /// # Errors
+    ///
+    /// [`WrongBuild::OtherExecutable`] if the file has another hash.
     pub fn verified(&self, executable: &Executable) -> anyhow::Result<Utf8PathBuf> {
         let path = self.folder.join(&executable.file);
         let found = hash_file(&path)?;
         if found != executable.hash {
             return Err(
-                Refusal::OtherExecutable { file: path, found, expected: executable.hash.clone() }.into()
+                WrongBuild::OtherExecutable { file: path, found, expected: executable.hash.clone() }.into()
             );
         }
         Ok(path)
     }
 
-    /// What was laid over the checkout when this was built.
+    /// Reads the files that were injected into the checkout for this build.
     pub fn injection(&self) -> anyhow::Result<BTreeMap<Utf8PathBuf, Vec<u8>>> {
         let read =
             |path: &Utf8PathBuf| Ok((path.clone(), fs_err::read(self.folder.join("injected").join(path))?));
         self.provenance.injected.iter().map(read).collect()
     }
 
-    /// Puts programs and shared libraries of this build where its tests look for them: another revision's build may have
-    /// left its own there.
+    /// Copies programs and shared libraries of this build to where its tests look for them. Another
+    /// revision's build may have left its own there.
     ///
-    /// The old file is removed and not written into, because cargo has hard links to it; cargo puts its own back at its next
-    /// build.
+    /// The old file is removed rather than overwritten, because cargo has hard links to it. Cargo
+    /// restores its own file at its next build.
     pub fn place_companions(&self) -> anyhow::Result<()> {
         for companion in &self.provenance.companions {
             if hash_file(&companion.path).ok().as_ref() == Some(&companion.hash) {
                 continue;
             }
             let source = self.folder.join(&companion.file);
-            ensure!(hash_file(&source)? == companion.hash, "{source} is not what was built");
+            ensure!(hash_file(&source)? == companion.hash, "{source} is not the file that was built");
             let _ = fs_err::remove_file(&companion.path);
             if let Some(folder) = companion.path.parent() {
                 fs_err::create_dir_all(folder)?;
@@ -190,7 +203,7 @@ impl Entry {
     }
 }
 
-/// blake3 of a file, as hexadecimal digits.
+/// Returns the blake3 hash of a file, as hexadecimal digits.
 pub fn hash_file(path: &Utf8Path) -> anyhow::Result<String> {
     let mut hasher = blake3::Hasher::new();
     hasher.update_reader(fs_err::File::open(path)?)?;
@@ -207,11 +220,11 @@ mod tests {
     }
 
     #[test]
-    fn the_key_is_written_after_the_magic() {
+    fn the_key_is_written_after_the_stamp() {
         let mut bytes = linked();
         stamp(&mut bytes, KEY).unwrap();
         assert!(memchr::memmem::find(&bytes, KEY.as_bytes()).is_some());
-        assert!(stamp(&mut bytes, KEY).unwrap_err().to_string().contains("is taken"));
+        assert!(stamp(&mut bytes, KEY).unwrap_err().to_string().contains("is already in use"));
     }
 
     #[test]
@@ -223,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_swapped_executable_is_refused() {
+    fn a_replaced_executable_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let store = Utf8Path::from_path(folder.path()).unwrap();
         let built = store.join("built");

@@ -1,4 +1,4 @@
-//! Asks a test executable which tests it holds.
+//! Asks a test executable for its tests.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -10,21 +10,21 @@ use crate::build::wrapper::LIBRARY_PATHS;
 use crate::cargo::toolchain::clean;
 use crate::support::process::{Command, ProcessError};
 
-/// What the loader of Linux says where a library is not there.
+/// The message of Linux's loader for a missing library.
 pub const LOADER_ERROR: &str = "error while loading shared libraries";
 
-/// What an executable with libtest's harness says of its tests.
+/// The tests of an executable with libtest's harness.
 #[derive(Debug, Default)]
 pub struct Listing {
     /// Its tests.
     pub tests: Vec<ListedTest>,
-    /// Why it does not list them.
+    /// Why they could not be listed.
     pub unlisted: Option<String>,
-    /// Shared libraries that this machine lacks; empty ones stood in for them.
+    /// Shared libraries that this machine lacks. Empty ones replaced them.
     pub absent_libraries: Vec<String>,
 }
 
-/// The tests of an executable, or why it does not list them.
+/// Returns the tests of an executable, or why they could not be listed.
 pub fn list(
     executable: &Utf8Path,
     runner: &[String],
@@ -39,21 +39,21 @@ pub fn list(
     if !refused.stderr().contains(LOADER_ERROR) {
         return unlisted(refused.to_string());
     }
-    let command = in_cargos_place(executable, &[], directory, environment);
+    let command = as_cargo_would_run(executable, &[], directory, environment);
     let empty = match EmptyLibraries::for_program(executable, command) {
         Ok(Some(empty)) => empty,
         Ok(None) => return unlisted(refused.to_string()),
         Err(error) => {
-            return unlisted(format!("{refused}\nand there are no empty ones in their place: {error:#}"));
+            return unlisted(format!("{refused}\nand creating empty libraries instead failed: {error:#}"));
         }
     };
     let mut environment = environment.clone();
     let path = environment.entry("LD_LIBRARY_PATH".to_owned()).or_default();
-    // Last: what is there wins.
+    // Their folder comes last, so that existing libraries win.
     *path = if path.is_empty() { empty.folder().to_string() } else { format!("{path}:{}", empty.folder()) };
     match ask(executable, runner, directory, &environment) {
         Ok(tests) => Listing { tests, absent_libraries: empty.names, unlisted: None },
-        Err(error) => unlisted(format!("{refused}\nwith empty ones in their place: {error}")),
+        Err(error) => unlisted(format!("{refused}\nwith empty libraries instead: {error}")),
     }
 }
 
@@ -64,7 +64,7 @@ fn ask(
     environment: &BTreeMap<String, String>,
 ) -> Result<Vec<ListedTest>, ProcessError> {
     let names = |arguments: &[&str]| -> Result<Vec<String>, ProcessError> {
-        let command = in_cargos_place(executable, runner, directory, environment).args(arguments);
+        let command = as_cargo_would_run(executable, runner, directory, environment).args(arguments);
         Ok(parse(&command.run()?.text()))
     };
     let all = names(&["--list", "--format", "terse"])?;
@@ -73,8 +73,9 @@ fn ask(
     Ok(all.into_iter().map(|name| ListedTest { ignored: ignored.contains(&name), name }).collect())
 }
 
-/// The command that runs an executable as `cargo test` would: its runner, folder and environment.
-pub fn in_cargos_place(
+/// Returns the command that runs an executable as `cargo test` would: with its runner, folder and
+/// environment.
+pub fn as_cargo_would_run(
     executable: &Utf8Path,
     runner: &[String],
     directory: &Utf8Path,
@@ -110,7 +111,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn a_program_whose_libraries_are_not_on_this_machine_lists_its_tests_all_the_same() {
+    fn a_program_lists_its_tests_although_its_libraries_are_missing() {
         let folder = tempfile::tempdir().unwrap();
         let folder = Utf8Path::from_path(folder.path()).unwrap();
         let write = |name: &str, text: &str| fs_err::write(folder.join(name), text).unwrap();

@@ -1,9 +1,11 @@
-//! The folders that tests find their files in, set up for one revision at a time.
+//! The folders in which tests find their files, set up for one revision at a time.
 
 use crate::build::store::Entry;
 
-/// What a test sees around its executable: the checkout on the machine that builds, or its copy on one that only runs.
+/// The files around a test executable: the checkout on the build host, or an archive's extracted
+/// files.
 pub trait TestTree {
-    /// Brings the folders to the state that the tests of a revision expect. Cheap if they are in it already.
+    /// Brings the folders to the state that a revision's tests expect. This is cheap if nothing
+    /// changed.
     fn bring_to(&mut self, revision: usize, entry: &Entry) -> anyhow::Result<()>;
 }

@@ -1,4 +1,4 @@
-//! The toolchain of each revision, and the toolchain file that decides it.
+//! The toolchain of each revision, and the toolchain file that selects it.
 
 use std::collections::HashMap;
 
@@ -9,17 +9,18 @@ use crate::checkout::cache::Cache;
 use crate::git::repository::Repository;
 use crate::plan::resolved::{Plan, Revision};
 
-/// Above this many revisions, their toolchain files are not listed: a search over a history would print hundreds.
+/// With more revisions, their toolchain files are not listed: a search over a history would print
+/// hundreds.
 const MOST_TOOLCHAIN_FILES: usize = 8;
 
-/// The toolchains that were asked for so far.
+/// The toolchains that were queried so far.
 #[derive(Default)]
 pub struct Toolchains {
     known: HashMap<(Choice, Vec<u8>), Toolchain>,
 }
 
 impl Toolchains {
-    /// The toolchain that builds a revision.
+    /// Returns the toolchain that builds a revision.
     pub fn of(
         &mut self,
         plan: &Plan,
@@ -38,7 +39,8 @@ impl Toolchains {
         if let Some(known) = self.known.get(&(choice.clone(), text.clone())) {
             return Ok(known.clone());
         }
-        // rustup reads the file from the folder that it is called in. This folder holds nothing else and saves a checkout.
+        // Rustup reads the file from its working directory. A folder with only this file saves a
+        // checkout.
         let hash = blake3::hash(&text).to_hex();
         let directory = cache.folder().join("toolchains").join(&hash[..16]);
         fs_err::create_dir_all(&directory)?;
@@ -51,7 +53,8 @@ impl Toolchains {
     }
 }
 
-/// Name and toolchain file of each revision, for advice where they differ. Empty for a long history.
+/// Returns name and toolchain file of each revision, for advice if they differ; empty for a long
+/// history.
 pub fn toolchain_files(
     plan: &Plan,
     repository: &Repository,
@@ -67,7 +70,7 @@ pub fn toolchain_files(
     plan.revisions.iter().map(read).collect()
 }
 
-/// Name and text of the toolchain file that rustup would find from the workspace upwards.
+/// Returns name and text of the toolchain file that rustup would find from the workspace upwards.
 fn toolchain_file(
     repository: &Repository,
     commit: &str,

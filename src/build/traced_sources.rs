@@ -1,5 +1,5 @@
-//! Tracing as part of a build: the edited functions of the checkout, and edited copies of crates of the registry, which
-//! have a target folder of their own.
+//! Tracing in a build: the edited functions of the checkout, and edited copies of registry crates.
+//! Builds with such copies have their own target folder.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::Metadata;
@@ -13,7 +13,7 @@ use crate::trace::crates;
 use crate::trace::dependency_copies::{self, Copy, LockedCrate};
 use crate::trace::instrument::{self, Dropped, Patterns, Search, Tracing};
 
-/// The traced functions of the checkout's own crates.
+/// Returns the traced functions of the checkout's own crates.
 pub fn traced(job: &Job<'_>, metadata: &Metadata, dropped: &Dropped) -> anyhow::Result<Tracing> {
     if job.inputs.patterns.is_empty() {
         return Ok(Tracing::default());
@@ -21,7 +21,7 @@ pub fn traced(job: &Job<'_>, metadata: &Metadata, dropped: &Dropped) -> anyhow::
     search(job, metadata, &job.inputs.patterns, dropped)
 }
 
-/// The paths of all functions in the checkout as it is.
+/// Returns the paths of all functions in the current checkout.
 pub fn all_functions(job: &Job<'_>) -> anyhow::Result<Vec<String>> {
     let metadata = checkout_edits::metadata(job.toolchain, &job.inputs.workspace().join("Cargo.toml"))?;
     let all = TraceRequest { functions: vec!["**".to_owned()], ..TraceRequest::default() };
@@ -46,14 +46,14 @@ fn search(
     }))
 }
 
-/// Cargo's target folder for the revision.
+/// Returns cargo's target folder for the revision.
 pub fn target_folder(job: &Job<'_>) -> anyhow::Result<Utf8PathBuf> {
     let cache = job.inputs.cache;
     let is_plain = traced_dependencies(job)?.is_empty();
     Ok(if is_plain { cache.target() } else { cache.target_of_traced(&edits(job.inputs)) })
 }
 
-/// The edited copies of the registry crates that patterns name.
+/// Makes edited copies of the registry crates that patterns name.
 pub fn copies(job: &Job<'_>, manifest: &Utf8Path) -> anyhow::Result<Vec<Copy>> {
     let inputs = job.inputs;
     let place = dependency_copies::Place {
@@ -66,7 +66,7 @@ pub fn copies(job: &Job<'_>, manifest: &Utf8Path) -> anyhow::Result<Vec<Copy>> {
     crates.iter().map(|one| dependency_copies::copy(one, &place, &inputs.patterns, job.toolchain)).collect()
 }
 
-/// The crates of the registry that patterns name, as the revision's lock file has them.
+/// Returns the registry crates that patterns name, in the versions of the revision's lock file.
 fn traced_dependencies(job: &Job<'_>) -> anyhow::Result<Vec<LockedCrate>> {
     let inputs = job.inputs;
     if inputs.patterns.crate_names().is_empty() {
@@ -81,7 +81,8 @@ fn traced_dependencies(job: &Job<'_>) -> anyhow::Result<Vec<LockedCrate>> {
     Ok(dependency_copies::named_in(&String::from_utf8_lossy(lock), &inputs.patterns))
 }
 
-/// A name for the edits of traced registry crates. If a target is named, what runs in the build is not edited.
+/// Returns a name for the edits of traced registry crates. It depends on the target, because with
+/// `--target`, crates for build scripts and procedural macros are not edited.
 fn edits(inputs: &Inputs<'_>) -> String {
     let target = inputs.plan.request.build.target.as_deref().unwrap_or_default();
     let text = format!("{}\n{target}\n{}", shim::source_hash(), inputs.patterns.texts().join("\n"));

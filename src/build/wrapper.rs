@@ -1,8 +1,10 @@
-//! What cargo runs in place of rustc and of the test executables: this program, in two small roles.
+//! This program in the roles in which cargo calls it, instead of rustc and of the test executables.
 //!
-//! As `RUSTC_WORKSPACE_WRAPPER` it hands the shim to every workspace member with `--extern`, so that no manifest and no lock
-//! file changes. As the target's runner it notes the folder and the environment that cargo gives a test executable,
-//! instead of running it: nobody but cargo knows them all (`OUT_DIR`, library paths, the `[env]` table).
+//! As `RUSTC_WORKSPACE_WRAPPER`, it adds the shim to every workspace member with `--extern`, so
+//! that manifests and lock files stay unchanged. As `RUSTC_WRAPPER`, it does the same for traced
+//! crates outside the workspace, and compiles edited copies of registry crates. As the target's
+//! runner, it notes the folder and the environment of a test executable instead of running it: only
+//! cargo knows all of them (`OUT_DIR`, library paths, the `[env]` table).
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -15,77 +17,79 @@ use serde::{Deserialize, Serialize};
 use crate::build::adapters::{self, Adapters};
 use crate::trace::dependency_copies::CopiedCrate;
 
-/// The name under which this program is a compiler wrapper.
+/// The name under which this program wraps the compiler for workspace members.
 pub const WRAP_NAME: &str = "memprof-wrap-rustc";
-/// The name under which this program is a runner that notes.
+/// The name under which this program is the runner, which only notes.
 pub const NOTE_NAME: &str = "memprof-note-test";
-/// The variable that tells the compiler wrapper what to add: [`Shim`] as JSON.
+/// The variable with what the compiler wrapper adds: [`WrapperShim`] as JSON.
 pub const SHIM: &str = "CARGO_MEMPROF_WRAP";
-/// The variable that tells the runner the folder of its notes.
+/// The variable with the folder for the runner's notes.
 pub const NOTES: &str = "CARGO_MEMPROF_NOTES";
 
-/// What the wrapper adds to each call of rustc.
+/// The shim as the wrapper adds it to each call of rustc.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Shim {
-    /// Crate name and path of its rlib.
+pub struct WrapperShim {
+    /// Crate names and paths of the rlibs.
     pub externs: Vec<(String, PathBuf)>,
-    /// The folder where the rlibs find each other.
+    /// The folder with the rlibs, in which they find each other.
     pub search: PathBuf,
-    /// The wrapper that the user had, which is called in between.
+    /// The user's own wrapper, which this one calls.
     pub inner: Option<PathBuf>,
-    /// What frameworks of the revision have adapters; none for nearly all.
+    /// The adapters for the revision's frameworks, if it has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adapters: Option<Adapters>,
-    /// What crates are given that run in the build, where tests are built for a target that is named (`--target`): it may be
-    /// another one than the compiler's.
+    /// The shim for build scripts and procedural macros, if tests are built with `--target`. They
+    /// run on the host, which may be another target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub in_build: Option<InBuild>,
+    pub in_build: Option<HostShim>,
 }
 
-/// The shim for the compiler's own target.
+/// The shim for the host, the compiler's own target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct InBuild {
-    /// Crate name and path of its rlib.
+pub struct HostShim {
+    /// Crate names and paths of the rlibs.
     pub externs: Vec<(String, PathBuf)>,
-    /// The folder where the rlibs find each other.
+    /// The folder with the rlibs, in which they find each other.
     pub search: PathBuf,
 }
 
-/// The name under which this program is the wrapper of all compilations, where crates beside the workspace's members are traced.
+/// The name under which this program wraps all calls of the compiler, if crates outside the
+/// workspace are traced.
 pub const WRAP_DEPENDENCY_NAME: &str = "memprof-wrap-dependency";
-/// The variable that tells that wrapper what to do: [`Dependencies`] as JSON.
+/// The variable with what that wrapper does: [`Dependencies`] as JSON.
 pub const DEPENDENCIES: &str = "CARGO_MEMPROF_WRAP_DEPENDENCIES";
 
-/// What is done to crates that are no members of the workspace.
+/// What the wrapper does to crates outside the workspace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dependencies {
-    /// What they are given.
-    pub shim: Shim,
-    /// Crates below this folder are given it.
+    /// The shim that they get.
+    pub shim: WrapperShim,
+    /// All crates below this folder get the shim.
     pub checkout: PathBuf,
-    /// Crates of the registry of which an edited copy is compiled in their place, unless it runs in the build.
+    /// Registry crates with an edited copy, which is compiled instead. Build scripts and procedural
+    /// macros get the original.
     pub copies: Vec<CopiedCrate>,
 }
 
-/// What cargo would have run.
+/// How cargo would run a test executable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Invocation {
+pub struct TestInvocation {
     /// The test executable.
     pub executable: PathBuf,
-    /// The folder that it starts in.
+    /// Its working directory.
     pub directory: PathBuf,
     /// Variables that cargo set or changed.
     pub environment: BTreeMap<String, String>,
 }
 
-/// Takes one of the two roles if the program was called by its name, and then does not return on success.
+/// Takes the role that the program's name selects, if any. On success, this does not return.
 pub fn act(arguments: &[OsString]) -> Option<anyhow::Error> {
     let (own_name, call) = arguments.split_first()?;
     match Path::new(own_name).file_name()?.to_str()? {
         WRAP_NAME => Some(wrap_compiler(call)),
         WRAP_DEPENDENCY_NAME => Some(wrap_dependency(call)),
         NOTE_NAME => match note_invocation(call) {
-            #[expect(clippy::exit, reason = "the role of a runner ends here; there is nothing to unwind")]
+            #[expect(clippy::exit, reason = "the runner is done, and there is nothing to unwind")]
             Ok(()) => std::process::exit(0),
             Err(error) => Some(error),
         },
@@ -94,10 +98,10 @@ pub fn act(arguments: &[OsString]) -> Option<anyhow::Error> {
 }
 
 fn wrap_compiler(call: &[OsString]) -> anyhow::Error {
-    let shim: Shim = match std::env::var(SHIM).map(|shim| serde_json::from_str(&shim)) {
+    let shim: WrapperShim = match std::env::var(SHIM).map(|shim| serde_json::from_str(&shim)) {
         Ok(Ok(shim)) => shim,
-        // A target folder remembers its wrapper: without our variable we add nothing.
-        _ => Shim::default(),
+        // Cargo may call the wrapper outside of this tool. Without our variable, nothing is added.
+        _ => WrapperShim::default(),
     };
     let mut argv = compiler_argv(&shim, call);
     if let Some(adapters) = shim.adapters.as_ref().filter(|_| argv.len() > call.len()) {
@@ -114,7 +118,7 @@ fn wrap_compiler(call: &[OsString]) -> anyhow::Error {
     }
     if compiles_test(call) && argv.len() > call.len() {
         match compile_test(&argv, call) {
-            #[expect(clippy::exit, reason = "the role of a compiler ends with the compiler's code")]
+            #[expect(clippy::exit, reason = "the wrapper exits with the compiler's code")]
             Ok(code) => std::process::exit(code),
             Err(error) => return error,
         }
@@ -123,7 +127,8 @@ fn wrap_compiler(call: &[OsString]) -> anyhow::Error {
     anyhow::Error::new(error).context(format!("could not start {}", Path::new(&argv[0]).display()))
 }
 
-/// Cargo calls this one before the workspace's own wrapper, whose calls are passed on as they are.
+/// The wrapper for all crates. For workspace members, cargo calls it with the other wrapper as its
+/// first argument; it passes those calls on unchanged.
 fn wrap_dependency(call: &[OsString]) -> anyhow::Error {
     let dependencies: Dependencies = match std::env::var(DEPENDENCIES).map(|text| serde_json::from_str(&text))
     {
@@ -135,40 +140,42 @@ fn wrap_dependency(call: &[OsString]) -> anyhow::Error {
     anyhow::Error::new(error).context(format!("could not start {}", Path::new(&argv[0]).display()))
 }
 
+/// Returns the command for a crate: with the shim, with an edited copy, or unchanged.
 fn dependency_argv(dependencies: &Dependencies, call: &[OsString], current: &Path) -> Vec<OsString> {
-    let as_it_is = || -> Vec<OsString> {
+    let unchanged = || -> Vec<OsString> {
         dependencies.shim.inner.iter().map(|inner| inner.clone().into()).chain(call.iter().cloned()).collect()
     };
     let is_of_member = call
         .first()
         .is_some_and(|program| Path::new(program).file_name().is_some_and(|name| name == WRAP_NAME));
     let root = call.iter().position(|argument| argument.to_string_lossy().ends_with(".rs"));
-    let Some(root) = root.filter(|_| !is_of_member) else { return as_it_is() };
+    let Some(root) = root.filter(|_| !is_of_member) else { return unchanged() };
     let path = current.join(&call[root]);
     let copied =
         dependencies.copies.iter().find_map(|one| Some((one, path.strip_prefix(&one.original).ok()?)));
     let mut call = call.to_vec();
     match copied {
-        Some(_) if runs_in_build(&dependencies.shim, &call) => return as_it_is(),
+        Some(_) if runs_in_build(&dependencies.shim, &call) => return unchanged(),
         Some((one, inside)) => {
             call[root] = one.copy.join(inside).into();
-            // Panics, `file!()` and the compiler's messages name the original.
+            // Panics, `file!()` and the compiler's messages must name the original.
             let mut prefix = OsString::from(&one.copy);
             prefix.push("=");
             prefix.push(&one.original);
             call.extend(["--remap-path-prefix".into(), prefix]);
         }
         None if path.starts_with(&dependencies.checkout) => {}
-        None => return as_it_is(),
+        None => return unchanged(),
     }
     compiler_argv(&dependencies.shim, &call)
 }
 
-/// Compiles a test target with the shim's allocator, and without it if it has one of its own; a mark beside the executable
-/// then says so.
+/// Compiles a test target with the shim's allocator. If the target has its own allocator, compiles
+/// it again without, and writes a mark next to the executable.
 ///
-/// Only the compiler knows: an allocator may be in a dependency, behind a `cfg`, or made by a macro. What it says is held back
-/// until it is done, which delays nothing: no other crate waits for a test target.
+/// Only the compiler knows about other allocators: one may be in a dependency, behind a `cfg`, or
+/// made by a macro. The compiler's messages are held back until it is done. This delays nothing,
+/// because no other crate waits for a test target.
 fn compile_test(argv: &[OsString], call: &[OsString]) -> anyhow::Result<i32> {
     use std::io::Write;
     let compile = |heap: bool| {
@@ -189,14 +196,15 @@ fn compile_test(argv: &[OsString], call: &[OsString]) -> anyhow::Result<i32> {
         let _ = fs_err::remove_file(mark);
     }
     std::io::stderr().lock().write_all(&output.stderr)?;
-    // A compiler killed by a signal has no code; cargo must not take that for success.
+    // A compiler that a signal killed has no exit code. Cargo must not take this for success.
     Ok(output.status.code().unwrap_or(101))
 }
 
-/// Whose global allocator the compiler says is in the way of the shim's: the crate's name, empty for the crate that was being
-/// compiled.
+/// Returns the crate whose global allocator conflicts with the shim's, according to the compiler's
+/// message. The name is empty for the crate that is being compiled.
 ///
-/// ``the `#[global_allocator]` in this crate conflicts with global allocator in: memprof_heap``, in either order.
+/// The message names the two crates in either order:
+/// ``the `#[global_allocator]` in this crate conflicts with global allocator in: memprof_heap``.
 fn conflicting_crate(stderr: &str) -> Option<&str> {
     let (before, after) = stderr.split_once(" conflicts with global allocator in: ")?;
     let (_, first) = before.rsplit_once(" in ")?;
@@ -210,11 +218,11 @@ fn conflicting_crate(stderr: &str) -> Option<&str> {
 /// The `cfg` under which the appended line links the shim's allocator.
 pub const HEAP_CFG: &str = "memprof_heap";
 
-/// The ending of the mark beside an executable whose target has an allocator of its own. It holds the name of the crate that
-/// declares it, and nothing if the target does.
+/// The extension of the mark next to an executable with its own allocator. The file contains the
+/// name of the crate that declares the allocator, or nothing if the target itself does.
 pub const OWN_ALLOCATOR: &str = "memprof-own-allocator";
 
-/// `OUT_DIR/NAME-HASH.memprof-own-allocator`
+/// Returns the mark's path, `OUT_DIR/NAME-HASH.memprof-own-allocator`.
 fn own_allocator_mark(call: &[OsString]) -> Option<PathBuf> {
     let value = |name: &str| call.windows(2).find(|pair| pair[0] == name).map(|pair| pair[1].clone());
     let extra = call
@@ -226,25 +234,26 @@ fn own_allocator_mark(call: &[OsString]) -> Option<PathBuf> {
     Some(PathBuf::from(value("--out-dir")?).join(format!("{name}{extra}.{OWN_ALLOCATOR}")))
 }
 
-/// Cargo passes `--test`, or `--cfg test` for a target without a harness.
+/// Whether this compiles a test. Cargo passes `--test`, or `--cfg test` for a target without a
+/// harness.
 fn compiles_test(call: &[OsString]) -> bool {
     call.iter().any(|argument| argument == "--test")
         || call.windows(2).any(|pair| pair[0] == "--cfg" && pair[1] == "test")
 }
 
-/// Whether a crate is compiled for build scripts and procedural macros: cargo then names no target. Where none was asked for,
-/// these and the tests share their crates.
-fn runs_in_build(shim: &Shim, call: &[OsString]) -> bool {
+/// Whether a crate is compiled for a build script or a procedural macro. Cargo then passes no
+/// `--target`. Without a requested target, tests share these crates.
+fn runs_in_build(shim: &WrapperShim, call: &[OsString]) -> bool {
     let names_target = call
         .iter()
         .any(|argument| argument == "--target" || argument.to_string_lossy().starts_with("--target="));
     shim.in_build.is_some() && !names_target
 }
 
-/// The user's wrapper if there is one, the compiler, what the shim needs, and cargo's own arguments.
-fn compiler_argv(shim: &Shim, call: &[OsString]) -> Vec<OsString> {
+/// Returns the user's wrapper if there is one, the compiler, the shim's arguments, and cargo's own.
+fn compiler_argv(shim: &WrapperShim, call: &[OsString]) -> Vec<OsString> {
     let mut argv: Vec<OsString> = shim.inner.iter().map(|inner| inner.clone().into()).collect();
-    // `rustc -vV` and `rustc - --print …` are cargo's questions; they compile no crate of the workspace.
+    // `rustc -vV` and `rustc - --print …` are queries of cargo that compile no crate.
     let builds_crate = call.windows(2).any(|pair| pair[0] == "--crate-name" && pair[1] != "___")
         && call.iter().any(|argument| argument.to_string_lossy().ends_with(".rs"));
     let Some((compiler, arguments)) = call.split_first().filter(|_| builds_crate && !shim.externs.is_empty())
@@ -253,8 +262,9 @@ fn compiler_argv(shim: &Shim, call: &[OsString]) -> Vec<OsString> {
         return argv;
     };
     argv.push(compiler.clone());
-    // The appended line must not fail `deny(unused_extern_crates)`, nor the added crate `deny(unused_crate_dependencies)`. Of
-    // several caps rustc takes the first, so that one in RUSTFLAGS does not undo ours.
+    // The appended line must not violate `deny(unused_extern_crates)`, and the added crate must not
+    // violate `deny(unused_crate_dependencies)`. Rustc uses the first cap, so one in RUSTFLAGS
+    // cannot undo ours.
     argv.extend(["--cap-lints".into(), "warn".into()]);
     argv.extend_from_slice(arguments);
     let (externs, folder) = match &shim.in_build {
@@ -262,7 +272,7 @@ fn compiler_argv(shim: &Shim, call: &[OsString]) -> Vec<OsString> {
         _ => (&shim.externs, &shim.search),
     };
     for (name, rlib) in externs {
-        // A crate of the repository may have the shim's name; the repository's own meaning stays.
+        // If a crate of the repository has the shim's name, the name keeps its meaning.
         if !has_extern(call, name) && !compiles_crate(call, name) {
             let mut value = OsString::from(format!("{name}="));
             value.push(rlib);
@@ -291,7 +301,7 @@ fn compiles_crate(call: &[OsString], name: &str) -> bool {
 fn note_invocation(call: &[OsString]) -> anyhow::Result<()> {
     let executable = Path::new(call.first().context("cargo gave no executable to run")?);
     let folder = PathBuf::from(std::env::var_os(NOTES).with_context(|| format!("{NOTES} is not set"))?);
-    // What the tool itself gave cargo, so that only cargo's own additions are noted.
+    // The variables that the tool itself gave cargo. Only cargo's own additions are noted.
     let given: BTreeMap<String, String> = serde_json::from_slice(&fs_err::read(folder.join(GIVEN))?)?;
     let environment = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -302,18 +312,19 @@ fn note_invocation(call: &[OsString]) -> anyhow::Result<()> {
         })
         .collect();
     let directory = std::env::current_dir()?;
-    let invocation = Invocation { executable: executable.to_owned(), directory, environment };
-    let name = executable.file_name().with_context(|| format!("{} names no file", executable.display()))?;
+    let invocation = TestInvocation { executable: executable.to_owned(), directory, environment };
+    let name = executable.file_name().with_context(|| format!("{} is not a file", executable.display()))?;
     let mut file = name.to_owned();
     file.push(".json");
     fs_err::write(folder.join(file), serde_json::to_vec(&invocation)?)?;
     Ok(())
 }
 
-/// The variables that name library folders; cargo puts its own before what is there.
+/// The variables with library folders. Cargo puts its own folders before the user's.
 pub const LIBRARY_PATHS: [&str; 2] = ["LD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH"];
 
-/// Cargo's part of a value. What the user had of a library path is added when a test is run, which may be on another day.
+/// Returns cargo's part of a value. The user's part of a library path is added when a test runs,
+/// because it may have changed by then.
 fn own_part(name: &str, value: String, given: Option<&String>) -> String {
     let had = given.filter(|had| LIBRARY_PATHS.contains(&name) && !had.is_empty());
     match had.and_then(|had| value.strip_suffix(had.as_str())) {
@@ -322,10 +333,10 @@ fn own_part(name: &str, value: String, given: Option<&String>) -> String {
     }
 }
 
-/// The file in the folder of notes that holds the environment that cargo itself was given.
+/// The file among the runner's notes with the environment that cargo itself got.
 pub const GIVEN: &str = "given.json";
 
-/// Variables that belong to the call of cargo, not to the test.
+/// Whether a variable belongs to the call of cargo and not to the test.
 fn is_ours(name: &str) -> bool {
     name.starts_with("CARGO_MEMPROF_")
         || (name.starts_with("CARGO_TARGET_") && name.ends_with("_RUNNER"))
@@ -348,8 +359,8 @@ mod tests {
         line.split(' ').map(OsString::from).collect()
     }
 
-    fn shim() -> Shim {
-        Shim {
+    fn shim() -> WrapperShim {
+        WrapperShim {
             externs: vec![
                 ("memprof".into(), "/s/libmemprof.rlib".into()),
                 ("memprof_heap".into(), "/s/libmemprof_heap.rlib".into()),
@@ -367,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compilation_is_given_the_shim() {
+    fn a_compilation_gets_the_shim() {
         assert_eq!(
             wrapped("rustc --crate-name a src/lib.rs --test"),
             "rustc --cap-lints warn --crate-name a src/lib.rs --test --extern memprof=/s/libmemprof.rlib \
@@ -376,14 +387,14 @@ mod tests {
     }
 
     #[test]
-    fn cargos_questions_are_passed_on_as_they_are() {
+    fn cargos_queries_are_passed_on_unchanged() {
         assert_eq!(wrapped("rustc -vV"), "rustc -vV");
         let question = "rustc - --crate-name ___ --print=file-names";
         assert_eq!(wrapped(question), question);
     }
 
     #[test]
-    fn a_crate_of_the_same_name_in_the_repository_keeps_it() {
+    fn a_crate_of_the_same_name_in_the_repository_keeps_its_name() {
         let line = wrapped("rustc --crate-name a src/lib.rs --extern priv:memprof=/t/libmemprof.rlib");
         assert!(!line.contains("/s/libmemprof.rlib"), "{line}");
         assert!(line.contains("/s/libmemprof_heap.rlib"), "{line}");
@@ -396,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn the_compiler_says_whose_allocator_is_in_the_way() {
+    fn the_compilers_message_names_the_conflicting_allocator() {
         let conflict = |one: &str, other: &str| {
             format!(
                 r#"{{"message":"the `#[global_allocator]` in {one} conflicts with global allocator in: {other}","x":1}}"#
@@ -410,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mark_lies_beside_the_executable() {
+    fn the_mark_is_next_to_the_executable() {
         let call = words("rustc --crate-name a src/lib.rs --test -C extra-filename=-12 --out-dir /t/deps");
         assert_eq!(own_allocator_mark(&call), Some("/t/deps/a-12.memprof-own-allocator".into()));
     }
@@ -418,7 +429,7 @@ mod tests {
     #[test]
     fn an_edited_copy_is_compiled_in_place_of_a_crate_of_the_registry() {
         let dependencies = Dependencies {
-            shim: Shim { externs: vec![("memprof_shim".into(), "/s/m.rlib".into())], ..shim() },
+            shim: WrapperShim { externs: vec![("memprof_shim".into(), "/s/m.rlib".into())], ..shim() },
             checkout: "/checkout".into(),
             copies: vec![CopiedCrate { original: "/registry/a-1.0".into(), copy: "/copies/a-1.0".into() }],
         };
@@ -445,15 +456,15 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_in_the_build_is_given_nothing_of_another_target() {
+    fn build_scripts_and_procedural_macros_get_the_hosts_shim() {
         let externs =
             |folder: &str| vec![("memprof_shim".to_owned(), PathBuf::from(format!("{folder}/m.rlib")))];
-        let shim = Shim {
+        let shim = WrapperShim {
             externs: externs("/t"),
             search: "/t".into(),
             inner: None,
             adapters: None,
-            in_build: Some(InBuild { externs: externs("/host"), search: "/host".into() }),
+            in_build: Some(HostShim { externs: externs("/host"), search: "/host".into() }),
         };
         let dependencies = Dependencies {
             shim,
@@ -476,7 +487,7 @@ mod tests {
 
     #[test]
     fn the_users_wrapper_is_called_through_ours() {
-        let shim = Shim { inner: Some("/bin/theirs".into()), ..shim() };
+        let shim = WrapperShim { inner: Some("/bin/theirs".into()), ..shim() };
         let argv = compiler_argv(&shim, &words("rustc --crate-name a src/lib.rs"));
         assert_eq!(argv[0], "/bin/theirs");
         assert_eq!(argv[1], "rustc");

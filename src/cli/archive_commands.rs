@@ -6,8 +6,8 @@ use anyhow::ensure;
 use camino::Utf8Path;
 use serde_json::{Value, json};
 
-use crate::archive::contents::Packing;
-use crate::archive::extracted_tree::StandIn;
+use crate::archive::contents::ArchiveContents;
+use crate::archive::extracted_tree::ExtractedTree;
 use crate::archive::file::{Archive, Unpacked};
 use crate::build::attempts::Build;
 use crate::checkout::cache;
@@ -81,14 +81,14 @@ impl Commands<'_> {
         }
         let built = prepared.builds.iter().filter(|build| build.entry().is_some()).count();
         if let Some(file) = arguments.archive.as_deref().filter(|_| built > 0) {
-            let packing = Packing {
+            let contents = ArchiveContents {
                 plan: &plan,
                 repository: &repository,
                 folder: &folder,
                 data: &arguments.data,
                 metrics: &asked.metrics,
             };
-            let written = packing.write(file, &mut prepared)?;
+            let written = contents.write(file, &mut prepared)?;
             writeln!(text, "wrote {file}: {}, blake3 {}", Bytes(written.bytes), written.hash)?;
         }
         self.console.finish();
@@ -140,9 +140,9 @@ impl Commands<'_> {
                 cell.devices.clone_from(&test.devices);
             }
         }
-        let mut stand_in = StandIn::open(&unpacked)?;
-        self.warn_of_paths(&unpacked, &stand_in);
-        let builds = stand_in.builds()?;
+        let mut tree = ExtractedTree::open(&unpacked)?;
+        self.warn_of_paths(&unpacked, &tree);
+        let builds = tree.builds()?;
         let gpu = gpu_variables(|| unpacked.injection_library());
         let runner = Runner {
             plan: &plan,
@@ -154,10 +154,10 @@ impl Commands<'_> {
             sink: self.console,
             interrupt: self.interrupt,
         };
-        if runner.run(&mut stand_in)? == Completion::Interrupted {
+        if runner.run(&mut tree)? == Completion::Interrupted {
             return Err(Interrupted.into());
         }
-        drop((stand_in, devices, lock));
+        drop((tree, devices, lock));
         let shown = &arguments.presentation.metrics;
         let metrics = if shown.is_empty() { &unpacked.manifest.metrics } else { shown };
         let results = stored::read(&folder)?;
@@ -185,8 +185,8 @@ impl Commands<'_> {
         self.print(&format!("removed {} ({bytes} bytes)\n", Bytes(bytes)))
     }
 
-    fn warn_of_paths(&self, unpacked: &Unpacked, stand_in: &StandIn<'_>) {
-        let Some(reason) = stand_in.elsewhere() else { return };
+    fn warn_of_paths(&self, unpacked: &Unpacked, tree: &ExtractedTree<'_>) {
+        let Some(reason) = tree.elsewhere() else { return };
         let root = &unpacked.manifest.root;
         self.console.emit(Event::Warning {
             message: format!(

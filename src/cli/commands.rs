@@ -354,7 +354,10 @@ impl Commands<'_> {
     fn doctor(&self, arguments: DoctorArguments) -> anyhow::Result<ExitCode> {
         let diagnosis = checks::diagnose(&facts::gather());
         match arguments.format {
-            DoctorFormat::Text => self.print(&text::render(&diagnosis, self.console.colors_output()))?,
+            DoctorFormat::Text => {
+                let columns = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
+                self.print(&text::render(&diagnosis, self.console.colors_output(), columns))?
+            }
             DoctorFormat::Json => self.print_json(&diagnosis)?,
         };
         Ok(if diagnosis.is_broken() { ExitCode::Incomplete } else { ExitCode::Success })

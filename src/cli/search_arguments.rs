@@ -4,7 +4,7 @@
 use camino::Utf8PathBuf;
 use clap::{Args, ValueHint};
 
-use crate::bisect::linear_search::Find;
+use crate::bisect::linear_search::SearchGoal;
 use crate::cli::arguments::{
     BuildArguments, CellArguments, CheckoutArguments, RefArguments, RequestArguments, SelectionArguments,
 };
@@ -63,7 +63,7 @@ pub struct BisectArguments {
     pub bad: Option<String>,
     /// What to search for
     #[arg(long, value_name = "WHICH", value_enum, default_value_t, help_heading = "Commits")]
-    pub find: Find,
+    pub find: SearchGoal,
     /// Name the merge that brought the change, and do not search the branch that it merged
     #[arg(long, help_heading = "Commits")]
     pub first_parent: bool,

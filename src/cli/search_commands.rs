@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::bisect::commit_runner::{BuildNotes, EndWithoutFigure, Survey};
+use crate::bisect::commit_runner::{BuildNotes, CommitRunner, EndWithoutFigure};
 use crate::bisect::history;
-use crate::bisect::linear_search::{Left, StepKind, Wanted, halvings};
-use crate::bisect::merge_search::{Merges, Question};
+use crate::bisect::linear_search::{NextMeasurement, Remaining, SearchGoal, StepKind, halvings};
+use crate::bisect::merge_search::{MergeSearch, Merges};
 use crate::bisect::record::{SearchRecord, Task};
-use crate::bisect::report_builder::{Findings, Outcome, comparisons};
+use crate::bisect::report_builder::{ReportBuilder, SearchOutcome, comparisons};
 use crate::bisect::report_data::{SearchReport, SearchResult};
 use crate::cli::commands::{Commands, repository};
 use crate::cli::outputs::{Output, outputs};
@@ -110,46 +110,50 @@ impl Commands<'_> {
         let when_held = if no_wait { WhenHeld::Fail } else { WhenHeld::Wait };
         let devices = DeviceWatch::open(when_held, self.console, self.interrupt);
         devices.check(plan.request.tests.iter().filter_map(|test| test.devices.as_ref()))?;
-        let mut survey = Survey::open(&session, &plan, folder, record, &notes, devices)?;
-        survey.measure_ends()?;
-        let rule = survey.rule()?;
+        let mut runner = CommitRunner::open(&session, &plan, folder, record, &notes, devices)?;
+        runner.measure_ends()?;
+        let rule = runner.rule()?;
         let mut untold = if is_resumed { Vec::new() } else { vec![lineage.good, lineage.bad] };
         let outcome = loop {
-            let wanted = match &task {
+            let next = match &task {
                 Task::Bisect { find, merges } => {
-                    let question = Question { lineage: &lineage, find: *find, merges: *merges, rule: &rule };
-                    question.answer(&survey.known).map(|found| Outcome::of_bisection(found, &survey))
+                    let search = MergeSearch { lineage: &lineage, goal: *find, merges: *merges, rule: &rule };
+                    search
+                        .answer(&runner.observations)
+                        .map(|found| SearchOutcome::of_bisection(found, &runner))
                 }
-                Task::History { commits, .. } => history::steps(&lineage, commits, &survey.known, &rule)
-                    .map(|changes| Outcome::of_history(commits, &changes, &survey)),
+                Task::History { commits, .. } => {
+                    history::steps(&lineage, commits, &runner.observations, &rule)
+                        .map(|changes| SearchOutcome::of_history(commits, &changes, &runner))
+                }
             };
-            let findings = Findings { survey: &survey, plan: &plan, repository };
-            match wanted {
+            let builder = ReportBuilder { runner: &runner, plan: &plan, repository };
+            match next {
                 Ok(outcome) => {
-                    self.tell(&findings, &mut untold, Left::default());
+                    self.tell(&builder, &mut untold, Remaining::default());
                     break outcome;
                 }
-                Err(Wanted::Measure(commit, left)) => {
-                    self.tell(&findings, &mut untold, left);
-                    survey.measure(commit)?;
+                Err(NextMeasurement::Measure(commit, left)) => {
+                    self.tell(&builder, &mut untold, left);
+                    runner.measure(commit)?;
                     untold.push(commit);
                 }
                 // Told with the figure that the repeats lead to.
-                Err(Wanted::Repeat(commit)) => survey.repeat(commit)?,
+                Err(NextMeasurement::Repeat(commit)) => runner.repeat(commit)?,
             }
         };
-        let report = Findings { survey: &survey, plan: &plan, repository }.report(&outcome, &rule)?;
-        drop((survey, lock));
+        let report = ReportBuilder { runner: &runner, plan: &plan, repository }.report(&outcome, &rule)?;
+        drop((runner, lock));
         write_whole(&folder.found(), &serde_json::to_vec_pretty(&report)?)
     }
 
     /// Says what was measured since it was last said, and what is left.
-    fn tell(&self, findings: &Findings<'_>, untold: &mut Vec<usize>, left: Left) {
-        let record = &findings.survey.record;
+    fn tell(&self, builder: &ReportBuilder<'_>, untold: &mut Vec<usize>, left: Remaining) {
+        let record = &builder.runner.record;
         let done = record.efforts.len();
         let last = untold.len().saturating_sub(1);
         for (index, commit) in untold.drain(..).enumerate() {
-            let told = findings.told(commit);
+            let told = builder.progress(commit);
             let number = done - (last - index).min(done);
             let line = step_line(&told, unit(record));
             let rest = if index == last { what_is_left(record, left) } else { String::new() };
@@ -179,11 +183,11 @@ impl Commands<'_> {
 }
 
 fn unit(record: &SearchRecord) -> Unit {
-    Unit::of(&record.wanted.metric)
+    Unit::of(&record.query.metric)
 }
 
 /// ` · 31 commits left, about 2 min`.
-fn what_is_left(record: &SearchRecord, left: Left) -> String {
+fn what_is_left(record: &SearchRecord, left: Remaining) -> String {
     if left.commits == 0 {
         return String::new();
     }
@@ -224,7 +228,7 @@ fn announcement(record: &SearchRecord) -> String {
             };
             let steps = halvings(way);
             let which = match find {
-                crate::bisect::linear_search::Find::All => "the ends and, for each change,",
+                SearchGoal::All => "the ends and, for each change,",
                 _ => "the ends and",
             };
             format!("{commits} {range}: {which} about {steps} to measure{before}")

@@ -7,7 +7,7 @@ use camino::Utf8Path;
 
 use crate::bisect::history;
 use crate::bisect::merge_search::Merges;
-use crate::bisect::metric_query::Wanted;
+use crate::bisect::metric_query::MetricQuery;
 use crate::bisect::record::{self, SearchRecord, Task};
 use crate::cli::arguments::PresentationArguments;
 use crate::cli::commands::{ask, runs};
@@ -131,7 +131,7 @@ impl Search<'_> {
             task,
             good: self.good.to_owned(),
             bad: self.bad.to_owned(),
-            wanted: Wanted {
+            query: MetricQuery {
                 metric: self.measuring.metric.clone(),
                 checkpoint: self.measuring.checkpoint.clone(),
             },

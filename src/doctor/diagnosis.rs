@@ -1,4 +1,4 @@
-//! What `doctor` found and made of it: sections of findings.
+//! The result of `doctor`: sections of findings.
 
 use serde::Serialize;
 
@@ -7,20 +7,20 @@ use crate::gpu::devices::Devices;
 /// All findings.
 #[derive(Clone, Debug, Serialize)]
 pub struct Diagnosis {
-    /// The program's version.
+    /// The tool's version.
     pub tool: &'static str,
-    /// `linux x86_64`.
+    /// Operating system and architecture, such as `linux x86_64`.
     pub platform: String,
-    /// The findings, by what they are about.
-    pub sections: Vec<Section>,
+    /// The findings, by subject.
+    pub sections: Vec<DiagnosisSection>,
     /// The devices as data; `null` without NVML.
     pub devices: Option<Devices>,
 }
 
-/// Findings about one thing.
+/// Findings about one subject.
 #[derive(Clone, Debug, Serialize)]
-pub struct Section {
-    /// About what.
+pub struct DiagnosisSection {
+    /// The subject.
     pub title: &'static str,
     /// The findings.
     pub findings: Vec<Finding>,
@@ -29,10 +29,11 @@ pub struct Section {
 /// One finding.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
-    /// What was looked for.
+    /// What was checked.
     pub name: String,
-    /// Whether it is well.
-    pub standing: Standing,
+    /// Whether it is available.
+    #[serde(rename = "standing")]
+    pub availability: Availability,
     /// What was found.
     pub text: String,
     /// How to get what is missing.
@@ -40,31 +41,31 @@ pub struct Finding {
     pub help: Option<String>,
 }
 
-/// Whether a thing is well.
+/// Whether something that measuring needs is available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Standing {
-    /// All that can be had.
+pub enum Availability {
+    /// Fully available.
     Good,
-    /// Less than could be had.
+    /// Available with limits.
     Limited,
-    /// Not there; what needs it is absent, the rest works.
+    /// Missing. What needs it is unavailable, and the rest works.
     Absent,
-    /// Nothing can be measured without it.
+    /// Missing, and nothing can be measured without it.
     Broken,
 }
 
 impl Diagnosis {
-    /// Whether comparisons cannot be made here at all.
+    /// Whether nothing can be compared on this machine.
     pub fn is_broken(&self) -> bool {
         let mut findings = self.sections.iter().flat_map(|section| &section.findings);
-        findings.any(|finding| finding.standing == Standing::Broken)
+        findings.any(|finding| finding.availability == Availability::Broken)
     }
 }
 
 impl Finding {
-    pub(crate) fn new(name: impl Into<String>, standing: Standing, text: impl Into<String>) -> Self {
-        Self { name: name.into(), standing, text: text.into(), help: None }
+    pub(crate) fn new(name: impl Into<String>, availability: Availability, text: impl Into<String>) -> Self {
+        Self { name: name.into(), availability, text: text.into(), help: None }
     }
 
     pub(crate) fn help(mut self, help: impl Into<String>) -> Self {

@@ -1,11 +1,11 @@
-//! What `doctor` finds on this machine, by trying it: nothing is made that stays.
+//! Gathers the facts about this machine by trying each source. Leaves nothing behind.
 
 use std::path::Path;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::checkout::cache;
-use crate::doctor::checks::{Cupti, Facts, NvmlFacts, Resident};
+use crate::doctor::checks::{Cupti, MachineFacts, NvmlFacts, Resident};
 use crate::gpu::cupti;
 use crate::gpu::devices::Device;
 use crate::gpu::locks;
@@ -14,13 +14,13 @@ use crate::gpu::visible_devices::{ORDER, VISIBLE};
 use crate::support::file_lock;
 use crate::support::process::{Command, ProcessError};
 
-/// Looks at everything.
-pub fn gather() -> Facts {
+/// Gathers all facts.
+pub fn gather() -> MachineFacts {
     let variable = |name: &str| std::env::var(name).ok();
     let may_have_devices = nvml::may_have_devices();
-    let unasked = || "there is no driver of an NVIDIA GPU".to_owned();
+    let unasked = || "no NVIDIA kernel driver".to_owned();
     let home = cache::home().map_err(|error| format!("{error:#}"));
-    Facts {
+    MachineFacts {
         programs: programs(),
         cache_locks: home.as_deref().map(held_locks).unwrap_or_default(),
         cache: home.and_then(writable),
@@ -57,16 +57,16 @@ fn programs() -> Vec<(&'static str, Result<String, String>)> {
     ]
 }
 
-/// The folder, if files can be made in it, or in the nearest one above it that is there.
+/// Returns the folder, if files can be created in it or in its nearest existing parent.
 fn writable(home: Utf8PathBuf) -> Result<Utf8PathBuf, String> {
     let existing = home.ancestors().find(|folder| folder.is_dir()).unwrap_or(Utf8Path::new("/"));
     match tempfile::tempfile_in(existing) {
         Ok(_) => Ok(home),
-        Err(error) => Err(format!("{home}: no file can be made in {existing}: {error}")),
+        Err(error) => Err(format!("{home}: cannot create a file in {existing}: {error}")),
     }
 }
 
-/// The caches in use now: the repository's folder, and who uses it.
+/// Returns the locked caches: the name of the folder, and the process that holds the lock.
 fn held_locks(home: &Utf8Path) -> Vec<(String, String)> {
     let folders = home.read_dir_utf8().into_iter().flatten().filter_map(Result::ok);
     let mut held: Vec<(String, String)> = folders
@@ -97,10 +97,11 @@ fn resident() -> Resident {
     }
 }
 
-/// Does what the shim does at each checkpoint, to this process, after a peak: the mark must come down with it.
+/// Resets this process's high-water mark after a peak, as the shim does at each checkpoint. The
+/// mark must then be lower.
 fn reset_high_water_mark() -> Result<(), String> {
     const PEAK: usize = 64 << 20;
-    // Each page is touched; freed, so much goes back to the kernel at once.
+    // Touches each page. When freed, an allocation of this size goes back to the kernel at once.
     drop(std::hint::black_box(vec![1_u8; PEAK]));
     let high_water_mark = || -> Option<usize> {
         let status = std::fs::read_to_string("/proc/self/status").ok()?;
@@ -109,11 +110,11 @@ fn reset_high_water_mark() -> Result<(), String> {
     };
     let before = high_water_mark().ok_or("/proc/self/status has no VmHWM")?;
     fs_err::write("/proc/self/clear_refs", "5").map_err(|error| error.to_string())?;
-    let after = high_water_mark().ok_or("/proc/self/status has no VmHWM any more")?;
+    let after = high_water_mark().ok_or("/proc/self/status no longer has VmHWM")?;
     if after + PEAK / 2 <= before {
         Ok(())
     } else {
-        Err("writing 5 to /proc/self/clear_refs does not bring VmHWM down".to_owned())
+        Err("writing 5 to /proc/self/clear_refs does not lower VmHWM".to_owned())
     }
 }
 
@@ -137,10 +138,11 @@ fn cupti_facts() -> Result<Cupti, String> {
     Ok(Cupti { path, version })
 }
 
-/// Loads a library as the test's process would. It stays loaded: what it set up may not bear being unloaded.
+/// Loads a library as a test process would. It stays loaded, because unloading such a library may
+/// crash.
 #[expect(unsafe_code, reason = "loading a library runs its code")]
 fn load(path: &Path) -> Result<std::mem::ManuallyDrop<libloading::Library>, String> {
-    // SAFETY: this is the user's own driver or the CUPTI that test processes load too.
+    // SAFETY: this is the user's own driver or CUPTI, which test processes load too.
     let library = unsafe { libloading::Library::new(path) };
     library.map(std::mem::ManuallyDrop::new).map_err(|error| error.to_string())
 }
@@ -148,7 +150,8 @@ fn load(path: &Path) -> Result<std::mem::ManuallyDrop<libloading::Library>, Stri
 #[expect(unsafe_code, reason = "a call into C")]
 fn cupti_version(library: &libloading::Library) -> Result<u32, String> {
     let mut version = 0;
-    // SAFETY: `CUptiResult cuptiGetVersion(uint32_t *version)`, which may be called at any time (`cupti_version.h`).
+    // SAFETY: the signature is `CUptiResult cuptiGetVersion(uint32_t *version)`, and it may be
+    // called at any time (`cupti_version.h`).
     let status = unsafe {
         let get = library.get::<unsafe extern "C" fn(*mut u32) -> i32>(b"cuptiGetVersion\0");
         get.map_err(|error| error.to_string())?(&raw mut version)
@@ -156,7 +159,7 @@ fn cupti_version(library: &libloading::Library) -> Result<u32, String> {
     if status == 0 { Ok(version) } else { Err(format!("cuptiGetVersion failed with error {status}")) }
 }
 
-/// Kernel drivers of this machine's GPUs, of those whose fdinfo the shim reads.
+/// Returns the kernel drivers of this machine's GPUs whose fdinfo the shim reads.
 fn drm_drivers() -> Vec<String> {
     let cards = Utf8Path::new("/sys/class/drm").read_dir_utf8().into_iter().flatten().filter_map(Result::ok);
     let mut drivers: Vec<String> = cards
@@ -176,23 +179,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_probe_says_of_this_kernel_what_the_kernel_does() {
-        // Where the write is refused the probe must say so, and where it is not the mark must come down.
+    fn the_probe_of_the_high_water_mark_agrees_with_the_kernel() {
+        // The probe must fail exactly if the kernel refuses the write.
         let refused = std::fs::write("/proc/self/clear_refs", "5").is_err();
         assert_eq!(reset_high_water_mark().is_err(), refused);
     }
 
     #[test]
-    fn a_folder_is_tried_by_making_a_file_that_does_not_stay() {
+    fn the_check_for_a_writable_folder_leaves_no_file() {
         let folder = tempfile::tempdir().unwrap();
         let folder = Utf8Path::from_path(folder.path()).unwrap();
         assert_eq!(writable(folder.join("a/b")), Ok(folder.join("a/b")));
         assert_eq!(folder.read_dir_utf8().unwrap().count(), 0);
-        assert!(writable("/proc/nowhere".into()).unwrap_err().contains("no file can be made in /proc"));
+        assert!(writable("/proc/nowhere".into()).unwrap_err().contains("cannot create a file in /proc"));
     }
 
     #[test]
-    fn a_library_that_is_not_there_is_named() {
+    fn the_error_for_a_missing_library_names_it() {
         let reason = load("libmemprof-there-is-none.so.1".as_ref()).unwrap_err();
         assert!(reason.contains("libmemprof-there-is-none.so.1"), "{reason}");
     }

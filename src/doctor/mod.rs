@@ -1,6 +1,6 @@
-//! What can be measured on this machine, and what is missing.
+//! Finds out what can be measured on this machine, and how to get what is missing.
 //! Imports support, gpu and checkout.
-//! Asks the machine; changes nothing.
+//! Inspects the machine, loads its GPU libraries and creates temporary files; changes nothing.
 
 pub mod checks;
 pub mod diagnosis;

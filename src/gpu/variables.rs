@@ -10,7 +10,7 @@ use camino::Utf8Path;
 pub struct GpuTools<'a> {
     /// CUPTI, `libcupti.so.*`.
     pub cupti: Result<&'a Utf8Path, &'a str>,
-    /// [`Shim::injection`](crate::build::shim::Shim::injection).
+    /// [`CompiledShim::injection`](crate::build::shim::CompiledShim::injection).
     pub injection: Result<&'a Utf8Path, &'a str>,
     /// What `CUDA_INJECTION64_PATH` is already, where the user runs under a profiler: the driver loads one library only.
     pub inherited: Option<&'a str>,

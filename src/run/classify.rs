@@ -1,57 +1,64 @@
-//! What became of a test's process, read from its exit, its output and its log.
+//! Classifies how a test's process ended, by its exit, its output and its log.
 
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 
 use camino::Utf8Path;
 
-use crate::build::store::Refusal;
+use crate::build::store::WrongBuild;
 use crate::results::outcome::{Outcome, Status};
 use crate::results::run_folder::file;
-use crate::run::process_group::{Exit, Fate};
+use crate::run::process_group::{Exit, FinishedProcess};
 use crate::support::bytes::Bytes;
 
-/// What there is to judge a process by, beside its exit.
+/// What a process is classified by, besides its exit.
 #[derive(Clone, Copy, Debug)]
 pub struct Evidence<'a> {
     /// The run's folder, with log and output.
     pub folder: &'a Utf8Path,
-    /// The key of the build that was to run.
+    /// The key of the planned build.
     pub key: &'a str,
-    /// Whether libtest's harness was to run one test.
+    /// Whether libtest's harness should have run one test.
     pub harness: bool,
     /// The time limit in seconds, if there was one.
     pub limit_seconds: u64,
-    /// Whether the kernel killed a process for want of memory meanwhile.
+    /// Whether the kernel's out-of-memory killer was active during the run.
     pub killed_by_kernel: bool,
 }
 
-/// How much of the end of standard error is looked through for a panic.
+/// How many bytes at the end of standard error are searched for a panic.
 const TAIL: u64 = 256 * 1024;
 
-/// How the shim's words begin where it can write no more: the test has closed its descriptor, or a disk is full.
+/// The start of the shim's message when it can no longer write its log, for example because the
+/// test closed its file descriptor or the disk is full.
 const END_OF_RECORDING: &str = "memprof: recording ends here, ";
 
-/// The outcome of a run; `None` if the user interrupted it.
-pub fn outcome(fate: &Fate, evidence: &Evidence<'_>) -> anyhow::Result<Option<Outcome>> {
+/// Returns the outcome of a run; `None` if the user interrupted it.
+///
+/// # Errors
+///
+/// The run's output or log cannot be read.
+pub fn outcome(process: &FinishedProcess, evidence: &Evidence<'_>) -> anyhow::Result<Option<Outcome>> {
     let stderr = tail(&evidence.folder.join(file::STDERR))?;
     let refused_by_gpu = last_refusal_of_gpu(&evidence.folder.join(file::LOG))?;
     let out_of_memory = stderr.lines().rev().find(|line| is_allocation_failure(line));
-    let (status, message) = match fate.exit {
+    let (status, message) = match process.exit {
         Exit::Interrupted => return Ok(None),
         Exit::TimedOut => (Status::Timeout { limit_seconds: evidence.limit_seconds }, None),
         Exit::Signalled(_) if out_of_memory.is_some() => {
             (Status::OutOfMemory, out_of_memory.map(ToOwned::to_owned))
         }
         Exit::Signalled(libc::SIGKILL) if evidence.killed_by_kernel => {
-            (Status::OutOfMemory, Some("the kernel killed it for want of memory".to_owned()))
+            (Status::OutOfMemory, Some("killed by the kernel's out-of-memory killer".to_owned()))
         }
-        // A refusal that C++ code turned into an exception which nobody caught, or a panic that could not unwind.
+        // C++ code threw an exception after the refusal and nobody caught it, or a panic could not
+        // unwind.
         Exit::Signalled(libc::SIGABRT) if refused_by_gpu.is_some() => {
             (Status::OutOfMemory, with_panic(refused_by_gpu, &stderr))
         }
         Exit::Signalled(signal) => (Status::Killed { signal }, panic_message(&stderr)),
         Exit::Code(0) => judge_success(evidence, &stderr)?,
-        // A test may go on after a refusal, or even want one; if it failed, that is why.
+        // A test may continue after a refusal, or even expect one. If it failed, the refusal is the
+        // reason.
         Exit::Code(_) if refused_by_gpu.is_some() => {
             (Status::OutOfMemory, with_panic(refused_by_gpu, &stderr))
         }
@@ -59,11 +66,11 @@ pub fn outcome(fate: &Fate, evidence: &Evidence<'_>) -> anyhow::Result<Option<Ou
             (Status::Failed { exit_code }, panic_message(&stderr).or_else(|| loader_message(&stderr)))
         }
     };
-    let wall_nanoseconds = u64::try_from(fate.wall.as_nanos()).ok();
+    let wall_nanoseconds = u64::try_from(process.wall.as_nanos()).ok();
     Ok(Some(Outcome { status, message, wall_nanoseconds }))
 }
 
-/// The last allocation that a GPU had no memory for, as the shim logged it.
+/// Describes the last allocation that a GPU had no memory for, from the shim's log.
 fn last_refusal_of_gpu(log: &Utf8Path) -> anyhow::Result<Option<String>> {
     let log = match fs_err::File::open(log) {
         Ok(log) => log,
@@ -81,26 +88,27 @@ fn last_refusal_of_gpu(log: &Utf8Path) -> anyhow::Result<Option<String>> {
         |value: &serde_json::Value| value.as_u64().map_or("?".to_owned(), |bytes| Bytes(bytes).to_string());
     Ok(last.map(|event| {
         let (requested, live) = (bytes(&event["requested"]), bytes(&event["live"]));
-        format!("GPU {} had no {requested} left ({live} live)", event["device"])
+        format!("GPU {} could not allocate {requested} ({live} live)", event["device"])
     }))
 }
 
-/// Exit code 0 is not enough: the test must have run, and the process must be the build that was planned.
+/// Checks a process with exit code 0: the test must have run, and in the planned build.
 fn judge_success(evidence: &Evidence<'_>, stderr: &str) -> anyhow::Result<(Status, Option<String>)> {
     if let Some(reason) = refusal(evidence)? {
         return Ok((Status::Refused, Some(reason)));
     }
-    let ran = !evidence.harness || says_that_it_ran(&evidence.folder.join(file::STDOUT))?;
+    let ran = !evidence.harness || harness_ran_a_test(&evidence.folder.join(file::STDOUT))?;
     if ran {
         let end = stderr.lines().find(|line| line.starts_with(END_OF_RECORDING));
         Ok((Status::Ok, end.map(str::to_owned)))
     } else {
-        Ok((Status::Refused, Some("the harness says that it ran no test".to_owned())))
+        Ok((Status::Refused, Some("the test harness ran no test".to_owned())))
     }
 }
 
-/// Whether libtest's first line is there; a filter that meets no test makes it `running 0 tests`.
-fn says_that_it_ran(stdout: &Utf8Path) -> anyhow::Result<bool> {
+/// Whether libtest printed `running 1 test`. With a filter that matches no test, it prints
+/// `running 0 tests`.
+fn harness_ran_a_test(stdout: &Utf8Path) -> anyhow::Result<bool> {
     for line in BufReader::new(fs_err::File::open(stdout)?).split(b'\n') {
         if line? == b"running 1 test" {
             return Ok(true);
@@ -109,20 +117,21 @@ fn says_that_it_ran(stdout: &Utf8Path) -> anyhow::Result<bool> {
     Ok(false)
 }
 
-/// Why the figures of this process are not those of the plan, from the first line of its log.
+/// Returns why this process is not the planned build, from the first line of its log.
 fn refusal(evidence: &Evidence<'_>) -> anyhow::Result<Option<String>> {
     let log = evidence.folder.join(file::LOG);
     let mut first = Vec::new();
     match fs_err::File::open(&log) {
         Ok(log) => BufReader::new(log).read_until(b'\n', &mut first)?,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Ok(Some("the process wrote no log: the shim is not in it, or did not start".to_owned()));
+            let reason = "the process wrote no log: it does not contain the shim, or the shim did not start";
+            return Ok(Some(reason.to_owned()));
         }
         Err(error) => return Err(error.into()),
     };
     let begin: serde_json::Value = serde_json::from_slice(&first).unwrap_or_default();
     let found = begin["build"].as_str().unwrap_or("unknown");
-    let other = Refusal::OtherBuild { found: found.to_owned(), expected: evidence.key.to_owned() };
+    let other = WrongBuild::OtherBuild { found: found.to_owned(), expected: evidence.key.to_owned() };
     Ok((found != evidence.key).then(|| other.to_string()))
 }
 
@@ -139,7 +148,7 @@ fn is_allocation_failure(line: &str) -> bool {
     line.starts_with("memory allocation of ") && line.trim_end().ends_with(" bytes failed")
 }
 
-/// What the GPU refused, and what the test then said of its end: it may have gone on and failed for another reason.
+/// Joins the GPU's refusal and the test's panic. The test may have failed for another reason.
 fn with_panic(refusal: Option<String>, stderr: &str) -> Option<String> {
     match (refusal, panic_message(stderr)) {
         (Some(refusal), Some(panic)) => Some(format!("{refusal}\n{panic}")),
@@ -147,7 +156,7 @@ fn with_panic(refusal: Option<String>, stderr: &str) -> Option<String> {
     }
 }
 
-/// The first panic: its place and its text, without backtrace and notes.
+/// Returns place and text of the first panic, without backtrace and notes.
 fn panic_message(stderr: &str) -> Option<String> {
     let mut lines = stderr.lines().skip_while(|line| !line.contains("panicked at "));
     let first = lines.next()?;
@@ -157,12 +166,12 @@ fn panic_message(stderr: &str) -> Option<String> {
         !line.starts_with("note: ") && !line.starts_with("stack backtrace:") && !line.starts_with("test ")
     };
     let text: Vec<&str> = lines.take_while(ends).take(10).collect();
-    // Before Rust 1.73 the text stood on the first line, in quotes, before the place.
+    // Before Rust 1.73, the first line had the text in quotes, then the place.
     Some(format!("{place}: {}", text.join("\n")).trim_end_matches([':', ' ', '\n']).to_owned())
 }
 
-/// Why the loader did not start the program: a library, or a version of one, that this machine does not have. It says so
-/// in a line of its own, and the process ends with 1 or 127 (glibc's `elf/dl-error` and `elf/rtld`).
+/// Returns the loader's message about a library, or a version of one, that this machine lacks. The
+/// process then exits with 1 or 127 (glibc's `elf/dl-error` and `elf/rtld`).
 fn loader_message(stderr: &str) -> Option<String> {
     let is_loaders = |line: &&str| {
         line.contains(": error while loading shared libraries: ")
@@ -171,8 +180,8 @@ fn loader_message(stderr: &str) -> Option<String> {
     stderr.lines().find(is_loaders).map(|line| line.trim().to_owned())
 }
 
-/// How often the kernel has killed a process for want of memory: in our control group where there is a version 2 of them, and
-/// on the machine. 0 where it does not say.
+/// Returns how often the kernel's out-of-memory killer was active, on the machine and in our
+/// control group (version 2). Returns 0 if the kernel does not tell.
 pub fn kernel_kills() -> u64 {
     let group = fs_err::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let path = group.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
@@ -202,8 +211,8 @@ mod tests {
         fs_err::write(folder.join(file::STDERR), stderr).unwrap();
         let evidence =
             Evidence { folder, key: KEY, harness: true, limit_seconds: 5, killed_by_kernel: false };
-        let fate = Fate { exit, wall: Duration::from_millis(1) };
-        let outcome = outcome(&fate, &evidence).unwrap().unwrap();
+        let process = FinishedProcess { exit, wall: Duration::from_millis(1) };
+        let outcome = outcome(&process, &evidence).unwrap().unwrap();
         (outcome.status, outcome.message)
     }
 
@@ -224,7 +233,7 @@ mod tests {
         let (status, message) =
             judged(Exit::Code(0), Some("{\"build\":\"other\"}\n"), "running 1 test\n", "");
         assert_eq!(status, Status::Refused);
-        assert_eq!(message.unwrap(), "the test process says it is build other, the plan says k");
+        assert_eq!(message.unwrap(), "the test process reports build other, but the plan says k");
     }
 
     #[test]
@@ -236,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_the_loader_does_not_start_says_what_it_lacks() {
+    fn the_loaders_message_says_which_library_is_missing() {
         let old =
             "/s/0-t: /lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.39' not found (required by /s/0-t)\n";
         let missing = "/s/0-t: error while loading shared libraries: liba.so: cannot open shared object file: No such \
@@ -256,14 +265,14 @@ mod tests {
         let log = format!("{BEGIN}{refusal}");
         let (status, message) = judged(Exit::Code(101), Some(&log), "", "");
         assert_eq!(status, Status::OutOfMemory);
-        assert_eq!(message.unwrap(), "GPU 0 had no 1.00 GiB left (2.00 KiB live)");
+        assert_eq!(message.unwrap(), "GPU 0 could not allocate 1.00 GiB (2.00 KiB live)");
         assert_eq!(judged(Exit::Code(0), Some(&log), "running 1 test\n", "").0, Status::Ok);
         assert_eq!(judged(Exit::Signalled(6), Some(&log), "", "").0, Status::OutOfMemory);
         assert_eq!(judged(Exit::Signalled(11), Some(&log), "", "").0, Status::Killed { signal: 11 });
     }
 
     #[test]
-    fn a_test_that_went_on_without_the_gpus_memory_is_quoted_with_how_it_failed() {
+    fn a_test_that_continued_after_the_gpus_refusal_is_quoted_with_its_panic() {
         let refusal =
             "{\"v\":1,\"event\":\"gpu_out_of_memory\",\"device\":0,\"requested\":1073741824,\"live\":0}\n";
         let stderr = "thread 'a' panicked at src/lib.rs:5:9:\nthe smaller batch is wrong\nnote: run with …\n";
@@ -271,12 +280,12 @@ mod tests {
         assert_eq!(status, Status::OutOfMemory);
         assert_eq!(
             message.unwrap(),
-            "GPU 0 had no 1.00 GiB left (0 B live)\nsrc/lib.rs:5:9: the smaller batch is wrong"
+            "GPU 0 could not allocate 1.00 GiB (0 B live)\nsrc/lib.rs:5:9: the smaller batch is wrong"
         );
     }
 
     #[test]
-    fn an_allocation_that_failed_is_told_apart_from_an_abort() {
+    fn a_failed_allocation_is_distinguished_from_an_abort() {
         let stderr = "memory allocation of 1099511627776 bytes failed\n";
         let (status, message) = judged(Exit::Signalled(6), Some(BEGIN), "", stderr);
         assert_eq!(status, Status::OutOfMemory);

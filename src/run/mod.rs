@@ -1,4 +1,4 @@
-//! Runs each cell in a process of its own and records the outcome.
+//! Runs each cell in its own process and records the outcome.
 //! Imports support, gpu, plan, git, checkout, cargo, results, compare and build.
 //! Runs tests; writes the run's folder.
 

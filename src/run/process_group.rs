@@ -1,7 +1,8 @@
-//! A child in a process group of its own, with its output in files: how a test is run.
+//! Runs a test as a child in its own process group, with its output in files.
 //!
-//! Whatever ends it (its own exit, the time limit, an interrupt), every process left in its group is killed before
-//! [`run`] returns: a daemon that a test forgot must not use memory beside the next test.
+//! When the child ends, by itself, by the time limit or by an interrupt, every other process in its
+//! group is killed before [`run`] returns. Otherwise a process that one test forgot could use
+//! memory beside the next test.
 
 use std::fs::File;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -17,36 +18,40 @@ use crate::support::process::{Command, INTERRUPT_POLL, ProcessError};
 /// How a child ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// It exited with this code.
+    /// It exited by itself with this code.
     Code(i32),
-    /// This signal killed it, and we did not send it.
+    /// A signal killed it that we did not send.
     Signalled(i32),
-    /// It was still running when its time was over, and was killed.
+    /// It exceeded the time limit and was killed.
     TimedOut,
-    /// It was still running when the interrupt flag was raised, and was killed.
+    /// The user interrupted the run, and it was killed.
     Interrupted,
 }
 
-/// A child's end, and how long it ran.
+/// A child that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fate {
+pub struct FinishedProcess {
     /// How it ended.
     pub exit: Exit,
-    /// Wall time from just before the spawn until the exit was noticed, which takes microseconds.
+    /// Wall time from just before the spawn until the exit was noticed, some microseconds after it.
     pub wall: Duration,
 }
 
-/// Runs the command in a new process group until it ends, `limit` is over, or `interrupt` is raised.
+/// Runs the command in a new process group until it ends, exceeds `limit`, or `interrupt` is set.
 ///
-/// Must be called from a thread that lives as long as the child: on Linux the kernel kills the child when the thread that
-/// spawned it ends, so that a test does not outlive a tool that was killed.
+/// The calling thread must live as long as the child. On Linux, the kernel kills the child when the
+/// thread that spawned it ends, so that no test outlives this tool if the tool is killed.
+///
+/// # Errors
+///
+/// The command cannot be started or waited for.
 pub fn run(
     command: &Command,
     stdout: File,
     stderr: File,
     limit: Option<Duration>,
     interrupt: &AtomicBool,
-) -> Result<Fate, ProcessError> {
+) -> Result<FinishedProcess, ProcessError> {
     let start = Instant::now();
     let mut child = command.spawn(|prepared| {
         prepared.stdout(stdout).stderr(stderr).process_group(0);
@@ -54,15 +59,15 @@ pub fn run(
     })?;
     let leader = Pid::from_child(&child);
     let (stopped_by_us, wall) = wait_unreaped(leader, start, limit, interrupt);
-    // The leader is not reaped yet, so its id names no group but this one.
+    // The leader is not reaped yet, so its id cannot belong to another group.
     let _ = kill_process_group(leader, Signal::KILL);
     let status = child.wait().map_err(|source| command.broken(source))?;
     let exit = stopped_by_us.unwrap_or_else(|| exit_of(status));
-    Ok(Fate { exit, wall })
+    Ok(FinishedProcess { exit, wall })
 }
 
-/// Waits until the leader has ended or has to be stopped, and leaves it as a zombie whose id stays taken. `Some` says why
-/// it has to be stopped.
+/// Waits until the leader has ended or must be stopped. Leaves it as a zombie, so that its id stays
+/// in use. Returns why it was stopped, if it was, and its wall time.
 fn wait_unreaped(
     leader: Pid,
     start: Instant,
@@ -74,7 +79,7 @@ fn wait_unreaped(
         scope.spawn(move || {
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
             while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(leader), options) {}
-            // Nobody listens any more once the group was killed.
+            // Fails if the group was killed below, because nobody receives any more.
             let _ = sender.send(start.elapsed());
         });
         let stopped = loop {
@@ -91,7 +96,7 @@ fn wait_unreaped(
                 Err(RecvTimeoutError::Disconnected) => return (None, start.elapsed()),
             }
         };
-        // Ends the waiting thread, which this scope joins.
+        // Makes the waiting thread return, so that the scope can join it.
         let _ = kill_process_group(leader, Signal::KILL);
         (Some(stopped), start.elapsed())
     })
@@ -104,18 +109,18 @@ fn exit_of(status: ExitStatus) -> Exit {
     }
 }
 
-/// Asks the kernel to kill the child when we die, however we die.
+/// Asks the kernel to kill the child when this process ends for any reason.
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "the standard library has no other way to run code between fork and exec")]
 fn die_with_parent(command: &mut std::process::Command) {
     let parent = rustix::process::getpid();
     let ask = move || {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-        // The parent may have died before the request.
+        // The parent may have ended before the request took effect.
         if rustix::process::getppid() == Some(parent) { Ok(()) } else { Err(rustix::io::Errno::SRCH.into()) }
     };
-    // SAFETY: between fork and exec only async-signal-safe functions may be called; the closure makes two system calls
-    // (prctl and getppid) and neither allocates nor locks.
+    // SAFETY: between fork and exec, only async-signal-safe functions may be called. The closure
+    // makes two system calls, prctl and getppid. It neither allocates nor locks.
     unsafe {
         command.pre_exec(ask);
     }
@@ -129,7 +134,7 @@ mod tests {
     use super::*;
 
     struct Ran {
-        fate: Fate,
+        process: FinishedProcess,
         stdout: String,
     }
 
@@ -139,11 +144,11 @@ mod tests {
         let stdout = File::create(&path).unwrap();
         let stderr = File::create(folder.path().join("stderr")).unwrap();
         let command = Command::new("sh").args(["-c", script]);
-        let fate = run(&command, stdout, stderr, limit, interrupt).unwrap();
-        Ran { fate, stdout: std::fs::read_to_string(path).unwrap() }
+        let process = run(&command, stdout, stderr, limit, interrupt).unwrap();
+        Ran { process, stdout: std::fs::read_to_string(path).unwrap() }
     }
 
-    /// Whether the process exists and is not a zombie that waits for its new parent.
+    /// Whether the process exists and is not a zombie.
     fn is_running(pid: &str) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
         stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(" Z"))
@@ -157,20 +162,20 @@ mod tests {
     }
 
     #[test]
-    fn an_exit_code_and_a_signal_are_told_apart() {
+    fn an_exit_code_is_distinguished_from_a_signal() {
         let never = AtomicBool::new(false);
-        assert_eq!(shell("exit 0", None, &never).fate.exit, Exit::Code(0));
-        assert_eq!(shell("exit 101", None, &never).fate.exit, Exit::Code(101));
-        assert_eq!(shell("kill -SEGV $$", None, &never).fate.exit, Exit::Signalled(11));
-        assert_eq!(shell("kill -KILL $$", None, &never).fate.exit, Exit::Signalled(9));
+        assert_eq!(shell("exit 0", None, &never).process.exit, Exit::Code(0));
+        assert_eq!(shell("exit 101", None, &never).process.exit, Exit::Code(101));
+        assert_eq!(shell("kill -SEGV $$", None, &never).process.exit, Exit::Signalled(11));
+        assert_eq!(shell("kill -KILL $$", None, &never).process.exit, Exit::Signalled(9));
     }
 
     #[test]
     fn a_timeout_kills_grandchildren_too() {
         let script = "sleep 300 & echo $!; echo written before; wait";
         let ran = shell(script, Some(Duration::from_millis(300)), &AtomicBool::new(false));
-        assert_eq!(ran.fate.exit, Exit::TimedOut);
-        assert!(ran.fate.wall >= Duration::from_millis(300) && ran.fate.wall < Duration::from_secs(20));
+        assert_eq!(ran.process.exit, Exit::TimedOut);
+        assert!(ran.process.wall >= Duration::from_millis(300) && ran.process.wall < Duration::from_secs(20));
         let (grandchild, rest) = ran.stdout.split_once('\n').unwrap();
         assert_eq!(rest, "written before\n");
         assert!(is_gone_soon(grandchild), "grandchild {grandchild} is still running");
@@ -179,8 +184,11 @@ mod tests {
     #[test]
     fn a_process_that_a_test_left_behind_is_killed_at_its_exit() {
         let ran = shell("sleep 300 & echo $!; exit 4", None, &AtomicBool::new(false));
-        assert_eq!(ran.fate.exit, Exit::Code(4));
-        assert!(ran.fate.wall < Duration::from_secs(20), "the exit was noticed though the pipe's peer lives");
+        assert_eq!(ran.process.exit, Exit::Code(4));
+        assert!(
+            ran.process.wall < Duration::from_secs(20),
+            "the exit is noticed while another process holds the pipe"
+        );
         assert!(is_gone_soon(&ran.stdout), "process {} is still running", ran.stdout);
     }
 
@@ -194,14 +202,14 @@ mod tests {
             });
             shell("trap '' TERM INT; sleep 300 & echo $!; wait", Some(Duration::from_mins(1)), &interrupt)
         });
-        assert_eq!(ran.fate.exit, Exit::Interrupted);
+        assert_eq!(ran.process.exit, Exit::Interrupted);
         assert!(is_gone_soon(&ran.stdout));
     }
 
     #[test]
-    fn the_wall_time_is_the_childs_own_and_not_the_polls() {
+    fn the_wall_time_does_not_depend_on_the_poll_interval() {
         let never = AtomicBool::new(false);
-        let quickest = (0..5).map(|_| shell(":", None, &never).fate.wall).min().unwrap();
+        let quickest = (0..5).map(|_| shell(":", None, &never).process.wall).min().unwrap();
         assert!(quickest < INTERRUPT_POLL, "{quickest:?}");
     }
 

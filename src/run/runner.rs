@@ -1,4 +1,4 @@
-//! The loop over cells: each run is a process of its own, one at a time, and its outcome is written as it ends.
+//! Runs the cells, each in its own process, one at a time. Writes each outcome when the run ends.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use crate::build::attempts::Build;
 use crate::build::provenance::Executable;
 use crate::build::store::Entry;
-use crate::build::test_listing::in_cargos_place;
+use crate::build::test_listing::as_cargo_would_run;
 use crate::build::test_tree::TestTree;
 use crate::compare::from_results::compare;
 use crate::compare::repeats;
@@ -39,7 +39,7 @@ pub enum Completion {
     Interrupted,
 }
 
-/// What the loop needs.
+/// Runs the cells of a plan.
 pub struct Runner<'a> {
     /// The plan.
     pub plan: &'a Plan,
@@ -47,33 +47,38 @@ pub struct Runner<'a> {
     pub folder: &'a RunFolder,
     /// The build of each revision.
     pub builds: &'a [Build],
-    /// What is to run.
+    /// The cells to run.
     pub cells: &'a [PlannedCell],
-    /// What counts GPU memory in the test processes, as variables; empty where there is no GPU.
+    /// Variables that make test processes count GPU memory; empty on a machine without a GPU.
     pub gpu: &'a BTreeMap<&'static str, String>,
     /// The devices that runs may use.
     pub devices: &'a DeviceWatch<'a>,
     /// Where events go.
     pub sink: &'a dyn Sink,
-    /// Raised by Ctrl-C.
+    /// Set by Ctrl-C.
     pub interrupt: &'a AtomicBool,
 }
 
-/// One run that is still to be done.
+/// A run that has no outcome yet.
 struct Pending<'a> {
     planned: &'a PlannedCell,
     repeat: u32,
 }
 
 impl Runner<'_> {
-    /// Runs what has no outcome yet.
+    /// Runs every cell that has no outcome yet.
     ///
-    /// Repeats are rounds over all cells, and every other round takes the revisions in reverse (A B, B A, …): a drift of the
-    /// machine then meets both sides, and the checkout is switched once a round and revision. Where cells repeat as often as
-    /// needed, the verdicts so far say which runs are to follow.
-    pub fn run(&self, stage: &mut dyn TestTree) -> anyhow::Result<Completion> {
+    /// Each repeat is a round over all cells. Every other round takes the revisions in reverse
+    /// order (A B, B A, …), so that a drift of the machine affects both sides. The checkout
+    /// switches once per round and revision. For cells with `repeat: auto`, the verdicts so far
+    /// decide about further runs.
+    ///
+    /// # Errors
+    ///
+    /// A run cannot be started or recorded. A test that fails is an outcome, not an error.
+    pub fn run(&self, tree: &mut dyn TestTree) -> anyhow::Result<Completion> {
         for planned in self.cells {
-            self.record_what_does_not_run(planned)?;
+            self.record_if_not_run(planned)?;
         }
         let mut proven = HashSet::new();
         let mut wanted: Vec<u32> = (self.cells.iter())
@@ -86,18 +91,19 @@ impl Runner<'_> {
         loop {
             let pending = self.pending(&wanted);
             let _locks = self.devices.lock(&self.places(&pending)?)?;
-            if self.run_all(stage, &pending, done, &mut proven)? == Completion::Interrupted {
+            if self.run_all(tree, &pending, done, &mut proven)? == Completion::Interrupted {
                 return Ok(Completion::Interrupted);
             }
             done += pending.len();
-            if !self.look(&mut wanted)? {
+            if !self.raise_repeats(&mut wanted)? {
                 return Ok(Completion::Finished);
             }
         }
     }
 
-    /// Raises how often cells are wanted where the verdicts so far are not clear; whether there is any such cell.
-    fn look(&self, wanted: &mut [u32]) -> anyhow::Result<bool> {
+    /// Raises the number of runs of cells whose verdicts are not clear yet. Returns whether there
+    /// are any.
+    fn raise_repeats(&self, wanted: &mut [u32]) -> anyhow::Result<bool> {
         let is_adaptive =
             |planned: &PlannedCell| planned.repeat == Repeat::Auto && planned.status == CellStatus::Run;
         let open: HashSet<&CellId> =
@@ -119,7 +125,7 @@ impl Runner<'_> {
 
     fn run_all(
         &self,
-        stage: &mut dyn TestTree,
+        tree: &mut dyn TestTree,
         pending: &[Pending<'_>],
         done: usize,
         proven: &mut HashSet<Utf8PathBuf>,
@@ -133,7 +139,7 @@ impl Runner<'_> {
             let test = pending.planned.cell.title.clone();
             let index = done + index + 1;
             self.sink.emit(Event::RunStarted { test: test.clone(), name: name.clone(), index, total });
-            let Some(outcome) = self.run_one(stage, pending, proven)? else {
+            let Some(outcome) = self.run_one(tree, pending, proven)? else {
                 return Ok(Completion::Interrupted);
             };
             let took = Duration::from_nanos(outcome.wall_nanoseconds.unwrap_or_default());
@@ -144,7 +150,7 @@ impl Runner<'_> {
         Ok(Completion::Finished)
     }
 
-    /// The runs that have no outcome yet, where each cell is wanted so often.
+    /// Returns the runs that have no outcome yet, for this number of runs of each cell.
     fn pending(&self, wanted: &[u32]) -> Vec<Pending<'_>> {
         let runs = || {
             let cells = self.cells.iter().zip(wanted);
@@ -175,7 +181,8 @@ impl Runner<'_> {
         self.folder.cell(self.plan, planned.revision, &planned.cell, repeat)
     }
 
-    fn record_what_does_not_run(&self, planned: &PlannedCell) -> anyhow::Result<()> {
+    /// Records the outcome of a cell that does not run.
+    fn record_if_not_run(&self, planned: &PlannedCell) -> anyhow::Result<()> {
         let (status, message) = match planned.status {
             CellStatus::Run => return Ok(()),
             CellStatus::Ignored => (Status::Ignored, None),
@@ -202,7 +209,7 @@ impl Runner<'_> {
         })
     }
 
-    /// Every place that one of the runs can see.
+    /// Returns every device that one of the runs can see.
     fn places(&self, pending: &[Pending<'_>]) -> anyhow::Result<BTreeSet<Place>> {
         let mut all = BTreeSet::new();
         for pending in pending {
@@ -237,39 +244,24 @@ impl Runner<'_> {
         write_whole(&folder.join(file::OUTCOME), &serde_json::to_vec_pretty(record)?)
     }
 
-    /// `None` if it was interrupted: it then counts as not run.
+    /// Runs a cell once. Returns `None` if it was interrupted; it then counts as not run.
     fn run_one(
         &self,
-        stage: &mut dyn TestTree,
+        tree: &mut dyn TestTree,
         pending: &Pending<'_>,
         proven: &mut HashSet<Utf8PathBuf>,
     ) -> anyhow::Result<Option<Outcome>> {
         let planned = pending.planned;
         let (entry, executable) = self.executable(planned)?;
         let devices = self.devices_of(planned, executable)?;
-        stage.bring_to(planned.revision, entry)?;
+        tree.bring_to(planned.revision, entry)?;
         let path = entry.folder.join(&executable.file);
         if !proven.contains(&path) {
             entry.verified(executable)?;
             proven.insert(path.clone());
         }
-        let folder = self.run_folder(planned, pending.repeat);
-        if folder.exists() {
-            // A run that was cut off left a part of its log.
-            fs_err::remove_dir_all(&folder)?;
-        }
-        fs_err::create_dir_all(&folder)?;
-        let folder = folder.canonicalize_utf8()?;
-        let on_request = Some(self.plan.request.on_request.join(",")).filter(|metrics| !metrics.is_empty());
-        let trace = trace_variables(&self.plan.request.trace);
-        let log = folder.join(file::LOG);
-        let command = command(entry, executable, planned, &trace, &log)
-            .envs(self.gpu)
-            .envs(on_request.map(|metrics| ("MEMPROF_METRICS", metrics)));
-        let command = match &devices.given {
-            Some(value) => command.env(visible_devices::VISIBLE, value),
-            None => command,
-        };
+        let folder = empty_folder(&self.run_folder(planned, pending.repeat))?;
+        let command = self.command(planned, entry, executable, &devices, &folder.join(file::LOG));
         let given = devices.given.is_some();
         let uuids = given.then(|| devices.places.iter().map(|place| place.uuid.clone()).collect());
         let stdout = fs_err::File::create(folder.join(file::STDOUT))?.into_parts().0;
@@ -277,7 +269,7 @@ impl Runner<'_> {
         let limit = planned.timeout_seconds.map(Duration::from_secs);
         let kills_before = classify::kernel_kills();
         let before = self.devices.before(devices.places);
-        let fate = process_group::run(&command, stdout, stderr, limit, self.interrupt)?;
+        let process = process_group::run(&command, stdout, stderr, limit, self.interrupt)?;
         let evidence = Evidence {
             folder: &folder,
             key: &entry.provenance.key,
@@ -285,7 +277,7 @@ impl Runner<'_> {
             limit_seconds: planned.timeout_seconds.unwrap_or_default(),
             killed_by_kernel: classify::kernel_kills() > kills_before,
         };
-        let Some(outcome) = classify::outcome(&fate, &evidence)? else { return Ok(None) };
+        let Some(outcome) = classify::outcome(&process, &evidence)? else { return Ok(None) };
         let passed = outcome.status.is_ok();
         let Judgement { marks, withdrawn } = self.devices.after(before, &folder.join(file::LOG), passed)?;
         self.record(&RunRecord {
@@ -301,13 +293,42 @@ impl Runner<'_> {
         })?;
         Ok(Some(outcome))
     }
+
+    /// Returns the command of a run, with all variables that the test process gets.
+    fn command(
+        &self,
+        planned: &PlannedCell,
+        entry: &Entry,
+        executable: &Executable,
+        devices: &CellDevices,
+        log: &Utf8Path,
+    ) -> Command {
+        let request = &self.plan.request;
+        let on_request = Some(request.on_request.join(",")).filter(|metrics| !metrics.is_empty());
+        let command = test_command(entry, executable, planned, &trace_variables(&request.trace), log)
+            .envs(self.gpu)
+            .envs(on_request.map(|metrics| ("MEMPROF_METRICS", metrics)));
+        match &devices.given {
+            Some(value) => command.env(visible_devices::VISIBLE, value),
+            None => command,
+        }
+    }
+}
+
+/// Creates the folder of a run. Removes what an interrupted run left in it.
+fn empty_folder(folder: &Utf8Path) -> anyhow::Result<Utf8PathBuf> {
+    if folder.exists() {
+        fs_err::remove_dir_all(folder)?;
+    }
+    fs_err::create_dir_all(folder)?;
+    Ok(folder.canonicalize_utf8()?)
 }
 
 /// The devices of a cell's runs.
 struct CellDevices {
-    /// What `CUDA_VISIBLE_DEVICES` is set to, if the cell was given devices.
+    /// The value for `CUDA_VISIBLE_DEVICES`, if the user gave the cell devices.
     given: Option<String>,
-    /// What its runs can see, so or so.
+    /// The devices that its runs can see, either way.
     places: Vec<Place>,
 }
 
@@ -317,7 +338,7 @@ fn executable_of<'a>(entry: &'a Entry, test: &TestId) -> Option<&'a Executable> 
     })
 }
 
-/// What traced functions are told; nothing where there are none.
+/// Returns the variables for tracing; none if nothing is traced.
 fn trace_variables(request: &TraceRequest) -> BTreeMap<&'static str, String> {
     if request.is_empty() {
         return BTreeMap::new();
@@ -330,8 +351,9 @@ fn trace_variables(request: &TraceRequest) -> BTreeMap<&'static str, String> {
     variables
 }
 
-/// `EXE --exact NAME --nocapture --test-threads=1` as cargo would run it, with the log's place.
-fn command(
+/// Returns `EXE --exact NAME --nocapture --test-threads=1` as cargo would run it, with the log's
+/// path.
+fn test_command(
     entry: &Entry,
     executable: &Executable,
     planned: &PlannedCell,
@@ -340,7 +362,7 @@ fn command(
 ) -> Command {
     let path = entry.folder.join(&executable.file);
     let runner = &entry.provenance.runner;
-    let mut command = in_cargos_place(&path, runner, &executable.directory, &executable.environment);
+    let mut command = as_cargo_would_run(&path, runner, &executable.directory, &executable.environment);
     if executable.harness {
         let name = planned.cell.test.name.as_str();
         command = command.args(["--exact", name, "--nocapture", "--test-threads=1"]);
@@ -354,15 +376,16 @@ fn command(
         .chain(trace.iter().map(|(name, value)| (*name, value.as_str())))
         .chain(executable.heap_absent.as_deref().map(|reason| ("MEMPROF_HEAP_ABSENT", reason)))
         .collect();
-    // A backtrace, also one that a `should_panic` test catches, keeps tens of MiB of symbols on the heap.
+    // A backtrace keeps tens of MiB of symbols on the heap, even one that a `should_panic` test
+    // catches.
     let configured = executable.environment.contains_key("RUST_BACKTRACE");
     let command = if configured { command } else { command.env("RUST_BACKTRACE", "0") };
-    // With a terminal's name libtest reads that terminal's description, which would make the figures depend on where the tool
-    // was started.
+    // With TERM set, libtest reads that terminal's description. The figures would then depend on
+    // where the tool was started.
     command.env_remove("TERM").envs(&planned.env).envs(shim)
 }
 
-/// Writes a file that is there whole or not at all.
+/// Writes a file atomically: it is complete, or it does not exist.
 pub fn write_whole(path: &Utf8Path, content: &[u8]) -> anyhow::Result<()> {
     let partial = path.with_file_name(format!("{}.partial", path.file_name().unwrap_or_default()));
     fs_err::write(&partial, content)?;

@@ -1,5 +1,5 @@
-//! One comparison from its plan to its results: builds, listing, cells, runs. Doing it again on the same folder does only
-//! what is missing, which is all that `--resume` is.
+//! One comparison from its plan to its results: builds, tests, cells, runs. `--resume` repeats this
+//! on the same folder, which does only what is missing.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,7 +30,7 @@ use crate::support::file_lock::{Lock, LockFile, WhenHeld};
 use crate::support::suggest;
 use crate::support::user_error::Complaint;
 
-/// What every command that works on a repository needs.
+/// What every command on a repository needs.
 pub struct Session<'a> {
     /// The user's repository.
     pub repository: &'a Repository,
@@ -38,21 +38,21 @@ pub struct Session<'a> {
     pub cache: Cache,
     /// Where events go.
     pub sink: &'a dyn Sink,
-    /// Raised by Ctrl-C.
+    /// Set by Ctrl-C.
     pub interrupt: &'a AtomicBool,
 }
 
-/// The builds of a plan, and the cells that they make.
+/// The builds of a plan, and the cells that follow from them.
 pub struct Prepared<'a> {
     /// Brings the checkout to a revision.
     pub builder: Builder<'a>,
-    /// One a revision.
+    /// The build of each revision.
     pub builds: Vec<Build>,
-    /// What is to run.
+    /// The cells to run.
     pub cells: Vec<PlannedCell>,
 }
 
-/// Raised when the user interrupted; what was measured is kept.
+/// The user interrupted the command. All finished measurements are kept.
 #[derive(Debug, thiserror::Error)]
 #[error("interrupted")]
 pub struct Interrupted;
@@ -74,7 +74,8 @@ impl<'a> Session<'a> {
         Lock::acquire(&LockFile::of_folder(self.cache.lock()), when_held, self.interrupt, self.sink)
     }
 
-    /// The functions of each revision that the request's patterns mean; nothing is built. The caller holds the lock.
+    /// Returns the functions of each revision that the request's patterns match, without building.
+    /// The caller holds the lock.
     pub fn traceable(&self, plan: &Plan) -> anyhow::Result<Vec<TraceFacts>> {
         let scratch = tempfile::tempdir()?;
         let folder = RunFolder(crate::cargo::command::utf8(scratch.path().to_owned())?);
@@ -108,13 +109,13 @@ impl<'a> Session<'a> {
             }
         }
         write_whole(&folder.builds(), &serde_json::to_vec_pretty(&facts_of(plan, &builds))?)?;
-        self.keep_trace(plan, folder, &builds)?;
+        self.store_trace(plan, folder, &builds)?;
         let cells = self.cells(plan, &builds)?;
         Ok(Prepared { builder, builds, cells })
     }
 
-    /// Keeps with the run what was traced in it, and says what could not be.
-    fn keep_trace(&self, plan: &Plan, folder: &RunFolder, builds: &[Build]) -> anyhow::Result<()> {
+    /// Stores which functions are traced in the run's folder, and warns of those that cannot be.
+    fn store_trace(&self, plan: &Plan, folder: &RunFolder, builds: &[Build]) -> anyhow::Result<()> {
         if plan.request.trace.is_empty() {
             return Ok(());
         }
@@ -127,7 +128,7 @@ impl<'a> Session<'a> {
             if let Some((function, reason)) = dropped.first() {
                 let others = match dropped.len() - 1 {
                     0 => String::new(),
-                    others => format!(", nor {} more", crate::support::counted::counted(others, "function")),
+                    others => format!(" (and {} more)", crate::support::counted::counted(others, "function")),
                 };
                 let message = format!("{} of {name} is not traced{others}: {reason}", function.path);
                 self.sink.emit(Event::Warning { message, help: None });
@@ -143,7 +144,7 @@ impl<'a> Session<'a> {
             for executable in executables {
                 if let Some(reason) = &executable.unlisted {
                     let name = format!("{}::{}", executable.package, executable.binary);
-                    let message = format!("{name} of {} does not list its tests: {reason}", revision.name);
+                    let message = format!("cannot list the tests of {name} in {}: {reason}", revision.name);
                     self.sink.emit(Event::Warning { message, help: None });
                 }
             }
@@ -155,7 +156,7 @@ impl<'a> Session<'a> {
             .map(|(revision, tests)| ListedRevision { revision, tests: tests.as_deref() })
             .collect();
         if tests.iter().all(Option::is_none) {
-            // Every build failed and said why; there is nothing to name a cell after.
+            // Every build failed, and each failure was reported. There are no cells without a test.
             return Ok(Vec::new());
         }
         let cells = cells::cells(&plan.request, &listed)?;
@@ -165,7 +166,7 @@ impl<'a> Session<'a> {
         Ok(cells.cells)
     }
 
-    /// Runs what has no outcome yet.
+    /// Runs every cell that has no outcome yet.
     pub fn run(
         &self,
         plan: &Plan,
@@ -191,8 +192,8 @@ impl<'a> Session<'a> {
     }
 }
 
-/// What makes GPU memory countable in the test processes. Without the driver of a GPU there is nothing to count, and nothing is
-/// looked for.
+/// Returns the variables that make test processes count GPU memory. Without a GPU driver, there are
+/// none, and nothing is searched.
 pub fn gpu_variables(
     injection: impl FnOnce() -> Result<Utf8PathBuf, String>,
 ) -> BTreeMap<&'static str, String> {
@@ -209,7 +210,7 @@ pub fn gpu_variables(
     gpu_environment(tools)
 }
 
-/// The tests of a build, as the cells name them.
+/// Returns the tests of a build, named as in the cells.
 pub(crate) fn listed(build: &Build) -> Option<Vec<ListedTest>> {
     let entry = build.entry()?;
     let mut tests = Vec::new();
@@ -230,17 +231,17 @@ pub(crate) fn listed(build: &Build) -> Option<Vec<ListedTest>> {
     Some(tests)
 }
 
-/// `builds.json`: what a report must know to tell comparable builds from others.
+/// Returns the content of `builds.json`: what a report needs to know which builds are comparable.
 fn facts_of(plan: &Plan, builds: &[Build]) -> BTreeMap<String, serde_json::Value> {
     builds.iter().enumerate().map(|(index, build)| (index.to_string(), facts(plan, build))).collect()
 }
 
-/// A revision's entry in `builds.json`.
+/// Returns a revision's entry in `builds.json`.
 pub(crate) fn facts(plan: &Plan, build: &Build) -> serde_json::Value {
     match build {
         Build::Done(entry) => {
             let provenance = &entry.provenance;
-            let toolchain = provenance.ingredients.toolchain.lines().find(|line| line.starts_with("rustc "));
+            let toolchain = provenance.key_inputs.toolchain.lines().find(|line| line.starts_with("rustc "));
             let options = &plan.request.build;
             json!({
                 "key": provenance.key,
@@ -249,14 +250,14 @@ pub(crate) fn facts(plan: &Plan, build: &Build) -> serde_json::Value {
                 "toolchain": toolchain,
                 "profile": options.profile.as_deref().unwrap_or("test"),
                 "target": provenance.target,
-                "features": provenance.ingredients.overlay.get("external").cloned()
-                    .unwrap_or_else(|| features_of(&provenance.ingredients.arguments)),
+                "features": provenance.key_inputs.overlay.get("external").cloned()
+                    .unwrap_or_else(|| features_of(&provenance.key_inputs.arguments)),
                 "lock": provenance.lock,
-                "shim": provenance.ingredients.shim,
-                "flags": provenance.ingredients.environment.get("RUSTFLAGS"),
+                "shim": provenance.key_inputs.shim,
+                "flags": provenance.key_inputs.environment.get("RUSTFLAGS"),
             })
         }
-        // Nothing was built, so there is nothing whose figures it could be compared for.
+        // A failed build has no figures, so these facts are never compared.
         Build::Failed(failure) => json!(format!("build failed: {}", failure.first_errors)),
     }
 }
@@ -268,10 +269,11 @@ fn features_of(arguments: &[String]) -> String {
     flags.chain(value).collect::<Vec<_>>().join(" ")
 }
 
-/// The folder that holds the runs of the user's workspace: below cargo's target folder, ignored by git.
+/// Returns the folder for the runs of the user's workspace, below cargo's target folder. Git
+/// ignores it.
 pub fn runs_folder(repository: &Repository, workspace: &Utf8Path) -> anyhow::Result<Utf8PathBuf> {
     if repository.is_bare() {
-        // No working tree, no target folder; the current one is as good as any.
+        // A bare repository has no working tree and so no target folder.
         return Ok(repository.start().join("memprof-runs"));
     }
     let workspace = repository.root().join(workspace);
@@ -286,11 +288,12 @@ pub fn runs_folder(repository: &Repository, workspace: &Utf8Path) -> anyhow::Res
     Ok(run_folder::runs(&target))
 }
 
-/// Makes the folder of a new run, and `latest` its other name.
+/// Creates the folder of a new run, and points the link `latest` to it.
 pub fn create_folder(runs: &Utf8Path, plan: &Plan) -> anyhow::Result<RunFolder> {
     let folder = RunFolder(runs.join(&plan.id));
     fill_folder(&folder, plan)?;
-    // A target folder need not be ignored; a run must not be part of the working tree that it measures.
+    // The user may not ignore the target folder, but a run must not be part of the working tree
+    // that it measures.
     fs_err::write(runs.join(".gitignore"), "*\n")?;
     point_latest(runs, &plan.id)?;
     Ok(folder)
@@ -304,7 +307,7 @@ fn point_latest(runs: &Utf8Path, id: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Removes a run that came to nothing; `latest` is then the one before it.
+/// Removes a run without results, and points `latest` to the run before it.
 pub fn discard(runs: &Utf8Path, folder: &RunFolder) -> anyhow::Result<()> {
     fs_err::remove_dir_all(&folder.0)?;
     match kept_runs(runs).last() {
@@ -313,14 +316,14 @@ pub fn discard(runs: &Utf8Path, folder: &RunFolder) -> anyhow::Result<()> {
     }
 }
 
-/// The ids of the runs that are kept, the oldest first.
+/// Returns the ids of the stored runs, oldest first.
 pub(crate) fn kept_runs(runs: &Utf8Path) -> Vec<String> {
     let mut known: Vec<String> = runs
         .read_dir_utf8()
         .into_iter()
         .flatten()
         .filter_map(Result::ok)
-        // `latest` is another name of one of them.
+        // `latest` is a link to one of them.
         .filter(|entry| !entry.path().is_symlink() && entry.path().join("plan.json").exists())
         .map(|entry| entry.file_name().to_owned())
         .collect();
@@ -328,14 +331,14 @@ pub(crate) fn kept_runs(runs: &Utf8Path) -> Vec<String> {
     known
 }
 
-/// Writes what is known before the first test into the folder of a new run.
+/// Writes the files of a new run that are known before its first test.
 pub fn fill_folder(folder: &RunFolder, plan: &Plan) -> anyhow::Result<()> {
     fs_err::create_dir_all(&folder.0)?;
     write_whole(&folder.plan(), &serde_json::to_vec_pretty(plan)?)?;
     write_whole(&folder.environment(), &serde_json::to_vec_pretty(&environment::facts())?)
 }
 
-/// A kept run, by its id, its folder, or `latest`.
+/// Finds a stored run by its id, its folder, or `latest`.
 pub fn find_run(runs: &Utf8Path, start: &Utf8Path, name: &str) -> anyhow::Result<RunFolder> {
     let places = [start.join(name), runs.join(name)];
     if let Some(folder) = places.into_iter().map(RunFolder).find(|folder| folder.plan().exists()) {
@@ -345,15 +348,15 @@ pub fn find_run(runs: &Utf8Path, start: &Utf8Path, name: &str) -> anyhow::Result
     let known = kept_runs(runs);
     let help = match known.last() {
         Some(newest) => match suggest::did_you_mean(name, known.iter().map(String::as_str)) {
-            Some(suggestion) => format!("{suggestion} (all lie in {runs})"),
-            None => format!("the newest is {newest}; all lie in {runs}"),
+            Some(suggestion) => format!("{suggestion} (all runs are in {runs})"),
+            None => format!("the newest is {newest}; all runs are in {runs}"),
         },
-        None => "there are none yet: `cargo memprof` makes one".to_owned(),
+        None => "there are no runs yet; make one with `cargo memprof --refs main,.`".to_owned(),
     };
-    Err(Complaint::new(format!("no run '{name}' is kept")).help(help).into())
+    Err(Complaint::new(format!("no run '{name}' found")).help(help).into())
 }
 
-/// Reads the plan of a kept run.
+/// Reads the plan of a stored run.
 pub fn read_plan(folder: &RunFolder) -> anyhow::Result<Plan> {
     let text = fs_err::read(folder.plan())?;
     serde_json::from_slice(&text).with_context(|| format!("cannot read {}", folder.plan()))

@@ -46,7 +46,7 @@ pub fn csv(report: &SearchReport, out: &mut dyn Write) -> io::Result<()> {
             &facts.author,
             &facts.subject,
             commit.tag.as_deref().unwrap_or_default(),
-            &report.wanted.metric,
+            &report.query.metric,
             report.unit.as_str(),
             &number(commit.value),
             &number(commit.samples.iter().copied().min()),
@@ -92,7 +92,7 @@ fn row(report: &SearchReport, commit: &MeasuredCommit) -> [String; 7] {
 
 fn headings(report: &SearchReport) -> [String; 7] {
     let delta = if report.result.is_some() { format!("Δ to {}", report.good.name) } else { "Δ".to_owned() };
-    ["", "commit", "date", &report.wanted.metric, &delta, "Δ %", "subject"].map(str::to_owned)
+    ["", "commit", "date", &report.query.metric, &delta, "Δ %", "subject"].map(str::to_owned)
 }
 
 /// A table as wide as the terminal at most; subjects are cut.

@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-use crate::bisect::linear_search::{Find, StepKind};
-use crate::bisect::observations::Change;
+use crate::bisect::linear_search::{SearchGoal, StepKind};
+use crate::bisect::observations::HasChanged;
 use crate::bisect::report_data::{FoundStep, MeasuredCommit, SearchReport, SearchResult};
 use crate::compare::comparison::{Comparison, Delta};
 use crate::plan::metric::Unit;
@@ -111,7 +111,7 @@ pub fn title(report: &SearchReport) -> String {
     let params = params.collect::<Vec<_>>().concat();
     let paths =
         if report.paths.is_empty() { String::new() } else { format!(" · only {}", report.paths.join(" ")) };
-    format!("{} of {}{params} · {good} → {bad} · {commits}{paths}", report.wanted.described(), report.test)
+    format!("{} of {}{params} · {good} → {bad} · {commits}{paths}", report.query.described(), report.test)
 }
 
 fn name(commit: &crate::bisect::report_data::NamedCommit) -> String {
@@ -131,7 +131,7 @@ fn answers(
     rows: impl Fn(&Comparison, &mut dyn Write) -> io::Result<()>,
 ) -> io::Result<()> {
     let report = searched.report;
-    let metric = report.wanted.described();
+    let metric = report.query.described();
     match report.result {
         Some(SearchResult::Same | SearchResult::Unclear) => {
             let figures = ends(report);
@@ -197,8 +197,8 @@ fn answer(report: &SearchReport, step: &FoundStep, out: &mut dyn Write, bullet: 
     match step.kind {
         StepKind::Commit => {
             let which = match report.find.unwrap_or_default() {
-                Find::Largest if report.steps.len() == 1 => "made the largest change",
-                Find::First => "is the first beyond the threshold",
+                SearchGoal::Largest if report.steps.len() == 1 => "made the largest change",
+                SearchGoal::First => "is the first beyond the threshold",
                 _ => "changed it",
             };
             writeln!(out, "{bullet}{after} {which}: {figures}")?;
@@ -218,7 +218,7 @@ fn answer(report: &SearchReport, step: &FoundStep, out: &mut dyn Write, bullet: 
                     parents.join(" and ")
                 )?;
             }
-            if step.change != Change::Yes {
+            if step.change != HasChanged::Yes {
                 writeln!(
                     out,
                     "{indent}by itself it is not beyond {}",
