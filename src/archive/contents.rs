@@ -20,7 +20,7 @@ use crate::plan::request::OverlayMode;
 use crate::plan::resolved::Plan;
 use crate::results::run_folder::RunFolder;
 use crate::run::session::Prepared;
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 
 /// The folders below the manifest's root that exist while tests run.
 pub mod subfolder {
@@ -217,7 +217,7 @@ impl DataGlobs {
         for pattern in patterns {
             let clean = pattern.trim_start_matches("./").trim_end_matches('/');
             let glob = GlobBuilder::new(clean).literal_separator(true).build().map_err(|error| {
-                Complaint::new(format!("--data '{pattern}': {}", error.kind())).help(
+                UserError::new(format!("--data '{pattern}': {}", error.kind())).help(
                     "`*` matches within one folder, `**` across folders; a folder's name includes all \
                      files below it",
                 )
@@ -234,10 +234,10 @@ impl DataGlobs {
     }
 
     /// Fails if a glob matched no file of any revision.
-    fn check_all_matched(&self, matched: &BTreeSet<usize>) -> Result<(), Complaint> {
+    fn check_all_matched(&self, matched: &BTreeSet<usize>) -> Result<(), UserError> {
         match self.patterns.iter().enumerate().find(|(index, _)| !matched.contains(index)) {
             None => Ok(()),
-            Some((_, pattern)) => Err(Complaint::new(format!(
+            Some((_, pattern)) => Err(UserError::new(format!(
                 "--data '{pattern}' matches no file of any revision"
             ))
             .help("paths are relative to the repository's root, and only files that git tracks are added")),
@@ -325,8 +325,8 @@ mod tests {
     #[test]
     fn a_glob_that_matches_nothing_is_a_mistake() {
         let globs = globs(&["a", "b"]);
-        let complaint = globs.check_all_matched(&BTreeSet::from([0])).unwrap_err();
-        assert_eq!(complaint.to_string(), "--data 'b' matches no file of any revision");
+        let user_error = globs.check_all_matched(&BTreeSet::from([0])).unwrap_err();
+        assert_eq!(user_error.to_string(), "--data 'b' matches no file of any revision");
         assert!(globs.check_all_matched(&BTreeSet::from([0, 1])).is_ok());
         let error = DataGlobs::new(&["a[".to_owned()]).err().unwrap().to_string();
         assert!(error.starts_with("--data 'a['"), "{error}");

@@ -27,7 +27,7 @@ use crate::results::stored::{self, Run};
 use crate::run::runner::{Completion, Runner, write_whole};
 use crate::run::session::{self, Interrupted, Session};
 use crate::support::event::{Event, Sink};
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 use crate::verdict::limits::{self, Limits};
 use crate::verdict::significance::{Noise, Thresholds};
 
@@ -197,9 +197,9 @@ impl<'a> CommitRunner<'a> {
         let failures: Vec<&BuildFailure> =
             ends.iter().filter_map(|&end| self.builds[end].failure()).collect();
         if failures.len() == ends.len()
-            && let Some(complaint) = BuildFailure::of_all(&failures)
+            && let Some(user_error) = BuildFailure::of_all(&failures)
         {
-            return Err(complaint.into());
+            return Err(user_error.into());
         }
         for end in ends {
             if let Some(failure) = self.builds[end].failure() {
@@ -277,13 +277,13 @@ impl<'a> CommitRunner<'a> {
         Ok(ends.iter().enumerate().filter_map(of_end).collect())
     }
 
-    fn no_common_test(&self, planned: &[PlannedCell]) -> Complaint {
+    fn no_common_test(&self, planned: &[PlannedCell]) -> UserError {
         let of = |index: usize| {
             let of_end = planned.iter().find(|one| runs_at(planned, index, &one.cell));
             of_end.map_or("none".to_owned(), |one| one.cell.test.to_string())
         };
         let (good, bad) = (&self.record.good, &self.record.bad);
-        Complaint::new(format!("{good} and {bad} have no test in common")).help(format!(
+        UserError::new(format!("{good} and {bad} have no test in common")).help(format!(
             "{good} has {}, {bad} has {}; add the same test to every commit, for example with \
              `--overlay memory.rs=tests/memory.rs`",
             of(0),
@@ -291,12 +291,12 @@ impl<'a> CommitRunner<'a> {
         ))
     }
 
-    fn several_tests(&self, common: &[&CellId]) -> Complaint {
+    fn several_tests(&self, common: &[&CellId]) -> UserError {
         let mut names: Vec<String> =
             common.iter().take(8).map(|cell| format!("{} ({})", cell.title, cell.test)).collect();
         names.extend((common.len() > 8).then(|| "…".to_owned()));
         let command = self.record.task.command();
-        Complaint::new(format!("{command} needs exactly one test; {} match", common.len()))
+        UserError::new(format!("{command} needs exactly one test; {} match", common.len()))
             .help(format!("select one with -k, --exact or --param: {}", names.join(", ")))
     }
 

@@ -7,7 +7,7 @@ use crate::compare::matching::Key;
 use crate::results::measurement::{Checkpoint, Kind, Measurement, said_of};
 use crate::results::stored::Run;
 use crate::support::suggest;
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 
 /// Which figure to read from a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,7 +72,7 @@ impl MetricQuery {
     }
 
     /// Returns the error for a run that has no such checkpoint. It lists the run's checkpoints.
-    pub fn unknown_checkpoint(&self, run: &Run) -> Option<Complaint> {
+    pub fn unknown_checkpoint(&self, run: &Run) -> Option<UserError> {
         let wanted = self.checkpoint.as_ref()?;
         let existing: Vec<String> = labels(&run.measurement).collect();
         if existing.contains(wanted) {
@@ -82,7 +82,7 @@ impl MetricQuery {
         named.truncate(12);
         let help = suggest::did_you_mean(wanted, existing.iter().map(String::as_str))
             .unwrap_or_else(|| format!("checkpoints: {}", named.join(", ")));
-        Some(Complaint::new(format!("{} has no checkpoint '{wanted}'", run.record.cell.title)).help(help))
+        Some(UserError::new(format!("{} has no checkpoint '{wanted}'", run.record.cell.title)).help(help))
     }
 
     /// `heap.peak at 'parsed'`.
@@ -161,8 +161,8 @@ mod tests {
         assert_eq!(read("heap.peak", Some("row (scope)")), Ok(900));
         assert_eq!(read("heap.peak", Some("rows")), Err("no checkpoint 'rows'".into()));
         let query = MetricQuery { metric: "heap.peak".into(), checkpoint: Some("rows".into()) };
-        let complaint = query.unknown_checkpoint(&run(Status::Ok)).unwrap();
-        assert_eq!(complaint.help.as_deref(), Some("did you mean 'row'?"));
+        let user_error = query.unknown_checkpoint(&run(Status::Ok)).unwrap();
+        assert_eq!(user_error.help.as_deref(), Some("did you mean 'row'?"));
     }
 
     #[test]

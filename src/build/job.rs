@@ -14,7 +14,7 @@ use crate::inject::overlay::OverlayFile;
 use crate::plan::request::OverlayMode;
 use crate::plan::resolved::{Plan, Revision};
 use crate::support::event::{Event, Sink};
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 use crate::trace::instrument::Patterns;
 
 /// The inputs that all revisions of a plan share.
@@ -124,7 +124,7 @@ impl Job<'_> {
 
     /// Returns the target to build for, if the request, the environment, or cargo's configuration
     /// in the checkout sets one.
-    pub fn target(&self, config: &CargoConfig) -> Result<Option<String>, Complaint> {
+    pub fn target(&self, config: &CargoConfig) -> Result<Option<String>, UserError> {
         const VARIABLE: &str = "CARGO_BUILD_TARGET";
         if let Some(target) = &self.inputs.plan.request.build.target {
             return Ok(Some(target.clone()));

@@ -9,7 +9,7 @@ use camino::Utf8Path;
 use cargo_platform::{Cfg, Platform};
 use toml_edit::{DocumentMut, Item};
 
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 
 /// The configuration as cargo would see it from a folder, the strongest first: `--config`, then files from the folder
 /// upwards, then `$CARGO_HOME/config.toml`. Environment variables come between the command line and the files.
@@ -94,7 +94,7 @@ impl CargoConfig {
     /// # Errors
     ///
     /// There are several targets, of which cargo would build each.
-    pub fn build_target(&self, variable: Option<String>, host: &str) -> Result<Option<String>, Complaint> {
+    pub fn build_target(&self, variable: Option<String>, host: &str) -> Result<Option<String>, UserError> {
         const KEYS: [&str; 2] = ["build", "target"];
         let from_command_line = find_in(&self.layers[..self.from_command_line], &KEYS);
         let found = match (from_command_line, variable.filter(|target| !target.is_empty())) {
@@ -113,7 +113,7 @@ impl CargoConfig {
                 Ok(Some(base.join(target).to_string_lossy().into_owned()))
             }
             [target] => Ok(Some(of_host(target.to_owned(), host))),
-            _ => Err(Complaint::new(format!("cargo's configuration builds for {}", named.join(", "))).help(
+            _ => Err(UserError::new(format!("cargo's configuration builds for {}", named.join(", "))).help(
                 format!("choose one: --target {}", if named.contains(&host) { host } else { named[0] }),
             )),
         }
@@ -197,7 +197,7 @@ pub fn with_runner(arguments: &[String], triple: &str, runner: &Utf8Path) -> any
                     "--config {value} sets target.{triple}.runner to a string, and {runner} has a space"
                 );
                 let help = "write the file's runner as a list: runner = [\"PROGRAM\"]";
-                return Err(Complaint::new(message).help(help).into());
+                return Err(UserError::new(message).help(help).into());
             } else {
                 format!("{:?}", runner.as_str())
             };

@@ -8,7 +8,7 @@ use crate::git::repository::{Lookup, Repository};
 use crate::plan::request::LockfileRequest;
 use crate::plan::resolved::Plan;
 use crate::support::event::{Event, Sink};
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 
 /// What revisions without a lock file are given.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,10 +77,10 @@ pub fn choose(
     match &plan.request.lockfile {
         Some(LockfileRequest::From(spec)) => {
             let Lookup::Commit(commit) = repository.look_up(spec)? else {
-                return Err(Complaint::new(format!("lockfile: no ref '{spec}' in this repository")).into());
+                return Err(UserError::new(format!("lockfile: no ref '{spec}' in this repository")).into());
             };
             let text = repository.show(&commit, &path)?;
-            let text = text.ok_or_else(|| Complaint::new(format!("lockfile: {spec} has no {path}")))?;
+            let text = text.ok_or_else(|| UserError::new(format!("lockfile: {spec} has no {path}")))?;
             return Ok(Lockfile::Given(text));
         }
         Some(LockfileRequest::Date(day)) => return generated(plan, lockfiles, Some(day.clone())),

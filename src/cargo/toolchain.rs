@@ -4,7 +4,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::support::process::Command;
 use crate::support::suggest;
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 
 /// A compiler, by the name that rustup knows it by, and by what it says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,18 +66,18 @@ impl Toolchain {
     }
 
     /// What to say where the compiler knows no such target, or has no standard library for it.
-    pub fn target_complaint(&self, target: &str, stderr: &str) -> Option<Complaint> {
+    pub fn target_error(&self, target: &str, stderr: &str) -> Option<UserError> {
         if stderr.to_lowercase().contains("could not find specification for target") {
             let known = self.rustc().args(["--print", "target-list"]).run().map(|list| list.text());
             let known = known.unwrap_or_default();
             let near = suggest::did_you_mean(target, known.lines());
             let help = near.unwrap_or_else(|| "`rustc --print target-list` has all".to_owned());
-            return Some(Complaint::new(format!("{} knows no target '{target}'", self.short())).help(help));
+            return Some(UserError::new(format!("{} knows no target '{target}'", self.short())).help(help));
         }
         let missing = ["can't find crate for `std`", "can't find crate for `core`"];
         missing.iter().any(|missing| stderr.contains(missing)).then(|| {
             let name = self.pinned.as_ref().map(|name| format!(" --toolchain {name}")).unwrap_or_default();
-            Complaint::new(format!("the standard library for {target} is not installed"))
+            UserError::new(format!("the standard library for {target} is not installed"))
                 .help(format!("`rustup target add {target}{name}`"))
         })
     }
@@ -113,9 +113,9 @@ impl Toolchain {
 }
 
 /// A toolchain that was asked for by name, from what rustup says of it.
-fn cannot_be_used(name: &str, stderr: &str) -> Complaint {
+fn cannot_be_used(name: &str, stderr: &str) -> UserError {
     let error = stderr.lines().find_map(|line| line.strip_prefix("error: ")).unwrap_or(stderr);
-    Complaint::new(format!("the toolchain '{name}' cannot be used: {error}")).help(format!(
+    UserError::new(format!("the toolchain '{name}' cannot be used: {error}")).help(format!(
         "run `rustup toolchain install {name}`; `rustup toolchain list` has the ones that are installed"
     ))
 }
@@ -155,11 +155,11 @@ mod tests {
     #[test]
     fn a_toolchain_that_is_not_there_is_told_in_rustups_words() {
         let stderr = "info: syncing channel updates for blub\nerror: toolchain 'blub' is not installed\n\nCaused by: x\n";
-        let complaint = cannot_be_used("blub", stderr);
+        let user_error = cannot_be_used("blub", stderr);
         assert_eq!(
-            complaint.to_string(),
+            user_error.to_string(),
             "the toolchain 'blub' cannot be used: toolchain 'blub' is not installed"
         );
-        assert!(complaint.help.unwrap().contains("rustup toolchain install blub"));
+        assert!(user_error.help.unwrap().contains("rustup toolchain install blub"));
     }
 }

@@ -1,4 +1,4 @@
-//! YAML read with errors that name the place: scalars as they are written, lists, and `serde_yaml`'s errors as complaints.
+//! YAML read with errors that name the place: scalars as they are written, lists, and `serde_yaml`'s errors as user errors.
 //!
 //! `serde_yaml` gives a location to each error that a visitor raises, as long as nothing is buffered on the way: so there
 //! are no untagged enums and no derived `Deserialize` here, and scalars are taken as text (`deserialize_str` hands over
@@ -12,7 +12,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::{self, DeserializeOwned, Deserializer, SeqAccess, Visitor};
 
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 
 /// A mistake in a value: what is wrong, and what helps. The place is added where it is raised.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl Mistake {
         self
     }
 
-    /// As an error of serde's, which carries only text: the separators let `complaint_of` take it apart again.
+    /// As an error of serde's, which carries only text: the separators let `user_error_of` take it apart again.
     pub fn raise<E: de::Error>(self) -> E {
         E::custom(format_args!("{MESSAGE}{}{HELP}{}", self.message, self.help.unwrap_or_default()))
     }
@@ -181,21 +181,21 @@ impl<T: JsonSchema> JsonSchema for List<T> {
     }
 }
 
-/// Reads a whole document. `file` is its name in complaints.
-pub fn parse<T: DeserializeOwned>(text: &str, file: &Utf8Path) -> Result<T, Complaint> {
+/// Reads a whole document. `file` is its name in errors.
+pub fn parse<T: DeserializeOwned>(text: &str, file: &Utf8Path) -> Result<T, UserError> {
     serde_yaml::from_str(text).map_err(|error| {
-        let complaint = complaint_of(&error, file);
+        let user_error = user_error_of(&error, file);
         let line = error.location().and_then(|location| text.lines().nth(location.line() - 1));
         match line {
-            Some(line) if line.trim_start_matches(' ').starts_with('\t') && complaint.help.is_none() => {
-                complaint.help("YAML is indented with blanks, never with tabs")
+            Some(line) if line.trim_start_matches(' ').starts_with('\t') && user_error.help.is_none() => {
+                user_error.help("YAML is indented with blanks, never with tabs")
             }
-            _ => complaint,
+            _ => user_error,
         }
     })
 }
 
-fn complaint_of(error: &serde_yaml::Error, file: &Utf8Path) -> Complaint {
+fn user_error_of(error: &serde_yaml::Error, file: &Utf8Path) -> UserError {
     let position = error.location().map(|location| (location.line(), location.column()));
     let mut text = error.to_string();
     if let Some((line, column)) = position {
@@ -204,7 +204,7 @@ fn complaint_of(error: &serde_yaml::Error, file: &Utf8Path) -> Complaint {
     }
     let Some((path, rest)) = text.split_once(MESSAGE) else {
         let (message, help) = reworded(&text);
-        return Complaint::new(message).maybe_help(help).at(file, position);
+        return UserError::new(message).maybe_help(help).at(file, position);
     };
     let (message, help) = rest.split_once(HELP).unwrap_or((rest, ""));
     let path = path.trim_end().trim_end_matches(':');
@@ -215,7 +215,7 @@ fn complaint_of(error: &serde_yaml::Error, file: &Utf8Path) -> Complaint {
     } else {
         format!("{path}: {message}")
     };
-    Complaint::new(message).maybe_help((!help.is_empty()).then(|| help.to_owned())).at(file, position)
+    UserError::new(message).maybe_help((!help.is_empty()).then(|| help.to_owned())).at(file, position)
 }
 
 /// serde's own sentence, `refs: invalid type: string "x", expected a list`, in the words of the others; and what helps.

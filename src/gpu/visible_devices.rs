@@ -10,7 +10,7 @@
 
 use crate::gpu::devices::{Device, Devices, Mig, Place};
 use crate::support::suggest;
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 
 /// The variable that chooses devices.
 pub const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
@@ -125,8 +125,8 @@ fn one<T>(mut all: impl Iterator<Item = T>) -> Option<T> {
 ///
 /// # Errors
 /// A name that is no device of this machine, or several.
-pub fn named(devices: &Devices, names: &[String]) -> Result<Vec<Place>, Complaint> {
-    check_names(names).map_err(Complaint::new)?;
+pub fn named(devices: &Devices, names: &[String]) -> Result<Vec<Place>, UserError> {
+    check_names(names).map_err(UserError::new)?;
     if names == [NONE] {
         return Ok(Vec::new());
     }
@@ -140,14 +140,14 @@ pub fn named(devices: &Devices, names: &[String]) -> Result<Vec<Place>, Complain
         let found: Vec<Place> = found.collect();
         match &found[..] {
             [place] if places.contains(place) => {
-                return Err(Complaint::new(format!("{place} is named twice as `device`")));
+                return Err(UserError::new(format!("{place} is named twice as `device`")));
             }
             [place] => places.push(place.clone()),
             [] => return Err(unknown(devices, name)),
             _ => {
                 let several: Vec<String> =
                     found.iter().map(|place| format!("{place} is {}", place.uuid)).collect();
-                return Err(Complaint::new(format!("device '{name}' may be one of {}", found.len()))
+                return Err(UserError::new(format!("device '{name}' may be one of {}", found.len()))
                     .help(format!("name it by its UUID: {}", several.join(", "))));
             }
         }
@@ -186,15 +186,15 @@ pub fn value(places: &[Place]) -> String {
     places.iter().map(|place| place.uuid.as_str()).collect::<Vec<_>>().join(",")
 }
 
-fn unknown(devices: &Devices, name: &str) -> Complaint {
-    let complaint = Complaint::new(format!("no device '{name}' on this machine"));
+fn unknown(devices: &Devices, name: &str) -> UserError {
+    let user_error = UserError::new(format!("no device '{name}' on this machine"));
     let places: Vec<Place> = devices.devices.iter().flat_map(Device::places).collect();
     if places.is_empty() {
-        return complaint.help("NVML shows no device; `cargo memprof doctor` says what was found");
+        return user_error.help("NVML shows no device; `cargo memprof doctor` says what was found");
     }
     let list: Vec<String> = places.iter().map(|place| format!("{place} is {}", place.uuid)).collect();
     let near = suggest::did_you_mean(name, places.iter().map(|place| place.uuid.as_str()));
-    complaint.help(match near {
+    user_error.help(match near {
         Some(near) => format!("{near} ({})", list.join(", ")),
         None => format!("there are {}", list.join(", ")),
     })
@@ -341,7 +341,7 @@ mod tests {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         match named(devices, &names) {
             Ok(places) => value(&places),
-            Err(complaint) => complaint.rendered(),
+            Err(user_error) => user_error.rendered(),
         }
     }
 

@@ -16,7 +16,7 @@ use crate::gpu::nvml::{self, Nvml, ProcessIds};
 use crate::gpu::visible_devices::{self, ORDER, VISIBLE};
 use crate::support::event::{Event, Sink};
 use crate::support::file_lock::{Lock, LockError, WhenHeld};
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 
 /// The variable that says for how many seconds memory is waited for.
 pub const PATIENCE_VARIABLE: &str = "MEMPROF_DEVICE_WAIT";
@@ -70,12 +70,12 @@ impl<'a> DeviceWatch<'a> {
     }
 
     /// What a run that is given these devices has in its environment, to see them and no others.
-    pub fn given(&self, names: &[String]) -> Result<Vec<Place>, Complaint> {
+    pub fn given(&self, names: &[String]) -> Result<Vec<Place>, UserError> {
         visible_devices::named(&self.devices, names)
     }
 
     /// Whether these devices are there, for each cell's list: told before anything is built.
-    pub fn check<'n>(&self, lists: impl IntoIterator<Item = &'n Vec<String>>) -> Result<(), Complaint> {
+    pub fn check<'n>(&self, lists: impl IntoIterator<Item = &'n Vec<String>>) -> Result<(), UserError> {
         lists.into_iter().try_for_each(|names| self.given(names).map(drop))
     }
 

@@ -13,7 +13,7 @@ use crate::cargo::toolchain::Toolchain;
 use crate::checkout::injected_files::InjectedFiles;
 use crate::inject::overlay::OverlayFile;
 use crate::support::suggest;
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 
 /// What a revision's checkout is to hold beside the revision itself: content by path from the checkout's root.
 pub type Injection = BTreeMap<Utf8PathBuf, Vec<u8>>;
@@ -83,7 +83,7 @@ fn package_folder(metadata: &Metadata, name: &str, checkout: &Utf8Path) -> anyho
     let package = metadata.packages.iter().find(|package| package.name.as_str() == name);
     let package = package.ok_or_else(|| {
         let names: Vec<&str> = metadata.packages.iter().map(|package| package.name.as_str()).collect();
-        Complaint::new(format!("the overlay is for package '{name}', which this revision does not have"))
+        UserError::new(format!("the overlay is for package '{name}', which this revision does not have"))
             .help(suggest::did_you_mean_or_list(name, "packages", &names))
     })?;
     let folder = package.manifest_path.parent().unwrap_or(checkout);

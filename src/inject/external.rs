@@ -14,7 +14,7 @@ use crate::inject::checkout_edits;
 use crate::inject::overlay::OverlayFile;
 use crate::plan::request::{BuildOptions, OverlayMode, OverlayRequest};
 use crate::support::suggest;
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 
 /// What the crate has beside the overlay's files.
 const OWN_FILES: [&str; 3] = ["Cargo.toml", "Cargo.lock", "src/lib.rs"];
@@ -110,7 +110,7 @@ pub fn lay_out(
         let name =
             root_manifest.get("package").and_then(|package| package.get("name")).and_then(Item::as_str);
         let name = name.ok_or_else(|| {
-            Complaint::new("an external overlay needs to know its package: the workspace's root is not one")
+            UserError::new("an external overlay needs to know its package: the workspace's root is not one")
                 .help("add `package: NAME` to the overlay, or -p NAME")
         })?;
         vec![name.to_owned()]
@@ -252,7 +252,7 @@ fn find_package(checkout: &Utf8Path, name: &str) -> anyhow::Result<(Utf8PathBuf,
             None => {}
         }
     }
-    Err(Complaint::new(format!("the overlay is for package '{name}', which this revision does not have"))
+    Err(UserError::new(format!("the overlay is for package '{name}', which this revision does not have"))
         .maybe_help(suggest::did_you_mean(name, names.iter().map(String::as_str)))
         .into())
 }

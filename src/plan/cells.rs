@@ -13,7 +13,7 @@ use crate::plan::request::{Ignored, Request, TestRequest};
 use crate::plan::resolved::{CellId, Revision, TestId};
 use crate::plan::selection::{Selector, described};
 use crate::plan::title::{self, Template};
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 
 /// What is to become of a cell at a revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -55,14 +55,14 @@ pub struct Cells {
     /// In the order of the request's tests, then of the tests found, then of the parameters, then of the revisions.
     pub cells: Vec<PlannedCell>,
     /// What is odd, but no reason to stop.
-    pub warnings: Vec<Complaint>,
+    pub warnings: Vec<UserError>,
 }
 
 /// More cells than this are a mistake in `params`, not a wish.
 const MOST_CELLS: usize = 100_000;
 
 /// The cells that the request makes of the tests found.
-pub fn cells(request: &Request, revisions: &[ListedRevision<'_>]) -> Result<Cells, Complaint> {
+pub fn cells(request: &Request, revisions: &[ListedRevision<'_>]) -> Result<Cells, UserError> {
     let found = found_tests(revisions);
     let filters = CellFilters::new(request, revisions)?;
     let mut planned = Cells::default();
@@ -75,7 +75,7 @@ pub fn cells(request: &Request, revisions: &[ListedRevision<'_>]) -> Result<Cell
         check_parameters(request, entry, &entry_name)?;
         let selector = Selector::new(&entry.selection)?;
         let template = entry.name.as_deref().map(str::parse::<Template>).transpose();
-        let template = template.map_err(|error| Complaint::new(format!("{entry_name}: {error}")))?;
+        let template = template.map_err(|error| UserError::new(format!("{entry_name}: {error}")))?;
         let products = products(&entry.params);
         if !entry.rest && !found.is_empty() && !found.keys().any(|test| selector.matches_alone(test)) {
             planned.warnings.extend(no_match_of_entry(request, entry, &selector, &found, revisions)?);
@@ -94,7 +94,7 @@ pub fn cells(request: &Request, revisions: &[ListedRevision<'_>]) -> Result<Cell
             for params in &products {
                 let title = match &template {
                     Some(template) => template.render(test, params).map_err(|(message, help)| {
-                        Complaint::new(format!("{entry_name}: {message}")).help(help)
+                        UserError::new(format!("{entry_name}: {message}")).help(help)
                     })?,
                     None => title::plain(test, params),
                 };
@@ -116,13 +116,13 @@ pub fn cells(request: &Request, revisions: &[ListedRevision<'_>]) -> Result<Cell
                     });
                 }
                 if planned.cells.len() > MOST_CELLS {
-                    return Err(Complaint::new(format!("{entry_name}: more than {MOST_CELLS} cells"))
+                    return Err(UserError::new(format!("{entry_name}: more than {MOST_CELLS} cells"))
                         .help("select fewer tests, or fewer values of parameters"));
                 }
             }
         }
     }
-    complain_of_nothing(request, &found, revisions, &planned, matched_any, excluded_any)?;
+    refuse_empty_plan(request, &found, revisions, &planned, matched_any, excluded_any)?;
     Ok(planned)
 }
 
@@ -171,36 +171,36 @@ fn check_parameters(
     request: &Request,
     entry: &TestRequest,
     entry_name: &EntryName<'_>,
-) -> Result<(), Complaint> {
+) -> Result<(), UserError> {
     let everywhere = || {
         let refs = request.refs.iter().map(|one| &one.env);
         refs.chain([&request.env, &entry.env])
     };
     let chooses_devices = |env: &BTreeMap<String, String>| env.contains_key(VISIBLE);
     if entry.devices.is_some() && (everywhere().any(chooses_devices) || entry.params.contains_key(VISIBLE)) {
-        return Err(Complaint::new(format!("{entry_name}: `device` and {VISIBLE} both choose devices"))
+        return Err(UserError::new(format!("{entry_name}: `device` and {VISIBLE} both choose devices"))
             .help(format!("leave one of them out: `device` is what {VISIBLE} becomes")));
     }
     let mut count: usize = 1;
     for (name, values) in &entry.params {
-        let complain = |message: String| Err(Complaint::new(format!("{entry_name}: {message}")));
+        let refuse = |message: String| Err(UserError::new(format!("{entry_name}: {message}")));
         if everywhere().any(|env| env.contains_key(name)) {
-            return complain(format!("parameter '{name}' is also set under `env`")).map_err(
-                |complaint: Complaint| {
-                    complaint.help("a parameter is an environment variable: rename one of them")
+            return refuse(format!("parameter '{name}' is also set under `env`")).map_err(
+                |user_error: UserError| {
+                    user_error.help("a parameter is an environment variable: rename one of them")
                 },
             );
         }
         if values.is_empty() {
-            return complain(format!("parameter '{name}' has no values"));
+            return refuse(format!("parameter '{name}' has no values"));
         }
         let twice = values.iter().enumerate().find(|(index, value)| values[..*index].contains(value));
         if let Some((_, value)) = twice {
-            return complain(format!("parameter '{name}' has the value '{value}' twice"));
+            return refuse(format!("parameter '{name}' has the value '{value}' twice"));
         }
         count = count.saturating_mul(values.len());
         if count > MOST_CELLS {
-            return complain(format!("its parameters make more than {MOST_CELLS} combinations"));
+            return refuse(format!("its parameters make more than {MOST_CELLS} combinations"));
         }
     }
     Ok(())
@@ -214,16 +214,16 @@ fn no_match_of_entry(
     selector: &Selector<'_>,
     found: &Found<'_>,
     revisions: &[ListedRevision<'_>],
-) -> Result<Option<Complaint>, Complaint> {
+) -> Result<Option<UserError>, UserError> {
     let build = &request.build;
     let part_only = entry.selection.within.is_some()
         || build.lib
         || [&build.packages, &build.bins, &build.tests, &build.examples, &build.benches]
             .iter()
             .any(|names| !names.is_empty());
-    let complaint = no_match(&described_or_any(entry), selector, found, revisions);
+    let user_error = no_match(&described_or_any(entry), selector, found, revisions);
     let failed = revisions.iter().any(|listed| listed.tests.is_none());
-    if (part_only && request.tests.len() > 1) || failed { Ok(Some(complaint)) } else { Err(complaint) }
+    if (part_only && request.tests.len() > 1) || failed { Ok(Some(user_error)) } else { Err(user_error) }
 }
 
 fn described_or_any(entry: &TestRequest) -> String {
@@ -232,24 +232,24 @@ fn described_or_any(entry: &TestRequest) -> String {
 }
 
 /// Where nothing at all would run, says why.
-fn complain_of_nothing(
+fn refuse_empty_plan(
     request: &Request,
     found: &Found<'_>,
     revisions: &[ListedRevision<'_>],
     planned: &Cells,
     matched_any: bool,
     excluded_any: bool,
-) -> Result<(), Complaint> {
+) -> Result<(), UserError> {
     if revisions.iter().any(|listed| listed.tests.is_none()) {
         return Ok(());
     }
     if found.is_empty() {
-        return Err(Complaint::new(format!("there are no tests in {}", places(revisions))).help(
+        return Err(UserError::new(format!("there are no tests in {}", places(revisions))).help(
             "was the right package built? --workspace builds all; --overlay brings a test along that no revision has",
         ));
     }
     if planned.cells.is_empty() && matched_any && excluded_any {
-        return Err(Complaint::new("`exclude` and `include` leave no cell to run"));
+        return Err(UserError::new("`exclude` and `include` leave no cell to run"));
     }
     if planned.cells.is_empty() {
         let selection = request.tests.last().map(|entry| &entry.selection);
@@ -259,11 +259,11 @@ fn complain_of_nothing(
         let words = if only_ignored { format!("{words} --ignored").trim().to_owned() } else { words };
         return Err(match selector {
             Some(selector) => no_match(&words, &selector, found, revisions),
-            None => Complaint::new("no tests are selected"),
+            None => UserError::new("no tests are selected"),
         });
     }
     if !planned.cells.iter().any(|cell| cell.status == CellStatus::Run) {
-        return Err(Complaint::new(format!(
+        return Err(UserError::new(format!(
             "each test that matches is marked #[ignore] in {}",
             places(revisions)
         ))
@@ -330,7 +330,7 @@ mod tests {
         request: &Request,
         main: Option<&[&str]>,
         candidate: Option<&[&str]>,
-    ) -> Result<Cells, Complaint> {
+    ) -> Result<Cells, UserError> {
         let revisions = [revision("main", "4f1c2aa000"), revision("pr/7", "9be0d13000")];
         let tests = [main.map(listed), candidate.map(listed)];
         let both: Vec<ListedRevision<'_>> = (revisions.iter().zip(&tests))
@@ -342,14 +342,14 @@ mod tests {
     /// `title@revision status`, a line a cell.
     fn shown_cells(request: &Request, main: &[&str], candidate: &[&str]) -> String {
         let cells = planned(request, Some(main), Some(candidate))
-            .unwrap_or_else(|complaint| panic!("{}", complaint.rendered()));
+            .unwrap_or_else(|user_error| panic!("{}", user_error.rendered()));
         let line = |cell: &PlannedCell| format!("{}@{} {:?}", cell.cell.title, cell.revision, cell.status);
         cells.cells.iter().map(line).collect::<Vec<_>>().join("\n")
     }
 
-    fn complaint(request: &Request, main: &[&str], candidate: &[&str]) -> String {
+    fn user_error(request: &Request, main: &[&str], candidate: &[&str]) -> String {
         match planned(request, Some(main), Some(candidate)) {
-            Err(complaint) => complaint.rendered(),
+            Err(user_error) => user_error.rendered(),
             Ok(cells) => panic!("accepted: {cells:?}"),
         }
     }
@@ -376,7 +376,7 @@ mod tests {
         assert_eq!(with(Ignored::Skip), "hf_a@0 Run\nhf_a@1 Run\nhf_b@0 Ignored\nhf_b@1 Run");
         assert_eq!(with(Ignored::Include), "hf_a@0 Run\nhf_a@1 Run\nhf_b@0 Run\nhf_b@1 Run");
         assert_eq!(with(Ignored::Only), "hf_b@0 Run\nhf_b@1 Run");
-        insta::assert_snapshot!(complaint(&request(vec![entry("hf")]), &["hf_a!"], &["hf_a!"]), @"
+        insta::assert_snapshot!(user_error(&request(vec![entry("hf")]), &["hf_a!"], &["hf_a!"]), @"
         error: each test that matches is marked #[ignore] in main (4f1c2aa) or pr/7 (9be0d13)
           help: --include-ignored runs them too, --ignored only them
         ");
@@ -407,7 +407,7 @@ mod tests {
         );
         request.include.clear();
         request.exclude = vec![CellPattern { test: Some("bert".into()), ..CellPattern::default() }];
-        assert!(complaint(&request, &["bert"], &["bert"]).contains("leave no cell"));
+        assert!(user_error(&request, &["bert"], &["bert"]).contains("leave no cell"));
     }
 
     #[test]
@@ -439,7 +439,7 @@ mod tests {
         let cells = planned(&request, Some(&["bert"]), Some(&["bert"])).unwrap().cells;
         assert!(cells.iter().all(|cell| cell.devices == Some(vec!["1".to_owned()])));
         request.env.insert(VISIBLE.into(), "0".into());
-        insta::assert_snapshot!(complaint(&request, &["bert"], &["bert"]), @"
+        insta::assert_snapshot!(user_error(&request, &["bert"], &["bert"]), @"
         error: -k 'bert': `device` and CUDA_VISIBLE_DEVICES both choose devices
           help: leave one of them out: `device` is what CUDA_VISIBLE_DEVICES becomes
         ");
@@ -451,15 +451,15 @@ mod tests {
     fn two_cells_of_one_name_are_an_error_that_names_both() {
         let both: &[&str] = &["bert", "bert_large"];
         let lacking = with_params(entry("bert_large"), Some("bert"), &[("batch", &["8", "64"])]);
-        insta::assert_snapshot!(complaint(&request(vec![lacking]), both, both), @"
+        insta::assert_snapshot!(user_error(&request(vec![lacking]), both, both), @"
         error: two cells are named 'bert': bart::tests::bert_large with batch=8 and bart::tests::bert_large with batch=64
           help: put {batch} into the name
         ");
-        insta::assert_snapshot!(complaint(&request(vec![with_params(entry("bert"), Some("bert"), &[])]), both, both), @"
+        insta::assert_snapshot!(user_error(&request(vec![with_params(entry("bert"), Some("bert"), &[])]), both, both), @"
         error: two cells are named 'bert': bart::tests::bert and bart::tests::bert_large
           help: put {test} into the name (or {package}, {binary})
         ");
-        insta::assert_snapshot!(complaint(&request(vec![entry("bert"), entry("large")]), both, both), @"
+        insta::assert_snapshot!(user_error(&request(vec![entry("bert"), entry("large")]), both, both), @"
         error: two cells are named 'bert_large': bart::tests::bert_large and bart::tests::bert_large
           help: tests[0] (-k 'bert') and tests[1] (-k 'large') select the same test: give one a `name`
         ");
@@ -469,12 +469,12 @@ mod tests {
     fn a_parameter_that_is_also_a_variable_or_says_a_thing_twice_is_refused() {
         let mut set_twice = request(vec![with_params(entry("bert"), None, &[("batch", &["8"])])]);
         set_twice.refs[0].env.insert("batch".into(), "1".into());
-        insta::assert_snapshot!(complaint(&set_twice, &["bert"], &["bert"]), @"
+        insta::assert_snapshot!(user_error(&set_twice, &["bert"], &["bert"]), @"
         error: -k 'bert': parameter 'batch' is also set under `env`
           help: a parameter is an environment variable: rename one of them
         ");
         let refused = |name, values: &[&str]| {
-            complaint(
+            user_error(
                 &request(vec![with_params(entry("bert"), name, &[("batch", values)])]),
                 &["bert"],
                 &["bert"],
@@ -488,14 +488,15 @@ mod tests {
     #[test]
     fn a_filter_that_matches_nothing_lists_the_nearest_names() {
         let all: &[&str] = &["hf_fwd", "hf_bwd", "parses"];
-        insta::assert_snapshot!(complaint(&request(vec![entry("hf_fdw")]), all, all), @"
+        insta::assert_snapshot!(user_error(&request(vec![entry("hf_fdw")]), all, all), @"
         error: no test matches -k 'hf_fdw' in main (4f1c2aa) or pr/7 (9be0d13)
           help: nearest: hf_fwd, hf_bwd · `cargo memprof list` shows all 3
         ");
         // One entry of several, too: it may be a typing mistake, and its silence would be taken for a result.
-        assert!(complaint(&request(vec![entry("parses"), entry("hf_fdw")]), all, all).contains("hf_fdw"));
+        assert!(user_error(&request(vec![entry("parses"), entry("hf_fdw")]), all, all).contains("hf_fdw"));
         assert!(
-            complaint(&request(vec![entry("hf")]), &[], &[]).contains("there are no tests in main (4f1c2aa)")
+            user_error(&request(vec![entry("hf")]), &[], &[])
+                .contains("there are no tests in main (4f1c2aa)")
         );
     }
 
@@ -532,7 +533,7 @@ mod tests {
         let refused = |pattern: &str| {
             let mut request = request(vec![with_params(entry("bert"), None, &[("batch", &["8"])])]);
             request.exclude = vec![crate::plan::cell_pattern::parse(pattern).unwrap()];
-            complaint(&request, &["bert"], &["bert"])
+            user_error(&request, &["bert"], &["bert"])
         };
         assert!(refused("ref=mian").contains("did you mean 'main'?"));
         assert!(refused("bach=8").contains("did you mean 'batch'?"));

@@ -1,10 +1,10 @@
-//! The tests that each revision was found to have, side by side, and the complaint where a selection means none of them.
+//! The tests that each revision was found to have, side by side, and the error where a selection means none of them.
 
 use indexmap::IndexMap;
 
 use crate::plan::resolved::{Revision, TestId};
 use crate::plan::selection::Selector;
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 
 /// A test that an executable of a revision lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,14 +44,14 @@ pub fn no_match(
     selector: &Selector<'_>,
     found: &Found<'_>,
     revisions: &[ListedRevision<'_>],
-) -> Complaint {
+) -> UserError {
     let nearest = selector.nearest(found.keys().copied());
     let all = match found.len() {
         1 => "`cargo memprof list` shows the only one".to_owned(),
         count => format!("`cargo memprof list` shows all {count}"),
     };
     let help = if nearest.is_empty() { all } else { format!("nearest: {} · {all}", nearest.join(", ")) };
-    Complaint::new(format!("no test matches {words} in {}", places(revisions))).help(help)
+    UserError::new(format!("no test matches {words} in {}", places(revisions))).help(help)
 }
 
 /// `main (4f1c2aa) or pr/7 (9be0d13)`.

@@ -7,7 +7,7 @@ use crate::plan::request::Selection;
 use crate::plan::resolved::TestId;
 use crate::plan::title::own_name;
 use crate::support::suggest;
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 
 /// A selection that is ready to be asked. Whether ignored tests run is not its business: that differs by revision.
 pub struct Selector<'a> {
@@ -18,13 +18,13 @@ pub struct Selector<'a> {
 }
 
 impl<'a> Selector<'a> {
-    /// Of this selection; the complaint is about its expression or its pattern.
-    pub fn new(selection: &'a Selection) -> Result<Self, Complaint> {
+    /// Of this selection; the error is about its expression or its pattern.
+    pub fn new(selection: &'a Selection) -> Result<Self, UserError> {
         let expression = selection.expression.as_deref().map(|text| {
-            text.parse::<Expression>().map_err(|error| Complaint::new(format!("in -k: {error}")))
+            text.parse::<Expression>().map_err(|error| UserError::new(format!("in -k: {error}")))
         });
         let regex = selection.regex.as_deref().map(|pattern| {
-            Regex::new(pattern).map_err(|error| Complaint::new(format!("in --regex: {error}")))
+            Regex::new(pattern).map_err(|error| UserError::new(format!("in --regex: {error}")))
         });
         Ok(Self {
             selection,

@@ -16,7 +16,7 @@ use toml_edit::DocumentMut;
 
 use crate::cargo::configuration;
 use crate::cargo::toolchain::Toolchain;
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 use crate::trace::crates::{self, Crate};
 use crate::trace::instrument::{self, Dropped, Patterns, Search, Tracing};
 use serde::{Deserialize, Serialize};
@@ -198,7 +198,7 @@ fn archive(
         found = find();
     }
     let (archive, unpacked) = found.ok_or_else(|| {
-        Complaint::new(format!("the archive of {} is not in {registry}", one.title()))
+        UserError::new(format!("the archive of {} is not in {registry}", one.title()))
             .help("crates that come from a vendored folder cannot be traced; copy them into the repository")
     })?;
     let bytes = fs_err::read(&archive)?;
@@ -208,7 +208,7 @@ fn archive(
             "{archive} is not what the lock file says: its SHA-256 is {found}, and Cargo.lock has {}",
             one.checksum
         );
-        return Err(Complaint::new(message).help("remove it, and cargo will fetch it again").into());
+        return Err(UserError::new(message).help("remove it, and cargo will fetch it again").into());
     }
     Ok((bytes, unpacked))
 }

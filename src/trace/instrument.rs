@@ -15,7 +15,7 @@ use crate::plan::request::TraceRequest;
 use crate::plan::trace_pattern::{Step, TracePattern, shown};
 use crate::results::trace_facts::{Excerpt, TraceFacts, TracedFunction, Untraced};
 use crate::support::suggest;
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 use crate::trace::crates::Crate;
 use crate::trace::functions::{self, Depth, Function, Want};
 use crate::trace::lines;
@@ -28,7 +28,7 @@ pub struct Patterns {
 
 impl Patterns {
     /// Reads them again: a plan keeps their texts.
-    pub fn of(request: &TraceRequest) -> Result<Self, Complaint> {
+    pub fn of(request: &TraceRequest) -> Result<Self, UserError> {
         let of_depth = |texts: &[String], depth: Depth| {
             let read = |text: &String| text.parse::<TracePattern>().map(|pattern| (pattern, depth));
             texts.iter().map(read).collect::<Result<Vec<_>, _>>()
@@ -36,7 +36,7 @@ impl Patterns {
         // Lines come first: a function that both mean has its lines told apart, and its calls are scopes anyway.
         let both = of_depth(&request.lines, Depth::Lines)
             .and_then(|lines| Ok([lines, of_depth(&request.functions, Depth::Calls)?].concat()));
-        Ok(Self { patterns: both.map_err(|error| Complaint::new(error.to_string()))? })
+        Ok(Self { patterns: both.map_err(|error| UserError::new(error.to_string()))? })
     }
 
     /// Whether there are none.
@@ -283,8 +283,8 @@ fn reason(error: &Diagnostic) -> String {
     format!("it does not compile when it is traced ({})", error.message.lines().next().unwrap_or_default())
 }
 
-/// The complaint about a pattern that means no function in any revision. `paths` are all that there are.
-pub fn unmet(pattern: &str, paths: &[String]) -> Complaint {
+/// The error about a pattern that means no function in any revision. `paths` are all that there are.
+pub fn unmet(pattern: &str, paths: &[String]) -> UserError {
     let name = |path: &str| path.rsplit("::").next().unwrap_or_default().to_owned();
     let inside = format!("{pattern}::");
     let help = if paths.iter().any(|path| path.starts_with(&inside)) {
@@ -305,7 +305,7 @@ pub fn unmet(pattern: &str, paths: &[String]) -> Complaint {
             format!("near to it: {}", nearest.join(", "))
         }
     };
-    Complaint::new(format!("--trace {pattern}: no revision has such a function")).help(help)
+    UserError::new(format!("--trace {pattern}: no revision has such a function")).help(help)
 }
 
 #[cfg(test)]
