@@ -1,16 +1,21 @@
 //! `cargo memprof` compares memory between git revisions.
 //!
-//! A tour, in the order in which a comparison happens:
+//! A comparison passes through these modules, in this order:
 //!
-//! 1. [`cli`] is what the user typed, [`matrix`] what `memprof.yaml` says; [`request`] is what both together mean.
-//! 2. [`git`] resolves refs to revisions, which makes a [`plan`].
-//! 3. [`worktree`] checks a revision out, [`inject`] lays overlays and the shim over it, [`build`] compiles it into
-//!    the [`store`], with provenance.
-//! 4. [`runner`] runs each cell in a process of its own; the shim in that process writes a log, which [`shim_log`] reads.
-//! 5. [`compare`] matches checkpoints and computes deltas; [`report`] renders them.
+//! 1. [`cli`] reads the flags and [`config`] reads `memprof.yaml`. Together they become a request of
+//!    [`plan`].
+//! 2. [`git`] resolves refs to commits.
+//! 3. [`checkout`] checks a revision out. [`inject`] and [`trace`] add overlays, the shim and
+//!    scopes. [`build`] compiles the revision, with the options of [`cargo`], into its store.
+//! 4. [`run`] runs each test in a process of its own. The shim in that process writes a log, which
+//!    [`results`] reads. [`gpu`] watches the devices.
+//! 5. [`compare`] aligns checkpoints and computes differences, with the statistics of [`verdict`].
+//!    [`report`] renders them.
 //!
-//! Data modules import nothing but data; pure ones take data and return data; effects are at the edge.
-//! `DESIGN.md` has a sentence for each file.
+//! [`bisect`] repeats this over a history, [`archive`] splits it between two machines, and
+//! [`doctor`] checks a machine. [`support`] is below all of them.
+//!
+//! Each module imports only modules below it. `DESIGN.md` has the order.
 
 pub mod archive;
 pub mod bisect;

@@ -392,7 +392,11 @@ fn a_search_that_was_killed_goes_on_and_measures_nothing_twice() {
     child.wait().expect("it was running");
     let at_kill = runs_noted(&notes).len();
     let unfinished = kept.run(&["report"]);
-    assert!(unfinished.stderr.contains("bisect --resume goes on"), "{}", unfinished.everything());
+    assert!(
+        unfinished.stderr.contains("to continue it: cargo memprof bisect --resume"),
+        "{}",
+        unfinished.everything()
+    );
     let refused = kept.run(&["run", "--resume"]);
     assert!(refused.code == 2 && refused.stderr.contains("is a bisect"), "{}", refused.everything());
 
@@ -431,7 +435,7 @@ fn mistakes_are_told_before_anything_is_built() {
     assert!(
         user_error(&["--good", "c0", "--bad", "c6", "--threshold", "5ms"]).contains("does not fit heap.peak")
     );
-    assert!(user_error(&["--resume"]).contains("no bisect is kept"));
+    assert!(user_error(&["--resume"]).contains("no bisect to continue"));
     let range = kept.run(&["history", "c0", "-k", "keeps"]);
     assert!(range.code == 2 && range.stderr.contains("FROM..TO"), "{}", range.everything());
 }

@@ -3,9 +3,11 @@
 use std::ffi::OsString;
 
 use camino::Utf8Path;
-use cargo_memprof::cli::arguments::{Command, RunArguments};
-use cargo_memprof::cli::invocation;
-use cargo_memprof::cli::reconcile::{RefsNeeded, Surroundings, metrics, reconcile};
+use cargo_memprof::cli::arguments::command_line::{self, CommandArguments};
+use cargo_memprof::cli::arguments::run::RunArguments;
+use cargo_memprof::cli::request::reconcile::{metrics, reconcile};
+use cargo_memprof::cli::request::refs::RefsNeeded;
+use cargo_memprof::cli::request::surroundings::Surroundings;
 use cargo_memprof::config::matrix;
 use cargo_memprof::plan::repeat::Repeat;
 use cargo_memprof::plan::request::{BaselineRequest, Ignored, LockfileRequest, Request};
@@ -14,8 +16,8 @@ use cargo_memprof::support::user_error::UserError;
 
 fn run(flags: &[&str]) -> RunArguments {
     let argv = ["cargo-memprof"].iter().chain(flags).map(OsString::from);
-    match invocation::parse(argv).unwrap_or_else(|error| panic!("{error}")).command {
-        Command::Run(run) => *run,
+    match command_line::parse(argv).unwrap_or_else(|error| panic!("{error}")).command {
+        CommandArguments::Run(run) => *run,
         other => panic!("{other:?}"),
     }
 }
@@ -324,20 +326,21 @@ fn what_only_leaves_out_adds_nothing() {
 fn a_ref_against_itself_gets_a_second_name() {
     assert_eq!(names(&request(&["--refs", "main,main,main"], "")), ["main", "main (2)", "main (3)"]);
     assert_eq!(names(&request(&["--refs", "main,x=main"], "")), ["main", "x"]);
-    assert!(user_error(&["--refs", "x=main,x=pr/7"], "").contains("two refs are named 'x'"));
+    assert!(user_error(&["--refs", "x=main,x=pr/7"], "").contains("two refs have the name 'x'"));
 }
 
 #[test]
 fn a_comparison_needs_two_refs_and_a_list_none() {
     insta::assert_snapshot!(user_error(&[], ""), @r"
     error: no refs to compare
-      help: name them, `cargo memprof --refs main,.` (`.` is the working tree, pr/7 a pull request),
-            or write them into memprof.yaml; `cargo memprof init` begins one
+      help: name two: cargo memprof --refs main,. (`.` is the working tree, pr/7 a pull request)
+            or list them in memprof.yaml, which `cargo memprof init` writes
     ");
     insta::assert_snapshot!(user_error(&["--refs", "pr/7", "--baseline", "merge-base"], ""), @r"
-    error: only one ref, pr/7: a comparison needs two
-      help: write --refs main,pr/7 or --baseline main (twice the same is fine, it shows the noise);
-            --view scopes and --view top need no more than one
+    error: a comparison needs two refs, and pr/7 is the only one
+      help: name a second one: --refs main,pr/7
+            to compare pr/7 with itself and see the noise: --aa --refs pr/7
+            to look at pr/7 alone: --view scopes, --view top or --view tensors
     ");
     assert_eq!(names(&request(&["--refs", "pr/7", "--baseline", "main"], "")), ["pr/7"]);
     let listed = asked(&[], "repeat: 2", RefsNeeded::Any).unwrap();
@@ -358,7 +361,8 @@ fn paths_are_relative_to_where_they_were_written() {
         config("../ci/cargo.toml")
     );
     assert!(
-        user_error(&["--refs", "a,b", "--config", "ci/cargo.toml"], "").contains("there is no /repository")
+        user_error(&["--refs", "a,b", "--config", "ci/cargo.toml"], "")
+            .contains("there is no file /repository")
     );
     let manifest = |path| request(&["--refs", "a,b", "--manifest-path", path], "").build.manifest_path;
     assert_eq!(manifest("../bert/Cargo.toml").as_deref(), Some("crates/bert/Cargo.toml"));

@@ -3,7 +3,7 @@
 #[path = "support/synthetic.rs"]
 mod synthetic;
 
-use cargo_memprof::cli::flag;
+use cargo_memprof::cli::arguments::values;
 use cargo_memprof::compare::comparison::Comparison;
 use cargo_memprof::compare::evaluation::Conclusion;
 use cargo_memprof::compare::from_results::compare;
@@ -109,13 +109,13 @@ fn a_metric_that_a_rule_asks_for_and_that_cannot_be_compared_is_a_fault() {
     };
     let unasked = with(Judging::default());
     assert_eq!((verdict(&unasked, "heap.peak", 0), code(&unasked)), (Some(Verdict::Missing), 0));
-    assert_eq!(code(&with(rules(vec![flag::threshold("heap.peak=5%").unwrap()]))), 3);
+    assert_eq!(code(&with(rules(vec![values::threshold("heap.peak=5%").unwrap()]))), 3);
 }
 
 #[test]
 fn levels_totals_and_times_are_judged_where_a_rule_asks() {
     let of = |metric: &str, flag: Option<&str>| {
-        let judging = rules(flag.map(|flag| flag::threshold(flag).unwrap()).into_iter().collect());
+        let judging = rules(flag.map(|flag| values::threshold(flag).unwrap()).into_iter().collect());
         verdict(&compared(metric, &[MIB; 2], &[2 * MIB; 2], judging), metric, 1)
     };
     assert_eq!(of("heap.live", None), None);
@@ -133,8 +133,8 @@ fn levels_totals_and_times_are_judged_where_a_rule_asks() {
 #[test]
 fn the_bound_of_a_source_is_a_limit_that_no_rule_undercuts() {
     let with = |source: &str| {
-        let mut synthetic =
-            Synthetic::new(&["main", "pr/1"]).judging(rules(vec![flag::threshold("cpu.peak=1MiB").unwrap()]));
+        let mut synthetic = Synthetic::new(&["main", "pr/1"])
+            .judging(rules(vec![values::threshold("cpu.peak=1MiB").unwrap()]));
         for repeat in 0..5 {
             for revision in 0..2 {
                 let figure = 100 * MIB + i64::try_from(revision).unwrap() * 10 * MIB;
@@ -160,7 +160,8 @@ fn a_metric_that_varies_elsewhere_in_the_test_is_not_called_exact_where_it_happe
 
 #[test]
 fn upper_limits_and_leaks_count_whatever_the_baseline_is() {
-    let judging = rules(vec![flag::limit("heap.peak=8MiB").unwrap(), flag::leak("heap.live=64KiB").unwrap()]);
+    let judging =
+        rules(vec![values::limit("heap.peak=8MiB").unwrap(), values::leak("heap.live=64KiB").unwrap()]);
     let comparison = compared("heap.peak", &[9 * MIB; 2], &[9 * MIB; 2], judging.clone());
     assert_eq!((verdict(&comparison, "heap.peak", 1), code(&comparison)), (Some(Verdict::Unchanged), 1));
     assert_eq!(code(&compared("heap.peak", &[9 * MIB; 2], &[8 * MIB; 2], judging.clone())), 0);
@@ -184,7 +185,7 @@ fn upper_limits_and_leaks_count_whatever_the_baseline_is() {
 fn an_expected_change_is_shown_and_does_not_count_until_its_day_is_over() {
     let with = |until: &str| {
         let allow =
-            flag::allow(&format!("metric=heap.peak,limit=150%,until={until},reason=a cache, #42")).unwrap();
+            values::allow(&format!("metric=heap.peak,limit=150%,until={until},reason=a cache, #42")).unwrap();
         Judging { allow: vec![allow], ..Judging::default() }
     };
     // The run is of 2025-03-02.
@@ -327,7 +328,7 @@ fn a_failed_test_is_3_and_a_regression_beside_it_is_1() {
             .failed("other", 1, Status::Failed { exit_code: 101 }, "", None)
     };
     program(&["report", failed(Judging::default()).folder().0.as_str()]).code(1);
-    let off = rules(vec![flag::threshold("heap.peak=off").unwrap()]);
+    let off = rules(vec![values::threshold("heap.peak=off").unwrap()]);
     program(&["report", failed(off).folder().0.as_str()]).code(3);
 }
 

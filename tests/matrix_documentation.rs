@@ -30,7 +30,7 @@ fn each_key_is_documented_once_and_no_other() {
 
 #[test]
 fn the_flags_that_it_names_exist() {
-    let command = <cargo_memprof::cli::arguments::Arguments as clap::CommandFactory>::command();
+    let command = <cargo_memprof::cli::arguments::command_line::Arguments as clap::CommandFactory>::command();
     let known: BTreeMap<String, bool> = (command.get_arguments())
         .filter_map(|argument| argument.get_long().map(|long| (format!("--{long}"), true)))
         .collect();

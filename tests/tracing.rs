@@ -245,9 +245,9 @@ fn mistakes_are_answered_with_the_nearest_names() {
         ),
         (&["--refs", "old,new", "--trace", "bart::heer"], "near to it: bart::here"),
         (&["--refs", "old,new", "--trace", "bart"], "write bart::** for all of it"),
-        (&["--refs", "old,new", "--max-events", "5"], "--max-events is about traced functions"),
+        (&["--refs", "old,new", "--max-events", "5"], "--max-events needs functions to trace"),
         (&["--refs", "old,new", "--trace", "bart::*", "--columns", "heep"], "found 'heep'"),
-        (&["trace"], "no pattern of functions"),
+        (&["trace"], "no function pattern"),
     ] {
         let printed = memprof(&repository, arguments);
         assert_eq!(printed.code, 2, "{arguments:?}: {}", printed.stderr);

@@ -1,5 +1,5 @@
 //! `memprof.yaml` as written: every key, what it means, and what may stand there. What it means together with the flags
-//! is [`reconcile`](crate::cli::reconcile)'s.
+//! is [`reconcile`](crate::cli::request::reconcile)'s.
 
 use camino::{Utf8Path, Utf8PathBuf};
 

@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cargo_memprof::cli::fixture::written_path;
+use cargo_memprof::cli::demo::fixture::written_path;
 use tempfile::TempDir;
 
 /// In a `new` folder: paths of the old revision that the new one does not have, one a line.

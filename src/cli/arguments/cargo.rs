@@ -1,0 +1,68 @@
+//! Cargo's own build options, passed on to cargo.
+
+use camino::Utf8PathBuf;
+use clap::{Args, ValueHint};
+
+/// Cargo's options.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Build")]
+#[expect(clippy::struct_excessive_bools, reason = "they are cargo's flags")]
+pub struct CargoArguments {
+    /// Package to build (repeatable)
+    #[arg(short, long, value_name = "SPEC")]
+    pub package: Vec<String>,
+    /// Build the whole workspace
+    #[arg(long, visible_alias = "all-packages", conflicts_with = "package")]
+    pub workspace: bool,
+    /// Features to enable, separated by commas or spaces
+    #[arg(short = 'F', long, value_name = "FEATURES")]
+    pub features: Vec<String>,
+    /// Enable all features
+    #[arg(long)]
+    pub all_features: bool,
+    /// Disable the default features
+    #[arg(long)]
+    pub no_default_features: bool,
+    /// Build with this profile
+    #[arg(long, value_name = "NAME")]
+    pub profile: Option<String>,
+    /// Build with the release profile
+    #[arg(short, long, conflicts_with = "profile")]
+    pub release: bool,
+    /// Build for this target
+    #[arg(long, value_name = "TRIPLE")]
+    pub target: Option<String>,
+    /// Build only the library's unit tests
+    #[arg(long)]
+    pub lib: bool,
+    /// Build only this binary's unit tests (repeatable)
+    #[arg(long, value_name = "NAME")]
+    pub bin: Vec<String>,
+    /// Build only this integration test (repeatable)
+    #[arg(long, value_name = "NAME")]
+    pub test: Vec<String>,
+    /// Build only this example (repeatable)
+    #[arg(long, value_name = "NAME")]
+    pub example: Vec<String>,
+    /// Build only this bench (repeatable)
+    #[arg(long, value_name = "NAME")]
+    pub bench: Vec<String>,
+    /// Number of parallel build jobs
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub jobs: Option<u32>,
+    /// Do not use the network
+    #[arg(long)]
+    pub offline: bool,
+    /// Do not change any lock file
+    #[arg(long)]
+    pub locked: bool,
+    /// Pass a setting to cargo (repeatable)
+    #[arg(long, value_name = "KEY=VALUE|PATH")]
+    pub config: Vec<String>,
+    /// Path to the Cargo.toml of the package or workspace
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub manifest_path: Option<Utf8PathBuf>,
+    /// Build every ref with this rustup toolchain: nightly, 1.85.0
+    #[arg(long, value_name = "NAME")]
+    pub toolchain: Option<String>,
+}

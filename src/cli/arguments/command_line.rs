@@ -1,0 +1,318 @@
+//! From `argv` to a command: the whole command line, with `run` as the default command.
+
+use std::ffi::OsString;
+
+use clap::error::{ContextKind, ContextValue};
+use clap::{CommandFactory, Parser, Subcommand};
+
+use crate::cli::arguments::build::{self, BuildCommandArguments, ListArguments, TraceCommandArguments};
+use crate::cli::arguments::reports::{self, CompareArguments, ReportArguments};
+use crate::cli::arguments::run::RunArguments;
+use crate::cli::arguments::search::{self, BisectArguments, HistoryArguments};
+use crate::cli::arguments::setup::{
+    self, CleanArguments, CompletionsArguments, DemoArguments, DoctorArguments, InitArguments,
+    SchemaArguments,
+};
+use crate::cli::arguments::terminal::TerminalArguments;
+
+const EXAMPLES: &str = "\
+Examples:
+  cargo memprof --refs main,pr/3370 -k hf_fwd      a pull request against main
+  cargo memprof --refs main,. --release            the working tree against main
+  cargo memprof --refs v1.2,HEAD --overlay tests/memory.rs -k memory
+                                                   a test that neither ref has
+  cargo memprof --refs main,pr/7 --baseline merge-base --output comment.md
+                                                   a comment for a pull request
+  cargo memprof bisect --good v1 --bad main -k hf  the commit that changed it
+  cargo memprof list --refs main                   the tests that would run
+  cargo memprof report --format csv                the latest run again, as CSV
+
+Exit codes:
+    0  no regression
+    1  a regression: a metric exceeds its threshold
+    2  a mistake in the command line or in memprof.yaml
+    3  a build or a test failed, so a comparison is missing
+    4  inconclusive: the noise is too large for the threshold
+  101  a bug in cargo memprof
+  130  interrupted; finished runs are kept, and --resume continues
+  If several apply, 1 comes first, then 4, then 3.";
+
+const ABOUT: &str = "\
+Compares memory between git revisions, checkpoint by checkpoint.
+
+cargo memprof checks the refs out one after the other, outside your repository. It builds their tests together with a \
+small crate that logs memory, and runs each test in its own process. A table shows the difference at every checkpoint. \
+Your checkout and the revisions' manifests and lock files stay unchanged.";
+
+/// `cargo memprof …`, with `run` as the default command.
+#[derive(Debug, Parser)]
+#[command(
+    name = "cargo-memprof",
+    bin_name = "cargo memprof",
+    version,
+    about = "Compares memory between git revisions, checkpoint by checkpoint",
+    long_about = ABOUT,
+    after_help = EXAMPLES,
+    args_conflicts_with_subcommands = true,
+    subcommand_help_heading = "Commands (`run` is the default)",
+    max_term_width = 100
+)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Option<CommandArguments>,
+    /// The flags of `run`, if the user named no command.
+    #[command(flatten)]
+    pub run: RunArguments,
+    /// The flags of every command.
+    #[command(flatten)]
+    pub terminal: TerminalArguments,
+}
+
+/// A command with its flags.
+#[derive(Debug, Subcommand)]
+pub enum CommandArguments {
+    /// Build, run and compare (the default)
+    #[command(after_help = EXAMPLES)]
+    Run(Box<RunArguments>),
+    /// Build every revision, for later runs or for another machine
+    ///
+    /// This runs no test. With --archive, a machine without a toolchain can run the tests.
+    #[command(after_help = build::BUILD_HELP)]
+    Build(Box<BuildCommandArguments>),
+    /// Find the commit that changed a test's memory
+    #[command(after_help = search::BISECT_HELP)]
+    Bisect(Box<BisectArguments>),
+    /// Measure commit after commit, as a table and a chart
+    #[command(after_help = search::HISTORY_HELP)]
+    History(Box<HistoryArguments>),
+    /// List the tests that would run, per ref
+    ///
+    /// This builds every ref, and runs no test.
+    #[command(after_help = build::LIST_HELP)]
+    List(Box<ListArguments>),
+    /// List the functions that a pattern matches, per ref
+    ///
+    /// This reads the sources, and builds nothing.
+    #[command(after_help = build::TRACE_HELP)]
+    Trace(Box<TraceCommandArguments>),
+    /// Show an earlier run again, in any format
+    #[command(after_help = reports::REPORT_HELP)]
+    Report(ReportArguments),
+    /// Compare two earlier runs
+    #[command(after_help = reports::COMPARE_HELP)]
+    Compare(CompareArguments),
+    /// Show what can be measured on this machine, and how to get more
+    #[command(after_help = setup::DOCTOR_HELP)]
+    Doctor(DoctorArguments),
+    /// Remove this repository's builds and runs
+    #[command(after_help = setup::CLEAN_HELP)]
+    Clean(CleanArguments),
+    /// Write a commented memprof.yaml for this repository
+    #[command(after_help = setup::INIT_HELP)]
+    Init(InitArguments),
+    /// Print a JSON Schema
+    #[command(after_help = setup::SCHEMA_HELP)]
+    Schema(SchemaArguments),
+    /// Create a small repository and compare its refs
+    #[command(after_help = setup::DEMO_HELP)]
+    Demo(DemoArguments),
+    /// Print the completion script for a shell
+    #[command(after_help = setup::COMPLETIONS_HELP)]
+    Completions(CompletionsArguments),
+    /// Print the manual page
+    #[command(after_help = "Example:\n  cargo memprof man | man -l -")]
+    Man,
+}
+
+/// What the user typed.
+#[derive(Debug)]
+pub struct CommandLine {
+    /// What to do.
+    pub command: CommandArguments,
+    /// How to use the terminal.
+    pub terminal: TerminalArguments,
+}
+
+/// Reads `argv`, which starts with the program's name. `--help` and `--version` are errors too,
+/// with exit code 0.
+pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Result<CommandLine, clap::Error> {
+    let mut argv: Vec<OsString> = argv.into_iter().collect();
+    if argv.get(1).is_some_and(|first| first == "memprof") {
+        argv.remove(1);
+    }
+    command_first(&mut argv);
+    let has_separator = argv.iter().any(|argument| argument == "--");
+    let Arguments { command, run, terminal } = Arguments::try_parse_from(argv).map_err(|mut error| {
+        if has_separator && error.get(ContextKind::InvalidSubcommand).is_some() {
+            let tip = "only `bisect` and `history` take arguments after `--`, which are paths".into();
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+        }
+        error
+    })?;
+    let command = command.unwrap_or_else(|| CommandArguments::Run(Box::new(run)));
+    Ok(CommandLine { command, terminal })
+}
+
+/// Moves a command before the terminal's flags, so that `--quiet list` works like `list --quiet`.
+///
+/// Clap keeps the flags of `run` apart from the commands, and so refuses any flag before a command.
+fn command_first(argv: &mut [OsString]) {
+    let mut next = 1;
+    while let Some(flag) = argv.get(next).and_then(|argument| argument.to_str()) {
+        let is_short = |flag: &str| flag.len() > 1 && flag[1..].chars().all(|letter| "qv".contains(letter));
+        next += match flag {
+            "--color" => 2,
+            "--quiet" | "--verbose" => 1,
+            with_value if with_value.starts_with("--color=") => 1,
+            short if short.starts_with('-') && is_short(short) => 1,
+            command => {
+                if Arguments::command().find_subcommand(command).is_some() {
+                    argv[1..=next].rotate_right(1);
+                }
+                return;
+            }
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::arguments::terminal::Color;
+    use crate::plan::request::OverlayMode;
+    use crate::report::options::Format;
+
+    fn parsed(line: &str) -> CommandLine {
+        parse(line.split_whitespace().map(OsString::from)).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn run(line: &str) -> RunArguments {
+        match parsed(line).command {
+            CommandArguments::Run(arguments) => *arguments,
+            other => panic!("{line} is {other:?}"),
+        }
+    }
+
+    fn refused(line: &str) -> String {
+        let error = parse(line.split_whitespace().map(OsString::from)).expect_err(line);
+        assert_eq!(error.exit_code(), 2, "{line}");
+        error.to_string()
+    }
+
+    #[test]
+    fn claps_own_checks_hold() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn memprof_may_lead_and_run_need_not_be_named() {
+        for line in [
+            "cargo-memprof memprof --refs main,pr/7",
+            "cargo-memprof --refs main,pr/7",
+            "cargo-memprof memprof run --refs main --refs pr/7",
+            "cargo-memprof run --refs main,pr/7",
+        ] {
+            let refs = run(line).request.refs.refs;
+            let specs: Vec<&str> = refs.iter().map(|one| one.spec.as_str()).collect();
+            assert_eq!(specs, ["main", "pr/7"], "{line}");
+        }
+    }
+
+    #[test]
+    fn every_flag_of_a_run_is_read() {
+        let run = run(
+            "cargo-memprof --refs old=main,. --baseline merge-base --remote upstream --matrix m.yaml -k hf \
+            --regex ^a --exact t --skip s --include-ignored -p a -p b -F x,y --all-features --no-default-features \
+            --release --target t --lib --bin b --test t --example e --bench n -j 4 --offline --locked --config k=1 \
+            --manifest-path Cargo.toml --toolchain nightly --overlay main:a=b --overlay-mode external \
+            --overlay-package a --param batch=8,64 --env A=b --repeat 3 --timeout 10m --threshold heap.peak=5% \
+            --exclude ref=main --include batch=8 --lockfile-from main --sparse-exclude *.bin --resume --no-wait \
+            --metrics heap.peak,cpu.rss --compact --only-changed --format markdown -o a.md --output b.csv",
+        );
+        let request = &run.request;
+        assert_eq!(request.refs.refs[0].name.as_deref(), Some("old"));
+        assert_eq!(request.refs.baseline.as_deref(), Some("merge-base"));
+        assert_eq!(request.selection.filter.as_ref().unwrap().text, "hf");
+        assert_eq!(request.build.package, ["a", "b"]);
+        assert!(request.build.release && request.build.lib && request.build.locked);
+        assert_eq!(request.build.jobs, Some(4));
+        assert_eq!(request.checkout.overlay_mode, Some(OverlayMode::External));
+        assert_eq!(request.cells.params[0].values, ["8", "64"]);
+        assert_eq!(request.cells.timeout, Some(600));
+        assert_eq!(run.execution.resume.as_deref(), Some("latest"));
+        assert_eq!(run.presentation.metrics, ["heap.peak", "cpu.rss"]);
+        assert_eq!(run.presentation.format, [Format::Markdown]);
+        assert_eq!(run.presentation.output.len(), 2);
+    }
+
+    #[test]
+    fn commands_have_flags_of_their_own_and_share_the_terminals() {
+        let command_line = parsed("cargo-memprof list --refs main -k hf --color never -vv");
+        assert!(
+            matches!(&command_line.command, CommandArguments::List(list) if list.request.refs.refs.len() == 1)
+        );
+        assert_eq!((command_line.terminal.color, command_line.terminal.verbose), (Color::Never, 2));
+        assert!(
+            matches!(parsed("cargo-memprof report").command, CommandArguments::Report(report) if report.run == "latest")
+        );
+        assert!(
+            matches!(parsed("cargo-memprof compare a b --format csv").command, CommandArguments::Compare(compare)
+            if compare.candidate == "b" && compare.presentation.format == [Format::Csv])
+        );
+        for line in ["clean --dry-run", "init --force", "schema matrix", "demo", "completions bash", "man"] {
+            parsed(&format!("cargo-memprof memprof {line}"));
+        }
+        assert!(parsed("cargo-memprof --quiet").terminal.quiet);
+        for line in ["--quiet --color never list -k x", "-v --color=never list", "--color never -vv list"] {
+            let command_line = parsed(&format!("cargo-memprof memprof {line}"));
+            assert!(matches!(command_line.command, CommandArguments::List(_)), "{line}");
+            assert_eq!(command_line.terminal.color, Color::Never, "{line}");
+        }
+    }
+
+    #[test]
+    fn an_archive_has_its_plan_in_it_and_takes_no_other_request() {
+        let run = run("cargo-memprof run --archive a.tar.zst --resume --run-folder out --format csv");
+        assert_eq!(run.execution.archive.unwrap(), "a.tar.zst");
+        assert_eq!(run.execution.run_folder.unwrap(), "out");
+        for flag in ["--refs main,x", "-k hf", "--repeat 3", "--overlay a", "--release", "--matrix m.yaml"] {
+            let line = format!("cargo-memprof run --archive a.tar.zst {flag}");
+            assert!(refused(&line).contains("cannot be used with"), "{line}");
+        }
+        assert!(refused("cargo-memprof run --run-folder out").contains("--archive"));
+        assert!(refused("cargo-memprof build --data tests").contains("--archive"));
+        let build = parsed(
+            "cargo-memprof build --refs a,b -k hf --archive a.tar.zst --data tests/data --data *.json",
+        );
+        assert!(
+            matches!(build.command, CommandArguments::Build(build) if build.data == ["tests/data", "*.json"])
+        );
+    }
+
+    #[test]
+    fn mistakes_exit_with_2_and_say_what_is_possible() {
+        assert!(refused("cargo-memprof --refz main").contains("--refs"));
+        assert!(refused("cargo-memprof lsit").contains("list"));
+        for line in ["cargo-memprof -- --nocapture", "cargo-memprof --refs a,b -- --nocapture"] {
+            assert!(refused(line).contains("only `bisect` and `history`"), "{line}");
+        }
+        assert!(refused("cargo-memprof --timeout 10").contains("write 10s for seconds"));
+        assert!(refused("cargo-memprof --threshold heap.peek=5%").contains("did you mean 'heap.peak'?"));
+        assert!(refused("cargo-memprof --format xml").contains("markdown"));
+        assert!(
+            refused("cargo-memprof --lockfile-from a --lockfile-date 2023-05-01").contains("cannot be used")
+        );
+        assert!(refused("cargo-memprof --overlay-mode external").contains("--overlay"));
+        let unclear = parse(["x", "-k", "hf and ("].map(OsString::from)).unwrap_err().to_string();
+        assert!(unclear.contains("    hf and (\n            ^"), "{unclear}");
+    }
+
+    #[test]
+    fn help_shows_headings_exit_codes_and_examples() {
+        let error = parse(["cargo-memprof", "memprof", "--help"].map(OsString::from)).unwrap_err();
+        assert_eq!((error.exit_code(), error.use_stderr()), (0, false));
+        // A fixed width: the error above is as wide as the terminal of whoever runs the tests.
+        insta::assert_snapshot!(Arguments::command().term_width(100).render_long_help());
+    }
+}

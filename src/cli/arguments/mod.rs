@@ -1,0 +1,17 @@
+//! What the user types, as clap has it: commands, flags, their values and their help.
+//! Imports the value types of plan and config, and the report's formats.
+//! No side effects.
+
+pub mod build;
+pub mod cargo;
+pub mod command_line;
+pub mod judging;
+pub mod presentation;
+pub mod reports;
+pub mod request;
+pub mod run;
+pub mod search;
+pub mod setup;
+pub mod terminal;
+pub mod values;
+pub mod workspace;

@@ -1,0 +1,39 @@
+//! The flags that say what a report shows, and where it goes.
+
+use camino::Utf8PathBuf;
+use clap::{Args, ValueHint};
+
+use crate::cli::arguments::values;
+use crate::report::options::{Format, View};
+
+/// What to show.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+#[command(next_help_heading = "Output")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+pub struct PresentationArguments {
+    /// Show these metrics: heap.peak,cpu.rss
+    #[arg(long, value_name = "NAME,NAME", value_delimiter = ',', value_parser = values::metric)]
+    pub metrics: Vec<String>,
+    /// Show all metrics
+    #[arg(long, conflicts_with = "metrics")]
+    pub all: bool,
+    /// What the table shows; `scopes`, `top` and `tensors` need only one ref
+    #[arg(long, value_name = "VIEW", value_enum, default_value_t)]
+    pub view: View,
+    /// Show one line per test and metric, or per scope
+    #[arg(long)]
+    pub compact: bool,
+    /// Show only checkpoints that changed
+    #[arg(long, conflicts_with = "all_rows")]
+    pub only_changed: bool,
+    /// Show every checkpoint, even if there are very many
+    #[arg(long)]
+    pub all_rows: bool,
+    /// Report format; repeat it for several --output files, in the same order [default: from the
+    /// file extension, else table]
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    pub format: Vec<Format>,
+    /// Write the report to a file (repeatable)
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Vec<Utf8PathBuf>,
+}

@@ -1,0 +1,57 @@
+//! The flags of `report` and `compare`, which read earlier runs.
+
+use clap::Args;
+
+use crate::cli::arguments::judging::JudgingArguments;
+use crate::cli::arguments::presentation::PresentationArguments;
+use crate::cli::arguments::workspace::WorkspaceArguments;
+
+/// What follows `report --help`.
+pub const REPORT_HELP: &str = "\
+Examples:
+  cargo memprof report                             the latest run, as a table
+  cargo memprof report --output comment.md         as markdown
+  cargo memprof report latest --view scopes --all-rows";
+
+/// What follows `compare --help`.
+pub const COMPARE_HELP: &str = "\
+Examples:
+  cargo memprof compare runs/monday latest         the latest against monday
+  cargo memprof compare runs/monday latest --threshold heap.peak=5%";
+
+/// `report`.
+#[derive(Clone, Debug, Default, PartialEq, Args)]
+pub struct ReportArguments {
+    /// The run: its id, its folder, or `latest`
+    #[arg(value_name = "RUN", default_value = "latest")]
+    pub run: String,
+    /// What a regression is, in addition to the run's own rules.
+    #[command(flatten)]
+    pub judging: JudgingArguments,
+    /// What to show.
+    #[command(flatten)]
+    pub presentation: PresentationArguments,
+    /// Which workspace.
+    #[command(flatten)]
+    pub workspace: WorkspaceArguments,
+}
+
+/// `compare`.
+#[derive(Clone, Debug, Default, PartialEq, Args)]
+pub struct CompareArguments {
+    /// The baseline: a run's id, its folder, or `latest`
+    #[arg(value_name = "RUN_A")]
+    pub baseline: String,
+    /// The candidate: the run to compare with the baseline
+    #[arg(value_name = "RUN_B")]
+    pub candidate: String,
+    /// What a regression is, in addition to the rules of the baseline's run.
+    #[command(flatten)]
+    pub judging: JudgingArguments,
+    /// What to show.
+    #[command(flatten)]
+    pub presentation: PresentationArguments,
+    /// Which workspace.
+    #[command(flatten)]
+    pub workspace: WorkspaceArguments,
+}

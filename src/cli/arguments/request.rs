@@ -1,0 +1,183 @@
+//! The flags that make a request: which refs, which tests, how often, and what is added to the
+//! checkouts.
+
+use camino::Utf8PathBuf;
+use clap::{Args, ValueHint};
+
+use crate::cli::arguments::cargo::CargoArguments;
+use crate::cli::arguments::judging::JudgingArguments;
+use crate::cli::arguments::values::{self, Parameter, Variable};
+use crate::config::values::{Pattern, Written};
+use crate::plan::cell_pattern;
+use crate::plan::expression::Expression;
+use crate::plan::quantity;
+use crate::plan::repeat::Repeat;
+use crate::plan::request::{CellPattern, OverlayMode, RefRequest, TraceColumn};
+use crate::plan::trace_pattern::TracePattern;
+
+/// Everything that makes a request.
+#[derive(Clone, Debug, Default, Args)]
+pub struct RequestArguments {
+    /// Which revisions.
+    #[command(flatten)]
+    pub refs: RefArguments,
+    /// Which tests.
+    #[command(flatten)]
+    pub selection: SelectionArguments,
+    /// How often, and with which parameters.
+    #[command(flatten)]
+    pub cells: CellArguments,
+    /// What a regression is.
+    #[command(flatten)]
+    pub judging: JudgingArguments,
+    /// What is added to the checkouts, and left out.
+    #[command(flatten)]
+    pub checkout: CheckoutArguments,
+    /// Which functions to measure.
+    #[command(flatten)]
+    pub trace: TraceArguments,
+    /// Cargo's options.
+    #[command(flatten)]
+    pub build: CargoArguments,
+}
+
+/// Which revisions.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Refs")]
+pub struct RefArguments {
+    /// Revisions to compare: branches, tags, commits, HEAD~3, pr/N, mr/N, or `.` for the working
+    /// tree
+    ///
+    /// NAME=REF sets the name in the report: --refs before=v1.2,after=HEAD
+    #[arg(long, value_name = "REF,REF", value_delimiter = ',', value_parser = values::reference)]
+    pub refs: Vec<RefRequest>,
+    /// Compare the other refs with this one, or with their merge base [default: the first ref]
+    #[arg(long, value_name = "REF|merge-base")]
+    pub baseline: Option<String>,
+    /// Fetch pr/N and mr/N from this remote [default: upstream if it exists, else origin]
+    #[arg(long, value_name = "NAME")]
+    pub remote: Option<String>,
+    /// Compare the baseline with itself, and show how much each metric varies
+    #[arg(long)]
+    pub aa: bool,
+    /// Read this file instead of memprof.yaml
+    ///
+    /// [default: the nearest memprof.yaml, from this folder up to the repository's root]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub matrix: Option<Utf8PathBuf>,
+}
+
+/// Which tests.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Tests")]
+pub struct SelectionArguments {
+    /// Run tests whose `package::binary::test` contains these words: 'hf and not (bwd or slow)'
+    ///
+    /// Case does not matter.
+    #[arg(short = 'k', long, value_name = "EXPRESSION")]
+    pub filter: Option<Written<Expression>>,
+    /// Run tests whose `package::binary::test` matches this regular expression
+    #[arg(long, value_name = "REGEX")]
+    pub regex: Option<Pattern>,
+    /// Run the test with exactly this path, or this `package::binary::test` (repeatable)
+    #[arg(long, value_name = "NAME")]
+    pub exact: Vec<String>,
+    /// Skip tests whose path contains this text (repeatable)
+    #[arg(long, value_name = "TEXT")]
+    pub skip: Vec<String>,
+    /// Run only tests marked `#[ignore]`
+    #[arg(long)]
+    pub ignored: bool,
+    /// Also run tests marked `#[ignore]`
+    #[arg(long, conflicts_with = "ignored")]
+    pub include_ignored: bool,
+}
+
+/// How often each test runs, with which parameters, and which combinations.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Cells (a cell is a test with one set of parameters, at one ref)")]
+pub struct CellArguments {
+    /// Run with each of these values in the environment variable NAME (repeatable: all combinations
+    /// run)
+    #[arg(long = "param", value_name = "NAME=V1,V2", value_parser = values::parameter)]
+    pub params: Vec<Parameter>,
+    /// Set an environment variable for builds and runs (repeatable)
+    #[arg(long, value_name = "NAME=VALUE", value_parser = values::variable)]
+    pub env: Vec<Variable>,
+    /// Run each cell N times, or `auto`: as often as the verdict needs [default: auto]
+    #[arg(long, value_name = "N|auto")]
+    pub repeat: Option<Repeat>,
+    /// Kill a run after this time: 90s, 10m
+    #[arg(long, value_name = "DURATION", value_parser = quantity::timeout)]
+    pub timeout: Option<u64>,
+    /// Leave out these cells: ref=main,test=hf,batch=64 (repeatable)
+    #[arg(long, value_name = "CELL", value_parser = cell_pattern::parse)]
+    pub exclude: Vec<CellPattern>,
+    /// Run only these cells: test=hf,batch=8 (repeatable)
+    #[arg(long, value_name = "CELL", value_parser = cell_pattern::parse)]
+    pub include: Vec<CellPattern>,
+}
+
+/// What is added to the checkouts, and left out.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Checkout")]
+pub struct CheckoutArguments {
+    /// Copy a file or folder into every revision, from disk or from a ref: tests/memory.rs
+    /// (repeatable)
+    ///
+    /// From a ref, to another path: pr/7:tests/memory.rs=tests/new.rs. If a file with the whole
+    /// name exists on disk, it takes precedence over the ref.
+    #[arg(long, value_name = "[REF:]SRC[=DST]")]
+    pub overlay: Vec<String>,
+    /// Copy the overlay into this package, wherever its folder is in each revision
+    #[arg(long, value_name = "PACKAGE", requires = "overlay")]
+    pub overlay_package: Option<String>,
+    /// Put overlay tests into the package, or into a separate crate outside the workspace
+    #[arg(long, value_name = "package|external", value_parser = overlay_mode, requires = "overlay")]
+    pub overlay_mode: Option<OverlayMode>,
+    /// Use this ref's lock file for revisions that have none committed
+    #[arg(long, value_name = "REF")]
+    pub lockfile_from: Option<String>,
+    /// Resolve dependencies as of this day for revisions that have no lock file committed (needs
+    /// nightly cargo)
+    #[arg(long, value_name = "YYYY-MM-DD", value_parser = quantity::day, conflicts_with = "lockfile_from")]
+    pub lockfile_date: Option<String>,
+    /// Leave these paths out of the checkouts, in .gitignore syntax (repeatable)
+    #[arg(long, value_name = "PATTERN")]
+    pub sparse_exclude: Vec<String>,
+}
+
+/// Which functions to measure.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+#[command(next_help_heading = "Trace")]
+pub struct TraceArguments {
+    /// Functions to measure.
+    #[arg(
+        long,
+        value_name = "PATTERN",
+        help = "Measure these functions, without changing any branch: 'crate::**::forward' (repeatable)",
+        long_help = "Measure these functions, without changing any branch: 'crate::**::forward' (repeatable)\n\nMore \
+                     patterns: 'bart::encoder::*::forward', 'crate::kv_cache::**', '<Encoder as Module>::forward'"
+    )]
+    pub trace: Vec<Written<TracePattern>>,
+    /// Measure each line of these functions (repeatable)
+    #[arg(long, value_name = "PATTERN")]
+    pub trace_lines: Vec<Written<TracePattern>>,
+    /// Log this many calls of each traced function one by one; sums include all calls [default:
+    /// 100]
+    #[arg(long, value_name = "N")]
+    pub max_events: Option<u64>,
+    /// Values to read at each traced call: heap,cpu,gpu [default: heap,gpu]
+    #[arg(long, value_name = "NAME,NAME", value_delimiter = ',', value_parser = trace_column)]
+    pub columns: Vec<TraceColumn>,
+}
+
+/// The same words as in memprof.yaml, with the same suggestion.
+fn trace_column(text: &str) -> Result<TraceColumn, String> {
+    crate::config::yaml::FromText::from_text(text).map_err(|mistake| mistake.message)
+}
+
+/// The same words as in memprof.yaml, with the same suggestion.
+fn overlay_mode(text: &str) -> Result<OverlayMode, String> {
+    crate::config::yaml::FromText::from_text(text).map_err(|mistake| mistake.message)
+}

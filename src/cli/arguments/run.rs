@@ -1,0 +1,60 @@
+//! The flags of `run`.
+
+use camino::Utf8PathBuf;
+use clap::{Args, ValueHint};
+
+use crate::cli::arguments::presentation::PresentationArguments;
+use crate::cli::arguments::request::RequestArguments;
+use crate::cli::arguments::values;
+
+/// `run`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct RunArguments {
+    /// What to compare.
+    #[command(flatten)]
+    pub request: RequestArguments,
+    /// How to run it.
+    #[command(flatten)]
+    pub execution: ExecutionArguments,
+    /// What to show.
+    #[command(flatten)]
+    pub presentation: PresentationArguments,
+}
+
+/// How to run a comparison.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+#[command(next_help_heading = "Run")]
+pub struct ExecutionArguments {
+    /// Print the plan as JSON, then stop
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Continue an interrupted run, by default the latest; finished tests do not run again
+    #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "latest", conflicts_with = "dry_run")]
+    pub resume: Option<String>,
+    /// Fail instead of waiting for another run that uses this repository, or a GPU that the tests
+    /// can see
+    #[arg(long)]
+    pub no_wait: bool,
+    /// Let the tests see only these GPUs: an NVML index, the beginning of a UUID, or `none`
+    #[arg(
+        long,
+        value_name = "DEVICE,DEVICE",
+        value_delimiter = ',',
+        value_parser = values::device,
+        conflicts_with = "resume"
+    )]
+    pub device: Vec<String>,
+    /// Run an archive that `cargo memprof build --archive FILE` wrote
+    ///
+    /// This needs no toolchain, no repository and no network.
+    #[arg(
+        long,
+        value_name = "FILE",
+        value_hint = ValueHint::FilePath,
+        conflicts_with_all = ["RefArguments", "SelectionArguments", "CellArguments", "CheckoutArguments", "TraceArguments", "CargoArguments"]
+    )]
+    pub archive: Option<Utf8PathBuf>,
+    /// Folder for the results of an archive's run [default: a new folder in memprof-runs]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, requires = "archive")]
+    pub run_folder: Option<Utf8PathBuf>,
+}

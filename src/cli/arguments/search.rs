@@ -1,0 +1,219 @@
+//! The flags of `bisect` and `history`: which commits, which metric, and the flags for building and
+//! selecting that `run` has too.
+
+use camino::Utf8PathBuf;
+use clap::{Args, ValueHint};
+
+use crate::bisect::linear_search::SearchGoal;
+use crate::cli::arguments::cargo::CargoArguments;
+use crate::cli::arguments::request::{
+    CellArguments, CheckoutArguments, RefArguments, RequestArguments, SelectionArguments,
+};
+use crate::cli::arguments::values::{self, Parameter, Variable};
+use crate::plan::quantity::{self, Limit};
+use crate::plan::request::RefRequest;
+use crate::report::options::Format;
+
+/// What follows `bisect --help`.
+pub const BISECT_HELP: &str = "\
+Examples:
+  cargo memprof bisect --good v0.4.0 --bad HEAD -k decode
+  cargo memprof bisect --good v1.2 --bad main -k decode --checkpoint parsed
+  cargo memprof bisect --good v1.2 --bad main -k memory --find all -- src/parser
+  cargo memprof bisect --good v1 --bad main --overlay memory.rs=tests/memory.rs
+  cargo memprof bisect --resume                    after an interrupt
+
+Skips commits that do not build, lack the test or fail it. The two ends tell
+whether the metric grew or shrank.
+
+Exit codes:
+    0  found
+    2  a mistake in the command line or in memprof.yaml
+    3  an end cannot be measured, or the answer is a range of commits, because
+       some of them cannot be measured
+    4  inconclusive: the noise is too large for the threshold
+    5  the two ends do not differ by more than the threshold
+  130  interrupted; finished runs are kept, and --resume continues";
+
+/// What follows `history --help`.
+pub const HISTORY_HELP: &str = "\
+Examples:
+  cargo memprof history v0.4.0..HEAD -k decode --metric heap.peak
+  cargo memprof history v0.4.0.. --tags -k decode
+  cargo memprof history v0.4.0.. --at-most 20 -k decode --output decode.csv
+
+Exit codes:
+    0  measured
+    2  a mistake in the command line or in memprof.yaml
+    3  some commits could not be measured
+  130  interrupted; finished runs are kept, and --resume continues";
+
+/// `bisect`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct BisectArguments {
+    /// A commit before the change
+    #[arg(
+        long,
+        visible_alias = "old",
+        value_name = "REF",
+        required_unless_present = "resume",
+        help_heading = "Commits"
+    )]
+    pub good: Option<String>,
+    /// A commit with the change; `.` is the working tree
+    #[arg(
+        long,
+        visible_alias = "new",
+        value_name = "REF",
+        required_unless_present = "resume",
+        help_heading = "Commits"
+    )]
+    pub bad: Option<String>,
+    /// Which change to find
+    #[arg(long, value_name = "WHICH", value_enum, default_value_t, help_heading = "Commits")]
+    pub find: SearchGoal,
+    /// If a merge brought the change, report the merge and do not search the merged branch
+    #[arg(long, help_heading = "Commits")]
+    pub first_parent: bool,
+    /// What to measure, and how.
+    #[command(flatten)]
+    pub measuring: MeasuringArguments,
+    /// Measure only commits that touch these paths
+    #[arg(last = true, value_name = "PATH")]
+    pub paths: Vec<String>,
+}
+
+/// `history`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct HistoryArguments {
+    /// The first and the last commit, both included: v0.4.0..HEAD (`v0.4.0..` also ends at HEAD)
+    #[arg(value_name = "REF..REF", required_unless_present = "resume")]
+    pub range: Option<String>,
+    /// Measure every N-th commit
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Commits")]
+    pub every: Option<u32>,
+    /// Measure at most N commits, evenly spaced
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..), conflicts_with = "every", help_heading = "Commits")]
+    pub at_most: Option<u32>,
+    /// Measure only tagged commits
+    #[arg(long, help_heading = "Commits")]
+    pub tags: bool,
+    /// Leave out the commits of merged branches
+    #[arg(long, help_heading = "Commits")]
+    pub first_parent: bool,
+    /// What to measure, and how.
+    #[command(flatten)]
+    pub measuring: MeasuringArguments,
+    /// Measure only commits that touch these paths
+    #[arg(last = true, value_name = "PATH")]
+    pub paths: Vec<String>,
+}
+
+/// What to measure of each commit, and how.
+#[derive(Clone, Debug, Default, Args)]
+pub struct MeasuringArguments {
+    /// Compare this metric
+    #[arg(long, value_name = "NAME", default_value = "heap.peak", value_parser = values::metric, help_heading = "Metric")]
+    pub metric: String,
+    /// Read the metric at this checkpoint, named as in the report: parsed, 'parsed #2', 'decoder
+    /// (scope)'
+    ///
+    /// [default: the whole test, which means the highest peak, the sum of all allocations, or the
+    /// value at its end]
+    #[arg(long, value_name = "LABEL", help_heading = "Metric")]
+    pub checkpoint: Option<String>,
+    /// Ignore changes smaller than this: 5%, 16MiB, or both (5%,16MiB: a change exceeds both)
+    ///
+    /// [default: the threshold that the verdicts of `run` use]
+    #[arg(long, value_name = "LIMIT", value_delimiter = ',', value_parser = threshold, help_heading = "Metric")]
+    pub threshold: Vec<SearchThreshold>,
+    /// Run each commit at least N times, and more often while the result is unclear [default: 1,
+    /// and 2 for the ends]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Metric")]
+    pub repeat: Option<u32>,
+    /// Which tests; exactly one must remain.
+    #[command(flatten)]
+    pub selection: SelectionArguments,
+    /// Set a parameter, which is the environment variable NAME (repeatable)
+    #[arg(long = "param", value_name = "NAME=VALUE", value_parser = values::parameter, help_heading = "Tests")]
+    pub params: Vec<Parameter>,
+    /// Set an environment variable for builds and runs (repeatable)
+    #[arg(long, value_name = "NAME=VALUE", value_parser = values::variable, help_heading = "Tests")]
+    pub env: Vec<Variable>,
+    /// Kill a run after this time: 90s, 10m
+    #[arg(long, value_name = "DURATION", value_parser = quantity::timeout, help_heading = "Tests")]
+    pub timeout: Option<u64>,
+    /// What is added to the checkouts, and left out.
+    #[command(flatten)]
+    pub checkout: CheckoutArguments,
+    /// Cargo's options.
+    #[command(flatten)]
+    pub build: CargoArguments,
+    /// Fetch pr/N and mr/N from this remote [default: upstream if it exists, else origin]
+    #[arg(long, value_name = "NAME", help_heading = "Run")]
+    pub remote: Option<String>,
+    /// Read this file instead of memprof.yaml
+    ///
+    /// [default: the nearest memprof.yaml, from this folder up to the repository's root]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Run")]
+    pub matrix: Option<Utf8PathBuf>,
+    /// Print the commits and the plan as JSON, then stop
+    #[arg(long, help_heading = "Run")]
+    pub dry_run: bool,
+    /// Continue an interrupted search, by default the latest; nothing is measured twice
+    #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "latest", conflicts_with = "dry_run", help_heading = "Run")]
+    pub resume: Option<String>,
+    /// Fail instead of waiting for another run that uses this repository
+    #[arg(long, help_heading = "Run")]
+    pub no_wait: bool,
+    /// Report format; repeat it for several --output files, in the same order [default: from the
+    /// file extension, else table]
+    #[arg(long, value_name = "FORMAT", value_enum, help_heading = "Output")]
+    pub format: Vec<Format>,
+    /// Write the report to a file (repeatable)
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
+    pub output: Vec<Utf8PathBuf>,
+}
+
+/// `5%`, or with its metric, `heap.peak=5%`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SearchThreshold {
+    /// The metric, if the user wrote one.
+    pub metric: Option<String>,
+    /// The limit.
+    pub limit: Limit,
+}
+
+fn threshold(text: &str) -> Result<SearchThreshold, String> {
+    let (metric, limit) = match text.split_once('=') {
+        Some((metric, limit)) => (Some(values::metric(metric)?), limit),
+        None => (None, text),
+    };
+    Ok(SearchThreshold { metric, limit: limit.parse()? })
+}
+
+impl MeasuringArguments {
+    /// Returns the same request as `run --refs FROM,TO`.
+    pub fn request(&self, from: &str, to: &str) -> RequestArguments {
+        let reference = |spec: &str| RefRequest { spec: spec.to_owned(), ..RefRequest::default() };
+        RequestArguments {
+            refs: RefArguments {
+                aa: false,
+                refs: vec![reference(from), reference(to)],
+                baseline: Some(from.to_owned()),
+                remote: self.remote.clone(),
+                matrix: self.matrix.clone(),
+            },
+            selection: self.selection.clone(),
+            cells: CellArguments {
+                params: self.params.clone(),
+                env: self.env.clone(),
+                timeout: self.timeout,
+                ..CellArguments::default()
+            },
+            checkout: self.checkout.clone(),
+            build: self.build.clone(),
+            ..RequestArguments::default()
+        }
+    }
+}

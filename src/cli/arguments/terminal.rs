@@ -1,0 +1,30 @@
+//! The flags that every command has: colour and verbosity.
+
+use clap::{ArgAction, Args, ValueEnum};
+
+/// How to use the terminal.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+#[command(next_help_heading = "Terminal")]
+pub struct TerminalArguments {
+    /// When to use colours (`auto` respects `NO_COLOR`, `CLICOLOR` and `CLICOLOR_FORCE`)
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t, global = true)]
+    pub color: Color,
+    /// Print only warnings and errors, no progress
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub quiet: bool,
+    /// Also print each run and each compiled crate
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub verbose: u8,
+}
+
+/// When to use colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless an environment variable overrides it
+    #[default]
+    Auto,
+    /// Even if the output goes to a file
+    Always,
+    /// Not at all
+    Never,
+}

@@ -1,0 +1,279 @@
+//! Values of flags with a syntax of their own: `NAME=V1,V2`, `NAME=VALUE`, `METRIC=5%`, `NAME=REF`.
+
+use crate::plan::expression::Expression;
+use crate::plan::metric::Unit;
+use crate::plan::metric_name;
+use crate::plan::parameter::{check_parameter, check_variable};
+use crate::plan::quantity::Threshold;
+use crate::plan::quantity::{self, Limit};
+use crate::plan::request::RefRequest;
+use crate::plan::rule::{Allowance, Growth, Rule};
+use crate::support::suggest;
+
+/// `--param NAME=V1,V2`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// The parameter.
+    pub name: String,
+    /// Its values, in the order written; at least one.
+    pub values: Vec<String>,
+}
+
+/// `--env NAME=VALUE`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variable {
+    /// The variable.
+    pub name: String,
+    /// Its value, which may be empty.
+    pub value: String,
+}
+
+/// Reads `--param NAME=V1,V2`.
+pub fn parameter(text: &str) -> Result<Parameter, String> {
+    let (name, values) = pair(text, "batch=8,64")?;
+    check_parameter(name)?;
+    Ok(Parameter { name: name.to_owned(), values: values.split(',').map(str::to_owned).collect() })
+}
+
+/// Reads `--env NAME=VALUE`.
+pub fn variable(text: &str) -> Result<Variable, String> {
+    let (name, value) = pair(text, "RUST_LOG=debug")?;
+    check_variable(name)?;
+    Ok(Variable { name: name.to_owned(), value: value.to_owned() })
+}
+
+/// Reads `--threshold`: `METRIC=LIMIT`, then more limits, `test=EXPRESSION` and `checkpoint=LABEL`,
+/// separated by commas.
+pub fn threshold(text: &str) -> Result<Rule, String> {
+    rule(text, "heap.peak=5%", |rule, limit| {
+        if limit == "off" {
+            rule.growth = Some(Growth::Off);
+            return Ok(());
+        }
+        let one = limit.parse::<Limit>()?.on(Unit::of(&rule.metric))?;
+        let growth = rule.growth.get_or_insert_with(|| Growth::Within(Threshold::default()));
+        let Growth::Within(both) = growth else {
+            return Err("`off` cannot be combined with a limit".to_owned());
+        };
+        both.percent = one.percent.or(both.percent);
+        both.bytes = one.bytes.or(both.bytes);
+        Ok(())
+    })
+}
+
+/// Reads `--limit METRIC=SIZE`.
+pub fn limit(text: &str) -> Result<Rule, String> {
+    rule(text, "heap.peak=8GiB", |rule, limit| {
+        rule.limit = Some(absolute(limit, &rule.metric)?);
+        Ok(())
+    })
+}
+
+/// Reads `--leak METRIC=SIZE`.
+pub fn leak(text: &str) -> Result<Rule, String> {
+    let rule = rule(text, "heap.live=64KiB", |rule, limit| {
+        rule.leak = Some(absolute(limit, &rule.metric)?);
+        Ok(())
+    })?;
+    if rule.checkpoint.is_some() {
+        return Err("a leak compares `done` with `start`, so it takes no checkpoint".to_owned());
+    }
+    Ok(rule)
+}
+
+fn absolute(limit: &str, metric: &str) -> Result<u64, String> {
+    let threshold = limit.parse::<Limit>()?.on(Unit::of(metric))?;
+    threshold.bytes.ok_or_else(|| {
+        format!(
+            "'{limit}' is a percentage, and this flag takes an absolute value; --threshold {metric}={limit} limits growth"
+        )
+    })
+}
+
+fn rule(
+    text: &str,
+    example: &str,
+    take: impl Fn(&mut Rule, &str) -> Result<(), String>,
+) -> Result<Rule, String> {
+    let (metric, rest) = pair(text, example)?;
+    metric_name::check_pattern(metric).map_err(|error| format!("{error}; {}", error.help))?;
+    let mut rule = Rule { metric: metric.to_owned(), ..Rule::default() };
+    for piece in rest.split(',') {
+        match piece.split_once('=').map(|(key, value)| (key.trim(), value.trim())) {
+            None => take(&mut rule, piece.trim())?,
+            Some(("test", expression)) => rule.test = Some(expression_text(expression)?),
+            Some(("checkpoint", label)) => rule.checkpoint = Some(label.to_owned()),
+            Some((key, _)) => {
+                return Err(format!(
+                    "unknown key '{key}'; {}",
+                    suggest::did_you_mean_or_list(key, "keys", &["test", "checkpoint"])
+                ));
+            }
+        }
+    }
+    Ok(rule)
+}
+
+fn expression_text(text: &str) -> Result<String, String> {
+    text.parse::<Expression>().map_err(|error| error.to_string())?;
+    Ok(text.to_owned())
+}
+
+/// Reads `--allow`: `metric=…,test=…,checkpoint=…,limit=…,until=…,reason=…`. The reason comes last
+/// and is any text.
+pub fn allow(text: &str) -> Result<Allowance, String> {
+    const KEYS: [&str; 6] = ["metric", "test", "checkpoint", "limit", "until", "reason"];
+    let (head, reason) = match text.strip_prefix("reason=") {
+        Some(reason) => ("", reason),
+        None => text
+            .split_once(",reason=")
+            .ok_or("an expected change needs a reason: add ,reason=TEXT at the end")?,
+    };
+    let mut allowance = Allowance { reason: reason.trim().to_owned(), ..Allowance::default() };
+    if allowance.reason.is_empty() {
+        return Err("the reason is empty".to_owned());
+    }
+    for piece in head.split(',').filter(|piece| !piece.trim().is_empty()) {
+        let (key, value) = pair(piece, "metric=heap.peak")?;
+        let value = value.trim();
+        match key.trim() {
+            "metric" => {
+                metric_name::check_pattern(value).map_err(|error| format!("{error}; {}", error.help))?;
+                allowance.metric = Some(value.to_owned());
+            }
+            "test" => allowance.test = Some(expression_text(value)?),
+            "checkpoint" => allowance.checkpoint = Some(value.to_owned()),
+            "limit" => allowance.limit = Some(value.parse()?),
+            "until" => allowance.until = Some(quantity::day(value)?),
+            other => {
+                return Err(format!(
+                    "unknown key '{other}'; {}",
+                    suggest::did_you_mean_or_list(other, "keys", &KEYS)
+                ));
+            }
+        }
+    }
+    if allowance.metric.is_none() && allowance.test.is_none() && allowance.checkpoint.is_none() {
+        return Err("this would allow every change: add metric=…, test=… or checkpoint=…".to_owned());
+    }
+    if let (Some(limit), Some(metric)) = (allowance.limit, &allowance.metric) {
+        limit.on(Unit::of(metric))?;
+    }
+    Ok(allowance)
+}
+
+/// Reads one metric of `--metrics`.
+pub fn metric(text: &str) -> Result<String, String> {
+    check_metric(text)?;
+    Ok(text.to_owned())
+}
+
+fn check_metric(name: &str) -> Result<(), String> {
+    metric_name::check(name).map_err(|error| format!("{error}; {}", error.help))
+}
+
+/// Reads one ref of `--refs`: `REF`, or `NAME=REF` if the part before `=` is a plain name.
+///
+/// Git allows `=` in refs, as in `HEAD^{/fix=bug}`: other characters before the `=` show that it
+/// belongs to the ref.
+pub fn reference(text: &str) -> Result<RefRequest, String> {
+    let plain = |name: &str| {
+        !name.is_empty()
+            && name.chars().all(|character| character.is_alphanumeric() || "._-+/ ".contains(character))
+    };
+    let (name, spec) = match text.split_once('=') {
+        Some((name, spec)) if plain(name) => (Some(name.trim().to_owned()), spec),
+        _ => (None, text),
+    };
+    let spec = spec.trim();
+    if spec.is_empty() {
+        return Err("a ref is empty; write --refs main,pr/7 or --refs NAME=REF".to_owned());
+    }
+    Ok(RefRequest { spec: spec.to_owned(), name, ..RefRequest::default() })
+}
+
+fn pair<'a>(text: &'a str, example: &str) -> Result<(&'a str, &'a str), String> {
+    text.split_once('=').ok_or_else(|| format!("expected an `=`, as in {example}"))
+}
+
+/// Reads one device of `--device`.
+pub fn device(text: &str) -> Result<String, String> {
+    crate::gpu::visible_devices::check_name(text).map(|()| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_and_variables_keep_their_text() {
+        assert_eq!(
+            parameter("batch=8,1e3,").unwrap(),
+            Parameter { name: "batch".into(), values: vec!["8".into(), "1e3".into(), String::new()] }
+        );
+        assert_eq!(variable("A=b=c").unwrap().value, "b=c");
+        assert_eq!(variable("A=").unwrap().value, "");
+        assert!(variable("A").unwrap_err().contains("RUST_LOG=debug"));
+        assert!(variable("1A=x").is_err());
+        assert!(parameter("test=x").is_err());
+    }
+
+    fn growth(text: &str) -> Option<Threshold> {
+        match threshold(text).unwrap().growth {
+            Some(Growth::Within(threshold)) => Some(threshold),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_threshold_must_fit_a_known_metric() {
+        assert_eq!(growth("heap.peak=5%").unwrap().percent, Some(5.0));
+        let both = growth("heap.peak=5%,16MiB").unwrap();
+        assert_eq!((both.percent, both.bytes), (Some(5.0), Some(16 << 20)));
+        assert_eq!(threshold("time=off").unwrap().growth, Some(Growth::Off));
+        assert!(threshold("heap.peek=5%").unwrap_err().contains("did you mean 'heap.peak'?"));
+        assert!(threshold("heap.count=1MiB").is_err());
+        assert!(threshold("heap.peak=off,5%").unwrap_err().contains("cannot be combined"));
+    }
+
+    #[test]
+    fn a_threshold_may_be_for_some_tests_and_checkpoints() {
+        let rule = threshold("gpu.*.peak=5%,test=hf and not bwd,checkpoint=done*").unwrap();
+        assert_eq!(rule.test.as_deref(), Some("hf and not bwd"));
+        assert_eq!(rule.checkpoint.as_deref(), Some("done*"));
+        assert!(threshold("heap.peak=5%,tests=hf").unwrap_err().contains("did you mean 'test'?"));
+        assert!(threshold("heap.peak=5%,test=hf and").is_err());
+    }
+
+    #[test]
+    fn upper_limits_and_leaks_are_absolute() {
+        assert_eq!(limit("heap.peak=8GiB").unwrap().limit, Some(8 << 30));
+        assert_eq!(leak("heap.live=0").unwrap().leak, Some(0));
+        assert!(limit("heap.peak=5%").unwrap_err().contains("is a percentage"));
+        assert!(leak("heap.live=0,checkpoint=done").unwrap_err().contains("no checkpoint"));
+    }
+
+    #[test]
+    fn an_expected_change_has_a_reason() {
+        let allowance =
+            allow("metric=heap.peak,test=hf,limit=20%,until=2026-12-31,reason=a cache, see #42").unwrap();
+        assert_eq!(
+            (allowance.reason.as_str(), allowance.limit),
+            ("a cache, see #42", Some(Limit::Percent(20.0)))
+        );
+        assert_eq!(allowance.until.as_deref(), Some("2026-12-31"));
+        assert!(allow("metric=heap.peak").unwrap_err().contains("needs a reason"));
+        assert!(allow("reason=why").unwrap_err().contains("allow every change"));
+        assert!(allow("tset=hf,reason=why").unwrap_err().contains("did you mean 'test'?"));
+    }
+
+    #[test]
+    fn a_ref_may_have_a_name_of_its_own() {
+        let named = reference("before=HEAD~3").unwrap();
+        assert_eq!((named.name.as_deref(), named.spec.as_str()), (Some("before"), "HEAD~3"));
+        let searched = reference("HEAD^{/fix=bug}").unwrap();
+        assert_eq!((searched.name, searched.spec.as_str()), (None, "HEAD^{/fix=bug}"));
+        assert!(reference("").is_err());
+        assert!(reference("name=").is_err());
+    }
+}

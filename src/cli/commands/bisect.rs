@@ -1,0 +1,29 @@
+//! `bisect`: finds the commit that changed a test's memory.
+
+use anyhow::Context;
+
+use crate::bisect::merge_search::Merges;
+use crate::bisect::record::Task;
+use crate::cli::arguments::search::BisectArguments;
+use crate::cli::commands::context::CommandContext;
+use crate::cli::search::plan::{SearchPlan, SearchRequest};
+use crate::cli::search::session::search;
+use crate::git::repository::Repository;
+use crate::support::event::Sink;
+use crate::support::exit_code::ExitCode;
+
+/// Starts a bisect, or continues one.
+pub fn bisect(context: CommandContext<'_>, arguments: &BisectArguments) -> anyhow::Result<ExitCode> {
+    let CommandContext { console, interrupt } = context;
+    search("bisect", &arguments.measuring, console, interrupt, |repository| {
+        plan(arguments, repository, console)
+    })
+}
+
+fn plan(arguments: &BisectArguments, repository: &Repository, sink: &dyn Sink) -> anyhow::Result<SearchPlan> {
+    let good = arguments.good.as_deref().context("clap requires --good")?;
+    let bad = arguments.bad.as_deref().context("clap requires --bad")?;
+    let merges = if arguments.first_parent { Merges::Name } else { Merges::Enter };
+    let request = SearchRequest { good, bad, paths: &arguments.paths, measuring: &arguments.measuring };
+    request.plan(repository, sink, |_| Ok(Task::Bisect { find: arguments.find, merges }))
+}

@@ -1,0 +1,84 @@
+//! `build`: builds every revision, and on request packs an archive for another machine.
+
+use std::fmt::Write as _;
+
+use crate::archive::contents::ArchiveContents;
+use crate::build::attempts::Build;
+use crate::cli::arguments::build::BuildCommandArguments;
+use crate::cli::arguments::presentation::PresentationArguments;
+use crate::cli::commands::context::CommandContext;
+use crate::cli::kept_runs::repository;
+use crate::cli::request::asked::Asked;
+use crate::cli::request::refs::RefsNeeded;
+use crate::git::resolve::{resolve, resolve_any};
+use crate::plan::resolved::Plan;
+use crate::results::run_folder::RunFolder;
+use crate::run::session::Session;
+use crate::support::bytes::Bytes;
+use crate::support::event::{Event, Sink};
+use crate::support::exit_code::ExitCode;
+
+/// Builds every revision, prints where the executables are, and packs them on request.
+pub fn build(context: CommandContext<'_>, arguments: &BuildCommandArguments) -> anyhow::Result<ExitCode> {
+    let repository = repository()?;
+    let presentation = PresentationArguments::default();
+    let archive = arguments.archive.as_deref();
+    // An archive is run as a comparison. For a build alone, one ref is enough.
+    let needed = if archive.is_some() { RefsNeeded::Comparison } else { RefsNeeded::Any };
+    let asked = Asked::read(&arguments.request, &presentation, &repository, needed)?;
+    let plan = match needed {
+        RefsNeeded::Comparison => resolve(&asked.request, &repository, context.console)?,
+        RefsNeeded::Any => resolve_any(&asked.request, &repository, context.console)?,
+    };
+    // The machine that runs the archive may have the libraries that this one lacks.
+    let without_libraries = |event: Event| match event {
+        Event::AbsentLibraries { .. } => {}
+        event => context.console.emit(event),
+    };
+    let sink: &dyn Sink = if archive.is_some() { &without_libraries } else { context.console };
+    let session = Session::open(&repository, sink, context.interrupt)?;
+    let _lock = session.lock(arguments.no_wait)?;
+    let folder = empty_log_folder(&session)?;
+    let mut prepared = session.prepare(&plan, &folder)?;
+    let mut text = listing(&plan, &prepared.builds)?;
+    let built = prepared.builds.iter().filter(|build| build.entry().is_some()).count();
+    if let Some(file) = archive.filter(|_| built > 0) {
+        let contents = ArchiveContents {
+            plan: &plan,
+            repository: &repository,
+            folder: &folder,
+            data: &arguments.data,
+            metrics: &asked.metrics,
+        };
+        let written = contents.write(file, &mut prepared)?;
+        writeln!(text, "wrote {file}: {}, blake3 {}", Bytes(written.bytes), written.hash)?;
+    }
+    context.console.print(&text)?;
+    Ok(if built == plan.revisions.len() { ExitCode::Success } else { ExitCode::Incomplete })
+}
+
+/// Builds without a run have no run folder. Their logs are kept until the next `build`.
+fn empty_log_folder(session: &Session<'_>) -> anyhow::Result<RunFolder> {
+    let folder = RunFolder(session.cache.folder().join("last-build"));
+    if folder.0.exists() {
+        fs_err::remove_dir_all(&folder.0)?;
+    }
+    fs_err::create_dir_all(&folder.0)?;
+    Ok(folder)
+}
+
+fn listing(plan: &Plan, builds: &[Build]) -> anyhow::Result<String> {
+    let mut text = String::new();
+    for (revision, build) in plan.revisions.iter().zip(builds) {
+        let Build::Done(entry) = build else {
+            writeln!(text, "{} ({}): build failed", revision.name, revision.short())?;
+            continue;
+        };
+        writeln!(text, "{} ({}): {}", revision.name, revision.short(), entry.provenance.key)?;
+        for executable in &entry.provenance.executables {
+            let path = entry.folder.join(&executable.file);
+            writeln!(text, "  {}::{}  {path}", executable.package, executable.binary)?;
+        }
+    }
+    Ok(text)
+}

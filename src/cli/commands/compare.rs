@@ -1,0 +1,31 @@
+//! `compare`: two earlier runs against each other.
+
+use crate::cli::arguments::reports::CompareArguments;
+use crate::cli::commands::context::CommandContext;
+use crate::cli::commands::report::judge_by;
+use crate::cli::kept_runs;
+use crate::cli::output::destinations::outputs;
+use crate::cli::output::present::Presentation;
+use crate::compare::from_results::{self, compare as compare_results};
+use crate::results::stored;
+use crate::support::exit_code::ExitCode;
+
+/// Compares two runs, and writes the report.
+pub fn compare(context: CommandContext<'_>, arguments: &CompareArguments) -> anyhow::Result<ExitCode> {
+    let presentation = &arguments.presentation;
+    let outputs = outputs(&presentation.format, &presentation.output)?;
+    let manifest = arguments.workspace.manifest_path.as_deref();
+    let read = |name: &str| {
+        let folder = kept_runs::find(name, manifest)?;
+        kept_runs::refuse_search(&folder)?;
+        stored::read(&folder)
+    };
+    let mut merged = from_results::merge(read(&arguments.baseline)?, read(&arguments.candidate)?);
+    judge_by(&mut merged, &arguments.judging)?;
+    let metrics = &presentation.metrics;
+    Presentation { arguments: presentation, outputs: &outputs, metrics }.of_comparison(
+        context.console,
+        &compare_results(&merged),
+        None,
+    )
+}

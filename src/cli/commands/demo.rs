@@ -1,0 +1,80 @@
+//! `demo`: creates a small repository and compares its refs.
+
+use std::ffi::OsString;
+
+use camino::Utf8Path;
+
+use crate::checkout::cache::Cache;
+use crate::cli::arguments::command_line::{self, CommandArguments};
+use crate::cli::arguments::run::RunArguments;
+use crate::cli::arguments::setup::DemoArguments;
+use crate::cli::commands::context::CommandContext;
+use crate::cli::demo::repository::{self, DemoRepository};
+use crate::cli::output::destinations::outputs;
+use crate::cli::output::present::Presentation;
+use crate::cli::request::asked::Asked;
+use crate::cli::request::refs::RefsNeeded;
+use crate::git::repository::Repository;
+use crate::git::resolve::resolve;
+use crate::gpu::watch::DeviceWatch;
+use crate::results::run_folder::RunFolder;
+use crate::results::stored;
+use crate::run::session::{Session, create_folder, runs_folder};
+use crate::support::exit_code::ExitCode;
+use crate::support::file_lock::WhenHeld;
+
+/// Creates the repository, compares its refs, and removes it again.
+pub fn demo(context: CommandContext<'_>, arguments: &DemoArguments) -> anyhow::Result<ExitCode> {
+    let folder = tempfile::Builder::new().prefix("memprof-demo-").tempdir()?;
+    let root = crate::cargo::command::utf8(folder.path().canonicalize()?)?;
+    let demo = repository::create(root.as_std_path())?;
+    context.console.print(&format!(
+        "The demo's repository: {}\n$ cargo memprof --refs {} --overlay {} -k '{}'\n\n",
+        demo.path.display(),
+        demo.refs.join(","),
+        demo.overlay,
+        demo.filter
+    ))?;
+    let repository = Repository::discover(&crate::cargo::command::utf8(demo.path.clone())?)?;
+    let run = run_arguments(&demo)?;
+    let kept = measure(context, &repository, &root.join("cache"), &run)?;
+    let presentation =
+        Presentation { arguments: &run.presentation, outputs: &outputs(&[], &[])?, metrics: &[] };
+    let code = presentation.of_run(context.console, &stored::read(&kept)?, &kept)?;
+    if arguments.keep {
+        context.console.print(&format!("kept the repository in {}\n", folder.keep().display()))?;
+    }
+    // The demo shows a regression, which is not the user's.
+    let is_expected = matches!(code, ExitCode::Regression | ExitCode::Inconclusive);
+    Ok(if is_expected { ExitCode::Success } else { code })
+}
+
+/// The flags of the printed command.
+fn run_arguments(demo: &DemoRepository) -> anyhow::Result<RunArguments> {
+    let flags = ["--refs", &demo.refs.join(","), "--overlay", &demo.overlay, "-k", &demo.filter];
+    let argv = ["cargo-memprof", "run"].into_iter().chain(flags).map(OsString::from);
+    match command_line::parse(argv)?.command {
+        CommandArguments::Run(run) => Ok(*run),
+        other => unreachable!("the demo's command line is `run`, and not {other:?}"),
+    }
+}
+
+/// Runs the comparison with a cache of its own.
+fn measure(
+    context: CommandContext<'_>,
+    repository: &Repository,
+    cache: &Utf8Path,
+    run: &RunArguments,
+) -> anyhow::Result<RunFolder> {
+    let asked = Asked::read(&run.request, &run.presentation, repository, RefsNeeded::Comparison)?;
+    let plan = resolve(&asked.request, repository, context.console)?;
+    let folder = create_folder(&runs_folder(repository, &plan.workspace)?, &plan)?;
+    let cache = Cache::open(cache, repository)?;
+    let session = Session { repository, cache, sink: context.console, interrupt: context.interrupt };
+    let lock = session.lock(true)?;
+    let mut prepared = session.prepare(&plan, &folder)?;
+    let devices = DeviceWatch::open(WhenHeld::Wait, context.console, context.interrupt);
+    session.run(&plan, &folder, &mut prepared, &devices)?;
+    drop((prepared, devices, lock));
+    Ok(folder)
+}

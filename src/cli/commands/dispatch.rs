@@ -1,0 +1,38 @@
+//! From the command that the user named to its file.
+
+use std::sync::atomic::AtomicBool;
+
+use crate::cli::arguments::command_line::{CommandArguments, CommandLine};
+use crate::cli::commands::context::CommandContext;
+use crate::cli::commands::{
+    bisect, build, clean, compare, completions, demo, doctor, history, init, list, man, report, run, schema,
+    trace,
+};
+use crate::cli::terminal::console::Console;
+use crate::support::exit_code::ExitCode;
+
+/// Runs the command.
+pub fn act(
+    command_line: &CommandLine,
+    console: &Console,
+    interrupt: &AtomicBool,
+) -> anyhow::Result<ExitCode> {
+    let context = CommandContext { console, interrupt };
+    match &command_line.command {
+        CommandArguments::Run(arguments) => run::run(context, arguments),
+        CommandArguments::Build(arguments) => build::build(context, arguments),
+        CommandArguments::Bisect(arguments) => bisect::bisect(context, arguments),
+        CommandArguments::History(arguments) => history::history(context, arguments),
+        CommandArguments::List(arguments) => list::list(context, arguments),
+        CommandArguments::Trace(arguments) => trace::trace(context, arguments),
+        CommandArguments::Report(arguments) => report::report(context, arguments),
+        CommandArguments::Compare(arguments) => compare::compare(context, arguments),
+        CommandArguments::Doctor(arguments) => doctor::doctor(context, *arguments),
+        CommandArguments::Clean(arguments) => clean::clean(context, arguments),
+        CommandArguments::Init(arguments) => init::init(context, arguments),
+        CommandArguments::Schema(arguments) => schema::schema(context, arguments),
+        CommandArguments::Demo(arguments) => demo::demo(context, arguments),
+        CommandArguments::Completions(arguments) => completions::completions(context, arguments),
+        CommandArguments::Man => man::man(context),
+    }
+}

@@ -1,0 +1,125 @@
+//! `run`, the default: builds, runs, compares and reports.
+
+use anyhow::Context;
+
+use crate::cli::arguments::run::RunArguments;
+use crate::cli::commands::context::CommandContext;
+use crate::cli::commands::run_archive::run_archive;
+use crate::cli::kept_runs::{self, repository};
+use crate::cli::output::destinations::{Output, outputs};
+use crate::cli::output::present::Presentation;
+use crate::cli::request::asked::Asked;
+use crate::cli::request::refs::RefsNeeded;
+use crate::compare::from_results::compare;
+use crate::compare::noise;
+use crate::git::repository::Repository;
+use crate::git::resolve::{resolve, resolve_any};
+use crate::gpu::watch::DeviceWatch;
+use crate::plan::resolved::Plan;
+use crate::report;
+use crate::report::options::View;
+use crate::results::run_folder::RunFolder;
+use crate::results::stored;
+use crate::run::runner::write_whole;
+use crate::run::session::{self, Session, create_folder, find_run, read_plan, runs_folder};
+use crate::support::exit_code::ExitCode;
+use crate::support::file_lock::WhenHeld;
+use crate::support::user_error::UserError;
+
+/// Starts a run, continues one, or runs an archive.
+pub fn run(context: CommandContext<'_>, arguments: &RunArguments) -> anyhow::Result<ExitCode> {
+    // Check the output flags now, and not after an hour of building.
+    let presentation = &arguments.presentation;
+    let outputs = outputs(&presentation.format, &presentation.output)?;
+    if let Some(file) = &arguments.execution.archive {
+        return run_archive(context, file, arguments, &outputs);
+    }
+    let repository = repository()?;
+    let run = Run { context, repository: &repository, arguments, outputs: &outputs };
+    match &arguments.execution.resume {
+        Some(name) => run.resume(name),
+        None => run.start(),
+    }
+}
+
+/// A run of tests in a repository.
+struct Run<'a> {
+    context: CommandContext<'a>,
+    repository: &'a Repository,
+    arguments: &'a RunArguments,
+    outputs: &'a [Output],
+}
+
+impl Run<'_> {
+    fn resume(&self, name: &str) -> anyhow::Result<ExitCode> {
+        let manifest = self.arguments.request.build.manifest_path.as_deref();
+        let runs = kept_runs::runs(self.repository, manifest)?;
+        let folder = find_run(&runs, self.repository.start(), name)?;
+        kept_runs::refuse_search(&folder)?;
+        self.measure(&read_plan(&folder)?, &folder, &self.arguments.presentation.metrics)
+    }
+
+    fn start(&self) -> anyhow::Result<ExitCode> {
+        let RunArguments { request, execution, presentation } = self.arguments;
+        // These views also show a single revision.
+        let needed = match presentation.view {
+            View::Checkpoints => RefsNeeded::Comparison,
+            View::Scopes | View::Top | View::Tensors => RefsNeeded::Any,
+        };
+        let asked = Asked::read(request, presentation, self.repository, needed)?;
+        let mut plan = match needed {
+            RefsNeeded::Comparison => resolve(&asked.request, self.repository, self.context.console)?,
+            RefsNeeded::Any => resolve_any(&asked.request, self.repository, self.context.console)?,
+        };
+        if !execution.device.is_empty() {
+            plan.request.give_devices(&execution.device);
+        }
+        if execution.dry_run {
+            return self.context.print_json(&plan);
+        }
+        let runs = runs_folder(self.repository, &plan.workspace)?;
+        let folder = create_folder(&runs, &plan)?;
+        let measured = self.measure(&plan, &folder, &asked.metrics);
+        if measured.as_ref().is_err_and(anyhow::Error::is::<UserError>) && !folder.cells().exists() {
+            // For example, -k matched no test. `latest` must still be the last run that measured
+            // something.
+            session::discard(&runs, &folder)?;
+        }
+        if request.refs.aa { self.report_noise(&folder, measured?) } else { measured }
+    }
+
+    /// Builds, runs, compares and reports. The plan is new, or that of an interrupted run.
+    fn measure(&self, plan: &Plan, folder: &RunFolder, metrics: &[String]) -> anyhow::Result<ExitCode> {
+        let CommandContext { console, interrupt } = self.context;
+        let no_wait = self.arguments.execution.no_wait;
+        let when_held = if no_wait { WhenHeld::Fail } else { WhenHeld::Wait };
+        let devices = DeviceWatch::open(when_held, console, interrupt);
+        devices.check(plan.request.tests.iter().filter_map(|test| test.devices.as_ref()))?;
+        let session = Session::open(self.repository, console, interrupt)?;
+        let lock = session.lock(no_wait)?;
+        let mut prepared = session.prepare(plan, folder)?;
+        session.run(plan, folder, &mut prepared, &devices)?;
+        let built = prepared.builds.iter().all(|build| build.entry().is_some());
+        drop((prepared, devices, lock));
+        let presentation =
+            Presentation { arguments: &self.arguments.presentation, outputs: self.outputs, metrics };
+        let code = presentation.of_run(console, &stored::read(folder)?, folder)?;
+        Ok(if built { code } else { code.worst(ExitCode::Incomplete) })
+    }
+
+    /// Prints by how much the baseline varied, and writes the noise file. Any difference is noise,
+    /// and not a regression.
+    fn report_noise(&self, folder: &RunFolder, code: ExitCode) -> anyhow::Result<ExitCode> {
+        let record = noise::measured(&compare(&stored::read(folder)?));
+        if let Some(file) = &self.arguments.request.judging.noise {
+            write_whole(file, &serde_json::to_vec_pretty(&record)?)
+                .with_context(|| format!("could not write {file}"))?;
+        }
+        if self.arguments.presentation.format.is_empty() {
+            let mut text = Vec::new();
+            report::noise::render(&record, &mut text)?;
+            self.context.console.print(&format!("\n{}", String::from_utf8_lossy(&text)))?;
+        }
+        Ok(if code == ExitCode::Incomplete { code } else { ExitCode::Success })
+    }
+}

@@ -1,0 +1,205 @@
+//! `run --archive`: runs tests that another machine built and packed.
+
+use anyhow::ensure;
+use camino::Utf8Path;
+use serde_json::{Value, json};
+
+use crate::archive::extracted_tree::ExtractedTree;
+use crate::archive::file::{Archive, Unpacked};
+use crate::checkout::cache;
+use crate::cli::arguments::run::RunArguments;
+use crate::cli::commands::context::CommandContext;
+use crate::cli::kept_runs::{ARCHIVE_RUNS, current_directory};
+use crate::cli::output::destinations::Output;
+use crate::cli::output::present::Presentation;
+use crate::cli::request::judging::add_judging;
+use crate::compare::noise;
+use crate::git::resolve::run_id;
+use crate::gpu::watch::DeviceWatch;
+use crate::plan::cells::PlannedCell;
+use crate::plan::metric;
+use crate::plan::request::TestRequest;
+use crate::plan::resolved::{self, Plan};
+use crate::results::run_folder::RunFolder;
+use crate::results::stored;
+use crate::run::runner::{Completion, Runner, write_whole};
+use crate::run::session::{Interrupted, create_folder, fill_folder, find_run, gpu_variables, read_plan};
+use crate::support::event::{Event, Sink};
+use crate::support::exit_code::ExitCode;
+use crate::support::file_lock::{Lock, LockFile, WhenHeld};
+use crate::support::user_error::UserError;
+
+/// The file in a run's folder that says which archive it ran.
+const ORIGIN: &str = "archive.json";
+
+/// Unpacks an archive, runs its tests, and reports them.
+pub fn run_archive(
+    context: CommandContext<'_>,
+    file: &Utf8Path,
+    arguments: &RunArguments,
+    outputs: &[Output],
+) -> anyhow::Result<ExitCode> {
+    let CommandContext { console, interrupt } = context;
+    let execution = &arguments.execution;
+    let archive = Archive::open(file)?;
+    let archives = cache::archives(&cache::home()?);
+    let when_held = if execution.no_wait { WhenHeld::Fail } else { WhenHeld::Wait };
+    let lock_file = LockFile::of_folder(archives.join("lock"));
+    let lock = Lock::acquire(&lock_file, when_held, interrupt, console)?;
+    let unpacked = archive.unpack(&archives)?;
+    let mut plan = packed_plan(&unpacked, file, arguments)?;
+    if execution.dry_run {
+        return context.print_json(&plan);
+    }
+    let packed_tests = plan.request.tests.clone();
+    if !execution.device.is_empty() {
+        plan.request.give_devices(&execution.device);
+    }
+    let devices = DeviceWatch::open(when_held, console, interrupt);
+    devices.check(plan.request.tests.iter().filter_map(|test| test.devices.as_ref()))?;
+    let run_folder = execution.run_folder.as_deref();
+    let (plan, folder) = match &execution.resume {
+        Some(name) => resumed(name, run_folder, &unpacked)?,
+        None => new_run(with_metrics(plan, arguments), run_folder, &unpacked)?,
+    };
+    let run = ArchiveRun { context, unpacked: &unpacked, plan: &plan, folder: &folder, devices: &devices };
+    let all_built = run.run(&cells(&unpacked, &plan, &packed_tests)?)?;
+    drop((devices, lock));
+    let shown = &arguments.presentation.metrics;
+    let metrics = if shown.is_empty() { &unpacked.manifest.metrics } else { shown };
+    let presentation = Presentation { arguments: &arguments.presentation, outputs, metrics };
+    let code = presentation.of_run(console, &stored::read(&folder)?, &folder)?;
+    Ok(if all_built { code } else { code.worst(ExitCode::Incomplete) })
+}
+
+/// The archive's plan, with the rules of the flags.
+fn packed_plan(unpacked: &Unpacked, file: &Utf8Path, arguments: &RunArguments) -> anyhow::Result<Plan> {
+    let flags = &arguments.request.judging;
+    let mut plan: Plan = unpacked.read_json("plan.json")?;
+    add_judging(&mut plan.request.judging, flags);
+    if let Some(file) = &flags.noise {
+        plan.request.judging.noise = noise::read(file)?;
+    }
+    ensure!(plan.version == resolved::VERSION, "{file} has a plan of format {}", plan.version);
+    Ok(plan)
+}
+
+/// The plan with the metrics that are read on request. The flags here may add some to those of the
+/// build machine.
+fn with_metrics(mut plan: Plan, arguments: &RunArguments) -> Plan {
+    let shown = arguments.presentation.metrics.iter().chain(&plan.request.on_request);
+    plan.request.on_request = metric::on_request(shown.map(String::as_str));
+    plan
+}
+
+/// The archive's cells, with the devices of `--device`, given now or when the resumed run started.
+fn cells(unpacked: &Unpacked, plan: &Plan, packed_tests: &[TestRequest]) -> anyhow::Result<Vec<PlannedCell>> {
+    let mut cells: Vec<PlannedCell> = unpacked.read_json("cells.json")?;
+    // The flag gives the same devices to all tests, so the first one has them.
+    if let Some(test) = plan.request.tests.first().filter(|_| plan.request.tests != packed_tests) {
+        for cell in &mut cells {
+            cell.devices.clone_from(&test.devices);
+        }
+    }
+    Ok(cells)
+}
+
+/// A run of an archive's tests.
+struct ArchiveRun<'a> {
+    context: CommandContext<'a>,
+    unpacked: &'a Unpacked,
+    plan: &'a Plan,
+    folder: &'a RunFolder,
+    devices: &'a DeviceWatch<'a>,
+}
+
+impl ArchiveRun<'_> {
+    /// Runs the tests, and returns whether every revision had been built.
+    fn run(&self, cells: &[PlannedCell]) -> anyhow::Result<bool> {
+        let mut tree = ExtractedTree::open(self.unpacked)?;
+        if let Some(reason) = tree.elsewhere() {
+            self.warn_about_paths(reason);
+        }
+        let builds = tree.builds()?;
+        let gpu = gpu_variables(|| self.unpacked.injection_library());
+        let runner = Runner {
+            plan: self.plan,
+            gpu: &gpu,
+            devices: self.devices,
+            folder: self.folder,
+            builds: &builds,
+            cells,
+            sink: self.context.console,
+            interrupt: self.context.interrupt,
+        };
+        if runner.run(&mut tree)? == Completion::Interrupted {
+            return Err(Interrupted.into());
+        }
+        Ok(builds.iter().all(|build| build.entry().is_some()))
+    }
+
+    fn warn_about_paths(&self, reason: &str) {
+        let root = &self.unpacked.manifest.root;
+        self.context.console.emit(Event::Warning {
+            message: format!(
+                "the tests were built below {root}, and {reason}: a test that has this path built in, for example through \
+                 env!(\"CARGO_MANIFEST_DIR\"), does not find the archive's files there"
+            ),
+            help: Some(format!(
+                "on the build machine, set {} to a folder that no other machine has, such as /var/tmp/memprof-archives, \
+                 and build the archive again",
+                cache::HOME_VARIABLE
+            )),
+        });
+    }
+}
+
+/// Creates the folder of a new run, with everything that is known before the first test.
+fn new_run(
+    mut plan: Plan,
+    folder: Option<&Utf8Path>,
+    unpacked: &Unpacked,
+) -> anyhow::Result<(Plan, RunFolder)> {
+    // An archive may run many times, and each run needs an id of its own.
+    plan.id = run_id(jiff::Timestamp::now(), &plan.revisions);
+    let current = current_directory()?;
+    let folder = match folder {
+        None => create_folder(&current.join(ARCHIVE_RUNS), &plan)?,
+        Some(folder) => {
+            let folder = RunFolder(current.join(folder));
+            if folder.plan().exists() {
+                return Err(UserError::new(format!("{} holds a run already", folder.0))
+                    .help("add --resume to continue it, or choose another --run-folder")
+                    .into());
+            }
+            fill_folder(&folder, &plan)?;
+            folder
+        }
+    };
+    let of_build_machine = unpacked.manifest.contents.keys().filter_map(|path| path.strip_prefix("run").ok());
+    for path in of_build_machine {
+        let destination = folder.0.join(path);
+        fs_err::create_dir_all(destination.parent().unwrap_or(&folder.0))?;
+        fs_err::copy(unpacked.folder.join("run").join(path), destination)?;
+    }
+    let origin = json!({ "blake3": unpacked.hash, "tool": unpacked.manifest.tool });
+    write_whole(&folder.0.join(ORIGIN), &serde_json::to_vec_pretty(&origin)?)?;
+    Ok((plan, folder))
+}
+
+/// Finds the folder of an interrupted run of this archive.
+fn resumed(name: &str, folder: Option<&Utf8Path>, unpacked: &Unpacked) -> anyhow::Result<(Plan, RunFolder)> {
+    let current = current_directory()?;
+    let name = folder.map_or(name, Utf8Path::as_str);
+    let folder = find_run(&current.join(ARCHIVE_RUNS), &current, name)?;
+    let origin: Value = match fs_err::read(folder.0.join(ORIGIN)) {
+        Ok(text) => serde_json::from_slice(&text)?,
+        Err(_) => Value::Null,
+    };
+    if origin["blake3"] != unpacked.hash.as_str() {
+        return Err(UserError::new(format!("{} is not a run of this archive", folder.0))
+            .help("without --resume, a new run starts")
+            .into());
+    }
+    Ok((read_plan(&folder)?, folder))
+}

@@ -1,0 +1,130 @@
+//! `trace`: the functions that patterns match, per ref, as text.
+
+use std::fmt::Write as _;
+
+use crate::cli::arguments::build::TraceCommandArguments;
+use crate::cli::arguments::presentation::PresentationArguments;
+use crate::cli::commands::context::CommandContext;
+use crate::cli::kept_runs::repository;
+use crate::cli::request::asked::Asked;
+use crate::cli::request::refs::RefsNeeded;
+use crate::git::resolve::resolve_any;
+use crate::plan::resolved::Plan;
+use crate::results::trace_facts::TraceFacts;
+use crate::run::session::Session;
+use crate::support::counted::counted;
+use crate::support::exit_code::ExitCode;
+use crate::support::user_error::UserError;
+
+/// Finds the functions in every revision, and prints them.
+pub fn trace(context: CommandContext<'_>, arguments: &TraceCommandArguments) -> anyhow::Result<ExitCode> {
+    let repository = repository()?;
+    let mut request = arguments.request.clone();
+    request.trace.trace.extend(arguments.patterns.iter().cloned());
+    let presentation = PresentationArguments::default();
+    let asked = Asked::read(&request, &presentation, &repository, RefsNeeded::Any)?;
+    if asked.request.trace.is_empty() {
+        return Err(UserError::new("no function pattern")
+            .help("name one: cargo memprof trace 'crate::**::forward' ('**' matches all functions)")
+            .into());
+    }
+    let plan = resolve_any(&asked.request, &repository, context.console)?;
+    let session = Session::open(&repository, context.console, context.interrupt)?;
+    let lock = session.lock(arguments.no_wait)?;
+    let facts = session.traceable(&plan)?;
+    drop(lock);
+    context.print(&listing(&plan, &facts))
+}
+
+/// Returns the functions of each revision, in the plan's order.
+fn listing(plan: &Plan, facts: &[TraceFacts]) -> String {
+    let mut text = String::new();
+    for (revision, facts) in plan.revisions.iter().zip(facts) {
+        let all = counted(facts.functions.len(), "function");
+        _ = writeln!(
+            text,
+            "{} ({}): {} of {all} can be traced",
+            revision.name,
+            revision.short(),
+            facts.traced()
+        );
+        for function in &facts.functions {
+            _ = write!(text, "  {}:{}  {}", function.file, function.line, function.path);
+            if let Some(apart) = &function.apart {
+                _ = write!(text, " ({apart})");
+            }
+            if let Some(untraced) = &function.untraced {
+                _ = write!(text, "  (not traceable: {})", untraced.reason());
+            }
+            text.push('\n');
+        }
+        for pattern in &facts.unmet {
+            _ = writeln!(text, "  {pattern}: no function in this ref");
+        }
+        if facts.reasons().len() > 1 || facts.functions.len() > 20 {
+            for (reason, count) in facts.reasons() {
+                _ = writeln!(text, "  {count} not traceable: {reason}");
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::resolved::Revision;
+    use crate::results::trace_facts::{TracedFunction, Untraced};
+
+    #[test]
+    fn functions_are_listed_in_the_order_of_the_source() {
+        let function =
+            |path: &str, line: usize, apart: Option<&str>, untraced: Option<&str>| TracedFunction {
+                path: path.to_owned(),
+                file: "src/lib.rs".into(),
+                line,
+                apart: apart.map(str::to_owned),
+                untraced: untraced.map(|reason| Untraced::Impossible(reason.to_owned())),
+                text: None,
+            };
+        let facts = TraceFacts {
+            functions: vec![
+                function("bart::forward", 3, None, None),
+                function("bart::Layer::new", 5, Some("impl Layer<u8>"), None),
+                function("bart::size", 9, None, Some("it is a `const fn`, which the compiler may run")),
+            ],
+            unmet: vec!["bart::decoder::*".to_owned()],
+        };
+        let revision = Revision {
+            name: "main".to_owned(),
+            spec: "main".to_owned(),
+            commit: "4f1c2aa000".to_owned(),
+            tree: String::new(),
+            subject: String::new(),
+            time: 0,
+            found: None,
+            working_tree: false,
+        };
+        let plan = Plan {
+            version: 1,
+            tool: String::new(),
+            id: String::new(),
+            created: String::new(),
+            repository: "/r".into(),
+            workspace: "".into(),
+            revisions: vec![revision],
+            baseline: 0,
+            overlay_commits: Vec::new(),
+            request: crate::plan::request::Request::default(),
+        };
+        assert_eq!(
+            listing(&plan, &[facts]),
+            "main (4f1c2aa): 2 of 3 functions can be traced
+  src/lib.rs:3  bart::forward
+  src/lib.rs:5  bart::Layer::new (impl Layer<u8>)
+  src/lib.rs:9  bart::size  (not traceable: it is a `const fn`, which the compiler may run)
+  bart::decoder::*: no function in this ref
+"
+        );
+    }
+}

@@ -1,0 +1,128 @@
+//! Writes a comparison or a search to its destinations, and gives the exit code.
+
+use std::io::{self, Write as _};
+
+use anyhow::Context;
+use camino::Utf8Path;
+
+use crate::bisect::chart;
+use crate::cli::arguments::presentation::PresentationArguments;
+use crate::cli::output::destinations::Output;
+use crate::cli::terminal::console::Console;
+use crate::compare::comparison::Comparison;
+use crate::compare::evaluation::Conclusion;
+use crate::compare::from_results::compare;
+use crate::report;
+use crate::report::bisect::search::Searched;
+use crate::report::github::{self, Actions};
+use crate::report::options::Options;
+use crate::results::run_folder::RunFolder;
+use crate::results::stored::Results;
+use crate::run::runner::write_whole;
+use crate::support::exit_code::ExitCode;
+
+/// What to show, and where.
+#[derive(Clone, Copy)]
+pub struct Presentation<'a> {
+    /// The flags.
+    pub arguments: &'a PresentationArguments,
+    /// The copies of the report.
+    pub outputs: &'a [Output],
+    /// The metrics to show; empty means the default ones.
+    pub metrics: &'a [String],
+}
+
+impl Presentation<'_> {
+    /// Compares a run's results, keeps the comparison in the run's folder, and writes the report.
+    pub fn of_run(
+        &self,
+        console: &Console,
+        results: &Results,
+        folder: &RunFolder,
+    ) -> anyhow::Result<ExitCode> {
+        let comparison = compare(results);
+        let mut file = io::BufWriter::new(fs_err::File::create(folder.comparison())?);
+        report::json::render::render(&comparison, &mut file)?;
+        file.flush()?;
+        self.of_comparison(console, &comparison, Some(folder))
+    }
+
+    /// Writes the report of a comparison. `folder` is its run's, if it is of one run.
+    pub fn of_comparison(
+        &self,
+        console: &Console,
+        comparison: &Comparison,
+        folder: Option<&RunFolder>,
+    ) -> anyhow::Result<ExitCode> {
+        let options = |output: Option<&Output>| Options {
+            metrics: (!self.metrics.is_empty()).then(|| self.metrics.to_vec()),
+            all: self.arguments.all,
+            view: self.arguments.view,
+            compact: self.arguments.compact,
+            only_changed: self.arguments.only_changed,
+            all_rows: self.arguments.all_rows,
+            report_path: folder.map(|folder| relative_to_current(&folder.0)),
+            ..output.map_or_else(Options::default, |output| for_destination(console, output))
+        };
+        console.finish();
+        let actions = Actions::from_environment();
+        if actions.annotates {
+            for line in github::annotations(comparison) {
+                console.command(&line);
+            }
+            actions.summarize(comparison, &options(None)).context("could not write GITHUB_STEP_SUMMARY")?;
+        }
+        for output in self.outputs {
+            let mut text = Vec::new();
+            report::render::render(output.format, comparison, &options(Some(output)), &mut text)?;
+            write(console, output, &text)?;
+        }
+        Ok(exit_code(comparison))
+    }
+}
+
+/// Writes the report of a search.
+pub fn search_report(console: &Console, searched: Searched<'_>, outputs: &[Output]) -> anyhow::Result<()> {
+    console.finish();
+    let unicode = chart::is_unicode(|name| std::env::var(name).ok());
+    for output in outputs {
+        let mut text = Vec::new();
+        let options = for_destination(console, output);
+        report::bisect::search::render(output.format, searched, &options, unicode, &mut text)?;
+        write(console, output, &text)?;
+    }
+    Ok(())
+}
+
+/// Width and colour: those of the terminal for standard output, the defaults for a file.
+fn for_destination(console: &Console, output: &Output) -> Options {
+    if output.file.is_some() {
+        return Options::default();
+    }
+    Options {
+        width: terminal_size::terminal_size().map(|(width, _)| usize::from(width.0)),
+        color: console.colors_output(),
+        ..Options::default()
+    }
+}
+
+fn write(console: &Console, output: &Output, text: &[u8]) -> anyhow::Result<()> {
+    match &output.file {
+        Some(file) => write_whole(file, text).with_context(|| format!("could not write {file}")),
+        None => Ok(console.print(&String::from_utf8_lossy(text))?),
+    }
+}
+
+/// The worst of the verdicts and of failed tests.
+fn exit_code(comparison: &Comparison) -> ExitCode {
+    let failed = comparison.runs.iter().any(|run| run.record.outcome.status.is_failure());
+    let code = if failed { ExitCode::Incomplete } else { ExitCode::Success };
+    code.worst(Conclusion::of(comparison).exit_code())
+}
+
+/// The path as the user would write it from the current folder.
+fn relative_to_current(path: &Utf8Path) -> String {
+    let current = std::env::current_dir().ok().and_then(|current| current.canonicalize().ok());
+    let relative = current.as_deref().and_then(|current| path.strip_prefix(current).ok());
+    relative.unwrap_or(path).to_string()
+}

@@ -1,0 +1,88 @@
+//! Cargo's options of a request: those of the flags, or else of memprof.yaml.
+
+use camino::Utf8Path;
+
+use crate::cli::arguments::cargo::CargoArguments;
+use crate::cli::request::surroundings::{Surroundings, normalized};
+use crate::cli::request::yaml_values::{flag, list, text, texts};
+use crate::config::matrix::Matrix;
+use crate::config::yaml::{List, Text};
+use crate::plan::request::BuildOptions;
+use crate::support::suggest;
+use crate::support::user_error::UserError;
+
+/// Returns cargo's options.
+pub fn build_options(
+    flags: &CargoArguments,
+    matrix: &Matrix,
+    surroundings: Surroundings<'_>,
+) -> Result<BuildOptions, UserError> {
+    let packages_named = !flags.package.is_empty() || flags.workspace;
+    let profile = flags.profile.clone().or_else(|| flags.release.then(|| "release".to_owned()));
+    let split = |features: &[String]| -> Vec<String> {
+        let parts = features.iter().flat_map(|features| features.split([',', ' ']));
+        parts.filter(|feature| !feature.is_empty()).map(str::to_owned).collect()
+    };
+    let owned = |value: Option<&Text<String>>| text(value).map(str::to_owned);
+    Ok(BuildOptions {
+        manifest_path: flags.manifest_path.as_deref().map(|path| manifest(path, surroundings)).transpose()?,
+        packages: if packages_named { flags.package.clone() } else { texts(matrix.packages.as_ref()) },
+        workspace: if packages_named { flags.workspace } else { flag(false, matrix.workspace.as_ref()) },
+        features: split(&list(&flags.features, matrix.features.as_ref())),
+        all_features: flag(flags.all_features, matrix.all_features.as_ref()),
+        no_default_features: flag(flags.no_default_features, matrix.no_default_features.as_ref()),
+        profile: profile.or_else(|| owned(matrix.profile.as_ref())),
+        target: flags.target.clone().or_else(|| owned(matrix.target.as_ref())),
+        lib: flags.lib,
+        bins: flags.bin.clone(),
+        tests: flags.test.clone(),
+        examples: flags.example.clone(),
+        benches: flags.bench.clone(),
+        jobs: flags.jobs,
+        offline: flag(flags.offline, matrix.offline.as_ref()),
+        locked: flag(flags.locked, matrix.locked.as_ref()),
+        config: config(&flags.config, matrix.config.as_ref(), surroundings)?,
+        toolchain: flags.toolchain.clone().or_else(|| owned(matrix.toolchain.as_ref())),
+    })
+}
+
+/// Returns cargo's `--config` settings, with paths made absolute.
+///
+/// Cargo runs in the checkout, and the user means paths relative to the current folder or to
+/// memprof.yaml.
+fn config(
+    flags: &[String],
+    key: Option<&List<Text<String>>>,
+    surroundings: Surroundings<'_>,
+) -> Result<Vec<String>, UserError> {
+    let base = if flags.is_empty() { surroundings.matrix } else { surroundings.current };
+    let setting = |setting: String| {
+        let file = normalized(&base.join(&setting));
+        // Cargo also looks for a file first.
+        if (surroundings.exists)(&file) {
+            return Ok(file.into_string());
+        }
+        if setting.contains('=') {
+            return Ok(setting);
+        }
+        Err(UserError::new(format!("--config {setting}: there is no file {file}"))
+            .help("for a single setting, write KEY=VALUE: --config net.retry=3"))
+    };
+    list(flags, key).into_iter().map(setting).collect()
+}
+
+/// Returns the manifest's path relative to the repository, which is the same in every revision.
+fn manifest(path: &Utf8Path, surroundings: Surroundings<'_>) -> Result<String, UserError> {
+    let absolute = normalized(&surroundings.current.join(path));
+    if absolute.file_name() != Some("Cargo.toml") {
+        let help = (absolute.file_name())
+            .and_then(|name| suggest::did_you_mean(name, ["Cargo.toml"]))
+            .unwrap_or_else(|| format!("write --manifest-path {}", path.join("Cargo.toml")));
+        return Err(UserError::new(format!("--manifest-path {path} is not a Cargo.toml")).help(help));
+    }
+    match absolute.strip_prefix(surroundings.repository) {
+        Ok(inside) => Ok(inside.to_string()),
+        Err(_) => Err(UserError::new(format!("--manifest-path {path} is outside the repository"))
+            .help(format!("the repository is {}; name a Cargo.toml in it", surroundings.repository))),
+    }
+}

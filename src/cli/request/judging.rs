@@ -1,0 +1,49 @@
+//! The rules for verdicts: those of memprof.yaml, then those of the flags.
+
+use crate::cli::arguments::judging::JudgingArguments;
+use crate::config::mapping::Named;
+use crate::config::matrix::{AllowEntry, Matrix, Rules, ThresholdEntry};
+use crate::config::yaml::List;
+use crate::plan::rule::{Growth, Judging, Rule};
+use crate::support::user_error::UserError;
+
+/// Returns the rules of the file, followed by those of the flags.
+pub fn judging(flags: &JudgingArguments, matrix: &Matrix) -> Result<Judging, UserError> {
+    let mut judging = Judging::default();
+    for (metric, Rules(entries)) in matrix.thresholds.iter().flat_map(|Named(entries)| entries) {
+        for entry in entries {
+            judging.rules.push(ThresholdEntry::on(entry, metric).map_err(UserError::new)?);
+        }
+    }
+    let entries = matrix.allow.iter().flat_map(|List(entries)| entries);
+    judging.allow.extend(entries.map(AllowEntry::allowance));
+    add_judging(&mut judging, flags);
+    Ok(judging)
+}
+
+/// Adds the rules of the flags. They come last, and the last rule wins.
+pub fn add_judging(judging: &mut Judging, flags: &JudgingArguments) {
+    let mut given: Vec<Rule> = Vec::new();
+    for flag in flags.thresholds.iter().chain(&flags.limits).chain(&flags.leaks) {
+        let same = |rule: &&mut Rule| {
+            rule.metric == flag.metric && rule.test == flag.test && rule.checkpoint == flag.checkpoint
+        };
+        let Some(rule) = given.iter_mut().find(same) else {
+            given.push(flag.clone());
+            continue;
+        };
+        match (&mut rule.growth, &flag.growth) {
+            // `--threshold heap.peak=5% --threshold heap.peak=1MiB` is one threshold with two
+            // parts.
+            (Some(Growth::Within(both)), Some(Growth::Within(more))) => {
+                both.percent = more.percent.or(both.percent);
+                both.bytes = more.bytes.or(both.bytes);
+            }
+            (growth, more) => *growth = more.clone().or(growth.take()),
+        }
+        rule.limit = flag.limit.or(rule.limit);
+        rule.leak = flag.leak.or(rule.leak);
+    }
+    judging.rules.extend(given);
+    judging.allow.extend(flags.allow.iter().cloned());
+}

@@ -1,0 +1,12 @@
+//! Flags and memprof.yaml put together: what the user asks for.
+//! Imports the flags, config, the request types of plan, and git for the repository's root.
+//! Reads memprof.yaml and the noise file (`asked`); the rest is pure.
+
+pub mod asked;
+pub mod cargo_options;
+pub mod judging;
+pub mod overlay_paths;
+pub mod reconcile;
+pub mod refs;
+pub mod surroundings;
+pub mod yaml_values;

@@ -1,0 +1,248 @@
+//! Puts flags and memprof.yaml together into a request. Flags win.
+//!
+//! A list of flags replaces the list of the file. Mappings (`env`, `params`, `thresholds`) are
+//! merged by name. `--skip`, `--exclude` and the selecting flags narrow what the file selects.
+//! `docs/matrix.md` has the rule for each key.
+
+use crate::cli::arguments::presentation::PresentationArguments;
+use crate::cli::arguments::request::{RequestArguments, SelectionArguments, TraceArguments};
+use crate::cli::request::cargo_options::build_options;
+use crate::cli::request::judging::judging;
+use crate::cli::request::overlay_paths;
+use crate::cli::request::refs::{RefsNeeded, against_itself, baseline, enough, ref_name, ref_request, refs};
+use crate::cli::request::surroundings::Surroundings;
+use crate::cli::request::yaml_values::{environment, list, named, text, texts};
+use crate::config::matrix::{
+    CellEntry, DeviceNames, LockfileEntry, Matrix, MetricName, TestEntry, TraceEntry,
+};
+use crate::config::values::{Day, Events, Pattern, Repeats, Seconds, Written};
+use crate::config::yaml::{List, Text};
+use crate::plan::metric;
+use crate::plan::repeat::Repeat;
+use crate::plan::request::{
+    BaselineRequest, CellPattern, Ignored, LockfileRequest, RefRequest, Request, Selection, TestRequest,
+    TraceRequest,
+};
+use crate::plan::rule::Rule;
+use crate::plan::trace_pattern::TracePattern;
+use crate::support::user_error::UserError;
+use crate::verdict::significance::ENOUGH;
+
+/// Returns the request that flags and memprof.yaml make together.
+///
+/// # Errors
+///
+/// Flags and keys that contradict each other, too few refs, and paths that do not exist.
+pub fn reconcile(
+    arguments: &RequestArguments,
+    matrix: &Matrix,
+    surroundings: Surroundings<'_>,
+    needed: RefsNeeded,
+) -> Result<Request, UserError> {
+    let cells = &arguments.cells;
+    let mut refs = refs(arguments, matrix)?;
+    let compared = refs.clone();
+    let mut baseline = baseline(arguments.refs.baseline.as_deref().or(text(matrix.baseline.as_ref())));
+    if arguments.refs.aa {
+        refs = against_itself(refs, &baseline)?;
+        baseline = BaselineRequest::First;
+    }
+    let mut request = Request {
+        refs: enough(refs, &baseline, needed)?,
+        baseline,
+        remote: arguments.refs.remote.clone().or_else(|| text(matrix.remote.as_ref()).map(str::to_owned)),
+        refspecs: named(matrix.refspecs.as_ref(), |pattern| pattern.0.0.clone()),
+        tests: tests(arguments, matrix),
+        overlay: overlay_paths::overlay(&arguments.checkout, matrix, surroundings)?,
+        build: build_options(&arguments.build, matrix, surroundings)?,
+        env: environment(matrix.env.as_ref()),
+        exclude: excluded(matrix, &compared).chain(cells.exclude.iter().cloned()).collect(),
+        include: if cells.include.is_empty() {
+            cell_patterns(matrix.include.as_ref()).collect()
+        } else {
+            cells.include.clone()
+        },
+        repeat: cells
+            .repeat
+            .or(matrix.repeat.as_ref().map(|Text(Repeats(count))| *count))
+            .unwrap_or_default(),
+        timeout_seconds: cells.timeout.or(matrix.timeout.as_ref().map(|Text(Seconds(seconds))| *seconds)),
+        judging: judging(&arguments.judging, matrix)?,
+        on_request: Vec::new(),
+        lockfile: lockfile(arguments, matrix.lockfile.as_ref()),
+        sparse_exclude: list(&arguments.checkout.sparse_exclude, matrix.sparse_exclude.as_ref()),
+        trace: trace(&arguments.trace, matrix.trace.as_ref())?,
+    };
+    if arguments.refs.aa {
+        // Noise is measured with a fixed number of runs; `auto` would stop too early.
+        let times = request.tests.iter().filter_map(|test| test.repeat).chain([request.repeat]);
+        let most =
+            times.filter_map(|repeat| if let Repeat::Times(times) = repeat { Some(times) } else { None });
+        request.repeat = Repeat::Times(most.max().unwrap_or(ENOUGH));
+        request.tests.iter_mut().for_each(|test| test.repeat = None);
+    }
+    for variable in &cells.env {
+        // A variable of the command line wins everywhere, also over the `env` of a ref or a test.
+        let narrower = request.refs.iter_mut().map(|one| &mut one.env);
+        for env in narrower.chain(request.tests.iter_mut().map(|one| &mut one.env)) {
+            env.remove(&variable.name);
+        }
+        request.env.insert(variable.name.clone(), variable.value.clone());
+    }
+    Ok(request)
+}
+
+/// Returns the metrics to read on request: those that are shown or judged.
+pub fn on_request(shown: &[String], rules: &[Rule]) -> Vec<String> {
+    metric::on_request(shown.iter().chain(rules.iter().map(|rule| &rule.metric)).map(String::as_str))
+}
+
+/// Returns the metrics to show, of the flags or else of memprof.yaml. An empty list means the
+/// default metrics.
+pub fn metrics(arguments: &PresentationArguments, matrix: &Matrix) -> Vec<String> {
+    if !arguments.metrics.is_empty() || arguments.all {
+        return arguments.metrics.clone();
+    }
+    matrix.metrics.iter().flat_map(|List(names)| names).map(|Text(MetricName(name))| name.clone()).collect()
+}
+
+fn tests(arguments: &RequestArguments, matrix: &Matrix) -> Vec<TestRequest> {
+    let flags = &arguments.selection;
+    let narrowing = selection_of_flags(flags);
+    let selects = flags.filter.is_some() || flags.regex.is_some() || !flags.exact.is_empty();
+    let mut tests: Vec<TestRequest> =
+        matrix.tests.iter().flat_map(|List(entries)| entries).map(test_request).collect();
+    if tests.is_empty() {
+        tests.push(TestRequest { selection: narrowing, ..TestRequest::default() });
+    } else {
+        for test in &mut tests {
+            if narrowing.ignored != Ignored::Skip {
+                test.selection.ignored = narrowing.ignored;
+            }
+            if narrowing != Selection::default() {
+                test.selection.within = Some(Box::new(narrowing.clone()));
+            }
+        }
+        // Tests that the flags select run even if no entry of the file selects them.
+        if selects {
+            tests.push(TestRequest { selection: narrowing, rest: true, ..TestRequest::default() });
+        }
+    }
+    for test in &mut tests {
+        for parameter in &arguments.cells.params {
+            test.params.insert(parameter.name.clone(), parameter.values.clone());
+        }
+        if arguments.cells.repeat.is_some() {
+            test.repeat = None;
+        }
+        if arguments.cells.timeout.is_some() {
+            test.timeout_seconds = None;
+        }
+    }
+    tests
+}
+
+fn selection_of_flags(flags: &SelectionArguments) -> Selection {
+    Selection {
+        expression: flags.filter.as_ref().map(|expression| expression.text.clone()),
+        regex: flags.regex.as_ref().map(|Pattern(pattern)| pattern.clone()),
+        exact: flags.exact.clone(),
+        skip: flags.skip.clone(),
+        ignored: match (flags.ignored, flags.include_ignored) {
+            (true, _) => Ignored::Only,
+            (_, true) => Ignored::Include,
+            _ => Ignored::Skip,
+        },
+        ..Selection::default()
+    }
+}
+
+fn test_request(entry: &TestEntry) -> TestRequest {
+    TestRequest {
+        name: entry.name.as_ref().map(|Text(name)| name.text.clone()),
+        selection: Selection {
+            expression: entry.filter.as_ref().map(|Text(expression)| expression.text.clone()),
+            regex: entry.regex.as_ref().map(|Text(Pattern(pattern))| pattern.clone()),
+            exact: texts(entry.exact.as_ref()),
+            skip: texts(entry.skip.as_ref()),
+            ignored: entry.ignored.as_ref().map(|Text(ignored)| *ignored).unwrap_or_default(),
+            package: text(entry.package.as_ref()).map(str::to_owned),
+            kind: entry.kind.as_ref().map(|Text(kind)| *kind),
+            within: None,
+        },
+        env: environment(entry.env.as_ref()),
+        features: texts(entry.features.as_ref()),
+        params: named(entry.params.as_ref(), |values| values.0.clone()),
+        timeout_seconds: entry.timeout.as_ref().map(|Text(Seconds(seconds))| *seconds),
+        repeat: entry.repeat.as_ref().map(|Text(Repeats(count))| *count),
+        devices: entry.device.as_ref().map(|DeviceNames(names)| names.clone()),
+        rest: false,
+    }
+}
+
+/// Returns the cells that the file excludes, without entries for refs of the file that `--refs`
+/// does not compare.
+fn excluded<'a>(matrix: &'a Matrix, compared: &'a [RefRequest]) -> impl Iterator<Item = CellPattern> + 'a {
+    let means = |reference: &RefRequest, name: &str| ref_name(reference) == name || reference.spec == name;
+    let of_matrix = || matrix.refs.iter().flat_map(|List(entries)| entries).map(ref_request);
+    cell_patterns(matrix.exclude.as_ref()).filter(move |pattern| {
+        pattern.r#ref.as_ref().is_none_or(|name| {
+            compared.iter().any(|reference| means(reference, name))
+                || !of_matrix().any(|reference| means(&reference, name))
+        })
+    })
+}
+
+fn cell_patterns(entries: Option<&List<CellEntry>>) -> impl Iterator<Item = CellPattern> + '_ {
+    entries.into_iter().flat_map(|List(entries)| entries).map(|entry| CellPattern {
+        r#ref: text(entry.r#ref.as_ref()).map(str::to_owned),
+        test: entry.test.as_ref().map(|Text(expression)| expression.text.clone()),
+        params: environment(entry.params.as_ref()),
+    })
+}
+
+fn lockfile(arguments: &RequestArguments, entry: Option<&LockfileEntry>) -> Option<LockfileRequest> {
+    let flags = &arguments.checkout;
+    let of_flags = (flags.lockfile_from.clone().map(LockfileRequest::From))
+        .or_else(|| flags.lockfile_date.clone().map(LockfileRequest::Date));
+    of_flags.or_else(|| {
+        let entry = entry?;
+        let date = || entry.date.as_ref().map(|Text(Day(day))| LockfileRequest::Date(day.clone()));
+        text(entry.from.as_ref()).map(|name| LockfileRequest::From(name.to_owned())).or_else(date)
+    })
+}
+
+/// The default of `--max-events`: enough for the layers of a model, and few enough for a table.
+const MAX_EVENTS: u64 = 100;
+
+fn trace(flags: &TraceArguments, entry: Option<&TraceEntry>) -> Result<TraceRequest, UserError> {
+    let patterns = |flags: &[Written<TracePattern>], key: Option<&List<Text<Written<TracePattern>>>>| {
+        let of_key = key.iter().flat_map(|List(patterns)| patterns).map(|Text(pattern)| pattern);
+        let chosen: Vec<_> = if flags.is_empty() { of_key.collect() } else { flags.iter().collect() };
+        chosen.into_iter().map(|pattern| pattern.text.clone()).collect::<Vec<_>>()
+    };
+    // Patterns of the command line replace all patterns of the file.
+    let entry_of_patterns = entry.filter(|_| flags.trace.is_empty() && flags.trace_lines.is_empty());
+    let request = TraceRequest {
+        functions: patterns(&flags.trace, entry_of_patterns.and_then(|entry| entry.functions.as_ref())),
+        lines: patterns(&flags.trace_lines, entry_of_patterns.and_then(|entry| entry.lines.as_ref())),
+        max_events: (flags.max_events)
+            .or_else(|| entry?.max_events.as_ref().map(|Text(Events(events))| *events))
+            .unwrap_or(MAX_EVENTS),
+        columns: if flags.columns.is_empty() {
+            let columns = entry.and_then(|entry| entry.columns.as_ref());
+            columns.iter().flat_map(|List(columns)| columns).map(|Text(column)| *column).collect()
+        } else {
+            flags.columns.clone()
+        },
+    };
+    if request.is_empty() {
+        let lost = [(flags.max_events.is_some(), "--max-events"), (!flags.columns.is_empty(), "--columns")];
+        if let Some((_, flag)) = lost.iter().find(|(is_given, _)| *is_given) {
+            return Err(UserError::new(format!("{flag} needs functions to trace"))
+                .help("name some: --trace 'crate::**::forward'"));
+        }
+        return Ok(TraceRequest::default());
+    }
+    Ok(request)
+}

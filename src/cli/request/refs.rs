@@ -1,0 +1,127 @@
+//! The refs and the baseline of a request.
+
+use crate::cli::arguments::request::RequestArguments;
+use crate::cli::request::yaml_values::{environment, text, texts};
+use crate::config::matrix::{Matrix, RefEntry};
+use crate::config::yaml::List;
+use crate::plan::request::{BaselineRequest, RefRequest};
+use crate::support::user_error::UserError;
+
+/// How many refs a command needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefsNeeded {
+    /// At least two.
+    Comparison,
+    /// Any number; without a ref, the working tree.
+    Any,
+}
+
+/// Returns the refs of the flags, or else of memprof.yaml, each with a name of its own.
+pub fn refs(arguments: &RequestArguments, matrix: &Matrix) -> Result<Vec<RefRequest>, UserError> {
+    let mut refs = if arguments.refs.refs.is_empty() {
+        matrix.refs.iter().flat_map(|List(entries)| entries).map(ref_request).collect()
+    } else {
+        arguments.refs.refs.clone()
+    };
+    // A ref compared with itself (A/A) needs a second name; the user need not choose one.
+    for index in 1..refs.len() {
+        let (before, rest) = refs.split_at_mut(index);
+        let taken = |name: &str| before.iter().any(|other| ref_name(other) == name);
+        let name = ref_name(&rest[0]).to_owned();
+        if !taken(&name) {
+            continue;
+        }
+        if rest[0].name.is_some() {
+            return Err(UserError::new(format!("two refs have the name '{name}'"))
+                .help(format!("give each ref a name of its own: --refs {name}=main,other=pr/7")));
+        }
+        // More names than refs, so one is free.
+        rest[0].name = (2..=index + 2).map(|count| format!("{name} ({count})")).find(|name| !taken(name));
+    }
+    Ok(refs)
+}
+
+/// Returns the baseline twice, for --aa.
+pub fn against_itself(
+    refs: Vec<RefRequest>,
+    baseline: &BaselineRequest,
+) -> Result<Vec<RefRequest>, UserError> {
+    let one = match baseline {
+        BaselineRequest::First => refs.into_iter().next(),
+        BaselineRequest::Ref(name) => {
+            let known = refs.into_iter().find(|one| ref_name(one) == name || one.spec == *name);
+            known.or_else(|| Some(RefRequest { spec: name.clone(), ..RefRequest::default() }))
+        }
+        BaselineRequest::MergeBase => {
+            return Err(UserError::new("--aa compares one ref with itself, and merge-base is not one ref")
+                .help("name a ref: --aa --baseline main"));
+        }
+    };
+    let one = one.ok_or_else(|| {
+        UserError::new("--aa has no ref to compare with itself").help("name one: --aa --refs main")
+    })?;
+    let again = RefRequest { name: Some(format!("{} (2)", ref_name(&one))), ..one.clone() };
+    Ok(vec![one, again])
+}
+
+/// Returns the name in the report.
+pub fn ref_name(reference: &RefRequest) -> &str {
+    reference.name.as_deref().unwrap_or(&reference.spec)
+}
+
+/// Returns an entry of `refs` as a request.
+pub fn ref_request(entry: &RefEntry) -> RefRequest {
+    RefRequest {
+        spec: text(entry.spec.as_ref()).unwrap_or_default().to_owned(),
+        name: text(entry.name.as_ref()).map(str::to_owned),
+        features: texts(entry.features.as_ref()),
+        env: environment(entry.env.as_ref()),
+        toolchain: text(entry.toolchain.as_ref()).map(str::to_owned),
+    }
+}
+
+/// Returns what the baseline's name means.
+pub fn baseline(named: Option<&str>) -> BaselineRequest {
+    match named {
+        None => BaselineRequest::First,
+        Some("merge-base") => BaselineRequest::MergeBase,
+        Some(name) => BaselineRequest::Ref(name.to_owned()),
+    }
+}
+
+/// Returns the refs, if the command can work with this many.
+///
+/// # Errors
+///
+/// A comparison with fewer than two refs.
+pub fn enough(
+    mut refs: Vec<RefRequest>,
+    baseline: &BaselineRequest,
+    needed: RefsNeeded,
+) -> Result<Vec<RefRequest>, UserError> {
+    let is_further = match baseline {
+        BaselineRequest::Ref(name) => !refs.iter().any(|one| ref_name(one) == name || one.spec == *name),
+        BaselineRequest::First | BaselineRequest::MergeBase => false,
+    };
+    match (needed, refs.len() + usize::from(is_further)) {
+        (RefsNeeded::Any, 0) => refs.push(RefRequest { spec: ".".to_owned(), ..RefRequest::default() }),
+        (RefsNeeded::Comparison, 0) => {
+            return Err(UserError::new("no refs to compare").help(
+                "name two: cargo memprof --refs main,. (`.` is the working tree, pr/7 a pull request)\n\
+                 or list them in memprof.yaml, which `cargo memprof init` writes",
+            ));
+        }
+        (RefsNeeded::Comparison, 1) => {
+            let only = refs.first().map_or("main", |one| one.spec.as_str());
+            let pair = if only == "main" { "main,.".to_owned() } else { format!("main,{only}") };
+            return Err(UserError::new(format!("a comparison needs two refs, and {only} is the only one"))
+                .help(format!(
+                    "name a second one: --refs {pair}\n\
+                     to compare {only} with itself and see the noise: --aa --refs {only}\n\
+                     to look at {only} alone: --view scopes, --view top or --view tensors"
+                )));
+        }
+        _ => {}
+    }
+    Ok(refs)
+}

@@ -1,0 +1,9 @@
+//! What `bisect` and `history` share: planning a search, measuring commits, showing the result.
+//! Imports bisect, git and run, and the request, output and terminal of cli.
+//! Builds and runs commits, writes the search's folder, and prints.
+
+pub mod plan;
+pub mod progress_lines;
+pub mod report;
+pub mod resume;
+pub mod session;

@@ -1,0 +1,200 @@
+//! From the flags of `bisect` and `history` to the plan of a search, and its folder.
+
+use std::collections::BTreeMap;
+
+use camino::Utf8Path;
+
+use crate::bisect::metric_query::MetricQuery;
+use crate::bisect::record::{self, SearchRecord, Task};
+use crate::cli::arguments::presentation::PresentationArguments;
+use crate::cli::arguments::search::MeasuringArguments;
+use crate::cli::request::asked::Asked;
+use crate::cli::request::refs::RefsNeeded;
+use crate::git::commits::{self, End, Range};
+use crate::git::repository::Repository;
+use crate::git::resolve::{resolve, run_id};
+use crate::inject::overlay;
+use crate::plan::metric::Unit;
+use crate::plan::quantity::Threshold;
+use crate::plan::request::RefRequest;
+use crate::plan::resolved::{Plan, Revision};
+use crate::results::run_folder::RunFolder;
+use crate::run::runner::write_whole;
+use crate::run::session;
+use crate::support::event::Sink;
+use crate::support::user_error::UserError;
+
+/// A search that is ready to start, or to continue.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct SearchPlan {
+    /// What to find, and what is measured so far.
+    pub search: SearchRecord,
+    /// The commits, and how they are built and run.
+    pub plan: Plan,
+}
+
+/// What the user asks of a search.
+pub struct SearchRequest<'a> {
+    /// The commit before, as the user wrote it.
+    pub good: &'a str,
+    /// The commit after, as the user wrote it.
+    pub bad: &'a str,
+    /// Only commits that touch these paths count; empty means all.
+    pub paths: &'a [String],
+    /// What to measure.
+    pub measuring: &'a MeasuringArguments,
+}
+
+impl SearchRequest<'_> {
+    /// Resolves the commits, and returns the plan. `task` gets the range of commits.
+    pub fn plan(
+        &self,
+        repository: &Repository,
+        sink: &dyn Sink,
+        task: impl FnOnce(&Range) -> anyhow::Result<Task>,
+    ) -> anyhow::Result<SearchPlan> {
+        let arguments = self.measuring.request(self.good, self.bad);
+        let presentation = PresentationArguments::default();
+        let asked = Asked::read(&arguments, &presentation, repository, RefsNeeded::Comparison)?;
+        let mut plan = resolve(&asked.request, repository, sink)?;
+        let [good, bad] = &plan.revisions[..] else { anyhow::bail!("a search has two ends") };
+        let (good, bad) =
+            (End { spec: self.good, commit: &good.commit }, End { spec: self.bad, commit: &bad.commit });
+        let range = commits::between(repository, good, bad, self.paths)?;
+        let threshold = self.threshold()?;
+        let search = SearchRecord {
+            version: record::VERSION,
+            task: task(&range)?,
+            good: self.good.to_owned(),
+            bad: self.bad.to_owned(),
+            query: MetricQuery {
+                metric: self.measuring.metric.clone(),
+                checkpoint: self.measuring.checkpoint.clone(),
+            },
+            threshold,
+            least_runs: self.measuring.repeat.unwrap_or(1),
+            paths: self.paths.to_vec(),
+            lineage: range.lineage.clone(),
+            arguments: command_line(std::env::args()),
+            overlay: overlay_hashes(&plan, repository)?,
+            cell: None,
+            efforts: Vec::new(),
+        };
+        expand(&mut plan, &range, repository)?;
+        Ok(SearchPlan { search, plan })
+    }
+
+    fn threshold(&self) -> anyhow::Result<Option<Threshold>> {
+        let metric = &self.measuring.metric;
+        let mut threshold = Threshold::default();
+        for one in &self.measuring.threshold {
+            if let Some(other) = one.metric.as_ref().filter(|named| *named != metric) {
+                let message = format!("--threshold has a limit for {other}, but --metric is {metric}");
+                return Err(UserError::new(message)
+                    .help(format!("a search compares one metric: --metric {other}, or --threshold 5%"))
+                    .into());
+            }
+            let limit = one
+                .limit
+                .on(Unit::of(metric))
+                .map_err(|problem| UserError::new(format!("--threshold does not fit {metric}: {problem}")))?;
+            threshold.percent = limit.percent.or(threshold.percent);
+            threshold.bytes = limit.bytes.or(threshold.bytes);
+        }
+        Ok(Some(threshold).filter(|_| !self.measuring.threshold.is_empty()))
+    }
+}
+
+/// Returns the command line without the program, and without the `memprof` that cargo adds.
+fn command_line(argv: impl Iterator<Item = String>) -> Vec<String> {
+    let mut words: Vec<String> = argv.skip(1).collect();
+    if words.first().is_some_and(|first| first == "memprof") {
+        words.remove(0);
+    }
+    words
+}
+
+/// Returns the hash of each overlay file. A search that continues with a changed test would compare
+/// different things.
+pub fn overlay_hashes(plan: &Plan, repository: &Repository) -> anyhow::Result<BTreeMap<String, String>> {
+    Ok(overlay::ingredients(&overlay::read(&plan.request.overlay, &plan.overlay_commits, repository)?))
+}
+
+/// Makes every commit of the range a revision of the plan, with the same index.
+fn expand(plan: &mut Plan, range: &Range, repository: &Repository) -> anyhow::Result<()> {
+    let ends = std::mem::take(&mut plan.revisions);
+    let names = short_names(&range.hashes);
+    for (hash, name) in range.hashes.iter().zip(&names) {
+        let revision = match ends.iter().find(|end| end.commit == *hash) {
+            // An end keeps the user's name for it, unless that is a hash.
+            Some(end) if !end.commit.starts_with(&end.spec) => end.clone(),
+            Some(end) => Revision { name: name.clone(), ..end.clone() },
+            None => {
+                let commit = repository.commit(hash)?;
+                Revision {
+                    name: name.clone(),
+                    spec: hash.clone(),
+                    commit: commit.hash,
+                    tree: commit.tree,
+                    subject: commit.subject,
+                    time: commit.time,
+                    found: None,
+                    working_tree: false,
+                }
+            }
+        };
+        plan.revisions.push(revision);
+    }
+    plan.baseline = range.lineage.good;
+    plan.id = run_id(jiff::Timestamp::now(), &ends);
+    let reference = |revision: &Revision| RefRequest {
+        spec: revision.spec.clone(),
+        name: Some(revision.name.clone()),
+        ..RefRequest::default()
+    };
+    plan.request.refs = plan.revisions.iter().map(reference).collect();
+    // Patterns for single refs do not apply, because all commits are measured alike.
+    plan.request.exclude.retain(|pattern| pattern.r#ref.is_none());
+    plan.request.include.retain(|pattern| pattern.r#ref.is_none());
+    Ok(())
+}
+
+/// Returns the first digits of each hash: at least seven, and enough to make all different.
+fn short_names(hashes: &[String]) -> Vec<String> {
+    let mut sorted: Vec<&String> = hashes.iter().collect();
+    sorted.sort();
+    let shared = |pair: &[&String]| pair[0].bytes().zip(pair[1].bytes()).take_while(|(a, b)| a == b).count();
+    let digits = sorted.windows(2).map(shared).max().unwrap_or_default().max(6) + 1;
+    hashes.iter().map(|hash| hash.get(..digits).unwrap_or(hash).to_owned()).collect()
+}
+
+/// Creates the folder of a new search.
+pub fn create_folder(runs: &Utf8Path, search: &SearchPlan) -> anyhow::Result<RunFolder> {
+    let folder = session::create_folder(runs, &search.plan)?;
+    write_whole(&folder.search(), &serde_json::to_vec_pretty(&search.search)?)?;
+    Ok(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_long_enough_to_differ() {
+        let names =
+            |hashes: &[&str]| short_names(&hashes.iter().map(|&hash| hash.to_owned()).collect::<Vec<_>>());
+        assert_eq!(names(&["1234567890", "abcdef1234"]), ["1234567", "abcdef1"]);
+        assert_eq!(
+            names(&["1234567890", "abcdef1234", "1234567800"]),
+            ["123456789", "abcdef123", "123456780"]
+        );
+        assert_eq!(names(&["1234567890"]), ["1234567"]);
+    }
+
+    #[test]
+    fn the_command_line_starts_with_the_command() {
+        let words = |text: &str| command_line(text.split(' ').map(str::to_owned));
+        assert_eq!(words("/bin/cargo-memprof memprof bisect --good a"), ["bisect", "--good", "a"]);
+        assert_eq!(words("cargo-memprof bisect"), ["bisect"]);
+    }
+}

@@ -1,0 +1,62 @@
+//! Continuing an interrupted search.
+
+use camino::Utf8Path;
+
+use crate::bisect::record::SearchRecord;
+use crate::cli::arguments::search::MeasuringArguments;
+use crate::cli::kept_runs::{runs, search_record};
+use crate::cli::search::plan::{SearchPlan, overlay_hashes};
+use crate::git::repository::Repository;
+use crate::results::run_folder::RunFolder;
+use crate::run::session;
+use crate::support::user_error::UserError;
+
+/// Finds a search by its id, its folder, or `latest`, the newest search of this command.
+///
+/// # Errors
+///
+/// A run of another command, and an overlay that has changed since.
+pub fn resumed(
+    name: &str,
+    command: &str,
+    measuring: &MeasuringArguments,
+    repository: &Repository,
+) -> anyhow::Result<(SearchPlan, RunFolder)> {
+    let runs = runs(repository, measuring.build.manifest_path.as_deref())?;
+    let (folder, record) = if name == "latest" {
+        let newest = newest(&runs, command)?;
+        newest.ok_or_else(|| UserError::new(format!("no {command} to continue in {runs}")))?
+    } else {
+        let folder = session::find_run(&runs, repository.start(), name)?;
+        let record = search_record(&folder)?;
+        let actual = record.as_ref().map_or("run", |record| record.task.command());
+        match record.filter(|_| actual == command) {
+            Some(record) => (folder, record),
+            None => {
+                return Err(UserError::new(format!("{name} is a {actual}, not a {command}"))
+                    .help(format!("to continue it: cargo memprof {actual} --resume {name}"))
+                    .into());
+            }
+        }
+    };
+    let plan = session::read_plan(&folder)?;
+    if overlay_hashes(&plan, repository)? != record.overlay {
+        let message = format!(
+            "the overlay has changed since this {command} started, so new results are not comparable"
+        );
+        return Err(UserError::new(message)
+            .help(format!("start again: cargo memprof {}", record.arguments.join(" ")))
+            .into());
+    }
+    Ok((SearchPlan { search: record, plan }, folder))
+}
+
+fn newest(runs: &Utf8Path, command: &str) -> anyhow::Result<Option<(RunFolder, SearchRecord)>> {
+    for id in session::kept_runs(runs).iter().rev() {
+        let folder = RunFolder(runs.join(id));
+        if let Some(record) = search_record(&folder)?.filter(|record| record.task.command() == command) {
+            return Ok(Some((folder, record)));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,59 @@
+//! What an error means for the user: the message, the advice and the exit code.
+
+use crate::run::session::Interrupted;
+use crate::support::advice;
+use crate::support::exit_code::ExitCode;
+use crate::support::process::ProcessError;
+use crate::support::user_error::UserError;
+
+/// Returns what to print for an error, and what to exit with.
+///
+/// `is_interrupted` says that the user pressed Ctrl-C, which explains any error that follows.
+pub fn explain(error: &anyhow::Error, is_interrupted: bool) -> (UserError, ExitCode) {
+    if is_interrupted || was_interrupted(error) {
+        let interrupted = UserError::new("interrupted; finished runs are kept")
+            .help("to continue, run the same command again with `--resume`");
+        return (interrupted, ExitCode::Interrupted);
+    }
+    let help = advice::help(error);
+    let is_users = help.is_some() || advice::is_usage(error) || error.is::<UserError>();
+    let code = if is_users { ExitCode::Usage } else { ExitCode::Internal };
+    (UserError::new(format!("{error:#}")).maybe_help(help), code)
+}
+
+fn was_interrupted(error: &anyhow::Error) -> bool {
+    let of_process = |error: &ProcessError| matches!(error, ProcessError::Interrupted { .. });
+    error.is::<Interrupted>() || error.chain().any(|cause| cause.downcast_ref().is_some_and(of_process))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_error_exits_with_2_and_any_other_error_with_101() {
+        let error = UserError::new("no ref 'mian' in this repository").help("did you mean 'main'?");
+        let (shown, code) = explain(&anyhow::Error::new(error).context("resolving"), false);
+        assert_eq!(
+            shown.rendered(),
+            "error: resolving: no ref 'mian' in this repository\n  help: did you mean 'main'?"
+        );
+        assert_eq!(code, ExitCode::Usage);
+        let (shown, code) = explain(&anyhow::anyhow!("disk full").context("writing plan.json"), false);
+        assert_eq!(
+            (shown.rendered().as_str(), code),
+            ("error: writing plan.json: disk full", ExitCode::Internal)
+        );
+    }
+
+    #[test]
+    fn after_an_interrupt_the_user_learns_how_to_continue() {
+        for (error, is_interrupted) in
+            [(anyhow::Error::from(Interrupted), false), (anyhow::anyhow!("killed"), true)]
+        {
+            let (shown, code) = explain(&error, is_interrupted);
+            assert_eq!(code, ExitCode::Interrupted);
+            assert!(shown.rendered().contains("--resume"), "{}", shown.rendered());
+        }
+    }
+}

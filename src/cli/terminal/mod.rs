@@ -1,0 +1,7 @@
+//! The terminal: progress, warnings and errors on standard error, reports on standard output.
+//! Imports the flags for colour and verbosity, events, and the session's interrupt.
+//! The console prints; `progress` and `failure` are pure.
+
+pub mod console;
+pub mod failure;
+pub mod progress;

@@ -1,0 +1,447 @@
+//! Progress: events become lines that stay and one status line that changes. Pure; the console
+//! draws it.
+
+use std::time::Duration;
+
+use crate::support::counted::counted;
+use crate::support::elapsed::shown;
+use crate::support::event::Event;
+use crate::support::user_error;
+
+/// How much to print.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verbosity {
+    /// Warnings and failures.
+    Quiet,
+    /// The stages.
+    #[default]
+    Normal,
+    /// Also each run and each crate.
+    Verbose,
+}
+
+/// Whether there is a status line. Without one, more lines must stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Medium {
+    /// A terminal, with a status line.
+    Terminal,
+    /// A file or a pipe, without.
+    Plain,
+}
+
+/// A line that stays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// `    Building main 4f1c2aa … 38.2 s`.
+    Stage {
+        /// What happens, right-aligned as in cargo's output.
+        verb: &'static str,
+        /// To what.
+        text: String,
+        /// Whether it succeeded.
+        good: bool,
+    },
+    /// `warning: …` with its help.
+    Warning {
+        /// What the user should know.
+        message: String,
+        /// What to do about it.
+        help: Option<String>,
+    },
+    /// Text as it is, such as a compiler's error.
+    Quote(String),
+}
+
+/// What an event changes on the screen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Update {
+    /// New lines that stay, in order.
+    pub lines: Vec<Line>,
+    /// The new status line.
+    pub status: StatusLine,
+}
+
+/// What happens to the status line.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum StatusLine {
+    /// It stays as it is.
+    #[default]
+    Keep,
+    /// It disappears.
+    Clear,
+    /// It shows this text, with a clock beside it.
+    Show {
+        /// What happens.
+        verb: &'static str,
+        /// To what.
+        text: String,
+        /// Whether the clock starts again.
+        restart: bool,
+    },
+}
+
+/// The width of the verbs: cargo's, so that its lines and ours align.
+pub const VERB_WIDTH: usize = 12;
+
+impl Line {
+    /// Returns the line without colour.
+    pub fn plain(&self) -> String {
+        match self {
+            Self::Stage { verb, text, .. } => format!("{verb:>VERB_WIDTH$} {text}"),
+            Self::Warning { message, help } => user_error::labelled("warning", message, help.as_deref()),
+            Self::Quote(text) => text.clone(),
+        }
+    }
+}
+
+impl Update {
+    fn line(line: Line) -> Self {
+        Self { lines: vec![line], status: StatusLine::Keep }
+    }
+
+    /// Lines that end a stage, and with it the status line.
+    fn end_of_stage(lines: Vec<Line>) -> Self {
+        Self { lines, status: StatusLine::Clear }
+    }
+
+    fn stage(verb: &'static str, text: String) -> Self {
+        Self { lines: Vec::new(), status: StatusLine::Show { verb, text, restart: true } }
+    }
+}
+
+/// The progress of one command: what the next line needs to know about the events so far.
+#[derive(Debug)]
+pub struct Progress {
+    verbosity: Verbosity,
+    medium: Medium,
+    /// Resolved refs that no line shows yet.
+    resolved: Vec<String>,
+    /// Whether a search is under way: it prints one line per commit, and none for its builds and
+    /// runs.
+    is_searching: bool,
+    runs: usize,
+    failed_runs: usize,
+    run_time: Duration,
+    tests: Vec<String>,
+}
+
+impl Progress {
+    /// The progress before the first event.
+    pub fn new(verbosity: Verbosity, medium: Medium) -> Self {
+        Self {
+            verbosity,
+            medium,
+            resolved: Vec::new(),
+            is_searching: false,
+            runs: 0,
+            failed_runs: 0,
+            run_time: Duration::ZERO,
+            tests: Vec::new(),
+        }
+    }
+
+    /// Returns what to draw for this event.
+    pub fn on_event(&mut self, event: &Event) -> Update {
+        let mut lines = Vec::new();
+        if !matches!(event, Event::Resolved { .. } | Event::Warning { .. } | Event::AbsentLibraries { .. }) {
+            lines.extend(self.take_resolved());
+        }
+        let mut update = self.update_for(event);
+        lines.append(&mut update.lines);
+        update.lines = lines;
+        if self.is_searching && is_part_of_step(event) && self.verbosity < Verbosity::Verbose {
+            return Update::default();
+        }
+        if self.verbosity == Verbosity::Quiet {
+            update.status = StatusLine::Keep;
+            update.lines.retain(|line| !matches!(line, Line::Stage { good: true, .. }));
+        }
+        update
+    }
+
+    /// Returns what to draw when no more events come.
+    pub fn finish(&mut self) -> Update {
+        let lines = self.take_resolved().into_iter().filter(|_| self.verbosity > Verbosity::Quiet).collect();
+        Update::end_of_stage(lines)
+    }
+
+    /// Returns one line for all refs that were resolved.
+    fn take_resolved(&mut self) -> Option<Line> {
+        let refs = std::mem::take(&mut self.resolved);
+        (!refs.is_empty()).then(|| good("Resolving", refs.join(" · ")))
+    }
+
+    fn update_for(&mut self, event: &Event) -> Update {
+        let on_terminal = self.medium == Medium::Terminal;
+        match event {
+            Event::Resolved { name, commit, note } => {
+                let note = note.as_ref().map_or_else(String::new, |note| format!(" ({note})"));
+                self.resolved.push(format!("{}{note}", revision(name, commit)));
+                Update::default()
+            }
+            Event::WaitingForLock { subject, holder } => {
+                Update::line(good("Waiting", format!("for another run on {subject} ({holder})")))
+            }
+            Event::WaitingForMemory { device } => {
+                Update::stage("Waiting", format!("until the last run's memory on {device} is free again"))
+            }
+            Event::BuildStarted { name, commit } => {
+                let text = revision(name, commit);
+                let line = (!on_terminal).then(|| good("Building", text.clone()));
+                Update { lines: line.into_iter().collect(), ..Update::stage("Building", text) }
+            }
+            Event::BuildProgress { name, crate_name, compiled } => {
+                self.build_progress(name, crate_name, *compiled)
+            }
+            Event::BuildFinished { name, commit, took } => {
+                let verb = if on_terminal { "Building" } else { "Built" };
+                let text = format!("{} … {}", revision(name, commit), shown(*took));
+                Update::end_of_stage(vec![good(verb, text)])
+            }
+            Event::BuildReused { name, commit } => Update::end_of_stage(vec![good(
+                "Fresh",
+                format!("{} (built before)", revision(name, commit)),
+            )]),
+            Event::BuildFailed { name, commit, first_errors, log, hints } => {
+                Update::end_of_stage(build_failed(&revision(name, commit), first_errors, log, hints))
+            }
+            Event::RunStarted { test, name, index, total } => {
+                let left = self.time_left((total + 1).saturating_sub(*index));
+                let left = left.map_or_else(String::new, |left| format!(" · about {} left", shown(left)));
+                Update::stage("Running", format!("{test} at {name} {index}/{total}{left}"))
+            }
+            Event::RunFinished { .. } => self.run_finished(event),
+            Event::SearchBegan { text } => {
+                self.is_searching = true;
+                Update::line(good("Searching", text.clone()))
+            }
+            Event::SearchStep { text, measured } => {
+                let verb = if *measured { "Measured" } else { "Skipped" };
+                Update::end_of_stage(vec![good(verb, text.clone())])
+            }
+            Event::AbsentLibraries { target, names } => Update::line(absent_libraries(target, names)),
+            Event::Warning { message, help } => {
+                Update::line(Line::Warning { message: message.clone(), help: help.clone() })
+            }
+        }
+    }
+
+    fn build_progress(&self, name: &str, crate_name: &str, compiled: usize) -> Update {
+        let is_verbose = self.verbosity == Verbosity::Verbose;
+        let line = is_verbose.then(|| good("Compiled", format!("{crate_name} for {name}")));
+        let text = format!("{name} · {} · {crate_name}", counted(compiled, "crate"));
+        Update {
+            lines: line.into_iter().collect(),
+            status: StatusLine::Show { verb: "Building", text, restart: false },
+        }
+    }
+
+    fn run_finished(&mut self, event: &Event) -> Update {
+        let Event::RunFinished { test, name, index, total, outcome, ok, took } = event else {
+            return Update::default();
+        };
+        self.runs += 1;
+        self.failed_runs += usize::from(!ok);
+        self.run_time += *took;
+        if !self.tests.contains(test) {
+            self.tests.push(test.clone());
+        }
+        let on_terminal = self.medium == Medium::Terminal;
+        let run = format!("{test} at {name} {index}/{total}");
+        let mut lines = Vec::new();
+        if !ok {
+            lines.push(Line::Stage { verb: "Failed", text: format!("{run}: {outcome}"), good: false });
+        } else if !on_terminal || self.verbosity == Verbosity::Verbose {
+            lines.push(good("Running", format!("{run} … {}", shown(*took))));
+        }
+        // By the index, and not by a count: --resume skips runs that are done.
+        let is_last = index >= total;
+        if is_last && on_terminal {
+            lines.push(good("Running", self.all_runs(*total)));
+        }
+        Update { lines, status: if is_last { StatusLine::Clear } else { StatusLine::Keep } }
+    }
+
+    /// `hf_fwd 6/6 … 4.8 s`.
+    fn all_runs(&self, total: usize) -> String {
+        let what = match self.tests.as_slice() {
+            [only] => only.clone(),
+            several => format!("{} tests", several.len()),
+        };
+        let failed =
+            if self.failed_runs > 0 { format!(", {} failed", self.failed_runs) } else { String::new() };
+        format!("{what} {total}/{total}{failed} … {}", shown(self.run_time))
+    }
+
+    /// Returns the time for the runs that are left, by the mean so far. `None` before the first run
+    /// ends.
+    fn time_left(&self, left: usize) -> Option<Duration> {
+        let left = u32::try_from(left).ok()?;
+        let done = u32::try_from(self.runs).ok().filter(|done| *done > 0)?;
+        Some(self.run_time / done * left)
+    }
+}
+
+/// Whether the event belongs to one step of a search, which has a line of its own.
+fn is_part_of_step(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::BuildFinished { .. }
+            | Event::BuildReused { .. }
+            | Event::BuildFailed { .. }
+            | Event::RunFinished { .. }
+    )
+}
+
+fn good(verb: &'static str, text: String) -> Line {
+    Line::Stage { verb, text, good: true }
+}
+
+fn build_failed(revision: &str, first_errors: &str, log: &str, hints: &[String]) -> Vec<Line> {
+    let text = format!("{revision} did not build; full log: {log}");
+    let mut lines = vec![Line::Stage { verb: "Failed", text, good: false }];
+    if !first_errors.trim().is_empty() {
+        lines.push(Line::Quote(indented(first_errors)));
+    }
+    let help = |hint: &String| Line::Quote(format!("  help: {}", hint.replace('\n', "\n        ")));
+    lines.extend(hints.iter().map(help));
+    lines
+}
+
+fn revision(name: &str, commit: &str) -> String {
+    let short =
+        commit.get(..7).filter(|_| commit.bytes().all(|byte| byte.is_ascii_hexdigit())).unwrap_or(commit);
+    if short.is_empty() || short == name { name.to_owned() } else { format!("{name} {short}") }
+}
+
+fn indented(text: &str) -> String {
+    text.trim_end().lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
+}
+
+fn absent_libraries(target: &str, names: &[String]) -> Line {
+    let help = "run its tests on a machine that has them: `cargo memprof build --archive FILE` packs the tests \
+                (docs/archive.md)";
+    Line::Warning {
+        message: format!("'{target}' is linked with {}, which this machine lacks", names.join(", ")),
+        help: Some(help.to_owned()),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// The events of a run in which everything happens.
+    pub(crate) fn story() -> Vec<Event> {
+        let main = || ("main".to_owned(), "4f1c2aa0000000000000000000000000000000aa".to_owned());
+        let candidate = || ("pr/3370".to_owned(), "9be0d130000000000000000000000000000000bb".to_owned());
+        let resolved = |(name, commit), note: Option<&str>| Event::Resolved {
+            name,
+            commit,
+            note: note.map(str::to_owned),
+        };
+        let ran = |name: &str, index, ok, outcome: &str| {
+            let (test, name) = ("hf_fwd".to_owned(), name.to_owned());
+            [
+                Event::RunStarted { test: test.clone(), name: name.clone(), index, total: 3 },
+                Event::RunFinished {
+                    test,
+                    name,
+                    index,
+                    total: 3,
+                    outcome: outcome.to_owned(),
+                    ok,
+                    took: Duration::from_millis(800),
+                },
+            ]
+        };
+        let mut story = vec![
+            resolved(main(), None),
+            resolved(candidate(), Some("fetched from upstream")),
+            Event::Warning {
+                message: "neither has a Cargo.lock".to_owned(),
+                help: Some("commit one".to_owned()),
+            },
+            Event::WaitingForLock {
+                subject: "this repository's cache".to_owned(),
+                holder: "process 4711".to_owned(),
+            },
+            Event::WaitingForLock { subject: "GPU 0".to_owned(), holder: "process 4712".to_owned() },
+            Event::BuildStarted { name: main().0, commit: main().1 },
+            Event::BuildProgress { name: main().0, crate_name: "serde".to_owned(), compiled: 1 },
+            Event::BuildFinished { name: main().0, commit: main().1, took: Duration::from_millis(38_200) },
+            Event::BuildReused { name: candidate().0, commit: candidate().1 },
+            Event::BuildFailed {
+                name: "v0.1".to_owned(),
+                commit: "abc1234".to_owned(),
+                first_errors: "error[E0425]: cannot find `x`\n --> src/lib.rs:1:1\n".to_owned(),
+                log: "target/memprof/x/builds/2-v0.1.log".to_owned(),
+                hints: vec!["no lock file is committed: --lockfile-from main".to_owned()],
+            },
+        ];
+        story.extend(ran("main", 1, true, "ok"));
+        story.extend(ran("pr/3370", 2, false, "failed (exit code 101)"));
+        story.extend(ran("main", 3, true, "ok"));
+        story
+    }
+
+    fn printed(verbosity: Verbosity, medium: Medium) -> String {
+        let mut progress = Progress::new(verbosity, medium);
+        let mut lines = Vec::new();
+        for event in story() {
+            let update = progress.on_event(&event);
+            lines.extend(update.lines.iter().map(Line::plain));
+            if medium == Medium::Terminal {
+                match update.status {
+                    StatusLine::Show { verb, text, .. } => lines.push(format!("{verb:>12} {text} ~")),
+                    StatusLine::Clear => lines.push("~".to_owned()),
+                    StatusLine::Keep => {}
+                }
+            }
+        }
+        lines.push(String::new());
+        lines.join("\n")
+    }
+
+    #[test]
+    fn without_a_terminal_each_step_is_a_line() {
+        insta::assert_snapshot!(printed(Verbosity::Normal, Medium::Plain));
+    }
+
+    #[test]
+    fn on_a_terminal_one_status_line_changes_and_results_stay() {
+        insta::assert_snapshot!(printed(Verbosity::Normal, Medium::Terminal));
+    }
+
+    #[test]
+    fn quiet_prints_only_warnings_and_failures() {
+        insta::assert_snapshot!(printed(Verbosity::Quiet, Medium::Plain));
+    }
+
+    #[test]
+    fn verbose_names_crates_too() {
+        assert!(printed(Verbosity::Verbose, Medium::Terminal).contains("Compiled serde for main\n"));
+    }
+
+    #[test]
+    fn a_search_prints_one_line_per_commit() {
+        let mut progress = Progress::new(Verbosity::Normal, Medium::Terminal);
+        progress.on_event(&Event::SearchBegan { text: "64 commits".to_owned() });
+        let built = Event::BuildFinished {
+            name: "1d0c7aa".to_owned(),
+            commit: "1d0c7aa".to_owned(),
+            took: Duration::from_secs(1),
+        };
+        assert!(progress.on_event(&built).lines.is_empty());
+        let step = |measured| Event::SearchStep { text: "[1/6] 1d0c7aa 3.10 MiB".to_owned(), measured };
+        let lines: Vec<String> = [true, false]
+            .iter()
+            .flat_map(|measured| progress.on_event(&step(*measured)).lines)
+            .map(|line| line.plain())
+            .collect();
+        assert_eq!(lines, ["    Measured [1/6] 1d0c7aa 3.10 MiB", "     Skipped [1/6] 1d0c7aa 3.10 MiB"]);
+        let mut verbose = Progress::new(Verbosity::Verbose, Medium::Terminal);
+        verbose.on_event(&Event::SearchBegan { text: "64 commits".to_owned() });
+        assert_eq!(verbose.on_event(&built).lines.len(), 1);
+    }
+}
