@@ -12,7 +12,7 @@ use crate::metric::Values;
 use crate::occurrences::Logged;
 use crate::recorder::{self, Recorder};
 use crate::sources::Extent;
-use crate::trace::{Site, NONE};
+use crate::trace::{NONE, Site};
 use crate::untracked::Text;
 
 /// So often the clock is looked at when traced calls end, and so long nothing is told of them: a process that is killed loses
@@ -49,11 +49,7 @@ pub(crate) fn at_line(frame: u32, line: u32, begins: bool) {
 
 /// The recorder, once work under way on GPUs has ended if their figures are wanted of traced functions.
 fn hold_for_calls() -> Option<Held<'static, Recorder>> {
-    if CALLS_READ_GPUS.load(Ordering::Relaxed) {
-        recorder::settle_and_hold()
-    } else {
-        recorder::hold()
-    }
+    if CALLS_READ_GPUS.load(Ordering::Relaxed) { recorder::settle_and_hold() } else { recorder::hold() }
 }
 
 impl Recorder {
@@ -156,21 +152,20 @@ impl Recorder {
                             (Some(before), Some(after)) => (before, after),
                             _ => continue,
                         };
-                        let family = match slot.family {
-                            Some(family) => family,
-                            None => {
-                                json.figure(slot.name, after.wrapping_sub(before));
-                                continue;
-                            }
+                        let family = if let Some(family) = slot.family {
+                            family
+                        } else {
+                            json.figure(slot.name, after.wrapping_sub(before));
+                            continue;
                         };
-                        let name = |part: &str| Text::of(format_args!("{}.{}", family, part));
+                        let name = |part: &str| Text::of(format_args!("{family}.{part}"));
                         let consumed = i128::from(after) - i128::from(before);
-                        json.number(name("consumed").as_str(), format_args!("{}", consumed));
+                        json.number(name("consumed").as_str(), format_args!("{consumed}"));
                         if let Some(peak) = recorder.histories.of(slot.index).since(call.mark) {
                             let peaked = peak.saturating_sub(before.max(after));
-                            json.number(name("peaked").as_str(), format_args!("{}", peaked));
+                            json.number(name("peaked").as_str(), format_args!("{peaked}"));
                         }
-                        json.number(name("used").as_str(), format_args!("{}", after));
+                        json.number(name("used").as_str(), format_args!("{after}"));
                     }
                     json.figure("time", end - call.nanoseconds);
                 });
@@ -189,7 +184,7 @@ impl Recorder {
                 let site = calls.site(node.site);
                 let place = number as usize;
                 log.write("calls", nanoseconds, |json| {
-                    json.number("node", format_args!("{}", number));
+                    json.number("node", format_args!("{number}"));
                     if node.parent == ROOT || node.is_elsewhere() {
                         json.text_or_null("parent", None);
                     } else {
@@ -215,11 +210,11 @@ impl Recorder {
                                 let peaked = if most { of.peaked_most } else { of.peaked_sum };
                                 match slot.family {
                                     Some(family) => {
-                                        let name = |part: &str| Text::of(format_args!("{}.{}", family, part));
-                                        json.number(name("consumed").as_str(), format_args!("{}", grown));
-                                        json.number(name("peaked").as_str(), format_args!("{}", peaked));
+                                        let name = |part: &str| Text::of(format_args!("{family}.{part}"));
+                                        json.number(name("consumed").as_str(), format_args!("{grown}"));
+                                        json.number(name("peaked").as_str(), format_args!("{peaked}"));
                                     }
-                                    None => json.number(slot.name, format_args!("{}", grown)),
+                                    None => json.number(slot.name, format_args!("{grown}")),
                                 }
                             }
                         });
@@ -242,8 +237,8 @@ impl Recorder {
                     log.write("line", nanoseconds, |json| {
                         json.text("label", site.label);
                         json.text("at", site.at);
-                        json.number("line", format_args!("{}", line));
-                        json.number("times", format_args!("{}", times));
+                        json.number("line", format_args!("{line}"));
+                        json.number("times", format_args!("{times}"));
                         json.object("metrics", |json| {
                             for (slot_place, slot) in calls.slots().iter().enumerate() {
                                 let figure = calls.line_figure(place, slot_place);
@@ -252,7 +247,7 @@ impl Recorder {
                                 }
                                 if let Some(family) = slot.family {
                                     json.number(slot.name, format_args!("{}", figure.peak));
-                                    let grown = Text::of(format_args!("{}.grown", family));
+                                    let grown = Text::of(format_args!("{family}.grown"));
                                     json.number(grown.as_str(), format_args!("{}", figure.grown));
                                 } else {
                                     json.number(slot.name, format_args!("{}", figure.grown));

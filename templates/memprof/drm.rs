@@ -10,7 +10,7 @@ use crate::dynamic_library;
 use crate::environment::Environment;
 use crate::metric::{Catalogue, Index, Kind, Metric, Values};
 use crate::sources::{Extent, Source};
-use crate::untracked::{kept, Text, Untracked};
+use crate::untracked::{Text, Untracked, kept};
 
 /// What is loaded where a program uses such a device: DRM's own library (Mesa, ROCm), and Intel's, which do without.
 const LIBRARIES: [&[u8]; 4] = [b"libdrm", b"libhsa-runtime64", b"libze_intel_gpu", b"libigdrcl"];
@@ -33,7 +33,7 @@ impl Drm {
         let clients = &mut self.clients;
         each_descriptor(|descriptor| {
             let mut text = [0; 4096];
-            let path = Text::of(format_args!("/proc/self/fdinfo/{}\0", descriptor));
+            let path = Text::of(format_args!("/proc/self/fdinfo/{descriptor}\0"));
             let client = std::str::from_utf8(read(&path, &mut text)).ok().and_then(Client::parse);
             if let Some(client) = client {
                 let known =

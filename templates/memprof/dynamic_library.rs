@@ -55,22 +55,14 @@ impl Library {
     pub(crate) fn loaded(path: &CStr) -> Option<Self> {
         // SAFETY: the path is a C string.
         let handle = unsafe { dlopen(path.as_ptr(), RTLD_LAZY | RTLD_NOLOAD) };
-        if handle.is_null() {
-            None
-        } else {
-            Some(Self(handle))
-        }
+        if handle.is_null() { None } else { Some(Self(handle)) }
     }
 
     /// The address of a function. The name ends with a zero byte.
     pub(crate) fn symbol(self, name: &'static [u8]) -> Option<*mut c_void> {
         // SAFETY: the handle is open and the name is a C string.
         let address = unsafe { dlsym(self.0, name.as_ptr().cast()) };
-        if address.is_null() {
-            None
-        } else {
-            Some(address)
-        }
+        if address.is_null() { None } else { Some(address) }
     }
 }
 
@@ -114,7 +106,7 @@ pub(crate) fn look() {
     }
     let mut loads = u64::MAX;
     // SAFETY: the callback gets the pointer that is handed over here, and it lives that long.
-    unsafe { dl_iterate_phdr(first, (&mut loads as *mut u64).cast()) };
+    unsafe { dl_iterate_phdr(first, std::ptr::addr_of_mut!(loads).cast()) };
     LOADS.store(loads, Ordering::Relaxed);
 }
 
@@ -156,6 +148,6 @@ pub(crate) fn find(passes: fn(file_name: &[u8]) -> bool) -> Option<LoadedPath> {
     }
     let mut search = Search { passes, found: None };
     // SAFETY: the callback gets the pointer that is handed over here, and it lives that long.
-    unsafe { dl_iterate_phdr(each, (&mut search as *mut Search).cast()) };
+    unsafe { dl_iterate_phdr(each, std::ptr::addr_of_mut!(search).cast()) };
     search.found
 }

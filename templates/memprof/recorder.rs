@@ -15,7 +15,7 @@ use crate::calls::Calls;
 use crate::environment::Environment;
 use crate::lock::{Held, Lock};
 use crate::log::Log;
-use crate::metric::{Catalogue, Index, Kind, Metric, PerMetric, Values, MAXIMUM};
+use crate::metric::{Catalogue, Index, Kind, MAXIMUM, Metric, PerMetric, Values};
 use crate::occurrences::{Logged, Occurrences};
 use crate::peak_history::PeakHistory;
 use crate::reading::Reading;
@@ -74,11 +74,7 @@ pub(crate) struct Mark {
 
 /// The recorder, for this process only.
 pub(crate) fn hold() -> Option<Held<'static, Recorder>> {
-    if is_own_process() {
-        hold_here()
-    } else {
-        None
-    }
+    if is_own_process() { hold_here() } else { None }
 }
 
 /// What comes in a signal handler, in the midst of a line of the thread that it interrupted, is left out.
@@ -118,10 +114,7 @@ pub(crate) fn start(environment: Environment) -> bool {
         Ok(log) => recorder.log = Some(log),
         Err(error) => {
             let path = std::path::Path::new(&environment.log).display();
-            terminal::warn(format_args!(
-                "nothing is recorded, for the log {} cannot be opened: {}",
-                path, error
-            ));
+            terminal::warn(format_args!("nothing is recorded, for the log {path} cannot be opened: {error}"));
             return false;
         }
     }
@@ -155,7 +148,7 @@ pub(crate) fn read() -> Reading {
 
 pub(crate) fn warm_up() {
     if let Some(mut recorder) = hold() {
-        recorder.sources.each().into_iter().for_each(|source| source.warm_up());
+        recorder.sources.each().into_iter().for_each(super::sources::Source::warm_up);
     }
 }
 
@@ -190,7 +183,7 @@ pub(crate) extern "C" fn gpu_out_of_memory(ordinal: u32, requested: u64, live: u
                 match device {
                     // NVML's index is a number; what stands for it where there is none is text.
                     Some(device) if device.parse::<u32>().is_ok() => {
-                        json.number("device", format_args!("{}", device));
+                        json.number("device", format_args!("{device}"));
                     }
                     device => json.text_or_null("device", device),
                 }
@@ -426,7 +419,7 @@ impl Recorder {
             Ok(()) => self.log = Some(log),
             Err(error) => {
                 RECORDING.store(false, Ordering::Relaxed);
-                terminal::warn(format_args!("recording ends here, for the log cannot be written: {}", error));
+                terminal::warn(format_args!("recording ends here, for the log cannot be written: {error}"));
             }
         }
     }
