@@ -51,6 +51,8 @@ pub(crate) fn find() -> Result<(), &'static str> {
         ($name:literal) => {{
             // SAFETY: the handle is open and the name is a C string; the types are those of the header.
             let address = unsafe { dlsym(library, concat!($name, "\0").as_ptr().cast()) };
+            // The type is that of the field which takes the function.
+            #[allow(clippy::missing_transmute_annotations)]
             if address.is_null() {
                 None
             } else {

@@ -327,6 +327,8 @@ impl Hasher for Mixer {
         self.write_u64(u64::from(value));
     }
 
+    // Only the bits matter here.
+    #[allow(clippy::cast_sign_loss)]
     fn write_isize(&mut self, value: isize) {
         self.write_u64(value as u64);
     }

@@ -8,6 +8,20 @@
 //! * `calls`: the driver's calls, their numbers and parameters, and what each does to the ledger.
 //! * `cupti`: loading and subscribing; `driver`: the questions asked of the driver; `search`: finding the rendezvous.
 
+// What these lints suggest needs a newer compiler than Rust 1.63.
+#![allow(
+    clippy::borrow_as_ptr,
+    clippy::manual_c_str_literals,
+    clippy::manual_is_multiple_of,
+    clippy::manual_let_else,
+    clippy::ptr_as_ptr,
+    clippy::ptr_cast_constness,
+    clippy::ref_as_ptr,
+    clippy::unnecessary_map_or
+)]
+
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+mod allocation;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod calls;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
@@ -19,6 +33,8 @@ mod ledger;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 #[path = "../memprof/lock.rs"]
 mod lock;
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+mod parameters;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 #[path = "../memprof/gpu_rendezvous.rs"]
 mod rendezvous;

@@ -1,5 +1,8 @@
 //! Finds the shim's rendezvous in the memory of this process: the executable exports no symbols to ask for it by.
 
+// Addresses have 64 bits here, as `lib.rs` says.
+#![allow(clippy::cast_possible_truncation)]
+
 use std::os::raw::{c_char, c_int, c_void};
 
 use crate::rendezvous::Rendezvous;
@@ -57,7 +60,7 @@ pub(crate) fn rendezvous() -> Option<&'static Rendezvous> {
     let mut found: *const Rendezvous = std::ptr::null();
     // SAFETY: the callback gets the pointer that is handed over here; a rendezvous is a static of the shim's.
     unsafe {
-        dl_iterate_phdr(each, (&mut found as *mut *const Rendezvous).cast());
+        dl_iterate_phdr(each, std::ptr::addr_of_mut!(found).cast());
         found.as_ref()
     }
 }
