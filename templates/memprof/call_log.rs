@@ -5,12 +5,15 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::calls::{Columns, ROOT};
+use crate::call_tree::{Aggregate, ROOT};
+use crate::calls::{Calls, Columns, Frame, Slot};
 use crate::environment::Environment;
+use crate::json::Json;
 use crate::lock::Held;
 use crate::metric::Values;
 use crate::occurrences::Logged;
 use crate::recorder::{self, Recorder};
+use crate::scope_log;
 use crate::sources::Extent;
 use crate::trace::{NONE, Site};
 use crate::untracked::Text;
@@ -134,7 +137,7 @@ impl Recorder {
         (self.marks, values)
     }
 
-    /// One call as a scope of its own, marked as one that the code itself does not have.
+    /// Logs one call as a scope, marked as traced: the code itself has no such scope.
     fn log_call(&mut self, frame: u32, depth: u64, values: &Values) {
         let call = *self.calls.frame(frame);
         let site = self.calls.site(call.site);
@@ -147,86 +150,45 @@ impl Recorder {
                 json.text("at", site.at);
                 json.figure("depth", depth);
                 json.object("metrics", |json| {
-                    for (place, slot) in recorder.calls.slots().iter().enumerate() {
-                        let (before, after) = match (call.start.get(place), values.get(slot.level)) {
-                            (Some(before), Some(after)) => (before, after),
-                            _ => continue,
-                        };
-                        let family = if let Some(family) = slot.family {
-                            family
-                        } else {
-                            json.figure(slot.name, after.wrapping_sub(before));
-                            continue;
-                        };
-                        let name = |part: &str| Text::of(format_args!("{family}.{part}"));
-                        let consumed = i128::from(after) - i128::from(before);
-                        json.number(name("consumed").as_str(), format_args!("{consumed}"));
-                        if let Some(peak) = recorder.histories.of(slot.index).since(call.mark) {
-                            let peaked = peak.saturating_sub(before.max(after));
-                            json.number(name("peaked").as_str(), format_args!("{peaked}"));
-                        }
-                        json.number(name("used").as_str(), format_args!("{after}"));
-                    }
+                    recorder.call_figures(json, &call, values);
                     json.figure("time", end - call.nanoseconds);
                 });
             })
         });
     }
 
-    /// What traced calls added up to since the log was last told.
+    fn call_figures(&self, json: &mut Json<'_>, call: &Frame, values: &Values) {
+        for (place, slot) in self.calls.slots().iter().enumerate() {
+            let (before, after) = match (call.start.get(place), values.get(slot.level)) {
+                (Some(before), Some(after)) => (before, after),
+                _ => continue,
+            };
+            match slot.family {
+                Some(family) => {
+                    let peak = self.histories.of(slot.index).since(call.mark);
+                    scope_log::write_figures(json, family, before, after, peak);
+                }
+                None => json.figure(slot.name, after.wrapping_sub(before)),
+            }
+        }
+    }
+
+    /// Logs the sums of traced calls that changed since the last time.
     pub(crate) fn log_calls(&mut self) {
-        let changed = self.calls.take_changed();
+        let changed = self.calls.tree.take_changed();
         let nanoseconds = if changed.is_empty() { 0 } else { self.nanoseconds() };
         for &number in changed.iter() {
             self.log(|recorder, log| {
-                let calls = &recorder.calls;
-                let node = calls.nodes()[number as usize];
-                let site = calls.site(node.site);
-                let place = number as usize;
                 log.write("calls", nanoseconds, |json| {
-                    json.number("node", format_args!("{number}"));
-                    if node.parent == ROOT || node.is_elsewhere() {
-                        json.text_or_null("parent", None);
-                    } else {
-                        json.number("parent", format_args!("{}", node.parent));
-                    }
-                    if node.is_elsewhere() {
-                        json.number("elsewhere", format_args!("true"));
-                    }
-                    json.text("label", site.label);
-                    json.text("at", site.at);
-                    json.figure("calls", node.calls);
-                    json.figure("recursive", node.recursive);
-                    json.number("open", format_args!("{}", node.open()));
-                    json.figure("overlapped", node.overlapped);
-                    let mut figures = |key: &str, most: bool| {
-                        json.object(key, |json| {
-                            for (slot_place, slot) in calls.slots().iter().enumerate() {
-                                let of = calls.aggregate(place, slot_place);
-                                if of.calls == 0 {
-                                    continue;
-                                }
-                                let grown = if most { of.most } else { of.sum };
-                                let peaked = if most { of.peaked_most } else { of.peaked_sum };
-                                match slot.family {
-                                    Some(family) => {
-                                        let name = |part: &str| Text::of(format_args!("{family}.{part}"));
-                                        json.number(name("consumed").as_str(), format_args!("{grown}"));
-                                        json.number(name("peaked").as_str(), format_args!("{peaked}"));
-                                    }
-                                    None => json.number(slot.name, format_args!("{grown}")),
-                                }
-                            }
-                        });
-                    };
-                    figures("metrics", false);
-                    figures("most", true);
+                    write_node(json, &recorder.calls, number);
+                    json.object("metrics", |json| write_sums(json, &recorder.calls, number));
+                    json.object("most", |json| write_maxima(json, &recorder.calls, number));
                 })
             });
         }
     }
 
-    /// What ran on each line of the functions whose lines are told apart.
+    /// Logs the figures of each line that ran, for the functions that are traced by line.
     pub(crate) fn log_lines(&mut self) {
         let nanoseconds = self.nanoseconds();
         for number in 0..self.calls.sites().len() {
@@ -239,25 +201,77 @@ impl Recorder {
                         json.text("at", site.at);
                         json.number("line", format_args!("{line}"));
                         json.number("times", format_args!("{times}"));
-                        json.object("metrics", |json| {
-                            for (slot_place, slot) in calls.slots().iter().enumerate() {
-                                let figure = calls.line_figure(place, slot_place);
-                                if figure.times == 0 {
-                                    continue;
-                                }
-                                if let Some(family) = slot.family {
-                                    json.number(slot.name, format_args!("{}", figure.peak));
-                                    let grown = Text::of(format_args!("{family}.grown"));
-                                    json.number(grown.as_str(), format_args!("{}", figure.grown));
-                                } else {
-                                    json.number(slot.name, format_args!("{}", figure.grown));
-                                }
-                            }
-                        });
+                        json.object("metrics", |json| write_line(json, calls, place));
                     })?;
                 }
                 Ok(())
             });
+        }
+    }
+}
+
+fn write_node(json: &mut Json<'_>, calls: &Calls, number: u32) {
+    let node = calls.tree.node(number);
+    let site = calls.site(node.site);
+    json.number("node", format_args!("{number}"));
+    if node.parent == ROOT || node.is_elsewhere() {
+        json.text_or_null("parent", None);
+    } else {
+        json.number("parent", format_args!("{}", node.parent));
+    }
+    if node.is_elsewhere() {
+        json.number("elsewhere", format_args!("true"));
+    }
+    json.text("label", site.label);
+    json.text("at", site.at);
+    json.figure("calls", node.calls);
+    json.figure("recursive", node.recursive);
+    json.number("open", format_args!("{}", node.open()));
+    json.figure("overlapped", node.overlapped);
+}
+
+fn write_sums(json: &mut Json<'_>, calls: &Calls, node: u32) {
+    for (slot, aggregate) in aggregates(calls, node) {
+        write_aggregate(json, slot, aggregate.sum, aggregate.peaked_sum);
+    }
+}
+
+fn write_maxima(json: &mut Json<'_>, calls: &Calls, node: u32) {
+    for (slot, aggregate) in aggregates(calls, node) {
+        write_aggregate(json, slot, aggregate.most, aggregate.peaked_most);
+    }
+}
+
+/// The metrics for which a node has figures.
+fn aggregates(calls: &Calls, node: u32) -> impl Iterator<Item = (&Slot, &Aggregate)> {
+    let all = calls.slots().iter().enumerate();
+    all.map(move |(place, slot)| (slot, calls.tree.aggregate(node, place)))
+        .filter(|(_, aggregate)| aggregate.calls != 0)
+}
+
+fn write_aggregate(json: &mut Json<'_>, slot: &Slot, grown: i64, peaked: u64) {
+    match slot.family {
+        Some(family) => {
+            let name = |part: &str| Text::of(format_args!("{family}.{part}"));
+            json.number(name("consumed").as_str(), format_args!("{grown}"));
+            json.number(name("peaked").as_str(), format_args!("{peaked}"));
+        }
+        None => json.number(slot.name, format_args!("{grown}")),
+    }
+}
+
+fn write_line(json: &mut Json<'_>, calls: &Calls, place: usize) {
+    for (slot_place, slot) in calls.slots().iter().enumerate() {
+        let figure = calls.line_figure(place, slot_place);
+        if figure.times == 0 {
+            continue;
+        }
+        if let Some(family) = slot.family {
+            json.number(slot.name, format_args!("{}", figure.peak));
+            let grown = Text::of(format_args!("{family}.grown"));
+            json.number(grown.as_str(), format_args!("{}", figure.grown));
+        } else {
+            json.number(slot.name, format_args!("{}", figure.grown));
         }
     }
 }

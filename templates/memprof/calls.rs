@@ -5,20 +5,17 @@
 //! stands in the tree, and its figures are within that call's and not added again. So the tree is no deeper than there are
 //! functions, and no byte is in a sum twice.
 
+// Sites, nodes and frames have numbers of 32 bits, so that a call's guard stays small. The difference of two figures
+// is taken modulo 2^64 and read as signed.
+#![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)]
+
+use crate::call_tree::{CallTree, ELSEWHERE, ROOT};
 use crate::metric::{Catalogue, Index, Kind, Values};
 use crate::trace::{NONE, Site};
 use crate::untracked::Untracked;
 
 /// Metrics that are followed for each call, at most; what came later is left out.
 pub(crate) const SLOTS: usize = 16;
-
-/// Different ways by which functions are reached, at most. Others are added up by function alone.
-const MAXIMUM_NODES: usize = 1 << 15;
-
-/// The caller of all calls that no traced function made.
-pub(crate) const ROOT: u32 = u32::MAX;
-/// The caller of those whose way there is not kept.
-const ELSEWHERE: u32 = u32::MAX - 1;
 
 /// Which sources are read when a traced function begins and ends.
 #[derive(Clone, Copy)]
@@ -102,46 +99,6 @@ pub(crate) struct Frame {
     line_start: Readings,
 }
 
-/// A function, reached in one way.
-#[derive(Clone, Copy)]
-pub(crate) struct Node {
-    pub(crate) site: u32,
-    /// Its caller, [`ROOT`] or `ELSEWHERE`.
-    pub(crate) parent: u32,
-    pub(crate) calls: u64,
-    pub(crate) recursive: u64,
-    ended: u64,
-    /// Calls during which a traced function ran on another thread: their figures have that one's in them.
-    pub(crate) overlapped: u64,
-    is_changed: bool,
-}
-
-impl Node {
-    /// Calls that have begun and not ended.
-    pub(crate) fn open(&self) -> u64 {
-        self.calls - self.ended
-    }
-
-    /// Whether the way to it is not kept.
-    pub(crate) fn is_elsewhere(&self) -> bool {
-        self.parent == ELSEWHERE
-    }
-}
-
-/// Of one metric, over the calls of a node.
-#[derive(Clone, Copy)]
-pub(crate) struct Aggregate {
-    /// Calls that had a reading at both ends.
-    pub(crate) calls: u64,
-    /// Of what was consumed, or by how much a total grew.
-    pub(crate) sum: i64,
-    pub(crate) most: i64,
-    pub(crate) peaked_sum: u64,
-    pub(crate) peaked_most: u64,
-}
-
-const NOTHING: Aggregate = Aggregate { calls: 0, sum: 0, most: 0, peaked_sum: 0, peaked_most: 0 };
-
 /// Of one metric, on one line: the highest peak while it ran, and by how much level or total grew on it.
 #[derive(Clone, Copy)]
 pub(crate) struct LineFigure {
@@ -170,10 +127,7 @@ pub(crate) struct Calls {
     /// How many of the catalogue's metrics the slots were chosen from.
     considered: usize,
     sites: Untracked<SiteState>,
-    nodes: Untracked<Node>,
-    aggregates: Untracked<Aggregate>,
-    /// A hash table of nodes by caller and site, with open addressing; a place that holds [`NONE`] is free.
-    places: Untracked<u32>,
+    pub(crate) tree: CallTree,
     frames: Untracked<Frame>,
     free: Untracked<u32>,
     line_times: Untracked<u64>,
@@ -192,9 +146,7 @@ impl Calls {
             slots: Untracked::new(),
             considered: 0,
             sites: Untracked::new(),
-            nodes: Untracked::new(),
-            aggregates: Untracked::new(),
-            places: Untracked::new(),
+            tree: CallTree::new(),
             frames: Untracked::new(),
             free: Untracked::new(),
             line_times: Untracked::new(),
@@ -208,20 +160,12 @@ impl Calls {
         &self.slots
     }
 
-    pub(crate) fn nodes(&self) -> &[Node] {
-        &self.nodes
-    }
-
     pub(crate) fn sites(&self) -> &[SiteState] {
         &self.sites
     }
 
     pub(crate) fn site(&self, number: u32) -> &'static Site {
         self.sites[number as usize].site
-    }
-
-    pub(crate) fn aggregate(&self, node: usize, slot: usize) -> &Aggregate {
-        &self.aggregates[node * SLOTS + slot]
     }
 
     pub(crate) fn frame(&self, frame: u32) -> &Frame {
@@ -320,15 +264,9 @@ impl Calls {
     ) -> u32 {
         let number = self.known(site);
         let open = self.open_above(number, caller);
-        let parent = if caller == NONE { ROOT } else { self.frames[caller as usize].node };
-        let node = match open {
-            Some(node) => node,
-            None => self.node(parent, number),
-        };
-        let of_node = &mut self.nodes.as_mut()[node as usize];
-        of_node.calls += 1;
-        of_node.recursive += u64::from(open.is_some());
-        of_node.is_changed = true;
+        let parent = if caller == NONE { ROOT } else { self.frame(caller).node };
+        let node = open.unwrap_or_else(|| self.node(parent, number));
+        self.tree.begin(node, open.is_some());
         let state = &mut self.sites.as_mut()[number as usize];
         state.open += 1;
         let is_logged = mark != 0 && state.logged < self.maximum_events;
@@ -339,28 +277,30 @@ impl Calls {
         if self.threads > 1 {
             self.several_until = self.several_until.max(mark);
         }
-        let start = if mark == 0 { Readings::NONE } else { Readings::of(values, &self.slots) };
-        let frame = Frame {
+        self.add_frame(&Frame {
             site: number,
             node,
             caller,
             mark,
             nanoseconds,
-            start,
+            start: if mark == 0 { Readings::NONE } else { Readings::of(values, &self.slots) },
             is_logged,
             occurrence: 0,
             is_recursive: open.is_some(),
             line: 0,
             line_mark: 0,
             line_start: Readings::NONE,
-        };
+        })
+    }
+
+    #[inline]
+    fn add_frame(&mut self, frame: &Frame) -> u32 {
         if let Some(place) = self.free.pop() {
-            self.frames.as_mut()[place as usize] = frame;
-            place
-        } else {
-            self.frames.push(frame);
-            self.frames.len() as u32 - 1
+            self.frames.as_mut()[place as usize] = *frame;
+            return place;
         }
+        self.frames.push(*frame);
+        self.frames.len() as u32 - 1
     }
 
     /// Whether a call that ends now needs to know the figures.
@@ -384,30 +324,9 @@ impl Calls {
         self.free.push(place);
         self.sites.as_mut()[frame.site as usize].open -= 1;
         let overlapped = self.threads > 1 || (frame.mark != 0 && self.several_until >= frame.mark);
-        let node = &mut self.nodes.as_mut()[frame.node as usize];
-        node.ended += 1;
-        node.is_changed = true;
+        self.tree.end(frame.node, overlapped && !frame.is_recursive);
         if !frame.is_recursive {
-            node.overlapped += u64::from(overlapped);
-            for (number, slot) in self.slots.iter().enumerate() {
-                let (before, after) = match (frame.start.get(number), values.get(slot.level)) {
-                    (Some(before), Some(after)) => (before, after),
-                    _ => continue,
-                };
-                let grown = after.wrapping_sub(before) as i64;
-                let peaked = match slot.family {
-                    Some(_) => {
-                        peaks(slot.index, frame.mark).map_or(0, |peak| peak.saturating_sub(before.max(after)))
-                    }
-                    None => 0,
-                };
-                let aggregate = &mut self.aggregates.as_mut()[frame.node as usize * SLOTS + number];
-                aggregate.most = if aggregate.calls == 0 { grown } else { aggregate.most.max(grown) };
-                aggregate.calls += 1;
-                aggregate.sum = aggregate.sum.wrapping_add(grown);
-                aggregate.peaked_sum = aggregate.peaked_sum.wrapping_add(peaked);
-                aggregate.peaked_most = aggregate.peaked_most.max(peaked);
-            }
+            self.add_up(&frame, values, peaks);
         }
         if frame.caller == NONE {
             if self.threads > 1 {
@@ -416,6 +335,18 @@ impl Calls {
             self.threads = self.threads.saturating_sub(1);
         }
         frame.caller
+    }
+
+    fn add_up(&mut self, frame: &Frame, values: &Values, peaks: impl Fn(Index, u64) -> Option<u64>) {
+        for (number, slot) in self.slots.iter().enumerate() {
+            let (before, after) = match (frame.start.get(number), values.get(slot.level)) {
+                (Some(before), Some(after)) => (before, after),
+                _ => continue,
+            };
+            let peak = slot.family.and_then(|_| peaks(slot.index, frame.mark));
+            let peaked = peak.map_or(0, |peak| peak.saturating_sub(before.max(after)));
+            self.tree.add(frame.node, number, after.wrapping_sub(before) as i64, peaked);
+        }
     }
 
     /// Whether the lines of this call are told apart: those of a recursive one belong to the line that made it.
@@ -475,79 +406,13 @@ impl Calls {
         }
     }
 
-    /// The nodes that changed since the last time.
-    pub(crate) fn take_changed(&mut self) -> Untracked<u32> {
-        let mut changed = Untracked::new();
-        for (number, node) in self.nodes.as_mut().iter_mut().enumerate() {
-            if std::mem::replace(&mut node.is_changed, false) {
-                changed.push(number as u32);
-            }
-        }
-        changed
-    }
-
     fn node(&mut self, parent: u32, site: u32) -> u32 {
         let last = self.sites[site as usize].last;
         if last.1 != NONE && last.0 == parent {
             return last.1;
         }
-        let node = self.find_or_add(parent, site);
+        let node = self.tree.find_or_add(parent, site);
         self.sites.as_mut()[site as usize].last = (parent, node);
         node
     }
-
-    fn find_or_add(&mut self, parent: u32, site: u32) -> u32 {
-        if self.nodes.len() * 2 >= self.places.len() {
-            self.grow();
-        }
-        let mask = self.places.len() - 1;
-        let mut index = hash(parent, site) & mask;
-        while self.places[index] != NONE {
-            let node = self.places[index];
-            let known = &self.nodes[node as usize];
-            if known.parent == parent && known.site == site {
-                return node;
-            }
-            index = (index + 1) & mask;
-        }
-        if self.nodes.len() >= MAXIMUM_NODES && parent != ELSEWHERE {
-            return self.find_or_add(ELSEWHERE, site);
-        }
-        let node = self.nodes.len() as u32;
-        self.nodes.push(Node {
-            site,
-            parent,
-            calls: 0,
-            recursive: 0,
-            ended: 0,
-            overlapped: 0,
-            is_changed: false,
-        });
-        self.aggregates.extend(&[NOTHING; SLOTS]);
-        self.places.as_mut()[index] = node;
-        node
-    }
-
-    /// Doubles the table; its length stays a power of two.
-    fn grow(&mut self) {
-        let length = (self.places.len() * 2).max(64);
-        let mut places = Untracked::new();
-        places.reserve(length);
-        for _ in 0..length {
-            places.push(NONE);
-        }
-        for (number, node) in self.nodes.iter().enumerate() {
-            let mut index = hash(node.parent, node.site) & (length - 1);
-            while places[index] != NONE {
-                index = (index + 1) & (length - 1);
-            }
-            places.as_mut()[index] = number as u32;
-        }
-        self.places = places;
-    }
-}
-
-fn hash(parent: u32, site: u32) -> usize {
-    let word = (u64::from(parent) << 32 | u64::from(site)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (word >> 32) as usize
 }

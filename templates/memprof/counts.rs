@@ -5,6 +5,9 @@
 //! instructions that tracking a block costs. So that one has counts of its own, [`Heap`](crate::Heap) in any other crate uses
 //! the [`usual`] ones, and the first that counts anything is the one that is read.
 
+// Some of these run at each allocation: benches/allocator.rs measures them.
+#![allow(clippy::inline_always)]
+
 use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};

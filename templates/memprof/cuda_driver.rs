@@ -147,17 +147,16 @@ impl Driver {
     }
 
     /// How many devices the program can see; none before it has initialised the driver.
-    pub(crate) fn device_count(&self) -> c_int {
+    pub(crate) fn device_count(&self) -> u32 {
         let mut count = 0;
         // SAFETY: of this and all calls below: the types are the driver's, and what it writes to lives that long.
-        match unsafe { (self.device_count)(&mut count) } {
-            SUCCESS => count,
-            _ => 0,
-        }
+        let status = unsafe { (self.device_count)(&mut count) };
+        succeeded(status, count).and_then(|count| u32::try_from(count).ok()).unwrap_or(0)
     }
 
     /// The device of this ordinal, which counts the devices that `CUDA_VISIBLE_DEVICES` lets through.
-    pub(crate) fn device(&self, ordinal: c_int) -> Option<DeviceHandle> {
+    pub(crate) fn device(&self, ordinal: u32) -> Option<DeviceHandle> {
+        let ordinal = c_int::try_from(ordinal).ok()?;
         let mut device = 0;
         // SAFETY: as above.
         succeeded(unsafe { (self.device)(&mut device, ordinal) }, device)

@@ -12,7 +12,7 @@ use crate::metric::{Catalogue, Index, Kind, Metric, Values};
 use crate::sources::{Extent, Source};
 use crate::untracked::{Text, Untracked, kept};
 
-/// What is loaded where a program uses such a device: DRM's own library (Mesa, ROCm), and Intel's, which do without.
+/// Libraries of programs that use such a device: DRM's own, AMD's and Intel's compute libraries.
 const LIBRARIES: [&[u8]; 4] = [b"libdrm", b"libhsa-runtime64", b"libze_intel_gpu", b"libigdrcl"];
 
 pub(crate) struct Drm {

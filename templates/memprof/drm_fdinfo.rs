@@ -72,7 +72,7 @@ struct Memory {
     /// What is in the device's memory now.
     resident: Option<u64>,
     /// The older name of the same.
-    memory: Option<u64>,
+    legacy: Option<u64>,
     /// What was made there, some of which may have been moved out since.
     total: Option<u64>,
 }
@@ -81,7 +81,7 @@ impl Memory {
     fn take(&mut self, key: &str, value: &str) {
         let counts = [
             ("drm-resident-", &mut self.resident),
-            ("drm-memory-", &mut self.memory),
+            ("drm-memory-", &mut self.legacy),
             ("drm-total-", &mut self.total),
         ];
         for (prefix, sum) in counts {
@@ -93,7 +93,7 @@ impl Memory {
     }
 
     fn bytes(self) -> Option<u64> {
-        self.resident.or(self.memory).or(self.total)
+        self.resident.or(self.legacy).or(self.total)
     }
 }
 

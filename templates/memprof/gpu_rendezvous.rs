@@ -88,6 +88,8 @@ impl Rendezvous {
     }
 
     /// Whether the bytes here are a rendezvous at which this process listens. They may be anything.
+    // The caller has aligned the address.
+    #[allow(clippy::cast_ptr_alignment)]
     pub(crate) fn is_at(place: *const u8) -> bool {
         // SAFETY: the caller has found `SIZE` readable bytes here, aligned. They may change while they are read, so
         // each is read once, volatile.

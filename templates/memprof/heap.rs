@@ -7,6 +7,9 @@
 //! Bytes are the requested ones ([`Layout::size`]), not the size class that the inner allocator rounds up to: they
 //! are the same on every machine and for every allocator.
 
+// Some of these run at each allocation: benches/allocator.rs measures them.
+#![allow(clippy::inline_always)]
+
 use std::alloc::{GlobalAlloc, Layout};
 
 use crate::counts::{self, Account};

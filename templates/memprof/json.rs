@@ -41,6 +41,8 @@ impl<'a> Json<'a> {
     }
 
     /// A figure. Of a checkpoint's time, most would else go into formatting them.
+    // The cast values are less than 100.
+    #[allow(clippy::cast_possible_truncation)]
     pub(crate) fn figure(&mut self, name: &str, value: u64) {
         self.name(name);
         let mut digits = [0; DIGITS];

@@ -26,10 +26,24 @@
 //! * what begins and ends: `constructor`, `environment`, `stamp`.
 
 #![warn(missing_docs)]
+// What these lints suggest needs a newer compiler than Rust 1.63.
+#![allow(
+    clippy::borrow_as_ptr,
+    clippy::manual_c_str_literals,
+    clippy::manual_is_multiple_of,
+    clippy::manual_let_else,
+    clippy::ptr_as_ptr,
+    clippy::ptr_cast_constness,
+    clippy::ref_as_ptr,
+    clippy::unnecessary_map_or
+)]
+// A test may call these for nothing, and its crate may deny warnings.
+#![allow(clippy::must_use_candidate)]
 // Elsewhere there are no GPU figures, and what only they need is left unused.
 #![cfg_attr(not(all(target_os = "linux", target_pointer_width = "64", not(miri))), allow(dead_code))]
 
 mod call_log;
+mod call_tree;
 mod calls;
 mod constructor;
 mod counts;
@@ -46,6 +60,8 @@ mod environment;
 mod every;
 #[cfg_attr(not(all(target_os = "linux", target_pointer_width = "64", not(miri))), path = "gpu_elsewhere.rs")]
 mod gpu;
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
+mod gpu_metrics;
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 mod gpu_rendezvous;
 mod heap;
@@ -101,7 +117,7 @@ macro_rules! checkpoint {
     ($($label:tt)+) => {
         if $crate::is_recording() {
             let label = $crate::Label::of(::core::format_args!($($label)+));
-            $crate::log_checkpoint(label, ::core::concat!(::core::file!(), ":", ::core::line!()));
+            $crate::log_checkpoint(&label, ::core::concat!(::core::file!(), ":", ::core::line!()));
         }
     };
 }
@@ -172,6 +188,6 @@ pub fn is_recording() -> bool {
 
 #[doc(hidden)]
 #[cold]
-pub fn log_checkpoint(label: Label, at: &'static str) {
+pub fn log_checkpoint(label: &Label, at: &'static str) {
     recorder::checkpoint(label.as_str(), Some(at));
 }

@@ -31,6 +31,9 @@
 //! What finds no peak of its epoch at that moment is recorded aside, in one of two words used in turn, and counted in
 //! when its epoch ends.
 
+// Some of these run at each allocation: benches/allocator.rs measures them.
+#![allow(clippy::inline_always)]
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const EPOCH_SHIFT: u32 = 48;
@@ -104,7 +107,7 @@ impl Live {
     }
 
     fn aside(&self, word: u64) -> &AtomicU64 {
-        &self.aside[epoch(word) as usize & 1]
+        &self.aside[(epoch(word) & 1) as usize]
     }
 
     /// Ends the epoch and begins the next one, which starts at the bytes live now. Calls must not overlap: the recorder's

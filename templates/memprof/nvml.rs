@@ -178,20 +178,20 @@ impl Nvml {
 
     /// Bytes of this process on the device.
     pub(crate) fn process_memory(&self, device: Device) -> Result<u64, Problem> {
-        const MANY: usize = 256;
+        const MANY: c_uint = 256;
         let processes = self
             .processes
             .ok_or(Problem::Known("this NVML has no nvmlDeviceGetComputeRunningProcesses_v3"))?;
         let nothing = ProcessInfo { process: 0, used: 0, gpu_instance: 0, compute_instance: 0 };
-        let mut infos = [nothing; MANY];
-        let mut count = MANY as c_uint;
+        let mut infos = [nothing; MANY as usize];
+        let mut count = MANY;
         // SAFETY: as above; the count says how much room there is.
         match unsafe { processes(device.handle, &mut count, infos.as_mut_ptr()) } {
             SUCCESS => {}
             INSUFFICIENT_SIZE => return Err(Problem::Known("more than 256 processes use this device")),
             status => return Err(Problem::Call("nvmlDeviceGetComputeRunningProcesses_v3", status)),
         }
-        let infos = &infos[..(count as usize).min(MANY)];
+        let infos = &infos[..count.min(MANY) as usize];
         // On a part of a device the process may be listed once for each of its instances.
         let own = std::process::id();
         match infos.iter().filter(|info| info.process == own).map(|info| info.used).max() {

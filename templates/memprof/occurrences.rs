@@ -1,5 +1,8 @@
 //! How often each label was logged: the second `decoded` of a loop is `decoded`, occurrence 2.
 
+// The lower bits of a hash pick its place.
+#![allow(clippy::cast_possible_truncation)]
+
 use crate::untracked::Untracked;
 
 /// Each is counted apart, though a checkpoint, a scope and a traced function may share a label; and so may one of the

@@ -156,8 +156,8 @@ pub(crate) fn warm_up() {
 /// once a device is in use, and by the injection library at the first allocation: no checkpoint may come before the end.
 pub(crate) extern "C" fn take_last_figures_at_exit() {
     static REGISTERED: AtomicBool = AtomicBool::new(false);
-    if REGISTERED.swap(true, Ordering::Relaxed) {
-        return;
+    extern "C" {
+        fn atexit(handler: extern "C" fn()) -> std::os::raw::c_int;
     }
     extern "C" fn take() {
         if let Some(mut recorder) = settle_and_hold() {
@@ -165,8 +165,8 @@ pub(crate) extern "C" fn take_last_figures_at_exit() {
             recorder.sources.gpu.take_last(&mut recorder.catalogue);
         }
     }
-    extern "C" {
-        fn atexit(handler: extern "C" fn()) -> std::os::raw::c_int;
+    if REGISTERED.swap(true, Ordering::Relaxed) {
+        return;
     }
     // SAFETY: the function is never unloaded, as for the constructor's.
     unsafe { atexit(take) };
@@ -272,7 +272,7 @@ impl Recorder {
 
     /// Nanoseconds since `start`.
     pub(crate) fn nanoseconds(&self) -> u64 {
-        self.started.map_or(0, |started| started.elapsed().as_nanos() as u64)
+        self.started.map_or(0, |started| u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
     /// Reads all sources. Peaks of the interval that ends here go into their histories.

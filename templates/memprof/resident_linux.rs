@@ -54,8 +54,7 @@ pub(super) fn open(reset: bool) -> Result<Found, &'static str> {
     buffer.reserve(BUFFER);
     (0..BUFFER).for_each(|_| buffer.push(0));
     let mut process = Process {
-        // SAFETY: takes a number and returns one.
-        page_size: unsafe { sysconf(_SC_PAGESIZE) } as u64,
+        page_size: configuration(_SC_PAGESIZE),
         statm,
         status: open_high(OpenOptions::new().read(true), "/proc/self/status").ok(),
         clear_refs: None,
@@ -100,8 +99,7 @@ impl Process {
 
     /// A bound for what the counters lag behind, in bytes.
     fn bound(&self) -> u64 {
-        // SAFETY: takes a number and returns one.
-        let processors = unsafe { sysconf(_SC_NPROCESSORS_ONLN) }.max(1) as u64;
+        let processors = configuration(_SC_NPROCESSORS_ONLN).max(1);
         3 * processors * (2 * processors).max(32) * self.page_size
     }
 
@@ -141,6 +139,11 @@ impl Process {
             shared: kibibytes(text, b"Shared_Clean:")? + kibibytes(text, b"Shared_Dirty:")?,
         })
     }
+}
+
+fn configuration(name: c_int) -> u64 {
+    // SAFETY: it takes a number and returns one.
+    u64::try_from(unsafe { sysconf(name) }).unwrap_or(0)
 }
 
 fn open_high(options: &OpenOptions, path: &str) -> std::io::Result<File> {
@@ -193,7 +196,7 @@ mod usage {
             }
             usage.assume_init()
         };
-        Some(usage[MAXIMUM_RESIDENT] as u64 * 1024)
+        Some(u64::try_from(usage[MAXIMUM_RESIDENT]).ok()? * 1024)
     }
 }
 

@@ -79,14 +79,8 @@ impl Recorder {
                     Some(both) => both,
                     None => return,
                 };
-                let name = |part: &str| Text::of(format_args!("{family}.{part}"));
-                let consumed = i128::from(after) - i128::from(before);
-                json.number(name("consumed").as_str(), format_args!("{consumed}"));
-                if let Some(peak) = self.histories.of(index).since(start.number) {
-                    let peaked = peak.saturating_sub(before.max(after));
-                    json.number(name("peaked").as_str(), format_args!("{peaked}"));
-                }
-                json.number(name("used").as_str(), format_args!("{after}"));
+                let peak = self.histories.of(index).since(start.number);
+                write_figures(json, family, before, after, peak);
             }
             Kind::Total => {
                 if let Some((before, after)) = both(index) {
@@ -96,6 +90,18 @@ impl Recorder {
             Kind::Level => {}
         }
     }
+}
+
+/// Writes what a scope did to one metric: consumed (its growth), peaked (above both ends) and used (at its end).
+pub(crate) fn write_figures(json: &mut Json<'_>, family: &str, before: u64, after: u64, peak: Option<u64>) {
+    let name = |part: &str| Text::of(format_args!("{family}.{part}"));
+    let consumed = i128::from(after) - i128::from(before);
+    json.number(name("consumed").as_str(), format_args!("{consumed}"));
+    if let Some(peak) = peak {
+        let peaked = peak.saturating_sub(before.max(after));
+        json.number(name("peaked").as_str(), format_args!("{peaked}"));
+    }
+    json.number(name("used").as_str(), format_args!("{after}"));
 }
 
 impl ScopeStart {

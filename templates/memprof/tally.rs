@@ -6,6 +6,9 @@
 //! allocations in the last destructors of a thread or in `atexit` are counted like any other. Threads that come after
 //! all slots are claimed share the last few by atomic additions: as exact, a little slower.
 
+// Some of these run at each allocation: benches/allocator.rs measures them.
+#![allow(clippy::inline_always)]
+
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 

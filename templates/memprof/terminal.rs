@@ -14,6 +14,8 @@ pub(crate) fn checkpoint_line<'a>(
     struct Figures<G>(G, Option<u64>);
     impl<'a, G: Iterator<Item = (&'a str, u64)> + Clone> fmt::Display for Figures<G> {
         fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            // Shown with three digits after the point.
+            #[allow(clippy::cast_precision_loss)]
             let gigabytes = |bytes: u64| bytes as f64 / f64::from(1 << 30);
             let mut separator = ":";
             let several = self.0.clone().nth(1).is_some();
