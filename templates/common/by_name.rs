@@ -1,7 +1,7 @@
 //! Goes through a map of variables in the order of their names, without the heap.
 //!
-//! A `HashMap` has another order in every process. The order matters: of several tensors that share a storage, the
-//! first one named counts.
+//! A `HashMap` has another order in every process. The order matters: of several tensors that share
+//! a storage, the first one named counts.
 
 // `Option::is_some_and` needs a newer compiler than the shim does.
 #![allow(clippy::unnecessary_map_or)]

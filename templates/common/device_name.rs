@@ -1,4 +1,5 @@
-//! The device of a burn or cubecl tensor, read from its `Debug` text: these crates offer no other access.
+//! The device of a burn or cubecl tensor, read from its `Debug` text: these crates offer no other
+//! access.
 
 use std::fmt::Debug;
 
@@ -18,8 +19,8 @@ impl DeviceName {
         self.0.as_str()
     }
 
-    /// The device whose allocator metric the memory belongs to. `backend` names the backend, for example by its type
-    /// name; it may be empty.
+    /// The device whose allocator metric the memory belongs to. `backend` names the backend, for
+    /// example by its type name; it may be empty.
     pub(crate) fn device(&self, backend: &str) -> Device<'_> {
         let name = self.as_str();
         let is_of = |lower: &str, camel: &str| backend.contains(lower) || name.contains(camel);
@@ -40,9 +41,9 @@ impl DeviceName {
     }
 }
 
-/// The CUDA ordinal in `CudaDevice { index: 0 }`, `Cuda(0)` or
-/// `Cuda(CudaDevice { device: CudaDevice(DeviceId(1)), index: 0 })`. The `DeviceId` in the last one is candle's own
-/// number, so `index` comes first.
+/// The CUDA ordinal in `CudaDevice { index: 0 }`, `Cuda(0)` or `Cuda(CudaDevice { device:
+/// CudaDevice(DeviceId(1)), index: 0 })`. The `DeviceId` in the last one is candle's own number, so
+/// `index` comes first.
 fn ordinal(name: &str) -> Option<u32> {
     let (_, after) = name.split_once("Cuda")?;
     let after = after.split_once("index: ").map_or(after, |(_, index)| index);

@@ -1,7 +1,9 @@
-//! What the log is told of traced functions: calls of them, which add up until it is time to tell, and their lines.
+//! Traced functions in the log: the sums of their calls, from time to time, and the figures of
+//! their lines.
 //!
-//! A call reads only the figures that traced functions show, and most calls write nothing: what they add up to is told about once
-//! a second. Single calls of a function are logged up to a number that the runner gives.
+//! A call reads only the figures that traced functions show, and most calls write nothing. Their
+//! sums are logged about once a second. Single calls of a function are logged up to a number that
+//! the runner sets.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,15 +20,15 @@ use crate::sources::Extent;
 use crate::trace::{NONE, Site};
 use crate::untracked::Text;
 
-/// So often the clock is looked at when traced calls end, and so long nothing is told of them: a process that is killed loses
-/// what came since.
+/// How many traced calls end between two looks at the clock, and the time between two logs of their
+/// sums. A process that is killed loses what came after the last log.
 const CALLS_BETWEEN_LOOKS: u32 = 256;
 const NANOSECONDS_BETWEEN_TELLING: u64 = 1_000_000_000;
 
-/// Whether GPUs' figures are read when traced functions begin and end.
+/// Whether GPU figures are read when traced functions begin and end.
 static CALLS_READ_GPUS: AtomicBool = AtomicBool::new(true);
 
-/// A call of a traced function begins. Returns its frame.
+/// Begins a call of a traced function. Returns its frame.
 pub(crate) fn enter_call(site: &'static Site, caller: u32) -> u32 {
     match hold_for_calls() {
         Some(mut recorder) => recorder.enter_call(site, caller),
@@ -34,29 +36,29 @@ pub(crate) fn enter_call(site: &'static Site, caller: u32) -> u32 {
     }
 }
 
-/// It ends. Returns the frame of its caller.
+/// Ends a call. Returns its caller's frame.
 pub(crate) fn leave_call(frame: u32, depth: u64) -> u32 {
     match hold_for_calls() {
         Some(mut recorder) => recorder.leave_call(frame, depth),
-        // A forked child: what is open there is nobody's.
+        // In a forked child, open calls belong to nobody.
         None => NONE,
     }
 }
 
-/// A traced function whose lines are told apart is on another one.
+/// Notes that a function whose lines are traced is at another line.
 pub(crate) fn at_line(frame: u32, line: u32, begins: bool) {
     if let Some(mut recorder) = hold_for_calls() {
         recorder.at_line(frame, line, begins);
     }
 }
 
-/// The recorder, once work under way on GPUs has ended if their figures are wanted of traced functions.
+/// The recorder, after GPUs have finished their work if traced functions read GPU figures.
 fn hold_for_calls() -> Option<Held<'static, Recorder>> {
     if CALLS_READ_GPUS.load(Ordering::Relaxed) { recorder::settle_and_hold() } else { recorder::hold() }
 }
 
 impl Recorder {
-    /// What the runner wants of traced calls.
+    /// Applies the runner's settings for traced calls.
     pub(crate) fn set_up_calls(&mut self, environment: &Environment) {
         self.calls.maximum_events = environment.trace_events.unwrap_or(0);
         if let Some(columns) = &environment.trace_columns {
@@ -119,7 +121,8 @@ impl Recorder {
             .at_line(frame, line, begins, mark, &values, |index, since| histories.of(index).since(since));
     }
 
-    /// As [`Self::mark`], of what traced functions read alone. The intervals of other metrics' peaks go on.
+    /// Like [`Self::mark`], but reads only what traced functions show. The intervals of other
+    /// metrics' peaks go on.
     fn mark_for_calls(&mut self) -> (u64, Values) {
         let mut values = Values::new();
         let columns = self.calls.columns;

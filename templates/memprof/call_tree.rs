@@ -1,4 +1,5 @@
-//! The tree of traced calls: who called whom, with the number of calls and the sums and maxima of their figures.
+//! The tree of traced calls: who called whom, with the number of calls, and sums and maxima of
+//! their figures.
 
 // Nodes and sites have numbers of 32 bits, so that a call's guard stays small.
 #![allow(clippy::cast_possible_truncation)]
@@ -15,16 +16,17 @@ pub(crate) const ROOT: u32 = u32::MAX;
 /// The parent of calls whose caller is not kept, because the tree is full.
 pub(crate) const ELSEWHERE: u32 = u32::MAX - 1;
 
-/// A function, reached in one way.
+/// A function, reached through one chain of callers.
 #[derive(Clone, Copy)]
 pub(crate) struct Node {
     pub(crate) site: u32,
-    /// Its caller, [`ROOT`] or `ELSEWHERE`.
+    /// Its caller's node, [`ROOT`] or [`ELSEWHERE`].
     pub(crate) parent: u32,
     pub(crate) calls: u64,
     pub(crate) recursive: u64,
     ended: u64,
-    /// Calls during which a traced function ran on another thread: their figures have that one's in them.
+    /// Calls during which a traced function ran on another thread. Their figures include that
+    /// thread's.
     pub(crate) overlapped: u64,
     is_changed: bool,
 }
@@ -35,18 +37,18 @@ impl Node {
         self.calls - self.ended
     }
 
-    /// Whether the way to it is not kept.
+    /// Whether its callers are not kept.
     pub(crate) fn is_elsewhere(&self) -> bool {
         self.parent == ELSEWHERE
     }
 }
 
-/// Of one metric, over the calls of a node.
+/// One metric's figures over the calls of a node.
 #[derive(Clone, Copy)]
 pub(crate) struct Aggregate {
     /// Calls that had a reading at both ends.
     pub(crate) calls: u64,
-    /// Of what was consumed, or by how much a total grew.
+    /// Sum of the bytes consumed, or of a total's growth.
     pub(crate) sum: i64,
     pub(crate) most: i64,
     pub(crate) peaked_sum: u64,
@@ -59,7 +61,8 @@ pub(crate) struct CallTree {
     nodes: Untracked<Node>,
     /// [`SLOTS`] for each node.
     aggregates: Untracked<Aggregate>,
-    /// A hash table of nodes by parent and site, with open addressing. A place that holds [`NONE`] is free.
+    /// A hash table of nodes by parent and site, with open addressing. A place that holds [`NONE`]
+    /// is free.
     places: Untracked<u32>,
 }
 
@@ -146,7 +149,7 @@ impl CallTree {
         node
     }
 
-    /// Doubles the table; its length stays a power of two.
+    /// Doubles the table, whose length is always a power of two.
     fn grow(&mut self) {
         let length = (self.places.len() * 2).max(64);
         let mut places = Untracked::new();

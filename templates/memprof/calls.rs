@@ -1,12 +1,12 @@
-//! What traced calls added up to: a tree of who called whom, with the number of calls and exact sums and maxima of what they
-//! consumed and peaked, and the same for the lines of functions whose lines are told apart.
+//! Traced calls: which are open, and the figures that each one adds to the call tree, and to the
+//! lines of functions whose lines are traced.
 //!
-//! A call of a function that is open already on its thread is a *recursive* one: it is counted, where the open call
-//! stands in the tree, and its figures are within that call's and not added again. So the tree is no deeper than there are
-//! functions, and no byte is in a sum twice.
+//! A call is *recursive* if its function is open already on the same thread. It counts at the open
+//! call's node, whose figures already include it. So the tree is no deeper than the number of
+//! functions, and no byte counts twice in a sum.
 
-// Sites, nodes and frames have numbers of 32 bits, so that a call's guard stays small. The difference of two figures
-// is taken modulo 2^64 and read as signed.
+// Sites, nodes and frames have numbers of 32 bits, so that a call's guard stays small. The
+// difference of two figures is taken modulo 2^64 and read as signed.
 #![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)]
 
 use crate::call_tree::{CallTree, ELSEWHERE, ROOT};
@@ -14,7 +14,7 @@ use crate::metric::{Catalogue, Index, Kind, Values};
 use crate::trace::{NONE, Site};
 use crate::untracked::Untracked;
 
-/// Metrics that are followed for each call, at most; what came later is left out.
+/// Most metrics that are followed for each call. Later ones are left out.
 pub(crate) const SLOTS: usize = 16;
 
 /// Which sources are read when a traced function begins and ends.
@@ -26,7 +26,7 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// From names separated by commas.
+    /// Parses names separated by commas.
     pub(crate) fn of(names: &str) -> Self {
         let has = |name: &str| names.split(',').any(|one| one.trim() == name);
         Self { heap: has("heap"), cpu: has("cpu"), gpu: has("gpu") }
@@ -54,7 +54,7 @@ pub(crate) struct Slot {
 #[derive(Clone, Copy)]
 pub(crate) struct Readings {
     values: [u64; SLOTS],
-    /// Slots that could not be read. One that came later stood at zero.
+    /// A bit for each slot that could not be read. A slot that appeared later was zero.
     missing: u16,
 }
 
@@ -82,24 +82,25 @@ impl Readings {
 pub(crate) struct Frame {
     pub(crate) site: u32,
     pub(crate) node: u32,
-    /// The frame that is open on the thread when this one has ended.
+    /// The frame that is open on the thread after this one has ended.
     pub(crate) caller: u32,
-    /// The mark at which it began; 0 if its figures are not taken.
+    /// The mark at which it began; 0 if its figures are not read.
     pub(crate) mark: u64,
     pub(crate) nanoseconds: u64,
     pub(crate) start: Readings,
-    /// Whether it is logged by itself.
+    /// Whether it is logged as a scope of its own.
     pub(crate) is_logged: bool,
-    /// Which of its label it is then, in the order in which they begin.
+    /// Its 1-based occurrence then, in the order in which calls begin.
     pub(crate) occurrence: u64,
     is_recursive: bool,
-    /// Where the function is, and since which mark; 0 for nowhere.
+    /// The line that the function is at, and the mark since then; 0 for none.
     line: u32,
     line_mark: u64,
     line_start: Readings,
 }
 
-/// Of one metric, on one line: the highest peak while it ran, and by how much level or total grew on it.
+/// One metric's figures on one line: the highest peak while it ran, and the growth of the level or
+/// total.
 #[derive(Clone, Copy)]
 pub(crate) struct LineFigure {
     pub(crate) times: u64,
@@ -112,19 +113,19 @@ pub(crate) struct SiteState {
     pub(crate) site: &'static Site,
     /// Calls that were logged one by one.
     logged: u64,
-    /// Calls open, on all threads.
+    /// Open calls, on all threads.
     open: u64,
     /// Where its lines begin in the table.
     lines: usize,
     last: (u32, u32),
 }
 
-/// All of it; the recorder's.
+/// All traced calls of the process.
 pub(crate) struct Calls {
     pub(crate) columns: Columns,
     pub(crate) maximum_events: u64,
     slots: Untracked<Slot>,
-    /// How many of the catalogue's metrics the slots were chosen from.
+    /// How many of the catalogue's metrics were looked at for slots.
     considered: usize,
     sites: Untracked<SiteState>,
     pub(crate) tree: CallTree,
@@ -134,7 +135,7 @@ pub(crate) struct Calls {
     line_figures: Untracked<LineFigure>,
     /// Threads with an open traced call.
     threads: u64,
-    /// The last mark at which there were several of them.
+    /// The last mark at which there were several such threads.
     several_until: u64,
 }
 
@@ -176,7 +177,7 @@ impl Calls {
         &mut self.frames.as_mut()[frame as usize]
     }
 
-    /// The lines of a site that ran: number, how often, and where the figures are for [`Self::line_figure`].
+    /// The lines of a site that ran: number, how often, and the place for [`Self::line_figure`].
     pub(crate) fn lines(&self, site: usize) -> impl Iterator<Item = (u32, u64, usize)> + '_ {
         let state = &self.sites[site];
         let (first, count) = state.site.lines.unwrap_or((0, 0));
@@ -193,7 +194,7 @@ impl Calls {
         &self.line_figures[place * SLOTS + slot]
     }
 
-    /// Looks for metrics that came since.
+    /// Adds slots for metrics that have appeared.
     pub(crate) fn follow(&mut self, catalogue: &Catalogue) {
         if self.considered == catalogue.length() {
             return;
@@ -212,7 +213,7 @@ impl Calls {
         self.considered = catalogue.length();
     }
 
-    /// Whether a call that begins now needs to know the figures; those of a recursive one that is not logged are of no use.
+    /// Whether a call that begins now needs figures. A recursive call that is not logged does not.
     pub(crate) fn needs_figures(&mut self, site: &'static Site, caller: u32) -> bool {
         let number = self.known(site);
         self.sites[number as usize].logged < self.maximum_events || self.open_above(number, caller).is_none()
@@ -233,13 +234,14 @@ impl Calls {
         number
     }
 
-    /// The node of the same function where it is open on the caller's thread.
+    /// The node of the same function, if it is open on the caller's thread.
     fn open_above(&self, site: u32, caller: u32) -> Option<u32> {
         if self.sites[site as usize].open == 0 {
             return None;
         }
         let mut above = caller;
-        // Calls of coroutines end in any order, so that the way up may lead through frames of others, and in a circle.
+        // Calls of coroutines end in any order. So the way up may pass frames of others, or go in a
+        // circle.
         for _ in 0..self.frames.len() {
             if above == NONE {
                 break;
@@ -253,7 +255,8 @@ impl Calls {
         None
     }
 
-    /// A call begins. `values` were read at this mark; mark 0 stands for none.
+    /// Begins a call and returns its frame. `values` were read at this mark; mark 0 means that none
+    /// were read.
     pub(crate) fn enter(
         &mut self,
         site: &'static Site,
@@ -303,13 +306,14 @@ impl Calls {
         self.frames.len() as u32 - 1
     }
 
-    /// Whether a call that ends now needs to know the figures.
+    /// Whether a call that ends now needs figures.
     pub(crate) fn needs_figures_at_end(&self, frame: u32) -> bool {
         let frame = self.frame(frame);
         frame.is_logged || !frame.is_recursive
     }
 
-    /// A call ends. `peaks` says the highest value of a slot's metric since a mark. Returns the frame that was open before it.
+    /// Ends a call. `peaks` returns the highest value of a slot's metric since a mark. Returns the
+    /// frame that was open before it.
     pub(crate) fn leave(
         &mut self,
         place: u32,
@@ -349,12 +353,13 @@ impl Calls {
         }
     }
 
-    /// Whether the lines of this call are told apart: those of a recursive one belong to the line that made it.
+    /// Whether the lines of this call are traced. Lines of a recursive call belong to the line that
+    /// made it.
     pub(crate) fn has_lines(&self, place: u32) -> bool {
         !self.frame(place).is_recursive
     }
 
-    /// The function is on another line from this mark on.
+    /// The function is at another line from this mark on.
     pub(crate) fn at_line(
         &mut self,
         place: u32,

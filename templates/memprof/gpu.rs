@@ -1,12 +1,13 @@
-//! `gpu.N.…`: NVIDIA GPUs, from the moment that the program uses one. A program that uses none pays for one look at the
-//! loader's count of loaded libraries at each checkpoint, and nothing is loaded on its behalf.
+//! `gpu.N.…`: NVIDIA GPUs, from the moment that the program uses one. In a program that uses none,
+//! a checkpoint looks once at the loader's count of libraries, and nothing is loaded.
 //!
-//! Three parties are asked: the injection library, which sees every allocation through CUPTI (see `gpu_rendezvous`),
-//! the driver for its default memory pool, and NVML. `N` is NVML's index, found through the device's UUID; where NVML is
-//! not to be had, it is the beginning of the UUID itself.
+//! There are three sources: the injection library, which sees every allocation through CUPTI (see
+//! `gpu_rendezvous`), the driver for its default memory pool, and NVML. `N` is NVML's index, found
+//! by the device's UUID. Without NVML it is the beginning of the UUID.
 //!
-//! The driver has exit handlers of its own, after which it may not be called, and `done` is logged after all handlers. So
-//! a handler that was registered later than the driver's, and thus runs before, takes the figures that `done` shows.
+//! The driver has its own exit handlers and may not be called after them, but `done` is logged
+//! after all handlers. So a handler that is registered after the driver's, and thus runs before it,
+//! reads the figures for `done`.
 
 use crate::cuda_driver::{self, Driver, Pool, PoolFigures};
 use crate::dynamic_library;
@@ -26,17 +27,17 @@ static RENDEZVOUS: Rendezvous = Rendezvous::new();
 const CUPTI_SOURCE: &str = "CUPTI driver API callbacks";
 const POOL_SOURCE: &str = "CUDA driver, default memory pool";
 const CONTEXT_SOURCE: &str =
-    "NVML's figure of this process less what it had allocated, at the first checkpoint with the device";
+    "NVML's figure for this process minus what it had allocated, at the device's first checkpoint";
 const AFTER_SHUTDOWN: &str =
-    "the CUDA driver had shut down, and no checkpoint came while it was up; log one inside the test";
+    "the CUDA driver shut down before the first checkpoint; add a checkpoint inside the test";
 const NOT_INJECTED: &str = "the CUDA driver did not load the library that CUDA_INJECTION64_PATH names, or loaded it \
                             before this executable's first code ran";
-const OUTSIDE_A_RUN: &str = "counted in a run of cargo memprof only";
+const OUTSIDE_A_RUN: &str = "counted only in a run of cargo memprof";
 
 const USED: [&str; 2] = ["pool.used", "pool.used_peak"];
 const RESERVED: [&str; 2] = ["pool.reserved", "pool.reserved_peak"];
 const OF_NVML: [&str; 3] = ["process", "device", "context"];
-/// As many as the injection library can be asked for at once.
+/// As many as the injection library can return at once: 64 devices and the host.
 const ROOM: usize = 65;
 
 pub(crate) struct Gpu {
@@ -46,10 +47,11 @@ pub(crate) struct Gpu {
     nvml: Option<Result<Nvml, &'static str>>,
     devices: Untracked<Device>,
     host: Option<(Index, Index)>,
-    /// The injection library's figures of this mark.
+    /// The injection library's figures at this mark.
     figures: [Figures; ROOM],
     figure_count: usize,
-    /// What the driver and NVML said last, taken before the driver's exit handlers.
+    /// Whether the last figures of the driver and of NVML were read, before the driver's exit
+    /// handlers.
     taken: bool,
     ending: bool,
 }
@@ -57,7 +59,7 @@ pub(crate) struct Gpu {
 #[derive(Clone, Copy)]
 struct Device {
     name: &'static str,
-    /// The driver's number, among the visible devices.
+    /// The driver's ordinal, among the visible devices.
     ordinal: u32,
     live: Option<(Index, Index)>,
     pool: Option<(Pool, [Index; 4])>,
@@ -68,7 +70,7 @@ struct Device {
     last: Last,
 }
 
-/// What the driver and NVML said of a device.
+/// The figures of the driver and of NVML for a device.
 #[derive(Clone, Copy)]
 struct Last {
     pool: Option<PoolFigures>,
@@ -118,7 +120,7 @@ impl Device {
 const NO_FIGURES: Figures =
     Figures { ordinal: 0, has_uuid: 0, uuid: [0; 16], live: 0, peak: 0, pooled: 0, managed: 0 };
 
-/// Finds out whether the program uses CUDA by now, and waits for the work that it gave to its devices.
+/// Finds out whether the program uses CUDA by now, and waits for the work on its devices.
 pub(crate) fn settle() {
     dynamic_library::look();
     cuda_driver::look();
@@ -140,13 +142,14 @@ impl Gpu {
         }
     }
 
-    /// The process is in its exit handlers. Without figures that were taken before there are none of the driver.
+    /// The process is in its exit handlers. The driver's figures are then those that were read
+    /// before, if any.
     pub(crate) fn end(&mut self) {
         cuda_driver::end();
         self.ending = true;
     }
 
-    /// Reads what the driver and NVML have to say for the last time.
+    /// Reads the figures of the driver and of NVML for the last time.
     pub(crate) fn take_last(&mut self, catalogue: &mut Catalogue) {
         if let (Some(driver), false) = (cuda_driver::in_use(), self.taken) {
             self.take_figures(false);
@@ -160,7 +163,7 @@ impl Gpu {
         cuda_driver::end();
     }
 
-    /// The name of a device that there are figures of.
+    /// The name of a device that has figures.
     pub(crate) fn known_device(&self, ordinal: u32) -> Option<&'static str> {
         self.devices.iter().find(|device| device.ordinal == ordinal).map(|device| device.name)
     }
@@ -178,7 +181,7 @@ impl Gpu {
         Some(self.name_of(ordinal, uuid, found.map(|(_, device)| device)))
     }
 
-    /// Each device with the bytes that this process has on it: by NVML, else as allocated.
+    /// Each device with this process's bytes on it: from NVML, else the allocated bytes.
     pub(crate) fn in_use<'a>(&'a self, values: &'a Values) -> impl Iterator<Item = (&'a str, u64)> + Clone {
         self.devices.iter().filter_map(move |device| {
             let process = device.process.and_then(|index| values.get(index));
@@ -201,7 +204,7 @@ impl Gpu {
         }
     }
 
-    /// What the injection library says of a device, or of the host.
+    /// The injection library's figures for a device, or for the host.
     fn figures(&self, ordinal: u32) -> Option<&Figures> {
         self.figures[..self.figure_count].iter().find(|figures| figures.ordinal == ordinal)
     }
@@ -213,7 +216,7 @@ impl Gpu {
         };
     }
 
-    /// Devices that are in use now and were not.
+    /// Adds the devices that have come into use.
     fn look_for_devices(&mut self, driver: &Driver, catalogue: &mut Catalogue) {
         let current = driver.current_device();
         for ordinal in 0..driver.device_count() {
@@ -229,7 +232,7 @@ impl Gpu {
                 || self.figures(ordinal).is_some();
             if in_use {
                 let pool = driver.default_pool(handle).map_err(|status| match status {
-                    0 => "the driver is older than memory pools (CUDA 11.2)",
+                    0 => "this CUDA driver has no memory pools (they came with CUDA 11.2)",
                     status => kept(format_args!("cuDeviceGetDefaultMemPool failed with error {status}")),
                 });
                 let seen = Seen { ordinal, uuid: driver.uuid(handle), pool, driver: Some(driver) };
@@ -238,7 +241,7 @@ impl Gpu {
         }
     }
 
-    /// Devices of which only the injection library can tell, now that the driver has shut down.
+    /// Adds the devices that only the injection library knows, after the driver has shut down.
     fn look_for_devices_at_the_end(&mut self, catalogue: &mut Catalogue) {
         for place in 0..self.figure_count {
             let figures = self.figures[place];
@@ -278,7 +281,7 @@ impl Gpu {
         self.devices.push(device);
     }
 
-    /// NVML and its own number for a device, or why it has none.
+    /// NVML and its handle for a device, or why there is none.
     fn find_in_nvml(&mut self, uuid: Option<[u8; 16]>) -> Result<(Nvml, nvml::Device), &'static str> {
         let nvml = (*self.nvml.get_or_insert_with(Nvml::open))?;
         let uuid = uuid.ok_or("the driver gives no UUID for this device")?;
@@ -307,24 +310,25 @@ impl Gpu {
         }
     }
 
-    /// What the device's context takes: what NVML counts for the process and the process did not ask for itself.
+    /// Bytes of the device's context: what NVML counts for the process, without what the process
+    /// allocated itself.
     fn context_cost(&self, device: &Device, process: u64, driver: &Driver) -> Result<u64, &'static str> {
         if device.live.is_none() {
-            return Err("needs CUPTI, to know what was allocated when the device was first seen");
+            return Err("needs CUPTI to know what was allocated when the device was first used");
         }
         let figures = self.figures(device.ordinal).copied().unwrap_or(NO_FIGURES);
         let pool = device.pool.and_then(|(pool, _)| driver.pool_now(pool));
         let (used, reserved) = pool.unwrap_or((0, 0));
         if figures.managed != 0 || figures.pooled > used {
             return Err(
-                "managed memory or a memory pool of the program's own was in use when the device was first seen",
+                "the program already used managed memory or its own memory pool when the device was first seen",
             );
         }
         let allocated = figures.live - figures.pooled + reserved;
-        process.checked_sub(allocated).ok_or("NVML's figure was below what was allocated")
+        process.checked_sub(allocated).ok_or("NVML's figure was smaller than what was allocated")
     }
 
-    /// Why there are no exact figures, if there are none.
+    /// Why there are no exact figures; `None` if there are.
     fn why_uncounted(&self) -> Option<&'static str> {
         if RENDEZVOUS.reader().is_some() {
             return None;
@@ -332,7 +336,8 @@ impl Gpu {
         self.cupti_absent.or_else(|| RENDEZVOUS.problem()).or(Some(NOT_INJECTED))
     }
 
-    /// `0` for NVML's first device. Two parts of one device in one process cannot both have its name.
+    /// `0` for NVML's first device. Two parts of one device in one process cannot both have its
+    /// name.
     fn name_of(&self, ordinal: u32, uuid: Option<[u8; 16]>, found: Option<nvml::Device>) -> &'static str {
         let taken = |name: &str| self.devices.iter().any(|device| device.name == name);
         let by_index = found.map(|device| kept(format_args!("{}", device.index)));

@@ -40,8 +40,11 @@ impl DeviceMetrics<'_> {
     }
 
     pub(crate) fn add(&mut self, metric: &str, source: &'static str, kind: Kind) -> Index {
-        let source =
-            if self.is_part { kept(format_args!("{source}, of a part of the device (MIG)")) } else { source };
+        let source = if self.is_part {
+            kept(format_args!("{source}, for a part of the device (MIG)"))
+        } else {
+            source
+        };
         let name = self.name(metric);
         self.catalogue.add_metric(Metric { name, source, kind, lost: NOT_ANSWERED })
     }

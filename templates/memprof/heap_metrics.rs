@@ -1,4 +1,5 @@
-//! `heap.live`, `heap.peak`, `heap.allocated` and `heap.count`, as the tracking allocator counted them.
+//! `heap.live`, `heap.peak`, `heap.allocated` and `heap.count`, from the tracking allocator's
+//! counts.
 
 use crate::environment::Environment;
 use crate::metric::{Catalogue, Index, Kind, Values};

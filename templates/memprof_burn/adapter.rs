@@ -1,7 +1,8 @@
-//! What all versions of the adapter have in common. The types of burn differ between versions, so these are macros.
+//! What all versions of the adapter have in common. The types of burn differ between versions, so
+//! these are macros.
 
-/// The public functions, and the visitors that they send through a module. `$backend` is the type parameter for the
-/// backend, in versions that have one.
+/// The public functions, and the visitors that they send through a module. `$backend` is the type
+/// parameter for the backend, in versions that have one.
 macro_rules! functions {
     ($(backend: $backend:ident,)? gradients: $gradients:ty) => {
         /// Names each parameter of a module. The names last until the guard is dropped.
@@ -11,8 +12,8 @@ macro_rules! functions {
             visitor.named.names
         }
 
-        /// Names the gradient of each parameter that has one, like the parameter itself. `gradients` is what
-        /// `loss.backward()` returned.
+        /// Names the gradient of each parameter that has one, like the parameter itself.
+        /// `gradients` is what `loss.backward()` returned.
         #[cfg(autodiff)]
         pub fn gradients<$($backend: AutodiffBackend,)? M: Module$(<$backend>)?>(
             module: &M,
@@ -65,8 +66,8 @@ macro_rules! functions {
 
 // `without_names.rs` has visitors of its own.
 #[allow(unused_macros)]
-/// The rest, for versions whose visitors get a `Param` and the names of modules. `$value` is the method that returns
-/// a parameter's tensor without initializing it.
+/// The rest, for versions whose visitors get a `Param` and the names of modules. `$value` is the
+/// method that returns a parameter's tensor without initializing it.
 macro_rules! visitors_by_path {
     ($(backend: $backend:ident,)? gradients: $gradients:ty, device: $device:ty, value: $value:ident) => {
         /// Adds one more tensor of floats to a group.

@@ -6,8 +6,9 @@
 //! memprof_burn::pool(&device);
 //! ```
 //!
-//! A parameter's name is the path of its modules. Nothing is copied, and parameters that are not initialized yet stay
-//! so and get no name. Burn does not tell which tensors share a storage. Quantized tensors are not named.
+//! A parameter's name is the path of its modules. Nothing is copied, and parameters that are not
+//! initialized yet stay so and get no name. Burn does not tell which tensors share a storage.
+//! Quantized tensors are not named.
 //!
 //! `backend_in_type.rs` and `without_names.rs` are the same crate for older versions.
 
@@ -32,8 +33,8 @@ use path::Path;
 functions! { gradients: burn::tensor::Gradients }
 visitors_by_path! { gradients: burn::tensor::Gradients, device: burn::tensor::Device, value: base }
 
-/// Logs what the memory pool of a device reports: bytes in use, lost to padding, and reserved. Returns false where the
-/// backend has no pool or reports nothing.
+/// Logs what the memory pool of a device reports: bytes in use, lost to padding, and reserved.
+/// Returns false where the backend has no pool or reports nothing.
 pub fn pool(device: &burn::tensor::Device) -> bool {
     let Some(usage) = device.memory_pool_usage() else { return false };
     let name = DeviceName::of(device);

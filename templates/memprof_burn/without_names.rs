@@ -1,7 +1,7 @@
 //! Names the tensors of burn 0.13 to 0.18, whose visitors do not get the names of modules.
 //!
-//! Parameters and gradients are `parameter 0`, `parameter 1` and so on, in burn's order. In these versions a visit
-//! initializes a parameter.
+//! Parameters and gradients are `parameter 0`, `parameter 1` and so on, in burn's order. In these
+//! versions a visit initializes a parameter.
 
 #[macro_use]
 mod adapter;
@@ -27,7 +27,8 @@ type Id<'a> = &'a ParamId;
 #[cfg(not(borrowed_ids))]
 type Id<'a> = ParamId;
 
-/// The element type of a tensor. Versions without a `DType` have it in the backend only, as `$element`.
+/// The element type of a tensor. Versions without a `DType` have it in the backend only, as
+/// `$element`.
 macro_rules! element {
     ($tensor:ident, $element:ty) => {{
         #[cfg(typed)]

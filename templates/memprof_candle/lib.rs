@@ -7,8 +7,8 @@
 //! let _hidden = memprof_candle::tensor("hidden", memprof::Kind::Activation, &hidden);
 //! ```
 //!
-//! Nothing is copied or allocated. Shape and byte range are those of the tensor's view; the allocated bytes are those
-//! of its storage.
+//! Nothing is copied or allocated. Shape and byte range are those of the tensor's view; the
+//! allocated bytes are those of its storage.
 
 // Device ordinals fit into 32 bits.
 #![allow(clippy::cast_possible_truncation)]
@@ -32,7 +32,8 @@ use candle_nn::VarMap;
 use memprof::{Device, Kind, Names};
 use text::Text;
 
-/// Names each variable of a map by its path, in the order of the paths. The names last until the guard is dropped.
+/// Names each variable of a map by its path, in the order of the paths. The names last until the
+/// guard is dropped.
 #[cfg(candle_nn)]
 pub fn weights(variables: &VarMap) -> Names {
     let mut names = Names::new();
@@ -61,12 +62,14 @@ pub fn tensor(name: &str, kind: Kind, tensor: &Tensor) -> Names {
     names
 }
 
-/// Adds one more tensor to a group, for example a weight that is in no `VarMap`, or the state of an optimizer.
+/// Adds one more tensor to a group, for example a weight that is in no `VarMap`, or the state of an
+/// optimizer.
 pub fn add(names: &mut Names, name: &str, kind: Kind, tensor: &Tensor) {
     let (storage, layout) = tensor.storage_and_layout();
     let allocated = allocated(&storage);
     let size = tensor.dtype().size_in_bytes() as u64;
-    // Element types below one byte have size 0. Candle keeps these tensors as whole bytes, and views do not split them.
+    // Element types below one byte have size 0. Candle keeps these tensors as whole bytes, and
+    // views do not split them.
     let bytes = if size == 0 { allocated.unwrap_or(0) } else { tensor.elem_count() as u64 * size };
     with_device(tensor, |device| {
         names.add(memprof::Tensor {

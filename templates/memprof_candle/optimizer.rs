@@ -1,5 +1,5 @@
-//! The state of candle's `AdamW`. Its fields are private, but its `Debug` text has the shape and the element type of
-//! each variable and of both its moments.
+//! The state of candle's `AdamW`. Its fields are private, but its `Debug` text has the shape and
+//! the element type of each variable and of both its moments.
 
 use std::fmt::{self, Write};
 
@@ -10,7 +10,8 @@ use memprof::{Kind, Names};
 use crate::by_name;
 use crate::text::Text;
 
-/// Names both moments of each variable, by the variable's path: `PATH.first_moment` and `PATH.second_moment`.
+/// Names both moments of each variable, by the variable's path: `PATH.first_moment` and
+/// `PATH.second_moment`.
 ///
 /// The optimizer must have been made from all variables of the map, for example by
 /// `AdamW::new(var_map.all_vars(), …)`.
@@ -21,7 +22,8 @@ use crate::text::Text;
 pub fn adamw(variables: &VarMap, optimizer: &AdamW) -> Names {
     let mut names = Names::new();
     let variables = variables.data().lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    // An unchanged map always has the same order, so this is the order of the optimizer's variables.
+    // An unchanged map always has the same order, so this is the order of the optimizer's
+    // variables.
     let mut floats = variables.values().filter(|variable| variable.dtype().is_float());
     let mut current = None;
     let mut place = 0;
@@ -67,8 +69,8 @@ fn add(names: &mut Names, path: &str, variable: &Var, moment: &str) {
     });
 }
 
-/// Whether the text describes a tensor like this variable: `dims 64, 16; f32`. For fewer than ten elements in one
-/// dimension, candle writes the values instead of the extents.
+/// Whether the text describes a tensor like this variable: `dims 64, 16; f32`. For fewer than ten
+/// elements in one dimension, candle writes the values instead of the extents.
 fn is_like(text: &str, variable: &Var) -> bool {
     let Some((extents, dtype)) = text.split_once("; ") else { return false };
     let dtype = dtype.split(", ").next().unwrap_or_default();

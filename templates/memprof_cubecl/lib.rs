@@ -14,8 +14,8 @@ use std::fmt::Debug;
 
 use device_name::DeviceName;
 
-/// Logs the bytes in use, lost to padding and reserved in a device's pools, summed over all streams. Always returns
-/// true.
+/// Logs the bytes in use, lost to padding and reserved in a device's pools, summed over all
+/// streams. Always returns true.
 #[cfg(reports)]
 pub fn pool(device: &cubecl::Device) -> bool {
     let usage = device.client().memory_report(cubecl::MemoryScope::Device).usage();
@@ -23,8 +23,8 @@ pub fn pool(device: &cubecl::Device) -> bool {
     true
 }
 
-/// Logs the bytes in use, lost to padding and reserved in a device's pools, for the current thread's stream. Returns
-/// false where the runtime does not report them.
+/// Logs the bytes in use, lost to padding and reserved in a device's pools, for the current
+/// thread's stream. Returns false where the runtime does not report them.
 #[cfg(not(reports))]
 pub fn pool<R: cubecl::Runtime>(device: &R::Device) -> bool
 where

@@ -31,7 +31,8 @@ struct Span {
 /// `CUmemLocationType`: on a device. All others are on the host.
 const LOCATION_DEVICE: c_int = 1;
 
-/// `CUDA_ARRAY3D_SPARSE` and `CUDA_ARRAY3D_DEFERRED_MAPPING`: such arrays have no memory until some is mapped to them.
+/// `CUDA_ARRAY3D_SPARSE` and `CUDA_ARRAY3D_DEFERRED_MAPPING`: such arrays have no memory until some
+/// is mapped to them.
 const WITHOUT_MEMORY: c_uint = 0x40 | 0x80;
 
 impl Allocation {
@@ -39,7 +40,8 @@ impl Allocation {
     ///
     /// # Safety
     ///
-    /// The parameters are those of this call. If it succeeded, what they point to is as the driver left it.
+    /// The parameters are those of this call. If it succeeded, what they point to is as the driver
+    /// left it.
     pub(crate) unsafe fn of_call(call: Call, parameters: *const c_void, succeeded: bool) -> Option<Self> {
         match call {
             Call::Allocate => Self::on_device(span(parameters.cast(), succeeded), Kind::Direct),
@@ -151,7 +153,7 @@ unsafe fn span_32<A: Copy + Into<u64>>(parameters: *const Allocate32<A>, succeed
     Span { address: returned(allocate.address, succeeded), bytes: u64::from(allocate.bytes) }
 }
 
-/// The driver chooses the length of a row. If the call failed, the requested width stands for it.
+/// The driver chooses the length of a row. If the call failed, the requested width is used.
 unsafe fn pitched(parameters: *const AllocatePitch, succeeded: bool) -> Span {
     let allocate = &*parameters;
     let row = if succeeded { *allocate.pitch } else { allocate.width };
@@ -167,8 +169,8 @@ unsafe fn pitched_32(parameters: *const AllocatePitch32, succeeded: bool) -> Spa
     }
 }
 
-/// Bytes of all levels. Each is half as wide, high and deep as the one before. Layers are given as depth, and are not
-/// halved.
+/// Bytes of all levels. Each is half as wide, high and deep as the one before. Layers are given as
+/// depth, and are not halved.
 fn mipmapped_bytes(descriptor: &Array3Descriptor, levels: c_uint) -> Option<u64> {
     /// `CUDA_ARRAY3D_LAYERED` and `CUDA_ARRAY3D_CUBEMAP`.
     const LAYERS: c_uint = 0x01 | 0x04;
@@ -187,7 +189,8 @@ fn mipmapped_bytes(descriptor: &Array3Descriptor, levels: c_uint) -> Option<u64>
     Some(bytes)
 }
 
-/// Elements times their size in bytes. Video and compressed formats have no elements and are not counted.
+/// Elements times their size in bytes. Video and compressed formats have no elements and are not
+/// counted.
 fn array_bytes(size: [usize; 3], format: c_int, channels: c_uint) -> Option<u64> {
     let channel = match format {
         0x01 | 0x08 => 1,

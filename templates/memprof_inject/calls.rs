@@ -1,10 +1,11 @@
 //! The driver's calls that allocate and free: their numbers, and what each does to the ledger.
 //!
-//! The numbers are from `cupti_driver_cbid.h` of CUPTI 12.4 (`nvidia-cuda-cupti-cu12` 12.4.127) and 13.0
-//! (`nvidia-cuda-cupti` 13.0.85), which agree: CUPTI gives new calls new numbers and keeps the old ones.
+//! The numbers are from `cupti_driver_cbid.h` of CUPTI 12.4 (`nvidia-cuda-cupti-cu12` 12.4.127) and
+//! 13.0 (`nvidia-cuda-cupti` 13.0.85), which agree: CUPTI gives new calls new numbers and keeps the
+//! old ones.
 //!
-//! An allocation counts at its exit: then it has succeeded, and no other thread knows its address yet. A free counts at
-//! its entry, before the driver can give the address to another thread.
+//! An allocation counts at its exit: then it has succeeded, and no other thread knows its address
+//! yet. A free counts at its entry, before the driver can give the address to another thread.
 
 use std::os::raw::{c_int, c_void};
 
@@ -43,11 +44,13 @@ pub(crate) enum Call {
     ResetPrimaryContext,
 }
 
-/// Calls without which figures are right all the same: those of CUDA 3, which no program of 64 bits can use, and the
-/// making and ending of contexts, of which each driver has its own version.
+/// Calls that may be unknown to CUPTI without an error in the figures: those of CUDA 3, which no
+/// 64-bit program can use, and those that make and end contexts, which each driver has in one
+/// version.
 const DISPENSABLE: [u32; 15] = [29, 31, 33, 37, 271, 10, 235, 645, 757, 11, 322, 387, 389, 544, 545];
 
-/// Whether figures would be too low if CUPTI did not know the call: one older than CUDA 11.2 lacks the memory pools'.
+/// Whether the figures would be too low if CUPTI did not know the call. A CUPTI from before CUDA
+/// 11.2 lacks the calls of memory pools.
 pub(crate) fn must_be_seen(number: u32) -> bool {
     !DISPENSABLE.contains(&number)
 }
@@ -97,16 +100,16 @@ pub(crate) const CALLS: [(u32, Call); 38] = [
 /// `CUDA_ERROR_OUT_OF_MEMORY`.
 const OUT_OF_MEMORY: c_int = 2;
 
-/// What the shim is to know of a call.
+/// What the shim must learn about a call.
 pub(crate) enum Outcome {
     Usual,
     /// It was the first allocation at its place.
     FirstUse,
-    /// There was no memory for it.
+    /// The driver refused it, because memory ran out.
     Refused {
         place: Place,
         requested: u64,
-        /// Bytes live there at that moment.
+        /// Live bytes there at that moment.
         live: u64,
     },
 }

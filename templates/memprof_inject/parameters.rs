@@ -1,12 +1,13 @@
 //! The parameters of the driver's calls, as CUPTI hands them over.
 //!
 //! They are from `generated_cuda_meta.h` of CUPTI 12.4 (`nvidia-cuda-cupti-cu12` 12.4.127) and 13.0
-//! (`nvidia-cuda-cupti` 13.0.85), which agree. The structures that they point to are from `cuda.h` 13.0.
+//! (`nvidia-cuda-cupti` 13.0.85), which agree. The structures that they point to are from `cuda.h`
+//! 13.0.
 
 use std::os::raw::{c_int, c_uint};
 
-/// `cuMemAlloc_v2_params`, and the beginning of those of `cuMemAllocManaged`, `cuMemAllocAsync`,
-/// `cuMemAllocFromPoolAsync`, `cuMemHostAlloc` and `cuMemAllocHost_v2`.
+/// `cuMemAlloc_v2_params`. Those of `cuMemAllocManaged`, `cuMemAllocAsync`,
+/// `cuMemAllocFromPoolAsync`, `cuMemHostAlloc` and `cuMemAllocHost_v2` begin the same way.
 #[repr(C)]
 pub(crate) struct Allocate {
     pub(crate) address: *const u64,
@@ -40,8 +41,8 @@ pub(crate) struct AllocatePitch32 {
     pub(crate) element_size: c_uint,
 }
 
-/// `cuMemFree_v2_params`, and the beginning of those of `cuMemFreeAsync`, `cuMemFreeHost`, `cuMemRelease`,
-/// `cuArrayDestroy`, `cuMipmappedArrayDestroy` and `cuCtxDestroy`.
+/// `cuMemFree_v2_params`. Those of `cuMemFreeAsync`, `cuMemFreeHost`, `cuMemRelease`,
+/// `cuArrayDestroy`, `cuMipmappedArrayDestroy` and `cuCtxDestroy` begin the same way.
 #[repr(C)]
 pub(crate) struct Free {
     pub(crate) address: u64,
@@ -89,7 +90,8 @@ pub(crate) struct Retain {
     pub(crate) address: u64,
 }
 
-/// `cuArrayCreate_v2_params`, `cuArray3DCreate_v2_params` and the beginning of `cuMipmappedArrayCreate_params`.
+/// `cuArrayCreate_v2_params`, `cuArray3DCreate_v2_params`, and the beginning of
+/// `cuMipmappedArrayCreate_params`.
 #[repr(C)]
 pub(crate) struct CreateArray<D> {
     pub(crate) handle: *const u64,

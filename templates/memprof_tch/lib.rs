@@ -7,7 +7,8 @@
 //!
 //! Nothing is copied. Tensors share a storage if it begins at the same address.
 
-// libtorch has extents and offsets as `i64`; they are never negative. Device ordinals fit into 32 bits.
+// libtorch has extents and offsets as `i64`; they are never negative. Device ordinals fit into 32
+// bits.
 #![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
 #[path = "../common/by_name.rs"]
@@ -17,7 +18,8 @@ use memprof::{Device, Kind, Names};
 use tch::nn::VarStore;
 use tch::{Device as Place, Kind as Type, Tensor};
 
-/// Names each variable of a store by its path, in the order of the paths. The names last until the guard is dropped.
+/// Names each variable of a store by its path, in the order of the paths. The names last until the
+/// guard is dropped.
 pub fn weights(variables: &VarStore) -> Names {
     let mut names = Names::new();
     let variables = variables.variables_.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -45,8 +47,8 @@ pub fn tensor(name: &str, kind: Kind, tensor: &Tensor) -> Names {
     names
 }
 
-/// Adds one more tensor to a group, for example the state of an optimizer. Sparse and quantized tensors are not
-/// named, because their size is not known.
+/// Adds one more tensor to a group, for example the state of an optimizer. Sparse and quantized
+/// tensors are not named, because their size is not known.
 pub fn add(names: &mut Names, name: &str, kind: Kind, tensor: &Tensor) {
     // A sparse tensor has no storage of its own, and a quantized one stores scales beside it.
     if !tensor.defined() || tensor.is_sparse() {
@@ -81,8 +83,8 @@ pub fn add(names: &mut Names, name: &str, kind: Kind, tensor: &Tensor) {
     });
 }
 
-/// The address of the storage's first element, and the bytes of the storage from the tensor's first element to the end
-/// of its last one.
+/// The address of the storage's first element, and the bytes of the storage from the tensor's first
+/// element to the end of its last one.
 #[cfg(offsets)]
 fn place(tensor: &Tensor, extents: &[i64], size: u64) -> (u64, Option<(u64, u64)>) {
     let start = tensor.storage_offset() as u64 * size;
@@ -94,8 +96,8 @@ fn place(tensor: &Tensor, extents: &[i64], size: u64) -> (u64, Option<(u64, u64)
     (storage, Some((start, start + (last as u64 + 1) * size)))
 }
 
-/// Older versions do not tell where a storage begins. So only tensors with the same first element are known to share
-/// one.
+/// Older versions do not tell where a storage begins. So only tensors with the same first element
+/// are known to share one.
 #[cfg(not(offsets))]
 fn place(tensor: &Tensor, _extents: &[i64], _size: u64) -> (u64, Option<(u64, u64)>) {
     (tensor.data_ptr() as u64, None)
