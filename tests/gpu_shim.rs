@@ -385,9 +385,7 @@ fn an_older_cupti_counts_as_long_as_it_knows_all_that_allocates() {
 
 #[test]
 fn in_a_container_that_hides_process_ids_the_process_figure_is_absent_with_that_reason() {
-    for (listed, words) in
-        [("none", "lists no process on this device"), ("foreign", "but not this one")]
-    {
+    for (listed, words) in [("none", "lists no process on this device"), ("foreign", "but not this one")] {
         let run = program("late", &["devices"]).env("FAKE_NVML_PROCESSES", listed).succeed();
         assert!(run.reason("gpu.0.process").contains(words), "{}", run.reason("gpu.0.process"));
         assert_eq!(run.figure("allocated", "gpu.0.process"), None);

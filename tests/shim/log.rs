@@ -133,7 +133,10 @@ fn a_log_that_cannot_be_opened_is_said_and_the_program_runs() {
 fn a_full_disk_ends_the_recording_and_not_the_program() {
     let record = Experiment::outside_a_run(program("heap", &[])).env("MEMPROF_LOG", "/dev/full").succeed();
     let stderr = text(&record.output.stderr);
-    assert!(stderr.starts_with("memprof: recording ends here, because the log cannot be written: "), "{stderr}");
+    assert!(
+        stderr.starts_with("memprof: recording ends here, because the log cannot be written: "),
+        "{stderr}"
+    );
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
 }
 
