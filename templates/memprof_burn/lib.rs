@@ -35,6 +35,8 @@ visitors_by_path! { gradients: burn::tensor::Gradients, device: burn::tensor::De
 
 /// Logs what the memory pool of a device reports: bytes in use, lost to padding, and reserved.
 /// Returns false where the backend has no pool or reports nothing.
+// A test may ignore the answer, and its crate may deny warnings.
+#[allow(clippy::must_use_candidate)]
 pub fn pool(device: &burn::tensor::Device) -> bool {
     let Some(usage) = device.memory_pool_usage() else { return false };
     let name = DeviceName::of(device);

@@ -73,6 +73,8 @@ fn describe<B: Backend>(
 }
 
 /// The name and the size in bytes of an element type, for versions without a `DType`.
+// The same type as in versions with a `DType`.
+#[allow(clippy::unnecessary_wraps)]
 #[cfg(not(typed))]
 fn element_of<T>() -> Option<(&'static str, usize)> {
     let name = std::any::type_name::<T>();

@@ -1,6 +1,9 @@
 //! The state of candle's `AdamW`. Its fields are private, but its `Debug` text has the shape and
 //! the element type of each variable and of both its moments.
 
+// `Option::is_some_and` needs a newer compiler than the shim does.
+#![allow(clippy::unnecessary_map_or)]
+
 use std::fmt::{self, Write};
 
 use candle_core::{Tensor, Var};
