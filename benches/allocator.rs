@@ -1,7 +1,8 @@
-//! What tracking costs: allocation-heavy work under the shim's allocator and under others, each run paired with an
-//! untracked one right beside it, so that a machine's moods fall on both.
+//! The cost of tracking: allocation-heavy work under the shim's allocator and under others. Each
+//! run is paired with an untracked one right beside it, so that noise of the machine affects both.
 //!
-//! `cargo bench --bench allocator [-- ROUNDS]`. Builds a small crate per allocator; needs the network the first time.
+//! `cargo bench --bench allocator [-- ROUNDS]`. It builds a small crate per allocator, and needs
+//! the network the first time.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -53,7 +54,7 @@ fn main() {
     fs_err::remove_file(log).unwrap();
 }
 
-/// The executable that does the work under this allocator.
+/// Builds the executable that does the work under this allocator.
 fn build(folder: &Path, allocator: &str) -> PathBuf {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR"));
     fs_err::create_dir_all(folder).unwrap();
@@ -87,7 +88,8 @@ fn build(folder: &Path, allocator: &str) -> PathBuf {
     executable
 }
 
-/// How much longer the second takes than the first: the median of the pairs' ratios, and the ratio of the best times.
+/// How much longer the second command takes than the first: the median of the pairs' ratios, and
+/// the ratio of the best times.
 fn ratio(rounds: usize, first: &Command, second: &Command, arguments: &[&str]) -> String {
     let time = |command: &Command| -> f64 {
         output(Command::new(command.get_program()).args(arguments)).trim().parse().unwrap()
@@ -110,7 +112,7 @@ fn ratio(rounds: usize, first: &Command, second: &Command, arguments: &[&str]) -
     format!("{:.3} ({:.3})", ratios[rounds / 2], second / first)
 }
 
-/// The untracked executable under heaptrack against itself alone, once.
+/// The ratio of one run of the untracked executable under heaptrack to one without.
 fn heaptrack(executable: &Path, folder: &Path, arguments: &[&str]) -> String {
     let mut command = Command::new("heaptrack");
     let Ok(traced) = command.arg("-o").arg(folder.join("heaptrack")).arg(executable).args(arguments).output()
@@ -123,7 +125,7 @@ fn heaptrack(executable: &Path, folder: &Path, arguments: &[&str]) -> String {
     nanoseconds.map_or("failed".into(), |nanoseconds| format!("{:.1}", nanoseconds / alone))
 }
 
-/// As callgrind counts them.
+/// The number of instructions, from callgrind.
 fn instructions(executable: &Path, arguments: &[&str]) -> Option<f64> {
     let mut valgrind = Command::new("valgrind");
     valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(executable).args(arguments);
@@ -132,7 +134,7 @@ fn instructions(executable: &Path, arguments: &[&str]) -> Option<f64> {
     text.lines().find_map(|line| line.split("Collected :").nth(1))?.trim().parse().ok()
 }
 
-/// What a command that must succeed prints.
+/// Returns the output of a command that must succeed.
 fn output(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));

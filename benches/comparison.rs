@@ -1,9 +1,10 @@
-//! What a comparison of two revisions costs beside the same done by hand: in-place checkouts of one worktree, the same builds,
-//! the same test executables run one test at a time.
+//! The cost of comparing two revisions, against the same work by hand: checkouts in one worktree,
+//! the same builds, and the same test executables, run one test at a time.
 //!
-//! `cargo bench --bench comparison`. The crate is `regex-automata` of this very build, copied out of cargo's registry into a git
-//! repository with two commits, of which the second changes one file; its unit tests are built. Each way is done from nothing in turn; then the tool is
-//! called again, against the bare executions of the tests.
+//! `cargo bench --bench comparison`. The crate is `regex-automata` from this very build, copied
+//! from cargo's registry into a git repository with two commits. The second commit changes one
+//! file. Its unit tests are built. Each way starts from nothing, in turn. Then the tool runs again,
+//! against the bare executions of the tests.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints what it measured")]
 
@@ -25,7 +26,7 @@ fn main() {
         hand.push(cold);
         let home = scratch.path().join(format!("home-{round}"));
         tool.push(time_tool(&repository, &home));
-        // The tool's second run and the bare executions in turn, several times: they are short.
+        // The tool's second run and the bare executions in turn. They are short, so several times.
         for _ in 0..5 {
             bare.push(time(|| runs.iter().for_each(run_test)));
             again.push(time_tool(&repository, &home));
@@ -53,7 +54,7 @@ fn time(work: impl FnOnce()) -> Duration {
     start.elapsed()
 }
 
-/// A command without what cargo sets for this very bench.
+/// A command without the variables that cargo sets for this benchmark.
 fn clean(program: impl AsRef<std::ffi::OsStr>, folder: &Path) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
@@ -166,7 +167,7 @@ fn time_tool(repository: &Path, home: &Path) -> Duration {
             clean(env!("CARGO_BIN_EXE_cargo-memprof"), repository)
                 .env("CARGO_MEMPROF_HOME", home)
                 .args(["memprof", "--refs", "old,new", "-k", FILTER, "--lib", "--quiet"])
-                // The same number of runs as by hand, of which no verdict is asked.
+                // The same number of runs as by hand, without verdicts.
                 .args(["--repeat", "1", "--threshold", "*=off"]),
         );
     })

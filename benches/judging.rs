@@ -1,9 +1,10 @@
-//! How often verdicts are wrong: how many rows of a program against itself are called changed, and how many true changes are
-//! found, with as many runs as `repeat: auto` takes.
+//! How often verdicts are wrong: how many rows of a program compared with itself count as changed,
+//! and how many true changes are found, with as many runs as `repeat: auto` takes.
 //!
-//! `cargo bench --bench judging` simulates noise of known kinds, ten thousand comparisons of each, and fails beyond one false
-//! flag in a hundred rows, or below 99 of 100 changes found. `cargo bench --bench judging -- --real [ROUNDS]` has the whole tool
-//! compare real programs whose memory varies (`fixtures/noise`).
+//! `cargo bench --bench judging` simulates known kinds of noise, with ten thousand comparisons
+//! each. It fails if more than one row in a hundred is flagged wrongly, or if fewer than 99 of 100
+//! changes are found. `cargo bench --bench judging -- --real [ROUNDS]` lets the whole tool compare
+//! real programs whose memory varies (`fixtures/noise`).
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints what it measured")]
 
@@ -25,14 +26,14 @@ fn main() {
         let rounds = arguments.get(at + 1).and_then(|rounds| rounds.parse().ok()).unwrap_or(5);
         real(rounds);
     } else if arguments.iter().any(|argument| argument == "--test") {
-        // `cargo test --benches` only asks whether it runs.
+        // `cargo test --benches` only checks that it runs.
         simulate(200);
     } else {
         assert!(simulate(COMPARISONS), "more false flags, or fewer changes found, than promised");
     }
 }
 
-/// A generator of numbers that is the same everywhere: `SplitMix64`.
+/// A generator of the same random numbers on every machine: `SplitMix64`.
 struct Numbers(u64);
 
 impl Numbers {
@@ -60,7 +61,8 @@ impl Numbers {
     }
 }
 
-/// A kind of noise: one run's figure, from what it would be without noise. The run's place in the series is for drift.
+/// A kind of noise. `draw` returns one run's figure from the figure without noise. The run's place
+/// in the series is for drift.
 struct Model {
     name: &'static str,
     metric: &'static str,
@@ -154,7 +156,7 @@ const MODELS: [Model; 10] = [
     },
 ];
 
-/// What became of many comparisons.
+/// The results of many comparisons.
 #[derive(Default)]
 struct Outcomes {
     regressed: u32,
@@ -163,12 +165,14 @@ struct Outcomes {
     runs: u32,
 }
 
-/// Compares as `repeat: auto` does: it looks after so many runs a side, and ends where the verdict is clear.
+/// Compares like `repeat: auto`: it looks after certain numbers of runs per side, and ends when the
+/// verdict is clear.
 fn series(numbers: &mut Numbers, model: &Model, growth: f64) -> (Verdict, u32) {
     let thresholds = limits::defaults(model.metric).expect("it is judged by default");
     let noise = Noise { provable: limits::is_counted(model.metric), ..Noise::default() };
     let (mut old, mut new): (Vec<i64>, Vec<i64>) = (Vec::new(), Vec::new());
-    // A machine that drifts by half a percent over the series meets both sides: A B, B A, …
+    // The machine drifts by half a percent over the series. Both sides take part in this: A B, B A,
+    // …
     let mut place = 0.0;
     let mut last = (Verdict::Inconclusive, 0);
     for look in LOOKS {
@@ -218,7 +222,7 @@ fn outcomes(model: &Model, growth: f64, comparisons: u32, seed: u64) -> Outcomes
 fn simulate(comparisons: u32) -> bool {
     let rate = |count: u32| 100.0 * f64::from(count) / f64::from(comparisons);
     let mean = |outcomes: &Outcomes| f64::from(outcomes.runs) / f64::from(comparisons);
-    println!("{comparisons} comparisons a line; a program against itself, then with a true change\n");
+    println!("{comparisons} comparisons per line: a program against itself, then with a true change\n");
     println!(
         "{:<10} {:<31} {:>8} {:>8} {:>6}   {:>10} {:>8} {:>8} {:>6}",
         "metric", "noise", "flagged", "open", "runs", "change", "found", "open", "runs"
@@ -226,7 +230,8 @@ fn simulate(comparisons: u32) -> bool {
     let mut is_within = true;
     for (model, seed) in MODELS.iter().zip(1..) {
         let same = outcomes(model, 0.0, comparisons, seed);
-        // What is promised: 1 % or 2 MiB, whichever is more, of what is exact, and 5 % of what is resident.
+        // The promise: changes of 1 % or 2 MiB, whichever is more, in exact metrics, and 5 % in
+        // resident ones.
         let (growth, words) = if model.metric == "cpu.peak" {
             (0.05 * model.level, "+5 %")
         } else if 0.01 * model.level > 2.0 * MIB {
@@ -251,7 +256,8 @@ fn simulate(comparisons: u32) -> bool {
     is_within
 }
 
-/// The whole tool on real programs: two commits that are the same but for a comment, then one with 5 % more.
+/// Runs the whole tool on real programs: two commits that differ in a comment, then one with 5 %
+/// more memory.
 fn real(rounds: usize) {
     let scratch = tempfile::tempdir().expect("a temporary folder");
     let repository = scratch.path().join("noise");
@@ -261,7 +267,7 @@ fn real(rounds: usize) {
     let mut grown = Rows::default();
     for round in 1..=rounds {
         same.add(&compared(&repository, &home, "old,same"), |_| false);
-        // What was there before the test grew is the same, and `start` is.
+        // What comes before the growth is the same, including `start`.
         grown.add(&compared(&repository, &home, "old,grown"), |row| row["checkpoint"] != "start");
         println!(
             "{round}: itself: {} of {} rows flagged, {} open; 5 % more: {} of {} rows found, {} open, {} flagged that did not grow",
@@ -270,7 +276,7 @@ fn real(rounds: usize) {
     }
 }
 
-/// Rows of some comparisons.
+/// Counts of rows in some comparisons.
 #[derive(Default)]
 struct Rows {
     same: usize,
@@ -289,7 +295,8 @@ impl Rows {
             let verdict = judged["verdict"].as_str().expect("a verdict");
             self.open += usize::from(verdict == "inconclusive");
             if has_grown(row) {
-                // What varies and is counted has a limit of 3 %, which a part of these rows does not grow by.
+                // Metrics that vary and are counted have a limit of 3 %. Some of these rows grow by
+                // less.
                 if row["metric"] != "cpu.peak" && judged["exact"] != true {
                     continue;
                 }

@@ -1,7 +1,7 @@
-//! How long reading, matching and rendering take, and how much memory, from ten thousand log lines to a million.
+//! Time and memory for reading, matching and rendering, from ten thousand log lines to a million.
 //!
-//! `cargo bench --bench scale` prints a row for each size and form, and fails if a million lines take more than 2 s or
-//! 1 GiB in the table, or if the cost of a line grows with their number.
+//! `cargo bench --bench scale` prints a row for each size and format. It fails if a million lines
+//! take more than 2 s or 1 GiB in the table, or if the time per line grows with their number.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints what it measured")]
 
@@ -24,7 +24,7 @@ const SIZES: [usize; 3] = [10_000, 100_000, 1_000_000];
 const MOST_TIME: Duration = Duration::from_secs(2);
 const MOST_MEMORY: u64 = 1 << 30;
 
-/// How labels repeat: a loop that logs one label over and over, or labels that are all different.
+/// How labels repeat: one label over and over, as in a loop, or all different.
 #[derive(Clone, Copy)]
 enum Labels {
     Few,
@@ -32,7 +32,7 @@ enum Labels {
 }
 
 fn main() {
-    // Memory's high-water mark can be taken once a process: each measurement is one of its own.
+    // A process has one high-water mark of memory, so each measurement is a process.
     let arguments: Vec<String> = std::env::args().collect();
     if let Some(position) = arguments.iter().position(|argument| argument == "--measure") {
         let folder = RunFolder(arguments[position + 1].as_str().into());
@@ -69,7 +69,8 @@ fn main() {
                     Bytes(row.memory).to_string()
                 );
                 if format == Format::Table {
-                    // A small run has the process's fixed costs on fewer lines, so only growth is a fault.
+                    // In a small run, the process's fixed costs count more per line. So only growth
+                    // is an error.
                     is_within &= cost < cost_of_first.map_or(u128::MAX, |first| 2 * first);
                     cost_of_first.get_or_insert(cost);
                     is_within &= row.whole < MOST_TIME && row.memory < MOST_MEMORY;
@@ -80,13 +81,13 @@ fn main() {
     assert!(is_within, "slower or larger than promised, or not linear");
 }
 
-/// As on the command line.
+/// The name on the command line.
 fn name(format: Format) -> String {
     let value = format.to_possible_value().expect("no format is hidden");
     value.get_name().to_owned()
 }
 
-/// Two runs of one test with this many lines in all.
+/// Makes two runs of one test, with this many lines in total.
 fn run_of(lines: usize, labels: Labels) -> Synthetic {
     let log = |growth: i64| {
         (0..lines / 2).fold(Log::new(), |log, step| {
@@ -156,7 +157,7 @@ fn measure(folder: &RunFolder, format: Format) {
     println!("{times} {}", peak_resident());
 }
 
-/// `VmHWM`, the most memory that this process had resident.
+/// `VmHWM`, the peak of this process's resident memory, in bytes.
 fn peak_resident() -> u64 {
     let status = fs_err::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,4 +1,4 @@
-//! What a traced function costs a call: against the same function untraced, in one process.
+//! The cost of a traced function per call, against the same function untraced, in one process.
 //!
 //! `cargo bench --bench trace`
 
@@ -42,7 +42,7 @@ fn rustc(folder: &Path) -> Command {
     rustc
 }
 
-/// What a command that must succeed prints.
+/// Returns the output of a command that must succeed.
 fn run(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));

@@ -6,7 +6,7 @@
     clippy::pedantic,
     reason = "the adapters' own, which compilers older than ours must take"
 )]
-#[path = "../templates/memprof_candle/by_name.rs"]
+#[path = "../templates/common/by_name.rs"]
 mod by_name;
 mod support;
 

@@ -334,7 +334,7 @@ fn a_cupti_that_cannot_be_loaded_is_named_and_the_rest_is_measured() {
     }
     assert_eq!(
         run.reason("gpu.0.context"),
-        "needs CUPTI, to know what was allocated when the device was first seen"
+        "needs CUPTI to know what was allocated when the device was first used"
     );
     assert_eq!(run.figure("allocated", "gpu.0.process"), Some(CONTEXT + MIB));
     assert_eq!(run.figure("allocated", "gpu.0.pool.used"), Some(0));
@@ -385,9 +385,7 @@ fn an_older_cupti_counts_as_long_as_it_knows_all_that_allocates() {
 
 #[test]
 fn in_a_container_that_hides_process_ids_the_process_figure_is_absent_with_that_reason() {
-    for (listed, words) in
-        [("none", "shows no process on this device"), ("foreign", "none with this process's id")]
-    {
+    for (listed, words) in [("none", "lists no process on this device"), ("foreign", "but not this one")] {
         let run = program("late", &["devices"]).env("FAKE_NVML_PROCESSES", listed).succeed();
         assert!(run.reason("gpu.0.process").contains(words), "{}", run.reason("gpu.0.process"));
         assert_eq!(run.figure("allocated", "gpu.0.process"), None);
@@ -455,7 +453,7 @@ fn a_part_of_a_device_stands_under_the_whole_ones_number_and_says_so() {
     assert_eq!(run.figure("allocated", "gpu.1.live"), Some(MIB));
     let sources = run.of_event("sources").next().unwrap();
     let source = sources["sources"]["gpu.1.live"].as_str().unwrap();
-    assert_eq!(source, "CUPTI driver API callbacks, of a part of the device (MIG)");
+    assert_eq!(source, "CUPTI driver API callbacks, for a part of the device (MIG)");
 }
 
 #[test]

@@ -222,8 +222,7 @@ mod tests {
     fn success_needs_a_test_that_ran_in_the_planned_build() {
         assert_eq!(judged(Exit::Code(0), Some(BEGIN), "\nrunning 1 test\n", "").0, Status::Ok);
         assert_eq!(judged(Exit::Code(0), Some(BEGIN), "\nrunning 0 tests\n", "").0, Status::Refused);
-        let ended =
-            "memprof: recording ends here, for the log cannot be written: Bad file descriptor (os error 9)";
+        let ended = "memprof: recording ends here, because the log cannot be written: Bad file descriptor (os error 9)";
         let (status, message) =
             judged(Exit::Code(0), Some(BEGIN), "running 1 test\n", &format!("a\n{ended}\nb\n"));
         assert_eq!((status, message.as_deref()), (Status::Ok, Some(ended)));

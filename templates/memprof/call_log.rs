@@ -1,29 +1,34 @@
-//! What the log is told of traced functions: calls of them, which add up until it is time to tell, and their lines.
+//! Traced functions in the log: the sums of their calls, from time to time, and the figures of
+//! their lines.
 //!
-//! A call reads only the figures that traced functions show, and most calls write nothing: what they add up to is told about once
-//! a second. Single calls of a function are logged up to a number that the runner gives.
+//! A call reads only the figures that traced functions show, and most calls write nothing. Their
+//! sums are logged about once a second. Single calls of a function are logged up to a number that
+//! the runner sets.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::calls::{Columns, ROOT};
+use crate::call_tree::{Aggregate, ROOT};
+use crate::calls::{Calls, Columns, Frame, Slot};
 use crate::environment::Environment;
+use crate::json::Json;
 use crate::lock::Held;
 use crate::metric::Values;
 use crate::occurrences::Logged;
 use crate::recorder::{self, Recorder};
+use crate::scope_log;
 use crate::sources::Extent;
-use crate::trace::{Site, NONE};
+use crate::trace::{NONE, Site};
 use crate::untracked::Text;
 
-/// So often the clock is looked at when traced calls end, and so long nothing is told of them: a process that is killed loses
-/// what came since.
+/// How many traced calls end between two looks at the clock, and the time between two logs of their
+/// sums. A process that is killed loses what came after the last log.
 const CALLS_BETWEEN_LOOKS: u32 = 256;
 const NANOSECONDS_BETWEEN_TELLING: u64 = 1_000_000_000;
 
-/// Whether GPUs' figures are read when traced functions begin and end.
+/// Whether GPU figures are read when traced functions begin and end.
 static CALLS_READ_GPUS: AtomicBool = AtomicBool::new(true);
 
-/// A call of a traced function begins. Returns its frame.
+/// Begins a call of a traced function. Returns its frame.
 pub(crate) fn enter_call(site: &'static Site, caller: u32) -> u32 {
     match hold_for_calls() {
         Some(mut recorder) => recorder.enter_call(site, caller),
@@ -31,33 +36,29 @@ pub(crate) fn enter_call(site: &'static Site, caller: u32) -> u32 {
     }
 }
 
-/// It ends. Returns the frame of its caller.
+/// Ends a call. Returns its caller's frame.
 pub(crate) fn leave_call(frame: u32, depth: u64) -> u32 {
     match hold_for_calls() {
         Some(mut recorder) => recorder.leave_call(frame, depth),
-        // A forked child: what is open there is nobody's.
+        // In a forked child, open calls belong to nobody.
         None => NONE,
     }
 }
 
-/// A traced function whose lines are told apart is on another one.
+/// Notes that a function whose lines are traced is at another line.
 pub(crate) fn at_line(frame: u32, line: u32, begins: bool) {
     if let Some(mut recorder) = hold_for_calls() {
         recorder.at_line(frame, line, begins);
     }
 }
 
-/// The recorder, once work under way on GPUs has ended if their figures are wanted of traced functions.
+/// The recorder, after GPUs have finished their work if traced functions read GPU figures.
 fn hold_for_calls() -> Option<Held<'static, Recorder>> {
-    if CALLS_READ_GPUS.load(Ordering::Relaxed) {
-        recorder::settle_and_hold()
-    } else {
-        recorder::hold()
-    }
+    if CALLS_READ_GPUS.load(Ordering::Relaxed) { recorder::settle_and_hold() } else { recorder::hold() }
 }
 
 impl Recorder {
-    /// What the runner wants of traced calls.
+    /// Applies the runner's settings for traced calls.
     pub(crate) fn set_up_calls(&mut self, environment: &Environment) {
         self.calls.maximum_events = environment.trace_events.unwrap_or(0);
         if let Some(columns) = &environment.trace_columns {
@@ -120,7 +121,8 @@ impl Recorder {
             .at_line(frame, line, begins, mark, &values, |index, since| histories.of(index).since(since));
     }
 
-    /// As [`Self::mark`], of what traced functions read alone. The intervals of other metrics' peaks go on.
+    /// Like [`Self::mark`], but reads only what traced functions show. The intervals of other
+    /// metrics' peaks go on.
     fn mark_for_calls(&mut self) -> (u64, Values) {
         let mut values = Values::new();
         let columns = self.calls.columns;
@@ -138,7 +140,7 @@ impl Recorder {
         (self.marks, values)
     }
 
-    /// One call as a scope of its own, marked as one that the code itself does not have.
+    /// Logs one call as a scope, marked as traced: the code itself has no such scope.
     fn log_call(&mut self, frame: u32, depth: u64, values: &Values) {
         let call = *self.calls.frame(frame);
         let site = self.calls.site(call.site);
@@ -151,87 +153,45 @@ impl Recorder {
                 json.text("at", site.at);
                 json.figure("depth", depth);
                 json.object("metrics", |json| {
-                    for (place, slot) in recorder.calls.slots().iter().enumerate() {
-                        let (before, after) = match (call.start.get(place), values.get(slot.level)) {
-                            (Some(before), Some(after)) => (before, after),
-                            _ => continue,
-                        };
-                        let family = match slot.family {
-                            Some(family) => family,
-                            None => {
-                                json.figure(slot.name, after.wrapping_sub(before));
-                                continue;
-                            }
-                        };
-                        let name = |part: &str| Text::of(format_args!("{}.{}", family, part));
-                        let consumed = i128::from(after) - i128::from(before);
-                        json.number(name("consumed").as_str(), format_args!("{}", consumed));
-                        if let Some(peak) = recorder.histories.of(slot.index).since(call.mark) {
-                            let peaked = peak.saturating_sub(before.max(after));
-                            json.number(name("peaked").as_str(), format_args!("{}", peaked));
-                        }
-                        json.number(name("used").as_str(), format_args!("{}", after));
-                    }
+                    recorder.call_figures(json, &call, values);
                     json.figure("time", end - call.nanoseconds);
                 });
             })
         });
     }
 
-    /// What traced calls added up to since the log was last told.
+    fn call_figures(&self, json: &mut Json<'_>, call: &Frame, values: &Values) {
+        for (place, slot) in self.calls.slots().iter().enumerate() {
+            let (before, after) = match (call.start.get(place), values.get(slot.level)) {
+                (Some(before), Some(after)) => (before, after),
+                _ => continue,
+            };
+            match slot.family {
+                Some(family) => {
+                    let peak = self.histories.of(slot.index).since(call.mark);
+                    scope_log::write_figures(json, family, before, after, peak);
+                }
+                None => json.figure(slot.name, after.wrapping_sub(before)),
+            }
+        }
+    }
+
+    /// Logs the sums of traced calls that changed since the last time.
     pub(crate) fn log_calls(&mut self) {
-        let changed = self.calls.take_changed();
+        let changed = self.calls.tree.take_changed();
         let nanoseconds = if changed.is_empty() { 0 } else { self.nanoseconds() };
         for &number in changed.iter() {
             self.log(|recorder, log| {
-                let calls = &recorder.calls;
-                let node = calls.nodes()[number as usize];
-                let site = calls.site(node.site);
-                let place = number as usize;
                 log.write("calls", nanoseconds, |json| {
-                    json.number("node", format_args!("{}", number));
-                    if node.parent == ROOT || node.is_elsewhere() {
-                        json.text_or_null("parent", None);
-                    } else {
-                        json.number("parent", format_args!("{}", node.parent));
-                    }
-                    if node.is_elsewhere() {
-                        json.number("elsewhere", format_args!("true"));
-                    }
-                    json.text("label", site.label);
-                    json.text("at", site.at);
-                    json.figure("calls", node.calls);
-                    json.figure("recursive", node.recursive);
-                    json.number("open", format_args!("{}", node.open()));
-                    json.figure("overlapped", node.overlapped);
-                    let mut figures = |key: &str, most: bool| {
-                        json.object(key, |json| {
-                            for (slot_place, slot) in calls.slots().iter().enumerate() {
-                                let of = calls.aggregate(place, slot_place);
-                                if of.calls == 0 {
-                                    continue;
-                                }
-                                let grown = if most { of.most } else { of.sum };
-                                let peaked = if most { of.peaked_most } else { of.peaked_sum };
-                                match slot.family {
-                                    Some(family) => {
-                                        let name = |part: &str| Text::of(format_args!("{}.{}", family, part));
-                                        json.number(name("consumed").as_str(), format_args!("{}", grown));
-                                        json.number(name("peaked").as_str(), format_args!("{}", peaked));
-                                    }
-                                    None => json.number(slot.name, format_args!("{}", grown)),
-                                }
-                            }
-                        });
-                    };
-                    figures("metrics", false);
-                    figures("most", true);
+                    write_node(json, &recorder.calls, number);
+                    json.object("metrics", |json| write_sums(json, &recorder.calls, number));
+                    json.object("most", |json| write_maxima(json, &recorder.calls, number));
                 })
             });
         }
     }
 
-    /// What ran on each line of the functions whose lines are told apart.
+    /// Logs the figures of each line that ran, for the functions that are traced by line.
     pub(crate) fn log_lines(&mut self) {
         let nanoseconds = self.nanoseconds();
         for number in 0..self.calls.sites().len() {
@@ -242,27 +202,79 @@ impl Recorder {
                     log.write("line", nanoseconds, |json| {
                         json.text("label", site.label);
                         json.text("at", site.at);
-                        json.number("line", format_args!("{}", line));
-                        json.number("times", format_args!("{}", times));
-                        json.object("metrics", |json| {
-                            for (slot_place, slot) in calls.slots().iter().enumerate() {
-                                let figure = calls.line_figure(place, slot_place);
-                                if figure.times == 0 {
-                                    continue;
-                                }
-                                if let Some(family) = slot.family {
-                                    json.number(slot.name, format_args!("{}", figure.peak));
-                                    let grown = Text::of(format_args!("{}.grown", family));
-                                    json.number(grown.as_str(), format_args!("{}", figure.grown));
-                                } else {
-                                    json.number(slot.name, format_args!("{}", figure.grown));
-                                }
-                            }
-                        });
+                        json.number("line", format_args!("{line}"));
+                        json.number("times", format_args!("{times}"));
+                        json.object("metrics", |json| write_line(json, calls, place));
                     })?;
                 }
                 Ok(())
             });
+        }
+    }
+}
+
+fn write_node(json: &mut Json<'_>, calls: &Calls, number: u32) {
+    let node = calls.tree.node(number);
+    let site = calls.site(node.site);
+    json.number("node", format_args!("{number}"));
+    if node.parent == ROOT || node.is_elsewhere() {
+        json.text_or_null("parent", None);
+    } else {
+        json.number("parent", format_args!("{}", node.parent));
+    }
+    if node.is_elsewhere() {
+        json.number("elsewhere", format_args!("true"));
+    }
+    json.text("label", site.label);
+    json.text("at", site.at);
+    json.figure("calls", node.calls);
+    json.figure("recursive", node.recursive);
+    json.number("open", format_args!("{}", node.open()));
+    json.figure("overlapped", node.overlapped);
+}
+
+fn write_sums(json: &mut Json<'_>, calls: &Calls, node: u32) {
+    for (slot, aggregate) in aggregates(calls, node) {
+        write_aggregate(json, slot, aggregate.sum, aggregate.peaked_sum);
+    }
+}
+
+fn write_maxima(json: &mut Json<'_>, calls: &Calls, node: u32) {
+    for (slot, aggregate) in aggregates(calls, node) {
+        write_aggregate(json, slot, aggregate.most, aggregate.peaked_most);
+    }
+}
+
+/// The metrics for which a node has figures.
+fn aggregates(calls: &Calls, node: u32) -> impl Iterator<Item = (&Slot, &Aggregate)> {
+    let all = calls.slots().iter().enumerate();
+    all.map(move |(place, slot)| (slot, calls.tree.aggregate(node, place)))
+        .filter(|(_, aggregate)| aggregate.calls != 0)
+}
+
+fn write_aggregate(json: &mut Json<'_>, slot: &Slot, grown: i64, peaked: u64) {
+    match slot.family {
+        Some(family) => {
+            let name = |part: &str| Text::of(format_args!("{family}.{part}"));
+            json.number(name("consumed").as_str(), format_args!("{grown}"));
+            json.number(name("peaked").as_str(), format_args!("{peaked}"));
+        }
+        None => json.number(slot.name, format_args!("{grown}")),
+    }
+}
+
+fn write_line(json: &mut Json<'_>, calls: &Calls, place: usize) {
+    for (slot_place, slot) in calls.slots().iter().enumerate() {
+        let figure = calls.line_figure(place, slot_place);
+        if figure.times == 0 {
+            continue;
+        }
+        if let Some(family) = slot.family {
+            json.number(slot.name, format_args!("{}", figure.peak));
+            let grown = Text::of(format_args!("{family}.grown"));
+            json.number(grown.as_str(), format_args!("{}", figure.grown));
+        } else {
+            json.number(slot.name, format_args!("{}", figure.grown));
         }
     }
 }

@@ -1,24 +1,21 @@
-//! What traced calls added up to: a tree of who called whom, with the number of calls and exact sums and maxima of what they
-//! consumed and peaked, and the same for the lines of functions whose lines are told apart.
+//! Traced calls: which are open, and the figures that each one adds to the call tree, and to the
+//! lines of functions whose lines are traced.
 //!
-//! A call of a function that is open already on its thread is a *recursive* one: it is counted, where the open call
-//! stands in the tree, and its figures are within that call's and not added again. So the tree is no deeper than there are
-//! functions, and no byte is in a sum twice.
+//! A call is *recursive* if its function is open already on the same thread. It counts at the open
+//! call's node, whose figures already include it. So the tree is no deeper than the number of
+//! functions, and no byte counts twice in a sum.
 
+// Sites, nodes and frames have numbers of 32 bits, so that a call's guard stays small. The
+// difference of two figures is taken modulo 2^64 and read as signed.
+#![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)]
+
+use crate::call_tree::{CallTree, ELSEWHERE, ROOT};
 use crate::metric::{Catalogue, Index, Kind, Values};
-use crate::trace::{Site, NONE};
+use crate::trace::{NONE, Site};
 use crate::untracked::Untracked;
 
-/// Metrics that are followed for each call, at most; what came later is left out.
+/// Most metrics that are followed for each call. Later ones are left out.
 pub(crate) const SLOTS: usize = 16;
-
-/// Different ways by which functions are reached, at most. Others are added up by function alone.
-const MAXIMUM_NODES: usize = 1 << 15;
-
-/// The caller of all calls that no traced function made.
-pub(crate) const ROOT: u32 = u32::MAX;
-/// The caller of those whose way there is not kept.
-const ELSEWHERE: u32 = u32::MAX - 1;
 
 /// Which sources are read when a traced function begins and ends.
 #[derive(Clone, Copy)]
@@ -29,7 +26,7 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// From names separated by commas.
+    /// Parses names separated by commas.
     pub(crate) fn of(names: &str) -> Self {
         let has = |name: &str| names.split(',').any(|one| one.trim() == name);
         Self { heap: has("heap"), cpu: has("cpu"), gpu: has("gpu") }
@@ -57,7 +54,7 @@ pub(crate) struct Slot {
 #[derive(Clone, Copy)]
 pub(crate) struct Readings {
     values: [u64; SLOTS],
-    /// Slots that could not be read. One that came later stood at zero.
+    /// A bit for each slot that could not be read. A slot that appeared later was zero.
     missing: u16,
 }
 
@@ -76,11 +73,7 @@ impl Readings {
     }
 
     pub(crate) fn get(&self, place: usize) -> Option<u64> {
-        if self.missing & (1 << place) == 0 {
-            Some(self.values[place])
-        } else {
-            None
-        }
+        if self.missing & (1 << place) == 0 { Some(self.values[place]) } else { None }
     }
 }
 
@@ -89,64 +82,25 @@ impl Readings {
 pub(crate) struct Frame {
     pub(crate) site: u32,
     pub(crate) node: u32,
-    /// The frame that is open on the thread when this one has ended.
+    /// The frame that is open on the thread after this one has ended.
     pub(crate) caller: u32,
-    /// The mark at which it began; 0 if its figures are not taken.
+    /// The mark at which it began; 0 if its figures are not read.
     pub(crate) mark: u64,
     pub(crate) nanoseconds: u64,
     pub(crate) start: Readings,
-    /// Whether it is logged by itself.
+    /// Whether it is logged as a scope of its own.
     pub(crate) is_logged: bool,
-    /// Which of its label it is then, in the order in which they begin.
+    /// Its 1-based occurrence then, in the order in which calls begin.
     pub(crate) occurrence: u64,
     is_recursive: bool,
-    /// Where the function is, and since which mark; 0 for nowhere.
+    /// The line that the function is at, and the mark since then; 0 for none.
     line: u32,
     line_mark: u64,
     line_start: Readings,
 }
 
-/// A function, reached in one way.
-#[derive(Clone, Copy)]
-pub(crate) struct Node {
-    pub(crate) site: u32,
-    /// Its caller, [`ROOT`] or `ELSEWHERE`.
-    pub(crate) parent: u32,
-    pub(crate) calls: u64,
-    pub(crate) recursive: u64,
-    ended: u64,
-    /// Calls during which a traced function ran on another thread: their figures have that one's in them.
-    pub(crate) overlapped: u64,
-    is_changed: bool,
-}
-
-impl Node {
-    /// Calls that have begun and not ended.
-    pub(crate) fn open(&self) -> u64 {
-        self.calls - self.ended
-    }
-
-    /// Whether the way to it is not kept.
-    pub(crate) fn is_elsewhere(&self) -> bool {
-        self.parent == ELSEWHERE
-    }
-}
-
-/// Of one metric, over the calls of a node.
-#[derive(Clone, Copy)]
-pub(crate) struct Aggregate {
-    /// Calls that had a reading at both ends.
-    pub(crate) calls: u64,
-    /// Of what was consumed, or by how much a total grew.
-    pub(crate) sum: i64,
-    pub(crate) most: i64,
-    pub(crate) peaked_sum: u64,
-    pub(crate) peaked_most: u64,
-}
-
-const NOTHING: Aggregate = Aggregate { calls: 0, sum: 0, most: 0, peaked_sum: 0, peaked_most: 0 };
-
-/// Of one metric, on one line: the highest peak while it ran, and by how much level or total grew on it.
+/// One metric's figures on one line: the highest peak while it ran, and the growth of the level or
+/// total.
 #[derive(Clone, Copy)]
 pub(crate) struct LineFigure {
     pub(crate) times: u64,
@@ -159,32 +113,29 @@ pub(crate) struct SiteState {
     pub(crate) site: &'static Site,
     /// Calls that were logged one by one.
     logged: u64,
-    /// Calls open, on all threads.
+    /// Open calls, on all threads.
     open: u64,
     /// Where its lines begin in the table.
     lines: usize,
     last: (u32, u32),
 }
 
-/// All of it; the recorder's.
+/// All traced calls of the process.
 pub(crate) struct Calls {
     pub(crate) columns: Columns,
     pub(crate) maximum_events: u64,
     slots: Untracked<Slot>,
-    /// How many of the catalogue's metrics the slots were chosen from.
+    /// How many of the catalogue's metrics were looked at for slots.
     considered: usize,
     sites: Untracked<SiteState>,
-    nodes: Untracked<Node>,
-    aggregates: Untracked<Aggregate>,
-    /// A hash table of nodes by caller and site, with open addressing; a place that holds [`NONE`] is free.
-    places: Untracked<u32>,
+    pub(crate) tree: CallTree,
     frames: Untracked<Frame>,
     free: Untracked<u32>,
     line_times: Untracked<u64>,
     line_figures: Untracked<LineFigure>,
     /// Threads with an open traced call.
     threads: u64,
-    /// The last mark at which there were several of them.
+    /// The last mark at which there were several such threads.
     several_until: u64,
 }
 
@@ -196,9 +147,7 @@ impl Calls {
             slots: Untracked::new(),
             considered: 0,
             sites: Untracked::new(),
-            nodes: Untracked::new(),
-            aggregates: Untracked::new(),
-            places: Untracked::new(),
+            tree: CallTree::new(),
             frames: Untracked::new(),
             free: Untracked::new(),
             line_times: Untracked::new(),
@@ -212,20 +161,12 @@ impl Calls {
         &self.slots
     }
 
-    pub(crate) fn nodes(&self) -> &[Node] {
-        &self.nodes
-    }
-
     pub(crate) fn sites(&self) -> &[SiteState] {
         &self.sites
     }
 
     pub(crate) fn site(&self, number: u32) -> &'static Site {
         self.sites[number as usize].site
-    }
-
-    pub(crate) fn aggregate(&self, node: usize, slot: usize) -> &Aggregate {
-        &self.aggregates[node * SLOTS + slot]
     }
 
     pub(crate) fn frame(&self, frame: u32) -> &Frame {
@@ -236,7 +177,7 @@ impl Calls {
         &mut self.frames.as_mut()[frame as usize]
     }
 
-    /// The lines of a site that ran: number, how often, and where the figures are for [`Self::line_figure`].
+    /// The lines of a site that ran: number, how often, and the place for [`Self::line_figure`].
     pub(crate) fn lines(&self, site: usize) -> impl Iterator<Item = (u32, u64, usize)> + '_ {
         let state = &self.sites[site];
         let (first, count) = state.site.lines.unwrap_or((0, 0));
@@ -253,7 +194,7 @@ impl Calls {
         &self.line_figures[place * SLOTS + slot]
     }
 
-    /// Looks for metrics that came since.
+    /// Adds slots for metrics that have appeared.
     pub(crate) fn follow(&mut self, catalogue: &Catalogue) {
         if self.considered == catalogue.length() {
             return;
@@ -272,7 +213,7 @@ impl Calls {
         self.considered = catalogue.length();
     }
 
-    /// Whether a call that begins now needs to know the figures; those of a recursive one that is not logged are of no use.
+    /// Whether a call that begins now needs figures. A recursive call that is not logged does not.
     pub(crate) fn needs_figures(&mut self, site: &'static Site, caller: u32) -> bool {
         let number = self.known(site);
         self.sites[number as usize].logged < self.maximum_events || self.open_above(number, caller).is_none()
@@ -293,13 +234,14 @@ impl Calls {
         number
     }
 
-    /// The node of the same function where it is open on the caller's thread.
+    /// The node of the same function, if it is open on the caller's thread.
     fn open_above(&self, site: u32, caller: u32) -> Option<u32> {
         if self.sites[site as usize].open == 0 {
             return None;
         }
         let mut above = caller;
-        // Calls of coroutines end in any order, so that the way up may lead through frames of others, and in a circle.
+        // Calls of coroutines end in any order. So the way up may pass frames of others, or go in a
+        // circle.
         for _ in 0..self.frames.len() {
             if above == NONE {
                 break;
@@ -313,7 +255,8 @@ impl Calls {
         None
     }
 
-    /// A call begins. `values` were read at this mark; mark 0 stands for none.
+    /// Begins a call and returns its frame. `values` were read at this mark; mark 0 means that none
+    /// were read.
     pub(crate) fn enter(
         &mut self,
         site: &'static Site,
@@ -324,15 +267,9 @@ impl Calls {
     ) -> u32 {
         let number = self.known(site);
         let open = self.open_above(number, caller);
-        let parent = if caller == NONE { ROOT } else { self.frames[caller as usize].node };
-        let node = match open {
-            Some(node) => node,
-            None => self.node(parent, number),
-        };
-        let of_node = &mut self.nodes.as_mut()[node as usize];
-        of_node.calls += 1;
-        of_node.recursive += u64::from(open.is_some());
-        of_node.is_changed = true;
+        let parent = if caller == NONE { ROOT } else { self.frame(caller).node };
+        let node = open.unwrap_or_else(|| self.node(parent, number));
+        self.tree.begin(node, open.is_some());
         let state = &mut self.sites.as_mut()[number as usize];
         state.open += 1;
         let is_logged = mark != 0 && state.logged < self.maximum_events;
@@ -343,40 +280,40 @@ impl Calls {
         if self.threads > 1 {
             self.several_until = self.several_until.max(mark);
         }
-        let start = if mark == 0 { Readings::NONE } else { Readings::of(values, &self.slots) };
-        let frame = Frame {
+        self.add_frame(&Frame {
             site: number,
             node,
             caller,
             mark,
             nanoseconds,
-            start,
+            start: if mark == 0 { Readings::NONE } else { Readings::of(values, &self.slots) },
             is_logged,
             occurrence: 0,
             is_recursive: open.is_some(),
             line: 0,
             line_mark: 0,
             line_start: Readings::NONE,
-        };
-        match self.free.pop() {
-            Some(place) => {
-                self.frames.as_mut()[place as usize] = frame;
-                place
-            }
-            None => {
-                self.frames.push(frame);
-                self.frames.len() as u32 - 1
-            }
-        }
+        })
     }
 
-    /// Whether a call that ends now needs to know the figures.
+    #[inline]
+    fn add_frame(&mut self, frame: &Frame) -> u32 {
+        if let Some(place) = self.free.pop() {
+            self.frames.as_mut()[place as usize] = *frame;
+            return place;
+        }
+        self.frames.push(*frame);
+        self.frames.len() as u32 - 1
+    }
+
+    /// Whether a call that ends now needs figures.
     pub(crate) fn needs_figures_at_end(&self, frame: u32) -> bool {
         let frame = self.frame(frame);
         frame.is_logged || !frame.is_recursive
     }
 
-    /// A call ends. `peaks` says the highest value of a slot's metric since a mark. Returns the frame that was open before it.
+    /// Ends a call. `peaks` returns the highest value of a slot's metric since a mark. Returns the
+    /// frame that was open before it.
     pub(crate) fn leave(
         &mut self,
         place: u32,
@@ -391,30 +328,9 @@ impl Calls {
         self.free.push(place);
         self.sites.as_mut()[frame.site as usize].open -= 1;
         let overlapped = self.threads > 1 || (frame.mark != 0 && self.several_until >= frame.mark);
-        let node = &mut self.nodes.as_mut()[frame.node as usize];
-        node.ended += 1;
-        node.is_changed = true;
+        self.tree.end(frame.node, overlapped && !frame.is_recursive);
         if !frame.is_recursive {
-            node.overlapped += u64::from(overlapped);
-            for (number, slot) in self.slots.iter().enumerate() {
-                let (before, after) = match (frame.start.get(number), values.get(slot.level)) {
-                    (Some(before), Some(after)) => (before, after),
-                    _ => continue,
-                };
-                let grown = after.wrapping_sub(before) as i64;
-                let peaked = match slot.family {
-                    Some(_) => {
-                        peaks(slot.index, frame.mark).map_or(0, |peak| peak.saturating_sub(before.max(after)))
-                    }
-                    None => 0,
-                };
-                let aggregate = &mut self.aggregates.as_mut()[frame.node as usize * SLOTS + number];
-                aggregate.most = if aggregate.calls == 0 { grown } else { aggregate.most.max(grown) };
-                aggregate.calls += 1;
-                aggregate.sum = aggregate.sum.wrapping_add(grown);
-                aggregate.peaked_sum = aggregate.peaked_sum.wrapping_add(peaked);
-                aggregate.peaked_most = aggregate.peaked_most.max(peaked);
-            }
+            self.add_up(&frame, values, peaks);
         }
         if frame.caller == NONE {
             if self.threads > 1 {
@@ -425,12 +341,25 @@ impl Calls {
         frame.caller
     }
 
-    /// Whether the lines of this call are told apart: those of a recursive one belong to the line that made it.
+    fn add_up(&mut self, frame: &Frame, values: &Values, peaks: impl Fn(Index, u64) -> Option<u64>) {
+        for (number, slot) in self.slots.iter().enumerate() {
+            let (before, after) = match (frame.start.get(number), values.get(slot.level)) {
+                (Some(before), Some(after)) => (before, after),
+                _ => continue,
+            };
+            let peak = slot.family.and_then(|_| peaks(slot.index, frame.mark));
+            let peaked = peak.map_or(0, |peak| peak.saturating_sub(before.max(after)));
+            self.tree.add(frame.node, number, after.wrapping_sub(before) as i64, peaked);
+        }
+    }
+
+    /// Whether the lines of this call are traced. Lines of a recursive call belong to the line that
+    /// made it.
     pub(crate) fn has_lines(&self, place: u32) -> bool {
         !self.frame(place).is_recursive
     }
 
-    /// The function is on another line from this mark on.
+    /// The function is at another line from this mark on.
     pub(crate) fn at_line(
         &mut self,
         place: u32,
@@ -482,79 +411,13 @@ impl Calls {
         }
     }
 
-    /// The nodes that changed since the last time.
-    pub(crate) fn take_changed(&mut self) -> Untracked<u32> {
-        let mut changed = Untracked::new();
-        for (number, node) in self.nodes.as_mut().iter_mut().enumerate() {
-            if std::mem::replace(&mut node.is_changed, false) {
-                changed.push(number as u32);
-            }
-        }
-        changed
-    }
-
     fn node(&mut self, parent: u32, site: u32) -> u32 {
         let last = self.sites[site as usize].last;
         if last.1 != NONE && last.0 == parent {
             return last.1;
         }
-        let node = self.find_or_add(parent, site);
+        let node = self.tree.find_or_add(parent, site);
         self.sites.as_mut()[site as usize].last = (parent, node);
         node
     }
-
-    fn find_or_add(&mut self, parent: u32, site: u32) -> u32 {
-        if self.nodes.len() * 2 >= self.places.len() {
-            self.grow();
-        }
-        let mask = self.places.len() - 1;
-        let mut index = hash(parent, site) & mask;
-        while self.places[index] != NONE {
-            let node = self.places[index];
-            let known = &self.nodes[node as usize];
-            if known.parent == parent && known.site == site {
-                return node;
-            }
-            index = (index + 1) & mask;
-        }
-        if self.nodes.len() >= MAXIMUM_NODES && parent != ELSEWHERE {
-            return self.find_or_add(ELSEWHERE, site);
-        }
-        let node = self.nodes.len() as u32;
-        self.nodes.push(Node {
-            site,
-            parent,
-            calls: 0,
-            recursive: 0,
-            ended: 0,
-            overlapped: 0,
-            is_changed: false,
-        });
-        self.aggregates.extend(&[NOTHING; SLOTS]);
-        self.places.as_mut()[index] = node;
-        node
-    }
-
-    /// Doubles the table; its length stays a power of two.
-    fn grow(&mut self) {
-        let length = (self.places.len() * 2).max(64);
-        let mut places = Untracked::new();
-        places.reserve(length);
-        for _ in 0..length {
-            places.push(NONE);
-        }
-        for (number, node) in self.nodes.iter().enumerate() {
-            let mut index = hash(node.parent, node.site) & (length - 1);
-            while places[index] != NONE {
-                index = (index + 1) & (length - 1);
-            }
-            places.as_mut()[index] = number as u32;
-        }
-        self.places = places;
-    }
-}
-
-fn hash(parent: u32, site: u32) -> usize {
-    let word = (u64::from(parent) << 32 | u64::from(site)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (word >> 32) as usize
 }

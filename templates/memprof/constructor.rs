@@ -1,11 +1,12 @@
-//! What runs before `main` and after it, with no change to the program's source.
+//! Code that runs before `main` and after it, without a change to the program's source.
 //!
-//! The constructor runs after the dynamic loader, the C library's own start and the constructors of shared
-//! libraries, before Rust's runtime and the test harness. Of the standard library it uses what needs neither arguments nor the
-//! current thread's handle: the environment, files, the clock.
+//! The constructor runs after the dynamic loader, the C library's own start and the constructors of
+//! shared libraries, and before Rust's runtime and the test harness. So it uses only parts of the
+//! standard library that need neither arguments nor the current thread's handle: the environment,
+//! files, the clock.
 //!
-//! `start` is logged here, so the harness's own allocations come after it. There is no later point that is before
-//! the test's body in every harness, short of changing the source.
+//! `start` is logged here, so the harness's own allocations come after it. No later point comes
+//! before the test's body in every harness, unless the source changes.
 
 use crate::environment::Environment;
 use crate::recorder;
@@ -20,16 +21,16 @@ extern "C" fn construct() {
     if let Some(environment) = Environment::take() {
         // Miri has no `atexit`.
         if recorder::start(environment) && !cfg!(miri) {
-            // SAFETY: the function is never unloaded: with the variables gone, only an executable's own copy, or a
-            // library that it is linked with, gets here.
+            // SAFETY: the function is never unloaded. The variables are gone by then, so only an
+            // executable's own copy, or a library that it is linked with, gets here.
             unsafe { atexit(destruct) };
         }
     }
 }
 
-/// Handlers run in the reverse order of their registration. This one was registered before any of the program's, so
-/// it runs last, after the destructors of the main thread's thread-locals. A process that ends by a signal, `abort`
-/// or `_exit` does not come here: its log has no `end`.
+/// Exit handlers run in the reverse order of their registration. This one was registered before any
+/// of the program's, so it runs last, after the destructors of the main thread's thread-locals. A
+/// process that ends by a signal, `abort` or `_exit` does not get here, and its log has no `end`.
 extern "C" fn destruct() {
     recorder::finish();
 }

@@ -1,9 +1,13 @@
-//! What a tracking allocator counts with: statics of the crate that declares it.
+//! The statics that a tracking allocator counts with, in the crate that declares it.
 //!
-//! Statics of the same crate are reached by their address and by one offset from the thread's pointer, those of another
-//! crate through a table first. For the allocator that the tool links into most executables this is three of the two dozen
-//! instructions that tracking a block costs. So that one has counts of its own, [`Heap`](crate::Heap) in any other crate uses
-//! the [`usual`] ones, and the first that counts anything is the one that is read.
+//! Code reaches statics of its own crate by address, and those of another crate through a table.
+//! For the allocator that the tool links into most executables, this saves three of the two dozen
+//! instructions that tracking a block costs. So that allocator has its own counts, and
+//! [`Heap`](crate::Heap) in any other crate uses the [`usual`] ones. The first counts that count
+//! anything are the ones that are read.
+
+// Some of these run at each allocation: benches/allocator.rs measures them.
+#![allow(clippy::inline_always)]
 
 use std::cell::Cell;
 use std::ptr;
@@ -11,16 +15,16 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::thread::LocalKey;
 
 use crate::live::{Epoch, Live};
-use crate::tally::{Claimed, Slot, Tally, Totals, CAN_BE_OWNED};
+use crate::tally::{CAN_BE_OWNED, Claimed, Slot, Tally, Totals};
 
-/// What is live, and what was ever allocated.
+/// What is live, and what was allocated since the process began.
 #[derive(Debug)]
 pub struct Counts {
     pub(crate) live: Live,
     tally: Tally,
 }
 
-/// Counts, and where each thread keeps the part of them that it has claimed.
+/// Counts, and where each thread keeps its claimed part of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Account {
     pub(crate) counts: &'static Counts,
@@ -33,7 +37,7 @@ thread_local! {
     static CLAIMED: Claimed = const { Cell::new(None) };
 }
 
-/// What a [`Heap`](crate::Heap) counts with.
+/// The counts of a [`Heap`](crate::Heap).
 #[inline(always)]
 pub(crate) fn usual() -> Account {
     Account::new(&COUNTS, &CLAIMED)
@@ -49,14 +53,10 @@ impl Account {
     /// The calling thread's slot, if it has claimed one.
     #[inline(always)]
     pub(crate) fn claimed(self) -> Option<&'static Slot> {
-        if CAN_BE_OWNED {
-            self.claimed.with(Cell::get)
-        } else {
-            None
-        }
+        if CAN_BE_OWNED { self.claimed.with(Cell::get) } else { None }
     }
 
-    /// The calling thread's slot. A thread comes here before it has counted anything.
+    /// Claims a slot for the calling thread. Each thread comes here before it counts anything.
     pub(crate) fn claim(self) -> &'static Slot {
         let counts = self.counts as *const Counts as *mut Counts;
         let _ = READ.compare_exchange(ptr::null_mut(), counts, Ordering::AcqRel, Ordering::Relaxed);
@@ -68,7 +68,7 @@ impl Account {
     }
 }
 
-/// Those that are read; null as long as nothing was counted.
+/// The counts that are read; null before anything was counted.
 static READ: AtomicPtr<Counts> = AtomicPtr::new(ptr::null_mut());
 
 impl Counts {
@@ -83,12 +83,12 @@ fn read() -> Option<&'static Counts> {
     unsafe { READ.load(Ordering::Acquire).as_ref() }
 }
 
-/// Totals since the process began; none if nothing was counted.
+/// Totals since the process began; `None` if nothing was counted.
 pub(crate) fn totals() -> Option<Totals> {
     read().map(|counts| counts.tally.totals())
 }
 
-/// Ends the interval of the peak. Calls must not overlap.
+/// Ends the peak's interval. Calls must not overlap.
 pub(crate) fn end_epoch() -> Option<Epoch> {
     read().map(|counts| counts.live.end_epoch())
 }

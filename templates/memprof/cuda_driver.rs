@@ -1,13 +1,14 @@
-//! The CUDA driver, once the program itself has loaded it: which devices are in use, synchronising, and the default
-//! memory pool's figures.
+//! The CUDA driver, after the program itself has loaded it: the devices in use, waiting for them,
+//! and the figures of the default memory pool.
 //!
-//! Nothing here loads the driver, initialises it or makes a context: a program that does not use CUDA is left alone,
-//! and one that does keeps the devices that it chose. Types and numbers are those of `cuda.h` 13.0.
+//! Nothing here loads or initialises the driver, or makes a context. A program that does not use
+//! CUDA is left alone, and one that does keeps the devices that it chose. Types and numbers are
+//! from `cuda.h` 13.0.
 
 use std::os::raw::{c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
-use crate::dynamic_library::{self, function, Library};
+use crate::dynamic_library::{self, Library, function};
 use crate::untracked::kept_value;
 
 type Status = c_int;
@@ -60,19 +61,20 @@ pub(crate) struct PoolFigures {
 #[derive(Clone, Copy)]
 pub(crate) struct Pool(MemoryPool);
 
-// SAFETY: the driver may be called with it from any thread.
+// SAFETY: the driver accepts it from any thread.
 unsafe impl Send for Pool {}
 
-/// The driver, once it was found; never freed.
+/// The driver, once found; never freed.
 static FOUND: AtomicPtr<Driver> = AtomicPtr::new(std::ptr::null_mut());
-/// How many objects the process had loaded when the driver was looked for last.
+/// How many objects the process had loaded at the last look for the driver.
 static LOOKED_AT: AtomicU64 = AtomicU64::new(0);
-/// Set before the driver's own exit handlers run. After them no call of it is sure to return.
+/// Set before the driver's own exit handlers run. After them, a call of the driver may never
+/// return.
 static ENDED: AtomicBool = AtomicBool::new(false);
 /// `MEMPROF_SYNC=0` clears it.
 static SYNCHRONISES: AtomicBool = AtomicBool::new(true);
 
-/// The driver if this process has loaded it, as [`look`] has found, and it may still be called.
+/// The driver, if [`look`] has found it in this process and it may still be called.
 pub(crate) fn in_use() -> Option<&'static Driver> {
     if ENDED.load(Ordering::Relaxed) {
         return None;
@@ -87,7 +89,7 @@ pub(crate) fn look() {
     if !FOUND.load(Ordering::Relaxed).is_null() || LOOKED_AT.swap(loads, Ordering::Relaxed) == loads {
         return;
     }
-    // The handle keeps the library loaded, so that its functions stay where they are.
+    // The handle keeps the library loaded, so its functions stay valid.
     let library = dynamic_library::find(is_the_driver).and_then(|path| Library::loaded(path.as_c_str()));
     if let Some(driver) = library.and_then(Driver::of) {
         let driver: *const Driver = kept_value(driver);
@@ -109,10 +111,11 @@ pub(crate) fn set_synchronises(synchronises: bool) {
     SYNCHRONISES.store(synchronises, Ordering::Relaxed);
 }
 
-/// Waits for the work that was given to the devices in use, so that figures are those of a moment the program knows.
+/// Waits for the work on all devices in use, so that the figures belong to a moment that the
+/// program knows.
 ///
-/// Not to be called with a lock held that the program's own code may want: functions that it put on a stream run
-/// meanwhile.
+/// The caller must not hold a lock that the program's own code may want: functions that it put on a
+/// stream run meanwhile.
 pub(crate) fn synchronise() {
     if !SYNCHRONISES.load(Ordering::Relaxed) {
         return;
@@ -127,7 +130,7 @@ impl Driver {
         Some(Self {
             device_count: function!(library, "cuDeviceGetCount")?,
             device: function!(library, "cuDeviceGet")?,
-            // The second version, of CUDA 11.4, knows the parts of a MIG device apart.
+            // The second version, since CUDA 11.4, tells the parts of a MIG device apart.
             uuid: function!(library, "cuDeviceGetUuid_v2")
                 .or_else(|| function!(library, "cuDeviceGetUuid"))?,
             current_context: function!(library, "cuCtxGetCurrent")?,
@@ -146,18 +149,18 @@ impl Driver {
         })
     }
 
-    /// How many devices the program can see; none before it has initialised the driver.
-    pub(crate) fn device_count(&self) -> c_int {
+    /// How many devices the program can see; 0 before it has initialised the driver.
+    pub(crate) fn device_count(&self) -> u32 {
         let mut count = 0;
-        // SAFETY: of this and all calls below: the types are the driver's, and what it writes to lives that long.
-        match unsafe { (self.device_count)(&mut count) } {
-            SUCCESS => count,
-            _ => 0,
-        }
+        // SAFETY: for this and all calls below: the types are the driver's, and what it writes to
+        // lives long enough.
+        let status = unsafe { (self.device_count)(&mut count) };
+        succeeded(status, count).and_then(|count| u32::try_from(count).ok()).unwrap_or(0)
     }
 
-    /// The device of this ordinal, which counts the devices that `CUDA_VISIBLE_DEVICES` lets through.
-    pub(crate) fn device(&self, ordinal: c_int) -> Option<DeviceHandle> {
+    /// The device with this ordinal, among those that `CUDA_VISIBLE_DEVICES` allows.
+    pub(crate) fn device(&self, ordinal: u32) -> Option<DeviceHandle> {
+        let ordinal = c_int::try_from(ordinal).ok()?;
         let mut device = 0;
         // SAFETY: as above.
         succeeded(unsafe { (self.device)(&mut device, ordinal) }, device)
@@ -183,7 +186,7 @@ impl Driver {
         }
     }
 
-    /// Whether the device's primary context exists, which frameworks and the runtime library use.
+    /// Whether the device's primary context exists. Frameworks and the CUDA runtime use that one.
     pub(crate) fn has_primary_context(&self, device: DeviceHandle) -> bool {
         let (mut flags, mut active) = (0, 0);
         // SAFETY: as above.
@@ -191,7 +194,8 @@ impl Driver {
     }
 
     fn synchronise_all(&self) {
-        // A capture in this thread or, in the global mode, in any other one would be made invalid by our waiting.
+        // Without this, the wait would invalidate a stream capture in this thread or, in the global
+        // mode, in any other.
         let mut mode = RELAXED;
         if let Some(exchange) = self.capture_mode {
             // SAFETY: as above.
@@ -199,7 +203,8 @@ impl Driver {
         }
         let current = self.current_device();
         if current.is_some() {
-            // SAFETY: as above. An error is the program's own, of its earlier work, and it will meet it again.
+            // SAFETY: as above. An error here comes from the program's earlier work, and the
+            // program will get it again.
             unsafe { (self.synchronise)() };
         }
         for ordinal in 0..self.device_count() {
@@ -215,7 +220,7 @@ impl Driver {
         }
     }
 
-    /// Retaining is how a context that is there is reached; it is given back at once.
+    /// Retaining gives access to a context that exists. It is released at once.
     fn synchronise_primary(&self, device: DeviceHandle) {
         let mut context = std::ptr::null_mut();
         // SAFETY: as above; what was pushed is popped, and what was retained is released.
@@ -231,7 +236,7 @@ impl Driver {
         }
     }
 
-    /// The device's default pool, or why there is none.
+    /// The device's default pool, or the driver's error; 0 if the driver has no pools.
     pub(crate) fn default_pool(&self, device: DeviceHandle) -> Result<Pool, Status> {
         let mut pool = std::ptr::null_mut();
         let default_pool = self.default_pool.ok_or(0)?;
@@ -242,19 +247,19 @@ impl Driver {
         }
     }
 
-    /// Reads the pool and begins a new interval for its peaks. What another thread allocates and frees again between the
-    /// reading and the new beginning, a tenth of a microsecond, is in neither.
+    /// Reads the pool and begins a new interval for its peaks. If another thread allocates and
+    /// frees in the tenth of a microsecond between these two, neither interval has it.
     pub(crate) fn pool_figures(&self, pool: Pool) -> Option<PoolFigures> {
         let used_peak = self.pool_attribute(pool, USED_HIGH)?;
         let reserved_peak = self.pool_attribute(pool, RESERVED_HIGH)?;
         let used = self.pool_attribute(pool, USED_NOW)?;
         let reserved = self.pool_attribute(pool, RESERVED_NOW)?;
         if let Some(set) = self.set_pool_attribute {
-            // Zero is the only value that it takes, and means the current one.
+            // Zero is the only allowed value, and means the current one.
             for attribute in [USED_HIGH, RESERVED_HIGH] {
                 let mut zero = 0_u64;
                 // SAFETY: as above.
-                unsafe { set(pool.0, attribute, (&mut zero as *mut u64).cast()) };
+                unsafe { set(pool.0, attribute, std::ptr::addr_of_mut!(zero).cast()) };
             }
         }
         Some(PoolFigures {
@@ -273,15 +278,12 @@ impl Driver {
     fn pool_attribute(&self, pool: Pool, attribute: c_int) -> Option<u64> {
         let mut value = 0_u64;
         // SAFETY: as above.
-        let status = unsafe { (self.pool_attribute?)(pool.0, attribute, (&mut value as *mut u64).cast()) };
+        let status =
+            unsafe { (self.pool_attribute?)(pool.0, attribute, std::ptr::addr_of_mut!(value).cast()) };
         succeeded(status, value)
     }
 }
 
 fn succeeded<T>(status: Status, value: T) -> Option<T> {
-    if status == SUCCESS {
-        Some(value)
-    } else {
-        None
-    }
+    if status == SUCCESS { Some(value) } else { None }
 }

@@ -1,6 +1,8 @@
-//! File descriptors that stay open for the life of the process, at numbers where they are in nobody's way: tests that
-//! count descriptors or expect the lowest one see what they saw without the shim, and where a program closes all
-//! that it does not know, ours are not soon the numbers of its own files, into which we would then write.
+//! File descriptors that stay open for the life of the process, at high numbers.
+//!
+//! Tests that count descriptors or expect the lowest one see what they see without the shim. And if
+//! a program closes all descriptors that it does not know, its own files do not soon get the
+//! numbers of ours, into which we would then write.
 
 use std::fs::File;
 
@@ -25,16 +27,16 @@ pub(crate) fn out_of_the_way(file: File) -> File {
     #[cfg(any(target_os = "solaris", target_os = "illumos"))]
     const F_DUPFD_CLOEXEC: c_int = 37;
 
-    /// Below the usual limit of 1024, above what most programs come to.
+    /// Below the usual limit of 1024, and above what most programs reach.
     const LOWEST: c_int = 800;
 
     // SAFETY: the descriptor is open, and this command takes one `int`.
     let moved = unsafe { fcntl(file.as_raw_fd(), F_DUPFD_CLOEXEC, LOWEST) };
     if moved < 0 {
-        // The limit is lower than usual; it stays where it is.
+        // The limit is lower than usual, so it keeps its number.
         return file;
     }
-    // SAFETY: it was just made and nobody else has it.
+    // SAFETY: it was just made, and nothing else has it.
     unsafe { File::from_raw_fd(moved) }
 }
 

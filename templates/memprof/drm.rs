@@ -1,7 +1,8 @@
-//! `gpu.<place>.vram`: device memory of this process by the kernel's own count, for drivers that have it (amdgpu, i915, xe).
+//! `gpu.<place>.vram`: device memory of this process from the kernel's own count, for drivers that
+//! have it (amdgpu, i915, xe).
 //!
-//! All open files are looked through for those of DRM, which costs microseconds for each; so it is done only in a process
-//! that has loaded a library through which such devices are used.
+//! This looks at all open files for those of DRM, which takes microseconds for each. So it is done
+//! only in a process that has loaded a library for such devices.
 
 use std::os::raw::{c_char, c_int, c_void};
 
@@ -10,9 +11,10 @@ use crate::dynamic_library;
 use crate::environment::Environment;
 use crate::metric::{Catalogue, Index, Kind, Metric, Values};
 use crate::sources::{Extent, Source};
-use crate::untracked::{kept, Text, Untracked};
+use crate::untracked::{Text, Untracked, kept};
 
-/// What is loaded where a program uses such a device: DRM's own library (Mesa, ROCm), and Intel's, which do without.
+/// Libraries of programs that use such a device: DRM's own (Mesa and AMD use it), and Intel's,
+/// which do without it.
 const LIBRARIES: [&[u8]; 4] = [b"libdrm", b"libhsa-runtime64", b"libze_intel_gpu", b"libigdrcl"];
 
 pub(crate) struct Drm {
@@ -27,13 +29,13 @@ impl Drm {
         Self { loads: 0, in_use: false, devices: Untracked::new(), clients: Untracked::new() }
     }
 
-    /// All clients that this process has open, each once.
+    /// Finds all clients that this process has open, each once.
     fn look(&mut self) {
         self.clients.clear();
         let clients = &mut self.clients;
         each_descriptor(|descriptor| {
             let mut text = [0; 4096];
-            let path = Text::of(format_args!("/proc/self/fdinfo/{}\0", descriptor));
+            let path = Text::of(format_args!("/proc/self/fdinfo/{descriptor}\0"));
             let client = std::str::from_utf8(read(&path, &mut text)).ok().and_then(Client::parse);
             if let Some(client) = client {
                 let known =
@@ -88,7 +90,7 @@ fn is_used_with_drm(file_name: &[u8]) -> bool {
     LIBRARIES.iter().any(|library| file_name.starts_with(library))
 }
 
-/// A small file, whole. The standard library of older Rusts allocates a path on the tracked heap.
+/// Reads a small file. The standard library of older Rusts allocates a path on the tracked heap.
 fn read<'a>(path: &Text, buffer: &'a mut [u8]) -> &'a [u8] {
     extern "C" {
         fn open(path: *const c_char, flags: c_int, ...) -> c_int;
@@ -96,7 +98,7 @@ fn read<'a>(path: &Text, buffer: &'a mut [u8]) -> &'a [u8] {
         fn close(descriptor: c_int) -> c_int;
     }
     const O_RDONLY_CLOEXEC: c_int = 0o200_0000;
-    // SAFETY: the path ends with a zero byte, and the kernel writes no more than there is room for.
+    // SAFETY: the path ends with a zero byte, and the kernel writes only into the buffer.
     let length = unsafe {
         let descriptor = open(path.as_str().as_ptr().cast(), O_RDONLY_CLOEXEC);
         if descriptor < 0 {
@@ -109,7 +111,8 @@ fn read<'a>(path: &Text, buffer: &'a mut [u8]) -> &'a [u8] {
     &buffer[..usize::try_from(length).unwrap_or(0)]
 }
 
-/// The numbers of the open descriptors. The standard library's way through a folder allocates there too.
+/// Calls `take` with the number of each open descriptor. The standard library would allocate for
+/// this, too.
 fn each_descriptor(mut take: impl FnMut(&str)) {
     extern "C" {
         fn opendir(path: *const c_char) -> *mut c_void;
@@ -117,7 +120,7 @@ fn each_descriptor(mut take: impl FnMut(&str)) {
         fn readdir(folder: *mut c_void) -> *const Entry;
         fn closedir(folder: *mut c_void) -> c_int;
     }
-    /// `struct dirent` with 64-bit offsets, as far as its name.
+    /// `struct dirent` with 64-bit offsets, up to its name.
     #[repr(C)]
     struct Entry {
         number: u64,
@@ -126,7 +129,8 @@ fn each_descriptor(mut take: impl FnMut(&str)) {
         kind: u8,
         name: [c_char; 256],
     }
-    // SAFETY: the path is a C string; an entry is valid until the next one is read, and its name is a C string.
+    // SAFETY: the path is a C string. An entry is valid until the next one is read, and its name is
+    // a C string.
     unsafe {
         let folder = opendir(b"/proc/self/fdinfo\0".as_ptr().cast());
         if folder.is_null() {

@@ -1,4 +1,4 @@
-//! Linux has DRM; other platforms have none of its figures.
+//! Platforms other than Linux, which have no DRM figures.
 
 use crate::environment::Environment;
 use crate::metric::{Catalogue, Values};

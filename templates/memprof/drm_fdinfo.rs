@@ -1,7 +1,8 @@
-//! What the kernel's DRM drivers write into `/proc/PID/fdinfo` of their files (amdgpu, i915, xe and others): the device
-//! memory of each client. <https://docs.kernel.org/gpu/drm-usage-stats.html>
+//! The text that the kernel's DRM drivers (amdgpu, i915, xe and others) write into
+//! `/proc/PID/fdinfo` for their files: the device memory of each client.
+//! <https://docs.kernel.org/gpu/drm-usage-stats.html>
 
-/// The largest of the kernel's names for a device: `0000:03:00.0`, or a platform device's.
+/// Longest name of a device, in bytes: `0000:03:00.0`, or a platform device's.
 pub(crate) const NAME: usize = 48;
 
 /// One client of one device. A file that was duplicated or inherited shows the same client again.
@@ -13,12 +14,13 @@ pub(crate) struct Client {
     driver_length: usize,
     /// Unique on its device.
     pub(crate) id: u64,
-    /// Bytes in the device's own memory; `None` if it has none of its own, as a processor's built-in graphics.
+    /// Bytes in the device's own memory; `None` if it has none, like a processor's built-in
+    /// graphics.
     pub(crate) device_memory: Option<u64>,
 }
 
 impl Client {
-    /// Where the device is: `0000:03:00.0`.
+    /// The device's address: `0000:03:00.0`.
     pub(crate) fn device(&self) -> &str {
         std::str::from_utf8(&self.device[..self.device_length]).unwrap_or("?")
     }
@@ -28,7 +30,8 @@ impl Client {
         std::str::from_utf8(&self.driver[..self.driver_length]).unwrap_or("?")
     }
 
-    /// Reads one file. `None` if it is not of a DRM driver that tells its clients apart.
+    /// Parses one file. Returns `None` if it does not belong to a DRM driver that numbers its
+    /// clients.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut client = Self {
             device: [0; NAME],
@@ -55,7 +58,7 @@ impl Client {
         client.id = id?;
         client.device_memory = memory.bytes();
         if client.device_length == 0 {
-            // A device that is on no bus has no place; its driver stands for it.
+            // A device without a bus has no address. Its driver's name stands for it.
             client.device = client.driver;
             client.device_length = client.driver_length;
         }
@@ -66,14 +69,14 @@ impl Client {
     }
 }
 
-/// The sums over a client's regions of device memory, of each of the kernel's three ways to count.
+/// The sums over a client's regions of device memory, for each of the kernel's three ways to count.
 #[derive(Default)]
 struct Memory {
     /// What is in the device's memory now.
     resident: Option<u64>,
-    /// The older name of the same.
-    memory: Option<u64>,
-    /// What was made there, some of which may have been moved out since.
+    /// The older name for the same.
+    legacy: Option<u64>,
+    /// What was made there; some of it may have moved out since.
     total: Option<u64>,
 }
 
@@ -81,7 +84,7 @@ impl Memory {
     fn take(&mut self, key: &str, value: &str) {
         let counts = [
             ("drm-resident-", &mut self.resident),
-            ("drm-memory-", &mut self.memory),
+            ("drm-memory-", &mut self.legacy),
             ("drm-total-", &mut self.total),
         ];
         for (prefix, sum) in counts {
@@ -93,17 +96,18 @@ impl Memory {
     }
 
     fn bytes(self) -> Option<u64> {
-        self.resident.or(self.memory).or(self.total)
+        self.resident.or(self.legacy).or(self.total)
     }
 }
 
-/// `vram` (amdgpu), `vram0` (xe), `local0` (i915): not `gtt`, `system0`, `cpu` and `stolen`.
+/// Whether a region is device memory: `vram` (amdgpu), `vram0` (xe), `local0` (i915); not `gtt`,
+/// `system0`, `cpu` or `stolen`.
 fn is_device_memory(region: &str) -> bool {
     let kind = region.trim_end_matches(|character: char| character.is_ascii_digit());
     kind == "vram" || kind == "local"
 }
 
-/// `12 KiB`, `3 MiB`, or bytes without a unit.
+/// Parses `12 KiB`, `3 MiB`, or bytes without a unit.
 fn bytes(value: &str) -> Option<u64> {
     let mut parts = value.split_ascii_whitespace();
     let number: u64 = parts.next()?.parse().ok()?;

@@ -1,7 +1,8 @@
-//! Shared libraries at run time: which ones this process has loaded, and the functions of one.
+//! Shared libraries at run time: which ones this process has loaded, and their functions.
 //!
-//! Asking the loader for its list costs tens of nanoseconds where nothing was loaded since the last look. `dlopen` with
-//! `RTLD_NOLOAD` is not used for that: for a library that is not loaded it searches the file system each time.
+//! The loader's list takes tens of nanoseconds if nothing was loaded since the last look. `dlopen`
+//! with `RTLD_NOLOAD` is not used for that, because it searches the file system each time for a
+//! library that is not loaded.
 
 use std::ffi::CStr;
 use std::os::raw::{c_char, c_int, c_void};
@@ -22,14 +23,14 @@ extern "C" {
 const RTLD_LAZY: c_int = 1;
 const RTLD_NOLOAD: c_int = 4;
 
-/// `struct dl_phdr_info` of `link.h`, as glibc and musl have it, up to the last field that is read.
+/// `struct dl_phdr_info` of `link.h`, as in glibc and musl, up to the last field that is read.
 #[repr(C)]
 struct Object {
     address: usize,
     name: *const c_char,
     headers: *const c_void,
     header_count: u16,
-    /// How many objects were loaded so far, over the life of the process.
+    /// How many objects the process has loaded since it began.
     loads: u64,
 }
 
@@ -37,13 +38,14 @@ struct Object {
 #[derive(Clone, Copy)]
 pub(crate) struct Library(*mut c_void);
 
-// SAFETY: a handle is a name for something that the loader guards itself, and it is never closed.
+// SAFETY: a handle names something that the loader guards itself, and it is never closed.
 unsafe impl Send for Library {}
 
 impl Library {
-    /// Loads it, or gives the loader's words for why not. The name ends with a zero byte.
+    /// Loads a library, or returns the loader's reason. The name ends with a zero byte.
     pub(crate) fn open(name: &'static [u8]) -> Result<Self, &'static str> {
-        // SAFETY: the name is a C string. What a library does when it is loaded is the user's driver's business.
+        // SAFETY: the name is a C string. What a library does when it is loaded is up to the user's
+        // driver.
         let handle = unsafe { dlopen(name.as_ptr().cast(), RTLD_LAZY) };
         if handle.is_null() {
             return Err(last_error());
@@ -51,30 +53,22 @@ impl Library {
         Ok(Self(handle))
     }
 
-    /// A library that is loaded, by the path that the loader knows it by.
+    /// Returns a library that is loaded already, by the loader's path for it.
     pub(crate) fn loaded(path: &CStr) -> Option<Self> {
         // SAFETY: the path is a C string.
         let handle = unsafe { dlopen(path.as_ptr(), RTLD_LAZY | RTLD_NOLOAD) };
-        if handle.is_null() {
-            None
-        } else {
-            Some(Self(handle))
-        }
+        if handle.is_null() { None } else { Some(Self(handle)) }
     }
 
     /// The address of a function. The name ends with a zero byte.
     pub(crate) fn symbol(self, name: &'static [u8]) -> Option<*mut c_void> {
         // SAFETY: the handle is open and the name is a C string.
         let address = unsafe { dlsym(self.0, name.as_ptr().cast()) };
-        if address.is_null() {
-            None
-        } else {
-            Some(address)
-        }
+        if address.is_null() { None } else { Some(address) }
     }
 }
 
-/// A function of a library, of the type that the place where it is assigned has.
+/// A function of a library, with the type of the place that it is assigned to.
 macro_rules! function {
     ($library:expr, $name:literal) => {
         $library
@@ -86,7 +80,7 @@ macro_rules! function {
 pub(crate) use function;
 
 fn last_error() -> &'static str {
-    // SAFETY: the text is this thread's until its next call of the loader.
+    // SAFETY: the text belongs to this thread until its next call of the loader.
     let text = unsafe {
         let text = dlerror();
         if text.is_null() {
@@ -97,7 +91,7 @@ fn last_error() -> &'static str {
     kept(format_args!("{}", String::from_utf8_lossy(text.to_bytes())))
 }
 
-/// How many objects were loaded by the time of the last [`look`]; 0 before the first.
+/// How many objects were loaded at the last [`look`]; 0 before the first.
 static LOADS: AtomicU64 = AtomicU64::new(0);
 
 pub(crate) fn loads() -> u64 {
@@ -114,14 +108,14 @@ pub(crate) fn look() {
     }
     let mut loads = u64::MAX;
     // SAFETY: the callback gets the pointer that is handed over here, and it lives that long.
-    unsafe { dl_iterate_phdr(first, (&mut loads as *mut u64).cast()) };
+    unsafe { dl_iterate_phdr(first, std::ptr::addr_of_mut!(loads).cast()) };
     LOADS.store(loads, Ordering::Relaxed);
 }
 
-/// The longest path that is looked at (`PATH_MAX`).
+/// Longest path that is looked at (`PATH_MAX`).
 const LONGEST: usize = 4096;
 
-/// The path of a loaded object, as the loader has it.
+/// The loader's path of a loaded object.
 pub(crate) struct LoadedPath {
     bytes: [u8; LONGEST],
 }
@@ -133,7 +127,7 @@ impl LoadedPath {
     }
 }
 
-/// The first loaded object whose file name passes.
+/// Returns the first loaded object whose file name passes.
 pub(crate) fn find(passes: fn(file_name: &[u8]) -> bool) -> Option<LoadedPath> {
     struct Search {
         passes: fn(&[u8]) -> bool,
@@ -156,6 +150,6 @@ pub(crate) fn find(passes: fn(file_name: &[u8]) -> bool) -> Option<LoadedPath> {
     }
     let mut search = Search { passes, found: None };
     // SAFETY: the callback gets the pointer that is handed over here, and it lives that long.
-    unsafe { dl_iterate_phdr(each, (&mut search as *mut Search).cast()) };
+    unsafe { dl_iterate_phdr(each, std::ptr::addr_of_mut!(search).cast()) };
     search.found
 }

@@ -1,7 +1,8 @@
-//! What the runner tells the process, read once before `main` and then removed: a program that the test starts, or a
-//! cargo inside the test, must not write to this run's log.
+//! The runner's settings for the process, read once before `main` and then removed. A program that
+//! the test starts, or a cargo inside the test, must not write to this run's log.
 //!
-//! Reading allocates through the global allocator, and frees again before the first figures are read.
+//! Reading them allocates through the global allocator. That memory is freed before the first
+//! figures are read.
 
 use std::ffi::OsString;
 
@@ -9,9 +10,9 @@ use crate::untracked::kept;
 
 /// Path of the log. Without it the shim does nothing.
 const LOG: &str = "MEMPROF_LOG";
-/// `0` silences the line on standard error.
+/// `0` turns off the line on standard error.
 const PRINT: &str = "MEMPROF_PRINT";
-/// Why there are no heap metrics, if it turns out that there are none.
+/// Why there are no heap metrics, in case they are absent.
 const HEAP_ABSENT: &str = "MEMPROF_HEAP_ABSENT";
 /// Metrics that are read on request only, separated by commas.
 const METRICS: &str = "MEMPROF_METRICS";
@@ -22,14 +23,15 @@ const CUPTI: &str = "MEMPROF_CUPTI";
 const CUPTI_ABSENT: &str = "MEMPROF_CUPTI_ABSENT";
 /// `0`: checkpoints do not wait for the GPUs in use.
 const SYNC: &str = "MEMPROF_SYNC";
-/// `0`: resident memory is not read, and a checkpoint is free of system calls but for its line in the log.
+/// `0`: resident memory is not read, and the only system call of a checkpoint is for its line in
+/// the log.
 const RESIDENT: &str = "MEMPROF_RESIDENT";
 /// How many calls of each traced function are logged one by one.
 const TRACE_EVENTS: &str = "MEMPROF_TRACE_EVENTS";
 /// What is read when a traced function begins and ends: `heap`, `cpu`, `gpu`, separated by commas.
 const TRACE_COLUMNS: &str = "MEMPROF_TRACE_COLUMNS";
 
-/// All of them; a new one belongs here too, or children inherit it.
+/// All variables. Add new ones here, or child processes inherit them.
 const ALL: [&str; 10] =
     [LOG, PRINT, HEAP_ABSENT, METRICS, CUPTI, CUPTI_ABSENT, SYNC, RESIDENT, TRACE_EVENTS, TRACE_COLUMNS];
 
@@ -48,7 +50,7 @@ pub(crate) struct Environment {
 }
 
 impl Environment {
-    /// `None` outside a run: then nothing was changed either.
+    /// Reads and removes the variables. Returns `None` outside a run, and then changes nothing.
     pub(crate) fn take() -> Option<Self> {
         let log = std::env::var_os(LOG).filter(|path| !path.is_empty())?;
         let environment = Self {
@@ -69,18 +71,19 @@ impl Environment {
         Some(environment)
     }
 
-    /// Whether a runner asked for a log; the default is a process that only asks for figures itself.
+    /// Whether a runner asked for a log. If not, the process only reads figures for itself.
     pub(crate) fn in_a_run(&self) -> bool {
         !self.log.is_empty()
     }
 
-    /// CUPTI's path, with a zero byte at its end, or why there is none. Both stay for the life of the process.
+    /// CUPTI's path with a zero byte at its end, or why there is none. Both stay for the life of
+    /// the process.
     pub(crate) fn cupti(&self) -> Result<&'static [u8], &'static str> {
         match (&self.cupti, &self.cupti_absent) {
-            // The path may be the user's own, which the runner has found to be none, or cannot use.
-            (_, Some(reason)) => Err(kept(format_args!("{}", reason))),
-            (Some(path), None) => Ok(kept(format_args!("{}\0", path)).as_bytes()),
-            (None, None) => Err("no CUPTI was handed over (MEMPROF_CUPTI)"),
+            // The user may have chosen a path that the runner cannot use.
+            (_, Some(reason)) => Err(kept(format_args!("{reason}"))),
+            (Some(path), None) => Ok(kept(format_args!("{path}\0")).as_bytes()),
+            (None, None) => Err("the runner gave no path of CUPTI (MEMPROF_CUPTI)"),
         }
     }
 
@@ -94,7 +97,7 @@ impl Environment {
         !self.leaves_resident_out
     }
 
-    /// Whether a metric that is read on request only was requested.
+    /// Whether the runner requested a metric that is read on request only.
     pub(crate) fn wants(&self, metric: &str) -> bool {
         self.metrics.split(',').any(|wanted| wanted.trim() == metric)
     }

@@ -1,6 +1,6 @@
-//! Checkpoints in loops: every n-th time only.
+//! Checkpoints in loops, only each n-th time.
 
-/// Counts, and says at each n-th tick that it is time.
+/// Counts ticks, and tells at each n-th one that it is time for a checkpoint.
 ///
 /// ```ignore
 /// let mut steps = memprof::every(100);
@@ -12,7 +12,7 @@
 /// }
 /// ```
 ///
-/// `memprof::checkpoint_every!(100, "step {}", step)` is the same in one line, with a counter of its own.
+/// `memprof::checkpoint_every!(100, "step {}", step)` does the same in one line.
 #[derive(Clone, Debug)]
 pub struct Every {
     period: u64,
@@ -24,13 +24,13 @@ impl Every {
         Self { period, count: 0 }
     }
 
-    /// Counts one; whether it was the n-th, 2n-th, … A period of 0 never is.
+    /// Counts one tick. Returns true for the n-th, 2n-th, … tick; with a period of 0, never.
     pub fn tick(&mut self) -> bool {
         self.count += 1;
         self.period != 0 && self.count % self.period == 0
     }
 
-    /// How many ticks there were.
+    /// Returns the number of ticks so far.
     pub fn count(&self) -> u64 {
         self.count
     }

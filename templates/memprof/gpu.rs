@@ -1,24 +1,24 @@
-//! `gpu.N.…`: NVIDIA GPUs, from the moment that the program uses one. A program that uses none pays for one look at the
-//! loader's count of loaded libraries at each checkpoint, and nothing is loaded on its behalf.
+//! `gpu.N.…`: NVIDIA GPUs, from the moment that the program uses one. In a program that uses none,
+//! a checkpoint looks once at the loader's count of libraries, and nothing is loaded.
 //!
-//! Three parties are asked: the injection library, which sees every allocation through CUPTI (see `gpu_rendezvous`),
-//! the driver for its default memory pool, and NVML. `N` is NVML's index, found through the device's UUID; where NVML is
-//! not to be had, it is the beginning of the UUID itself.
+//! There are three sources: the injection library, which sees every allocation through CUPTI (see
+//! `gpu_rendezvous`), the driver for its default memory pool, and NVML. `N` is NVML's index, found
+//! by the device's UUID. Without NVML it is the beginning of the UUID.
 //!
-//! The driver has exit handlers of its own, after which it may not be called, and `done` is logged after all handlers. So
-//! a handler that was registered later than the driver's, and thus runs before, takes the figures that `done` shows.
-
-use std::os::raw::c_int;
+//! The driver has its own exit handlers and may not be called after them, but `done` is logged
+//! after all handlers. So a handler that is registered after the driver's, and thus runs before it,
+//! reads the figures for `done`.
 
 use crate::cuda_driver::{self, Driver, Pool, PoolFigures};
 use crate::dynamic_library;
 use crate::environment::Environment;
-use crate::gpu_rendezvous::{Figures, Rendezvous, HOST};
-use crate::metric::{Catalogue, Index, Kind, Metric, Values, MAXIMUM};
+use crate::gpu_metrics::{DeviceMetrics, OF_HOST};
+use crate::gpu_rendezvous::{Figures, HOST, Rendezvous};
+use crate::metric::{Catalogue, Index, Kind, MAXIMUM, Values};
 use crate::nvml::{self, Nvml, Uuid};
 use crate::recorder;
 use crate::sources::{Extent, Source};
-use crate::untracked::{kept, Untracked};
+use crate::untracked::{Untracked, kept};
 
 /// In the executable's writable data, where the injection library looks for it.
 #[used]
@@ -27,32 +27,17 @@ static RENDEZVOUS: Rendezvous = Rendezvous::new();
 const CUPTI_SOURCE: &str = "CUPTI driver API callbacks";
 const POOL_SOURCE: &str = "CUDA driver, default memory pool";
 const CONTEXT_SOURCE: &str =
-    "NVML's figure of this process less what it had allocated, at the first checkpoint with the device";
+    "NVML's figure for this process minus what it had allocated, at the device's first checkpoint";
 const AFTER_SHUTDOWN: &str =
-    "the CUDA driver had shut down, and no checkpoint came while it was up; log one inside the test";
-const NOT_ANSWERED: &str = "the driver no longer answers for it";
-const NOT_INJECTED: &str =
-    "the CUDA driver did not load the library that CUDA_INJECTION64_PATH names, or loaded it \
+    "the CUDA driver shut down before the first checkpoint; add a checkpoint inside the test";
+const NOT_INJECTED: &str = "the CUDA driver did not load the library that CUDA_INJECTION64_PATH names, or loaded it \
                             before this executable's first code ran";
-const OUTSIDE_A_RUN: &str = "counted in a run of cargo memprof only";
+const OUTSIDE_A_RUN: &str = "counted only in a run of cargo memprof";
 
-/// Metrics of one device. Where there is no room left for another one's, they are absent.
-const PER_DEVICE: usize = OF_DEVICE.len();
-const OF_DEVICE: [&str; 9] = [
-    "live",
-    "peak",
-    "pool.used",
-    "pool.used_peak",
-    "pool.reserved",
-    "pool.reserved_peak",
-    "process",
-    "device",
-    "context",
-];
-/// Metrics of page-locked host memory, for which there is always room.
-const OF_HOST: usize = 2;
-const NO_ROOM: &str = "this process uses more devices than the log has room for";
-/// As many as the injection library can be asked for at once.
+const USED: [&str; 2] = ["pool.used", "pool.used_peak"];
+const RESERVED: [&str; 2] = ["pool.reserved", "pool.reserved_peak"];
+const OF_NVML: [&str; 3] = ["process", "device", "context"];
+/// As many as the injection library can return at once: 64 devices and the host.
 const ROOM: usize = 65;
 
 pub(crate) struct Gpu {
@@ -62,10 +47,11 @@ pub(crate) struct Gpu {
     nvml: Option<Result<Nvml, &'static str>>,
     devices: Untracked<Device>,
     host: Option<(Index, Index)>,
-    /// The injection library's figures of this mark.
+    /// The injection library's figures at this mark.
     figures: [Figures; ROOM],
     figure_count: usize,
-    /// What the driver and NVML said last, taken before the driver's exit handlers.
+    /// Whether the last figures of the driver and of NVML were read, before the driver's exit
+    /// handlers.
     taken: bool,
     ending: bool,
 }
@@ -73,7 +59,7 @@ pub(crate) struct Gpu {
 #[derive(Clone, Copy)]
 struct Device {
     name: &'static str,
-    /// The driver's number, among the visible devices.
+    /// The driver's ordinal, among the visible devices.
     ordinal: u32,
     live: Option<(Index, Index)>,
     pool: Option<(Pool, [Index; 4])>,
@@ -84,7 +70,7 @@ struct Device {
     last: Last,
 }
 
-/// What the driver and NVML said of a device.
+/// The figures of the driver and of NVML for a device.
 #[derive(Clone, Copy)]
 struct Last {
     pool: Option<PoolFigures>,
@@ -92,10 +78,49 @@ struct Last {
     memory: Option<u64>,
 }
 
+/// A device that the program uses now and did not use before.
+struct Seen<'a> {
+    ordinal: u32,
+    uuid: Option<[u8; 16]>,
+    pool: Result<Pool, &'static str>,
+    /// `None` once the driver has shut down.
+    driver: Option<&'a Driver>,
+}
+
+impl Device {
+    fn new(name: &'static str, ordinal: u32) -> Self {
+        Self {
+            name,
+            ordinal,
+            live: None,
+            pool: None,
+            nvml: None,
+            process: None,
+            memory: None,
+            context: None,
+            last: Last { pool: None, process: None, memory: None },
+        }
+    }
+
+    fn add_pool(&mut self, pool: Result<Pool, &'static str>, metrics: &mut DeviceMetrics<'_>) {
+        match pool {
+            Ok(pool) => {
+                let (used, used_peak) = metrics.add_pair(USED, ".pool", POOL_SOURCE);
+                let (reserved, reserved_peak) = metrics.add_pair(RESERVED, ".pool.reserved", POOL_SOURCE);
+                self.pool = Some((pool, [used, used_peak, reserved, reserved_peak]));
+            }
+            Err(reason) => {
+                metrics.add_absent(&USED, reason);
+                metrics.add_absent(&RESERVED, reason);
+            }
+        }
+    }
+}
+
 const NO_FIGURES: Figures =
     Figures { ordinal: 0, has_uuid: 0, uuid: [0; 16], live: 0, peak: 0, pooled: 0, managed: 0 };
 
-/// Finds out whether the program uses CUDA by now, and waits for the work that it gave to its devices.
+/// Finds out whether the program uses CUDA by now, and waits for the work on its devices.
 pub(crate) fn settle() {
     dynamic_library::look();
     cuda_driver::look();
@@ -117,13 +142,14 @@ impl Gpu {
         }
     }
 
-    /// The process is in its exit handlers. Without figures that were taken before there are none of the driver.
+    /// The process is in its exit handlers. The driver's figures are then those that were read
+    /// before, if any.
     pub(crate) fn end(&mut self) {
         cuda_driver::end();
         self.ending = true;
     }
 
-    /// Reads what the driver and NVML have to say for the last time.
+    /// Reads the figures of the driver and of NVML for the last time.
     pub(crate) fn take_last(&mut self, catalogue: &mut Catalogue) {
         if let (Some(driver), false) = (cuda_driver::in_use(), self.taken) {
             self.take_figures(false);
@@ -137,7 +163,7 @@ impl Gpu {
         cuda_driver::end();
     }
 
-    /// The name of a device that there are figures of.
+    /// The name of a device that has figures.
     pub(crate) fn known_device(&self, ordinal: u32) -> Option<&'static str> {
         self.devices.iter().find(|device| device.ordinal == ordinal).map(|device| device.name)
     }
@@ -150,13 +176,12 @@ impl Gpu {
         dynamic_library::look();
         cuda_driver::look();
         let driver = cuda_driver::in_use()?;
-        let uuid = driver.uuid(driver.device(c_int::try_from(ordinal).ok()?)?);
-        let nvml = *self.nvml.get_or_insert_with(Nvml::open);
-        let found = nvml.ok().zip(uuid).and_then(|(nvml, uuid)| nvml.device(uuid).ok());
-        Some(self.name_of(ordinal, uuid, found))
+        let uuid = driver.uuid(driver.device(ordinal)?);
+        let found = self.find_in_nvml(uuid).ok();
+        Some(self.name_of(ordinal, uuid, found.map(|(_, device)| device)))
     }
 
-    /// Each device with the bytes that this process has on it: by NVML, else as allocated.
+    /// Each device with this process's bytes on it: from NVML, else the allocated bytes.
     pub(crate) fn in_use<'a>(&'a self, values: &'a Values) -> impl Iterator<Item = (&'a str, u64)> + Clone {
         self.devices.iter().filter_map(move |device| {
             let process = device.process.and_then(|index| values.get(index));
@@ -179,7 +204,7 @@ impl Gpu {
         }
     }
 
-    /// What the injection library says of a device, or of the host.
+    /// The injection library's figures for a device, or for the host.
     fn figures(&self, ordinal: u32) -> Option<&Figures> {
         self.figures[..self.figure_count].iter().find(|figures| figures.ordinal == ordinal)
     }
@@ -191,174 +216,119 @@ impl Gpu {
         };
     }
 
-    /// Devices that are in use now and were not.
+    /// Adds the devices that have come into use.
     fn look_for_devices(&mut self, driver: &Driver, catalogue: &mut Catalogue) {
         let current = driver.current_device();
         for ordinal in 0..driver.device_count() {
-            if self.devices.iter().any(|device| device.ordinal == ordinal as u32) {
+            if self.devices.iter().any(|device| device.ordinal == ordinal) {
                 continue;
             }
-            let handle = match driver.device(ordinal as c_int) {
+            let handle = match driver.device(ordinal) {
                 Some(handle) => handle,
                 None => continue,
             };
             let in_use = current == Some(handle)
                 || driver.has_primary_context(handle)
-                || self.figures(ordinal as u32).is_some();
+                || self.figures(ordinal).is_some();
             if in_use {
                 let pool = driver.default_pool(handle).map_err(|status| match status {
-                    0 => "the driver is older than memory pools (CUDA 11.2)",
-                    status => kept(format_args!("cuDeviceGetDefaultMemPool failed with error {}", status)),
+                    0 => "this CUDA driver has no memory pools (they came with CUDA 11.2)",
+                    status => kept(format_args!("cuDeviceGetDefaultMemPool failed with error {status}")),
                 });
-                self.add_device(ordinal as u32, driver.uuid(handle), pool, Some(driver), catalogue);
+                let seen = Seen { ordinal, uuid: driver.uuid(handle), pool, driver: Some(driver) };
+                self.add_device(&seen, catalogue);
             }
         }
     }
 
-    /// Devices of which only the injection library can tell, now that the driver has shut down.
+    /// Adds the devices that only the injection library knows, after the driver has shut down.
     fn look_for_devices_at_the_end(&mut self, catalogue: &mut Catalogue) {
         for place in 0..self.figure_count {
             let figures = self.figures[place];
             let known = self.devices.iter().any(|device| device.ordinal == figures.ordinal);
             if !known && figures.ordinal != HOST {
                 let uuid = if figures.has_uuid == 0 { None } else { Some(figures.uuid) };
-                self.add_device(figures.ordinal, uuid, Err(AFTER_SHUTDOWN), None, catalogue);
+                let pool = Err(AFTER_SHUTDOWN);
+                self.add_device(&Seen { ordinal: figures.ordinal, uuid, pool, driver: None }, catalogue);
             }
         }
     }
 
-    fn add_device(
-        &mut self,
-        ordinal: u32,
-        uuid: Option<[u8; 16]>,
-        pool: Result<Pool, &'static str>,
-        driver: Option<&Driver>,
-        catalogue: &mut Catalogue,
-    ) {
+    fn add_device(&mut self, seen: &Seen<'_>, catalogue: &mut Catalogue) {
         if self.devices.is_empty() && self.in_a_run && !self.ending {
             // The driver has registered its handlers by now, so this one runs before them.
             recorder::take_last_figures_at_exit();
         }
-        let nvml = *self.nvml.get_or_insert_with(Nvml::open);
-        let found = match (nvml, uuid) {
-            (Ok(nvml), Some(uuid)) => nvml.device(uuid).map_err(|problem| nvml.reason(problem)),
-            (Ok(_), None) => Err("the driver gives no UUID for this device"),
-            (Err(reason), _) => Err(reason),
-        };
-        let name = self.name_of(ordinal, uuid, found.ok());
-        let mut device = Device {
-            name,
-            ordinal,
-            live: None,
-            pool: None,
-            nvml: found.ok(),
-            process: None,
-            memory: None,
-            context: None,
-            last: Last { pool: None, process: None, memory: None },
-        };
-        let names = Names { device: name, part: found.map_or(false, |device| device.is_part) };
-        if catalogue.length() + PER_DEVICE + OF_HOST > MAXIMUM {
-            device.nvml = None;
-            self.devices.push(device);
-            return names.add_absent(&OF_DEVICE, NO_ROOM, catalogue);
-        }
-        match self.why_uncounted() {
-            None => {
-                let source = names.source(CUPTI_SOURCE);
-                device.live = Some(names.add_pair(["live", "peak"], "", source, catalogue));
+        let found = self.find_in_nvml(seen.uuid);
+        let nvml_device = found.ok().map(|(_, device)| device);
+        let name = self.name_of(seen.ordinal, seen.uuid, nvml_device);
+        let mut device = Device::new(name, seen.ordinal);
+        let is_part = nvml_device.map_or(false, |device| device.is_part);
+        let mut metrics = DeviceMetrics { device: name, is_part, catalogue };
+        if metrics.fit() {
+            device.nvml = nvml_device;
+            match self.why_uncounted() {
+                None => device.live = Some(metrics.add_pair(["live", "peak"], "", CUPTI_SOURCE)),
+                Some(reason) => metrics.add_absent(&["live", "peak"], reason),
             }
-            Some(reason) => names.add_absent(&["live", "peak"], reason, catalogue),
-        }
-        match pool {
-            Ok(pool) => {
-                let source = names.source(POOL_SOURCE);
-                let (used, used_peak) =
-                    names.add_pair(["pool.used", "pool.used_peak"], ".pool", source, catalogue);
-                let (reserved, reserved_peak) = names.add_pair(
-                    ["pool.reserved", "pool.reserved_peak"],
-                    ".pool.reserved",
-                    source,
-                    catalogue,
-                );
-                device.pool = Some((pool, [used, used_peak, reserved, reserved_peak]));
-            }
-            Err(reason) => {
-                let pool = ["pool.used", "pool.used_peak", "pool.reserved", "pool.reserved_peak"];
-                names.add_absent(&pool, reason, catalogue);
+            device.add_pool(seen.pool, &mut metrics);
+            match (found, seen.driver) {
+                (Ok(found), Some(driver)) => self.add_nvml(&mut device, found, driver, &mut metrics),
+                (Ok(_), None) => metrics.add_absent(&OF_NVML, AFTER_SHUTDOWN),
+                (Err(reason), _) => metrics.add_absent(&OF_NVML, kept(format_args!("NVML: {reason}"))),
             }
         }
-        self.add_nvml_metrics(&mut device, nvml.ok(), found, driver, &names, catalogue);
         self.devices.push(device);
     }
 
-    fn add_nvml_metrics(
+    /// NVML and its handle for a device, or why there is none.
+    fn find_in_nvml(&mut self, uuid: Option<[u8; 16]>) -> Result<(Nvml, nvml::Device), &'static str> {
+        let nvml = (*self.nvml.get_or_insert_with(Nvml::open))?;
+        let uuid = uuid.ok_or("the driver gives no UUID for this device")?;
+        nvml.device(uuid).map(|device| (nvml, device)).map_err(|problem| nvml.reason(problem))
+    }
+
+    fn add_nvml(
         &self,
         device: &mut Device,
-        nvml: Option<Nvml>,
-        found: Result<nvml::Device, &'static str>,
-        driver: Option<&Driver>,
-        names: &Names,
-        catalogue: &mut Catalogue,
+        (nvml, found): (Nvml, nvml::Device),
+        driver: &Driver,
+        metrics: &mut DeviceMetrics<'_>,
     ) {
-        let (nvml, found) = match (nvml, found, driver) {
-            (Some(nvml), Ok(found), Some(_)) => (nvml, found),
-            (_, Ok(_), _) => {
-                return names.add_absent(&["process", "device", "context"], AFTER_SHUTDOWN, catalogue)
-            }
-            (_, Err(reason), _) => {
-                let reason = kept(format_args!("NVML: {}", reason));
-                return names.add_absent(&["process", "device", "context"], reason, catalogue);
-            }
-        };
         match nvml.device_memory(found) {
-            Ok(_) => {
-                let source = names.source(nvml::MEMORY_SOURCE);
-                device.memory = Some(names.add("device", source, Kind::Level, catalogue));
-            }
-            Err(problem) => names.add_absent(&["device"], nvml.reason(problem), catalogue),
+            Ok(_) => device.memory = Some(metrics.add("device", nvml::MEMORY_SOURCE, Kind::Level)),
+            Err(problem) => metrics.add_absent(&["device"], nvml.reason(problem)),
         }
         let process = match nvml.process_memory(found) {
             Ok(process) => process,
-            Err(problem) => {
-                return names.add_absent(&["process", "context"], nvml.reason(problem), catalogue);
-            }
+            Err(problem) => return metrics.add_absent(&["process", "context"], nvml.reason(problem)),
         };
-        let source = names.source(nvml::PROCESS_SOURCE);
-        device.process = Some(names.add("process", source, Kind::Level, catalogue));
+        device.process = Some(metrics.add("process", nvml::PROCESS_SOURCE, Kind::Level));
         match self.context_cost(device, process, driver) {
-            Ok(cost) => {
-                let source = names.source(CONTEXT_SOURCE);
-                device.context = Some((names.add("context", source, Kind::Level, catalogue), cost));
-            }
-            Err(reason) => names.add_absent(&["context"], reason, catalogue),
+            Ok(cost) => device.context = Some((metrics.add("context", CONTEXT_SOURCE, Kind::Level), cost)),
+            Err(reason) => metrics.add_absent(&["context"], reason),
         }
     }
 
-    /// What the device's context takes: what NVML counts for the process and the process did not ask for itself.
-    fn context_cost(
-        &self,
-        device: &Device,
-        process: u64,
-        driver: Option<&Driver>,
-    ) -> Result<u64, &'static str> {
+    /// Bytes of the device's context: what NVML counts for the process, without what the process
+    /// allocated itself.
+    fn context_cost(&self, device: &Device, process: u64, driver: &Driver) -> Result<u64, &'static str> {
         if device.live.is_none() {
-            return Err("needs CUPTI, to know what was allocated when the device was first seen");
+            return Err("needs CUPTI to know what was allocated when the device was first used");
         }
         let figures = self.figures(device.ordinal).copied().unwrap_or(NO_FIGURES);
-        let pool = match (device.pool, driver) {
-            (Some((pool, _)), Some(driver)) => driver.pool_now(pool),
-            _ => None,
-        };
+        let pool = device.pool.and_then(|(pool, _)| driver.pool_now(pool));
         let (used, reserved) = pool.unwrap_or((0, 0));
         if figures.managed != 0 || figures.pooled > used {
-            return Err("managed memory or a memory pool of the program's own was in use when the device was first seen");
+            return Err(
+                "the program already used managed memory or its own memory pool when the device was first seen",
+            );
         }
         let allocated = figures.live - figures.pooled + reserved;
-        process.checked_sub(allocated).ok_or("NVML's figure was below what was allocated")
+        process.checked_sub(allocated).ok_or("NVML's figure was smaller than what was allocated")
     }
 
-    /// Why there are no exact figures, if there are none.
+    /// Why there are no exact figures; `None` if there are.
     fn why_uncounted(&self) -> Option<&'static str> {
         if RENDEZVOUS.reader().is_some() {
             return None;
@@ -366,7 +336,8 @@ impl Gpu {
         self.cupti_absent.or_else(|| RENDEZVOUS.problem()).or(Some(NOT_INJECTED))
     }
 
-    /// `0` for NVML's first device. Two parts of one device in one process cannot both have its name.
+    /// `0` for NVML's first device. Two parts of one device in one process cannot both have its
+    /// name.
     fn name_of(&self, ordinal: u32, uuid: Option<[u8; 16]>, found: Option<nvml::Device>) -> &'static str {
         let taken = |name: &str| self.devices.iter().any(|device| device.name == name);
         let by_index = found.map(|device| kept(format_args!("{}", device.index)));
@@ -377,7 +348,7 @@ impl Gpu {
                 let uuid = kept(format_args!("{}", Uuid(uuid)));
                 kept(format_args!("{}-{}", kind, &uuid[..8]))
             }
-            (None, None) => kept(format_args!("visible{}", ordinal)),
+            (None, None) => kept(format_args!("visible{ordinal}")),
         }
     }
 }
@@ -407,8 +378,8 @@ impl Source for Gpu {
         }
         let has_room = catalogue.length() + OF_HOST <= MAXIMUM;
         if self.host.is_none() && has_room && self.figures(HOST).is_some() {
-            let names = Names { device: "host_pinned", part: false };
-            self.host = Some(names.add_pair(["live", "peak"], "", CUPTI_SOURCE, catalogue));
+            let mut metrics = DeviceMetrics { device: "host_pinned", is_part: false, catalogue };
+            self.host = Some(metrics.add_pair(["live", "peak"], "", CUPTI_SOURCE));
         }
     }
 
@@ -447,50 +418,6 @@ impl Source for Gpu {
             let figures = self.figures(HOST).copied().unwrap_or(NO_FIGURES);
             values.set(live, Some(figures.live));
             values.set(peak, Some(figures.peak));
-        }
-    }
-}
-
-/// Makes the names of one device's metrics.
-struct Names {
-    device: &'static str,
-    /// Whether NVML's figures and the rest are of a part of the device (MIG).
-    part: bool,
-}
-
-impl Names {
-    fn of(&self, metric: &str) -> &'static str {
-        kept(format_args!("gpu.{}.{}", self.device, metric))
-    }
-
-    fn source(&self, source: &'static str) -> &'static str {
-        if self.part {
-            kept(format_args!("{}, of a part of the device (MIG)", source))
-        } else {
-            source
-        }
-    }
-
-    fn add(&self, metric: &str, source: &'static str, kind: Kind, catalogue: &mut Catalogue) -> Index {
-        catalogue.add_metric(Metric { name: self.of(metric), source, kind, lost: NOT_ANSWERED })
-    }
-
-    /// A level and its peak. What scopes make of them is named by the device and this suffix.
-    fn add_pair(
-        &self,
-        metrics: [&str; 2],
-        family: &str,
-        source: &'static str,
-        catalogue: &mut Catalogue,
-    ) -> (Index, Index) {
-        let level = self.add(metrics[0], source, Kind::Level, catalogue);
-        let family = kept(format_args!("gpu.{}{}", self.device, family));
-        (level, self.add(metrics[1], source, Kind::Peak { family, level }, catalogue))
-    }
-
-    fn add_absent(&self, metrics: &[&str], reason: &'static str, catalogue: &mut Catalogue) {
-        for metric in metrics {
-            catalogue.add_absent(self.of(metric), reason);
         }
     }
 }

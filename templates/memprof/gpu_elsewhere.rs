@@ -1,4 +1,4 @@
-//! GPUs on platforms where nothing is known of them: no figures, and none that were promised.
+//! GPUs on platforms where the shim has no figures for them.
 
 use crate::metric::{Catalogue, Values};
 use crate::sources::{Extent, Source};

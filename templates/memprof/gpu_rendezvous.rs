@@ -1,22 +1,24 @@
 //! Where the shim and the injection library meet in one process. Both crates contain this file.
 //!
-//! The CUDA driver loads the library that `CUDA_INJECTION64_PATH` names when a program initialises it, before any
-//! allocation, and calls it. The shim is part of the executable, which exports no symbols that the library could ask the
-//! loader for. So the library looks through the writable data of what is loaded for the 32 bytes below. The process
-//! ids must agree, so that a program started by the test, which inherits the variable but not the runner's others, is left
-//! alone: there the library loads nothing and subscribes to nothing.
+//! The CUDA driver loads the library that `CUDA_INJECTION64_PATH` names when a program initialises
+//! it, before any allocation, and calls it. The shim is part of the executable, which exports no
+//! symbols that the library could ask the loader for. So the library searches the writable data of
+//! all loaded files for the 32 bytes below. The process ids must agree, because a program that the
+//! test starts inherits the variable, but not the runner's others. There the library loads nothing
+//! and subscribes to nothing.
 
 use std::os::raw::c_char;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-/// The first and the second half, apart, so that only the structure itself has them side by side.
+/// The first and the second half. They are apart, so that only the structure itself has them side
+/// by side.
 const MAGIC: [[u8; 16]; 2] = [*b"cargo-memprof-gp", *b"u-rendezvous-v1\0"];
 
-/// The figures of one device, or of page-locked host memory.
+/// The figures of one device, or of page-locked host memory, in bytes.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Figures {
-    /// The driver's number of the device; [`HOST`] for page-locked host memory.
+    /// The driver's ordinal of the device; [`HOST`] for page-locked host memory.
     pub(crate) ordinal: u32,
     /// Whether `uuid` is known.
     pub(crate) has_uuid: u32,
@@ -25,7 +27,7 @@ pub(crate) struct Figures {
     pub(crate) live: u64,
     /// Most bytes allocated since the last reading.
     pub(crate) peak: u64,
-    /// Of the live ones, those from memory pools, and managed ones.
+    /// The part of the live bytes that is from memory pools, and the part that is managed.
     pub(crate) pooled: u64,
     pub(crate) managed: u64,
 }
@@ -33,16 +35,17 @@ pub(crate) struct Figures {
 /// Stands for page-locked host memory in place of a device.
 pub(crate) const HOST: u32 = u32::MAX;
 
-/// Fills the array and says how many it filled. If the interval ends here, the peaks begin anew.
+/// Fills the array and returns how many it filled. If the interval ends here, the peaks begin anew.
 pub(crate) type Read = extern "C" fn(figures: *mut Figures, room: usize, ends_interval: bool) -> usize;
 
 /// Tells that something was allocated on a device for the first time.
 pub(crate) type FirstUse = extern "C" fn();
 
-/// Tells of an allocation that the driver refused for want of memory: device, bytes asked for, bytes live on the device.
+/// Tells that the driver refused an allocation because memory ran out: device, bytes requested,
+/// bytes live there.
 pub(crate) type OutOfMemory = extern "C" fn(ordinal: u32, requested: u64, live: u64);
 
-/// Aligned so that it is found by looking at every 64th byte.
+/// Aligned, so that a search looks only at every 64th byte.
 #[repr(C, align(64))]
 pub(crate) struct Rendezvous {
     magic: [[u8; 16]; 2],
@@ -55,12 +58,12 @@ pub(crate) struct Rendezvous {
     first_use: AtomicPtr<()>,
     /// An [`OutOfMemory`].
     out_of_memory: AtomicPtr<()>,
-    /// The library's answer: a [`Read`], or why there is none, a C string.
+    /// The library's answer: a [`Read`], or the reason why there is none, a C string.
     read: AtomicPtr<()>,
     problem: AtomicPtr<c_char>,
 }
 
-// The shim makes one and listens; the library finds it and answers. Each uses its half of what follows.
+// The shim makes one and listens; the library finds it and answers. Each uses its half of this.
 #[allow(dead_code)]
 impl Rendezvous {
     pub(crate) const SIZE: usize = std::mem::size_of::<Rendezvous>();
@@ -88,9 +91,11 @@ impl Rendezvous {
     }
 
     /// Whether the bytes here are a rendezvous at which this process listens. They may be anything.
+    // The caller has aligned the address.
+    #[allow(clippy::cast_ptr_alignment)]
     pub(crate) fn is_at(place: *const u8) -> bool {
-        // SAFETY: the caller has found `SIZE` readable bytes here, aligned. They may change while they are read, so
-        // each is read once, volatile.
+        // SAFETY: the caller has found `SIZE` readable bytes here, aligned. They may change during
+        // the reading, so each is read once, volatile.
         unsafe {
             let bytes = MAGIC.iter().flatten().enumerate();
             bytes.into_iter().all(|(index, &byte)| place.add(index).read_volatile() == byte)
@@ -105,7 +110,7 @@ impl Rendezvous {
     pub(crate) fn tell_first_use(&self) {
         let tell = self.first_use.load(Ordering::Relaxed);
         if !tell.is_null() {
-            // SAFETY: `listen` put a function of this type there.
+            // SAFETY: `listen` stored a function of this type.
             let tell = unsafe { std::mem::transmute::<*mut (), FirstUse>(tell) };
             tell();
         }
@@ -114,7 +119,7 @@ impl Rendezvous {
     pub(crate) fn tell_out_of_memory(&self, ordinal: u32, requested: u64, live: u64) {
         let tell = self.out_of_memory.load(Ordering::Relaxed);
         if !tell.is_null() {
-            // SAFETY: `listen` put a function of this type there.
+            // SAFETY: `listen` stored a function of this type.
             let tell = unsafe { std::mem::transmute::<*mut (), OutOfMemory>(tell) };
             tell(ordinal, requested, live);
         }
@@ -124,7 +129,7 @@ impl Rendezvous {
         self.read.store(read as *mut (), Ordering::Release);
     }
 
-    /// The words end with a zero byte and stay for the life of the process.
+    /// The text ends with a zero byte and stays for the life of the process.
     pub(crate) fn answer_with_problem(&self, words: *const c_char) {
         self.problem.store(words as *mut c_char, Ordering::Release);
     }
@@ -134,7 +139,7 @@ impl Rendezvous {
         if read.is_null() {
             return None;
         }
-        // SAFETY: `answer` put a function of this type there; its library is never unloaded.
+        // SAFETY: `answer` stored a function of this type, and its library is never unloaded.
         Some(unsafe { std::mem::transmute::<*mut (), Read>(read) })
     }
 
@@ -143,7 +148,7 @@ impl Rendezvous {
         if words.is_null() {
             return None;
         }
-        // SAFETY: `answer_with_problem` put a C string there that stays.
+        // SAFETY: `answer_with_problem` stored a C string that stays.
         unsafe { std::ffi::CStr::from_ptr(words) }.to_str().ok()
     }
 }

@@ -1,17 +1,20 @@
-//! The tracking global allocator: counts what passes and hands it on.
+//! The tracking global allocator: it counts each request and passes it on.
 //!
-//! Inside an allocator nothing may allocate, lock, panic or print. What is here and in `counts` is atomic
-//! steps on statics and one thread-local pointer, so it is as right before `main`, in thread destructors, in
-//! `atexit` and in a forked child as in the middle of a test.
+//! Code inside an allocator must not allocate, lock, panic or print. The code here and in `counts`
+//! uses only atomic steps on statics and one thread-local pointer. So it also works before `main`,
+//! in thread destructors, in `atexit` and in a forked child.
 //!
-//! Bytes are the requested ones ([`Layout::size`]), not the size class that the inner allocator rounds up to: they
-//! are the same on every machine and for every allocator.
+//! Bytes are the requested ones ([`Layout::size`]), not the size class that the inner allocator
+//! rounds up to. So they are the same on every machine and for every allocator.
+
+// Some of these run at each allocation: benches/allocator.rs measures them.
+#![allow(clippy::inline_always)]
 
 use std::alloc::{GlobalAlloc, Layout};
 
 use crate::counts::{self, Account};
 
-/// A global allocator that counts and leaves the work to `A`.
+/// A global allocator that counts, and leaves the work to `A`.
 ///
 /// ```ignore
 /// #[global_allocator]
@@ -26,13 +29,15 @@ impl<A> Heap<A> {
         Self(inner)
     }
 
-    /// The allocator inside: `Heap::inner(&HEAP)`. No method, so that one of this name of the allocator's is within reach.
+    /// Returns the allocator inside: `Heap::inner(&HEAP)`. It is not a method, so that a method of
+    /// this name on the inner allocator can still be called.
     pub const fn inner(heap: &Self) -> &A {
         &heap.0
     }
 }
 
-/// So that code which calls the allocator's own methods on the static compiles unchanged when it is wrapped.
+/// Code that calls the inner allocator's own methods on the static compiles unchanged when the
+/// allocator is wrapped.
 impl<A> std::ops::Deref for Heap<A> {
     type Target = A;
 
@@ -41,8 +46,9 @@ impl<A> std::ops::Deref for Heap<A> {
     }
 }
 
-// SAFETY: every call goes to the inner allocator with the caller's own arguments and its result is returned as is;
-// counting touches neither. So the contract holds if the inner allocator's does.
+// SAFETY: every call goes to the inner allocator with the caller's arguments, and its result is
+// returned unchanged. Counting touches neither, so the contract holds if the inner allocator keeps
+// it.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Heap<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -65,10 +71,10 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Heap<A> {
     }
 }
 
-/// What an allocator does that counts.
+/// The allocator's calls, with counting.
 ///
-/// What is rare is in functions of its own, called last, so that the usual way needs no stack frame for it: of the dozen
-/// instructions that tracking costs, half would be pushes and pops.
+/// Rare cases are separate functions that are called last, so that the common path needs no stack
+/// frame. Otherwise half of the dozen instructions that tracking costs would be pushes and pops.
 #[allow(clippy::missing_safety_doc)] // That of `GlobalAlloc`'s methods.
 impl Account {
     #[doc(hidden)]
@@ -100,8 +106,9 @@ impl Account {
         }
     }
 
-    /// Counts as one allocation of the new size, as dhat does and as if the block had moved; the bytes live change by
-    /// the difference alone, so a `Vec` that grows does not count twice in the peak.
+    /// Counts as one allocation of the new size, like in dhat and as if the block had moved. The
+    /// live bytes change by the difference only, so a growing `Vec` does not count twice in the
+    /// peak.
     #[doc(hidden)]
     #[inline(always)]
     pub unsafe fn realloc<A: GlobalAlloc>(
@@ -144,9 +151,9 @@ impl Account {
         self.claim().take_back(bytes);
     }
 
-    /// Bytes become live once the inner allocator has succeeded and before the caller has the block, so nobody can free
-    /// them earlier: a request that fails is never in the peak. (The tally is different: nothing is lost by taking back,
-    /// and counting ahead needs no register kept across the inner call.)
+    /// Bytes count as live after the inner allocator succeeded, and before the caller has the block
+    /// and could free it. So a failed request is never in the peak. (The tally counts ahead and
+    /// takes back, which needs no register across the inner call.)
     #[inline(always)]
     fn count_in(self, block: *mut u8, bytes: usize) -> *mut u8 {
         if block.is_null() {
@@ -158,11 +165,12 @@ impl Account {
     }
 }
 
-/// What `malloc` aligns to on 64-bit platforms. Above it, and for sizes below the alignment, `System` calls something
-/// else, which is out of line here; for other allocators this is only a guess at what is rare.
+/// What `malloc` aligns to on 64-bit platforms. For larger alignments, and for sizes below the
+/// alignment, `System` calls another function, so those are the rare cases here. For other
+/// allocators this is a guess.
 const USUAL_ALIGN: usize = 16;
 
-// The arguments come in the order in which `__rust_alloc` and `__rust_dealloc` have them: nothing needs to be moved.
+// The arguments have the order of `__rust_alloc` and `__rust_dealloc`, so none must be moved.
 #[cold]
 #[inline(never)]
 unsafe fn alloc_rarely<A: GlobalAlloc>(size: usize, align: usize, inner: &A, account: Account) -> *mut u8 {
@@ -183,15 +191,16 @@ unsafe fn dealloc_rarely<A: GlobalAlloc>(
     inner.dealloc(block, Layout::from_size_align_unchecked(size, align));
 }
 
-/// Whether a [`Heap`] is this executable's global allocator: something was counted, or a byte asked for now is.
+/// Returns whether a [`Heap`] is this executable's global allocator: something was counted, or a
+/// byte requested now is.
 pub(crate) fn is_global() -> bool {
     let counts_blocks = || counts::totals().map_or(false, |totals| totals.blocks != 0);
     if counts_blocks() {
         return true;
     }
     let layout = Layout::new::<u8>();
-    // SAFETY: the layout is not of size zero, and the block is freed with the layout that it was allocated with. The
-    // pointer is read back volatile so that the pair is not optimised away as unused.
+    // SAFETY: the layout is not of size zero, and the block is freed with its own layout. The
+    // volatile read keeps the compiler from removing the pair as unused.
     unsafe {
         let block = std::alloc::alloc(layout);
         let block = std::ptr::read_volatile(&block);

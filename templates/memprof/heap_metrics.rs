@@ -1,4 +1,5 @@
-//! `heap.live`, `heap.peak`, `heap.allocated` and `heap.count`, as the tracking allocator counted them.
+//! `heap.live`, `heap.peak`, `heap.allocated` and `heap.count`, from the tracking allocator's
+//! counts.
 
 use crate::environment::Environment;
 use crate::metric::{Catalogue, Index, Kind, Values};
@@ -39,7 +40,7 @@ impl Source for HeapMetrics {
             return;
         }
         let reason = match &environment.heap_absent {
-            Some(reason) => kept(format_args!("{}", reason)),
+            Some(reason) => kept(format_args!("{reason}")),
             None => "memprof's tracking allocator is not this executable's global allocator",
         };
         for name in ["heap.live", "heap.peak", "heap.allocated", "heap.count"] {

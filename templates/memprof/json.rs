@@ -1,20 +1,20 @@
-//! One JSON object, written field by field into a buffer that is kept from line to line.
+//! One JSON object, written field by field into a buffer that is reused for each line.
 
 use std::fmt::{self, Write as _};
 
 use crate::untracked::Untracked;
 
-/// Of the largest figure.
+/// Digits of the largest figure.
 const DIGITS: usize = 20;
 
 pub(crate) struct Json<'a> {
     buffer: &'a mut Untracked<u8>,
-    /// Whether the object under way has a field already.
+    /// Whether the current object has a field already.
     started: bool,
 }
 
 impl<'a> Json<'a> {
-    /// Begins the line's object; whatever the buffer held is dropped.
+    /// Begins the line's object and clears the buffer.
     pub(crate) fn begin(buffer: &'a mut Untracked<u8>) -> Self {
         buffer.clear();
         buffer.push(b'{');
@@ -33,14 +33,16 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// A number, in its decimal form.
+    /// Writes a number in decimal form.
     pub(crate) fn number(&mut self, name: &str, value: fmt::Arguments<'_>) {
         self.name(name);
-        // The buffer grows or the process ends; it never returns an error.
+        // The buffer grows, or the process ends; it never returns an error.
         let _ = self.buffer.write_fmt(value);
     }
 
-    /// A figure. Of a checkpoint's time, most would else go into formatting them.
+    /// Writes a figure. Formatting figures with `write!` would take most of a checkpoint's time.
+    // The cast values are less than 100.
+    #[allow(clippy::cast_possible_truncation)]
     pub(crate) fn figure(&mut self, name: &str, value: u64) {
         self.name(name);
         let mut digits = [0; DIGITS];
@@ -60,7 +62,7 @@ impl<'a> Json<'a> {
         self.buffer.extend(&digits[first..]);
     }
 
-    /// An object as a field, with what the closure writes into it.
+    /// Writes an object as a field, with the fields that the closure writes.
     pub(crate) fn object(&mut self, name: &str, fields: impl FnOnce(&mut Json<'_>)) {
         self.name(name);
         self.buffer.push(b'{');
@@ -78,17 +80,18 @@ impl<'a> Json<'a> {
             self.buffer.push(b',');
         }
         self.started = true;
-        // Names are the shim's own, and nothing in them needs to be escaped.
+        // All names are the shim's own and need no escapes.
         self.buffer.push(b'"');
         self.buffer.extend(name.as_bytes());
         self.buffer.extend(b"\":");
     }
 
-    /// RFC 8259: quotation mark, reverse solidus and U+0000 to U+001F must be escaped; all else may stand as UTF-8.
+    /// RFC 8259: quotation mark, reverse solidus and U+0000 to U+001F must be escaped. All other
+    /// characters may be plain UTF-8.
     fn quote(&mut self, text: &str) {
         self.buffer.push(b'"');
         let bytes = text.as_bytes();
-        // Most have nothing to escape. No early end: so it is done many bytes at a time.
+        // Most texts need no escapes. Without an early end, the check takes many bytes at a time.
         if !bytes.iter().fold(false, |found, &byte| found | must_be_escaped(byte)) {
             self.buffer.extend(bytes);
             self.buffer.push(b'"');
@@ -108,7 +111,7 @@ impl<'a> Json<'a> {
                 b'\r' => self.buffer.extend(b"\\r"),
                 b'\t' => self.buffer.extend(b"\\t"),
                 _ => {
-                    let _ = write!(self.buffer, "\\u{:04x}", byte);
+                    let _ = write!(self.buffer, "\\u{byte:04x}");
                 }
             }
         }

@@ -1,35 +1,52 @@
 //! Memory checkpoints from inside a test's process.
 //!
 //! ```ignore
-//! memprof::checkpoint!("done encoder, outputs shaped {:?}", output.shape());
-//! let _scope = memprof::scope!("decoder");   // consumed, peaked and used, when it is dropped
-//! memprof::warm_up();                        // pays for what is lazy now, at a checkpoint of its own
-//! let reading = memprof::read();             // the figures as data
-//! let _named = memprof::tensor(memprof::Tensor { name: "encoder.0.weight", .. }); // which memory is what, until dropped
+//! memprof::checkpoint!("encoded {:?}", output.shape()); // memory now, and its peak so far
+//! let _scope = memprof::scope!("decoder"); // consumed, peaked and used, logged at its drop
+//! memprof::warm_up(); // pays lazy costs now, in a checkpoint of its own
+//! let reading = memprof::read(); // the figures as data, in bytes
+//! let _named = memprof::tensor(weight); // a `memprof::Tensor`: names memory until its drop
 //! ```
 //!
-//! `cargo memprof` links this crate into test executables and sets `MEMPROF_LOG` when it runs them; then `start` is
-//! logged before `main`, `done` after it, and what is called above in between. Without the variable every call but
-//! `read` does nothing and costs a branch. Linking `memprof_heap` too, or wrapping an own global allocator in
-//! [`Heap`], adds the heap's figures.
+//! `cargo memprof` links this crate into test executables and sets `MEMPROF_LOG` when it runs them.
+//! It then logs `start` before `main`, `done` after it, and the calls above in between. Without the
+//! variable, every call except `read` does nothing and costs a branch. The heap's figures need the
+//! tracking allocator: link `memprof_heap`, or wrap your own global allocator in [`Heap`].
 //!
-//! No dependencies, Rust 1.63 and later. The modules, from the bottom up:
+//! No dependencies; Rust 1.63 and later. The modules, from the bottom up:
 //!
-//! * what counts: `heap` (the allocator), `counts`: `live` (bytes live, and their exact peak) and `tally` (totals);
-//! * what reads: `heap_metrics`, `resident` (with a file for each platform), `malloc`, `gpu` (of `cuda_driver`, `nvml` and
-//!   what the crate `memprof_inject` counts, met at `gpu_rendezvous`), `drm` (of `drm_fdinfo`); both GPU ones through
-//!   `dynamic_library`; `sources` is their list, `metric` what they tell;
-//! * what remembers: `peak_history`, `occurrences`, `calls`, and `recorder`, which ties all together under a `lock`;
-//! * what is logged through it: `scope_log`, `call_log` and `tensor_log`, and checkpoints by itself;
-//! * what the tool puts into traced functions: `trace`; what names memory: `tensors`;
-//! * what writes: `log`, `json`, `terminal`; `untracked` memory for all of them;
-//! * what begins and ends: `constructor`, `environment`, `stamp`.
+//! * counting: `heap` (the allocator), `counts` with `live` (live bytes and their exact peak) and
+//!   `tally` (totals);
+//! * reading: `heap_metrics`, `resident` (with a file for each platform), `malloc`, `gpu`, `drm`;
+//!   `sources` lists them and `metric` describes what they report;
+//! * GPUs: `gpu_metrics`, `cuda_driver`, `nvml`, and `gpu_rendezvous`, where the crate
+//!   `memprof_inject` hands over its counts; `drm_fdinfo` for `drm`; all use `dynamic_library`;
+//! * keeping: `peak_history`, `occurrences`, `calls` with `call_tree`, and `recorder`, which ties
+//!   all together under a `lock`;
+//! * logging: `scope_log`, `call_log` and `tensor_log`; the recorder logs checkpoints itself;
+//! * naming and tracing: `tensors`; `trace`, which the tool inserts into traced functions;
+//! * writing: `log`, `json`, `terminal`; all keep their memory in `untracked`;
+//! * beginning and end: `constructor`, `environment`, `stamp`.
 
 #![warn(missing_docs)]
-// Elsewhere there are no GPU figures, and what only they need is left unused.
+// What these lints suggest needs a newer compiler than Rust 1.63.
+#![allow(
+    clippy::borrow_as_ptr,
+    clippy::manual_c_str_literals,
+    clippy::manual_is_multiple_of,
+    clippy::manual_let_else,
+    clippy::ptr_as_ptr,
+    clippy::ptr_cast_constness,
+    clippy::ref_as_ptr,
+    clippy::unnecessary_map_or
+)]
+// A test may call these for nothing, and its crate may deny warnings.
+#![allow(clippy::must_use_candidate)]
+// Other platforms have no GPU figures, and some code is unused there.
 #![cfg_attr(not(all(target_os = "linux", target_pointer_width = "64", not(miri))), allow(dead_code))]
 
 mod call_log;
+mod call_tree;
 mod calls;
 mod constructor;
 mod counts;
@@ -46,6 +63,8 @@ mod environment;
 mod every;
 #[cfg_attr(not(all(target_os = "linux", target_pointer_width = "64", not(miri))), path = "gpu_elsewhere.rs")]
 mod gpu;
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
+mod gpu_metrics;
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 mod gpu_rendezvous;
 mod heap;
@@ -82,31 +101,41 @@ pub use heap::Heap;
 pub use reading::Reading;
 pub use scope::Scope;
 #[doc(hidden)]
-pub use tally::{Claimed, Slot, CAN_BE_OWNED};
-pub use tensors::{pool, tensor, Device, Kind, Names, Pool, Tensor};
+pub use tally::{CAN_BE_OWNED, Claimed, Slot};
+pub use tensors::{Device, Kind, Names, Pool, Tensor, pool, tensor};
 #[doc(hidden)]
 pub use trace::{Block, Site, Traced};
-/// Formatted in a statement of its own, so that what its arguments hold (`scope!("{}", shape.join("×"))`) is freed
-/// before the figures are read.
+/// A formatted label. The macros format it in a statement of its own, so that what the arguments
+/// hold (`scope!("{}", shape.join("×"))`) is freed before the figures are read.
 #[doc(hidden)]
 pub use untracked::Text as Label;
 
 /// The shim's version, in the log's first line.
 const VERSION: &str = "0.1.0";
 
-/// Logs a checkpoint: memory now, and its peak and totals since the last checkpoint. The label is formatted as by
-/// `format!`; it and the occurrence (how often this label was logged) are what revisions are matched by.
+/// Logs a checkpoint: memory now, and its peak and totals since the last checkpoint, in bytes.
+///
+/// The arguments are those of `format!`. Revisions are matched by the label and its occurrence
+/// (1-based: how often this label was logged). So the same label in both revisions compares.
+///
+/// ```ignore
+/// memprof::checkpoint!("epoch {} step {}", epoch, step);
+/// ```
 #[macro_export]
 macro_rules! checkpoint {
     ($($label:tt)+) => {
         if $crate::is_recording() {
             let label = $crate::Label::of(::core::format_args!($($label)+));
-            $crate::log_checkpoint(label, ::core::concat!(::core::file!(), ":", ::core::line!()));
+            $crate::log_checkpoint(&label, ::core::concat!(::core::file!(), ":", ::core::line!()));
         }
     };
 }
 
-/// Logs a checkpoint at each n-th time that this line runs: `checkpoint_every!(100, "step {}", step)`.
+/// Logs a checkpoint each n-th time that this line runs; a period of 0 never logs.
+///
+/// ```ignore
+/// memprof::checkpoint_every!(100, "step {}", step);
+/// ```
 #[macro_export]
 macro_rules! checkpoint_every {
     ($period:expr, $($label:tt)+) => {
@@ -121,7 +150,12 @@ macro_rules! checkpoint_every {
     };
 }
 
-/// Measures until the guard that it gives is dropped: `let _scope = memprof::scope!("layer {}", index);`
+/// Measures until the returned guard ([`Scope`]) is dropped, then logs consumed, peaked and used
+/// bytes. The arguments are those of `format!`.
+///
+/// ```ignore
+/// let _scope = memprof::scope!("layer {}", index);
+/// ```
 #[macro_export]
 macro_rules! scope {
     ($($label:tt)+) => {
@@ -134,12 +168,12 @@ macro_rules! scope {
     };
 }
 
-/// Pays now for what is otherwise paid at first use, and logs a checkpoint `warm up`, so that the cost stands in a row of
-/// its own and not in a random later one.
+/// Pays now what is otherwise paid at first use, and logs a checkpoint named `warm up`. The cost
+/// then has a row of its own and does not appear in a random later one.
 ///
-/// If the program has a CUDA context by then, that is all that making it cost, loading NVML, and waiting for the
-/// device. No context is made here, for which device to use is the program's choice: make it first
-/// (`CudaContext::new(0)`, `Device::new_cuda(0)`), then call this.
+/// If the program has a CUDA context, this cost is the context, loading NVML, and waiting for the
+/// device. This function makes no context, because the program chooses the device. Make the context
+/// first, for example with `CudaContext::new(0)` or `Device::new_cuda(0)`.
 #[track_caller]
 pub fn warm_up() {
     if is_recording() {
@@ -150,15 +184,17 @@ pub fn warm_up() {
     }
 }
 
-/// The figures as data. The interval since the last checkpoint goes on, and nothing is logged.
+/// Returns the figures as data. Nothing is logged, and the interval since the last checkpoint goes
+/// on.
 ///
-/// Outside a run this works too, and counts from the start of the process: the heap's figures are there if a [`Heap`]
-/// is the global allocator, the resident ones where the platform has them.
+/// This also works outside a run of `cargo memprof`, and then counts from the start of the process.
+/// The heap's figures are there if a [`Heap`] is the global allocator, and the resident ones where
+/// the platform has them. Figures that are unavailable are `None`.
 pub fn read() -> Reading {
     recorder::read()
 }
 
-/// A counter for loops that says at each n-th tick that it is time for a checkpoint.
+/// Returns a counter for loops whose [`tick`](Every::tick) is true each `period`-th time.
 pub fn every(period: u64) -> Every {
     Every::new(period)
 }
@@ -172,6 +208,6 @@ pub fn is_recording() -> bool {
 
 #[doc(hidden)]
 #[cold]
-pub fn log_checkpoint(label: Label, at: &'static str) {
+pub fn log_checkpoint(label: &Label, at: &'static str) {
     recorder::checkpoint(label.as_str(), Some(at));
 }

@@ -1,26 +1,28 @@
-//! A lock that neither allocates nor poisons, on any platform: `std::sync::Mutex` boxes its inside on some.
+//! A lock that neither allocates nor poisons, on any platform. `std::sync::Mutex` allocates on
+//! some.
 //!
-//! It is held for the microseconds of one log line and never while code of the user's runs, but for a signal handler: that
-//! must not wait for the thread which it has interrupted.
+//! It is held for the microseconds of one log line. No user code runs meanwhile, except a signal
+//! handler, which must not wait for the thread that it has interrupted.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub(crate) struct Lock<T> {
-    /// The thread that holds it, as it names itself; 0 if none does.
+    /// The number of the thread that holds it; 0 if none does.
     holder: AtomicUsize,
     value: UnsafeCell<T>,
 }
 
-/// Stands for a thread that says nothing of itself; no address of anything.
+/// Stands for a thread without a number of its own. No address is 1.
 const SOME_THREAD: usize = 1;
 
-// SAFETY: the value is reached through `Held` only, of which there is one at a time; so it is handed from thread to
-// thread, which `T: Send` allows.
+// SAFETY: only `Held` reaches the value, and there is one at a time. So the value passes from
+// thread to thread, which `T: Send` allows.
 unsafe impl<T: Send> Sync for Lock<T> {}
 
-// The shim and the injection library have this file in common, and each uses one way to hold it.
+// The shim and the injection library both contain this file, and each uses one way to hold the
+// lock.
 #[allow(dead_code)]
 impl<T> Lock<T> {
     pub(crate) const fn new(value: T) -> Self {
@@ -33,12 +35,13 @@ impl<T> Lock<T> {
         Held { lock: self }
     }
 
-    /// The same for a thread with a number of its own above 1. `None` where that thread holds it already.
+    /// Holds the lock for a thread with a number above 1. Returns `None` if that thread holds it
+    /// already.
     pub(crate) fn hold_as(&self, thread: usize) -> Option<Held<'_, T>> {
         if self.is_refused(thread) { None } else { Some(Held { lock: self }) }
     }
 
-    /// Waits until the lock is held, or it turns out that it is by this very thread.
+    /// Waits until the lock is held. Returns true if this very thread holds it already.
     fn is_refused(&self, thread: usize) -> bool {
         let mut attempts = 0_u32;
         while let Err(holder) =
@@ -58,7 +61,7 @@ impl<T> Lock<T> {
     }
 }
 
-/// The value, until dropped.
+/// The value, until this is dropped.
 pub(crate) struct Held<'a, T> {
     lock: &'a Lock<T>,
 }
@@ -67,14 +70,14 @@ impl<T> Deref for Held<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: this is the one holder, see `Lock::hold`.
+        // SAFETY: this is the only holder, see `Lock::hold`.
         unsafe { &*self.lock.value.get() }
     }
 }
 
 impl<T> DerefMut for Held<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: this is the one holder, and it is borrowed mutably.
+        // SAFETY: this is the only holder, and it is borrowed mutably.
         unsafe { &mut *self.lock.value.get() }
     }
 }

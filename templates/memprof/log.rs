@@ -1,5 +1,6 @@
-//! The run's log: one JSON object a line, each by one `write(2)` on a descriptor opened for appending. What was written
-//! before a kill, an abort or a crash is in the kernel's hands and stays.
+//! The run's log: one JSON object per line, each written by one `write(2)` on a descriptor opened
+//! for appending. Lines that were written before a kill, an abort or a crash are in the kernel and
+//! stay.
 
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
@@ -15,7 +16,7 @@ const VERSION: u64 = 1;
 
 pub(crate) struct Log {
     file: File,
-    /// The process that opened it; a forked child never gets here.
+    /// The process that opened it. A forked child never gets here.
     process: u32,
     sequence: u64,
     line: Untracked<u8>,
@@ -30,11 +31,12 @@ impl Log {
         Ok(Self { file: descriptor::out_of_the_way(file), process, sequence: 0, line })
     }
 
-    /// Writes one line: what every line has, then what the closure adds.
+    /// Writes one line: the fields of every line, then those that the closure adds.
     ///
     /// # Errors
     ///
-    /// The system's, or that the line was not written whole (a full disk). The log is then of no further use.
+    /// Errors of the system, and `WriteZero` if the line was not written whole (a full disk). The
+    /// log is then of no further use.
     pub(crate) fn write(
         &mut self,
         event: &str,

@@ -1,5 +1,5 @@
-//! `malloc.live`, on request: bytes in use in the C library's allocator, by its own statistics. What C and C++
-//! libraries allocate passes here and not through the Rust allocator.
+//! `malloc.live`, on request: bytes in use in the C library's allocator, from its own statistics. C
+//! and C++ libraries allocate there and not through the Rust allocator.
 
 use crate::environment::Environment;
 use crate::metric::{Catalogue, Index, Kind, Values};
@@ -41,7 +41,7 @@ impl Source for Malloc {
 mod platform {
     use std::os::raw::{c_char, c_int, c_void};
 
-    /// Blocks that a thread's cache holds for reuse are in use to these statistics, and sizes are the rounded ones.
+    /// These statistics count the blocks in a thread's cache as in use, and rounded sizes.
     pub(super) const SOURCE: &str = "mallinfo2 (uordblks + hblkhd; thread caches included)";
 
     /// `struct mallinfo2` of `malloc.h`.
@@ -74,15 +74,16 @@ mod platform {
 
     pub(super) type Statistics = unsafe extern "C" fn() -> MallInfo2;
 
-    /// Looked up at run time: glibc has it since 2.33.
+    /// Looked up at run time, because glibc has it only since 2.33.
     pub(super) fn find() -> Result<Statistics, &'static str> {
         let statistics = symbol(b"mallinfo2\0");
         if statistics.is_null() {
             return Err("this C library has no mallinfo2 (glibc has it since 2.33)");
         }
-        // An allocator that replaces malloc leaves the C library's statistics at zero: not a figure, but nonsense.
+        // An allocator that replaces malloc leaves the C library's statistics at zero, which is not
+        // a figure.
         if home(symbol(b"malloc\0")) != home(statistics) {
-            return Err("malloc was replaced, so that the C library's statistics do not see it");
+            return Err("another allocator replaces malloc, and the C library's statistics do not count it");
         }
         // SAFETY: this is the type of the function of this name in glibc.
         Ok(unsafe { std::mem::transmute::<*mut c_void, Statistics>(statistics) })
@@ -93,7 +94,7 @@ mod platform {
         unsafe { dlsym(std::ptr::null_mut(), name.as_ptr().cast()) }
     }
 
-    /// Where the file that this address is of is mapped.
+    /// The base address of the loaded file that has this address.
     fn home(address: *const c_void) -> *mut c_void {
         let null: *mut c_void = std::ptr::null_mut();
         let mut info = DlInfo {
@@ -102,13 +103,14 @@ mod platform {
             symbol_name: null.cast(),
             symbol_address: null,
         };
-        // SAFETY: any address may be asked for, and `info` is writable.
+        // SAFETY: any address is allowed, and `info` is writable.
         unsafe { dladdr(address, &mut info) };
         info.file_base
     }
 
     pub(super) fn in_use(statistics: Statistics) -> u64 {
-        // SAFETY: glibc's mallinfo2 takes nothing, locks one arena after the other, and allocates nothing.
+        // SAFETY: glibc's mallinfo2 takes nothing, locks one arena after the other, and allocates
+        // nothing.
         let info = unsafe { statistics() };
         (info.uordblks + info.hblkhd) as u64
     }
@@ -118,12 +120,12 @@ mod platform {
 mod platform {
     pub(super) const SOURCE: &str = "";
 
-    /// There is none to be had.
+    /// Never made on this platform.
     #[derive(Clone, Copy)]
     pub(super) enum Statistics {}
 
     pub(super) fn find() -> Result<Statistics, &'static str> {
-        Err("read from glibc's mallinfo2, which this platform has not")
+        Err("available with glibc only (mallinfo2)")
     }
 
     pub(super) fn in_use(statistics: Statistics) -> u64 {

@@ -1,35 +1,36 @@
-//! The metrics of this process: what each is called, where it comes from and how it behaves between checkpoints.
+//! The metrics of this process: their names, their sources, and how they behave between
+//! checkpoints.
 
 use crate::untracked::Untracked;
 
-/// How many metrics there can be: eight GPUs of a dozen each, and room for the rest.
+/// Most metrics of a process: eight GPUs with a dozen each, and room for the rest.
 pub(crate) const MAXIMUM: usize = 128;
 
 #[derive(Clone, Copy)]
 pub(crate) enum Kind {
     /// A figure of the moment.
     Level,
-    /// The highest figure since the last mark. Of the family `heap`, with its level, a scope makes `heap.consumed`,
-    /// `heap.peaked` and `heap.used`.
+    /// The highest figure since the last mark, and its level. For the family `heap`, scopes report
+    /// `heap.consumed`, `heap.peaked` and `heap.used`.
     Peak { family: &'static str, level: Index },
-    /// A sum that only grows; a checkpoint shows by how much since the last one.
+    /// A sum that only grows. A checkpoint shows its growth since the last one.
     Total,
 }
 
 #[derive(Clone, Copy)]
 pub(crate) struct Metric {
     pub(crate) name: &'static str,
-    /// What the figure was read from, with the bound of its error where it is not exact.
+    /// What the figure is read from, with the bound of its error if it is not exact.
     pub(crate) source: &'static str,
     pub(crate) kind: Kind,
-    /// Why it cannot be read any more, if that should happen.
+    /// The reason to log if it can no longer be read.
     pub(crate) lost: &'static str,
 }
 
-/// What most sources are lost by: they are files.
-const LOST: &str = "can no longer be read; did the program close descriptors it does not know?";
+/// The reason for most sources, which are files.
+const LOST: &str = "can no longer be read; the program may have closed a file descriptor of memprof";
 
-/// A metric's place in the catalogue, and of its figure in [`Values`].
+/// A metric's place in the catalogue, and its figure's place in [`Values`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Index(usize);
 
@@ -50,7 +51,7 @@ pub(crate) struct Absent {
     pub(crate) reason: &'static str,
 }
 
-/// What the sources have, and what they should have but do not.
+/// The metrics that the sources have, and those that they lack.
 pub(crate) struct Catalogue {
     metrics: Untracked<Metric>,
     absent: Untracked<Absent>,
@@ -65,9 +66,10 @@ impl Catalogue {
         self.add_metric(Metric { name, source, kind, lost: LOST })
     }
 
-    /// One that comes late ([`Source::appear`](crate::sources::Source::appear)) stood at zero before.
+    /// Adds a metric. One that appears late ([`Source::appear`](crate::sources::Source::appear))
+    /// counts as zero before.
     pub(crate) fn add_metric(&mut self, metric: Metric) -> Index {
-        assert!(self.metrics.len() < MAXIMUM, "memprof: more than {} metrics", MAXIMUM);
+        assert!(self.metrics.len() < MAXIMUM, "memprof: more than {MAXIMUM} metrics");
         self.metrics.push(metric);
         Index(self.metrics.len() - 1)
     }
@@ -93,7 +95,7 @@ impl Catalogue {
     }
 }
 
-/// A figure for each metric, or none where it could not be read this time.
+/// A figure for each metric; `None` where it could not be read this time.
 #[derive(Clone, Copy)]
 pub(crate) struct Values([Option<u64>; MAXIMUM]);
 
@@ -111,7 +113,7 @@ impl Values {
     }
 }
 
-/// Something of one type for each metric.
+/// One value of a type for each metric.
 pub(crate) struct PerMetric<T>([T; MAXIMUM]);
 
 impl<T> PerMetric<T> {

@@ -1,13 +1,14 @@
-//! NVML: what the NVIDIA driver says of this process and of the whole device. Loaded only once the process uses CUDA.
+//! NVML: the NVIDIA driver's figures for this process and for the whole device. Loaded only once
+//! the process uses CUDA.
 //!
-//! Devices are found by the UUID that the CUDA driver gives, never by index: `CUDA_VISIBLE_DEVICES` and
-//! `CUDA_DEVICE_ORDER` give the CUDA driver numbers of its own. Types are those of `nvml.h` 13; the versions of the
-//! functions are there since driver 510.
+//! Devices are found by the UUID from the CUDA driver, never by index: `CUDA_VISIBLE_DEVICES` and
+//! `CUDA_DEVICE_ORDER` give the CUDA driver its own numbers. Types are from `nvml.h` 13; these
+//! versions of the functions exist since driver 510.
 
 use std::os::raw::{c_char, c_int, c_uint, c_void};
 
-use crate::dynamic_library::{function, Library};
-use crate::untracked::{kept, Text};
+use crate::dynamic_library::{Library, function};
+use crate::untracked::{Text, kept};
 
 type Status = c_int;
 
@@ -38,7 +39,7 @@ struct Memory {
     used: u64,
 }
 
-/// `nvmlMemory_t`, of which `used` holds what the driver reserves for itself too.
+/// `nvmlMemory_t`, whose `used` includes what the driver reserves for itself.
 #[repr(C)]
 struct MemoryOfOld {
     total: u64,
@@ -63,20 +64,20 @@ pub(crate) struct Nvml {
 #[derive(Clone, Copy)]
 pub(crate) struct Handle(*mut c_void);
 
-// SAFETY: NVML may be called with it from any thread.
+// SAFETY: NVML accepts it from any thread.
 unsafe impl Send for Handle {}
 
-/// A device as NVML has it.
+/// A device in NVML.
 #[derive(Clone, Copy)]
 pub(crate) struct Device {
     handle: Handle,
-    /// NVML's index; of a part of a device (MIG) the whole device's.
+    /// NVML's index; for a part of a device (MIG), the index of the whole device.
     pub(crate) index: u32,
     /// Whether it is a part of a device.
     pub(crate) is_part: bool,
 }
 
-/// Why a figure cannot be had. Words are made of it only where they are logged.
+/// Why a figure is unavailable. It becomes text only when it is logged.
 #[derive(Clone, Copy)]
 pub(crate) enum Problem {
     Call(&'static str, Status),
@@ -87,16 +88,16 @@ pub(crate) enum Problem {
 pub(crate) const MEMORY_SOURCE: &str = "NVML, memory in use on the device by all processes";
 pub(crate) const PROCESS_SOURCE: &str = "NVML, memory of this process on the device, its context included";
 
-const NOT_HAD_HERE: &str = "NVML does not have this figure here (NVML_VALUE_NOT_AVAILABLE)";
-const NO_PROCESSES: &str = "NVML shows no process on this device, as in a container that hides their ids";
-const FOREIGN_PROCESSES: &str =
-    "NVML shows processes on this device but none with this process's id, as in a container with ids of its own";
+const NOT_HAD_HERE: &str = "NVML does not have this figure on this machine (NVML_VALUE_NOT_AVAILABLE)";
+const NO_PROCESSES: &str =
+    "NVML lists no process on this device, for example in a container that hides process ids";
+const FOREIGN_PROCESSES: &str = "NVML lists processes on this device, but not this one, for example in a container with its own process ids";
 
 impl Nvml {
-    /// Loads and initialises it, or says why not.
+    /// Loads and initialises NVML, or returns the reason why not.
     pub(crate) fn open() -> Result<Self, &'static str> {
         let library = Library::open(b"libnvidia-ml.so.1\0")?;
-        let lacks = "libnvidia-ml.so.1 is too old for this";
+        let lacks = "libnvidia-ml.so.1 is too old: it lacks a function that memprof needs";
         let initialise: unsafe extern "C" fn() -> Status = function!(library, "nvmlInit_v2").ok_or(lacks)?;
         let nvml = Self {
             by_uuid: function!(library, "nvmlDeviceGetHandleByUUID").ok_or(lacks)?,
@@ -108,14 +109,15 @@ impl Nvml {
             memory_of_old: function!(library, "nvmlDeviceGetMemoryInfo"),
             error: function!(library, "nvmlErrorString"),
         };
-        // SAFETY: of this and all calls below: the types are NVML's, and what it writes to lives that long.
+        // SAFETY: for this and all calls below: the types are NVML's, and what it writes to lives
+        // long enough.
         match unsafe { initialise() } {
             SUCCESS => Ok(nvml),
             status => Err(nvml.reason(Problem::Call("nvmlInit_v2", status))),
         }
     }
 
-    /// The device of this UUID, or why NVML has none.
+    /// The device with this UUID, or why NVML has none.
     pub(crate) fn device(&self, uuid: [u8; 16]) -> Result<Device, Problem> {
         let mut handle = Handle(std::ptr::null_mut());
         let mut status = SUCCESS;
@@ -155,7 +157,7 @@ impl Nvml {
         }
     }
 
-    /// Bytes in use on the device, by everyone.
+    /// Bytes in use on the device, by all processes.
     pub(crate) fn device_memory(&self, device: Device) -> Result<u64, Problem> {
         let mut status = SUCCESS;
         if let Some(memory) = self.memory {
@@ -179,21 +181,21 @@ impl Nvml {
 
     /// Bytes of this process on the device.
     pub(crate) fn process_memory(&self, device: Device) -> Result<u64, Problem> {
-        const MANY: usize = 256;
+        const MANY: c_uint = 256;
         let processes = self
             .processes
             .ok_or(Problem::Known("this NVML has no nvmlDeviceGetComputeRunningProcesses_v3"))?;
         let nothing = ProcessInfo { process: 0, used: 0, gpu_instance: 0, compute_instance: 0 };
-        let mut infos = [nothing; MANY];
-        let mut count = MANY as c_uint;
-        // SAFETY: as above; the count says how much room there is.
+        let mut infos = [nothing; MANY as usize];
+        let mut count = MANY;
+        // SAFETY: as above; the count is the room in the array.
         match unsafe { processes(device.handle, &mut count, infos.as_mut_ptr()) } {
             SUCCESS => {}
             INSUFFICIENT_SIZE => return Err(Problem::Known("more than 256 processes use this device")),
             status => return Err(Problem::Call("nvmlDeviceGetComputeRunningProcesses_v3", status)),
         }
-        let infos = &infos[..(count as usize).min(MANY)];
-        // On a part of a device the process may be listed once for each of its instances.
+        let infos = &infos[..count.min(MANY) as usize];
+        // On a part of a device, the process may be listed once for each of its instances.
         let own = std::process::id();
         match infos.iter().filter(|info| info.process == own).map(|info| info.used).max() {
             Some(NOT_AVAILABLE) => Err(Problem::Known(NOT_HAD_HERE)),
@@ -203,20 +205,16 @@ impl Nvml {
         }
     }
 
-    /// For the log; what it returns is never freed.
+    /// The text for the log; it is never freed.
     pub(crate) fn reason(&self, problem: Problem) -> &'static str {
         let (call, status) = match problem {
             Problem::Call(call, status) => (call, status),
             Problem::Known(reason) => return reason,
         };
-        // SAFETY: NVML's texts are constants of it.
+        // SAFETY: NVML's texts are constants.
         let text = self.error.and_then(|error| unsafe {
             let text = error(status);
-            if text.is_null() {
-                None
-            } else {
-                std::ffi::CStr::from_ptr(text).to_str().ok()
-            }
+            if text.is_null() { None } else { std::ffi::CStr::from_ptr(text).to_str().ok() }
         });
         kept(format_args!("{}: {} ({})", call, text.unwrap_or("error"), status))
     }
@@ -231,7 +229,7 @@ impl std::fmt::Display for Uuid {
             if [4, 6, 8, 10].contains(&index) {
                 formatter.write_str("-")?;
             }
-            write!(formatter, "{:02x}", byte)?;
+            write!(formatter, "{byte:02x}")?;
         }
         Ok(())
     }

@@ -1,9 +1,12 @@
-//! How often each label was logged: the second `decoded` of a loop is `decoded`, occurrence 2.
+//! How often each label was logged: the second `decoded` in a loop has occurrence 2.
+
+// The lower bits of a hash pick its place.
+#![allow(clippy::cast_possible_truncation)]
 
 use crate::untracked::Untracked;
 
-/// Each is counted apart, though a checkpoint, a scope and a traced function may share a label; and so may one of the
-/// shim's own checkpoints, `start` and `done`, with one of the test's.
+/// What has a label. Each kind counts by itself, because labels of different kinds may be equal:
+/// for example the shim's own checkpoint `start` and a test's.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Logged {
     Checkpoint,
@@ -35,7 +38,7 @@ impl Occurrences {
         Self { places: Untracked::new(), used: 0, labels: Untracked::new() }
     }
 
-    /// Counts one more of this label and says which it is, from 1.
+    /// Counts one more of this label. Returns its 1-based occurrence.
     pub(crate) fn next(&mut self, logged: Logged, label: &str) -> u64 {
         if self.used * 2 >= self.places.len() {
             self.grow();
@@ -62,7 +65,7 @@ impl Occurrences {
         }
     }
 
-    /// Doubles the table; its length stays a power of two.
+    /// Doubles the table, whose length is always a power of two.
     fn grow(&mut self) {
         let length = (self.places.len() * 2).max(64);
         let mut places = Untracked::new();
@@ -81,7 +84,7 @@ impl Occurrences {
     }
 }
 
-/// FNV-1a, its upper half folded into the lower, which picks the place.
+/// FNV-1a, with its upper half folded into the lower one, which picks the place.
 fn hash(bytes: &[u8]) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for &byte in bytes {

@@ -1,16 +1,17 @@
-//! The highest of a metric's peaks since any mark that still matters.
+//! The highest peak of a metric since any mark that still matters.
 //!
-//! Checkpoints, scope starts and scope ends are all *marks*. Each mark ends an interval and learns the interval's
-//! peak; checkpoints and scopes then ask for the highest peak since the mark at which they began. Scopes nest and
-//! overlap in any way, on any number of threads, and each has its own exact peak.
+//! Checkpoints and the beginnings and ends of scopes are all *marks*. Each mark ends an interval
+//! and learns the interval's peak. Checkpoints and scopes then ask for the highest peak since the
+//! mark at which they began. Scopes may nest and overlap in any way, on any number of threads; each
+//! has its own exact peak.
 //!
-//! Kept are the peaks that are higher than all after them, oldest (and highest) first: only they can be an answer.
-//! Adding one is constant time on average, asking is a binary search.
+//! Only peaks that are higher than all later ones can be an answer, so only these are kept, oldest
+//! and highest first. Adding one takes constant time on average; asking is a binary search.
 
 use crate::untracked::Untracked;
 
 pub(crate) struct PeakHistory {
-    /// Number of the mark that ended the interval, and the interval's peak.
+    /// The number of the mark that ended the interval, and the interval's peak.
     falling: Untracked<(u64, u64)>,
 }
 
@@ -19,7 +20,7 @@ impl PeakHistory {
         Self { falling: Untracked::new() }
     }
 
-    /// Adds the peak of the interval that the mark of this number ended. Numbers grow.
+    /// Adds the peak of the interval that this mark ended. Numbers of marks grow.
     pub(crate) fn add(&mut self, mark: u64, peak: u64) {
         while self.falling.last().map_or(false, |&(_, last)| last <= peak) {
             self.falling.pop();
@@ -27,13 +28,13 @@ impl PeakHistory {
         self.falling.push((mark, peak));
     }
 
-    /// The highest peak of the intervals after this mark; `None` if none was added since.
+    /// Returns the highest peak of the intervals after this mark; `None` if there is none yet.
     pub(crate) fn since(&self, mark: u64) -> Option<u64> {
         let first = self.falling.partition_point(|&(number, _)| number <= mark);
         self.falling.get(first).map(|&(_, peak)| peak)
     }
 
-    /// Forgets everything: no mark that anyone will ask for has passed.
+    /// Drops all peaks, when nothing will ask for earlier marks.
     pub(crate) fn clear(&mut self) {
         self.falling.clear();
     }

@@ -1,10 +1,11 @@
-//! The figures as data, for the test itself.
+//! The figures as data, for a test's own assertions.
 
 use std::time::Duration;
 
 use crate::metric::MAXIMUM;
 
-/// What the process uses now, and since the last checkpoint. A figure that cannot be had is `None`.
+/// What the process uses now, and since the last checkpoint. Sizes are in bytes. An unavailable
+/// figure is `None`.
 ///
 /// ```ignore
 /// memprof::checkpoint!("before");
@@ -30,42 +31,42 @@ impl Reading {
         }
     }
 
-    /// The figure of the metric of this name, as in the log: `heap.peak`, `cpu.rss`, …
+    /// Returns the figure of a metric by its name in the log: `heap.peak`, `cpu.rss`, …
     pub fn get(&self, metric: &str) -> Option<u64> {
         self.iter().find(|&(name, _)| name == metric).map(|(_, figure)| figure)
     }
 
-    /// All figures with their metrics' names.
+    /// Returns all figures with the names of their metrics.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         self.figures[..self.length].iter().copied()
     }
 
-    /// Heap bytes live.
+    /// Live heap bytes (`heap.live`).
     pub fn heap_live(&self) -> Option<u64> {
         self.get("heap.live")
     }
 
-    /// Most heap bytes live since the last checkpoint.
+    /// Most live heap bytes since the last checkpoint (`heap.peak`).
     pub fn heap_peak(&self) -> Option<u64> {
         self.get("heap.peak")
     }
 
-    /// Heap bytes allocated since the last checkpoint.
+    /// Heap bytes allocated since the last checkpoint (`heap.allocated`).
     pub fn heap_allocated(&self) -> Option<u64> {
         self.get("heap.allocated")
     }
 
-    /// Heap allocations since the last checkpoint.
+    /// Number of heap allocations since the last checkpoint (`heap.count`).
     pub fn heap_count(&self) -> Option<u64> {
         self.get("heap.count")
     }
 
-    /// Resident bytes.
+    /// Resident bytes (`cpu.rss`).
     pub fn cpu_rss(&self) -> Option<u64> {
         self.get("cpu.rss")
     }
 
-    /// Most bytes resident since the last checkpoint.
+    /// Most resident bytes since the last checkpoint (`cpu.peak`).
     pub fn cpu_peak(&self) -> Option<u64> {
         self.get("cpu.peak")
     }

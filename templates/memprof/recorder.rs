@@ -1,11 +1,14 @@
-//! What ties it together, under one lock: a *mark* reads all sources, and checkpoints, scopes and readings are made of
-//! marks. The lock gives the log's lines, their sequence numbers and their times one order; no code of the user's
-//! runs while it is held (labels are formatted before). What is logged of scopes, traced calls and tensors is said in
-//! `scope_log`, `call_log` and `tensor_log`.
+//! Ties the sources, the log and the measured intervals together under one lock.
 //!
-//! A child made by `fork` without `exec` has a copy of all this, of the log's descriptor, and maybe of a lock that a
-//! thread held which the child has not. It is recognised by its process id and gets to nothing here: it logs
-//! nothing, in particular no second `done` and `end`, and its readings are empty. Its allocator goes on working.
+//! A *mark* reads all sources. Checkpoints, scopes and readings are made of marks. The lock gives
+//! the log's lines, their sequence numbers and their times one order. No user code runs while it is
+//! held: labels are formatted before. `scope_log`, `call_log` and `tensor_log` log scopes, traced
+//! calls and tensors.
+//!
+//! A child made by `fork` without `exec` has a copy of all this, of the log's descriptor, and maybe
+//! of a lock that another thread held. Its process id tells it apart, and it does nothing here: it
+//! logs nothing, in particular no second `done` and `end`, and its readings are empty. Its
+//! allocator keeps working.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -15,7 +18,7 @@ use crate::calls::Calls;
 use crate::environment::Environment;
 use crate::lock::{Held, Lock};
 use crate::log::Log;
-use crate::metric::{Catalogue, Index, Kind, Metric, PerMetric, Values, MAXIMUM};
+use crate::metric::{Catalogue, Index, Kind, MAXIMUM, Metric, PerMetric, Values};
 use crate::occurrences::{Logged, Occurrences};
 use crate::peak_history::PeakHistory;
 use crate::reading::Reading;
@@ -26,11 +29,11 @@ use crate::terminal;
 use crate::thread_number;
 use crate::untracked::Text;
 
-/// Whether there is a log: all that a checkpoint costs outside a run is to look at this.
+/// Whether there is a log. Outside a run, a checkpoint costs one look at this.
 static RECORDING: AtomicBool = AtomicBool::new(false);
-/// The process that opened the recorder; 0 as long as none did.
+/// The process that opened the recorder; 0 before that.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
-/// Whether something was left out of which standard error was not told yet.
+/// Whether something was left out that standard error has no warning about yet.
 static LEFT_OUT: AtomicBool = AtomicBool::new(false);
 static RECORDER: Lock<Recorder> = Lock::new(Recorder::new());
 
@@ -45,22 +48,23 @@ pub(crate) struct Recorder {
     print: bool,
     pub(crate) sources: Sources,
     pub(crate) catalogue: Catalogue,
-    /// When `start` was.
+    /// The time of `start`.
     started: Option<Instant>,
     pub(crate) marks: u64,
-    /// The mark and the totals of the last checkpoint, from which the next one counts.
+    /// The mark and the totals of the last checkpoint, where the next one's interval begins.
     checkpoint_mark: u64,
     checkpoint_values: Values,
     pub(crate) histories: PerMetric<PeakHistory>,
     pub(crate) open_scopes: u64,
     pub(crate) occurrences: Occurrences,
-    /// Metrics of which it was logged that they can no longer be read.
+    /// Metrics that the log already has as no longer readable.
     lost: PerMetric<bool>,
-    /// How many metrics, and how many absent ones, the log has been told of.
+    /// How many metrics, and how many absent ones, the log has.
     announced: (usize, usize),
     pub(crate) calls: Calls,
     pub(crate) tensors: Registry,
-    /// Traced calls that have ended since the clock was last looked at, and when the log was last told of them.
+    /// Traced calls that ended since the last look at the clock, and when their sums were last
+    /// logged.
     pub(crate) ended_calls: u32,
     pub(crate) told_of_calls: u64,
 }
@@ -72,16 +76,12 @@ pub(crate) struct Mark {
     pub(crate) values: Values,
 }
 
-/// The recorder, for this process only.
+/// The recorder; `None` in a forked child.
 pub(crate) fn hold() -> Option<Held<'static, Recorder>> {
-    if is_own_process() {
-        hold_here()
-    } else {
-        None
-    }
+    if is_own_process() { hold_here() } else { None }
 }
 
-/// What comes in a signal handler, in the midst of a line of the thread that it interrupted, is left out.
+/// Leaves out what a signal handler logs while the interrupted thread writes a line.
 fn hold_here() -> Option<Held<'static, Recorder>> {
     let held = RECORDER.hold_as(thread_number::place());
     if held.is_none() {
@@ -90,7 +90,7 @@ fn hold_here() -> Option<Held<'static, Recorder>> {
     held
 }
 
-/// The recorder once work that is under way elsewhere has ended. The wait comes before the lock is taken.
+/// Like [`hold`], after work on devices has ended. The wait comes before the lock.
 pub(crate) fn settle_and_hold() -> Option<Held<'static, Recorder>> {
     if is_own_process() {
         sources::settle();
@@ -108,7 +108,7 @@ fn is_own_process() -> bool {
     }
 }
 
-/// Opens the log and writes its first lines, to `start`. Whether there is a log then.
+/// Opens the log and writes its first lines, up to `start`. Returns whether there is a log then.
 pub(crate) fn start(environment: Environment) -> bool {
     let mut recorder = match hold() {
         Some(recorder) => recorder,
@@ -119,8 +119,7 @@ pub(crate) fn start(environment: Environment) -> bool {
         Err(error) => {
             let path = std::path::Path::new(&environment.log).display();
             terminal::warn(format_args!(
-                "nothing is recorded, for the log {} cannot be opened: {}",
-                path, error
+                "nothing is recorded, because the log {path} cannot be opened: {error}"
             ));
             return false;
         }
@@ -155,16 +154,17 @@ pub(crate) fn read() -> Reading {
 
 pub(crate) fn warm_up() {
     if let Some(mut recorder) = hold() {
-        recorder.sources.each().into_iter().for_each(|source| source.warm_up());
+        recorder.sources.each().into_iter().for_each(super::sources::Source::warm_up);
     }
 }
 
-/// Lets the GPUs' figures for `done` be read by an exit handler that runs before all that are registered by now. Called
-/// once a device is in use, and by the injection library at the first allocation: no checkpoint may come before the end.
+/// Registers an exit handler that reads the GPUs' last figures, for `done`. It runs before all
+/// handlers registered earlier, such as the driver's. Called once a device is in use, and by the
+/// injection library at the first allocation, because no checkpoint may follow.
 pub(crate) extern "C" fn take_last_figures_at_exit() {
     static REGISTERED: AtomicBool = AtomicBool::new(false);
-    if REGISTERED.swap(true, Ordering::Relaxed) {
-        return;
+    extern "C" {
+        fn atexit(handler: extern "C" fn()) -> std::os::raw::c_int;
     }
     extern "C" fn take() {
         if let Some(mut recorder) = settle_and_hold() {
@@ -172,15 +172,16 @@ pub(crate) extern "C" fn take_last_figures_at_exit() {
             recorder.sources.gpu.take_last(&mut recorder.catalogue);
         }
     }
-    extern "C" {
-        fn atexit(handler: extern "C" fn()) -> std::os::raw::c_int;
+    if REGISTERED.swap(true, Ordering::Relaxed) {
+        return;
     }
     // SAFETY: the function is never unloaded, as for the constructor's.
     unsafe { atexit(take) };
 }
 
-/// An allocation that the GPU's driver refused. It is logged at once: the process may not live to a next checkpoint.
-/// Called by the injection library, on the thread that asked.
+/// Logs an allocation that the GPU's driver refused. It is logged at once, because the process may
+/// end before a next checkpoint. The injection library calls this on the thread that made the
+/// request.
 pub(crate) extern "C" fn gpu_out_of_memory(ordinal: u32, requested: u64, live: u64) {
     if let Some(mut recorder) = hold() {
         let device = recorder.sources.gpu.device_name(ordinal);
@@ -188,9 +189,9 @@ pub(crate) extern "C" fn gpu_out_of_memory(ordinal: u32, requested: u64, live: u
         recorder.log(|_, log| {
             log.write("gpu_out_of_memory", nanoseconds, |json| {
                 match device {
-                    // NVML's index is a number; what stands for it where there is none is text.
+                    // NVML's index is a number. The name that stands for it otherwise is text.
                     Some(device) if device.parse::<u32>().is_ok() => {
-                        json.number("device", format_args!("{}", device));
+                        json.number("device", format_args!("{device}"));
                     }
                     device => json.text_or_null("device", device),
                 }
@@ -248,7 +249,7 @@ impl Recorder {
         self.started = Some(Instant::now());
     }
 
-    /// The lines before the first checkpoint, and that one.
+    /// Logs the first lines and the first checkpoint.
     fn begin(&mut self) {
         let key = stamp::key();
         self.log(|recorder, log| {
@@ -270,7 +271,7 @@ impl Recorder {
             })
         });
         self.announced = (self.catalogue.length(), self.catalogue.absent().len());
-        // What opening all this has cost is not the test's.
+        // The cost of opening all this does not belong to the test.
         let before = self.mark(Extent::Whole);
         self.count_from(&before);
         self.started = Some(Instant::now());
@@ -279,10 +280,10 @@ impl Recorder {
 
     /// Nanoseconds since `start`.
     pub(crate) fn nanoseconds(&self) -> u64 {
-        self.started.map_or(0, |started| started.elapsed().as_nanos() as u64)
+        self.started.map_or(0, |started| u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Reads all sources. Peaks of the interval that ends here go into their histories.
+    /// Reads all sources. The peaks of the interval that ends here go into their histories.
     pub(crate) fn mark(&mut self, extent: Extent) -> Mark {
         let nanoseconds = self.nanoseconds();
         let mut values = Values::new();
@@ -299,12 +300,12 @@ impl Recorder {
         Mark { number: self.marks, nanoseconds, values }
     }
 
-    /// Lets the next checkpoint's peaks and totals begin at this mark.
+    /// Begins the next checkpoint's interval at this mark.
     fn count_from(&mut self, mark: &Mark) {
         self.checkpoint_mark = mark.number;
         self.checkpoint_values = mark.values;
         if self.open_scopes == 0 {
-            // Nobody will ask for what was before.
+            // No open scope needs earlier peaks.
             self.histories.all_mut().for_each(PeakHistory::clear);
         }
     }
@@ -319,13 +320,13 @@ impl Recorder {
         })
     }
 
-    /// The line to show, if one is to be shown.
+    /// Returns the line to show, if any.
     fn checkpoint(&mut self, label: &str, at: Option<&str>) -> Option<Text> {
-        // Another thread may have ended the log since the caller looked.
+        // Another thread may have closed the log since the caller looked.
         self.log.as_ref()?;
         if LEFT_OUT.load(Ordering::Relaxed) && LEFT_OUT.swap(false, Ordering::Relaxed) {
             terminal::warn(format_args!(
-                "what a signal handler logged was left out, for it came while another line was written"
+                "left out what a signal handler logged, because it interrupted the writing of another line"
             ));
         }
         let mark = self.mark(Extent::Whole);
@@ -375,7 +376,7 @@ impl Recorder {
         reading
     }
 
-    /// Metrics that came after the first lines were written, and what is absent of theirs.
+    /// Logs the metrics, and the absent ones, that appeared after the first lines.
     pub(crate) fn log_what_appeared(&mut self, mark: &Mark) {
         let (metrics, absent) =
             std::mem::replace(&mut self.announced, (self.catalogue.length(), self.catalogue.absent().len()));
@@ -400,7 +401,8 @@ impl Recorder {
         });
     }
 
-    /// A metric that was there and is no more, such as after the program closed all descriptors.
+    /// Logs a metric that can no longer be read, for example after the program closed all
+    /// descriptors.
     fn log_what_was_lost(&mut self, mark: &Mark) {
         for place in 0..self.catalogue.length() {
             let index = Index::of(place);
@@ -416,7 +418,8 @@ impl Recorder {
         }
     }
 
-    /// Writes lines, if there is a log. One that cannot be written ends it: without an `end` line the runner knows.
+    /// Writes lines, if there is a log. A line that cannot be written closes it. The runner then
+    /// sees that `end` is missing.
     pub(crate) fn log(&mut self, write: impl FnOnce(&Self, &mut Log) -> io::Result<()>) {
         let mut log = match self.log.take() {
             Some(log) => log,
@@ -426,13 +429,15 @@ impl Recorder {
             Ok(()) => self.log = Some(log),
             Err(error) => {
                 RECORDING.store(false, Ordering::Relaxed);
-                terminal::warn(format_args!("recording ends here, for the log cannot be written: {}", error));
+                terminal::warn(format_args!(
+                    "recording ends here, because the log cannot be written: {error}"
+                ));
             }
         }
     }
 }
 
-/// What [`Instant`] is on this platform.
+/// The clock behind [`Instant`] on this platform.
 #[cfg(not(any(windows, target_os = "macos", target_os = "ios")))]
 const CLOCK: &str = "CLOCK_MONOTONIC";
 #[cfg(any(target_os = "macos", target_os = "ios"))]

@@ -1,11 +1,12 @@
-//! `cpu.rss`, `cpu.peak` and what is read on request: the memory of the process that is resident. Each platform has a
-//! file; this one picks it and sees that a peak is never below the figure of the same moment.
+//! `cpu.rss`, `cpu.peak`, and on request their parts: the resident memory of the process. Each
+//! platform has a file. This one selects it, and ensures that a peak is never below the figure of
+//! the same moment.
 
 use crate::environment::Environment;
 use crate::metric::{Catalogue, Index, Kind, Values};
 use crate::sources::{Extent, Source};
 
-// Miri has none of these calls; all else of this crate runs in it.
+// Miri has none of these calls. The rest of this crate runs in it.
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(miri)))]
 #[path = "resident_linux.rs"]
 mod platform;
@@ -22,7 +23,7 @@ mod platform;
 #[path = "resident_elsewhere.rs"]
 mod platform;
 
-/// What a platform found; a metric it has not is a reason instead of a source.
+/// What a platform has, and the sources to log.
 struct Found {
     process: platform::Process,
     resident_source: &'static str,
@@ -33,7 +34,7 @@ struct Found {
 #[derive(Clone, Copy)]
 struct Figures {
     resident: u64,
-    /// Since the last call, or since the process began, as the source says.
+    /// Since the last call, or since the process began; the source tells which.
     peak: Option<u64>,
 }
 
@@ -45,7 +46,7 @@ struct Parts {
     shared: u64,
 }
 
-/// The metrics made of [`Parts`], which take long to read: milliseconds to hundreds of them.
+/// The metrics for [`Parts`]. Reading them takes milliseconds, or hundreds of them.
 const ON_REQUEST: [&str; 3] = ["cpu.pss", "cpu.private", "cpu.shared"];
 
 pub(crate) struct Resident {
@@ -67,7 +68,7 @@ impl Resident {
 
 impl Source for Resident {
     fn open(&mut self, environment: &Environment, catalogue: &mut Catalogue) {
-        // Outside a run the process's high-water mark is left alone: it may be someone else's measurement.
+        // Outside a run, the high-water mark is not reset: someone else may be measuring it.
         let found = if environment.reads_resident() {
             platform::open(environment.in_a_run())
         } else {

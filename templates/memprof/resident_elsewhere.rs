@@ -1,10 +1,10 @@
-//! Platforms that nobody has taught this crate: absent, with that reason.
+//! Other platforms: absent, with the reason.
 
 use super::{Figures, Found, Parts};
 
-const REASON: &str = "memprof does not know how to read it on this platform";
+const REASON: &str = "memprof cannot read this on this platform";
 
-/// There is none to be had.
+/// Never made on these platforms.
 pub(super) enum Process {}
 
 pub(super) fn open(_reset: bool) -> Result<Found, &'static str> {

@@ -1,13 +1,14 @@
-//! Linux: `/proc/self`, on descriptors that are kept.
+//! Linux: `/proc/self`, on descriptors that stay open.
 //!
-//! The high-water mark `VmHWM` is reset by writing `5` to `/proc/self/clear_refs`, so it is the peak since the last
-//! mark. Reading it from `status` costs 6 to 9 µs; `getrusage` has the same figure for 0.6 µs, but only where it is
-//! larger than what the process had before `exec`, its parent's size, which the kernel mixes in (`signal->maxrss`).
+//! Writing `5` to `/proc/self/clear_refs` resets the high-water mark `VmHWM`, so it is the peak
+//! since the last mark. Reading it from `status` takes 6 to 9 µs. `getrusage` takes 0.6 µs and has
+//! the same figure, but only if that is larger than the size before `exec`: the kernel mixes in the
+//! parent's size (`signal->maxrss`).
 //!
-//! The kernel keeps the resident counters per CPU in batches of `max(32, 2 × CPUs)` pages (`percpu_counter_batch`), for
-//! anonymous, file and shared pages each, and takes the high-water mark from the sum of the batches that were handed
-//! in. So it may lag by batch × CPUs × 3 pages; the source says how many bytes that is on this machine. (Before
-//! Linux 6.2: up to 64 pages a thread.)
+//! The kernel keeps the resident counters per CPU, in batches of `max(32, 2 × CPUs)` pages
+//! (`percpu_counter_batch`), for anonymous, file and shared pages each. The high-water mark comes
+//! from the batches that were handed in. So it may lag by batch × CPUs × 3 pages, and the source
+//! has that number of bytes for this machine. (Before Linux 6.2: up to 64 pages per thread.)
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -16,7 +17,7 @@ use std::os::unix::fs::FileExt;
 
 use super::{Figures, Found, Parts};
 use crate::descriptor;
-use crate::untracked::{kept, Untracked};
+use crate::untracked::{Untracked, kept};
 
 extern "C" {
     fn sysconf(name: c_int) -> c_long;
@@ -36,26 +37,25 @@ pub(super) struct Process {
     statm: File,
     status: Option<File>,
     clear_refs: Option<File>,
-    /// At or below this, `getrusage`'s figure may be of the time before `exec`.
+    /// At or below this, `getrusage`'s figure may be from before `exec`.
     usable_above: u64,
     smaps_rollup: Option<File>,
     buffer: Untracked<u8>,
 }
 
-/// Long enough for `status` with hundreds of groups in it.
+/// Long enough for `status` with hundreds of groups.
 const BUFFER: usize = 16 * 1024;
 
 pub(super) fn open(reset: bool) -> Result<Found, &'static str> {
     let statm = match open_high(OpenOptions::new().read(true), "/proc/self/statm") {
         Ok(file) => file,
-        Err(error) => return Err(kept(format_args!("/proc/self/statm: {}", error))),
+        Err(error) => return Err(kept(format_args!("/proc/self/statm: {error}"))),
     };
     let mut buffer = Untracked::new();
     buffer.reserve(BUFFER);
     (0..BUFFER).for_each(|_| buffer.push(0));
     let mut process = Process {
-        // SAFETY: takes a number and returns one.
-        page_size: unsafe { sysconf(_SC_PAGESIZE) } as u64,
+        page_size: configuration(_SC_PAGESIZE),
         statm,
         status: open_high(OpenOptions::new().read(true), "/proc/self/status").ok(),
         clear_refs: None,
@@ -69,21 +69,21 @@ pub(super) fn open(reset: bool) -> Result<Found, &'static str> {
     if reset && process.status.is_some() {
         process.clear_refs = open_high(OpenOptions::new().write(true), "/proc/self/clear_refs")
             .ok()
-            .filter(|clear_refs| reset_high_water_mark(clear_refs));
+            .filter(reset_high_water_mark);
     }
-    // Both have what is resident now; if getrusage has more, that is from before.
+    // Both include what is resident now. If `getrusage` has more, that is from before `exec`.
     if let (Some(own), Some(mixed)) = (process.high_water_mark(), usage::maximum_resident()) {
         process.usable_above = own.max(mixed);
     }
     let bound = process.bound() / 1024;
     let peak_source = match (&process.status, &process.clear_refs) {
-        (Some(_), Some(_)) => kept(format_args!("VmHWM since the last checkpoint, within {} KiB", bound)),
-        (Some(_), None) => kept(format_args!("VmHWM since start, within {} KiB", bound)),
+        (Some(_), Some(_)) => kept(format_args!("VmHWM since the last checkpoint, within {bound} KiB")),
+        (Some(_), None) => kept(format_args!("VmHWM since start, within {bound} KiB")),
         (None, _) => "the largest /proc/self/statm read at a checkpoint",
     };
     Ok(Found {
         process,
-        resident_source: kept(format_args!("/proc/self/statm, within {} KiB", bound)),
+        resident_source: kept(format_args!("/proc/self/statm, within {bound} KiB")),
         peak_source,
     })
 }
@@ -98,14 +98,13 @@ impl Process {
         Some(Figures { resident, peak: peak.or(if self.status.is_none() { Some(resident) } else { None }) })
     }
 
-    /// A bound for what the counters lag behind, in bytes.
+    /// How far the counters may lag behind, in bytes.
     fn bound(&self) -> u64 {
-        // SAFETY: takes a number and returns one.
-        let processors = unsafe { sysconf(_SC_NPROCESSORS_ONLN) }.max(1) as u64;
+        let processors = configuration(_SC_NPROCESSORS_ONLN).max(1);
         3 * processors * (2 * processors).max(32) * self.page_size
     }
 
-    /// The second field of `statm`, in pages.
+    /// Resident bytes, from the second field of `statm`, which is in pages.
     fn resident(&mut self) -> Option<u64> {
         let text = read_at_start(&self.statm, self.buffer.as_mut())?;
         let pages = text.split(|&byte| byte == b' ').nth(1).and_then(number)?;
@@ -127,7 +126,7 @@ impl Process {
         if self.smaps_rollup.is_none() {
             self.smaps_rollup = match open_high(OpenOptions::new().read(true), "/proc/self/smaps_rollup") {
                 Ok(file) => Some(file),
-                Err(error) => return Err(kept(format_args!("/proc/self/smaps_rollup: {}", error))),
+                Err(error) => return Err(kept(format_args!("/proc/self/smaps_rollup: {error}"))),
             };
         }
         Ok("/proc/self/smaps_rollup")
@@ -143,11 +142,16 @@ impl Process {
     }
 }
 
+fn configuration(name: c_int) -> u64 {
+    // SAFETY: it takes a number and returns one.
+    u64::try_from(unsafe { sysconf(name) }).unwrap_or(0)
+}
+
 fn open_high(options: &OpenOptions, path: &str) -> std::io::Result<File> {
     options.open(path).map(descriptor::out_of_the_way)
 }
 
-/// Whether it was reset: the kernel may have been built without it, and a sandbox may forbid it.
+/// Returns whether it was reset. The kernel may be built without this, and a sandbox may forbid it.
 fn reset_high_water_mark(mut clear_refs: &File) -> bool {
     clear_refs.write_all(b"5").is_ok()
 }
@@ -169,7 +173,7 @@ fn number(digits: &[u8]) -> Option<u64> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// `struct rusage` is two `timeval` and fourteen `long` where all of these are 64 bits wide.
+/// Where `long` and `time_t` have 64 bits, `struct rusage` is two `timeval` and fourteen `long`.
 #[cfg(target_pointer_width = "64")]
 mod usage {
     use std::mem::MaybeUninit;
@@ -186,18 +190,19 @@ mod usage {
     /// In bytes; the kernel has it in KiB.
     pub(super) fn maximum_resident() -> Option<u64> {
         let mut usage = MaybeUninit::<[i64; 18]>::zeroed();
-        // SAFETY: the array is as large as the structure on these platforms, and zeroes are a valid value of it.
+        // SAFETY: the array is as large as the structure on these platforms, and zeroes are a valid
+        // value of it.
         let usage = unsafe {
             if getrusage(RUSAGE_SELF, usage.as_mut_ptr()) != 0 {
                 return None;
             }
             usage.assume_init()
         };
-        Some(usage[MAXIMUM_RESIDENT] as u64 * 1024)
+        Some(u64::try_from(usage[MAXIMUM_RESIDENT]).ok()? * 1024)
     }
 }
 
-/// Elsewhere its layout depends on the C library, and `status` has the figure too.
+/// Elsewhere the layout depends on the C library, and `status` has the figure too.
 #[cfg(not(target_pointer_width = "64"))]
 mod usage {
     pub(super) fn maximum_resident() -> Option<u64> {

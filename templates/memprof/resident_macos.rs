@@ -1,4 +1,5 @@
-//! macOS: `task_info` has the resident size and its maximum since the process began, which cannot be reset.
+//! macOS: `task_info` has the resident size and its maximum since the process began, which cannot
+//! be reset.
 
 use std::os::raw::c_int;
 
@@ -45,7 +46,7 @@ impl Process {
     }
 
     pub(super) fn open_parts(&mut self) -> Result<&'static str, &'static str> {
-        Err("read from Linux's smaps_rollup; macOS has nothing like it")
+        Err("available on Linux only (/proc/self/smaps_rollup)")
     }
 
     pub(super) fn read_parts(&mut self) -> Option<Parts> {
@@ -55,14 +56,10 @@ impl Process {
 
 fn basic_info() -> Option<BasicInfo> {
     let mut info = BasicInfo::default();
-    // In units of `natural_t`, as the call wants it.
+    // In units of `natural_t`, as the call expects.
     let mut count = (std::mem::size_of::<BasicInfo>() / std::mem::size_of::<u32>()) as u32;
-    // SAFETY: `info` is what this flavor fills, and `count` says how large it is; the task port is set before any
+    // SAFETY: this flavor fills `info`, and `count` has its size. The task port is set before any
     // constructor runs and does not change.
     let result = unsafe { task_info(mach_task_self_, MACH_TASK_BASIC_INFO, &mut info, &mut count) };
-    if result == KERN_SUCCESS {
-        Some(info)
-    } else {
-        None
-    }
+    if result == KERN_SUCCESS { Some(info) } else { None }
 }

@@ -1,4 +1,5 @@
-//! Windows: `GetProcessMemoryInfo` has the working set and its peak since the process began, which cannot be reset.
+//! Windows: `GetProcessMemoryInfo` has the working set and its peak since the process began, which
+//! cannot be reset.
 
 use std::os::raw::{c_int, c_void};
 
@@ -46,7 +47,7 @@ impl Process {
     }
 
     pub(super) fn open_parts(&mut self) -> Result<&'static str, &'static str> {
-        Err("read from Linux's smaps_rollup; Windows has nothing like it")
+        Err("available on Linux only (/proc/self/smaps_rollup)")
     }
 
     pub(super) fn read_parts(&mut self) -> Option<Parts> {
@@ -57,11 +58,8 @@ impl Process {
 fn counters() -> Option<MemoryCounters> {
     let size = std::mem::size_of::<MemoryCounters>() as u32;
     let mut counters = MemoryCounters { size, ..MemoryCounters::default() };
-    // SAFETY: the pseudo handle of the current process is always valid, and `size` says how large `counters` is.
+    // SAFETY: the pseudo handle of the current process is always valid, and `size` is the size of
+    // `counters`.
     let succeeded = unsafe { K32GetProcessMemoryInfo(GetCurrentProcess(), &mut counters, size) } != 0;
-    if succeeded {
-        Some(counters)
-    } else {
-        None
-    }
+    if succeeded { Some(counters) } else { None }
 }

@@ -1,4 +1,5 @@
-//! Scopes: what a piece of code consumed, how high it went in between, and what was used at its end.
+//! Scopes: what a piece of code consumed, how high memory went in between, and what was in use at
+//! its end.
 
 use std::cell::Cell;
 use std::fmt;
@@ -8,17 +9,17 @@ use crate::thread_number;
 use crate::untracked::Text;
 
 thread_local! {
-    /// Scopes open on this thread.
+    /// The scopes that are open on this thread.
     static DEPTH: Cell<u64> = const { Cell::new(0) };
 }
 
-/// One more is open on this thread; returns how many there were.
+/// Opens one more scope on this thread. Returns how many were open before.
 pub(crate) fn deeper() -> u64 {
     DEPTH.try_with(|depth| depth.replace(depth.get() + 1)).unwrap_or(0)
 }
 
-/// One less is open on this thread; returns how many there are. A call's guard may end on another thread than it began on, so
-/// there may be none open on this one.
+/// Closes one scope on this thread. Returns how many are still open. A guard may be dropped on
+/// another thread than it was made on, so there may be none open here.
 pub(crate) fn less_deep() -> u64 {
     DEPTH
         .try_with(|depth| {
@@ -28,7 +29,11 @@ pub(crate) fn less_deep() -> u64 {
         .unwrap_or(0)
 }
 
-/// Measures from its making to its drop, and then logs one line. Made by [`scope!`](crate::scope).
+/// Measures from its creation to its drop, and then logs one line. [`scope!`](macro@crate::scope)
+/// makes one.
+///
+/// The line has, for each kind of memory, in bytes: consumed (growth from beginning to end), peaked
+/// (the peak above both ends) and used (in use at the end).
 #[must_use = "a scope ends when this is dropped; bind it to a name that begins with an underscore, not to `_`"]
 pub struct Scope {
     open: Option<Open>,
@@ -38,13 +43,13 @@ struct Open {
     label: Text,
     at: &'static str,
     depth: u64,
-    /// The thread that it began on, among whose scopes it counts.
+    /// The thread that it began on; only there it counts as open.
     thread: u32,
     start: ScopeStart,
 }
 
 impl Scope {
-    /// Outside a run.
+    /// A scope that measures nothing, outside a run.
     #[doc(hidden)]
     #[inline]
     pub const fn inert() -> Self {
@@ -56,7 +61,7 @@ impl Scope {
     pub fn begin(label: Text, at: &'static str) -> Self {
         let depth = deeper();
         let thread = thread_number::current();
-        // The figures are read last: what comes before is not in the scope.
+        // The figures are read last, so nothing above counts in the scope.
         let start = scope_log::start_scope(label.as_str());
         Self { open: start.map(|start| Open { label, at, depth, thread, start }) }
     }
@@ -66,7 +71,7 @@ impl Drop for Scope {
     fn drop(&mut self) {
         if let Some(open) = &self.open {
             scope_log::end_scope(open.label.as_str(), open.at, open.depth, &open.start);
-            // On another thread others are open, or none.
+            // Another thread has other scopes open, or none.
             if thread_number::current() == open.thread {
                 less_deep();
             }

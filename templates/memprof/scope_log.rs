@@ -1,18 +1,19 @@
-//! What the log is told of scopes, and what a scope keeps of the mark at which it began.
+//! Scopes in the log, and what a scope keeps of its beginning.
 
 use crate::json::Json;
 use crate::metric::{Index, Kind, Metric};
 use crate::occurrences::Logged;
-use crate::recorder::{settle_and_hold, Mark, Recorder};
+use crate::recorder::{Mark, Recorder, settle_and_hold};
 use crate::sources::Extent;
 use crate::untracked::{Text, Untracked};
 
-/// The mark at which a scope began: what it compares with when it ends. Of the values as many as there were metrics.
+/// The mark at which a scope began, to compare with at its end. `values` has an entry for each
+/// metric that existed then.
 pub(crate) struct ScopeStart {
     number: u64,
     nanoseconds: u64,
-    /// Which of its label it is, in the order in which they begin: the outermost call of a recursion is the first, however
-    /// deep the recursion goes.
+    /// 1-based occurrence of this label, in the order in which scopes begin. So the outermost call
+    /// of a recursion is always the first.
     occurrence: u64,
     values: Untracked<Option<u64>>,
 }
@@ -63,7 +64,7 @@ impl Recorder {
         });
     }
 
-    /// Of a peak and its level: consumed, peaked and used; of a total: by how much it grew.
+    /// Writes consumed, peaked and used for a peak and its level; for a total, its growth.
     fn scope_figures(
         &self,
         json: &mut Json<'_>,
@@ -79,14 +80,8 @@ impl Recorder {
                     Some(both) => both,
                     None => return,
                 };
-                let name = |part: &str| Text::of(format_args!("{}.{}", family, part));
-                let consumed = i128::from(after) - i128::from(before);
-                json.number(name("consumed").as_str(), format_args!("{}", consumed));
-                if let Some(peak) = self.histories.of(index).since(start.number) {
-                    let peaked = peak.saturating_sub(before.max(after));
-                    json.number(name("peaked").as_str(), format_args!("{}", peaked));
-                }
-                json.number(name("used").as_str(), format_args!("{}", after));
+                let peak = self.histories.of(index).since(start.number);
+                write_figures(json, family, before, after, peak);
             }
             Kind::Total => {
                 if let Some((before, after)) = both(index) {
@@ -98,9 +93,22 @@ impl Recorder {
     }
 }
 
+/// Writes what a scope did to one metric: consumed (its growth), peaked (above both ends) and used
+/// (at its end).
+pub(crate) fn write_figures(json: &mut Json<'_>, family: &str, before: u64, after: u64, peak: Option<u64>) {
+    let name = |part: &str| Text::of(format_args!("{family}.{part}"));
+    let consumed = i128::from(after) - i128::from(before);
+    json.number(name("consumed").as_str(), format_args!("{consumed}"));
+    if let Some(peak) = peak {
+        let peaked = peak.saturating_sub(before.max(after));
+        json.number(name("peaked").as_str(), format_args!("{peaked}"));
+    }
+    json.number(name("used").as_str(), format_args!("{after}"));
+}
+
 impl ScopeStart {
     fn value(&self, index: Index) -> Option<u64> {
-        // A metric that came after the scope began stood at zero then.
+        // A metric that appeared later was zero when the scope began.
         self.values.get(index.place()).copied().unwrap_or(Some(0))
     }
 }

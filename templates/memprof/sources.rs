@@ -1,4 +1,4 @@
-//! Where figures come from: the list that a new source, such as a GPU's, joins.
+//! Where figures come from. A new source joins this list.
 
 use crate::calls::Columns;
 use crate::drm::Drm;
@@ -9,34 +9,37 @@ use crate::malloc::Malloc;
 use crate::metric::{Catalogue, Values};
 use crate::resident::Resident;
 
-/// Which figures a mark is made of.
+/// Which figures a mark reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// All of them, as a checkpoint shows.
+    /// All of them, for a checkpoint.
     Whole,
-    /// Those that have a peak, and totals: what scopes and traced functions show. What is asked of NVML or summed up by
-    /// the kernel takes ten times as long as the rest.
+    /// Those that have a peak, and totals: what scopes and traced functions show. The others take
+    /// ten times as long, because NVML or the kernel must collect them.
     Scopes,
 }
 
-/// Something that has figures. It must not allocate through the global allocator once opened, for what it held would
-/// be in the heap figures.
+/// Something that has figures. Once opened, it must not allocate through the global allocator, or
+/// its own memory would be in the heap's figures.
 pub(crate) trait Source {
-    /// Finds out what there is, opens what stays open, and says which metrics there are and which are absent, and why.
-    /// Called once, before any figure is read.
+    /// Opens what stays open, and adds the metrics that exist, and those that are absent with the
+    /// reason. Called once, before any figure is read.
     fn open(&mut self, environment: &Environment, catalogue: &mut Catalogue);
 
-    /// Looks for what there is only now, such as a device that the program has begun to use. Called before each `read`.
+    /// Looks for metrics that exist only now, for example those of a device that the program has
+    /// begun to use. Called before each `read`.
     fn appear(&mut self, _catalogue: &mut Catalogue) {}
 
-    /// Reads the figures of the moment, at least those of this extent, and begins a new interval for the peaks: a mark.
+    /// Reads the current figures, at least those of this extent, and begins a new interval for the
+    /// peaks.
     fn read(&mut self, values: &mut Values, extent: Extent);
 
-    /// Pays now for what is otherwise paid at first use: contexts, lazily loaded modules.
+    /// Pays now what is otherwise paid at first use: contexts, lazily loaded modules.
     fn warm_up(&mut self) {}
 }
 
-/// All of them. A checkpoint reads them in this order; the heap comes first because it changes fastest.
+/// All sources. A checkpoint reads them in this order; the heap comes first because it changes
+/// fastest.
 pub(crate) struct Sources {
     heap: HeapMetrics,
     resident: Resident,
@@ -60,7 +63,7 @@ impl Sources {
         [&mut self.heap, &mut self.resident, &mut self.malloc, &mut self.gpu, &mut self.drm]
     }
 
-    /// Those that traced functions read.
+    /// The sources that traced functions read.
     pub(crate) fn each_of(&mut self, columns: Columns) -> [Option<&mut dyn Source>; 3] {
         [
             if columns.heap { Some(&mut self.heap) } else { None },
@@ -70,8 +73,9 @@ impl Sources {
     }
 }
 
-/// Waits for work that is still under way elsewhere, so that a mark shows a moment that the program knows. Not to be
-/// called with a lock held that code of the user's may want: functions that it gave to a device may run meanwhile.
+/// Waits for work that is under way on devices, so that a mark shows a moment that the program
+/// knows. The caller must not hold a lock that the user's code may want: functions that the program
+/// gave to a device may run meanwhile.
 pub(crate) fn settle() {
     gpu::settle();
 }

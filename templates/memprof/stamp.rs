@@ -1,8 +1,10 @@
-//! The key of the build, patched into the executable after it was linked, so that a run can prove which build it is.
+//! The build's key, which the tool writes into the executable after linking, so that a run can
+//! prove its build.
 //!
-//! 24 bytes that can be searched for, and 64 that are `-` until the tool writes the key's hexadecimal digits over
-//! them. The same 24 bytes must stand nowhere else, this comment included, and the compiler must not know the
-//! contents: they are read volatile, from a static that is kept even where nothing seems to use it.
+//! It has 24 bytes to search for, and 64 that are `-` until the tool writes the key's hexadecimal
+//! digits over them. The same 24 bytes must not be anywhere else, including this comment. The
+//! compiler must not know the contents: they are read volatile, from a static that is kept even if
+//! it seems unused.
 
 const MAGIC_LENGTH: usize = 24;
 const KEY_LENGTH: usize = 64;
@@ -26,9 +28,5 @@ pub(crate) fn key() -> Option<Key> {
     let stamp = unsafe { std::ptr::read_volatile(&STAMP) };
     let mut key = [0; KEY_LENGTH];
     key.copy_from_slice(&stamp[MAGIC_LENGTH..]);
-    if key.iter().all(|&digit| digit == b'-') {
-        None
-    } else {
-        Some(Key(key))
-    }
+    if key.iter().all(|&digit| digit == b'-') { None } else { Some(Key(key)) }
 }

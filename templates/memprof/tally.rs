@@ -1,10 +1,14 @@
-//! How many bytes and blocks were ever allocated: exact totals, kept per thread so that counting them costs no
-//! atomic read-modify-write on the way.
+//! Totals of allocated bytes and blocks: exact, and counted per thread without an atomic
+//! read-modify-write.
 //!
-//! A thread claims a slot of its own at its first allocation and is then the slot's only writer: a plain load, add
-//! and store. Slots are static and never given back, so nothing has to run when a thread ends, its figures stay, and
-//! allocations in the last destructors of a thread or in `atexit` are counted like any other. Threads that come after
-//! all slots are claimed share the last few by atomic additions: as exact, a little slower.
+//! A thread claims a slot at its first allocation and is then its only writer, with a plain load,
+//! add and store. Slots are static and never given back. So nothing must run when a thread ends,
+//! its figures stay, and allocations in the last destructors of a thread or in `atexit` count like
+//! any others. Threads that come after all slots are claimed share the last few by atomic
+//! additions, which is as exact and a little slower.
+
+// Some of these run at each allocation: benches/allocator.rs measures them.
+#![allow(clippy::inline_always)]
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -12,13 +16,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 /// Totals since the process began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Totals {
-    /// Bytes asked for.
+    /// Requested bytes.
     pub(crate) bytes: u64,
-    /// Blocks asked for.
+    /// Requested blocks.
     pub(crate) blocks: u64,
 }
 
-/// A thread's part. One cache line each, so that threads do not slow each other.
+/// A thread's part. Each has a cache line, so that threads do not slow each other down.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct Slot {
@@ -35,36 +39,36 @@ const SHARED: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Tally {
     slots: [Slot; OWNED + SHARED],
-    /// Threads that have asked for a slot.
+    /// How many threads have claimed a slot.
     claimed: AtomicUsize,
 }
 
-/// Whether a thread can own a slot: where `thread_local!` is the platform's own thread-local storage, it neither allocates nor
-/// registers a destructor for a constant of a type without one. Elsewhere it may allocate, which an allocator must not
-/// cause, and all threads share.
+/// Whether a thread can own a slot. On these platforms, `thread_local!` of a constant without a
+/// destructor neither allocates nor registers anything. Elsewhere it may allocate, which an
+/// allocator must not cause, so all threads share.
 pub const CAN_BE_OWNED: bool =
     cfg!(any(target_os = "linux", target_os = "macos", all(windows, target_env = "msvc")));
 
 thread_local! {
-    /// Which shared slot this thread uses, plus one.
+    /// The shared slot of this thread, plus one.
     static SHARE: Cell<usize> = const { Cell::new(0) };
 }
 
 impl Slot {
-    /// Counts one block. To be called by the slot's owner alone.
+    /// Counts one block. Only the slot's owner may call this.
     #[inline(always)]
     pub(crate) fn add_as_owner(&self, bytes: usize) {
         self.bytes.store(self.bytes.load(Ordering::Relaxed).wrapping_add(bytes as u64), Ordering::Relaxed);
         self.blocks.store(self.blocks.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// Counts one block, whoever else does.
+    /// Counts one block, while other threads may do so too.
     pub(crate) fn add(&self, bytes: usize) {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         self.blocks.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes back one block that was counted ahead and not had.
+    /// Takes back one block that was counted before a request that failed.
     pub(crate) fn take_back(&self, bytes: usize) {
         self.bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
         self.blocks.fetch_sub(1, Ordering::Relaxed);
@@ -78,7 +82,8 @@ impl Tally {
         Self { slots: [EMPTY; OWNED + SHARED], claimed: AtomicUsize::new(0) }
     }
 
-    /// A slot for this thread, which has claimed none or keeps it there.
+    /// Returns this thread's slot, and claims one if it has none. `own` is where the thread keeps
+    /// it.
     pub(crate) fn claim(&'static self, own: Option<&Claimed>) -> &'static Slot {
         let own = match own {
             Some(own) => own,
@@ -101,10 +106,11 @@ impl Tally {
         }
     }
 
-    /// The sums over all threads. What a thread counts while they are being read is in them or in the next ones.
+    /// Returns the sums over all threads. What a thread counts during the reading is in these sums
+    /// or in the next ones.
     pub(crate) fn totals(&self) -> Totals {
         let claimed = self.claimed.load(Ordering::Acquire);
-        // Shared slots are in use as soon as the owned ones are gone, or where threads cannot own one.
+        // Shared slots are in use when all owned ones are claimed, or where threads cannot own one.
         let (owned, shared) = if CAN_BE_OWNED { (claimed.min(OWNED), claimed > OWNED) } else { (0, true) };
         let mut totals = Totals { bytes: 0, blocks: 0 };
         let in_use = self.slots[..owned].iter().chain(if shared { &self.slots[OWNED..] } else { &[] });

@@ -1,10 +1,11 @@
-//! What the log is told of named memory: tensors, the ends of their groups, pools, and which devices these are on.
+//! Named memory in the log: tensors, the ends of their groups, pools, and the devices of all these.
 
-use crate::recorder::{hold, Mark, Recorder};
+use crate::recorder::{Mark, Recorder, hold};
 use crate::tensors::{Extents, Pool, Tensor};
 use crate::untracked::Text;
 
-/// Logs that a tensor is alive, in this group, or in a new one for 0. Returns the group; 0 where there is no log.
+/// Logs that a tensor is alive in this group, or in a new group for 0. Returns the group; 0 without
+/// a log.
 pub(crate) fn log_tensor(group: u64, tensor: &Tensor<'_>) -> u64 {
     match hold() {
         Some(mut recorder) => recorder.log_tensor(group, tensor),
@@ -12,13 +13,13 @@ pub(crate) fn log_tensor(group: u64, tensor: &Tensor<'_>) -> u64 {
     }
 }
 
-/// All tensors of a group have ended.
+/// Logs that all tensors of a group have ended.
 #[cold]
 pub(crate) fn end_tensors(group: u64) {
     if let Some(mut recorder) = hold() {
         let nanoseconds = recorder.nanoseconds();
         recorder.log(|_, log| {
-            log.write("tensors_end", nanoseconds, |json| json.number("group", format_args!("{}", group)))
+            log.write("tensors_end", nanoseconds, |json| json.number("group", format_args!("{group}")))
         });
     }
 }
@@ -52,7 +53,7 @@ impl Recorder {
         let nanoseconds = self.nanoseconds();
         self.log(|_, log| {
             log.write("tensor", nanoseconds, |json| {
-                json.number("group", format_args!("{}", group));
+                json.number("group", format_args!("{group}"));
                 json.text("name", tensor.name);
                 json.text("kind", tensor.kind.name());
                 json.number("shape", format_args!("{}", Extents(tensor.shape)));
@@ -61,24 +62,24 @@ impl Recorder {
                 json.number("storage", format_args!("{}", tensor.storage));
                 json.number("bytes", format_args!("{}", tensor.bytes));
                 if let Some(allocated) = tensor.allocated {
-                    json.number("allocated", format_args!("{}", allocated));
+                    json.number("allocated", format_args!("{allocated}"));
                 }
                 if let Some((start, end)) = tensor.range {
-                    json.number("range", format_args!("[{},{}]", start, end));
+                    json.number("range", format_args!("[{start},{end}]"));
                 }
             })
         });
         group
     }
 
-    /// Which of the machine's devices the CUDA devices are that tensors were said to be on, as soon as that is known.
+    /// Logs which of the machine's devices each CUDA ordinal of a tensor is, once that is known.
     pub(crate) fn log_tensor_devices(&mut self, mark: &Mark) {
         while let Some((ordinal, device)) =
             self.tensors.next_named(|ordinal| self.sources.gpu.known_device(ordinal))
         {
             self.log(|_, log| {
                 log.write("cuda_device", mark.nanoseconds, |json| {
-                    json.number("ordinal", format_args!("{}", ordinal));
+                    json.number("ordinal", format_args!("{ordinal}"));
                     json.text("device", device);
                 })
             });

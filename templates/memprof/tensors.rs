@@ -1,7 +1,8 @@
-//! Names for pieces of memory: which weight, gradient or activation they are, what they take, and until when.
+//! Names for pieces of memory: which weight, gradient or activation they are, how many bytes they
+//! take, and how long they live.
 //!
-//! A naming is one line of the log, and one more when its group ends, whatever a group holds. Nothing is kept here: what was
-//! named at a checkpoint is told by the lines before it.
+//! Naming a tensor writes one line to the log, and the end of its group writes one more. Nothing is
+//! kept here: the log's lines before a checkpoint tell what had a name at that checkpoint.
 
 use std::fmt;
 
@@ -24,24 +25,27 @@ use crate::untracked::Untracked;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tensor<'a> {
-    /// What revisions are matched by, together with kind and device: the path of the layer, as in a checkpoint file of weights.
+    /// The path of the layer, as in a checkpoint file of weights. Revisions are matched by name,
+    /// kind and device.
     pub name: &'a str,
     /// What it is for.
     pub kind: Kind,
-    /// Its extents; none for a scalar.
+    /// Its extents; empty for a scalar.
     pub shape: &'a [usize],
-    /// The type of its elements, such as `f32`.
+    /// The type of its elements, for example `f32`.
     pub dtype: &'a str,
-    /// Whose memory it is.
+    /// The device that has the memory.
     pub device: Device<'a>,
-    /// The same for tensors of a device that share a storage, such as its address; 0 where it is not known and never shared.
+    /// A number that is equal for tensors that share a storage on a device, for example the address
+    /// of the storage. 0 if it is not known; such a tensor shares nothing.
     pub storage: u64,
-    /// Elements times the size of one.
+    /// Number of elements times the size of one, in bytes.
     pub bytes: u64,
-    /// Bytes that the allocator holds for its storage (capacity, rounding), where that is known.
+    /// Bytes that the allocator holds for its storage (capacity, rounding), if known.
     pub allocated: Option<u64>,
-    /// For a part of its storage, such as a slice: the bytes of the storage that its elements lie in, from the first to behind the
-    /// last. Parts count each for itself; without it they are taken to begin where the storage does, and the largest counts.
+    /// The byte range within its storage, `(start, end)` with the end excluded, for a part such as
+    /// a slice. Each part then counts by itself. Without it, tensors of one storage count as
+    /// beginning where the storage does, and the largest one counts.
     pub range: Option<(u64, u64)>,
 }
 
@@ -53,53 +57,56 @@ pub enum Kind {
     Weight,
     /// The gradient of a parameter.
     Gradient,
-    /// What an optimizer keeps of a parameter from step to step.
+    /// The state of an optimizer for a parameter, kept from step to step.
     OptimizerState,
-    /// What a layer gave, kept for the backward pass or for the next layer.
+    /// The output of a layer, kept for the backward pass or for the next layer.
     Activation,
     /// Anything else.
     #[default]
     Other,
 }
 
-/// The device that a tensor lies on, and for the CPU the allocator it came from: by that is known which figure it is a part of.
+/// The device of a tensor. For the CPU, also the allocator. This selects the metric that the tensor
+/// is a part of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Device<'a> {
-    /// The CPU, from Rust's global allocator.
+    /// The CPU, with memory from Rust's global allocator (`heap.live`).
     #[default]
     Cpu,
-    /// The CPU, from the C library's `malloc`, as tensors of C++ libraries are.
+    /// The CPU, with memory from the C library's `malloc` (`malloc.live`), like tensors of C++
+    /// libraries.
     CpuMalloc,
-    /// The CUDA device of this number, among those that the process sees.
+    /// The CUDA device with this ordinal, among the devices that the process sees.
     Cuda(u32),
-    /// Any other, by its name.
+    /// Any other device, by its name.
     Other(&'a str),
 }
 
-/// What a framework's own memory pool says of itself at this moment.
+/// What a framework's own memory pool reports at this moment, in bytes.
 ///
 /// ```ignore
-/// memprof::pool(memprof::Pool { name: "cubecl cuda:0", device: memprof::Device::Cuda(0), in_use, padding, reserved });
+/// let device = memprof::Device::Cuda(0);
+/// memprof::pool(memprof::Pool { name: "cubecl", device, in_use, padding, reserved });
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pool<'a> {
-    /// Its name.
+    /// The name that the report shows.
     pub name: &'a str,
-    /// Whose memory it hands out.
+    /// The device whose memory the pool hands out.
     pub device: Device<'a>,
-    /// Bytes handed out, as asked for.
+    /// Bytes handed out, as requested.
     pub in_use: u64,
-    /// Bytes lost to the rounding of those.
+    /// Bytes lost to rounding the requests.
     pub padding: u64,
-    /// Bytes that the pool holds, handed out or not.
+    /// Bytes that the pool holds, whether handed out or not.
     pub reserved: u64,
 }
 
-/// Names a piece of memory as alive until the guard is dropped.
+/// Names a piece of memory as alive until the returned guard is dropped.
 ///
-/// Outside a run of `cargo memprof` it costs a branch. Keep what is described no longer than the guard, and the guard no longer
-/// than that: what is named and already freed is counted all the same.
+/// Outside a run of `cargo memprof` it costs a branch. Drop the guard together with the memory:
+/// memory that is freed while its guard lives still counts.
 #[inline]
 pub fn tensor(tensor: Tensor<'_>) -> Names {
     let mut names = Names::new();
@@ -107,7 +114,7 @@ pub fn tensor(tensor: Tensor<'_>) -> Names {
     names
 }
 
-/// Says what a framework's pool holds now. It belongs to the checkpoint that follows.
+/// Logs what a framework's pool holds now. It belongs to the next checkpoint.
 #[inline]
 pub fn pool(pool: Pool<'_>) {
     if recorder::is_recording() {
@@ -115,21 +122,21 @@ pub fn pool(pool: Pool<'_>) {
     }
 }
 
-/// Tensors that end together, when this is dropped.
+/// A group of tensors that end together, when this is dropped.
 #[must_use = "the tensors count as freed when this is dropped; bind it to a name that begins with an underscore, not to `_`"]
 pub struct Names {
-    /// Its number in the log; 0 as long as it names nothing.
+    /// Its number in the log; 0 while the group is empty.
     group: u64,
 }
 
 impl Names {
-    /// A group that names nothing yet.
+    /// Makes an empty group.
     #[inline]
     pub const fn new() -> Self {
         Self { group: 0 }
     }
 
-    /// Names one more.
+    /// Adds one more tensor to the group.
     #[inline]
     pub fn add(&mut self, tensor: Tensor<'_>) {
         if recorder::is_recording() {
@@ -137,7 +144,7 @@ impl Names {
         }
     }
 
-    /// Lets all that it names be alive to the end of the process.
+    /// Keeps the group's tensors alive until the process ends.
     pub fn keep(self) {
         std::mem::forget(self);
     }
@@ -181,14 +188,15 @@ impl Kind {
     }
 }
 
-/// As it stands in the log: what comes after `other:` is the program's, so that it is never taken for one of the first three.
+/// The form in the log. The program chooses what comes after `other:`, so it is never confused with
+/// the first three forms.
 impl fmt::Display for Device<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cpu => formatter.write_str("cpu"),
             Self::CpuMalloc => formatter.write_str("malloc"),
-            Self::Cuda(ordinal) => write!(formatter, "cuda:{}", ordinal),
-            Self::Other(name) => write!(formatter, "other:{}", name),
+            Self::Cuda(ordinal) => write!(formatter, "cuda:{ordinal}"),
+            Self::Other(name) => write!(formatter, "other:{name}"),
         }
     }
 }
@@ -206,10 +214,10 @@ impl fmt::Display for Extents<'_> {
     }
 }
 
-/// What the recorder knows of namings.
+/// What the recorder keeps about named tensors.
 pub(crate) struct Registry {
     groups: u64,
-    /// CUDA devices that something was said to be on, and whether the log was told which of the machine's they are.
+    /// CUDA ordinals that tensors were on, and whether the log has the machine's device for each.
     ordinals: Untracked<(u32, bool)>,
 }
 
@@ -231,7 +239,8 @@ impl Registry {
         }
     }
 
-    /// The next device that the log has not been told of and that has a name by now; it counts as told of then.
+    /// Returns the next ordinal whose device the log does not have yet and whose name is known now.
+    /// It counts as logged then.
     pub(crate) fn next_named(
         &mut self,
         name_of: impl Fn(u32) -> Option<&'static str>,

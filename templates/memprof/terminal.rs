@@ -1,11 +1,12 @@
-//! What people see while a test runs: a line for each checkpoint on standard error.
+//! What a user sees while a test runs: a line for each checkpoint on standard error.
 
 use std::fmt;
 
 use crate::untracked::Text;
 
-/// `done encoder, outputs shaped [24, 1024, 1024]: GPU: 9.969GB CPU: 5.846GB`, of several GPUs each by its name. A GB is
-/// 2^30 bytes here, as in the loggers that this line is known from; exact figures are in the log.
+/// Returns `done encoder, outputs shaped [24, 1024, 1024]: GPU: 9.969GB CPU: 5.846GB`. Several GPUs
+/// each appear with a name. 1 GB is 2^30 bytes here, as in the loggers that this format comes from.
+/// The log has exact figures.
 pub(crate) fn checkpoint_line<'a>(
     label: &str,
     gpus: impl Iterator<Item = (&'a str, u64)> + Clone,
@@ -14,6 +15,8 @@ pub(crate) fn checkpoint_line<'a>(
     struct Figures<G>(G, Option<u64>);
     impl<'a, G: Iterator<Item = (&'a str, u64)> + Clone> fmt::Display for Figures<G> {
         fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            // Shown with three digits after the point.
+            #[allow(clippy::cast_precision_loss)]
             let gigabytes = |bytes: u64| bytes as f64 / f64::from(1 << 30);
             let mut separator = ":";
             let several = self.0.clone().nth(1).is_some();
@@ -34,12 +37,12 @@ pub(crate) fn checkpoint_line<'a>(
     Text::of(format_args!("{}{}\n", label, Figures(gpus, resident)))
 }
 
-/// Something went wrong that a user must know of.
+/// Warns the user on standard error.
 pub(crate) fn warn(message: fmt::Arguments<'_>) {
-    write(Text::of(format_args!("memprof: {}\n", message)).as_str());
+    write(Text::of(format_args!("memprof: {message}\n")).as_str());
 }
 
-/// Straight to the descriptor: `std::io::stderr` has a lock that the caller's other threads may hold.
+/// Writes to the descriptor directly: another thread may hold the lock of `std::io::stderr`.
 #[cfg(unix)]
 pub(crate) fn write(text: &str) {
     use std::fs::File;
@@ -47,7 +50,8 @@ pub(crate) fn write(text: &str) {
     use std::mem::ManuallyDrop;
     use std::os::unix::io::FromRawFd;
 
-    // SAFETY: it is only borrowed, as it is never dropped; if the process has closed it, writing fails.
+    // SAFETY: it is only borrowed, because it is never dropped. If the process has closed it,
+    // writing fails.
     let mut stderr = ManuallyDrop::new(unsafe { File::from_raw_fd(2) });
     let _ = stderr.write_all(text.as_bytes());
 }

@@ -1,5 +1,6 @@
-//! Small numbers for threads, in the order in which they first log. The one that runs the constructor, the main
-//! thread, is 1. (`ThreadId` has no stable number, and asking for it before `main` is not allowed everywhere.)
+//! Small numbers for threads, in the order in which they first log. The main thread, which runs the
+//! constructor, is 1. (`ThreadId` has no stable number, and not every platform allows asking for it
+//! before `main`.)
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,7 +12,7 @@ thread_local! {
 }
 
 pub(crate) fn current() -> u32 {
-    // In the last destructors of a thread its storage may be gone on some platforms; 0 is then all that is known.
+    // On some platforms a thread's storage is gone in its last destructors. The number is then 0.
     NUMBER
         .try_with(|number| {
             if number.get() == 0 {
@@ -22,8 +23,8 @@ pub(crate) fn current() -> u32 {
         .unwrap_or(0)
 }
 
-/// A number that is this thread's alone as long as it lives, without counting it among those that log; 1 where its storage is
-/// gone.
+/// A number that only this thread has while it lives. It does not count the thread as one that
+/// logs. 1 if the thread's storage is gone.
 pub(crate) fn place() -> usize {
     NUMBER.try_with(|number| number as *const Cell<u32> as usize).unwrap_or(1)
 }

@@ -1,8 +1,9 @@
-//! Traced functions: what the tool puts at the start of functions that the user named. A site is one function of the source,
-//! a guard is one call of it; with lines, the guard is told at each statement where the function is.
+//! Traced functions: the tool inserts calls of this module at the start of the functions that the
+//! user selected. A [`Site`] is one function of the source, and a [`Traced`] guard is one call of
+//! it. When lines are traced too, the guard learns at each statement where the function is.
 //!
-//! A guard is a few bytes, for a deep recursion must not run out of stack because it is traced. What a call began with
-//! is kept by the recorder.
+//! A guard has a few bytes, because a deep recursion must not run out of stack when it is traced.
+//! The recorder keeps the figures at the beginning of the call.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,24 +17,24 @@ use crate::scope;
 pub struct Site {
     pub(crate) label: &'static str,
     pub(crate) at: &'static str,
-    /// The function's first line, and how many it has; none if its lines are not told apart.
+    /// The function's first line and its number of lines; `None` if lines are not traced.
     pub(crate) lines: Option<(u32, u32)>,
-    /// The recorder's number for it; 0 as long as it has none.
+    /// The recorder's number for it, plus one; 0 before it has one.
     number: AtomicU32,
 }
 
 impl Site {
-    /// A function by its path, and where it stands: `FILE:LINE`.
+    /// Makes a site from a function's path and its location, `FILE:LINE`.
     pub const fn new(label: &'static str, at: &'static str) -> Self {
         Self { label, at, lines: None, number: AtomicU32::new(0) }
     }
 
-    /// One whose lines are told apart.
+    /// Makes a site whose lines are traced too.
     pub const fn with_lines(label: &'static str, at: &'static str, first: u32, count: u32) -> Self {
         Self { label, at, lines: Some((first, count)), number: AtomicU32::new(0) }
     }
 
-    /// A call begins; it ends when the guard is dropped.
+    /// Begins a call, which ends when the guard is dropped.
     #[inline]
     pub fn enter(&'static self) -> Traced {
         Traced { frame: if recorder::is_recording() { begin(self) } else { NONE }, line: Cell::new(0) }
@@ -43,13 +44,13 @@ impl Site {
         self.number.load(Ordering::Relaxed).checked_sub(1)
     }
 
-    /// Called with the recorder held.
+    /// The caller holds the recorder.
     pub(crate) fn set_number(&self, number: u32) {
         self.number.store(number + 1, Ordering::Relaxed);
     }
 }
 
-/// No frame.
+/// Stands for no frame.
 pub(crate) const NONE: u32 = u32::MAX;
 
 thread_local! {
@@ -68,17 +69,17 @@ fn begin(site: &'static Site) -> u32 {
     frame
 }
 
-/// One call of a traced function, until it is dropped.
+/// One call of a traced function, until this is dropped.
 #[derive(Debug)]
 #[must_use = "a call ends when this is dropped"]
 pub struct Traced {
     frame: u32,
-    /// Where the function is.
+    /// The line that the function is at.
     line: Cell<u32>,
 }
 
 impl Traced {
-    /// The statement on this line begins.
+    /// Tells that the statement on this line begins.
     #[inline]
     pub fn at(&self, line: u32) {
         if self.frame != NONE {
@@ -87,7 +88,7 @@ impl Traced {
         }
     }
 
-    /// A block begins, after which the function is again where it is now.
+    /// Begins a block. When the guard is dropped, the function is back at its current line.
     #[inline]
     pub fn block(&self) -> Block<'_> {
         Block { call: self, line: self.line.get() }
@@ -110,7 +111,7 @@ fn end(frame: u32) {
     let _ = CURRENT.try_with(|current| current.set(caller));
 }
 
-/// A block of a function whose lines are told apart.
+/// A block of a function whose lines are traced.
 #[derive(Debug)]
 #[must_use = "a block ends when this is dropped"]
 pub struct Block<'a> {

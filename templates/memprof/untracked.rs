@@ -1,13 +1,13 @@
-//! A growable array whose memory comes from the system's allocator directly, past the global one: what the shim keeps
-//! for itself must never be in the heap figures.
+//! A growable array with memory from the system's allocator, past the global one. What the shim
+//! keeps must not appear in the heap's figures.
 
-use std::alloc::{handle_alloc_error, GlobalAlloc, Layout, System};
+use std::alloc::{GlobalAlloc, Layout, System, handle_alloc_error};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
-/// `Copy` items only: nothing in it needs to be dropped.
+/// Items are `Copy`, so none must be dropped.
 pub(crate) struct Untracked<T: Copy> {
     start: NonNull<T>,
     length: usize,
@@ -33,7 +33,8 @@ impl<T: Copy> Untracked<T> {
     #[inline]
     pub(crate) fn extend(&mut self, items: &[T]) {
         self.reserve(items.len());
-        // SAFETY: `reserve` made room for them behind the last item; `items` cannot overlap with what is borrowed mutably.
+        // SAFETY: `reserve` made room behind the last item, and `items` cannot overlap with what is
+        // borrowed mutably.
         unsafe {
             self.start.as_ptr().add(self.length).copy_from_nonoverlapping(items.as_ptr(), items.len());
         }
@@ -46,7 +47,7 @@ impl<T: Copy> Untracked<T> {
         last
     }
 
-    /// Makes room for more items, at least doubling.
+    /// Makes room for more items; grows at least to the double.
     #[inline]
     pub(crate) fn reserve(&mut self, more: usize) {
         let needed = self.length + more;
@@ -59,7 +60,7 @@ impl<T: Copy> Untracked<T> {
     fn grow(&mut self, needed: usize) {
         let capacity = needed.max(self.capacity * 2).max(16);
         let layout = Layout::array::<T>(capacity).expect("memprof: an array of more than isize::MAX bytes");
-        // SAFETY: the layout is not empty, and where there is an old block it came from `System` with the old layout.
+        // SAFETY: the layout is not empty. An old block came from `System` with the old layout.
         let block = unsafe {
             match self.layout() {
                 Some(old) => System.realloc(self.start.as_ptr().cast(), old, layout.size()),
@@ -68,7 +69,7 @@ impl<T: Copy> Untracked<T> {
         };
         match NonNull::new(block.cast()) {
             Some(start) => self.start = start,
-            // What running out of memory does to any Rust program.
+            // This is what happens in any Rust program that runs out of memory.
             None => handle_alloc_error(layout),
         }
         self.capacity = capacity;
@@ -84,11 +85,7 @@ impl<T: Copy> Untracked<T> {
     }
 
     fn layout(&self) -> Option<Layout> {
-        if self.capacity == 0 {
-            None
-        } else {
-            Layout::array::<T>(self.capacity).ok()
-        }
+        if self.capacity == 0 { None } else { Layout::array::<T>(self.capacity).ok() }
     }
 }
 
@@ -96,7 +93,8 @@ impl<T: Copy> Deref for Untracked<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: the first `length` items are initialised; an empty array has a dangling but aligned start.
+        // SAFETY: the first `length` items are initialised. An empty array has a dangling but
+        // aligned start.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) }
     }
 }
@@ -117,7 +115,8 @@ impl fmt::Write for Untracked<u8> {
     }
 }
 
-/// Text, formatted past the global allocator. (What a `Display` of the user's allocates itself is the user's.)
+/// Text that is formatted past the global allocator. (A user's `Display` may allocate; that counts
+/// as the user's.)
 pub struct Text(Untracked<u8>);
 
 impl Text {
@@ -125,26 +124,27 @@ impl Text {
     #[cold]
     pub fn of(arguments: fmt::Arguments<'_>) -> Self {
         let mut bytes = Untracked::new();
-        // An error can only come from an implementation of the user's that gives up; what it wrote until then is kept.
+        // Only a user's `Display` can fail here. What it wrote before is kept.
         let _ = fmt::Write::write_fmt(&mut bytes, arguments);
         Self(bytes)
     }
 
     pub(crate) fn as_str(&self) -> &str {
-        // SAFETY: the bytes were written by `write_str` alone.
+        // SAFETY: only `write_str` wrote the bytes.
         unsafe { std::str::from_utf8_unchecked(&self.0) }
     }
 }
 
-/// Text that stays for the life of the process, such as the name of a metric.
+/// Returns text that stays for the life of the process, for example a metric's name.
 pub(crate) fn kept(arguments: fmt::Arguments<'_>) -> &'static str {
     let text = std::mem::ManuallyDrop::new(Text::of(arguments));
     let text: *const str = text.as_str();
-    // SAFETY: the block is never freed, as its owner is never dropped, and nobody else can change it.
+    // SAFETY: the block is never freed, because its owner is never dropped, and nothing else can
+    // change it.
     unsafe { &*text }
 }
 
-/// A value that stays for the life of the process.
+/// Returns a value that stays for the life of the process.
 pub(crate) fn kept_value<T: Copy>(value: T) -> &'static T {
     let mut array = std::mem::ManuallyDrop::new(Untracked::new());
     array.push(value);

@@ -7,24 +7,33 @@
 //! let _hidden = memprof_candle::tensor("hidden", memprof::Kind::Activation, &hidden);
 //! ```
 //!
-//! Nothing is copied, and nothing is allocated. A tensor is described by its view, and its storage by what candle holds for it.
+//! Nothing is copied or allocated. Shape and byte range are those of the tensor's view; the
+//! allocated bytes are those of its storage.
+
+// Device ordinals fit into 32 bits.
+#![allow(clippy::cast_possible_truncation)]
 
 #[cfg(candle_nn)]
+#[path = "../common/by_name.rs"]
 mod by_name;
 #[cfg(candle_nn)]
 mod optimizer;
+#[path = "../common/text.rs"]
+mod text;
 
 #[cfg(candle_nn)]
 pub use optimizer::adamw;
 
 #[cfg(candle_nn)]
 use candle_core::backprop::GradStore;
+use candle_core::{CpuStorage, DeviceLocation, Layout, Storage, Tensor};
 #[cfg(candle_nn)]
 use candle_nn::VarMap;
-use candle_core::{CpuStorage, DeviceLocation, Layout, Storage, Tensor};
 use memprof::{Device, Kind, Names};
+use text::Text;
 
-/// Names each variable of a map, by its path and in the order of these.
+/// Names each variable of a map by its path, in the order of the paths. The names last until the
+/// guard is dropped.
 #[cfg(candle_nn)]
 pub fn weights(variables: &VarMap) -> Names {
     let mut names = Names::new();
@@ -33,7 +42,7 @@ pub fn weights(variables: &VarMap) -> Names {
     names
 }
 
-/// Names the gradient of each variable of a map that has one, by the variable's path.
+/// Names the gradient of each variable that has one, by the variable's path.
 #[cfg(candle_nn)]
 pub fn gradients(variables: &VarMap, gradients: &GradStore) -> Names {
     let mut names = Names::new();
@@ -53,12 +62,14 @@ pub fn tensor(name: &str, kind: Kind, tensor: &Tensor) -> Names {
     names
 }
 
-/// Names one more tensor in a group, such as a weight that is in no `VarMap` or what an optimizer keeps.
+/// Adds one more tensor to a group, for example a weight that is in no `VarMap`, or the state of an
+/// optimizer.
 pub fn add(names: &mut Names, name: &str, kind: Kind, tensor: &Tensor) {
     let (storage, layout) = tensor.storage_and_layout();
     let allocated = allocated(&storage);
     let size = tensor.dtype().size_in_bytes() as u64;
-    // Types of less than a byte have size 0; candle keeps them as bytes, which no view divides.
+    // Element types below one byte have size 0. Candle keeps these tensors as whole bytes, and
+    // views do not split them.
     let bytes = if size == 0 { allocated.unwrap_or(0) } else { tensor.elem_count() as u64 * size };
     with_device(tensor, |device| {
         names.add(memprof::Tensor {
@@ -67,15 +78,15 @@ pub fn add(names: &mut Names, name: &str, kind: Kind, tensor: &Tensor) {
             shape: tensor.dims(),
             dtype: tensor.dtype().as_str(),
             device,
-            storage: &*storage as *const Storage as u64,
+            storage: std::ptr::addr_of!(*storage) as u64,
             bytes,
             allocated,
             range: range(layout, size),
-        })
+        });
     });
 }
 
-/// The bytes of the storage between its first element and its last.
+/// The bytes of the storage from the tensor's first element to the end of its last one.
 fn range(layout: &Layout, size: u64) -> Option<(u64, u64)> {
     let start = layout.start_offset() as u64 * size;
     if layout.dims().contains(&0) {
@@ -90,11 +101,14 @@ fn with_device(tensor: &Tensor, describe: impl FnOnce(Device<'_>)) {
     match tensor.device().location() {
         DeviceLocation::Cpu => describe(Device::Cpu),
         DeviceLocation::Cuda { gpu_id } => describe(Device::Cuda(gpu_id as u32)),
-        DeviceLocation::Metal { gpu_id } => describe(Device::Other(text(&metal_name(gpu_id)))),
+        DeviceLocation::Metal { gpu_id } => {
+            let name = Text::<16>::of(format_args!("metal:{gpu_id}"));
+            describe(Device::Other(name.as_str()));
+        }
     }
 }
 
-/// Bytes held for a storage, where candle lets them be read.
+/// Bytes that the allocator holds for a storage, where candle shows them.
 fn allocated(storage: &Storage) -> Option<u64> {
     match storage {
         Storage::Cpu(storage) => held(storage),
@@ -105,10 +119,10 @@ fn allocated(storage: &Storage) -> Option<u64> {
 }
 
 fn held(storage: &CpuStorage) -> Option<u64> {
-    fn of<T>(elements: &Vec<T>) -> Option<u64> {
-        Some((elements.capacity() * std::mem::size_of::<T>()) as u64)
+    fn of<T>(elements: &Vec<T>) -> u64 {
+        (elements.capacity() * std::mem::size_of::<T>()) as u64
     }
-    match storage {
+    Some(match storage {
         CpuStorage::U8(elements) => of(elements),
         CpuStorage::U32(elements) => of(elements),
         CpuStorage::I64(elements) => of(elements),
@@ -126,12 +140,13 @@ fn held(storage: &CpuStorage) -> Option<u64> {
         CpuStorage::F6E2M3(elements) | CpuStorage::F6E3M2(elements) => of(elements),
         #[cfg(small_types)]
         CpuStorage::F4(elements) | CpuStorage::F8E8M0(elements) => of(elements),
+        // Which variants there are depends on the version of candle.
         #[allow(unreachable_patterns)]
-        _ => None,
-    }
+        _ => return None,
+    })
 }
 
-/// What was asked of the driver; how it rounds that, it does not say.
+/// The bytes requested from the driver. How the driver rounds them is not known.
 #[cfg(cuda)]
 fn on_cuda(slice: &candle_core::cuda_backend::CudaStorageSlice) -> Option<u64> {
     use candle_core::cuda_backend::CudaStorageSlice as Slice;
@@ -150,23 +165,12 @@ fn on_cuda(slice: &candle_core::cuda_backend::CudaStorageSlice) -> Option<u64> {
         #[cfg(small_types)]
         Slice::F8E4M3(slice) => (slice.len(), 1),
         #[cfg(small_types)]
-        Slice::F6E2M3(slice) | Slice::F6E3M2(slice) | Slice::F4(slice) | Slice::F8E8M0(slice) => (slice.len(), 1),
+        Slice::F6E2M3(slice) | Slice::F6E3M2(slice) | Slice::F4(slice) | Slice::F8E8M0(slice) => {
+            (slice.len(), 1)
+        }
+        // Which variants there are depends on the version of candle.
         #[allow(unreachable_patterns)]
         _ => return None,
     };
     Some((elements * size) as u64)
-}
-
-/// `metal:0`, without the heap.
-fn metal_name(ordinal: usize) -> [u8; 16] {
-    use std::io::Write;
-    let mut name = [0; 16];
-    // A number that does not fit is cut off.
-    let _ = write!(&mut name[..], "metal:{ordinal}");
-    name
-}
-
-fn text(name: &[u8]) -> &str {
-    let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
-    std::str::from_utf8(&name[..end]).unwrap_or_default()
 }

@@ -1,5 +1,8 @@
-//! What `AdamW` keeps: candle shows it to nobody, but its text for debugging says of each variable and of both its moments which
-//! shape and type they have.
+//! The state of candle's `AdamW`. Its fields are private, but its `Debug` text has the shape and
+//! the element type of each variable and of both its moments.
+
+// `Option::is_some_and` needs a newer compiler than the shim does.
+#![allow(clippy::unnecessary_map_or)]
 
 use std::fmt::{self, Write};
 
@@ -8,17 +11,22 @@ use candle_nn::{AdamW, VarMap};
 use memprof::{Kind, Names};
 
 use crate::by_name;
+use crate::text::Text;
 
-/// Names both moments of each variable, by the variable's path. The optimizer must be of all variables of the map, as from
-/// `var_map.all_vars()`.
+/// Names both moments of each variable, by the variable's path: `PATH.first_moment` and
+/// `PATH.second_moment`.
+///
+/// The optimizer must have been made from all variables of the map, for example by
+/// `AdamW::new(var_map.all_vars(), …)`.
 ///
 /// # Panics
 ///
-/// If it is not.
+/// If the optimizer was made from other variables.
 pub fn adamw(variables: &VarMap, optimizer: &AdamW) -> Names {
     let mut names = Names::new();
     let variables = variables.data().lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    // Of an unchanged map the order is always the same.
+    // An unchanged map always has the same order, so this is the order of the optimizer's
+    // variables.
     let mut floats = variables.values().filter(|variable| variable.dtype().is_float());
     let mut current = None;
     let mut place = 0;
@@ -30,11 +38,11 @@ pub fn adamw(variables: &VarMap, optimizer: &AdamW) -> Names {
         fits &= current.map_or(false, |variable| is_like(tensor, variable));
         place += 1;
     });
-    let written = write!(text, "{:?}", optimizer);
-    drop(text);
+    let written = write!(text, "{optimizer:?}");
     assert!(
         written.is_ok() && fits && place % 3 == 0 && floats.next().is_none(),
-        "memprof_candle::adamw: this optimizer was not made of all variables of this map"
+        "memprof_candle::adamw: the optimizer was not made from all variables of this map; make it from \
+         `var_map.all_vars()`"
     );
     by_name::each(&variables, |path, variable| {
         if variable.dtype().is_float() {
@@ -47,8 +55,7 @@ pub fn adamw(variables: &VarMap, optimizer: &AdamW) -> Names {
 
 fn add(names: &mut Names, path: &str, variable: &Var, moment: &str) {
     let tensor: &Tensor = variable.as_tensor();
-    let mut name = Line::new();
-    let _ = write!(name, "{path}.{moment}_moment");
+    let name = Line::of(format_args!("{path}.{moment}_moment"));
     crate::with_device(tensor, |device| {
         names.add(memprof::Tensor {
             name: name.as_str(),
@@ -56,27 +63,31 @@ fn add(names: &mut Names, path: &str, variable: &Var, moment: &str) {
             shape: tensor.dims(),
             dtype: tensor.dtype().as_str(),
             device,
-            // A storage of its own, of which no more is known.
+            // Not known, and never shared.
             storage: 0,
             bytes: (tensor.elem_count() * tensor.dtype().size_in_bytes()) as u64,
             allocated: None,
             range: None,
-        })
+        });
     });
 }
 
-/// `dims 64, 16; f32`, and with values in place of extents for fewer than ten of one dimension.
+/// Whether the text describes a tensor like this variable: `dims 64, 16; f32`. For fewer than ten
+/// elements in one dimension, candle writes the values instead of the extents.
 fn is_like(text: &str, variable: &Var) -> bool {
     let Some((extents, dtype)) = text.split_once("; ") else { return false };
     let dtype = dtype.split(", ").next().unwrap_or_default();
     let is_shape = match extents.strip_prefix("dims ") {
-        Some(extents) => extents.split(", ").map(|extent| extent.parse().ok()).eq(variable.dims().iter().copied().map(Some)),
+        Some(extents) => {
+            let expected = variable.dims().iter().copied().map(Some);
+            extents.split(", ").map(|extent| extent.parse().ok()).eq(expected)
+        }
         None => extents.split(", ").filter(|value| !value.is_empty()).count() == variable.elem_count(),
     };
     is_shape && dtype == variable.dtype().as_str()
 }
 
-/// Finds what stands between `Tensor[` and `]` in what is written to it.
+/// A writer that finds the text between each `Tensor[` and `]`.
 struct Tensors<F> {
     found: F,
     line: Line,
@@ -110,27 +121,5 @@ impl<F: FnMut(&str)> fmt::Write for Tensors<F> {
     }
 }
 
-/// Text of limited length, without the heap.
-pub(crate) struct Line {
-    bytes: [u8; 512],
-    length: usize,
-}
-
-impl Line {
-    pub(crate) fn new() -> Self {
-        Self { bytes: [0; 512], length: 0 }
-    }
-
-    pub(crate) fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.bytes[..self.length]).unwrap_or_default()
-    }
-}
-
-impl fmt::Write for Line {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let end = self.length + text.len();
-        self.bytes.get_mut(self.length..end).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
-        self.length = end;
-        Ok(())
-    }
-}
+/// No line is longer: a longer one fails, and `adamw` panics.
+type Line = Text<512>;

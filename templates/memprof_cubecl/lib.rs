@@ -1,19 +1,21 @@
-//! Logs what the memory pools of cubecl say of themselves, for programs that have a device of cubecl's at hand.
+//! Logs what the memory pools of cubecl report, for programs that hold a cubecl device.
 //!
 //! ```ignore
 //! memprof_cubecl::pool(&device); // cubecl 0.11 and later
 //! memprof_cubecl::pool::<CudaRuntime>(&device); // before
 //! ```
 
-#[allow(dead_code)]
-#[path = "../memprof_burn/described.rs"]
-mod described;
+#[path = "../common/device_name.rs"]
+mod device_name;
+#[path = "../common/text.rs"]
+mod text;
 
 use std::fmt::Debug;
 
-use described::DeviceName;
+use device_name::DeviceName;
 
-/// Logs the pools of a device, of all streams.
+/// Logs the bytes in use, lost to padding and reserved in a device's pools, summed over all
+/// streams. Always returns true.
 #[cfg(reports)]
 pub fn pool(device: &cubecl::Device) -> bool {
     let usage = device.client().memory_report(cubecl::MemoryScope::Device).usage();
@@ -21,7 +23,8 @@ pub fn pool(device: &cubecl::Device) -> bool {
     true
 }
 
-/// Logs what the pools of a device hold for the current thread's stream. False where the runtime does not say.
+/// Logs the bytes in use, lost to padding and reserved in a device's pools, for the current
+/// thread's stream. Returns false where the runtime does not report them.
 #[cfg(not(reports))]
 pub fn pool<R: cubecl::Runtime>(device: &R::Device) -> bool
 where
@@ -29,7 +32,9 @@ where
 {
     let client = R::client(device);
     #[cfg(fallible)]
-    let Ok(usage) = client.memory_usage() else { return false };
+    let Ok(usage) = client.memory_usage() else {
+        return false;
+    };
     #[cfg(not(fallible))]
     let usage = client.memory_usage();
     let figures = [usage.bytes_in_use as u64, usage.bytes_padding as u64, usage.bytes_reserved as u64];
@@ -39,5 +44,6 @@ where
 
 fn log(device: &dyn Debug, backend: &str, [in_use, padding, reserved]: [u64; 3]) {
     let name = DeviceName::of(device);
-    memprof::pool(memprof::Pool { name: name.as_str(), device: name.device(backend), in_use, padding, reserved });
+    let device = name.device(backend);
+    memprof::pool(memprof::Pool { name: name.as_str(), device, in_use, padding, reserved });
 }

@@ -1,8 +1,12 @@
-//! Makes memprof's tracking allocator the global one, in front of the system's. Linked into test executables that
-//! have no global allocator of their own.
+//! Makes memprof's tracking allocator the global one, in front of the system's. Linked into test
+//! executables that have no global allocator of their own.
 //!
-//! It is `memprof::Heap<System>` with counts of its own, which only code of this crate can reach directly. Nothing here is
-//! public or `#[inline]`: the statics would be exported with it, and be reached through a table again.
+//! It is `memprof::Heap<System>` with its own counts, which only code in this crate can reach
+//! directly. Nothing here is public or `#[inline]`: the statics would then be exported, and reached
+//! through a table again.
+
+// These run at each allocation: benches/allocator.rs measures them.
+#![allow(clippy::inline_always)]
 
 extern crate memprof;
 
@@ -25,7 +29,8 @@ fn account() -> memprof::Account {
     memprof::Account::new(&COUNTS, &CLAIMED)
 }
 
-// SAFETY: every call goes to the system's allocator with the caller's own arguments, and its result is returned as is.
+// SAFETY: every call goes to the system's allocator with the caller's arguments, and its result is
+// returned unchanged.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         account().alloc(&System, layout)

@@ -1,17 +1,18 @@
-//! CUPTI: loading it from the path that the shim hands over, and subscribing to the driver's allocation and free calls.
+//! CUPTI: loads it from the path that the shim hands over, and subscribes to the driver's
+//! allocation and free calls.
 //!
-//! Layouts and numbers were read from the headers of CUPTI 12.4 (`nvidia-cuda-cupti-cu12` 12.4.127) and 13.0
-//! (`nvidia-cuda-cupti` 13.0.85), where they are the same: `cupti_callbacks.h`.
+//! Layouts and numbers are from `cupti_callbacks.h` of CUPTI 12.4 (`nvidia-cuda-cupti-cu12`
+//! 12.4.127) and 13.0 (`nvidia-cuda-cupti` 13.0.85), which agree.
 
 use std::ffi::{CStr, CString};
 use std::os::raw::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::calls::{self, Outcome, CALLS};
+use crate::calls::{self, CALLS, Outcome};
 use crate::driver;
 use crate::ledger::{Ledger, Place};
 use crate::lock::{Held, Lock};
-use crate::rendezvous::{Figures, Rendezvous, HOST};
+use crate::rendezvous::{Figures, HOST, Rendezvous};
 
 extern "C" {
     fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void;
@@ -39,7 +40,7 @@ struct CallbackData {
     site: c_int,
     function_name: *const c_char,
     parameters: *const c_void,
-    /// Of the driver's calls a `CUresult`; there is one at the exit only.
+    /// A `CUresult` for the driver's calls; set at the exit only.
     return_value: *const c_int,
     symbol_name: *const c_char,
     context: *mut c_void,
@@ -52,7 +53,7 @@ struct CallbackData {
 static LEDGER: Lock<Option<Ledger>> = Lock::new(None);
 static RENDEZVOUS: AtomicPtr<Rendezvous> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Loads CUPTI, subscribes, and answers the shim; or says why that cannot be.
+/// Loads CUPTI, subscribes, and answers the shim. Returns the reason if that is not possible.
 pub(crate) fn subscribe(rendezvous: &'static Rendezvous) -> Result<(), CString> {
     driver::find().map_err(words)?;
     let path = rendezvous.cupti();
@@ -63,7 +64,8 @@ pub(crate) fn subscribe(rendezvous: &'static Rendezvous) -> Result<(), CString> 
     }
     macro_rules! function {
         ($name:literal, $type:ty) => {{
-            // SAFETY: the handle is open and the name is a C string; the type is that of the header.
+            // SAFETY: the handle is open and the name is a C string; the type is that of the
+            // header.
             let address = unsafe { dlsym(library, concat!($name, "\0").as_ptr().cast()) };
             if address.is_null() {
                 return Err(words(concat!("this CUPTI has no ", $name)));
@@ -80,11 +82,13 @@ pub(crate) fn subscribe(rendezvous: &'static Rendezvous) -> Result<(), CString> 
     RENDEZVOUS.store(rendezvous as *const Rendezvous as *mut Rendezvous, Ordering::Release);
 
     let mut subscriber = std::ptr::null_mut();
-    // SAFETY: the callback lives as long as the process, as this library is never unloaded.
+    // SAFETY: the callback lives as long as the process, because this library is never unloaded.
     match unsafe { subscribe(&mut subscriber, called, std::ptr::null_mut()) } {
         SUCCESS => {}
         status if OTHER_SUBSCRIBER.contains(&status) => {
-            return Err(words(&format!("another tool in this process uses CUPTI (cuptiSubscribe: {status})")))
+            return Err(words(&format!(
+                "another tool in this process uses CUPTI (cuptiSubscribe: {status})"
+            )));
         }
         status => return Err(words(&format!("cuptiSubscribe failed with error {status}"))),
     }
@@ -92,7 +96,7 @@ pub(crate) fn subscribe(rendezvous: &'static Rendezvous) -> Result<(), CString> 
         // SAFETY: the subscriber is ours.
         let status = unsafe { enable(1, subscriber, DRIVER_API, number) };
         if status != SUCCESS && calls::must_be_seen(number) {
-            // SAFETY: as above; nobody else has it.
+            // SAFETY: as above; nothing else has it.
             unsafe { unsubscribe(subscriber) };
             return Err(words(&format!(
                 "this CUPTI is too old: it does not know the driver's call {number} ({status})"
@@ -107,20 +111,16 @@ fn words(text: &str) -> CString {
     CString::new(text).unwrap_or_default()
 }
 
-/// The loader names the file and what is wrong with it.
+/// The loader's text names the file and what is wrong with it.
 fn loading_failed() -> CString {
-    // SAFETY: the text is this thread's until its next call of the loader.
+    // SAFETY: the text belongs to this thread until its next call of the loader.
     unsafe {
         let text = dlerror();
-        if text.is_null() {
-            words("CUPTI could not be loaded")
-        } else {
-            CStr::from_ptr(text).to_owned()
-        }
+        if text.is_null() { words("CUPTI could not be loaded") } else { CStr::from_ptr(text).to_owned() }
     }
 }
 
-/// The ledger, which is there before the first callback.
+/// Works on the ledger, which exists before the first callback.
 pub(crate) fn with_ledger<T>(work: impl FnOnce(&mut Ledger) -> T) -> Option<T> {
     let mut ledger: Held<'_, Option<Ledger>> = LEDGER.hold();
     ledger.as_mut().map(work)
@@ -135,7 +135,7 @@ extern "C" fn called(_user: *mut c_void, domain: c_int, number: u32, data: *cons
         Some((_, call)) => *call,
         None => return,
     };
-    // SAFETY: CUPTI's data and the parameters of the call of this number are valid during the callback.
+    // SAFETY: CUPTI's data and the parameters of this call are valid during the callback.
     let data = unsafe { &*data };
     if data.site == ENTER {
         // SAFETY: as above.
@@ -149,12 +149,12 @@ extern "C" fn called(_user: *mut c_void, domain: c_int, number: u32, data: *cons
     let outcome = unsafe {
         calls::exit(call, data.parameters, data.correlation, data.context as u64, *data.return_value)
     };
-    // SAFETY: it is a static of the shim's.
+    // SAFETY: it is a static of the shim.
     let rendezvous = match unsafe { RENDEZVOUS.load(Ordering::Acquire).as_ref() } {
         Some(rendezvous) => rendezvous,
         None => return,
     };
-    // The ledger's lock is not held here: the shim may ask for figures.
+    // The ledger's lock is not held here, because the shim may ask for figures.
     match outcome {
         Outcome::Usual => {}
         Outcome::FirstUse => rendezvous.tell_first_use(),
@@ -171,7 +171,7 @@ fn ordinal_of(place: Place) -> u32 {
     }
 }
 
-/// What the shim calls at each mark.
+/// The shim calls this at each mark.
 extern "C" fn read(figures: *mut Figures, room: usize, ends_interval: bool) -> usize {
     with_ledger(|ledger| {
         let mut count = 0;
@@ -185,7 +185,7 @@ extern "C" fn read(figures: *mut Figures, room: usize, ends_interval: bool) -> u
                 pooled: account.level.pooled,
                 managed: account.level.managed,
             };
-            // SAFETY: the caller says how many there is room for.
+            // SAFETY: the caller gives the array's length in `room`.
             unsafe { figures.add(count).write(figure) };
             count += 1;
         }

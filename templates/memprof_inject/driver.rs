@@ -1,5 +1,5 @@
-//! The few questions that are asked of the driver from within its callbacks: none of them allocates, waits or is
-//! subscribed to. Types are those of `cuda.h` 13.0 and the same in 12.4.
+//! Questions to the driver from within its callbacks. None of these calls allocates or waits, and
+//! none has a callback itself. Types are from `cuda.h` 13.0 and the same in 12.4.
 
 use std::os::raw::{c_char, c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
@@ -31,10 +31,10 @@ struct Driver {
 }
 
 static DRIVER: AtomicPtr<Driver> = AtomicPtr::new(std::ptr::null_mut());
-/// Devices that the program can see; 0 as long as nobody has asked.
+/// How many devices the program can see; 0 before the first question.
 static DEVICE_COUNT: AtomicI32 = AtomicI32::new(0);
 
-/// Where an allocation from a memory pool lies.
+/// The place of an allocation from a memory pool.
 pub(crate) enum Home {
     Device(u32),
     Host,
@@ -49,8 +49,11 @@ pub(crate) fn find() -> Result<(), &'static str> {
     }
     macro_rules! function {
         ($name:literal) => {{
-            // SAFETY: the handle is open and the name is a C string; the types are those of the header.
+            // SAFETY: the handle is open and the name is a C string; the types are those of the
+            // header.
             let address = unsafe { dlsym(library, concat!($name, "\0").as_ptr().cast()) };
+            // The type is that of the field which takes the function.
+            #[allow(clippy::missing_transmute_annotations)]
             if address.is_null() {
                 None
             } else {
@@ -81,7 +84,8 @@ fn driver() -> Option<&'static Driver> {
 fn has_several_devices() -> bool {
     let mut count = DEVICE_COUNT.load(Ordering::Relaxed);
     if count == 0 {
-        // SAFETY: of this and all calls below: the types are the driver's, and what it writes to lives that long.
+        // SAFETY: for this and all calls below: the types are the driver's, and what it writes to
+        // lives long enough.
         let asked = driver().and_then(|driver| driver.device_count).map(|ask| unsafe { ask(&mut count) });
         if asked == Some(SUCCESS) {
             DEVICE_COUNT.store(count, Ordering::Relaxed);
@@ -98,14 +102,11 @@ pub(crate) fn current_device() -> Option<u32> {
     let mut device = 0;
     // SAFETY: as above.
     let status = unsafe { driver()?.context_device?(&mut device) };
-    if status == SUCCESS {
-        u32::try_from(device).ok()
-    } else {
-        None
-    }
+    if status == SUCCESS { u32::try_from(device).ok() } else { None }
 }
 
-/// Where memory of a stream's current pool lies: on the device that the stream is of, which need not be the context's.
+/// The device of memory from a stream's current pool. It is the stream's device, which need not be
+/// the context's.
 pub(crate) fn device_of_pointer(address: u64) -> Option<u32> {
     if !has_several_devices() {
         return Some(0);
@@ -115,7 +116,7 @@ pub(crate) fn device_of_pointer(address: u64) -> Option<u32> {
     u32::try_from(ordinal).ok()
 }
 
-/// Where memory of any pool lies: it may be another device's, or the host's.
+/// The place of memory from any pool: maybe another device, or the host.
 pub(crate) fn home_of_pointer(address: u64) -> Option<Home> {
     let mut kind: c_uint = 0;
     if pointer_attribute(address, MEMORY_TYPE, &mut kind).is_some() && kind == HOST_MEMORY {
@@ -126,7 +127,7 @@ pub(crate) fn home_of_pointer(address: u64) -> Option<Home> {
 
 fn pointer_attribute<T>(address: u64, attribute: c_int, value: &mut T) -> Option<()> {
     let ask = driver()?.pointer_attribute?;
-    // SAFETY: as above; both attributes that are asked for are 32 bits wide.
+    // SAFETY: as above; both attributes have 32 bits.
     match unsafe { ask((value as *mut T).cast(), attribute, address) } {
         SUCCESS => Some(()),
         _ => None,

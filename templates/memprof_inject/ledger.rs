@@ -1,20 +1,21 @@
-//! What is allocated through the driver, on which device, and the most that was at once. Sizes are those asked for.
+//! What is allocated through the driver on each device, and the peak. Sizes are the requested
+//! bytes.
 //!
-//! Pure: it knows nothing of CUPTI, and whoever calls it holds a lock.
+//! Pure: it does not know CUPTI, and the caller holds a lock.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Where memory lies.
+/// The place of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// The driver's number of the device, among the visible ones.
+    /// The driver's ordinal of the device, among the visible ones.
     Device(u32),
     /// Page-locked host memory.
     Host,
 }
 
-/// What an address or handle is a name of. Each has numbers of its own.
+/// What an address or a handle names. Each kind has its own numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Space {
     Memory,
@@ -22,10 +23,10 @@ pub(crate) enum Space {
     MipmappedArray,
 }
 
-/// How memory came to be, which decides what ends with a context.
+/// How memory was allocated. This decides whether it ends with a context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Allocated at once, in a context.
+    /// Allocated directly, in a context.
     Direct,
     /// From a memory pool, which belongs to the device.
     Pooled,
@@ -40,12 +41,12 @@ pub(crate) struct Block {
     pub(crate) bytes: u64,
     pub(crate) place: Place,
     pub(crate) kind: Kind,
-    /// The context that was current, and its device: what is allocated in a context ends with it.
+    /// The context that was current, and its device. Memory allocated in a context ends with it.
     pub(crate) context: u64,
     pub(crate) owner: Option<u32>,
 }
 
-/// Bytes now, and at most since the last reading.
+/// Bytes now, and the peak since the last reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Level {
     pub(crate) live: u64,
@@ -62,7 +63,7 @@ pub(crate) struct Account {
     pub(crate) level: Level,
 }
 
-/// Memory made by `cuMemCreate`. It is freed when neither a handle nor a mapping is left.
+/// Memory made by `cuMemCreate`. It is freed when no handle and no mapping is left.
 #[derive(Clone, Copy)]
 struct Physical {
     block: Block,
@@ -73,7 +74,7 @@ struct Physical {
 #[derive(Clone, Copy)]
 struct Mapping {
     bytes: u64,
-    /// `None` if the memory is not this process's own, or not memory (a multicast object).
+    /// `None` if the memory belongs to another process, or is not memory (a multicast object).
     physical: Option<u64>,
 }
 
@@ -89,9 +90,9 @@ pub(crate) struct Ledger {
     handles: Map<u64, u64>,
     /// By address.
     mappings: Map<u64, Mapping>,
-    /// Blocks of free calls under way, by the call's number.
+    /// Blocks of free calls that have not returned, by the call's number.
     leaving: Map<u32, Leaving>,
-    /// Contexts that the program made itself, which are nobody's primary context.
+    /// Contexts that the program made itself. None of them is a primary context.
     own_contexts: Vec<u64>,
 }
 
@@ -107,14 +108,15 @@ impl Ledger {
         self.accounts.iter().any(|account| account.place == place)
     }
 
-    /// Opens an account for a device, whose UUID is asked for before: the driver is not to be called in here.
+    /// Opens an account for a device. The caller has asked for the UUID before, because the driver
+    /// must not be called in here.
     pub(crate) fn open(&mut self, place: Place, uuid: Option<[u8; 16]>) {
         if !self.knows(place) {
             self.accounts.push(Account { place, uuid, level: Level::default() });
         }
     }
 
-    /// Bytes live at a place.
+    /// Live bytes at a place.
     pub(crate) fn live(&self, place: Place) -> u64 {
         self.accounts.iter().find(|account| account.place == place).map_or(0, |account| account.level.live)
     }
@@ -132,14 +134,15 @@ impl Ledger {
     }
 
     pub(crate) fn add(&mut self, space: Space, address: u64, block: Block) {
-        // The same address again: its end was not seen, but it must have come.
+        // The same address again. Its free was not seen, but must have happened.
         if let Some(old) = self.blocks.insert((space, address), block) {
             self.subtract_from_account(&old);
         }
         self.add_to_account(&block);
     }
 
-    /// A free call begins. What it names is counted out before the driver can give the address to someone else.
+    /// Begins a free call. The block is subtracted before the driver can give its address to
+    /// another thread.
     pub(crate) fn begin_free(&mut self, call: u32, space: Space, address: u64) {
         if let Some(block) = self.blocks.remove(&(space, address)) {
             self.subtract_from_account(&block);
@@ -147,7 +150,7 @@ impl Ledger {
         }
     }
 
-    /// A handle is released.
+    /// Begins the release of a handle.
     pub(crate) fn begin_release(&mut self, call: u32, handle: u64) {
         let number = match self.handles.get(&handle) {
             Some(&number) => number,
@@ -163,7 +166,7 @@ impl Ledger {
         self.leaving.insert(call, Leaving::Handle(handle, number));
     }
 
-    /// A free or release call has ended. If the driver refused, everything is as it was.
+    /// Ends a free or a release. If the driver refused it, this restores everything.
     pub(crate) fn end_free(&mut self, call: u32, succeeded: bool) {
         match self.leaving.remove(&call) {
             Some(Leaving::Block((space, address), block)) if !succeeded => self.add(space, address, block),
@@ -182,7 +185,7 @@ impl Ledger {
         self.physical_made += 1;
         let number = self.physical_made;
         if let Some(old) = self.handles.insert(handle, number) {
-            // Its release was not seen, but it must have come.
+            // Its release was not seen, but must have happened.
             if let Some(physical) = self.physical.get_mut(&old) {
                 physical.handles = 0;
             }
@@ -201,7 +204,7 @@ impl Ledger {
         self.mappings.insert(address, Mapping { bytes, physical });
     }
 
-    /// `cuMemUnmap`, of one mapping or of several beside each other.
+    /// `cuMemUnmap`, for one mapping or several adjacent ones.
     pub(crate) fn unmap(&mut self, address: u64, bytes: u64) {
         let end = address.saturating_add(bytes);
         let mut place = address;
@@ -235,20 +238,22 @@ impl Ledger {
         }
     }
 
-    /// A context that the program made itself.
+    /// Notes a context that the program made itself.
     pub(crate) fn begin_context(&mut self, context: u64) {
         if !self.own_contexts.contains(&context) {
             self.own_contexts.push(context);
         }
     }
 
-    /// Such a context ended, and with it what was allocated in it; pools and what `cuMemCreate` made stay.
+    /// Ends such a context with what was allocated in it. Memory from pools and from `cuMemCreate`
+    /// stays.
     pub(crate) fn end_context(&mut self, context: u64) {
         self.own_contexts.retain(|own| *own != context);
         self.drop_blocks(|block| block.context == context && block.kind != Kind::Pooled);
     }
 
-    /// A device's primary context ended, and with it what was allocated outside the program's own ones, and from pools.
+    /// Ends a device's primary context with what was allocated outside the program's own contexts,
+    /// and with memory from pools.
     pub(crate) fn end_primary_context(&mut self, device: u32) {
         let own_contexts = std::mem::take(&mut self.own_contexts);
         self.drop_blocks(|block| block.owner == Some(device) && !own_contexts.contains(&block.context));
@@ -303,7 +308,7 @@ impl Ledger {
     }
 }
 
-/// Mixes addresses well enough for a table: they are multiples of powers of two.
+/// Mixes addresses well enough for a table, although they are multiples of powers of two.
 #[derive(Default)]
 pub(crate) struct Mixer(u64);
 
@@ -327,6 +332,8 @@ impl Hasher for Mixer {
         self.write_u64(u64::from(value));
     }
 
+    // Only the bits matter here.
+    #[allow(clippy::cast_sign_loss)]
     fn write_isize(&mut self, value: isize) {
         self.write_u64(value as u64);
     }

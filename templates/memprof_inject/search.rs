@@ -1,4 +1,8 @@
-//! Finds the shim's rendezvous in the memory of this process: the executable exports no symbols to ask for it by.
+//! Finds the shim's rendezvous in the memory of this process. The executable exports no symbols, so
+//! the loader cannot find it.
+
+// Addresses have 64 bits here, as `lib.rs` says.
+#![allow(clippy::cast_possible_truncation)]
 
 use std::os::raw::{c_char, c_int, c_void};
 
@@ -36,7 +40,8 @@ struct Header {
 const PT_LOAD: u32 = 1;
 const PF_W: u32 = 2;
 
-/// The place where the shim of this process listens. The executable comes first among the loaded objects.
+/// Returns the rendezvous at which this process's shim listens. The executable comes first among
+/// the loaded files.
 pub(crate) fn rendezvous() -> Option<&'static Rendezvous> {
     unsafe extern "C" fn each(object: *const Object, _size: usize, found: *mut c_void) -> c_int {
         let object = &*object;
@@ -46,7 +51,7 @@ pub(crate) fn rendezvous() -> Option<&'static Rendezvous> {
                 continue;
             }
             let start = object.address.wrapping_add(header.virtual_address as usize);
-            // Beyond what is in the file there are only zeroes at the start, and the rendezvous is not zero.
+            // Memory beyond the file's part is zero at the start, and the rendezvous is not zero.
             if let Some(place) = find(start, start.wrapping_add(header.file_size as usize)) {
                 *found.cast::<*const Rendezvous>() = place;
                 return 1;
@@ -55,14 +60,15 @@ pub(crate) fn rendezvous() -> Option<&'static Rendezvous> {
         0
     }
     let mut found: *const Rendezvous = std::ptr::null();
-    // SAFETY: the callback gets the pointer that is handed over here; a rendezvous is a static of the shim's.
+    // SAFETY: the callback gets the pointer that is handed over here. A rendezvous is a static of
+    // the shim.
     unsafe {
-        dl_iterate_phdr(each, (&mut found as *mut *const Rendezvous).cast());
+        dl_iterate_phdr(each, std::ptr::addr_of_mut!(found).cast());
         found.as_ref()
     }
 }
 
-/// Looks between two addresses of one readable segment.
+/// Searches between two addresses of one readable segment.
 fn find(start: usize, end: usize) -> Option<*const Rendezvous> {
     let mut place = (start + Rendezvous::ALIGNMENT - 1) & !(Rendezvous::ALIGNMENT - 1);
     while place + Rendezvous::SIZE <= end {

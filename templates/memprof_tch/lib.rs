@@ -5,16 +5,21 @@
 //! let _gradients = memprof_tch::gradients(&var_store);
 //! ```
 //!
-//! Nothing is copied. Tensors of one storage are known by the address of its first element.
+//! Nothing is copied. Tensors share a storage if it begins at the same address.
 
-#[path = "../memprof_candle/by_name.rs"]
+// libtorch has extents and offsets as `i64`; they are never negative. Device ordinals fit into 32
+// bits.
+#![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+
+#[path = "../common/by_name.rs"]
 mod by_name;
 
 use memprof::{Device, Kind, Names};
 use tch::nn::VarStore;
 use tch::{Device as Place, Kind as Type, Tensor};
 
-/// Names each variable of a store, by its path.
+/// Names each variable of a store by its path, in the order of the paths. The names last until the
+/// guard is dropped.
 pub fn weights(variables: &VarStore) -> Names {
     let mut names = Names::new();
     let variables = variables.variables_.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -22,7 +27,7 @@ pub fn weights(variables: &VarStore) -> Names {
     names
 }
 
-/// Names the gradient of each variable of a store that has one, by the variable's path.
+/// Names the gradient of each variable that has one, by the variable's path.
 pub fn gradients(variables: &VarStore) -> Names {
     let mut names = Names::new();
     let variables = variables.variables_.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -42,9 +47,10 @@ pub fn tensor(name: &str, kind: Kind, tensor: &Tensor) -> Names {
     names
 }
 
-/// Names one more tensor in a group, such as what an optimizer keeps.
+/// Adds one more tensor to a group, for example the state of an optimizer. Sparse and quantized
+/// tensors are not named, because their size is not known.
 pub fn add(names: &mut Names, name: &str, kind: Kind, tensor: &Tensor) {
-    // A sparse tensor has no storage of its own, and a quantized one has scales beside it.
+    // A sparse tensor has no storage of its own, and a quantized one stores scales beside it.
     if !tensor.defined() || tensor.is_sparse() {
         return;
     }
@@ -55,6 +61,8 @@ pub fn add(names: &mut Names, name: &str, kind: Kind, tensor: &Tensor) {
     for (place, extent) in shape.iter_mut().zip(&extents) {
         *place = *extent as usize;
     }
+    // Versions of tch differ in the devices that they know.
+    #[allow(clippy::match_wildcard_for_single_variants)]
     let device = match tensor.device() {
         Place::Cpu => Device::CpuMalloc,
         Place::Cuda(ordinal) => Device::Cuda(ordinal as u32),
@@ -75,7 +83,8 @@ pub fn add(names: &mut Names, name: &str, kind: Kind, tensor: &Tensor) {
     });
 }
 
-/// The address of the storage's first element, and the bytes of the storage between the tensor's first and its last.
+/// The address of the storage's first element, and the bytes of the storage from the tensor's first
+/// element to the end of its last one.
 #[cfg(offsets)]
 fn place(tensor: &Tensor, extents: &[i64], size: u64) -> (u64, Option<(u64, u64)>) {
     let start = tensor.storage_offset() as u64 * size;
@@ -87,12 +96,14 @@ fn place(tensor: &Tensor, extents: &[i64], size: u64) -> (u64, Option<(u64, u64)
     (storage, Some((start, start + (last as u64 + 1) * size)))
 }
 
-/// Where a storage begins, older versions do not say: only tensors with the same first element are known to share one.
+/// Older versions do not tell where a storage begins. So only tensors with the same first element
+/// are known to share one.
 #[cfg(not(offsets))]
 fn place(tensor: &Tensor, _extents: &[i64], _size: u64) -> (u64, Option<(u64, u64)>) {
     (tensor.data_ptr() as u64, None)
 }
 
+/// The name of an element type and its size in bytes. `None` for quantized types.
 fn element(kind: Type) -> Option<(&'static str, u64)> {
     Some(match kind {
         Type::Uint8 => ("u8", 1),

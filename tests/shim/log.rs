@@ -124,7 +124,7 @@ fn a_log_that_cannot_be_opened_is_said_and_the_program_runs() {
     let log = scratch("no-such-folder").join("log.jsonl");
     let record = Experiment::outside_a_run(program("heap", &[])).env("MEMPROF_LOG", &log).succeed();
     let stderr = text(&record.output.stderr);
-    assert!(stderr.starts_with("memprof: nothing is recorded, for the log "), "{stderr}");
+    assert!(stderr.starts_with("memprof: nothing is recorded, because the log "), "{stderr}");
     assert!(stderr.contains("No such file or directory") && stderr.lines().count() == 1, "{stderr}");
 }
 
@@ -133,7 +133,10 @@ fn a_log_that_cannot_be_opened_is_said_and_the_program_runs() {
 fn a_full_disk_ends_the_recording_and_not_the_program() {
     let record = Experiment::outside_a_run(program("heap", &[])).env("MEMPROF_LOG", "/dev/full").succeed();
     let stderr = text(&record.output.stderr);
-    assert!(stderr.starts_with("memprof: recording ends here, for the log cannot be written: "), "{stderr}");
+    assert!(
+        stderr.starts_with("memprof: recording ends here, because the log cannot be written: "),
+        "{stderr}"
+    );
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
 }
 

@@ -1,14 +1,19 @@
-//! The variables of a map in the order of their names, without the heap: the map's own order is another one in every process, and
-//! the first of those that share a storage is the one that counts.
+//! Goes through a map of variables in the order of their names, without the heap.
+//!
+//! A `HashMap` has another order in every process. The order matters: of several tensors that share
+//! a storage, the first one named counts.
+
+// `Option::is_some_and` needs a newer compiler than the shim does.
+#![allow(clippy::unnecessary_map_or)]
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-/// Calls for each entry; `layers.2` comes before `layers.10`.
+/// Calls for each entry, in order; `layers.2` comes before `layers.10`.
 pub(crate) fn each<'a, T>(all: &'a HashMap<String, T>, mut call: impl FnMut(&'a str, &'a T)) {
     let mut last: Option<&str> = None;
     loop {
-        // The next ones in order, as many as have room: so a large map is gone through a few times.
+        // Each pass finds the next 128 entries, so a large map takes several passes.
         let mut next: [Option<(&str, &T)>; 128] = [None; 128];
         let mut count = 0;
         for (name, one) in all {
@@ -35,7 +40,7 @@ pub(crate) fn each<'a, T>(all: &'a HashMap<String, T>, mut call: impl FnMut(&'a 
     }
 }
 
-/// Part by part, numbers by what they are worth.
+/// Compares part by part. Parts that are numbers compare by value.
 fn order(one: &str, other: &str) -> Ordering {
     let key = |part| (str::parse::<u64>(part).map_or((1, 0), |number| (0, number)), part);
     one.split('.').map(key).cmp(other.split('.').map(key))
