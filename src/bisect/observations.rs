@@ -5,7 +5,7 @@ use crate::plan::metric::Unit;
 use crate::plan::quantity::Threshold;
 use crate::verdict::kinds::Verdict;
 use crate::verdict::limits;
-use crate::verdict::significance::{Judgement, Noise, Thresholds, judge};
+use crate::verdict::significance::{Noise, Significance, Thresholds, judge};
 
 /// What is known of one commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,11 +103,11 @@ impl Rule {
         };
         let repeats = self.repeats(known);
         let noise = Noise { known: repeats.then_some(0).or(self.noise.known), ..self.noise };
-        let judgement = judge(before, after, &self.thresholds, noise);
-        if repeats && before.len().min(after.len()) < 2 && is_near(&judgement) {
+        let significance = judge(before, after, &self.thresholds, noise);
+        if repeats && before.len().min(after.len()) < 2 && is_near(&significance) {
             return Change::Unclear;
         }
-        match judgement.verdict {
+        match significance.verdict {
             Verdict::Regressed | Verdict::Improved => Change::Yes,
             Verdict::Unchanged => Change::No,
             _ => Change::Unclear,
@@ -131,9 +131,9 @@ impl Rule {
 }
 
 /// Whether a change is so near to the limit that a jitter would decide: within a quarter of it.
-fn is_near(judgement: &Judgement) -> bool {
-    let limit = i128::from(judgement.limit);
-    judgement.change.unsigned_abs().abs_diff(limit.unsigned_abs()) < limit.unsigned_abs() / 4
+fn is_near(significance: &Significance) -> bool {
+    let limit = i128::from(significance.limit);
+    significance.change.unsigned_abs().abs_diff(limit.unsigned_abs()) < limit.unsigned_abs() / 4
 }
 
 /// What is no change where nobody said, of every metric: those that are not judged by default go by the one of their kind

@@ -42,20 +42,20 @@ impl Figure {
 
 /// Where a side's figures come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum Availability {
     /// From runs that passed: they may be compared.
     Measured,
     /// From a run that did not pass, up to its last checkpoint: they are shown and never compared.
     CutOff,
     /// There are none.
-    Nothing,
+    Missing,
 }
 
 /// One revision's part in a cell.
 #[derive(Clone, Debug)]
-pub struct Side {
+pub struct Aggregate {
     /// Where the figures come from.
-    pub standing: Standing,
+    pub availability: Availability,
     /// Indices, in the comparison's runs, of the runs that the figures are of.
     pub runs: Vec<usize>,
     /// Indices, in the comparison's runs, of the runs whose figures may not be compared.
@@ -101,20 +101,22 @@ impl Figures {
     }
 }
 
-impl Side {
+impl Aggregate {
     /// Puts the runs of one revision and cell together. `runs` are all of them, with their indices in the comparison;
     /// `labels` are the cell's, to which new ones are added.
     pub fn new(runs: &[(usize, &Run)], labels: &mut Names) -> Self {
         let (passed, failed): (Vec<_>, Vec<_>) = runs.iter().partition(|(_, run)| run.trouble().is_none());
-        let (standing, used) = if passed.is_empty() {
+        let (availability, used) = if passed.is_empty() {
             // The run that got furthest says most about where the others may have ended too.
             let furthest = failed.iter().rev().max_by_key(|(_, run)| run.measurement.checkpoints().len());
             match furthest {
-                Some(&run) if !run.1.measurement.checkpoints().is_empty() => (Standing::CutOff, vec![run]),
-                _ => (Standing::Nothing, Vec::new()),
+                Some(&run) if !run.1.measurement.checkpoints().is_empty() => {
+                    (Availability::CutOff, vec![run])
+                }
+                _ => (Availability::Missing, Vec::new()),
             }
         } else {
-            (Standing::Measured, passed)
+            (Availability::Measured, passed)
         };
         let mut sources: BTreeMap<String, Vec<&str>> = BTreeMap::new();
         let mut absent = BTreeMap::new();
@@ -132,7 +134,7 @@ impl Side {
         let measurements: Vec<&Arc<Measurement>> = used.iter().map(|(_, run)| &run.measurement).collect();
         let Repeats { keys, unsteady, figures } = put_together(&measurements, labels);
         Self {
-            standing,
+            availability,
             runs: used.iter().map(|(index, _)| *index).collect(),
             failed: failed.iter().map(|(index, _)| *index).collect(),
             keys,

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::compare::aggregate::{Column, Figure, Side, Standing};
-use crate::compare::matching::{Change, Key, Match};
+use crate::compare::aggregate::{Aggregate, Availability, Column, Figure};
+use crate::compare::matching::{Key, Match, RowChange};
 use crate::plan::metric::Unit;
 use crate::plan::resolved::{CellId, Revision};
 use crate::plan::rule::Allowance;
@@ -17,7 +17,7 @@ use crate::results::stored::Run;
 use crate::results::trace_facts::TraceFacts;
 use crate::verdict::kinds::Verdict;
 use crate::verdict::limits::Expected;
-use crate::verdict::significance::Judgement;
+use crate::verdict::significance::Significance;
 
 /// Everything that a report is made of.
 #[derive(Clone, Debug)]
@@ -69,7 +69,7 @@ pub struct Cell {
     /// The labels that the sides' keys refer to.
     pub labels: Names,
     /// By revision, what it measured.
-    pub sides: Vec<Side>,
+    pub sides: Vec<Aggregate>,
     /// Each candidate against the baseline.
     pub pairs: Vec<Pair>,
 }
@@ -145,7 +145,7 @@ pub struct Ruling {
     /// The verdict.
     pub verdict: Verdict,
     /// What it is based on, where there was something to judge.
-    pub judgement: Option<Judgement>,
+    pub significance: Option<Significance>,
     /// Which entry of `allow` expects it.
     pub expected: Option<Expected>,
 }
@@ -206,9 +206,9 @@ pub struct PairView<'a> {
     /// The candidate.
     pub new: &'a Revision,
     /// What the baseline measured.
-    pub baseline: &'a Side,
+    pub baseline: &'a Aggregate,
     /// What the candidate measured.
-    pub candidate: &'a Side,
+    pub candidate: &'a Aggregate,
 }
 
 /// One metric's figures on both sides of a pair.
@@ -237,7 +237,7 @@ pub enum Comparability {
 
 /// One metric at one row: what a verdict is about.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Entry {
+pub struct RowFigures {
     /// The baseline's figure.
     pub baseline: Option<Figure>,
     /// The candidate's figure.
@@ -295,11 +295,12 @@ impl Comparison {
 impl<'a> PairView<'a> {
     /// Whether both sides have figures of runs that passed.
     pub fn is_compared(&self) -> bool {
-        self.baseline.standing == Standing::Measured && self.candidate.standing == Standing::Measured
+        self.baseline.availability == Availability::Measured
+            && self.candidate.availability == Availability::Measured
     }
 
     /// What became of a row's checkpoint; `None` where a side was not measured to its end, so that nothing can be said.
-    pub fn change(&self, row: &Match) -> Option<Change> {
+    pub fn change(&self, row: &Match) -> Option<RowChange> {
         self.is_compared().then(|| row.change(&self.baseline.keys, &self.candidate.keys))
     }
 
@@ -354,14 +355,14 @@ impl<'a> PairView<'a> {
 
     /// The candidate's key where the row is a renamed one.
     pub fn new_key(&self, row: &Match) -> Option<Key> {
-        let renamed = self.change(row) == Some(Change::Renamed);
+        let renamed = self.change(row) == Some(RowChange::Renamed);
         row.candidate.filter(|_| renamed).map(|new| self.candidate.keys[new])
     }
 }
 
 impl PairColumn<'_> {
     /// The metric at a row.
-    pub fn entry(&self, row: &Match) -> Entry {
+    pub fn at(&self, row: &Match) -> RowFigures {
         let figure = |column: Option<Column>, index: Option<usize>| column?.figure(index?);
         let baseline = figure(self.baseline, row.baseline);
         let candidate = figure(self.candidate, row.candidate);
@@ -369,7 +370,7 @@ impl PairColumn<'_> {
             (Some(old), Some(new), Comparability::Comparable) => Some(Delta::between(old.value, new.value)),
             _ => None,
         };
-        Entry { baseline, candidate, delta }
+        RowFigures { baseline, candidate, delta }
     }
 }
 

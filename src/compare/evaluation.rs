@@ -1,10 +1,10 @@
 //! The verdicts of a whole comparison: every judged metric at every row, upper limits and leaks, and what all of it comes to.
 
-use crate::compare::aggregate::Standing;
+use crate::compare::aggregate::Availability;
 use crate::compare::comparison::{
     Breach, BreachKind, Comparability, Comparison, JudgedMetric, PairColumn, PairView, Ruling,
 };
-use crate::compare::matching::{Change, Match};
+use crate::compare::matching::{Match, RowChange};
 use crate::compare::noise::KnownNoise;
 use crate::plan::metric::Unit;
 use crate::plan::rule::Judging;
@@ -31,14 +31,14 @@ pub fn judge_all(comparison: &mut Comparison, judging: &Judging) {
         let test = format!("{} {}", cell.id.test, cell.id.title);
         for pair in &cell.pairs {
             let view = comparison.view(cell, pair);
-            let bench = Bench { view, limits: &limits, known: &known, test: &test, today: &today };
+            let judge = PairJudge { view, limits: &limits, known: &known, test: &test, today: &today };
             let mut judged = Vec::new();
             let mut breaches = Vec::new();
             for metric in &comparison.metrics {
                 let of_metric = limits.of(&test, &metric.name);
-                judged.extend(bench.metric(&metric.name, &of_metric));
-                breaches.extend(bench.breaches(&metric.name, &of_metric));
-                breaches.extend(bench.leak(&metric.name, &of_metric));
+                judged.extend(judge.metric(&metric.name, &of_metric));
+                breaches.extend(judge.breaches(&metric.name, &of_metric));
+                breaches.extend(judge.leak(&metric.name, &of_metric));
             }
             verdicts.push((judged, breaches));
         }
@@ -51,7 +51,7 @@ pub fn judge_all(comparison: &mut Comparison, judging: &Judging) {
 }
 
 /// What is needed to judge a pair.
-struct Bench<'a> {
+struct PairJudge<'a> {
     view: PairView<'a>,
     limits: &'a Limits,
     known: &'a KnownNoise<'a>,
@@ -59,7 +59,7 @@ struct Bench<'a> {
     today: &'a str,
 }
 
-impl Bench<'_> {
+impl PairJudge<'_> {
     fn label(&self, row: &Match) -> &str {
         &self.view.cell.labels[self.view.key(row).label as usize]
     }
@@ -108,20 +108,20 @@ impl Bench<'_> {
         thresholds: &Thresholds,
         noise: Noise,
     ) -> Option<Ruling> {
-        let entry = column.entry(row);
-        let plain = |verdict| Some(Ruling { verdict, judgement: None, expected: None });
+        let entry = column.at(row);
+        let plain = |verdict| Some(Ruling { verdict, significance: None, expected: None });
         let (old, new) = match (self.view.change(row), entry.baseline, entry.candidate) {
             (_, None, None) => return None,
-            (Some(Change::Added), ..) => return plain(Verdict::Added),
-            (Some(Change::Removed), ..) => return plain(Verdict::Removed),
+            (Some(RowChange::Added), ..) => return plain(Verdict::Added),
+            (Some(RowChange::Removed), ..) => return plain(Verdict::Removed),
             (Some(_), Some(_), Some(_)) if column.comparability == Comparability::Comparable => {
                 (column.baseline?.samples(row.baseline?), column.candidate?.samples(row.candidate?))
             }
             _ => return plain(Verdict::Missing),
         };
-        let judgement = judge(&old, &new, thresholds, noise);
-        let expected = (judgement.verdict == Verdict::Regressed).then(|| {
-            let change = limits::Change {
+        let significance = judge(&old, &new, thresholds, noise);
+        let expected = (significance.verdict == Verdict::Regressed).then(|| {
+            let change = limits::ObservedChange {
                 test: self.test,
                 metric,
                 checkpoint: self.label(row),
@@ -130,7 +130,11 @@ impl Bench<'_> {
             };
             self.limits.expected(&change, self.today)
         });
-        Some(Ruling { verdict: judgement.verdict, judgement: Some(judgement), expected: expected.flatten() })
+        Some(Ruling {
+            verdict: significance.verdict,
+            significance: Some(significance),
+            expected: expected.flatten(),
+        })
     }
 
     /// By how much a reading may be off, as the sources say.
@@ -152,7 +156,7 @@ impl Bench<'_> {
     }
 
     fn breaches(&self, metric: &str, limits: &MetricLimits<'_>) -> Vec<Breach> {
-        if !limits.has_upper_limit() || self.view.candidate.standing != Standing::Measured {
+        if !limits.has_upper_limit() || self.view.candidate.availability != Availability::Measured {
             return Vec::new();
         }
         let column = self.view.column(metric);
@@ -163,7 +167,7 @@ impl Bench<'_> {
             if i128::from(value) <= i128::from(limit) {
                 return None;
             }
-            let baseline = column.entry(row).baseline.map(|figure| figure.value);
+            let baseline = column.at(row).baseline.map(|figure| figure.value);
             Some(self.breach(metric, index, BreachKind::Limit, baseline, value, limit))
         });
         breaches.collect()
@@ -173,7 +177,7 @@ impl Bench<'_> {
     fn leak(&self, metric: &str, limits: &MetricLimits<'_>) -> Option<Breach> {
         let limit = limits.leak()?;
         let side = self.view.candidate;
-        let column = side.column(metric).filter(|_| side.standing == Standing::Measured)?;
+        let column = side.column(metric).filter(|_| side.availability == Availability::Measured)?;
         let labels = &self.view.cell.labels;
         let named = |label: &str| {
             let label = u32::try_from(labels.get_index_of(label)?).ok()?;
@@ -201,7 +205,8 @@ impl Bench<'_> {
         limit: u64,
     ) -> Breach {
         let checkpoint = self.label(&self.view.rows[row]);
-        let change = limits::Change { test: self.test, metric, checkpoint, baseline, candidate: value };
+        let change =
+            limits::ObservedChange { test: self.test, metric, checkpoint, baseline, candidate: value };
         let expected = self.limits.expected(&change, self.today);
         Breach { metric: metric.to_owned(), row, kind, value, limit, expected }
     }

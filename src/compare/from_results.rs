@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use camino::Utf8Path;
 use serde_json::{Value, json};
 
-use crate::compare::aggregate::{Side, Standing};
+use crate::compare::aggregate::{Aggregate, Availability};
 use crate::compare::comparison::{Cell, Comparison, Metric, Pair};
 use crate::compare::evaluation;
 use crate::compare::matching::{Renames, match_checkpoints};
@@ -79,8 +79,9 @@ fn cells(runs: &[Run], revisions: usize, baseline: usize) -> Vec<Cell> {
 fn cell(runs: &[(usize, &Run)], revisions: usize, baseline: usize) -> Cell {
     let mut labels = Names::default();
     let of = |revision| runs.iter().filter(move |(_, run)| run.record.revision == revision).copied();
-    let sides: Vec<Side> =
-        (0..revisions).map(|revision| Side::new(&of(revision).collect::<Vec<_>>(), &mut labels)).collect();
+    let sides: Vec<Aggregate> = (0..revisions)
+        .map(|revision| Aggregate::new(&of(revision).collect::<Vec<_>>(), &mut labels))
+        .collect();
     let pairs = (0..revisions)
         .filter(|&candidate| candidate != baseline)
         // A test that neither has, or that neither ran, says nothing about the two.
@@ -90,7 +91,8 @@ fn cell(runs: &[(usize, &Run)], revisions: usize, baseline: usize) -> Cell {
         })
         .map(|candidate| {
             let (old, new) = (&sides[baseline], &sides[candidate]);
-            let whole = old.standing == Standing::Measured && new.standing == Standing::Measured;
+            let whole =
+                old.availability == Availability::Measured && new.availability == Availability::Measured;
             let renames = if whole { Renames::Unambiguous } else { Renames::Never };
             let rows = match_checkpoints(&old.keys, &new.keys, renames);
             Pair { candidate, rows, judged: Vec::new(), breaches: Vec::new() }
@@ -101,7 +103,7 @@ fn cell(runs: &[(usize, &Run)], revisions: usize, baseline: usize) -> Cell {
 
 /// All metrics: those of the catalogue in its order, after the GPUs', then any others by name.
 fn metrics(cells: &[Cell]) -> Vec<Metric> {
-    let names = cells.iter().flat_map(|cell| &cell.sides).flat_map(Side::metrics);
+    let names = cells.iter().flat_map(|cell| &cell.sides).flat_map(Aggregate::metrics);
     let rank = |name: &str| {
         let known = CATALOGUE.iter().position(|(known, _)| *known == name);
         if name.starts_with("gpu.") { 0 } else { known.map_or(usize::MAX, |position| position + 1) }

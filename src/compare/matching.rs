@@ -37,7 +37,7 @@ impl Key {
 
 /// What became of a checkpoint from the baseline to the candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Change {
+pub enum RowChange {
     /// On both sides under the same label.
     Matched,
     /// On both sides, at the same place under another label.
@@ -59,12 +59,12 @@ pub struct Match {
 
 impl Match {
     /// What the row says of its checkpoint, given both sides' keys.
-    pub fn change(&self, baseline: &[Key], candidate: &[Key]) -> Change {
+    pub fn change(&self, baseline: &[Key], candidate: &[Key]) -> RowChange {
         match (self.baseline, self.candidate) {
-            (Some(old), Some(new)) if baseline[old] == candidate[new] => Change::Matched,
-            (Some(_), Some(_)) => Change::Renamed,
-            (Some(_), None) => Change::Removed,
-            (None, _) => Change::Added,
+            (Some(old), Some(new)) if baseline[old] == candidate[new] => RowChange::Matched,
+            (Some(_), Some(_)) => RowChange::Renamed,
+            (Some(_), None) => RowChange::Removed,
+            (None, _) => RowChange::Added,
         }
     }
 }
@@ -182,10 +182,10 @@ mod tests {
         let label = |keys: &[Key], index: Option<usize>| char::from_u32(keys[index.unwrap()].label).unwrap();
         let rows = match_checkpoints(&old, &new, Renames::Unambiguous);
         let rows = rows.iter().map(|row| match row.change(&old, &new) {
-            Change::Matched => label(&old, row.baseline).to_string(),
-            Change::Renamed => format!("{}>{}", label(&old, row.baseline), label(&new, row.candidate)),
-            Change::Added => format!("+{}", label(&new, row.candidate)),
-            Change::Removed => format!("-{}", label(&old, row.baseline)),
+            RowChange::Matched => label(&old, row.baseline).to_string(),
+            RowChange::Renamed => format!("{}>{}", label(&old, row.baseline), label(&new, row.candidate)),
+            RowChange::Added => format!("+{}", label(&new, row.candidate)),
+            RowChange::Removed => format!("-{}", label(&old, row.baseline)),
         });
         rows.collect::<Vec<_>>().join(" ")
     }
@@ -289,7 +289,7 @@ mod tests {
         #[test]
         fn without_renames_only_equal_keys_are_matched(old in any_keys(), new in any_keys()) {
             for row in match_checkpoints(&old, &new, Renames::Never) {
-                prop_assert_ne!(row.change(&old, &new), Change::Renamed);
+                prop_assert_ne!(row.change(&old, &new), RowChange::Renamed);
             }
         }
     }

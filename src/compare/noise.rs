@@ -83,10 +83,10 @@ pub fn read(file: &Utf8Path) -> anyhow::Result<Vec<NoiseFigure>> {
 
 /// Known noise, to be asked by what a figure is of.
 #[derive(Default)]
-pub struct KnownNoise<'a>(HashMap<Place<'a>, &'a NoiseFigure, FxBuildHasher>);
+pub struct KnownNoise<'a>(HashMap<NoiseKey<'a>, &'a NoiseFigure, FxBuildHasher>);
 
 #[derive(PartialEq, Eq, Hash)]
-struct Place<'a> {
+struct NoiseKey<'a> {
     test: &'a str,
     title: &'a str,
     metric: &'a str,
@@ -98,7 +98,7 @@ struct Place<'a> {
 impl<'a> KnownNoise<'a> {
     /// Of these figures; of several for one place the last.
     pub fn new(figures: &'a [NoiseFigure]) -> Self {
-        let place = |figure: &'a NoiseFigure| Place {
+        let place = |figure: &'a NoiseFigure| NoiseKey {
             test: &figure.test,
             title: &figure.title,
             metric: &figure.metric,
@@ -114,7 +114,7 @@ impl<'a> KnownNoise<'a> {
         if self.0.is_empty() {
             return None;
         }
-        let place = Place {
+        let place = NoiseKey {
             test,
             title: &view.cell.id.title,
             metric,

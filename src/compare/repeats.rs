@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::compare::comparison::{Comparison, JudgedMetric, PairView};
 use crate::plan::resolved::CellId;
-use crate::verdict::significance::{Judgement, LOOKS};
+use crate::verdict::significance::{LOOKS, Significance};
 
 /// By cell and revision: how many runs it should have. Cells whose runs tell are not in it, nor those that failed.
 pub fn wanted(comparison: &Comparison) -> HashMap<(&CellId, usize), u32> {
@@ -23,15 +23,16 @@ pub fn wanted(comparison: &Comparison) -> HashMap<(&CellId, usize), u32> {
 }
 
 fn next_look(view: &PairView<'_>) -> Option<u32> {
-    let runs = |side: &crate::compare::aggregate::Side| {
+    let runs = |side: &crate::compare::aggregate::Aggregate| {
         u32::try_from(side.runs.len() + side.failed.len()).unwrap_or(u32::MAX)
     };
     if !view.is_compared() {
         return None;
     }
     let rulings = view.pair.judged.iter().flat_map(JudgedMetric::rulings);
-    let is_open =
-        rulings.filter_map(|ruling| ruling.judgement).any(|judgement: Judgement| judgement.wants_more());
+    let is_open = rulings
+        .filter_map(|ruling| ruling.significance)
+        .any(|significance: Significance| significance.wants_more());
     let done = runs(view.baseline).min(runs(view.candidate));
     LOOKS.into_iter().find(|look| *look > done).filter(|_| is_open)
 }

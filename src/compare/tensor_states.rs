@@ -94,18 +94,18 @@ impl State {
 struct Storage {
     namings: BTreeSet<usize>,
     /// What is in the totals for them.
-    counted: Option<Counted>,
+    counted: Option<StorageTotals>,
     is_stale: bool,
 }
 
 /// What tensors of a storage add to the totals.
-struct Counted {
+struct StorageTotals {
     kinds: Vec<(TensorKind, u64)>,
     rounding: u64,
     is_allocated_known: bool,
 }
 
-impl Counted {
+impl StorageTotals {
     fn of(record: &TensorRecord, namings: Vec<usize>) -> Self {
         let shares = Shares::of(record, namings);
         let kind = |share: &Share| record.description(share.naming).kind;
@@ -136,7 +136,7 @@ impl Counted {
 type StorageKey<'a> = (&'a TensorDevice, u64);
 
 /// What is alive while the log is gone through.
-struct Sweep<'a> {
+struct StateTracker<'a> {
     record: &'a TensorRecord,
     state: State,
     storages: FxHashMap<StorageKey<'a>, Storage>,
@@ -146,35 +146,35 @@ struct Sweep<'a> {
     hashes: Vec<u128>,
 }
 
-impl<'a> Sweep<'a> {
+impl<'a> StateTracker<'a> {
     fn new(record: &'a TensorRecord) -> Self {
         let hashes = record.descriptions.iter().map(hash).collect();
         Self { record, state: State::default(), storages: FxHashMap::default(), stale: Vec::new(), hashes }
     }
 
     fn begin(&mut self, naming: usize) {
-        self.change(naming, Change::Begins);
+        self.change(naming, Transition::Begins);
     }
 
     fn end(&mut self, naming: usize) {
-        self.change(naming, Change::Ends);
+        self.change(naming, Transition::Ends);
     }
 
-    fn change(&mut self, naming: usize, change: Change) {
+    fn change(&mut self, naming: usize, change: Transition) {
         let record = self.record;
         let description = record.description(naming);
         let storage = record.namings[naming].storage;
         let hash = self.hashes[record.namings[naming].description as usize];
-        let begins = change == Change::Begins;
+        let begins = change == Transition::Begins;
         self.state.fingerprint = match change {
-            Change::Begins => self.state.fingerprint.wrapping_add(hash),
-            Change::Ends => self.state.fingerprint.wrapping_sub(hash),
+            Transition::Begins => self.state.fingerprint.wrapping_add(hash),
+            Transition::Ends => self.state.fingerprint.wrapping_sub(hash),
         };
         let totals = self.state.totals.entry(description.device.clone()).or_default();
         let tensors = &mut totals.kinds[description.kind as usize].tensors;
         *tensors = if begins { *tensors + 1 } else { *tensors - 1 };
         if storage == 0 {
-            let alone = Counted::of(record, vec![naming]);
+            let alone = StorageTotals::of(record, vec![naming]);
             return if begins { alone.add_to(totals) } else { alone.take_from(totals) };
         }
         let key = (&description.device, storage);
@@ -202,7 +202,7 @@ impl<'a> Sweep<'a> {
                 self.storages.remove(&key);
                 continue;
             }
-            let counted = Counted::of(self.record, storage.namings.iter().copied().collect());
+            let counted = StorageTotals::of(self.record, storage.namings.iter().copied().collect());
             counted.add_to(totals);
             storage.counted = Some(counted);
         }
@@ -211,7 +211,7 @@ impl<'a> Sweep<'a> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Change {
+enum Transition {
     Begins,
     Ends,
 }
@@ -231,7 +231,7 @@ impl States {
         let record = &measurement.tensors;
         let mut states = Self { of_checkpoint: Vec::new(), states: vec![State::default()] };
         let mut known: FxHashMap<State, usize> = FxHashMap::from_iter([(State::default(), 0)]);
-        let mut sweep = Sweep::new(record);
+        let mut tracker = StateTracker::new(record);
         let mut begins = order(record, |naming| naming.from).into_iter().peekable();
         let mut ends = order(record, |naming| naming.until).into_iter().peekable();
         let mut current = 0;
@@ -245,15 +245,15 @@ impl States {
                 }
                 has_changed = true;
                 if begin <= end {
-                    sweep.begin(begins.next().unwrap_or_default());
+                    tracker.begin(begins.next().unwrap_or_default());
                 } else {
-                    sweep.end(ends.next().unwrap_or_default());
+                    tracker.end(ends.next().unwrap_or_default());
                 }
             }
             if has_changed {
-                sweep.settle();
-                current = *known.entry(sweep.state.clone()).or_insert_with(|| {
-                    states.states.push(sweep.state.clone());
+                tracker.settle();
+                current = *known.entry(tracker.state.clone()).or_insert_with(|| {
+                    states.states.push(tracker.state.clone());
                     states.states.len() - 1
                 });
             }

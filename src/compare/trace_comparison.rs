@@ -77,7 +77,7 @@ struct Namesakes<'a> {
 }
 
 /// What makes two functions of one path the same on both sides; nothing where there is but one.
-type Identity = Option<(Option<String>, usize)>;
+type Namesake = Option<(Option<String>, usize)>;
 
 impl<'a> Namesakes<'a> {
     fn of(sides: &[TraceSide<'a>; 2]) -> Self {
@@ -107,7 +107,7 @@ impl<'a> Namesakes<'a> {
         Self { shared, known }
     }
 
-    fn identity(&self, side: usize, label: &str, at: &str) -> Identity {
+    fn identity(&self, side: usize, label: &str, at: &str) -> Namesake {
         self.shared.contains(label).then(|| match self.known[side].get(at) {
             Some((apart, count)) => (apart.map(str::to_owned), *count),
             None => (Some(at.to_owned()), 1),
@@ -117,31 +117,31 @@ impl<'a> Namesakes<'a> {
 
 /// What makes two functions in the trees the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Step {
+struct CallKey {
     label: String,
-    identity: Identity,
+    identity: Namesake,
     elsewhere: bool,
 }
 
 #[derive(Default)]
-struct Tree {
+struct CallTree {
     /// Where the function stands.
     at: String,
     /// By run that called it.
     figures: BTreeMap<usize, CallFigures>,
-    children: IndexMap<Step, Tree>,
+    children: IndexMap<CallKey, CallTree>,
 }
 
 /// The trees of both sides as one, callers before what they called, in the baseline's order.
 pub fn calls(sides: &[TraceSide<'_>; 2]) -> Vec<CallRow> {
     let namesakes = Namesakes::of(sides);
-    let [old, new] = [0, 1].map(|side| Tree::of(&sides[side].records, &namesakes, side));
+    let [old, new] = [0, 1].map(|side| CallTree::of(&sides[side].records, &namesakes, side));
     let mut rows = Vec::new();
     put_together(Some(&old), Some(&new), 0, &mut rows);
     rows
 }
 
-impl Tree {
+impl CallTree {
     fn of(records: &[&TraceRecord], namesakes: &Namesakes<'_>, side: usize) -> Self {
         let mut root = Self::default();
         for (run, record) in records.iter().enumerate() {
@@ -155,7 +155,7 @@ impl Tree {
                 let mut place = &mut root;
                 for step in way.iter().rev() {
                     let identity = namesakes.identity(side, &step.label, &step.at);
-                    let key = Step { label: step.label.clone(), identity, elsewhere: step.elsewhere };
+                    let key = CallKey { label: step.label.clone(), identity, elsewhere: step.elsewhere };
                     place = place.children.entry(key).or_default();
                     place.at.clone_from(&step.at);
                 }
@@ -179,9 +179,9 @@ impl Tree {
     }
 }
 
-fn put_together(old: Option<&Tree>, new: Option<&Tree>, depth: usize, rows: &mut Vec<CallRow>) {
-    let mut steps: Vec<&Step> = old.into_iter().flat_map(|tree| tree.children.keys()).collect();
-    let is_new = |step: &&Step| !old.is_some_and(|old| old.children.contains_key(*step));
+fn put_together(old: Option<&CallTree>, new: Option<&CallTree>, depth: usize, rows: &mut Vec<CallRow>) {
+    let mut steps: Vec<&CallKey> = old.into_iter().flat_map(|tree| tree.children.keys()).collect();
+    let is_new = |step: &&CallKey| !old.is_some_and(|old| old.children.contains_key(*step));
     steps.extend(new.into_iter().flat_map(|tree| tree.children.keys()).filter(is_new));
     for step in steps {
         let [old, new] = [old, new].map(|tree| tree.and_then(|tree| tree.children.get(step)));
@@ -194,7 +194,7 @@ fn put_together(old: Option<&Tree>, new: Option<&Tree>, depth: usize, rows: &mut
             label: step.label.clone(),
             apart,
             elsewhere: step.elsewhere,
-            sides: [old, new].map(|tree| tree.and_then(Tree::median)),
+            sides: [old, new].map(|tree| tree.and_then(CallTree::median)),
         });
         put_together(old, new, depth + 1, rows);
     }
@@ -252,7 +252,7 @@ pub struct LineFigures {
 }
 
 /// A function's source on one side, with what ran.
-struct Profile<'a> {
+struct FunctionLines<'a> {
     function: &'a TracedFunction,
     lines: Vec<&'a str>,
     first: usize,
@@ -263,7 +263,7 @@ struct Profile<'a> {
 pub fn lines(sides: &[TraceSide<'_>; 2]) -> Vec<LineProfile> {
     let namesakes = Namesakes::of(sides);
     let [old, new] = [0, 1].map(|side| profiles(&sides[side], &namesakes, side));
-    let mut keys: Vec<&(String, Identity)> = old.keys().collect();
+    let mut keys: Vec<&(String, Namesake)> = old.keys().collect();
     keys.extend(new.keys().filter(|key| !old.contains_key(*key)));
     keys.into_iter().map(|key| profile(&key.0, [old.get(key), new.get(key)])).collect()
 }
@@ -272,7 +272,7 @@ fn profiles<'a>(
     side: &TraceSide<'a>,
     namesakes: &Namesakes<'_>,
     number: usize,
-) -> IndexMap<(String, Identity), Profile<'a>> {
+) -> IndexMap<(String, Namesake), FunctionLines<'a>> {
     let mut profiles = IndexMap::new();
     for function in side.facts.into_iter().flat_map(|facts| &facts.functions) {
         let Some(text) = &function.text else { continue };
@@ -291,7 +291,7 @@ fn profiles<'a>(
             (line, LineFigures { times, metrics: medians(repeats.values().map(|one| &one.metrics)) })
         };
         let identity = namesakes.identity(number, &function.path, &at);
-        profiles.entry((function.path.clone(), identity)).or_insert(Profile {
+        profiles.entry((function.path.clone(), identity)).or_insert(FunctionLines {
             function,
             lines: text.text.lines().collect(),
             first: text.first,
@@ -318,7 +318,7 @@ impl LineFigures {
     }
 }
 
-fn profile(label: &str, sides: [Option<&Profile<'_>>; 2]) -> LineProfile {
+fn profile(label: &str, sides: [Option<&FunctionLines<'_>>; 2]) -> LineProfile {
     let texts = sides.map(|side| side.map_or(&[][..], |side| &side.lines));
     let mut rows = Vec::new();
     let place = |side: usize, index: usize| {

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::compare::aggregate::Side;
+use crate::compare::aggregate::Aggregate;
 use crate::compare::comparison::Comparison;
-use crate::report::selection::Wanted;
+use crate::report::selection::MetricFilter;
 use crate::support::bytes::Bytes;
 
 /// A line for each device of which something is shown.
-pub fn notes(comparison: &Comparison, wanted: &Wanted) -> Vec<String> {
+pub fn notes(comparison: &Comparison, wanted: &MetricFilter) -> Vec<String> {
     let devices = comparison.metrics.iter().filter_map(|metric| {
         let device = metric.name.strip_prefix("gpu.")?.strip_suffix(".context")?;
         let prefix = format!("gpu.{device}.");
@@ -43,7 +43,7 @@ fn note(comparison: &Comparison, device: &str, metric: &str) -> Option<String> {
 }
 
 /// The same at every checkpoint of a run, as it is measured once.
-fn cost(side: &Side, metric: &str) -> Option<u64> {
+fn cost(side: &Aggregate, metric: &str) -> Option<u64> {
     let column = side.column(metric)?;
     let figure = (0..side.keys.len()).find_map(|checkpoint| column.figure(checkpoint))?;
     u64::try_from(figure.value).ok()

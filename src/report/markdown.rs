@@ -7,11 +7,11 @@ use std::io::{self, Write};
 
 use indexmap::IndexMap;
 
-use crate::compare::comparison::{Breach, Comparison, Entry, PairView};
-use crate::compare::matching::{Change, Match};
+use crate::compare::comparison::{Breach, Comparison, PairView, RowFigures};
+use crate::compare::matching::{Match, RowChange};
 use crate::report::markdown_text::{code, escape};
 use crate::report::options::Options;
-use crate::report::selection::{self, Part, Shown, Wanted};
+use crate::report::selection::{self, MetricFilter, Shown, TableSection};
 use crate::report::summary::{self, Tally, Trouble};
 use crate::report::tensors::comment;
 use crate::report::text;
@@ -37,13 +37,13 @@ const RESERVE: usize = 800;
 
 /// Writes the comment.
 pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -> io::Result<()> {
-    let wanted = Wanted::new(options);
+    let wanted = MetricFilter::new(options);
     let mut tally = Tally::default();
     let mut sections = Vec::new();
     for candidate in comparison.candidates() {
-        sections.push(Section::new(comparison, candidate, &wanted, options, &mut tally));
+        sections.push(CandidateSection::new(comparison, candidate, &wanted, options, &mut tally));
     }
-    let mut page = Page::default();
+    let mut page = Comment::default();
     page.head(comparison, &sections, &tally);
     let failures = failures(&sections);
     let notes = notes(comparison, &wanted);
@@ -75,12 +75,12 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
 }
 
 /// One candidate's lines.
-struct Section {
+struct CandidateSection {
     name: String,
     heading: String,
     table_head: String,
-    changed: Vec<Line>,
-    rest: Vec<Line>,
+    changed: Vec<TableLine>,
+    rest: Vec<TableLine>,
     /// What traced functions did, in blocks.
     traced: Vec<String>,
     not_shown: usize,
@@ -90,16 +90,16 @@ struct Section {
 }
 
 /// A row of a table, with its place among others.
-struct Line {
+struct TableLine {
     order: (u8, f64),
     text: String,
 }
 
-impl Section {
+impl CandidateSection {
     fn new(
         comparison: &Comparison,
         candidate: usize,
-        wanted: &Wanted,
+        wanted: &MetricFilter,
         options: &Options,
         tally: &mut Tally,
     ) -> Self {
@@ -139,18 +139,18 @@ impl Section {
         section
     }
 
-    fn add(&mut self, view: &PairView, part: &Part, options: &Options) {
+    fn add(&mut self, view: &PairView, part: &TableSection, options: &Options) {
         let rows = selection::rows(view, part, options);
         self.not_shown += rows.left_out;
         for row in &rows.shown {
             for shown in &part.shown {
-                let entry = shown.column.entry(row);
+                let entry = shown.column.at(row);
                 let text = table_row(view, row, shown, &entry);
-                self.is_all_compared &= entry.delta.is_some() || view.change(row) != Some(Change::Matched);
+                self.is_all_compared &= entry.delta.is_some() || view.change(row) != Some(RowChange::Matched);
                 self.is_all_compared &= view.is_compared();
                 match order(view, row, shown, &entry) {
-                    Some(order) => self.changed.push(Line { order, text }),
-                    None if !options.only_changed => self.rest.push(Line { order: (0, 0.0), text }),
+                    Some(order) => self.changed.push(TableLine { order, text }),
+                    None if !options.only_changed => self.rest.push(TableLine { order: (0, 0.0), text }),
                     None => {}
                 }
             }
@@ -160,7 +160,7 @@ impl Section {
 
 /// What regressed, what the runs do not tell, what improved, what is not judged and changed, and what came or went; among each
 /// the largest part of the baseline first. `None` for what did not change.
-fn order(view: &PairView, row: &Match, shown: &Shown, entry: &Entry) -> Option<(u8, f64)> {
+fn order(view: &PairView, row: &Match, shown: &Shown, entry: &RowFigures) -> Option<(u8, f64)> {
     let part = || entry.delta.and_then(|delta| delta.percent).map_or(f64::INFINITY, f64::abs);
     let change = view.change(row)?;
     if breached(view, row, shown).is_some() {
@@ -170,10 +170,10 @@ fn order(view: &PairView, row: &Match, shown: &Shown, entry: &Entry) -> Option<(
         (Some(Verdict::Regressed), ..) => Some((0, part())),
         (Some(Verdict::Inconclusive), ..) => Some((1, part())),
         (Some(Verdict::Improved), ..) => Some((2, part())),
-        (_, Change::Added, _) => Some((5, 0.0)),
-        (_, Change::Removed, _) => Some((6, 0.0)),
+        (_, RowChange::Added, _) => Some((5, 0.0)),
+        (_, RowChange::Removed, _) => Some((6, 0.0)),
         (None, _, Some(delta)) if delta.difference != 0 => Some((3 + u8::from(delta.difference < 0), part())),
-        (_, Change::Renamed, _) => Some((7, 0.0)),
+        (_, RowChange::Renamed, _) => Some((7, 0.0)),
         _ => None,
     }
 }
@@ -200,13 +200,13 @@ fn said(view: &PairView, row: &Match, shown: &Shown) -> String {
     }
 }
 
-fn table_row(view: &PairView, row: &Match, shown: &Shown, entry: &Entry) -> String {
+fn table_row(view: &PairView, row: &Match, shown: &Shown, entry: &RowFigures) -> String {
     let figure = |figure: Option<crate::compare::aggregate::Figure>| {
         figure.map_or_else(|| text::NONE.to_owned(), |figure| text::figure(figure.value, shown.metric.unit))
     };
     let (difference, percent) = match (view.change(row), entry.delta) {
-        (Some(Change::Added), _) => ("added".to_owned(), String::new()),
-        (Some(Change::Removed), _) => ("removed".to_owned(), String::new()),
+        (Some(RowChange::Added), _) => ("added".to_owned(), String::new()),
+        (Some(RowChange::Removed), _) => ("removed".to_owned(), String::new()),
         (_, Some(delta)) if text::is_within_noise(shown.ruling(row), delta.difference) => {
             ("\\~".to_owned(), String::new())
         }
@@ -227,13 +227,13 @@ fn table_row(view: &PairView, row: &Match, shown: &Shown, entry: &Entry) -> Stri
 
 /// The comment as it grows.
 #[derive(Default)]
-struct Page {
+struct Comment {
     text: String,
     left_out: usize,
     blocks_left_out: usize,
 }
 
-impl Page {
+impl Comment {
     /// A block that is whole or not there.
     fn block(&mut self, block: &str, room: &mut usize) {
         match room.checked_sub(block.chars().count()) {
@@ -249,7 +249,7 @@ impl Page {
         self.text.chars().count()
     }
 
-    fn head(&mut self, comparison: &Comparison, sections: &[Section], tally: &Tally) {
+    fn head(&mut self, comparison: &Comparison, sections: &[CandidateSection], tally: &Tally) {
         _ = write!(self.text, "{MARKER}\n**Memory: {}**", tally.counts());
         if let [only] = sections {
             _ = write!(self.text, " · {}", only.heading);
@@ -277,7 +277,7 @@ impl Page {
         }
     }
 
-    fn changed(&mut self, section: &Section, several: bool, room: &mut usize) {
+    fn changed(&mut self, section: &CandidateSection, several: bool, room: &mut usize) {
         self.left_out += section.not_shown;
         if section.changed.is_empty() {
             return;
@@ -286,7 +286,7 @@ impl Page {
         self.rows(&format!("{heading}\n{}", section.table_head), &section.changed, "", room);
     }
 
-    fn rest(&mut self, section: &Section, several: bool, room: &mut usize) {
+    fn rest(&mut self, section: &CandidateSection, several: bool, room: &mut usize) {
         if section.rest.is_empty() {
             return;
         }
@@ -298,7 +298,7 @@ impl Page {
     }
 
     /// A table with as many rows as there is room for; none at all if not even one fits.
-    fn rows(&mut self, head: &str, rows: &[Line], foot: &str, room: &mut usize) {
+    fn rows(&mut self, head: &str, rows: &[TableLine], foot: &str, room: &mut usize) {
         let mut needed = head.chars().count() + foot.chars().count();
         let fitting = rows
             .iter()
@@ -320,7 +320,7 @@ impl Page {
 }
 
 /// What went wrong, each with the first lines of its message.
-fn failures(sections: &[Section]) -> String {
+fn failures(sections: &[CandidateSection]) -> String {
     // A build that failed is the same for all tests, and a baseline's failure for all candidates.
     let mut tests: IndexMap<&Trouble, Vec<&str>> = IndexMap::new();
     for (title, trouble) in sections.iter().flat_map(|section| &section.troubles) {
@@ -355,7 +355,7 @@ fn failures(sections: &[Section]) -> String {
     text
 }
 
-fn notes(comparison: &Comparison, wanted: &Wanted) -> String {
+fn notes(comparison: &Comparison, wanted: &MetricFilter) -> String {
     let mut text = String::new();
     let notes = summary::notes(comparison, wanted);
     for (index, note) in notes.iter().enumerate() {

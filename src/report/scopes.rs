@@ -5,14 +5,14 @@ use std::io::{self, Write};
 
 use rustc_hash::FxHashMap;
 
-use crate::compare::aggregate::{Side, Standing};
+use crate::compare::aggregate::{Aggregate, Availability};
 use crate::compare::comparison::{Cell, Comparison, PairView};
-use crate::compare::matching::{Change, Key, Match};
+use crate::compare::matching::{Key, Match, RowChange};
 use crate::plan::metric::Unit;
 use crate::plan::resolved::Revision;
 use crate::report::options::Options;
 use crate::report::page::{Group, Page, Text, Tone, tone_of};
-use crate::report::selection::{self, MOST_ROWS, Part, Shown, Wanted};
+use crate::report::selection::{self, MOST_ROWS, MetricFilter, Shown, TableSection};
 use crate::report::summary::{self, Tally};
 use crate::report::text;
 use crate::report::trace::calls;
@@ -31,13 +31,13 @@ const MOST_HEADING: usize = 12;
 /// Writes a tree of scopes for each test: of each candidate beside the baseline, or of the one revision there is.
 pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let page = Page::new(options);
-    let wanted = Wanted::new(options);
+    let wanted = MetricFilter::new(options);
     let mut tally = Tally::default();
     let mut is_empty = true;
     if comparison.revisions.len() == 1 {
         for cell in &comparison.cells {
-            let tree = Tree::of_one(comparison, cell, options);
-            let traced = calls::Part::of_one(comparison, cell);
+            let tree = ScopeTree::of_one(comparison, cell, options);
+            let traced = calls::TraceReport::of_one(comparison, cell);
             if tree.rows.is_empty() && traced.is_empty() {
                 continue;
             }
@@ -51,10 +51,10 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
         }
     }
     for view in comparison.pairs() {
-        let tree = Tree::of_pair(comparison, &view, &wanted, options);
+        let tree = ScopeTree::of_pair(comparison, &view, &wanted, options);
         tally.add(comparison, &view, &parts(comparison, &view, &wanted));
         let troubles = summary::troubles(comparison, &view);
-        let traced = calls::Part::of(comparison, &view);
+        let traced = calls::TraceReport::of(comparison, &view);
         if tree.rows.is_empty() && troubles.is_empty() && traced.is_empty() {
             continue;
         }
@@ -85,7 +85,11 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
 }
 
 /// The scopes of a pair, with their figures of the families that are shown.
-fn parts<'a>(comparison: &'a Comparison, view: &PairView<'a>, wanted: &Wanted) -> Vec<Part<'a>> {
+fn parts<'a>(
+    comparison: &'a Comparison,
+    view: &PairView<'a>,
+    wanted: &MetricFilter,
+) -> Vec<TableSection<'a>> {
     let rows: Vec<&Match> = view.rows.iter().filter(|row| view.key(row).kind != Kind::Point).collect();
     if rows.is_empty() {
         return Vec::new();
@@ -99,12 +103,12 @@ fn parts<'a>(comparison: &'a Comparison, view: &PairView<'a>, wanted: &Wanted) -
     let shown = shown
         .map(|metric| Shown { metric, column: view.column(&metric.name), judged: view.judged(&metric.name) })
         .collect();
-    vec![Part { kind: Kind::Scope, rows, shown }]
+    vec![TableSection { kind: Kind::Scope, rows, shown }]
 }
 
 /// The families to show, `gpu.0`, `heap`, `cpu`: those asked for; else the GPUs' and the heap's, and resident memory where
 /// there are no heap figures.
-fn families(comparison: &Comparison, sides: &[&Side], wanted: &Wanted) -> Vec<String> {
+fn families(comparison: &Comparison, sides: &[&Aggregate], wanted: &MetricFilter) -> Vec<String> {
     let measured: Vec<&str> = comparison
         .metrics
         .iter()
@@ -139,34 +143,34 @@ fn heading(family: &str) -> String {
 }
 
 /// One or two revisions' scopes.
-struct Tree<'a> {
-    sides: Vec<(&'a Revision, &'a Side)>,
+struct ScopeTree<'a> {
+    sides: Vec<(&'a Revision, &'a Aggregate)>,
     /// Whether the sides' figures may be compared.
     pair: Option<PairView<'a>>,
-    rows: Vec<Row<'a>>,
+    rows: Vec<ScopeRow<'a>>,
     left_out: usize,
 }
 
-struct Row<'a> {
+struct ScopeRow<'a> {
     label: Text,
     /// Of each side, its index there.
     places: Vec<Option<usize>>,
     of_pair: Option<&'a Match>,
 }
 
-impl<'a> Tree<'a> {
+impl<'a> ScopeTree<'a> {
     fn of_one(comparison: &'a Comparison, cell: &'a Cell, options: &Options) -> Self {
         let side = &cell.sides[0];
         let nestings = nestings(&comparison.runs, cell, side);
         let scopes: Vec<usize> =
             (0..side.keys.len()).filter(|&index| side.keys[index].kind != Kind::Point).collect();
         let ends: Vec<Nesting> = scopes.iter().map(|&index| nestings[&side.keys[index]]).collect();
-        let mut rows: Vec<Row> = outer_first(&ends)
+        let mut rows: Vec<ScopeRow> = outer_first(&ends)
             .into_iter()
             .map(|(row, level)| {
                 let index = scopes[row];
                 let label = indented(level, &label(side.keys[index], cell));
-                Row { label: Text::new(label, Tone::Plain), places: vec![Some(index)], of_pair: None }
+                ScopeRow { label: Text::new(label, Tone::Plain), places: vec![Some(index)], of_pair: None }
             })
             .collect();
         let shown = if options.all_rows { rows.len() } else { rows.len().min(MOST_ROWS) };
@@ -175,10 +179,15 @@ impl<'a> Tree<'a> {
         Self { sides: vec![(&comparison.revisions[0], side)], pair: None, rows, left_out }
     }
 
-    fn of_pair(comparison: &'a Comparison, view: &PairView<'a>, wanted: &Wanted, options: &Options) -> Self {
+    fn of_pair(
+        comparison: &'a Comparison,
+        view: &PairView<'a>,
+        wanted: &MetricFilter,
+        options: &Options,
+    ) -> Self {
         let sides = [(view.old, view.baseline), (view.new, view.candidate)];
         let sides: Vec<_> =
-            sides.into_iter().filter(|(_, side)| side.standing != Standing::Nothing).collect();
+            sides.into_iter().filter(|(_, side)| side.availability != Availability::Missing).collect();
         let mut tree = Self { sides, pair: Some(*view), rows: Vec::new(), left_out: 0 };
         let Some(part) = parts(comparison, view, wanted).pop() else { return tree };
         let [old, new] =
@@ -201,14 +210,14 @@ impl<'a> Tree<'a> {
             }
             let old_label = label(view.key(row), view.cell);
             let (label, tone) = match (view.change(row), view.new_key(row)) {
-                (Some(Change::Added), _) => (format!("+ {old_label}"), Tone::Structure),
-                (Some(Change::Removed), _) => (format!("- {old_label}"), Tone::Structure),
+                (Some(RowChange::Added), _) => (format!("+ {old_label}"), Tone::Structure),
+                (Some(RowChange::Removed), _) => (format!("- {old_label}"), Tone::Structure),
                 (_, Some(new)) => (format!("{old_label} → {}", label(new, view.cell)), Tone::Structure),
                 _ => (old_label, Tone::Plain),
             };
             let places = [(view.baseline, row.baseline), (view.candidate, row.candidate)];
-            let places = places.into_iter().filter(|(side, _)| side.standing != Standing::Nothing);
-            tree.rows.push(Row {
+            let places = places.into_iter().filter(|(side, _)| side.availability != Availability::Missing);
+            tree.rows.push(ScopeRow {
                 label: Text::new(indented(level, &label), tone),
                 places: places.map(|(_, place)| place).collect(),
                 of_pair: Some(row),
@@ -227,14 +236,14 @@ impl<'a> Tree<'a> {
         &self,
         page: Page,
         comparison: &Comparison,
-        wanted: &Wanted,
+        wanted: &MetricFilter,
         options: &Options,
         out: &mut dyn Write,
     ) -> io::Result<()> {
         if self.rows.is_empty() {
             return Ok(());
         }
-        let sides: Vec<&Side> = self.sides.iter().map(|(_, side)| *side).collect();
+        let sides: Vec<&Aggregate> = self.sides.iter().map(|(_, side)| *side).collect();
         let labels: Vec<Text> = self.rows.iter().map(|row| row.label.clone()).collect();
         for (index, family) in families(comparison, &sides, wanted).iter().enumerate() {
             if index > 0 {
@@ -256,8 +265,8 @@ impl<'a> Tree<'a> {
     /// Each revision's three figures side by side, and then what changed.
     fn groups_of_sides(&self, family: &str) -> Vec<Group> {
         let headings = || PARTS.iter().map(|(_, heading)| (*heading).to_owned()).collect::<Vec<_>>();
-        let of_side = |(place, (revision, side)): (usize, &(&Revision, &Side))| {
-            let mark = if side.standing == Standing::CutOff { "✗ " } else { "" };
+        let of_side = |(place, (revision, side)): (usize, &(&Revision, &Aggregate))| {
+            let mark = if side.availability == Availability::CutOff { "✗ " } else { "" };
             let name = cut(&labels::one_line(&revision.name), MOST_HEADING).into_owned();
             let cells = self.rows.iter().map(|row| {
                 PARTS.iter().map(|(part, _)| figure(side, family, part, row.places[place])).collect()
@@ -297,12 +306,12 @@ impl<'a> Tree<'a> {
         self.pair.is_some_and(|view| view.is_compared())
     }
 
-    fn difference(&self, family: &str, part: &str, row: &Row) -> Text {
+    fn difference(&self, family: &str, part: &str, row: &ScopeRow) -> Text {
         let nothing = Text::new(text::NONE, Tone::Quiet);
         let (Some(view), Some(of_pair)) = (&self.pair, row.of_pair) else { return nothing };
-        match (view.change(of_pair), view.column(&format!("{family}.{part}")).entry(of_pair).delta) {
-            (Some(Change::Added), _) => Text::new("added", Tone::Structure),
-            (Some(Change::Removed), _) => Text::new("removed", Tone::Structure),
+        match (view.change(of_pair), view.column(&format!("{family}.{part}")).at(of_pair).delta) {
+            (Some(RowChange::Added), _) => Text::new("added", Tone::Structure),
+            (Some(RowChange::Removed), _) => Text::new("removed", Tone::Structure),
             (_, Some(delta)) => {
                 Text::new(text::difference(delta.difference, Unit::Bytes), tone_of(delta.difference))
             }
@@ -311,7 +320,7 @@ impl<'a> Tree<'a> {
     }
 }
 
-fn figure(side: &Side, family: &str, part: &str, place: Option<usize>) -> Text {
+fn figure(side: &Aggregate, family: &str, part: &str, place: Option<usize>) -> Text {
     let column = side.column(&format!("{family}.{part}"));
     match column.zip(place).and_then(|(column, place)| column.figure(place)) {
         Some(figure) => Text::new(text::figure(figure.value, Unit::Bytes), Tone::Plain),
@@ -332,7 +341,7 @@ fn indented(level: usize, label: &str) -> String {
 }
 
 /// How each scope of a side lay among others, in the first of the repeats that has it.
-fn nestings(runs: &[Run], cell: &Cell, side: &Side) -> FxHashMap<Key, Nesting> {
+fn nestings(runs: &[Run], cell: &Cell, side: &Aggregate) -> FxHashMap<Key, Nesting> {
     let mut nestings = FxHashMap::default();
     for run in &side.runs {
         let measurement = &runs[*run].measurement;

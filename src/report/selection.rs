@@ -3,7 +3,7 @@
 use regex::Regex;
 
 use crate::compare::comparison::{Comparison, JudgedMetric, Metric, PairColumn, PairView, Ruling};
-use crate::compare::matching::{Change, Match};
+use crate::compare::matching::{Match, RowChange};
 use crate::plan::metric::{DEFAULT, Unit};
 use crate::report::options::Options;
 use crate::report::text;
@@ -39,7 +39,7 @@ impl Shown<'_> {
 
 /// The rows of a pair that have the same metrics: points have levels and peaks, scopes what was consumed between their
 /// ends.
-pub struct Part<'a> {
+pub struct TableSection<'a> {
     /// Of what the rows are.
     pub kind: Kind,
     /// All rows of this kind, in order.
@@ -49,14 +49,14 @@ pub struct Part<'a> {
 }
 
 /// Which metric names the options ask for.
-pub struct Wanted {
+pub struct MetricFilter {
     patterns: Vec<Regex>,
     /// The patterns as typed; empty where nobody chose.
     chosen: Vec<String>,
     is_default: bool,
 }
 
-impl Wanted {
+impl MetricFilter {
     /// From the options. Without any, the GPUs' peaks and the default metrics.
     pub fn new(options: &Options) -> Self {
         let chosen = options.metrics.clone().filter(|_| !options.all).unwrap_or_default();
@@ -113,14 +113,14 @@ impl Wanted {
 
     /// What to show of a pair: the wanted metrics, in the order of the patterns, of points and of scopes. A table is
     /// never empty for want of a name: if none is wanted of what was measured, the first that there are are shown.
-    pub fn parts<'a>(&self, comparison: &'a Comparison, view: &PairView<'a>) -> Vec<Part<'a>> {
+    pub fn parts<'a>(&self, comparison: &'a Comparison, view: &PairView<'a>) -> Vec<TableSection<'a>> {
         // Calls of traced functions have a tree of their own, and are shown here only where a rule judges them.
         let rows_of = |kind: Kind| -> Vec<&Match> {
             let of_kind = view.rows.iter().filter(|row| view.key(row).kind == kind);
             of_kind.filter(|row| kind != Kind::Call || view.is_judged(row)).collect()
         };
         let [points, scopes, calls] = [Kind::Point, Kind::Scope, Kind::Call].map(rows_of);
-        let mut parts: Vec<(Part, Vec<Shown>)> =
+        let mut parts: Vec<(TableSection, Vec<Shown>)> =
             [(Kind::Point, points), (Kind::Scope, scopes), (Kind::Call, calls)]
                 .into_iter()
                 .filter(|(_, rows)| !rows.is_empty())
@@ -142,7 +142,7 @@ impl Wanted {
                         let missing: Vec<Shown> = missing.copied().collect();
                         shown.extend(missing);
                     }
-                    (Part { kind, rows, shown }, measured)
+                    (TableSection { kind, rows, shown }, measured)
                 })
                 .collect();
         // Who chose a point's metric did not ask for scopes.
@@ -184,7 +184,7 @@ fn measured<'a>(comparison: &'a Comparison, view: &PairView<'a>, rows: &[&Match]
             let is_on_a_side = shown.column.baseline.is_some() || shown.column.candidate.is_some();
             is_on_a_side
                 && rows.iter().any(|row| {
-                    let entry = shown.column.entry(row);
+                    let entry = shown.column.at(row);
                     entry.baseline.is_some() || entry.candidate.is_some()
                 })
         })
@@ -214,8 +214,8 @@ fn glob_of_one_part(pattern: &str) -> Regex {
 /// Whether anything is to be said of a row: it came, went, changed its name, or one of the figures shown changed.
 pub fn is_changed(view: &PairView, row: &Match, shown: &[Shown]) -> bool {
     match view.change(row) {
-        Some(Change::Matched) => shown.iter().any(|shown| {
-            let difference = shown.column.entry(row).delta.map_or(0, |delta| delta.difference);
+        Some(RowChange::Matched) => shown.iter().any(|shown| {
+            let difference = shown.column.at(row).delta.map_or(0, |delta| delta.difference);
             difference != 0 && !text::is_within_noise(shown.ruling(row), difference)
         }),
         _ => true,
@@ -233,8 +233,8 @@ pub struct Rows<'a> {
 }
 
 /// Chooses rows: all up to [`MOST_ROWS`], else the changed ones first and among them the largest.
-pub fn rows<'a>(view: &PairView<'a>, part: &Part<'a>, options: &Options) -> Rows<'a> {
-    let Part { rows, shown, .. } = part;
+pub fn rows<'a>(view: &PairView<'a>, part: &TableSection<'a>, options: &Options) -> Rows<'a> {
+    let TableSection { rows, shown, .. } = part;
     let mut rows = rows.clone();
     if options.only_changed {
         rows.retain(|row| is_changed(view, row, shown));
@@ -265,9 +265,9 @@ struct Weight {
 
 impl Weight {
     fn of(view: &PairView, row: &Match, shown: &[Shown]) -> Self {
-        let mut weight = Self { changed: view.change(row) != Some(Change::Matched), ..Self::default() };
+        let mut weight = Self { changed: view.change(row) != Some(RowChange::Matched), ..Self::default() };
         for shown in shown {
-            let entry = shown.column.entry(row);
+            let entry = shown.column.at(row);
             // What only one side has weighs its whole figure.
             let whole = entry.baseline.or(entry.candidate).map(|figure| i128::from(figure.value));
             let difference = match (entry.delta, weight.changed) {
@@ -296,7 +296,7 @@ mod tests {
     fn a_star_stands_for_any_part_of_a_name_and_a_dot_for_itself() {
         let options =
             Options { metrics: Some(vec!["gpu.*.peak".to_owned(), "time".to_owned()]), ..Options::default() };
-        let wanted = Wanted::new(&options);
+        let wanted = MetricFilter::new(&options);
         assert!(wanted.contains("gpu.0.peak") && wanted.contains("time"));
         assert!(
             !wanted.contains("gpu.0.peak.x")

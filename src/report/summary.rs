@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use crate::compare::aggregate::{Side, Standing};
+use crate::compare::aggregate::{Aggregate, Availability};
 use crate::compare::comparison::{
     Breach, BreachKind, Cell, Comparability, Comparison, Delta, PairView, Ruling,
 };
 use crate::compare::evaluation::Conclusion;
-use crate::compare::matching::{Change, Match};
+use crate::compare::matching::{Match, RowChange};
 use crate::plan::metric::{ON_REQUEST, Unit};
 use crate::plan::resolved::{CellId, Revision};
-use crate::report::selection::{Part, Shown, Wanted};
+use crate::report::selection::{MetricFilter, Shown, TableSection};
 use crate::report::text;
 use crate::results::measurement::Kind;
 use crate::results::outcome::Status;
@@ -20,7 +20,7 @@ use crate::support::counted::counted;
 use crate::support::labels;
 use crate::verdict::kinds::Verdict;
 use crate::verdict::limits::Expected;
-use crate::verdict::significance::{ENOUGH, Judgement};
+use crate::verdict::significance::{ENOUGH, Significance};
 
 /// How many lines of a failure's message are shown.
 const MESSAGE_LINES: usize = 6;
@@ -38,13 +38,13 @@ pub struct Tally {
     same: usize,
     /// Tests of which no figure could be compared.
     not_compared: usize,
-    said: Vec<Said>,
-    largest: Option<Growth>,
+    said: Vec<Statement>,
+    largest: Option<UnjudgedGrowth>,
 }
 
 /// A line about one verdict.
 #[derive(Clone, Debug)]
-struct Said {
+struct Statement {
     /// Regressions first, and among them bytes before counts and the largest first.
     order: (u8, bool, std::cmp::Reverse<i128>),
     verdict: Option<Verdict>,
@@ -53,7 +53,7 @@ struct Said {
 
 /// The growth of a figure that is not judged.
 #[derive(Clone, Debug)]
-struct Growth {
+struct UnjudgedGrowth {
     metric: String,
     unit: Unit,
     delta: Delta,
@@ -63,7 +63,7 @@ struct Growth {
 
 impl Tally {
     /// Adds a pair: all its verdicts, and of the rest what is shown.
-    pub fn add(&mut self, comparison: &Comparison, view: &PairView, parts: &[Part]) {
+    pub fn add(&mut self, comparison: &Comparison, view: &PairView, parts: &[TableSection]) {
         let said_before = self.count();
         self.conclusion.add(view);
         self.say(comparison, view);
@@ -71,10 +71,10 @@ impl Tally {
             // How often functions were called is said where they are shown.
             for row in view.rows.iter().filter(|row| view.key(row).kind != Kind::Call) {
                 match view.change(row) {
-                    Some(Change::Added) => self.added += 1,
-                    Some(Change::Removed) => self.removed += 1,
-                    Some(Change::Renamed) => self.renamed += 1,
-                    Some(Change::Matched) | None => {}
+                    Some(RowChange::Added) => self.added += 1,
+                    Some(RowChange::Removed) => self.removed += 1,
+                    Some(RowChange::Renamed) => self.renamed += 1,
+                    Some(RowChange::Matched) | None => {}
                 }
             }
             for part in parts {
@@ -94,9 +94,10 @@ impl Tally {
                 if !matches!(ruling.verdict, Verdict::Regressed | Verdict::Inconclusive) {
                     continue;
                 }
-                let Some(judgement) = ruling.judgement else { continue };
-                let Some(delta) = column.entry(row).delta else { continue };
-                let said = Claim { comparison, view, row, metric: &judged.metric, ruling, judgement, delta };
+                let Some(significance) = ruling.significance else { continue };
+                let Some(delta) = column.at(row).delta else { continue };
+                let said =
+                    Claim { comparison, view, row, metric: &judged.metric, ruling, significance, delta };
                 self.said.push(said.said());
             }
         }
@@ -107,8 +108,7 @@ impl Tally {
         for shown in shown {
             let mut largest: Option<(i128, &Match)> = None;
             for row in rows {
-                let Some(delta) = shown.column.entry(row).delta.filter(|_| shown.ruling(row).is_none())
-                else {
+                let Some(delta) = shown.column.at(row).delta.filter(|_| shown.ruling(row).is_none()) else {
                     continue;
                 };
                 match delta.difference {
@@ -125,9 +125,9 @@ impl Tally {
             let rank = |unit, difference| (unit == Unit::Bytes, unit == Unit::Count, difference);
             let best = self.largest.as_ref().map(|best| rank(best.unit, best.delta.difference));
             if best.is_none_or(|best| rank(shown.metric.unit, difference) > best)
-                && let Some(delta) = shown.column.entry(row).delta
+                && let Some(delta) = shown.column.at(row).delta
             {
-                self.largest = Some(Growth {
+                self.largest = Some(UnjudgedGrowth {
                     metric: shown.metric.name.clone(),
                     unit: shown.metric.unit,
                     delta,
@@ -182,7 +182,7 @@ impl Tally {
     /// The lines that say what regressed and of what the runs do not tell, with their verdicts; the most important first, and
     /// how many more there are.
     pub fn lines(&self, most: usize) -> Vec<(Option<Verdict>, String)> {
-        let mut said: Vec<&Said> = self.said.iter().collect();
+        let mut said: Vec<&Statement> = self.said.iter().collect();
         said.sort_by_key(|said| said.order);
         let mut lines = Vec::new();
         for of_one_kind in said.chunk_by(|a, b| a.order.0 == b.order.0) {
@@ -219,16 +219,16 @@ struct Claim<'a> {
     row: &'a Match,
     metric: &'a str,
     ruling: Ruling,
-    judgement: Judgement,
+    significance: Significance,
     delta: Delta,
 }
 
 impl Claim<'_> {
-    fn said(&self) -> Said {
+    fn said(&self) -> Statement {
         let unit = Unit::of(self.metric);
         let change = changed_by(self.metric, unit, &self.delta);
-        let limit = text::figure(i64::try_from(self.judgement.limit).unwrap_or(i64::MAX), unit);
-        let raised = if self.judgement.is_raised { ", the figure's own error" } else { "" };
+        let limit = text::figure(i64::try_from(self.significance.limit).unwrap_or(i64::MAX), unit);
+        let raised = if self.significance.is_raised { ", the figure's own error" } else { "" };
         let limit = format!("limit {limit}{raised}");
         let place = place(self.comparison, self.view, self.row);
         let (order, line) = match (self.ruling.verdict, reason(self.comparison, self.ruling.expected)) {
@@ -237,12 +237,12 @@ impl Claim<'_> {
             _ => (2, format!("inconclusive: {change} {place}: {} ({limit})", self.doubt(unit))),
         };
         let order = (order, unit != Unit::Bytes, std::cmp::Reverse(self.delta.difference));
-        Said { order, verdict: Some(self.ruling.verdict), line }
+        Statement { order, verdict: Some(self.ruling.verdict), line }
     }
 
     /// Why the runs do not tell.
     fn doubt(&self, unit: Unit) -> String {
-        let Judgement { samples, low, high, .. } = self.judgement;
+        let Significance { samples, low, high, .. } = self.significance;
         match samples {
             1 => "one run a side says nothing of the next".to_owned(),
             few if few < ENOUGH => {
@@ -273,7 +273,7 @@ fn reason(comparison: &Comparison, expected: Option<Expected>) -> Option<String>
 }
 
 /// The line about a figure that is larger than it may be.
-fn breached(comparison: &Comparison, view: &PairView, breach: &Breach) -> Said {
+fn breached(comparison: &Comparison, view: &PairView, breach: &Breach) -> Statement {
     let unit = Unit::of(&breach.metric);
     let value = text::figure(breach.value, unit);
     let limit = text::figure(i64::try_from(breach.limit).unwrap_or(i64::MAX), unit);
@@ -287,7 +287,7 @@ fn breached(comparison: &Comparison, view: &PairView, breach: &Breach) -> Said {
         None => (1, format!("over its limit: {what}")),
     };
     let order = (order, unit != Unit::Bytes, std::cmp::Reverse(breach.value.into()));
-    Said { order, verdict: Some(Verdict::Regressed), line }
+    Statement { order, verdict: Some(Verdict::Regressed), line }
 }
 
 /// The test's own name in the report, with parameters that it does not show already.
@@ -353,7 +353,7 @@ pub fn troubles(comparison: &Comparison, view: &PairView) -> Vec<Trouble> {
     sides.into_iter().flat_map(|(revision, side)| side_troubles(&comparison.runs, revision, side)).collect()
 }
 
-fn side_troubles(runs: &[Run], revision: &Revision, side: &Side) -> Vec<Trouble> {
+fn side_troubles(runs: &[Run], revision: &Revision, side: &Aggregate) -> Vec<Trouble> {
     let name = &revision.name;
     let total = side.runs.len() + side.failed.iter().filter(|run| !side.runs.contains(run)).count();
     if total == 0 {
@@ -379,15 +379,15 @@ fn side_troubles(runs: &[Run], revision: &Revision, side: &Side) -> Vec<Trouble>
         })
         .collect();
     if let Some(last) = troubles.last_mut() {
-        last.figures = match side.standing {
-            Standing::CutOff => Some(format!(
+        last.figures = match side.availability {
+            Availability::CutOff => Some(format!(
                 "✗ {} logged before that: shown, not compared",
                 counted(side.keys.iter().filter(|key| key.kind != Kind::Call).count(), "checkpoint")
             )),
-            Standing::Measured => {
+            Availability::Measured => {
                 Some(format!("{name}'s figures are of the {} that passed", counted(side.runs.len(), "run")))
             }
-            Standing::Nothing => None,
+            Availability::Missing => None,
         };
     }
     troubles
@@ -418,7 +418,7 @@ fn run_trouble(run: &Run, revision: &Revision) -> Trouble {
 
 /// Everything that concerns more than one row, each thing once: absences with their reasons, sources that differ, marks
 /// on runs, and the comparison's own notes.
-pub fn notes(comparison: &Comparison, wanted: &Wanted) -> Vec<String> {
+pub fn notes(comparison: &Comparison, wanted: &MetricFilter) -> Vec<String> {
     let measured: Vec<&str> = comparison.metrics.iter().map(|metric| metric.name.as_str()).collect();
     // Where nothing was measured, no name can be said to be wrong.
     let mut notes: Vec<String> = wanted
@@ -445,7 +445,7 @@ pub fn notes(comparison: &Comparison, wanted: &Wanted) -> Vec<String> {
 }
 
 /// `heap.live, heap.peak absent in pr/3370: own #[global_allocator]`.
-fn absences(comparison: &Comparison, wanted: &Wanted) -> Vec<String> {
+fn absences(comparison: &Comparison, wanted: &MetricFilter) -> Vec<String> {
     /// Revision, cell, and whether other checkpoints have the metric.
     type Place = (usize, usize, bool);
     let mut places: BTreeMap<(&str, &str), BTreeSet<Place>> = BTreeMap::new();
@@ -483,7 +483,7 @@ fn in_tests(cells: usize, all: usize) -> String {
 }
 
 /// `cpu.peak not compared: VmHWM (main) / getrusage (pr/3370)`.
-fn differing_sources(comparison: &Comparison, wanted: &Wanted) -> Vec<String> {
+fn differing_sources(comparison: &Comparison, wanted: &MetricFilter) -> Vec<String> {
     let mut times: BTreeMap<String, usize> = BTreeMap::new();
     for view in comparison.pairs() {
         for metric in comparison.metrics.iter().filter(|metric| wanted.contains(&metric.name)) {
@@ -492,7 +492,7 @@ fn differing_sources(comparison: &Comparison, wanted: &Wanted) -> Vec<String> {
             if !both || column.comparability != Comparability::SourcesDiffer {
                 continue;
             }
-            let source = |side: &Side| side.source(&metric.name).unwrap_or("not known").to_owned();
+            let source = |side: &Aggregate| side.source(&metric.name).unwrap_or("not known").to_owned();
             let note = format!(
                 "{} not compared, its sources differ: {} ({}) / {} ({})",
                 metric.name,

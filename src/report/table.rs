@@ -5,12 +5,12 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use crate::compare::aggregate::Standing;
-use crate::compare::comparison::{Comparison, Entry, PairView};
-use crate::compare::matching::{Change, Match};
+use crate::compare::aggregate::Availability;
+use crate::compare::comparison::{Comparison, PairView, RowFigures};
+use crate::compare::matching::{Match, RowChange};
 use crate::report::options::Options;
 use crate::report::page::{CompactLine, Group, Page, Text, Tone, tone_of};
-use crate::report::selection::{self, Part, Rows, Shown, Wanted};
+use crate::report::selection::{self, MetricFilter, Rows, Shown, TableSection};
 use crate::report::summary::{self, Tally, Trouble};
 use crate::report::tensors::totals;
 use crate::report::text;
@@ -30,12 +30,12 @@ const MOST_HEADING: usize = 12;
 /// Writes the tables, then the answer in a line, then what must be said beside the figures.
 pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let page = Page::new(options);
-    let wanted = Wanted::new(options);
+    let wanted = MetricFilter::new(options);
     let mut tally = Tally::default();
     let mut without_change = 0;
     let mut told = HashSet::new();
     let mut lines = Vec::new();
-    let pairs: Vec<(PairView, Vec<Part>)> = comparison
+    let pairs: Vec<(PairView, Vec<TableSection>)> = comparison
         .pairs()
         .map(|view| {
             let parts = wanted.parts(comparison, &view);
@@ -73,7 +73,7 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
     page.foot(comparison, options, &wanted, Some(&tally), without_change, out)
 }
 
-fn has_changes(view: &PairView, parts: &[Part]) -> bool {
+fn has_changes(view: &PairView, parts: &[TableSection]) -> bool {
     parts.iter().any(|part| part.rows.iter().any(|row| selection::is_changed(view, row, &part.shown)))
 }
 
@@ -82,16 +82,16 @@ fn group(view: &PairView, shown: &Shown, rows: &[&Match]) -> Group {
     let sides = [(view.old, view.baseline), (view.new, view.candidate)];
     let mut headings: Vec<String> = sides
         .iter()
-        .filter(|(_, side)| side.standing != Standing::Nothing)
+        .filter(|(_, side)| side.availability != Availability::Missing)
         .map(|(revision, side)| {
             // The figures of a run that did not pass are marked where they stand.
-            let mark = if side.standing == Standing::CutOff { "✗ " } else { "" };
+            let mark = if side.availability == Availability::CutOff { "✗ " } else { "" };
             format!("{mark}{}", cut(&labels::one_line(&revision.name), MOST_HEADING))
         })
         .collect();
     let compared = rows.iter().any(|row| {
-        let came_or_went = matches!(view.change(row), Some(Change::Added | Change::Removed));
-        came_or_went || shown.column.entry(row).delta.is_some()
+        let came_or_went = matches!(view.change(row), Some(RowChange::Added | RowChange::Removed));
+        came_or_went || shown.column.at(row).delta.is_some()
     });
     if compared {
         headings.extend(["Δ".to_owned(), "Δ %".to_owned()]);
@@ -102,11 +102,11 @@ fn group(view: &PairView, shown: &Shown, rows: &[&Match]) -> Group {
     let cells: Vec<Vec<Text>> = rows
         .iter()
         .map(|row| {
-            let entry = shown.column.entry(row);
+            let entry = shown.column.at(row);
             let figures = [(view.baseline, entry.baseline), (view.candidate, entry.candidate)];
             let mut cells: Vec<Text> = figures
                 .iter()
-                .filter(|(side, _)| side.standing != Standing::Nothing)
+                .filter(|(side, _)| side.availability != Availability::Missing)
                 .map(|(_, figure)| match figure {
                     Some(figure) => Text::new(text::figure(figure.value, shown.metric.unit), Tone::Plain),
                     None => Text::new(text::NONE, Tone::Quiet),
@@ -126,10 +126,10 @@ fn group(view: &PairView, shown: &Shown, rows: &[&Match]) -> Group {
     Group::of(shown.metric.name.clone(), headings, cells)
 }
 
-fn differences(view: &PairView, row: &Match, entry: &Entry, shown: &Shown) -> [Text; 2] {
+fn differences(view: &PairView, row: &Match, entry: &RowFigures, shown: &Shown) -> [Text; 2] {
     let word = match view.change(row) {
-        Some(Change::Added) => Some("added"),
-        Some(Change::Removed) => Some("removed"),
+        Some(RowChange::Added) => Some("added"),
+        Some(RowChange::Removed) => Some("removed"),
         _ => None,
     };
     let nothing = Text::new("", Tone::Plain);
@@ -161,7 +161,7 @@ fn noun(kind: Kind) -> &'static str {
 
 fn compact_lines(
     view: &PairView,
-    parts: &[Part],
+    parts: &[TableSection],
     troubles: &[Trouble],
     has_several_candidates: bool,
 ) -> Vec<CompactLine> {
@@ -185,7 +185,7 @@ fn compact_lines(
     }
     let of_parts = parts.iter().flat_map(|part| part.shown.iter().map(move |shown| (part, shown)));
     let lines = of_parts.filter_map(|(part, shown)| {
-        let entries = part.rows.iter().map(|row| (row, shown.column.entry(row)));
+        let entries = part.rows.iter().map(|row| (row, shown.column.at(row)));
         // What regressed, then the largest difference; where there is none, the largest figure.
         let (row, entry) = entries.max_by_key(|(row, entry)| {
             let ruling = shown.ruling(row);
@@ -222,7 +222,7 @@ impl Page {
     fn pair(
         self,
         view: &PairView,
-        parts: &[Part],
+        parts: &[TableSection],
         troubles: &[Trouble],
         options: &Options,
         out: &mut dyn Write,
@@ -282,10 +282,16 @@ impl Page {
     }
 
     /// The metrics in as many blocks as the width needs, each with the checkpoints' column.
-    fn blocks(self, view: &PairView, part: &Part, rows: &Rows, out: &mut dyn Write) -> io::Result<()> {
+    fn blocks(
+        self,
+        view: &PairView,
+        part: &TableSection,
+        rows: &Rows,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
         let label = |row: &&Match| {
             let tone = match view.change(row) {
-                Some(Change::Matched) | None => Tone::Plain,
+                Some(RowChange::Matched) | None => Tone::Plain,
                 Some(_) => Tone::Structure,
             };
             Text::new(text::row_label(view, row), tone)
@@ -306,7 +312,7 @@ impl Page {
         self,
         comparison: &Comparison,
         options: &Options,
-        wanted: &Wanted,
+        wanted: &MetricFilter,
         tally: Option<&Tally>,
         without_change: usize,
         out: &mut dyn Write,

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::compare::comparison::{Delta, PairView, Ruling};
-use crate::compare::matching::{Change, Match};
+use crate::compare::matching::{Match, RowChange};
 use crate::plan::metric::Unit;
 use crate::support::bytes::Bytes;
 use crate::support::counted::grouped;
@@ -94,7 +94,7 @@ pub fn sign_of(verdict: Verdict) -> Option<char> {
 /// Whether a difference is what the same program shows from run to run, so that its digits say nothing.
 pub fn is_within_noise(ruling: Option<Ruling>, difference: i128) -> bool {
     ruling.is_some_and(|ruling| {
-        let is_exact = ruling.judgement.is_some_and(|judgement| judgement.exact);
+        let is_exact = ruling.significance.is_some_and(|significance| significance.exact);
         ruling.verdict == Verdict::Unchanged && difference != 0 && !is_exact
     })
 }
@@ -103,8 +103,8 @@ pub fn is_within_noise(ruling: Option<Ruling>, difference: i128) -> bool {
 pub fn row_label(view: &PairView, row: &Match) -> String {
     let label = view.key(row).shown(&view.cell.labels);
     match (view.change(row), view.new_key(row)) {
-        (Some(Change::Added), _) => format!("+ {label}"),
-        (Some(Change::Removed), _) => format!("- {label}"),
+        (Some(RowChange::Added), _) => format!("+ {label}"),
+        (Some(RowChange::Removed), _) => format!("- {label}"),
         (_, Some(new)) => format!("{label} → {}", new.shown(&view.cell.labels)),
         _ => label,
     }

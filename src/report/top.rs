@@ -2,12 +2,12 @@
 
 use std::io::{self, Write};
 
-use crate::compare::aggregate::Standing;
+use crate::compare::aggregate::Availability;
 use crate::compare::comparison::{Cell, Comparison, Delta, previous_points};
 use crate::plan::metric::Unit;
 use crate::report::options::Options;
 use crate::report::page::{CompactLine, Page, Text, Tone};
-use crate::report::selection::Wanted;
+use crate::report::selection::MetricFilter;
 use crate::report::summary;
 use crate::report::text;
 
@@ -15,7 +15,7 @@ use crate::report::text;
 const MOST: usize = 10;
 
 /// A figure that grew.
-struct Growth {
+struct GrownFigure {
     test: String,
     checkpoint: String,
     before: i64,
@@ -26,7 +26,7 @@ struct Growth {
 /// from the checkpoint before.
 pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let page = Page::new(options);
-    let wanted = Wanted::new(options);
+    let wanted = MetricFilter::new(options);
     let several = comparison.cells.len() > 1;
     let metrics = wanted.of_points(comparison);
     for metric in &metrics {
@@ -52,7 +52,7 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
     page.foot(comparison, options, &wanted, None, 0, out)
 }
 
-fn against_baseline(comparison: &Comparison, candidate: usize, metric: &str) -> Vec<Growth> {
+fn against_baseline(comparison: &Comparison, candidate: usize, metric: &str) -> Vec<GrownFigure> {
     let pairs = comparison.cells.iter().flat_map(|cell| {
         let pairs = cell.pairs.iter().filter(|pair| pair.candidate == candidate);
         pairs.map(|pair| comparison.view(cell, pair))
@@ -61,11 +61,11 @@ fn against_baseline(comparison: &Comparison, candidate: usize, metric: &str) -> 
     for view in pairs {
         let column = view.column(metric);
         for row in view.rows {
-            let entry = column.entry(row);
+            let entry = column.at(row);
             if let (Some(old), Some(new), Some(_)) = (entry.baseline, entry.candidate, entry.delta)
                 && new.value > old.value
             {
-                growths.push(Growth {
+                growths.push(GrownFigure {
                     test: summary::title(&view),
                     checkpoint: text::row_label(&view, row),
                     before: old.value,
@@ -77,16 +77,16 @@ fn against_baseline(comparison: &Comparison, candidate: usize, metric: &str) -> 
     growths
 }
 
-fn steps(cell: &Cell, revision: usize, metric: &str) -> Vec<Growth> {
+fn steps(cell: &Cell, revision: usize, metric: &str) -> Vec<GrownFigure> {
     let side = &cell.sides[revision];
-    let Some(column) = side.column(metric).filter(|_| side.standing != Standing::Nothing) else {
+    let Some(column) = side.column(metric).filter(|_| side.availability != Availability::Missing) else {
         return Vec::new();
     };
     let previous = previous_points(&side.keys);
     let growth = |(index, previous): (usize, &Option<usize>)| {
         let (before, after) = (column.figure((*previous)?)?.value, column.figure(index)?.value);
         let [from, to] = [(*previous)?, index].map(|at| side.keys[at].shown(&cell.labels));
-        (after > before).then(|| Growth {
+        (after > before).then(|| GrownFigure {
             test: summary::distinct_title(cell),
             checkpoint: format!("{from} → {to}"),
             before,
@@ -100,7 +100,7 @@ fn list(
     page: Page,
     heading: &str,
     unit: Unit,
-    mut growths: Vec<Growth>,
+    mut growths: Vec<GrownFigure>,
     with_tests: bool,
     options: &Options,
     out: &mut dyn Write,

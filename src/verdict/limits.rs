@@ -80,7 +80,7 @@ impl Limits {
     }
 
     /// The first entry that expects this change and has not expired on this day; else, the first that would have.
-    pub fn expected(&self, change: &Change<'_>, today: &str) -> Option<Expected> {
+    pub fn expected(&self, change: &ObservedChange<'_>, today: &str) -> Option<Expected> {
         let fitting = self.allow.iter().enumerate().filter(|(_, (allowance, expression))| {
             let Allowance { metric, checkpoint, limit, .. } = allowance;
             expression.as_ref().is_none_or(|expression| expression.matches(change.test))
@@ -104,7 +104,7 @@ impl Limits {
 
 /// A change that may be expected.
 #[derive(Clone, Copy, Debug)]
-pub struct Change<'a> {
+pub struct ObservedChange<'a> {
     /// The test's path and its title.
     pub test: &'a str,
     /// The metric.
@@ -117,7 +117,7 @@ pub struct Change<'a> {
     pub candidate: i64,
 }
 
-impl Change<'_> {
+impl ObservedChange<'_> {
     fn is_within(&self, limit: Limit) -> bool {
         let baseline = i128::from(self.baseline.unwrap_or(0));
         let growth = i128::from(self.candidate) - baseline;
@@ -267,8 +267,14 @@ mod tests {
         assert!(limits.of("t", "heap.count").at("x").growth.is_none());
     }
 
-    fn change(candidate: i64) -> Change<'static> {
-        Change { test: "a::t", metric: "heap.peak", checkpoint: "done", baseline: Some(100), candidate }
+    fn change(candidate: i64) -> ObservedChange<'static> {
+        ObservedChange {
+            test: "a::t",
+            metric: "heap.peak",
+            checkpoint: "done",
+            baseline: Some(100),
+            candidate,
+        }
     }
 
     #[test]
@@ -285,7 +291,7 @@ mod tests {
         assert_eq!(on(120, "2026-12-31"), Some(Expected { index: 0, has_expired: false }));
         assert_eq!(on(121, "2026-12-31"), None, "more than was expected");
         assert_eq!(on(120, "2027-01-01"), Some(Expected { index: 0, has_expired: true }));
-        let other = Change { metric: "cpu.peak", ..change(110) };
+        let other = ObservedChange { metric: "cpu.peak", ..change(110) };
         assert_eq!(limits.expected(&other, "2026-01-01"), None);
     }
 

@@ -46,7 +46,7 @@ pub struct Noise {
 
 /// What is said of a metric, and from what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Judgement {
+pub struct Significance {
     /// The verdict.
     pub verdict: Verdict,
     /// Whether each side's samples are all the same and prove that the figure does not vary.
@@ -68,7 +68,7 @@ pub struct Judgement {
     pub is_preliminary: bool,
 }
 
-impl Judgement {
+impl Significance {
     /// Whether an adaptive series goes on: more samples could lead to a verdict, or overturn it.
     pub fn wants_more(&self) -> bool {
         self.verdict == Verdict::Inconclusive || self.is_preliminary
@@ -89,7 +89,7 @@ fn level(samples: usize) -> f64 {
 /// Judges a candidate's samples against a baseline's.
 ///
 /// The limit in percent is taken of the smaller side, so that exchanging the sides turns growth into shrinkage and nothing else.
-pub fn judge(baseline: &[i64], candidate: &[i64], thresholds: &Thresholds, noise: Noise) -> Judgement {
+pub fn judge(baseline: &[i64], candidate: &[i64], thresholds: &Thresholds, noise: Noise) -> Significance {
     let smaller = smaller_side(baseline, candidate);
     let tight = limit(&thresholds.tight, smaller);
     let steadiness = Steadiness::of(baseline, candidate, tight, noise);
@@ -107,7 +107,7 @@ pub fn judge(baseline: &[i64], candidate: &[i64], thresholds: &Thresholds, noise
         _ => Verdict::Inconclusive,
     };
     let is_change = matches!(verdict, Verdict::Regressed | Verdict::Improved);
-    Judgement {
+    Significance {
         verdict,
         exact,
         change: interval.estimate,
@@ -237,11 +237,11 @@ mod tests {
 
     #[test]
     fn what_repeats_to_the_byte_is_compared_to_the_byte() {
-        let judgement = judge(&[100 * MIB; 2], &[101 * MIB; 2], &thresholds(), COUNTED);
-        assert_eq!((judgement.verdict, judgement.exact), (Verdict::Regressed, true));
-        assert_eq!((judgement.change, judgement.low, judgement.high), (1 << 20, 1 << 20, 1 << 20));
-        assert_eq!(judgement.limit, 512 << 10, "half a percent, which is more than 16 KiB");
-        assert!(judgement.wants_more(), "two and two may be chance");
+        let significance = judge(&[100 * MIB; 2], &[101 * MIB; 2], &thresholds(), COUNTED);
+        assert_eq!((significance.verdict, significance.exact), (Verdict::Regressed, true));
+        assert_eq!((significance.change, significance.low, significance.high), (1 << 20, 1 << 20, 1 << 20));
+        assert_eq!(significance.limit, 512 << 10, "half a percent, which is more than 16 KiB");
+        assert!(significance.wants_more(), "two and two may be chance");
         assert!(!judge(&[100 * MIB; 4], &[101 * MIB; 4], &thresholds(), COUNTED).wants_more());
         assert_eq!(verdict(&[101 * MIB; 2], &[100 * MIB; 2], COUNTED), Verdict::Improved);
         assert_eq!(verdict(&[100 * MIB; 2], &[100 * MIB + 1; 2], COUNTED), Verdict::Unchanged);
@@ -323,9 +323,9 @@ mod tests {
     #[test]
     fn below_the_error_of_its_source_nothing_is_told() {
         let noise = Noise { floor: 24 << 20, ..SAMPLED };
-        let judgement = judge(&[100 * MIB; 5], &[110 * MIB; 5], &thresholds(), noise);
+        let significance = judge(&[100 * MIB; 5], &[110 * MIB; 5], &thresholds(), noise);
         assert_eq!(
-            (judgement.verdict, judgement.limit, judgement.is_raised),
+            (significance.verdict, significance.limit, significance.is_raised),
             (Verdict::Unchanged, 24 << 20, true)
         );
         assert_eq!(verdict(&[100 * MIB; 5], &[130 * MIB; 5], noise), Verdict::Regressed);

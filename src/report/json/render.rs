@@ -13,7 +13,7 @@ use crate::report::json::schema::{
     Answer, BreachEntry, CellRun, Identity, Ref, RunRecordParts, VERSION, reason,
 };
 use crate::report::options::Options;
-use crate::report::selection::Wanted;
+use crate::report::selection::MetricFilter;
 use crate::report::summary;
 use crate::report::tensors::json as tensors_json;
 use crate::results::stored::Run;
@@ -42,7 +42,7 @@ pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
         separator = ",\n";
     }
     write!(out, "\n],\n\"notes\":")?;
-    let wanted = Wanted::new(&Options { all: true, ..Options::default() });
+    let wanted = MetricFilter::new(&Options { all: true, ..Options::default() });
     serde_json::to_writer(&mut *out, &summary::notes(comparison, &wanted))?;
     if !comparison.traces.is_empty() {
         let name = |revision: &usize| &comparison.revisions[*revision].name;

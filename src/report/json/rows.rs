@@ -5,32 +5,34 @@ use std::io::{self, Write};
 
 use rustc_hash::FxHashMap;
 
-use crate::compare::aggregate::{Column, Side, Standing};
+use crate::compare::aggregate::{Aggregate, Availability, Column};
 use crate::compare::comparison::{Cell, Comparison, Metric, PairColumn, PairView, Ruling, previous_points};
-use crate::compare::matching::{Change, Key};
+use crate::compare::matching::{Key, RowChange};
 use crate::report::json::schema::{
-    ByRef, ChangeName, JudgementEntry, KindName, Reading, Row, RunRecordParts, reason,
+    ByRef, ChangeName, JudgementEntry, KindName, ReadingEntry, RowEntry, RunRecordParts, reason,
 };
 use crate::results::measurement::Kind;
 
 /// A checkpoint at all refs.
-struct Place {
+struct AlignedCheckpoint {
     key: Key,
     /// By revision: its index on that side.
     indices: Vec<Option<usize>>,
-    change: Option<Change>,
+    change: Option<RowChange>,
 }
 
 /// All candidates' rows put together: the baseline's checkpoints in order, what was added after its predecessor.
-fn places(comparison: &Comparison, cell: &Cell) -> Vec<Place> {
+fn places(comparison: &Comparison, cell: &Cell) -> Vec<AlignedCheckpoint> {
     let baseline = comparison.baseline;
-    let new_place = |key| Place { key, indices: vec![None; comparison.revisions.len()], change: None };
-    let mut spine: Vec<Place> = cell.sides[baseline].keys.iter().map(|key| new_place(*key)).collect();
+    let new_place =
+        |key| AlignedCheckpoint { key, indices: vec![None; comparison.revisions.len()], change: None };
+    let mut spine: Vec<AlignedCheckpoint> =
+        cell.sides[baseline].keys.iter().map(|key| new_place(*key)).collect();
     for (index, place) in spine.iter_mut().enumerate() {
         place.indices[baseline] = Some(index);
     }
     // By how many of the baseline's checkpoints come before.
-    let mut added: FxHashMap<usize, Vec<Place>> = FxHashMap::default();
+    let mut added: FxHashMap<usize, Vec<AlignedCheckpoint>> = FxHashMap::default();
     let mut known: FxHashMap<(usize, Key), usize> = FxHashMap::default();
     for pair in &cell.pairs {
         let view = comparison.view(cell, pair);
@@ -54,7 +56,7 @@ fn places(comparison: &Comparison, cell: &Cell) -> Vec<Place> {
             place.indices[pair.candidate] = row.candidate;
             let change = view.change(row);
             // A checkpoint that one candidate lacks is not removed as long as another has it.
-            if place.change.is_none() || (place.change == Some(Change::Removed) && change.is_some()) {
+            if place.change.is_none() || (place.change == Some(RowChange::Removed) && change.is_some()) {
                 place.change = change;
             }
         }
@@ -106,9 +108,9 @@ impl<'a> CellRows<'a> {
         Ok(())
     }
 
-    fn row(&self, place: &Place, columns: &MetricColumns<'a>) -> Row<'_> {
+    fn row(&self, place: &AlignedCheckpoint, columns: &MetricColumns<'a>) -> RowEntry<'_> {
         let label = |key: Key| Cow::Borrowed(&*self.cell.labels[key.label as usize]);
-        let mut row = Row {
+        let mut row = RowEntry {
             test: (&self.parts.test).into(),
             params: self.parts.params.clone(),
             checkpoint: label(place.key),
@@ -145,38 +147,43 @@ impl<'a> CellRows<'a> {
                 baseline: place.indices[self.comparison.baseline],
                 candidate: place.indices[*candidate],
             };
-            let delta = pair_column.entry(&at).delta;
+            let delta = pair_column.at(&at).delta;
             let name = Cow::Borrowed(&*view.new.name);
             row.delta.insert(name.clone(), delta.map(|delta| delta.difference));
             row.percent.insert(name.clone(), delta.and_then(|delta| delta.percent));
             let ruling = view.judged(&columns.metric.name).and_then(|judged| judged.at(&at));
-            row.judged.extend(ruling.map(|ruling| (name, self.judgement(ruling))));
+            row.judged.extend(ruling.map(|ruling| (name, self.significance(ruling))));
         }
         row
     }
 
-    fn judgement(&self, ruling: Ruling) -> JudgementEntry<'a> {
-        let judgement = ruling.judgement;
-        let bounds = judgement.filter(|judgement| judgement.low > i128::from(i64::MIN));
+    fn significance(&self, ruling: Ruling) -> JudgementEntry<'a> {
+        let significance = ruling.significance;
+        let bounds = significance.filter(|significance| significance.low > i128::from(i64::MIN));
         JudgementEntry {
             verdict: ruling.verdict,
-            exact: judgement.is_some_and(|judgement| judgement.exact),
-            change: judgement.map(|judgement| judgement.change),
-            low: bounds.map(|judgement| judgement.low),
-            high: bounds.map(|judgement| judgement.high),
-            limit: judgement.map(|judgement| judgement.limit),
-            limit_raised: judgement.is_some_and(|judgement| judgement.is_raised),
+            exact: significance.is_some_and(|significance| significance.exact),
+            change: significance.map(|significance| significance.change),
+            low: bounds.map(|significance| significance.low),
+            high: bounds.map(|significance| significance.high),
+            limit: significance.map(|significance| significance.limit),
+            limit_raised: significance.is_some_and(|significance| significance.is_raised),
             expected: reason(self.comparison, ruling.expected).map(Cow::from),
         }
     }
 
-    fn reading(&self, place: &Place, columns: &MetricColumns<'a>, revision: usize) -> Option<Reading<'a>> {
+    fn reading(
+        &self,
+        place: &AlignedCheckpoint,
+        columns: &MetricColumns<'a>,
+        revision: usize,
+    ) -> Option<ReadingEntry<'a>> {
         let at = place.indices[revision]?;
         let column = columns.sides[revision]?;
         let figure = column.figure(at)?;
         let previous = self.previous[revision][at].and_then(|previous| column.figure(previous));
         let side = &self.cell.sides[revision];
-        Some(Reading {
+        Some(ReadingEntry {
             value: figure.value,
             min: figure.min,
             max: figure.max,
@@ -184,24 +191,24 @@ impl<'a> CellRows<'a> {
             exact: figure.is_exact(),
             previous_delta: previous.map(|previous| i128::from(figure.value) - i128::from(previous.value)),
             source: side.source(&columns.metric.name).map(Cow::from),
-            cut_off: side.standing == Standing::CutOff,
+            cut_off: side.availability == Availability::CutOff,
         })
     }
 
     fn reason(
         &self,
-        place: &Place,
+        place: &AlignedCheckpoint,
         columns: &MetricColumns,
-        side: &'a Side,
+        side: &'a Aggregate,
         revision: usize,
     ) -> Cow<'a, str> {
         let failed = || side.failed.first().and_then(|&run| self.comparison.runs[run].trouble());
-        match (side.standing, place.indices[revision]) {
-            (Standing::Nothing, _) => failed().unwrap_or_else(|| "not run".to_owned()).into(),
-            (Standing::CutOff, None) => {
+        match (side.availability, place.indices[revision]) {
+            (Availability::Missing, _) => failed().unwrap_or_else(|| "not run".to_owned()).into(),
+            (Availability::CutOff, None) => {
                 failed().map_or("not reached".into(), |how| format!("not reached: {how}").into())
             }
-            (Standing::Measured, None) => "no such checkpoint".into(),
+            (Availability::Measured, None) => "no such checkpoint".into(),
             (_, Some(_)) => {
                 let reason = side.why_absent(&columns.metric.name);
                 reason.map_or("not read at this checkpoint".into(), Cow::from)

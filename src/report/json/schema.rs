@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::compare::comparison::Comparison;
 use crate::compare::evaluation::Conclusion;
-use crate::compare::matching::Change;
+use crate::compare::matching::RowChange;
 use crate::plan::metric::Unit;
 use crate::report::tensors::json::{LayersEntry, TensorsOfRun};
 use crate::results::trace_facts::TraceFacts;
@@ -39,7 +39,7 @@ pub struct Report<'a> {
     /// What is larger than it may be, whatever the baseline is.
     pub breaches: Vec<BreachEntry<'a>>,
     /// A row for each checkpoint and metric that any ref has a figure of.
-    pub rows: Vec<Row<'a>>,
+    pub rows: Vec<RowEntry<'a>>,
     /// Each run and its outcome.
     pub cells: Vec<CellRun<'a>>,
     /// What must be said beside the figures: absences, differing sources and environments, oddities of logs.
@@ -173,7 +173,7 @@ pub struct Ref<'a> {
 /// One metric at one checkpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Row")]
-pub struct Row<'a> {
+pub struct RowEntry<'a> {
     /// `package::binary::test`.
     pub test: Cow<'a, str>,
     /// The cell's parameters.
@@ -195,7 +195,7 @@ pub struct Row<'a> {
     /// What the numbers count.
     pub unit: Unit,
     /// By ref: the figure; `null` where there is none.
-    pub values: ByRef<'a, Option<Reading<'a>>>,
+    pub values: ByRef<'a, Option<ReadingEntry<'a>>>,
     /// By ref: why there is no figure.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub absent: ByRef<'a, Cow<'a, str>>,
@@ -211,7 +211,7 @@ pub struct Row<'a> {
 /// A metric at a checkpoint, over the repeats.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Reading")]
-pub struct Reading<'a> {
+pub struct ReadingEntry<'a> {
     /// The median of the runs.
     pub value: i64,
     /// The least.
@@ -295,13 +295,13 @@ pub enum KindName {
     Call,
 }
 
-impl From<Change> for ChangeName {
-    fn from(change: Change) -> Self {
+impl From<RowChange> for ChangeName {
+    fn from(change: RowChange) -> Self {
         match change {
-            Change::Matched => Self::Matched,
-            Change::Added => Self::Added,
-            Change::Removed => Self::Removed,
-            Change::Renamed => Self::Renamed,
+            RowChange::Matched => Self::Matched,
+            RowChange::Added => Self::Added,
+            RowChange::Removed => Self::Removed,
+            RowChange::Renamed => Self::Renamed,
         }
     }
 }

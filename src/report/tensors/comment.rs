@@ -10,7 +10,7 @@ use crate::plan::metric::Unit;
 use crate::report::markdown_text::{code, escape};
 use crate::report::summary;
 use crate::report::tensors::layers::{counts, form, mark};
-use crate::report::tensors::totals::{Line, Part, narrow};
+use crate::report::tensors::totals::{TensorReport, TotalsRow, narrow};
 use crate::report::text;
 use crate::support::counted::counted;
 use crate::support::labels;
@@ -44,7 +44,7 @@ pub(in crate::report) fn write(comparison: &Comparison) -> String {
 }
 
 fn section(comparison: &Comparison, view: &PairView) -> Option<String> {
-    let part = Part::of_pair(comparison, view);
+    let part = TensorReport::of_pair(comparison, view);
     let moment = part.moments().into_iter().max_by_key(|moment| {
         let named = (0..2).filter_map(|side| {
             let (side, place) = part.at(moment, side)?;
@@ -71,12 +71,12 @@ fn section(comparison: &Comparison, view: &PairView) -> Option<String> {
     Some(section)
 }
 
-fn totals(part: &Part, moment: &Moment, is_compared: bool, section: &mut String) {
+fn totals(part: &TensorReport, moment: &Moment, is_compared: bool, section: &mut String) {
     for device in part.devices(moment) {
         let figures =
             [0, 1].map(|side| part.at(moment, side).map(|(side, place)| side.figures_at(place, &device)));
         let all: Vec<_> = figures.iter().flatten().collect();
-        for line in Line::ALL.into_iter().filter(|line| line.is_shown(&all)) {
+        for line in TotalsRow::ALL.into_iter().filter(|line| line.is_shown(&all)) {
             let values = figures.each_ref().map(|figures| line.of(figures.as_ref()?));
             let may_compare = is_compared && (line.is_named() || part.is_comparable(&device));
             let difference = match values {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::compare::comparison::Comparison;
 use crate::compare::tensor_comparison::{LayerChange, LayerRow, TensorSide, layers};
 use crate::compare::tensor_states::Alive;
-use crate::report::tensors::totals::Part;
+use crate::report::tensors::totals::TensorReport;
 use crate::results::measurement::{Kind, Measurement};
 use crate::results::tensor_record::{Description, TensorDevice, TensorKind};
 
@@ -37,9 +37,9 @@ pub struct NamedEntry {
     /// How often it was alive: a gradient is named anew at each step.
     pub times: u64,
     /// The first checkpoint at which it was alive.
-    pub first: Place,
+    pub first: CheckpointName,
     /// The last, of the last time.
-    pub last: Place,
+    pub last: CheckpointName,
 }
 
 /// A tensor as it was named.
@@ -63,7 +63,7 @@ pub struct TensorEntry {
 /// A checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Place")]
-pub struct Place {
+pub struct CheckpointName {
     /// The label.
     pub checkpoint: String,
     /// The how-manieth of this label it is, from 1.
@@ -76,7 +76,7 @@ pub struct Place {
 pub struct CheckpointEntry {
     /// Where.
     #[serde(flatten)]
-    pub place: Place,
+    pub place: CheckpointName,
     /// By device.
     pub devices: Vec<DeviceEntry>,
     /// What pools said since the checkpoint before.
@@ -201,7 +201,7 @@ pub(in crate::report) fn of_run(measurement: &Measurement) -> Option<TensorsOfRu
     let place = |index: usize| {
         let checkpoint = &measurement.checkpoints()[index];
         let label = measurement.label(checkpoint).to_owned();
-        Place { checkpoint: label, occurrence: checkpoint.occurrence }
+        CheckpointName { checkpoint: label, occurrence: checkpoint.occurrence }
     };
     let record = &measurement.tensors;
     let before =
@@ -261,7 +261,7 @@ fn device_entry(side: &TensorSide, checkpoint: usize, device: &TensorDevice) -> 
 pub(in crate::report) fn changes(comparison: &Comparison) -> Vec<LayersEntry> {
     let mut entries = Vec::new();
     for view in comparison.pairs().filter(crate::compare::comparison::PairView::is_compared) {
-        let part = Part::of_pair(comparison, &view);
+        let part = TensorReport::of_pair(comparison, &view);
         for moment in part.moments().iter().filter(|moment| part.is_on_both_sides(moment)) {
             let rows = layers(&part.alive(moment, 0), &part.alive(moment, 1));
             let changed: Vec<ChangedEntry> = rows.iter().filter_map(changed).collect();

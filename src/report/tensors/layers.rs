@@ -9,7 +9,7 @@ use indexmap::IndexMap;
 use crate::compare::tensor_comparison::{LayerChange, LayerRow, Moment, layers};
 use crate::report::options::Options;
 use crate::report::page::{Group, Page, Text, Tone};
-use crate::report::tensors::totals::{LEAST_PATH, Part, Said};
+use crate::report::tensors::totals::{DeltaCell, LEAST_PATH, TensorReport};
 use crate::results::tensor_record::{TensorDevice, TensorKind};
 use crate::support::counted::counted;
 use crate::support::labels;
@@ -17,7 +17,7 @@ use crate::support::labels;
 /// How many layers that differ are shown below a table.
 const MOST_LAYERS: usize = 10;
 
-impl Part<'_> {
+impl TensorReport<'_> {
     /// Layers that came, went or changed and were not told of yet, the largest differences first.
     pub(in crate::report) fn differing(
         &self,
@@ -87,7 +87,7 @@ impl Part<'_> {
             Group::of("tensor".to_owned(), vec!["kind".to_owned(), "shape".to_owned()], about.collect());
         let bytes = rows.iter().map(|(row, change)| {
             let values = row.sides.iter().map(|side| side.map(|side| i128::from(side.counted)));
-            (values.collect(), Said::Change(Some(*change)))
+            (values.collect(), DeltaCell::Change(Some(*change)))
         });
         let bytes = self.group("bytes".to_owned(), bytes);
         page.lay_beside(LEAST_PATH, "layer", &labels, vec![about, bytes], out)
@@ -139,7 +139,7 @@ impl Part<'_> {
             let bytes = by_name.values().map(|rows| {
                 let row = rows.iter().find(|row| row.one().description.kind == kind);
                 let of = |side: usize| Some(i128::from(row?.sides[side]?.counted));
-                ((0..self.names.len()).map(of).collect(), Said::Change(row.and_then(|row| row.change())))
+                ((0..self.names.len()).map(of).collect(), DeltaCell::Change(row.and_then(|row| row.change())))
             });
             groups.push(self.group(kind.plural().to_owned(), bytes));
         }

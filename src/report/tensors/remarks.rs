@@ -6,11 +6,11 @@ use indexmap::IndexMap;
 
 use crate::compare::tensor_comparison::DeviceFigures;
 use crate::report::page::{Page, Tone};
-use crate::report::tensors::totals::Part;
+use crate::report::tensors::totals::TensorReport;
 use crate::results::tensor_record::TensorDevice;
 use crate::support::counted::{counted, grouped};
 
-impl Part<'_> {
+impl TensorReport<'_> {
     /// What is not known of a device, and what cannot be.
     pub(in crate::report) fn oddities(
         &self,

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use indexmap::{IndexMap, IndexSet};
 
-use crate::compare::aggregate::{Side, Standing};
+use crate::compare::aggregate::{Aggregate, Availability};
 use crate::compare::comparison::{Cell, Comparability, Comparison, PairView};
 use crate::compare::tensor_comparison::{
     DeviceFigures, LayerChange, LayerRow, Moment, TensorSide, highest, layers, moments,
@@ -15,7 +15,7 @@ use crate::compare::tensor_states::Alive;
 use crate::plan::metric::Unit;
 use crate::report::options::Options;
 use crate::report::page::{Group, Page, Text, Tone, tone_of};
-use crate::report::selection::Wanted;
+use crate::report::selection::MetricFilter;
 use crate::report::summary;
 use crate::report::text;
 use crate::results::measurement::{Kind, Measurement, Names};
@@ -41,7 +41,7 @@ pub(in crate::report) fn render(
     options: &Options,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let part = Part::of_pair(comparison, view);
+    let part = TensorReport::of_pair(comparison, view);
     let page = Page::new(options);
     let moments = part.moments();
     let shown = if options.all_rows { moments.clone() } else { highest(&moments, MOST_MOMENTS) };
@@ -66,7 +66,7 @@ pub fn render_view(comparison: &Comparison, options: &Options, out: &mut dyn Wri
     let mut is_empty = true;
     if comparison.revisions.len() == 1 {
         for cell in &comparison.cells {
-            let part = Part::of_one(comparison, cell);
+            let part = TensorReport::of_one(comparison, cell);
             if part.is_empty() {
                 continue;
             }
@@ -78,7 +78,7 @@ pub fn render_view(comparison: &Comparison, options: &Options, out: &mut dyn Wri
         }
     }
     for view in comparison.pairs() {
-        let part = Part::of_pair(comparison, &view);
+        let part = TensorReport::of_pair(comparison, &view);
         let troubles = summary::troubles(comparison, &view);
         let has_none = part.is_empty();
         if has_none && troubles.is_empty() {
@@ -97,7 +97,7 @@ pub fn render_view(comparison: &Comparison, options: &Options, out: &mut dyn Wri
         let line = "no tensor was named: `let _named = memprof::tensor(memprof::Tensor { name, bytes, .. });` names one";
         page.line(line, "", Tone::Quiet, out)?;
     }
-    page.foot(comparison, options, &Wanted::new(options), None, 0, out)
+    page.foot(comparison, options, &MetricFilter::new(options), None, 0, out)
 }
 
 fn left_out(count: usize) -> String {
@@ -105,7 +105,7 @@ fn left_out(count: usize) -> String {
 }
 
 /// One revision's named memory, or two's side by side.
-pub(in crate::report) struct Part<'a> {
+pub(in crate::report) struct TensorReport<'a> {
     pub(in crate::report) sides: [Option<TensorSide<'a>>; 2],
     pub(in crate::report) names: Vec<String>,
     pub(in crate::report) runs: usize,
@@ -117,7 +117,7 @@ pub(in crate::report) struct Part<'a> {
 
 /// What stands beside the figures of both sides.
 #[derive(Clone, Copy)]
-pub(in crate::report) enum Said {
+pub(in crate::report) enum DeltaCell {
     /// The difference.
     Difference,
     /// What became of the layer, and else the difference.
@@ -128,7 +128,7 @@ pub(in crate::report) enum Said {
 
 /// A row of the totals.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(in crate::report) enum Line {
+pub(in crate::report) enum TotalsRow {
     Kind(TensorKind),
     Rounding,
     Unattributed,
@@ -137,7 +137,7 @@ pub(in crate::report) enum Line {
     Peak,
 }
 
-impl Line {
+impl TotalsRow {
     pub(in crate::report) const ALL: [Self; 10] = [
         Self::Kind(TensorKind::Weight),
         Self::Kind(TensorKind::Gradient),
@@ -189,7 +189,7 @@ impl Line {
     }
 }
 
-impl<'a> Part<'a> {
+impl<'a> TensorReport<'a> {
     fn of_one(comparison: &'a Comparison, cell: &'a Cell) -> Self {
         let side = &cell.sides[0];
         let sides = [tensor_side(comparison, side), None];
@@ -309,7 +309,7 @@ impl<'a> Part<'a> {
             })
             .collect();
         let all: Vec<&DeviceFigures> = figures.iter().flatten().flatten().collect();
-        let lines: Vec<Line> = Line::ALL.into_iter().filter(|line| line.is_shown(&all)).collect();
+        let lines: Vec<TotalsRow> = TotalsRow::ALL.into_iter().filter(|line| line.is_shown(&all)).collect();
         let labels: Vec<Text> = lines.iter().map(|line| Text::new(line.label(), Tone::Plain)).collect();
         let mut groups = Vec::new();
         for (device, figures) in devices.iter().zip(&figures) {
@@ -320,7 +320,8 @@ impl<'a> Part<'a> {
             let is_comparable = self.is_comparable(device);
             let rows = lines.iter().map(|line| {
                 let values = figures.iter().map(|figures| line.of(figures.as_ref()?)).collect();
-                let said = if line.is_named() || is_comparable { Said::Difference } else { Said::Nothing };
+                let said =
+                    if line.is_named() || is_comparable { DeltaCell::Difference } else { DeltaCell::Nothing };
                 (values, said)
             });
             groups.push(self.group(name, rows));
@@ -340,7 +341,7 @@ impl<'a> Part<'a> {
     pub(in crate::report) fn group(
         &self,
         name: String,
-        rows: impl Iterator<Item = (Vec<Option<i128>>, Said)>,
+        rows: impl Iterator<Item = (Vec<Option<i128>>, DeltaCell)>,
     ) -> Group {
         let cells = rows.map(|(values, said)| {
             let mut cells: Vec<Text> = values
@@ -352,13 +353,13 @@ impl<'a> Part<'a> {
                 .collect();
             if self.is_compared() {
                 cells.push(match (said, &values[..]) {
-                    (Said::Change(Some(LayerChange::Added)), [None, Some(_)]) => {
+                    (DeltaCell::Change(Some(LayerChange::Added)), [None, Some(_)]) => {
                         Text::new("added", Tone::Structure)
                     }
-                    (Said::Change(Some(LayerChange::Removed)), [Some(_), None]) => {
+                    (DeltaCell::Change(Some(LayerChange::Removed)), [Some(_), None]) => {
                         Text::new("removed", Tone::Structure)
                     }
-                    (Said::Difference | Said::Change(_), [Some(old), Some(new)]) => {
+                    (DeltaCell::Difference | DeltaCell::Change(_), [Some(old), Some(new)]) => {
                         Text::new(text::difference(new - old, Unit::Bytes), tone_of(new - old))
                     }
                     _ => Text::new("", Tone::Plain),
@@ -392,7 +393,7 @@ impl<'a> Part<'a> {
         let groups = ["in use", "padding", "reserved"].into_iter().enumerate().map(|(figure, name)| {
             let rows = pools.values().map(|sides| {
                 let values = (0..self.names.len()).map(|side| Some(i128::from(sides[side]?[figure])));
-                (values.collect(), Said::Difference)
+                (values.collect(), DeltaCell::Difference)
             });
             self.group(name.to_owned(), rows)
         });
@@ -440,12 +441,12 @@ pub(in crate::report) fn narrow(value: i128) -> i64 {
     i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX })
 }
 
-fn heading(name: &str, side: &Side) -> String {
-    let mark = if side.standing == Standing::CutOff { "✗ " } else { "" };
+fn heading(name: &str, side: &Aggregate) -> String {
+    let mark = if side.availability == Availability::CutOff { "✗ " } else { "" };
     format!("{mark}{}", cut(&labels::one_line(name), MOST_HEADING))
 }
 
-fn tensor_side<'a>(comparison: &'a Comparison, side: &Side) -> Option<TensorSide<'a>> {
+fn tensor_side<'a>(comparison: &'a Comparison, side: &Aggregate) -> Option<TensorSide<'a>> {
     let runs: Vec<&Measurement> = side.runs.iter().map(|&run| &*comparison.runs[run].measurement).collect();
     TensorSide::new(&runs)
 }

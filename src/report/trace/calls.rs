@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use crate::compare::aggregate::Side;
+use crate::compare::aggregate::Aggregate;
 use crate::compare::comparison::{Cell, Comparability, Comparison, PairView};
 use crate::compare::trace_comparison::{
     CallFigures, CallRow, LineFigures, LineProfile, LineRow, TraceSide, calls, lines, places,
@@ -13,7 +13,7 @@ use crate::compare::trace_comparison::{
 use crate::plan::metric::Unit;
 use crate::report::options::Options;
 use crate::report::page::{Group, Page, Text, Tone, tone_of};
-use crate::report::selection::Wanted;
+use crate::report::selection::MetricFilter;
 use crate::report::text;
 use crate::results::trace_facts::TraceFacts;
 use crate::support::counted::counted;
@@ -40,7 +40,7 @@ pub(in crate::report) fn render(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let page = Page::new(options);
-    let part = Part::of(comparison, view);
+    let part = TraceReport::of(comparison, view);
     part.tree(page, &part.calls(), options, out)?;
     part.sources(page, options, out)?;
     part.remarks(page, out)
@@ -49,7 +49,7 @@ pub(in crate::report) fn render(
 /// Writes what all calls add up to, below a tree that has some of them one by one; of the one revision there is the lines
 /// too, which no other view shows.
 pub(in crate::report) fn render_sums(
-    part: &Part,
+    part: &TraceReport,
     has_scopes: bool,
     options: &Options,
     out: &mut dyn Write,
@@ -73,7 +73,7 @@ fn heading(name: &str) -> String {
     cut(&labels::one_line(name), MOST_HEADING).into_owned()
 }
 
-fn trace_side<'a>(comparison: &'a Comparison, side: &Side, name: &str) -> TraceSide<'a> {
+fn trace_side<'a>(comparison: &'a Comparison, side: &Aggregate, name: &str) -> TraceSide<'a> {
     let records = side.runs.iter().map(|&run| &comparison.runs[run].measurement.trace);
     let revision = comparison.revisions.iter().position(|revision| revision.name == name);
     TraceSide {
@@ -83,7 +83,7 @@ fn trace_side<'a>(comparison: &'a Comparison, side: &Side, name: &str) -> TraceS
 }
 
 /// What was traced in a pair, or in the one revision there is.
-pub(in crate::report) struct Part<'a> {
+pub(in crate::report) struct TraceReport<'a> {
     view: Option<&'a PairView<'a>>,
     /// The second is empty where there is but one.
     sides: [TraceSide<'a>; 2],
@@ -93,7 +93,7 @@ pub(in crate::report) struct Part<'a> {
     is_silent: [bool; 2],
 }
 
-impl<'a> Part<'a> {
+impl<'a> TraceReport<'a> {
     pub(in crate::report) fn of(comparison: &'a Comparison, view: &'a PairView<'a>) -> Self {
         let sides = [(view.baseline, &view.old.name), (view.candidate, &view.new.name)]
             .map(|(side, name)| trace_side(comparison, side, name));
@@ -370,7 +370,7 @@ impl<'a> Part<'a> {
     }
 }
 
-fn is_silent(side: &Side, traced: &TraceSide<'_>) -> bool {
+fn is_silent(side: &Aggregate, traced: &TraceSide<'_>) -> bool {
     !side.runs.is_empty() && traced.records.is_empty()
 }
 
@@ -410,7 +410,7 @@ fn shown(families: Vec<String>, options: &Options) -> Vec<String> {
         return families;
     }
     let asked = options.metrics.as_deref().unwrap_or_default();
-    let wanted = Wanted::new(options);
+    let wanted = MetricFilter::new(options);
     let asks_for_pools = asked.iter().any(|pattern| pattern.contains("pool"));
     let rest: Vec<String> =
         families.into_iter().filter(|family| asks_for_pools || !family.contains(".pool")).collect();

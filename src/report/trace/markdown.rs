@@ -7,7 +7,7 @@ use crate::compare::trace_comparison::LineProfile;
 use crate::report::options::Options;
 use crate::report::page::Page;
 use crate::report::summary;
-use crate::report::trace::calls::Part;
+use crate::report::trace::calls::TraceReport;
 use crate::support::counted::counted;
 
 /// Columns that a comment has room for before it is to be scrolled.
@@ -15,7 +15,7 @@ const WIDTH: usize = 120;
 
 /// What was traced in a pair, in blocks of which each can stand alone or be left out.
 pub(in crate::report) fn blocks(comparison: &Comparison, view: &PairView, options: &Options) -> Vec<String> {
-    let part = Part::of(comparison, view);
+    let part = TraceReport::of(comparison, view);
     let has_several_candidates = comparison.revisions.len() > 2;
     let candidate = if has_several_candidates { format!(" → {}", view.new.name) } else { String::new() };
     let test = format!("{}{candidate}", summary::title(view));
@@ -36,7 +36,7 @@ pub(in crate::report) fn blocks(comparison: &Comparison, view: &PairView, option
     }
     for profile in part.lines().iter().filter(|profile| !options.only_changed || is_changed(profile)) {
         let block = written(|out| part.source(page, profile, &options, out));
-        let title = html(&format!("{test}: lines of {}", Part::title(profile)));
+        let title = html(&format!("{test}: lines of {}", TraceReport::title(profile)));
         // A line that only one revision has begins with its sign, and is coloured by it.
         blocks.push(folded(&title, "diff", &block));
     }
