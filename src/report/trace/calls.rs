@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use crate::compare::aggregate::Aggregate;
 use crate::compare::comparison::{Cell, Comparability, Comparison, PairView};
 use crate::compare::trace_comparison::{
-    CallFigures, CallRow, LineFigures, LineProfile, LineRow, TraceSide, calls, lines, places,
+    CallFigures, CallRow, LineFigures, LineProfile, LineRow, TraceSide, calls, lines, locations,
 };
 use crate::plan::metric::Unit;
 use crate::report::options::Options;
@@ -288,7 +288,7 @@ impl<'a> TraceReport<'a> {
 
     /// A function's path, and where it is.
     pub(in crate::report) fn title(profile: &LineProfile) -> String {
-        format!("{}  {}", profile.label, places(profile.at.each_ref().map(Option::as_deref)))
+        format!("{}  {}", profile.label, locations(profile.at.each_ref().map(Option::as_deref)))
     }
 
     /// The source of a function, with what ran on each line.
