@@ -3,10 +3,10 @@
 #[path = "support/synthetic.rs"]
 mod synthetic;
 
-use cargo_memprof::compare::aggregate::Standing;
+use cargo_memprof::compare::aggregate::Availability;
 use cargo_memprof::compare::comparison::{Comparability, Comparison, PairView};
 use cargo_memprof::compare::from_results::{compare, merge};
-use cargo_memprof::compare::matching::Change;
+use cargo_memprof::compare::matching::RowChange;
 use cargo_memprof::report;
 use cargo_memprof::report::options::{Format, Options};
 use cargo_memprof::results::outcome::Status;
@@ -30,7 +30,7 @@ fn only_pair(comparison: &Comparison) -> PairView<'_> {
 /// The differences of a metric, by row.
 fn differences(view: &PairView, metric: &str) -> Vec<Option<i128>> {
     let column = view.column(metric);
-    view.rows.iter().map(|row| column.entry(row).delta.map(|delta| delta.difference)).collect()
+    view.rows.iter().map(|row| column.at(row).delta.map(|delta| delta.difference)).collect()
 }
 
 #[test]
@@ -47,11 +47,11 @@ fn repeats_are_put_together_as_median_least_and_greatest() {
     let comparison = compare(&synthetic.results());
     let view = only_pair(&comparison);
     let column = view.column("heap.peak");
-    let entry = column.entry(&view.rows[1]);
+    let entry = column.at(&view.rows[1]);
     let baseline = entry.baseline.unwrap();
     assert_eq!((baseline.value, baseline.min, baseline.max, baseline.runs), (26, 10, 30, 3));
     assert!(!baseline.is_exact());
-    assert!(column.entry(&view.rows[0]).baseline.unwrap().is_exact());
+    assert!(column.at(&view.rows[0]).baseline.unwrap().is_exact());
     assert_eq!(entry.delta.unwrap().difference, 7);
 }
 
@@ -65,7 +65,7 @@ fn one_run_alone_is_not_called_exact() {
     );
     let comparison = compare(&synthetic.results());
     let view = only_pair(&comparison);
-    assert!(!view.column("heap.peak").entry(&view.rows[0]).baseline.unwrap().is_exact());
+    assert!(!view.column("heap.peak").at(&view.rows[0]).baseline.unwrap().is_exact());
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn a_checkpoint_that_only_some_repeats_reach_keeps_its_place_and_is_counted() {
     assert_eq!(differences(&view, "heap.peak"), [Some(0), Some(0), Some(0)]);
     assert_eq!(view.baseline.unsteady, 1);
     let runs: Vec<u32> =
-        view.rows.iter().map(|row| view.column("heap.peak").entry(row).baseline.unwrap().runs).collect();
+        view.rows.iter().map(|row| view.column("heap.peak").at(row).baseline.unwrap().runs).collect();
     assert_eq!(runs, [2, 1, 2]);
 }
 
@@ -102,10 +102,10 @@ fn a_failed_side_is_shown_and_never_compared() {
         .failed("t", 1, Status::OutOfMemory, "", Some(&heap(&[("a", 9), ("x", 9)])));
     let comparison = compare(&synthetic.results());
     let view = only_pair(&comparison);
-    assert_eq!(view.candidate.standing, Standing::CutOff);
+    assert_eq!(view.candidate.availability, Availability::CutOff);
     assert_eq!(differences(&view, "heap.peak"), [None; 4]);
     assert!(view.rows.iter().all(|row| view.change(row).is_none()), "what was not reached was not removed");
-    let shown = view.column("heap.peak").entry(&view.rows[0]);
+    let shown = view.column("heap.peak").at(&view.rows[0]);
     assert_eq!((shown.baseline.unwrap().value, shown.candidate.unwrap().value), (1, 9));
 }
 
@@ -136,7 +136,7 @@ fn a_run_that_passed_but_whose_log_has_no_end_is_not_compared() {
     fs_err::write(&log, text.split_inclusive('\n').take(2).collect::<String>()).unwrap();
     let comparison = compare(&synthetic.results());
     let view = only_pair(&comparison);
-    assert_eq!(view.candidate.standing, Standing::CutOff);
+    assert_eq!(view.candidate.availability, Availability::CutOff);
     assert!(view.rows.iter().all(|row| view.change(row).is_none()), "what was lost was not removed");
 }
 
@@ -218,7 +218,7 @@ fn figures_from_different_sources_are_shown_and_not_compared() {
     let comparison = compare(&synthetic.results());
     let view = only_pair(&comparison);
     assert_eq!(view.column("heap.peak").comparability, Comparability::SourcesDiffer);
-    let entry = view.column("heap.peak").entry(&view.rows[0]);
+    let entry = view.column("heap.peak").at(&view.rows[0]);
     assert!(entry.baseline.is_some() && entry.candidate.is_some() && entry.delta.is_none());
 }
 
@@ -342,17 +342,17 @@ proptest! {
         for metric in ["heap.peak", "heap.live"] {
             let (column, mirror) = (forth.column(metric), back.column(metric));
             let mut one: Vec<_> = forth.rows.iter()
-                .map(|row| (row.baseline, row.candidate, column.entry(row).delta.map(|delta| delta.difference)))
+                .map(|row| (row.baseline, row.candidate, column.at(row).delta.map(|delta| delta.difference)))
                 .collect();
             let mut other: Vec<_> = back.rows.iter()
-                .map(|row| (row.candidate, row.baseline, mirror.entry(row).delta.map(|delta| -delta.difference)))
+                .map(|row| (row.candidate, row.baseline, mirror.at(row).delta.map(|delta| -delta.difference)))
                 .collect();
             one.sort_unstable();
             other.sort_unstable();
             prop_assert_eq!(one, other);
         }
         let count = |view: &PairView, change| view.rows.iter().filter(|row| view.change(row) == Some(change)).count();
-        prop_assert_eq!(count(&forth, Change::Added), count(&back, Change::Removed));
-        prop_assert_eq!(count(&forth, Change::Renamed), count(&back, Change::Renamed));
+        prop_assert_eq!(count(&forth, RowChange::Added), count(&back, RowChange::Removed));
+        prop_assert_eq!(count(&forth, RowChange::Renamed), count(&back, RowChange::Renamed));
     }
 }

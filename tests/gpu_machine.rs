@@ -334,7 +334,10 @@ fn figures_taken_beside_another_process_are_marked_and_the_devices_own_is_withdr
     assert_eq!(values(&output.stdout, "gpu.0.process"), [531 * MIB; 2]);
     let mut report = machine.memprof(&["report", "run"]);
     let table = text(&report.args(["--metrics", "gpu.0.process,gpu.0.device"]).output().unwrap().stdout);
-    assert!(table.contains("gpu.0.device absent in old and new: not the test's alone: process"), "{table}");
+    assert!(
+        table.contains("gpu.0.device unavailable in old and new: not the test's alone: process"),
+        "{table}"
+    );
     assert!(table.contains("2 runs: process "), "{table}");
 }
 

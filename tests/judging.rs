@@ -174,9 +174,7 @@ fn upper_limits_and_leaks_count_whatever_the_baseline_is() {
     let text = String::from_utf8(text).unwrap();
     assert!(text.starts_with("1 over a limit"), "{text}");
     assert!(
-        text.contains(
-            "over its limit: heap.live 64.0 KiB more than at 'start' at 'done' of t, limit 64.0 KiB"
-        ),
+        text.contains("over its limit: heap.live +64.0 KiB since 'start' at 'done' of t (limit 64.0 KiB)"),
         "{text}"
     );
 }
@@ -197,7 +195,10 @@ fn an_expected_change_is_shown_and_does_not_count_until_its_day_is_over() {
     assert!(text.contains("expected: heap.peak +1.00 MiB (+100 %) at 'done' of t: a cache, #42"), "{text}");
     let over = compared("heap.peak", &[MIB; 2], &[2 * MIB; 2], with("2025-03-01"));
     assert_eq!(code(&over), 1);
-    assert_eq!(over.notes, ["allow: 'a cache, #42' ended on 2025-03-01, and what it covers counts again"]);
+    assert_eq!(
+        over.notes,
+        ["allow: 'a cache, #42' expired on 2025-03-01: its changes count as regressions again"]
+    );
     let more = compared("heap.peak", &[MIB; 2], &[3 * MIB; 2], with("2025-03-02"));
     assert_eq!(code(&more), 1, "more than was expected");
 }
@@ -244,7 +245,7 @@ fn known_noise_lets_one_run_a_side_tell() {
     let mut text = Vec::new();
     cargo_memprof::report::noise::render(&record, &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
-    let line = " cpu.peak  1 of 2 figures exact, at most 1.00 MiB (0.99 %) apart, at 'done' of t";
+    let line = " cpu.peak  1 of 2 figures exact; largest spread 1.00 MiB (0.99 %) at 'done' of t";
     assert!(text.ends_with(&format!("against itself\n{line}\n")), "{text}");
 
     let home = tempfile::tempdir().unwrap();

@@ -104,9 +104,9 @@ fn the_context_stands_apart_once_and_with_both_costs_where_they_differ() {
         compare(&synthetic.passed("hf", 1, 0, &log(candidate)).results())
     };
     let shown = table(&with(526 * MIB), &at_width(100));
-    assert!(shown.contains("GPU 0: context 526 MiB, apart: in gpu.0.process and .device alone"), "{shown}");
+    assert!(shown.contains("GPU 0: context 526 MiB (included in gpu.0.process and .device only)"), "{shown}");
     let shown = table(&with(530 * MIB), &at_width(120));
-    assert!(shown.contains("GPU 0: context 526 MiB in main, 530 MiB in pr/7, apart"), "{shown}");
+    assert!(shown.contains("GPU 0: context 526 MiB in main, 530 MiB in pr/7 (included"), "{shown}");
     let heap_only = Options { metrics: Some(vec!["heap.peak".to_owned()]), ..at_width(100) };
     assert!(!table(&with(526 * MIB), &heap_only).contains("context"));
 }
@@ -270,9 +270,7 @@ fn a_long_test_shows_its_changed_rows_in_order_and_says_what_is_left_out() {
     assert!(shown.is_sorted(), "in the order of the run: {shown:?}");
     assert_eq!((shown[0], shown[39]), (301, 496), "the forty that grew most");
     assert!(
-        text.contains(
-            " … 460 rows not shown (59 of them changed, less than these): --all-rows or --format csv\n"
-        ),
+        text.contains(" … 460 rows not shown (59 smaller changes): --all-rows or --format csv\n"),
         "{text}"
     );
     let whole = table(&comparison, &Options { all_rows: true, ..at_width(100) });
@@ -309,8 +307,8 @@ fn a_metric_that_nobody_knows_is_told_with_those_there_are() {
     let synthetic = Synthetic::new(&["main", "pr/1"]).passed("t", 0, 0, &log).passed("t", 1, 0, &log);
     let metrics = Some(vec!["cpu.*".to_owned(), "heap.paek".to_owned(), "gpu.0.peak".to_owned()]);
     let text = table(&compare(&synthetic.results()), &Options { metrics, ..at_width(100) });
-    assert!(text.contains("\nno metric is named 'heap.paek'; measured were cpu.rss, time\n"), "{text}");
-    assert!(text.contains("\ngpu.0.peak was not measured: no test used a GPU that has it\n"), "{text}");
+    assert!(text.contains("\nno metric is named 'heap.paek'; measured: cpu.rss, time\n"), "{text}");
+    assert!(text.contains("\ngpu.0.peak was not measured: no test used a GPU with this metric\n"), "{text}");
 }
 
 #[test]
@@ -401,7 +399,7 @@ fn markdown_fits_into_a_comment_and_says_what_was_cut() {
         )
     );
     assert!(
-        text.contains("left out for want of room; `--format csv` and `json` are whole._"),
+        text.contains("left out: the comment is full; `--format csv` and `--format json` show all._"),
         "{}",
         &text[text.len() - 300..]
     );

@@ -321,13 +321,13 @@ fn what_no_checkpoint_met_is_told_to_have_been_named() {
         .checkpoint("done", &[("heap.live", 100)]);
     let synthetic = Synthetic::new(&["main", "pr/1"]).passed("t", 0, 0, &log).passed("t", 1, 0, &log);
     let comparison = compare(&synthetic.results());
-    let said = "what was named was alive at no checkpoint (1 tensor in main, 1 tensor in pr/1): `memprof::checkpoint!`";
+    let said = "no checkpoint ran while these tensors were alive (1 tensor in main, 1 tensor in pr/1): call `memprof::checkpoint!`";
     for text in [table(&comparison, 150), view(&comparison, 150)] {
         assert!(text.contains(said) && !text.contains("no tensor was named"), "{text}");
     }
     let alone = Synthetic::new(&["main"]).passed("t", 0, 0, &log);
     let text = view(&compare(&alone.results()), 150);
-    assert!(text.contains("alive at no checkpoint (1 tensor in main)"), "{text}");
+    assert!(text.contains("no checkpoint ran while these tensors were alive (1 tensor in main)"), "{text}");
 }
 
 #[test]
@@ -361,11 +361,11 @@ fn a_rest_that_is_not_known_has_its_reason_and_one_below_zero_is_told_as_it_is()
     let log = log.checkpoint("there", &[("heap.live", 1000), ("heap.peak", 9000)]);
     let synthetic = Synthetic::new(&["main", "pr/1"]).passed("t", 0, 0, &log).passed("t", 1, 0, &log);
     let text = table(&compare(&synthetic.results()), 150);
-    let reason = "cpu (malloc): the rest is not known of main and pr/1: malloc.live is measured only if --metrics names it";
+    let reason = "cpu (malloc): unattributed memory is unknown in main and pr/1: malloc.live is read on request only: --metrics malloc.live";
     assert!(text.contains(reason), "{text}");
     assert!(text.contains(" unattributed "), "{text}");
     assert!(text.contains("-3.02 KiB"), "1000 B less 4096 B: {text}");
-    assert!(text.contains("cpu: in main and pr/1 more is named than is live"), "{text}");
+    assert!(text.contains("cpu: in main and pr/1, named tensors exceed live memory"), "{text}");
 }
 
 #[test]
@@ -387,7 +387,7 @@ fn a_revision_that_names_nothing_is_told_once_and_its_layers_are_not_all_added()
     let named = one_tensor("cpu", &[("heap.live", 5000), ("heap.peak", 9000)]);
     let synthetic = Synthetic::new(&["main", "pr/1"]).passed("t", 0, 0, &bare).passed("t", 1, 0, &named);
     let text = table(&compare(&synthetic.results()), 100);
-    assert!(text.contains("nothing is named here in main") && !text.contains("+ w"), "{text}");
+    assert!(text.contains("main names no tensor here") && !text.contains("+ w"), "{text}");
 }
 
 #[test]
@@ -400,7 +400,7 @@ fn runs_of_one_revision_that_name_different_tensors_are_told() {
         .passed("t", 1, 1, &other);
     let text = table(&compare(&synthetic.results()), 120);
     assert!(
-        text.contains("pr/1: its runs name different tensors at 1 checkpoint; shown is the first run"),
+        text.contains("pr/1: runs name different tensors at 1 checkpoint; the first run is shown"),
         "{text}"
     );
 }
@@ -435,12 +435,12 @@ fn very_many_states_and_layers_are_bounded_and_counted() {
     let comparison = compare(&synthetic.results());
     let text = table(&comparison, 100);
     assert!(
-        text.contains("… 35 other sets of named tensors, none of them higher, not shown: --view tensors"),
+        text.contains("… 35 other sets of named tensors not shown (none is higher): --view tensors"),
         "{text}"
     );
-    assert!(text.contains("… 20 tensors more differ: --view tensors"), "{text}");
+    assert!(text.contains("… 20 more tensors differ: --view tensors"), "{text}");
     assert!(
         view(&comparison, 100)
-            .contains("… 27 other sets of named tensors, none of them higher, not shown: --all-rows")
+            .contains("… 27 other sets of named tensors not shown (none is higher): --all-rows")
     );
 }

@@ -130,7 +130,7 @@ fn a_comment_stays_short_enough_for_the_forges_whatever_was_traced() {
     assert_eq!(shown, text.matches("</details>").count());
     assert!(shown > 10, "{shown}");
     // One more is the tree; the table of what did not change is of checkpoints.
-    let left_out = format!("_{} blocks of traced functions left out for want of room._", 301 + 1 - shown);
+    let left_out = format!("_{} blocks of traced functions left out: the comment is full._", 301 + 1 - shown);
     assert!(text.contains(&left_out), "{left_out}: {text}");
 }
 
@@ -178,7 +178,7 @@ fn calls_that_only_one_revision_has_are_no_checkpoints_that_came_or_went() {
     let options = Options { width: Some(100), ..Options::default() };
     let text = rendered(Format::Table, &compare(&synthetic.results()), &options);
     assert!(text.starts_with("2 unchanged\n"), "{text}");
-    assert!(!text.contains("not in every repeat") && !text.contains("bart::f"), "{text}");
+    assert!(!text.contains("missing in some repeats") && !text.contains("bart::f"), "{text}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::plan::metric::Unit;
 use crate::plan::quantity::Threshold;
 use crate::verdict::kinds::Verdict;
 use crate::verdict::limits;
-use crate::verdict::significance::{Judgement, Noise, Thresholds, judge};
+use crate::verdict::significance::{Noise, Significance, Thresholds, judge};
 
 /// What was observed of one commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,11 +103,11 @@ impl ChangeRule {
         };
         let repeats = self.repeats(observations);
         let noise = Noise { known: repeats.then_some(0).or(self.noise.known), ..self.noise };
-        let judgement = judge(before, after, &self.thresholds, noise);
-        if repeats && before.len().min(after.len()) < 2 && is_near_threshold(&judgement) {
+        let significance = judge(before, after, &self.thresholds, noise);
+        if repeats && before.len().min(after.len()) < 2 && is_near_threshold(&significance) {
             return HasChanged::Unclear;
         }
-        match judgement.verdict {
+        match significance.verdict {
             Verdict::Regressed | Verdict::Improved => HasChanged::Yes,
             Verdict::Unchanged => HasChanged::No,
             _ => HasChanged::Unclear,
@@ -131,9 +131,9 @@ impl ChangeRule {
 }
 
 /// Whether a change is within a quarter of the threshold from the threshold: a jitter could decide.
-fn is_near_threshold(judgement: &Judgement) -> bool {
-    let limit = i128::from(judgement.limit);
-    judgement.change.unsigned_abs().abs_diff(limit.unsigned_abs()) < limit.unsigned_abs() / 4
+fn is_near_threshold(significance: &Significance) -> bool {
+    let limit = i128::from(significance.limit);
+    significance.change.unsigned_abs().abs_diff(limit.unsigned_abs()) < limit.unsigned_abs() / 4
 }
 
 /// Returns the thresholds of a metric for which the user set none. A metric without default limits

@@ -1,22 +1,23 @@
-//! What one revision says of one cell: its repeats put together, a figure for each checkpoint and metric.
+//! Combines one revision's runs of a cell: one figure per checkpoint and metric.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::compare::matching::{Key, Renames, match_checkpoints};
+use crate::compare::matching::{Key, Match, Renames, match_checkpoints};
 use crate::results::measurement::{Kind, Measurement, Names, intern, said_of};
 use crate::results::stored::Run;
 
-/// A metric's readings at one checkpoint, over the repeats.
+/// One metric at one checkpoint, over all repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Figure {
-    /// The median; for an even number of repeats the middle between the two middle ones, rounded down.
+    /// The median. For an even number of repeats: the mean of the two middle readings, rounded
+    /// down.
     pub value: i64,
-    /// The least.
+    /// The lowest reading.
     pub min: i64,
-    /// The greatest.
+    /// The highest reading.
     pub max: i64,
-    /// How many runs had a reading here.
+    /// The number of runs that had a reading here.
     pub runs: u32,
 }
 
@@ -30,61 +31,62 @@ impl Figure {
         let (min, max) = (*readings.first()?, *readings.last()?);
         let (low, high) = (readings[(readings.len() - 1) / 2], readings[readings.len() / 2]);
         let middle = (i128::from(low) + i128::from(high)).div_euclid(2);
-        let value = i64::try_from(middle).expect("the middle of two lies between them");
+        let value = i64::try_from(middle).expect("the mean of two i64 fits an i64");
         Some(Self { value, min, max, runs: u32::try_from(readings.len()).unwrap_or(u32::MAX) })
     }
 
-    /// Whether the reading was repeated, each time to the unit. One run alone proves nothing.
+    /// Whether several runs read exactly the same. One run alone proves nothing.
     pub fn is_exact(&self) -> bool {
         self.runs > 1 && self.min == self.max
     }
 }
 
-/// Where a side's figures come from.
+/// Whether a revision has figures of a cell, and whether they may be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// From runs that passed: they may be compared.
+pub enum Availability {
+    /// Figures of runs that passed. They may be compared.
     Measured,
-    /// From a run that did not pass, up to its last checkpoint: they are shown and never compared.
+    /// Figures of a run that did not pass, up to its last checkpoint. They are shown and never
+    /// compared.
     CutOff,
-    /// There are none.
-    Nothing,
+    /// No figures.
+    Missing,
 }
 
-/// One revision's part in a cell.
+/// The runs of one revision in one cell, combined.
 #[derive(Clone, Debug)]
-pub struct Side {
-    /// Where the figures come from.
-    pub standing: Standing,
-    /// Indices, in the comparison's runs, of the runs that the figures are of.
+pub struct Aggregate {
+    /// Whether there are figures that may be compared.
+    pub availability: Availability,
+    /// The runs that the figures come from, as indices into the comparison's runs.
     pub runs: Vec<usize>,
-    /// Indices, in the comparison's runs, of the runs whose figures may not be compared.
+    /// The runs whose figures may not be compared, as indices into the comparison's runs.
     pub failed: Vec<usize>,
-    /// The checkpoints, in order; labels are the cell's.
+    /// The checkpoints, in order. Labels are indices into the cell's labels.
     pub keys: Vec<Key>,
-    /// By metric: where its figures come from. Several sources among the repeats are joined.
+    /// The source of each metric's figures. Several sources among the repeats are joined.
     pub sources: BTreeMap<String, String>,
-    /// By metric: why it is absent, at all checkpoints or from one on.
+    /// Why a metric is unavailable, at all checkpoints or from one on.
     pub absent: BTreeMap<String, String>,
-    /// How many checkpoints and scopes are not in every repeat.
+    /// The number of checkpoints and scopes that some repeat lacks.
     pub unsteady: usize,
     figures: Figures,
 }
 
-/// A single run's readings are used where they lie.
+/// A single run's readings are used without a copy.
 #[derive(Clone, Debug)]
 enum Figures {
     One(Arc<Measurement>),
     Several(Several),
 }
 
-/// Figures over several repeats, and where each of them has its own readings.
+/// Figures over several repeats, and the index of each row in each repeat.
 #[derive(Clone, Debug, Default)]
 struct Several {
     columns: BTreeMap<String, Vec<Option<Figure>>>,
     measurements: Vec<Arc<Measurement>>,
     /// By repeat, then by row.
-    places: Vec<Vec<Option<usize>>>,
+    indices: Vec<Vec<Option<usize>>>,
 }
 
 impl Figures {
@@ -94,27 +96,29 @@ impl Figures {
                 measurement.column(metric).map(|column| Column::One(measurement, column))
             }
             Self::Several(several) => several.columns.get_key_value(metric).map(|(metric, figures)| {
-                let Several { measurements, places, .. } = several;
-                Column::Several(figures, Repeated { metric, measurements, places })
+                let Several { measurements, indices, .. } = several;
+                Column::Several(figures, RepeatReadings { metric, measurements, indices })
             }),
         }
     }
 }
 
-impl Side {
-    /// Puts the runs of one revision and cell together. `runs` are all of them, with their indices in the comparison;
-    /// `labels` are the cell's, to which new ones are added.
+impl Aggregate {
+    /// Combines all runs of one revision and cell. `runs` holds them with their indices in the
+    /// comparison. New labels are added to `labels`, the cell's.
     pub fn new(runs: &[(usize, &Run)], labels: &mut Names) -> Self {
         let (passed, failed): (Vec<_>, Vec<_>) = runs.iter().partition(|(_, run)| run.trouble().is_none());
-        let (standing, used) = if passed.is_empty() {
-            // The run that got furthest says most about where the others may have ended too.
+        let (availability, used) = if passed.is_empty() {
+            // The run that got furthest shows most.
             let furthest = failed.iter().rev().max_by_key(|(_, run)| run.measurement.checkpoints().len());
             match furthest {
-                Some(&run) if !run.1.measurement.checkpoints().is_empty() => (Standing::CutOff, vec![run]),
-                _ => (Standing::Nothing, Vec::new()),
+                Some(&run) if !run.1.measurement.checkpoints().is_empty() => {
+                    (Availability::CutOff, vec![run])
+                }
+                _ => (Availability::Missing, Vec::new()),
             }
         } else {
-            (Standing::Measured, passed)
+            (Availability::Measured, passed)
         };
         let mut sources: BTreeMap<String, Vec<&str>> = BTreeMap::new();
         let mut absent = BTreeMap::new();
@@ -130,9 +134,9 @@ impl Side {
             }
         }
         let measurements: Vec<&Arc<Measurement>> = used.iter().map(|(_, run)| &run.measurement).collect();
-        let Repeats { keys, unsteady, figures } = put_together(&measurements, labels);
+        let Combined { keys, unsteady, figures } = combine(&measurements, labels);
         Self {
-            standing,
+            availability,
             runs: used.iter().map(|(index, _)| *index).collect(),
             failed: failed.iter().map(|(index, _)| *index).collect(),
             keys,
@@ -143,22 +147,22 @@ impl Side {
         }
     }
 
-    /// A handle for reading one metric's figures; `None` if no run has any.
+    /// Returns one metric's figures; `None` if no run has any.
     pub fn column(&self, metric: &str) -> Option<Column<'_>> {
         self.figures.column(metric)
     }
 
-    /// Where a metric's figures come from.
+    /// Returns the source of a metric's figures.
     pub fn source(&self, metric: &str) -> Option<&str> {
         said_of(&self.sources, metric).map(String::as_str)
     }
 
-    /// Why a metric is absent.
+    /// Returns why a metric is unavailable.
     pub fn why_absent(&self, metric: &str) -> Option<&str> {
         said_of(&self.absent, metric).map(String::as_str)
     }
 
-    /// The metrics that have figures.
+    /// Returns the metrics that have figures.
     pub fn metrics(&self) -> Vec<&str> {
         match &self.figures {
             Figures::One(measurement) => measurement.metrics().iter().map(|name| &**name).collect(),
@@ -167,25 +171,25 @@ impl Side {
     }
 }
 
-/// The figures of one metric on one side.
+/// One metric's figures on one side.
 #[derive(Clone, Copy, Debug)]
 pub enum Column<'a> {
-    /// Those of one run.
+    /// Of one run: the measurement, and the metric's column there.
     One(&'a Measurement, usize),
-    /// Those over several.
-    Several(&'a [Option<Figure>], Repeated<'a>),
+    /// Of several runs.
+    Several(&'a [Option<Figure>], RepeatReadings<'a>),
 }
 
-/// The repeats that a column's figures are made of.
+/// The readings of each repeat, from which a column's figures are made.
 #[derive(Clone, Copy, Debug)]
-pub struct Repeated<'a> {
+pub struct RepeatReadings<'a> {
     metric: &'a str,
     measurements: &'a [Arc<Measurement>],
-    places: &'a [Vec<Option<usize>>],
+    indices: &'a [Vec<Option<usize>>],
 }
 
 impl Column<'_> {
-    /// The figure at a checkpoint.
+    /// Returns the figure at a checkpoint.
     pub fn figure(&self, checkpoint: usize) -> Option<Figure> {
         match self {
             Self::One(measurement, column) => measurement.reading(*column, checkpoint).map(Figure::of_one),
@@ -193,53 +197,54 @@ impl Column<'_> {
         }
     }
 
-    /// Each repeat's reading at a checkpoint, in their order; `None` for one that has none there.
+    /// Returns each repeat's reading at a checkpoint, in the order of the repeats; `None` for a
+    /// repeat without one.
     pub fn readings(&self, checkpoint: usize) -> impl Iterator<Item = Option<i64>> + '_ {
         let (one, several) = match self {
             Self::One(measurement, column) => (Some(measurement.reading(*column, checkpoint)), None),
             Self::Several(_, repeated) => (None, Some(repeated)),
         };
         let of_several = several.into_iter().flat_map(move |repeated| {
-            let each = repeated.measurements.iter().zip(repeated.places);
-            each.map(move |(measurement, places)| {
-                let at = places.get(checkpoint).copied().flatten()?;
+            let each = repeated.measurements.iter().zip(repeated.indices);
+            each.map(move |(measurement, indices)| {
+                let at = indices.get(checkpoint).copied().flatten()?;
                 measurement.reading(measurement.column(repeated.metric)?, at)
             })
         });
         one.into_iter().chain(of_several)
     }
 
-    /// The readings at a checkpoint of those repeats that have one.
+    /// Returns the readings at a checkpoint, of the repeats that have one.
     pub fn samples(&self, checkpoint: usize) -> Vec<i64> {
         self.readings(checkpoint).flatten().collect()
     }
 }
 
-struct Repeats {
+struct Combined {
     keys: Vec<Key>,
     unsteady: usize,
     figures: Figures,
 }
 
-fn put_together(measurements: &[&Arc<Measurement>], labels: &mut Names) -> Repeats {
+fn combine(measurements: &[&Arc<Measurement>], labels: &mut Names) -> Combined {
     let each: Vec<Vec<Key>> = measurements.iter().map(|measurement| keys(measurement, labels)).collect();
     match (measurements, &each[..]) {
         ([], _) | (_, []) => {
-            Repeats { keys: Vec::new(), unsteady: 0, figures: Figures::Several(Several::default()) }
+            Combined { keys: Vec::new(), unsteady: 0, figures: Figures::Several(Several::default()) }
         }
         ([measurement], [keys]) => {
-            Repeats { keys: keys.clone(), unsteady: 0, figures: Figures::One(Arc::clone(measurement)) }
+            Combined { keys: keys.clone(), unsteady: 0, figures: Figures::One(Arc::clone(measurement)) }
         }
         _ => {
-            let spine = Spine::new(&each);
-            let unsteady = (0..spine.keys.len())
-                .filter(|&row| spine.keys[row].kind != Kind::Call)
-                .filter(|&row| spine.places.iter().any(|places| places[row].is_none()))
+            let aligned = AlignedRuns::new(&each);
+            let unsteady = (0..aligned.keys.len())
+                .filter(|&row| aligned.keys[row].kind != Kind::Call)
+                .filter(|&row| aligned.indices.iter().any(|indices| indices[row].is_none()))
                 .count();
-            let columns = columns(measurements, &spine);
+            let columns = columns(measurements, &aligned);
             let measurements = measurements.iter().map(|measurement| Arc::clone(measurement)).collect();
-            let figures = Figures::Several(Several { columns, measurements, places: spine.places });
-            Repeats { keys: spine.keys, unsteady, figures }
+            let figures = Figures::Several(Several { columns, measurements, indices: aligned.indices });
+            Combined { keys: aligned.keys, unsteady, figures }
         }
     }
 }
@@ -256,37 +261,42 @@ fn keys(measurement: &Measurement, labels: &mut Names) -> Vec<Key> {
         .collect()
 }
 
-/// The checkpoints that any repeat has, in one order, and where each repeat has them.
-struct Spine {
+/// The checkpoints of all repeats in one order, and their index in each repeat.
+struct AlignedRuns {
     keys: Vec<Key>,
     /// By repeat, then by row.
-    places: Vec<Vec<Option<usize>>>,
+    indices: Vec<Vec<Option<usize>>>,
 }
 
-impl Spine {
+impl AlignedRuns {
     fn new(repeats: &[Vec<Key>]) -> Self {
-        let mut spine =
-            Self { keys: repeats[0].clone(), places: vec![(0..repeats[0].len()).map(Some).collect()] };
+        let mut aligned =
+            Self { keys: repeats[0].clone(), indices: vec![(0..repeats[0].len()).map(Some).collect()] };
         for repeat in &repeats[1..] {
-            let rows = match_checkpoints(&spine.keys, repeat, Renames::Never);
-            if rows.len() > spine.keys.len() {
-                spine.keys = rows
-                    .iter()
-                    .map(|row| {
-                        row.baseline.map_or_else(|| repeat[row.candidate.unwrap_or(0)], |old| spine.keys[old])
-                    })
-                    .collect();
-                for places in &mut spine.places {
-                    *places = rows.iter().map(|row| row.baseline.and_then(|old| places[old])).collect();
-                }
-            }
-            spine.places.push(rows.iter().map(|row| row.candidate).collect());
+            aligned.add(repeat);
         }
-        spine
+        aligned
+    }
+
+    fn add(&mut self, repeat: &[Key]) {
+        let rows = match_checkpoints(&self.keys, repeat, Renames::Never);
+        if rows.len() > self.keys.len() {
+            let key = |row: &Match| {
+                row.baseline.map_or_else(|| repeat[row.candidate.unwrap_or(0)], |old| self.keys[old])
+            };
+            self.keys = rows.iter().map(key).collect();
+            for indices in &mut self.indices {
+                *indices = rows.iter().map(|row| row.baseline.and_then(|old| indices[old])).collect();
+            }
+        }
+        self.indices.push(rows.iter().map(|row| row.candidate).collect());
     }
 }
 
-fn columns(measurements: &[&Arc<Measurement>], spine: &Spine) -> BTreeMap<String, Vec<Option<Figure>>> {
+fn columns(
+    measurements: &[&Arc<Measurement>],
+    aligned: &AlignedRuns,
+) -> BTreeMap<String, Vec<Option<Figure>>> {
     let mut columns = BTreeMap::new();
     let mut readings = Vec::with_capacity(measurements.len());
     for metric in measurements.iter().flat_map(|measurement| measurement.metrics()) {
@@ -294,11 +304,12 @@ fn columns(measurements: &[&Arc<Measurement>], spine: &Spine) -> BTreeMap<String
             continue;
         }
         let sources: Vec<_> = measurements.iter().map(|measurement| measurement.column(metric)).collect();
-        let figures = (0..spine.keys.len()).map(|row| {
+        let figures = (0..aligned.keys.len()).map(|row| {
             readings.clear();
-            for ((measurement, column), places) in measurements.iter().zip(&sources).zip(&spine.places) {
-                readings
-                    .extend(column.zip(places[row]).and_then(|(column, at)| measurement.reading(column, at)));
+            for ((measurement, column), indices) in measurements.iter().zip(&sources).zip(&aligned.indices) {
+                readings.extend(
+                    column.zip(indices[row]).and_then(|(column, at)| measurement.reading(column, at)),
+                );
             }
             Figure::of(&mut readings)
         });
@@ -312,7 +323,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_of_an_even_number_is_the_middle_rounded_down_on_both_sides_of_zero() {
+    fn the_median_of_an_even_number_rounds_down_below_zero_too() {
         let median = |readings: &[i64]| Figure::of(&mut readings.to_vec()).map(|figure| figure.value);
         assert_eq!(median(&[3, 1, 2]), Some(2));
         assert_eq!(median(&[1, 2]), Some(1));

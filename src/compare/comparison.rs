@@ -1,13 +1,13 @@
-//! A comparison as data: for each cell what every revision measured, and for each candidate which of its checkpoints is
-//! which of the baseline's. Figures stay in their columns; a row's entry is put together when it is asked for, and is
-//! what a verdict will be given on.
+//! A comparison as data: what every revision measured in each cell, and how each candidate's
+//! checkpoints match the baseline's. Figures stay in their columns; the figures of a row are looked
+//! up on demand.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::compare::aggregate::{Column, Figure, Side, Standing};
-use crate::compare::matching::{Change, Key, Match};
+use crate::compare::aggregate::{Aggregate, Availability, Column, Figure};
+use crate::compare::matching::{Key, Match, RowChange};
 use crate::plan::metric::Unit;
 use crate::plan::resolved::{CellId, Revision};
 use crate::plan::rule::Allowance;
@@ -17,60 +17,61 @@ use crate::results::stored::Run;
 use crate::results::trace_facts::TraceFacts;
 use crate::verdict::kinds::Verdict;
 use crate::verdict::limits::Expected;
-use crate::verdict::significance::Judgement;
+use crate::verdict::significance::Significance;
 
-/// Everything that a report is made of.
+/// Everything that a report shows.
 #[derive(Clone, Debug)]
 pub struct Comparison {
-    /// The plan's name, which is the run folder's too.
+    /// The plan's name, which is also the run folder's name.
     pub id: String,
     /// When the plan was made, RFC 3339.
     pub created: String,
-    /// The tool's version that measured.
+    /// The version of the tool that measured.
     pub tool: String,
     /// The revisions, in the order of the refs.
     pub revisions: Vec<Revision>,
     /// Index of the baseline in `revisions`.
     pub baseline: usize,
-    /// Where it was measured; `null` if that is not known.
+    /// The machine that measured; `null` if unknown.
     pub environment: Value,
-    /// All metrics that any run has figures of, in the order of the columns.
+    /// All metrics with figures, in the order of the columns.
     pub metrics: Vec<Metric>,
-    /// What became of the functions that were to be traced, by revision.
+    /// The functions that trace patterns match, by revision.
     pub traces: BTreeMap<usize, TraceFacts>,
-    /// All runs, finished and failed.
+    /// All runs, passed and failed.
     pub runs: Vec<Run>,
     /// The cells, ordered by test and parameters.
     pub cells: Vec<Cell>,
-    /// What concerns all rows: differences of environment, oddities of logs.
+    /// Notes on the whole comparison: differing environments, problems in logs.
     pub notes: Vec<String>,
-    /// The changes that were expected, as verdicts refer to them.
+    /// The expected changes. Verdicts refer to them by index.
     pub allow: Vec<Allowance>,
-    /// By revision: which of its figures cannot be compared with the baseline's.
+    /// By revision: the metrics that cannot be compared with the baseline's.
     pub apart: Vec<Vec<Apart>>,
 }
 
-/// A metric and what its numbers count.
+/// A metric and its unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metric {
     /// The name in logs and reports.
     pub name: String,
-    /// What the raw number counts.
+    /// The unit of its raw numbers.
     pub unit: Unit,
 }
 
 /// One test with one set of parameters, at every revision.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    /// Which.
+    /// The test and its parameters.
     pub id: CellId,
-    /// Whether a test of another package or target has the same name, so that this one's needs both.
+    /// Whether a test of another package or target has the same name. Titles then show package and
+    /// target too.
     pub has_namesake: bool,
-    /// The labels that the sides' keys refer to.
+    /// The labels that keys refer to.
     pub labels: Names,
-    /// By revision, what it measured.
-    pub sides: Vec<Side>,
-    /// Each candidate against the baseline.
+    /// What each revision measured.
+    pub sides: Vec<Aggregate>,
+    /// One pair per candidate.
     pub pairs: Vec<Pair>,
 }
 
@@ -83,7 +84,7 @@ pub struct Pair {
     pub rows: Vec<Match>,
     /// The verdicts, by metric.
     pub judged: Vec<JudgedMetric>,
-    /// What is larger than it may be, whatever the baseline is.
+    /// Figures above an absolute limit.
     pub breaches: Vec<Breach>,
 }
 
@@ -92,16 +93,17 @@ pub struct Pair {
 pub struct JudgedMetric {
     /// The metric.
     pub metric: String,
-    /// Whether a rule of the user's asks for it, so that a verdict that is missing is a fault.
+    /// Whether a rule of the user covers it. A missing verdict is then an error.
     pub is_asked: bool,
-    /// By the baseline's checkpoint; `None` where the metric is not judged, or neither side has it.
+    /// By the baseline's checkpoint; `None` if the metric is not judged there, or neither side has
+    /// it.
     of_baseline: Vec<Option<Ruling>>,
-    /// By the candidate's checkpoint, of those that were added.
+    /// By the candidate's checkpoint, for added ones.
     of_added: BTreeMap<usize, Ruling>,
 }
 
 impl JudgedMetric {
-    /// Of rulings in the order of the rows.
+    /// Takes the rulings in the order of the rows.
     pub fn new(
         metric: &str,
         is_asked: bool,
@@ -116,7 +118,7 @@ impl JudgedMetric {
         };
         for (row, ruling) in rows.iter().zip(rulings) {
             match (row.baseline, row.candidate) {
-                // Rows are in the baseline's order, each of its checkpoints once.
+                // Rows hold each of the baseline's checkpoints once, in order.
                 (Some(_), _) => judged.of_baseline.push(ruling),
                 (None, Some(candidate)) => judged.of_added.extend(ruling.map(|ruling| (candidate, ruling))),
                 (None, None) => {}
@@ -125,7 +127,7 @@ impl JudgedMetric {
         judged
     }
 
-    /// The ruling at a row.
+    /// Returns the ruling at a row.
     pub fn at(&self, row: &Match) -> Option<Ruling> {
         match row.baseline {
             Some(index) => self.of_baseline.get(index).copied().flatten(),
@@ -133,7 +135,7 @@ impl JudgedMetric {
         }
     }
 
-    /// All rulings that there are.
+    /// Returns all rulings.
     pub fn rulings(&self) -> impl Iterator<Item = &Ruling> {
         self.of_baseline.iter().flatten().chain(self.of_added.values())
     }
@@ -144,119 +146,119 @@ impl JudgedMetric {
 pub struct Ruling {
     /// The verdict.
     pub verdict: Verdict,
-    /// What it is based on, where there was something to judge.
-    pub judgement: Option<Judgement>,
-    /// Which entry of `allow` expects it.
+    /// The statistics behind the verdict, if both sides had figures.
+    pub significance: Option<Significance>,
+    /// The entry of `allow` that expects it.
     pub expected: Option<Expected>,
 }
 
 impl Ruling {
-    /// Whether it is a regression that nobody expected.
+    /// Whether it is an unexpected regression.
     pub fn counts(&self) -> bool {
         self.verdict == Verdict::Regressed && self.expected.is_none_or(|expected| expected.has_expired)
     }
 }
 
-/// A figure of the candidate that is larger than it may be.
+/// A figure of the candidate above an absolute limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Breach {
     /// The metric.
     pub metric: String,
-    /// The row.
+    /// Index of the row.
     pub row: usize,
-    /// Of what.
+    /// The kind of limit.
     pub kind: BreachKind,
-    /// The greatest figure of the runs.
+    /// The highest figure of the runs.
     pub value: i64,
     /// The limit.
     pub limit: u64,
-    /// Which entry of `allow` expects it.
+    /// The entry of `allow` that expects it.
     pub expected: Option<Expected>,
 }
 
 impl Breach {
-    /// Whether nobody expected it.
+    /// Whether it is unexpected.
     pub fn counts(&self) -> bool {
         self.expected.is_none_or(|expected| expected.has_expired)
     }
 }
 
-/// What was breached.
+/// A kind of absolute limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BreachKind {
-    /// The upper limit.
+    /// An upper limit.
     Limit,
-    /// How much more it may be at `done` than at `start`.
+    /// A limit on the growth from `start` to `done`.
     Leak,
 }
 
-/// A pair with what it refers to.
+/// A pair with everything that it refers to.
 #[derive(Clone, Copy, Debug)]
 pub struct PairView<'a> {
     /// The cell.
     pub cell: &'a Cell,
     /// The rows.
     pub rows: &'a [Match],
-    /// What is said of them.
+    /// Their verdicts.
     pub pair: &'a Pair,
-    /// Which metrics cannot be compared.
+    /// The metrics that cannot be compared.
     pub apart: &'a [Apart],
     /// The baseline.
     pub old: &'a Revision,
     /// The candidate.
     pub new: &'a Revision,
     /// What the baseline measured.
-    pub baseline: &'a Side,
+    pub baseline: &'a Aggregate,
     /// What the candidate measured.
-    pub candidate: &'a Side,
+    pub candidate: &'a Aggregate,
 }
 
 /// One metric's figures on both sides of a pair.
 #[derive(Clone, Copy, Debug)]
 pub struct PairColumn<'a> {
-    /// The baseline's, if it has any.
+    /// The baseline's figures, if it has any.
     pub baseline: Option<Column<'a>>,
-    /// The candidate's, if it has any.
+    /// The candidate's figures, if it has any.
     pub candidate: Option<Column<'a>>,
-    /// Whether the two may be compared at all.
+    /// Whether the two may be compared.
     pub comparability: Comparability,
 }
 
-/// Whether two sides' figures of a metric may be compared.
+/// Whether the two sides' figures of a metric may be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparability {
     /// They may.
     Comparable,
     /// They come from different sources.
     SourcesDiffer,
-    /// They come from machines or builds on which they mean different things.
+    /// They come from machines or builds that differ too much.
     Apart,
-    /// A side has only what a run that did not pass had logged, or nothing.
+    /// A side has no run that passed.
     NotMeasured,
 }
 
-/// One metric at one row: what a verdict is about.
+/// One metric at one row, on both sides.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Entry {
+pub struct RowFigures {
     /// The baseline's figure.
     pub baseline: Option<Figure>,
     /// The candidate's figure.
     pub candidate: Option<Figure>,
-    /// The difference, where both are there and may be compared.
+    /// The difference, if both figures exist and may be compared.
     pub delta: Option<Delta>,
 }
 
-/// What changed from the baseline to the candidate.
+/// A difference between the baseline and the candidate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Delta {
     /// Candidate minus baseline, in the metric's unit.
     pub difference: i128,
-    /// The difference in percent of the baseline; `None` where the baseline is not above zero.
+    /// The difference in percent of the baseline; `None` if the baseline is zero or negative.
     pub percent: Option<f64>,
 }
 
 impl Delta {
-    /// From a baseline to a candidate.
+    /// Returns the difference from a baseline to a candidate.
     pub fn between(baseline: i64, candidate: i64) -> Self {
         let difference = i128::from(candidate) - i128::from(baseline);
         #[expect(clippy::cast_precision_loss, reason = "a percentage is for reading")]
@@ -266,12 +268,12 @@ impl Delta {
 }
 
 impl Comparison {
-    /// Every cell against every candidate, cell by cell.
+    /// Returns every pair, cell by cell.
     pub fn pairs(&self) -> impl Iterator<Item = PairView<'_>> {
         self.cells.iter().flat_map(|cell| cell.pairs.iter().map(|pair| self.view(cell, pair)))
     }
 
-    /// A pair of one of the cells.
+    /// Returns a pair of a cell with everything that it refers to.
     pub fn view<'a>(&'a self, cell: &'a Cell, pair: &'a Pair) -> PairView<'a> {
         PairView {
             cell,
@@ -285,7 +287,7 @@ impl Comparison {
         }
     }
 
-    /// The candidates' indices, in the order of the refs.
+    /// Returns the candidates' indices, in the order of the refs.
     pub fn candidates(&self) -> impl Iterator<Item = usize> {
         let baseline = self.baseline;
         (0..self.revisions.len()).filter(move |&revision| revision != baseline)
@@ -293,22 +295,23 @@ impl Comparison {
 }
 
 impl<'a> PairView<'a> {
-    /// Whether both sides have figures of runs that passed.
+    /// Whether both sides have runs that passed.
     pub fn is_compared(&self) -> bool {
-        self.baseline.standing == Standing::Measured && self.candidate.standing == Standing::Measured
+        self.baseline.availability == Availability::Measured
+            && self.candidate.availability == Availability::Measured
     }
 
-    /// What became of a row's checkpoint; `None` where a side was not measured to its end, so that nothing can be said.
-    pub fn change(&self, row: &Match) -> Option<Change> {
+    /// Returns how a row's checkpoint changed; `None` if a side was not measured to its end.
+    pub fn change(&self, row: &Match) -> Option<RowChange> {
         self.is_compared().then(|| row.change(&self.baseline.keys, &self.candidate.keys))
     }
 
-    /// Why a metric's figures of the two mean different things, if they do.
+    /// Returns why a metric's figures cannot be compared, if so.
     pub fn why_apart(&self, metric: &str) -> Option<&'a Apart> {
         self.apart.iter().find(|apart| apart.is_about(metric))
     }
 
-    /// One metric's figures.
+    /// Returns one metric's figures.
     pub fn column(&self, metric: &str) -> PairColumn<'a> {
         let comparability = if !self.is_compared() {
             Comparability::NotMeasured
@@ -326,42 +329,42 @@ impl<'a> PairView<'a> {
         }
     }
 
-    /// A metric's verdicts; `None` where it is not judged.
+    /// Returns a metric's verdicts; `None` if it is not judged.
     pub fn judged(&self, metric: &str) -> Option<&'a JudgedMetric> {
         self.pair.judged.iter().find(|judged| judged.metric == metric)
     }
 
-    /// What of a metric is larger than it may be.
+    /// Returns a metric's figures above an absolute limit.
     pub fn breaches(&self, metric: &str) -> impl Iterator<Item = &'a Breach> {
         self.pair.breaches.iter().filter(move |breach| breach.metric == metric)
     }
 
-    /// Whether anything is judged at a row.
+    /// Whether any metric is judged at a row.
     pub fn is_judged(&self, row: &Match) -> bool {
         let mut breaches = self.pair.breaches.iter();
         self.pair.judged.iter().any(|judged| judged.at(row).is_some())
             || breaches.any(|breach| self.rows[breach.row] == *row)
     }
 
-    /// The key that a row is shown under: the baseline's where it has one.
+    /// Returns the key that a row is shown under: the baseline's, if it has one.
     pub fn key(&self, row: &Match) -> Key {
         match (row.baseline, row.candidate) {
             (Some(old), _) => self.baseline.keys[old],
             (None, Some(new)) => self.candidate.keys[new],
-            (None, None) => unreachable!("a row is of a checkpoint"),
+            (None, None) => unreachable!("a row has at least one checkpoint"),
         }
     }
 
-    /// The candidate's key where the row is a renamed one.
+    /// Returns the candidate's key if the row was renamed.
     pub fn new_key(&self, row: &Match) -> Option<Key> {
-        let renamed = self.change(row) == Some(Change::Renamed);
+        let renamed = self.change(row) == Some(RowChange::Renamed);
         row.candidate.filter(|_| renamed).map(|new| self.candidate.keys[new])
     }
 }
 
 impl PairColumn<'_> {
-    /// The metric at a row.
-    pub fn entry(&self, row: &Match) -> Entry {
+    /// Returns the metric's figures at a row.
+    pub fn at(&self, row: &Match) -> RowFigures {
         let figure = |column: Option<Column>, index: Option<usize>| column?.figure(index?);
         let baseline = figure(self.baseline, row.baseline);
         let candidate = figure(self.candidate, row.candidate);
@@ -369,12 +372,12 @@ impl PairColumn<'_> {
             (Some(old), Some(new), Comparability::Comparable) => Some(Delta::between(old.value, new.value)),
             _ => None,
         };
-        Entry { baseline, candidate, delta }
+        RowFigures { baseline, candidate, delta }
     }
 }
 
-/// For each checkpoint of a run, the one before it that a difference can be taken to: points follow points, and a scope
-/// holds a difference already.
+/// Returns for each point the previous point. Scopes and calls have none: their figures are
+/// differences already.
 pub fn previous_points(keys: &[Key]) -> Vec<Option<usize>> {
     let mut last = None;
     let previous = keys.iter().enumerate().map(|(index, key)| match key.kind {
@@ -391,14 +394,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_percentage_needs_something_to_be_a_part_of() {
+    fn a_percentage_needs_a_positive_baseline() {
         assert_eq!(Delta::between(200, 250), Delta { difference: 50, percent: Some(25.0) });
         assert_eq!(Delta::between(0, 250), Delta { difference: 250, percent: None });
         assert_eq!(Delta::between(-4, 4), Delta { difference: 8, percent: None });
     }
 
     #[test]
-    fn scopes_are_stepped_over_on_the_way_to_the_previous_checkpoint() {
+    fn the_previous_point_skips_scopes() {
         let point = Key { label: 0, occurrence: 1, kind: Kind::Point };
         let scope = Key { kind: Kind::Scope, ..point };
         assert_eq!(previous_points(&[point, scope, point, point]), [None, None, Some(0), Some(2)]);

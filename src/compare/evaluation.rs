@@ -1,10 +1,11 @@
-//! The verdicts of a whole comparison: every judged metric at every row, upper limits and leaks, and what all of it comes to.
+//! Gives the verdicts of a comparison: every judged metric at every row, upper limits, leaks, and
+//! the conclusion.
 
-use crate::compare::aggregate::Standing;
+use crate::compare::aggregate::Availability;
 use crate::compare::comparison::{
     Breach, BreachKind, Comparability, Comparison, JudgedMetric, PairColumn, PairView, Ruling,
 };
-use crate::compare::matching::{Change, Match};
+use crate::compare::matching::{Match, RowChange};
 use crate::compare::noise::KnownNoise;
 use crate::plan::metric::Unit;
 use crate::plan::rule::Judging;
@@ -14,14 +15,15 @@ use crate::verdict::kinds::Verdict;
 use crate::verdict::limits::{self, Limits, MetricLimits, RowLimits};
 use crate::verdict::significance::{Noise, Thresholds, judge};
 
-/// The checkpoints between which a leak is taken; every run has them.
+/// A leak is the growth between these checkpoints. Every run has them.
 const FIRST: &str = "start";
 const LAST: &str = "done";
 
-/// Gives every verdict. Days are those of the comparison: reported again later, it says the same.
+/// Gives every verdict. Expiry uses the comparison's date, so a later report of the same run says
+/// the same.
 ///
 /// # Panics
-/// If a rule's expression is none; they are checked wherever rules are read.
+/// If a rule's expression is invalid. Rules are checked when they are read.
 pub fn judge_all(comparison: &mut Comparison, judging: &Judging) {
     let limits = Limits::new(judging).expect("expressions are checked where they are read");
     let today = comparison.created.get(..10).unwrap_or_default().to_owned();
@@ -31,14 +33,14 @@ pub fn judge_all(comparison: &mut Comparison, judging: &Judging) {
         let test = format!("{} {}", cell.id.test, cell.id.title);
         for pair in &cell.pairs {
             let view = comparison.view(cell, pair);
-            let bench = Bench { view, limits: &limits, known: &known, test: &test, today: &today };
+            let pair_judge = PairJudge { view, limits: &limits, known: &known, test: &test, today: &today };
             let mut judged = Vec::new();
             let mut breaches = Vec::new();
             for metric in &comparison.metrics {
                 let of_metric = limits.of(&test, &metric.name);
-                judged.extend(bench.metric(&metric.name, &of_metric));
-                breaches.extend(bench.breaches(&metric.name, &of_metric));
-                breaches.extend(bench.leak(&metric.name, &of_metric));
+                judged.extend(pair_judge.metric(&metric.name, &of_metric));
+                breaches.extend(pair_judge.breaches(&metric.name, &of_metric));
+                breaches.extend(pair_judge.leak(&metric.name, &of_metric));
             }
             verdicts.push((judged, breaches));
         }
@@ -50,8 +52,8 @@ pub fn judge_all(comparison: &mut Comparison, judging: &Judging) {
     comparison.notes.extend(expired(comparison));
 }
 
-/// What is needed to judge a pair.
-struct Bench<'a> {
+/// Judges one pair.
+struct PairJudge<'a> {
     view: PairView<'a>,
     limits: &'a Limits,
     known: &'a KnownNoise<'a>,
@@ -59,12 +61,12 @@ struct Bench<'a> {
     today: &'a str,
 }
 
-impl Bench<'_> {
+impl PairJudge<'_> {
     fn label(&self, row: &Match) -> &str {
         &self.view.cell.labels[self.view.key(row).label as usize]
     }
 
-    /// `None` where the metric is judged at no row.
+    /// Judges a metric at every row; `None` if it is judged at no row.
     fn metric(&self, metric: &str, limits: &MetricLimits<'_>) -> Option<JudgedMetric> {
         let common = (!limits.depends_on_checkpoint()).then(|| limits.at(""));
         if common.as_ref().is_some_and(|common| common.growth.is_none()) {
@@ -95,7 +97,7 @@ impl Bench<'_> {
         is_judged.then_some(judged)
     }
 
-    /// A verdict is the same whether functions are traced or not, unless a rule names them.
+    /// Calls are judged only if a rule names them. So tracing changes no verdict.
     fn is_judged(&self, row: &Match, limits: &MetricLimits<'_>) -> bool {
         self.view.key(row).kind != Kind::Call || limits.names(self.label(row))
     }
@@ -108,20 +110,20 @@ impl Bench<'_> {
         thresholds: &Thresholds,
         noise: Noise,
     ) -> Option<Ruling> {
-        let entry = column.entry(row);
-        let plain = |verdict| Some(Ruling { verdict, judgement: None, expected: None });
+        let entry = column.at(row);
+        let plain = |verdict| Some(Ruling { verdict, significance: None, expected: None });
         let (old, new) = match (self.view.change(row), entry.baseline, entry.candidate) {
             (_, None, None) => return None,
-            (Some(Change::Added), ..) => return plain(Verdict::Added),
-            (Some(Change::Removed), ..) => return plain(Verdict::Removed),
+            (Some(RowChange::Added), ..) => return plain(Verdict::Added),
+            (Some(RowChange::Removed), ..) => return plain(Verdict::Removed),
             (Some(_), Some(_), Some(_)) if column.comparability == Comparability::Comparable => {
                 (column.baseline?.samples(row.baseline?), column.candidate?.samples(row.candidate?))
             }
             _ => return plain(Verdict::Missing),
         };
-        let judgement = judge(&old, &new, thresholds, noise);
-        let expected = (judgement.verdict == Verdict::Regressed).then(|| {
-            let change = limits::Change {
+        let significance = judge(&old, &new, thresholds, noise);
+        let expected = (significance.verdict == Verdict::Regressed).then(|| {
+            let change = limits::ObservedChange {
                 test: self.test,
                 metric,
                 checkpoint: self.label(row),
@@ -130,16 +132,20 @@ impl Bench<'_> {
             };
             self.limits.expected(&change, self.today)
         });
-        Some(Ruling { verdict: judgement.verdict, judgement: Some(judgement), expected: expected.flatten() })
+        Some(Ruling {
+            verdict: significance.verdict,
+            significance: Some(significance),
+            expected: expected.flatten(),
+        })
     }
 
-    /// By how much a reading may be off, as the sources say.
+    /// Returns the measurement error that the sources state.
     fn floor(&self, metric: &str) -> u64 {
         let sides = [self.view.baseline, self.view.candidate];
         sides.iter().filter_map(|side| bound_of(side.source(metric)?)).max().unwrap_or(0)
     }
 
-    /// How far the repeats of a side lie apart where they do most.
+    /// Returns the largest spread of a side's repeats at any checkpoint.
     fn widest(&self, column: &PairColumn<'_>) -> u64 {
         let sides = [(column.baseline, self.view.baseline), (column.candidate, self.view.candidate)];
         let spreads = sides.into_iter().filter_map(|(column, side)| Some((column?, &side.keys)));
@@ -152,7 +158,7 @@ impl Bench<'_> {
     }
 
     fn breaches(&self, metric: &str, limits: &MetricLimits<'_>) -> Vec<Breach> {
-        if !limits.has_upper_limit() || self.view.candidate.standing != Standing::Measured {
+        if !limits.has_upper_limit() || self.view.candidate.availability != Availability::Measured {
             return Vec::new();
         }
         let column = self.view.column(metric);
@@ -163,17 +169,18 @@ impl Bench<'_> {
             if i128::from(value) <= i128::from(limit) {
                 return None;
             }
-            let baseline = column.entry(row).baseline.map(|figure| figure.value);
-            Some(self.breach(metric, index, BreachKind::Limit, baseline, value, limit))
+            let baseline = column.at(row).baseline.map(|figure| figure.value);
+            Some(self.breach(metric, index, baseline, Excess { kind: BreachKind::Limit, value, limit }))
         });
         breaches.collect()
     }
 
-    /// The most that a run had more at its last checkpoint than at its first.
+    /// Returns the largest growth from the first to the last checkpoint of any run, if it exceeds
+    /// the limit.
     fn leak(&self, metric: &str, limits: &MetricLimits<'_>) -> Option<Breach> {
         let limit = limits.leak()?;
         let side = self.view.candidate;
-        let column = side.column(metric).filter(|_| side.standing == Standing::Measured)?;
+        let column = side.column(metric).filter(|_| side.availability == Availability::Measured)?;
         let labels = &self.view.cell.labels;
         let named = |label: &str| {
             let label = u32::try_from(labels.get_index_of(label)?).ok()?;
@@ -188,27 +195,29 @@ impl Bench<'_> {
             return None;
         }
         let row = self.view.rows.iter().position(|row| row.candidate == Some(last))?;
-        Some(self.breach(metric, row, BreachKind::Leak, None, left, limit))
+        Some(self.breach(metric, row, None, Excess { kind: BreachKind::Leak, value: left, limit }))
     }
 
-    fn breach(
-        &self,
-        metric: &str,
-        row: usize,
-        kind: BreachKind,
-        baseline: Option<i64>,
-        value: i64,
-        limit: u64,
-    ) -> Breach {
+    fn breach(&self, metric: &str, row: usize, baseline: Option<i64>, excess: Excess) -> Breach {
+        let Excess { kind, value, limit } = excess;
         let checkpoint = self.label(&self.view.rows[row]);
-        let change = limits::Change { test: self.test, metric, checkpoint, baseline, candidate: value };
+        let change =
+            limits::ObservedChange { test: self.test, metric, checkpoint, baseline, candidate: value };
         let expected = self.limits.expected(&change, self.today);
         Breach { metric: metric.to_owned(), row, kind, value, limit, expected }
     }
 }
 
-/// A metric that stays within this at all checkpoints of a test is one that does not vary there: the harness and the like may
-/// take a few bytes more or less.
+/// A value above an absolute limit.
+#[derive(Clone, Copy)]
+struct Excess {
+    kind: BreachKind,
+    value: i64,
+    limit: u64,
+}
+
+/// A metric that varies by no more than this at all checkpoints counts as steady. The test harness
+/// alone may take a few bytes more or less.
 fn steady_within(metric: &str, thresholds: &Thresholds) -> u64 {
     thresholds.tight.bytes.unwrap_or(match Unit::of(metric) {
         Unit::Bytes => 16 << 10,
@@ -217,7 +226,7 @@ fn steady_within(metric: &str, thresholds: &Thresholds) -> u64 {
     })
 }
 
-/// The bound that a source states for its figures: `…, within 768 KiB`.
+/// Returns the error bound that a source states: `…, within 768 KiB`.
 pub(crate) fn bound_of(source: &str) -> Option<u64> {
     let (_, bound) = source.split_once("within ")?;
     let (number, unit) = bound.split_once(' ')?;
@@ -225,7 +234,7 @@ pub(crate) fn bound_of(source: &str) -> Option<u64> {
     crate::plan::quantity::size(&format!("{number} {}", &unit[..end])).ok()
 }
 
-/// Entries under `allow` whose day is over and that something would still need.
+/// Returns a note for each expired entry of `allow` that still matches a change.
 fn expired(comparison: &Comparison) -> Vec<String> {
     let rulings = |view: PairView<'_>| {
         let rulings = view.pair.judged.iter().flat_map(JudgedMetric::rulings);
@@ -243,34 +252,34 @@ fn expired(comparison: &Comparison) -> Vec<String> {
     let note = |index: usize| {
         let allowance = &comparison.allow[index];
         let until = allowance.until.as_deref().unwrap_or_default();
-        format!("allow: '{}' ended on {until}, and what it covers counts again", allowance.reason)
+        format!("allow: '{}' expired on {until}: its changes count as regressions again", allowance.reason)
     };
     indices.into_iter().map(note).collect()
 }
 
-/// What the verdicts come to.
+/// The verdicts in numbers of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Conclusion {
-    /// Rows that regressed and were not expected to.
+    /// Unexpected regressions.
     pub regressed: usize,
-    /// Rows that regressed as expected, and breaches that were.
+    /// Expected regressions and breaches.
     pub expected: usize,
     /// Rows that improved.
     pub improved: usize,
-    /// Rows that did not change.
+    /// Rows without a change.
     pub unchanged: usize,
-    /// Rows of which the runs do not tell.
+    /// Rows with too much noise, or too few runs, for a verdict.
     pub inconclusive: usize,
     /// Rows that could not be compared.
     pub missing: usize,
-    /// The same of metrics that a rule asks for.
+    /// Those of metrics that a rule covers.
     pub asked_and_missing: usize,
-    /// Figures above their upper limit, and leaks.
+    /// Figures above an upper limit, and leaks.
     pub breaches: usize,
 }
 
 impl Conclusion {
-    /// Of a comparison.
+    /// Counts the verdicts of a comparison.
     pub fn of(comparison: &Comparison) -> Self {
         let mut conclusion = Self::default();
         for view in comparison.pairs() {
@@ -279,7 +288,7 @@ impl Conclusion {
         conclusion
     }
 
-    /// Adds a pair.
+    /// Adds a pair's verdicts.
     pub fn add(&mut self, view: &PairView<'_>) {
         for judged in &view.pair.judged {
             for ruling in judged.rulings() {
@@ -306,7 +315,7 @@ impl Conclusion {
         }
     }
 
-    /// What to leave with. Failed builds and tests are the runs' to tell.
+    /// Returns the exit code that the verdicts lead to. Failed builds and tests are not included.
     pub fn exit_code(&self) -> ExitCode {
         let applies = [
             (self.regressed + self.breaches > 0, ExitCode::Regression),
@@ -323,7 +332,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bound_is_read_from_the_source() {
+    fn the_error_bound_is_read_from_the_source() {
         assert_eq!(bound_of("VmHWM since the last checkpoint, within 768 KiB"), Some(768 << 10));
         assert_eq!(bound_of("/proc/self/statm, within 24 MiB (32 cores)"), Some(24 << 20));
         assert_eq!(bound_of("tracking allocator"), None);
@@ -331,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_regression_wins_over_noise_and_noise_over_what_is_missing() {
+    fn a_regression_outranks_noise_and_noise_outranks_missing_figures() {
         let code = |regressed, inconclusive, asked_and_missing| {
             Conclusion { regressed, inconclusive, asked_and_missing, ..Conclusion::default() }.exit_code()
         };

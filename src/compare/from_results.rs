@@ -1,12 +1,12 @@
-//! Results become a comparison: runs are grouped into cells, repeats put together, and every candidate is matched with
-//! the baseline. Also lays two runs of the tool side by side.
+//! Makes a comparison from results: groups runs into cells, combines repeats, and matches every
+//! candidate with the baseline. Also merges the results of two runs of the tool.
 
 use std::collections::{BTreeMap, HashMap};
 
 use camino::Utf8Path;
 use serde_json::{Value, json};
 
-use crate::compare::aggregate::{Side, Standing};
+use crate::compare::aggregate::{Aggregate, Availability};
 use crate::compare::comparison::{Cell, Comparison, Metric, Pair};
 use crate::compare::evaluation;
 use crate::compare::matching::{Renames, match_checkpoints};
@@ -15,10 +15,10 @@ use crate::results::comparability::{self, Apart};
 use crate::results::measurement::Names;
 use crate::results::stored::{Builds, Results, Run};
 
-/// What two builds must share for their figures to be compared without a word, by its name in `builds.json`.
+/// Facts in `builds.json` whose differences get a note.
 const BUILD_FACTS: [&str; 6] = ["toolchain", "profile", "features", "lock", "target", "flags"];
 
-/// How many differing facts of two environments are listed.
+/// Lists at most this many differing facts of two environments.
 const MOST_ENVIRONMENT_NOTES: usize = 12;
 
 /// Compares each candidate with the baseline, in every cell.
@@ -49,7 +49,7 @@ pub fn compare(results: &Results) -> Comparison {
     comparison
 }
 
-/// By candidate: what cannot be compared.
+/// Returns which metrics cannot be compared, by revision.
 fn apart(results: &Results) -> Vec<Vec<Apart>> {
     let baseline = results.builds.get(&results.plan.baseline);
     let of = |revision: usize| {
@@ -63,7 +63,7 @@ fn apart(results: &Results) -> Vec<Vec<Apart>> {
 
 fn cells(runs: &[Run], revisions: usize, baseline: usize) -> Vec<Cell> {
     let indexed: Vec<(usize, &Run)> = runs.iter().enumerate().collect();
-    // The runs come ordered by cell.
+    // Runs are ordered by cell.
     let groups = indexed.chunk_by(|(_, a), (_, b)| a.record.cell == b.record.cell);
     let mut cells: Vec<Cell> = groups.map(|group| cell(group, revisions, baseline)).collect();
     let mut namesakes: HashMap<_, usize> = HashMap::new();
@@ -79,18 +79,20 @@ fn cells(runs: &[Run], revisions: usize, baseline: usize) -> Vec<Cell> {
 fn cell(runs: &[(usize, &Run)], revisions: usize, baseline: usize) -> Cell {
     let mut labels = Names::default();
     let of = |revision| runs.iter().filter(move |(_, run)| run.record.revision == revision).copied();
-    let sides: Vec<Side> =
-        (0..revisions).map(|revision| Side::new(&of(revision).collect::<Vec<_>>(), &mut labels)).collect();
+    let sides: Vec<Aggregate> = (0..revisions)
+        .map(|revision| Aggregate::new(&of(revision).collect::<Vec<_>>(), &mut labels))
+        .collect();
     let pairs = (0..revisions)
         .filter(|&candidate| candidate != baseline)
-        // A test that neither has, or that neither ran, says nothing about the two.
+        // Without a run on either side there is nothing to compare.
         .filter(|&candidate| {
             let mut both = of(baseline).chain(of(candidate));
             both.any(|(_, run)| run.record.outcome.status.is_ok() || run.record.outcome.status.is_failure())
         })
         .map(|candidate| {
             let (old, new) = (&sides[baseline], &sides[candidate]);
-            let whole = old.standing == Standing::Measured && new.standing == Standing::Measured;
+            let whole =
+                old.availability == Availability::Measured && new.availability == Availability::Measured;
             let renames = if whole { Renames::Unambiguous } else { Renames::Never };
             let rows = match_checkpoints(&old.keys, &new.keys, renames);
             Pair { candidate, rows, judged: Vec::new(), breaches: Vec::new() }
@@ -99,9 +101,9 @@ fn cell(runs: &[(usize, &Run)], revisions: usize, baseline: usize) -> Cell {
     Cell { id: runs[0].1.record.cell.clone(), has_namesake: false, labels, sides, pairs }
 }
 
-/// All metrics: those of the catalogue in its order, after the GPUs', then any others by name.
+/// Returns all metrics: the GPUs', then the catalogue's in its order, then others by name.
 fn metrics(cells: &[Cell]) -> Vec<Metric> {
-    let names = cells.iter().flat_map(|cell| &cell.sides).flat_map(Side::metrics);
+    let names = cells.iter().flat_map(|cell| &cell.sides).flat_map(Aggregate::metrics);
     let rank = |name: &str| {
         let known = CATALOGUE.iter().position(|(known, _)| *known == name);
         if name.starts_with("gpu.") { 0 } else { known.map_or(usize::MAX, |position| position + 1) }
@@ -128,7 +130,7 @@ fn build_notes(results: &Results, candidate: usize) -> Vec<String> {
         .collect()
 }
 
-/// A hash is told from another by its first digits.
+/// Shortens a hash to its first digits.
 fn short_fact(value: &str) -> &str {
     let is_hash = value.len() >= 32 && value.bytes().all(|byte| byte.is_ascii_hexdigit());
     if is_hash {
@@ -140,7 +142,7 @@ fn short_fact(value: &str) -> &str {
     }
 }
 
-/// The oddities of logs. Those that many runs share are told once.
+/// Returns the notes about logs. A note that several runs share appears once.
 fn log_notes(results: &Results) -> Vec<String> {
     let mut runs_by_note: BTreeMap<&str, Vec<&Run>> = BTreeMap::new();
     for run in &results.runs {
@@ -158,8 +160,8 @@ fn log_notes(results: &Results) -> Vec<String> {
     runs_by_note.into_iter().map(note).collect()
 }
 
-/// Puts two runs of the tool into one, so that they can be compared: the baseline is the first one's, all other
-/// revisions are candidates. Names that both have get the prefixes `a:` and `b:`.
+/// Merges two runs of the tool, so that they can be compared. The baseline is the first one's; all
+/// other revisions are candidates. Names that both runs use get the prefixes `a:` and `b:`.
 pub fn merge(a: Results, b: Results) -> Results {
     let offset = a.plan.revisions.len();
     let mut plan = a.plan;
@@ -178,7 +180,7 @@ pub fn merge(a: Results, b: Results) -> Results {
     let apart = comparability::of_machines(&a.environment, &b.environment);
     let mut builds: Builds = a.builds;
     builds.extend(b.builds.into_iter().map(|(revision, facts)| (revision + offset, facts)));
-    // Each run's folder is named from where both runs of the tool lie.
+    // Folders become relative to the folder that holds both runs of the tool.
     let of_a = a.runs.into_iter().map(|run| Run { folder: Utf8Path::new(&plan.id).join(&run.folder), ..run });
     let of_b = b.runs.into_iter().map(|mut run| {
         run.record.revision += offset;
@@ -207,12 +209,12 @@ fn environment_notes(a: &Value, b: &Value) -> Vec<String> {
     if notes.len() > MOST_ENVIRONMENT_NOTES {
         let left_out = notes.len() - MOST_ENVIRONMENT_NOTES;
         notes.truncate(MOST_ENVIRONMENT_NOTES);
-        notes.push(format!("differs: {left_out} more facts of the environment"));
+        notes.push(format!("differs: {left_out} more environment facts"));
     }
     notes
 }
 
-/// The scalars of a JSON value by their dotted names.
+/// Collects the scalars of a JSON value by their dotted names.
 fn facts(value: &Value, name: &str, into: &mut BTreeMap<String, String>) {
     let below = |key: &str| if name.is_empty() { key.to_owned() } else { format!("{name}.{key}") };
     match value {

@@ -1,5 +1,5 @@
-//! Which checkpoint of one run is which of another: by label and occurrence, leftovers as renamed only where there is
-//! no second way to read it. Pure indices; labels are compared by the caller's interned numbers.
+//! Matches the checkpoints of two runs by label and occurrence. Pairs leftovers as renamed only if
+//! that is unambiguous. Works on indices; labels are the caller's interned numbers.
 
 use std::fmt::Write as _;
 
@@ -8,19 +8,20 @@ use rustc_hash::FxHashMap;
 use crate::results::measurement::{Kind, Names};
 use crate::support::labels::label;
 
-/// What makes two checkpoints the same.
+/// The identity of a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     /// Number of the label, the same on both sides.
     pub label: u32,
-    /// The how-manieth of this label.
+    /// 1-based occurrence of this label.
     pub occurrence: u32,
-    /// A point, a scope and a call of one label are different things.
+    /// Point, scope or call. One label may have all three.
     pub kind: Kind,
 }
 
 impl Key {
-    /// A checkpoint's name: its label, a mark if it is a scope or a call, its number from the second occurrence on.
+    /// Returns the checkpoint's name: its label, `(scope)` or `(call)`, and `#2` for the second
+    /// occurrence.
     pub fn shown(self, labels: &Names) -> String {
         let mut text = label(&labels[self.label as usize]);
         text.push_str(match self.kind {
@@ -35,12 +36,12 @@ impl Key {
     }
 }
 
-/// What became of a checkpoint from the baseline to the candidate.
+/// How a checkpoint changed from the baseline to the candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Change {
+pub enum RowChange {
     /// On both sides under the same label.
     Matched,
-    /// On both sides, at the same place under another label.
+    /// On both sides, at the same place, under another label.
     Renamed,
     /// In the candidate only.
     Added,
@@ -48,7 +49,7 @@ pub enum Change {
     Removed,
 }
 
-/// One row: a checkpoint of either side, or one of each.
+/// One row: a checkpoint of one side, or a matched pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Match {
     /// Index in the baseline.
@@ -58,33 +59,33 @@ pub struct Match {
 }
 
 impl Match {
-    /// What the row says of its checkpoint, given both sides' keys.
-    pub fn change(&self, baseline: &[Key], candidate: &[Key]) -> Change {
+    /// Returns how the row's checkpoint changed, given both sides' keys.
+    pub fn change(&self, baseline: &[Key], candidate: &[Key]) -> RowChange {
         match (self.baseline, self.candidate) {
-            (Some(old), Some(new)) if baseline[old] == candidate[new] => Change::Matched,
-            (Some(_), Some(_)) => Change::Renamed,
-            (Some(_), None) => Change::Removed,
-            (None, _) => Change::Added,
+            (Some(old), Some(new)) if baseline[old] == candidate[new] => RowChange::Matched,
+            (Some(_), Some(_)) => RowChange::Renamed,
+            (Some(_), None) => RowChange::Removed,
+            (None, _) => RowChange::Added,
         }
     }
 }
 
-/// Whether leftovers may be matched under different labels.
+/// Whether to pair leftovers with different labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Renames {
-    /// Where exactly one leftover on each side lies between the same two matched neighbours.
+    /// If each side has exactly one leftover between the same two matched neighbours.
     Unambiguous,
-    /// Never: for repeats of one program, and for runs that were cut off.
+    /// Never: for repeats of one program, and for incomplete runs.
     Never,
 }
 
-/// Matches two runs. Each checkpoint of each side is in exactly one row; rows follow the baseline, and what only the
-/// candidate has comes after its predecessor there. Linear in time and memory.
+/// Matches two runs. Each checkpoint is in exactly one row. Rows follow the baseline; an added
+/// checkpoint follows its predecessor in the candidate. Linear in time and memory.
 pub fn match_checkpoints(baseline: &[Key], candidate: &[Key], renames: Renames) -> Vec<Match> {
     let mut pairs = by_key(baseline, candidate);
     if renames == Renames::Unambiguous {
         for (old, new) in alone_on_both_sides(&pairs) {
-            // Another function that was called in the place of one is no renamed one.
+            // A call of another function in the same place is not a rename.
             if baseline[old].kind != candidate[new].kind || baseline[old].kind == Kind::Call {
                 continue;
             }
@@ -95,7 +96,7 @@ pub fn match_checkpoints(baseline: &[Key], candidate: &[Key], renames: Renames) 
     in_order(&pairs)
 }
 
-/// For each checkpoint of each side, its partner on the other.
+/// The partner of each checkpoint on the other side.
 struct Pairs {
     candidate_of: Vec<Option<usize>>,
     baseline_of: Vec<Option<usize>>,
@@ -104,14 +105,14 @@ struct Pairs {
 fn by_key(baseline: &[Key], candidate: &[Key]) -> Pairs {
     let mut candidate_of = vec![None; baseline.len()];
     let mut baseline_of = vec![None; candidate.len()];
-    // Most runs are the same up to some point: no hashing is needed until there.
+    // Most runs begin alike. The common prefix needs no hashing.
     let prefix = baseline.iter().zip(candidate).take_while(|(old, new)| old == new).count();
     for index in 0..prefix {
         candidate_of[index] = Some(index);
         baseline_of[index] = Some(index);
     }
-    // A log should not hold a key twice. Where one does (two threads that raced for a number), the first goes with the
-    // first: `next` chains the later ones, so that each is used once.
+    // Racing threads may log a key twice. `next` chains the later ones, so that the first matches
+    // the first and each is used once.
     let mut first: FxHashMap<Key, usize> = FxHashMap::default();
     let mut next: Vec<Option<usize>> = vec![None; baseline.len() - prefix];
     for index in (prefix..baseline.len()).rev() {
@@ -130,7 +131,7 @@ fn by_key(baseline: &[Key], candidate: &[Key]) -> Pairs {
     Pairs { candidate_of, baseline_of }
 }
 
-/// The leftovers that stand alone between the same two matched neighbours on both sides.
+/// Returns the pairs of leftovers that are alone between the same two matched neighbours.
 fn alone_on_both_sides(pairs: &Pairs) -> Vec<(usize, usize)> {
     let Pairs { candidate_of, baseline_of } = pairs;
     (1..candidate_of.len().saturating_sub(1))
@@ -182,10 +183,10 @@ mod tests {
         let label = |keys: &[Key], index: Option<usize>| char::from_u32(keys[index.unwrap()].label).unwrap();
         let rows = match_checkpoints(&old, &new, Renames::Unambiguous);
         let rows = rows.iter().map(|row| match row.change(&old, &new) {
-            Change::Matched => label(&old, row.baseline).to_string(),
-            Change::Renamed => format!("{}>{}", label(&old, row.baseline), label(&new, row.candidate)),
-            Change::Added => format!("+{}", label(&new, row.candidate)),
-            Change::Removed => format!("-{}", label(&old, row.baseline)),
+            RowChange::Matched => label(&old, row.baseline).to_string(),
+            RowChange::Renamed => format!("{}>{}", label(&old, row.baseline), label(&new, row.candidate)),
+            RowChange::Added => format!("+{}", label(&new, row.candidate)),
+            RowChange::Removed => format!("-{}", label(&old, row.baseline)),
         });
         rows.collect::<Vec<_>>().join(" ")
     }
@@ -289,7 +290,7 @@ mod tests {
         #[test]
         fn without_renames_only_equal_keys_are_matched(old in any_keys(), new in any_keys()) {
             for row in match_checkpoints(&old, &new, Renames::Never) {
-                prop_assert_ne!(row.change(&old, &new), Change::Renamed);
+                prop_assert_ne!(row.change(&old, &new), RowChange::Renamed);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Revisions side by side: matched checkpoints, differences, and the verdict on each.
+//! Compares revisions: matched checkpoints, differences, and the verdict on each.
 //! Imports support, plan, verdict and results.
 //! Pure.
 

@@ -1,4 +1,5 @@
-//! How much figures vary where nothing changed: measured by `--aa`, kept in a file, and known to later runs.
+//! Noise: how much figures vary between runs of one commit. `--aa` measures it, `--noise` names the
+//! file that keeps it.
 
 use std::collections::HashMap;
 
@@ -6,6 +7,7 @@ use camino::Utf8Path;
 use rustc_hash::FxBuildHasher;
 use serde::{Deserialize, Serialize};
 
+use crate::compare::aggregate::Column;
 use crate::compare::comparison::{Comparison, PairView};
 use crate::compare::matching::Key;
 use crate::plan::rule::NoiseFigure;
@@ -16,20 +18,22 @@ use crate::verdict::statistics::spread;
 /// The version of the file's format.
 pub const VERSION: u32 = 1;
 
-/// The file: what varied by how much.
+const HOW_TO_WRITE: &str = "write one with `cargo memprof --aa --noise FILE`";
+
+/// The noise file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NoiseRecord {
     /// The version of this format, [`VERSION`].
     pub version: u32,
     /// The commit that was run against itself.
     pub commit: String,
-    /// When, RFC 3339.
+    /// When it ran, RFC 3339.
     pub created: String,
-    /// By metric and checkpoint.
+    /// One entry per metric and checkpoint.
     pub figures: Vec<NoiseFigure>,
 }
 
-/// What a program against itself showed.
+/// Returns the noise that a comparison of a commit with itself shows.
 pub fn measured(comparison: &Comparison) -> NoiseRecord {
     let mut record = NoiseRecord {
         version: VERSION,
@@ -41,7 +45,7 @@ pub fn measured(comparison: &Comparison) -> NoiseRecord {
         for metric in &comparison.metrics {
             let column = view.column(&metric.name);
             for row in view.rows {
-                let of_side = |side: Option<crate::compare::aggregate::Column<'_>>, index: Option<usize>| {
+                let of_side = |side: Option<Column<'_>>, index: Option<usize>| {
                     side.zip(index).map_or_else(Vec::new, |(column, index)| column.samples(index))
                 };
                 let mut samples = of_side(column.baseline, row.baseline);
@@ -66,13 +70,12 @@ pub fn measured(comparison: &Comparison) -> NoiseRecord {
     record
 }
 
-/// Reads the file.
+/// Reads a noise file. An error names the file and says how to write one.
 pub fn read(file: &Utf8Path) -> anyhow::Result<Vec<NoiseFigure>> {
-    let text = fs_err::read_to_string(file).map_err(|error| {
-        UserError::new(format!("--noise: {error}")).help("`cargo memprof --aa --noise FILE` writes one")
-    })?;
+    let text = fs_err::read_to_string(file)
+        .map_err(|error| UserError::new(format!("--noise: {error}")).help(HOW_TO_WRITE))?;
     let record: NoiseRecord = serde_json::from_str(&text)
-        .map_err(|error| UserError::new(format!("{file} is not what --aa --noise writes: {error}")))?;
+        .map_err(|error| UserError::new(format!("{file} is not a noise file: {error}")).help(HOW_TO_WRITE))?;
     if record.version > VERSION {
         let newer =
             format!("{file}: format {} is newer than this cargo-memprof reads ({VERSION})", record.version);
@@ -81,12 +84,12 @@ pub fn read(file: &Utf8Path) -> anyhow::Result<Vec<NoiseFigure>> {
     Ok(record.figures)
 }
 
-/// Known noise, to be asked by what a figure is of.
+/// Known noise by test, metric and checkpoint.
 #[derive(Default)]
-pub struct KnownNoise<'a>(HashMap<Place<'a>, &'a NoiseFigure, FxBuildHasher>);
+pub struct KnownNoise<'a>(HashMap<NoiseKey<'a>, &'a NoiseFigure, FxBuildHasher>);
 
 #[derive(PartialEq, Eq, Hash)]
-struct Place<'a> {
+struct NoiseKey<'a> {
     test: &'a str,
     title: &'a str,
     metric: &'a str,
@@ -96,9 +99,9 @@ struct Place<'a> {
 }
 
 impl<'a> KnownNoise<'a> {
-    /// Of these figures; of several for one place the last.
+    /// Indexes figures. If a key occurs several times, the last entry wins.
     pub fn new(figures: &'a [NoiseFigure]) -> Self {
-        let place = |figure: &'a NoiseFigure| Place {
+        let key = |figure: &'a NoiseFigure| NoiseKey {
             test: &figure.test,
             title: &figure.title,
             metric: &figure.metric,
@@ -106,15 +109,16 @@ impl<'a> KnownNoise<'a> {
             occurrence: figure.occurrence,
             scope: figure.scope,
         };
-        Self(figures.iter().map(|figure| (place(figure), figure)).collect())
+        Self(figures.iter().map(|figure| (key(figure), figure)).collect())
     }
 
-    /// By how much a metric of a test varies at a checkpoint, if its figures came from the same source.
+    /// Returns how much a metric varies at a checkpoint, if the known figures came from the same
+    /// source.
     pub fn of(&self, test: &str, view: &PairView<'_>, metric: &str, key: Key) -> Option<u64> {
         if self.0.is_empty() {
             return None;
         }
-        let place = Place {
+        let noise_key = NoiseKey {
             test,
             title: &view.cell.id.title,
             metric,
@@ -122,7 +126,7 @@ impl<'a> KnownNoise<'a> {
             occurrence: key.occurrence,
             scope: key.kind != Kind::Point,
         };
-        let figure = self.0.get(&place)?;
+        let figure = self.0.get(&noise_key)?;
         (figure.source.as_deref() == view.baseline.source(metric)).then_some(figure.spread)
     }
 }

@@ -1,12 +1,14 @@
-//! How many runs a cell still needs: from the runs so far to the next look at them.
+//! How many runs each cell still needs with `repeat: auto`.
 
 use std::collections::HashMap;
 
+use crate::compare::aggregate::Aggregate;
 use crate::compare::comparison::{Comparison, JudgedMetric, PairView};
 use crate::plan::resolved::CellId;
-use crate::verdict::significance::{Judgement, LOOKS};
+use crate::verdict::significance::{LOOKS, Significance};
 
-/// By cell and revision: how many runs it should have. Cells whose runs tell are not in it, nor those that failed.
+/// Returns how many runs each cell and revision should have. Leaves out cells whose verdict is
+/// clear, and cells that failed.
 pub fn wanted(comparison: &Comparison) -> HashMap<(&CellId, usize), u32> {
     let mut wanted: HashMap<(&CellId, usize), u32> = HashMap::new();
     for cell in &comparison.cells {
@@ -23,15 +25,14 @@ pub fn wanted(comparison: &Comparison) -> HashMap<(&CellId, usize), u32> {
 }
 
 fn next_look(view: &PairView<'_>) -> Option<u32> {
-    let runs = |side: &crate::compare::aggregate::Side| {
-        u32::try_from(side.runs.len() + side.failed.len()).unwrap_or(u32::MAX)
-    };
+    let runs = |side: &Aggregate| u32::try_from(side.runs.len() + side.failed.len()).unwrap_or(u32::MAX);
     if !view.is_compared() {
         return None;
     }
     let rulings = view.pair.judged.iter().flat_map(JudgedMetric::rulings);
-    let is_open =
-        rulings.filter_map(|ruling| ruling.judgement).any(|judgement: Judgement| judgement.wants_more());
+    let is_open = rulings
+        .filter_map(|ruling| ruling.significance)
+        .any(|significance: Significance| significance.wants_more());
     let done = runs(view.baseline).min(runs(view.candidate));
     LOOKS.into_iter().find(|look| *look > done).filter(|_| is_open)
 }

@@ -1,46 +1,46 @@
-//! What the tensors of one storage count for: no byte of it twice, and each for its own part as far as that is known.
+//! How many bytes each tensor of a shared storage counts for. No byte counts twice.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::results::tensor_record::{Description, TensorRecord};
 
-/// What is in a storage, tensor by tensor.
+/// The tensors of one storage.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Shares {
-    /// The largest tensor first, of equals the one that was named first.
+    /// Largest first; among equals, the one that was named first.
     pub tensors: Vec<Share>,
-    /// Bytes that the allocator holds for the storage, where that is known.
+    /// Bytes that the allocator holds for the storage, if known.
     pub allocated: Option<u64>,
 }
 
-/// One tensor's part.
+/// One tensor's share of a storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// Its naming.
+    /// Index of its naming.
     pub naming: usize,
-    /// The bytes that it adds to what is counted before it.
+    /// Bytes that it adds to those of the tensors before it.
     pub counted: u64,
-    /// The tensor that has its bytes already, where it adds none.
+    /// The tensor that counts its bytes already, if it adds none.
     pub shares_with: Option<usize>,
 }
 
 impl Shares {
-    /// Of all tensors with a storage. They count for no more than what is said of each, than the bytes of the storage that they lie in
-    /// together, and than is held for it: of slices the sum, of a whole and views of it the whole, of a tensor that repeats its
-    /// elements, as a broadcast one does, what there is of it.
+    /// Divides a storage among its tensors. Together they never count more than their own sizes,
+    /// the part of the storage that they cover, and what the allocator holds. So slices add up, a
+    /// view of a whole adds nothing, and a broadcast tensor counts only the bytes that exist.
     pub fn of(record: &TensorRecord, mut namings: Vec<usize>) -> Self {
         let describe = |naming: usize| record.description(naming);
         namings.sort_unstable_by_key(|naming| (Reverse(extent(describe(*naming))), *naming));
         let allocated = namings.iter().filter_map(|naming| describe(*naming).allocated).max();
         let mut tensors: Vec<Share> = Vec::with_capacity(namings.len());
         let mut covered = Covered::default();
-        let (mut said, mut before) = (0_u64, 0);
+        let (mut own_sizes, mut before) = (0_u64, 0);
         for naming in namings {
             let description = describe(naming);
-            said = said.saturating_add(description.bytes);
+            own_sizes = own_sizes.saturating_add(description.bytes);
             covered.add(range(description));
-            let counted = said.min(covered.total).min(allocated.unwrap_or(u64::MAX));
+            let counted = own_sizes.min(covered.total).min(allocated.unwrap_or(u64::MAX));
             let adds = counted - before;
             before = counted;
             let owner = || tensors.iter().find(|other| overlap(describe(other.naming), description));
@@ -50,14 +50,15 @@ impl Shares {
         Self { tensors, allocated }
     }
 
-    /// What the allocator holds beyond what is counted.
+    /// Returns the bytes that the allocator holds beyond the counted ones.
     pub fn rounding(&self) -> u64 {
         let counted: u64 = self.tensors.iter().map(|share| share.counted).sum();
         self.allocated.map_or(0, |allocated| allocated - counted)
     }
 }
 
-/// The bytes of its storage that a tensor lies in. One of which that is not known begins where the storage does.
+/// Returns the bytes of its storage that a tensor covers. An unknown range starts at the storage's
+/// start.
 fn range(description: &Description) -> [u64; 2] {
     description.range.unwrap_or([0, description.bytes])
 }
@@ -72,7 +73,7 @@ fn overlap(one: &Description, other: &Description) -> bool {
     one[0] < other[1] && other[0] < one[1]
 }
 
-/// Bytes of a storage, as ranges that do not touch: their ends by their starts.
+/// The covered bytes of a storage: separate ranges, each end by its start.
 #[derive(Default)]
 struct Covered {
     ends: BTreeMap<u64, u64>,
@@ -104,7 +105,8 @@ mod tests {
     use super::*;
     use crate::results::sample_log::{measurement, tensor};
 
-    /// What each of these tensors adds, in the order of naming, with the one that it shares with: bytes, and the range.
+    /// Takes tensors as bytes and range. Returns for each, in the order of naming, what it adds and
+    /// whom it shares with; and the rounding.
     fn shares(
         tensors: &[(u64, Option<[u64; 2]>)],
         allocated: Option<u64>,
@@ -119,30 +121,31 @@ mod tests {
             })
             .collect();
         let shares = Shares::of(&measurement(&lines).tensors, (0..tensors.len()).collect());
-        let mut said = vec![(0, None); tensors.len()];
+        let mut counted = vec![(0, None); tensors.len()];
         for share in &shares.tensors {
-            said[share.naming] = (share.counted, share.shares_with);
+            counted[share.naming] = (share.counted, share.shares_with);
         }
-        (said, shares.rounding())
+        (counted, shares.rounding())
     }
 
     #[test]
-    fn slices_count_each_for_itself_and_what_nobody_named_is_beyond() {
+    fn slices_add_up_and_unnamed_bytes_are_rounding() {
         let slices = [(40, Some([0, 40])), (40, Some([40, 80])), (30, Some([90, 120]))];
         assert_eq!(shares(&slices, Some(128)), (vec![(40, None), (40, None), (30, None)], 18));
         assert_eq!(shares(&slices[1..2], Some(128)).1, 88);
     }
 
     #[test]
-    fn slices_that_lie_between_each_other_count_each_for_itself() {
-        // Three blocks of columns of a matrix with 8 rows of 120 bytes: each reaches from its first row to its last.
+    fn interleaved_slices_add_up() {
+        // Three blocks of columns of a matrix with 8 rows of 120 bytes: each reaches from its first
+        // row to its last.
         let block = |number: u64| (320, Some([40 * number, 7 * 120 + 40 * (number + 1)]));
         let blocks = [block(0), block(1), block(2)];
         assert_eq!(shares(&blocks, None), (vec![(320, None); 3], 0));
     }
 
     #[test]
-    fn a_view_of_what_is_named_shares_with_it_whichever_is_named_first() {
+    fn a_view_shares_with_the_whole_whichever_is_named_first() {
         let (whole, row) = ((400, Some([0, 400])), (40, Some([80, 120])));
         assert_eq!(shares(&[row, whole], None).0, [(0, Some(1)), (400, None)]);
         assert_eq!(shares(&[whole, row, row], None).0, [(400, None), (0, Some(0)), (0, Some(0))]);
@@ -153,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_that_overlap_count_for_what_they_lie_in() {
+    fn overlapping_slices_count_what_they_cover() {
         let slices = [(60, Some([0, 60])), (60, Some([40, 100]))];
         assert_eq!(shares(&slices, None).0, [(60, None), (40, None)]);
     }
@@ -166,13 +169,13 @@ mod tests {
     }
 
     #[test]
-    fn a_tensor_that_repeats_its_elements_counts_for_what_there_is() {
+    fn a_broadcast_tensor_counts_the_bytes_that_exist() {
         assert_eq!(shares(&[(1000, None)], Some(10)), (vec![(10, None)], 0));
         assert_eq!(shares(&[(1000, Some([0, 40])), (40, Some([0, 40]))], None).0, [(40, None), (0, Some(0))]);
     }
 
     #[test]
-    fn what_is_empty_shares_with_nobody_and_nonsense_ends_no_report() {
+    fn an_empty_tensor_shares_with_none_and_nonsense_does_not_panic() {
         let empty = (0, Some([0, 0]));
         assert_eq!(shares(&[empty, empty, (8, Some([0, 8]))], None).0, [(0, None), (0, None), (8, None)]);
         let huge = (u64::MAX, Some([0, u64::MAX]));

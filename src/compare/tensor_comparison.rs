@@ -1,6 +1,6 @@
-//! Two revisions' named memory side by side: at which checkpoints the same is named, what that comes to against the
-//! allocators' own figures, and which layers differ. A side's figures are all of one run, so that what is named and what the
-//! allocator says are of the same moment.
+//! Compares two revisions' named memory: checkpoints with the same tensors, totals against the
+//! allocators' figures, and layers that differ. All figures of a side come from one run, so that
+//! they belong to the same moment.
 
 use std::collections::BTreeSet;
 
@@ -13,59 +13,59 @@ use crate::compare::tensor_states::{Alive, States, Totals, alive};
 use crate::results::measurement::{Kind, Measurement};
 use crate::results::tensor_record::{PoolReading, TensorDevice, TensorKind};
 
-/// One revision's part.
+/// One revision's named memory in a cell.
 #[derive(Debug)]
 pub struct TensorSide<'a> {
     /// The run that is shown.
     pub measurement: &'a Measurement,
-    /// At how many checkpoints another run has named something else.
+    /// The number of checkpoints at which another run named other tensors.
     pub differing: usize,
     states: States,
-    /// Of points, by label and occurrence.
-    places: FxHashMap<(&'a str, u32), usize>,
-    /// By checkpoint: the pools that said something since the one before.
+    /// The index of each point, by label and occurrence.
+    indices: FxHashMap<(&'a str, u32), usize>,
+    /// The pool readings since the previous checkpoint, by checkpoint.
     pools: FxHashMap<usize, Vec<usize>>,
 }
 
-/// Checkpoints at which the same is named on either side, and the one of them that is shown.
+/// A group of checkpoints with the same named tensors, and the one that reports show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moment {
-    /// The row whose figures are highest.
+    /// The row with the highest figures.
     pub row: usize,
-    /// How many rows there are like it.
+    /// The number of rows in the group.
     pub rows: usize,
-    /// Its highest figure, of any device.
+    /// The row's highest figure on any device.
     pub height: i64,
 }
 
-/// What is named at a checkpoint on one device, and what its allocator says.
+/// A device's named memory at a checkpoint, and its allocator's figures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceFigures {
-    /// What is named.
+    /// The named memory.
     pub totals: Totals,
-    /// The allocator's figure of what is live, or why there is none.
+    /// The allocator's live bytes, or why they are unavailable.
     pub live: Result<i64, String>,
-    /// Its highest since the checkpoint before, or why that is not known.
+    /// Its peak since the previous checkpoint, or why that is unavailable.
     pub peak: Result<i64, String>,
 }
 
-/// The metrics that tell of a device as a whole.
+/// The metrics of a device's allocator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allocator {
-    /// What is live.
+    /// Live bytes.
     pub live: String,
-    /// Its peak, where the allocator has one.
+    /// The peak, if the allocator has one.
     pub peak: Option<String>,
 }
 
-/// A tensor of either side, or one of each with the same name, kind and device.
+/// A tensor of one side, or one of each with the same name, kind and device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LayerRow<'a> {
     /// Baseline and candidate.
     pub sides: [Option<Alive<'a>>; 2],
 }
 
-/// What became of a tensor.
+/// How a tensor changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LayerChange {
@@ -73,60 +73,62 @@ pub enum LayerChange {
     Added,
     /// In the baseline only.
     Removed,
-    /// Other extents, another type, other bytes.
+    /// Its shape, element type or size changed.
     Resized,
-    /// It shares its storage on one side, and on the other does not or with another one.
+    /// It shares its storage with another tensor than before, or on one side only.
     Shared,
 }
 
 impl DeviceFigures {
-    /// What the allocator has and nobody named; negative where something named is freed already or another allocator's.
+    /// Returns the live bytes that no named tensor explains. Negative if a named tensor is freed
+    /// already or belongs to another allocator.
     pub fn unattributed(&self) -> Option<i128> {
         Some(i128::from(*self.live.as_ref().ok()?) - self.totals.named())
     }
 
-    /// The peak less what lasts from step to step: activations, and all else.
+    /// Returns the peak minus weights, gradients and optimizer state: activations and everything
+    /// else.
     pub fn rest_at_peak(&self) -> Option<i128> {
         Some(i128::from(*self.peak.as_ref().ok()?) - self.totals.lasting())
     }
 }
 
 impl<'a> TensorSide<'a> {
-    /// Of all runs whose figures count; the first is shown. `None` if there is none.
+    /// Takes the runs that may be shown. The first one is shown; `None` if there is none.
     pub fn new(runs: &[&'a Measurement]) -> Option<Self> {
         let (measurement, others) = runs.split_first()?;
         let states = States::of(measurement);
-        let places = places(measurement);
+        let indices = indices(measurement);
         let differing: BTreeSet<usize> = others
             .iter()
             .filter(|other| !(other.tensors.is_empty() && measurement.tensors.is_empty()))
-            .flat_map(|other| differing(&states, &places, other))
+            .flat_map(|other| differing(&states, &indices, other))
             .collect();
         let pools = pools(measurement);
-        Some(Self { measurement, differing: differing.len(), states, places, pools })
+        Some(Self { measurement, differing: differing.len(), states, indices, pools })
     }
 
-    /// The index of a checkpoint.
+    /// Returns the index of a checkpoint.
     pub fn place(&self, label: &str, occurrence: u32) -> Option<usize> {
-        self.places.get(&(label, occurrence)).copied()
+        self.indices.get(&(label, occurrence)).copied()
     }
 
-    /// Whether something is named at a checkpoint, or a pool said something before it.
+    /// Whether a checkpoint has neither named tensors nor pool readings.
     pub fn is_empty_at(&self, checkpoint: usize) -> bool {
         self.states.at(checkpoint).is_empty() && !self.pools.contains_key(&checkpoint)
     }
 
-    /// The devices on which something is named.
+    /// Returns the devices with named tensors.
     pub fn devices_at(&self, checkpoint: usize) -> impl Iterator<Item = &TensorDevice> {
         self.states.at(checkpoint).totals.keys()
     }
 
-    /// What is named on a device.
+    /// Returns the named memory of a device.
     pub fn totals_at(&self, checkpoint: usize, device: &TensorDevice) -> Totals {
         self.states.at(checkpoint).totals.get(device).cloned().unwrap_or_default()
     }
 
-    /// What is named on a device against its allocator's figures.
+    /// Returns the named memory of a device with its allocator's figures.
     pub fn figures_at(&self, checkpoint: usize, device: &TensorDevice) -> DeviceFigures {
         let totals = self.totals_at(checkpoint, device);
         let figures = match self.allocator(device) {
@@ -143,18 +145,18 @@ impl<'a> TensorSide<'a> {
         DeviceFigures { totals, live, peak }
     }
 
-    /// All tensors at a checkpoint, in the order of naming.
+    /// Returns all tensors at a checkpoint, in the order of naming.
     pub fn alive_at(&self, checkpoint: usize) -> Vec<Alive<'a>> {
         alive(&self.measurement.tensors, self.measurement.checkpoints()[checkpoint].sequence)
     }
 
-    /// What pools said since the checkpoint before, of each the last.
+    /// Returns the last reading of each pool since the previous checkpoint.
     pub fn pools_at(&self, checkpoint: usize) -> Vec<&'a PoolReading> {
         let pools = self.pools.get(&checkpoint).into_iter().flatten();
         pools.map(|pool| &self.measurement.tensors.pools[*pool]).collect()
     }
 
-    /// The metrics of the allocator that a device's tensors come from, or why there are none.
+    /// Returns the metrics of the allocator behind a device's tensors, or why there are none.
     pub fn allocator(&self, device: &TensorDevice) -> Result<Allocator, String> {
         let of = |live: &str, peak: Option<&str>| Allocator {
             live: live.to_owned(),
@@ -165,9 +167,9 @@ impl<'a> TensorSide<'a> {
             TensorDevice::CpuMalloc => Ok(of("malloc.live", None)),
             TensorDevice::Cuda(ordinal) => match self.measurement.tensors.cuda_devices.get(ordinal) {
                 Some(name) => Ok(of(&format!("gpu.{name}.live"), Some(&format!("gpu.{name}.peak")))),
-                None => Err(format!("no figures were taken of the CUDA device {ordinal}")),
+                None => Err(format!("CUDA device {ordinal} was not measured")),
             },
-            TensorDevice::Other(name) => Err(format!("no figures are taken of {name}")),
+            TensorDevice::Other(name) => Err(format!("cargo memprof cannot measure {name}")),
         }
     }
 
@@ -175,13 +177,13 @@ impl<'a> TensorSide<'a> {
         let measurement = self.measurement;
         let reading = measurement.column(metric).and_then(|column| measurement.reading(column, checkpoint));
         reading.ok_or_else(|| match (measurement.absent.get(metric), metric) {
-            (Some(reason), _) => format!("{metric} is absent: {reason}"),
-            (None, "malloc.live") => "malloc.live is measured only if --metrics names it".to_owned(),
+            (Some(reason), _) => format!("{metric} is unavailable: {reason}"),
+            (None, "malloc.live") => "malloc.live is read on request only: --metrics malloc.live".to_owned(),
             (None, _) => format!("{metric} has no reading at this checkpoint"),
         })
     }
 
-    /// The highest figure of any device on which something is named.
+    /// Returns the highest figure of any device with named tensors.
     fn height(&self, checkpoint: usize) -> i64 {
         let heights = self.devices_at(checkpoint).filter_map(|device| {
             let allocator = self.allocator(device).ok()?;
@@ -192,7 +194,7 @@ impl<'a> TensorSide<'a> {
     }
 }
 
-fn places(measurement: &Measurement) -> FxHashMap<(&str, u32), usize> {
+fn indices(measurement: &Measurement) -> FxHashMap<(&str, u32), usize> {
     let points = measurement.checkpoints().iter().enumerate();
     points
         .filter(|(_, checkpoint)| checkpoint.kind == Kind::Point)
@@ -200,15 +202,15 @@ fn places(measurement: &Measurement) -> FxHashMap<(&str, u32), usize> {
         .collect()
 }
 
-/// The checkpoints, by their index in the first run, at which another run has named something else.
-fn differing(states: &States, places: &FxHashMap<(&str, u32), usize>, other: &Measurement) -> Vec<usize> {
+/// Returns the checkpoints, as indices of the first run, at which another run named other tensors.
+fn differing(states: &States, indices: &FxHashMap<(&str, u32), usize>, other: &Measurement) -> Vec<usize> {
     let of_other = States::of(other);
     let points = other.checkpoints().iter().enumerate();
     points
         .filter(|(_, checkpoint)| checkpoint.kind == Kind::Point)
         .filter_map(|(index, checkpoint)| {
-            let place = *places.get(&(other.label(checkpoint), checkpoint.occurrence))?;
-            (states.at(place) != of_other.at(index)).then_some(place)
+            let first = *indices.get(&(other.label(checkpoint), checkpoint.occurrence))?;
+            (states.at(first) != of_other.at(index)).then_some(first)
         })
         .collect()
 }
@@ -231,8 +233,8 @@ fn pools(measurement: &Measurement) -> FxHashMap<usize, Vec<usize>> {
     pools
 }
 
-/// The rows at which anything is named, those with the same tensors put together, in the order in which they first come.
-/// `rows` are checkpoints of the two sides.
+/// Groups the rows with named tensors by the tensors' state, in the order of first occurrence.
+/// `rows` holds checkpoint indices of both sides.
 pub fn moments(sides: [Option<&TensorSide<'_>>; 2], rows: &[[Option<usize>; 2]]) -> Vec<Moment> {
     let mut moments: IndexMap<_, Moment, FxBuildHasher> = IndexMap::default();
     for (number, row) in rows.iter().enumerate() {
@@ -254,7 +256,7 @@ pub fn moments(sides: [Option<&TensorSide<'_>>; 2], rows: &[[Option<usize>; 2]])
     moments.into_values().collect()
 }
 
-/// The highest of them, in their order; of equally high ones the first.
+/// Returns the `most` highest moments, in their order. Among equals, the first ones.
 pub fn highest(moments: &[Moment], most: usize) -> Vec<Moment> {
     let mut order: Vec<usize> = (0..moments.len()).collect();
     order.sort_by_key(|place| std::cmp::Reverse(moments[*place].height));
@@ -264,7 +266,7 @@ pub fn highest(moments: &[Moment], most: usize) -> Vec<Moment> {
 }
 
 impl<'a> LayerRow<'a> {
-    /// What became of it; `None` if it is the same on both sides.
+    /// Returns how the tensor changed; `None` if it did not.
     pub fn change(&self) -> Option<LayerChange> {
         match self.sides {
             [Some(old), Some(new)] => {
@@ -281,50 +283,50 @@ impl<'a> LayerRow<'a> {
         }
     }
 
-    /// The candidate's, or else the baseline's.
+    /// Returns the candidate's tensor, or else the baseline's.
     pub fn one(&self) -> Alive<'a> {
         match self.sides {
             [_, Some(one)] | [Some(one), None] => one,
-            [None, None] => unreachable!("a row is of a tensor"),
+            [None, None] => unreachable!("a row has at least one tensor"),
         }
     }
 
-    /// By how many bytes what it counts for grew.
+    /// Returns the growth of its counted bytes.
     pub fn grown(&self) -> i128 {
         let [old, new] = self.sides.map(|side| i128::from(side.map_or(0, |side| side.counted)));
         new - old
     }
 }
 
-/// The tensors of both sides in the baseline's order, what only the candidate has after its predecessor there. Of several with
-/// the same name, kind and device the first goes with the first.
+/// Matches the tensors of both sides by name, kind and device; among equals, the first with the
+/// first. Rows follow the baseline; an added tensor follows its predecessor in the candidate.
 pub fn layers<'a>(old: &[Alive<'a>], new: &[Alive<'a>]) -> Vec<LayerRow<'a>> {
-    type Key<'a> = (&'a str, TensorKind, &'a TensorDevice);
-    fn key<'a>(one: &Alive<'a>) -> Key<'a> {
+    type LayerKey<'a> = (&'a str, TensorKind, &'a TensorDevice);
+    fn key<'a>(one: &Alive<'a>) -> LayerKey<'a> {
         (&one.description.name, one.description.kind, &one.description.device)
     }
-    let mut places: FxHashMap<Key, Vec<usize>> = FxHashMap::default();
-    for (place, one) in old.iter().enumerate().rev() {
-        places.entry(key(one)).or_default().push(place);
+    let mut indices: FxHashMap<LayerKey, Vec<usize>> = FxHashMap::default();
+    for (index, one) in old.iter().enumerate().rev() {
+        indices.entry(key(one)).or_default().push(index);
     }
     let mut partners: Vec<Option<Alive>> = vec![None; old.len()];
-    // What is added stands after a tensor of the baseline's, or before all of them.
+    // Added tensors follow a tensor of the baseline, or come first.
     let mut added: Vec<Vec<Alive>> = vec![Vec::new(); old.len() + 1];
     let mut after = 0;
     for one in new {
-        match places.get_mut(&key(one)).and_then(Vec::pop) {
-            Some(place) => {
-                partners[place] = Some(*one);
-                after = place + 1;
+        match indices.get_mut(&key(one)).and_then(Vec::pop) {
+            Some(index) => {
+                partners[index] = Some(*one);
+                after = index + 1;
             }
             None => added[after].push(*one),
         }
     }
     let added_row = |one: &Alive<'a>| LayerRow { sides: [None, Some(*one)] };
     let mut rows: Vec<LayerRow> = added[0].iter().map(added_row).collect();
-    for (place, one) in old.iter().enumerate() {
-        rows.push(LayerRow { sides: [Some(*one), partners[place]] });
-        rows.extend(added[place + 1].iter().map(added_row));
+    for (index, one) in old.iter().enumerate() {
+        rows.push(LayerRow { sides: [Some(*one), partners[index]] });
+        rows.extend(added[index + 1].iter().map(added_row));
     }
     rows
 }
@@ -342,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_is_what_the_allocator_of_that_device_has_beyond_what_is_named() {
+    fn each_devices_allocator_determines_its_unattributed_memory() {
         let metrics = json!({"heap.live": 1000, "heap.peak": 1500, "gpu.3.live": 70, "gpu.3.peak": 90});
         let measurement = measurement(&[
             tensor(1, "cpu", ("w", "weight", 0, 400)),
@@ -351,7 +353,7 @@ mod tests {
             tensor(1, "malloc", ("w", "weight", 0, 1)),
             tensor(1, "other:metal:0", ("w", "weight", 0, 1)),
             tensor(1, "cuda:5", ("w", "weight", 0, 1)),
-            // It is known only after the naming which device that is.
+            // The log names the device only after the tensor.
             json!({"event": "cuda_device", "ordinal": 0, "device": "3"}),
             checkpoint("here", 1, &metrics),
         ]);
@@ -359,7 +361,7 @@ mod tests {
         let of = |device: &TensorDevice| side.figures_at(0, device);
         let cpu = of(&TensorDevice::Cpu);
         assert_eq!((cpu.unattributed(), cpu.rest_at_peak()), (Some(500), Some(1100)));
-        // More is named than there is: said as it is.
+        // More is named than is live: the difference is negative.
         let cuda = of(&TensorDevice::Cuda(0));
         assert_eq!((cuda.unattributed(), cuda.rest_at_peak()), (Some(-10), Some(10)));
         let reasons =
@@ -368,9 +370,9 @@ mod tests {
         assert_eq!(
             reasons,
             [
-                "malloc.live is measured only if --metrics names it",
-                "no figures are taken of metal:0",
-                "no figures were taken of the CUDA device 5",
+                "malloc.live is read on request only: --metrics malloc.live",
+                "cargo memprof cannot measure metal:0",
+                "CUDA device 5 was not measured",
             ]
         );
     }
@@ -383,7 +385,7 @@ mod tests {
             checkpoint("here", 1, &json!({})),
         ]);
         let figures = side(&[&measurement]).figures_at(0, &TensorDevice::Cpu);
-        assert_eq!(figures.live, Err("heap.live is absent: own allocator".to_owned()));
+        assert_eq!(figures.live, Err("heap.live is unavailable: own allocator".to_owned()));
         assert_eq!((figures.unattributed(), figures.rest_at_peak()), (None, None));
     }
 
@@ -407,12 +409,12 @@ mod tests {
         ]);
         let [old, new] = [&old, &new].map(|measurement| side(&[measurement]).alive_at(0));
         let rows = layers(&old, &new);
-        let said: Vec<_> = rows
+        let changes: Vec<_> = rows
             .iter()
             .map(|row| (&*row.one().description.name, row.change(), i64::try_from(row.grown()).unwrap()))
             .collect();
         assert_eq!(
-            said,
+            changes,
             [
                 ("first", Some(LayerChange::Added), 1),
                 ("embedding", None, 0),
@@ -426,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn checkpoints_with_the_same_tensors_are_one_moment_at_the_highest_of_them() {
+    fn checkpoints_with_the_same_tensors_are_one_moment() {
         let at =
             |label: &str, occurrence, peak: i64| checkpoint(label, occurrence, &json!({"heap.peak": peak}));
         let run = |peaks: [i64; 4]| {
@@ -453,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_belongs_to_the_checkpoint_that_follows_and_its_last_word_counts() {
+    fn the_last_reading_of_a_pool_belongs_to_the_next_checkpoint() {
         let pool = |in_use: u64| json!({"event": "pool", "name": "p", "device": "cuda:0", "in_use": in_use, "padding": 1, "reserved": 64});
         let measurement = measurement(&[
             pool(1),
@@ -468,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_name_something_else_are_counted() {
+    fn runs_that_name_other_tensors_are_counted() {
         let run = |bytes| {
             measurement(&[
                 tensor(1, "cpu", ("w", "weight", 0, 400)),
@@ -483,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_log_tells_what_was_named_up_to_where_it_ends() {
+    fn a_torn_log_keeps_the_tensors_before_its_end() {
         let text = crate::results::sample_log::text(&[
             tensor(1, "cpu", ("w", "weight", 0, 400)),
             checkpoint("here", 1, &json!({"heap.live": 500})),

@@ -1,5 +1,6 @@
-//! What was named at each checkpoint of a run: totals by device and kind, storages counted once. Linear in namings and
-//! checkpoints: from one checkpoint to the next only what began and ended is looked at.
+//! The named memory at each checkpoint of a run: totals by device and kind, each storage counted
+//! once. Linear in namings and checkpoints: each checkpoint only processes the tensors that began
+//! or ended since the previous one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,71 +8,72 @@ use rustc_hash::FxHashMap;
 
 use crate::compare::shared_storage::{Share, Shares};
 use crate::results::measurement::Measurement;
-use crate::results::tensor_record::{Description, TensorDevice, TensorKind, TensorRecord};
+use crate::results::tensor_record::{Description, Naming, TensorDevice, TensorKind, TensorRecord};
 
-/// Which state the named memory was in at each checkpoint.
+/// The state of the named memory at each checkpoint.
 #[derive(Clone, Debug, Default)]
 pub struct States {
-    /// By checkpoint: the index of its state.
+    /// The index of each checkpoint's state.
     pub of_checkpoint: Vec<usize>,
-    /// Each once; the first is that of nothing named.
+    /// Each distinct state once. The first is empty.
     pub states: Vec<State>,
 }
 
-/// The same tensors, in the same bytes.
+/// The named memory at one moment. Two states are equal if they hold the same tensors.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct State {
-    /// By device.
+    /// Totals by device.
     pub totals: BTreeMap<TensorDevice, Totals>,
-    /// Of all descriptions, whatever their order.
+    /// A sum of all descriptions' hashes, independent of their order.
     fingerprint: u128,
 }
 
-/// Named memory of one device.
+/// The named memory of one device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Totals {
     /// By kind, in the order of [`TensorKind::ALL`].
     pub kinds: [KindTotal; 5],
-    /// Bytes that allocators hold for storages beyond what is named in them, where that is known.
+    /// Bytes that the allocator holds for storages beyond their named bytes, if known.
     pub rounding: i128,
-    /// Storages.
+    /// The number of storages.
     pub storages: u64,
-    /// Of these, how many it is known of what the allocator holds for them.
+    /// The number of storages whose allocated size is known.
     pub with_allocated: u64,
 }
 
-/// Of one kind.
+/// The total of one kind of tensor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct KindTotal {
-    /// Bytes of storages, each counted once. A program may say what it likes: they may be beyond any memory.
+    /// Bytes, each storage counted once. Programs report these numbers, so they may exceed any real
+    /// memory.
     pub bytes: i128,
-    /// Tensors, those included that share.
+    /// The number of tensors, including those that share a storage.
     pub tensors: u64,
 }
 
-/// A tensor that was alive.
+/// A tensor that was alive at a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Alive<'a> {
-    /// What it was.
+    /// The tensor as it was named.
     pub description: &'a Description,
-    /// The bytes that it counts for: 0 where others have them already.
+    /// The bytes that it counts for; 0 if another tensor counts them.
     pub counted: u64,
-    /// The name of the one that has, or of the largest of those.
+    /// The tensor that counts them; of several, the largest.
     pub shares_with: Option<&'a str>,
 }
 
 impl Totals {
-    /// Of one kind.
+    /// Returns the total of one kind.
     pub fn of(&self, kind: TensorKind) -> KindTotal {
         self.kinds[kind as usize]
     }
 
-    /// All that was named, with what allocators hold beyond it.
+    /// Returns all named bytes, including rounding.
     pub fn named(&self) -> i128 {
         self.kinds.iter().fold(self.rounding, |sum, kind| sum + kind.bytes)
     }
 
-    /// What is there from step to step: weights, gradients, the optimizer's state.
+    /// Returns the bytes that outlive a step: weights, gradients and optimizer state.
     pub fn lasting(&self) -> i128 {
         let lasting = [TensorKind::Weight, TensorKind::Gradient, TensorKind::OptimizerState];
         lasting.iter().map(|kind| self.of(*kind).bytes).sum()
@@ -93,19 +95,19 @@ impl State {
 #[derive(Default)]
 struct Storage {
     namings: BTreeSet<usize>,
-    /// What is in the totals for them.
-    counted: Option<Counted>,
+    /// What the totals include for them.
+    counted: Option<StorageTotals>,
     is_stale: bool,
 }
 
-/// What tensors of a storage add to the totals.
-struct Counted {
+/// What the tensors of one storage add to the totals.
+struct StorageTotals {
     kinds: Vec<(TensorKind, u64)>,
     rounding: u64,
     is_allocated_known: bool,
 }
 
-impl Counted {
+impl StorageTotals {
     fn of(record: &TensorRecord, namings: Vec<usize>) -> Self {
         let shares = Shares::of(record, namings);
         let kind = |share: &Share| record.description(share.naming).kind;
@@ -135,46 +137,46 @@ impl Counted {
 
 type StorageKey<'a> = (&'a TensorDevice, u64);
 
-/// What is alive while the log is gone through.
-struct Sweep<'a> {
+/// Tracks the live tensors while reading the log in order.
+struct StateTracker<'a> {
     record: &'a TensorRecord,
     state: State,
     storages: FxHashMap<StorageKey<'a>, Storage>,
-    /// Those whose tensors have changed since they were counted.
+    /// The storages whose tensors have changed since they were counted.
     stale: Vec<StorageKey<'a>>,
-    /// By description.
+    /// By index of the description.
     hashes: Vec<u128>,
 }
 
-impl<'a> Sweep<'a> {
+impl<'a> StateTracker<'a> {
     fn new(record: &'a TensorRecord) -> Self {
         let hashes = record.descriptions.iter().map(hash).collect();
         Self { record, state: State::default(), storages: FxHashMap::default(), stale: Vec::new(), hashes }
     }
 
     fn begin(&mut self, naming: usize) {
-        self.change(naming, Change::Begins);
+        self.change(naming, Transition::Begins);
     }
 
     fn end(&mut self, naming: usize) {
-        self.change(naming, Change::Ends);
+        self.change(naming, Transition::Ends);
     }
 
-    fn change(&mut self, naming: usize, change: Change) {
+    fn change(&mut self, naming: usize, change: Transition) {
         let record = self.record;
         let description = record.description(naming);
         let storage = record.namings[naming].storage;
         let hash = self.hashes[record.namings[naming].description as usize];
-        let begins = change == Change::Begins;
+        let begins = change == Transition::Begins;
         self.state.fingerprint = match change {
-            Change::Begins => self.state.fingerprint.wrapping_add(hash),
-            Change::Ends => self.state.fingerprint.wrapping_sub(hash),
+            Transition::Begins => self.state.fingerprint.wrapping_add(hash),
+            Transition::Ends => self.state.fingerprint.wrapping_sub(hash),
         };
         let totals = self.state.totals.entry(description.device.clone()).or_default();
         let tensors = &mut totals.kinds[description.kind as usize].tensors;
         *tensors = if begins { *tensors + 1 } else { *tensors - 1 };
         if storage == 0 {
-            let alone = Counted::of(record, vec![naming]);
+            let alone = StorageTotals::of(record, vec![naming]);
             return if begins { alone.add_to(totals) } else { alone.take_from(totals) };
         }
         let key = (&description.device, storage);
@@ -189,7 +191,8 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// Counts what has changed: only at checkpoints, as a storage may have very many tensors, and they come one by one.
+    /// Counts the changed storages. Runs only at checkpoints: a storage may have many tensors,
+    /// which come one by one.
     fn settle(&mut self) {
         for key in self.stale.drain(..) {
             let Some(storage) = self.storages.get_mut(&key) else { continue };
@@ -202,7 +205,7 @@ impl<'a> Sweep<'a> {
                 self.storages.remove(&key);
                 continue;
             }
-            let counted = Counted::of(self.record, storage.namings.iter().copied().collect());
+            let counted = StorageTotals::of(self.record, storage.namings.iter().copied().collect());
             counted.add_to(totals);
             storage.counted = Some(counted);
         }
@@ -211,27 +214,27 @@ impl<'a> Sweep<'a> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Change {
+enum Transition {
     Begins,
     Ends,
 }
 
-/// The same in every run and on every machine.
+/// A hash that is the same in every run and on every machine.
 fn hash(description: &Description) -> u128 {
     let Description { name, kind, shape, dtype, device, bytes, allocated, range } = description;
-    let said = format!("{name:?} {kind:?} {shape:?} {dtype:?} {device:?} {bytes} {allocated:?} {range:?}");
-    let hash = blake3::hash(said.as_bytes());
+    let text = format!("{name:?} {kind:?} {shape:?} {dtype:?} {device:?} {bytes} {allocated:?} {range:?}");
+    let hash = blake3::hash(text.as_bytes());
     let first: [u8; 16] = hash.as_bytes()[..16].try_into().expect("a hash has 32 bytes");
     u128::from_le_bytes(first)
 }
 
 impl States {
-    /// Of all checkpoints of a run, scopes included.
+    /// Returns the states at all checkpoints of a run, including scopes.
     pub fn of(measurement: &Measurement) -> Self {
         let record = &measurement.tensors;
         let mut states = Self { of_checkpoint: Vec::new(), states: vec![State::default()] };
         let mut known: FxHashMap<State, usize> = FxHashMap::from_iter([(State::default(), 0)]);
-        let mut sweep = Sweep::new(record);
+        let mut tracker = StateTracker::new(record);
         let mut begins = order(record, |naming| naming.from).into_iter().peekable();
         let mut ends = order(record, |naming| naming.until).into_iter().peekable();
         let mut current = 0;
@@ -245,15 +248,15 @@ impl States {
                 }
                 has_changed = true;
                 if begin <= end {
-                    sweep.begin(begins.next().unwrap_or_default());
+                    tracker.begin(begins.next().unwrap_or_default());
                 } else {
-                    sweep.end(ends.next().unwrap_or_default());
+                    tracker.end(ends.next().unwrap_or_default());
                 }
             }
             if has_changed {
-                sweep.settle();
-                current = *known.entry(sweep.state.clone()).or_insert_with(|| {
-                    states.states.push(sweep.state.clone());
+                tracker.settle();
+                current = *known.entry(tracker.state.clone()).or_insert_with(|| {
+                    states.states.push(tracker.state.clone());
                     states.states.len() - 1
                 });
             }
@@ -262,19 +265,19 @@ impl States {
         states
     }
 
-    /// The state at a checkpoint.
+    /// Returns the state at a checkpoint.
     pub fn at(&self, checkpoint: usize) -> &State {
         &self.states[self.of_checkpoint[checkpoint]]
     }
 }
 
-fn order(record: &TensorRecord, of: impl Fn(&crate::results::tensor_record::Naming) -> u64) -> Vec<usize> {
+fn order(record: &TensorRecord, of: impl Fn(&Naming) -> u64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..record.namings.len()).collect();
     order.sort_by_key(|naming| of(&record.namings[*naming]));
     order
 }
 
-/// Everything that was alive at a line of the log, in the order of naming.
+/// Returns the tensors alive at a line of the log, in the order of naming.
 pub fn alive(record: &TensorRecord, sequence: u64) -> Vec<Alive<'_>> {
     let lives = |naming: &usize| {
         let naming = &record.namings[*naming];
@@ -316,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_alive_at_each_checkpoint_follows_from_the_logs_order() {
+    fn the_order_of_the_log_decides_what_is_alive_at_each_checkpoint() {
         let here = |label: &str| checkpoint(label, 1, &json!({}));
         let measurement = measurement(&[
             here("start"),
@@ -342,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_tensors_are_the_same_state_whenever_they_come_back() {
+    fn the_same_tensors_later_are_the_same_state() {
         let here = |occurrence| checkpoint("step", occurrence, &json!({}));
         let mut lines = vec![tensor(1, "cpu", ("w", "weight", 9, 100))];
         for step in 0..4 {
@@ -359,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_storage_counts_once_for_the_first_that_has_it_and_moves_on_when_that_ends() {
+    fn a_shared_storage_counts_for_the_first_tensor_until_that_ends() {
         let here = |label: &str| checkpoint(label, 1, &json!({}));
         let measurement = measurement(&[
             tensor(1, "cpu", ("embedding", "weight", 7, 400)),
@@ -376,8 +379,8 @@ mod tests {
         assert_eq!((cpu(&states, 0).storages, cpu(&states, 0).named()), (1, 400));
         assert_eq!(of(1, TensorKind::Other), KindTotal { bytes: 400, tensors: 1 });
         let alive = alive(&measurement.tensors, measurement.checkpoints()[0].sequence);
-        let said: Vec<_> = alive.iter().map(|one| (one.counted, one.shares_with)).collect();
-        assert_eq!(said, [(400, None), (0, Some("embedding")), (400, None)]);
+        let counted: Vec<_> = alive.iter().map(|one| (one.counted, one.shares_with)).collect();
+        assert_eq!(counted, [(400, None), (0, Some("embedding")), (400, None)]);
     }
 
     #[test]
@@ -388,12 +391,12 @@ mod tests {
             checkpoint("here", 1, &json!({})),
         ]);
         let alive = alive(&measurement.tensors, measurement.checkpoints()[0].sequence);
-        let said: Vec<_> = alive.iter().map(|one| (one.counted, one.shares_with)).collect();
-        assert_eq!(said, [(0, Some("whole")), (400, None)]);
+        let counted: Vec<_> = alive.iter().map(|one| (one.counted, one.shares_with)).collect();
+        assert_eq!(counted, [(0, Some("whole")), (400, None)]);
     }
 
     #[test]
-    fn rounding_is_what_the_allocator_holds_beyond_the_elements_where_that_is_known() {
+    fn rounding_is_what_the_allocator_holds_beyond_the_elements() {
         let mut rounded = tensor(1, "cpu", ("rounded", "weight", 1, 100));
         rounded["allocated"] = 128.into();
         let mut repeated = tensor(1, "cpu", ("repeated", "other", 2, 1000));
@@ -403,13 +406,13 @@ mod tests {
             States::of(&measurement(&[rounded, repeated, unknown, checkpoint("here", 1, &json!({}))]));
         let totals = cpu(&states, 0);
         assert_eq!((totals.rounding, totals.storages, totals.with_allocated), (28, 3, 2));
-        // There are 10 bytes behind the one that repeats its elements.
+        // The broadcast tensor has 10 bytes of storage.
         assert_eq!(totals.of(TensorKind::Other).bytes, 15);
         assert_eq!(totals.named(), 100 + 28 + 15);
     }
 
     #[test]
-    fn bytes_beyond_any_memory_are_told_as_they_are_and_do_not_end_the_report() {
+    fn bytes_beyond_any_memory_do_not_overflow() {
         let huge = |group| tensor(group, "cpu", ("huge", "weight", group, u64::MAX));
         let here = |label: &str| checkpoint(label, 1, &json!({}));
         let states = States::of(&measurement(&[huge(1), huge(2), here("a"), end(1), end(2), here("b")]));

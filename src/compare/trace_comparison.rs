@@ -1,5 +1,5 @@
-//! What two revisions' traced functions did, side by side: calls as one tree, lines matched by a diff of the text, so that an
-//! unchanged line stands against itself. Repeats are put together to their medians.
+//! Compares two revisions' traced functions: calls as one tree, lines matched by a diff of the
+//! source. Repeats are combined to medians.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,44 +9,44 @@ use similar::{Algorithm, DiffTag};
 use crate::results::trace_facts::{TraceFacts, TracedFunction};
 use crate::results::trace_record::{CallNode, LineRecord, TraceRecord};
 
-/// One revision's part: the records of its runs, and what its build says of the functions.
+/// One revision's traces in a cell.
 #[derive(Clone, Debug, Default)]
 pub struct TraceSide<'a> {
-    /// Of the runs whose figures count.
+    /// The records of the runs that may be shown.
     pub records: Vec<&'a TraceRecord>,
-    /// Of the build.
+    /// The build's facts about traced functions.
     pub facts: Option<&'a TraceFacts>,
 }
 
 /// A function in the tree of calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallRow {
-    /// How many traced functions are around it.
+    /// The number of traced functions around it.
     pub depth: usize,
     /// Its path.
     pub label: String,
-    /// What tells it from another one of its path that ran too: its conditions, or its place.
+    /// Its `cfg` conditions or its location, if another function with the same path ran.
     pub apart: Option<String>,
-    /// Whether the ways to it are not kept.
+    /// Whether its callers are not recorded.
     pub elsewhere: bool,
-    /// Baseline and candidate; absent where it was not called.
+    /// Baseline and candidate; `None` if it was not called.
     pub sides: [Option<CallFigures>; 2],
 }
 
-/// What a function's calls added up to.
+/// The sums of a function's calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallFigures {
-    /// How often it was called.
+    /// The number of calls.
     pub calls: i64,
-    /// Of these, by itself.
+    /// The number of recursive calls.
     pub recursive: i64,
-    /// Calls that never ended.
+    /// The number of calls that never ended.
     pub open: i64,
-    /// Calls beside which a traced function ran on another thread.
+    /// The number of calls during which a traced function ran on another thread.
     pub overlapped: i64,
     /// Sums: `heap.consumed`, `heap.allocated`.
     pub sums: BTreeMap<String, i64>,
-    /// The most of one call: `heap.peaked`.
+    /// Maxima of a single call: `heap.peaked`.
     pub most: BTreeMap<String, i64>,
 }
 
@@ -67,17 +67,17 @@ impl CallFigures {
     }
 }
 
-/// Which functions share their path with another one that ran, and how they are told apart: by conditions or type, or by
-/// their order in the source. Lines that moved change neither.
+/// Distinguishes functions that share a path: by conditions or type, and by their order in the
+/// source. Both survive moved lines.
 struct Namesakes<'a> {
-    /// Paths of which several functions ran on a side.
+    /// Paths of several functions that ran on one side.
     shared: BTreeSet<&'a str>,
-    /// By place: conditions or type, and the how-manieth of these it is.
+    /// By location: conditions or type, and the 1-based occurrence of these.
     known: [BTreeMap<String, (Option<&'a str>, usize)>; 2],
 }
 
-/// What makes two functions of one path the same on both sides; nothing where there is but one.
-type Identity = Option<(Option<String>, usize)>;
+/// Identifies a function among others of its path; `None` if it is the only one.
+type Namesake = Option<(Option<String>, usize)>;
 
 impl<'a> Namesakes<'a> {
     fn of(sides: &[TraceSide<'a>; 2]) -> Self {
@@ -107,7 +107,7 @@ impl<'a> Namesakes<'a> {
         Self { shared, known }
     }
 
-    fn identity(&self, side: usize, label: &str, at: &str) -> Identity {
+    fn identity(&self, side: usize, label: &str, at: &str) -> Namesake {
         self.shared.contains(label).then(|| match self.known[side].get(at) {
             Some((apart, count)) => (apart.map(str::to_owned), *count),
             None => (Some(at.to_owned()), 1),
@@ -115,51 +115,51 @@ impl<'a> Namesakes<'a> {
     }
 }
 
-/// What makes two functions in the trees the same.
+/// Identifies a function below a caller.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Step {
+struct CallKey {
     label: String,
-    identity: Identity,
+    identity: Namesake,
     elsewhere: bool,
 }
 
 #[derive(Default)]
-struct Tree {
-    /// Where the function stands.
+struct CallTree {
+    /// The function's location, `FILE:LINE`.
     at: String,
-    /// By run that called it.
+    /// By index of the run.
     figures: BTreeMap<usize, CallFigures>,
-    children: IndexMap<Step, Tree>,
+    children: IndexMap<CallKey, CallTree>,
 }
 
-/// The trees of both sides as one, callers before what they called, in the baseline's order.
+/// Returns both sides' calls as one tree: callers first, in the baseline's order.
 pub fn calls(sides: &[TraceSide<'_>; 2]) -> Vec<CallRow> {
     let namesakes = Namesakes::of(sides);
-    let [old, new] = [0, 1].map(|side| Tree::of(&sides[side].records, &namesakes, side));
+    let [old, new] = [0, 1].map(|side| CallTree::of(&sides[side].records, &namesakes, side));
     let mut rows = Vec::new();
-    put_together(Some(&old), Some(&new), 0, &mut rows);
+    merge(Some(&old), Some(&new), 0, &mut rows);
     rows
 }
 
-impl Tree {
+impl CallTree {
     fn of(records: &[&TraceRecord], namesakes: &Namesakes<'_>, side: usize) -> Self {
         let mut root = Self::default();
         for (run, record) in records.iter().enumerate() {
             for node in record.nodes.values() {
-                let mut way = vec![node];
+                let mut path = vec![node];
                 while let Some(caller) =
-                    way[way.len() - 1].parent.and_then(|parent| record.nodes.get(&parent))
+                    path[path.len() - 1].parent.and_then(|parent| record.nodes.get(&parent))
                 {
-                    way.push(caller);
+                    path.push(caller);
                 }
                 let mut place = &mut root;
-                for step in way.iter().rev() {
+                for step in path.iter().rev() {
                     let identity = namesakes.identity(side, &step.label, &step.at);
-                    let key = Step { label: step.label.clone(), identity, elsewhere: step.elsewhere };
+                    let key = CallKey { label: step.label.clone(), identity, elsewhere: step.elsewhere };
                     place = place.children.entry(key).or_default();
                     place.at.clone_from(&step.at);
                 }
-                // A file that two crates have in common is compiled twice.
+                // A file that two crates share is compiled twice.
                 place.figures.entry(run).or_default().add(node);
             }
         }
@@ -179,36 +179,36 @@ impl Tree {
     }
 }
 
-fn put_together(old: Option<&Tree>, new: Option<&Tree>, depth: usize, rows: &mut Vec<CallRow>) {
-    let mut steps: Vec<&Step> = old.into_iter().flat_map(|tree| tree.children.keys()).collect();
-    let is_new = |step: &&Step| !old.is_some_and(|old| old.children.contains_key(*step));
+fn merge(old: Option<&CallTree>, new: Option<&CallTree>, depth: usize, rows: &mut Vec<CallRow>) {
+    let mut steps: Vec<&CallKey> = old.into_iter().flat_map(|tree| tree.children.keys()).collect();
+    let is_new = |step: &&CallKey| !old.is_some_and(|old| old.children.contains_key(*step));
     steps.extend(new.into_iter().flat_map(|tree| tree.children.keys()).filter(is_new));
     for step in steps {
         let [old, new] = [old, new].map(|tree| tree.and_then(|tree| tree.children.get(step)));
         let apart = step.identity.as_ref().map(|(apart, count)| match apart {
             Some(apart) if *count == 1 => apart.clone(),
-            _ => places([old, new].map(|tree| tree.map(|tree| tree.at.as_str()))),
+            _ => locations([old, new].map(|tree| tree.map(|tree| tree.at.as_str()))),
         });
         rows.push(CallRow {
             depth,
             label: step.label.clone(),
             apart,
             elsewhere: step.elsewhere,
-            sides: [old, new].map(|tree| tree.and_then(Tree::median)),
+            sides: [old, new].map(|tree| tree.and_then(CallTree::median)),
         });
-        put_together(old, new, depth + 1, rows);
+        merge(old, new, depth + 1, rows);
     }
 }
 
-/// `a.rs:1`, or `a.rs:1 → a.rs:3` where it moved.
-pub fn places(at: [Option<&str>; 2]) -> String {
+/// Returns `a.rs:1`, or `a.rs:1 → a.rs:3` if it moved.
+pub fn locations(at: [Option<&str>; 2]) -> String {
     match at {
         [Some(old), Some(new)] if old != new => format!("{old} → {new}"),
         [old, new] => old.or(new).unwrap_or_default().to_owned(),
     }
 }
 
-/// The middle one; of an even number the lower of the two in the middle, for counts and bytes that were really there.
+/// Returns the median; of an even number, the lower middle value, which is a real reading.
 fn median(values: impl Iterator<Item = i64>) -> Option<i64> {
     let mut values: Vec<i64> = values.collect();
     values.sort_unstable();
@@ -222,48 +222,48 @@ fn medians<'a>(maps: impl Iterator<Item = &'a BTreeMap<String, i64>>) -> BTreeMa
     names.into_iter().filter_map(|name| Some((name.clone(), of(name)?))).collect()
 }
 
-/// A function whose lines are told apart.
+/// A function with figures by line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineProfile {
     /// Its path.
     pub label: String,
-    /// Where it stands on each side: `FILE:LINE`.
+    /// Its location on each side: `FILE:LINE`.
     pub at: [Option<String>; 2],
     /// Its lines, in the order of the source.
     pub rows: Vec<LineRow>,
 }
 
-/// A line of either side, or one of each that are the same.
+/// A line of one side, or the same line on both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineRow {
     /// The line's text.
     pub text: String,
-    /// Its number and its figures, baseline and candidate.
+    /// Line number and figures, baseline and candidate.
     pub sides: [Option<(usize, Option<LineFigures>)>; 2],
 }
 
-/// What ran on a line.
+/// The figures of a line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LineFigures {
-    /// How often.
+    /// How often it ran.
     pub times: i64,
     /// `heap.peak`, `heap.allocated`, `heap.freed`, `cpu.grown`, …
     pub metrics: BTreeMap<String, i64>,
 }
 
-/// A function's source on one side, with what ran.
-struct Profile<'a> {
+/// A function's source on one side, with the figures of its lines.
+struct FunctionLines<'a> {
     function: &'a TracedFunction,
     lines: Vec<&'a str>,
     first: usize,
     figures: BTreeMap<usize, LineFigures>,
 }
 
-/// The lines of all functions of which some ran on either side.
+/// Returns the lines of all functions with at least one executed line.
 pub fn lines(sides: &[TraceSide<'_>; 2]) -> Vec<LineProfile> {
     let namesakes = Namesakes::of(sides);
     let [old, new] = [0, 1].map(|side| profiles(&sides[side], &namesakes, side));
-    let mut keys: Vec<&(String, Identity)> = old.keys().collect();
+    let mut keys: Vec<&(String, Namesake)> = old.keys().collect();
     keys.extend(new.keys().filter(|key| !old.contains_key(*key)));
     keys.into_iter().map(|key| profile(&key.0, [old.get(key), new.get(key)])).collect()
 }
@@ -272,7 +272,7 @@ fn profiles<'a>(
     side: &TraceSide<'a>,
     namesakes: &Namesakes<'_>,
     number: usize,
-) -> IndexMap<(String, Identity), Profile<'a>> {
+) -> IndexMap<(String, Namesake), FunctionLines<'a>> {
     let mut profiles = IndexMap::new();
     for function in side.facts.into_iter().flat_map(|facts| &facts.functions) {
         let Some(text) = &function.text else { continue };
@@ -291,7 +291,7 @@ fn profiles<'a>(
             (line, LineFigures { times, metrics: medians(repeats.values().map(|one| &one.metrics)) })
         };
         let identity = namesakes.identity(number, &function.path, &at);
-        profiles.entry((function.path.clone(), identity)).or_insert(Profile {
+        profiles.entry((function.path.clone(), identity)).or_insert(FunctionLines {
             function,
             lines: text.text.lines().collect(),
             first: text.first,
@@ -305,7 +305,7 @@ impl LineFigures {
     fn add(&mut self, line: &LineRecord) {
         self.times += i64::try_from(line.times).unwrap_or(i64::MAX);
         let mut metrics = line.metrics.clone();
-        // What was allocated and is not there any more.
+        // Freed bytes are the allocated ones that do not remain.
         let grown = metrics.remove("heap.grown");
         if let (Some(allocated), Some(grown)) = (metrics.get("heap.allocated").copied(), grown) {
             metrics.insert("heap.freed".to_owned(), allocated - grown);
@@ -318,7 +318,7 @@ impl LineFigures {
     }
 }
 
-fn profile(label: &str, sides: [Option<&Profile<'_>>; 2]) -> LineProfile {
+fn profile(label: &str, sides: [Option<&FunctionLines<'_>>; 2]) -> LineProfile {
     let texts = sides.map(|side| side.map_or(&[][..], |side| &side.lines));
     let mut rows = Vec::new();
     let place = |side: usize, index: usize| {
@@ -326,8 +326,7 @@ fn profile(label: &str, sides: [Option<&Profile<'_>>; 2]) -> LineProfile {
         let number = profile.first + index;
         Some((number, profile.figures.get(&number).cloned()))
     };
-    // Where a line is only moved to the right, its text differs and so does what it means; nothing is taken for the same
-    // that is not.
+    // A line with another indentation counts as another line: its meaning may differ too.
     for change in similar::capture_diff_slices(Algorithm::Patience, texts[0], texts[1]) {
         let (tag, old, new) = change.as_tag_tuple();
         if tag == DiffTag::Equal {
@@ -372,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn two_trees_become_one_in_the_baselines_order() {
+    fn two_trees_merge_in_the_baselines_order() {
         let old = record(&[node(0, None, "a", 1, 5), node(1, Some(0), "b", 2, 3), node(2, None, "d", 1, 0)]);
         let new =
             record(&[node(0, None, "a", 1, 6), node(1, Some(0), "c", 1, 1), node(2, Some(0), "b", 3, 4)]);
@@ -397,14 +396,14 @@ mod tests {
     }
 
     #[test]
-    fn repeats_are_put_together_to_their_medians() {
+    fn repeats_are_combined_to_medians() {
         let runs = [7, 1, 3].map(|consumed| record(&[node(0, None, "a", 1, consumed)]));
         let sides = [TraceSide { records: runs.iter().collect(), facts: None }, TraceSide::default()];
         assert_eq!(calls(&sides)[0].sides[0].as_ref().unwrap().sums["heap.consumed"], 3);
     }
 
     #[test]
-    fn functions_of_one_path_are_told_apart_where_both_ran_and_found_again_where_they_moved() {
+    fn functions_with_one_path_are_distinguished_if_both_ran_and_matched_if_they_moved() {
         let function = |line: usize, apart: Option<&str>| TracedFunction {
             path: "a::f".to_owned(),
             file: "a.rs".into(),
@@ -441,13 +440,13 @@ mod tests {
         assert_eq!(
             shown(&sides),
             [
-                // Compiled into two crates: added up, and no repeat of itself.
+                // Compiled into two crates: both are added up.
                 row("cfg(x)", [Some(10), Some(12)]),
                 row("a.rs:5", [Some(20), None]),
                 row("a.rs:9 → a.rs:12", [Some(30), Some(33)]),
             ]
         );
-        // Where each side has one, it is the function of this path.
+        // With one function a side, the path alone identifies it.
         let (old, new) = (record(&[at(0, 1, 10)]), record(&[at(0, 12, 33)]));
         let sides = [
             TraceSide { records: vec![&old], facts: Some(&old_facts) },
@@ -457,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unchanged_line_stands_against_itself() {
+    fn an_unchanged_line_matches_itself() {
         let facts = |text: &str| TraceFacts {
             functions: vec![TracedFunction {
                 path: "a::f".to_owned(),

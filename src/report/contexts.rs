@@ -1,20 +1,20 @@
-//! What a device's context costs, said once beside the table: the driver takes it for every process that uses the device,
-//! whatever the test does, so it is no part of the test's own memory.
+//! A note with the memory cost of a GPU context. The driver takes it in every process that uses the
+//! device, so it is not part of the test's own memory.
 
 use std::collections::BTreeMap;
 
-use crate::compare::aggregate::Side;
+use crate::compare::aggregate::Aggregate;
 use crate::compare::comparison::Comparison;
-use crate::report::selection::Wanted;
+use crate::report::selection::MetricFilter;
 use crate::support::bytes::Bytes;
 
-/// A line for each device of which something is shown.
-pub fn notes(comparison: &Comparison, wanted: &Wanted) -> Vec<String> {
+/// Returns one note for each device with shown metrics.
+pub fn notes(comparison: &Comparison, filter: &MetricFilter) -> Vec<String> {
     let devices = comparison.metrics.iter().filter_map(|metric| {
         let device = metric.name.strip_prefix("gpu.")?.strip_suffix(".context")?;
         let prefix = format!("gpu.{device}.");
         let mut others = comparison.metrics.iter().filter(|other| other.name.starts_with(&prefix));
-        others.any(|other| wanted.contains(&other.name)).then_some((device, metric.name.as_str()))
+        others.any(|other| filter.contains(&other.name)).then_some((device, metric.name.as_str()))
     });
     devices.filter_map(|(device, metric)| note(comparison, device, metric)).collect()
 }
@@ -36,14 +36,15 @@ fn note(comparison: &Comparison, device: &str, metric: &str) -> Option<String> {
         .collect();
     (!costs.is_empty()).then(|| {
         format!(
-            "GPU {device}: context {}, apart: in gpu.{device}.process and .device alone",
+            "GPU {device}: context {} (included in gpu.{device}.process and .device only)",
             costs.join(", ")
         )
     })
 }
 
-/// The same at every checkpoint of a run, as it is measured once.
-fn cost(side: &Side, metric: &str) -> Option<u64> {
+/// Returns the context's bytes. It is measured once, so every checkpoint of a run has the same
+/// figure.
+fn cost(side: &Aggregate, metric: &str) -> Option<u64> {
     let column = side.column(metric)?;
     let figure = (0..side.keys.len()).find_map(|checkpoint| column.figure(checkpoint))?;
     u64::try_from(figure.value).ok()

@@ -1,5 +1,6 @@
-//! Tidy CSV: one value a row, raw bytes, nanoseconds and counts, of every run on its own.
+//! CSV: one raw value per row, in bytes, nanoseconds or counts, for every run.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use crate::compare::comparison::Comparison;
@@ -7,7 +8,7 @@ use crate::plan::metric::Unit;
 use crate::results::measurement::{Checkpoint, Kind, said_of};
 use crate::results::stored::Run;
 
-/// The columns, which scripts rely on.
+/// The columns. Scripts rely on them.
 pub const COLUMNS: [&str; 13] = [
     "ref",
     "revision",
@@ -24,7 +25,8 @@ pub const COLUMNS: [&str; 13] = [
     "source",
 ];
 
-/// Writes all values of all runs. A run without any gets a row whose last fields are empty, so that no outcome is lost.
+/// Writes all values of all runs. A run without values gets a row with empty last fields, so that
+/// its outcome is not lost.
 pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     let mut writer = csv::WriterBuilder::new().buffer_capacity(1 << 16).from_writer(out);
     writer.write_record(COLUMNS)?;
@@ -76,8 +78,8 @@ fn write_run(comparison: &Comparison, run: &Run, writer: &mut csv::Writer<&mut d
     Ok(())
 }
 
-/// A scope's and a call's figures are differences: their label says so, since a checkpoint may have the same one.
-fn label<'a>(label: &'a str, checkpoint: &Checkpoint) -> std::borrow::Cow<'a, str> {
+/// Marks the labels of scopes and calls: a checkpoint may have the same label.
+fn label<'a>(label: &'a str, checkpoint: &Checkpoint) -> Cow<'a, str> {
     match checkpoint.kind {
         Kind::Point => label.into(),
         Kind::Scope => format!("{label} (scope)").into(),

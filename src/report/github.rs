@@ -1,4 +1,4 @@
-//! GitHub Actions: annotations at the top of a run, and the step's summary.
+//! GitHub Actions: annotations of a run, and the step's summary.
 //!
 //! <https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands>
 
@@ -9,23 +9,22 @@ use camino::Utf8PathBuf;
 use crate::compare::comparison::Comparison;
 use crate::report;
 use crate::report::options::{Format, Options};
-use crate::report::summary::Tally;
-use crate::verdict::kinds::Verdict;
+use crate::report::summary::{AnswerLine, StatementKind, Tally};
 
-/// GitHub shows ten of a kind in a step.
+/// GitHub shows ten annotations of a kind in a step.
 const MOST_ANNOTATIONS: usize = 10;
 
-/// Whether this runs in Actions, and where the step's summary goes.
+/// Whether this process runs in GitHub Actions, and the file for the step's summary.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Actions {
-    /// Whether annotations are understood.
+    /// Whether to write annotations.
     pub annotates: bool,
-    /// The file that the summary is added to.
+    /// The file to append the summary to.
     pub summary: Option<Utf8PathBuf>,
 }
 
 impl Actions {
-    /// From the environment.
+    /// Reads the environment.
     pub fn from_environment() -> Self {
         let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         let annotates = variable("GITHUB_ACTIONS").as_deref() == Some("true");
@@ -33,7 +32,7 @@ impl Actions {
         Self { annotates, summary: summary.map(Utf8PathBuf::from) }
     }
 
-    /// Adds the comparison to the step's summary; other steps and calls may have written to it already.
+    /// Appends the comparison to the step's summary, which may have other contents already.
     pub fn summarize(&self, comparison: &Comparison, options: &Options) -> io::Result<()> {
         let Some(file) = &self.summary else { return Ok(()) };
         let mut text = Vec::new();
@@ -43,27 +42,26 @@ impl Actions {
     }
 }
 
-/// The workflow commands that annotate the run: an error for what regressed, a warning for what the runs do not tell.
+/// Returns the workflow commands that annotate the run: errors for regressions, warnings for
+/// inconclusive rows, notices for expected changes.
 pub fn annotations(comparison: &Comparison) -> Vec<String> {
     let mut tally = Tally::default();
     for view in comparison.pairs() {
         tally.add(comparison, &view, &[]);
     }
-    let command = |(verdict, line): (Option<Verdict>, String)| {
-        let (word, text) = line.split_once(": ")?;
-        let (kind, title) = match (verdict?, word) {
-            (_, "expected") => ("notice", "Memory grew as expected"),
-            (Verdict::Regressed, "regressed") => ("error", "Memory regressed"),
-            (Verdict::Regressed, _) => ("error", "Memory over its limit"),
-            (Verdict::Inconclusive, _) => ("warning", "Memory not to be told"),
-            _ => return None,
+    let command = |line: AnswerLine| {
+        let (level, title) = match line.kind? {
+            StatementKind::Regressed => ("error", "Memory regressed"),
+            StatementKind::OverLimit => ("error", "Memory over its limit"),
+            StatementKind::Inconclusive => ("warning", "Memory inconclusive"),
+            StatementKind::Expected => ("notice", "Memory grew as expected"),
         };
-        Some(format!("::{kind} title={title}::{}", escape(text)))
+        Some(format!("::{level} title={title}::{}", escape(&line.text)))
     };
     tally.lines(MOST_ANNOTATIONS).into_iter().filter_map(command).collect()
 }
 
-/// A command ends with its line.
+/// Escapes line ends, which would end the command.
 fn escape(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
@@ -73,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_percent_sign_is_not_taken_for_an_escape() {
+    fn a_percent_sign_is_escaped() {
         assert_eq!(escape("+5 % at 'a\nb'"), "+5 %25 at 'a%0Ab'");
     }
 }

@@ -1,13 +1,16 @@
-//! XML in the form of `JUnit`, which every CI shows as test results: a case for each test and candidate, failed where something regressed.
+//! `JUnit` XML, which every CI shows as test results. Each test and candidate is a case, which
+//! fails if a row regressed.
 
 use std::io::{self, Write};
 
 use crate::compare::comparison::{Comparison, PairView};
-use crate::report::summary::{self, Tally};
+use crate::report::summary::{StatementKind, Tally};
+use crate::report::titles;
+use crate::report::troubles;
 use crate::results::outcome::Status;
-use crate::verdict::kinds::Verdict;
 
-/// Writes the report. Inconclusive rows are told in a case's output; they fail nothing, as the exit code does that.
+/// Writes the report. Inconclusive rows go into a case's output. They fail no case, because the
+/// exit code reports them.
 pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>")?;
     let baseline = &comparison.revisions[comparison.baseline].name;
@@ -39,7 +42,7 @@ struct Case {
     failures: Vec<String>,
     errors: Vec<String>,
     skipped: Option<String>,
-    told: Vec<String>,
+    output: Vec<String>,
 }
 
 impl Case {
@@ -47,21 +50,20 @@ impl Case {
         let test = &view.cell.id.test;
         let mut tally = Tally::default();
         tally.add(comparison, view, &[]);
-        let (failures, told): (Vec<_>, Vec<_>) =
-            (tally.lines(usize::MAX).into_iter()).partition(|(verdict, line)| {
-                *verdict == Some(Verdict::Regressed) && !line.starts_with("expected")
-            });
-        let line_of = |(_, line): (Option<Verdict>, String)| line;
+        let (failures, output): (Vec<_>, Vec<_>) = tally
+            .lines(usize::MAX)
+            .into_iter()
+            .partition(|line| matches!(line.kind, Some(StatementKind::Regressed | StatementKind::OverLimit)));
         let runs = || {
             [view.baseline, view.candidate].into_iter().flat_map(|side| side.runs.iter().chain(&side.failed))
         };
         let nanoseconds: u64 =
             runs().filter_map(|&run| comparison.runs[run].record.outcome.wall_nanoseconds).sum();
-        // A test that a side never had, or ignores, is no fault.
+        // A test that a side lacks or ignores is no failure.
         let is_absent = |run: &usize| {
             matches!(comparison.runs[*run].record.outcome.status, Status::NotInThisRef | Status::Ignored)
         };
-        let troubles = summary::troubles(comparison, view);
+        let troubles = troubles::troubles(comparison, view);
         let skipped = runs().any(is_absent).then(|| troubles.first().map(|trouble| trouble.headline.clone()));
         let errors = troubles.iter().filter(|trouble| trouble.is_failure).map(|trouble| {
             std::iter::once(&trouble.headline).chain(&trouble.details).cloned().collect::<Vec<_>>().join("\n")
@@ -70,12 +72,12 @@ impl Case {
         let seconds = nanoseconds as f64 / 1e9;
         Self {
             class: format!("{}::{}", test.package, test.binary),
-            name: summary::title_of(&view.cell.id),
+            name: titles::title_of(&view.cell.id),
             seconds,
-            failures: failures.into_iter().map(line_of).collect(),
+            failures: failures.iter().map(ToString::to_string).collect(),
             errors: errors.collect(),
             skipped: skipped.flatten(),
-            told: told.into_iter().map(line_of).collect(),
+            output: output.iter().map(ToString::to_string).collect(),
         }
     }
 
@@ -90,8 +92,8 @@ impl Case {
             let all = escape(&texts.join("\n"));
             writeln!(out, "      <{element} message=\"{}\">{all}</{element}>", escape(first))?;
         }
-        if !self.told.is_empty() {
-            writeln!(out, "      <system-out>{}</system-out>", escape(&self.told.join("\n")))?;
+        if !self.output.is_empty() {
+            writeln!(out, "      <system-out>{}</system-out>", escape(&self.output.join("\n")))?;
         }
         writeln!(out, "    </testcase>")
     }
@@ -108,7 +110,8 @@ fn counts<'a>(cases: impl IntoIterator<Item = &'a Case>) -> String {
     format!("tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\" skipped=\"{skipped}\"")
 }
 
-/// Text as XML 1.0 takes it, within an element or an attribute. Control characters have no place in it at all.
+/// Escapes text for XML 1.0 elements and attributes. Replaces control characters, which XML does
+/// not allow.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

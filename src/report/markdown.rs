@@ -1,5 +1,5 @@
-//! Markdown for a comment on a pull request: the answer first, what changed, the rest folded. A comment that is too
-//! long is refused by the forges, so what does not fit is left out and said to be.
+//! Markdown for a comment on a pull request: the answer first, then changes, then the rest, folded.
+//! Forges refuse long comments, so the comment counts what does not fit and leaves it out.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -7,99 +7,97 @@ use std::io::{self, Write};
 
 use indexmap::IndexMap;
 
-use crate::compare::comparison::{Breach, Comparison, Entry, PairView};
-use crate::compare::matching::{Change, Match};
+use crate::compare::aggregate::Figure;
+use crate::compare::comparison::{Breach, Comparison, PairView, RowFigures};
+use crate::compare::matching::{Match, RowChange};
 use crate::report::markdown_text::{code, escape};
+use crate::report::notes;
 use crate::report::options::Options;
-use crate::report::selection::{self, Part, Shown, Wanted};
-use crate::report::summary::{self, Tally, Trouble};
-use crate::report::tensors::comment;
+use crate::report::selection::{self, MetricFilter, ShownMetric, TableSection};
+use crate::report::summary::{StatementKind, Tally};
+use crate::report::tensors::comment as tensor_comment;
 use crate::report::text;
+use crate::report::titles;
 use crate::report::trace::markdown as traced;
+use crate::report::troubles::{self, Trouble};
 use crate::support::counted::counted;
 use crate::verdict::kinds::Verdict;
 
-/// By this a bot finds its comment again.
+/// Lets a bot find its comment again.
 pub const MARKER: &str = "<!-- cargo-memprof -->";
 
-/// GitHub takes 65,536 characters; the rest is for what a bot adds.
+/// GitHub accepts 65,536 characters. The rest is for what a bot adds.
 pub const MOST_CHARACTERS: usize = 65_000;
 
-/// What failures and notes may take of it, so that rows find room.
+/// The room for failures and for notes, so that rows fit too.
 const MOST_OF_FAILURES: usize = 12_000;
 const MOST_OF_NOTES: usize = 8_000;
 
-/// How many lines say what regressed, and how many of what the runs do not tell.
+/// Show at most this many lines about regressions, and as many about each other kind of finding.
 const MOST_LINES: usize = 10;
 
-/// Kept for the lines that say what was left out, and for closing tags.
+/// Reserved for the lines about what does not fit, and for closing tags.
 const RESERVE: usize = 800;
 
 /// Writes the comment.
 pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -> io::Result<()> {
-    let wanted = Wanted::new(options);
+    let filter = MetricFilter::new(options);
     let mut tally = Tally::default();
     let mut sections = Vec::new();
     for candidate in comparison.candidates() {
-        sections.push(Section::new(comparison, candidate, &wanted, options, &mut tally));
+        sections.push(CandidateSection::new(comparison, candidate, &filter, options, &mut tally));
     }
-    let mut page = Page::default();
-    page.head(comparison, &sections, &tally);
+    let mut comment = Comment::default();
+    comment.head(comparison, &sections, &tally);
     let failures = failures(&sections);
-    let notes = notes(comparison, &wanted);
-    let tensors = comment::write(comparison);
+    let notes = notes(comparison, &filter);
+    let tensors = tensor_comment::write(comparison);
     let taken = [&failures, &notes, &tensors].iter().map(|text| text.chars().count()).sum::<usize>();
-    let mut room = MOST_CHARACTERS.saturating_sub(RESERVE + page.characters() + taken);
+    comment.room = MOST_CHARACTERS.saturating_sub(RESERVE + comment.characters() + taken);
     let several = sections.len() > 1;
     for section in &sections {
-        page.changed(section, several, &mut room);
+        comment.changed(section, several);
     }
-    page.text.push_str(&failures);
-    page.text.push_str(&tensors);
+    comment.text.push_str(&failures);
+    comment.text.push_str(&tensors);
     for block in sections.iter().flat_map(|section| &section.traced) {
-        page.block(block, &mut room);
+        comment.block(block);
     }
     for section in &sections {
-        page.rest(section, several, &mut room);
+        comment.rest(section, several);
     }
-    page.text.push_str(&notes);
-    if page.blocks_left_out > 0 {
-        let blocks = counted(page.blocks_left_out, "block");
-        _ = write!(page.text, "\n_{blocks} of traced functions left out for want of room._\n");
-    }
-    if page.left_out > 0 {
-        let rows = counted(page.left_out, "row");
-        _ = write!(page.text, "\n_{rows} left out for want of room; `--format csv` and `json` are whole._\n");
-    }
-    out.write_all(page.text.as_bytes())
+    comment.text.push_str(&notes);
+    comment.left_out();
+    out.write_all(comment.text.as_bytes())
 }
 
-/// One candidate's lines.
-struct Section {
+/// One candidate's part of the comment.
+struct CandidateSection {
     name: String,
     heading: String,
     table_head: String,
-    changed: Vec<Line>,
-    rest: Vec<Line>,
-    /// What traced functions did, in blocks.
+    changed: Vec<TableLine>,
+    rest: Vec<TableLine>,
+    /// Traced functions, in blocks that may be left out one by one.
     traced: Vec<String>,
     not_shown: usize,
-    is_all_compared: bool,
+    /// Whether all rows of `rest` have a difference.
+    rest_is_compared: bool,
     troubles: Vec<(String, Trouble)>,
     runs: Option<String>,
 }
 
-/// A row of a table, with its place among others.
-struct Line {
-    order: (u8, f64),
+/// A line of a table, with its rank among others.
+struct TableLine {
+    rank: (u8, f64),
     text: String,
 }
 
-impl Section {
+impl CandidateSection {
     fn new(
         comparison: &Comparison,
         candidate: usize,
-        wanted: &Wanted,
+        filter: &MetricFilter,
         options: &Options,
         tally: &mut Tally,
     ) -> Self {
@@ -116,41 +114,42 @@ impl Section {
             rest: Vec::new(),
             traced: Vec::new(),
             not_shown: 0,
-            is_all_compared: true,
+            rest_is_compared: true,
             troubles: Vec::new(),
             runs: None,
         };
         let mut runs: Vec<Option<String>> = Vec::new();
         for view in comparison.pairs().filter(|view| view.new.name == new.name) {
-            let parts = wanted.parts(comparison, &view);
-            tally.add(comparison, &view, &parts);
-            runs.push(summary::runs(&view));
-            let troubles = summary::troubles(comparison, &view).into_iter();
-            section.troubles.extend(troubles.map(|trouble| (summary::full_title(&view), trouble)));
-            for part in &parts {
-                section.add(&view, part, options);
+            let tables = filter.sections(comparison, &view);
+            tally.add(comparison, &view, &tables);
+            runs.push(titles::runs(&view));
+            let troubles = troubles::troubles(comparison, &view).into_iter();
+            section.troubles.extend(troubles.map(|trouble| (titles::full_title(&view), trouble)));
+            for table in &tables {
+                section.add(&view, table, options);
             }
             section.traced.extend(traced::blocks(comparison, &view, options));
         }
-        // Said once, if it is the same for all tests.
+        // The heading shows the number of runs if it is the same for all tests.
         runs.dedup();
         section.runs = runs.pop().filter(|_| runs.is_empty()).flatten();
-        section.changed.sort_by(|a, b| a.order.0.cmp(&b.order.0).then(b.order.1.total_cmp(&a.order.1)));
+        section.changed.sort_by(|a, b| a.rank.0.cmp(&b.rank.0).then(b.rank.1.total_cmp(&a.rank.1)));
         section
     }
 
-    fn add(&mut self, view: &PairView, part: &Part, options: &Options) {
-        let rows = selection::rows(view, part, options);
+    fn add(&mut self, view: &PairView, table: &TableSection, options: &Options) {
+        let rows = selection::rows(view, table, options);
         self.not_shown += rows.left_out;
         for row in &rows.shown {
-            for shown in &part.shown {
-                let entry = shown.column.entry(row);
-                let text = table_row(view, row, shown, &entry);
-                self.is_all_compared &= entry.delta.is_some() || view.change(row) != Some(Change::Matched);
-                self.is_all_compared &= view.is_compared();
-                match order(view, row, shown, &entry) {
-                    Some(order) => self.changed.push(Line { order, text }),
-                    None if !options.only_changed => self.rest.push(Line { order: (0, 0.0), text }),
+            for shown in &table.shown {
+                let figures = shown.column.at(row);
+                let text = table_row(view, row, shown, &figures);
+                match rank(view, row, shown, &figures) {
+                    Some(rank) => self.changed.push(TableLine { rank, text }),
+                    None if !options.only_changed => {
+                        self.rest_is_compared &= figures.delta.is_some();
+                        self.rest.push(TableLine { rank: (0, 0.0), text });
+                    }
                     None => {}
                 }
             }
@@ -158,35 +157,35 @@ impl Section {
     }
 }
 
-/// What regressed, what the runs do not tell, what improved, what is not judged and changed, and what came or went; among each
-/// the largest part of the baseline first. `None` for what did not change.
-fn order(view: &PairView, row: &Match, shown: &Shown, entry: &Entry) -> Option<(u8, f64)> {
-    let part = || entry.delta.and_then(|delta| delta.percent).map_or(f64::INFINITY, f64::abs);
+/// Returns the rank of a changed row; `None` for an unchanged one. Regressions come first, then
+/// inconclusive rows, improvements, changes that are not judged, and rows that came or went. Within
+/// these, the largest percentage first.
+fn rank(view: &PairView, row: &Match, shown: &ShownMetric, figures: &RowFigures) -> Option<(u8, f64)> {
+    let part = || figures.delta.and_then(|delta| delta.percent).map_or(f64::INFINITY, f64::abs);
     let change = view.change(row)?;
     if breached(view, row, shown).is_some() {
         return Some((0, part()));
     }
-    match (shown.ruling(row).map(|ruling| ruling.verdict), change, entry.delta) {
+    match (shown.ruling(row).map(|ruling| ruling.verdict), change, figures.delta) {
         (Some(Verdict::Regressed), ..) => Some((0, part())),
         (Some(Verdict::Inconclusive), ..) => Some((1, part())),
         (Some(Verdict::Improved), ..) => Some((2, part())),
-        (_, Change::Added, _) => Some((5, 0.0)),
-        (_, Change::Removed, _) => Some((6, 0.0)),
+        (_, RowChange::Added, _) => Some((5, 0.0)),
+        (_, RowChange::Removed, _) => Some((6, 0.0)),
         (None, _, Some(delta)) if delta.difference != 0 => Some((3 + u8::from(delta.difference < 0), part())),
-        (_, Change::Renamed, _) => Some((7, 0.0)),
+        (_, RowChange::Renamed, _) => Some((7, 0.0)),
         _ => None,
     }
 }
 
-/// What of a row is larger than it may be.
-fn breached<'a>(view: &PairView<'a>, row: &Match, shown: &Shown) -> Option<&'a Breach> {
+/// Returns the row's figure above an absolute limit, if any.
+fn breached<'a>(view: &PairView<'a>, row: &Match, shown: &ShownMetric) -> Option<&'a Breach> {
     view.breaches(&shown.metric.name).find(|breach| view.rows[breach.row] == *row)
 }
 
-/// The last column: the verdict, where there is something to say.
-fn said(view: &PairView, row: &Match, shown: &Shown) -> String {
-    let verdict = shown.ruling(row);
-    let word = match verdict.map(|ruling| (ruling.verdict, ruling.counts())) {
+/// Returns the last column: the verdict, unless the row is unchanged.
+fn verdict_cell(view: &PairView, row: &Match, shown: &ShownMetric) -> String {
+    let word = match shown.ruling(row).map(|ruling| (ruling.verdict, ruling.counts())) {
         Some((Verdict::Regressed, true)) => "▲ **regressed**",
         Some((Verdict::Regressed, false)) => "▲ as expected",
         Some((Verdict::Improved, _)) => "▼ improved",
@@ -200,13 +199,13 @@ fn said(view: &PairView, row: &Match, shown: &Shown) -> String {
     }
 }
 
-fn table_row(view: &PairView, row: &Match, shown: &Shown, entry: &Entry) -> String {
-    let figure = |figure: Option<crate::compare::aggregate::Figure>| {
+fn table_row(view: &PairView, row: &Match, shown: &ShownMetric, figures: &RowFigures) -> String {
+    let figure = |figure: Option<Figure>| {
         figure.map_or_else(|| text::NONE.to_owned(), |figure| text::figure(figure.value, shown.metric.unit))
     };
-    let (difference, percent) = match (view.change(row), entry.delta) {
-        (Some(Change::Added), _) => ("added".to_owned(), String::new()),
-        (Some(Change::Removed), _) => ("removed".to_owned(), String::new()),
+    let (difference, percent) = match (view.change(row), figures.delta) {
+        (Some(RowChange::Added), _) => ("added".to_owned(), String::new()),
+        (Some(RowChange::Removed), _) => ("removed".to_owned(), String::new()),
         (_, Some(delta)) if text::is_within_noise(shown.ruling(row), delta.difference) => {
             ("\\~".to_owned(), String::new())
         }
@@ -215,31 +214,33 @@ fn table_row(view: &PairView, row: &Match, shown: &Shown, entry: &Entry) -> Stri
     };
     format!(
         "| {} | {} | {} | {} | {} | {difference} | {} | {} |\n",
-        escape(&summary::title(view)),
+        escape(&titles::title(view)),
         escape(&text::row_label(view, row)),
         escape(&shown.metric.name),
-        figure(entry.baseline),
-        figure(entry.candidate),
+        figure(figures.baseline),
+        figure(figures.candidate),
         escape(&percent),
-        said(view, row, shown)
+        verdict_cell(view, row, shown)
     )
 }
 
 /// The comment as it grows.
 #[derive(Default)]
-struct Page {
+struct Comment {
     text: String,
-    left_out: usize,
+    /// The number of characters that tables may still add.
+    room: usize,
+    rows_left_out: usize,
     blocks_left_out: usize,
 }
 
-impl Page {
-    /// A block that is whole or not there.
-    fn block(&mut self, block: &str, room: &mut usize) {
-        match room.checked_sub(block.chars().count()) {
+impl Comment {
+    /// Adds a block, if it fits completely.
+    fn block(&mut self, block: &str) {
+        match self.room.checked_sub(block.chars().count()) {
             Some(rest) => {
                 self.text.push_str(block);
-                *room = rest;
+                self.room = rest;
             }
             None => self.blocks_left_out += 1,
         }
@@ -249,7 +250,7 @@ impl Page {
         self.text.chars().count()
     }
 
-    fn head(&mut self, comparison: &Comparison, sections: &[Section], tally: &Tally) {
+    fn head(&mut self, comparison: &Comparison, sections: &[CandidateSection], tally: &Tally) {
         _ = write!(self.text, "{MARKER}\n**Memory: {}**", tally.counts());
         if let [only] = sections {
             _ = write!(self.text, " · {}", only.heading);
@@ -266,48 +267,50 @@ impl Page {
         if !lines.is_empty() {
             self.text.push('\n');
         }
-        for (verdict, line) in lines {
-            let mark = if verdict == Some(Verdict::Regressed) { "**" } else { "" };
-            let (word, rest) = line.split_once(':').unwrap_or((line.as_str(), ""));
-            let colon = if rest.is_empty() { "" } else { ":" };
-            _ = writeln!(self.text, "- {mark}{}{mark}{colon}{}", escape(word), escape(rest));
+        for line in lines {
+            _ = match line.kind {
+                Some(StatementKind::Inconclusive) | None => {
+                    writeln!(self.text, "- {}", escape(&line.to_string()))
+                }
+                Some(kind) => writeln!(self.text, "- **{}**: {}", kind.word(), escape(&line.text)),
+            };
         }
         if let Some(growth) = tally.largest_growth() {
             _ = write!(self.text, "\nLargest growth: {}\n", escape(&growth));
         }
     }
 
-    fn changed(&mut self, section: &Section, several: bool, room: &mut usize) {
-        self.left_out += section.not_shown;
+    fn changed(&mut self, section: &CandidateSection, several: bool) {
+        self.rows_left_out += section.not_shown;
         if section.changed.is_empty() {
             return;
         }
         let heading = if several { format!("\n### {}\n", section.heading) } else { String::new() };
-        self.rows(&format!("{heading}\n{}", section.table_head), &section.changed, "", room);
+        self.rows(&format!("{heading}\n{}", section.table_head), &section.changed, "");
     }
 
-    fn rest(&mut self, section: &Section, several: bool, room: &mut usize) {
+    fn rest(&mut self, section: &CandidateSection, several: bool) {
         if section.rest.is_empty() {
             return;
         }
         let of = if several { format!(" of {}", escape(&section.name)) } else { String::new() };
         let rows = counted(section.rest.len(), "row");
-        let head =
-            format!("\n<details><summary>{rows}{of} without a change</summary>\n\n{}", section.table_head);
-        self.rows(&head, &section.rest, "\n</details>\n", room);
+        let what = if section.rest_is_compared { "unchanged" } else { "unchanged or not compared" };
+        let head = format!("\n<details><summary>{rows}{of} {what}</summary>\n\n{}", section.table_head);
+        self.rows(&head, &section.rest, "\n</details>\n");
     }
 
-    /// A table with as many rows as there is room for; none at all if not even one fits.
-    fn rows(&mut self, head: &str, rows: &[Line], foot: &str, room: &mut usize) {
+    /// Adds a table with as many rows as fit; no table if not even one row fits.
+    fn rows(&mut self, head: &str, rows: &[TableLine], foot: &str) {
         let mut needed = head.chars().count() + foot.chars().count();
         let fitting = rows
             .iter()
             .take_while(|row| {
                 needed += row.text.chars().count();
-                needed <= *room
+                needed <= self.room
             })
             .count();
-        self.left_out += rows.len() - fitting;
+        self.rows_left_out += rows.len() - fitting;
         if fitting == 0 {
             return;
         }
@@ -315,13 +318,26 @@ impl Page {
         self.text.push_str(head);
         rows[..fitting].iter().for_each(|row| self.text.push_str(&row.text));
         self.text.push_str(foot);
-        *room -= self.characters() - start;
+        self.room -= self.characters() - start;
+    }
+
+    /// Says how much did not fit.
+    fn left_out(&mut self) {
+        if self.blocks_left_out > 0 {
+            let blocks = counted(self.blocks_left_out, "block");
+            _ = write!(self.text, "\n_{blocks} of traced functions left out: the comment is full._\n");
+        }
+        if self.rows_left_out > 0 {
+            let rows = counted(self.rows_left_out, "row");
+            let all = "`--format csv` and `--format json` show all";
+            _ = write!(self.text, "\n_{rows} left out: the comment is full; {all}._\n");
+        }
     }
 }
 
-/// What went wrong, each with the first lines of its message.
-fn failures(sections: &[Section]) -> String {
-    // A build that failed is the same for all tests, and a baseline's failure for all candidates.
+/// Returns the troubles, each with the first lines of its message.
+fn failures(sections: &[CandidateSection]) -> String {
+    // A failed build is the same for all tests, and the baseline's failure for all candidates.
     let mut tests: IndexMap<&Trouble, Vec<&str>> = IndexMap::new();
     for (title, trouble) in sections.iter().flat_map(|section| &section.troubles) {
         let titles = tests.entry(trouble).or_default();
@@ -350,18 +366,20 @@ fn failures(sections: &[Section]) -> String {
         }
     }
     if left_out > 0 {
-        _ = write!(text, "\n_{} more left out for want of room._\n", counted(left_out, "failure"));
+        let failures = counted(left_out, "more failure");
+        _ = write!(text, "\n_{failures} left out: the comment is full._\n");
     }
     text
 }
 
-fn notes(comparison: &Comparison, wanted: &Wanted) -> String {
+fn notes(comparison: &Comparison, filter: &MetricFilter) -> String {
     let mut text = String::new();
-    let notes = summary::notes(comparison, wanted);
+    let notes = notes::notes(comparison, filter);
     for (index, note) in notes.iter().enumerate() {
         let line = format!("- {}\n", escape(note));
         if text.chars().count() + line.chars().count() > MOST_OF_NOTES {
-            _ = writeln!(text, "- _{} more left out for want of room_", counted(notes.len() - index, "note"));
+            let notes = counted(notes.len() - index, "more note");
+            _ = writeln!(text, "- _{notes} left out: the comment is full_");
             break;
         }
         text.push_str(&line);
@@ -378,7 +396,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_label_cannot_break_the_table_or_call_anyone() {
+    fn a_label_cannot_break_the_table_or_mention_anyone() {
         assert_eq!(escape("a|b `c`\n<img> @bot #2 *x*"), "a\\|b \\`c\\`↵&lt;img&gt; &#64;bot &#35;2 \\*x\\*");
     }
 }

@@ -1,13 +1,13 @@
-//! Text for markdown, without markup of its own.
+//! Escapes text for markdown.
 
 use crate::support::labels;
 
-/// A name as code. A backtick within would end it.
+/// Returns a name as code. A backtick in the name would end the code, so it becomes a quote.
 pub(in crate::report) fn code(name: &str) -> String {
     format!("`{}`", labels::one_line(name).replace('`', "'"))
 }
 
-/// Text that is neither markup nor a mention of a person, nor, as `#2` would be, of an issue.
+/// Escapes markup, mentions of people, and references to issues such as `#2`.
 pub(in crate::report) fn escape(text: &str) -> String {
     let text = labels::one_line(text);
     let mut escaped = String::with_capacity(text.len() + 8);

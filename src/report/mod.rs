@@ -1,16 +1,18 @@
-//! Every format of a report: table, markdown, CSV, JSON, JUnit.
+//! Writes reports in every format: table, markdown, CSV, JSON, `JUnit`.
 //! Imports support, plan, verdict, results, compare and bisect.
 //! Writes to the writer that it is given; changes nothing else.
 
 pub mod bisect;
 pub mod contexts;
 pub mod csv;
+mod frame;
 pub mod github;
 pub mod json;
 pub mod junit;
 pub mod markdown;
 mod markdown_text;
 pub mod noise;
+pub mod notes;
 pub mod options;
 pub mod page;
 pub mod render;
@@ -20,5 +22,7 @@ pub mod summary;
 pub mod table;
 pub mod tensors;
 pub mod text;
+pub mod titles;
 pub mod top;
 pub mod trace;
+pub mod troubles;

@@ -1,4 +1,4 @@
-//! The table of `--aa`: how much each metric varies where nothing changed.
+//! The table of `--aa`: how much each metric varies between runs of one commit.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,7 @@ use crate::report::text;
 use crate::support::counted::counted;
 use crate::support::labels::one_line;
 
-/// The table of what varies: a line a metric.
+/// Writes one line per metric.
 pub fn render(record: &NoiseRecord, out: &mut dyn Write) -> io::Result<()> {
     let mut metrics: Vec<&str> = Vec::new();
     for figure in &record.figures {
@@ -17,7 +17,7 @@ pub fn render(record: &NoiseRecord, out: &mut dyn Write) -> io::Result<()> {
         }
     }
     if metrics.is_empty() {
-        return writeln!(out, "no test passed on both sides: nothing is known of the noise");
+        return writeln!(out, "no test passed on both sides, so the noise is unknown");
     }
     writeln!(out, "Noise of {} against itself", record.commit.get(..7).unwrap_or(&record.commit))?;
     let width = metrics.iter().map(|metric| metric.len()).max().unwrap_or(0);
@@ -25,7 +25,7 @@ pub fn render(record: &NoiseRecord, out: &mut dyn Write) -> io::Result<()> {
         let figures = || record.figures.iter().filter(|figure| figure.metric == metric);
         let exact = figures().filter(|figure| figure.spread == 0).count();
         let Some(worst) = figures().max_by_key(|figure| figure.spread) else { continue };
-        let told = if worst.spread == 0 {
+        let noise = if worst.spread == 0 {
             format!("{} exact", counted(exact, "figure"))
         } else {
             let unit = Unit::of(metric);
@@ -38,11 +38,11 @@ pub fn render(record: &NoiseRecord, out: &mut dyn Write) -> io::Result<()> {
             let number = if worst.occurrence > 1 { format!(" #{}", worst.occurrence) } else { String::new() };
             let place = format!("'{}{number}' of {}", one_line(&worst.checkpoint), worst.title);
             format!(
-                "{exact} of {} exact, at most {spread}{percent} apart, at {place}",
+                "{exact} of {} exact; largest spread {spread}{percent} at {place}",
                 counted(figures().count(), "figure")
             )
         };
-        writeln!(out, " {metric:<width$}  {told}")?;
+        writeln!(out, " {metric:<width$}  {noise}")?;
     }
     Ok(())
 }

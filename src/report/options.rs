@@ -1,30 +1,30 @@
-//! The formats of a report, and what may be chosen about them.
+//! The formats of a report and their options.
 
-/// What is shown and how. CSV and JSON are always whole.
+/// What to show and how. CSV and JSON are always complete.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own on the command line")]
 pub struct Options {
-    /// The metrics to show, by name; `*` stands for any part of it. `None` means those that matter for the run.
+    /// The metrics to show; `*` matches any part of a name. `None` means the default metrics.
     pub metrics: Option<Vec<String>>,
     /// Show every metric that was measured.
     pub all: bool,
-    /// What the table is of.
+    /// What the table shows.
     pub view: View,
-    /// One line a test and metric.
+    /// Write one line per test and metric.
     pub compact: bool,
-    /// Leave out rows, and tests, in which nothing changed.
+    /// Leave out unchanged rows and tests.
     pub only_changed: bool,
-    /// The terminal's columns; 100 if not known.
+    /// The terminal's width in columns; 100 if unknown.
     pub width: Option<usize>,
-    /// Whether to colour.
+    /// Use colours.
     pub color: bool,
-    /// Show all rows of a test, however many.
+    /// Show all rows of a test, regardless of their number.
     pub all_rows: bool,
-    /// Where the report lies, for the last line.
+    /// The report's path, for the last line.
     pub report_path: Option<String>,
 }
 
-/// What the table is of. The other formats have everything.
+/// What the table shows. The other formats include everything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum View {
     /// Every checkpoint
@@ -38,23 +38,23 @@ pub enum View {
     Tensors,
 }
 
-/// A form of the report.
+/// A format of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
-    /// For people in front of a terminal
+    /// A table for the terminal
     Table,
-    /// For the comment of a pull request
+    /// A comment for a pull request
     Markdown,
-    /// One value a row, raw
+    /// Raw values, one per row
     Csv,
-    /// Everything, versioned
+    /// The complete report, in a versioned format
     Json,
-    /// Test results in XML, as CI shows them
+    /// Test results in XML, for CI systems
     Junit,
 }
 
 impl Format {
-    /// The format that a file's name asks for.
+    /// Returns the format for a file's extension.
     pub fn of_file(file: &camino::Utf8Path) -> Option<Self> {
         match file.extension()?.to_ascii_lowercase().as_str() {
             "md" | "markdown" => Some(Self::Markdown),

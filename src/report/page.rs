@@ -1,5 +1,5 @@
-//! The page of a terminal: coloured texts, groups of columns laid side by side as far as the width goes, and sentences
-//! broken between words. What stands in them is its callers'.
+//! Lays out a terminal page: coloured text, groups of columns side by side as far as the width
+//! allows, and wrapped sentences. The content comes from the callers.
 
 use std::io::{self, Write};
 
@@ -9,26 +9,27 @@ use tabled::settings::object::{Columns, Rows as TableRows, Segment};
 use tabled::settings::style::{HorizontalLine, VerticalLine};
 use tabled::settings::{Alignment, Modify, Padding, Span, Theme};
 
+use crate::plan::metric::Unit;
 use crate::report::options::Options;
-use crate::report::text::NONE;
+use crate::report::text::{self, NONE};
 use crate::support::labels::{cut, width};
 
-/// The width where the terminal's is not known.
+/// The width if the terminal's is unknown.
 const WIDTH: usize = 100;
 
-/// A label is cut to this before a metric moves to a block below.
+/// Labels are cut to this width before a metric moves to a block below.
 const LEAST_LABEL: usize = 24;
 
-/// Takes a column on a terminal and is not trimmed off where it ends a cell.
+/// A blank that is not trimmed at the end of a cell.
 const BLANK: char = '\u{a0}';
 
-/// Colours, if they are on.
+/// Applies colours, if they are on.
 #[derive(Clone, Copy)]
 pub(super) struct Paint {
     on: bool,
 }
 
-/// What a text says, for its colour.
+/// The meaning of a text, which decides its colour.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tone {
     Plain,
@@ -54,7 +55,7 @@ impl Paint {
     }
 }
 
-/// A text before it is coloured, so that its width can be taken.
+/// A text with its tone. Colours come later, because they would change the measured width.
 #[derive(Clone)]
 pub(super) struct Text {
     text: String,
@@ -66,13 +67,32 @@ impl Text {
         Self { text: text.into(), tone }
     }
 
-    /// With the place of a sign, which every row needs, or the figures would not stand below one another.
+    /// Returns a figure with its unit, or a dash if there is none.
+    pub(super) fn figure(value: Option<i64>, unit: Unit) -> Self {
+        match value {
+            Some(value) => Self::new(text::figure(value, unit), Tone::Plain),
+            None => Self::new(NONE, Tone::Quiet),
+        }
+    }
+
+    /// Returns a difference, coloured by its direction.
+    pub(super) fn difference(difference: i128, unit: Unit) -> Self {
+        Self::new(text::difference(difference, unit), tone_of(difference))
+    }
+
+    /// Returns an empty text.
+    pub(super) fn empty() -> Self {
+        Self::new("", Tone::Plain)
+    }
+
+    /// Appends a sign, or a blank of its width, so that figures stay aligned.
     pub(super) fn signed(self, sign: Option<char>) -> Self {
         Self { text: format!("{} {}", self.text, sign.unwrap_or(BLANK)), tone: self.tone }
     }
 }
 
-/// Columns that belong together, such as one metric's: the sides that were measured, and the two differences where both were.
+/// Columns that belong together, such as one metric's: the measured sides, and the differences if
+/// both were measured.
 pub(super) struct Group {
     name: String,
     headings: Vec<String>,
@@ -82,7 +102,7 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Of cells by row, then by column.
+    /// Takes the cells by row, then by column.
     pub(super) fn of(name: String, headings: Vec<String>, cells: Vec<Vec<Text>>) -> Self {
         let widths = (0..headings.len())
             .map(|column| {
@@ -93,19 +113,19 @@ impl Group {
         Self { name, headings, cells, widths }
     }
 
-    /// Whether a cell of this row is a figure or a word.
+    /// Whether any cell of this row has a content.
     fn has_something(&self, row: usize) -> bool {
         self.cells[row].iter().any(|cell| !["", NONE].contains(&cell.text.trim_matches([' ', BLANK])))
     }
 
-    /// Columns on the terminal, with the separator before it and the space around.
+    /// Returns the width on the terminal, including the separator before it and the padding.
     fn width(&self) -> usize {
         let columns: usize = self.widths.iter().map(|width| width + 2).sum();
         (columns + 1).max(width(&self.name) + 3)
     }
 }
 
-/// A difference by its sign: more is growth.
+/// Returns the tone of a difference by its sign.
 pub(super) fn tone_of(difference: i128) -> Tone {
     match difference {
         0 => Tone::Quiet,
@@ -114,7 +134,7 @@ pub(super) fn tone_of(difference: i128) -> Tone {
     }
 }
 
-/// One line of the compact form.
+/// One line of the compact table.
 pub(super) struct CompactLine {
     pub(super) test: String,
     pub(super) metric: String,
@@ -122,7 +142,7 @@ pub(super) struct CompactLine {
     pub(super) at: Text,
 }
 
-/// Where the tables go.
+/// A terminal page with a width.
 #[derive(Clone, Copy)]
 pub(super) struct Page {
     width: usize,
@@ -138,8 +158,8 @@ impl Page {
         self.width
     }
 
-    /// Groups of columns in one block, the labels cut to what is left.
-    pub(super) fn lay_once(
+    /// Writes groups of columns in one block. Labels are cut to the remaining width.
+    pub(super) fn one_table(
         self,
         noun: &str,
         labels: &[Text],
@@ -150,19 +170,20 @@ impl Page {
         self.block(noun, &self.labels_beside(taken, noun, labels), groups, out)
     }
 
-    /// Groups of columns side by side as far as the width goes, below one another from there on, each block with the labels.
-    pub(super) fn lay(
+    /// Writes groups of columns side by side as far as the width allows, then in further blocks
+    /// below. Each block repeats the labels.
+    pub(super) fn tables(
         self,
         noun: &str,
         labels: &[Text],
         groups: Vec<Group>,
         out: &mut dyn Write,
     ) -> io::Result<()> {
-        self.lay_beside(LEAST_LABEL, noun, labels, groups, out)
+        self.tables_with_long_labels(LEAST_LABEL, noun, labels, groups, out)
     }
 
-    /// As [`Self::lay`], with labels that are not cut below this width.
-    pub(super) fn lay_beside(
+    /// Like [`Self::tables`], but cuts no label below this width.
+    pub(super) fn tables_with_long_labels(
         self,
         least: usize,
         noun: &str,
@@ -174,8 +195,8 @@ impl Page {
         self.stack(noun, blocks.into_iter().map(|block| (labels.clone(), block)), out)
     }
 
-    /// As [`Self::lay_beside`]; a row that has nothing in a block is left out of it.
-    pub(super) fn lay_filled(
+    /// Like [`Self::tables_with_long_labels`], but leaves a row out of blocks in which it is empty.
+    pub(super) fn tables_of_filled_rows(
         self,
         least: usize,
         noun: &str,
@@ -209,7 +230,7 @@ impl Page {
         Ok(())
     }
 
-    /// As many groups side by side as the width has room for, and the labels, cut to what the widest of these leaves.
+    /// Distributes the groups into blocks, and cuts the labels to what the widest block leaves.
     fn blocks_of(
         self,
         least: usize,
@@ -240,7 +261,7 @@ impl Page {
         (self.labels_beside(widest, noun, labels), blocks)
     }
 
-    /// The labels, cut to what columns of this width leave.
+    /// Cuts the labels to what columns of this width leave.
     fn labels_beside(self, taken: usize, noun: &str, labels: &[Text]) -> Vec<Text> {
         let room = self.width.saturating_sub(taken + 2).clamp(width(noun), longest(noun, labels));
         labels.iter().map(|label| Text::new(cut(&label.text, room), label.tone)).collect()
@@ -296,7 +317,7 @@ impl Page {
             .sum();
         let metric = longest(|line| &line.metric);
         let room = self.width.saturating_sub(cells + metric + 6);
-        // What the figures leave is the test's and the checkpoint's, the test's first.
+        // Tests get the remaining width first, then checkpoints.
         let at =
             longest(|line| &line.at.text).min(room / 2).max(room.saturating_sub(longest(|line| &line.test)));
         let test = room.saturating_sub(at);
@@ -318,7 +339,7 @@ impl Page {
         write_trimmed(&table.to_string(), out)
     }
 
-    /// A sentence, broken between words, the further lines indented.
+    /// Writes a sentence, wrapped between words, with further lines indented.
     pub(super) fn line(
         self,
         sentence: &str,
@@ -348,9 +369,9 @@ fn longest(noun: &str, labels: &[Text]) -> usize {
     labels.iter().map(|label| width(&label.text)).max().unwrap_or(0).max(width(noun))
 }
 
-/// Those rows that are wanted.
-fn of_these<T>(rows: Vec<T>, wanted: &[bool]) -> Vec<T> {
-    rows.into_iter().zip(wanted).filter_map(|(row, wanted)| wanted.then_some(row)).collect()
+/// Returns the rows to keep.
+fn of_these<T>(rows: Vec<T>, keep: &[bool]) -> Vec<T> {
+    rows.into_iter().zip(keep).filter_map(|(row, keep)| keep.then_some(row)).collect()
 }
 
 fn write_trimmed(table: &str, out: &mut dyn Write) -> io::Result<()> {

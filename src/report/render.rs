@@ -1,4 +1,4 @@
-//! One entry for every format of a comparison's report.
+//! Renders a comparison in any format.
 
 use std::io::{self, Write};
 
@@ -10,10 +10,11 @@ use crate::report::markdown;
 use crate::report::options::{Format, Options, View};
 use crate::report::scopes;
 use crate::report::table;
-use crate::report::tensors::totals;
+use crate::report::tensors::view;
 use crate::report::top;
 
-/// Writes the comparison in a form. The writer should be buffered; its errors, a broken pipe among them, are returned.
+/// Writes the comparison in a format. The writer should be buffered. Returns its errors, including
+/// a broken pipe.
 pub fn render(
     format: Format,
     comparison: &Comparison,
@@ -25,7 +26,7 @@ pub fn render(
             View::Checkpoints => table::render(comparison, options, out),
             View::Scopes => scopes::render(comparison, options, out),
             View::Top => top::render(comparison, options, out),
-            View::Tensors => totals::render_view(comparison, options, out),
+            View::Tensors => view::render_view(comparison, options, out),
         },
         Format::Markdown => markdown::render(comparison, options, out),
         Format::Csv => csv::render(comparison, out),

@@ -1,110 +1,168 @@
-//! `--view scopes`: what each scope consumed, how high it went in between, and what was used at its end, as a tree.
+//! `--view scopes`: a tree of scopes with what each consumed, how far it peaked, and what was in
+//! use at its end.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use rustc_hash::FxHashMap;
 
-use crate::compare::aggregate::{Side, Standing};
+use crate::compare::aggregate::{Aggregate, Availability};
 use crate::compare::comparison::{Cell, Comparison, PairView};
-use crate::compare::matching::{Change, Key, Match};
+use crate::compare::matching::{Key, Match, RowChange};
 use crate::plan::metric::Unit;
 use crate::plan::resolved::Revision;
+use crate::report::frame::Foot;
 use crate::report::options::Options;
-use crate::report::page::{Group, Page, Text, Tone, tone_of};
-use crate::report::selection::{self, MOST_ROWS, Part, Shown, Wanted};
-use crate::report::summary::{self, Tally};
+use crate::report::page::{Group, Page, Text, Tone};
+use crate::report::selection::{self, MOST_ROWS, MetricFilter, ShownMetric, TableSection};
+use crate::report::summary::Tally;
 use crate::report::text;
-use crate::report::trace::calls;
+use crate::report::titles;
+use crate::report::trace::calls::{self, TraceReport};
+use crate::report::troubles;
 use crate::results::measurement::{Kind, Nesting};
 use crate::results::stored::Run;
 use crate::support::counted::counted;
-use crate::support::labels;
-use crate::support::labels::cut;
+use crate::support::labels::{self, cut};
 
-/// The parts of a scope's figures, and what they are called in the heading.
+/// The parts of a scope's figures, with their headings.
 const PARTS: [(&str, &str); 3] = [("consumed", "Consumed"), ("peaked", "Peaked"), ("used", "Used")];
 
-/// A revision's name above its columns is cut to this.
+/// A revision's name above its columns is cut to this width.
 const MOST_HEADING: usize = 12;
 
-/// Writes a tree of scopes for each test: of each candidate beside the baseline, or of the one revision there is.
+const NO_SCOPE: &str =
+    "no scope was logged: `let _scope = memprof::scope!(\"name\");` opens one until the end of its block";
+
+/// Writes a tree of scopes for each test: of each candidate beside the baseline, or of a single
+/// revision.
 pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -> io::Result<()> {
-    let page = Page::new(options);
-    let wanted = Wanted::new(options);
+    let filter = MetricFilter::new(options);
+    let view = ScopeView { comparison, options, filter: &filter, page: Page::new(options) };
     let mut tally = Tally::default();
     let mut is_empty = true;
     if comparison.revisions.len() == 1 {
         for cell in &comparison.cells {
-            let tree = Tree::of_one(comparison, cell, options);
-            let traced = calls::Part::of_one(comparison, cell);
-            if tree.rows.is_empty() && traced.is_empty() {
-                continue;
-            }
-            is_empty = false;
-            let title = summary::full_title_of(&cell.id);
-            page.line(&format!("{title} · {}", comparison.revisions[0].name), "", Tone::Heading, out)?;
-            tree.write(page, comparison, &wanted, options, out)?;
-            if !traced.is_empty() {
-                calls::render_sums(&traced, tree.has_calls(), options, out)?;
-            }
+            is_empty &= !view.single(cell, out)?;
         }
     }
-    for view in comparison.pairs() {
-        let tree = Tree::of_pair(comparison, &view, &wanted, options);
-        tally.add(comparison, &view, &parts(comparison, &view, &wanted));
-        let troubles = summary::troubles(comparison, &view);
-        let traced = calls::Part::of(comparison, &view);
-        if tree.rows.is_empty() && troubles.is_empty() && traced.is_empty() {
-            continue;
+    for pair in comparison.pairs() {
+        let sections: Vec<TableSection> = scope_section(comparison, &pair, &filter).into_iter().collect();
+        tally.add(comparison, &pair, &sections);
+        is_empty &= !view.pair(&pair, out)?;
+    }
+    if is_empty {
+        view.page.line(NO_SCOPE, "", Tone::Quiet, out)?;
+    }
+    let tally = (comparison.revisions.len() > 1 && !is_empty).then_some(&tally);
+    Foot { comparison, options, filter: &filter, tally, unchanged_tests: 0 }.write(view.page, out)
+}
+
+/// The view of a comparison's scopes.
+struct ScopeView<'a> {
+    comparison: &'a Comparison,
+    options: &'a Options,
+    filter: &'a MetricFilter,
+    page: Page,
+}
+
+impl ScopeView<'_> {
+    /// Writes the scopes of a test of the only revision. Returns whether there were any.
+    fn single(&self, cell: &Cell, out: &mut dyn Write) -> io::Result<bool> {
+        let tree = ScopeTree::of_one(self.comparison, cell, self.options);
+        let traced = TraceReport::of_one(self.comparison, cell);
+        if tree.rows.is_empty() && traced.is_empty() {
+            return Ok(false);
         }
-        is_empty &= tree.rows.is_empty() && traced.is_empty();
-        page.title(&view, out)?;
-        tree.write(page, comparison, &wanted, options, out)?;
-        if !traced.is_empty() {
-            calls::render_sums(&traced, tree.has_calls(), options, out)?;
+        let title = titles::full_title_of(&cell.id);
+        let title = format!("{title} · {}", self.comparison.revisions[0].name);
+        self.page.line(&title, "", Tone::Heading, out)?;
+        self.tree(&tree, &traced, out)?;
+        Ok(true)
+    }
+
+    /// Writes the scopes of a pair, and its troubles. Returns whether there were any scopes.
+    fn pair(&self, view: &PairView, out: &mut dyn Write) -> io::Result<bool> {
+        let tree = ScopeTree::of_pair(self.comparison, view, self.filter, self.options);
+        let troubles = troubles::troubles(self.comparison, view);
+        let traced = TraceReport::of(self.comparison, view);
+        let has_scopes = !tree.rows.is_empty() || !traced.is_empty();
+        if !has_scopes && troubles.is_empty() {
+            return Ok(false);
         }
+        self.page.title(view, out)?;
+        self.tree(&tree, &traced, out)?;
         for trouble in &troubles {
-            page.line(
-                &trouble.headline,
-                " ",
-                if trouble.is_failure { Tone::Growth } else { Tone::Quiet },
-                out,
-            )?;
+            self.page.headline(trouble, out)?;
         }
         if !troubles.is_empty() {
             writeln!(out)?;
         }
+        Ok(has_scopes)
     }
-    if is_empty {
-        let line = "no scope was logged: `let _scope = memprof::scope!(\"name\");` makes one, to the end of its block";
-        page.line(line, "", Tone::Quiet, out)?;
+
+    fn tree(&self, tree: &ScopeTree, traced: &TraceReport, out: &mut dyn Write) -> io::Result<()> {
+        self.figures(tree, out)?;
+        if !traced.is_empty() {
+            calls::render_sums(traced, tree.has_calls(), self.options, out)?;
+        }
+        Ok(())
     }
-    let compared = (comparison.revisions.len() > 1 && !is_empty).then_some(&tally);
-    page.foot(comparison, options, &wanted, compared, 0, out)
+
+    fn figures(&self, tree: &ScopeTree, out: &mut dyn Write) -> io::Result<()> {
+        if tree.rows.is_empty() {
+            return Ok(());
+        }
+        let sides: Vec<&Aggregate> = tree.sides.iter().map(|(_, side)| *side).collect();
+        let labels: Vec<Text> = tree.rows.iter().map(|row| row.label.clone()).collect();
+        for (index, family) in families(self.comparison, &sides, self.filter).iter().enumerate() {
+            if index > 0 {
+                writeln!(out)?;
+            }
+            if self.options.compact {
+                self.page.one_table("scope", &labels, &tree.groups_of_parts(family), out)?;
+            } else {
+                self.page.tables("scope", &labels, tree.groups_of_sides(family), out)?;
+            }
+        }
+        if tree.left_out > 0 {
+            let line = format!("… {} not shown: --all-rows or --format csv", counted(tree.left_out, "scope"));
+            self.page.line(&line, " ", Tone::Quiet, out)?;
+        }
+        writeln!(out)
+    }
 }
 
-/// The scopes of a pair, with their figures of the families that are shown.
-fn parts<'a>(comparison: &'a Comparison, view: &PairView<'a>, wanted: &Wanted) -> Vec<Part<'a>> {
+/// Returns the scopes of a pair with the figures of the shown families; `None` without scopes.
+fn scope_section<'a>(
+    comparison: &'a Comparison,
+    view: &PairView<'a>,
+    filter: &MetricFilter,
+) -> Option<TableSection<'a>> {
     let rows: Vec<&Match> = view.rows.iter().filter(|row| view.key(row).kind != Kind::Point).collect();
     if rows.is_empty() {
-        return Vec::new();
+        return None;
     }
-    let families = families(comparison, &[view.baseline, view.candidate], wanted);
-    let is_of = |metric: &str| {
+    let families = families(comparison, &[view.baseline, view.candidate], filter);
+    let is_shown = |metric: &str| {
         let Some((family, part)) = metric.rsplit_once('.') else { return false };
         families.iter().any(|known| known == family) && PARTS.iter().any(|(name, _)| *name == part)
     };
-    let shown = comparison.metrics.iter().filter(|metric| is_of(&metric.name));
-    let shown = shown
-        .map(|metric| Shown { metric, column: view.column(&metric.name), judged: view.judged(&metric.name) })
+    let metrics = comparison.metrics.iter().filter(|metric| is_shown(&metric.name));
+    let shown = metrics
+        .map(|metric| ShownMetric {
+            metric,
+            column: view.column(&metric.name),
+            judged: view.judged(&metric.name),
+        })
         .collect();
-    vec![Part { kind: Kind::Scope, rows, shown }]
+    Some(TableSection { kind: Kind::Scope, rows, shown })
 }
 
-/// The families to show, `gpu.0`, `heap`, `cpu`: those asked for; else the GPUs' and the heap's, and resident memory where
-/// there are no heap figures.
-fn families(comparison: &Comparison, sides: &[&Side], wanted: &Wanted) -> Vec<String> {
+/// Returns the families to show, such as `gpu.0`, `heap`, `cpu`: the chosen ones; by default the
+/// GPUs and the heap, or resident memory without heap figures.
+fn families(comparison: &Comparison, sides: &[&Aggregate], filter: &MetricFilter) -> Vec<String> {
     let measured: Vec<&str> = comparison
         .metrics
         .iter()
@@ -114,10 +172,10 @@ fn families(comparison: &Comparison, sides: &[&Side], wanted: &Wanted) -> Vec<St
     let asked_for = |family: &&&str| {
         ["consumed", "peaked", "used", "peak", "live", "rss"]
             .iter()
-            .any(|part| wanted.contains(&format!("{family}.{part}")))
+            .any(|part| filter.contains(&format!("{family}.{part}")))
     };
-    // By default the resident set's peak is wanted too, at checkpoints.
-    let is_usual = |family: &&&str| wanted.is_default() && **family == "cpu" && measured.contains(&"heap");
+    // The default metrics include `cpu.peak`, but only for checkpoints.
+    let is_usual = |family: &&&str| filter.is_default() && **family == "cpu" && measured.contains(&"heap");
     let mut families: Vec<&str> =
         measured.iter().filter(asked_for).filter(|family| !is_usual(family)).copied().collect();
     if families.is_empty() {
@@ -138,35 +196,35 @@ fn heading(family: &str) -> String {
     }
 }
 
-/// One or two revisions' scopes.
-struct Tree<'a> {
-    sides: Vec<(&'a Revision, &'a Side)>,
-    /// Whether the sides' figures may be compared.
+/// The scopes of one or two revisions.
+struct ScopeTree<'a> {
+    sides: Vec<(&'a Revision, &'a Aggregate)>,
+    /// The pair, if there are two revisions.
     pair: Option<PairView<'a>>,
-    rows: Vec<Row<'a>>,
+    rows: Vec<ScopeRow<'a>>,
     left_out: usize,
 }
 
-struct Row<'a> {
+struct ScopeRow<'a> {
     label: Text,
-    /// Of each side, its index there.
-    places: Vec<Option<usize>>,
+    /// The index of the scope on each side.
+    indices: Vec<Option<usize>>,
     of_pair: Option<&'a Match>,
 }
 
-impl<'a> Tree<'a> {
+impl<'a> ScopeTree<'a> {
     fn of_one(comparison: &'a Comparison, cell: &'a Cell, options: &Options) -> Self {
         let side = &cell.sides[0];
         let nestings = nestings(&comparison.runs, cell, side);
         let scopes: Vec<usize> =
             (0..side.keys.len()).filter(|&index| side.keys[index].kind != Kind::Point).collect();
         let ends: Vec<Nesting> = scopes.iter().map(|&index| nestings[&side.keys[index]]).collect();
-        let mut rows: Vec<Row> = outer_first(&ends)
+        let mut rows: Vec<ScopeRow> = outer_first(&ends)
             .into_iter()
             .map(|(row, level)| {
                 let index = scopes[row];
                 let label = indented(level, &label(side.keys[index], cell));
-                Row { label: Text::new(label, Tone::Plain), places: vec![Some(index)], of_pair: None }
+                ScopeRow { label: Text::new(label, Tone::Plain), indices: vec![Some(index)], of_pair: None }
             })
             .collect();
         let shown = if options.all_rows { rows.len() } else { rows.len().min(MOST_ROWS) };
@@ -175,92 +233,49 @@ impl<'a> Tree<'a> {
         Self { sides: vec![(&comparison.revisions[0], side)], pair: None, rows, left_out }
     }
 
-    fn of_pair(comparison: &'a Comparison, view: &PairView<'a>, wanted: &Wanted, options: &Options) -> Self {
+    fn of_pair(
+        comparison: &'a Comparison,
+        view: &PairView<'a>,
+        filter: &MetricFilter,
+        options: &Options,
+    ) -> Self {
         let sides = [(view.old, view.baseline), (view.new, view.candidate)];
         let sides: Vec<_> =
-            sides.into_iter().filter(|(_, side)| side.standing != Standing::Nothing).collect();
+            sides.into_iter().filter(|(_, side)| side.availability != Availability::Missing).collect();
         let mut tree = Self { sides, pair: Some(*view), rows: Vec::new(), left_out: 0 };
-        let Some(part) = parts(comparison, view, wanted).pop() else { return tree };
+        let Some(section) = scope_section(comparison, view, filter) else { return tree };
         let [old, new] =
             [view.baseline, view.candidate].map(|side| nestings(&comparison.runs, view.cell, side));
-        // The tree is the candidate's; what only the baseline has lies where it lay there.
+        // The tree is the candidate's. Removed scopes keep their place in the baseline's.
         let nesting = |row: &Match| match (row.candidate, row.baseline) {
             (Some(index), _) => new[&view.candidate.keys[index]],
             (None, Some(index)) => old[&view.baseline.keys[index]],
-            (None, None) => unreachable!("a row is of a scope"),
+            (None, None) => unreachable!("a row has at least one scope"),
         };
-        let rows = selection::rows(view, &part, options);
+        let rows = selection::rows(view, &section, options);
         tree.left_out = rows.left_out;
-        let shown: std::collections::HashSet<*const Match> =
-            rows.shown.iter().map(|row| std::ptr::from_ref(*row)).collect();
-        let ends: Vec<Nesting> = part.rows.iter().map(|row| nesting(row)).collect();
-        for (index, level) in outer_first(&ends) {
-            let row = part.rows[index];
-            if !shown.contains(&std::ptr::from_ref(row)) {
-                continue;
-            }
-            let old_label = label(view.key(row), view.cell);
-            let (label, tone) = match (view.change(row), view.new_key(row)) {
-                (Some(Change::Added), _) => (format!("+ {old_label}"), Tone::Structure),
-                (Some(Change::Removed), _) => (format!("- {old_label}"), Tone::Structure),
-                (_, Some(new)) => (format!("{old_label} → {}", label(new, view.cell)), Tone::Structure),
-                _ => (old_label, Tone::Plain),
-            };
-            let places = [(view.baseline, row.baseline), (view.candidate, row.candidate)];
-            let places = places.into_iter().filter(|(side, _)| side.standing != Standing::Nothing);
-            tree.rows.push(Row {
-                label: Text::new(indented(level, &label), tone),
-                places: places.map(|(_, place)| place).collect(),
-                of_pair: Some(row),
-            });
-        }
+        let shown: HashSet<*const Match> = rows.shown.iter().map(|row| std::ptr::from_ref(*row)).collect();
+        let ends: Vec<Nesting> = section.rows.iter().map(|row| nesting(row)).collect();
+        let in_tree = outer_first(&ends).into_iter().map(|(index, level)| (section.rows[index], level));
+        let is_shown = |(row, _): &(&'a Match, usize)| shown.contains(&std::ptr::from_ref(*row));
+        tree.rows = in_tree.filter(is_shown).map(|(row, level)| ScopeRow::new(view, row, level)).collect();
         tree
     }
 
-    /// Whether calls of traced functions are among the rows.
+    /// Whether any row is a call of a traced function.
     fn has_calls(&self) -> bool {
-        let mut places = self.rows.iter().flat_map(|row| row.places.iter().zip(&self.sides));
-        places.any(|(place, (_, side))| place.is_some_and(|place| side.keys[place].kind == Kind::Call))
+        let mut indices = self.rows.iter().flat_map(|row| row.indices.iter().zip(&self.sides));
+        indices.any(|(index, (_, side))| index.is_some_and(|index| side.keys[index].kind == Kind::Call))
     }
 
-    fn write(
-        &self,
-        page: Page,
-        comparison: &Comparison,
-        wanted: &Wanted,
-        options: &Options,
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
-        if self.rows.is_empty() {
-            return Ok(());
-        }
-        let sides: Vec<&Side> = self.sides.iter().map(|(_, side)| *side).collect();
-        let labels: Vec<Text> = self.rows.iter().map(|row| row.label.clone()).collect();
-        for (index, family) in families(comparison, &sides, wanted).iter().enumerate() {
-            if index > 0 {
-                writeln!(out)?;
-            }
-            if options.compact {
-                page.lay_once("scope", &labels, &self.groups_of_parts(family), out)?;
-            } else {
-                page.lay("scope", &labels, self.groups_of_sides(family), out)?;
-            }
-        }
-        if self.left_out > 0 {
-            let line = format!("… {} not shown: --all-rows or --format csv", counted(self.left_out, "scope"));
-            page.line(&line, " ", Tone::Quiet, out)?;
-        }
-        writeln!(out)
-    }
-
-    /// Each revision's three figures side by side, and then what changed.
+    /// Returns each revision's three figures, then the differences.
     fn groups_of_sides(&self, family: &str) -> Vec<Group> {
         let headings = || PARTS.iter().map(|(_, heading)| (*heading).to_owned()).collect::<Vec<_>>();
-        let of_side = |(place, (revision, side)): (usize, &(&Revision, &Side))| {
-            let mark = if side.standing == Standing::CutOff { "✗ " } else { "" };
+        let of_side = |(number, (revision, side)): (usize, &(&Revision, &Aggregate))| {
+            let mark = if side.availability == Availability::CutOff { "✗ " } else { "" };
             let name = cut(&labels::one_line(&revision.name), MOST_HEADING).into_owned();
             let cells = self.rows.iter().map(|row| {
-                PARTS.iter().map(|(part, _)| figure(side, family, part, row.places[place])).collect()
+                PARTS.iter().map(|(part, _)| figure(side, family, part, row.indices[number])).collect()
             });
             Group::of(format!("{mark}{name} · {}", heading(family)), headings(), cells.collect())
         };
@@ -275,15 +290,16 @@ impl<'a> Tree<'a> {
         groups
     }
 
-    /// The newest revision's figures, each with what changed: a line a scope at any width.
+    /// Returns the newest revision's figures, each with its difference: one line per scope at any
+    /// width.
     fn groups_of_parts(&self, family: &str) -> Vec<Group> {
         let group = |(index, (part, name)): (usize, &(&str, &str))| {
-            let place = self.sides.len() - 1;
-            let (revision, side) = self.sides[place];
+            let newest = self.sides.len() - 1;
+            let (revision, side) = self.sides[newest];
             let mut headings = vec![cut(&labels::one_line(&revision.name), MOST_HEADING).into_owned()];
             headings.extend(self.is_compared().then(|| "Δ".to_owned()));
             let cells = self.rows.iter().map(|row| {
-                let mut cells = vec![figure(side, family, part, row.places[place])];
+                let mut cells = vec![figure(side, family, part, row.indices[newest])];
                 cells.extend(self.is_compared().then(|| self.difference(family, part, row)));
                 cells
             });
@@ -297,26 +313,42 @@ impl<'a> Tree<'a> {
         self.pair.is_some_and(|view| view.is_compared())
     }
 
-    fn difference(&self, family: &str, part: &str, row: &Row) -> Text {
-        let nothing = Text::new(text::NONE, Tone::Quiet);
-        let (Some(view), Some(of_pair)) = (&self.pair, row.of_pair) else { return nothing };
-        match (view.change(of_pair), view.column(&format!("{family}.{part}")).entry(of_pair).delta) {
-            (Some(Change::Added), _) => Text::new("added", Tone::Structure),
-            (Some(Change::Removed), _) => Text::new("removed", Tone::Structure),
-            (_, Some(delta)) => {
-                Text::new(text::difference(delta.difference, Unit::Bytes), tone_of(delta.difference))
-            }
-            (_, None) => nothing,
+    fn difference(&self, family: &str, part: &str, row: &ScopeRow) -> Text {
+        let none = Text::new(text::NONE, Tone::Quiet);
+        let (Some(view), Some(of_pair)) = (&self.pair, row.of_pair) else { return none };
+        match (view.change(of_pair), view.column(&format!("{family}.{part}")).at(of_pair).delta) {
+            (Some(RowChange::Added), _) => Text::new("added", Tone::Structure),
+            (Some(RowChange::Removed), _) => Text::new("removed", Tone::Structure),
+            (_, Some(delta)) => Text::difference(delta.difference, Unit::Bytes),
+            (_, None) => none,
         }
     }
 }
 
-fn figure(side: &Side, family: &str, part: &str, place: Option<usize>) -> Text {
-    let column = side.column(&format!("{family}.{part}"));
-    match column.zip(place).and_then(|(column, place)| column.figure(place)) {
-        Some(figure) => Text::new(text::figure(figure.value, Unit::Bytes), Tone::Plain),
-        None => Text::new(text::NONE, Tone::Quiet),
+impl<'a> ScopeRow<'a> {
+    /// The row of a pair at a level of the tree.
+    fn new(view: &PairView<'a>, row: &'a Match, level: usize) -> Self {
+        let old_label = label(view.key(row), view.cell);
+        let (label, tone) = match (view.change(row), view.new_key(row)) {
+            (Some(RowChange::Added), _) => (format!("+ {old_label}"), Tone::Structure),
+            (Some(RowChange::Removed), _) => (format!("- {old_label}"), Tone::Structure),
+            (_, Some(new)) => (format!("{old_label} → {}", label(new, view.cell)), Tone::Structure),
+            _ => (old_label, Tone::Plain),
+        };
+        let sides = [(view.baseline, row.baseline), (view.candidate, row.candidate)];
+        let measured = sides.into_iter().filter(|(side, _)| side.availability != Availability::Missing);
+        Self {
+            label: Text::new(indented(level, &label), tone),
+            indices: measured.map(|(_, index)| index).collect(),
+            of_pair: Some(row),
+        }
     }
+}
+
+fn figure(side: &Aggregate, family: &str, part: &str, index: Option<usize>) -> Text {
+    let column = side.column(&format!("{family}.{part}"));
+    let figure = column.zip(index).and_then(|(column, index)| column.figure(index));
+    Text::figure(figure.map(|figure| figure.value), Unit::Bytes)
 }
 
 fn label(key: Key, cell: &Cell) -> String {
@@ -331,8 +363,8 @@ fn indented(level: usize, label: &str) -> String {
     format!("{}{label}", "  ".repeat(level))
 }
 
-/// How each scope of a side lay among others, in the first of the repeats that has it.
-fn nestings(runs: &[Run], cell: &Cell, side: &Side) -> FxHashMap<Key, Nesting> {
+/// Returns how each scope of a side was nested, in the first repeat that has it.
+fn nestings(runs: &[Run], cell: &Cell, side: &Aggregate) -> FxHashMap<Key, Nesting> {
     let mut nestings = FxHashMap::default();
     for run in &side.runs {
         let measurement = &runs[*run].measurement;
@@ -346,10 +378,11 @@ fn nestings(runs: &[Run], cell: &Cell, side: &Side) -> FxHashMap<Key, Nesting> {
     nestings
 }
 
-/// From scopes in the order in which they ended to the order in which they are shown: indices, outer ones before what was
-/// inside of them, each with its level in the tree.
+/// Takes scopes in the order in which they ended. Returns their indices in display order, outer
+/// scopes first, each with its level in the tree.
 ///
-/// A scope holds those of its thread that ended before it, after the last one that was not deeper, and were deeper.
+/// A scope contains the deeper scopes of its thread that ended before it, back to the last one that
+/// was not deeper.
 fn outer_first(ends: &[Nesting]) -> Vec<(usize, usize)> {
     let mut inside: Vec<Vec<usize>> = vec![Vec::new(); ends.len()];
     let mut open: FxHashMap<u32, Vec<usize>> = FxHashMap::default();
@@ -380,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn outer_scopes_come_before_what_was_inside_of_them() {
+    fn outer_scopes_come_before_inner_ones() {
         // a { b { c } d } e
         let order = outer_first(&ends(&[(1, 2), (1, 1), (1, 1), (1, 0), (1, 0)]));
         assert_eq!(order, [(3, 0), (1, 1), (0, 2), (2, 1), (4, 0)]);
@@ -393,12 +426,12 @@ mod tests {
     }
 
     #[test]
-    fn a_scope_whose_outer_one_never_ended_is_an_outermost_one() {
+    fn a_scope_is_outermost_if_the_one_around_it_never_ended() {
         assert_eq!(outer_first(&ends(&[(1, 2), (1, 1), (1, 1)])), [(1, 0), (0, 1), (2, 0)]);
     }
 
     #[test]
-    fn each_scope_is_shown_once_however_they_lie() {
+    fn each_scope_appears_once_however_they_nest() {
         let all: Vec<(u32, u32)> = (0..500_u32).map(|index| (index % 3, index * 7 % 11)).collect();
         let mut shown: Vec<usize> = outer_first(&ends(&all)).into_iter().map(|(index, _)| index).collect();
         shown.sort_unstable();

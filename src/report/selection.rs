@@ -1,63 +1,72 @@
-//! What of a comparison is shown: which metrics, and which rows of a test that has very many.
+//! Selects what a report shows: which metrics, and which rows of a test with many.
 
 use regex::Regex;
 
 use crate::compare::comparison::{Comparison, JudgedMetric, Metric, PairColumn, PairView, Ruling};
-use crate::compare::matching::{Change, Match};
+use crate::compare::matching::{Match, RowChange};
 use crate::plan::metric::{DEFAULT, Unit};
 use crate::report::options::Options;
 use crate::report::text;
 use crate::results::measurement::Kind;
 use crate::verdict::kinds::Verdict;
 
-/// More rows of one test than this help nobody in a terminal or a comment.
+/// Show at most this many rows of a test in a terminal or a comment.
 pub const MOST_ROWS: usize = 40;
 
-/// How many metrics are shown where none of the default ones was measured.
+/// Show this many metrics if no default metric was measured.
 const FALLBACK: usize = 2;
 
-/// The metrics of scopes that are shown unless others are asked for.
+/// The default metrics of scopes.
 const DEFAULT_OF_SCOPES: [&str; 4] = ["gpu.*.consumed", "gpu.*.peaked", "heap.consumed", "heap.peaked"];
 
-/// A metric that is shown, with its figures on both sides of a pair.
+/// A shown metric, with its figures on both sides of a pair.
 #[derive(Clone, Copy, Debug)]
-pub struct Shown<'a> {
+pub struct ShownMetric<'a> {
     /// The metric.
     pub metric: &'a Metric,
     /// Its figures.
     pub column: PairColumn<'a>,
-    /// Its verdicts, if it is judged.
+    /// Its verdicts, if judged.
     pub judged: Option<&'a JudgedMetric>,
 }
 
-impl Shown<'_> {
-    /// The verdict at a row.
+impl ShownMetric<'_> {
+    /// Returns the verdict at a row.
     pub fn ruling(&self, row: &Match) -> Option<Ruling> {
         self.judged?.at(row)
     }
+
+    /// Whether to show it even if it is not a default metric: a rule covers it, it regressed, or it
+    /// exceeds a limit.
+    fn matters(&self, view: &PairView) -> bool {
+        let is_judged = self.judged.is_some_and(|judged| {
+            judged.is_asked || judged.rulings().any(|ruling| ruling.verdict == Verdict::Regressed)
+        });
+        is_judged || view.breaches(&self.metric.name).next().is_some()
+    }
 }
 
-/// The rows of a pair that have the same metrics: points have levels and peaks, scopes what was consumed between their
-/// ends.
-pub struct Part<'a> {
-    /// Of what the rows are.
+/// The rows of one kind, with the metrics to show. Points have levels and peaks, scopes and calls
+/// have consumption.
+pub struct TableSection<'a> {
+    /// The kind of the rows.
     pub kind: Kind,
     /// All rows of this kind, in order.
     pub rows: Vec<&'a Match>,
-    /// The metrics to show of them.
-    pub shown: Vec<Shown<'a>>,
+    /// The metrics to show.
+    pub shown: Vec<ShownMetric<'a>>,
 }
 
-/// Which metric names the options ask for.
-pub struct Wanted {
+/// The metric names that the options select.
+pub struct MetricFilter {
     patterns: Vec<Regex>,
-    /// The patterns as typed; empty where nobody chose.
+    /// The patterns as typed; empty for the default.
     chosen: Vec<String>,
     is_default: bool,
 }
 
-impl Wanted {
-    /// From the options. Without any, the GPUs' peaks and the default metrics.
+impl MetricFilter {
+    /// Reads the options. The default is the GPUs' peaks and the default metrics.
     pub fn new(options: &Options) -> Self {
         let chosen = options.metrics.clone().filter(|_| !options.all).unwrap_or_default();
         let patterns: Vec<Regex> = match &options.metrics {
@@ -71,7 +80,7 @@ impl Wanted {
         Self { patterns, chosen, is_default: !options.all && options.metrics.is_none() }
     }
 
-    /// The chosen patterns that no metric has the name of, whether it was measured or is absent with a reason.
+    /// Returns the chosen patterns that match no metric, neither a measured nor an unavailable one.
     pub fn unknown<'a>(&'a self, comparison: &'a Comparison) -> impl Iterator<Item = &'a str> {
         let is_known = |pattern: &Regex| {
             let mut sides = comparison.cells.iter().flat_map(|cell| &cell.sides);
@@ -82,16 +91,17 @@ impl Wanted {
         chosen.filter(move |(_, pattern)| !is_known(pattern)).map(|(name, _)| name.as_str())
     }
 
-    /// Whether nobody chose.
+    /// Whether the default applies.
     pub fn is_default(&self) -> bool {
         self.is_default
     }
 
-    /// The wanted metrics of points that any run has, in the order of the patterns; the first ones where none is wanted.
+    /// Returns the measured metrics of points that match, in the order of the patterns; if none
+    /// matches, the first ones.
     pub fn of_points<'a>(&self, comparison: &'a Comparison) -> Vec<&'a Metric> {
         let is_of_scope = |metric: &Metric| {
             let part = metric.name.rsplit('.').next().unwrap_or_default();
-            // A memory pool has a level of this name too.
+            // `gpu.0.pool.used` is a level of a memory pool.
             ["consumed", "peaked", "used"].contains(&part) && !metric.name.ends_with(".pool.used")
         };
         let points: Vec<&Metric> = comparison.metrics.iter().filter(|metric| !is_of_scope(metric)).collect();
@@ -106,75 +116,72 @@ impl Wanted {
         if wanted.is_empty() { points.into_iter().take(FALLBACK).collect() } else { wanted }
     }
 
-    /// Whether a metric of this name is wanted.
+    /// Whether a metric's name matches.
     pub fn contains(&self, metric: &str) -> bool {
         self.patterns.iter().any(|pattern| pattern.is_match(metric))
     }
 
-    /// What to show of a pair: the wanted metrics, in the order of the patterns, of points and of scopes. A table is
-    /// never empty for want of a name: if none is wanted of what was measured, the first that there are are shown.
-    pub fn parts<'a>(&self, comparison: &'a Comparison, view: &PairView<'a>) -> Vec<Part<'a>> {
-        // Calls of traced functions have a tree of their own, and are shown here only where a rule judges them.
-        let rows_of = |kind: Kind| -> Vec<&Match> {
-            let of_kind = view.rows.iter().filter(|row| view.key(row).kind == kind);
-            of_kind.filter(|row| kind != Kind::Call || view.is_judged(row)).collect()
-        };
-        let [points, scopes, calls] = [Kind::Point, Kind::Scope, Kind::Call].map(rows_of);
-        let mut parts: Vec<(Part, Vec<Shown>)> =
-            [(Kind::Point, points), (Kind::Scope, scopes), (Kind::Call, calls)]
-                .into_iter()
-                .filter(|(_, rows)| !rows.is_empty())
-                .map(|(kind, rows)| {
-                    let measured = measured(comparison, view, &rows);
-                    let mut shown = self.of(&measured);
-                    if self.is_default {
-                        // What a rule asks for, and what regressed, is shown with the rest.
-                        let matters = measured.iter().filter(|shown| {
-                            let name = &shown.metric.name;
-                            let is_judged = shown.judged.is_some_and(|judged| {
-                                judged.is_asked
-                                    || judged.rulings().any(|ruling| ruling.verdict == Verdict::Regressed)
-                            });
-                            is_judged || view.breaches(name).next().is_some()
-                        });
-                        let missing = matters
-                            .filter(|one| shown.iter().all(|known| known.metric.name != one.metric.name));
-                        let missing: Vec<Shown> = missing.copied().collect();
-                        shown.extend(missing);
-                    }
-                    (Part { kind, rows, shown }, measured)
-                })
-                .collect();
-        // Who chose a point's metric did not ask for scopes.
-        let is_answered = !self.chosen.is_empty() && parts.iter().any(|(part, _)| !part.shown.is_empty());
-        if is_answered {
-            parts.retain(|(part, _)| !part.shown.is_empty());
+    /// Returns what to show of a pair, by kind of row. Metrics follow the order of the patterns. A
+    /// section is never empty: if no measured metric matches, it shows the first ones.
+    pub fn sections<'a>(&self, comparison: &'a Comparison, view: &PairView<'a>) -> Vec<TableSection<'a>> {
+        let mut sections: Vec<(TableSection, Vec<ShownMetric>)> = [Kind::Point, Kind::Scope, Kind::Call]
+            .into_iter()
+            .filter_map(|kind| self.section(comparison, view, kind))
+            .collect();
+        // Choosing a metric of points does not ask for scopes.
+        if !self.chosen.is_empty() && sections.iter().any(|(section, _)| !section.shown.is_empty()) {
+            sections.retain(|(section, _)| !section.shown.is_empty());
         }
-        let parts = parts.into_iter().map(|(mut part, measured)| {
-            if part.shown.is_empty() {
-                part.shown = measured.into_iter().take(FALLBACK).collect();
+        let filled = sections.into_iter().map(|(mut section, measured)| {
+            if section.shown.is_empty() {
+                section.shown = measured.into_iter().take(FALLBACK).collect();
             }
-            part
+            section
         });
-        parts.collect()
+        filled.collect()
     }
 
-    fn of<'a>(&self, measured: &[Shown<'a>]) -> Vec<Shown<'a>> {
-        let mut wanted: Vec<Shown> = Vec::new();
+    /// Returns the rows of a kind with the matching metrics, and all metrics measured there; `None`
+    /// without rows.
+    fn section<'a>(
+        &self,
+        comparison: &'a Comparison,
+        view: &PairView<'a>,
+        kind: Kind,
+    ) -> Option<(TableSection<'a>, Vec<ShownMetric<'a>>)> {
+        let mut rows: Vec<&Match> = view.rows.iter().filter(|row| view.key(row).kind == kind).collect();
+        // Calls have a tree of their own. Tables show only those that a rule judges.
+        rows.retain(|row| kind != Kind::Call || view.is_judged(row));
+        if rows.is_empty() {
+            return None;
+        }
+        let measured = measured(comparison, view, &rows);
+        let mut shown = self.matching(&measured);
+        if self.is_default {
+            let is_new = |one: &&ShownMetric| shown.iter().all(|known| known.metric.name != one.metric.name);
+            let more: Vec<ShownMetric> =
+                measured.iter().filter(|one| one.matters(view)).filter(is_new).copied().collect();
+            shown.extend(more);
+        }
+        Some((TableSection { kind, rows, shown }, measured))
+    }
+
+    fn matching<'a>(&self, measured: &[ShownMetric<'a>]) -> Vec<ShownMetric<'a>> {
+        let mut matching: Vec<ShownMetric> = Vec::new();
         for pattern in &self.patterns {
             for shown in measured.iter().filter(|shown| pattern.is_match(&shown.metric.name)) {
-                if wanted.iter().all(|known| known.metric.name != shown.metric.name) {
-                    wanted.push(*shown);
+                if matching.iter().all(|known| known.metric.name != shown.metric.name) {
+                    matching.push(*shown);
                 }
             }
         }
-        wanted
+        matching
     }
 }
 
-/// The metrics that a side has figures of in these rows.
-fn measured<'a>(comparison: &'a Comparison, view: &PairView<'a>, rows: &[&Match]) -> Vec<Shown<'a>> {
-    let shown = comparison.metrics.iter().map(|metric| Shown {
+/// Returns the metrics with figures in these rows.
+fn measured<'a>(comparison: &'a Comparison, view: &PairView<'a>, rows: &[&Match]) -> Vec<ShownMetric<'a>> {
+    let shown = comparison.metrics.iter().map(|metric| ShownMetric {
         metric,
         column: view.column(&metric.name),
         judged: view.judged(&metric.name),
@@ -184,14 +191,14 @@ fn measured<'a>(comparison: &'a Comparison, view: &PairView<'a>, rows: &[&Match]
             let is_on_a_side = shown.column.baseline.is_some() || shown.column.candidate.is_some();
             is_on_a_side
                 && rows.iter().any(|row| {
-                    let entry = shown.column.entry(row);
+                    let entry = shown.column.at(row);
                     entry.baseline.is_some() || entry.candidate.is_some()
                 })
         })
         .collect()
 }
 
-/// What a point's metric is called at a scope is asked for with it: `heap.peak` also finds `heap.peaked`.
+/// Extends a pattern of points to scopes: `heap.peak` also matches `heap.peaked`.
 fn of_scopes_too(pattern: &str) -> String {
     match pattern.rsplit_once('.') {
         Some((_, "peak")) => format!("{pattern}{{,ed}}"),
@@ -199,62 +206,64 @@ fn of_scopes_too(pattern: &str) -> String {
     }
 }
 
-/// A pattern in which `*` stands for anything, and `{,ed}` for itself or nothing.
+/// Returns a pattern in which `*` matches anything, and `{,ed}` matches `ed` or nothing.
 fn glob(pattern: &str) -> Regex {
     let escaped = regex::escape(pattern).replace(r"\*", ".*").replace(r"\{,ed\}", "(ed)?");
     Regex::new(&format!("^{escaped}$")).expect("an escaped pattern is a regular expression")
 }
 
-/// A pattern in which `*` stands for one part of a name: `gpu.*.peaked` is of a device, and not of its memory pool.
+/// Returns a pattern in which `*` matches one part of a name: `gpu.*.peaked` matches a device, not
+/// its memory pool.
 fn glob_of_one_part(pattern: &str) -> Regex {
     let escaped = regex::escape(pattern).replace(r"\*", r"[^.]+");
     Regex::new(&format!("^{escaped}$")).expect("an escaped pattern is a regular expression")
 }
 
-/// Whether anything is to be said of a row: it came, went, changed its name, or one of the figures shown changed.
-pub fn is_changed(view: &PairView, row: &Match, shown: &[Shown]) -> bool {
+/// Whether a row was added, removed or renamed, or one of the shown figures changed beyond noise.
+pub fn is_changed(view: &PairView, row: &Match, shown: &[ShownMetric]) -> bool {
     match view.change(row) {
-        Some(Change::Matched) => shown.iter().any(|shown| {
-            let difference = shown.column.entry(row).delta.map_or(0, |delta| delta.difference);
+        Some(RowChange::Matched) => shown.iter().any(|shown| {
+            let difference = shown.column.at(row).delta.map_or(0, |delta| delta.difference);
             difference != 0 && !text::is_within_noise(shown.ruling(row), difference)
         }),
         _ => true,
     }
 }
 
-/// The rows to show, in order, and what was left out for their number.
-pub struct Rows<'a> {
-    /// Those to show.
+/// The rows to show, in order, and how many are left out.
+pub struct ShownRows<'a> {
+    /// The rows to show.
     pub shown: Vec<&'a Match>,
-    /// How many were left out because there are too many.
+    /// The number of rows left out.
     pub left_out: usize,
-    /// How many of these changed.
+    /// The number of changed rows among those left out.
     pub changed_left_out: usize,
 }
 
-/// Chooses rows: all up to [`MOST_ROWS`], else the changed ones first and among them the largest.
-pub fn rows<'a>(view: &PairView<'a>, part: &Part<'a>, options: &Options) -> Rows<'a> {
-    let Part { rows, shown, .. } = part;
+/// Selects rows: all, up to [`MOST_ROWS`]; beyond that, the ones with the largest changes.
+pub fn rows<'a>(view: &PairView<'a>, section: &TableSection<'a>, options: &Options) -> ShownRows<'a> {
+    let TableSection { rows, shown, .. } = section;
     let mut rows = rows.clone();
     if options.only_changed {
         rows.retain(|row| is_changed(view, row, shown));
     }
     if options.all_rows || rows.len() <= MOST_ROWS {
-        return Rows { shown: rows, left_out: 0, changed_left_out: 0 };
+        return ShownRows { shown: rows, left_out: 0, changed_left_out: 0 };
     }
     let mut ranked: Vec<(Weight, usize)> =
         rows.iter().enumerate().map(|(index, row)| (Weight::of(view, row, shown), index)).collect();
-    // The heaviest first; among equals, the order of the run.
+    // Largest change first; among equals, in the order of the run.
     let heaviest_first = |a: &(Weight, usize), b: &(Weight, usize)| b.0.cmp(&a.0).then(a.1.cmp(&b.1));
     ranked.select_nth_unstable_by(MOST_ROWS - 1, heaviest_first);
     let changed_left_out = ranked[MOST_ROWS..].iter().filter(|(weight, _)| weight.changed).count();
     let mut kept: Vec<usize> = ranked[..MOST_ROWS].iter().map(|(_, index)| *index).collect();
     kept.sort_unstable();
     let left_out = rows.len() - kept.len();
-    Rows { shown: kept.into_iter().map(|index| rows[index]).collect(), left_out, changed_left_out }
+    ShownRows { shown: kept.into_iter().map(|index| rows[index]).collect(), left_out, changed_left_out }
 }
 
-/// How much a row has to say. Bytes come before counts and those before times, which differ always.
+/// The size of a row's change. Bytes rank before counts, and counts before times, which always
+/// differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Weight {
     changed: bool,
@@ -264,11 +273,11 @@ struct Weight {
 }
 
 impl Weight {
-    fn of(view: &PairView, row: &Match, shown: &[Shown]) -> Self {
-        let mut weight = Self { changed: view.change(row) != Some(Change::Matched), ..Self::default() };
+    fn of(view: &PairView, row: &Match, shown: &[ShownMetric]) -> Self {
+        let mut weight = Self { changed: view.change(row) != Some(RowChange::Matched), ..Self::default() };
         for shown in shown {
-            let entry = shown.column.entry(row);
-            // What only one side has weighs its whole figure.
+            let entry = shown.column.at(row);
+            // An added or removed row counts with its whole figure.
             let whole = entry.baseline.or(entry.candidate).map(|figure| i128::from(figure.value));
             let difference = match (entry.delta, weight.changed) {
                 (Some(delta), _) if text::is_within_noise(shown.ruling(row), delta.difference) => 0,
@@ -293,10 +302,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_star_stands_for_any_part_of_a_name_and_a_dot_for_itself() {
+    fn a_star_matches_any_part_of_a_name_and_a_dot_only_itself() {
         let options =
             Options { metrics: Some(vec!["gpu.*.peak".to_owned(), "time".to_owned()]), ..Options::default() };
-        let wanted = Wanted::new(&options);
+        let wanted = MetricFilter::new(&options);
         assert!(wanted.contains("gpu.0.peak") && wanted.contains("time"));
         assert!(
             !wanted.contains("gpu.0.peak.x")

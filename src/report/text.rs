@@ -1,22 +1,22 @@
-//! Figures and labels as people read them: units, signs, percentages, and what is too long cut in the middle.
+//! Formats figures and labels for people: units, signs, percentages, shortened paths.
 
 use std::borrow::Cow;
 
 use crate::compare::comparison::{Delta, PairView, Ruling};
-use crate::compare::matching::{Change, Match};
+use crate::compare::matching::{Match, RowChange};
 use crate::plan::metric::Unit;
 use crate::support::bytes::Bytes;
 use crate::support::counted::grouped;
 use crate::support::labels::width;
 use crate::verdict::kinds::Verdict;
 
-/// Stands for a difference within noise.
+/// Marks a difference within noise.
 pub const WITHIN_NOISE: &str = "~";
 
-/// Stands where there is no figure.
+/// Marks a missing figure.
 pub const NONE: &str = "—";
 
-/// A figure with its unit.
+/// Formats a figure with its unit.
 pub fn figure(value: i64, unit: Unit) -> String {
     match unit {
         Unit::Bytes => format!("{}{}", sign(value), Bytes(value.unsigned_abs())),
@@ -29,7 +29,7 @@ fn sign(value: i64) -> &'static str {
     if value < 0 { "-" } else { "" }
 }
 
-/// A signed difference with its unit, or `=` for none.
+/// Formats a signed difference with its unit; `=` for zero.
 pub fn difference(difference: i128, unit: Unit) -> String {
     let plus = if difference > 0 { "+" } else { "-" };
     match unit {
@@ -40,7 +40,7 @@ pub fn difference(difference: i128, unit: Unit) -> String {
     }
 }
 
-/// A difference in percent with three digits. From ten times the baseline on, the factor says more.
+/// Formats a difference in percent with three digits; from ten times the baseline on, as a factor.
 pub fn percent(delta: &Delta) -> String {
     let Some(percent) = delta.percent.filter(|_| delta.difference != 0) else { return String::new() };
     let magnitude = percent.abs();
@@ -52,7 +52,7 @@ pub fn percent(delta: &Delta) -> String {
     if magnitude < 0.005 { "<0.01 %".to_owned() } else { format!("{sign}{} %", digits(magnitude)) }
 }
 
-/// Three significant digits, at most two of them behind the point.
+/// Formats three significant digits, at most two of them after the point.
 fn digits(value: f64) -> String {
     if value < 9.995 {
         format!("{value:.2}")
@@ -63,7 +63,7 @@ fn digits(value: f64) -> String {
     }
 }
 
-/// Nanoseconds with three significant digits, in ns, µs, ms or s.
+/// Formats nanoseconds with three significant digits, in ns, µs, ms or s.
 fn duration(nanoseconds: u128) -> String {
     if nanoseconds < 1000 {
         return format!("{nanoseconds} ns");
@@ -72,7 +72,7 @@ fn duration(nanoseconds: u128) -> String {
     let mut value = nanoseconds as f64 / 1e3;
     let mut units = ["µs", "ms", "s"].iter();
     let mut unit = units.next().unwrap_or(&"");
-    // 999.5 would print as 1000 with three digits, so the next unit takes over there.
+    // 999.5 would print as 1000, so use the next unit from there on.
     while value >= 999.5 {
         let Some(next) = units.next() else { break };
         value /= 1000.0;
@@ -81,7 +81,7 @@ fn duration(nanoseconds: u128) -> String {
     format!("{} {unit}", digits(value))
 }
 
-/// A verdict in a sign: grown, shrunk, not to be told. What did not change has none.
+/// Returns the sign of a verdict: regressed, improved or inconclusive. Other verdicts have none.
 pub fn sign_of(verdict: Verdict) -> Option<char> {
     match verdict {
         Verdict::Regressed => Some('▲'),
@@ -91,26 +91,27 @@ pub fn sign_of(verdict: Verdict) -> Option<char> {
     }
 }
 
-/// Whether a difference is what the same program shows from run to run, so that its digits say nothing.
+/// Whether a difference is within noise.
 pub fn is_within_noise(ruling: Option<Ruling>, difference: i128) -> bool {
     ruling.is_some_and(|ruling| {
-        let is_exact = ruling.judgement.is_some_and(|judgement| judgement.exact);
+        let is_exact = ruling.significance.is_some_and(|significance| significance.exact);
         ruling.verdict == Verdict::Unchanged && difference != 0 && !is_exact
     })
 }
 
-/// A row's name, with what became of it: `+ added`, `- removed`, `old → new`.
+/// Returns a row's label with its change: `+ added`, `- removed`, `old → new`.
 pub fn row_label(view: &PairView, row: &Match) -> String {
     let label = view.key(row).shown(&view.cell.labels);
     match (view.change(row), view.new_key(row)) {
-        (Some(Change::Added), _) => format!("+ {label}"),
-        (Some(Change::Removed), _) => format!("- {label}"),
+        (Some(RowChange::Added), _) => format!("+ {label}"),
+        (Some(RowChange::Removed), _) => format!("- {label}"),
         (_, Some(new)) => format!("{label} → {}", new.shown(&view.cell.labels)),
         _ => label,
     }
 }
 
-/// A path of Rust in about so many columns: modules at its front are left out, never the type and the name at its end.
+/// Shortens a Rust path to about this width. Drops leading modules, never the type and the name at
+/// the end.
 pub fn cut_path(path: &str, columns: usize) -> Cow<'_, str> {
     if width(path) <= columns {
         return Cow::Borrowed(path);
@@ -126,7 +127,7 @@ pub fn cut_path(path: &str, columns: usize) -> Cow<'_, str> {
             _ => {}
         }
     }
-    // From the second of these on, a type and a name are left.
+    // Keep at least a type and a name.
     starts.truncate(starts.len().saturating_sub(1));
     let mut rest = starts.iter().map(|&start| &path[start..]);
     let fitting = rest.clone().find(|rest| width(rest) + 3 <= columns).or(rest.next_back());
@@ -138,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_carry_their_units() {
+    fn figures_have_units() {
         assert_eq!(figure(44_145_050, Unit::Bytes), "42.1 MiB");
         assert_eq!(figure(-2048, Unit::Bytes), "-2.00 KiB");
         assert_eq!(figure(1_234_567, Unit::Count), "1,234,567");
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_carry_a_sign_and_none_is_an_equals_sign() {
+    fn differences_have_a_sign_and_zero_is_an_equals_sign() {
         assert_eq!(difference(0, Unit::Count), "=");
         assert_eq!(difference(12_034, Unit::Count), "+12,034");
         assert_eq!(difference(-1_500_000, Unit::Nanoseconds), "-1.50 ms");
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn percentages_become_factors_where_they_stop_telling() {
+    fn large_percentages_become_factors() {
         let shown = |old, new| percent(&Delta::between(old, new));
         assert_eq!(shown(1000, 1302), "+30.2 %");
         assert_eq!(shown(1000, 997), "-0.30 %");

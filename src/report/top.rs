@@ -1,40 +1,52 @@
-//! `--view top`: the checkpoints that grew most, from the baseline to a candidate and from one checkpoint to the next.
+//! `--view top`: the checkpoints that grew most, against the baseline and against the previous
+//! checkpoint.
 
+use std::cmp::Reverse;
 use std::io::{self, Write};
 
-use crate::compare::aggregate::Standing;
+use crate::compare::aggregate::Availability;
 use crate::compare::comparison::{Cell, Comparison, Delta, previous_points};
 use crate::plan::metric::Unit;
+use crate::report::frame::Foot;
 use crate::report::options::Options;
 use crate::report::page::{CompactLine, Page, Text, Tone};
-use crate::report::selection::Wanted;
-use crate::report::summary;
+use crate::report::selection::MetricFilter;
 use crate::report::text;
+use crate::report::titles;
 
-/// How many are shown of each list, unless all rows are asked for.
+/// The length of a list, without `--all-rows`.
 const MOST: usize = 10;
 
 /// A figure that grew.
-struct Growth {
+struct GrownFigure {
     test: String,
     checkpoint: String,
     before: i64,
     after: i64,
 }
 
-/// Writes two lists for each metric shown and each revision: what grew against the baseline, if there is one, and what grew
-/// from the checkpoint before.
+/// One list: what grew, under a heading.
+struct GrowthList {
+    heading: String,
+    unit: Unit,
+    grown: Vec<GrownFigure>,
+    /// Whether lines name their test.
+    has_several_tests: bool,
+}
+
+/// Writes two lists for each shown metric and each revision: the growth against the baseline, if
+/// there is one, and the growth since the previous checkpoint.
 pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let page = Page::new(options);
-    let wanted = Wanted::new(options);
-    let several = comparison.cells.len() > 1;
-    let metrics = wanted.of_points(comparison);
+    let filter = MetricFilter::new(options);
+    let has_several_tests = comparison.cells.len() > 1;
+    let metrics = filter.of_points(comparison);
     for metric in &metrics {
         for candidate in comparison.candidates() {
             let [old, new] = [comparison.baseline, candidate].map(|index| &comparison.revisions[index].name);
-            let heading = format!("{}: grew most from {old} to {new}", metric.name);
-            let growths = against_baseline(comparison, candidate, &metric.name);
-            list(page, &heading, metric.unit, growths, several, options, out)?;
+            let heading = format!("{}: largest growth from {old} to {new}", metric.name);
+            let grown = against_baseline(comparison, candidate, &metric.name);
+            GrowthList { heading, unit: metric.unit, grown, has_several_tests }.write(page, options, out)?;
         }
     }
     for metric in &metrics {
@@ -44,29 +56,26 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
         };
         for revision in revisions {
             let name = &comparison.revisions[revision].name;
-            let heading = format!("{}: grew most from the checkpoint before, in {name}", metric.name);
-            let growths = comparison.cells.iter().flat_map(|cell| steps(cell, revision, &metric.name));
-            list(page, &heading, metric.unit, growths.collect(), several, options, out)?;
+            let heading = format!("{}: largest growth since the previous checkpoint, in {name}", metric.name);
+            let cells = comparison.cells.iter();
+            let grown = cells.flat_map(|cell| since_previous(cell, revision, &metric.name)).collect();
+            GrowthList { heading, unit: metric.unit, grown, has_several_tests }.write(page, options, out)?;
         }
     }
-    page.foot(comparison, options, &wanted, None, 0, out)
+    Foot { comparison, options, filter: &filter, tally: None, unchanged_tests: 0 }.write(page, out)
 }
 
-fn against_baseline(comparison: &Comparison, candidate: usize, metric: &str) -> Vec<Growth> {
-    let pairs = comparison.cells.iter().flat_map(|cell| {
-        let pairs = cell.pairs.iter().filter(|pair| pair.candidate == candidate);
-        pairs.map(|pair| comparison.view(cell, pair))
-    });
-    let mut growths = Vec::new();
-    for view in pairs {
+fn against_baseline(comparison: &Comparison, candidate: usize, metric: &str) -> Vec<GrownFigure> {
+    let mut grown = Vec::new();
+    for view in comparison.pairs().filter(|view| view.pair.candidate == candidate) {
         let column = view.column(metric);
         for row in view.rows {
-            let entry = column.entry(row);
-            if let (Some(old), Some(new), Some(_)) = (entry.baseline, entry.candidate, entry.delta)
+            let figures = column.at(row);
+            if let (Some(old), Some(new), Some(_)) = (figures.baseline, figures.candidate, figures.delta)
                 && new.value > old.value
             {
-                growths.push(Growth {
-                    test: summary::title(&view),
+                grown.push(GrownFigure {
+                    test: titles::title(&view),
                     checkpoint: text::row_label(&view, row),
                     before: old.value,
                     after: new.value,
@@ -74,66 +83,59 @@ fn against_baseline(comparison: &Comparison, candidate: usize, metric: &str) -> 
             }
         }
     }
-    growths
+    grown
 }
 
-fn steps(cell: &Cell, revision: usize, metric: &str) -> Vec<Growth> {
+fn since_previous(cell: &Cell, revision: usize, metric: &str) -> Vec<GrownFigure> {
     let side = &cell.sides[revision];
-    let Some(column) = side.column(metric).filter(|_| side.standing != Standing::Nothing) else {
+    let Some(column) = side.column(metric).filter(|_| side.availability != Availability::Missing) else {
         return Vec::new();
     };
     let previous = previous_points(&side.keys);
-    let growth = |(index, previous): (usize, &Option<usize>)| {
+    let grown = |(index, previous): (usize, &Option<usize>)| {
         let (before, after) = (column.figure((*previous)?)?.value, column.figure(index)?.value);
         let [from, to] = [(*previous)?, index].map(|at| side.keys[at].shown(&cell.labels));
-        (after > before).then(|| Growth {
-            test: summary::distinct_title(cell),
+        (after > before).then(|| GrownFigure {
+            test: titles::distinct_title(cell),
             checkpoint: format!("{from} → {to}"),
             before,
             after,
         })
     };
-    previous.iter().enumerate().filter_map(growth).collect()
+    previous.iter().enumerate().filter_map(grown).collect()
 }
 
-fn list(
-    page: Page,
-    heading: &str,
-    unit: Unit,
-    mut growths: Vec<Growth>,
-    with_tests: bool,
-    options: &Options,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    page.line(heading, "", Tone::Heading, out)?;
-    if growths.is_empty() {
-        page.line("nothing grew", " ", Tone::Quiet, out)?;
-        return writeln!(out);
+impl GrowthList {
+    fn write(mut self, page: Page, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+        page.line(&self.heading, "", Tone::Heading, out)?;
+        if self.grown.is_empty() {
+            page.line("nothing grew", " ", Tone::Quiet, out)?;
+            return writeln!(out);
+        }
+        // A stable sort: of equal growths, the earlier one comes first.
+        self.grown.sort_by_key(|grown| Reverse(i128::from(grown.after) - i128::from(grown.before)));
+        let all = self.grown.len();
+        let shown = if options.all_rows { all } else { MOST.min(all) };
+        let lines: Vec<CompactLine> = self.grown[..shown].iter().map(|grown| self.line(grown)).collect();
+        page.compact(&lines, out)?;
+        if shown < all {
+            page.line(&format!("… {} more grew: --all-rows", all - shown), " ", Tone::Quiet, out)?;
+        }
+        writeln!(out)
     }
-    // Stable: of equal growths, the earlier one first.
-    growths.sort_by_key(|growth| std::cmp::Reverse(i128::from(growth.after) - i128::from(growth.before)));
-    let shown = if options.all_rows { growths.len() } else { MOST.min(growths.len()) };
-    let lines: Vec<CompactLine> = growths[..shown]
-        .iter()
-        .map(|growth| {
-            let delta = Delta::between(growth.before, growth.after);
-            let figure = |value| Text::new(text::figure(value, unit), Tone::Plain);
-            CompactLine {
-                test: if with_tests { growth.test.clone() } else { String::new() },
-                metric: String::new(),
-                cells: [
-                    figure(growth.before),
-                    figure(growth.after),
-                    Text::new(text::difference(delta.difference, unit), Tone::Growth),
-                    Text::new(text::percent(&delta), Tone::Growth),
-                ],
-                at: Text::new(growth.checkpoint.clone(), Tone::Plain),
-            }
-        })
-        .collect();
-    page.compact(&lines, out)?;
-    if shown < growths.len() {
-        page.line(&format!("… {} more grew: --all-rows", growths.len() - shown), " ", Tone::Quiet, out)?;
+
+    fn line(&self, grown: &GrownFigure) -> CompactLine {
+        let delta = Delta::between(grown.before, grown.after);
+        CompactLine {
+            test: if self.has_several_tests { grown.test.clone() } else { String::new() },
+            metric: String::new(),
+            cells: [
+                Text::figure(Some(grown.before), self.unit),
+                Text::figure(Some(grown.after), self.unit),
+                Text::new(text::difference(delta.difference, self.unit), Tone::Growth),
+                Text::new(text::percent(&delta), Tone::Growth),
+            ],
+            at: Text::new(grown.checkpoint.clone(), Tone::Plain),
+        }
     }
-    writeln!(out)
 }

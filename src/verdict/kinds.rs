@@ -1,30 +1,30 @@
-//! What a comparison says of one metric at one checkpoint.
+//! The verdicts on one metric at one checkpoint.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The verdict of a row.
+/// The verdict on a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// It grew by more than it may.
+    /// It grew by more than the limit.
     Regressed,
-    /// It shrank by more than it may grow.
+    /// It shrank by more than the limit.
     Improved,
-    /// Whatever changed is less than that.
+    /// It changed by less than the limit, or not at all.
     Unchanged,
-    /// The runs do not tell.
+    /// Too much noise, or too few runs, for a verdict.
     Inconclusive,
     /// Only the candidate has this checkpoint.
     Added,
     /// Only the baseline has this checkpoint.
     Removed,
-    /// A side has no figure that could be compared.
+    /// A side has no figure to compare.
     Missing,
 }
 
 impl Verdict {
-    /// The word in files and reports.
+    /// Returns the word in files and reports.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Regressed => "regressed",
@@ -37,7 +37,7 @@ impl Verdict {
         }
     }
 
-    /// The verdict with baseline and candidate exchanged.
+    /// Returns the verdict with baseline and candidate exchanged.
     #[must_use]
     pub fn opposite(self) -> Self {
         match self {

@@ -1,5 +1,4 @@
-//! Which limits hold for a metric of a test at a checkpoint, and which changes are expected: the defaults, and what the rules
-//! say over them.
+//! The limits of a metric at a checkpoint, and the expected changes: defaults, overridden by rules.
 
 use crate::plan::expression::Expression;
 use crate::plan::metric::Unit;
@@ -9,19 +8,19 @@ use crate::plan::rule::{Allowance, Growth, Judging, Rule};
 use crate::support::glob;
 use crate::verdict::significance::Thresholds;
 
-/// What grows by less than this in a figure that repeats to the unit is not worth a word.
+/// Ignore smaller growth of a figure that repeats exactly.
 const TIGHT: Threshold = Threshold { percent: Some(0.5), bytes: Some(16 << 10) };
 
-/// The same where a counted figure varies, as with threads.
+/// Ignore smaller growth of a counted figure that varies, as with threads.
 const WIDE: Threshold = Threshold { percent: Some(3.0), bytes: Some(64 << 10) };
 
-/// The same of resident memory, which comes in pages, arenas and the kernel's batches.
+/// Ignore smaller growth of resident memory, which comes in pages, arenas and the kernel's batches.
 const RESIDENT: Threshold = Threshold { percent: Some(3.0), bytes: Some(1 << 20) };
 
-/// The limits on growth that hold unless a rule says otherwise; `None` for metrics that are judged only on request.
+/// Returns the default limits on growth; `None` for metrics that are judged on request only.
 ///
-/// Peaks alone are judged: a level is below the peak before it, so that what is kept shows there too, and totals and times are
-/// no memory.
+/// Only peaks are judged by default. A level cannot exceed the peak before it, so lasting growth
+/// shows in the peak too. Totals and times are not memory.
 pub fn defaults(metric: &str) -> Option<Thresholds> {
     let counted = || Some(Thresholds { tight: TIGHT, wide: WIDE });
     match metric {
@@ -36,8 +35,8 @@ pub fn defaults(metric: &str) -> Option<Thresholds> {
     }
 }
 
-/// Whether equal repeats of this metric prove that it does not vary: so for what is counted at every allocation, while what the
-/// kernel or the device's driver keeps account of is the same in two runs by chance.
+/// Whether equal repeats prove that this metric does not vary. True for what is counted at every
+/// allocation. Figures of the kernel or a GPU driver may be equal by chance.
 pub fn is_counted(metric: &str) -> bool {
     let mut parts = metric.split('.');
     match (parts.next(), parts.next(), parts.next()) {
@@ -47,14 +46,14 @@ pub fn is_counted(metric: &str) -> bool {
     }
 }
 
-/// All rules, ready to be asked.
+/// All rules, with parsed expressions.
 pub struct Limits {
     rules: Vec<(Rule, Option<Expression>)>,
     allow: Vec<(Allowance, Option<Expression>)>,
 }
 
 impl Limits {
-    /// Of these rules; an error is an expression's.
+    /// Parses the rules. Fails if an expression is invalid.
     pub fn new(judging: &Judging) -> anyhow::Result<Self> {
         let expression = |text: &Option<String>| text.as_deref().map(str::parse::<Expression>).transpose();
         let rules = judging.rules.iter().map(|rule| Ok((rule.clone(), expression(&rule.test)?)));
@@ -65,11 +64,12 @@ impl Limits {
         })
     }
 
-    /// What holds for this metric in a test, whose name is its path and its title in the report.
+    /// Returns the limits of a metric in a test. `test` is the test's path and its title in the
+    /// report.
     pub fn of<'a>(&'a self, test: &str, metric: &str) -> MetricLimits<'a> {
         let rules = self.rules.iter().filter(|(rule, expression)| {
             let fits = expression.as_ref().is_none_or(|expression| expression.matches(test));
-            // 16 MiB say nothing of a number of allocations.
+            // An absolute limit in bytes means nothing for a number of allocations.
             let is_absolute = matches!(&rule.growth, Some(Growth::Within(Threshold { bytes: Some(_), .. })))
                 || rule.limit.is_some()
                 || rule.leak.is_some();
@@ -79,8 +79,9 @@ impl Limits {
         MetricLimits { defaults: defaults(metric), rules: rules.map(|(rule, _)| rule).collect() }
     }
 
-    /// The first entry that expects this change and has not expired on this day; else, the first that would have.
-    pub fn expected(&self, change: &Change<'_>, today: &str) -> Option<Expected> {
+    /// Returns the first entry of `allow` that expects this change and is valid today; else the
+    /// first expired one.
+    pub fn expected(&self, change: &ObservedChange<'_>, today: &str) -> Option<Expected> {
         let fitting = self.allow.iter().enumerate().filter(|(_, (allowance, expression))| {
             let Allowance { metric, checkpoint, limit, .. } = allowance;
             expression.as_ref().is_none_or(|expression| expression.matches(change.test))
@@ -88,7 +89,7 @@ impl Limits {
                 && checkpoint.as_ref().is_none_or(|label| glob::matches(label, change.checkpoint))
                 && limit.is_none_or(|limit| change.is_within(limit))
         });
-        // Days in this form sort as text.
+        // ISO dates sort as text.
         let is_current =
             |allowance: &Allowance| allowance.until.as_deref().is_none_or(|until| today <= until);
         let mut expired = None;
@@ -102,9 +103,9 @@ impl Limits {
     }
 }
 
-/// A change that may be expected.
+/// A measured change, to look up in `allow`.
 #[derive(Clone, Copy, Debug)]
-pub struct Change<'a> {
+pub struct ObservedChange<'a> {
     /// The test's path and its title.
     pub test: &'a str,
     /// The metric.
@@ -113,11 +114,11 @@ pub struct Change<'a> {
     pub checkpoint: &'a str,
     /// The baseline's figure.
     pub baseline: Option<i64>,
-    /// The candidate's.
+    /// The candidate's figure.
     pub candidate: i64,
 }
 
-impl Change<'_> {
+impl ObservedChange<'_> {
     fn is_within(&self, limit: Limit) -> bool {
         let baseline = i128::from(self.baseline.unwrap_or(0));
         let growth = i128::from(self.candidate) - baseline;
@@ -131,48 +132,48 @@ impl Change<'_> {
     }
 }
 
-/// Which entry expects a change.
+/// The entry of `allow` that expects a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expected {
-    /// Its place under `allow`.
+    /// Its index in `allow`.
     pub index: usize,
-    /// Whether its day is over, so that the change counts.
+    /// Whether it has expired, so that the change counts.
     pub has_expired: bool,
 }
 
-/// What holds for one metric in one test.
+/// The limits of one metric in one test.
 pub struct MetricLimits<'a> {
     defaults: Option<Thresholds>,
     rules: Vec<&'a Rule>,
 }
 
-/// What holds at one checkpoint.
+/// The limits at one checkpoint.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RowLimits {
-    /// By how much it may grow; `None` where that is not judged.
+    /// Limits on growth; `None` if growth is not judged.
     pub growth: Option<Thresholds>,
-    /// How large it may be.
+    /// The upper limit.
     pub most: Option<u64>,
 }
 
 impl MetricLimits<'_> {
-    /// Whether a rule of the user's is about it.
+    /// Whether a rule of the user covers this metric.
     pub fn is_asked(&self) -> bool {
         self.rules.iter().any(|rule| rule.growth != Some(Growth::Off))
     }
 
-    /// Whether the checkpoint makes a difference.
+    /// Whether the limits depend on the checkpoint.
     pub fn depends_on_checkpoint(&self) -> bool {
         self.rules.iter().any(|rule| rule.checkpoint.is_some())
     }
 
-    /// Whether a rule is about the checkpoint of this label and not about all of them.
+    /// Whether a rule names this checkpoint, and not just `*`.
     pub fn names(&self, checkpoint: &str) -> bool {
         let named = self.rules.iter().filter_map(|rule| rule.checkpoint.as_deref());
         named.into_iter().any(|label| label != "*" && glob::matches(label, checkpoint))
     }
 
-    /// What holds at the checkpoint of this label.
+    /// Returns the limits at the checkpoint with this label.
     pub fn at(&self, checkpoint: &str) -> RowLimits {
         let mut limit = RowLimits { growth: self.defaults.clone(), most: None };
         for rule in &self.rules {
@@ -189,12 +190,12 @@ impl MetricLimits<'_> {
         limit
     }
 
-    /// Whether it has an upper limit at some checkpoint.
+    /// Whether any checkpoint has an upper limit.
     pub fn has_upper_limit(&self) -> bool {
         self.rules.iter().any(|rule| rule.limit.is_some())
     }
 
-    /// How much more it may be at `done` than at `start`.
+    /// Returns the limit on the growth from `start` to `done`.
     pub fn leak(&self) -> Option<u64> {
         self.rules.iter().rev().find_map(|rule| rule.leak)
     }
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn peaks_are_judged_by_default_and_nothing_else_is() {
+    fn only_peaks_are_judged_by_default() {
         let judged = ["heap.peak", "cpu.peak", "gpu.0.peak", "heap.peaked", "gpu.1.consumed"];
         assert!(judged.iter().all(|metric| defaults(metric).is_some()));
         let others = [
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_counted_is_proven_by_a_repeat() {
+    fn repeats_prove_only_counted_metrics() {
         assert!(
             ["heap.count", "gpu.0.peak", "gpu.0.pool.reserved", "malloc.live"]
                 .iter()
@@ -246,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_rule_that_fits_wins_in_what_it_says() {
+    fn the_last_matching_rule_wins_for_each_of_its_keys() {
         let slow = Rule { test: Some("slow".into()), ..rule("heap.*", TEN) };
         let done =
             Rule { checkpoint: Some("done*".into()), limit: Some(7), ..rule("heap.peak", Some(Growth::Off)) };
@@ -260,15 +261,21 @@ mod tests {
     }
 
     #[test]
-    fn an_absolute_limit_is_for_metrics_of_its_unit() {
+    fn an_absolute_limit_applies_to_metrics_of_its_unit() {
         let sixteen = Growth::Within(Threshold { percent: None, bytes: Some(16 << 20) });
         let limits = limits(vec![rule("heap.*", Some(sixteen))], vec![]);
         assert!(limits.of("t", "heap.live").at("x").growth.is_some());
         assert!(limits.of("t", "heap.count").at("x").growth.is_none());
     }
 
-    fn change(candidate: i64) -> Change<'static> {
-        Change { test: "a::t", metric: "heap.peak", checkpoint: "done", baseline: Some(100), candidate }
+    fn change(candidate: i64) -> ObservedChange<'static> {
+        ObservedChange {
+            test: "a::t",
+            metric: "heap.peak",
+            checkpoint: "done",
+            baseline: Some(100),
+            candidate,
+        }
     }
 
     #[test]
@@ -283,14 +290,14 @@ mod tests {
         let limits = limits(vec![], vec![allowance]);
         let on = |candidate, today| limits.expected(&change(candidate), today);
         assert_eq!(on(120, "2026-12-31"), Some(Expected { index: 0, has_expired: false }));
-        assert_eq!(on(121, "2026-12-31"), None, "more than was expected");
+        assert_eq!(on(121, "2026-12-31"), None, "more than expected");
         assert_eq!(on(120, "2027-01-01"), Some(Expected { index: 0, has_expired: true }));
-        let other = Change { metric: "cpu.peak", ..change(110) };
+        let other = ObservedChange { metric: "cpu.peak", ..change(110) };
         assert_eq!(limits.expected(&other, "2026-01-01"), None);
     }
 
     #[test]
-    fn an_entry_that_still_holds_is_taken_before_one_that_has_expired() {
+    fn a_valid_entry_comes_before_an_expired_one() {
         let entry = |until: Option<&str>| Allowance {
             test: Some("t".into()),
             until: until.map(str::to_owned),

@@ -1,4 +1,4 @@
-//! Whether a figure regressed: limits, significance, statistics.
+//! Decides whether a figure regressed: limits, significance, statistics.
 //! Imports support and plan.
 //! Pure.
 

@@ -1,82 +1,83 @@
-//! The verdict on two sets of samples of one metric: grown, shrunk, the same, or not to be told from these. Pure, and the
-//! same for a table's row, a step of a search through history, and a simulation. `docs/judging.md` has the reasons.
+//! The verdict on two sets of samples of one metric: regressed, improved, unchanged or
+//! inconclusive. Table rows, bisect steps and simulations all use it. `docs/judging.md` explains
+//! the method.
 
 use crate::plan::quantity::Threshold;
 use crate::verdict::kinds::Verdict;
 use crate::verdict::statistics::{differences, middle, shift, spread};
 
-/// From so many samples a side on, a change of a figure that varies can be told from chance.
+/// The least number of samples a side that can show a change of a noisy figure.
 pub const ENOUGH: u32 = 5;
 
-/// After how many samples a side an adaptive series looks at them. Looking after every sample would find a change by chance in the
-/// end.
+/// The numbers of samples a side at which `repeat: auto` checks for a verdict. Checking after every
+/// sample would find a change by chance in the end.
 pub const LOOKS: [u32; 6] = [1, 2, CONFIRMED, 6, 10, 15];
 
-/// So many equal samples a side make a change more than chance: where a figure takes two values by turns, two samples a side are
-/// apart once in eight times, and four once in 128.
+/// The number of equal samples a side that confirms a change. If a figure takes one of two values
+/// at random, two samples a side look like a change once in 8 times, four samples once in 128.
 const CONFIRMED: u32 = 4;
 
-/// By how much a metric may grow.
+/// Limits on a metric's growth.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Thresholds {
-    /// Where the samples tell as much: they repeat to the unit, or vary by far less than this.
+    /// For samples that repeat exactly, or vary by far less than this limit.
     pub tight: Threshold,
-    /// Where they vary by more.
+    /// For samples that vary more.
     pub wide: Threshold,
 }
 
 impl Thresholds {
-    /// The same limit however much the samples vary.
+    /// Uses one limit, regardless of noise.
     pub fn both(threshold: &Threshold) -> Self {
         Self { tight: threshold.clone(), wide: threshold.clone() }
     }
 }
 
-/// What is known of how the figure varies, beside the samples.
+/// What is known about a figure's noise, besides the samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Noise {
-    /// By how much one reading may be off, as its source says.
+    /// The measurement error of one reading, as its source states.
     pub floor: u64,
-    /// The greatest difference between runs of one and the same program, where that was measured.
+    /// The largest difference between runs of the same program, if measured.
     pub known: Option<u64>,
-    /// Whether equal samples prove that the figure does not vary: so for what is counted, while resident pages may be the
-    /// same in two runs by chance.
+    /// Whether equal samples prove that the figure does not vary. True for counted figures;
+    /// resident pages may be equal by chance.
     pub provable: bool,
 }
 
-/// What is said of a metric, and from what.
+/// A verdict on a metric, with the statistics behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Judgement {
+pub struct Significance {
     /// The verdict.
     pub verdict: Verdict,
-    /// Whether each side's samples are all the same and prove that the figure does not vary.
+    /// Whether the samples of each side are equal and prove that the figure does not vary.
     pub exact: bool,
-    /// The change: the median of all differences.
+    /// The median of all differences.
     pub change: i128,
-    /// The least change that the samples allow.
+    /// The lower bound of the change.
     pub low: i128,
-    /// The greatest.
+    /// The upper bound.
     pub high: i128,
-    /// How much more is a change, in the metric's unit: the greater of the relative and the absolute limit, and not less than
-    /// the figure's own error.
+    /// Smaller changes are ignored, in the metric's unit: the larger of the relative and the
+    /// absolute limit, and at least the measurement error.
     pub limit: u64,
-    /// Whether the figure's own error is greater than the limit that was set.
+    /// Whether the measurement error exceeds the limit that was set.
     pub is_raised: bool,
-    /// How many samples the smaller side has.
+    /// The number of samples of the side with fewer.
     pub samples: u32,
-    /// Whether a change rests on a repeat or two that a further one could contradict.
+    /// Whether the change rests on so few samples that further ones could refute it.
     pub is_preliminary: bool,
 }
 
-impl Judgement {
-    /// Whether an adaptive series goes on: more samples could lead to a verdict, or overturn it.
+impl Significance {
+    /// Whether more samples could lead to a verdict, or refute it.
     pub fn wants_more(&self) -> bool {
         self.verdict == Verdict::Inconclusive || self.is_preliminary
     }
 }
 
-/// How often chance alone may lead to a change being told, in each look at the samples: an adaptive series takes three such looks,
-/// which stay below 1 % together, and a fixed number of samples takes one.
+/// Returns the probability of reporting a change by chance at one check. An adaptive series makes
+/// three such checks, below 1 % together; a fixed number of samples makes one.
 fn level(samples: usize) -> f64 {
     match samples {
         0..=5 => 0.008,
@@ -88,8 +89,9 @@ fn level(samples: usize) -> f64 {
 
 /// Judges a candidate's samples against a baseline's.
 ///
-/// The limit in percent is taken of the smaller side, so that exchanging the sides turns growth into shrinkage and nothing else.
-pub fn judge(baseline: &[i64], candidate: &[i64], thresholds: &Thresholds, noise: Noise) -> Judgement {
+/// A limit in percent refers to the smaller side. So exchanging the sides only exchanges regressed
+/// and improved.
+pub fn judge(baseline: &[i64], candidate: &[i64], thresholds: &Thresholds, noise: Noise) -> Significance {
     let smaller = smaller_side(baseline, candidate);
     let tight = limit(&thresholds.tight, smaller);
     let steadiness = Steadiness::of(baseline, candidate, tight, noise);
@@ -107,7 +109,7 @@ pub fn judge(baseline: &[i64], candidate: &[i64], thresholds: &Thresholds, noise
         _ => Verdict::Inconclusive,
     };
     let is_change = matches!(verdict, Verdict::Regressed | Verdict::Improved);
-    Judgement {
+    Significance {
         verdict,
         exact,
         change: interval.estimate,
@@ -120,21 +122,21 @@ pub fn judge(baseline: &[i64], candidate: &[i64], thresholds: &Thresholds, noise
     }
 }
 
-/// How much the samples of one side differ among each other.
+/// How much the samples of one side differ from each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Steadiness {
-    /// Not at all, and that is proven.
+    /// Provably not at all.
     Exact,
-    /// By far less than the tight limit, as where the test harness takes a few bytes more or less.
+    /// By far less than the tight limit, as when the test harness takes a few bytes more or less.
     Quiet,
-    /// By more, or nobody knows.
+    /// By more, or unknown.
     Varies,
 }
 
 impl Steadiness {
     fn of(baseline: &[i64], candidate: &[i64], tight: u64, noise: Noise) -> Self {
         let apart = spread(baseline).max(spread(candidate)).max(noise.known.unwrap_or(0));
-        // A repeat is proof, and so is a record of this very program.
+        // A repeat is proof, and so is known noise of this program.
         let is_proven = noise.provable && (baseline.len().min(candidate.len()) > 1 || noise.known.is_some());
         match apart {
             0 if is_proven => Self::Exact,
@@ -144,18 +146,18 @@ impl Steadiness {
     }
 }
 
-/// Where the change lies.
+/// The confidence interval of the change.
 #[derive(Clone, Copy)]
 struct Interval {
     estimate: i128,
     low: i128,
     high: i128,
-    /// Whether chance is excluded well enough to call it a change. That nothing changed can be told earlier: whoever errs there
-    /// overlooks something, and raises no alarm.
+    /// Whether the interval may prove a change. It may prove "unchanged" earlier: an error there is
+    /// a missed change, not a false alarm.
     tells_changes: bool,
 }
 
-/// What could be anything.
+/// The interval of an unknown change.
 const UNKNOWN: (i128, i128) = (i64::MIN as i128, i64::MAX as i128);
 
 fn interval(baseline: &[i64], candidate: &[i64], steadiness: Steadiness, noise: Noise) -> Interval {
@@ -171,7 +173,7 @@ fn interval(baseline: &[i64], candidate: &[i64], steadiness: Steadiness, noise: 
         high: greatest + i128::from(by),
         tells_changes,
     };
-    // Two revisions with the same figure to the unit are as good as a repeat.
+    // Two revisions with exactly the same figure are as good as a repeat.
     let is_one_value = least == 0 && greatest == 0;
     if steadiness != Steadiness::Varies || is_one_value {
         return around(apart.max(noise.known.unwrap_or(0)), true);
@@ -180,15 +182,15 @@ fn interval(baseline: &[i64], candidate: &[i64], steadiness: Steadiness, noise: 
         return Interval { estimate: shift.estimate, low: shift.low, high: shift.high, tells_changes: true };
     }
     match (samples, noise.known) {
-        // What the same program varies by is known from elsewhere.
+        // `--noise` tells how much the same program varies.
         (_, Some(known)) => around(known.max(apart), true),
-        // One run of a program says nothing of the next.
+        // One run tells nothing about the next.
         (1, None) => Interval { estimate, low: UNKNOWN.0, high: UNKNOWN.1, tells_changes: false },
         _ => around(apart, false),
     }
 }
 
-/// The median of the side that has less.
+/// Returns the smaller of the two medians.
 fn smaller_side(baseline: &[i64], candidate: &[i64]) -> i128 {
     let median = |samples: &[i64]| {
         let mut sorted: Vec<i128> = samples.iter().map(|&sample| sample.into()).collect();
@@ -198,14 +200,14 @@ fn smaller_side(baseline: &[i64], candidate: &[i64]) -> i128 {
     median(baseline).min(median(candidate))
 }
 
-/// What the threshold is in the metric's unit: more than its percentage and more than its absolute part, where it has both.
-/// Nothing is a percentage of zero: from there any growth is beyond it.
+/// Returns the threshold in the metric's unit: the larger of its percentage and its absolute part.
+/// A percentage of zero is zero, so any growth from zero exceeds it.
 fn limit(threshold: &Threshold, smaller: i128) -> u64 {
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "a limit in percent has no more digits than that; it is never negative, and saturates"
+        reason = "percentages have few digits; the value is never negative, and the cast saturates"
     )]
     let relative = threshold.percent.map(|percent| (smaller.max(0) as f64 * percent / 100.0) as u64);
     relative.unwrap_or(0).max(threshold.bytes.unwrap_or(0))
@@ -236,12 +238,12 @@ mod tests {
     }
 
     #[test]
-    fn what_repeats_to_the_byte_is_compared_to_the_byte() {
-        let judgement = judge(&[100 * MIB; 2], &[101 * MIB; 2], &thresholds(), COUNTED);
-        assert_eq!((judgement.verdict, judgement.exact), (Verdict::Regressed, true));
-        assert_eq!((judgement.change, judgement.low, judgement.high), (1 << 20, 1 << 20, 1 << 20));
-        assert_eq!(judgement.limit, 512 << 10, "half a percent, which is more than 16 KiB");
-        assert!(judgement.wants_more(), "two and two may be chance");
+    fn figures_that_repeat_exactly_are_compared_exactly() {
+        let significance = judge(&[100 * MIB; 2], &[101 * MIB; 2], &thresholds(), COUNTED);
+        assert_eq!((significance.verdict, significance.exact), (Verdict::Regressed, true));
+        assert_eq!((significance.change, significance.low, significance.high), (1 << 20, 1 << 20, 1 << 20));
+        assert_eq!(significance.limit, 512 << 10, "half a percent, which is more than 16 KiB");
+        assert!(significance.wants_more(), "two and two may be chance");
         assert!(!judge(&[100 * MIB; 4], &[101 * MIB; 4], &thresholds(), COUNTED).wants_more());
         assert_eq!(verdict(&[101 * MIB; 2], &[100 * MIB; 2], COUNTED), Verdict::Improved);
         assert_eq!(verdict(&[100 * MIB; 2], &[100 * MIB + 1; 2], COUNTED), Verdict::Unchanged);
@@ -260,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_a_percentage_of_zero() {
+    fn any_growth_from_zero_exceeds_a_percentage() {
         let percent = Thresholds::both(&Threshold { percent: Some(5.0), bytes: None });
         let judged = |old: i64, new: i64| judge(&[old; 2], &[new; 2], &percent, COUNTED).verdict;
         assert_eq!(
@@ -270,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn one_run_a_side_tells_equality_and_nothing_else() {
+    fn one_run_a_side_shows_equality_only() {
         assert_eq!(verdict(&[MIB], &[MIB], COUNTED), Verdict::Unchanged);
         assert_eq!(verdict(&[MIB], &[900 * MIB], COUNTED), Verdict::Inconclusive);
         assert_eq!(verdict(&[MIB], &[MIB + 1], SAMPLED), Verdict::Inconclusive);
@@ -282,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn one_run_a_side_is_enough_where_the_noise_is_known() {
+    fn one_run_a_side_is_enough_with_known_noise() {
         let known = Noise { known: Some(100 * KIB.unsigned_abs()), ..SAMPLED };
         assert_eq!(verdict(&[10 * MIB], &[11 * MIB], known), Verdict::Regressed);
         assert_eq!(verdict(&[10 * MIB], &[10 * MIB + 150 * KIB], known), Verdict::Unchanged);
@@ -292,19 +294,19 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_are_the_same_by_chance_prove_nothing() {
+    fn equal_resident_figures_prove_nothing() {
         assert_eq!(verdict(&[100 * MIB; 2], &[110 * MIB; 2], SAMPLED), Verdict::Inconclusive);
         assert_eq!(verdict(&[100 * MIB; 5], &[110 * MIB; 5], SAMPLED), Verdict::Regressed);
     }
 
     #[test]
-    fn noise_far_below_the_limit_is_seen_after_two_runs() {
+    fn noise_far_below_the_limit_is_unchanged_after_two_runs() {
         let (old, new) = ([100 * MIB, 100 * MIB + 40 * KIB], [100 * MIB + 12 * KIB, 100 * MIB + 80 * KIB]);
         assert_eq!(verdict(&old, &new, SAMPLED), Verdict::Unchanged);
     }
 
     #[test]
-    fn a_change_of_what_varies_takes_five_runs_a_side() {
+    fn a_change_of_a_noisy_figure_takes_five_runs_a_side() {
         let old = [100, 101, 100, 102, 101].map(|mib: i64| mib * MIB);
         let new = [110, 111, 112, 110, 111].map(|mib: i64| mib * MIB);
         assert_eq!(verdict(&old[..4], &new[..4], SAMPLED), Verdict::Inconclusive);
@@ -313,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_comes_and_goes_is_no_change() {
+    fn a_figure_that_alternates_is_inconclusive() {
         let (low, high) = (100 * MIB, 164 * MIB);
         let old = [low, high, low, low, high];
         let new = [high, low, high, high, low];
@@ -321,18 +323,18 @@ mod tests {
     }
 
     #[test]
-    fn below_the_error_of_its_source_nothing_is_told() {
+    fn a_change_below_the_measurement_error_is_unchanged() {
         let noise = Noise { floor: 24 << 20, ..SAMPLED };
-        let judgement = judge(&[100 * MIB; 5], &[110 * MIB; 5], &thresholds(), noise);
+        let significance = judge(&[100 * MIB; 5], &[110 * MIB; 5], &thresholds(), noise);
         assert_eq!(
-            (judgement.verdict, judgement.limit, judgement.is_raised),
+            (significance.verdict, significance.limit, significance.is_raised),
             (Verdict::Unchanged, 24 << 20, true)
         );
         assert_eq!(verdict(&[100 * MIB; 5], &[130 * MIB; 5], noise), Verdict::Regressed);
     }
 
     #[test]
-    fn a_jitter_of_a_few_bytes_leaves_the_tight_limit_in_place() {
+    fn a_jitter_of_a_few_bytes_keeps_the_tight_limit() {
         let old = [MIB, MIB + 144, MIB, MIB, MIB + 144];
         let new = old.map(|bytes| bytes + 20 * KIB);
         assert_eq!(verdict(&old, &new, COUNTED), Verdict::Regressed);
@@ -367,7 +369,7 @@ mod tests {
         }
 
         #[test]
-        fn a_program_is_never_told_from_itself(samples in any_samples(), provable: bool) {
+        fn a_program_never_differs_from_itself(samples in any_samples(), provable: bool) {
             let noise = Noise { provable, ..Noise::default() };
             let verdict = judge(&samples, &samples, &thresholds(), noise).verdict;
             prop_assert!(matches!(verdict, Verdict::Unchanged | Verdict::Inconclusive));

@@ -1,36 +1,39 @@
-//! Order statistics for few samples: medians, and the interval for the shift between two sets of samples that Mann and
-//! Whitney's rank test gives. Nothing is assumed of how samples are distributed but that both sides' are alike.
+//! Order statistics for few samples: medians, and the confidence interval of the shift between two
+//! sets of samples, from the Mann-Whitney rank test. Assumes only that both sides have the same
+//! distribution, apart from the shift.
 //!
-//! Hollander, Wolfe and Chicken, *Nonparametric Statistical Methods*, 3rd edition (2013), section 4.1 (the exact null
-//! distribution), 4.2 (Hodges and Lehmann's estimate) and 4.3 (the interval, Moses's).
+//! Hollander, Wolfe and Chicken, *Nonparametric Statistical Methods*, 3rd edition (2013): sections
+//! 4.1 (exact null distribution), 4.2 (Hodges-Lehmann estimate) and 4.3 (Moses's interval).
 
-/// Up to this many samples a side, the null distribution is counted out; beyond it is normal to a fraction of a rank.
+/// Up to this many samples a side, the null distribution is exact. Beyond, it is normal to a
+/// fraction of a rank.
 const MOST_COUNTED: usize = 20;
 
-/// What is known of the shift from one set of samples to another.
+/// The shift from one set of samples to another, with its confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shift {
-    /// The median of all differences: Hodges and Lehmann's estimate.
+    /// The median of all differences (the Hodges-Lehmann estimate).
     pub estimate: i128,
-    /// The least shift that the samples do not speak against.
+    /// The lower bound of the interval.
     pub low: i128,
-    /// The greatest.
+    /// The upper bound.
     pub high: i128,
 }
 
-/// The middle of sorted values; that of two is rounded towards zero, so that the opposite values have the opposite middle.
+/// Returns the median of sorted values. The mean of two middle values is rounded towards zero, so
+/// that negated values have the negated median.
 pub fn middle(sorted: &[i128]) -> Option<i128> {
     let last = sorted.len().checked_sub(1)?;
     Some(i128::midpoint(sorted[last / 2], sorted[sorted.len() / 2]))
 }
 
-/// How far the values lie apart.
+/// Returns the difference between the highest and the lowest value.
 pub fn spread(values: &[i64]) -> u64 {
     let (least, greatest) = (values.iter().min(), values.iter().max());
     least.zip(greatest).map_or(0, |(least, greatest)| greatest.abs_diff(*least))
 }
 
-/// Every candidate minus every baseline, sorted.
+/// Returns every candidate sample minus every baseline sample, sorted.
 pub fn differences(baseline: &[i64], candidate: &[i64]) -> Vec<i128> {
     let each = |new: &i64| {
         let new = i128::from(*new);
@@ -41,8 +44,8 @@ pub fn differences(baseline: &[i64], candidate: &[i64]) -> Vec<i128> {
     differences
 }
 
-/// The interval that holds the shift with a probability of at least `1 - level`; `None` where there are too few samples for
-/// any statement at this level.
+/// Returns the interval that contains the shift with a probability of at least `1 - level`; `None`
+/// if there are too few samples for this level.
 pub fn shift(baseline: &[i64], candidate: &[i64], level: f64) -> Option<Shift> {
     let rank = interval_rank(baseline.len(), candidate.len(), level)?;
     let differences = differences(baseline, candidate);
@@ -53,8 +56,8 @@ pub fn shift(baseline: &[i64], candidate: &[i64], level: f64) -> Option<Shift> {
     })
 }
 
-/// Which of the sorted differences, from 1 and from either end, bounds the interval: one more than the greatest value of U
-/// that is rarer than `level / 2` where there is no shift.
+/// Returns the 1-based rank, from either end, of the sorted difference that bounds the interval. It
+/// is one more than the largest U whose tail probability without a shift is at most `level / 2`.
 fn interval_rank(old: usize, new: usize, level: f64) -> Option<usize> {
     let (few, many) = (old.min(new), old.max(new));
     if few == 0 {
@@ -82,7 +85,8 @@ fn as_float(ways: i64) -> f64 {
     ways as f64
 }
 
-/// In how many orders of `few` and `many` samples U is 0, 1, 2, …: the coefficients of the Gaussian binomial.
+/// Returns the number of orders of `few` and `many` samples with U = 0, 1, 2, …: coefficients of
+/// the Gaussian binomial.
 fn ways_by_u(few: usize, many: usize) -> Vec<i64> {
     let length = few * many + 1;
     let mut ways = vec![0_i64; length];
@@ -98,7 +102,8 @@ fn ways_by_u(few: usize, many: usize) -> Vec<i64> {
     ways
 }
 
-/// The normal approximation, with the quantile of the standard normal distribution by Abramowitz and Stegun, 26.2.23.
+/// The normal approximation of [`interval_rank`]. The normal quantile is Abramowitz and Stegun's
+/// 26.2.23.
 fn normal_rank(old: usize, new: usize, level: f64) -> Option<usize> {
     #[expect(clippy::cast_precision_loss, reason = "nobody runs a test 2^52 times")]
     let (old, new) = (old as f64, new as f64);
@@ -107,13 +112,9 @@ fn normal_rank(old: usize, new: usize, level: f64) -> Option<usize> {
         - (2.515_517 + tail * (0.802_853 + tail * 0.010_328))
             / (1.0 + tail * (1.432_788 + tail * (0.189_269 + tail * 0.001_308)));
     let deviation = (old * new * (old + new + 1.0) / 12.0).sqrt();
-    // U is whole, which the half corrects for.
+    // The half corrects for U being an integer.
     let rank = (old * new / 2.0 - quantile * deviation + 0.5).floor();
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "it is checked to be positive"
-    )]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be positive")]
     (rank >= 1.0).then_some(rank as usize)
 }
 
@@ -124,11 +125,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_null_distribution_is_that_of_the_books() {
+    fn the_null_distribution_matches_the_textbooks() {
         assert_eq!(ways_by_u(2, 2), [1, 1, 2, 1, 1]);
         assert_eq!(ways_by_u(3, 3).iter().sum::<i64>(), 20);
         assert_eq!(ways_by_u(5, 5).iter().sum::<i64>(), 252);
-        // Critical values of U at a two-sided 1 %, from the tables that every textbook prints.
+        // Critical values of U, two-sided 1 %, from textbook tables.
         let critical = |old, new| interval_rank(old, new, 0.01).map(|rank| rank - 1);
         assert_eq!((critical(4, 4), critical(5, 5), critical(5, 6)), (None, Some(0), Some(1)));
         assert_eq!((critical(8, 8), critical(10, 10), critical(12, 12)), (Some(7), Some(16), Some(27)));
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_what_is_counted_the_ranks_go_on_as_before() {
+    fn the_approximation_continues_the_exact_ranks() {
         let counted = interval_rank(20, 20, 0.01).unwrap();
         let approximated = normal_rank(20, 20, 0.01).unwrap();
         assert!(counted.abs_diff(approximated) <= 1, "{counted} {approximated}");
@@ -144,13 +145,13 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_of_five_and_five_is_that_of_all_differences() {
+    fn the_interval_of_five_and_five_spans_all_differences() {
         let shift = shift(&[1, 2, 3, 4, 5], &[11, 12, 13, 14, 30], 0.008).unwrap();
         assert_eq!((shift.estimate, shift.low, shift.high), (10, 6, 29));
     }
 
     #[test]
-    fn ten_and_ten_forgive_an_outlier_on_each_side() {
+    fn ten_and_ten_tolerate_an_outlier_on_each_side() {
         let old = [100, 101, 102, 100, 101, 102, 100, 101, 102, 900];
         let new = [200, 201, 202, 200, 201, 202, 200, 201, 202, 2000];
         let shift = shift(&old, &new, 0.0035).unwrap();

@@ -1,4 +1,4 @@
-//! The chart above a history's list.
+//! The chart above the list of a history.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use crate::bisect::report_data::SearchReport;
 use crate::report::options::Options;
 use crate::report::text::figure;
 
-/// Lines of the chart's columns.
+/// The chart's height in lines.
 const HEIGHT: usize = 8;
 
 /// Draws the figure by commit, with the steps marked.

@@ -1,4 +1,5 @@
-//! The list of commits that a search measured, in the manner of `git log`: for a terminal, as markdown and as CSV.
+//! The list of commits that a search measured, similar to `git log`: for a terminal, as markdown
+//! and as CSV.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -9,7 +10,7 @@ use crate::report::options::Options;
 use crate::report::text::{NONE, difference, figure, percent};
 use crate::support::labels::{cut, one_line, width};
 
-/// The columns of the CSV, which scripts rely on.
+/// The columns of the CSV. Scripts rely on them.
 pub const COLUMNS: [&str; 16] = [
     "commit",
     "date",
@@ -29,10 +30,10 @@ pub const COLUMNS: [&str; 16] = [
     "seconds",
 ];
 
-/// The columns that a subject is shown in at least.
+/// The least width of the column of subjects.
 const LEAST_SUBJECT: usize = 12;
 
-/// One commit a row, raw figures.
+/// Writes one commit per row, with raw figures.
 pub fn csv(report: &SearchReport, out: &mut dyn Write) -> io::Result<()> {
     let mut writer = csv::Writer::from_writer(out);
     writer.write_record(COLUMNS)?;
@@ -62,14 +63,15 @@ pub fn csv(report: &SearchReport, out: &mut dyn Write) -> io::Result<()> {
     writer.flush()
 }
 
-/// The cells of a row: mark, commit, day, tag, figure, difference, percentage, subject or reason.
+/// Returns the cells of a row: mark, commit, day, figure, difference, percentage, and subject or
+/// reason.
 fn row(report: &SearchReport, commit: &MeasuredCommit) -> [String; 7] {
     let unit = report.unit;
     let delta = commit.value.zip(commit.difference).and_then(|(value, difference)| {
         let before = i64::try_from(i128::from(value) - difference).ok()?;
         Some(Delta::between(before, value))
     });
-    // A figure that varied is the middle of several.
+    // `~5` marks a median of five runs that differ.
     let varied = commit.samples.iter().any(|sample| *sample != commit.samples[0]);
     let value = commit.value.map_or(NONE.to_owned(), |value| figure(value, unit));
     let runs = if varied { format!("{value} ~{}", commit.samples.len()) } else { value };
@@ -95,7 +97,7 @@ fn headings(report: &SearchReport) -> [String; 7] {
     ["", "commit", "date", &report.query.metric, &delta, "Δ %", "subject"].map(str::to_owned)
 }
 
-/// A table as wide as the terminal at most; subjects are cut.
+/// Writes a table that fits the terminal. Subjects are cut.
 pub fn table(report: &SearchReport, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let mut rows = vec![headings(report)];
     rows.extend(report.measured.iter().map(|commit| row(report, commit)));
@@ -112,7 +114,7 @@ pub fn table(report: &SearchReport, options: &Options, out: &mut dyn Write) -> i
         let mut line = String::new();
         for (column, text) in row.iter().enumerate().take(6) {
             let space = " ".repeat(widths[column] - width(text));
-            // Figures stand at the right of their column.
+            // Figures are right-aligned.
             let (left, right) = if column >= 3 { (&*space, "") } else { ("", &*space) };
             _ = write!(line, "{left}{text}{right}  ");
         }
@@ -122,7 +124,7 @@ pub fn table(report: &SearchReport, options: &Options, out: &mut dyn Write) -> i
     Ok(())
 }
 
-/// A markdown table.
+/// Writes a markdown table.
 pub fn markdown(report: &SearchReport, out: &mut dyn Write) -> io::Result<()> {
     let escaped = |text: &String| text.replace('\\', "\\\\").replace('|', "\\|").replace('<', "&lt;");
     let line = |row: [String; 7]| format!("| {} |", row.iter().map(escaped).collect::<Vec<_>>().join(" | "));

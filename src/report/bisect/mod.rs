@@ -2,6 +2,7 @@
 //! Imports what its parent folder may.
 //! Writes to the writer that it is given; changes nothing else.
 
+pub mod answer;
 pub mod history;
 pub mod measured;
 pub mod search;

@@ -1,4 +1,4 @@
-//! The JSON report: its types and schema, its rows, and the writer.
+//! The JSON report: its types and schema, its rows, and its writer.
 //! Imports what its parent folder may.
 //! Writes to the writer that it is given; changes nothing else.
 

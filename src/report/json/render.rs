@@ -1,20 +1,20 @@
-//! The JSON report: versioned, with a schema, whole. Rows are written one by one as they are put together, each on a
-//! line of its own, so that a long report needs no memory and can be read with line tools.
+//! Writes the JSON report. Each row goes out as soon as it is complete, on a line of its own. So a
+//! long report needs little memory, and line tools can read it.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
 
 use indexmap::IndexMap;
 
-use crate::compare::comparison::{BreachKind, Comparison, PairView};
+use crate::compare::comparison::{Breach, BreachKind, Comparison, PairView};
 use crate::compare::evaluation::Conclusion;
 use crate::report::json::rows::CellRows;
 use crate::report::json::schema::{
     Answer, BreachEntry, CellRun, Identity, Ref, RunRecordParts, VERSION, reason,
 };
+use crate::report::notes;
 use crate::report::options::Options;
-use crate::report::selection::Wanted;
-use crate::report::summary;
+use crate::report::selection::MetricFilter;
 use crate::report::tensors::json as tensors_json;
 use crate::results::stored::Run;
 use crate::results::trace_facts::TraceFacts;
@@ -42,8 +42,8 @@ pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
         separator = ",\n";
     }
     write!(out, "\n],\n\"notes\":")?;
-    let wanted = Wanted::new(&Options { all: true, ..Options::default() });
-    serde_json::to_writer(&mut *out, &summary::notes(comparison, &wanted))?;
+    let filter = MetricFilter::new(&Options { all: true, ..Options::default() });
+    serde_json::to_writer(&mut *out, &notes::notes(comparison, &filter))?;
     if !comparison.traces.is_empty() {
         let name = |revision: &usize| &comparison.revisions[*revision].name;
         let traced: IndexMap<&String, &TraceFacts> =
@@ -77,7 +77,7 @@ fn identity(comparison: &Comparison) -> Identity<'_> {
 
 fn breaches(comparison: &Comparison) -> Vec<BreachEntry<'_>> {
     let of_pair = |view: PairView<'_>| {
-        let entry = move |breach: &'_ crate::compare::comparison::Breach| {
+        let entry = move |breach: &Breach| {
             let key = view.key(&view.rows[breach.row]);
             let RunRecordParts { test, params } = RunRecordParts::of(&view.cell.id);
             BreachEntry {

@@ -1,73 +1,109 @@
-//! The rows of the JSON report: each checkpoint at all refs, with what is known of a metric at each of them.
+//! The rows of the JSON report: each checkpoint at all refs, with a metric's figures and verdicts.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
 
 use rustc_hash::FxHashMap;
 
-use crate::compare::aggregate::{Column, Side, Standing};
+use crate::compare::aggregate::{Aggregate, Availability, Column};
 use crate::compare::comparison::{Cell, Comparison, Metric, PairColumn, PairView, Ruling, previous_points};
-use crate::compare::matching::{Change, Key};
+use crate::compare::matching::{Key, Match, RowChange};
 use crate::report::json::schema::{
-    ByRef, ChangeName, JudgementEntry, KindName, Reading, Row, RunRecordParts, reason,
+    ByRef, ChangeName, JudgementEntry, ReadingEntry, RowEntry, RunRecordParts, reason,
 };
-use crate::results::measurement::Kind;
 
 /// A checkpoint at all refs.
-struct Place {
+struct AlignedCheckpoint {
     key: Key,
     /// By revision: its index on that side.
     indices: Vec<Option<usize>>,
-    change: Option<Change>,
+    change: Option<RowChange>,
 }
 
-/// All candidates' rows put together: the baseline's checkpoints in order, what was added after its predecessor.
-fn places(comparison: &Comparison, cell: &Cell) -> Vec<Place> {
-    let baseline = comparison.baseline;
-    let new_place = |key| Place { key, indices: vec![None; comparison.revisions.len()], change: None };
-    let mut spine: Vec<Place> = cell.sides[baseline].keys.iter().map(|key| new_place(*key)).collect();
-    for (index, place) in spine.iter_mut().enumerate() {
-        place.indices[baseline] = Some(index);
+impl AlignedCheckpoint {
+    fn new(key: Key, revisions: usize) -> Self {
+        Self { key, indices: vec![None; revisions], change: None }
     }
-    // By how many of the baseline's checkpoints come before.
-    let mut added: FxHashMap<usize, Vec<Place>> = FxHashMap::default();
-    let mut known: FxHashMap<(usize, Key), usize> = FxHashMap::default();
+}
+
+/// Aligns the checkpoints of all refs: the baseline's in order, added ones after their predecessor.
+fn aligned(comparison: &Comparison, cell: &Cell) -> Vec<AlignedCheckpoint> {
+    let mut alignment = Alignment::new(comparison, cell);
     for pair in &cell.pairs {
-        let view = comparison.view(cell, pair);
+        alignment.add(&comparison.view(cell, pair));
+    }
+    alignment.into_order()
+}
+
+/// The checkpoints aligned so far.
+struct Alignment {
+    revisions: usize,
+    of_baseline: Vec<AlignedCheckpoint>,
+    /// Added checkpoints, by the number of the baseline's checkpoints before them.
+    added: FxHashMap<usize, Vec<AlignedCheckpoint>>,
+    /// The index in `added`, by the number of the baseline's checkpoints before it and by key.
+    known: FxHashMap<(usize, Key), usize>,
+}
+
+impl Alignment {
+    fn new(comparison: &Comparison, cell: &Cell) -> Self {
+        let (revisions, baseline) = (comparison.revisions.len(), comparison.baseline);
+        let of_baseline = cell.sides[baseline].keys.iter().enumerate().map(|(index, key)| {
+            let mut checkpoint = AlignedCheckpoint::new(*key, revisions);
+            checkpoint.indices[baseline] = Some(index);
+            checkpoint
+        });
+        Self {
+            revisions,
+            of_baseline: of_baseline.collect(),
+            added: FxHashMap::default(),
+            known: FxHashMap::default(),
+        }
+    }
+
+    fn add(&mut self, view: &PairView) {
         let mut before = 0;
         for row in view.rows {
-            let place = if let Some(old) = row.baseline {
+            let checkpoint = if let Some(old) = row.baseline {
                 before = old + 1;
-                &mut spine[old]
+                &mut self.of_baseline[old]
             } else {
-                let key = view.key(row);
-                let here = added.entry(before).or_default();
-                let index = known.get(&(before, key)).copied();
-                let index = index.filter(|&index| here[index].indices[pair.candidate].is_none());
-                let index = index.unwrap_or_else(|| {
-                    here.push(new_place(key));
-                    here.len() - 1
-                });
-                known.insert((before, key), index);
-                &mut here[index]
+                self.added_checkpoint(before, view.key(row), view.pair.candidate)
             };
-            place.indices[pair.candidate] = row.candidate;
+            checkpoint.indices[view.pair.candidate] = row.candidate;
             let change = view.change(row);
-            // A checkpoint that one candidate lacks is not removed as long as another has it.
-            if place.change.is_none() || (place.change == Some(Change::Removed) && change.is_some()) {
-                place.change = change;
+            // A checkpoint that only some candidates lack is not removed.
+            if checkpoint.change.is_none()
+                || (checkpoint.change == Some(RowChange::Removed) && change.is_some())
+            {
+                checkpoint.change = change;
             }
         }
     }
-    let mut places = added.remove(&0).unwrap_or_default();
-    for (index, place) in spine.into_iter().enumerate() {
-        places.push(place);
-        places.extend(added.remove(&(index + 1)).into_iter().flatten());
+
+    /// Returns the added checkpoint with this key at this place, or a new one.
+    fn added_checkpoint(&mut self, before: usize, key: Key, candidate: usize) -> &mut AlignedCheckpoint {
+        let here = self.added.entry(before).or_default();
+        let index = self.known.get(&(before, key)).copied();
+        let index = index.filter(|&index| here[index].indices[candidate].is_none()).unwrap_or_else(|| {
+            here.push(AlignedCheckpoint::new(key, self.revisions));
+            here.len() - 1
+        });
+        self.known.insert((before, key), index);
+        &mut here[index]
     }
-    places
+
+    fn into_order(mut self) -> Vec<AlignedCheckpoint> {
+        let mut checkpoints = self.added.remove(&0).unwrap_or_default();
+        for (index, checkpoint) in self.of_baseline.into_iter().enumerate() {
+            checkpoints.push(checkpoint);
+            checkpoints.extend(self.added.remove(&(index + 1)).into_iter().flatten());
+        }
+        checkpoints
+    }
 }
 
-/// What is needed to write a cell's rows.
+/// Writes a cell's rows.
 pub(in crate::report) struct CellRows<'a> {
     comparison: &'a Comparison,
     cell: &'a Cell,
@@ -83,16 +119,16 @@ impl<'a> CellRows<'a> {
         Self { comparison, cell, views, previous, parts: RunRecordParts::of(&cell.id) }
     }
 
-    /// Writes them, each on a line of its own.
+    /// Writes the rows, each on a line of its own.
     pub(in crate::report) fn write(&self, separator: &mut &str, out: &mut dyn Write) -> io::Result<()> {
         let metrics: Vec<MetricColumns> =
             self.comparison.metrics.iter().filter_map(|metric| MetricColumns::new(self, metric)).collect();
-        // A row is put together in memory, because the serializer writes every bracket and comma on its own.
+        // The serializer writes every bracket on its own, so collect a row before writing it.
         let mut line = Vec::new();
-        for place in places(self.comparison, self.cell) {
+        for checkpoint in aligned(self.comparison, self.cell) {
             for columns in &metrics {
-                let row = self.row(&place, columns);
-                // Points and scopes have metrics of their own.
+                let row = self.row(&checkpoint, columns);
+                // Points and scopes have different metrics.
                 if row.values.values().all(Option::is_none) {
                     continue;
                 }
@@ -106,19 +142,14 @@ impl<'a> CellRows<'a> {
         Ok(())
     }
 
-    fn row(&self, place: &Place, columns: &MetricColumns<'a>) -> Row<'_> {
-        let label = |key: Key| Cow::Borrowed(&*self.cell.labels[key.label as usize]);
-        let mut row = Row {
+    fn row(&self, checkpoint: &AlignedCheckpoint, columns: &MetricColumns<'a>) -> RowEntry<'_> {
+        let mut row = RowEntry {
             test: (&self.parts.test).into(),
             params: self.parts.params.clone(),
-            checkpoint: label(place.key),
-            occurrence: place.key.occurrence,
-            kind: match place.key.kind {
-                Kind::Point => KindName::Point,
-                Kind::Scope => KindName::Scope,
-                Kind::Call => KindName::Call,
-            },
-            change: place.change.map(ChangeName::from),
+            checkpoint: self.label(checkpoint.key),
+            occurrence: checkpoint.key.occurrence,
+            kind: checkpoint.key.kind.into(),
+            change: checkpoint.change.map(ChangeName::from),
             renamed: ByRef::default(),
             metric: (&columns.metric.name).into(),
             unit: columns.metric.unit,
@@ -128,55 +159,84 @@ impl<'a> CellRows<'a> {
             percent: ByRef::default(),
             judged: ByRef::default(),
         };
+        self.add_values(&mut row, checkpoint, columns);
+        self.add_differences(&mut row, checkpoint, columns);
+        row
+    }
+
+    /// Adds the figure of each ref, or why it is unavailable.
+    fn add_values<'r>(
+        &'r self,
+        row: &mut RowEntry<'r>,
+        checkpoint: &AlignedCheckpoint,
+        columns: &MetricColumns<'a>,
+    ) {
         for (index, (revision, side)) in self.comparison.revisions.iter().zip(&self.cell.sides).enumerate() {
             let name = Cow::Borrowed(&*revision.name);
-            let reading = self.reading(place, columns, index);
+            let reading = self.reading(checkpoint, columns, index);
             if reading.is_none() {
-                row.absent.insert(name.clone(), self.reason(place, columns, side, index));
+                row.absent.insert(name.clone(), self.reason(checkpoint, columns, side, index));
             }
-            let key = place.indices[index].map(|at| side.keys[at]).filter(|key| key.label != place.key.label);
-            if let Some(key) = key {
-                row.renamed.insert(name.clone(), label(key));
+            let key = checkpoint.indices[index].map(|at| side.keys[at]);
+            if let Some(key) = key.filter(|key| key.label != checkpoint.key.label) {
+                row.renamed.insert(name.clone(), self.label(key));
             }
             row.values.insert(name, reading);
         }
+    }
+
+    /// Adds the difference and the verdict of each candidate.
+    fn add_differences<'r>(
+        &'r self,
+        row: &mut RowEntry<'r>,
+        checkpoint: &AlignedCheckpoint,
+        columns: &MetricColumns<'a>,
+    ) {
         for ((candidate, view), pair_column) in self.views.iter().zip(&columns.pairs) {
-            let at = crate::compare::matching::Match {
-                baseline: place.indices[self.comparison.baseline],
-                candidate: place.indices[*candidate],
+            let at = Match {
+                baseline: checkpoint.indices[self.comparison.baseline],
+                candidate: checkpoint.indices[*candidate],
             };
-            let delta = pair_column.entry(&at).delta;
+            let delta = pair_column.at(&at).delta;
             let name = Cow::Borrowed(&*view.new.name);
             row.delta.insert(name.clone(), delta.map(|delta| delta.difference));
             row.percent.insert(name.clone(), delta.and_then(|delta| delta.percent));
             let ruling = view.judged(&columns.metric.name).and_then(|judged| judged.at(&at));
             row.judged.extend(ruling.map(|ruling| (name, self.judgement(ruling))));
         }
-        row
+    }
+
+    fn label(&self, key: Key) -> Cow<'_, str> {
+        Cow::Borrowed(&*self.cell.labels[key.label as usize])
     }
 
     fn judgement(&self, ruling: Ruling) -> JudgementEntry<'a> {
-        let judgement = ruling.judgement;
-        let bounds = judgement.filter(|judgement| judgement.low > i128::from(i64::MIN));
+        let significance = ruling.significance;
+        let bounds = significance.filter(|significance| significance.low > i128::from(i64::MIN));
         JudgementEntry {
             verdict: ruling.verdict,
-            exact: judgement.is_some_and(|judgement| judgement.exact),
-            change: judgement.map(|judgement| judgement.change),
-            low: bounds.map(|judgement| judgement.low),
-            high: bounds.map(|judgement| judgement.high),
-            limit: judgement.map(|judgement| judgement.limit),
-            limit_raised: judgement.is_some_and(|judgement| judgement.is_raised),
+            exact: significance.is_some_and(|significance| significance.exact),
+            change: significance.map(|significance| significance.change),
+            low: bounds.map(|significance| significance.low),
+            high: bounds.map(|significance| significance.high),
+            limit: significance.map(|significance| significance.limit),
+            limit_raised: significance.is_some_and(|significance| significance.is_raised),
             expected: reason(self.comparison, ruling.expected).map(Cow::from),
         }
     }
 
-    fn reading(&self, place: &Place, columns: &MetricColumns<'a>, revision: usize) -> Option<Reading<'a>> {
-        let at = place.indices[revision]?;
+    fn reading(
+        &self,
+        checkpoint: &AlignedCheckpoint,
+        columns: &MetricColumns<'a>,
+        revision: usize,
+    ) -> Option<ReadingEntry<'a>> {
+        let at = checkpoint.indices[revision]?;
         let column = columns.sides[revision]?;
         let figure = column.figure(at)?;
         let previous = self.previous[revision][at].and_then(|previous| column.figure(previous));
         let side = &self.cell.sides[revision];
-        Some(Reading {
+        Some(ReadingEntry {
             value: figure.value,
             min: figure.min,
             max: figure.max,
@@ -184,24 +244,24 @@ impl<'a> CellRows<'a> {
             exact: figure.is_exact(),
             previous_delta: previous.map(|previous| i128::from(figure.value) - i128::from(previous.value)),
             source: side.source(&columns.metric.name).map(Cow::from),
-            cut_off: side.standing == Standing::CutOff,
+            cut_off: side.availability == Availability::CutOff,
         })
     }
 
     fn reason(
         &self,
-        place: &Place,
+        checkpoint: &AlignedCheckpoint,
         columns: &MetricColumns,
-        side: &'a Side,
+        side: &'a Aggregate,
         revision: usize,
     ) -> Cow<'a, str> {
         let failed = || side.failed.first().and_then(|&run| self.comparison.runs[run].trouble());
-        match (side.standing, place.indices[revision]) {
-            (Standing::Nothing, _) => failed().unwrap_or_else(|| "not run".to_owned()).into(),
-            (Standing::CutOff, None) => {
+        match (side.availability, checkpoint.indices[revision]) {
+            (Availability::Missing, _) => failed().unwrap_or_else(|| "not run".to_owned()).into(),
+            (Availability::CutOff, None) => {
                 failed().map_or("not reached".into(), |how| format!("not reached: {how}").into())
             }
-            (Standing::Measured, None) => "no such checkpoint".into(),
+            (Availability::Measured, None) => "no such checkpoint".into(),
             (_, Some(_)) => {
                 let reason = side.why_absent(&columns.metric.name);
                 reason.map_or("not read at this checkpoint".into(), Cow::from)
@@ -210,7 +270,7 @@ impl<'a> CellRows<'a> {
     }
 }
 
-/// A metric's figures, looked up once for all rows.
+/// A metric's columns, looked up once for all rows.
 struct MetricColumns<'a> {
     metric: &'a Metric,
     /// By revision.
@@ -220,7 +280,7 @@ struct MetricColumns<'a> {
 }
 
 impl<'a> MetricColumns<'a> {
-    /// `None` if no side of the cell has figures of the metric.
+    /// Returns `None` if no side of the cell has figures of the metric.
     fn new(rows: &CellRows<'a>, metric: &'a Metric) -> Option<Self> {
         let sides: Vec<_> = rows.cell.sides.iter().map(|side| side.column(&metric.name)).collect();
         let pairs = rows.views.iter().map(|(_, view)| view.column(&metric.name)).collect();

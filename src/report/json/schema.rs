@@ -1,4 +1,4 @@
-//! The JSON report's types, and its schema.
+//! The types of the JSON report, and its schema.
 
 use std::borrow::Cow;
 
@@ -10,18 +10,20 @@ use serde_json::Value;
 
 use crate::compare::comparison::Comparison;
 use crate::compare::evaluation::Conclusion;
-use crate::compare::matching::Change;
+use crate::compare::matching::RowChange;
 use crate::plan::metric::Unit;
 use crate::report::tensors::json::{LayersEntry, TensorsOfRun};
+use crate::results::measurement::Kind;
 use crate::results::trace_facts::TraceFacts;
 use crate::results::trace_record::TraceRecord;
 use crate::verdict::kinds::Verdict;
 use crate::verdict::limits::Expected;
 
-/// The version of the report's format. Fields may be added within a version, none is taken away or changed.
+/// The version of the report's format. Within a version, fields may be added, but not removed or
+/// changed.
 pub const VERSION: u32 = 2;
 
-/// Something by the name of a ref.
+/// Values by the name of a ref.
 pub(in crate::report) type ByRef<'a, T> = IndexMap<Cow<'a, str>, T, FxBuildHasher>;
 
 /// The JSON report of `cargo memprof`.
@@ -32,22 +34,22 @@ pub struct Report<'a> {
     pub version: u32,
     /// What was compared.
     pub plan: Identity<'a>,
-    /// What all verdicts come to.
+    /// The verdicts in numbers of rows.
     pub verdict: Answer,
-    /// Where it was measured; `null` if that is not known.
+    /// The machine that measured; `null` if unknown.
     pub environment: Value,
-    /// What is larger than it may be, whatever the baseline is.
+    /// Figures above an absolute limit, and leaks.
     pub breaches: Vec<BreachEntry<'a>>,
-    /// A row for each checkpoint and metric that any ref has a figure of.
-    pub rows: Vec<Row<'a>>,
+    /// One row for each checkpoint and metric with a figure of any ref.
+    pub rows: Vec<RowEntry<'a>>,
     /// Each run and its outcome.
     pub cells: Vec<CellRun<'a>>,
-    /// What must be said beside the figures: absences, differing sources and environments, oddities of logs.
+    /// Notes: unavailable metrics, differing sources and environments, problems in logs.
     pub notes: Vec<String>,
-    /// By ref: the functions that were to be traced.
+    /// The functions that trace patterns match, by ref.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub traced: ByRef<'a, TraceFacts>,
-    /// By candidate and test: which named tensors differ from the baseline's, where any were named.
+    /// Named tensors that differ from the baseline's, by candidate and test.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub layers: Vec<LayersEntry>,
 }
@@ -58,40 +60,40 @@ pub struct Report<'a> {
 pub struct Identity<'a> {
     /// The run's name.
     pub id: Cow<'a, str>,
-    /// When it was planned, RFC 3339.
+    /// When the run was planned, RFC 3339.
     pub created: Cow<'a, str>,
     /// The version of cargo-memprof that measured.
     pub tool: Cow<'a, str>,
-    /// The name of the ref that the others are compared with.
+    /// The name of the ref that all others are compared with.
     pub baseline: Cow<'a, str>,
-    /// The refs, in the order given.
+    /// The refs, in the given order.
     pub refs: Vec<Ref<'a>>,
 }
 
-/// What all verdicts come to, in numbers of rows.
+/// The verdicts in numbers of rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Answer")]
 pub struct Answer {
-    /// The exit code that the verdicts alone lead to; a failed build or test leads to 3 where this is 0.
+    /// The exit code for the verdicts alone. If it is 0, a failed build or test leads to 3.
     pub exit_code: u8,
-    /// Regressed, and not expected to.
+    /// Unexpected regressions.
     pub regressed: usize,
-    /// Above an upper limit, or left behind, and not expected to.
+    /// Unexpected figures above an upper limit, and unexpected leaks.
     pub breaches: usize,
-    /// Regressed or above a limit as `allow` expects.
+    /// Regressions, breached limits and leaks that `allow` expects.
     pub expected: usize,
-    /// Of which the runs do not tell.
+    /// Rows with too much noise, or too few runs, for a verdict.
     pub inconclusive: usize,
-    /// Improved.
+    /// Rows that improved.
     pub improved: usize,
-    /// Unchanged.
+    /// Unchanged rows.
     pub unchanged: usize,
-    /// Without a figure on a side that could be compared.
+    /// Rows without a comparable figure on one side.
     pub missing: usize,
 }
 
 impl Answer {
-    /// In numbers of rows.
+    /// Copies the conclusion's numbers.
     pub(in crate::report) fn of(conclusion: &Conclusion) -> Self {
         Self {
             exit_code: conclusion.exit_code() as u8,
@@ -106,7 +108,7 @@ impl Answer {
     }
 }
 
-/// A figure that is larger than it may be.
+/// A figure above an absolute limit, or a leak.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Breach")]
 pub struct BreachEntry<'a> {
@@ -118,17 +120,17 @@ pub struct BreachEntry<'a> {
     pub params: IndexMap<Cow<'a, str>, Cow<'a, str>, FxBuildHasher>,
     /// The checkpoint's label.
     pub checkpoint: Cow<'a, str>,
-    /// The how-manieth checkpoint of this label it is, from 1.
+    /// 1-based occurrence of this label.
     pub occurrence: u32,
     /// The metric's name.
     pub metric: Cow<'a, str>,
-    /// Of what: `limit`, or `leak` for the growth from `start` to `done`.
+    /// `limit` for an upper limit, or `leak` for the growth from `start` to `done`.
     pub kind: Cow<'a, str>,
-    /// The greatest figure of the runs.
+    /// The highest figure of the runs.
     pub value: i64,
-    /// What it may be.
+    /// The limit.
     pub limit: u64,
-    /// Why it was expected.
+    /// Why `allow` expects it; `null` if it is unexpected.
     pub expected: Option<Cow<'a, str>>,
 }
 
@@ -138,20 +140,20 @@ pub struct BreachEntry<'a> {
 pub struct JudgementEntry<'a> {
     /// The verdict.
     pub verdict: Verdict,
-    /// Whether the figures are proven not to vary and were compared to the unit.
+    /// Whether the figures provably do not vary, so that the comparison is exact.
     pub exact: bool,
-    /// The median of all differences between runs; `null` where nothing was judged.
+    /// The median of all differences between runs; `null` if there was nothing to compare.
     pub change: Option<i128>,
-    /// The least change that the runs allow; `null` where they allow any.
+    /// The lower bound of the change; `null` if unknown.
     pub low: Option<i128>,
-    /// The greatest.
+    /// The upper bound of the change; `null` if unknown.
     pub high: Option<i128>,
-    /// How much more is a change.
+    /// Smaller changes are ignored; `null` if there was nothing to compare.
     pub limit: Option<u64>,
-    /// Whether that is the figure's own error, which is more than the limit that was set.
+    /// Whether this limit is the measurement error, which exceeds the configured limit.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub limit_raised: bool,
-    /// Why the change was expected.
+    /// Why `allow` expects the change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<Cow<'a, str>>,
 }
@@ -162,71 +164,71 @@ pub struct JudgementEntry<'a> {
 pub struct Ref<'a> {
     /// Its name in this report.
     pub name: Cow<'a, str>,
-    /// What the user wrote.
+    /// The ref as the user wrote it.
     pub spec: Cow<'a, str>,
-    /// Full hash of the commit.
+    /// The full hash of the commit.
     pub commit: Cow<'a, str>,
-    /// Full hash of the tree.
+    /// The full hash of the tree.
     pub tree: Cow<'a, str>,
 }
 
 /// One metric at one checkpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Row")]
-pub struct Row<'a> {
+pub struct RowEntry<'a> {
     /// `package::binary::test`.
     pub test: Cow<'a, str>,
     /// The cell's parameters.
     pub params: IndexMap<Cow<'a, str>, Cow<'a, str>, FxBuildHasher>,
-    /// The checkpoint's label; the baseline's where it was renamed.
+    /// The checkpoint's label; if renamed, the baseline's.
     pub checkpoint: Cow<'a, str>,
-    /// The how-manieth checkpoint of this label it is, from 1.
+    /// 1-based occurrence of this label.
     pub occurrence: u32,
-    /// `scope` where the figures are differences between the ends of a piece of code.
+    /// What the figures describe: the state at a point, or the change over a scope or a call.
     pub kind: KindName,
-    /// What became of the checkpoint; `null` where no two sides were measured to their end. With several candidates,
-    /// what became of it in the first that has it.
+    /// How the checkpoint changed, in the first candidate that has it; `null` without complete
+    /// runs.
     pub change: Option<ChangeName>,
-    /// By ref: its label, where it is not the row's.
+    /// By ref: its label, if it differs from the row's.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub renamed: ByRef<'a, Cow<'a, str>>,
     /// The metric's name.
     pub metric: Cow<'a, str>,
-    /// What the numbers count.
+    /// The unit of the numbers.
     pub unit: Unit,
-    /// By ref: the figure; `null` where there is none.
-    pub values: ByRef<'a, Option<Reading<'a>>>,
-    /// By ref: why there is no figure.
+    /// By ref: the figure; `null` if unavailable.
+    pub values: ByRef<'a, Option<ReadingEntry<'a>>>,
+    /// By ref: why the figure is unavailable.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub absent: ByRef<'a, Cow<'a, str>>,
-    /// By candidate: its value minus the baseline's; `null` where they are not compared.
+    /// By candidate: its value minus the baseline's; `null` if not compared.
     pub delta: ByRef<'a, Option<i128>>,
-    /// By candidate: the same in percent of the baseline; `null` also where the baseline is not above zero.
+    /// By candidate: the same in percent; also `null` if the baseline is zero or negative.
     pub percent: ByRef<'a, Option<f64>>,
-    /// By candidate: the verdict. Metrics that no limit is set for have none.
+    /// By candidate: the verdict. Metrics without limits have none.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub judged: ByRef<'a, JudgementEntry<'a>>,
 }
 
-/// A metric at a checkpoint, over the repeats.
+/// A metric at a checkpoint, over all repeats.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Reading")]
-pub struct Reading<'a> {
+pub struct ReadingEntry<'a> {
     /// The median of the runs.
     pub value: i64,
-    /// The least.
+    /// The lowest reading.
     pub min: i64,
-    /// The greatest.
+    /// The highest reading.
     pub max: i64,
-    /// How many runs had a reading here.
+    /// The number of runs with a reading here.
     pub runs: u32,
-    /// Whether several runs all read the same.
+    /// Whether several runs read exactly the same.
     pub exact: bool,
-    /// The value minus that at the previous checkpoint of the same ref; `null` for the first and for scopes.
+    /// The value minus that at the previous checkpoint; `null` for the first one and for scopes.
     pub previous_delta: Option<i128>,
-    /// Where the figure comes from.
+    /// How the figure was measured.
     pub source: Option<Cow<'a, str>>,
-    /// Whether it is of a run that did not pass, logged before it ended. Such figures are never compared.
+    /// Whether it comes from a run that did not pass. Such figures are never compared.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut_off: bool,
 }
@@ -239,35 +241,36 @@ pub struct CellRun<'a> {
     pub r#ref: Cow<'a, str>,
     /// `package::binary::test`.
     pub test: Cow<'a, str>,
-    /// The cell's name in reports for people.
+    /// The cell's title in reports for people.
     pub title: Cow<'a, str>,
     /// The cell's parameters.
     pub params: IndexMap<Cow<'a, str>, Cow<'a, str>, FxBuildHasher>,
-    /// Which repeat, from 0.
+    /// The number of the repeat, from 0.
     pub repeat: u32,
-    /// `ok`, `failed`, `timeout`, `killed`, `out_of_memory`, `build_failed`, `not_in_this_ref`, `ignored`, `refused`.
+    /// `ok`, `failed`, `timeout`, `killed`, `out_of_memory`, `build_failed`, `not_in_this_ref`,
+    /// `ignored`, `refused`.
     pub outcome: Cow<'a, str>,
     /// The outcome in words, with exit code, signal or limit.
     pub detail: String,
     /// Why the figures of this run are not compared; `null` if they are.
     pub not_compared: Option<String>,
-    /// The panic message, the compiler's first error.
+    /// The panic message, or the compiler's first error.
     pub message: Option<Cow<'a, str>>,
-    /// What the figures must be read with.
+    /// Remarks on the run that affect its figures.
     pub marks: Vec<Cow<'a, str>>,
-    /// The devices that the run was given, by UUID; `null` where it was given none in particular.
+    /// The UUIDs of the run's devices; `null` if it had no particular ones.
     pub devices: Option<Vec<Cow<'a, str>>>,
-    /// The folder with the run's log and output, relative to the run of the tool.
+    /// The folder with the run's log and output, relative to the report's run folder.
     pub folder: Cow<'a, str>,
-    /// What traced functions did; absent where none were traced.
+    /// The traced functions; absent if none were traced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Cow<'a, TraceRecord>>,
-    /// What was named; absent where nothing was.
+    /// The named memory; absent if nothing was named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tensors: Option<TensorsOfRun>,
 }
 
-/// What became of a checkpoint.
+/// How a checkpoint changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "Change")]
@@ -282,42 +285,52 @@ pub enum ChangeName {
     Renamed,
 }
 
-/// What a checkpoint's figures are about.
+/// What a checkpoint's figures describe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "Kind")]
 pub enum KindName {
     /// The state at a point.
     Point,
-    /// What changed over a piece of code.
+    /// The change over a scope.
     Scope,
-    /// The same over a call of a traced function.
+    /// The change over a call of a traced function.
     Call,
 }
 
-impl From<Change> for ChangeName {
-    fn from(change: Change) -> Self {
+impl From<RowChange> for ChangeName {
+    fn from(change: RowChange) -> Self {
         match change {
-            Change::Matched => Self::Matched,
-            Change::Added => Self::Added,
-            Change::Removed => Self::Removed,
-            Change::Renamed => Self::Renamed,
+            RowChange::Matched => Self::Matched,
+            RowChange::Added => Self::Added,
+            RowChange::Removed => Self::Removed,
+            RowChange::Renamed => Self::Renamed,
         }
     }
 }
 
-/// The JSON Schema of the report.
+impl From<Kind> for KindName {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Point => Self::Point,
+            Kind::Scope => Self::Scope,
+            Kind::Call => Self::Call,
+        }
+    }
+}
+
+/// Returns the JSON Schema of the report.
 pub fn schema() -> Value {
     schemars::schema_for!(Report<'static>).to_value()
 }
 
-/// Why a change was expected, if it was and still is.
+/// Returns why a change is expected, unless the entry of `allow` has expired.
 pub(in crate::report) fn reason(comparison: &Comparison, expected: Option<Expected>) -> Option<&str> {
     let expected = expected.filter(|expected| !expected.has_expired)?;
     comparison.allow.get(expected.index).map(|allowance| allowance.reason.as_str())
 }
 
-/// A cell's identity as rows and runs state it.
+/// A cell's identity in rows and runs.
 pub(in crate::report) struct RunRecordParts<'a> {
     pub(in crate::report) test: String,
     pub(in crate::report) params: IndexMap<Cow<'a, str>, Cow<'a, str>, FxBuildHasher>,

@@ -1,45 +1,45 @@
-//! Named memory in the JSON report: of each run what was named from when to when and what that came to at its checkpoints, of
-//! each candidate which layers differ.
+//! Named memory in the JSON report: each run's tensors and their totals at checkpoints, and the
+//! layers that differ.
 
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::compare::comparison::Comparison;
+use crate::compare::comparison::{Comparison, PairView};
 use crate::compare::tensor_comparison::{LayerChange, LayerRow, TensorSide, layers};
 use crate::compare::tensor_states::Alive;
-use crate::report::tensors::totals::Part;
+use crate::report::tensors::report::TensorReport;
 use crate::results::measurement::{Kind, Measurement};
-use crate::results::tensor_record::{Description, TensorDevice, TensorKind};
+use crate::results::tensor_record::{Description, PoolReading, TensorDevice, TensorKind};
 
-/// What a run named.
+/// A run's named memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Tensors")]
 pub struct TensorsOfRun {
-    /// What was alive at any checkpoint, each once, in the order of naming.
+    /// The tensors that were alive at any checkpoint, each once, in the order of naming.
     pub named: Vec<NamedEntry>,
-    /// What that came to, at each checkpoint at which something was named or a pool had said something.
+    /// The totals at each checkpoint with named tensors or pool readings.
     pub checkpoints: Vec<CheckpointEntry>,
 }
 
-/// A tensor that was alive, once or again and again.
+/// A tensor that was alive, once or repeatedly.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "NamedTensor")]
 pub struct NamedEntry {
-    /// What it is.
+    /// The tensor as it was named.
     #[serde(flatten)]
     pub tensor: TensorEntry,
-    /// Its storage when it was first named, the same for all on that device that share it; `null` if it is not known.
+    /// The number of its storage, equal for tensors that share it; `null` if unknown.
     pub storage: Option<u64>,
-    /// Bytes that the allocator holds for the storage; `null` where that is not known.
+    /// Bytes that the allocator holds for the storage; `null` if unknown.
     pub allocated: Option<u64>,
-    /// How often it was alive: a gradient is named anew at each step.
+    /// How often it was named. A gradient is named again at each step.
     pub times: u64,
     /// The first checkpoint at which it was alive.
-    pub first: Place,
-    /// The last, of the last time.
-    pub last: Place,
+    pub first: CheckpointName,
+    /// The last checkpoint at which it was alive.
+    pub last: CheckpointName,
 }
 
 /// A tensor as it was named.
@@ -48,43 +48,43 @@ pub struct NamedEntry {
 pub struct TensorEntry {
     /// The layer's path.
     pub name: String,
-    /// What it is for.
+    /// What the tensor is for.
     pub kind: TensorKind,
     /// `cpu`, `cpu (malloc)` for memory of the C library's allocator, `cuda:0`, or another name.
     pub device: String,
-    /// Its extents.
+    /// The sizes of its dimensions.
     pub shape: Vec<u64>,
     /// The type of its elements.
     pub dtype: String,
-    /// Elements times the size of one.
+    /// The number of elements times the size of an element.
     pub bytes: u64,
 }
 
-/// A checkpoint.
+/// The name of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Place")]
-pub struct Place {
+pub struct CheckpointName {
     /// The label.
     pub checkpoint: String,
-    /// The how-manieth of this label it is, from 1.
+    /// 1-based occurrence of this label.
     pub occurrence: u32,
 }
 
-/// What was named at a checkpoint.
+/// The named memory at a checkpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "NamedMemory")]
 pub struct CheckpointEntry {
-    /// Where.
+    /// The checkpoint.
     #[serde(flatten)]
-    pub place: Place,
-    /// By device.
+    pub place: CheckpointName,
+    /// The named memory of each device.
     pub devices: Vec<DeviceEntry>,
-    /// What pools said since the checkpoint before.
+    /// The pool readings since the previous checkpoint.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pools: Vec<PoolEntry>,
 }
 
-/// What was named on a device, against its allocator's figures.
+/// The named memory of a device, with its allocator's figures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "NamedOnDevice")]
 pub struct DeviceEntry {
@@ -92,36 +92,37 @@ pub struct DeviceEntry {
     pub device: String,
     /// By kind: bytes, each storage counted once.
     pub bytes: IndexMap<TensorKind, i128, FxBuildHasher>,
-    /// By kind: how many tensors, those included that share.
+    /// By kind: the number of tensors, including those that share a storage.
     pub tensors: IndexMap<TensorKind, u64, FxBuildHasher>,
-    /// Different storages.
+    /// The number of different storages.
     pub storages: u64,
-    /// Of these, how many it is known of what the allocator holds for them.
+    /// The number of storages whose allocated size is known.
     pub storages_with_allocated: u64,
-    /// What it holds for those beyond what is in them.
+    /// Bytes that the allocator holds for those beyond their named bytes.
     pub rounding: i128,
-    /// The metric that says what is live on the device; `null` if there is none.
+    /// The metric of the device's live memory; `null` if there is none.
     pub metric: Option<String>,
-    /// What it says.
+    /// The value of this metric; `null` if unavailable.
     pub live: Option<i64>,
-    /// That less all that is named and the rounding; negative where something named is freed already, or another allocator's.
+    /// `live` minus named bytes and rounding. Negative if named tensors are freed already, or
+    /// belong to another allocator.
     pub unattributed: Option<i128>,
-    /// The peak since the checkpoint before.
+    /// The peak since the previous checkpoint; `null` if unavailable.
     pub peak: Option<i64>,
-    /// That less the weights, gradients and optimizer state named here.
+    /// `peak` minus the weights, gradients and optimizer state.
     pub rest_at_peak: Option<i128>,
-    /// Why there is no figure of what is live.
+    /// Why `live` is unavailable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub absent: Option<String>,
 }
 
-/// What a framework's pool said of itself.
+/// What a framework's memory pool reported.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Pool")]
 pub struct PoolEntry {
     /// Its name.
     pub name: String,
-    /// Whose memory it hands out.
+    /// The device whose memory it manages.
     pub device: String,
     /// Bytes handed out.
     pub in_use: u64,
@@ -131,7 +132,7 @@ pub struct PoolEntry {
     pub reserved: u64,
 }
 
-/// Layers that differ between the baseline and a candidate, at checkpoints at which the same tensors are named.
+/// The layers that differ from the baseline's, at checkpoints with the same named tensors.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Layers")]
 pub struct LayersEntry {
@@ -141,13 +142,13 @@ pub struct LayersEntry {
     pub test: String,
     /// The cell's parameters.
     pub params: IndexMap<String, String, FxBuildHasher>,
-    /// The checkpoint of them whose figures are highest, as rows name it.
+    /// The checkpoint with the highest figures, as tables name it.
     pub checkpoint: String,
-    /// How many checkpoints there are.
+    /// The number of checkpoints in the group.
     pub checkpoints: usize,
-    /// How many tensors are the same.
+    /// The number of unchanged tensors.
     pub unchanged: usize,
-    /// Those that differ.
+    /// The tensors that differ.
     pub changed: Vec<ChangedEntry>,
 }
 
@@ -155,24 +156,24 @@ pub struct LayersEntry {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "ChangedTensor")]
 pub struct ChangedEntry {
-    /// `added`, `removed`, `resized`, or `shared` where it shares its storage otherwise than before.
+    /// `added`, `removed`, `resized`, or `shared` if it shares its storage differently.
     pub change: LayerChange,
-    /// In the baseline.
+    /// The baseline's tensor.
     pub baseline: Option<CountedEntry>,
-    /// In the candidate.
+    /// The candidate's tensor.
     pub candidate: Option<CountedEntry>,
 }
 
-/// A tensor and what it counts for.
+/// A tensor and the bytes that it counts for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "CountedTensor")]
 pub struct CountedEntry {
-    /// What it is.
+    /// The tensor as it was named.
     #[serde(flatten)]
     pub tensor: TensorEntry,
-    /// The bytes that it counts for: 0 where others have them already.
+    /// The bytes that it counts for; 0 if another tensor counts them.
     pub counted: u64,
-    /// The name of the one that has, or of the largest of those.
+    /// The tensor that counts them; of several, the largest.
     pub shares_with: Option<String>,
 }
 
@@ -189,52 +190,82 @@ impl TensorEntry {
     }
 }
 
-/// What a run named; `None` if it named nothing.
+/// Returns a run's named memory; `None` if it named nothing.
 pub(in crate::report) fn of_run(measurement: &Measurement) -> Option<TensorsOfRun> {
     if measurement.tensors.is_empty() {
         return None;
     }
+    let is_point = |index: &usize| measurement.checkpoints()[*index].kind == Kind::Point;
+    let points = (0..measurement.checkpoints().len()).filter(is_point).collect();
+    let run = NamingRun { measurement, points };
     let side = TensorSide::new(&[measurement])?;
-    let points: Vec<usize> = (0..measurement.checkpoints().len())
-        .filter(|index| measurement.checkpoints()[*index].kind == Kind::Point)
-        .collect();
-    let place = |index: usize| {
-        let checkpoint = &measurement.checkpoints()[index];
-        let label = measurement.label(checkpoint).to_owned();
-        Place { checkpoint: label, occurrence: checkpoint.occurrence }
-    };
-    let record = &measurement.tensors;
-    let before =
-        |sequence: u64| points.partition_point(|index| measurement.checkpoints()[*index].sequence < sequence);
-    let mut named: IndexMap<u32, NamedEntry, FxBuildHasher> = IndexMap::default();
-    for (number, naming) in record.namings.iter().enumerate() {
-        let (first, end) = (before(naming.from), before(naming.until));
-        if first == end {
-            continue;
-        }
-        let description = record.description(number);
-        let entry = named.entry(naming.description).or_insert_with(|| NamedEntry {
-            tensor: TensorEntry::of(description),
-            storage: (naming.storage != 0).then_some(naming.storage),
-            allocated: description.allocated,
-            times: 0,
-            first: place(points[first]),
-            last: place(points[end - 1]),
-        });
-        entry.times += 1;
-        if entry.times > 1 {
-            entry.last = place(points[end - 1]);
-        }
+    Some(TensorsOfRun { named: run.named(), checkpoints: run.checkpoints(&side) })
+}
+
+/// A run with named memory.
+struct NamingRun<'a> {
+    measurement: &'a Measurement,
+    /// Indices of the checkpoints that are points.
+    points: Vec<usize>,
+}
+
+impl NamingRun<'_> {
+    fn checkpoint_name(&self, index: usize) -> CheckpointName {
+        let checkpoint = &self.measurement.checkpoints()[index];
+        let label = self.measurement.label(checkpoint).to_owned();
+        CheckpointName { checkpoint: label, occurrence: checkpoint.occurrence }
     }
-    let checkpoints = points.iter().filter(|index| !side.is_empty_at(**index)).map(|&index| {
-        let devices = side.devices_at(index).map(|device| device_entry(&side, index, device));
-        let pools = side.pools_at(index).into_iter().map(|pool| {
-            let [in_use, padding, reserved] = pool.figures;
-            PoolEntry { name: pool.name.clone(), device: pool.device.to_string(), in_use, padding, reserved }
-        });
-        CheckpointEntry { place: place(index), devices: devices.collect(), pools: pools.collect() }
-    });
-    Some(TensorsOfRun { named: named.into_values().collect(), checkpoints: checkpoints.collect() })
+
+    /// Returns the number of points before a line of the log.
+    fn points_before(&self, sequence: u64) -> usize {
+        self.points.partition_point(|index| self.measurement.checkpoints()[*index].sequence < sequence)
+    }
+
+    /// Returns the tensors that were alive at any point, each once.
+    fn named(&self) -> Vec<NamedEntry> {
+        let record = &self.measurement.tensors;
+        let mut named: IndexMap<u32, NamedEntry, FxBuildHasher> = IndexMap::default();
+        for (number, naming) in record.namings.iter().enumerate() {
+            let (first, end) = (self.points_before(naming.from), self.points_before(naming.until));
+            if first == end {
+                continue;
+            }
+            let description = record.description(number);
+            let last = self.checkpoint_name(self.points[end - 1]);
+            let entry = named.entry(naming.description).or_insert_with(|| NamedEntry {
+                tensor: TensorEntry::of(description),
+                storage: (naming.storage != 0).then_some(naming.storage),
+                allocated: description.allocated,
+                times: 0,
+                first: self.checkpoint_name(self.points[first]),
+                last: last.clone(),
+            });
+            entry.times += 1;
+            entry.last = last;
+        }
+        named.into_values().collect()
+    }
+
+    /// Returns the totals at each point with named tensors or pool readings.
+    fn checkpoints(&self, side: &TensorSide) -> Vec<CheckpointEntry> {
+        let entry = |&index: &usize| {
+            let devices = side.devices_at(index).map(|device| device_entry(side, index, device));
+            let pools = side.pools_at(index).into_iter().map(PoolEntry::of);
+            CheckpointEntry {
+                place: self.checkpoint_name(index),
+                devices: devices.collect(),
+                pools: pools.collect(),
+            }
+        };
+        self.points.iter().filter(|index| !side.is_empty_at(**index)).map(entry).collect()
+    }
+}
+
+impl PoolEntry {
+    fn of(pool: &PoolReading) -> Self {
+        let [in_use, padding, reserved] = pool.figures;
+        Self { name: pool.name.clone(), device: pool.device.to_string(), in_use, padding, reserved }
+    }
 }
 
 fn device_entry(side: &TensorSide, checkpoint: usize, device: &TensorDevice) -> DeviceEntry {
@@ -257,19 +288,19 @@ fn device_entry(side: &TensorSide, checkpoint: usize, device: &TensorDevice) -> 
     }
 }
 
-/// Where layers differ, in every pair that was compared.
+/// Returns the layers that differ, for every compared pair.
 pub(in crate::report) fn changes(comparison: &Comparison) -> Vec<LayersEntry> {
     let mut entries = Vec::new();
-    for view in comparison.pairs().filter(crate::compare::comparison::PairView::is_compared) {
-        let part = Part::of_pair(comparison, &view);
-        for moment in part.moments().iter().filter(|moment| part.is_on_both_sides(moment)) {
-            let rows = layers(&part.alive(moment, 0), &part.alive(moment, 1));
+    for view in comparison.pairs().filter(PairView::is_compared) {
+        let tensors = TensorReport::of_pair(comparison, &view);
+        for moment in tensors.moments().iter().filter(|moment| tensors.is_on_both_sides(moment)) {
+            let rows = layers(&tensors.alive(moment, 0), &tensors.alive(moment, 1));
             let changed: Vec<ChangedEntry> = rows.iter().filter_map(changed).collect();
             entries.push(LayersEntry {
                 r#ref: view.new.name.clone(),
                 test: view.cell.id.test.to_string(),
                 params: view.cell.id.params.iter().cloned().collect(),
-                checkpoint: part.label(moment).to_owned(),
+                checkpoint: tensors.label(moment).to_owned(),
                 checkpoints: moment.rows,
                 unchanged: rows.len() - changed.len(),
                 changed,

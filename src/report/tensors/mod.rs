@@ -6,4 +6,6 @@ pub mod comment;
 pub mod json;
 pub mod layers;
 pub mod remarks;
+pub mod report;
 pub mod totals;
+pub mod view;

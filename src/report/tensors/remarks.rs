@@ -1,4 +1,5 @@
-//! What stands below the figures of named memory: what is not known and why, what cannot be, and what the figures are.
+//! Remarks below the figures of named memory: unknown figures with reasons, inconsistencies, and
+//! definitions.
 
 use std::io::{self, Write};
 
@@ -6,12 +7,12 @@ use indexmap::IndexMap;
 
 use crate::compare::tensor_comparison::DeviceFigures;
 use crate::report::page::{Page, Tone};
-use crate::report::tensors::totals::Part;
+use crate::report::tensors::report::TensorReport;
 use crate::results::tensor_record::TensorDevice;
 use crate::support::counted::{counted, grouped};
 
-impl Part<'_> {
-    /// What is not known of a device, and what cannot be.
+impl TensorReport<'_> {
+    /// Writes which figures of a device are unknown or inconsistent.
     pub(in crate::report) fn oddities(
         &self,
         page: Page,
@@ -19,7 +20,7 @@ impl Part<'_> {
         figures: &[Option<DeviceFigures>],
         out: &mut dyn Write,
     ) -> io::Result<()> {
-        // What is the same of both is said once.
+        // A remark on both sides appears once.
         let mut lines: IndexMap<[String; 2], (Vec<&str>, Tone)> = IndexMap::new();
         for (name, figures) in self.names.iter().zip(figures) {
             let Some(figures) = figures else { continue };
@@ -27,18 +28,17 @@ impl Part<'_> {
                 lines.entry([before.to_owned(), after]).or_insert((Vec::new(), tone)).0.push(name);
             };
             if let Err(reason) = &figures.live {
-                say("the rest is not known of", format!(": {reason}"), Tone::Quiet);
+                say("unattributed memory is unknown in", format!(": {reason}"), Tone::Quiet);
             }
             if figures.unattributed().is_some_and(|rest| rest < 0) {
-                let more =
-                    " more is named than is live: something named is freed already, or another allocator's";
+                let more = ", named tensors exceed live memory: some are freed already or belong to another allocator";
                 say("in", more.to_owned(), Tone::Growth);
             }
             let totals = &figures.totals;
             if totals.with_allocated > 0 && totals.with_allocated < totals.storages {
                 let [known, all] =
                     [totals.with_allocated, totals.storages].map(|count| grouped(count.into()));
-                say("in", format!(" the rounding of {known} of {all} storages is known"), Tone::Quiet);
+                say("in", format!(", the rounding of only {known} of {all} storages is known"), Tone::Quiet);
             }
         }
         for ([before, after], (names, tone)) in lines {
@@ -47,7 +47,7 @@ impl Part<'_> {
         Ok(())
     }
 
-    /// That tensors were named which no checkpoint met.
+    /// Writes that no checkpoint ran while the named tensors were alive.
     pub(in crate::report) fn unseen(&self, page: Page, out: &mut dyn Write) -> io::Result<()> {
         let sides = self
             .sides
@@ -61,28 +61,27 @@ impl Part<'_> {
             return Ok(());
         }
         let line = format!(
-            "what was named was alive at no checkpoint ({}): `memprof::checkpoint!` before the guard is dropped shows it",
+            "no checkpoint ran while these tensors were alive ({}): call `memprof::checkpoint!` before dropping the guard",
             named.join(", ")
         );
         page.line(&line, " ", Tone::Quiet, out)
     }
 
-    /// What the figures are, once below them.
+    /// Writes which run is shown, and the definitions of the figures.
     pub(in crate::report) fn remarks(&self, page: Page, out: &mut dyn Write) -> io::Result<()> {
         for (name, side) in self.names.iter().zip(&self.sides) {
             let differing = side.as_ref().map_or(0, |side| side.differing);
             if differing > 0 {
                 let checkpoints = counted(differing, "checkpoint");
-                let line = format!(
-                    "{name}: its runs name different tensors at {checkpoints}; shown is the first run"
-                );
+                let line =
+                    format!("{name}: runs name different tensors at {checkpoints}; the first run is shown");
                 page.line(&line, " ", Tone::Growth, out)?;
             }
         }
-        let first = if self.runs > 1 { ", all in the first run" } else { "" };
+        let first = if self.runs > 1 { "; all figures are from the first run" } else { "" };
         let line = format!(
-            "unattributed is live less all that is named; the rest at the peak is the peak since the checkpoint before less the \
-             weights, gradients and optimizer state named at this one{first}"
+            "unattributed = live minus all named memory; activations and the rest = peak since the previous checkpoint minus \
+             weights, gradients and optimizer state at this one{first}"
         );
         page.line(&line, " ", Tone::Quiet, out)
     }

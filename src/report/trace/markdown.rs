@@ -1,4 +1,5 @@
-//! Traced functions in a comment on a pull request: the tree of their calls and the lines of each function, each folded.
+//! Traced functions in a comment on a pull request: the tree of calls and the lines of each
+//! function, each folded.
 
 use std::io;
 
@@ -6,38 +7,38 @@ use crate::compare::comparison::{Comparison, PairView};
 use crate::compare::trace_comparison::LineProfile;
 use crate::report::options::Options;
 use crate::report::page::Page;
-use crate::report::summary;
-use crate::report::trace::calls::Part;
+use crate::report::titles;
+use crate::report::trace::calls::TraceReport;
 use crate::support::counted::counted;
 
-/// Columns that a comment has room for before it is to be scrolled.
+/// The width of a comment without scrolling.
 const WIDTH: usize = 120;
 
-/// What was traced in a pair, in blocks of which each can stand alone or be left out.
+/// Returns a pair's traced functions as blocks. Each block may be left out.
 pub(in crate::report) fn blocks(comparison: &Comparison, view: &PairView, options: &Options) -> Vec<String> {
-    let part = Part::of(comparison, view);
+    let traced = TraceReport::of(comparison, view);
     let has_several_candidates = comparison.revisions.len() > 2;
     let candidate = if has_several_candidates { format!(" → {}", view.new.name) } else { String::new() };
-    let test = format!("{}{candidate}", summary::title(view));
+    let test = format!("{}{candidate}", titles::title(view));
     let options = Options { width: Some(WIDTH), color: false, ..options.clone() };
     let page = Page::new(&options);
     let mut blocks = Vec::new();
-    let calls = part.calls();
-    let changed = calls.iter().filter(|row| part.differs(row)).count();
+    let calls = traced.calls();
+    let changed = calls.iter().filter(|row| traced.differs(row)).count();
     if !calls.is_empty() && (changed > 0 || !options.only_changed) {
         let block = written(|out| {
-            part.tree(page, &calls, &options, out)?;
-            part.remarks(page, out)
+            traced.tree(page, &calls, &options, out)?;
+            traced.remarks(page, out)
         });
         let all = counted(calls.len(), "row");
         let rows = if view.is_compared() { format!("{changed} of {all} changed") } else { all };
         let title = html(&format!("{test}: traced functions, {rows}"));
         blocks.push(folded(&title, "text", &block));
     }
-    for profile in part.lines().iter().filter(|profile| !options.only_changed || is_changed(profile)) {
-        let block = written(|out| part.source(page, profile, &options, out));
-        let title = html(&format!("{test}: lines of {}", Part::title(profile)));
-        // A line that only one revision has begins with its sign, and is coloured by it.
+    for profile in traced.lines().iter().filter(|profile| !options.only_changed || is_changed(profile)) {
+        let block = written(|out| traced.source(page, profile, &options, out));
+        let title = html(&format!("{test}: lines of {}", TraceReport::title(profile)));
+        // As a diff, lines of only one revision are coloured.
         blocks.push(folded(&title, "diff", &block));
     }
     blocks
@@ -52,11 +53,11 @@ fn is_changed(profile: &LineProfile) -> bool {
 
 fn written(write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> String {
     let mut bytes = Vec::new();
-    write(&mut bytes).expect("memory takes what is written");
+    write(&mut bytes).expect("writing to memory does not fail");
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// A folded block of code. Each line loses the blank that a terminal has at its edge.
+/// Returns a folded block of code, without the blank at the start of each line.
 fn folded(title: &str, language: &str, text: &str) -> String {
     let lines = text.trim_matches('\n').lines().map(|line| {
         let mut rest = line.chars();
@@ -68,7 +69,7 @@ fn folded(title: &str, language: &str, text: &str) -> String {
     format!("\n<details><summary>{title}</summary>\n\n{fence}{language}\n{text}\n{fence}\n\n</details>\n")
 }
 
-/// The longest run of backticks: a fence must be longer.
+/// Returns the length of the longest run of backticks. The fence must be longer.
 fn longest_run(text: &str) -> usize {
     text.split(|character| character != '`').map(str::len).max().unwrap_or(0)
 }
@@ -82,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fence_is_longer_than_what_it_holds() {
+    fn a_fence_is_longer_than_the_backticks_inside() {
         let text = folded("t", "diff", " let a = \"```\";\n+b");
         assert_eq!(
             text,
@@ -91,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_is_no_markup_and_calls_nobody() {
+    fn a_function_is_no_markup_and_mentions_nobody() {
         assert_eq!(html("<A as B>::f @c"), "&lt;A as B&gt;::f &#64;c");
     }
 }

@@ -3,4 +3,6 @@
 //! Writes to the writer that it is given; changes nothing else.
 
 pub mod calls;
+mod families;
 pub mod markdown;
+mod source;

@@ -1,0 +1,131 @@
+//! Named memory below a test's table, and `--view tensors`.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use crate::compare::comparison::{Comparison, PairView};
+use crate::compare::tensor_comparison::{LayerRow, Moment, highest, layers};
+use crate::report::frame::Foot;
+use crate::report::options::Options;
+use crate::report::page::{Page, Tone};
+use crate::report::selection::MetricFilter;
+use crate::report::tensors::layers::ShownChanges;
+use crate::report::tensors::report::TensorReport;
+use crate::report::titles;
+use crate::report::troubles;
+use crate::support::counted::counted;
+
+/// Show at most this many states of the named memory below a table, and in the view.
+const MOST_MOMENTS: usize = 4;
+const MOST_MOMENTS_OF_VIEW: usize = 12;
+
+const NO_TENSOR: &str =
+    "no tensor was named: `let _named = memprof::tensor(memprof::Tensor { name, bytes, .. });` names one";
+
+/// Writes a pair's named memory below its table, if there is any.
+pub(in crate::report) fn render(
+    comparison: &Comparison,
+    view: &PairView,
+    options: &Options,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let tensors = TensorReport::of_pair(comparison, view);
+    let page = Page::new(options);
+    let moments = tensors.moments();
+    let shown = if options.all_rows { moments.clone() } else { highest(&moments, MOST_MOMENTS) };
+    let mut shown_before = ShownChanges::default();
+    for moment in &shown {
+        writeln!(out)?;
+        tensors.head(page, moment, out)?;
+        tensors.totals(page, moment, out)?;
+        tensors.pools(page, moment, out)?;
+        tensors.differing(page, moment, &mut shown_before, options, out)?;
+    }
+    if shown.len() < moments.len() {
+        let line = format!("{}: --view tensors, --all-rows", left_out(moments.len() - shown.len()));
+        page.line(&line, " ", Tone::Quiet, out)?;
+    }
+    if shown.is_empty() { tensors.unseen(page, out) } else { tensors.remarks(page, out) }
+}
+
+/// Writes all tensors of each test: of each candidate beside the baseline, or of a single revision.
+pub fn render_view(comparison: &Comparison, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let page = Page::new(options);
+    let mut is_empty = true;
+    if comparison.revisions.len() == 1 {
+        for cell in &comparison.cells {
+            let tensors = TensorReport::of_one(comparison, cell);
+            if tensors.is_empty() {
+                continue;
+            }
+            is_empty = false;
+            let title = titles::full_title_of(&cell.id);
+            page.line(&format!("{title} · {}", comparison.revisions[0].name), "", Tone::Heading, out)?;
+            tensors.whole(page, options, out)?;
+            writeln!(out)?;
+        }
+    }
+    for view in comparison.pairs() {
+        let tensors = TensorReport::of_pair(comparison, &view);
+        let troubles = troubles::troubles(comparison, &view);
+        let has_none = tensors.is_empty();
+        if has_none && troubles.is_empty() {
+            continue;
+        }
+        is_empty &= has_none;
+        page.title(&view, out)?;
+        tensors.whole(page, options, out)?;
+        for trouble in &troubles {
+            page.headline(trouble, out)?;
+        }
+        writeln!(out)?;
+    }
+    if is_empty {
+        page.line(NO_TENSOR, "", Tone::Quiet, out)?;
+    }
+    let filter = MetricFilter::new(options);
+    Foot { comparison, options, filter: &filter, tally: None, unchanged_tests: 0 }.write(page, out)
+}
+
+fn left_out(count: usize) -> String {
+    format!("… {} of named tensors not shown (none is higher)", counted(count, "other set"))
+}
+
+impl TensorReport<'_> {
+    fn head(&self, page: Page, moment: &Moment, out: &mut dyn Write) -> io::Result<()> {
+        let mut line = format!("tensors at {}", self.label(moment));
+        if moment.rows > 1 {
+            _ = write!(line, ", the highest of {} with the same tensors", counted(moment.rows, "checkpoint"));
+        }
+        page.line(&line, "", Tone::Heading, out)
+    }
+
+    /// Writes all named memory, layer by layer.
+    fn whole(&self, page: Page, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+        let moments = self.moments();
+        let shown = if options.all_rows { moments.clone() } else { highest(&moments, MOST_MOMENTS_OF_VIEW) };
+        for (number, moment) in shown.iter().enumerate() {
+            if number > 0 {
+                writeln!(out)?;
+            }
+            self.head(page, moment, out)?;
+            self.totals(page, moment, out)?;
+            self.pools(page, moment, out)?;
+            let rows = match self.view {
+                Some(_) => layers(&self.alive(moment, 0), &self.alive(moment, 1)),
+                None => layers(&self.alive(moment, 0), &[]),
+            };
+            for device in self.devices(moment) {
+                let of_device: Vec<&LayerRow> =
+                    rows.iter().filter(|row| row.one().description.device == device).collect();
+                writeln!(out)?;
+                self.layers(page, &device, &of_device, options, out)?;
+            }
+        }
+        if shown.len() < moments.len() {
+            let line = format!("{}: --all-rows", left_out(moments.len() - shown.len()));
+            page.line(&line, " ", Tone::Quiet, out)?;
+        }
+        if shown.is_empty() { self.unseen(page, out) } else { self.remarks(page, out) }
+    }
+}

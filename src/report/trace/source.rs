@@ -1,0 +1,106 @@
+//! The annotated source of traced functions with figures by line.
+
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+
+use crate::compare::trace_comparison::{LineFigures, LineProfile, LineRow, locations};
+use crate::plan::metric::Unit;
+use crate::report::options::Options;
+use crate::report::page::{Group, Page, Text, Tone};
+use crate::report::text;
+use crate::report::trace::calls::TraceReport;
+use crate::report::trace::families;
+use crate::support::labels;
+
+/// A line of source is cut to this width before figures move to a block below.
+const LEAST_CODE: usize = 56;
+
+impl TraceReport<'_> {
+    /// Writes the source of each function with figures by line.
+    pub(super) fn sources(&self, page: Page, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+        for profile in self.lines() {
+            writeln!(out)?;
+            page.line(&Self::title(&profile), "", Tone::Heading, out)?;
+            self.source(page, &profile, options, out)?;
+        }
+        Ok(())
+    }
+
+    /// Returns a function's path and location.
+    pub(super) fn title(profile: &LineProfile) -> String {
+        format!("{}  {}", profile.label, locations(profile.at.each_ref().map(Option::as_deref)))
+    }
+
+    /// Writes the source of a function with the figures of each line.
+    pub(super) fn source(
+        &self,
+        page: Page,
+        profile: &LineProfile,
+        options: &Options,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let labels = self.code(&profile.rows);
+        let times = profile.rows.iter().map(|row| figures_of(row, |figures| Some(figures.times)));
+        let mut groups = vec![self.lines_group("times", Unit::Count, times)];
+        for metric in metrics(&profile.rows, options) {
+            let of_metric = |figures: &LineFigures| figures.metrics.get(metric).copied();
+            let values = profile.rows.iter().map(|row| figures_of(row, of_metric));
+            groups.push(self.lines_group(metric, Unit::of(metric), values));
+        }
+        page.tables_with_long_labels(LEAST_CODE.min(page.width() / 2), "line", &labels, groups, out)
+    }
+
+    /// Returns the numbered lines of code, marked if only one revision has them.
+    fn code(&self, rows: &[LineRow]) -> Vec<Text> {
+        let indent = indent(rows);
+        let last = rows.iter().flat_map(|row| &row.sides).flatten().map(|(line, _)| *line).max();
+        let width = last.unwrap_or(0).to_string().len();
+        let label = |row: &LineRow| {
+            let (mark, tone) = match &row.sides {
+                _ if self.view.is_none() => (' ', Tone::Plain),
+                [Some(_), None] => ('-', Tone::Structure),
+                [None, Some(_)] => ('+', Tone::Structure),
+                _ => (' ', Tone::Plain),
+            };
+            let number = row.sides.iter().flatten().next_back().map_or(0, |(line, _)| *line);
+            let code = labels::one_line(row.text.get(indent..).unwrap_or_default()).into_owned();
+            Text::new(format!("{mark}{number:>width$} {code}"), tone)
+        };
+        rows.iter().map(label).collect()
+    }
+
+    /// Returns the columns of a figure. Lines without a statement stay empty.
+    fn lines_group(&self, name: &str, unit: Unit, values: impl Iterator<Item = [Option<i64>; 2]>) -> Group {
+        let figure = |value: Option<i64>| match value {
+            Some(0) => Text::new("0", Tone::Quiet),
+            Some(value) => Text::new(text::figure(value, unit), Tone::Plain),
+            None => Text::empty(),
+        };
+        let cells = values.map(|values| values.into_iter().take(self.names.len()).map(figure).collect());
+        Group::of(name.to_owned(), self.names.clone(), cells.collect())
+    }
+}
+
+/// Returns a figure of both sides of a line.
+fn figures_of(row: &LineRow, get: impl Fn(&LineFigures) -> Option<i64>) -> [Option<i64>; 2] {
+    row.sides.each_ref().map(|side| side.as_ref().and_then(|(_, figures)| get(figures.as_ref()?)))
+}
+
+/// Returns the metrics to show: by family, peaks first.
+fn metrics<'a>(rows: &'a [LineRow], options: &Options) -> Vec<&'a String> {
+    let figures = rows.iter().flat_map(|row| row.sides.iter().flatten()).filter_map(|(_, one)| one.as_ref());
+    let metrics: BTreeSet<&String> =
+        figures.flat_map(|figures| figures.metrics.keys()).filter(|metric| *metric != "heap.count").collect();
+    let of_lines: BTreeSet<&str> = metrics.iter().map(|metric| families::of_metric(metric)).collect();
+    let families = families::shown(of_lines.into_iter().map(str::to_owned).collect(), options);
+    let mut metrics: Vec<&String> = metrics.into_iter().collect();
+    metrics.retain(|metric| families.iter().any(|family| family == families::of_metric(metric)));
+    metrics.sort_by_key(|metric| (families::order(metric), metric.strip_suffix(".peak").is_none(), *metric));
+    metrics
+}
+
+/// Returns the bytes of white space that all lines begin with.
+fn indent(rows: &[LineRow]) -> usize {
+    let of = |text: &str| text.len() - text.trim_start().len();
+    rows.iter().filter(|row| !row.text.trim().is_empty()).map(|row| of(&row.text)).min().unwrap_or(0)
+}
