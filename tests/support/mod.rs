@@ -9,7 +9,11 @@
 //!
 //! Identities, dates and the environment are fixed, so that the same calls give the same hashes.
 
-#![allow(dead_code, reason = "each test binary includes this file and uses a part of it")]
+#![allow(dead_code, reason = "each test executable includes this folder and uses a part of it")]
+
+pub mod synthetic;
+pub mod traced;
+pub mod zoo;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;

@@ -6,8 +6,6 @@
 //! for figure in zoo::figures() {}    // what fixtures/zoo/README.md says that each test keeps
 //! ```
 
-#![allow(dead_code, reason = "each test binary includes this file and uses a part of it")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
