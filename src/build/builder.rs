@@ -96,7 +96,7 @@ impl<'a> Builder<'a> {
         let plan = self.inputs.plan;
         let toolchain = self.toolchain(plan.baseline).map_err(|error| format!("{error:#}"))?;
         let target = plan.request.build.target.as_deref();
-        let shim = Shim::compiled(&self.inputs.cache.shim(), &toolchain, target);
+        let shim = Shim::compiled(self.inputs.cache, &toolchain, target);
         shim.map_err(|error| format!("{error:#}"))?.injection(&toolchain, target)
     }
 

@@ -82,12 +82,12 @@ fn cargo(
     notes: &Path,
 ) -> anyhow::Result<Command> {
     let (inputs, toolchain) = (job.inputs, job.toolchain);
-    let shim = Shim::compiled(&inputs.cache.shim(), toolchain, target)?;
+    let shim = Shim::compiled(inputs.cache, toolchain, target)?;
     let links = wrapper_links(inputs.cache)?;
     let is_traced = !prepared.copies.is_empty() || !prepared.tracing.is_empty();
     // A traced crate may also be used by a build script or a procedural macro, which run on the host.
     let host_shim = match target {
-        Some(_) if is_traced => Some(Shim::compiled(&inputs.cache.shim(), toolchain, None)?),
+        Some(_) if is_traced => Some(Shim::compiled(inputs.cache, toolchain, None)?),
         _ => None,
     };
     let with_host = |mut wrapping: wrapper::Shim| {

@@ -1,7 +1,6 @@
 //! The zoo is what its README says, before anything is injected.
 
 use std::collections::BTreeSet;
-use std::process::Command;
 
 use crate::support::zoo::{self, ZooRepository};
 
@@ -35,34 +34,28 @@ fn every_case_becomes_a_clean_repository_whose_revisions_differ() {
         assert!(repository.root().join("Cargo.toml").is_file(), "{case} has no manifest");
         let locked = repository.root().join("Cargo.lock").is_file();
         assert_eq!(locked, case != "no-lock", "{case}: lock file");
-        let difference = git(&repository, &["diff", "--stat", "old", "new"]);
+        let difference = repository.git(&["diff", "--stat", "old", "new"]);
         assert!(!difference.is_empty(), "{case}: the new revision changes nothing");
-        assert_eq!(git(&repository, &["status", "--porcelain"]), "", "{case}");
+        assert_eq!(repository.git(&["status", "--porcelain"]), "", "{case}");
     }
 }
 
 #[test]
 fn a_removed_folder_is_gone_in_the_new_revision_alone() {
     let repository = ZooRepository::of("moved-package");
-    assert!(git(&repository, &["ls-tree", "-r", "--name-only", "old"]).contains("engine/Cargo.toml"));
-    let new = git(&repository, &["ls-tree", "-r", "--name-only", "new"]);
+    assert!(repository.git(&["ls-tree", "-r", "--name-only", "old"]).contains("engine/Cargo.toml"));
+    let new = repository.git(&["ls-tree", "-r", "--name-only", "new"]);
     assert!(new.contains("crates/engine/Cargo.toml"), "{new}");
     assert!(!new.lines().any(|path| path.starts_with("engine/") || path == ".removed"), "{new}");
 }
 
 #[test]
 fn scripts_can_be_executed_and_line_ends_stay() {
-    let wrapper = git(&ZooRepository::of("own-wrapper"), &["ls-tree", "new", "tools/workspace-wrapper.sh"]);
+    let wrapper = ZooRepository::of("own-wrapper").git(&["ls-tree", "new", "tools/workspace-wrapper.sh"]);
     assert!(wrapper.starts_with("100755"), "{wrapper}");
     let repository = ZooRepository::of("shared-root");
     let read = |name: &str| std::fs::read(repository.root().join("tests").join(name)).unwrap();
     assert!(read("carriage_returns.rs").windows(2).any(|pair| pair == b"\r\n"));
     assert!(read("byte_order_mark.rs").starts_with(b"\xef\xbb\xbf"));
     assert!(!read("no_final_newline.rs").ends_with(b"\n"));
-}
-
-fn git(repository: &ZooRepository, arguments: &[&str]) -> String {
-    let output = Command::new("git").args(arguments).current_dir(repository.root()).output().unwrap();
-    assert!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
 }

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::support::{Printed, TestRepository, tool};
+use crate::support::{Printed, TestRepository, home_at, tool};
 use serde_json::Value;
 
 fn memprof(repository: &TestRepository, arguments: &[&str]) -> Printed {
     let mut command = tool();
-    command.current_dir(repository.root()).env("CARGO_MEMPROF_HOME", repository.beside("home"));
+    command.current_dir(repository.root()).env("CARGO_MEMPROF_HOME", home_at(repository.beside("home")));
     // One run a side: what is looked at here is exact.
     command.args(["memprof", "--repeat", "1", "--threshold", "*=off"]).args(arguments);
     Printed::of(command)

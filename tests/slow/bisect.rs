@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::{Printed, TestRepository, assert_same_bytes, every_byte, tool};
+use crate::support::{Printed, TestRepository, assert_same_bytes, every_byte, home_at, tool};
 use serde_json::Value;
 
 /// A repository of a crate whose one test keeps so many kilobytes, commit by commit.
@@ -77,7 +77,7 @@ impl Kept {
         let mut command = tool();
         command
             .current_dir(self.repository.root())
-            .env("CARGO_MEMPROF_HOME", self.repository.beside("cache"));
+            .env("CARGO_MEMPROF_HOME", home_at(self.repository.beside("cache")));
         command.arg("memprof").args(arguments);
         command
     }

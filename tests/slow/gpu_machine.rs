@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::support::{TestRepository, isolated};
+use crate::support::{TestRepository, home_at, isolated};
 use camino::Utf8Path;
 use cargo_memprof::gpu::devices::Place;
 use cargo_memprof::gpu::locks;
@@ -177,7 +177,7 @@ impl Machine {
             .env("MEMPROF_DEVICE_LOCKS", self.path("locks"))
             .env("FAKE_GPUS", format!("{FIRST},{SECOND}"))
             .env("FAKE_NVML_STATE", self.path("state"))
-            .env("CARGO_MEMPROF_HOME", self.path("cache"))
+            .env("CARGO_MEMPROF_HOME", home_at(self.path("cache")))
             .current_dir(self.folder.path())
             .args(arguments);
         command
@@ -416,7 +416,7 @@ fn a_matrix_gives_each_test_its_device() {
     .unwrap();
     let mut run = machine.memprof(&["run", "--format", "csv", "--metrics", "gpu.*", "--matrix"]);
     run.arg(matrix).current_dir(workshop().repository.root());
-    run.env("CARGO_MEMPROF_HOME", workshop().repository.beside("cache"));
+    run.env("CARGO_MEMPROF_HOME", home_at(workshop().repository.beside("cache")));
     let output = succeed(run);
     assert_eq!(values(&output.stdout, "gpu.1.live"), [5 * MIB; 2]);
     let run = workshop().repository.path("target/memprof/latest/cells").canonicalize().unwrap();

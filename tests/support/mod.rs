@@ -11,6 +11,7 @@
 
 #![allow(dead_code, reason = "each test executable includes this folder and uses a part of it")]
 
+pub mod csv;
 pub mod synthetic;
 pub mod traced;
 pub mod zoo;
@@ -143,7 +144,7 @@ impl TestRepository {
     /// The tool itself, started at the root, its cache beside the repository.
     pub fn memprof(&self) -> assert_cmd::Command {
         let mut command = self.command(assert_cmd::cargo::cargo_bin("cargo-memprof"));
-        command.env("CARGO_MEMPROF_HOME", self.beside("cache"));
+        command.env("CARGO_MEMPROF_HOME", home_at(self.beside("cache")));
         assert_cmd::Command::from_std(command)
     }
 }
@@ -198,6 +199,26 @@ pub fn tool() -> Command {
         }
     }
     command
+}
+
+/// The folder, made if need be, as the tool's home. The homes of all tests share one folder of compiled shims: compiling
+/// one takes longer than most tests.
+pub fn home_at(folder: PathBuf) -> PathBuf {
+    let shims = Path::new(env!("CARGO_TARGET_TMPDIR")).join("shims");
+    for needed in [&shims, &folder] {
+        std::fs::create_dir_all(needed).expect("the folder can be made");
+    }
+    match std::os::unix::fs::symlink(shims, folder.join("shim")) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => panic!("{folder:?}: {error}"),
+        Ok(()) | Err(_) => folder,
+    }
+}
+
+/// A new home, which is removed at the end of the test.
+pub fn home() -> TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    home_at(folder.path().to_owned());
+    folder
 }
 
 /// What [`every_byte`] found: mode, time, and content.
