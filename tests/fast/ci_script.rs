@@ -4,6 +4,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use crate::support::skip;
+
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/ci/memprof.sh");
 
 /// A folder with the fakes, and what they are to answer.
@@ -154,7 +156,7 @@ fn what_a_stranger_wrote_is_posted_only_as_a_report_of_the_commit_that_was_measu
 #[test]
 fn on_gitlab_the_note_is_posted_and_the_token_is_in_no_argument() {
     if Command::new("jq").arg("--version").output().is_err() {
-        skip("there is no jq");
+        skip("jq is not installed");
         return;
     }
     let posted = |notes: &str| {
@@ -197,12 +199,6 @@ fn the_action_calls_the_script_by_its_steps_and_knows_its_variables() {
 fn shellcheck_has_nothing_to_say() {
     match Command::new("shellcheck").arg(SCRIPT).output() {
         Ok(output) => assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout)),
-        Err(_) => skip("there is no shellcheck"),
+        Err(_) => skip("shellcheck is not installed"),
     }
-}
-
-/// Says that a part did not run, and why.
-#[expect(clippy::print_stderr, reason = "a test that skips itself must be seen to")]
-fn skip(reason: &str) {
-    eprintln!("skipped: {reason}");
 }

@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
 
+use crate::laboratory::{rustc, shim, shim_flags, succeed};
+
 const MIB: u64 = 1 << 20;
 /// What the fake driver takes for a context.
 const CONTEXT: u64 = 526 * MIB;
@@ -31,10 +33,6 @@ fn laboratory() -> &'static Laboratory {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("gpu-shim");
         fs_err::create_dir_all(folder.join("fake")).unwrap();
         let laboratory = Laboratory { folder };
-        for name in ["memprof", "memprof_heap"] {
-            let source = format!("templates/{name}/lib.rs");
-            laboratory.compile(name, &source, &["--crate-type", "rlib", "-C", "opt-level=3"]);
-        }
         let flags = ["--crate-type", "cdylib", "-C", "opt-level=3", "-C", "panic=abort"];
         laboratory.compile("memprof_inject", "templates/memprof_inject/lib.rs", &flags);
         for (name, file) in [
@@ -63,22 +61,16 @@ impl Laboratory {
     }
 
     fn compile(&self, name: &str, source: &str, flags: &[&str]) {
-        let mut command = Command::new("rustc");
+        let mut command = rustc();
         command
             .args(["--edition", "2021", "-D", "warnings", "--crate-name", name])
             .args(["--out-dir", self.folder.to_str().unwrap()])
             .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(source))
-            .args(flags)
-            .arg("-L")
-            .arg(&self.folder);
-        for library in ["memprof", "memprof_heap"] {
-            let path = self.path(&format!("lib{library}.rlib"));
-            if library != name && Path::new(&path).exists() && !name.starts_with("fake") {
-                command.arg("--extern").arg(format!("{library}={path}"));
-            }
+            .args(flags);
+        if !flags.contains(&"cdylib") {
+            command.args(shim_flags(&shim(&[])));
         }
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&output.stderr));
+        succeed(&mut command);
     }
 }
 

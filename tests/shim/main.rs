@@ -13,5 +13,7 @@ mod log;
 mod miri;
 mod resident;
 mod scopes;
+#[path = "../support/skips.rs"]
+mod skips;
 mod tensors;
 mod traced;

@@ -1,5 +1,6 @@
 //! Adapters for frameworks on whole repositories. How they are compiled and left out is tried with a crate that has the name of a
-//! framework and none of its size; what they say of tensors, with candle and with burn themselves, which are built for it.
+//! framework and none of its size; what they say of tensors, with candle and with burn themselves, which are built
+//! for it on request.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -236,6 +237,7 @@ fn layers<'a>(report: &'a Value, label: &str) -> Vec<(&'a str, &'a str)> {
 }
 
 #[test]
+#[ignore = "builds candle, which takes minutes; run it with `just test-all`"]
 fn candles_weights_and_gradients_are_named_to_the_byte() {
     let repository =
         network("candle", &[("(\"inner\", 48), (\"older\", 32)", "(\"inner\", 96), (\"newer\", 32)")]);
@@ -310,6 +312,7 @@ fn candles_weights_and_gradients_are_named_to_the_byte() {
 }
 
 #[test]
+#[ignore = "builds burn, which takes minutes; run it with `just test-all`"]
 fn burns_weights_and_gradients_are_named_to_the_byte_and_naming_leaves_nothing() {
     let repository = network("burn", &[("INNER: usize = 48", "INNER: usize = 96"), ("older", "newer")]);
     let report = report(&repository);

@@ -478,11 +478,16 @@ fn the_doctor_shows_what_there_is() {
     let shown = text(&output.stdout);
     let gpus = shown.split("\nGPUs\n").nth(1).unwrap().split("\n\nMetrics\n").next().unwrap();
     let folder = workshop().libraries.to_str().unwrap();
-    let mut is_of_container = false;
+    let (mut is_of_container, mut is_of_holder) = (false, false);
     let lines = gpus.lines().filter(|line| {
+        let goes_on = line.starts_with("          ");
         // Whether this very machine is a container is not the fake's to say.
-        is_of_container = line.contains("process ids") || is_of_container && line.starts_with("          ");
-        !is_of_container
+        is_of_container = line.contains("process ids") || is_of_container && goes_on;
+        // The holder is this process, whose command line may be of any length.
+        is_of_holder = is_of_holder && goes_on && !line.trim_start().starts_with("help:");
+        let is_shown = !is_of_container && !is_of_holder;
+        is_of_holder |= line.contains("held by process");
+        is_shown
     });
     let steady: Vec<String> = lines
         .map(|line| match line.split_once("held by process") {

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::support::TestRepository;
 use crate::support::traced::{calls, memprof, report, untraced};
+use crate::support::{TestRepository, skip};
 use serde_json::Value;
 
 /// A repository in which a build script and a procedural macro use the crate that is traced, and a crate of the registry.
@@ -78,10 +78,7 @@ fn what_runs_in_the_build_may_be_of_another_target_than_what_is_traced() {
     if musl != host && is_installed(&musl) {
         targets.push(Some(&musl));
     } else {
-        #[expect(clippy::print_stderr, reason = "what is skipped is said")]
-        {
-            eprintln!("skipped for {musl}, which is not installed");
-        }
+        skip(&format!("the target {musl} is not installed"));
     }
     let mut repository = built_twice();
     let arguments = ["--refs", "HEAD,again=HEAD", "--locked", "--trace", "**", "--trace", "itoa::Buffer::*"];

@@ -8,7 +8,7 @@ use crate::support::csv::{kept, memprof, values};
 use crate::support::home;
 use crate::support::zoo::{Figure, ZooRepository, figures};
 
-/// Makes one test per case: `fn no_std()` calls the given function with `"no-std"`. `CASES` are the names.
+/// Makes one test per case: `fn no_std()` calls the given function with `"no-std"`.
 macro_rules! one_test_per_case {
     ($check:path) => {
         one_test_per_case! { $check:
@@ -35,6 +35,7 @@ macro_rules! one_test_per_case {
         }
     };
 }
+
 mod figures_are_exact {
     one_test_per_case!(super::figures_are_exact);
 }
@@ -129,6 +130,8 @@ fn passes_uninjected(case: &str) {
         cargo.args(["test", "--workspace", "--offline", "--quiet"]).current_dir(repository.root());
         // Neither is looked at, and both take their time.
         cargo.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_INCREMENTAL", "0");
+        // Optimising at link time takes long, and the build with the tool in it does that.
+        cargo.env("CARGO_PROFILE_DEV_LTO", "off");
         if case != "no-lock" {
             cargo.arg("--locked");
         }

@@ -12,6 +12,7 @@
 #![allow(dead_code, reason = "each test executable includes this folder and uses a part of it")]
 
 pub mod csv;
+mod skips;
 pub mod synthetic;
 pub mod traced;
 pub mod zoo;
@@ -26,6 +27,8 @@ use std::time::SystemTime;
 use camino::Utf8Path;
 use cargo_memprof::git::repository::Repository;
 use tempfile::TempDir;
+
+pub use skips::skip;
 
 /// The first commit's date, seconds since the epoch; each commit is a minute after the one before.
 const FIRST_COMMIT: u64 = 1_740_000_000;
@@ -143,8 +146,8 @@ impl TestRepository {
 
     /// The tool itself, started at the root, its cache beside the repository.
     pub fn memprof(&self) -> assert_cmd::Command {
-        let mut command = self.command(assert_cmd::cargo::cargo_bin("cargo-memprof"));
-        command.env("CARGO_MEMPROF_HOME", home_at(self.beside("cache")));
+        let mut command = tool();
+        command.current_dir(&self.root).env("CARGO_MEMPROF_HOME", home_at(self.beside("cache")));
         assert_cmd::Command::from_std(command)
     }
 }
@@ -198,6 +201,8 @@ pub fn tool() -> Command {
             command.env_remove(name);
         }
     }
+    // No test looks at debug information, and it is most of an executable.
+    command.env("CARGO_PROFILE_DEV_DEBUG", "0");
     command
 }
 
@@ -265,12 +270,6 @@ pub fn assert_same_bytes(before: &Bytes, after: &Bytes) {
             }
         }
     }
-}
-
-/// Says that a test did not run, and why.
-#[expect(clippy::print_stderr, reason = "a test that skips itself must be seen to")]
-pub fn skip(reason: &str) {
-    eprintln!("skipped: {reason}");
 }
 
 /// Runs a command that must succeed.
