@@ -156,12 +156,11 @@ impl Recorder {
                             (Some(before), Some(after)) => (before, after),
                             _ => continue,
                         };
-                        let family = match slot.family {
-                            Some(family) => family,
-                            None => {
-                                json.figure(slot.name, after.wrapping_sub(before));
-                                continue;
-                            }
+                        let family = if let Some(family) = slot.family {
+                            family
+                        } else {
+                            json.figure(slot.name, after.wrapping_sub(before));
+                            continue;
                         };
                         let name = |part: &str| Text::of(format_args!("{}.{}", family, part));
                         let consumed = i128::from(after) - i128::from(before);

@@ -358,15 +358,12 @@ impl Calls {
             line_mark: 0,
             line_start: Readings::NONE,
         };
-        match self.free.pop() {
-            Some(place) => {
-                self.frames.as_mut()[place as usize] = frame;
-                place
-            }
-            None => {
-                self.frames.push(frame);
-                self.frames.len() as u32 - 1
-            }
+        if let Some(place) = self.free.pop() {
+            self.frames.as_mut()[place as usize] = frame;
+            place
+        } else {
+            self.frames.push(frame);
+            self.frames.len() as u32 - 1
         }
     }
 

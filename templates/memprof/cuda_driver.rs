@@ -254,7 +254,7 @@ impl Driver {
             for attribute in [USED_HIGH, RESERVED_HIGH] {
                 let mut zero = 0_u64;
                 // SAFETY: as above.
-                unsafe { set(pool.0, attribute, (&mut zero as *mut u64).cast()) };
+                unsafe { set(pool.0, attribute, std::ptr::addr_of_mut!(zero).cast()) };
             }
         }
         Some(PoolFigures {
@@ -273,7 +273,7 @@ impl Driver {
     fn pool_attribute(&self, pool: Pool, attribute: c_int) -> Option<u64> {
         let mut value = 0_u64;
         // SAFETY: as above.
-        let status = unsafe { (self.pool_attribute?)(pool.0, attribute, (&mut value as *mut u64).cast()) };
+        let status = unsafe { (self.pool_attribute?)(pool.0, attribute, std::ptr::addr_of_mut!(value).cast()) };
         succeeded(status, value)
     }
 }

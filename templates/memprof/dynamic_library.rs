@@ -114,7 +114,7 @@ pub(crate) fn look() {
     }
     let mut loads = u64::MAX;
     // SAFETY: the callback gets the pointer that is handed over here, and it lives that long.
-    unsafe { dl_iterate_phdr(first, (&mut loads as *mut u64).cast()) };
+    unsafe { dl_iterate_phdr(first, std::ptr::addr_of_mut!(loads).cast()) };
     LOADS.store(loads, Ordering::Relaxed);
 }
 
@@ -156,6 +156,6 @@ pub(crate) fn find(passes: fn(file_name: &[u8]) -> bool) -> Option<LoadedPath> {
     }
     let mut search = Search { passes, found: None };
     // SAFETY: the callback gets the pointer that is handed over here, and it lives that long.
-    unsafe { dl_iterate_phdr(each, (&mut search as *mut Search).cast()) };
+    unsafe { dl_iterate_phdr(each, std::ptr::addr_of_mut!(search).cast()) };
     search.found
 }

@@ -155,7 +155,7 @@ pub(crate) fn read() -> Reading {
 
 pub(crate) fn warm_up() {
     if let Some(mut recorder) = hold() {
-        recorder.sources.each().into_iter().for_each(|source| source.warm_up());
+        recorder.sources.each().into_iter().for_each(sources::Source::warm_up);
     }
 }
 
@@ -163,9 +163,6 @@ pub(crate) fn warm_up() {
 /// once a device is in use, and by the injection library at the first allocation: no checkpoint may come before the end.
 pub(crate) extern "C" fn take_last_figures_at_exit() {
     static REGISTERED: AtomicBool = AtomicBool::new(false);
-    if REGISTERED.swap(true, Ordering::Relaxed) {
-        return;
-    }
     extern "C" fn take() {
         if let Some(mut recorder) = settle_and_hold() {
             let recorder = &mut *recorder;
@@ -174,6 +171,9 @@ pub(crate) extern "C" fn take_last_figures_at_exit() {
     }
     extern "C" {
         fn atexit(handler: extern "C" fn()) -> std::os::raw::c_int;
+    }
+    if REGISTERED.swap(true, Ordering::Relaxed) {
+        return;
     }
     // SAFETY: the function is never unloaded, as for the constructor's.
     unsafe { atexit(take) };

@@ -69,7 +69,7 @@ pub(super) fn open(reset: bool) -> Result<Found, &'static str> {
     if reset && process.status.is_some() {
         process.clear_refs = open_high(OpenOptions::new().write(true), "/proc/self/clear_refs")
             .ok()
-            .filter(|clear_refs| reset_high_water_mark(clear_refs));
+            .filter(reset_high_water_mark);
     }
     // Both have what is resident now; if getrusage has more, that is from before.
     if let (Some(own), Some(mixed)) = (process.high_water_mark(), usage::maximum_resident()) {

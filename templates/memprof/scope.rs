@@ -28,7 +28,7 @@ pub(crate) fn less_deep() -> u64 {
         .unwrap_or(0)
 }
 
-/// Measures from its making to its drop, and then logs one line. Made by [`scope!`](crate::scope).
+/// Measures from its making to its drop, and then logs one line. Made by [`scope!`](crate::scope!).
 #[must_use = "a scope ends when this is dropped; bind it to a name that begins with an underscore, not to `_`"]
 pub struct Scope {
     open: Option<Open>,

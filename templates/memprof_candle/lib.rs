@@ -67,11 +67,11 @@ pub fn add(names: &mut Names, name: &str, kind: Kind, tensor: &Tensor) {
             shape: tensor.dims(),
             dtype: tensor.dtype().as_str(),
             device,
-            storage: &*storage as *const Storage as u64,
+            storage: std::ptr::addr_of!(*storage) as u64,
             bytes,
             allocated,
             range: range(layout, size),
-        })
+        });
     });
 }
 

@@ -23,15 +23,14 @@ pub fn adamw(variables: &VarMap, optimizer: &AdamW) -> Names {
     let mut current = None;
     let mut place = 0;
     let mut fits = true;
-    let mut text = Tensors::new(|tensor| {
+    let each = |tensor: &str| {
         if place % 3 == 0 {
             current = floats.next();
         }
         fits &= current.map_or(false, |variable| is_like(tensor, variable));
         place += 1;
-    });
-    let written = write!(text, "{:?}", optimizer);
-    drop(text);
+    };
+    let written = write!(Tensors::new(each), "{:?}", optimizer);
     assert!(
         written.is_ok() && fits && place % 3 == 0 && floats.next().is_none(),
         "memprof_candle::adamw: this optimizer was not made of all variables of this map"
@@ -61,7 +60,7 @@ fn add(names: &mut Names, path: &str, variable: &Var, moment: &str) {
             bytes: (tensor.elem_count() * tensor.dtype().size_in_bytes()) as u64,
             allocated: None,
             range: None,
-        })
+        });
     });
 }
 

@@ -57,7 +57,7 @@ pub(crate) fn rendezvous() -> Option<&'static Rendezvous> {
     let mut found: *const Rendezvous = std::ptr::null();
     // SAFETY: the callback gets the pointer that is handed over here; a rendezvous is a static of the shim's.
     unsafe {
-        dl_iterate_phdr(each, (&mut found as *mut *const Rendezvous).cast());
+        dl_iterate_phdr(each, std::ptr::addr_of_mut!(found).cast());
         found.as_ref()
     }
 }
