@@ -162,14 +162,14 @@ impl Recorder {
                             json.figure(slot.name, after.wrapping_sub(before));
                             continue;
                         };
-                        let name = |part: &str| Text::of(format_args!("{}.{}", family, part));
+                        let name = |part: &str| Text::of(format_args!("{family}.{part}"));
                         let consumed = i128::from(after) - i128::from(before);
-                        json.number(name("consumed").as_str(), format_args!("{}", consumed));
+                        json.number(name("consumed").as_str(), format_args!("{consumed}"));
                         if let Some(peak) = recorder.histories.of(slot.index).since(call.mark) {
                             let peaked = peak.saturating_sub(before.max(after));
-                            json.number(name("peaked").as_str(), format_args!("{}", peaked));
+                            json.number(name("peaked").as_str(), format_args!("{peaked}"));
                         }
-                        json.number(name("used").as_str(), format_args!("{}", after));
+                        json.number(name("used").as_str(), format_args!("{after}"));
                     }
                     json.figure("time", end - call.nanoseconds);
                 });
@@ -188,7 +188,7 @@ impl Recorder {
                 let site = calls.site(node.site);
                 let place = number as usize;
                 log.write("calls", nanoseconds, |json| {
-                    json.number("node", format_args!("{}", number));
+                    json.number("node", format_args!("{number}"));
                     if node.parent == ROOT || node.is_elsewhere() {
                         json.text_or_null("parent", None);
                     } else {
@@ -214,11 +214,11 @@ impl Recorder {
                                 let peaked = if most { of.peaked_most } else { of.peaked_sum };
                                 match slot.family {
                                     Some(family) => {
-                                        let name = |part: &str| Text::of(format_args!("{}.{}", family, part));
-                                        json.number(name("consumed").as_str(), format_args!("{}", grown));
-                                        json.number(name("peaked").as_str(), format_args!("{}", peaked));
+                                        let name = |part: &str| Text::of(format_args!("{family}.{part}"));
+                                        json.number(name("consumed").as_str(), format_args!("{grown}"));
+                                        json.number(name("peaked").as_str(), format_args!("{peaked}"));
                                     }
-                                    None => json.number(slot.name, format_args!("{}", grown)),
+                                    None => json.number(slot.name, format_args!("{grown}")),
                                 }
                             }
                         });
@@ -241,8 +241,8 @@ impl Recorder {
                     log.write("line", nanoseconds, |json| {
                         json.text("label", site.label);
                         json.text("at", site.at);
-                        json.number("line", format_args!("{}", line));
-                        json.number("times", format_args!("{}", times));
+                        json.number("line", format_args!("{line}"));
+                        json.number("times", format_args!("{times}"));
                         json.object("metrics", |json| {
                             for (slot_place, slot) in calls.slots().iter().enumerate() {
                                 let figure = calls.line_figure(place, slot_place);
@@ -251,7 +251,7 @@ impl Recorder {
                                 }
                                 if let Some(family) = slot.family {
                                     json.number(slot.name, format_args!("{}", figure.peak));
-                                    let grown = Text::of(format_args!("{}.grown", family));
+                                    let grown = Text::of(format_args!("{family}.grown"));
                                     json.number(grown.as_str(), format_args!("{}", figure.grown));
                                 } else {
                                     json.number(slot.name, format_args!("{}", figure.grown));

@@ -78,8 +78,8 @@ impl Environment {
     pub(crate) fn cupti(&self) -> Result<&'static [u8], &'static str> {
         match (&self.cupti, &self.cupti_absent) {
             // The path may be the user's own, which the runner has found to be none, or cannot use.
-            (_, Some(reason)) => Err(kept(format_args!("{}", reason))),
-            (Some(path), None) => Ok(kept(format_args!("{}\0", path)).as_bytes()),
+            (_, Some(reason)) => Err(kept(format_args!("{reason}"))),
+            (Some(path), None) => Ok(kept(format_args!("{path}\0")).as_bytes()),
             (None, None) => Err("no CUPTI was handed over (MEMPROF_CUPTI)"),
         }
     }

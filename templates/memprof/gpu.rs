@@ -208,7 +208,7 @@ impl Gpu {
             if in_use {
                 let pool = driver.default_pool(handle).map_err(|status| match status {
                     0 => "the driver is older than memory pools (CUDA 11.2)",
-                    status => kept(format_args!("cuDeviceGetDefaultMemPool failed with error {}", status)),
+                    status => kept(format_args!("cuDeviceGetDefaultMemPool failed with error {status}")),
                 });
                 self.add_device(ordinal as u32, driver.uuid(handle), pool, Some(driver), catalogue);
             }
@@ -307,7 +307,7 @@ impl Gpu {
                 return names.add_absent(&["process", "device", "context"], AFTER_SHUTDOWN, catalogue)
             }
             (_, Err(reason), _) => {
-                let reason = kept(format_args!("NVML: {}", reason));
+                let reason = kept(format_args!("NVML: {reason}"));
                 return names.add_absent(&["process", "device", "context"], reason, catalogue);
             }
         };
@@ -377,7 +377,7 @@ impl Gpu {
                 let uuid = kept(format_args!("{}", Uuid(uuid)));
                 kept(format_args!("{}-{}", kind, &uuid[..8]))
             }
-            (None, None) => kept(format_args!("visible{}", ordinal)),
+            (None, None) => kept(format_args!("visible{ordinal}")),
         }
     }
 }
@@ -465,7 +465,7 @@ impl Names {
 
     fn source(&self, source: &'static str) -> &'static str {
         if self.part {
-            kept(format_args!("{}, of a part of the device (MIG)", source))
+            kept(format_args!("{source}, of a part of the device (MIG)"))
         } else {
             source
         }

@@ -39,7 +39,7 @@ impl Source for HeapMetrics {
             return;
         }
         let reason = match &environment.heap_absent {
-            Some(reason) => kept(format_args!("{}", reason)),
+            Some(reason) => kept(format_args!("{reason}")),
             None => "memprof's tracking allocator is not this executable's global allocator",
         };
         for name in ["heap.live", "heap.peak", "heap.allocated", "heap.count"] {

@@ -108,7 +108,7 @@ impl<'a> Json<'a> {
                 b'\r' => self.buffer.extend(b"\\r"),
                 b'\t' => self.buffer.extend(b"\\t"),
                 _ => {
-                    let _ = write!(self.buffer, "\\u{:04x}", byte);
+                    let _ = write!(self.buffer, "\\u{byte:04x}");
                 }
             }
         }

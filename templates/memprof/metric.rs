@@ -67,7 +67,7 @@ impl Catalogue {
 
     /// One that comes late ([`Source::appear`](crate::sources::Source::appear)) stood at zero before.
     pub(crate) fn add_metric(&mut self, metric: Metric) -> Index {
-        assert!(self.metrics.len() < MAXIMUM, "memprof: more than {} metrics", MAXIMUM);
+        assert!(self.metrics.len() < MAXIMUM, "memprof: more than {MAXIMUM} metrics");
         self.metrics.push(metric);
         Index(self.metrics.len() - 1)
     }

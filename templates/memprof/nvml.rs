@@ -231,7 +231,7 @@ impl std::fmt::Display for Uuid {
             if [4, 6, 8, 10].contains(&index) {
                 formatter.write_str("-")?;
             }
-            write!(formatter, "{:02x}", byte)?;
+            write!(formatter, "{byte:02x}")?;
         }
         Ok(())
     }

@@ -119,8 +119,7 @@ pub(crate) fn start(environment: Environment) -> bool {
         Err(error) => {
             let path = std::path::Path::new(&environment.log).display();
             terminal::warn(format_args!(
-                "nothing is recorded, for the log {} cannot be opened: {}",
-                path, error
+                "nothing is recorded, for the log {path} cannot be opened: {error}"
             ));
             return false;
         }
@@ -190,7 +189,7 @@ pub(crate) extern "C" fn gpu_out_of_memory(ordinal: u32, requested: u64, live: u
                 match device {
                     // NVML's index is a number; what stands for it where there is none is text.
                     Some(device) if device.parse::<u32>().is_ok() => {
-                        json.number("device", format_args!("{}", device));
+                        json.number("device", format_args!("{device}"));
                     }
                     device => json.text_or_null("device", device),
                 }
@@ -426,7 +425,7 @@ impl Recorder {
             Ok(()) => self.log = Some(log),
             Err(error) => {
                 RECORDING.store(false, Ordering::Relaxed);
-                terminal::warn(format_args!("recording ends here, for the log cannot be written: {}", error));
+                terminal::warn(format_args!("recording ends here, for the log cannot be written: {error}"));
             }
         }
     }

@@ -48,7 +48,7 @@ const BUFFER: usize = 16 * 1024;
 pub(super) fn open(reset: bool) -> Result<Found, &'static str> {
     let statm = match open_high(OpenOptions::new().read(true), "/proc/self/statm") {
         Ok(file) => file,
-        Err(error) => return Err(kept(format_args!("/proc/self/statm: {}", error))),
+        Err(error) => return Err(kept(format_args!("/proc/self/statm: {error}"))),
     };
     let mut buffer = Untracked::new();
     buffer.reserve(BUFFER);
@@ -77,13 +77,13 @@ pub(super) fn open(reset: bool) -> Result<Found, &'static str> {
     }
     let bound = process.bound() / 1024;
     let peak_source = match (&process.status, &process.clear_refs) {
-        (Some(_), Some(_)) => kept(format_args!("VmHWM since the last checkpoint, within {} KiB", bound)),
-        (Some(_), None) => kept(format_args!("VmHWM since start, within {} KiB", bound)),
+        (Some(_), Some(_)) => kept(format_args!("VmHWM since the last checkpoint, within {bound} KiB")),
+        (Some(_), None) => kept(format_args!("VmHWM since start, within {bound} KiB")),
         (None, _) => "the largest /proc/self/statm read at a checkpoint",
     };
     Ok(Found {
         process,
-        resident_source: kept(format_args!("/proc/self/statm, within {} KiB", bound)),
+        resident_source: kept(format_args!("/proc/self/statm, within {bound} KiB")),
         peak_source,
     })
 }
@@ -127,7 +127,7 @@ impl Process {
         if self.smaps_rollup.is_none() {
             self.smaps_rollup = match open_high(OpenOptions::new().read(true), "/proc/self/smaps_rollup") {
                 Ok(file) => Some(file),
-                Err(error) => return Err(kept(format_args!("/proc/self/smaps_rollup: {}", error))),
+                Err(error) => return Err(kept(format_args!("/proc/self/smaps_rollup: {error}"))),
             };
         }
         Ok("/proc/self/smaps_rollup")

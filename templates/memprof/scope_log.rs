@@ -79,14 +79,14 @@ impl Recorder {
                     Some(both) => both,
                     None => return,
                 };
-                let name = |part: &str| Text::of(format_args!("{}.{}", family, part));
+                let name = |part: &str| Text::of(format_args!("{family}.{part}"));
                 let consumed = i128::from(after) - i128::from(before);
-                json.number(name("consumed").as_str(), format_args!("{}", consumed));
+                json.number(name("consumed").as_str(), format_args!("{consumed}"));
                 if let Some(peak) = self.histories.of(index).since(start.number) {
                     let peaked = peak.saturating_sub(before.max(after));
-                    json.number(name("peaked").as_str(), format_args!("{}", peaked));
+                    json.number(name("peaked").as_str(), format_args!("{peaked}"));
                 }
-                json.number(name("used").as_str(), format_args!("{}", after));
+                json.number(name("used").as_str(), format_args!("{after}"));
             }
             Kind::Total => {
                 if let Some((before, after)) = both(index) {

@@ -18,7 +18,7 @@ pub(crate) fn end_tensors(group: u64) {
     if let Some(mut recorder) = hold() {
         let nanoseconds = recorder.nanoseconds();
         recorder.log(|_, log| {
-            log.write("tensors_end", nanoseconds, |json| json.number("group", format_args!("{}", group)))
+            log.write("tensors_end", nanoseconds, |json| json.number("group", format_args!("{group}")))
         });
     }
 }
@@ -52,7 +52,7 @@ impl Recorder {
         let nanoseconds = self.nanoseconds();
         self.log(|_, log| {
             log.write("tensor", nanoseconds, |json| {
-                json.number("group", format_args!("{}", group));
+                json.number("group", format_args!("{group}"));
                 json.text("name", tensor.name);
                 json.text("kind", tensor.kind.name());
                 json.number("shape", format_args!("{}", Extents(tensor.shape)));
@@ -61,10 +61,10 @@ impl Recorder {
                 json.number("storage", format_args!("{}", tensor.storage));
                 json.number("bytes", format_args!("{}", tensor.bytes));
                 if let Some(allocated) = tensor.allocated {
-                    json.number("allocated", format_args!("{}", allocated));
+                    json.number("allocated", format_args!("{allocated}"));
                 }
                 if let Some((start, end)) = tensor.range {
-                    json.number("range", format_args!("[{},{}]", start, end));
+                    json.number("range", format_args!("[{start},{end}]"));
                 }
             })
         });
@@ -78,7 +78,7 @@ impl Recorder {
         {
             self.log(|_, log| {
                 log.write("cuda_device", mark.nanoseconds, |json| {
-                    json.number("ordinal", format_args!("{}", ordinal));
+                    json.number("ordinal", format_args!("{ordinal}"));
                     json.text("device", device);
                 })
             });

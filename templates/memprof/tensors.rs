@@ -187,8 +187,8 @@ impl fmt::Display for Device<'_> {
         match self {
             Self::Cpu => formatter.write_str("cpu"),
             Self::CpuMalloc => formatter.write_str("malloc"),
-            Self::Cuda(ordinal) => write!(formatter, "cuda:{}", ordinal),
-            Self::Other(name) => write!(formatter, "other:{}", name),
+            Self::Cuda(ordinal) => write!(formatter, "cuda:{ordinal}"),
+            Self::Other(name) => write!(formatter, "other:{name}"),
         }
     }
 }

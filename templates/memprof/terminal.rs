@@ -36,7 +36,7 @@ pub(crate) fn checkpoint_line<'a>(
 
 /// Something went wrong that a user must know of.
 pub(crate) fn warn(message: fmt::Arguments<'_>) {
-    write(Text::of(format_args!("memprof: {}\n", message)).as_str());
+    write(Text::of(format_args!("memprof: {message}\n")).as_str());
 }
 
 /// Straight to the descriptor: `std::io::stderr` has a lock that the caller's other threads may hold.

@@ -53,7 +53,7 @@ impl DeviceName {
     pub(crate) fn of(device: &dyn fmt::Debug) -> Self {
         let mut bytes = [0; 128];
         let mut text = Text { bytes: &mut bytes, length: 0 };
-        let _ = write!(text, "{:?}", device);
+        let _ = write!(text, "{device:?}");
         let length = text.length;
         Self { bytes, length }
     }

@@ -30,7 +30,7 @@ pub fn adamw(variables: &VarMap, optimizer: &AdamW) -> Names {
         fits &= current.map_or(false, |variable| is_like(tensor, variable));
         place += 1;
     };
-    let written = write!(Tensors::new(each), "{:?}", optimizer);
+    let written = write!(Tensors::new(each), "{optimizer:?}");
     assert!(
         written.is_ok() && fits && place % 3 == 0 && floats.next().is_none(),
         "memprof_candle::adamw: this optimizer was not made of all variables of this map"
