@@ -12,7 +12,7 @@ use crate::metric::Values;
 use crate::occurrences::Logged;
 use crate::recorder::{self, Recorder};
 use crate::sources::Extent;
-use crate::trace::{Site, NONE};
+use crate::trace::{NONE, Site};
 use crate::untracked::Text;
 
 /// So often the clock is looked at when traced calls end, and so long nothing is told of them: a process that is killed loses
@@ -49,11 +49,7 @@ pub(crate) fn at_line(frame: u32, line: u32, begins: bool) {
 
 /// The recorder, once work under way on GPUs has ended if their figures are wanted of traced functions.
 fn hold_for_calls() -> Option<Held<'static, Recorder>> {
-    if CALLS_READ_GPUS.load(Ordering::Relaxed) {
-        recorder::settle_and_hold()
-    } else {
-        recorder::hold()
-    }
+    if CALLS_READ_GPUS.load(Ordering::Relaxed) { recorder::settle_and_hold() } else { recorder::hold() }
 }
 
 impl Recorder {

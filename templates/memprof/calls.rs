@@ -6,7 +6,7 @@
 //! functions, and no byte is in a sum twice.
 
 use crate::metric::{Catalogue, Index, Kind, Values};
-use crate::trace::{Site, NONE};
+use crate::trace::{NONE, Site};
 use crate::untracked::Untracked;
 
 /// Metrics that are followed for each call, at most; what came later is left out.
@@ -76,11 +76,7 @@ impl Readings {
     }
 
     pub(crate) fn get(&self, place: usize) -> Option<u64> {
-        if self.missing & (1 << place) == 0 {
-            Some(self.values[place])
-        } else {
-            None
-        }
+        if self.missing & (1 << place) == 0 { Some(self.values[place]) } else { None }
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::thread::LocalKey;
 
 use crate::live::{Epoch, Live};
-use crate::tally::{Claimed, Slot, Tally, Totals, CAN_BE_OWNED};
+use crate::tally::{CAN_BE_OWNED, Claimed, Slot, Tally, Totals};
 
 /// What is live, and what was ever allocated.
 #[derive(Debug)]
@@ -49,11 +49,7 @@ impl Account {
     /// The calling thread's slot, if it has claimed one.
     #[inline(always)]
     pub(crate) fn claimed(self) -> Option<&'static Slot> {
-        if CAN_BE_OWNED {
-            self.claimed.with(Cell::get)
-        } else {
-            None
-        }
+        if CAN_BE_OWNED { self.claimed.with(Cell::get) } else { None }
     }
 
     /// The calling thread's slot. A thread comes here before it has counted anything.

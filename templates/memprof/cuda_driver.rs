@@ -7,7 +7,7 @@
 use std::os::raw::{c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
-use crate::dynamic_library::{self, function, Library};
+use crate::dynamic_library::{self, Library, function};
 use crate::untracked::kept_value;
 
 type Status = c_int;
@@ -273,15 +273,12 @@ impl Driver {
     fn pool_attribute(&self, pool: Pool, attribute: c_int) -> Option<u64> {
         let mut value = 0_u64;
         // SAFETY: as above.
-        let status = unsafe { (self.pool_attribute?)(pool.0, attribute, std::ptr::addr_of_mut!(value).cast()) };
+        let status =
+            unsafe { (self.pool_attribute?)(pool.0, attribute, std::ptr::addr_of_mut!(value).cast()) };
         succeeded(status, value)
     }
 }
 
 fn succeeded<T>(status: Status, value: T) -> Option<T> {
-    if status == SUCCESS {
-        Some(value)
-    } else {
-        None
-    }
+    if status == SUCCESS { Some(value) } else { None }
 }

@@ -10,7 +10,7 @@ use crate::dynamic_library;
 use crate::environment::Environment;
 use crate::metric::{Catalogue, Index, Kind, Metric, Values};
 use crate::sources::{Extent, Source};
-use crate::untracked::{kept, Text, Untracked};
+use crate::untracked::{Text, Untracked, kept};
 
 /// What is loaded where a program uses such a device: DRM's own library (Mesa, `ROCm`), and Intel's, which do without.
 const LIBRARIES: [&[u8]; 4] = [b"libdrm", b"libhsa-runtime64", b"libze_intel_gpu", b"libigdrcl"];

@@ -55,22 +55,14 @@ impl Library {
     pub(crate) fn loaded(path: &CStr) -> Option<Self> {
         // SAFETY: the path is a C string.
         let handle = unsafe { dlopen(path.as_ptr(), RTLD_LAZY | RTLD_NOLOAD) };
-        if handle.is_null() {
-            None
-        } else {
-            Some(Self(handle))
-        }
+        if handle.is_null() { None } else { Some(Self(handle)) }
     }
 
     /// The address of a function. The name ends with a zero byte.
     pub(crate) fn symbol(self, name: &'static [u8]) -> Option<*mut c_void> {
         // SAFETY: the handle is open and the name is a C string.
         let address = unsafe { dlsym(self.0, name.as_ptr().cast()) };
-        if address.is_null() {
-            None
-        } else {
-            Some(address)
-        }
+        if address.is_null() { None } else { Some(address) }
     }
 }
 

@@ -13,12 +13,12 @@ use std::os::raw::c_int;
 use crate::cuda_driver::{self, Driver, Pool, PoolFigures};
 use crate::dynamic_library;
 use crate::environment::Environment;
-use crate::gpu_rendezvous::{Figures, Rendezvous, HOST};
-use crate::metric::{Catalogue, Index, Kind, Metric, Values, MAXIMUM};
+use crate::gpu_rendezvous::{Figures, HOST, Rendezvous};
+use crate::metric::{Catalogue, Index, Kind, MAXIMUM, Metric, Values};
 use crate::nvml::{self, Nvml, Uuid};
 use crate::recorder;
 use crate::sources::{Extent, Source};
-use crate::untracked::{kept, Untracked};
+use crate::untracked::{Untracked, kept};
 
 /// In the executable's writable data, where the injection library looks for it.
 #[used]
@@ -31,8 +31,7 @@ const CONTEXT_SOURCE: &str =
 const AFTER_SHUTDOWN: &str =
     "the CUDA driver had shut down, and no checkpoint came while it was up; log one inside the test";
 const NOT_ANSWERED: &str = "the driver no longer answers for it";
-const NOT_INJECTED: &str =
-    "the CUDA driver did not load the library that CUDA_INJECTION64_PATH names, or loaded it \
+const NOT_INJECTED: &str = "the CUDA driver did not load the library that CUDA_INJECTION64_PATH names, or loaded it \
                             before this executable's first code ran";
 const OUTSIDE_A_RUN: &str = "counted in a run of cargo memprof only";
 
@@ -304,7 +303,7 @@ impl Gpu {
         let (nvml, found) = match (nvml, found, driver) {
             (Some(nvml), Ok(found), Some(_)) => (nvml, found),
             (_, Ok(_), _) => {
-                return names.add_absent(&["process", "device", "context"], AFTER_SHUTDOWN, catalogue)
+                return names.add_absent(&["process", "device", "context"], AFTER_SHUTDOWN, catalogue);
             }
             (_, Err(reason), _) => {
                 let reason = kept(format_args!("NVML: {reason}"));
@@ -352,7 +351,9 @@ impl Gpu {
         };
         let (used, reserved) = pool.unwrap_or((0, 0));
         if figures.managed != 0 || figures.pooled > used {
-            return Err("managed memory or a memory pool of the program's own was in use when the device was first seen");
+            return Err(
+                "managed memory or a memory pool of the program's own was in use when the device was first seen",
+            );
         }
         let allocated = figures.live - figures.pooled + reserved;
         process.checked_sub(allocated).ok_or("NVML's figure was below what was allocated")
@@ -464,11 +465,7 @@ impl Names {
     }
 
     fn source(&self, source: &'static str) -> &'static str {
-        if self.part {
-            kept(format_args!("{source}, of a part of the device (MIG)"))
-        } else {
-            source
-        }
+        if self.part { kept(format_args!("{source}, of a part of the device (MIG)")) } else { source }
     }
 
     fn add(&self, metric: &str, source: &'static str, kind: Kind, catalogue: &mut Catalogue) -> Index {

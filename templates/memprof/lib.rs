@@ -82,8 +82,8 @@ pub use heap::Heap;
 pub use reading::Reading;
 pub use scope::Scope;
 #[doc(hidden)]
-pub use tally::{Claimed, Slot, CAN_BE_OWNED};
-pub use tensors::{pool, tensor, Device, Kind, Names, Pool, Tensor};
+pub use tally::{CAN_BE_OWNED, Claimed, Slot};
+pub use tensors::{Device, Kind, Names, Pool, Tensor, pool, tensor};
 #[doc(hidden)]
 pub use trace::{Block, Site, Traced};
 /// Formatted in a statement of its own, so that what its arguments hold (`scope!("{}", shape.join("×"))`) is freed

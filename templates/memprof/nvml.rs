@@ -6,8 +6,8 @@
 
 use std::os::raw::{c_char, c_int, c_uint, c_void};
 
-use crate::dynamic_library::{function, Library};
-use crate::untracked::{kept, Text};
+use crate::dynamic_library::{Library, function};
+use crate::untracked::{Text, kept};
 
 type Status = c_int;
 
@@ -89,8 +89,7 @@ pub(crate) const PROCESS_SOURCE: &str = "NVML, memory of this process on the dev
 
 const NOT_HAD_HERE: &str = "NVML does not have this figure here (NVML_VALUE_NOT_AVAILABLE)";
 const NO_PROCESSES: &str = "NVML shows no process on this device, as in a container that hides their ids";
-const FOREIGN_PROCESSES: &str =
-    "NVML shows processes on this device but none with this process's id, as in a container with ids of its own";
+const FOREIGN_PROCESSES: &str = "NVML shows processes on this device but none with this process's id, as in a container with ids of its own";
 
 impl Nvml {
     /// Loads and initialises it, or says why not.
@@ -212,11 +211,7 @@ impl Nvml {
         // SAFETY: NVML's texts are constants of it.
         let text = self.error.and_then(|error| unsafe {
             let text = error(status);
-            if text.is_null() {
-                None
-            } else {
-                std::ffi::CStr::from_ptr(text).to_str().ok()
-            }
+            if text.is_null() { None } else { std::ffi::CStr::from_ptr(text).to_str().ok() }
         });
         kept(format_args!("{}: {} ({})", call, text.unwrap_or("error"), status))
     }

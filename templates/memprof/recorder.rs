@@ -15,7 +15,7 @@ use crate::calls::Calls;
 use crate::environment::Environment;
 use crate::lock::{Held, Lock};
 use crate::log::Log;
-use crate::metric::{Catalogue, Index, Kind, Metric, PerMetric, Values, MAXIMUM};
+use crate::metric::{Catalogue, Index, Kind, MAXIMUM, Metric, PerMetric, Values};
 use crate::occurrences::{Logged, Occurrences};
 use crate::peak_history::PeakHistory;
 use crate::reading::Reading;
@@ -74,11 +74,7 @@ pub(crate) struct Mark {
 
 /// The recorder, for this process only.
 pub(crate) fn hold() -> Option<Held<'static, Recorder>> {
-    if is_own_process() {
-        hold_here()
-    } else {
-        None
-    }
+    if is_own_process() { hold_here() } else { None }
 }
 
 /// What comes in a signal handler, in the midst of a line of the thread that it interrupted, is left out.
@@ -118,9 +114,7 @@ pub(crate) fn start(environment: Environment) -> bool {
         Ok(log) => recorder.log = Some(log),
         Err(error) => {
             let path = std::path::Path::new(&environment.log).display();
-            terminal::warn(format_args!(
-                "nothing is recorded, for the log {path} cannot be opened: {error}"
-            ));
+            terminal::warn(format_args!("nothing is recorded, for the log {path} cannot be opened: {error}"));
             return false;
         }
     }

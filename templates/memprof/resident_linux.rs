@@ -16,7 +16,7 @@ use std::os::unix::fs::FileExt;
 
 use super::{Figures, Found, Parts};
 use crate::descriptor;
-use crate::untracked::{kept, Untracked};
+use crate::untracked::{Untracked, kept};
 
 extern "C" {
     fn sysconf(name: c_int) -> c_long;

@@ -60,9 +60,5 @@ fn basic_info() -> Option<BasicInfo> {
     // SAFETY: `info` is what this flavor fills, and `count` says how large it is; the task port is set before any
     // constructor runs and does not change.
     let result = unsafe { task_info(mach_task_self_, MACH_TASK_BASIC_INFO, &mut info, &mut count) };
-    if result == KERN_SUCCESS {
-        Some(info)
-    } else {
-        None
-    }
+    if result == KERN_SUCCESS { Some(info) } else { None }
 }

@@ -59,9 +59,5 @@ fn counters() -> Option<MemoryCounters> {
     let mut counters = MemoryCounters { size, ..MemoryCounters::default() };
     // SAFETY: the pseudo handle of the current process is always valid, and `size` says how large `counters` is.
     let succeeded = unsafe { K32GetProcessMemoryInfo(GetCurrentProcess(), &mut counters, size) } != 0;
-    if succeeded {
-        Some(counters)
-    } else {
-        None
-    }
+    if succeeded { Some(counters) } else { None }
 }

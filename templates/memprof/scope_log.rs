@@ -3,7 +3,7 @@
 use crate::json::Json;
 use crate::metric::{Index, Kind, Metric};
 use crate::occurrences::Logged;
-use crate::recorder::{settle_and_hold, Mark, Recorder};
+use crate::recorder::{Mark, Recorder, settle_and_hold};
 use crate::sources::Extent;
 use crate::untracked::{Text, Untracked};
 

@@ -26,9 +26,5 @@ pub(crate) fn key() -> Option<Key> {
     let stamp = unsafe { std::ptr::read_volatile(&STAMP) };
     let mut key = [0; KEY_LENGTH];
     key.copy_from_slice(&stamp[MAGIC_LENGTH..]);
-    if key.iter().all(|&digit| digit == b'-') {
-        None
-    } else {
-        Some(Key(key))
-    }
+    if key.iter().all(|&digit| digit == b'-') { None } else { Some(Key(key)) }
 }

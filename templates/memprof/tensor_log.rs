@@ -1,6 +1,6 @@
 //! What the log is told of named memory: tensors, the ends of their groups, pools, and which devices these are on.
 
-use crate::recorder::{hold, Mark, Recorder};
+use crate::recorder::{Mark, Recorder, hold};
 use crate::tensors::{Extents, Pool, Tensor};
 use crate::untracked::Text;
 

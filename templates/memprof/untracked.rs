@@ -1,7 +1,7 @@
 //! A growable array whose memory comes from the system's allocator directly, past the global one: what the shim keeps
 //! for itself must never be in the heap figures.
 
-use std::alloc::{handle_alloc_error, GlobalAlloc, Layout, System};
+use std::alloc::{GlobalAlloc, Layout, System, handle_alloc_error};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -84,11 +84,7 @@ impl<T: Copy> Untracked<T> {
     }
 
     fn layout(&self) -> Option<Layout> {
-        if self.capacity == 0 {
-            None
-        } else {
-            Layout::array::<T>(self.capacity).ok()
-        }
+        if self.capacity == 0 { None } else { Layout::array::<T>(self.capacity).ok() }
     }
 }
 

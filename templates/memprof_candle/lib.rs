@@ -19,9 +19,9 @@ pub use optimizer::adamw;
 
 #[cfg(candle_nn)]
 use candle_core::backprop::GradStore;
+use candle_core::{CpuStorage, DeviceLocation, Layout, Storage, Tensor};
 #[cfg(candle_nn)]
 use candle_nn::VarMap;
-use candle_core::{CpuStorage, DeviceLocation, Layout, Storage, Tensor};
 use memprof::{Device, Kind, Names};
 
 /// Names each variable of a map, by its path and in the order of these.
@@ -150,7 +150,9 @@ fn on_cuda(slice: &candle_core::cuda_backend::CudaStorageSlice) -> Option<u64> {
         #[cfg(small_types)]
         Slice::F8E4M3(slice) => (slice.len(), 1),
         #[cfg(small_types)]
-        Slice::F6E2M3(slice) | Slice::F6E3M2(slice) | Slice::F4(slice) | Slice::F8E8M0(slice) => (slice.len(), 1),
+        Slice::F6E2M3(slice) | Slice::F6E3M2(slice) | Slice::F4(slice) | Slice::F8E8M0(slice) => {
+            (slice.len(), 1)
+        }
         #[allow(unreachable_patterns)]
         _ => return None,
     };

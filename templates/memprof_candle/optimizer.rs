@@ -69,7 +69,11 @@ fn is_like(text: &str, variable: &Var) -> bool {
     let Some((extents, dtype)) = text.split_once("; ") else { return false };
     let dtype = dtype.split(", ").next().unwrap_or_default();
     let is_shape = match extents.strip_prefix("dims ") {
-        Some(extents) => extents.split(", ").map(|extent| extent.parse().ok()).eq(variable.dims().iter().copied().map(Some)),
+        Some(extents) => extents.split(", ").map(|extent| extent.parse().ok()).eq(variable
+            .dims()
+            .iter()
+            .copied()
+            .map(Some)),
         None => extents.split(", ").filter(|value| !value.is_empty()).count() == variable.elem_count(),
     };
     is_shape && dtype == variable.dtype().as_str()

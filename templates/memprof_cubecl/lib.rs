@@ -39,5 +39,11 @@ where
 
 fn log(device: &dyn Debug, backend: &str, [in_use, padding, reserved]: [u64; 3]) {
     let name = DeviceName::of(device);
-    memprof::pool(memprof::Pool { name: name.as_str(), device: name.device(backend), in_use, padding, reserved });
+    memprof::pool(memprof::Pool {
+        name: name.as_str(),
+        device: name.device(backend),
+        in_use,
+        padding,
+        reserved,
+    });
 }

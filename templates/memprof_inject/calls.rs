@@ -447,11 +447,7 @@ fn count_in(allocation: Allocation, context: u64) -> Outcome {
             None => ledger.create(address, block),
         }
     });
-    if is_first {
-        Outcome::FirstUse
-    } else {
-        Outcome::Usual
-    }
+    if is_first { Outcome::FirstUse } else { Outcome::Usual }
 }
 
 /// Each level is half as wide, high and deep as the one before. Layers are not halved, and stand as depth in the

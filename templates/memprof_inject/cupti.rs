@@ -7,11 +7,11 @@ use std::ffi::{CStr, CString};
 use std::os::raw::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::calls::{self, Outcome, CALLS};
+use crate::calls::{self, CALLS, Outcome};
 use crate::driver;
 use crate::ledger::{Ledger, Place};
 use crate::lock::{Held, Lock};
-use crate::rendezvous::{Figures, Rendezvous, HOST};
+use crate::rendezvous::{Figures, HOST, Rendezvous};
 
 extern "C" {
     fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void;
@@ -84,7 +84,9 @@ pub(crate) fn subscribe(rendezvous: &'static Rendezvous) -> Result<(), CString> 
     match unsafe { subscribe(&mut subscriber, called, std::ptr::null_mut()) } {
         SUCCESS => {}
         status if OTHER_SUBSCRIBER.contains(&status) => {
-            return Err(words(&format!("another tool in this process uses CUPTI (cuptiSubscribe: {status})")))
+            return Err(words(&format!(
+                "another tool in this process uses CUPTI (cuptiSubscribe: {status})"
+            )));
         }
         status => return Err(words(&format!("cuptiSubscribe failed with error {status}"))),
     }
@@ -112,11 +114,7 @@ fn loading_failed() -> CString {
     // SAFETY: the text is this thread's until its next call of the loader.
     unsafe {
         let text = dlerror();
-        if text.is_null() {
-            words("CUPTI could not be loaded")
-        } else {
-            CStr::from_ptr(text).to_owned()
-        }
+        if text.is_null() { words("CUPTI could not be loaded") } else { CStr::from_ptr(text).to_owned() }
     }
 }
 

@@ -98,11 +98,7 @@ pub(crate) fn current_device() -> Option<u32> {
     let mut device = 0;
     // SAFETY: as above.
     let status = unsafe { driver()?.context_device?(&mut device) };
-    if status == SUCCESS {
-        u32::try_from(device).ok()
-    } else {
-        None
-    }
+    if status == SUCCESS { u32::try_from(device).ok() } else { None }
 }
 
 /// Where memory of a stream's current pool lies: on the device that the stream is of, which need not be the context's.
