@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
 
-use crate::laboratory::{rustc, shim, shim_flags, succeed};
+use crate::laboratory::{shim_by, shim_flags, succeed, usual_rustc};
 
 const MIB: u64 = 1 << 20;
 /// What the fake driver takes for a context.
@@ -61,14 +61,14 @@ impl Laboratory {
     }
 
     fn compile(&self, name: &str, source: &str, flags: &[&str]) {
-        let mut command = rustc();
+        let mut command = usual_rustc();
         command
             .args(["--edition", "2021", "-D", "warnings", "--crate-name", name])
             .args(["--out-dir", self.folder.to_str().unwrap()])
             .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(source))
             .args(flags);
         if !flags.contains(&"cdylib") {
-            command.args(shim_flags(&shim(&[])));
+            command.args(shim_flags(&shim_by(usual_rustc, &[])));
         }
         succeed(&mut command);
     }
@@ -389,7 +389,7 @@ fn in_a_container_that_hides_process_ids_the_process_figure_is_absent_with_that_
 }
 
 #[test]
-fn without_nvml_a_device_is_named_by_its_uuid_and_not_by_a_number_that_may_be_anothers() {
+fn without_nvml_a_device_is_named_by_its_uuid_and_not_by_a_number_that_another_may_have() {
     let run = program("late", &["devices"]).env("FAKE_NVML_BROKEN", "1").succeed();
     assert_eq!(run.figure("allocated", "gpu.GPU-11111111.live"), Some(MIB));
     assert_eq!(run.reason("gpu.GPU-11111111.device"), "NVML: nvmlInit_v2: Driver Not Loaded (9)");

@@ -11,6 +11,7 @@ fn miri_finds_nothing() {
     let mut version = Command::new("cargo");
     version.args(["+nightly", "miri", "--version"]).env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
     if !version.output().is_ok_and(|output| output.status.success()) {
+        assert!(std::env::var_os("MEMPROF_TEST_MIRI").is_none(), "CI has a job that installs Miri");
         skip("Miri is not installed (rustup toolchain install nightly --component miri)");
         return;
     }
