@@ -58,7 +58,7 @@ pub fn shim(flags: &[&str]) -> PathBuf {
 
 /// The same, built by this compiler.
 pub fn shim_by(compiler: fn() -> Command, flags: &[&str]) -> PathBuf {
-    once(&format!("shim {:?} {flags:?}", compiler().get_program()), |libraries| {
+    once(&format!("shim {} {flags:?}", compiler().get_program().display()), |libraries| {
         fs_err::create_dir_all(libraries).unwrap();
         for name in ["memprof", "memprof_heap"] {
             let mut command = compiler();

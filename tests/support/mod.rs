@@ -214,7 +214,9 @@ pub fn home_at(folder: PathBuf) -> PathBuf {
         std::fs::create_dir_all(needed).expect("the folder can be made");
     }
     match std::os::unix::fs::symlink(shims, folder.join("shim")) {
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => panic!("{folder:?}: {error}"),
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            panic!("{}: {error}", folder.display())
+        }
         Ok(()) | Err(_) => folder,
     }
 }
