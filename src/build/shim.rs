@@ -37,7 +37,7 @@ pub struct Shim {
 pub fn source_hash() -> String {
     let mut files = Vec::new();
     collect(&TEMPLATES, &mut files);
-    // What else lies there is for people.
+    // A README there must not invalidate builds.
     files.retain(|(path, _)| path.extension().is_some_and(|extension| extension == "rs"));
     files.sort_unstable();
     let mut hasher = blake3::Hasher::new();
@@ -86,7 +86,7 @@ impl Shim {
         }
         let source = self.folder.join("source").join(INJECTION).join("lib.rs");
         let compiled = || {
-            // Compiled aside and moved, so that a library that is there is whole.
+            // Compiled elsewhere and moved, so that no other run loads half a library.
             let aside = tempfile::tempdir_in(&self.folder)?;
             let command: Command = toolchain
                 .rustc()

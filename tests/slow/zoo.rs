@@ -130,7 +130,7 @@ fn passes_uninjected(case: &str) {
         cargo.args(["test", "--workspace", "--offline", "--quiet"]).current_dir(repository.root());
         // Neither is looked at, and both take their time.
         cargo.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_INCREMENTAL", "0");
-        // Optimising at link time takes long, and the build with the tool in it does that.
+        // Link-time optimisation takes long, and the measured build does it.
         cargo.env("CARGO_PROFILE_DEV_LTO", "off");
         if case != "no-lock" {
             cargo.arg("--locked");
