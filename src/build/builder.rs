@@ -101,7 +101,7 @@ impl<'a> Builder<'a> {
         let plan = self.inputs.plan;
         let toolchain = self.toolchain(plan.baseline).map_err(|error| format!("{error:#}"))?;
         let target = plan.request.build.target.as_deref();
-        let shim = CompiledShim::find_or_compile(&self.inputs.cache.shim(), &toolchain, target);
+        let shim = CompiledShim::find_or_compile(self.inputs.cache, &toolchain, target);
         shim.map_err(|error| format!("{error:#}"))?.injection(&toolchain, target)
     }
 

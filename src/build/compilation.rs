@@ -82,12 +82,12 @@ fn cargo(
     notes: &Path,
 ) -> anyhow::Result<Command> {
     let (inputs, toolchain) = (job.inputs, job.toolchain);
-    let shim = CompiledShim::find_or_compile(&inputs.cache.shim(), toolchain, target)?;
+    let shim = CompiledShim::find_or_compile(inputs.cache, toolchain, target)?;
     let links = wrapper_links(inputs.cache)?;
     let is_traced = !prepared.copies.is_empty() || !prepared.tracing.is_empty();
     // Build scripts and procedural macros run on the host, and may also use a traced crate.
     let host_shim = match target {
-        Some(_) if is_traced => Some(CompiledShim::find_or_compile(&inputs.cache.shim(), toolchain, None)?),
+        Some(_) if is_traced => Some(CompiledShim::find_or_compile(inputs.cache, toolchain, None)?),
         _ => None,
     };
     let with_host = |mut wrapping: wrapper::WrapperShim| {

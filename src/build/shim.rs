@@ -9,6 +9,7 @@ use include_dir::{Dir, include_dir};
 use crate::build::adapters::{self, Adapters};
 use crate::build::wrapper;
 use crate::cargo::toolchain::Toolchain;
+use crate::checkout::cache::Cache;
 use crate::inject::checkout_edits;
 use crate::inject::own_allocator;
 use crate::support::process::Command;
@@ -26,7 +27,10 @@ const INJECTION: &str = "memprof_inject";
 /// The compiled shim.
 #[derive(Clone, Debug)]
 pub struct CompiledShim {
+    /// Shared by all repositories. Nothing in it depends on one of them.
     folder: Utf8PathBuf,
+    /// Adapters are compiled against the frameworks of one repository, which keeps them.
+    adapters: Utf8PathBuf,
 }
 
 /// Returns a hash of the shim's source, of the list of adapters, and of the texts that are injected
@@ -34,6 +38,8 @@ pub struct CompiledShim {
 pub fn source_hash() -> String {
     let mut files = Vec::new();
     collect(&TEMPLATES, &mut files);
+    // A README there must not invalidate builds.
+    files.retain(|(path, _)| path.extension().is_some_and(|extension| extension == "rs"));
     files.sort_unstable();
     let mut hasher = blake3::Hasher::new();
     for (path, content) in files {
@@ -58,34 +64,22 @@ fn collect<'a>(folder: &'a Dir<'a>, files: &mut Vec<(&'a std::path::Path, &'a [u
 }
 
 impl CompiledShim {
-    /// Finds the shim for this toolchain and target in the cache folder, or compiles it.
+    /// Finds the shim for this toolchain and target in the cache, or compiles it.
     pub fn find_or_compile(
-        cache: &Utf8Path,
+        cache: &Cache,
         toolchain: &Toolchain,
         target: Option<&str>,
     ) -> anyhow::Result<Self> {
-        let mut hasher = blake3::Hasher::new();
-        for part in [&source_hash(), &toolchain.version, target.unwrap_or_default()] {
-            hasher.update(part.as_bytes()).update(&[0]);
+        let hash = hash(toolchain, target);
+        let folder = cache.shims().join(&hash);
+        if !folder.exists() {
+            fs_err::create_dir_all(cache.shims())?;
+            let beside = tempfile::tempdir_in(cache.shims())?;
+            let made = Utf8Path::from_path(beside.path()).context("the cache is UTF-8")?.join(&hash);
+            compile_all(&made, toolchain, target)?;
+            place(&made, &folder)?;
         }
-        let folder = cache.join(&hasher.finalize().to_hex()[..16]);
-        if folder.join("complete").exists() {
-            return Ok(Self { folder });
-        }
-        if folder.exists() {
-            fs_err::remove_dir_all(&folder)?;
-        }
-        fs_err::create_dir_all(&folder)?;
-        let source = folder.join("source");
-        fs_err::create_dir_all(&source)?;
-        TEMPLATES
-            .extract(&source)
-            .with_context(|| format!("could not write the shim's source to {source}"))?;
-        for name in CRATES {
-            compile(name, &source, &folder, toolchain, target)?;
-        }
-        fs_err::write(folder.join("complete"), "")?;
-        Ok(Self { folder })
+        Ok(Self { folder, adapters: cache.adapters().join(hash) })
     }
 
     /// Returns the library that the CUDA driver loads into test processes, or why it is missing.
@@ -97,34 +91,23 @@ impl CompiledShim {
         if library.exists() {
             return Ok(library);
         }
-        // Compiled elsewhere and then moved, so that a library at the final path is always
-        // complete.
-        let aside = self.folder.join(format!("inject-{}", std::process::id()));
         let source = self.folder.join("source").join(INJECTION).join("lib.rs");
-        let compiled = fs_err::create_dir_all(&aside).map_err(anyhow::Error::from).and_then(|()| {
+        let compiled = || {
+            // Compiled elsewhere and moved, so that no other run loads half a library.
+            let aside = tempfile::tempdir_in(&self.folder)?;
             let command: Command = toolchain
                 .rustc()
                 .args(["--crate-name", INJECTION, "--crate-type", "cdylib", "--edition", "2021"])
-                .args([
-                    "-C",
-                    "opt-level=3",
-                    "-C",
-                    "panic=abort",
-                    "-C",
-                    "strip=symbols",
-                    "--cap-lints",
-                    "warn",
-                ])
-                .args(["--out-dir", aside.as_str()])
+                .args(["-C", "opt-level=3", "-C", "panic=abort", "-C", "strip=symbols"])
+                .args(["--cap-lints", "warn", "--out-dir"])
+                .arg(aside.path())
                 .args(target.iter().flat_map(|target| ["--target", target]))
                 .arg(source);
             command.run()?;
-            fs_err::rename(aside.join("libmemprof_inject.so"), &library)?;
-            Ok(())
-        });
-        // A leftover folder does no harm.
-        let _ = fs_err::remove_dir_all(&aside);
-        match compiled {
+            fs_err::rename(aside.path().join("libmemprof_inject.so"), &library)?;
+            anyhow::Ok(())
+        };
+        match compiled() {
             Ok(()) => Ok(library),
             Err(error) => Err(format!("could not compile the library that the CUDA driver loads: {error:#}")),
         }
@@ -159,7 +142,7 @@ impl CompiledShim {
         (!names.is_empty()).then(|| Adapters {
             names,
             source: self.folder.join("source").into_std_path_buf(),
-            folder: self.folder.join("adapters").into_std_path_buf(),
+            folder: self.adapters.clone().into_std_path_buf(),
             has_target: target.is_some(),
         })
     }
@@ -173,33 +156,86 @@ impl CompiledShim {
     }
 }
 
-fn compile(
-    name: &str,
-    source: &Utf8Path,
-    folder: &Utf8Path,
-    toolchain: &Toolchain,
-    target: Option<&str>,
-) -> anyhow::Result<()> {
-    let command: Command = toolchain
-        .rustc()
-        .args(["--crate-name", name, "--crate-type", "rlib", "--edition", "2021"])
-        .args(["-C", "opt-level=3", "-C", "codegen-units=1", "-C", "metadata=cargo-memprof-shim"])
-        .args(["--cap-lints", "warn", "--remap-path-prefix"])
-        .arg(format!("{source}=memprof"))
-        .args(["-L", &format!("dependency={folder}"), "--out-dir", folder.as_str()])
-        .args(target.iter().flat_map(|target| ["--target", target]))
-        // Only executables link the allocator, so it can do without the indirections of shared
-        // libraries. Tracking then takes a quarter fewer instructions. The other crate may also be
-        // linked into a procedural macro, which is a shared library.
-        .args((name == "memprof_heap").then_some("-Crelocation-model=pie"))
-        .args((name != "memprof").then(|| format!("--extern=memprof={folder}/libmemprof.rlib")))
-        .arg(source.join(name).join("lib.rs"));
-    if let Err(error) = command.run() {
-        let user_error = target.and_then(|target| toolchain.target_error(target, error.stderr()));
-        return Err(match user_error {
-            Some(user_error) => user_error.into(),
-            None => anyhow::Error::new(error).context("could not compile the shim crate"),
-        });
+/// Moves a complete folder to its place, unless another process did so first.
+fn place(made: &Utf8Path, folder: &Utf8Path) -> anyhow::Result<()> {
+    match fs_err::rename(made, folder) {
+        Err(error) if !folder.exists() => Err(error.into()),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Hash of everything that the compiled shim depends on.
+fn hash(toolchain: &Toolchain, target: Option<&str>) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for part in [&source_hash(), &toolchain.version, target.unwrap_or_default()] {
+        hasher.update(part.as_bytes()).update(&[0]);
+    }
+    for argument in CRATES.into_iter().flat_map(|name| arguments(name, "".into(), target)) {
+        hasher.update(argument.as_bytes()).update(&[0]);
+    }
+    hasher.finalize().to_hex()[..16].to_owned()
+}
+
+/// Writes the shim's source to a folder and compiles its crates there.
+fn compile_all(folder: &Utf8Path, toolchain: &Toolchain, target: Option<&str>) -> anyhow::Result<()> {
+    let source = folder.join("source");
+    fs_err::create_dir_all(&source)?;
+    TEMPLATES.extract(&source).with_context(|| format!("could not write the shim's source to {source}"))?;
+    for name in CRATES {
+        let command = toolchain.rustc().args(arguments(name, folder, target));
+        if let Err(error) = command.run() {
+            let user_error = target.and_then(|target| toolchain.target_error(target, error.stderr()));
+            return Err(match user_error {
+                Some(user_error) => user_error.into(),
+                None => anyhow::Error::new(error).context("could not compile the shim crate"),
+            });
+        }
     }
     Ok(())
+}
+
+/// The compiler's arguments for one of the crates.
+fn arguments(name: &str, folder: &Utf8Path, target: Option<&str>) -> Vec<String> {
+    let source = folder.join("source");
+    let mut arguments: Vec<String> = ["--crate-name", name, "--crate-type", "rlib", "--edition", "2021"]
+        .into_iter()
+        .chain(["-C", "opt-level=3", "-C", "codegen-units=1", "-C", "metadata=cargo-memprof-shim"])
+        .chain(["--cap-lints", "warn", "--remap-path-prefix"])
+        .map(str::to_owned)
+        .collect();
+    arguments.push(format!("{source}=memprof"));
+    arguments.extend(["-L".to_owned(), format!("dependency={folder}")]);
+    arguments.extend(["--out-dir".to_owned(), folder.to_string()]);
+    arguments.extend(target.iter().flat_map(|target| ["--target".to_owned(), (*target).to_owned()]));
+    // Only executables link the allocator, so it can do without the indirections of shared
+    // libraries. Tracking then takes a quarter fewer instructions. The other crate may also be
+    // linked into a procedural macro, which is a shared library.
+    arguments.extend((name == "memprof_heap").then(|| "-Crelocation-model=pie".to_owned()));
+    arguments.extend((name != "memprof").then(|| format!("--extern=memprof={folder}/libmemprof.rlib")));
+    arguments.push(source.join(name).join("lib.rs").into_string());
+    arguments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_of_two_processes_places_the_shim() {
+        let home = tempfile::tempdir().unwrap();
+        let home = Utf8Path::from_path(home.path()).unwrap();
+        for name in ["first", "second"] {
+            fs_err::create_dir(home.join(name)).unwrap();
+            fs_err::write(home.join(name).join("made by"), name).unwrap();
+            place(&home.join(name), &home.join("shim")).unwrap();
+        }
+        assert_eq!(fs_err::read_to_string(home.join("shim/made by")).unwrap(), "first");
+        assert!(place(&home.join("missing"), &home.join("other")).is_err());
+    }
+
+    #[test]
+    fn the_shim_of_another_target_is_another_one() {
+        let arguments = |target| arguments("memprof", "".into(), target);
+        assert_ne!(arguments(None), arguments(Some("x86_64-unknown-linux-musl")));
+    }
 }

@@ -7,12 +7,16 @@
 //!     lock                        held by the run that uses the rest
 //!     worktree/                   the one checkout        injected.json   what was written into it
 //!     target/                     cargo's target folder   store/          finished executables
-//!     wrapper/  shim/             the compiler wrapper and the shim crate
+//!     wrapper/  adapters/         the compiler wrapper, and adapters for the frameworks that it met
 //!     lockfiles/                  lock files made for revisions that have none
 //!     lfs.git/                    Git LFS's own settings and downloads
 //!     last-build/                 the logs of `cargo memprof build`
 //!   archives/                     unpacked archives, by hash, and their lock
+//!   shim/                         compiled shims, by hash of source, toolchain and target; all repositories share them
 //! ```
+//!
+//! `clean` removes the folder of its repository and leaves `archives/` and `shim/`. Both can be deleted while no run is
+//! going on; the tool makes them again.
 
 use std::collections::HashSet;
 
@@ -131,9 +135,14 @@ impl Cache {
         self.folder.join("wrapper")
     }
 
-    /// The shim crate.
-    pub fn shim(&self) -> Utf8PathBuf {
-        self.folder.join("shim")
+    /// Compiled shims, which the repositories below one home share.
+    pub fn shims(&self) -> Utf8PathBuf {
+        self.folder.with_file_name("shim")
+    }
+
+    /// Compiled adapters for the frameworks that this repository uses.
+    pub fn adapters(&self) -> Utf8PathBuf {
+        self.folder.join("adapters")
     }
 
     /// Lock files made for revisions that have none.

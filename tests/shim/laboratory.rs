@@ -35,6 +35,11 @@ pub fn rustc() -> Command {
     Command::new(std::env::var_os("MEMPROF_TEST_RUSTC").unwrap_or_else(|| "rustc".into()))
 }
 
+/// The usual compiler: the fake driver needs a newer one than the shim does.
+pub fn usual_rustc() -> Command {
+    Command::new("rustc")
+}
+
 /// Runs a command that must succeed.
 pub fn succeed(command: &mut Command) -> Output {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
@@ -48,10 +53,15 @@ pub fn text(bytes: &[u8]) -> String {
 
 /// The folder with the two crates' libraries, built with these further flags.
 pub fn shim(flags: &[&str]) -> PathBuf {
-    once(&format!("shim {flags:?}"), |libraries| {
+    shim_by(rustc, flags)
+}
+
+/// The same, built by this compiler.
+pub fn shim_by(compiler: fn() -> Command, flags: &[&str]) -> PathBuf {
+    once(&format!("shim {} {flags:?}", compiler().get_program().display()), |libraries| {
         fs_err::create_dir_all(libraries).unwrap();
         for name in ["memprof", "memprof_heap"] {
-            let mut command = rustc();
+            let mut command = compiler();
             command
                 .args(["--crate-name", name, "--crate-type", "rlib", "--edition", "2021"])
                 .args(["-C", "opt-level=3", "-C", "codegen-units=1", "-D", "warnings"])

@@ -1,7 +1,10 @@
 //! The shim against ground truth: programs under `fixtures/shim` that do known things, compiled by plain rustc with the
 //! crates under `templates`, as the tool does it.
 
+mod by_name;
 mod ending;
+mod gpu;
+mod gpu_parts;
 mod heap;
 mod laboratory;
 mod linking;
@@ -10,5 +13,7 @@ mod log;
 mod miri;
 mod resident;
 mod scopes;
+#[path = "../support/skips.rs"]
+mod skips;
 mod tensors;
 mod traced;

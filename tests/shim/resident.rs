@@ -66,7 +66,7 @@ fn a_large_parent_does_not_raise_the_peak() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn shares_and_the_c_librarys_own_statistics_come_on_request() {
+fn shares_and_the_c_library_statistics_come_on_request() {
     let wanted = "cpu.pss, cpu.private,cpu.shared,malloc.live";
     let record = Experiment::of(program("resident", &[])).env("MEMPROF_METRICS", wanted).succeed();
     for (metric, least) in [("cpu.pss", 64 * MIB), ("cpu.private", 64 * MIB), ("malloc.live", 64 * MIB)] {
@@ -98,7 +98,7 @@ fn resident_memory_is_left_out_on_request_and_the_log_says_so() {
 
 #[test]
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-fn what_c_code_allocates_is_in_the_c_librarys_statistics_and_not_in_the_heap() {
+fn what_c_code_allocates_is_in_the_c_library_statistics_and_not_in_the_heap() {
     let record = Experiment::of(program("c_library", &[])).env("MEMPROF_METRICS", "malloc.live").succeed();
     let change = |before, after, metric| record.figure(after, metric) - record.figure(before, metric);
     // A block that is mapped for itself: whole pages, the first of which holds its size.

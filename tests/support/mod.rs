@@ -9,7 +9,13 @@
 //!
 //! Identities, dates and the environment are fixed, so that the same calls give the same hashes.
 
-#![allow(dead_code, reason = "each test binary includes this file and uses a part of it")]
+#![allow(dead_code, reason = "each test executable includes this folder and uses a part of it")]
+
+pub mod csv;
+mod skips;
+pub mod synthetic;
+pub mod traced;
+pub mod zoo;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -21,6 +27,8 @@ use std::time::SystemTime;
 use camino::Utf8Path;
 use cargo_memprof::git::repository::Repository;
 use tempfile::TempDir;
+
+pub use skips::skip;
 
 /// The first commit's date, seconds since the epoch; each commit is a minute after the one before.
 const FIRST_COMMIT: u64 = 1_740_000_000;
@@ -138,8 +146,8 @@ impl TestRepository {
 
     /// The tool itself, started at the root, its cache beside the repository.
     pub fn memprof(&self) -> assert_cmd::Command {
-        let mut command = self.command(assert_cmd::cargo::cargo_bin("cargo-memprof"));
-        command.env("CARGO_MEMPROF_HOME", self.beside("cache"));
+        let mut command = tool();
+        command.current_dir(&self.root).env("CARGO_MEMPROF_HOME", home_at(self.beside("cache")));
         assert_cmd::Command::from_std(command)
     }
 }
@@ -193,7 +201,31 @@ pub fn tool() -> Command {
             command.env_remove(name);
         }
     }
+    // No test looks at debug information, and it is most of an executable.
+    command.env("CARGO_PROFILE_DEV_DEBUG", "0");
     command
+}
+
+/// The folder, made if need be, as the tool's home. The homes of all tests share one folder of compiled shims: compiling
+/// one takes longer than most tests.
+pub fn home_at(folder: PathBuf) -> PathBuf {
+    let shims = Path::new(env!("CARGO_TARGET_TMPDIR")).join("shims");
+    for needed in [&shims, &folder] {
+        std::fs::create_dir_all(needed).expect("the folder can be made");
+    }
+    match std::os::unix::fs::symlink(shims, folder.join("shim")) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            panic!("{}: {error}", folder.display())
+        }
+        Ok(()) | Err(_) => folder,
+    }
+}
+
+/// A new home, which is removed at the end of the test.
+pub fn home() -> TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    home_at(folder.path().to_owned());
+    folder
 }
 
 /// What [`every_byte`] found: mode, time, and content.
@@ -240,12 +272,6 @@ pub fn assert_same_bytes(before: &Bytes, after: &Bytes) {
             }
         }
     }
-}
-
-/// Says that a test did not run, and why.
-#[expect(clippy::print_stderr, reason = "a test that skips itself must be seen to")]
-pub fn skip(reason: &str) {
-    eprintln!("skipped: {reason}");
 }
 
 /// Runs a command that must succeed.

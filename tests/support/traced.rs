@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use crate::support::{Printed, TestRepository, tool};
+use crate::support::{Printed, TestRepository, home_at, tool};
 
 pub fn memprof(repository: &TestRepository, arguments: &[&str]) -> Printed {
     let mut command = tool();
-    command.current_dir(repository.root()).env("CARGO_MEMPROF_HOME", repository.beside("home"));
+    command.current_dir(repository.root()).env("CARGO_MEMPROF_HOME", home_at(repository.beside("home")));
     command.arg("memprof").args(arguments);
     Printed::of(command)
 }

@@ -6,21 +6,19 @@
 //! for figure in zoo::figures() {}    // what fixtures/zoo/README.md says that each test keeps
 //! ```
 
-#![allow(dead_code, reason = "each test binary includes this file and uses a part of it")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use cargo_memprof::cli::demo::fixture::written_path;
-use tempfile::TempDir;
+
+use super::TestRepository;
 
 /// In a `new` folder: paths of the old revision that the new one does not have, one a line.
 const REMOVED: &str = ".removed";
 
 /// A case of the zoo in a temporary folder, which is removed with it.
 pub struct ZooRepository {
-    folder: TempDir,
+    repository: TestRepository,
     case: String,
     /// Full hash of the old revision, which the tag `old` names too.
     pub old: String,
@@ -31,31 +29,32 @@ pub struct ZooRepository {
 impl ZooRepository {
     /// The case of this name, as a repository.
     pub fn of(case: &str) -> Self {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let root = folder.path().join(case);
-        fs::create_dir(&root).expect("the folder is new");
-        git(&root, 0, &["init", "--quiet", "--template=", "--initial-branch=main"]);
-        let [old, new] = [("old", 0), ("new", 1)].map(|(revision, minute)| {
-            lay(&cases_folder().join(case).join(revision), &root);
-            git(&root, minute, &["add", "--all"]);
-            git(&root, minute, &["commit", "--quiet", "--message", &format!("{case}: {revision}")]);
-            git(&root, minute, &["tag", revision]);
-            git(&root, minute, &["rev-parse", "HEAD"])
+        let mut repository = TestRepository::with(case, &["--template="]);
+        let [old, new] = ["old", "new"].map(|revision| {
+            copy_revision(&cases_folder().join(case).join(revision), repository.root());
+            let commit = repository.commit(&format!("{case}: {revision}"));
+            repository.git(["tag", revision]);
+            commit
         });
-        Self { folder, case: case.to_owned(), old, new }
+        Self { repository, case: case.to_owned(), old, new }
     }
 
     /// The working tree's root.
     pub fn root(&self) -> PathBuf {
-        self.folder.path().join(&self.case)
+        self.repository.root().to_owned()
     }
 
     /// A folder beside the working tree, for caches and the like; it goes away with the repository.
     pub fn beside(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.repository.beside(name)
     }
 
-    /// What the case lays over both revisions, relative to the package, if it does.
+    /// Runs git at the root, which must succeed, and returns what it printed.
+    pub fn git(&self, arguments: &[&str]) -> String {
+        self.repository.git(arguments)
+    }
+
+    /// The overlay that the case puts over both revisions, relative to the package, if it has one.
     pub fn overlay(&self) -> Option<PathBuf> {
         Some(cases_folder().join(&self.case).join("overlay")).filter(|folder| folder.is_dir())
     }
@@ -122,7 +121,7 @@ fn cases_folder() -> PathBuf {
 }
 
 /// Copies a revision's files over what `root` holds, then takes away what the revision does not have.
-fn lay(revision: &Path, root: &Path) {
+fn copy_revision(revision: &Path, root: &Path) {
     for entry in walkdir::WalkDir::new(revision).sort_by_file_name() {
         let entry = entry.expect("the case can be read");
         let relative = entry.path().strip_prefix(revision).expect("entries lie below the folder");
@@ -140,26 +139,4 @@ fn lay(revision: &Path, root: &Path) {
         let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
         removed.unwrap_or_else(|error| panic!("cannot remove {}: {error}", path.display()));
     }
-}
-
-/// Runs git with nothing of the user's and a fixed identity and date, and returns what it printed.
-fn git(root: &Path, minute: u64, arguments: &[&str]) -> String {
-    let date = format!("{} +0000", 1_740_000_000 + 60 * minute);
-    let mut command = Command::new("git");
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("GIT_")) {
-        command.env_remove(name);
-    }
-    let output = command
-        .args(arguments)
-        .current_dir(root)
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        .envs([("GIT_AUTHOR_NAME", "Z. Keeper"), ("GIT_AUTHOR_EMAIL", "keeper@example.com")])
-        .envs([("GIT_COMMITTER_NAME", "Z. Keeper"), ("GIT_COMMITTER_EMAIL", "keeper@example.com")])
-        .env("GIT_AUTHOR_DATE", &date)
-        .env("GIT_COMMITTER_DATE", &date)
-        .output()
-        .expect("git can be started");
-    assert!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("git's output is UTF-8").trim_end().to_owned()
 }

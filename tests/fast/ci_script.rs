@@ -1,0 +1,204 @@
+//! `ci/memprof.sh` with programs in place of `cargo`, `git`, `gh` and `curl` that write down how they were called.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::support::skip;
+
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/ci/memprof.sh");
+
+/// A folder with the fakes, and what they are to answer.
+struct Fakes(tempfile::TempDir);
+
+impl Fakes {
+    fn new() -> Self {
+        let fakes = Self(tempfile::tempdir().unwrap());
+        fakes.program(
+            "git",
+            r#"case $1 in merge-base) [ "$2" = origin/main ] && echo 1111 ;; rev-parse) echo 2222 ;; esac"#,
+        );
+        fakes
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// A program that writes its arguments down and then does this.
+    fn program(&self, name: &str, body: &str) {
+        let file = self.path().join(name);
+        let calls = self.path().join("calls").display().to_string();
+        std::fs::write(&file, format!("#!/usr/bin/env bash\necho \"{name} $*\" >>'{calls}'\n{body}\n"))
+            .unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// A comparison with this answer and this code.
+    fn cargo(&self, regressed: u32, code: i32) {
+        self.program(
+            "cargo",
+            &format!(
+                "printf '<!-- cargo-memprof -->\\n**Memory**\\n' >out/memory.md\n\
+                 printf '{{\"version\":2,\\n\"plan\":{{}},\\n\"verdict\":{{\"exit_code\":{code},\"regressed\":{regressed},\"breaches\":0,\"expected\":0,\"improved\":0}},\\n' >out/memory.json\n\
+                 exit {code}"
+            ),
+        );
+    }
+
+    fn run(&self, step: &str, variables: &[(&str, &str)]) -> Output {
+        let path = format!("{}:{}", self.path().display(), std::env::var("PATH").unwrap());
+        Command::new("bash")
+            .args([SCRIPT, step])
+            .current_dir(self.path())
+            .env_clear()
+            .env("PATH", path)
+            .env("MEMPROF_OUTPUT", "out")
+            .envs(variables.iter().copied())
+            .output()
+            .expect("bash starts")
+    }
+
+    fn calls(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(self.path().join("calls")).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::create_dir_all(self.path().join("out")).unwrap();
+        std::fs::write(self.path().join("out").join(name), text).unwrap();
+    }
+}
+
+const PULL: [(&str, &str); 2] = [("MEMPROF_REPOSITORY", "o/n"), ("MEMPROF_PULL", "7")];
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_pull_request_is_compared_with_its_merge_base_and_the_code_is_kept_for_later() {
+    let fakes = Fakes::new();
+    fakes.cargo(1, 1);
+    let output = fakes
+        .run("compare", &[("MEMPROF_BASE", "origin/main"), ("MEMPROF_ARGUMENTS", "-k memory --release")]);
+    assert!(output.status.success(), "{}", said(&output));
+    let call = fakes.calls().pop().unwrap();
+    assert!(call.starts_with("cargo memprof --refs base=1111,pull=2222 --output out/memory.md"), "{call}");
+    assert!(call.ends_with("-k memory --release"), "{call}");
+    assert_eq!(fakes.run("verdict", &[]).status.code(), Some(1));
+    assert_eq!(fakes.run("verdict", &[("MEMPROF_PASS", "4")]).status.code(), Some(1));
+    assert_eq!(fakes.run("verdict", &[("MEMPROF_PASS", "1 4")]).status.code(), Some(0));
+}
+
+#[test]
+fn a_shallow_clone_is_told_what_it_lacks() {
+    let fakes = Fakes::new();
+    fakes.cargo(0, 0);
+    let output = fakes.run("compare", &[("MEMPROF_BASE", "origin/other")]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said(&output).contains("fetch-depth: 0"), "{}", said(&output));
+    assert!(fakes.run("compare", &[]).stderr.starts_with(b"memprof.sh: MEMPROF_BASE is not set"));
+}
+
+#[test]
+fn a_comparison_without_a_report_fails_with_its_own_code() {
+    let fakes = Fakes::new();
+    fakes.program("cargo", "exit 2");
+    let output = fakes.run("compare", &[("MEMPROF_BASE", "origin/main")]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(!fakes.path().join("out/memory.code").exists());
+}
+
+/// The call that posts, after a comparison of this outcome, where a comment is there already or not.
+fn posted(regressed: u32, code: i32, known: &str) -> Option<String> {
+    let fakes = Fakes::new();
+    fakes.cargo(regressed, code);
+    assert!(fakes.run("compare", &[("MEMPROF_BASE", "origin/main")]).status.success());
+    fakes.program("gh", &format!("case $* in *--jq*) echo '{known}' ;; esac"));
+    let output = fakes.run("comment", &PULL);
+    assert!(output.status.success(), "{}", said(&output));
+    fakes.calls().into_iter().find(|call| call.starts_with("gh ") && call.contains("body="))
+}
+
+#[test]
+fn a_comment_is_written_on_a_change_and_kept_up_to_date_ever_after() {
+    let new = "gh api --silent repos/o/n/issues/7/comments -F body=@out/memory.md";
+    let patch = "gh api --silent --method PATCH repos/o/n/issues/comments/42 -F body=@out/memory.md";
+    assert_eq!(posted(1, 1, "").as_deref(), Some(new));
+    assert_eq!(posted(0, 3, "").as_deref(), Some(new), "what failed is said too");
+    assert_eq!(posted(0, 0, ""), None, "nothing changed, nothing to say");
+    assert_eq!(posted(0, 0, "42").as_deref(), Some(patch), "what regressed before does so no more");
+    assert_eq!(posted(2, 1, "42").as_deref(), Some(patch));
+}
+
+#[test]
+fn what_a_stranger_wrote_is_posted_only_as_a_report_of_the_commit_that_was_measured() {
+    let fakes = Fakes::new();
+    fakes.program("gh", "case $* in *.head.sha*) echo abcd ;; esac");
+    fakes.write("memory.md", "<!-- cargo-memprof -->\nx\n");
+    fakes.write("memory.code", "1\n");
+    let with = |pull: &str, sha: &str| {
+        fakes.run(
+            "comment",
+            &[("MEMPROF_REPOSITORY", "o/n"), ("MEMPROF_PULL", pull), ("MEMPROF_HEAD_SHA", sha)],
+        )
+    };
+    assert!(with("7", "abcd").status.success());
+    assert!(said(&with("7", "ef01")).contains("is at abcd, not at ef01"));
+    assert!(said(&with("7/../8", "abcd")).contains("is not a number"));
+    fakes.write("memory.md", "buy now\n");
+    assert!(said(&with("7", "abcd")).contains("is not a report"));
+    fakes.write("memory.md", &format!("<!-- cargo-memprof -->\n{}", "x".repeat(70_000)));
+    assert!(said(&with("7", "abcd")).contains("too long"));
+}
+
+#[test]
+fn on_gitlab_the_note_is_posted_and_the_token_is_in_no_argument() {
+    if Command::new("jq").arg("--version").output().is_err() {
+        skip("jq is not installed");
+        return;
+    }
+    let posted = |notes: &str| {
+        let fakes = Fakes::new();
+        fakes.cargo(1, 1);
+        assert!(fakes.run("compare", &[("MEMPROF_BASE", "origin/main")]).status.success());
+        fakes.program("curl", &format!("case $* in *per_page*) echo '{notes}' ;; esac"));
+        let variables = [("MEMPROF_REPOSITORY", "12"), ("MEMPROF_PULL", "7"), ("GITLAB_TOKEN", "secret")];
+        let output = fakes.run("comment", &variables);
+        assert!(output.status.success(), "{}", said(&output));
+        let calls = fakes.calls();
+        assert!(calls.iter().all(|call| !call.contains("secret")), "{calls:?}");
+        calls.last().unwrap().clone()
+    };
+    let notes = "https://gitlab.com/api/v4/projects/12/merge_requests/7/notes";
+    assert!(posted("[]").ends_with(&format!("--data-urlencode body@out/memory.md {notes}")));
+    let known = r#"[{"id":5,"system":false,"body":"hello"},{"id":6,"system":false,"body":"<!-- cargo-memprof --> x"}]"#;
+    assert!(posted(known).ends_with(&format!("--request PUT --data-urlencode body@out/memory.md {notes}/6")));
+}
+
+#[test]
+fn the_action_calls_the_script_by_its_steps_and_knows_its_variables() {
+    let action = include_str!("../../action.yml");
+    let script = include_str!("../../ci/memprof.sh");
+    for step in ["compare", "comment", "verdict"] {
+        assert!(action.contains(&format!("/ci/memprof.sh\" {step}")), "{step}");
+    }
+    let variables = regex::Regex::new("MEMPROF_[A-Z_]+").unwrap();
+    for text in [action, include_str!("../../docs/ci.md")] {
+        for variable in variables.find_iter(text).map(|found| found.as_str()) {
+            let is_ours = script.contains(&format!("#   {variable} ")) || variable == "MEMPROF_HOME";
+            assert!(is_ours, "the script does not explain {variable}");
+        }
+    }
+    let parsed: serde_yaml::Value = serde_yaml::from_str(action).unwrap();
+    assert_eq!(parsed["runs"]["using"].as_str(), Some("composite"));
+}
+
+#[test]
+fn shellcheck_has_nothing_to_say() {
+    match Command::new("shellcheck").arg(SCRIPT).output() {
+        Ok(output) => assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout)),
+        Err(_) => skip("shellcheck is not installed"),
+    }
+}

@@ -1,0 +1,355 @@
+//! From a run's folder to a comparison: what is matched, put together, refused and noted.
+
+use crate::support::synthetic::{Log, Synthetic};
+use cargo_memprof::compare::aggregate::Availability;
+use cargo_memprof::compare::comparison::{Comparability, Comparison, PairView};
+use cargo_memprof::compare::from_results::{compare, merge};
+use cargo_memprof::compare::matching::RowChange;
+use cargo_memprof::report;
+use cargo_memprof::report::options::{Format, Options};
+use cargo_memprof::results::outcome::Status;
+use cargo_memprof::results::run_folder::file;
+use cargo_memprof::verdict::kinds::Verdict;
+use proptest::prelude::*;
+use serde_json::json;
+
+fn heap(checkpoints: &[(&str, i64)]) -> Log {
+    let log = Log::new();
+    checkpoints.iter().fold(log, |log, (label, bytes)| log.checkpoint(label, &[("heap.peak", *bytes)]))
+}
+
+fn only_pair(comparison: &Comparison) -> PairView<'_> {
+    let pairs: Vec<_> = comparison.pairs().collect();
+    assert_eq!(pairs.len(), 1);
+    pairs[0]
+}
+
+/// The differences of a metric, by row.
+fn differences(view: &PairView, metric: &str) -> Vec<Option<i128>> {
+    let column = view.column(metric);
+    view.rows.iter().map(|row| column.at(row).delta.map(|delta| delta.difference)).collect()
+}
+
+#[test]
+fn repeats_are_put_together_as_median_least_and_greatest() {
+    let mut synthetic = Synthetic::new(&["main", "pr/1"]);
+    for (repeat, bytes) in [(0, 30), (1, 10), (2, 26)] {
+        synthetic = synthetic.passed("t", 0, repeat, &heap(&[("start", 5), ("done", bytes)])).passed(
+            "t",
+            1,
+            repeat,
+            &heap(&[("start", 5), ("done", bytes + 7)]),
+        );
+    }
+    let comparison = compare(&synthetic.results());
+    let view = only_pair(&comparison);
+    let column = view.column("heap.peak");
+    let entry = column.at(&view.rows[1]);
+    let baseline = entry.baseline.unwrap();
+    assert_eq!((baseline.value, baseline.min, baseline.max, baseline.runs), (26, 10, 30, 3));
+    assert!(!baseline.is_exact());
+    assert!(column.at(&view.rows[0]).baseline.unwrap().is_exact());
+    assert_eq!(entry.delta.unwrap().difference, 7);
+}
+
+#[test]
+fn one_run_alone_is_not_called_exact() {
+    let synthetic = Synthetic::new(&["main", "pr/1"]).passed("t", 0, 0, &heap(&[("a", 1)])).passed(
+        "t",
+        1,
+        0,
+        &heap(&[("a", 1)]),
+    );
+    let comparison = compare(&synthetic.results());
+    let view = only_pair(&comparison);
+    assert!(!view.column("heap.peak").at(&view.rows[0]).baseline.unwrap().is_exact());
+}
+
+#[test]
+fn a_checkpoint_that_only_some_repeats_reach_keeps_its_place_and_is_counted() {
+    let synthetic = Synthetic::new(&["main", "pr/1"])
+        .passed("t", 0, 0, &heap(&[("a", 1), ("c", 3)]))
+        .passed("t", 0, 1, &heap(&[("a", 1), ("b", 2), ("c", 5)]))
+        .passed("t", 1, 0, &heap(&[("a", 1), ("b", 2), ("c", 4)]));
+    let comparison = compare(&synthetic.results());
+    let view = only_pair(&comparison);
+    assert_eq!(differences(&view, "heap.peak"), [Some(0), Some(0), Some(0)]);
+    assert_eq!(view.baseline.unsteady, 1);
+    let runs: Vec<u32> =
+        view.rows.iter().map(|row| view.column("heap.peak").at(row).baseline.unwrap().runs).collect();
+    assert_eq!(runs, [2, 1, 2]);
+}
+
+#[test]
+fn a_failed_repeat_leaves_the_figures_to_those_that_passed() {
+    let synthetic = Synthetic::new(&["main", "pr/1"])
+        .failed("t", 0, Status::Killed { signal: 9 }, "", Some(&heap(&[("a", 1_000)])))
+        .passed("t", 0, 1, &heap(&[("a", 1)]))
+        .passed("t", 1, 0, &heap(&[("a", 3)]));
+    let comparison = compare(&synthetic.results());
+    let view = only_pair(&comparison);
+    assert_eq!(differences(&view, "heap.peak"), [Some(2)]);
+    assert_eq!((view.baseline.runs.len(), view.baseline.failed.len()), (1, 1));
+}
+
+#[test]
+fn a_failed_side_is_shown_and_never_compared() {
+    let synthetic = Synthetic::new(&["main", "pr/1"])
+        .passed("t", 0, 0, &heap(&[("a", 1), ("b", 2), ("c", 3)]))
+        .failed("t", 1, Status::OutOfMemory, "", Some(&heap(&[("a", 9), ("x", 9)])));
+    let comparison = compare(&synthetic.results());
+    let view = only_pair(&comparison);
+    assert_eq!(view.candidate.availability, Availability::CutOff);
+    assert_eq!(differences(&view, "heap.peak"), [None; 4]);
+    assert!(view.rows.iter().all(|row| view.change(row).is_none()), "what was not reached was not removed");
+    let shown = view.column("heap.peak").at(&view.rows[0]);
+    assert_eq!((shown.baseline.unwrap().value, shown.candidate.unwrap().value), (1, 9));
+}
+
+#[test]
+fn a_run_that_passed_but_logged_nothing_is_not_compared() {
+    let synthetic = Synthetic::new(&["main", "pr/1"]).passed("t", 0, 0, &heap(&[("a", 1)])).passed(
+        "t",
+        1,
+        0,
+        &Log::new(),
+    );
+    let comparison = compare(&synthetic.results());
+    let view = only_pair(&comparison);
+    assert!(!view.is_compared());
+    assert_eq!(comparison.runs[1].trouble().unwrap(), "passed, but logged no checkpoint");
+}
+
+#[test]
+fn a_run_that_passed_but_whose_log_has_no_end_is_not_compared() {
+    let synthetic = Synthetic::new(&["main", "pr/1"]).passed("t", 0, 0, &heap(&[("a", 1), ("b", 2)])).passed(
+        "t",
+        1,
+        0,
+        &heap(&[("a", 1), ("b", 2)]),
+    );
+    let log = synthetic.folder().0.join(&synthetic.results().runs[1].folder).join(file::LOG);
+    let text = fs_err::read_to_string(&log).unwrap();
+    fs_err::write(&log, text.split_inclusive('\n').take(2).collect::<String>()).unwrap();
+    let comparison = compare(&synthetic.results());
+    let view = only_pair(&comparison);
+    assert_eq!(view.candidate.availability, Availability::CutOff);
+    assert!(view.rows.iter().all(|row| view.change(row).is_none()), "what was lost was not removed");
+}
+
+#[test]
+fn a_scopes_figures_are_compared_only_if_what_they_are_made_of_has_one_source() {
+    let log =
+        |source: &str| heap(&[("a", 1)]).scope("s", &[("heap.consumed", 3)]).source("heap.peak", source);
+    let synthetic =
+        Synthetic::new(&["main", "pr/1"]).passed("t", 0, 0, &log("one")).passed("t", 1, 0, &log("two"));
+    let comparison = compare(&synthetic.results());
+    assert_eq!(only_pair(&comparison).column("heap.consumed").comparability, Comparability::SourcesDiffer);
+}
+
+#[test]
+fn a_metric_that_was_lost_on_the_way_keeps_its_figures_and_its_reason() {
+    let log =
+        heap(&[("a", 1)]).absent("heap.peak", "descriptors were closed").checkpoint("b", &[("time", 5)]);
+    let synthetic = Synthetic::new(&["main", "pr/1"]).passed("t", 0, 0, &log).passed(
+        "t",
+        1,
+        0,
+        &heap(&[("a", 1), ("b", 2)]),
+    );
+    let comparison = compare(&synthetic.results());
+    let view = only_pair(&comparison);
+    assert_eq!(differences(&view, "heap.peak"), [Some(0), None]);
+    assert_eq!(view.baseline.why_absent("heap.peak"), Some("descriptors were closed"));
+}
+
+#[test]
+fn a_log_that_cannot_be_read_is_that_runs_trouble_and_names_the_line() {
+    let synthetic = Synthetic::new(&["main", "pr/1"]).passed("t", 0, 0, &heap(&[("a", 1)])).passed(
+        "t",
+        1,
+        0,
+        &heap(&[("a", 1)]),
+    );
+    let results = synthetic.results();
+    let log = synthetic.folder().0.join(&results.runs[1].folder).join(file::LOG);
+    fs_err::write(&log, "{\"v\":3,\"event\":\"begin\"}\n").unwrap();
+    let comparison = compare(&synthetic.results());
+    let trouble = comparison.runs[1].trouble().unwrap();
+    assert!(trouble.contains("log.jsonl:1: log format 3 is newer"), "{trouble}");
+    assert!(!only_pair(&comparison).is_compared());
+}
+
+#[test]
+fn a_torn_log_keeps_what_came_before_and_is_noted_with_its_folder() {
+    let synthetic = Synthetic::new(&["main", "pr/1"]).failed(
+        "t",
+        1,
+        Status::Killed { signal: 9 },
+        "",
+        Some(&heap(&[("a", 1), ("b", 2)])),
+    );
+    let results = synthetic.results();
+    let log = synthetic.folder().0.join(&results.runs[0].folder).join(file::LOG);
+    let text = fs_err::read_to_string(&log).unwrap();
+    let end_of_third_line = text.match_indices('\n').nth(2).unwrap().0;
+    fs_err::write(&log, &text[..end_of_third_line - 9]).unwrap();
+    let comparison = compare(&synthetic.results());
+    assert_eq!(only_pair(&comparison).candidate.keys.len(), 1);
+    assert_eq!(comparison.notes.len(), 1);
+    assert!(comparison.notes[0].starts_with("cells/1-pr-1/tests-t-"), "{}", comparison.notes[0]);
+    assert!(
+        comparison.notes[0].ends_with("/0: line 3 is cut off: the process ended while it was being written")
+    );
+}
+
+#[test]
+fn figures_from_different_sources_are_shown_and_not_compared() {
+    let log = |source: &str| heap(&[("a", 1)]).source("heap.peak", source);
+    let synthetic = Synthetic::new(&["main", "pr/1"]).passed("t", 0, 0, &log("tracking allocator")).passed(
+        "t",
+        1,
+        0,
+        &log("malloc interposition"),
+    );
+    let comparison = compare(&synthetic.results());
+    let view = only_pair(&comparison);
+    assert_eq!(view.column("heap.peak").comparability, Comparability::SourcesDiffer);
+    let entry = view.column("heap.peak").at(&view.rows[0]);
+    assert!(entry.baseline.is_some() && entry.candidate.is_some() && entry.delta.is_none());
+}
+
+#[test]
+fn cells_are_ordered_by_test_and_by_the_value_of_numbers() {
+    let log = heap(&[("a", 1)]);
+    let synthetic =
+        ["16", "auto", "4", "1x"].into_iter().fold(Synthetic::new(&["main"]), |synthetic, batch| {
+            synthetic.passed_with("t", &[("batch", batch)], 0, &log)
+        });
+    let results = synthetic.results();
+    let order: Vec<&str> = results.runs.iter().map(|run| run.record.cell.params[0].1.as_str()).collect();
+    assert_eq!(order, ["4", "16", "1x", "auto"]);
+}
+
+#[test]
+fn runs_that_have_not_finished_are_not_in_the_results() {
+    let synthetic = Synthetic::new(&["main"]).passed("t", 0, 0, &heap(&[("a", 1)]));
+    let results = synthetic.results();
+    fs_err::remove_file(synthetic.folder().0.join(&results.runs[0].folder).join(file::OUTCOME)).unwrap();
+    assert_eq!(synthetic.results().runs.len(), 0);
+}
+
+#[test]
+fn differing_builds_are_noted_and_equal_facts_are_not() {
+    let synthetic = Synthetic::new(&["main", "pr/1"])
+        .builds(&json!({
+            "0": {"toolchain": "1.95.0", "profile": "test", "features": "", "executable": "a"},
+            "1": {"toolchain": "1.94.1", "profile": "test", "features": "cuda", "executable": "b"},
+        }))
+        .passed("t", 0, 0, &heap(&[("a", 1)]));
+    let notes = compare(&synthetic.results()).notes;
+    assert_eq!(
+        notes,
+        ["differs: toolchain 1.95.0 / 1.94.1 (main / pr/1)", "differs: features none / cuda (main / pr/1)"]
+    );
+}
+
+#[test]
+fn two_runs_are_merged_with_their_names_told_apart_and_their_hosts_compared() {
+    let run = |host: &str, bytes| {
+        Synthetic::new(&["main"]).environment(&json!({"host": {"name": host, "cpus": 8}})).passed(
+            "t",
+            0,
+            0,
+            &heap(&[("a", bytes)]),
+        )
+    };
+    let (a, b) = (run("left", 10), run("right", 25));
+    let merged = merge(a.results(), b.results());
+    let comparison = compare(&merged);
+    let names: Vec<&str> = comparison.revisions.iter().map(|revision| revision.name.as_str()).collect();
+    assert_eq!(names, ["a:main", "b:main"]);
+    assert_eq!(differences(&only_pair(&comparison), "heap.peak"), [Some(15)]);
+    assert_eq!(comparison.notes, ["differs: host.name left / right (first / second run)"]);
+    assert!(comparison.runs.iter().all(|run| run.folder.starts_with("20250302T101500Z/cells")));
+}
+
+#[test]
+fn on_another_kernel_resident_memory_is_not_compared_and_heap_is() {
+    let run = |kernel: &str| {
+        let log = Log::new().checkpoint("a", &[("heap.peak", 10), ("cpu.peak", 20)]);
+        Synthetic::new(&["main"]).environment(&json!({"kernel": kernel})).passed("t", 0, 0, &log)
+    };
+    let (a, b) = (run("5.10"), run("6.1"));
+    let comparison = compare(&merge(a.results(), b.results()));
+    let view = only_pair(&comparison);
+    assert_eq!(view.column("cpu.peak").comparability, Comparability::Apart);
+    assert_eq!(differences(&view, "cpu.peak"), [None]);
+    assert_eq!(differences(&view, "heap.peak"), [Some(0)]);
+    let verdict = |metric| view.judged(metric).unwrap().at(&view.rows[0]).unwrap().verdict;
+    assert_eq!((verdict("cpu.peak"), verdict("heap.peak")), (Verdict::Missing, Verdict::Unchanged));
+    let mut text = Vec::new();
+    report::render::render(Format::Table, &comparison, &Options::default(), &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.contains("cpu.* not compared: the kernels differ: 5.10 / 6.1 (a:main / b:main)"), "{text}");
+}
+
+#[test]
+fn a_plan_or_an_outcome_of_a_newer_format_is_refused_with_its_path() {
+    let synthetic = Synthetic::new(&["main"]).passed("t", 0, 0, &heap(&[("a", 1)]));
+    let results = synthetic.results();
+    let outcome = synthetic.folder().0.join(&results.runs[0].folder).join(file::OUTCOME);
+    let newer = fs_err::read_to_string(&outcome).unwrap().replace("\"version\": 1", "\"version\": 9");
+    fs_err::write(&outcome, newer).unwrap();
+    let error = cargo_memprof::results::stored::read(synthetic.folder()).unwrap_err().to_string();
+    assert!(error.contains("outcome.json: format 9 is newer than this cargo-memprof reads (1)"), "{error}");
+}
+
+/// A log of few labels, so that runs share some, with several metrics that may be missing.
+fn any_log() -> impl Strategy<Value = Log> {
+    let readings = (0..2_000_i64, proptest::option::of(-50..50_i64));
+    proptest::collection::vec((0..5_usize, readings), 0..12).prop_map(|checkpoints| {
+        checkpoints.into_iter().fold(Log::new(), |log, (label, (heap, live))| {
+            let mut readings = vec![("heap.peak", heap)];
+            readings.extend(live.map(|live| ("heap.live", live)));
+            log.checkpoint(["a", "b", "c", "d", "e"][label], &readings)
+        })
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn the_other_way_round_every_difference_is_its_opposite(
+        a in proptest::collection::vec(any_log(), 1..3),
+        b in proptest::collection::vec(any_log(), 1..3),
+    ) {
+        let mut synthetic = Synthetic::new(&["a", "b"]);
+        for (revision, logs) in [&a, &b].into_iter().enumerate() {
+            for (repeat, log) in (0..).zip(logs) {
+                synthetic = synthetic.passed("t", revision, repeat, log);
+            }
+        }
+        let mut results = synthetic.results();
+        let forth = compare(&results);
+        results.plan.baseline = 1;
+        let back = compare(&results);
+        let (forth, back) = (only_pair(&forth), only_pair(&back));
+        for metric in ["heap.peak", "heap.live"] {
+            let (column, mirror) = (forth.column(metric), back.column(metric));
+            let mut one: Vec<_> = forth.rows.iter()
+                .map(|row| (row.baseline, row.candidate, column.at(row).delta.map(|delta| delta.difference)))
+                .collect();
+            let mut other: Vec<_> = back.rows.iter()
+                .map(|row| (row.candidate, row.baseline, mirror.at(row).delta.map(|delta| -delta.difference)))
+                .collect();
+            one.sort_unstable();
+            other.sort_unstable();
+            prop_assert_eq!(one, other);
+        }
+        let count = |view: &PairView, change| view.rows.iter().filter(|row| view.change(row) == Some(change)).count();
+        prop_assert_eq!(count(&forth, RowChange::Added), count(&back, RowChange::Removed));
+        prop_assert_eq!(count(&forth, RowChange::Renamed), count(&back, RowChange::Renamed));
+    }
+}

@@ -1,0 +1,317 @@
+//! Contents that are not in the repository itself: submodules, Git LFS, partial and shallow clones.
+
+use std::path::Path;
+
+use crate::support::{TestRepository, assert_same_bytes, every_byte, skip};
+use camino::{Utf8Path, Utf8PathBuf};
+use cargo_memprof::checkout::cache::Cache;
+use cargo_memprof::checkout::worktree::Worktree;
+use cargo_memprof::git::repository::Repository;
+use cargo_memprof::git::resolve::resolve;
+use cargo_memprof::plan::request::{BaselineRequest, RefRequest, Request};
+use cargo_memprof::plan::resolved::{Plan, Revision};
+use cargo_memprof::support::advice::help;
+
+const MANIFEST: &str = "[package]\nname = \"fixture\"\nversion = \"0.1.0\"\nedition = \"2024\"\n";
+
+/// Git refuses to clone submodules from the disk unless the user's configuration allows it.
+const ALLOW_FILE: [(&str, &str); 3] = [
+    ("GIT_CONFIG_COUNT", "1"),
+    ("GIT_CONFIG_KEY_0", "protocol.file.allow"),
+    ("GIT_CONFIG_VALUE_0", "always"),
+];
+
+fn utf8(path: &Path) -> Utf8PathBuf {
+    Utf8PathBuf::from_path_buf(path.to_owned()).unwrap()
+}
+
+fn read(path: &Utf8Path) -> String {
+    std::fs::read_to_string(path).unwrap()
+}
+
+fn cache(user: &TestRepository, repository: &Repository) -> Cache {
+    Cache::open(&utf8(&user.beside("cache")), repository).unwrap()
+}
+
+fn plan(repository: &Repository, refs: &[&str]) -> Plan {
+    let reference = |spec: &&str| RefRequest { spec: (*spec).to_owned(), ..RefRequest::default() };
+    let request = Request { refs: refs.iter().map(reference).collect(), ..Request::default() };
+    resolve(&request, repository, &|_| ()).unwrap_or_else(|error| panic!("{error:#}"))
+}
+
+fn revision(repository: &Repository, spec: &str) -> Revision {
+    plan(repository, &[spec, spec]).revisions.swap_remove(0)
+}
+
+fn configuration(user: &TestRepository) -> String {
+    user.read(".git/config")
+}
+
+fn package() -> TestRepository {
+    let mut repository = TestRepository::new();
+    repository.write("Cargo.toml", MANIFEST);
+    repository.write("src/lib.rs", "");
+    repository.commit("first");
+    repository
+}
+
+fn library(content: &str) -> TestRepository {
+    let mut repository = TestRepository::new();
+    repository.write("lib.c", content);
+    repository.commit("library");
+    repository
+}
+
+/// Adds a submodule of this name, as a user would.
+fn add_submodule(to: &TestRepository, name: &str, from: &TestRepository) {
+    let url = from.url();
+    to.git(["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", &url, name]);
+}
+
+#[test]
+fn submodules_are_checked_out_in_place_recursively_and_removed_where_a_revision_has_none() {
+    let inner = library("inner\n");
+    let mut outer = library("one\n");
+    add_submodule(&outer, "inner", &inner);
+    outer.commit("with inner");
+    let mut source = package();
+    add_submodule(&source, "vendor/outer", &outer);
+    source.commit("with outer");
+    outer.write("lib.c", "two\n");
+    outer.commit("two");
+    source.git(["-C", "vendor/outer", "pull", "--quiet"]);
+    source.commit("outer moved");
+    source.git(["rm", "--quiet", "vendor/outer"]);
+    source.write("vendor/outer", "a file in its place\n");
+    source.commit("no submodule");
+    source.git(["rm", "--quiet", "vendor/outer"]);
+    source.write("vendor/outer/lib.c", "vendored\n");
+    source.commit("vendored");
+
+    // The clone knows nothing of submodules: all comes from their URLs.
+    let user = TestRepository::clone_of(&source, &[]);
+    let before = configuration(&user);
+    let repository = user.open().with_environment(ALLOW_FILE);
+    let cache = cache(&user, &repository);
+    let worktree = Worktree::open(&cache, &repository, &[]).unwrap();
+    let check_out = |spec: &str| {
+        worktree.check_out(&revision(&repository, spec)).unwrap_or_else(|error| panic!("{spec}: {error:#}"));
+    };
+    let lib = worktree.path().join("vendor/outer/lib.c");
+    let inner = worktree.path().join("vendor/outer/inner/lib.c");
+    check_out("main~2");
+    assert_eq!((read(&lib), read(&inner)), ("two\n".to_owned(), "inner\n".to_owned()));
+    std::fs::write(lib.with_file_name("left-by-a-build"), "").unwrap();
+    std::fs::write(&lib, "changed").unwrap();
+    let time = inner.metadata().unwrap().modified().unwrap();
+    check_out("main~3");
+    assert_eq!(read(&lib), "one\n");
+    assert!(!lib.with_file_name("left-by-a-build").exists());
+    assert_eq!(
+        inner.metadata().unwrap().modified().unwrap(),
+        time,
+        "in place: unchanged files keep their time"
+    );
+    check_out("main~4");
+    assert!(!worktree.path().join("vendor").exists());
+    check_out("main~3");
+    assert_eq!(read(&lib), "one\n");
+    check_out("main~1");
+    assert_eq!(read(&worktree.path().join("vendor/outer")), "a file in its place\n");
+    check_out("main~2");
+    check_out("main");
+    assert_eq!(read(&lib), "vendored\n");
+    assert!(!inner.exists());
+    assert_eq!(configuration(&user), before);
+}
+
+#[test]
+fn a_users_submodule_lends_its_objects_even_commits_that_were_never_pushed() {
+    let library = library("one\n");
+    let mut source = package();
+    add_submodule(&source, "lib", &library);
+    source.commit("with a submodule");
+    let user = source;
+    user.git(["-C", "lib", "config", "user.name", "x"]);
+    user.write("lib/lib.c", "never pushed\n");
+    user.git(["-C", "lib", "commit", "--quiet", "--all", "--message", "local"]);
+    user.write("lib/lib.c", "not even committed\n");
+    std::fs::rename(library.root(), library.beside("gone")).unwrap();
+
+    let before = every_byte(&user.path(".git/modules"), |_| false);
+    let repository = user.open();
+    let events = std::cell::RefCell::new(Vec::new());
+    let sink = |event: cargo_memprof::support::event::Event| events.borrow_mut().push(format!("{event:?}"));
+    let dot = RefRequest { spec: ".".to_owned(), ..RefRequest::default() };
+    let request = Request { refs: vec![dot.clone(), dot], ..Request::default() };
+    let plan = resolve(&request, &repository, &sink).unwrap();
+    let warned =
+        events.borrow().iter().any(|event| event.contains("submodule 'lib' has uncommitted changes"));
+    assert!(warned, "{events:?}");
+    let cache = cache(&user, &repository);
+    let worktree = Worktree::open(&cache, &repository, &[]).unwrap();
+    worktree.check_out(&plan.revisions[0]).unwrap_or_else(|error| panic!("{error:#}"));
+    assert_eq!(read(&worktree.path().join("lib/lib.c")), "never pushed\n");
+    worktree.check_out(&revision(&repository, "main")).unwrap_or_else(|error| panic!("{error:#}"));
+    assert_eq!(read(&worktree.path().join("lib/lib.c")), "one\n");
+    assert_same_bytes(&before, &every_byte(&user.path(".git/modules"), |_| false));
+    assert_eq!(user.read("lib/lib.c"), "not even committed\n");
+}
+
+/// A repository whose `data.bin` is kept by Git LFS, or `None`, said aloud, where git-lfs is not installed.
+fn with_lfs() -> Option<TestRepository> {
+    let installed = std::process::Command::new("git-lfs").arg("version").output();
+    if !installed.is_ok_and(|output| output.status.success()) {
+        skip("git-lfs is not installed");
+        return None;
+    }
+    let mut repository = package();
+    repository.git(["lfs", "install", "--local"]);
+    repository.write(".gitattributes", "*.bin filter=lfs diff=lfs merge=lfs -text\n");
+    repository.write("data.bin", "large content\n");
+    repository.commit("with lfs");
+    assert!(repository.git(["cat-file", "-p", "HEAD:data.bin"]).starts_with("version https://git-lfs"));
+    Some(repository)
+}
+
+/// A clone by a user who never ran `git lfs install`: it has pointers only.
+fn clone_without_contents(source: &TestRepository) -> TestRepository {
+    let clone = TestRepository::clone_of(source, &[]);
+    assert!(clone.read("data.bin").starts_with("version https://git-lfs"));
+    clone
+}
+
+#[test]
+fn lfs_files_are_fetched_and_the_users_configuration_does_not_notice() {
+    let Some(source) = with_lfs() else { return };
+    let user = clone_without_contents(&source);
+    let everything =
+        || every_byte(user.root(), |path| [".git/objects", ".git/worktrees"].map(Path::new).contains(&path));
+    let before = everything();
+    let repository = user.open();
+    let cache = cache(&user, &repository);
+    let worktree = Worktree::open(&cache, &repository, &[]).unwrap();
+    worktree.check_out(&revision(&repository, "main")).unwrap_or_else(|error| panic!("{error:#}"));
+    assert_eq!(read(&worktree.path().join("data.bin")), "large content\n");
+    assert_same_bytes(&before, &everything());
+
+    // What the user has already need not be fetched.
+    let offline = source;
+    offline.git(["remote", "add", "origin", "file:///nowhere"]);
+    let repository = offline.open();
+    let cache = self::cache(&offline, &repository);
+    let worktree = Worktree::open(&cache, &repository, &[]).unwrap();
+    worktree.check_out(&revision(&repository, "main")).unwrap_or_else(|error| panic!("{error:#}"));
+    assert_eq!(read(&worktree.path().join("data.bin")), "large content\n");
+}
+
+#[test]
+fn lfs_files_that_cannot_be_had_are_named_and_can_be_left_out() {
+    let Some(source) = with_lfs() else { return };
+    let user = clone_without_contents(&source);
+    std::fs::rename(source.root(), source.beside("gone")).unwrap();
+    let repository = user.open();
+    let cache = cache(&user, &repository);
+    let main = revision(&repository, "main");
+    let worktree = Worktree::open(&cache, &repository, &[]).unwrap();
+    let error = worktree.check_out(&main).unwrap_err();
+    assert!(error.to_string().starts_with("main has only Git LFS pointers for 'data.bin'"), "{error:#}");
+    assert!(help(&error).unwrap().contains("--sparse-exclude 'data.bin'"));
+    // Git finds its own programs without PATH, and nothing else.
+    let bare = user.beside("programs");
+    std::fs::create_dir(&bare).unwrap();
+    for program in ["git", "sh"] {
+        let found = crate::support::succeed(crate::support::isolated("which").arg(program)).stdout;
+        std::os::unix::fs::symlink(String::from_utf8(found).unwrap().trim(), bare.join(program)).unwrap();
+    }
+    let not_installed = user.open().with_environment([("PATH", bare.display().to_string())]);
+    let error = Worktree::open(&cache, &not_installed, &[]).unwrap().check_out(&main).unwrap_err();
+    assert!(error.to_string().ends_with("'data.bin': git-lfs is not installed"), "{error:#}");
+
+    let worktree = Worktree::open(&cache, &repository, &["data.bin".to_owned()]).unwrap();
+    worktree.check_out(&main).unwrap_or_else(|error| panic!("{error:#}"));
+    assert!(!worktree.path().join("data.bin").exists());
+    assert!(worktree.path().join("Cargo.toml").exists());
+}
+
+#[test]
+fn pointers_that_no_filter_replaced_are_an_error() {
+    let mut user = package();
+    user.write(".gitattributes", "*.bin filter=lfs diff=lfs merge=lfs -text\n");
+    user.write("data.bin", "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n");
+    user.commit("committed where git-lfs was not installed");
+    // A filter of that name which is not git-lfs, and leaves the pointer.
+    user.git(["config", "filter.lfs.smudge", "cat"]);
+    user.git(["config", "filter.lfs.process", "my-own-filter"]);
+    user.git(["config", "filter.lfs.required", "false"]);
+    let repository = user.open();
+    let cache = cache(&user, &repository);
+    let worktree = Worktree::open(&cache, &repository, &[]).unwrap();
+    let error = worktree.check_out(&revision(&repository, "main")).unwrap_err();
+    assert!(error.to_string().contains("only Git LFS pointers for 'data.bin'"), "{error:#}");
+}
+
+#[test]
+fn a_partial_clone_fetches_what_it_lacks_and_names_what_it_cannot_have() {
+    let mut source = package();
+    source.write("old é.txt", "one\n");
+    source.commit("one");
+    source.write("old é.txt", "two\n");
+    source.commit("two");
+    source.git(["config", "uploadpack.allowFilter", "true"]);
+    source.git(["config", "uploadpack.allowAnySHA1InWant", "true"]);
+    let user = TestRepository::clone_of(&source, &["--filter=blob:none"]);
+    let missing = || user.git(["rev-list", "--objects", "--all", "--missing=print"]).matches('?').count();
+    assert_eq!(missing(), 1, "the old content is not here");
+    let repository = user.open();
+    let cache = cache(&user, &repository);
+    let worktree = Worktree::open(&cache, &repository, &[]).unwrap();
+    let old = revision(&repository, "main~1");
+
+    std::fs::rename(source.root(), source.beside("unreachable")).unwrap();
+    let error = worktree.check_out(&old).unwrap_err();
+    assert_eq!(error.to_string(), "main~1 lacks the contents of 'old é.txt'");
+    assert!(format!("{error:#}").contains("fatal:"), "{error:#}");
+    assert!(help(&error).unwrap().contains("--sparse-exclude 'old é.txt'"));
+    let error = repository.show(&old.commit, "old é.txt").unwrap_err();
+    assert!(format!("{error:#}").contains("'old é.txt' at "), "{error:#}");
+    let sparse = Worktree::open(&cache, &repository, &["old*.txt".to_owned()]).unwrap();
+    sparse.check_out(&old).unwrap_or_else(|error| panic!("{error:#}"));
+    assert!(sparse.path().join("src/lib.rs").exists() && !sparse.path().join("old é.txt").exists());
+
+    std::fs::rename(source.beside("unreachable"), source.root()).unwrap();
+    let worktree = Worktree::open(&cache, &repository, &[]).unwrap();
+    worktree.check_out(&old).unwrap_or_else(|error| panic!("{error:#}"));
+    assert_eq!(read(&worktree.path().join("old é.txt")), "one\n");
+    assert_eq!(repository.show(&old.commit, "old é.txt").unwrap().unwrap(), b"one\n");
+}
+
+#[test]
+fn a_shallow_clone_stays_as_shallow_as_it_is() {
+    let mut source = package();
+    let fork_point = source.git(["rev-parse", "HEAD"]);
+    for number in 0..4 {
+        source.commit(&format!("main {number}"));
+    }
+    source.git(["switch", "--quiet", "--detach", &fork_point]);
+    source.write("src/lib.rs", "// of the pull request\n");
+    let pull_request = source.commit("from before the boundary");
+    source.git(["update-ref", "refs/pull/7/head", &pull_request]);
+    source.git(["switch", "--quiet", "main"]);
+    let user = TestRepository::clone_of(&source, &["--depth=2"]);
+    let boundary = user.read(".git/shallow");
+    let repository = user.open();
+    let plan = plan(&repository, &["main", "pr/7"]);
+    assert_eq!(plan.revisions[1].commit, pull_request);
+    assert_eq!(user.read(".git/shallow"), boundary);
+
+    let request = |spec: &str, baseline| Request {
+        refs: ["main", spec].map(|spec| RefRequest { spec: spec.to_owned(), ..RefRequest::default() }).into(),
+        baseline,
+        ..Request::default()
+    };
+    let too_deep = resolve(&request("main~3", BaselineRequest::First), &repository, &|_| ()).unwrap_err();
+    assert_eq!(too_deep.to_string(), "no commit 'main~3': the history of 'main' is shorter");
+    let unrelated = resolve(&request("pr/7", BaselineRequest::MergeBase), &repository, &|_| ()).unwrap_err();
+    assert!(help(&unrelated).unwrap().contains("--unshallow"), "{unrelated}");
+}

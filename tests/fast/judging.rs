@@ -1,0 +1,363 @@
+//! From a run's folder to verdicts and exit codes.
+
+use crate::support::synthetic::{Log, Synthetic};
+use cargo_memprof::cli::arguments::values;
+use cargo_memprof::compare::comparison::Comparison;
+use cargo_memprof::compare::evaluation::Conclusion;
+use cargo_memprof::compare::from_results::compare;
+use cargo_memprof::compare::noise;
+use cargo_memprof::compare::repeats;
+use cargo_memprof::plan::rule::Judging;
+use cargo_memprof::report;
+use cargo_memprof::report::options::{Format, Options};
+use cargo_memprof::results::outcome::Status;
+use cargo_memprof::verdict::kinds::Verdict;
+use proptest::prelude::*;
+
+const KIB: i64 = 1024;
+const MIB: i64 = 1024 * KIB;
+
+fn log(metric: &str, figures: &[(&str, i64)]) -> Log {
+    figures.iter().fold(Log::new(), |log, (label, figure)| log.checkpoint(label, &[(metric, *figure)]))
+}
+
+/// A comparison of one test's figures of one metric at `done`, by run.
+fn compared(metric: &str, baseline: &[i64], candidate: &[i64], judging: Judging) -> Comparison {
+    compare(&folder(metric, baseline, candidate, judging).results())
+}
+
+fn folder(metric: &str, baseline: &[i64], candidate: &[i64], judging: Judging) -> Synthetic {
+    let mut synthetic = Synthetic::new(&["main", "pr/1"]).judging(judging);
+    for (revision, figures) in [baseline, candidate].into_iter().enumerate() {
+        for (repeat, figure) in (0..).zip(figures) {
+            let log = log(metric, &[("start", 7), ("done", *figure)]);
+            synthetic = synthetic.passed("t", revision, repeat, &log);
+        }
+    }
+    synthetic
+}
+
+fn verdict(comparison: &Comparison, metric: &str, row: usize) -> Option<Verdict> {
+    let view = comparison.pairs().next().expect("a pair");
+    Some(view.judged(metric)?.at(&view.rows[row])?.verdict)
+}
+
+fn rules(rules: Vec<cargo_memprof::plan::rule::Rule>) -> Judging {
+    Judging { rules, ..Judging::default() }
+}
+
+fn code(comparison: &Comparison) -> u8 {
+    Conclusion::of(comparison).exit_code() as u8
+}
+
+#[test]
+fn each_verdict_has_its_figures_and_its_code() {
+    let peak = "heap.peak";
+    let cases: [(&[i64], &[i64], Verdict, u8); 5] = [
+        (&[MIB; 2], &[2 * MIB; 2], Verdict::Regressed, 1),
+        (&[2 * MIB; 2], &[MIB; 2], Verdict::Improved, 0),
+        (&[MIB; 2], &[MIB + 100; 2], Verdict::Unchanged, 0),
+        (&[MIB], &[2 * MIB], Verdict::Inconclusive, 4),
+        (&[MIB], &[MIB], Verdict::Unchanged, 0),
+    ];
+    for (old, new, expected, exit) in cases {
+        let comparison = compared(peak, old, new, Judging::default());
+        assert_eq!(
+            (verdict(&comparison, peak, 1), code(&comparison)),
+            (Some(expected), exit),
+            "{old:?} {new:?}"
+        );
+        assert_eq!(verdict(&comparison, peak, 0), Some(Verdict::Unchanged));
+    }
+}
+
+#[test]
+fn a_checkpoint_of_one_side_is_added_or_removed() {
+    let (short, long) = (log("heap.peak", &[("a", 1)]), log("heap.peak", &[("a", 1), ("b", 9 * MIB)]));
+    for (logs, expected) in [([&short, &long], Verdict::Added), ([&long, &short], Verdict::Removed)] {
+        let synthetic =
+            Synthetic::new(&["main", "pr/1"]).passed("t", 0, 0, logs[0]).passed("t", 1, 0, logs[1]);
+        let comparison = compare(&synthetic.results());
+        assert_eq!((verdict(&comparison, "heap.peak", 1), code(&comparison)), (Some(expected), 0));
+    }
+}
+
+#[test]
+fn what_a_failed_run_lacks_is_missing() {
+    let synthetic = Synthetic::new(&["main", "pr/1"])
+        .passed("t", 0, 0, &log("heap.peak", &[("a", 1)]))
+        .failed("t", 1, Status::OutOfMemory, "", Some(&log("heap.peak", &[("a", 9 * MIB)])));
+    let comparison = compare(&synthetic.results());
+    assert_eq!(verdict(&comparison, "heap.peak", 0), Some(Verdict::Missing));
+    let report = Options::default();
+    let mut json = Vec::new();
+    report::render::render(Format::Json, &comparison, &report, &mut json).unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!(json["rows"][0]["judged"]["pr/1"]["verdict"], "missing");
+    assert_eq!(json["cells"][1]["outcome"], "out_of_memory");
+}
+
+#[test]
+fn a_metric_that_a_rule_asks_for_and_that_cannot_be_compared_is_a_fault() {
+    let logs = ["one", "two"].map(|source| log("heap.peak", &[("a", MIB)]).source("heap.peak", source));
+    let with = |judging| {
+        let synthetic = Synthetic::new(&["main", "pr/1"]).judging(judging);
+        compare(&synthetic.passed("t", 0, 0, &logs[0]).passed("t", 1, 0, &logs[1]).results())
+    };
+    let unasked = with(Judging::default());
+    assert_eq!((verdict(&unasked, "heap.peak", 0), code(&unasked)), (Some(Verdict::Missing), 0));
+    assert_eq!(code(&with(rules(vec![values::threshold("heap.peak=5%").unwrap()]))), 3);
+}
+
+#[test]
+fn levels_totals_and_times_are_judged_where_a_rule_asks() {
+    let of = |metric: &str, flag: Option<&str>| {
+        let judging = rules(flag.map(|flag| values::threshold(flag).unwrap()).into_iter().collect());
+        verdict(&compared(metric, &[MIB; 2], &[2 * MIB; 2], judging), metric, 1)
+    };
+    assert_eq!(of("heap.live", None), None);
+    assert_eq!(of("heap.live", Some("heap.*=5%")), Some(Verdict::Regressed));
+    assert_eq!(of("heap.count", Some("heap.count=100")), Some(Verdict::Regressed));
+    assert_eq!(of("heap.peak", Some("heap.peak=off")), None);
+    assert_eq!(
+        of("heap.peak", Some("heap.peak=5%,test=other")),
+        Some(Verdict::Regressed),
+        "the default holds"
+    );
+    assert_eq!(of("heap.peak", Some("heap.peak=200%,checkpoint=do*")), Some(Verdict::Unchanged));
+}
+
+#[test]
+fn the_bound_of_a_source_is_a_limit_that_no_rule_undercuts() {
+    let with = |source: &str| {
+        let mut synthetic = Synthetic::new(&["main", "pr/1"])
+            .judging(rules(vec![values::threshold("cpu.peak=1MiB").unwrap()]));
+        for repeat in 0..5 {
+            for revision in 0..2 {
+                let figure = 100 * MIB + i64::try_from(revision).unwrap() * 10 * MIB;
+                let log = log("cpu.peak", &[("done", figure)]).source("cpu.peak", source);
+                synthetic = synthetic.passed("t", revision, repeat, &log);
+            }
+        }
+        verdict(&compare(&synthetic.results()), "cpu.peak", 0)
+    };
+    assert_eq!(with("VmHWM, within 768 KiB"), Some(Verdict::Regressed));
+    assert_eq!(with("VmHWM, within 24576 KiB"), Some(Verdict::Unchanged));
+}
+
+#[test]
+fn a_metric_that_varies_elsewhere_in_the_test_is_not_called_exact_where_it_happens_not_to() {
+    let synthetic = (0..2).fold(Synthetic::new(&["main", "pr/1"]), |synthetic, repeat| {
+        let log =
+            |done: i64| log("heap.peak", &[("noisy", MIB + i64::from(repeat) * 300 * KIB), ("done", done)]);
+        synthetic.passed("t", 0, repeat, &log(10 * MIB)).passed("t", 1, repeat, &log(12 * MIB))
+    });
+    assert_eq!(verdict(&compare(&synthetic.results()), "heap.peak", 1), Some(Verdict::Inconclusive));
+}
+
+#[test]
+fn upper_limits_and_leaks_count_whatever_the_baseline_is() {
+    let judging =
+        rules(vec![values::limit("heap.peak=8MiB").unwrap(), values::leak("heap.live=64KiB").unwrap()]);
+    let comparison = compared("heap.peak", &[9 * MIB; 2], &[9 * MIB; 2], judging.clone());
+    assert_eq!((verdict(&comparison, "heap.peak", 1), code(&comparison)), (Some(Verdict::Unchanged), 1));
+    assert_eq!(code(&compared("heap.peak", &[9 * MIB; 2], &[8 * MIB; 2], judging.clone())), 0);
+    let leaking = compared("heap.live", &[MIB], &[7 + 64 * KIB + 1], judging.clone());
+    let breach = &leaking.cells[0].pairs[0].breaches[0];
+    assert_eq!((breach.value, breach.row, code(&leaking)), (64 * KIB + 1, 1, 1));
+    assert_eq!(code(&compared("heap.live", &[MIB], &[7 + 64 * KIB], judging)), 0);
+    let mut text = Vec::new();
+    report::render::render(Format::Table, &leaking, &Options::default(), &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.starts_with("1 over a limit"), "{text}");
+    assert!(
+        text.contains("over its limit: heap.live +64.0 KiB since 'start' at 'done' of t (limit 64.0 KiB)"),
+        "{text}"
+    );
+}
+
+#[test]
+fn an_expected_change_is_shown_and_does_not_count_until_its_day_is_over() {
+    let with = |until: &str| {
+        let allow =
+            values::allow(&format!("metric=heap.peak,limit=150%,until={until},reason=a cache, #42")).unwrap();
+        Judging { allow: vec![allow], ..Judging::default() }
+    };
+    // The run is of 2025-03-02.
+    let current = compared("heap.peak", &[MIB; 2], &[2 * MIB; 2], with("2025-03-02"));
+    assert_eq!((verdict(&current, "heap.peak", 1), code(&current)), (Some(Verdict::Regressed), 0));
+    let mut text = Vec::new();
+    report::render::render(Format::Table, &current, &Options::default(), &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.contains("expected: heap.peak +1.00 MiB (+100 %) at 'done' of t: a cache, #42"), "{text}");
+    let over = compared("heap.peak", &[MIB; 2], &[2 * MIB; 2], with("2025-03-01"));
+    assert_eq!(code(&over), 1);
+    assert_eq!(
+        over.notes,
+        ["allow: 'a cache, #42' expired on 2025-03-01: its changes count as regressions again"]
+    );
+    let more = compared("heap.peak", &[MIB; 2], &[3 * MIB; 2], with("2025-03-02"));
+    assert_eq!(code(&more), 1, "more than was expected");
+}
+
+#[test]
+fn more_runs_are_wanted_where_the_verdict_is_open_and_nowhere_else() {
+    let wanted = |metric: &str, baseline: &[i64], candidate: &[i64]| {
+        let comparison = compared(metric, baseline, candidate, Judging::default());
+        let wanted = repeats::wanted(&comparison);
+        let mut runs: Vec<u32> = wanted.into_values().collect();
+        runs.dedup();
+        runs
+    };
+    assert_eq!(wanted("heap.peak", &[MIB], &[2 * MIB]), [2]);
+    assert_eq!(wanted("heap.peak", &[MIB], &[MIB]), [0; 0], "equal to the byte");
+    assert_eq!(wanted("heap.peak", &[MIB; 2], &[MIB + 1; 2]), [0; 0], "exact, and less than counts");
+    assert_eq!(wanted("heap.peak", &[MIB; 2], &[2 * MIB; 2]), [4], "a change is confirmed");
+    assert_eq!(wanted("heap.peak", &[MIB; 4], &[2 * MIB; 4]), [0; 0]);
+    let quiet: [&[i64]; 2] = [&[MIB, MIB + 4 * KIB], &[MIB, MIB + 8 * KIB]];
+    assert_eq!(wanted("cpu.peak", quiet[0], quiet[1]), [0; 0], "far below the limit");
+    assert_eq!(wanted("cpu.peak", &[100 * MIB; 2], &[110 * MIB; 2]), [4]);
+    assert_eq!(wanted("cpu.peak", &[100 * MIB; 4], &[110 * MIB; 4]), [6]);
+    assert_eq!(wanted("cpu.peak", &[100 * MIB; 6], &[110 * MIB; 6]), [0; 0]);
+    let steps = [100 * MIB, 164 * MIB, 100 * MIB, 164 * MIB, 100 * MIB];
+    assert_eq!(wanted("cpu.peak", &steps, &steps), [6]);
+    let many = [steps, steps, steps].concat();
+    assert_eq!(wanted("cpu.peak", &many, &many), [0; 0], "it ends somewhere");
+}
+
+#[test]
+fn a_test_that_fails_is_not_repeated() {
+    let synthetic = Synthetic::new(&["main", "pr/1"])
+        .passed("t", 0, 0, &log("heap.peak", &[("a", 1)]))
+        .failed("t", 1, Status::Failed { exit_code: 101 }, "", None);
+    assert!(repeats::wanted(&compare(&synthetic.results())).is_empty());
+}
+
+#[test]
+fn known_noise_lets_one_run_a_side_tell() {
+    let itself =
+        compared("cpu.peak", &[100 * MIB, 101 * MIB], &[100 * MIB + 4 * KIB, 100 * MIB], Judging::default());
+    let record = noise::measured(&itself);
+    assert_eq!(record.figures.iter().map(|figure| figure.spread).max(), Some(1 << 20));
+    let mut text = Vec::new();
+    cargo_memprof::report::noise::render(&record, &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    let line = " cpu.peak  1 of 2 figures exact; largest spread 1.00 MiB (0.99 %) at 'done' of t";
+    assert!(text.ends_with(&format!("against itself\n{line}\n")), "{text}");
+
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("noise.json");
+    std::fs::write(&file, serde_json::to_vec(&record).unwrap()).unwrap();
+    let file = file.to_str().unwrap();
+    let judged = |old: i64, new: i64, code: i32| {
+        let synthetic = folder("cpu.peak", &[old], &[new], Judging::default());
+        let folder = synthetic.folder().0.as_str();
+        program(&["report", folder]).code(4);
+        program(&["report", folder, "--noise", file]).code(code);
+    };
+    judged(100 * MIB, 110 * MIB, 1);
+    judged(100 * MIB, 100 * MIB + 300 * KIB, 0);
+    judged(100 * MIB, 103 * MIB, 4);
+    let synthetic = folder("cpu.peak", &[MIB], &[MIB], Judging::default());
+    program(&["report", synthetic.folder().0.as_str(), "--noise", "none.json"]).code(2);
+}
+
+/// The program on a kept run's folder.
+fn program(arguments: &[&str]) -> assert_cmd::assert::Assert {
+    assert_cmd::Command::cargo_bin("cargo-memprof").unwrap().args(arguments).env("NO_COLOR", "1").assert()
+}
+
+#[test]
+fn the_program_leaves_with_the_code_of_what_it_reports() {
+    let steps = [100 * MIB, 164 * MIB];
+    let cases: [(&str, &[i64], &[i64], i32); 4] = [
+        ("heap.peak", &[MIB; 2], &[MIB; 2], 0),
+        ("heap.peak", &[MIB; 2], &[2 * MIB; 2], 1),
+        ("cpu.peak", &steps, &steps, 4),
+        ("heap.peak", &[2 * MIB; 2], &[MIB; 2], 0),
+    ];
+    for (metric, old, new, code) in cases {
+        let synthetic = folder(metric, old, new, Judging::default());
+        program(&["report", synthetic.folder().0.as_str()]).code(code);
+    }
+}
+
+#[test]
+fn a_kept_run_is_judged_again_by_the_flags_of_report_and_compare() {
+    let synthetic = folder("heap.peak", &[MIB; 2], &[2 * MIB; 2], Judging::default());
+    let folder = synthetic.folder().0.as_str();
+    program(&["report", folder, "--threshold", "heap.peak=200%"]).code(0);
+    program(&["report", folder, "--allow", "metric=heap.peak,reason=known"]).code(0);
+    program(&["report", folder, "--threshold", "heap.peak=off", "--limit", "heap.peak=1MiB"]).code(1);
+    program(&["compare", folder, folder, "--threshold", "heap.peak=200%"]).code(0);
+    program(&["compare", folder, folder]).code(1);
+    program(&["report", folder, "--threshold", "heap.peek=5%"]).code(2);
+}
+
+#[test]
+fn in_actions_the_step_has_a_summary_and_annotations_beside_the_data() {
+    let synthetic = folder("heap.peak", &[MIB; 2], &[2 * MIB; 2], Judging::default());
+    let home = tempfile::tempdir().unwrap();
+    let summary = home.path().join("summary.md");
+    std::fs::write(&summary, "before\n").unwrap();
+    let output = assert_cmd::Command::cargo_bin("cargo-memprof")
+        .unwrap()
+        .args(["report", synthetic.folder().0.as_str(), "--format", "json"])
+        .env("GITHUB_ACTIONS", "true")
+        .env("GITHUB_STEP_SUMMARY", &summary)
+        .output()
+        .unwrap();
+    assert!(
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).is_ok(),
+        "data alone on standard output"
+    );
+    let annotation =
+        "::error title=Memory regressed::heap.peak +1.00 MiB (+100 %25) at 'done' of t (limit 16.0 KiB)\n";
+    assert!(String::from_utf8(output.stderr).unwrap().contains(annotation));
+    let text = std::fs::read_to_string(&summary).unwrap();
+    assert!(text.starts_with("before\n<!-- cargo-memprof -->\n**Memory: 1 regressed"), "{text}");
+}
+
+#[test]
+fn a_failed_test_is_3_and_a_regression_beside_it_is_1() {
+    let failed = |judging| {
+        folder("heap.peak", &[MIB; 2], &[2 * MIB; 2], judging)
+            .passed("other", 0, 0, &log("heap.peak", &[("a", 1)]))
+            .failed("other", 1, Status::Failed { exit_code: 101 }, "", None)
+    };
+    program(&["report", failed(Judging::default()).folder().0.as_str()]).code(1);
+    let off = rules(vec![values::threshold("heap.peak=off").unwrap()]);
+    program(&["report", failed(off).folder().0.as_str()]).code(3);
+}
+
+fn any_figures() -> impl Strategy<Value = Vec<Vec<i64>>> {
+    let figure = prop_oneof![3 => Just(MIB), 2 => 0..4 * MIB, 1 => MIB..MIB + 4096];
+    proptest::collection::vec(proptest::collection::vec(figure, 3), 1..6)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn the_other_way_round_every_verdict_is_its_opposite(old in any_figures(), new in any_figures()) {
+        let mut synthetic = Synthetic::new(&["a", "b"]);
+        for (revision, runs) in [&old, &new].into_iter().enumerate() {
+            for (repeat, figures) in (0..).zip(runs) {
+                let log = ["x", "y", "z"].into_iter().zip(figures).fold(Log::new(), |log, (label, figure)| {
+                    log.checkpoint(label, &[("heap.peak", *figure), ("cpu.peak", 3 * figure)])
+                });
+                synthetic = synthetic.passed("t", revision, repeat, &log);
+            }
+        }
+        let mut results = synthetic.results();
+        let forth = compare(&results);
+        results.plan.baseline = 1;
+        let back = compare(&results);
+        for metric in ["heap.peak", "cpu.peak"] {
+            for row in 0..3 {
+                let opposite = verdict(&back, metric, row).map(Verdict::opposite);
+                prop_assert_eq!(verdict(&forth, metric, row), opposite);
+            }
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! Tests that run no cargo: git repositories, options, comparisons, verdicts and reports, each from prepared data.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod ci_script;
+mod comparing;
+mod contents;
+mod design;
+mod flags_and_matrix;
+mod git;
+mod judging;
+mod matrix_documentation;
+mod matrix_mistakes;
+mod reports;
+mod tensors;
+mod traced_reports;
+mod views;
+mod worktree;
+mod zoo;

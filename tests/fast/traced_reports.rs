@@ -1,0 +1,216 @@
+//! Traced functions in the reports: as a tree, as annotated source, in a comment on a pull request, and beside scopes.
+
+use crate::support::synthetic::{Log, Synthetic};
+use cargo_memprof::compare::comparison::Comparison;
+use cargo_memprof::compare::from_results::compare;
+use cargo_memprof::plan::quantity::Threshold;
+use cargo_memprof::plan::rule::{Growth, Judging, Rule};
+use cargo_memprof::report;
+use cargo_memprof::report::markdown::MOST_CHARACTERS;
+use cargo_memprof::report::options::{Format, Options, View};
+use serde_json::{Value, json};
+
+const KIB: i64 = 1024;
+const MIB: i64 = 1024 * KIB;
+
+fn rendered(format: Format, comparison: &Comparison, options: &Options) -> String {
+    let mut out = Vec::new();
+    report::render::render(format, comparison, options, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn calls(node: u64, parent: Option<u64>, label: &str, at: &str, calls: u64, consumed: i64) -> Value {
+    json!({
+        "node": node, "parent": parent, "label": label, "at": at, "calls": calls, "recursive": 0, "open": 0,
+        "overlapped": 0, "metrics": {"heap.consumed": consumed, "heap.peaked": 0},
+        "most": {"heap.consumed": consumed, "heap.peaked": 2 * consumed},
+    })
+}
+
+fn line(number: u64, times: u64, allocated: i64) -> Value {
+    json!({
+        "label": "bart::<Layer<T> as Module>::forward", "at": "src/lib.rs:3", "line": number, "times": times,
+        "metrics": {"heap.peak": allocated * 2, "heap.allocated": allocated, "heap.grown": 0},
+    })
+}
+
+fn log(kept: i64) -> Log {
+    let layer = "bart::<Layer<T> as Module>::forward";
+    let call = [("heap.consumed", kept), ("heap.peaked", 2 * kept), ("heap.used", 3 * kept)];
+    Log::new()
+        .checkpoint("start", &[("heap.peak", MIB)])
+        .call(2, layer, &call)
+        .call(2, layer, &call)
+        .nested(1, "decoder", &call)
+        .call(0, "bart::Encoder::forward", &call)
+        .checkpoint("done", &[("heap.peak", MIB)])
+        .event("calls", &calls(0, None, "bart::Encoder::forward", "src/lib.rs:40", 1, kept))
+        .event("calls", &calls(1, Some(0), layer, "src/lib.rs:3", 6, 6 * kept))
+        .event("calls", &calls(2, Some(0), "bart::tick", "src/lib.rs:60", 9, 0))
+        .event("line", &line(4, 6, kept))
+        .event("line", &line(5, 6, 0))
+}
+
+fn facts(statement: &str) -> Value {
+    let function = |path: &str, line: u64| json!({"path": path, "file": "src/lib.rs", "line": line});
+    let mut forward = function("bart::<Layer<T> as Module>::forward", 3);
+    let text =
+        format!("    fn forward(&self) -> Vec<u8> {{\n        {statement}\n        out // ```\n    }}");
+    forward["text"] = json!({"first": 3, "text": text});
+    let mut later = function("bart::later", 70);
+    later["untraced"] = json!({"impossible": "it is an `async fn`: it runs in pieces"});
+    json!({
+        "functions": [forward, function("bart::Encoder::forward", 40), function("bart::tick", 60), later],
+        "unmet": [],
+    })
+}
+
+fn usual(judging: Judging) -> Comparison {
+    let traces = json!({
+        "0": facts("let out = vec![0; 1024];"),
+        "1": facts("let out = vec![0; 4096];"),
+    });
+    let synthetic = Synthetic::new(&["main", "pr/3370"])
+        .judging(judging)
+        .traces(&traces)
+        .passed("hf_fwd", 0, 0, &log(MIB))
+        .passed("hf_fwd", 0, 1, &log(MIB))
+        .passed("hf_fwd", 1, 0, &log(4 * MIB))
+        .passed("hf_fwd", 1, 1, &log(4 * MIB));
+    compare(&synthetic.results())
+}
+
+#[test]
+fn a_comment_has_the_tree_and_each_functions_lines_folded() {
+    let text = rendered(Format::Markdown, &usual(Judging::default()), &Options::default());
+    insta::assert_snapshot!("traced_markdown", text);
+}
+
+#[test]
+fn only_changed_keeps_what_changed_of_traced_functions() {
+    let options = Options { only_changed: true, ..Options::default() };
+    let text = rendered(Format::Markdown, &usual(Judging::default()), &options);
+    assert!(text.contains("traced functions, 2 of 3 rows changed"), "{text}");
+    let traces = json!({"0": facts("a"), "1": facts("a")});
+    let synthetic = Synthetic::new(&["main", "pr/3370"]).traces(&traces);
+    let synthetic = synthetic.passed("hf_fwd", 0, 0, &log(MIB)).passed("hf_fwd", 1, 0, &log(MIB));
+    let text = rendered(Format::Markdown, &compare(&synthetic.results()), &options);
+    assert!(!text.contains("traced functions") && !text.contains("lines of"), "{text}");
+}
+
+#[test]
+fn a_comment_stays_short_enough_for_the_forges_whatever_was_traced() {
+    let mut functions = Vec::new();
+    let mut lines = Log::new().checkpoint("start", &[("heap.peak", MIB)]);
+    for number in 0..300_u64 {
+        let path = format!("bart::step_{number}");
+        let text =
+            "    let a_rather_long_statement = of_some_function(with, several, arguments);\n".repeat(10);
+        let place = number * 20 + 1;
+        functions.push(json!({
+            "path": path, "file": "src/lib.rs", "line": place, "text": {"first": place, "text": text},
+        }));
+        let at = format!("src/lib.rs:{place}");
+        lines = lines.event("calls", &calls(number, None, &path, &at, 1, MIB)).event(
+            "line",
+            &json!({"label": path, "at": at, "line": place, "times": 1, "metrics": {"heap.peak": 5}}),
+        );
+    }
+    let facts = json!({"functions": functions, "unmet": []});
+    let synthetic = Synthetic::new(&["main", "pr/3370"])
+        .traces(&json!({"0": facts, "1": facts}))
+        .passed("long", 0, 0, &lines)
+        .passed("long", 1, 0, &lines);
+    let text = rendered(Format::Markdown, &compare(&synthetic.results()), &Options::default());
+    assert!(text.chars().count() <= MOST_CHARACTERS, "{}", text.chars().count());
+    let shown = text.matches("<details>").count();
+    assert_eq!(shown, text.matches("</details>").count());
+    assert!(shown > 10, "{shown}");
+    // One more is the tree; the table of what did not change is of checkpoints.
+    let left_out = format!("_{} blocks of traced functions left out: the comment is full._", 301 + 1 - shown);
+    assert!(text.contains(&left_out), "{left_out}: {text}");
+}
+
+#[test]
+fn calls_stand_among_scopes_and_the_sums_of_all_below_them() {
+    let options = Options { view: View::Scopes, width: Some(100), ..Options::default() };
+    insta::assert_snapshot!("traced_scopes", rendered(Format::Table, &usual(Judging::default()), &options));
+}
+
+#[test]
+fn one_revision_has_the_sums_of_all_calls_and_the_lines_below_its_scopes() {
+    let synthetic = Synthetic::new(&["main"])
+        .traces(&json!({"0": facts("let out = vec![0; 1024];")}))
+        .passed("hf_fwd", 0, 0, &log(MIB));
+    let options = Options { view: View::Scopes, width: Some(100), ..Options::default() };
+    insta::assert_snapshot!("traced_one", rendered(Format::Table, &compare(&synthetic.results()), &options));
+}
+
+#[test]
+fn that_no_traced_function_was_called_is_said() {
+    let log = Log::new().checkpoint("start", &[("heap.peak", MIB)]).checkpoint("done", &[("heap.peak", MIB)]);
+    let traces = json!({"0": facts("let out = vec![0; 1024];"), "1": facts("let out = vec![0; 1024];")});
+    let synthetic =
+        Synthetic::new(&["a", "b"]).traces(&traces).passed("t", 0, 0, &log).passed("t", 1, 0, &log);
+    for view in [View::Checkpoints, View::Scopes] {
+        let options = Options { view, width: Some(100), ..Options::default() };
+        let text = rendered(Format::Table, &compare(&synthetic.results()), &options);
+        assert!(text.contains("\n a: no traced function was called\n"), "{text}");
+        assert!(!text.contains("no scope was logged"), "{text}");
+    }
+}
+
+#[test]
+fn calls_that_only_one_revision_has_are_no_checkpoints_that_came_or_went() {
+    let metrics = [("heap.consumed", KIB), ("heap.peaked", KIB), ("heap.used", KIB)];
+    let log = |label: &str, times: usize| {
+        let log = Log::new().checkpoint("start", &[("heap.peak", MIB)]);
+        (0..times).fold(log, |log, _| log.call(0, label, &metrics)).checkpoint("done", &[("heap.peak", MIB)])
+    };
+    let synthetic = Synthetic::new(&["a", "b"])
+        .passed("t", 0, 0, &log("bart::f", 3))
+        .passed("t", 0, 1, &log("bart::f", 2))
+        .passed("t", 1, 0, &log("bart::g", 3))
+        .passed("t", 1, 1, &log("bart::g", 1));
+    let options = Options { width: Some(100), ..Options::default() };
+    let text = rendered(Format::Table, &compare(&synthetic.results()), &options);
+    assert!(text.starts_with("2 unchanged\n"), "{text}");
+    assert!(!text.contains("missing in some repeats") && !text.contains("bart::f"), "{text}");
+}
+
+#[test]
+fn calls_that_are_not_logged_by_themselves_are_in_the_view_of_scopes_all_the_same() {
+    let log = Log::new()
+        .checkpoint("start", &[("heap.peak", MIB)])
+        .event("calls", &calls(0, None, "bart::f", "src/lib.rs:1", 7, 70));
+    let synthetic = Synthetic::new(&["a", "b"]).passed("t", 0, 0, &log).passed("t", 1, 0, &log);
+    let options = Options { view: View::Scopes, width: Some(100), ..Options::default() };
+    let text = rendered(Format::Table, &compare(&synthetic.results()), &options);
+    assert!(text.contains("bart::f") && !text.contains("Above are the first calls"), "{text}");
+    assert!(!text.contains("no scope was logged"), "{text}");
+}
+
+#[test]
+fn a_verdict_is_the_same_whether_functions_are_traced_or_not() {
+    let comparison = usual(Judging::default());
+    let text = rendered(Format::Table, &comparison, &Options { width: Some(100), ..Options::default() });
+    // `decoder` is a scope of the code's own: it consumed and peaked more.
+    assert!(text.starts_with("2 regressed"), "{text}");
+    assert!(!text.contains("(call)"), "{text}");
+    insta::assert_snapshot!("traced_table", text);
+
+    let growth = Some(Growth::Within(Threshold { percent: Some(5.0), bytes: None }));
+    let rule = |checkpoint: &str| Rule {
+        metric: "heap.consumed".to_owned(),
+        checkpoint: Some(checkpoint.to_owned()),
+        growth: growth.clone(),
+        ..Rule::default()
+    };
+    let judging = Judging { rules: vec![rule("bart::Encoder::*")], ..Judging::default() };
+    let asked = rendered(Format::Table, &usual(judging), &Options { width: Some(100), ..Options::default() });
+    assert!(asked.starts_with("3 regressed"), "{asked}");
+    assert!(asked.contains("bart::Encoder::forward (call)"), "{asked}");
+    let judging = Judging { rules: vec![rule("*")], ..Judging::default() };
+    let all = rendered(Format::Table, &usual(judging), &Options { width: Some(100), ..Options::default() });
+    assert!(all.starts_with("2 regressed"), "{all}");
+}

@@ -1,0 +1,303 @@
+//! Traced functions on whole repositories: edited in the checkout, built, run and shown, with figures to the byte.
+
+use std::path::PathBuf;
+
+use crate::support::TestRepository;
+use crate::support::traced::{calls, memprof, report, untraced};
+use serde_json::Value;
+
+const MANIFEST: &str = "[package]\nname = \"bart\"\nversion = \"0.1.0\"\nedition = \"2021\"\n";
+const LOCK: &str = "version = 3\n\n[[package]]\nname = \"bart\"\nversion = \"0.1.0\"\n";
+
+/// A layer keeps `kept` bytes and needs three times that meanwhile; panics and `line!()` say where they stand.
+fn library(kept: usize) -> String {
+    format!(
+        "#![no_std]
+#![forbid(unsafe_code)]
+#![deny(warnings, missing_docs, unused_crate_dependencies, clippy::all)]
+//! Survives what is put into it.
+extern crate alloc;
+use alloc::vec::Vec;
+
+/// Layers.
+pub trait Module {{
+    /// Runs it.
+    fn forward(&self) -> Vec<u8>;
+    /// Twice.
+    fn twice(&self) -> Vec<u8> {{ drop(self.forward()); self.forward() }}
+}}
+
+/// One.
+pub struct Layer<T>(pub T);
+
+impl<T: Copy> Module for Layer<T> {{
+    fn forward(&self) -> Vec<u8> {{
+        drop(core::hint::black_box(Vec::<u8>::with_capacity({kept} * 3)));
+        Vec::with_capacity({kept})
+    }}
+}}
+
+/// Its own line: {{}}.
+pub fn here() -> u32 {{ line!() }}
+
+/// Where it panics.
+#[track_caller] pub fn fail(fails: bool) {{ if fails {{ panic!(\"here\") }} }}
+
+/// Cannot be traced.
+pub const fn size() -> usize {{ 1 }}
+
+/// Cannot be traced.
+pub async fn later() {{}}
+"
+    )
+}
+
+const TEST: &str = r"
+use bart::Module;
+
+#[test]
+fn forwards() {
+    let layer = bart::Layer(1_u8);
+    let kept: Vec<Vec<u8>> = (0..5).map(|_| layer.forward()).collect();
+    assert_eq!(layer.twice().len() + kept.len() - 5, 0);
+    assert_eq!(bart::here(), 27);
+    assert_eq!(bart::size(), 1);
+    let place = std::sync::Arc::new(std::sync::Mutex::new(0));
+    let seen = place.clone();
+    std::panic::set_hook(Box::new(move |panic| *seen.lock().unwrap() = panic.location().unwrap().line()));
+    assert!(std::panic::catch_unwind(|| { let fails = true; bart::fail(fails) }).is_err());
+    assert_eq!(*place.lock().unwrap(), line!() - 1);
+}
+";
+
+fn repository() -> TestRepository {
+    let mut repository = TestRepository::new();
+    repository.write("Cargo.toml", MANIFEST);
+    repository.write("Cargo.lock", LOCK);
+    repository.write(".gitignore", "target\n");
+    repository.write("src/lib.rs", library(1000));
+    repository.write("tests/forward.rs", TEST);
+    repository.commit("old");
+    repository.git(["branch", "old"]);
+    repository.write("src/lib.rs", library(1500));
+    repository.commit("new");
+    repository.git(["branch", "new"]);
+    repository
+}
+
+#[test]
+fn calls_have_exact_figures_in_every_revision_and_lines_stay() {
+    let repository = repository();
+    let report = report(&repository, &["--refs", "old,new", "--locked", "--trace", "bart::**"]);
+    for (of, kept) in [("old", 1000), ("new", 1500)] {
+        assert_eq!(calls(&report, of, "bart::<Layer<T> as Module>::forward"), (5, 5 * kept, 2 * kept));
+        assert_eq!(calls(&report, of, "bart::Module::twice"), (1, kept, 2 * kept));
+        assert_eq!(calls(&report, of, "bart::here"), (1, 0, 0));
+        assert_eq!(calls(&report, of, "bart::fail").0, 1);
+        let untraced = untraced(&report, of);
+        let names: Vec<&str> = untraced.iter().map(|(path, _)| path.as_str()).collect();
+        assert_eq!(names, ["bart::size", "bart::later"]);
+    }
+    assert_eq!(repository.git(["status", "--porcelain"]), "");
+}
+
+#[test]
+fn lines_stand_side_by_side() {
+    let repository = repository();
+    let printed = memprof(&repository, &["--refs", "old,new", "--trace-lines", "<Layer as Module>::forward"]);
+    assert_eq!(printed.code, 0, "{}", printed.stderr);
+    let line = |start: &str| {
+        let found =
+            printed.stdout.lines().filter(|line| line.trim_start().starts_with(start)).collect::<Vec<_>>();
+        found.join(" / ").split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert!(
+        printed.stdout.contains("bart::<Layer<T> as Module>::forward  src/lib.rs:20"),
+        "{}",
+        printed.stdout
+    );
+    // Seven calls: five, and two of `twice`.
+    let old = line("-22");
+    assert!(old.contains("Vec::with_capacity(1000) │ 7"), "{old}\n{}", printed.stdout);
+    assert!(line("+22").contains("Vec::with_capacity(1500) │ 7"), "{}", printed.stdout);
+    assert!(old.contains("6.84 KiB"), "7 times 1000 bytes: {old}");
+}
+
+#[test]
+fn an_edit_that_does_not_compile_is_dropped_and_named() {
+    let mut repository = repository();
+    let text = repository.read("src/lib.rs")
+        + "\n/// Hides the shim's name.\npub fn hides() -> usize { mod memprof_shim {} 1 }\n";
+    repository.write("src/lib.rs", text);
+    repository.write("tests/forward.rs", TEST.replace("bart::size()", "bart::hides()"));
+    repository.commit("hides");
+    let printed = memprof(&repository, &["--refs", "old,HEAD", "--trace", "bart::**"]);
+    assert_eq!(printed.code, 0, "{}", printed.stderr);
+    assert!(printed.stderr.contains("bart::hides of HEAD is not traced"), "{}", printed.stderr);
+    let report: Value = {
+        let printed = memprof(&repository, &["report", "--format", "json"]);
+        serde_json::from_str(&printed.stdout).unwrap()
+    };
+    assert_eq!(calls(&report, "HEAD", "bart::<Layer<T> as Module>::forward"), (5, 7500, 3000));
+    let untraced = untraced(&report, "HEAD");
+    let (_, reason) = untraced.iter().find(|(path, _)| path == "bart::hides").unwrap();
+    assert!(reason.starts_with("it does not compile when it is traced ("), "{reason}");
+}
+
+#[test]
+fn a_revision_that_does_not_compile_anyway_says_its_own_error() {
+    let mut repository = repository();
+    repository
+        .write("src/lib.rs", repository.read("src/lib.rs").replace("Vec::with_capacity(1500)", "missing()"));
+    repository.commit("broken");
+    let printed = memprof(&repository, &["--refs", "old,HEAD", "--trace", "bart::**"]);
+    assert_eq!(printed.code, 3, "{}", printed.stderr);
+    assert!(printed.stderr.contains("cannot find function `missing`"), "{}", printed.stderr);
+}
+
+#[test]
+fn a_path_dependency_outside_of_the_workspace_is_traced() {
+    let mut repository = TestRepository::new();
+    repository.write(
+        "Cargo.toml",
+        format!("{MANIFEST}[dependencies]\nkernels = {{ path = \"kernels\" }}\n\n[workspace]\nexclude = [\"kernels\"]\n"),
+    );
+    repository.write(
+        "kernels/Cargo.toml",
+        "[package]\nname = \"kernels\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[workspace]\n",
+    );
+    repository.write(
+        "kernels/src/lib.rs",
+        "#![deny(warnings)]\npub fn scale() -> Vec<u8> { Vec::with_capacity(700) }\n",
+    );
+    repository.write("src/lib.rs", "");
+    repository.write("tests/t.rs", "#[test]\nfn scales() { assert!(kernels::scale().is_empty()); }\n");
+    repository.write(".gitignore", "target\n");
+    repository.commit("old");
+    let report = report(&repository, &["--refs", "HEAD,again=HEAD", "--offline", "--trace", "kernels::*"]);
+    assert_eq!(calls(&report, "HEAD", "kernels::scale"), (1, 700, 0));
+}
+
+#[test]
+fn a_crate_of_the_registry_is_traced_in_a_copy_and_the_lock_file_stays() {
+    // One that this very crate depends on, so that its archive is there already.
+    let own = fs_err::read_to_string(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("Cargo.lock")).unwrap();
+    let start = own.find("[[package]]\nname = \"itoa\"\n").unwrap();
+    let entry = own[start..].split("\n\n").next().unwrap();
+    let version = entry.lines().nth(2).unwrap();
+    let mut repository = TestRepository::new();
+    repository.write("Cargo.toml", format!("{MANIFEST}[dependencies]\nitoa = \"1\"\n"));
+    let lock = format!(
+        "version = 3\n\n[[package]]\nname = \"bart\"\nversion = \"0.1.0\"\ndependencies = [\n \"itoa\",\n]\n\n{}\n",
+        entry.trim_end()
+    );
+    repository.write("Cargo.lock", &lock);
+    repository.write("src/lib.rs", "");
+    repository
+        .write("tests/t.rs", "#[test]\nfn prints() { assert_eq!(itoa::Buffer::new().format(7), \"7\"); }\n");
+    repository.write(".gitignore", "target\n");
+    repository.commit("old");
+    let report =
+        report(&repository, &["--refs", "HEAD,again=HEAD", "--locked", "--trace", "itoa::Buffer::format"]);
+    assert_eq!(calls(&report, "HEAD", "itoa::Buffer::format").0, 1);
+    let function = &report["traced"]["HEAD"]["functions"][0];
+    let number = version.split('"').nth(1).unwrap();
+    assert_eq!(function["file"], format!("itoa-{number}/src/lib.rs"));
+    assert_eq!(repository.read("Cargo.lock"), lock);
+
+    // An archive that is not what the lock file says is refused.
+    let checksum = entry.lines().find(|line| line.starts_with("checksum")).unwrap();
+    let wrong = checksum.replace(['1', '2', '3', '4', '5'], "0");
+    repository.write("Cargo.lock", lock.replace(checksum, &wrong));
+    repository.commit("wrong");
+    let printed = memprof(&repository, &["--refs", "HEAD,again=HEAD", "--trace", "itoa::Buffer::new"]);
+    assert_eq!(printed.code, 2, "{}", printed.stderr);
+    assert!(printed.stderr.contains("is not what the lock file says"), "{}", printed.stderr);
+}
+
+#[test]
+fn functions_are_listed_per_ref_without_a_build() {
+    let repository = repository();
+    let printed =
+        memprof(&repository, &["trace", "--list", "--refs", "old,new", "bart::*", "<Layer as Module>::*"]);
+    assert_eq!(printed.code, 0, "{}", printed.stderr);
+    for said in [
+        "src/lib.rs:20  bart::<Layer<T> as Module>::forward\n",
+        "bart::size  (not traceable: it is a `const fn`, which the compiler may run)",
+        "bart::later  (not traceable: it is an `async fn`",
+    ] {
+        assert_eq!(printed.stdout.matches(said).count(), 2, "{said}: {}", printed.stdout);
+    }
+    assert!(!printed.stderr.contains("Building"), "{}", printed.stderr);
+}
+
+#[test]
+fn mistakes_are_answered_with_the_nearest_names() {
+    let repository = repository();
+    for (arguments, said) in [
+        (
+            &["trace", "bart::<Layer as Module>::forwrd"][..],
+            "near to it: bart::<Layer<T> as Module>::forward",
+        ),
+        (&["--refs", "old,new", "--trace", "bart::heer"], "near to it: bart::here"),
+        (&["--refs", "old,new", "--trace", "bart"], "write bart::** for all of it"),
+        (&["--refs", "old,new", "--max-events", "5"], "--max-events needs functions to trace"),
+        (&["--refs", "old,new", "--trace", "bart::*", "--columns", "heep"], "found 'heep'"),
+        (&["trace"], "no function pattern"),
+    ] {
+        let printed = memprof(&repository, arguments);
+        assert_eq!(printed.code, 2, "{arguments:?}: {}", printed.stderr);
+        assert!(printed.stderr.contains(said), "{arguments:?}: {}", printed.stderr);
+    }
+    repository.write("memprof.yaml", "refs: [old, new]\ntrace:\n  functons: [bart::here]\n");
+    let printed = memprof(&repository, &[]);
+    assert!(printed.stderr.contains("functions"), "{}", printed.stderr);
+    assert_eq!(printed.code, 2);
+}
+
+#[test]
+fn an_untraced_run_knows_nothing_of_tracing() {
+    let repository = repository();
+    let latest = || repository.path("target/memprof/latest");
+    // The log's text, with every number and hash made `0`: its events, their fields and the order of these.
+    let number = regex::Regex::new("[0-9a-f]{64}|-?[0-9]+").unwrap();
+    let events = |arguments: &[&str]| -> String {
+        let report = report(&repository, &[&["--refs", "old,new"], arguments].concat());
+        let folder = latest().join(report["cells"][0]["folder"].as_str().unwrap());
+        let log = fs_err::read_to_string(folder.join("log.jsonl")).unwrap();
+        number.replace_all(&log, "0").into_owned()
+    };
+    let build_log = || {
+        let logs = fs_err::read_dir(latest().join("builds")).unwrap();
+        logs.map(|log| fs_err::read_to_string(log.unwrap().path()).unwrap()).collect::<String>()
+    };
+    let untraced = events(&[]);
+    let names = |log: &str| -> Vec<String> {
+        let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let names = lines.map(|line| format!("{} {}", line["event"], line["label"]).replace(['"'], ""));
+        names.filter(|name| !name.starts_with("absent")).collect()
+    };
+    let expected = ["begin null", "checkpoint start", "checkpoint done", "end null"];
+    assert_eq!(names(&untraced), expected);
+    assert!(!build_log().contains("RUSTC_WRAPPER="), "{}", build_log());
+    let traced = events(&["--trace", "bart::here", "--max-events", "0"]);
+    let without = |event: &str| -> String {
+        traced.split_inclusive('\n').filter(|line| !line.contains(event)).collect()
+    };
+    assert_eq!(names(&traced).len(), 5);
+    assert_eq!(without("\"event\":\"calls\""), untraced, "nothing else in the log changes");
+    assert_eq!(events(&[]), untraced, "the traced build is another one");
+    let builds = fs_err::read_to_string(latest().join("builds.json")).unwrap();
+    assert!(!builds.contains("trace"), "{builds}");
+    assert!(!latest().join("trace.json").exists());
+    let edited = fs_err::read_to_string(
+        walkdir::WalkDir::new(repository.beside("home"))
+            .into_iter()
+            .filter_map(Result::ok)
+            .find(|entry| entry.path().ends_with("worktree/src/lib.rs"))
+            .unwrap()
+            .path(),
+    )
+    .unwrap();
+    assert!(!edited.contains("MEMPROF_SITE"), "{edited}");
+}
