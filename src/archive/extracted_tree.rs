@@ -19,6 +19,7 @@ use crate::build::attempts::Build;
 use crate::build::store::{self, Entry, hash_file};
 use crate::build::test_tree::TestTree;
 use crate::checkout::stamps::Stamp;
+use crate::support::paths;
 
 /// The folders that an archive's tests see.
 #[derive(Debug)]
@@ -156,7 +157,7 @@ impl<'a> StandIn<'a> {
             for found in WalkDir::new(&folder).min_depth(1).contents_first(true) {
                 let found = found?;
                 let is_folder = found.file_type().is_dir();
-                let path = crate::cargo::command::utf8(found.into_path())?;
+                let path = paths::utf8(found.into_path())?;
                 if is_folder {
                     // One that still holds something stays.
                     let _ = std::fs::remove_dir(&path);

@@ -11,9 +11,11 @@ use crate::build::provenance::{Companion, Executable};
 use crate::build::store::Draft;
 use crate::build::test_listing::{self, Listing};
 use crate::build::wrapper;
-use crate::cargo::command::{self, Messages};
+use crate::cargo::manifest;
+use crate::cargo::messages::{self, Messages};
 use crate::inject::own_allocator::{self, OwnAllocators};
 use crate::support::event::{Event, Sink};
+use crate::support::paths;
 
 /// A finished call of cargo.
 pub struct Artifacts<'a> {
@@ -38,14 +40,14 @@ impl Artifacts<'_> {
         let tests = self.messages.artifacts.iter().filter(|artifact| artifact.profile.test);
         for (artifact, built) in tests.filter_map(|artifact| Some((artifact, artifact.executable.as_ref()?)))
         {
-            let Some(kind) = command::target_kind(&artifact.target) else { continue };
+            let Some(kind) = manifest::target_kind(&artifact.target) else { continue };
             let file_name = built.file_name().context("an executable has a name")?;
             let note = fs_err::read(self.notes.join(format!("{file_name}.json")))
                 .with_context(|| format!("cargo built {built} and did not run it"))?;
             let invocation: wrapper::Invocation = serde_json::from_slice(&note)?;
-            let directory = command::utf8(invocation.directory)?;
+            let directory = paths::utf8(invocation.directory)?;
             let harness =
-                !command::without_harness(&artifact.manifest_path)?.iter().any(|(without, name)| {
+                !manifest::without_harness(&artifact.manifest_path)?.iter().any(|(without, name)| {
                     *without == kind && (name.is_empty() || *name == artifact.target.name)
                 });
             let file = Utf8PathBuf::from(format!("{}-{file_name}", executables.len()));
@@ -73,7 +75,7 @@ impl Artifacts<'_> {
                 None => own_allocator::outside(),
             });
             executables.push(Executable {
-                package: command::package_name(artifact)?,
+                package: manifest::package_name(artifact)?,
                 binary: artifact.target.name.clone(),
                 kind,
                 harness,
@@ -124,7 +126,7 @@ impl Artifacts<'_> {
 fn programs_and_libraries(draft: &Draft, artifacts: &[Artifact]) -> anyhow::Result<Vec<Companion>> {
     let mut companions: Vec<Companion> = Vec::new();
     for artifact in
-        artifacts.iter().filter(|artifact| !artifact.profile.test && command::is_path_package(artifact))
+        artifacts.iter().filter(|artifact| !artifact.profile.test && messages::is_path_package(artifact))
     {
         let dynamic = artifact.target.kind.iter().any(|kind| {
             matches!(kind, cargo_metadata::TargetKind::CDyLib | cargo_metadata::TargetKind::DyLib)

@@ -5,4 +5,6 @@
 pub mod command;
 pub mod configuration;
 pub mod lockfile;
+pub mod manifest;
+pub mod messages;
 pub mod toolchain;

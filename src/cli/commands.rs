@@ -51,6 +51,7 @@ use crate::run::runner::write_whole;
 use crate::run::session::{self, Session, create_folder, find_run, read_plan, runs_folder};
 use crate::support::exit_code::ExitCode;
 use crate::support::file_lock::WhenHeld;
+use crate::support::paths;
 use crate::support::user_error::Complaint;
 
 /// Does what was asked for.
@@ -280,7 +281,7 @@ impl Commands<'_> {
         let session = Session::open(&repository, self.console, self.interrupt)?;
         let lock = session.lock(arguments.no_wait)?;
         let scratch = tempfile::tempdir()?;
-        let folder = RunFolder(crate::cargo::command::utf8(scratch.path().to_owned())?);
+        let folder = RunFolder(paths::utf8(scratch.path().to_owned())?);
         let prepared = session.prepare(&plan, &folder)?;
         drop(lock);
         let mut text = String::new();
@@ -391,9 +392,9 @@ impl Commands<'_> {
 
     fn demo(&self, arguments: &DemoArguments) -> anyhow::Result<ExitCode> {
         let folder = tempfile::Builder::new().prefix("memprof-demo-").tempdir()?;
-        let root = crate::cargo::command::utf8(folder.path().canonicalize()?)?;
+        let root = paths::utf8(folder.path().canonicalize()?)?;
         let made = demo::create(root.as_std_path())?;
-        let repository = Repository::discover(&crate::cargo::command::utf8(made.path.clone())?)?;
+        let repository = Repository::discover(&paths::utf8(made.path.clone())?)?;
         let mut argv: Vec<OsString> = vec!["cargo-memprof".into(), "run".into()];
         let flags = ["--refs", &made.refs.join(","), "--overlay", &made.overlay, "-k", &made.filter]
             .map(OsString::from);
@@ -522,7 +523,7 @@ fn named(planned: &crate::plan::cells::PlannedCell) -> String {
 }
 
 pub(crate) fn current_directory() -> anyhow::Result<Utf8PathBuf> {
-    crate::cargo::command::utf8(std::env::current_dir().context("the current folder is gone")?)
+    paths::utf8(std::env::current_dir().context("the current folder is gone")?)
 }
 
 /// A path as the user would write it from where they stand.

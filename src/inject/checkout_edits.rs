@@ -8,7 +8,7 @@ use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::Metadata;
 
-use crate::cargo::command::target_kind;
+use crate::cargo::manifest::target_kind;
 use crate::cargo::toolchain::Toolchain;
 use crate::checkout::injected_files::InjectedFiles;
 use crate::inject::overlay::OverlayFile;

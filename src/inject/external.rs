@@ -13,6 +13,7 @@ use crate::checkout::injected_files::{self, InjectedFiles};
 use crate::inject::checkout_edits;
 use crate::inject::overlay::OverlayFile;
 use crate::plan::request::{BuildOptions, OverlayMode, OverlayRequest};
+use crate::support::paths;
 use crate::support::suggest;
 use crate::support::user_error::Complaint;
 
@@ -215,7 +216,7 @@ fn remove_others(folder: &Utf8Path, files: &[OverlayFile]) -> anyhow::Result<()>
         if found.file_type().is_dir() {
             continue;
         }
-        let path = crate::cargo::command::utf8(found.into_path())?;
+        let path = paths::utf8(found.into_path())?;
         let relative = path.strip_prefix(folder)?;
         let is_own = OWN_FILES.iter().any(|own| relative == *own);
         if !is_own && !files.iter().any(|file| file.destination == relative) {
@@ -241,7 +242,7 @@ fn find_package(checkout: &Utf8Path, name: &str) -> anyhow::Result<(Utf8PathBuf,
         .filter_map(Result::ok)
         .filter(|entry| entry.file_name() == "Cargo.toml");
     for entry in manifests {
-        let path = crate::cargo::command::utf8(entry.into_path())?;
+        let path = paths::utf8(entry.into_path())?;
         let Ok(document) = read_manifest(&path) else { continue };
         let found = document.get("package").and_then(|package| package.get("name")).and_then(Item::as_str);
         match found {

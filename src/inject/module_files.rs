@@ -5,10 +5,11 @@
 
 use std::collections::HashSet;
 
-use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
+use camino::{Utf8Path, Utf8PathBuf};
 use syn::visit::{self, Visit};
 
 use crate::inject::source_edit::{Source, forget_places};
+use crate::support::paths::without_dots;
 
 /// A file of a crate.
 pub struct ModuleFile<'a> {
@@ -216,19 +217,6 @@ fn included(tokens: &proc_macro2::TokenStream, package: &Utf8Path) -> Option<Str
 
 fn folder_of(file: &Utf8Path) -> &Utf8Path {
     file.parent().unwrap_or(Utf8Path::new(""))
-}
-
-/// `a/../b/./c` is `b/c`, so that a file has one name however it is reached.
-fn without_dots(path: &Utf8Path) -> Utf8PathBuf {
-    let mut plain = Utf8PathBuf::new();
-    for component in path.components() {
-        match component {
-            Utf8Component::CurDir => {}
-            Utf8Component::ParentDir => drop(plain.pop()),
-            other => plain.push(other),
-        }
-    }
-    plain
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use crate::checkout::injected_files::InjectedFiles;
 use crate::inject::checkout_edits::Injection;
 use crate::inject::module_files::{self, ModuleFile};
 use crate::inject::source_edit::Source;
+use crate::support::paths;
 
 /// What is put around the type and around the value.
 ///
@@ -102,7 +103,7 @@ fn files_that_mention_it(checkout: &Utf8Path) -> anyhow::Result<BTreeSet<Utf8Pat
             continue;
         }
         if finder.find(&fs_err::read(entry.path())?).is_some() {
-            let path = crate::cargo::command::utf8(entry.into_path())?;
+            let path = paths::utf8(entry.into_path())?;
             files.insert(path.strip_prefix(checkout).unwrap_or(&path).to_owned());
         }
     }

@@ -27,6 +27,7 @@ use crate::results::trace_facts::TraceFacts;
 use crate::run::runner::{Completion, Runner, write_whole};
 use crate::support::event::{Event, Sink};
 use crate::support::file_lock::{Lock, LockFile, WhenHeld};
+use crate::support::paths;
 use crate::support::suggest;
 use crate::support::user_error::Complaint;
 
@@ -77,7 +78,7 @@ impl<'a> Session<'a> {
     /// The functions of each revision that the request's patterns mean; nothing is built. The caller holds the lock.
     pub fn traceable(&self, plan: &Plan) -> anyhow::Result<Vec<TraceFacts>> {
         let scratch = tempfile::tempdir()?;
-        let folder = RunFolder(crate::cargo::command::utf8(scratch.path().to_owned())?);
+        let folder = RunFolder(paths::utf8(scratch.path().to_owned())?);
         let mut builder =
             Builder::new(plan, self.repository, &self.cache, &folder, self.sink, self.interrupt)?;
         builder.check_patterns()?;
@@ -277,9 +278,9 @@ pub fn runs_folder(repository: &Repository, workspace: &Utf8Path) -> anyhow::Res
     let workspace = repository.root().join(workspace);
     let named = ["CARGO_TARGET_DIR", "CARGO_BUILD_TARGET_DIR"].iter().find_map(std::env::var_os);
     let target = match named.filter(|folder| !folder.is_empty()) {
-        Some(folder) => repository.start().join(crate::cargo::command::utf8(folder.into())?),
+        Some(folder) => repository.start().join(paths::utf8(folder.into())?),
         None => match CargoConfig::read(&workspace, &[])?.target_directory() {
-            Some(folder) => crate::cargo::command::utf8(folder)?,
+            Some(folder) => paths::utf8(folder)?,
             None => workspace.join("target"),
         },
     };

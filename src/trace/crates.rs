@@ -8,6 +8,7 @@ use toml_edit::{DocumentMut, Item, TableLike};
 
 use crate::cargo::toolchain::Toolchain;
 use crate::inject::checkout_edits;
+use crate::support::paths::without_dots;
 
 /// Why nothing of a procedural macro can be traced.
 pub const OF_A_MACRO: &str = "it is of a procedural macro, which runs in the compiler";
@@ -44,7 +45,7 @@ pub fn own_crates(
         pending.extend(folders(package));
     }
     while let Some(folder) = pending.pop() {
-        let manifest = normal(&folder.join("Cargo.toml"));
+        let manifest = without_dots(&folder.join("Cargo.toml"));
         if !manifest.starts_with(checkout) || !manifest.exists() || !seen.insert(manifest.clone()) {
             continue;
         }
@@ -153,21 +154,6 @@ fn workspace_dependencies(folder: &Utf8Path, checkout: &Utf8Path) -> Option<(Utf
     })
 }
 
-/// A path without `.` and `..`, as cargo names packages.
-fn normal(path: &Utf8Path) -> Utf8PathBuf {
-    let mut normal = Utf8PathBuf::new();
-    for part in path.components() {
-        match part {
-            camino::Utf8Component::CurDir => {}
-            camino::Utf8Component::ParentDir => {
-                normal.pop();
-            }
-            part => normal.push(part),
-        }
-    }
-    normal
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -196,7 +182,7 @@ mod tests {
         let (library, dependencies) = read_manifest(&checkout.join("core/Cargo.toml"), checkout).unwrap();
         let library = library.unwrap();
         assert_eq!((library.name.as_str(), library.untraceable), ("the_core", None));
-        let mut dependencies: Vec<_> = dependencies.iter().map(|path| normal(path)).collect();
+        let mut dependencies: Vec<_> = dependencies.iter().map(|path| without_dots(path)).collect();
         dependencies.sort();
         assert_eq!(dependencies, ["core/unixes", "kernels", "libs/shapes"].map(|path| checkout.join(path)));
         let (library, _) = read_manifest(&checkout.join("macros/Cargo.toml"), checkout).unwrap();

@@ -16,6 +16,7 @@ use toml_edit::DocumentMut;
 
 use crate::cargo::configuration;
 use crate::cargo::toolchain::Toolchain;
+use crate::support::paths;
 use crate::support::user_error::Complaint;
 use crate::trace::crates::{self, Crate};
 use crate::trace::instrument::{self, Dropped, Patterns, Search, Tracing};
@@ -138,7 +139,7 @@ impl Copy {
         let edited: BTreeMap<&Utf8Path, &str> = self.tracing.files().collect();
         for entry in walkdir::WalkDir::new(&pristine) {
             let entry = entry?;
-            let path = crate::cargo::command::utf8(entry.path().to_owned())?;
+            let path = paths::utf8(entry.path().to_owned())?;
             let inside = path.strip_prefix(&pristine).unwrap_or(&path);
             let target = self.folder.join(inside);
             if entry.file_type().is_dir() {
@@ -180,7 +181,7 @@ fn archive(
     toolchain: &Toolchain,
 ) -> anyhow::Result<(Vec<u8>, Utf8PathBuf)> {
     let registry = configuration::home().context("there is no cargo home")?.join("registry");
-    let registry = crate::cargo::command::utf8(registry)?;
+    let registry = paths::utf8(registry)?;
     let name = format!("{}.crate", one.title());
     let find = || -> Option<(Utf8PathBuf, Utf8PathBuf)> {
         let indices = registry.join("cache").read_dir_utf8().ok()?.filter_map(Result::ok);
@@ -237,7 +238,7 @@ fn unpack(archive: &[u8], one: &LockedCrate, into: &Utf8Path) -> anyhow::Result<
         if !entry.header().entry_type().is_file() {
             continue;
         }
-        let path = crate::cargo::command::utf8(entry.path()?.into_owned())?;
+        let path = paths::utf8(entry.path()?.into_owned())?;
         let Ok(inside) = path.strip_prefix(one.title()) else {
             bail!("{path} lies outside of {}", one.title())
         };
