@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use camino::Utf8Path;
-use cargo_memprof::gpu::devices::Place;
+use cargo_memprof::gpu::devices::CudaDevice;
 use cargo_memprof::gpu::locks;
 use cargo_memprof::support::event::Event;
 use cargo_memprof::support::file_lock::{Lock, WhenHeld};
@@ -214,7 +214,7 @@ impl Machine {
         self.outcomes().iter().map(marks).collect()
     }
 
-    fn lock(&self, place: &Place) -> Lock {
+    fn lock(&self, place: &CudaDevice) -> Lock {
         let folder = self.path("locks");
         let folder = Utf8Path::from_path(&folder).unwrap();
         let never = AtomicBool::new(false);
@@ -228,8 +228,8 @@ fn stdouts(cells: &Path) -> Vec<String> {
     files.map(|entry| fs::read_to_string(entry.path()).unwrap()).collect()
 }
 
-fn place(index: u32, uuid: &str) -> Place {
-    Place { index, part: None, uuid: uuid.to_owned() }
+fn place(index: u32, uuid: &str) -> CudaDevice {
+    CudaDevice { index, part: None, uuid: uuid.to_owned() }
 }
 
 fn text(bytes: &[u8]) -> String {

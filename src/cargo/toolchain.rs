@@ -19,14 +19,14 @@ pub struct Toolchain {
 
 /// How the toolchain of a revision is chosen.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Choice {
+pub enum ToolchainChoice {
     /// `--toolchain`, `toolchain:` in the YAML, `cargo +NAME memprof`, or `RUSTUP_TOOLCHAIN`.
     Pinned(String),
     /// The revision's toolchain file, else rustup's default; without rustup, the compiler on `PATH`.
     OfRevision,
 }
 
-impl Choice {
+impl ToolchainChoice {
     /// A wish, else what our own caller chose by hand, else the revision's.
     ///
     /// `cargo memprof` runs through rustup's proxy, which sets `RUSTUP_TOOLCHAIN` for us to whatever the user's folder
@@ -48,10 +48,10 @@ impl Choice {
 
 impl Toolchain {
     /// Asks the compiler that would build in `directory` for its version.
-    pub fn ask(choice: &Choice, directory: &Utf8Path) -> anyhow::Result<Self> {
+    pub fn ask(choice: &ToolchainChoice, directory: &Utf8Path) -> anyhow::Result<Self> {
         let pinned = match choice {
-            Choice::Pinned(name) => Some(name.clone()),
-            Choice::OfRevision => None,
+            ToolchainChoice::Pinned(name) => Some(name.clone()),
+            ToolchainChoice::OfRevision => None,
         };
         let mut toolchain = Self { pinned, directory: directory.to_owned(), version: String::new() };
         // rustup prints a backtrace of its own otherwise.

@@ -39,7 +39,7 @@ struct Seen {
 
 /// A line of the record.
 #[derive(Serialize, Deserialize)]
-struct Line {
+struct RecordLine {
     /// Relative to the checkout's root.
     path: Utf8PathBuf,
     /// Absent while a build's files are being written.
@@ -53,7 +53,7 @@ impl InjectedFiles {
     pub fn load(record: &Utf8Path) -> anyhow::Result<Self> {
         let lines = read(record)?;
         let mut journal =
-            replace(record, lines.iter().map(|line| Line { path: line.path.clone(), seen: None }))?;
+            replace(record, lines.iter().map(|line| RecordLine { path: line.path.clone(), seen: None }))?;
         journal.flush()?;
         let before = lines.into_iter().filter_map(|line| Some((line.path, line.seen?))).collect();
         Ok(Self { record: record.to_owned(), journal, before, now: BTreeMap::new() })
@@ -69,7 +69,7 @@ impl InjectedFiles {
         let path = root.join(relative);
         let folder = path.parent().with_context(|| format!("'{relative}' names no file"))?;
         stays_inside(root, folder)?;
-        append(&mut self.journal, &Line { path: relative.to_owned(), seen: None })?;
+        append(&mut self.journal, &RecordLine { path: relative.to_owned(), seen: None })?;
         fs_err::create_dir_all(folder)?;
         if path.is_symlink() {
             fs_err::remove_file(&path)?;
@@ -93,7 +93,7 @@ impl InjectedFiles {
     /// Keeps the record for the next build. The files of the build before that this one lacks are forgotten: the checkout
     /// has removed them.
     pub fn save(self) -> anyhow::Result<()> {
-        let lines = self.now.into_iter().map(|(path, seen)| Line { path, seen: Some(seen) });
+        let lines = self.now.into_iter().map(|(path, seen)| RecordLine { path, seen: Some(seen) });
         replace(&self.record, lines).map(drop)
     }
 }
@@ -111,7 +111,7 @@ pub fn remove_all(record: &Utf8Path, root: &Utf8Path) -> anyhow::Result<()> {
 }
 
 /// The record's lines. A line that does not parse is one that a crash cut off, before its file was written.
-fn read(record: &Utf8Path) -> anyhow::Result<Vec<Line>> {
+fn read(record: &Utf8Path) -> anyhow::Result<Vec<RecordLine>> {
     match fs_err::read_to_string(record) {
         Ok(text) => Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
@@ -120,7 +120,7 @@ fn read(record: &Utf8Path) -> anyhow::Result<Vec<Line>> {
 }
 
 /// Writes a record anew, so that there is an old or a new one whenever we are killed; it stays open for more lines.
-fn replace(record: &Utf8Path, lines: impl Iterator<Item = Line>) -> anyhow::Result<File> {
+fn replace(record: &Utf8Path, lines: impl Iterator<Item = RecordLine>) -> anyhow::Result<File> {
     let partial = record.with_extension("partial");
     let mut text = Vec::new();
     for line in lines {
@@ -132,7 +132,7 @@ fn replace(record: &Utf8Path, lines: impl Iterator<Item = Line>) -> anyhow::Resu
     Ok(file)
 }
 
-fn append(to: &mut impl Write, line: &Line) -> anyhow::Result<()> {
+fn append(to: &mut impl Write, line: &RecordLine) -> anyhow::Result<()> {
     let mut text = serde_json::to_vec(line)?;
     text.push(b'\n');
     to.write_all(&text).context("the record of injected files")

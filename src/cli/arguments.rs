@@ -9,7 +9,7 @@ use crate::cli::command_arguments::{
 };
 use crate::cli::flag::{self, Parameter, Variable};
 use crate::cli::search_arguments::{self, BisectArguments, HistoryArguments};
-use crate::config::values::{Pattern, Written};
+use crate::config::values::{Parsed, RegularExpression};
 use crate::plan::cell_pattern;
 use crate::plan::expression::Expression;
 use crate::plan::quantity;
@@ -167,7 +167,7 @@ pub struct ListArguments {
 pub struct TraceCommandArguments {
     /// Patterns, as --trace takes them
     #[arg(value_name = "PATTERN")]
-    pub patterns: Vec<Written<TracePattern>>,
+    pub patterns: Vec<Parsed<TracePattern>>,
     /// Print the functions, with the reason of each that cannot be traced (this is all that the command does)
     #[arg(long)]
     pub list: bool,
@@ -252,10 +252,10 @@ pub struct RefArguments {
 pub struct SelectionArguments {
     /// Tests whose `package::binary::test` holds the words, in any case: 'hf and not (bwd or slow)'
     #[arg(short = 'k', long, value_name = "EXPRESSION")]
-    pub filter: Option<Written<Expression>>,
+    pub filter: Option<Parsed<Expression>>,
     /// Tests whose `package::binary::test` matches
     #[arg(long, value_name = "REGEX")]
-    pub regex: Option<Pattern>,
+    pub regex: Option<RegularExpression>,
     /// The test of exactly this name, its path or the whole `package::binary::test` (repeatable)
     #[arg(long, value_name = "NAME")]
     pub exact: Vec<String>,
@@ -352,10 +352,10 @@ pub struct TraceArguments {
         help = "Show what these functions consume, with no change to any branch: 'bart::encoder::*::forward', \
                 'crate::kv_cache::**', '<Encoder as Module>::forward' (repeatable)"
     )]
-    pub trace: Vec<Written<TracePattern>>,
+    pub trace: Vec<Parsed<TracePattern>>,
     /// Show what each line of these functions does (repeatable)
     #[arg(long, value_name = "PATTERN")]
-    pub trace_lines: Vec<Written<TracePattern>>,
+    pub trace_lines: Vec<Parsed<TracePattern>>,
     /// Log so many calls of each traced function one by one; all calls are in the sums [default: 100]
     #[arg(long, value_name = "N")]
     pub max_events: Option<u64>,

@@ -14,13 +14,13 @@ use crate::cli::arguments::{
     TraceArguments,
 };
 use crate::cli::overlay_paths;
-use crate::config::mapping::Named;
+use crate::config::mapping::OpenMapping;
 use crate::config::matrix::{
     AllowEntry, CellEntry, DeviceNames, LockfileEntry, Matrix, MetricName, RefEntry, Rules, TestEntry,
     ThresholdEntry, TraceEntry,
 };
-use crate::config::values::{Day, Events, Pattern, Repeats, Seconds, Value, Written};
-use crate::config::yaml::{List, Text};
+use crate::config::values::{CallLimit, Day, Parsed, RegularExpression, RepeatCount, Seconds, Value};
+use crate::config::yaml::{List, Scalar};
 use crate::plan::metric;
 use crate::plan::repeat::Repeat;
 use crate::plan::request::{
@@ -87,9 +87,9 @@ pub fn reconcile(
         },
         repeat: cells
             .repeat
-            .or(matrix.repeat.as_ref().map(|Text(Repeats(count))| *count))
+            .or(matrix.repeat.as_ref().map(|Scalar(RepeatCount(count))| *count))
             .unwrap_or_default(),
-        timeout_seconds: cells.timeout.or(matrix.timeout.as_ref().map(|Text(Seconds(seconds))| *seconds)),
+        timeout_seconds: cells.timeout.or(matrix.timeout.as_ref().map(|Scalar(Seconds(seconds))| *seconds)),
         judging: judging(arguments, matrix)?,
         on_request: Vec::new(),
         lockfile: lockfile(arguments, matrix.lockfile.as_ref()),
@@ -125,35 +125,35 @@ pub fn metrics(arguments: &PresentationArguments, matrix: &Matrix) -> Vec<String
     if !arguments.metrics.is_empty() || arguments.all {
         return arguments.metrics.clone();
     }
-    matrix.metrics.iter().flat_map(|List(names)| names).map(|Text(MetricName(name))| name.clone()).collect()
+    matrix.metrics.iter().flat_map(|List(names)| names).map(|Scalar(MetricName(name))| name.clone()).collect()
 }
 
-fn text(value: Option<&Text<String>>) -> Option<&str> {
-    value.map(|Text(value)| value.as_str())
+fn text(value: Option<&Scalar<String>>) -> Option<&str> {
+    value.map(|Scalar(value)| value.as_str())
 }
 
-fn texts(values: Option<&List<Text<String>>>) -> Vec<String> {
-    values.iter().flat_map(|List(values)| values).map(|Text(value)| value.clone()).collect()
+fn texts(values: Option<&List<Scalar<String>>>) -> Vec<String> {
+    values.iter().flat_map(|List(values)| values).map(|Scalar(value)| value.clone()).collect()
 }
 
-fn list(flags: &[String], key: Option<&List<Text<String>>>) -> Vec<String> {
+fn list(flags: &[String], key: Option<&List<Scalar<String>>>) -> Vec<String> {
     if flags.is_empty() { texts(key) } else { flags.to_vec() }
 }
 
-fn named<T, U>(values: Option<&Named<T>>, convert: impl Fn(&T) -> U) -> IndexMap<String, U> {
+fn named<T, U>(values: Option<&OpenMapping<T>>, convert: impl Fn(&T) -> U) -> IndexMap<String, U> {
     values
         .iter()
-        .flat_map(|Named(values)| values)
+        .flat_map(|OpenMapping(values)| values)
         .map(|(name, value)| (name.clone(), convert(value)))
         .collect()
 }
 
-fn environment(values: Option<&Named<Text<Value>>>) -> BTreeMap<String, String> {
-    named(values, |Text(Value(value))| value.clone()).into_iter().collect()
+fn environment(values: Option<&OpenMapping<Scalar<Value>>>) -> BTreeMap<String, String> {
+    named(values, |Scalar(Value(value))| value.clone()).into_iter().collect()
 }
 
-fn flag(flag: bool, key: Option<&Text<bool>>) -> bool {
-    flag || key == Some(&Text(true))
+fn flag(flag: bool, key: Option<&Scalar<bool>>) -> bool {
+    flag || key == Some(&Scalar(true))
 }
 
 fn refs(arguments: &RequestArguments, matrix: &Matrix) -> Result<Vec<RefRequest>, Complaint> {
@@ -293,7 +293,7 @@ fn tests(arguments: &RequestArguments, matrix: &Matrix) -> Vec<TestRequest> {
 fn selection_of_flags(flags: &SelectionArguments) -> Selection {
     Selection {
         expression: flags.filter.as_ref().map(|expression| expression.text.clone()),
-        regex: flags.regex.as_ref().map(|Pattern(pattern)| pattern.clone()),
+        regex: flags.regex.as_ref().map(|RegularExpression(pattern)| pattern.clone()),
         exact: flags.exact.clone(),
         skip: flags.skip.clone(),
         ignored: match (flags.ignored, flags.include_ignored) {
@@ -307,22 +307,22 @@ fn selection_of_flags(flags: &SelectionArguments) -> Selection {
 
 fn test_request(entry: &TestEntry) -> TestRequest {
     TestRequest {
-        name: entry.name.as_ref().map(|Text(name)| name.text.clone()),
+        name: entry.name.as_ref().map(|Scalar(name)| name.text.clone()),
         selection: Selection {
-            expression: entry.filter.as_ref().map(|Text(expression)| expression.text.clone()),
-            regex: entry.regex.as_ref().map(|Text(Pattern(pattern))| pattern.clone()),
+            expression: entry.filter.as_ref().map(|Scalar(expression)| expression.text.clone()),
+            regex: entry.regex.as_ref().map(|Scalar(RegularExpression(pattern))| pattern.clone()),
             exact: texts(entry.exact.as_ref()),
             skip: texts(entry.skip.as_ref()),
-            ignored: entry.ignored.as_ref().map(|Text(ignored)| *ignored).unwrap_or_default(),
+            ignored: entry.ignored.as_ref().map(|Scalar(ignored)| *ignored).unwrap_or_default(),
             package: text(entry.package.as_ref()).map(str::to_owned),
-            kind: entry.kind.as_ref().map(|Text(kind)| *kind),
+            kind: entry.kind.as_ref().map(|Scalar(kind)| *kind),
             within: None,
         },
         env: environment(entry.env.as_ref()),
         features: texts(entry.features.as_ref()),
         params: named(entry.params.as_ref(), |values| values.0.clone()),
-        timeout_seconds: entry.timeout.as_ref().map(|Text(Seconds(seconds))| *seconds),
-        repeat: entry.repeat.as_ref().map(|Text(Repeats(count))| *count),
+        timeout_seconds: entry.timeout.as_ref().map(|Scalar(Seconds(seconds))| *seconds),
+        repeat: entry.repeat.as_ref().map(|Scalar(RepeatCount(count))| *count),
         devices: entry.device.as_ref().map(|DeviceNames(names)| names.clone()),
         rest: false,
     }
@@ -343,14 +343,14 @@ fn excluded<'a>(matrix: &'a Matrix, compared: &'a [RefRequest]) -> impl Iterator
 fn cell_patterns(entries: Option<&List<CellEntry>>) -> impl Iterator<Item = CellPattern> + '_ {
     entries.into_iter().flat_map(|List(entries)| entries).map(|entry| CellPattern {
         r#ref: text(entry.r#ref.as_ref()).map(str::to_owned),
-        test: entry.test.as_ref().map(|Text(expression)| expression.text.clone()),
+        test: entry.test.as_ref().map(|Scalar(expression)| expression.text.clone()),
         params: environment(entry.params.as_ref()),
     })
 }
 
 fn judging(arguments: &RequestArguments, matrix: &Matrix) -> Result<Judging, Complaint> {
     let mut judging = Judging::default();
-    for (metric, Rules(entries)) in matrix.thresholds.iter().flat_map(|Named(entries)| entries) {
+    for (metric, Rules(entries)) in matrix.thresholds.iter().flat_map(|OpenMapping(entries)| entries) {
         for entry in entries {
             judging.rules.push(ThresholdEntry::on(entry, metric).map_err(Complaint::new)?);
         }
@@ -393,7 +393,7 @@ fn lockfile(arguments: &RequestArguments, entry: Option<&LockfileEntry>) -> Opti
         .or_else(|| flags.lockfile_date.clone().map(LockfileRequest::Date));
     of_flags.or_else(|| {
         let entry = entry?;
-        let date = || entry.date.as_ref().map(|Text(Day(day))| LockfileRequest::Date(day.clone()));
+        let date = || entry.date.as_ref().map(|Scalar(Day(day))| LockfileRequest::Date(day.clone()));
         text(entry.from.as_ref()).map(|name| LockfileRequest::From(name.to_owned())).or_else(date)
     })
 }
@@ -403,8 +403,8 @@ fn lockfile(arguments: &RequestArguments, entry: Option<&LockfileEntry>) -> Opti
 const MAX_EVENTS: u64 = 100;
 
 fn trace(flags: &TraceArguments, entry: Option<&TraceEntry>) -> Result<TraceRequest, Complaint> {
-    let patterns = |flags: &[Written<TracePattern>], key: Option<&List<Text<Written<TracePattern>>>>| {
-        let of_key = key.iter().flat_map(|List(patterns)| patterns).map(|Text(pattern)| pattern);
+    let patterns = |flags: &[Parsed<TracePattern>], key: Option<&List<Scalar<Parsed<TracePattern>>>>| {
+        let of_key = key.iter().flat_map(|List(patterns)| patterns).map(|Scalar(pattern)| pattern);
         let chosen: Vec<_> = if flags.is_empty() { of_key.collect() } else { flags.iter().collect() };
         chosen.into_iter().map(|pattern| pattern.text.clone()).collect::<Vec<_>>()
     };
@@ -414,11 +414,11 @@ fn trace(flags: &TraceArguments, entry: Option<&TraceEntry>) -> Result<TraceRequ
         functions: patterns(&flags.trace, entry_of_patterns.and_then(|entry| entry.functions.as_ref())),
         lines: patterns(&flags.trace_lines, entry_of_patterns.and_then(|entry| entry.lines.as_ref())),
         max_events: (flags.max_events)
-            .or_else(|| entry?.max_events.as_ref().map(|Text(Events(events))| *events))
+            .or_else(|| entry?.max_events.as_ref().map(|Scalar(CallLimit(events))| *events))
             .unwrap_or(MAX_EVENTS),
         columns: if flags.columns.is_empty() {
             let columns = entry.and_then(|entry| entry.columns.as_ref());
-            columns.iter().flat_map(|List(columns)| columns).map(|Text(column)| *column).collect()
+            columns.iter().flat_map(|List(columns)| columns).map(|Scalar(column)| *column).collect()
         } else {
             flags.columns.clone()
         },
@@ -445,7 +445,7 @@ fn build(
         let parts = features.iter().flat_map(|features| features.split([',', ' ']));
         parts.filter(|feature| !feature.is_empty()).map(str::to_owned).collect()
     };
-    let owned = |value: Option<&Text<String>>| text(value).map(str::to_owned);
+    let owned = |value: Option<&Scalar<String>>| text(value).map(str::to_owned);
     Ok(BuildOptions {
         manifest_path: flags.manifest_path.as_deref().map(|path| manifest(path, surroundings)).transpose()?,
         packages: if packages_named { flags.package.clone() } else { texts(matrix.packages.as_ref()) },
@@ -471,7 +471,7 @@ fn build(
 /// Cargo takes a path as relative to its own folder, which for us is in the checkout; the user means where it was written.
 fn config(
     flags: &[String],
-    key: Option<&List<Text<String>>>,
+    key: Option<&List<Scalar<String>>>,
     surroundings: Surroundings<'_>,
 ) -> Result<Vec<String>, Complaint> {
     let base = if flags.is_empty() { surroundings.matrix } else { surroundings.current };

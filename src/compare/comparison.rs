@@ -11,7 +11,7 @@ use crate::compare::matching::{Change, Key, Match};
 use crate::plan::metric::Unit;
 use crate::plan::resolved::{CellId, Revision};
 use crate::plan::rule::Allowance;
-use crate::results::comparability::Apart;
+use crate::results::comparability::IncomparableMetrics;
 use crate::results::measurement::{Kind, Names};
 use crate::results::stored::Run;
 use crate::results::trace_facts::TraceFacts;
@@ -47,7 +47,7 @@ pub struct Comparison {
     /// The changes that were expected, as verdicts refer to them.
     pub allow: Vec<Allowance>,
     /// By revision: which of its figures cannot be compared with the baseline's.
-    pub apart: Vec<Vec<Apart>>,
+    pub apart: Vec<Vec<IncomparableMetrics>>,
 }
 
 /// A metric and what its numbers count.
@@ -200,7 +200,7 @@ pub struct PairView<'a> {
     /// What is said of them.
     pub pair: &'a Pair,
     /// Which metrics cannot be compared.
-    pub apart: &'a [Apart],
+    pub apart: &'a [IncomparableMetrics],
     /// The baseline.
     pub old: &'a Revision,
     /// The candidate.
@@ -304,7 +304,7 @@ impl<'a> PairView<'a> {
     }
 
     /// Why a metric's figures of the two mean different things, if they do.
-    pub fn why_apart(&self, metric: &str) -> Option<&'a Apart> {
+    pub fn why_apart(&self, metric: &str) -> Option<&'a IncomparableMetrics> {
         self.apart.iter().find(|apart| apart.is_about(metric))
     }
 

@@ -326,16 +326,16 @@ fn new_key<E: de::Error>(key: &str, seen: &RefCell<Vec<String>>) -> Result<Strin
 
 /// A mapping whose keys the user chooses, in the order written. A key that stands twice is an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named<T>(pub IndexMap<String, T>);
+pub struct OpenMapping<T>(pub IndexMap<String, T>);
 
-impl<T> Default for Named<T> {
+impl<T> Default for OpenMapping<T> {
     fn default() -> Self {
         Self(IndexMap::new())
     }
 }
 
 /// Keys that the user chooses, as far as they may: `env` takes names of variables, `thresholds` those of metrics.
-pub trait NamedValue: DeserializeOwned {
+pub trait OpenMappingValue: DeserializeOwned {
     /// What the mapping as a whole is: `environment variables such as {RUST_LOG: debug}`.
     const EXPECTED: &'static str;
 
@@ -350,23 +350,23 @@ pub trait NamedValue: DeserializeOwned {
     }
 }
 
-impl<'de, T: NamedValue> Deserialize<'de> for Named<T> {
+impl<'de, T: OpenMappingValue> Deserialize<'de> for OpenMapping<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct NamedVisitor<T>(PhantomData<T>);
-        impl<'de, T: NamedValue> Visitor<'de> for NamedVisitor<T> {
-            type Value = Named<T>;
+        struct OpenMappingVisitor<T>(PhantomData<T>);
+        impl<'de, T: OpenMappingValue> Visitor<'de> for OpenMappingVisitor<T> {
+            type Value = OpenMapping<T>;
 
             fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
                 formatter.write_str(T::EXPECTED)
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Named<T>, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<OpenMapping<T>, A::Error> {
                 let seen = RefCell::new(Vec::new());
                 let mut named = IndexMap::new();
                 let mut merged = Vec::new();
                 while let Some(key) = map.next_key_seed(FreeKey { check: T::check_key, seen: &seen })? {
                     if key == "<<" {
-                        merged.push(map.next_value::<Named<T>>()?);
+                        merged.push(map.next_value::<OpenMapping<T>>()?);
                     } else {
                         let value = map.next_value_seed(ValueOf { key: &key, of: PhantomData })?;
                         named.insert(key, value);
@@ -375,10 +375,10 @@ impl<'de, T: NamedValue> Deserialize<'de> for Named<T> {
                 for (key, value) in merged.into_iter().flat_map(|merged| merged.0) {
                     named.entry(key).or_insert(value);
                 }
-                Ok(Named(named))
+                Ok(OpenMapping(named))
             }
         }
-        deserializer.deserialize_map(NamedVisitor(PhantomData))
+        deserializer.deserialize_map(OpenMappingVisitor(PhantomData))
     }
 }
 
@@ -416,7 +416,7 @@ struct ValueOf<'a, T> {
     of: PhantomData<T>,
 }
 
-impl<'de, T: NamedValue> DeserializeSeed<'de> for ValueOf<'_, T> {
+impl<'de, T: OpenMappingValue> DeserializeSeed<'de> for ValueOf<'_, T> {
     type Value = T;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
@@ -465,13 +465,13 @@ impl<T: JsonSchema> JsonSchema for OneOrMany<T> {
     }
 }
 
-impl<T: JsonSchema> JsonSchema for Named<T> {
+impl<T: JsonSchema> JsonSchema for OpenMapping<T> {
     fn inline_schema() -> bool {
         true
     }
 
     fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Named".into()
+        "OpenMapping".into()
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {

@@ -3,11 +3,12 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::config::mapping::{Mapping, Named, OneOrMany, mapping};
+use crate::config::mapping::{Mapping, OneOrMany, OpenMapping, mapping};
 use crate::config::values::{
-    Absolute, Amount, Day, Dependency, Events, Pattern, Percentage, Refspec, Repeats, Seconds, Value, Written,
+    Absolute, Amount, CallLimit, Day, Dependency, Parsed, Percentage, Refspec, RegularExpression,
+    RepeatCount, Seconds, Value,
 };
-use crate::config::yaml::{List, Text};
+use crate::config::yaml::{List, Scalar};
 use crate::plan::expression::Expression;
 use crate::plan::request::{Ignored, OverlayMode, TargetKind, TraceColumn};
 use crate::plan::title::Template;
@@ -24,11 +25,11 @@ mapping! {
         /// The revisions to compare, in order: branches, tags, commits, `pr/7`, `mr/7`, or `.` for the working tree.
         "refs" => refs: List<RefEntry>,
         /// What the others are compared with: a ref, or `merge-base`. The first ref by default.
-        "baseline" => baseline: Text<String>,
+        "baseline" => baseline: Scalar<String>,
         /// The remote that pull requests are fetched from; `upstream` if there is one, else `origin`.
-        "remote" => remote: Text<String>,
+        "remote" => remote: Scalar<String>,
         /// Further kinds of ref by pattern, `cl/{}: refs/changes/{}/head`.
-        "refspecs" => refspecs: Named<Text<Refspec>>,
+        "refspecs" => refspecs: OpenMapping<Scalar<Refspec>>,
         /// The tests to run: `-k` expressions, or mappings that say more. All tests by default.
         "tests" => tests: List<TestEntry>,
         /// Files from another ref or from disk that are laid over every revision.
@@ -38,45 +39,45 @@ mapping! {
         /// If given, only the cells that match one of these run.
         "include" => include: List<CellEntry>,
         /// How often each cell runs.
-        "repeat" => repeat: Text<Repeats>,
+        "repeat" => repeat: Scalar<RepeatCount>,
         /// Time limit of one run.
-        "timeout" => timeout: Text<Seconds>,
+        "timeout" => timeout: Scalar<Seconds>,
         /// Cargo's build profile; `release`, say.
-        "profile" => profile: Text<String>,
+        "profile" => profile: Scalar<String>,
         /// Cargo features for every ref.
-        "features" => features: List<Text<String>>,
+        "features" => features: List<Scalar<String>>,
         /// Whether all features are built.
-        "all-features" => all_features: Text<bool>,
+        "all-features" => all_features: Scalar<bool>,
         /// Whether the default features are left out.
-        "no-default-features" => no_default_features: Text<bool>,
+        "no-default-features" => no_default_features: Scalar<bool>,
         /// The packages that are built; those of the manifest by default.
-        "packages" => packages: List<Text<String>>,
+        "packages" => packages: List<Scalar<String>>,
         /// Whether the whole workspace is built.
-        "workspace" => workspace: Text<bool>,
+        "workspace" => workspace: Scalar<bool>,
         /// The target triple to build for.
-        "target" => target: Text<String>,
+        "target" => target: Scalar<String>,
         /// Environment of every build and run.
-        "env" => env: Named<Text<Value>>,
+        "env" => env: OpenMapping<Scalar<Value>>,
         /// The toolchain of every ref, as rustup names it.
-        "toolchain" => toolchain: Text<String>,
+        "toolchain" => toolchain: Scalar<String>,
         /// How much metrics may grow, how large they may be, what tests may leave behind. `*` stands for any part of a name.
-        "thresholds" => thresholds: Named<Rules>,
+        "thresholds" => thresholds: OpenMapping<Rules>,
         /// Changes that are expected.
         "allow" => allow: List<AllowEntry>,
         /// Where the lock file comes from.
         "lockfile" => lockfile: LockfileEntry,
         /// Paths that are left out of the checkouts, in the syntax of `.gitignore`.
-        "sparse-exclude" => sparse_exclude: List<Text<String>>,
+        "sparse-exclude" => sparse_exclude: List<Scalar<String>>,
         /// Whether cargo may not use the network.
-        "offline" => offline: Text<bool>,
+        "offline" => offline: Scalar<bool>,
         /// Whether cargo may not change the lock file.
-        "locked" => locked: Text<bool>,
+        "locked" => locked: Scalar<bool>,
         /// Settings for cargo, as its `--config` takes them.
-        "config" => config: List<Text<String>>,
+        "config" => config: List<Scalar<String>>,
         /// Functions that are looked into, in every revision.
         "trace" => trace: TraceEntry,
         /// The metrics that are shown.
-        "metrics" => metrics: List<Text<MetricName>>,
+        "metrics" => metrics: List<Scalar<MetricName>>,
     }
 }
 
@@ -85,15 +86,15 @@ mapping! {
     #[schemars(transform = or_text)]
     pub struct RefEntry {
         /// The ref.
-        "ref" => spec: Text<String>,
+        "ref" => spec: Scalar<String>,
         /// Its name in the report.
-        "name" => name: Text<String>,
+        "name" => name: Scalar<String>,
         /// Cargo features for this ref, beside the common ones.
-        "features" => features: List<Text<String>>,
+        "features" => features: List<Scalar<String>>,
         /// Environment for this ref, over the common one.
-        "env" => env: Named<Text<Value>>,
+        "env" => env: OpenMapping<Scalar<Value>>,
         /// The toolchain for this ref.
-        "toolchain" => toolchain: Text<String>,
+        "toolchain" => toolchain: Scalar<String>,
     }
 }
 
@@ -102,33 +103,33 @@ mapping! {
     #[schemars(transform = or_text)]
     pub struct TestEntry {
         /// The name of the cells, with places for parameters: `bert/{batch}`. Also `{test}`, `{package}`, `{binary}`.
-        "name" => name: Text<Written<Template>>,
+        "name" => name: Scalar<Parsed<Template>>,
         /// A `-k` expression over `package::binary::test`.
-        "filter" => filter: Text<Written<Expression>>,
+        "filter" => filter: Scalar<Parsed<Expression>>,
         /// A regular expression over the same.
-        "regex" => regex: Text<Pattern>,
+        "regex" => regex: Scalar<RegularExpression>,
         /// Exact names: the test's path, or the whole `package::binary::test`.
-        "exact" => exact: List<Text<String>>,
+        "exact" => exact: List<Scalar<String>>,
         /// Tests whose path holds one of these are left out.
-        "skip" => skip: List<Text<String>>,
+        "skip" => skip: List<Scalar<String>>,
         /// What becomes of tests marked `#[ignore]`.
-        "ignored" => ignored: Text<Ignored>,
+        "ignored" => ignored: Scalar<Ignored>,
         /// Only tests of this package.
-        "package" => package: Text<String>,
+        "package" => package: Scalar<String>,
         /// Only tests of this kind of target.
-        "kind" => kind: Text<TargetKind>,
+        "kind" => kind: Scalar<TargetKind>,
         /// Cargo features that these tests need, beside the common ones.
-        "features" => features: List<Text<String>>,
+        "features" => features: List<Scalar<String>>,
         /// Environment of the runs.
-        "env" => env: Named<Text<Value>>,
+        "env" => env: OpenMapping<Scalar<Value>>,
         /// Parameters: each becomes an environment variable, and the cells are the product of their values.
-        "params" => params: Named<Values>,
+        "params" => params: OpenMapping<ParameterValues>,
         /// The devices that these see: NVML's index, a UUID, a list of them, or `none`.
         "device" => device: DeviceNames,
         /// Time limit of one run of these.
-        "timeout" => timeout: Text<Seconds>,
+        "timeout" => timeout: Scalar<Seconds>,
         /// How often each of these runs.
-        "repeat" => repeat: Text<Repeats>,
+        "repeat" => repeat: Scalar<RepeatCount>,
     }
 }
 
@@ -136,15 +137,15 @@ mapping! {
     /// Files that are laid over every revision.
     pub struct OverlayEntry {
         /// The ref that the files come from, or `.` for the disk.
-        "from" => from: Text<String>,
+        "from" => from: Scalar<String>,
         /// Which files or folders, `SRC` or `SRC=DST`.
         "paths" => paths: List<PathEntry>,
         /// The package that the files go into, wherever its folder is in each revision.
-        "package" => package: Text<String>,
+        "package" => package: Scalar<String>,
         /// Whether tests go into the package or, with `external`, into a crate of their own.
-        "mode" => mode: Text<OverlayMode>,
+        "mode" => mode: Scalar<OverlayMode>,
         /// Dev-dependencies of that crate in `external` mode.
-        "dependencies" => dependencies: Named<Text<Dependency>>,
+        "dependencies" => dependencies: OpenMapping<Scalar<Dependency>>,
     }
 }
 
@@ -153,9 +154,9 @@ mapping! {
     #[schemars(transform = or_text)]
     pub struct PathEntry {
         /// Its path where it comes from.
-        "source" => source: Text<String>,
+        "source" => source: Scalar<String>,
         /// Its path in the revision; the same by default.
-        "destination" => destination: Text<String>,
+        "destination" => destination: Scalar<String>,
     }
 }
 
@@ -164,11 +165,11 @@ mapping! {
     #[schemars(transform = or_text)]
     pub struct CellEntry {
         /// The ref's name.
-        "ref" => r#ref: Text<String>,
+        "ref" => r#ref: Scalar<String>,
         /// A `-k` expression over the test.
-        "test" => test: Text<Written<Expression>>,
+        "test" => test: Scalar<Parsed<Expression>>,
         /// Values of parameters.
-        "params" => params: Named<Text<Value>>,
+        "params" => params: OpenMapping<Scalar<Value>>,
     }
 }
 
@@ -177,19 +178,19 @@ mapping! {
     #[schemars(transform = or_text_or_number)]
     pub struct ThresholdEntry {
         /// Growth in percent of the baseline.
-        "percent" => percent: Text<Percentage>,
+        "percent" => percent: Scalar<Percentage>,
         /// Growth in the metric's own unit.
-        "bytes" => bytes: Text<Absolute>,
+        "bytes" => bytes: Scalar<Absolute>,
         /// How large it may be, whatever the baseline.
-        "limit" => limit: Text<Absolute>,
+        "limit" => limit: Scalar<Absolute>,
         /// How much more it may be at `done` than at `start`.
-        "leak" => leak: Text<Absolute>,
+        "leak" => leak: Scalar<Absolute>,
         /// A `-k` expression: only in these tests.
-        "test" => test: Text<Written<Expression>>,
+        "test" => test: Scalar<Parsed<Expression>>,
         /// A label, with `*` for any part: only at these checkpoints.
-        "checkpoint" => checkpoint: Text<String>,
+        "checkpoint" => checkpoint: Scalar<String>,
         /// Whether growth is not judged.
-        "off" => off: Text<bool>,
+        "off" => off: Scalar<bool>,
     }
 }
 
@@ -197,17 +198,17 @@ mapping! {
     /// A change that is expected.
     pub struct AllowEntry {
         /// Why. It is shown in the report.
-        "reason" => reason: Text<String>,
+        "reason" => reason: Scalar<String>,
         /// The metric, with `*` for any part of its name.
-        "metric" => metric: Text<MetricPattern>,
+        "metric" => metric: Scalar<MetricPattern>,
         /// A `-k` expression over the test.
-        "test" => test: Text<Written<Expression>>,
+        "test" => test: Scalar<Parsed<Expression>>,
         /// The checkpoint's label, with `*` for any part.
-        "checkpoint" => checkpoint: Text<String>,
+        "checkpoint" => checkpoint: Scalar<String>,
         /// Up to which growth, `20%` or `64MiB`; any by default.
-        "limit" => limit: Text<Amount>,
+        "limit" => limit: Scalar<Amount>,
         /// Through which day; without an end by default.
-        "until" => until: Text<Day>,
+        "until" => until: Scalar<Day>,
     }
 }
 
@@ -215,9 +216,9 @@ mapping! {
     /// Where the lock file comes from.
     pub struct LockfileEntry {
         /// The ref whose lock file is used for every revision.
-        "from" => from: Text<String>,
+        "from" => from: Scalar<String>,
         /// The day as of which dependencies are resolved (a nightly feature of cargo's).
-        "date" => date: Text<Day>,
+        "date" => date: Scalar<Day>,
     }
 }
 
@@ -225,19 +226,19 @@ mapping! {
     /// Functions that are looked into: patterns over their paths, `bart::encoder::*::forward`, `<Encoder as Module>::forward`.
     pub struct TraceEntry {
         /// Functions whose calls are scopes.
-        "functions" => functions: List<Text<Written<TracePattern>>>,
+        "functions" => functions: List<Scalar<Parsed<TracePattern>>>,
         /// Functions whose lines are told apart.
-        "lines" => lines: List<Text<Written<TracePattern>>>,
+        "lines" => lines: List<Scalar<Parsed<TracePattern>>>,
         /// How many calls of each function are logged one by one; all are in the sums. 100 by default.
-        "max-events" => max_events: Text<Events>,
+        "max-events" => max_events: Scalar<CallLimit>,
         /// What is read at each call: `heap`, `cpu`, `gpu`. Heap and GPUs by default: resident memory takes longest to read.
-        "columns" => columns: List<Text<TraceColumn>>,
+        "columns" => columns: List<Scalar<TraceColumn>>,
     }
 }
 
 /// The values of a parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Values(pub Vec<String>);
+pub struct ParameterValues(pub Vec<String>);
 
 /// What is said of a metric: once, or in a list of which the later entries win.
 #[derive(Clone, Debug, Default, PartialEq)]

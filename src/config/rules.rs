@@ -3,13 +3,13 @@
 use schemars::JsonSchema;
 use serde::de::{self, SeqAccess, Visitor};
 
-use crate::config::mapping::{self, Entry, Named, NamedValue};
+use crate::config::mapping::{self, Entry, OpenMapping, OpenMappingValue};
 use crate::config::matrix::{
     AllowEntry, CellEntry, DeviceNames, LockfileEntry, Matrix, MetricName, MetricPattern, OverlayEntry,
-    PathEntry, RefEntry, Rules, TestEntry, ThresholdEntry, TraceEntry, Values,
+    ParameterValues, PathEntry, RefEntry, Rules, TestEntry, ThresholdEntry, TraceEntry,
 };
-use crate::config::values::{Absolute, Amount, Day, Dependency, Percentage, Refspec, Value, Written};
-use crate::config::yaml::{FromText, List, Listed, Mistake, Text};
+use crate::config::values::{Absolute, Amount, Day, Dependency, Parsed, Percentage, Refspec, Value};
+use crate::config::yaml::{FromText, List, Listed, Mistake, Scalar};
 use crate::gpu::visible_devices;
 use crate::plan::cell_pattern;
 use crate::plan::metric::Unit;
@@ -25,7 +25,8 @@ impl Entry for Matrix {
     const EXTENSIBLE: bool = true;
 
     fn check(&self) -> Result<(), Mistake> {
-        if self.workspace == Some(Text(true)) && self.packages.as_ref().is_some_and(|list| !list.0.is_empty())
+        if self.workspace == Some(Scalar(true))
+            && self.packages.as_ref().is_some_and(|list| !list.0.is_empty())
         {
             return Err(Mistake::new("`workspace: true` and `packages` exclude each other"));
         }
@@ -40,7 +41,7 @@ impl Entry for RefEntry {
         Some(if text.trim().is_empty() {
             Err(Mistake::new("expected a ref, found nothing"))
         } else {
-            Ok(Self { spec: Some(Text(text.to_owned())), ..Self::default() })
+            Ok(Self { spec: Some(Scalar(text.to_owned())), ..Self::default() })
         })
     }
 
@@ -61,7 +62,7 @@ impl Entry for TestEntry {
     const EXPECTED: &'static str = "a -k expression, or a mapping such as {filter: hf_fwd}";
 
     fn from_text(text: &str) -> Option<Result<Self, Mistake>> {
-        let filter = FromText::from_text(text).map(Text);
+        let filter = FromText::from_text(text).map(Scalar);
         Some(filter.map(|filter| Self { filter: Some(filter), ..Self::default() }))
     }
 }
@@ -77,7 +78,7 @@ impl Entry for OverlayEntry {
         if self.paths.as_ref().is_none_or(|paths| paths.0.is_empty()) {
             return Err(Mistake::new("an overlay needs `paths`").help("write paths: [tests/memory.rs]"));
         }
-        let external = self.mode == Some(Text(OverlayMode::External));
+        let external = self.mode == Some(Scalar(OverlayMode::External));
         if external && self.package.is_none() {
             return Err(Mistake::new("`mode: external` needs the `package` that the tests use"));
         }
@@ -98,7 +99,7 @@ impl Entry for TraceEntry {
 
     fn check(&self) -> Result<(), Mistake> {
         let is_empty = |list: &Option<List<_>>| {
-            list.as_ref().is_none_or(|list: &List<Text<Written<_>>>| list.0.is_empty())
+            list.as_ref().is_none_or(|list: &List<Scalar<Parsed<_>>>| list.0.is_empty())
         };
         if is_empty(&self.functions) && is_empty(&self.lines) {
             return Err(Mistake::new("`trace` needs `functions` or `lines`")
@@ -119,7 +120,7 @@ impl Entry for PathEntry {
         if source.is_empty() || destination == Some("") {
             return Some(Err(Mistake::new(format!("'{text}' is no path")).help("write SRC or SRC=DST")));
         }
-        let text = |text: &str| Some(Text(text.to_owned()));
+        let text = |text: &str| Some(Scalar(text.to_owned()));
         Some(Ok(Self { source: text(source), destination: destination.and_then(text) }))
     }
 
@@ -137,10 +138,10 @@ impl Entry for CellEntry {
 
     fn from_text(text: &str) -> Option<Result<Self, Mistake>> {
         let entry = cell_pattern::parse(text).map_err(Mistake::new).map(|pattern| Self {
-            r#ref: pattern.r#ref.map(Text),
-            test: pattern.test.and_then(|test| FromText::from_text(&test).ok()).map(Text),
-            params: Some(Named(
-                pattern.params.into_iter().map(|(name, value)| (name, Text(Value(value)))).collect(),
+            r#ref: pattern.r#ref.map(Scalar),
+            test: pattern.test.and_then(|test| FromText::from_text(&test).ok()).map(Scalar),
+            params: Some(OpenMapping(
+                pattern.params.into_iter().map(|(name, value)| (name, Scalar(Value(value)))).collect(),
             )),
         });
         Some(entry)
@@ -166,17 +167,17 @@ impl Entry for ThresholdEntry {
 
     fn from_text(text: &str) -> Option<Result<Self, Mistake>> {
         if text.trim() == "off" {
-            return Some(Ok(Self { off: Some(Text(true)), ..Self::default() }));
+            return Some(Ok(Self { off: Some(Scalar(true)), ..Self::default() }));
         }
         Some(text.parse().map_err(Mistake::new).map(|limit| match limit {
-            Limit::Percent(percent) => Self { percent: Some(Text(Percentage(percent))), ..Self::default() },
-            limit => Self { bytes: Some(Text(Absolute(limit))), ..Self::default() },
+            Limit::Percent(percent) => Self { percent: Some(Scalar(Percentage(percent))), ..Self::default() },
+            limit => Self { bytes: Some(Scalar(Absolute(limit))), ..Self::default() },
         }))
     }
 
     fn check(&self) -> Result<(), Mistake> {
         let says_growth = self.percent.is_some() || self.bytes.is_some();
-        let is_off = self.off == Some(Text(true));
+        let is_off = self.off == Some(Scalar(true));
         if says_growth && is_off {
             return Err(Mistake::new("`off: true` and a limit on growth exclude each other"));
         }
@@ -198,21 +199,21 @@ impl Listed for ThresholdEntry {
 impl ThresholdEntry {
     /// What it says of these metrics; an error if a unit does not fit.
     pub fn on(&self, metric: &str) -> Result<Rule, String> {
-        let absolute = |limit: Option<&Text<Absolute>>| -> Result<Option<u64>, String> {
-            let limit = limit.map(|Text(Absolute(limit))| limit.on(Unit::of(metric))).transpose()?;
+        let absolute = |limit: Option<&Scalar<Absolute>>| -> Result<Option<u64>, String> {
+            let limit = limit.map(|Scalar(Absolute(limit))| limit.on(Unit::of(metric))).transpose()?;
             Ok(limit.and_then(|threshold| threshold.bytes))
         };
-        let percent = self.percent.as_ref().map(|Text(Percentage(percent))| *percent);
+        let percent = self.percent.as_ref().map(|Scalar(Percentage(percent))| *percent);
         let threshold = Threshold { percent, bytes: absolute(self.bytes.as_ref())? };
-        let growth = if self.off == Some(Text(true)) {
+        let growth = if self.off == Some(Scalar(true)) {
             Some(Growth::Off)
         } else {
             (threshold != Threshold::default()).then_some(Growth::Within(threshold))
         };
         Ok(Rule {
             metric: metric.to_owned(),
-            test: self.test.as_ref().map(|Text(expression)| expression.text.clone()),
-            checkpoint: self.checkpoint.as_ref().map(|Text(label)| label.clone()),
+            test: self.test.as_ref().map(|Scalar(expression)| expression.text.clone()),
+            checkpoint: self.checkpoint.as_ref().map(|Scalar(label)| label.clone()),
             growth,
             limit: absolute(self.limit.as_ref())?,
             leak: absolute(self.leak.as_ref())?,
@@ -233,7 +234,9 @@ impl Entry for AllowEntry {
             return Err(Mistake::new("an entry that names nothing would allow everything")
                 .help("say its metric, test or checkpoint"));
         }
-        if let (Some(Text(Amount(limit))), Some(Text(MetricPattern(metric)))) = (&self.limit, &self.metric) {
+        if let (Some(Scalar(Amount(limit))), Some(Scalar(MetricPattern(metric)))) =
+            (&self.limit, &self.metric)
+        {
             limit.on(Unit::of(metric)).map_err(Mistake::new)?;
         }
         Ok(())
@@ -248,12 +251,12 @@ impl AllowEntry {
     /// As data.
     pub fn allowance(&self) -> Allowance {
         Allowance {
-            metric: self.metric.as_ref().map(|Text(MetricPattern(metric))| metric.clone()),
-            test: self.test.as_ref().map(|Text(expression)| expression.text.clone()),
-            checkpoint: self.checkpoint.as_ref().map(|Text(label)| label.clone()),
-            reason: self.reason.as_ref().map(|Text(reason)| reason.clone()).unwrap_or_default(),
-            limit: self.limit.as_ref().map(|Text(Amount(limit))| *limit),
-            until: self.until.as_ref().map(|Text(Day(day))| day.clone()),
+            metric: self.metric.as_ref().map(|Scalar(MetricPattern(metric))| metric.clone()),
+            test: self.test.as_ref().map(|Scalar(expression)| expression.text.clone()),
+            checkpoint: self.checkpoint.as_ref().map(|Scalar(label)| label.clone()),
+            reason: self.reason.as_ref().map(|Scalar(reason)| reason.clone()).unwrap_or_default(),
+            limit: self.limit.as_ref().map(|Scalar(Amount(limit))| *limit),
+            until: self.until.as_ref().map(|Scalar(Day(day))| day.clone()),
         }
     }
 }
@@ -279,7 +282,7 @@ impl Entry for LockfileEntry {
     }
 }
 
-impl NamedValue for Text<Value> {
+impl OpenMappingValue for Scalar<Value> {
     const EXPECTED: &'static str = "names and values such as {RUST_LOG: debug}";
 
     fn check_key(name: &str) -> Result<(), Mistake> {
@@ -287,7 +290,7 @@ impl NamedValue for Text<Value> {
     }
 }
 
-impl NamedValue for Text<Refspec> {
+impl OpenMappingValue for Scalar<Refspec> {
     const EXPECTED: &'static str = "patterns such as {cl/{}: refs/changes/{}/head} (between quotes)";
 
     fn check_key(pattern: &str) -> Result<(), Mistake> {
@@ -300,11 +303,11 @@ impl NamedValue for Text<Refspec> {
     }
 }
 
-impl NamedValue for Text<Dependency> {
+impl OpenMappingValue for Scalar<Dependency> {
     const EXPECTED: &'static str = "dependencies such as {rand: \"0.9\"}";
 }
 
-impl NamedValue for Rules {
+impl OpenMappingValue for Rules {
     const EXPECTED: &'static str = "limits by metric such as {heap.peak: 5%}";
 
     fn check_key(name: &str) -> Result<(), Mistake> {
@@ -338,7 +341,7 @@ impl JsonSchema for Rules {
     }
 }
 
-impl NamedValue for Values {
+impl OpenMappingValue for ParameterValues {
     const EXPECTED: &'static str = "parameters such as {batch: [8, 64]}";
 
     fn check_key(name: &str) -> Result<(), Mistake> {
@@ -346,11 +349,11 @@ impl NamedValue for Values {
     }
 }
 
-struct ParameterValue(Text<Value>);
+struct ParameterValue(Scalar<Value>);
 
 impl<'de> serde::Deserialize<'de> for ParameterValue {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Text::deserialize(deserializer).map(Self)
+        Scalar::deserialize(deserializer).map(Self)
     }
 }
 
@@ -358,24 +361,24 @@ impl Listed for ParameterValue {
     const EXPECTED_LIST: &'static str = "a list of values such as [8, 64]";
 }
 
-impl<'de> serde::Deserialize<'de> for Values {
+impl<'de> serde::Deserialize<'de> for ParameterValues {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let List(values) = List::<ParameterValue>::deserialize(deserializer)?;
-        Ok(Self(values.into_iter().map(|ParameterValue(Text(Value(value)))| value).collect()))
+        Ok(Self(values.into_iter().map(|ParameterValue(Scalar(Value(value)))| value).collect()))
     }
 }
 
-impl JsonSchema for Values {
+impl JsonSchema for ParameterValues {
     fn inline_schema() -> bool {
         true
     }
 
     fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Values".into()
+        "ParameterValues".into()
     }
 
     fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        List::<Text<Value>>::json_schema(generator)
+        List::<Scalar<Value>>::json_schema(generator)
     }
 }
 
@@ -416,7 +419,7 @@ impl<'de> serde::Deserialize<'de> for DeviceNames {
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<DeviceNames, A::Error> {
                 let mut names = Vec::new();
-                while let Some(Text(DeviceName(name))) = sequence.next_element()? {
+                while let Some(Scalar(DeviceName(name))) = sequence.next_element()? {
                     names.push(name);
                 }
                 visible_devices::check_names(&names)

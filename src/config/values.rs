@@ -16,14 +16,14 @@ use crate::support::suggest;
 
 /// A value that was understood, kept with the words it was written in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written<T> {
+pub struct Parsed<T> {
     /// As written.
     pub text: String,
     /// As understood.
     pub value: T,
 }
 
-impl<T: FromStr> FromStr for Written<T> {
+impl<T: FromStr> FromStr for Parsed<T> {
     type Err = T::Err;
 
     fn from_str(text: &str) -> Result<Self, T::Err> {
@@ -31,11 +31,11 @@ impl<T: FromStr> FromStr for Written<T> {
     }
 }
 
-fn parsed<T: FromStr<Err: fmt::Display>>(text: &str) -> Result<Written<T>, Mistake> {
+fn parsed<T: FromStr<Err: fmt::Display>>(text: &str) -> Result<Parsed<T>, Mistake> {
     text.parse().map_err(|error: T::Err| Mistake::new(error.to_string()))
 }
 
-impl FromText for Written<Expression> {
+impl FromText for Parsed<Expression> {
     const EXPECTED: &'static str = "a -k expression such as hf and not bwd";
 
     fn from_text(text: &str) -> Result<Self, Mistake> {
@@ -43,7 +43,7 @@ impl FromText for Written<Expression> {
     }
 }
 
-impl FromText for Written<TracePattern> {
+impl FromText for Parsed<TracePattern> {
     const EXPECTED: &'static str = "a pattern of functions such as bart::encoder::*::forward";
 
     fn from_text(text: &str) -> Result<Self, Mistake> {
@@ -53,9 +53,9 @@ impl FromText for Written<TracePattern> {
 
 /// How many calls are logged one by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Events(pub u64);
+pub struct CallLimit(pub u64);
 
-impl FromText for Events {
+impl FromText for CallLimit {
     const EXPECTED: &'static str = "a number such as 100";
 
     fn from_text(text: &str) -> Result<Self, Mistake> {
@@ -71,9 +71,9 @@ impl FromText for Events {
 
 /// A regular expression that compiles; compared by its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pattern(pub String);
+pub struct RegularExpression(pub String);
 
-impl FromStr for Pattern {
+impl FromStr for RegularExpression {
     type Err = regex::Error;
 
     fn from_str(text: &str) -> Result<Self, regex::Error> {
@@ -81,7 +81,7 @@ impl FromStr for Pattern {
     }
 }
 
-impl FromText for Pattern {
+impl FromText for RegularExpression {
     const EXPECTED: &'static str = "a regular expression";
 
     fn from_text(text: &str) -> Result<Self, Mistake> {
@@ -89,7 +89,7 @@ impl FromText for Pattern {
     }
 }
 
-impl FromText for Written<Template> {
+impl FromText for Parsed<Template> {
     const EXPECTED: &'static str = "a name such as bert/{batch}";
 
     fn from_text(text: &str) -> Result<Self, Mistake> {
@@ -115,9 +115,9 @@ impl FromText for Seconds {
 
 /// How often a cell runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Repeats(pub Repeat);
+pub struct RepeatCount(pub Repeat);
 
-impl FromText for Repeats {
+impl FromText for RepeatCount {
     const EXPECTED: &'static str = "a number such as 3, or auto";
 
     fn from_text(text: &str) -> Result<Self, Mistake> {

@@ -56,7 +56,7 @@ pub(crate) const PLACE: char = '\u{1d}';
 
 /// A value read from text as it is written, whatever YAML would take it for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Text<T>(pub T);
+pub struct Scalar<T>(pub T);
 
 /// How a value is read from text.
 pub trait FromText: Sized {
@@ -97,31 +97,31 @@ impl FromText for bool {
     }
 }
 
-impl<'de, T: FromText> Deserialize<'de> for Text<T> {
+impl<'de, T: FromText> Deserialize<'de> for Scalar<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct TextVisitor<T>(PhantomData<T>);
-        impl<T: FromText> Visitor<'_> for TextVisitor<T> {
-            type Value = Text<T>;
+        struct ScalarVisitor<T>(PhantomData<T>);
+        impl<T: FromText> Visitor<'_> for ScalarVisitor<T> {
+            type Value = Scalar<T>;
 
             fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
                 formatter.write_str(T::EXPECTED)
             }
 
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Text<T>, E> {
-                T::from_text(text).map(Text).map_err(Mistake::raise)
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Scalar<T>, E> {
+                T::from_text(text).map(Scalar).map_err(Mistake::raise)
             }
         }
-        deserializer.deserialize_str(TextVisitor(PhantomData))
+        deserializer.deserialize_str(ScalarVisitor(PhantomData))
     }
 }
 
-impl<T: FromText> JsonSchema for Text<T> {
+impl<T: FromText> JsonSchema for Scalar<T> {
     fn inline_schema() -> bool {
         true
     }
 
     fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Text".into()
+        "Scalar".into()
     }
 
     fn json_schema(_generator: &mut SchemaGenerator) -> Schema {
@@ -139,7 +139,7 @@ pub trait Listed {
     const EXPECTED_LIST: &'static str;
 }
 
-impl<T> Listed for Text<T> {
+impl<T> Listed for Scalar<T> {
     const EXPECTED_LIST: &'static str = "a list such as [a, b]";
 }
 

@@ -3,9 +3,9 @@
 use camino::Utf8PathBuf;
 
 use crate::doctor::diagnosis::{Diagnosis, Finding, Section, Standing};
-use crate::gpu::devices::{Device, DeviceProcess, Devices, Mig, Occupancy, Place};
+use crate::gpu::devices::{CudaDevice, Device, DeviceProcess, Devices, Mig, Occupancy};
 use crate::gpu::nvml::ProcessIds;
-use crate::gpu::visible_devices::{self, Visible};
+use crate::gpu::visible_devices::{self, VisibleDevices};
 use crate::support::bytes::Bytes;
 
 /// What was found on this machine. In place of a thing stands the reason for its absence.
@@ -63,7 +63,7 @@ pub struct NvmlFacts {
     /// The devices.
     pub devices: Devices,
     /// What is on each place that CUDA can use, and who holds its lock.
-    pub places: Vec<(Place, Occupancy, Option<String>)>,
+    pub places: Vec<(CudaDevice, Occupancy, Option<String>)>,
     /// Whose process table NVML's ids are of, seen from here.
     pub process_ids: ProcessIds,
 }
@@ -235,8 +235,9 @@ fn process_ids(nvml: &NvmlFacts) -> Option<Finding> {
 
 fn seen_by_tests(facts: &Facts, devices: &Devices) -> Option<Finding> {
     let list = facts.visible.as_ref()?;
-    let Visible { places, uncertain } = visible_devices::visible(devices, Some(list), facts.order.as_deref());
-    let seen: Vec<String> = places.iter().map(Place::to_string).collect();
+    let VisibleDevices { places, uncertain } =
+        visible_devices::visible(devices, Some(list), facts.order.as_deref());
+    let seen: Vec<String> = places.iter().map(CudaDevice::to_string).collect();
     let seen = if seen.is_empty() { "no device".to_owned() } else { seen.join(", ") };
     let text = format!("CUDA_VISIBLE_DEVICES={list}: tests see {seen}");
     Some(match uncertain {
@@ -390,7 +391,7 @@ fn of_gpus(facts: &Facts) -> Vec<Finding> {
 mod tests {
     use super::*;
     use crate::doctor::text::render;
-    use crate::gpu::devices::Part;
+    use crate::gpu::devices::MigDevice;
 
     fn bare() -> Facts {
         let program = |name, version: &str| (name, Ok(version.to_owned()));
@@ -420,7 +421,7 @@ mod tests {
         device: &Device,
         used: u64,
         processes: Vec<DeviceProcess>,
-    ) -> (Place, Occupancy, Option<String>) {
+    ) -> (CudaDevice, Occupancy, Option<String>) {
         (device.places()[0].clone(), Occupancy { used: Ok(used), processes: Ok(processes) }, None)
     }
 
@@ -433,7 +434,7 @@ mod tests {
             mig: Mig::Off,
             ..Device::default()
         };
-        let part = Part { index: 1, uuid: "MIG-5cab8c1b-0000".into(), memory_bytes: Some(17 << 30) };
+        let part = MigDevice { index: 1, uuid: "MIG-5cab8c1b-0000".into(), memory_bytes: Some(17 << 30) };
         let divided = Device {
             index: 1,
             uuid: "GPU-c0ffee00-0000-4106-c12f-20bd9faed9f6".into(),

@@ -111,7 +111,7 @@ fn add_named_baseline(request: &mut Request) -> usize {
 
 /// Where a spec leads.
 #[derive(Clone)]
-struct Found {
+struct ResolvedCommit {
     commit: String,
     note: Option<String>,
 }
@@ -123,7 +123,7 @@ struct Resolver<'a> {
     patterns: indexmap::IndexMap<String, String>,
     references: Vec<String>,
     sink: &'a dyn Sink,
-    known: HashMap<String, Found>,
+    known: HashMap<String, ResolvedCommit>,
 }
 
 impl<'a> Resolver<'a> {
@@ -153,13 +153,13 @@ impl<'a> Resolver<'a> {
         })
     }
 
-    fn commit(&mut self, spec: &str) -> anyhow::Result<Found> {
+    fn commit(&mut self, spec: &str) -> anyhow::Result<ResolvedCommit> {
         if let Some(found) = self.known.get(spec) {
             return Ok(found.clone());
         }
         let (name, suffix) = split_suffix(spec);
         let found = if spec == WORKING_TREE {
-            Found { commit: working_tree::snapshot(self.repository, self.sink)?, note: None }
+            ResolvedCommit { commit: working_tree::snapshot(self.repository, self.sink)?, note: None }
         } else if let Some(wanted) = forge_ref(name, &self.patterns) {
             let mut found = self.forge(&wanted)?;
             if !suffix.is_empty() {
@@ -168,7 +168,7 @@ impl<'a> Resolver<'a> {
             found
         } else {
             self.warn_of_two_meanings(name)?;
-            Found { commit: self.plain(spec, spec)?, note: None }
+            ResolvedCommit { commit: self.plain(spec, spec)?, note: None }
         };
         self.known.insert(spec.to_owned(), found.clone());
         Ok(found)
@@ -224,16 +224,16 @@ impl<'a> Resolver<'a> {
     }
 
     /// A pull request: where the user has it, else fetched.
-    fn forge(&self, wanted: &ForgeRef) -> anyhow::Result<Found> {
+    fn forge(&self, wanted: &ForgeRef) -> anyhow::Result<ResolvedCommit> {
         if let Some(found) = self.local_copy(wanted)? {
             return Ok(found);
         }
         let remote = self.remote(&wanted.name)?;
         let commit = fetch(self.repository, &remote, &wanted.name, &wanted.remote)?;
-        Ok(Found { commit, note: Some(format!("fetched from {remote}")) })
+        Ok(ResolvedCommit { commit, note: Some(format!("fetched from {remote}")) })
     }
 
-    fn local_copy(&self, wanted: &ForgeRef) -> anyhow::Result<Option<Found>> {
+    fn local_copy(&self, wanted: &ForgeRef) -> anyhow::Result<Option<ResolvedCommit>> {
         let name = &wanted.name;
         let preferred = self.remote.clone().or(self.default_remote()?);
         let mut places = Vec::new();
@@ -247,7 +247,7 @@ impl<'a> Resolver<'a> {
         }
         if let Some(place) = places.into_iter().find(|place| self.references.contains(place)) {
             let commit = self.plain(&place, name)?;
-            return Ok(Some(Found { commit, note: Some(place) }));
+            return Ok(Some(ResolvedCommit { commit, note: Some(place) }));
         }
         if self.remote.is_some() {
             return Ok(None);
@@ -260,7 +260,7 @@ impl<'a> Resolver<'a> {
         let distinct: HashSet<_> = commits.iter().collect();
         match (distinct.len(), commits.first(), elsewhere.first()) {
             (1, Some(commit), Some(place)) => {
-                Ok(Some(Found { commit: commit.clone(), note: Some(place.clone()) }))
+                Ok(Some(ResolvedCommit { commit: commit.clone(), note: Some(place.clone()) }))
             }
             (0, ..) => Ok(None),
             _ => Err(ResolveError::SeveralCopies { spec: name.clone(), copies: elsewhere }.advised()),

@@ -10,7 +10,7 @@ use crate::support::process::Command;
 
 /// A place in the repository, relative to its root.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct WorkspaceFolder {
     /// The folder of the workspace's manifest; empty for the root.
     pub workspace: Utf8PathBuf,
     /// The manifest that the user named, if one was.
@@ -56,7 +56,11 @@ impl Advice for NoManifest {
 
 /// The workspace of the manifest that the user named (relative to where the tool was started), else of the nearest one above
 /// where it was started. In a bare repository, paths are those of the first revision.
-pub fn find(repository: &Repository, named: Option<&str>, revisions: &[Revision]) -> anyhow::Result<Place> {
+pub fn find(
+    repository: &Repository,
+    named: Option<&str>,
+    revisions: &[Revision],
+) -> anyhow::Result<WorkspaceFolder> {
     let elsewhere = || manifests(repository, revisions);
     if repository.is_bare() {
         let path = named.unwrap_or("Cargo.toml");
@@ -64,7 +68,7 @@ pub fn find(repository: &Repository, named: Option<&str>, revisions: &[Revision]
             return Err(missing(repository, named, elsewhere()?).advised());
         }
         let workspace = Utf8Path::new(path).parent().unwrap_or(Utf8Path::new("")).to_owned();
-        return Ok(Place { workspace, manifest_path: named.map(str::to_owned), package: None });
+        return Ok(WorkspaceFolder { workspace, manifest_path: named.map(str::to_owned), package: None });
     }
     let root = repository.root();
     let manifest = if let Some(named) = named {
@@ -82,7 +86,7 @@ pub fn find(repository: &Repository, named: Option<&str>, revisions: &[Revision]
     let folder = manifest_of_all.parent().context("a manifest lies in a folder")?.strip_prefix(root)?;
     let relative = manifest.strip_prefix(root)?.to_string();
     let package = if *manifest_of_all == manifest { None } else { package_name(&manifest)? };
-    Ok(Place { workspace: folder.to_owned(), manifest_path: named.map(|_| relative), package })
+    Ok(WorkspaceFolder { workspace: folder.to_owned(), manifest_path: named.map(|_| relative), package })
 }
 
 fn package_name(manifest: &Utf8Path) -> anyhow::Result<Option<String>> {

@@ -37,7 +37,7 @@ pub struct Device {
     pub mig: Mig,
     /// Its parts, if it is divided.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub parts: Vec<Part>,
+    pub parts: Vec<MigDevice>,
 }
 
 /// Whether a device is divided into parts that are devices to CUDA.
@@ -55,7 +55,7 @@ pub enum Mig {
 
 /// A part of a device (MIG).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Part {
+pub struct MigDevice {
     /// Its place among the device's parts.
     pub index: u32,
     /// `MIG-5cab8c1b-…`; before driver 470 `MIG-GPU-8932f937-…/1/0`.
@@ -67,7 +67,7 @@ pub struct Part {
 
 /// What a CUDA program can use as one device: a whole one, or a part of one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct CudaDevice {
     /// The whole device's index.
     pub index: u32,
     /// The part's place among its parts.
@@ -78,25 +78,25 @@ pub struct Place {
 
 impl Device {
     /// What CUDA programs can use of it: itself, or its parts.
-    pub fn places(&self) -> Vec<Place> {
+    pub fn places(&self) -> Vec<CudaDevice> {
         if self.mig != Mig::On {
-            return vec![Place { index: self.index, part: None, uuid: self.uuid.clone() }];
+            return vec![CudaDevice { index: self.index, part: None, uuid: self.uuid.clone() }];
         }
         let parts = self.parts.iter();
         parts
-            .map(|part| Place { index: self.index, part: Some(part.index), uuid: part.uuid.clone() })
+            .map(|part| CudaDevice { index: self.index, part: Some(part.index), uuid: part.uuid.clone() })
             .collect()
     }
 }
 
-impl Place {
+impl CudaDevice {
     /// The metric that holds the memory of everyone on the place.
     pub fn shared_metric(&self) -> String {
         format!("gpu.{}.device", self.index)
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for CudaDevice {
     /// `GPU 0`, or `GPU 0 part 1`.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "GPU {}", self.index)?;
@@ -146,9 +146,9 @@ mod tests {
 
     #[test]
     fn a_divided_device_is_used_by_its_parts_alone() {
-        let part = Part { index: 1, uuid: "MIG-b".into(), ..Part::default() };
+        let part = MigDevice { index: 1, uuid: "MIG-b".into(), ..MigDevice::default() };
         let whole = Device { index: 3, uuid: "GPU-a".into(), parts: vec![part], ..Device::default() };
-        let names = |device: &Device| device.places().iter().map(Place::to_string).collect::<Vec<_>>();
+        let names = |device: &Device| device.places().iter().map(CudaDevice::to_string).collect::<Vec<_>>();
         assert_eq!(names(&whole), ["GPU 3"]);
         assert_eq!(names(&Device { mig: Mig::On, ..whole.clone() }), ["GPU 3 part 1"]);
         assert_eq!(whole.places()[0].shared_metric(), "gpu.3.device");

@@ -11,7 +11,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use anyhow::{Context, ensure};
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::gpu::devices::Place;
+use crate::gpu::devices::CudaDevice;
 use crate::support::file_lock::LockFile;
 
 /// The variable that names the folder, for containers that share a device and no `/tmp`.
@@ -26,13 +26,13 @@ pub fn folder() -> Utf8PathBuf {
 }
 
 /// The file of a place.
-pub fn path(folder: &Utf8Path, place: &Place) -> Utf8PathBuf {
+pub fn path(folder: &Utf8Path, place: &CudaDevice) -> Utf8PathBuf {
     // `MIG-GPU-…/1/0` has slashes.
     folder.join(format!("{}.lock", place.uuid.replace('/', "-")))
 }
 
 /// The lock of a place, in this folder.
-pub fn lock_file(folder: &Utf8Path, place: &Place) -> LockFile {
+pub fn lock_file(folder: &Utf8Path, place: &CudaDevice) -> LockFile {
     LockFile { path: path(folder, place), subject: place.to_string(), open: |path| open(path).map(Some) }
 }
 
@@ -76,8 +76,8 @@ mod tests {
     use crate::support::event::{Event, Sink};
     use crate::support::file_lock::{Lock, WhenHeld};
 
-    fn place() -> Place {
-        Place { index: 0, part: Some(1), uuid: "MIG-GPU-a/1/0".into() }
+    fn place() -> CudaDevice {
+        CudaDevice { index: 0, part: Some(1), uuid: "MIG-GPU-a/1/0".into() }
     }
 
     #[test]
@@ -110,8 +110,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let folder = Utf8Path::from_path(folder.path()).unwrap();
         let never = AtomicBool::new(false);
-        let [first, other] = [0, 1].map(|index| Place { index, part: None, uuid: format!("GPU-{index}") });
-        let take = |place: &Place, when_held, sink: &dyn Sink| {
+        let [first, other] =
+            [0, 1].map(|index| CudaDevice { index, part: None, uuid: format!("GPU-{index}") });
+        let take = |place: &CudaDevice, when_held, sink: &dyn Sink| {
             Lock::acquire(&lock_file(folder, place), when_held, &never, sink)
         };
         let held = take(&first, WhenHeld::Fail, &|_| ()).unwrap();

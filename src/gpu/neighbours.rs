@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::gpu::devices::{DeviceProcess, Occupancy, Place};
+use crate::gpu::devices::{CudaDevice, DeviceProcess, Occupancy};
 use crate::gpu::nvml::ProcessIds;
 use crate::support::bytes::Bytes;
 
@@ -22,9 +22,9 @@ const MOST_NAMED: usize = 3;
 
 /// A place before and after a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Watched {
+pub struct WatchedDevice {
     /// Where.
-    pub place: Place,
+    pub place: CudaDevice,
     /// Just before the process was started.
     pub before: Occupancy,
     /// After its end, and after the wait.
@@ -35,7 +35,7 @@ pub struct Watched {
 
 /// What must be said of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Judgement {
+pub struct Interference {
     /// What the figures must be read with.
     pub marks: Vec<String>,
     /// Metrics that are not the test's alone, with the reason why they are not.
@@ -59,13 +59,13 @@ pub fn is_back(before: &Occupancy, now: &Occupancy) -> bool {
 }
 
 /// Whether there is anything to say of a place, if the run used it.
-pub fn is_remarkable(watched: &Watched) -> bool {
+pub fn is_remarkable(watched: &WatchedDevice) -> bool {
     watched.waited_in_vain.is_some() || neighbours(watched, ProcessIds::Hosts).is_some()
 }
 
 /// What must be said of a run that used these places.
-pub fn judge<'a>(used: impl IntoIterator<Item = &'a Watched>, ids: ProcessIds) -> Judgement {
-    let mut judgement = Judgement::default();
+pub fn interference<'a>(used: impl IntoIterator<Item = &'a WatchedDevice>, ids: ProcessIds) -> Interference {
+    let mut interference = Interference::default();
     for watched in used {
         let left_over = watched.waited_in_vain.map(|waited| {
             format!(
@@ -78,11 +78,11 @@ pub fn judge<'a>(used: impl IntoIterator<Item = &'a Watched>, ids: ProcessIds) -
         let reasons = [neighbours(watched, ids), left_over];
         for reason in reasons.into_iter().flatten() {
             let metric = watched.place.shared_metric();
-            judgement.withdrawn.entry(metric).or_insert_with(|| format!("not the test's alone: {reason}"));
-            judgement.marks.push(reason);
+            interference.withdrawn.entry(metric).or_insert_with(|| format!("not the test's alone: {reason}"));
+            interference.marks.push(reason);
         }
     }
-    judgement
+    interference
 }
 
 fn processes(occupancy: &Occupancy) -> &[DeviceProcess] {
@@ -90,7 +90,7 @@ fn processes(occupancy: &Occupancy) -> &[DeviceProcess] {
 }
 
 /// Who else was on the place; `None` if nobody was.
-fn neighbours(watched: &Watched, ids: ProcessIds) -> Option<String> {
+fn neighbours(watched: &WatchedDevice, ids: ProcessIds) -> Option<String> {
     let place = &watched.place;
     let (before, after) = (processes(&watched.before), processes(&watched.after));
     let was_there = |process: &&DeviceProcess| before.iter().any(|known| known.process == process.process);
@@ -150,16 +150,16 @@ mod tests {
         Occupancy { used: Ok(mebibytes * MIB), processes: Ok(processes.to_vec()) }
     }
 
-    fn watched(before: Occupancy, after: Occupancy) -> Watched {
-        let place = Place { index: 2, part: None, uuid: "GPU-a".into() };
-        Watched { place, before, after, waited_in_vain: None }
+    fn watched(before: Occupancy, after: Occupancy) -> WatchedDevice {
+        let place = CudaDevice { index: 2, part: None, uuid: "GPU-a".into() };
+        WatchedDevice { place, before, after, waited_in_vain: None }
     }
 
-    fn marks(watched: &Watched) -> Vec<String> {
-        let judgement = judge([watched], ProcessIds::Hosts);
-        assert_eq!(judgement.withdrawn.contains_key("gpu.2.device"), !judgement.marks.is_empty());
-        assert_eq!(is_remarkable(watched), !judgement.marks.is_empty());
-        judgement.marks
+    fn marks(watched: &WatchedDevice) -> Vec<String> {
+        let interference = super::interference([watched], ProcessIds::Hosts);
+        assert_eq!(interference.withdrawn.contains_key("gpu.2.device"), !interference.marks.is_empty());
+        assert_eq!(is_remarkable(watched), !interference.marks.is_empty());
+        interference.marks
     }
 
     #[test]
@@ -189,9 +189,9 @@ mod tests {
     #[test]
     fn in_a_container_ids_are_said_to_be_perhaps_the_hosts() {
         let both = occupancy(303, &[process(7, None, 300)]);
-        let judgement = judge([&watched(both.clone(), both)], ProcessIds::Containers);
+        let interference = super::interference([&watched(both.clone(), both)], ProcessIds::Containers);
         assert_eq!(
-            judgement.withdrawn["gpu.2.device"],
+            interference.withdrawn["gpu.2.device"],
             "not the test's alone: process 7 (300 MiB) was on GPU 2 too (process ids as NVML has them, which may be the \
              host's)"
         );

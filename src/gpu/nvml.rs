@@ -11,7 +11,7 @@ use nvml_wrapper::struct_wrappers::device::ProcessInfo;
 use nvml_wrapper::{cuda_driver_version_major, cuda_driver_version_minor};
 
 use crate::gpu::cupti;
-use crate::gpu::devices::{Device, DeviceProcess, Devices, Mig, Occupancy, Part};
+use crate::gpu::devices::{Device, DeviceProcess, Devices, Mig, MigDevice, Occupancy};
 
 /// The variable with which the user names the library.
 pub const VARIABLE: &str = "MEMPROF_NVML";
@@ -127,7 +127,7 @@ fn read(device: &nvml_wrapper::Device<'_>) -> Result<Device, NvmlError> {
     let parts = (0..most).filter_map(|index| Some((index, device.mig_device_by_index(index).ok()?)));
     let parts = parts.filter_map(|(index, part)| {
         let memory_bytes = part.memory_info().ok().map(|memory| memory.total);
-        Some(Part { index, uuid: part.uuid().ok()?, memory_bytes })
+        Some(MigDevice { index, uuid: part.uuid().ok()?, memory_bytes })
     });
     let parts = parts.collect();
     let bus = device.pci_info().map(|pci| (pci.domain, pci.bus, pci.device));

@@ -8,7 +8,7 @@
 //! The shim, inside the process, asks the driver for each device's UUID and finds it in NVML by that; so both mean the same
 //! device by `gpu.N`, whatever the variables say.
 
-use crate::gpu::devices::{Device, Devices, Mig, Place};
+use crate::gpu::devices::{CudaDevice, Device, Devices, Mig};
 use crate::support::suggest;
 use crate::support::user_error::Complaint;
 
@@ -19,9 +19,9 @@ pub const ORDER: &str = "CUDA_DEVICE_ORDER";
 
 /// What a program can see.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Visible {
+pub struct VisibleDevices {
     /// The places, in CUDA's order as far as that is known.
-    pub places: Vec<Place>,
+    pub places: Vec<CudaDevice>,
     /// Why it may be fewer of them, or others: what is then listed is all that it may be.
     pub uncertain: Option<&'static str>,
 }
@@ -31,21 +31,21 @@ const FASTEST_FIRST: &str = "the devices are of several kinds, and only CUDA kno
 const ANY_PART: &str = "of a divided device (MIG) CUDA takes one part: name it by its MIG- UUID";
 
 /// What a program with these two variables can see; `None` where one is not set.
-pub fn visible(devices: &Devices, visible: Option<&str>, order: Option<&str>) -> Visible {
+pub fn visible(devices: &Devices, visible: Option<&str>, order: Option<&str>) -> VisibleDevices {
     let mut all: Vec<&Device> = devices.devices.iter().collect();
     all.sort_by_key(|device| (device.bus, device.index));
     let Some(list) = visible else {
         let uncertain = all.iter().any(|device| device.mig == Mig::On).then_some(ANY_PART);
-        return Visible { places: all.iter().flat_map(|device| device.places()).collect(), uncertain };
+        return VisibleDevices { places: all.iter().flat_map(|device| device.places()).collect(), uncertain };
     };
-    let mut chosen: Vec<Choice<'_>> = Vec::new();
+    let mut chosen: Vec<ListedDevice<'_>> = Vec::new();
     let mut elements = list.split(',').map(str::trim).peekable();
     let names = elements.peek().is_some_and(|first| first.starts_with("GPU-") || first.starts_with("MIG-"));
     for element in elements {
         let choice = if names { by_name(&all, element) } else { by_number(&all, element) };
         let Some(choice) = choice else { break };
         if chosen.contains(&choice) {
-            return Visible::default();
+            return VisibleDevices::default();
         }
         chosen.push(choice);
     }
@@ -54,60 +54,60 @@ pub fn visible(devices: &Devices, visible: Option<&str>, order: Option<&str>) ->
     let alike = all.windows(2).all(|pair| kind(pair[0]) == kind(pair[1]));
     if !names && !chosen.is_empty() && !alike && order != Some("PCI_BUS_ID") {
         let places = all.iter().flat_map(|device| device.places()).collect();
-        return Visible { places, uncertain: Some(FASTEST_FIRST) };
+        return VisibleDevices { places, uncertain: Some(FASTEST_FIRST) };
     }
-    let any_part = chosen.iter().any(|choice| matches!(choice, Choice::PartOf(_)));
-    let places = chosen.iter().flat_map(Choice::places).collect();
-    Visible { places, uncertain: any_part.then_some(ANY_PART) }
+    let any_part = chosen.iter().any(|choice| matches!(choice, ListedDevice::AnyPartOf(_)));
+    let places = chosen.iter().flat_map(ListedDevice::places).collect();
+    VisibleDevices { places, uncertain: any_part.then_some(ANY_PART) }
 }
 
 /// What one element means.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Choice<'a> {
+enum ListedDevice<'a> {
     Whole(&'a Device),
-    Part(Place),
+    Part(CudaDevice),
     /// One of the parts of this device.
-    PartOf(&'a Device),
+    AnyPartOf(&'a Device),
 }
 
-impl Choice<'_> {
-    fn of(device: &Device) -> Option<Choice<'_>> {
+impl ListedDevice<'_> {
+    fn of(device: &Device) -> Option<ListedDevice<'_>> {
         match device.mig {
             Mig::On if device.parts.is_empty() => None,
-            Mig::On => Some(Choice::PartOf(device)),
-            Mig::Off | Mig::NotSupported => Some(Choice::Whole(device)),
+            Mig::On => Some(ListedDevice::AnyPartOf(device)),
+            Mig::Off | Mig::NotSupported => Some(ListedDevice::Whole(device)),
         }
     }
 
-    fn places(&self) -> Vec<Place> {
+    fn places(&self) -> Vec<CudaDevice> {
         match self {
-            Self::Whole(device) | Self::PartOf(device) => device.places(),
+            Self::Whole(device) | Self::AnyPartOf(device) => device.places(),
             Self::Part(place) => vec![place.clone()],
         }
     }
 }
 
 /// As `strtoul` reads: `1st` is 1; a sign goes before, and a negative number is no device.
-fn by_number<'a>(all: &[&'a Device], element: &str) -> Option<Choice<'a>> {
+fn by_number<'a>(all: &[&'a Device], element: &str) -> Option<ListedDevice<'a>> {
     let digits = element.strip_prefix('+').unwrap_or(element);
     let end = digits.find(|character: char| !character.is_ascii_digit()).unwrap_or(digits.len());
-    Choice::of(all.get(digits[..end].parse::<usize>().ok()?)?)
+    ListedDevice::of(all.get(digits[..end].parse::<usize>().ok()?)?)
 }
 
-fn by_name<'a>(all: &[&'a Device], element: &str) -> Option<Choice<'a>> {
+fn by_name<'a>(all: &[&'a Device], element: &str) -> Option<ListedDevice<'a>> {
     if element.starts_with("GPU-") {
         return one(all.iter().filter(|device| begins(&device.uuid, element)))
-            .and_then(|device| Choice::of(device));
+            .and_then(|device| ListedDevice::of(device));
     }
-    let parts: Vec<Place> = all.iter().flat_map(|device| device.places()).collect();
-    let part = |place: &&Place| place.part.is_some() && begins(&place.uuid, element);
+    let parts: Vec<CudaDevice> = all.iter().flat_map(|device| device.places()).collect();
+    let part = |place: &&CudaDevice| place.part.is_some() && begins(&place.uuid, element);
     if let Some(place) = one(parts.iter().filter(part)) {
-        return Some(Choice::Part(place.clone()));
+        return Some(ListedDevice::Part(place.clone()));
     }
     // `MIG-GPU-8932f937-…/1/0`, the name of a part before it had a UUID of its own; NVML no longer says which part that is.
     let (device, _) = element.strip_prefix("MIG-")?.split_once('/')?;
     let device = one(all.iter().filter(|known| known.mig == Mig::On && begins(&known.uuid, device)))?;
-    Choice::of(device)
+    ListedDevice::of(device)
 }
 
 fn begins(uuid: &str, start: &str) -> bool {
@@ -125,19 +125,19 @@ fn one<T>(mut all: impl Iterator<Item = T>) -> Option<T> {
 ///
 /// # Errors
 /// A name that is no device of this machine, or several.
-pub fn named(devices: &Devices, names: &[String]) -> Result<Vec<Place>, Complaint> {
+pub fn named(devices: &Devices, names: &[String]) -> Result<Vec<CudaDevice>, Complaint> {
     check_names(names).map_err(Complaint::new)?;
     if names == [NONE] {
         return Ok(Vec::new());
     }
-    let mut places: Vec<Place> = Vec::new();
+    let mut places: Vec<CudaDevice> = Vec::new();
     for name in names {
         let index = name.parse::<u32>().ok();
         let found = devices.devices.iter().flat_map(|device| {
             let whole = index == Some(device.index) || begins(&device.uuid, name);
             device.places().into_iter().filter(move |place| whole || begins(&place.uuid, name))
         });
-        let found: Vec<Place> = found.collect();
+        let found: Vec<CudaDevice> = found.collect();
         match &found[..] {
             [place] if places.contains(place) => {
                 return Err(Complaint::new(format!("{place} is named twice as `device`")));
@@ -182,13 +182,13 @@ pub fn check_names(names: &[String]) -> Result<(), String> {
 }
 
 /// The value of [`VISIBLE`] that shows these places and no others.
-pub fn value(places: &[Place]) -> String {
+pub fn value(places: &[CudaDevice]) -> String {
     places.iter().map(|place| place.uuid.as_str()).collect::<Vec<_>>().join(",")
 }
 
 fn unknown(devices: &Devices, name: &str) -> Complaint {
     let complaint = Complaint::new(format!("no device '{name}' on this machine"));
-    let places: Vec<Place> = devices.devices.iter().flat_map(Device::places).collect();
+    let places: Vec<CudaDevice> = devices.devices.iter().flat_map(Device::places).collect();
     if places.is_empty() {
         return complaint.help("NVML shows no device; `cargo memprof doctor` says what was found");
     }
@@ -203,7 +203,7 @@ fn unknown(devices: &Devices, name: &str) -> Complaint {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gpu::devices::Part;
+    use crate::gpu::devices::MigDevice;
 
     const A: &str = "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6";
     const B: &str = "GPU-8932aaaa-0000-4106-c12f-20bd9faed9f6";
@@ -221,7 +221,7 @@ mod tests {
     }
 
     fn divided() -> Devices {
-        let part = |index, uuid: &str| Part { index, uuid: uuid.into(), memory_bytes: None };
+        let part = |index, uuid: &str| MigDevice { index, uuid: uuid.into(), memory_bytes: None };
         let parts = vec![part(0, "MIG-11111111-aaaa"), part(1, "MIG-22222222-bbbb")];
         let divided = Device { mig: Mig::On, parts, ..device(0, A, "H200", 1) };
         Devices { devices: vec![divided, device(1, C, "H200", 2)], ..Devices::default() }

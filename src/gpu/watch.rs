@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::gpu::devices::{Devices, Occupancy, Place};
+use crate::gpu::devices::{CudaDevice, Devices, Occupancy};
 use crate::gpu::locks;
-use crate::gpu::neighbours::{self, Judgement, Watched, is_back, is_remarkable};
+use crate::gpu::neighbours::{self, Interference, WatchedDevice, is_back, is_remarkable};
 use crate::gpu::nvml::{self, Nvml, ProcessIds};
 use crate::gpu::visible_devices::{self, ORDER, VISIBLE};
 use crate::support::event::{Event, Sink};
@@ -41,7 +41,7 @@ pub struct DeviceWatch<'a> {
 
 /// The places that a run can see, with what was on them before it.
 #[derive(Debug, Default)]
-pub struct Before(Vec<(Place, Occupancy)>);
+pub struct OccupancyBefore(Vec<(CudaDevice, Occupancy)>);
 
 impl<'a> DeviceWatch<'a> {
     /// Finds the devices, if there are any.
@@ -70,7 +70,7 @@ impl<'a> DeviceWatch<'a> {
     }
 
     /// What a run that is given these devices has in its environment, to see them and no others.
-    pub fn given(&self, names: &[String]) -> Result<Vec<Place>, Complaint> {
+    pub fn given(&self, names: &[String]) -> Result<Vec<CudaDevice>, Complaint> {
         visible_devices::named(&self.devices, names)
     }
 
@@ -80,7 +80,7 @@ impl<'a> DeviceWatch<'a> {
     }
 
     /// The places that a process with these variables can see.
-    pub fn visible(&self, variable: impl Fn(&str) -> Option<String>) -> Vec<Place> {
+    pub fn visible(&self, variable: impl Fn(&str) -> Option<String>) -> Vec<CudaDevice> {
         let (list, order) = (variable(VISIBLE), variable(ORDER));
         visible_devices::visible(&self.devices, list.as_deref(), order.as_deref()).places
     }
@@ -88,7 +88,7 @@ impl<'a> DeviceWatch<'a> {
     /// Keeps other runs of this program off the places until the locks are dropped.
     ///
     /// The set is in the order of its places, so that two runs that want the same two devices do not each hold one.
-    pub fn lock(&self, places: &BTreeSet<Place>) -> anyhow::Result<Vec<Lock>> {
+    pub fn lock(&self, places: &BTreeSet<CudaDevice>) -> anyhow::Result<Vec<Lock>> {
         let mut locks = Vec::new();
         for place in places {
             match Lock::acquire(
@@ -109,28 +109,33 @@ impl<'a> DeviceWatch<'a> {
     }
 
     /// What is on the places before a run.
-    pub fn before(&self, places: Vec<Place>) -> Before {
-        let Some(nvml) = &self.nvml else { return Before::default() };
-        let with_occupancy = |place: Place| {
+    pub fn before(&self, places: Vec<CudaDevice>) -> OccupancyBefore {
+        let Some(nvml) = &self.nvml else { return OccupancyBefore::default() };
+        let with_occupancy = |place: CudaDevice| {
             let occupancy = nvml.occupancy(&place.uuid);
             (place, occupancy)
         };
-        Before(places.into_iter().map(with_occupancy).collect())
+        OccupancyBefore(places.into_iter().map(with_occupancy).collect())
     }
 
     /// Waits until the run's memory has left the places, and says what must be said of its figures. `passed` is false for a
     /// run that may have used a device and had no time to log it.
-    pub fn after(&self, before: Before, log: &Utf8Path, passed: bool) -> anyhow::Result<Judgement> {
-        let Some(nvml) = &self.nvml else { return Ok(Judgement::default()) };
-        let look = |(place, before): (Place, Occupancy)| {
+    pub fn after(
+        &self,
+        before: OccupancyBefore,
+        log: &Utf8Path,
+        passed: bool,
+    ) -> anyhow::Result<Interference> {
+        let Some(nvml) = &self.nvml else { return Ok(Interference::default()) };
+        let look = |(place, before): (CudaDevice, Occupancy)| {
             let after = nvml.occupancy(&place.uuid);
-            Watched { place, before, after, waited_in_vain: None }
+            WatchedDevice { place, before, after, waited_in_vain: None }
         };
-        let mut watched: Vec<Watched> = before.0.into_iter().map(look).collect();
+        let mut watched: Vec<WatchedDevice> = before.0.into_iter().map(look).collect();
         let is_quiet =
-            |watched: &Watched| is_back(&watched.before, &watched.after) && !is_remarkable(watched);
+            |watched: &WatchedDevice| is_back(&watched.before, &watched.after) && !is_remarkable(watched);
         if watched.iter().all(is_quiet) {
-            return Ok(Judgement::default());
+            return Ok(Interference::default());
         }
         let used = devices_in(log)?;
         watched.retain(|watched| !passed || used.contains(&watched.place.index));
@@ -138,10 +143,10 @@ impl<'a> DeviceWatch<'a> {
             self.wait(nvml, watched);
         }
         watched.retain(|watched| watched.waited_in_vain.is_some() || used.contains(&watched.place.index));
-        Ok(neighbours::judge(&watched, self.process_ids))
+        Ok(neighbours::interference(&watched, self.process_ids))
     }
 
-    fn wait(&self, nvml: &Nvml, watched: &mut Watched) {
+    fn wait(&self, nvml: &Nvml, watched: &mut WatchedDevice) {
         let start = Instant::now();
         let mut told = false;
         while !is_back(&watched.before, &watched.after) {
@@ -158,9 +163,9 @@ impl<'a> DeviceWatch<'a> {
             watched.after = nvml.occupancy(&watched.place.uuid);
         }
         if watched.waited_in_vain.is_some() {
-            let judgement = neighbours::judge([&*watched], self.process_ids);
+            let interference = neighbours::interference([&*watched], self.process_ids);
             self.sink.emit(Event::Warning {
-                message: judgement.marks.last().cloned().unwrap_or_default(),
+                message: interference.marks.last().cloned().unwrap_or_default(),
                 help: Some("`nvidia-smi` shows who holds it; the run's figures are marked".to_owned()),
             });
         }

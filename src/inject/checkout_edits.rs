@@ -16,7 +16,7 @@ use crate::support::suggest;
 use crate::support::user_error::Complaint;
 
 /// What a revision's checkout is to hold beside the revision itself: content by path from the checkout's root.
-pub type Injection = BTreeMap<Utf8PathBuf, Vec<u8>>;
+pub type AddedFiles = BTreeMap<Utf8PathBuf, Vec<u8>>;
 
 /// The lines that link the shim into a target that holds tests: with its global allocator, or alone where the compiler
 /// wrapper found that the target has one of its own.
@@ -50,8 +50,8 @@ pub fn lay_overlay(
     workspace: &Utf8Path,
     toolchain: &Toolchain,
     injected: &mut InjectedFiles,
-) -> anyhow::Result<Injection> {
-    let mut injection = Injection::new();
+) -> anyhow::Result<AddedFiles> {
+    let mut injection = AddedFiles::new();
     if files.is_empty() {
         return Ok(injection);
     }
@@ -94,7 +94,7 @@ fn package_folder(metadata: &Metadata, name: &str, checkout: &Utf8Path) -> anyho
 /// manifest, the name and path of each.
 fn missing_test_entries(
     metadata: &Metadata,
-    injection: &Injection,
+    injection: &AddedFiles,
     checkout: &Utf8Path,
 ) -> BTreeMap<Utf8PathBuf, Vec<(String, String)>> {
     let known: BTreeSet<&Utf8Path> = metadata
@@ -134,8 +134,8 @@ pub fn append_lines(
     metadata: &Metadata,
     checkout: &Utf8Path,
     injected: &mut InjectedFiles,
-) -> anyhow::Result<Injection> {
-    let mut injection = Injection::new();
+) -> anyhow::Result<AddedFiles> {
+    let mut injection = AddedFiles::new();
     let targets = metadata.packages.iter().flat_map(|package| &package.targets);
     for target in targets.filter(|target| target_kind(target).is_some()) {
         let Ok(relative) = target.src_path.strip_prefix(checkout) else { continue };

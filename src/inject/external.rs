@@ -22,7 +22,7 @@ const OWN_FILES: [&str; 3] = ["Cargo.toml", "Cargo.lock", "src/lib.rs"];
 
 /// Where the crate goes, and the checkout that it depends on.
 #[derive(Debug)]
-pub struct Place<'a> {
+pub struct ExternalCratePaths<'a> {
     /// The crate's folder.
     pub folder: Utf8PathBuf,
     /// The record of what was written there.
@@ -85,7 +85,7 @@ impl PackageOptions {
 
 /// The crate, ready to be built.
 #[derive(Debug)]
-pub struct Laid {
+pub struct ExternalCrate {
     /// Its manifest.
     pub manifest: Utf8PathBuf,
     /// What of the repository does not reach it, in words.
@@ -94,12 +94,12 @@ pub struct Laid {
 
 /// Writes the crate for the revision that is checked out.
 pub fn lay_out(
-    place: &Place<'_>,
+    place: &ExternalCratePaths<'_>,
     overlays: &[OverlayRequest],
     files: &[OverlayFile],
     options: &PackageOptions,
     toolchain: &Toolchain,
-) -> anyhow::Result<Laid> {
+) -> anyhow::Result<ExternalCrate> {
     let external = || overlays.iter().filter(|overlay| overlay.mode == OverlayMode::External);
     let mut packages: BTreeSet<&str> = external().filter_map(|overlay| overlay.package.as_deref()).collect();
     if packages.is_empty() {
@@ -182,7 +182,7 @@ pub fn lay_out(
     let manifest = place.folder.join("Cargo.toml");
     checkout_edits::metadata(toolchain, &manifest)
         .context("the external crate is not one that cargo reads")?;
-    Ok(Laid { manifest, not_carried })
+    Ok(ExternalCrate { manifest, not_carried })
 }
 
 /// Puts the overlay's files where the crate's tests find them, and takes away what tests left there. A file that is as it should

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use camino::{Utf8Path, Utf8PathBuf};
 use syn::visit::{self, Visit};
 
-use crate::inject::source_edit::{Source, forget_places};
+use crate::inject::source_edit::{SourceText, forget_places};
 use crate::support::paths::without_dots;
 
 /// A file of a crate.
@@ -18,14 +18,14 @@ pub struct ModuleFile<'a> {
     /// The module that it is, from the crate's root on; empty for the root itself.
     pub module: &'a [String],
     /// Its text.
-    pub source: Source<'a>,
+    pub source: SourceText<'a>,
     /// Its items, or why it is no Rust that the parser knows.
     pub items: Result<syn::File, syn::Error>,
 }
 
 /// Where a module's file lies, and where those of its own modules do.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Place {
+struct ModuleLocation {
     file: Utf8PathBuf,
     folder: Utf8PathBuf,
 }
@@ -35,7 +35,7 @@ struct Place {
 pub fn visit_files(root: &Utf8Path, package: &Utf8Path, visit: &mut dyn FnMut(&ModuleFile<'_>)) {
     let mut visited = HashSet::new();
     let mut seen = HashSet::new();
-    let root = Place { file: without_dots(root), folder: folder_of(root).to_owned() };
+    let root = ModuleLocation { file: without_dots(root), folder: folder_of(root).to_owned() };
     let mut pending = vec![(root, Vec::new())];
     // The first way that leads to a file gives it its name.
     while let Some((place, module)) = pending.pop() {
@@ -43,13 +43,13 @@ pub fn visit_files(root: &Utf8Path, package: &Utf8Path, visit: &mut dyn FnMut(&M
             continue;
         }
         let Ok(text) = fs_err::read_to_string(&place.file) else { continue };
-        let source = Source::new(&text);
+        let source = SourceText::new(&text);
         let file = ModuleFile { path: &place.file, module: &module, source, items: source.parse() };
         if visited.insert(place.file.clone()) {
             visit(&file);
         }
         if let Ok(items) = &file.items {
-            let mut finder = Finder {
+            let mut finder = ModuleFinder {
                 file_folder: folder_of(&place.file),
                 package,
                 folder: place.folder.clone(),
@@ -92,7 +92,7 @@ fn items_in(tokens: proc_macro2::TokenStream, into: &mut Vec<syn::Item>) {
 }
 
 /// Finds the modules of one file that lie in others.
-struct Finder<'a> {
+struct ModuleFinder<'a> {
     /// The folder that the file lies in: `include!` and most `#[path]` start from it.
     file_folder: &'a Utf8Path,
     package: &'a Utf8Path,
@@ -102,10 +102,10 @@ struct Finder<'a> {
     is_inline: bool,
     /// The module that here is.
     module: Vec<String>,
-    found: Vec<(Place, Vec<String>)>,
+    found: Vec<(ModuleLocation, Vec<String>)>,
 }
 
-impl Finder<'_> {
+impl ModuleFinder<'_> {
     /// Where a `#[path]` that stands here starts from.
     fn base_of_paths(&self) -> &Utf8Path {
         if self.is_inline { &self.folder } else { self.file_folder }
@@ -114,11 +114,11 @@ impl Finder<'_> {
     /// A file that is named outright is like a `mod.rs`: its modules lie beside it.
     fn add_named(&mut self, file: &Utf8Path) {
         let file = without_dots(file);
-        self.found.push((Place { folder: folder_of(&file).to_owned(), file }, self.module.clone()));
+        self.found.push((ModuleLocation { folder: folder_of(&file).to_owned(), file }, self.module.clone()));
     }
 }
 
-impl<'ast> Visit<'ast> for Finder<'_> {
+impl<'ast> Visit<'ast> for ModuleFinder<'_> {
     fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
         let name = module.ident.to_string();
         let name = name.trim_start_matches("r#");
@@ -132,7 +132,8 @@ impl<'ast> Visit<'ast> for Finder<'_> {
             // Also where a path is given: it may be under a condition that does not hold.
             let folder = self.folder.join(name);
             let files = [self.folder.join(format!("{name}.rs")), folder.join("mod.rs")];
-            let place = |file: Utf8PathBuf| Place { file: without_dots(&file), folder: folder.clone() };
+            let place =
+                |file: Utf8PathBuf| ModuleLocation { file: without_dots(&file), folder: folder.clone() };
             self.found.extend(files.map(|file| (place(file), self.module.clone())));
             self.module.pop();
             return;

@@ -57,9 +57,9 @@ pub fn read(
 }
 
 /// Path below the overlay's path (empty for the file itself), and content.
-type Found = Vec<(Utf8PathBuf, Vec<u8>)>;
+type FoundFiles = Vec<(Utf8PathBuf, Vec<u8>)>;
 
-fn from_commit(repository: &Repository, commit: &str, path: &OverlayPath) -> anyhow::Result<Found> {
+fn from_commit(repository: &Repository, commit: &str, path: &OverlayPath) -> anyhow::Result<FoundFiles> {
     let source = path.source.trim_end_matches('/');
     let names = repository.files(commit, source)?;
     let read = |name: String| {
@@ -71,7 +71,7 @@ fn from_commit(repository: &Repository, commit: &str, path: &OverlayPath) -> any
     names.into_iter().map(read).collect()
 }
 
-fn from_disk(base: &Utf8Path, path: &OverlayPath) -> anyhow::Result<Found> {
+fn from_disk(base: &Utf8Path, path: &OverlayPath) -> anyhow::Result<FoundFiles> {
     let source = base.join(path.source.trim_end_matches('/'));
     if !source.exists() {
         return Ok(Vec::new());

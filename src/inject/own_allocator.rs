@@ -15,9 +15,9 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
 use crate::checkout::injected_files::InjectedFiles;
-use crate::inject::checkout_edits::Injection;
+use crate::inject::checkout_edits::AddedFiles;
 use crate::inject::module_files::{self, ModuleFile};
-use crate::inject::source_edit::Source;
+use crate::inject::source_edit::SourceText;
 use crate::support::paths;
 
 /// What is put around the type and around the value.
@@ -30,7 +30,7 @@ pub const WRAPPING: [[&str; 2]; 2] = [["memprof_shim::Heap<", ">"], ["memprof_sh
 const ATTRIBUTE: &str = "global_allocator";
 
 /// Files whose allocators stay as they are, and why: relative to the checkout's root.
-pub type Refused = BTreeMap<Utf8PathBuf, String>;
+pub type RefusedFiles = BTreeMap<Utf8PathBuf, String>;
 
 /// The global allocators of a checkout's workspace.
 #[derive(Clone, Debug, Default)]
@@ -52,7 +52,11 @@ struct Declaration {
 }
 
 /// Looks for global allocators in all targets of the workspace, and wraps those that can be, but for the files refused.
-pub fn find(metadata: &Metadata, checkout: &Utf8Path, refused: &Refused) -> anyhow::Result<OwnAllocators> {
+pub fn find(
+    metadata: &Metadata,
+    checkout: &Utf8Path,
+    refused: &RefusedFiles,
+) -> anyhow::Result<OwnAllocators> {
     let mut found = OwnAllocators { checkout: checkout.to_owned(), ..OwnAllocators::default() };
     let mentions = files_that_mention_it(checkout)?;
     let targets = metadata
@@ -111,7 +115,7 @@ fn files_that_mention_it(checkout: &Utf8Path) -> anyhow::Result<BTreeSet<Utf8Pat
 }
 
 impl OwnAllocators {
-    fn take(&mut self, root: &Utf8Path, path: &Utf8Path, file: &ModuleFile<'_>, refused: &Refused) {
+    fn take(&mut self, root: &Utf8Path, path: &Utf8Path, file: &ModuleFile<'_>, refused: &RefusedFiles) {
         if !self.declarations.contains_key(path) {
             let (declarations, edited) = examine(file, refused.get(path));
             self.declarations.insert(path.to_owned(), declarations);
@@ -131,8 +135,8 @@ impl OwnAllocators {
     }
 
     /// Writes the edited files into the checkout. Returns what was written.
-    pub fn write(&self, checkout: &Utf8Path, injected: &mut InjectedFiles) -> anyhow::Result<Injection> {
-        let mut injection = Injection::new();
+    pub fn write(&self, checkout: &Utf8Path, injected: &mut InjectedFiles) -> anyhow::Result<AddedFiles> {
+        let mut injection = AddedFiles::new();
         for (path, text) in &self.edited {
             injected.write(checkout, path, text.as_bytes())?;
             injection.insert(path.clone(), text.clone().into_bytes());
@@ -147,8 +151,8 @@ impl OwnAllocators {
         &self,
         errors: &[&Diagnostic],
         workspace: &Utf8Path,
-        refused_before: &Refused,
-    ) -> Refused {
+        refused_before: &RefusedFiles,
+    ) -> RefusedFiles {
         let file_of = |error: &Diagnostic| {
             let files = error.spans.iter().map(|span| workspace.join(&span.file_name));
             let relative = files.filter_map(|file| Some(file.strip_prefix(&self.checkout).ok()?.to_owned()));
@@ -158,7 +162,7 @@ impl OwnAllocators {
             let message = error.message.lines().next().unwrap_or_default();
             format!("does not compile when it is wrapped in memprof::Heap ({message})")
         };
-        let mut suspects = Refused::new();
+        let mut suspects = RefusedFiles::new();
         for &error in errors {
             for file in file_of(error) {
                 suspects.entry(file).or_insert_with(|| reason(error));
@@ -213,11 +217,11 @@ fn examine(file: &ModuleFile<'_>, refused: Option<&String>) -> (Vec<Declaration>
             return (vec![Declaration { line, unwrapped }], None);
         }
     };
-    let mut finder = Finder { source: file.source, found: Vec::new() };
+    let mut finder = AllocatorFinder { source: file.source, found: Vec::new() };
     finder.visit_file(items);
     let mut edits = file.source.edits();
     let mut declarations = Vec::new();
-    for Found { line, place } in finder.found {
+    for AllocatorStatic { line, place } in finder.found {
         let unwrapped = match (refused, place) {
             (Some(reason), _) => Some(reason.clone()),
             (None, None) => Some("is made by a macro, which cannot be wrapped".to_owned()),
@@ -234,22 +238,22 @@ fn examine(file: &ModuleFile<'_>, refused: Option<&String>) -> (Vec<Declaration>
     (declarations, edited)
 }
 
-struct Found {
+struct AllocatorStatic {
     line: usize,
     /// Of the type and of the value; none inside a macro.
     place: Option<[Span; 2]>,
 }
 
-struct Finder<'a> {
-    source: Source<'a>,
-    found: Vec<Found>,
+struct AllocatorFinder<'a> {
+    source: SourceText<'a>,
+    found: Vec<AllocatorStatic>,
 }
 
-impl<'ast> Visit<'ast> for Finder<'_> {
+impl<'ast> Visit<'ast> for AllocatorFinder<'_> {
     fn visit_item_static(&mut self, item: &'ast syn::ItemStatic) {
         if item.attrs.iter().any(declares) {
             let place = Some([item.ty.span(), item.expr.span()]);
-            self.found.push(Found { line: self.source.line(item.ident.span()), place });
+            self.found.push(AllocatorStatic { line: self.source.line(item.ident.span()), place });
         }
     }
 
@@ -257,7 +261,8 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         let items = module_files::conditional_items(call);
         if items.is_empty() {
             let places = mentions(call.tokens.clone());
-            self.found.extend(places.map(|place| Found { line: self.source.line(place), place: None }));
+            self.found
+                .extend(places.map(|place| AllocatorStatic { line: self.source.line(place), place: None }));
         }
         for item in items {
             self.visit_item(&item);
@@ -291,7 +296,7 @@ mod tests {
     use super::*;
 
     fn examined(text: &str) -> (Vec<Declaration>, Option<String>) {
-        let source = Source::new(text);
+        let source = SourceText::new(text);
         examine(&ModuleFile { path: Utf8Path::new("a.rs"), module: &[], source, items: source.parse() }, None)
     }
 
@@ -362,13 +367,13 @@ mod tests {
     fn after_a_failed_build_the_files_with_errors_are_suspected_or_else_all() {
         let edited = ["a/tests/x.rs", "a/tests/y.rs"].map(|file| (file.into(), "edited".to_owned())).into();
         let allocators = OwnAllocators { checkout: "/w".into(), edited, ..OwnAllocators::default() };
-        let suspects = |file: &str, before: &Refused| {
+        let suspects = |file: &str, before: &RefusedFiles| {
             let suspects = allocators.suspects(&[&error(file, "mismatched types")], "/w/a".into(), before);
             suspects.into_keys().collect::<Vec<_>>()
         };
-        assert_eq!(suspects("tests/x.rs", &Refused::new()), ["a/tests/x.rs"]);
-        assert_eq!(suspects("src/lib.rs", &Refused::new()), ["a/tests/x.rs", "a/tests/y.rs"]);
-        let before = Refused::from([("a/src/z.rs".into(), "minds".to_owned())]);
+        assert_eq!(suspects("tests/x.rs", &RefusedFiles::new()), ["a/tests/x.rs"]);
+        assert_eq!(suspects("src/lib.rs", &RefusedFiles::new()), ["a/tests/x.rs", "a/tests/y.rs"]);
+        let before = RefusedFiles::from([("a/src/z.rs".into(), "minds".to_owned())]);
         assert_eq!(suspects("tests/x.rs", &before), ["a/tests/x.rs", "a/tests/y.rs"], "the second time all");
         assert!(allocators.suspects(&[], "/w/a".into(), &before).is_empty(), "cargo itself failed");
         assert!(OwnAllocators::default().suspects(&[&error("x.rs", "")], "/w".into(), &before).is_empty());
@@ -376,7 +381,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_refused_keeps_its_text_and_says_why() {
-        let source = Source::new("#[global_allocator] static A: B = B;");
+        let source = SourceText::new("#[global_allocator] static A: B = B;");
         let file = ModuleFile { path: Utf8Path::new("a.rs"), module: &[], source, items: source.parse() };
         let (declarations, edited) = examine(&file, Some(&"does not compile".to_owned()));
         assert_eq!(edited, None);

@@ -10,13 +10,13 @@ use proc_macro2::{Span, TokenStream};
 
 /// A source file's text.
 #[derive(Clone, Copy, Debug)]
-pub struct Source<'a> {
+pub struct SourceText<'a> {
     text: &'a str,
     /// Bytes before what the parser is given: a byte order mark and a shebang line.
     before: usize,
 }
 
-impl<'a> Source<'a> {
+impl<'a> SourceText<'a> {
     /// Of a file's text.
     pub fn new(text: &'a str) -> Self {
         let mark = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
@@ -71,20 +71,20 @@ fn shebang_length(text: &str) -> usize {
 /// Insertions into one source.
 #[derive(Clone, Debug)]
 pub struct Edits<'a> {
-    source: Source<'a>,
+    source: SourceText<'a>,
     insertions: Vec<Insertion>,
 }
 
 #[derive(Clone, Debug)]
 struct Insertion {
     at: usize,
-    side: Side,
+    side: InsertionOrder,
     text: String,
 }
 
 /// The order at one place: what closes comes before what opens, and what was added first is innermost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Side {
+enum InsertionOrder {
     Closes(usize),
     Opens(Reverse<usize>),
 }
@@ -101,7 +101,7 @@ impl Edits<'_> {
     /// # Panics
     /// If the text has a line end: lines must stay.
     pub fn before(&mut self, place: Span, text: &str) {
-        let side = Side::Opens(Reverse(self.insertions.len()));
+        let side = InsertionOrder::Opens(Reverse(self.insertions.len()));
         self.insert(self.source.bytes(place).start, side, text);
     }
 
@@ -110,10 +110,10 @@ impl Edits<'_> {
     /// # Panics
     /// If the text has a line end: lines must stay.
     pub fn after(&mut self, place: Span, text: &str) {
-        self.insert(self.source.bytes(place).end, Side::Closes(self.insertions.len()), text);
+        self.insert(self.source.bytes(place).end, InsertionOrder::Closes(self.insertions.len()), text);
     }
 
-    fn insert(&mut self, at: usize, side: Side, text: &str) {
+    fn insert(&mut self, at: usize, side: InsertionOrder, text: &str) {
         assert!(!text.contains(['\n', '\r']), "an edit stays on its line: {text:?}");
         self.insertions.push(Insertion { at, side, text: text.to_owned() });
     }
@@ -147,7 +147,7 @@ mod tests {
 
     /// Puts `<…>` around each static's type and `(…)` around its value.
     fn edited(text: &str) -> String {
-        let source = Source::new(text);
+        let source = SourceText::new(text);
         let file = source.parse().unwrap();
         let mut edits = source.edits();
         for item in &file.items {
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn lines_are_those_of_the_file() {
-        let source = Source::new("#!/bin/x\n\n/* é\n*/ struct A;");
+        let source = SourceText::new("#!/bin/x\n\n/* é\n*/ struct A;");
         assert_eq!(source.line(source.parse().unwrap().items[0].span()), 4);
     }
 
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn what_closes_comes_before_what_opens() {
-        let source = Source::new("const A: u8 = f(x)[0];");
+        let source = SourceText::new("const A: u8 = f(x)[0];");
         let file = source.parse().unwrap();
         let syn::Item::Const(item) = &file.items[0] else { panic!("a constant") };
         let syn::Expr::Index(index) = &*item.expr else { panic!("an index") };
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "stays on its line")]
     fn a_line_end_is_refused() {
-        let source = Source::new("struct A;");
+        let source = SourceText::new("struct A;");
         let file = source.parse().unwrap();
         source.edits().before(file.items[0].span(), "\n");
     }

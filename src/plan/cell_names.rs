@@ -32,14 +32,14 @@ impl std::fmt::Display for EntryName<'_> {
 
 /// The names given so far, so that no two cells share one.
 #[derive(Default)]
-pub struct Names {
+pub struct CellNames {
     /// By test and name.
     of_tests: HashMap<(TestId, String), (CellId, String)>,
     /// By name alone: what a template renders stands for itself in the report.
     of_templates: HashMap<String, CellId>,
 }
 
-impl Names {
+impl CellNames {
     /// Gives the cell its name, or says which cell has it already.
     pub fn take(
         &mut self,

@@ -6,8 +6,8 @@ use indexmap::IndexMap;
 
 use crate::gpu::visible_devices::VISIBLE;
 use crate::plan::cell_filters::CellFilters;
-use crate::plan::cell_names::{EntryName, Names};
-use crate::plan::listing::{Found, ListedRevision, found_tests, no_match, places};
+use crate::plan::cell_names::{CellNames, EntryName};
+use crate::plan::listing::{ListedRevision, TestsByRevision, found_tests, no_match, places};
 use crate::plan::repeat::Repeat;
 use crate::plan::request::{Ignored, Request, TestRequest};
 use crate::plan::resolved::{CellId, Revision, TestId};
@@ -66,7 +66,7 @@ pub fn cells(request: &Request, revisions: &[ListedRevision<'_>]) -> Result<Cell
     let found = found_tests(revisions);
     let filters = CellFilters::new(request, revisions)?;
     let mut planned = Cells::default();
-    let mut names = Names::default();
+    let mut names = CellNames::default();
     let mut taken: HashSet<&TestId> = HashSet::new();
     let mut matched_any = false;
     let mut excluded_any = false;
@@ -212,7 +212,7 @@ fn no_match_of_entry(
     request: &Request,
     entry: &TestRequest,
     selector: &Selector<'_>,
-    found: &Found<'_>,
+    found: &TestsByRevision<'_>,
     revisions: &[ListedRevision<'_>],
 ) -> Result<Option<Complaint>, Complaint> {
     let build = &request.build;
@@ -234,7 +234,7 @@ fn described_or_any(entry: &TestRequest) -> String {
 /// Where nothing at all would run, says why.
 fn complain_of_nothing(
     request: &Request,
-    found: &Found<'_>,
+    found: &TestsByRevision<'_>,
     revisions: &[ListedRevision<'_>],
     planned: &Cells,
     matched_any: bool,
@@ -275,7 +275,7 @@ fn complain_of_nothing(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::listing::ListedTest;
+    use crate::plan::listing::DiscoveredTest;
     use crate::plan::request::{CellPattern, RefRequest, Selection, TargetKind};
 
     fn revision(name: &str, commit: &str) -> Revision {
@@ -291,8 +291,8 @@ mod tests {
         }
     }
 
-    fn listed(names: &[&str]) -> Vec<ListedTest> {
-        let test = |name: &&str| ListedTest {
+    fn listed(names: &[&str]) -> Vec<DiscoveredTest> {
+        let test = |name: &&str| DiscoveredTest {
             id: TestId {
                 package: "bart".into(),
                 binary: "tests".into(),

@@ -8,7 +8,7 @@ use crate::support::user_error::Complaint;
 
 /// A test that an executable of a revision lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListedTest {
+pub struct DiscoveredTest {
     /// The test.
     pub id: TestId,
     /// Whether it is marked `#[ignore]`.
@@ -21,15 +21,15 @@ pub struct ListedRevision<'a> {
     /// The revision; its index in the slice is its index in the plan.
     pub revision: &'a Revision,
     /// Its tests; `None` if it did not build.
-    pub tests: Option<&'a [ListedTest]>,
+    pub tests: Option<&'a [DiscoveredTest]>,
 }
 
 /// Each test that any revision has, with whether it is ignored at each revision; `None` where it is not.
-pub type Found<'a> = IndexMap<&'a TestId, Vec<Option<bool>>>;
+pub type TestsByRevision<'a> = IndexMap<&'a TestId, Vec<Option<bool>>>;
 
 /// The tests in the order found: those of the first revision, then what others have beside.
-pub fn found_tests<'a>(revisions: &[ListedRevision<'a>]) -> Found<'a> {
-    let mut found: Found<'a> = IndexMap::new();
+pub fn found_tests<'a>(revisions: &[ListedRevision<'a>]) -> TestsByRevision<'a> {
+    let mut found: TestsByRevision<'a> = IndexMap::new();
     for (index, revision) in revisions.iter().enumerate() {
         for test in revision.tests.unwrap_or_default() {
             found.entry(&test.id).or_insert_with(|| vec![None; revisions.len()])[index] = Some(test.ignored);
@@ -42,7 +42,7 @@ pub fn found_tests<'a>(revisions: &[ListedRevision<'a>]) -> Found<'a> {
 pub fn no_match(
     words: &str,
     selector: &Selector<'_>,
-    found: &Found<'_>,
+    found: &TestsByRevision<'_>,
     revisions: &[ListedRevision<'_>],
 ) -> Complaint {
     let nearest = selector.nearest(found.keys().copied());

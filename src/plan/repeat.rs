@@ -9,7 +9,7 @@ use crate::support::suggest;
 
 /// How often a cell runs at each revision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Written", into = "Written")]
+#[serde(try_from = "RepeatInFile", into = "RepeatInFile")]
 pub enum Repeat {
     /// Twice, and more often where the runs so far do not tell.
     #[default]
@@ -21,23 +21,23 @@ pub enum Repeat {
 /// As it stands in files.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
-enum Written {
+enum RepeatInFile {
     Number(u32),
     Word(String),
 }
 
-impl TryFrom<Written> for Repeat {
+impl TryFrom<RepeatInFile> for Repeat {
     type Error = String;
 
-    fn try_from(written: Written) -> Result<Self, String> {
+    fn try_from(written: RepeatInFile) -> Result<Self, String> {
         match written {
-            Written::Number(times) => Ok(Self::Times(times)),
-            Written::Word(word) => word.parse(),
+            RepeatInFile::Number(times) => Ok(Self::Times(times)),
+            RepeatInFile::Word(word) => word.parse(),
         }
     }
 }
 
-impl From<Repeat> for Written {
+impl From<Repeat> for RepeatInFile {
     fn from(repeat: Repeat) -> Self {
         match repeat {
             Repeat::Auto => Self::Word("auto".to_owned()),

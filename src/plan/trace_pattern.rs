@@ -8,13 +8,13 @@ use std::str::FromStr;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TracePattern {
     text: String,
-    segments: Vec<Segment>,
+    segments: Vec<PatternSegment>,
     /// Whether it begins with an impl: then it holds in every module.
     is_of_impl: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Segment {
+enum PatternSegment {
     /// `**`: any number of segments, none too.
     Any,
     /// One segment, in which `*` stands for any part.
@@ -43,34 +43,34 @@ impl Glob {
 
 /// One step of a function's path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum PathSegment {
     /// A module, a function around it, or its own name.
     Name(String),
     /// The type of an `impl`, or the trait that a default method is of; the trait of a trait's `impl`.
     Impl {
         /// The type: its bare name (`Encoder`), and as written (`Encoder<T>`).
-        of: Named,
+        of: TypeName,
         /// The trait.
-        trait_: Option<Named>,
+        trait_: Option<TypeName>,
     },
 }
 
 /// A type's or a trait's bare name, and the text with its parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
+pub struct TypeName {
     /// `Encoder`
     pub bare: String,
     /// `Encoder<T>`
     pub whole: String,
 }
 
-impl Named {
+impl TypeName {
     fn is(&self, glob: &Glob) -> bool {
         glob.matches(&self.bare) || glob.matches(&self.whole)
     }
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for PathSegment {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Name(name) => formatter.write_str(name),
@@ -83,7 +83,7 @@ impl fmt::Display for Step {
 }
 
 /// A path as it is shown: `bart::encoder::<Encoder as Module>::forward`.
-pub fn shown(path: &[Step]) -> String {
+pub fn shown(path: &[PathSegment]) -> String {
     let steps: Vec<String> = path.iter().map(ToString::to_string).collect();
     steps.join("::")
 }
@@ -91,9 +91,9 @@ pub fn shown(path: &[Step]) -> String {
 impl TracePattern {
     /// Whether a function's path is meant. `is_own` says whether its crate is of the repository: a crate of the registry is
     /// meant only by its name, or all of the dependencies would be traced by a `*`.
-    pub fn matches(&self, path: &[Step], is_own: bool) -> bool {
+    pub fn matches(&self, path: &[PathSegment], is_own: bool) -> bool {
         if !is_own {
-            let Some(Step::Name(name)) = path.first() else { return false };
+            let Some(PathSegment::Name(name)) = path.first() else { return false };
             return self.crate_name() == Some(name) && matches(&self.segments, path, true);
         }
         if self.is_of_impl {
@@ -105,7 +105,9 @@ impl TracePattern {
     /// The crate that it names outright.
     pub fn crate_name(&self) -> Option<&str> {
         match self.segments.first() {
-            Some(Segment::One(Glob(name))) if !self.is_of_impl && !name.contains('*') && name != "crate" => {
+            Some(PatternSegment::One(Glob(name)))
+                if !self.is_of_impl && !name.contains('*') && name != "crate" =>
+            {
                 Some(name)
             }
             _ => None,
@@ -119,20 +121,20 @@ impl TracePattern {
 }
 
 /// `is_first`: the path begins at its crate, which `crate` stands for.
-fn matches(pattern: &[Segment], path: &[Step], is_first: bool) -> bool {
+fn matches(pattern: &[PatternSegment], path: &[PathSegment], is_first: bool) -> bool {
     let Some((segment, rest)) = pattern.split_first() else { return path.is_empty() };
     match segment {
-        Segment::Any => (0..=path.len()).any(|skipped| matches(rest, &path[skipped..], false)),
-        Segment::One(glob) => path.split_first().is_some_and(|(step, path)| {
+        PatternSegment::Any => (0..=path.len()).any(|skipped| matches(rest, &path[skipped..], false)),
+        PatternSegment::One(glob) => path.split_first().is_some_and(|(step, path)| {
             let is = match step {
-                Step::Name(name) => glob.matches(name) || (is_first && glob.0 == "crate"),
-                Step::Impl { of, .. } => of.is(glob),
+                PathSegment::Name(name) => glob.matches(name) || (is_first && glob.0 == "crate"),
+                PathSegment::Impl { of, .. } => of.is(glob),
             };
             is && matches(rest, path, false)
         }),
-        Segment::Impl(of, trait_) => path.split_first().is_some_and(|(step, path)| {
+        PatternSegment::Impl(of, trait_) => path.split_first().is_some_and(|(step, path)| {
             let is = match step {
-                Step::Impl { of: type_, trait_: Some(one) } => type_.is(of) && one.is(trait_),
+                PathSegment::Impl { of: type_, trait_: Some(one) } => type_.is(of) && one.is(trait_),
                 _ => false,
             };
             is && matches(rest, path, false)
@@ -165,11 +167,11 @@ impl FromStr for TracePattern {
         }
         let mut segments = parts.iter().map(|part| segment(part)).collect::<Result<Vec<_>, _>>()?;
         // A package is `my-crate` in its manifest, and `my_crate` to the compiler.
-        if let Some(Segment::One(Glob(name))) = segments.first_mut() {
+        if let Some(PatternSegment::One(Glob(name))) = segments.first_mut() {
             *name = name.replace('-', "_");
         }
         let is_of_impl = parts.first().is_some_and(|part| part.starts_with('<'));
-        if segments.len() == 1 && segments != [Segment::Any] {
+        if segments.len() == 1 && segments != [PatternSegment::Any] {
             return Err(PatternError(format!(
                 "'{text}' names a crate and no function in it: write {text}::** for all of it, **::{text} for all functions \
                  of that name"
@@ -179,22 +181,22 @@ impl FromStr for TracePattern {
     }
 }
 
-fn segment(part: &str) -> Result<Segment, PatternError> {
+fn segment(part: &str) -> Result<PatternSegment, PatternError> {
     if part == "**" {
-        return Ok(Segment::Any);
+        return Ok(PatternSegment::Any);
     }
     let Some(inside) = part.strip_prefix('<') else {
-        return Ok(Segment::One(Glob(squeezed(part.strip_prefix("r#").unwrap_or(part)))));
+        return Ok(PatternSegment::One(Glob(squeezed(part.strip_prefix("r#").unwrap_or(part)))));
     };
     let inside = inside.strip_suffix('>').unwrap_or(inside);
     let Some((of, trait_)) = split_as(inside) else {
-        return Ok(Segment::One(Glob(without_modules(inside))));
+        return Ok(PatternSegment::One(Glob(without_modules(inside))));
     };
     let (of, trait_) = (without_modules(of), without_modules(trait_));
     if of.is_empty() || trait_.is_empty() {
         return Err(PatternError(format!("'{part}' is not <TYPE as TRAIT>")));
     }
-    Ok(Segment::Impl(Glob(of), Glob(trait_)))
+    Ok(PatternSegment::Impl(Glob(of), Glob(trait_)))
 }
 
 /// A type as functions' paths have it: `&mut enc::Encoder<T>` is `&mut Encoder<T>`. What is no path, as a tuple, stays as it is.
@@ -271,20 +273,20 @@ fn split(text: &str) -> Option<Vec<&str>> {
 mod tests {
     use super::*;
 
-    fn named(bare: &str, whole: &str) -> Named {
-        Named { bare: bare.to_owned(), whole: whole.to_owned() }
+    fn named(bare: &str, whole: &str) -> TypeName {
+        TypeName { bare: bare.to_owned(), whole: whole.to_owned() }
     }
 
     /// `bart::encoder::<Encoder<T> as Module>::forward`, with `Encoder<T>` where no trait is given.
-    fn path(text: &str) -> Vec<Step> {
+    fn path(text: &str) -> Vec<PathSegment> {
         let steps = split(text).unwrap();
         let whole = |text: &str| named(text.split('<').next().unwrap(), text);
         let step = |part: &str| match part.strip_prefix('<').and_then(|part| part.strip_suffix('>')) {
             Some(inside) => match inside.split_once(" as ") {
-                Some((of, trait_)) => Step::Impl { of: whole(of), trait_: Some(whole(trait_)) },
-                None => Step::Impl { of: whole(inside), trait_: None },
+                Some((of, trait_)) => PathSegment::Impl { of: whole(of), trait_: Some(whole(trait_)) },
+                None => PathSegment::Impl { of: whole(inside), trait_: None },
             },
-            None => Step::Name(part.to_owned()),
+            None => PathSegment::Name(part.to_owned()),
         };
         steps.into_iter().map(step).collect()
     }
@@ -362,9 +364,12 @@ mod tests {
             ("*const Thing", "*const Thing"),
             ("Type<<T as Of>::Out>", "r#Type<<T as Of>::Out>"),
         ] {
-            let as_module =
-                Step::Impl { of: named(type_, type_), trait_: Some(named("From", "From<<T as A>::B>")) };
-            let path = [Step::Name("bart".to_owned()), as_module, Step::Name("forward".to_owned())];
+            let as_module = PathSegment::Impl {
+                of: named(type_, type_),
+                trait_: Some(named("From", "From<<T as A>::B>")),
+            };
+            let path =
+                [PathSegment::Name("bart".to_owned()), as_module, PathSegment::Name("forward".to_owned())];
             for pattern in [shown(&path), shown(&path[1..]), format!("<{modules} as From>::forward")] {
                 assert!(pattern.parse::<TracePattern>().unwrap().matches(&path, true), "{pattern}");
             }

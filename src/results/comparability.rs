@@ -9,14 +9,14 @@ use crate::support::glob;
 
 /// Metrics of a candidate that cannot be compared with the baseline's.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Apart {
+pub struct IncomparableMetrics {
     /// Which, with `*` for any part of a name.
     pub metrics: String,
     /// Why: `the kernels differ: 5.10.0 / 6.1.0`.
     pub reason: String,
 }
 
-impl Apart {
+impl IncomparableMetrics {
     /// Whether it is about this metric.
     pub fn is_about(&self, metric: &str) -> bool {
         glob::matches(&self.metrics, metric)
@@ -24,7 +24,7 @@ impl Apart {
 }
 
 /// Of two runs of the tool by their `environment.json`. A fact that either does not state makes no difference.
-pub fn of_machines(a: &Value, b: &Value) -> Vec<Apart> {
+pub fn of_machines(a: &Value, b: &Value) -> Vec<IncomparableMetrics> {
     let facts = [
         ("/os", "*", "the operating systems"),
         ("/architecture", "*", "the architectures"),
@@ -33,7 +33,7 @@ pub fn of_machines(a: &Value, b: &Value) -> Vec<Apart> {
         ("/cpu", "time", "the processors"),
         ("/gpu/driver", "gpu.*", "the GPU drivers"),
     ];
-    let mut apart: Vec<Apart> = facts
+    let mut apart: Vec<IncomparableMetrics> = facts
         .into_iter()
         .filter_map(|(fact, metrics, what)| differing(a.pointer(fact)?, b.pointer(fact)?, metrics, what))
         .collect();
@@ -50,22 +50,22 @@ pub fn of_machines(a: &Value, b: &Value) -> Vec<Apart> {
 }
 
 /// Of two builds by their facts in `builds.json`.
-pub fn of_builds(a: &BTreeMap<String, String>, b: &BTreeMap<String, String>) -> Vec<Apart> {
+pub fn of_builds(a: &BTreeMap<String, String>, b: &BTreeMap<String, String>) -> Vec<IncomparableMetrics> {
     let (a, b) = (a.get("target"), b.get("target"));
     if a == b {
         return Vec::new();
     }
     let [a, b] = [a, b].map(|target| target.map_or("the host's", String::as_str));
-    vec![Apart { metrics: "*".to_owned(), reason: format!("the targets differ: {a} / {b}") }]
+    vec![IncomparableMetrics { metrics: "*".to_owned(), reason: format!("the targets differ: {a} / {b}") }]
 }
 
-fn differing(a: &Value, b: &Value, metrics: &str, what: &str) -> Option<Apart> {
+fn differing(a: &Value, b: &Value, metrics: &str, what: &str) -> Option<IncomparableMetrics> {
     if a.is_null() || b.is_null() || a == b {
         return None;
     }
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let reason = format!("{what} differ: {} / {}", text(a), text(b));
-    Some(Apart { metrics: metrics.to_owned(), reason })
+    Some(IncomparableMetrics { metrics: metrics.to_owned(), reason })
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ pub enum LogError {
 
 /// Reads a whole log. `file` names it in errors.
 pub fn read(mut log: impl BufRead, file: &str) -> Result<Measurement, LogError> {
-    let mut reader = Reader::default();
+    let mut reader = LogReader::default();
     let mut bytes = Vec::with_capacity(4096);
     let mut line = 0;
     loop {
@@ -78,14 +78,14 @@ pub fn read(mut log: impl BufRead, file: &str) -> Result<Measurement, LogError> 
         }
         match reader.take(text) {
             Ok(()) => {}
-            Err(Refusal::Newer(version)) => {
+            Err(LineError::Newer(version)) => {
                 return Err(LogError::Newer { file: file.to_owned(), line, version });
             }
-            Err(Refusal::Malformed(_)) if torn => {
+            Err(LineError::Malformed(_)) if torn => {
                 let note = format!("line {line} is cut off: the process ended while it was being written");
                 reader.measurement.notes.push(note);
             }
-            Err(Refusal::Malformed(problem)) => {
+            Err(LineError::Malformed(problem)) => {
                 return Err(LogError::Malformed { file: file.to_owned(), line, problem });
             }
         }
@@ -97,7 +97,7 @@ const OWN_LABELS: [&str; 2] = ["start", "done"];
 
 /// What has been read so far.
 #[derive(Default)]
-struct Reader {
+struct LogReader {
     measurement: Measurement,
     process: Option<u64>,
     begun: bool,
@@ -106,19 +106,19 @@ struct Reader {
     of_unknown_kind: usize,
 }
 
-enum Refusal {
+enum LineError {
     Newer(u32),
     Malformed(String),
 }
 
-impl Reader {
-    fn take(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
-        let line: Line = match serde_json::from_slice(bytes) {
+impl LogReader {
+    fn take(&mut self, bytes: &[u8]) -> Result<(), LineError> {
+        let line: LogLine = match serde_json::from_slice(bytes) {
             Ok(line) => line,
             Err(error) => return self.take_foreign(bytes, &error),
         };
         if line.v > VERSION {
-            return Err(Refusal::Newer(line.v));
+            return Err(LineError::Newer(line.v));
         }
         if *self.process.get_or_insert(line.pid) != line.pid {
             self.of_other_processes += 1;
@@ -131,7 +131,7 @@ impl Reader {
             other => {
                 let Measurement { trace, tensors, .. } = &mut self.measurement;
                 match trace.take(other, bytes).or_else(|| tensors.take(other, bytes, line.seq)) {
-                    Some(taken) => taken.map_err(|error| Refusal::Malformed(error.to_string()))?,
+                    Some(taken) => taken.map_err(|error| LineError::Malformed(error.to_string()))?,
                     None if self.take_rare(other, &line)? => {}
                     None => self.of_unknown_kind += 1,
                 }
@@ -143,7 +143,7 @@ impl Reader {
         let occurrence = line.occurrence.ok_or_else(|| missing("occurrence"))?;
         let readings = line.metrics.as_ref().ok_or_else(|| missing("metrics"))?;
         if let Some((metric, _)) = readings.0.iter().find(|(_, value)| *value == NO_READING) {
-            return Err(Refusal::Malformed(format!("{} is out of range", metric.0)));
+            return Err(LineError::Malformed(format!("{} is out of range", metric.0)));
         }
         self.sequence.push(line.seq);
         let readings = readings.0.iter().map(|(metric, value)| (&*metric.0, *value));
@@ -161,7 +161,7 @@ impl Reader {
     }
 
     /// Events that come once or a few times a log. Returns whether the event is known.
-    fn take_rare(&mut self, event: &str, line: &Line) -> Result<bool, Refusal> {
+    fn take_rare(&mut self, event: &str, line: &LogLine) -> Result<bool, LineError> {
         match event {
             "begin" => {
                 self.begun = true;
@@ -191,7 +191,7 @@ impl Reader {
     }
 
     /// A line that does not read as ours may still be an event of a newer version, whose fields mean something else.
-    fn take_foreign(&mut self, bytes: &[u8], error: &serde_json::Error) -> Result<(), Refusal> {
+    fn take_foreign(&mut self, bytes: &[u8], error: &serde_json::Error) -> Result<(), LineError> {
         #[derive(Deserialize)]
         struct Head {
             v: u32,
@@ -202,10 +202,11 @@ impl Reader {
             #[serde(default)]
             pid: Value,
         }
-        let malformed = || Refusal::Malformed(error.to_string().replace(" at line 1 column ", " at column "));
+        let malformed =
+            || LineError::Malformed(error.to_string().replace(" at line 1 column ", " at column "));
         let head: Head = serde_json::from_slice(bytes).map_err(|_| malformed())?;
         if head.v > VERSION {
-            return Err(Refusal::Newer(head.v));
+            return Err(LineError::Newer(head.v));
         }
         let event = head.event.as_str().ok_or_else(malformed)?;
         if ["begin", "sources", "absent", "checkpoint", "scope", "end"].contains(&event) {
@@ -268,46 +269,46 @@ fn sequence_notes(mut sequence: Vec<u64>) -> Vec<String> {
     notes
 }
 
-fn missing(field: &str) -> Refusal {
-    Refusal::Malformed(format!("`{field}` is missing"))
+fn missing(field: &str) -> LineError {
+    LineError::Malformed(format!("`{field}` is missing"))
 }
 
 /// A string that is borrowed from the line unless it holds escapes. The newtype lets `Option` borrow as well.
 #[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+struct LogText<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// The fields of all events; each event has some of them.
 #[derive(Deserialize)]
-struct Line<'a> {
+struct LogLine<'a> {
     v: u32,
     #[serde(borrow)]
-    event: Text<'a>,
+    event: LogText<'a>,
     seq: u64,
     pid: u64,
     thread: Option<u32>,
     depth: Option<u32>,
     traced: Option<bool>,
     #[serde(borrow)]
-    label: Option<Text<'a>>,
+    label: Option<LogText<'a>>,
     occurrence: Option<u32>,
     #[serde(borrow)]
-    at: Option<Text<'a>>,
+    at: Option<LogText<'a>>,
     #[serde(borrow)]
     metrics: Option<Readings<'a>>,
     #[serde(borrow)]
-    build: Option<Text<'a>>,
+    build: Option<LogText<'a>>,
     #[serde(borrow)]
-    shim: Option<Text<'a>>,
+    shim: Option<LogText<'a>>,
     #[serde(borrow)]
-    sources: Option<BTreeMap<Text<'a>, Text<'a>>>,
+    sources: Option<BTreeMap<LogText<'a>, LogText<'a>>>,
     #[serde(borrow)]
-    metric: Option<Text<'a>>,
+    metric: Option<LogText<'a>>,
     #[serde(borrow)]
-    reason: Option<Text<'a>>,
+    reason: Option<LogText<'a>>,
 }
 
 /// The `metrics` map in the order written. A `null` is a metric that could not be read at this checkpoint.
-struct Readings<'a>(Vec<(Text<'a>, i64)>);
+struct Readings<'a>(Vec<(LogText<'a>, i64)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Readings<'a> {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -321,7 +322,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Readings<'a> {
 
             fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
                 let mut readings = Vec::with_capacity(8);
-                while let Some((metric, value)) = map.next_entry::<Text<'de>, Option<i64>>()? {
+                while let Some((metric, value)) = map.next_entry::<LogText<'de>, Option<i64>>()? {
                     if let Some(value) = value {
                         readings.push((metric, value));
                     }

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::plan::resolved::{self, CellId, Plan};
-use crate::results::comparability::Apart;
+use crate::results::comparability::IncomparableMetrics;
 use crate::results::measurement::Measurement;
 use crate::results::outcome::{self, RunRecord};
 use crate::results::run_folder::{RunFolder, file};
@@ -36,7 +36,7 @@ pub struct Results {
     /// What the reader of the report should know about the whole.
     pub notes: Vec<String>,
     /// By revision: which of its figures cannot be compared with the baseline's.
-    pub apart: BTreeMap<usize, Vec<Apart>>,
+    pub apart: BTreeMap<usize, Vec<IncomparableMetrics>>,
 }
 
 /// By revision: toolchain, profile and the like, as text.

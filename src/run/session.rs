@@ -19,7 +19,7 @@ use crate::gpu::nvml;
 use crate::gpu::variables::{GpuTools, gpu_environment};
 use crate::gpu::watch::DeviceWatch;
 use crate::plan::cells::{self, PlannedCell};
-use crate::plan::listing::{ListedRevision, ListedTest};
+use crate::plan::listing::{DiscoveredTest, ListedRevision};
 use crate::plan::resolved::{Plan, TestId};
 use crate::results::environment;
 use crate::results::run_folder::{self, RunFolder};
@@ -138,7 +138,7 @@ impl<'a> Session<'a> {
     }
 
     fn cells(&self, plan: &Plan, builds: &[Build]) -> anyhow::Result<Vec<PlannedCell>> {
-        let tests: Vec<Option<Vec<ListedTest>>> = builds.iter().map(listed).collect();
+        let tests: Vec<Option<Vec<DiscoveredTest>>> = builds.iter().map(listed).collect();
         for (build, revision) in builds.iter().zip(&plan.revisions) {
             let executables = build.entry().into_iter().flat_map(|entry| &entry.provenance.executables);
             for executable in executables {
@@ -211,7 +211,7 @@ pub fn gpu_variables(
 }
 
 /// The tests of a build, as the cells name them.
-pub(crate) fn listed(build: &Build) -> Option<Vec<ListedTest>> {
+pub(crate) fn listed(build: &Build) -> Option<Vec<DiscoveredTest>> {
     let entry = build.entry()?;
     let mut tests = Vec::new();
     for executable in &entry.provenance.executables {
@@ -223,9 +223,9 @@ pub(crate) fn listed(build: &Build) -> Option<Vec<ListedTest>> {
         };
         if executable.harness {
             let own = executable.tests.iter();
-            tests.extend(own.map(|test| ListedTest { id: id(&test.name), ignored: test.ignored }));
+            tests.extend(own.map(|test| DiscoveredTest { id: id(&test.name), ignored: test.ignored }));
         } else {
-            tests.push(ListedTest { id: id(""), ignored: false });
+            tests.push(DiscoveredTest { id: id(""), ignored: false });
         }
     }
     Some(tests)

@@ -73,7 +73,7 @@ pub struct CopiedCrate {
 
 /// The edited copy of a crate.
 #[derive(Debug)]
-pub struct Copy {
+pub struct EditedCopy {
     /// Where the original and the copy lie.
     pub place: CopiedCrate,
     original: Utf8PathBuf,
@@ -84,7 +84,7 @@ pub struct Copy {
 }
 
 /// Where copies are made, and what they are made for.
-pub struct Place<'a> {
+pub struct CopyPlan<'a> {
     /// The folder of all copies.
     pub folder: &'a Utf8Path,
     /// The manifest of the workspace that depends on them.
@@ -98,10 +98,10 @@ pub struct Place<'a> {
 /// Makes or finds the copy of a crate, with its traced functions edited but for those that an earlier build had to drop.
 pub fn copy(
     one: &LockedCrate,
-    place: &Place<'_>,
+    place: &CopyPlan<'_>,
     patterns: &Patterns,
     toolchain: &Toolchain,
-) -> anyhow::Result<Copy> {
+) -> anyhow::Result<EditedCopy> {
     let (archive, original) = archive(one, place, toolchain)?;
     let folder = place.folder.join(one.title());
     let dropped_file = place.folder.join(format!("{}.dropped.json", one.title()));
@@ -111,7 +111,7 @@ pub fn copy(
         .and_then(|text| serde_json::from_slice(&text).ok())
         .unwrap_or_default();
     let dropped: Dropped = dropped.into_iter().map(|(file, line, reason)| ((file, line), reason)).collect();
-    let mut copy = Copy {
+    let mut copy = EditedCopy {
         place: CopiedCrate { original: original.clone().into(), copy: folder.clone().into() },
         original,
         folder,
@@ -122,7 +122,7 @@ pub fn copy(
     Ok(copy)
 }
 
-impl Copy {
+impl EditedCopy {
     /// Edits the copy's files. What is edited already is read from the original, which nothing was put into.
     fn edit(&mut self, one: &LockedCrate, patterns: &Patterns, shim_hash: &str) -> anyhow::Result<()> {
         let pristine = self.folder.with_file_name(format!("{}.pristine", one.title()));
@@ -177,7 +177,7 @@ impl Copy {
 /// The crate's archive, proven by its checksum, and the folder that cargo unpacked it to.
 fn archive(
     one: &LockedCrate,
-    place: &Place<'_>,
+    place: &CopyPlan<'_>,
     toolchain: &Toolchain,
 ) -> anyhow::Result<(Vec<u8>, Utf8PathBuf)> {
     let registry = configuration::home().context("there is no cargo home")?.join("registry");

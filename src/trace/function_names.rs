@@ -4,7 +4,7 @@
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::ToTokens;
 
-use crate::plan::trace_pattern::{Named, squeezed};
+use crate::plan::trace_pattern::{TypeName, squeezed};
 use crate::trace::lines;
 
 /// The conditions among attributes: `cfg(unix)`.
@@ -14,7 +14,7 @@ pub fn conditions(attributes: &[syn::Attribute]) -> impl Iterator<Item = String>
 }
 
 /// A type's name, without the modules that it is in.
-pub fn named(of: &syn::Type) -> Named {
+pub fn named(of: &syn::Type) -> TypeName {
     match of {
         syn::Type::Path(path) => named_path(&path.path),
         syn::Type::Group(group) => named(&group.elem),
@@ -24,22 +24,22 @@ pub fn named(of: &syn::Type) -> Named {
             let mutable = if reference.mutability.is_some() { "mut " } else { "" };
             let lifetime = reference.lifetime.as_ref().map(|one| format!("{one} ")).unwrap_or_default();
             let whole = format!("&{lifetime}{mutable}{}", of.whole);
-            Named { bare: format!("&{mutable}{}", of.bare), whole: squeezed(&whole) }
+            TypeName { bare: format!("&{mutable}{}", of.bare), whole: squeezed(&whole) }
         }
         other => {
             let whole = squeezed(&other.to_token_stream().to_string());
-            Named { bare: whole.clone(), whole }
+            TypeName { bare: whole.clone(), whole }
         }
     }
 }
 
 /// A trait's, or that of a type that is no reference.
-pub fn named_path(path: &syn::Path) -> Named {
+pub fn named_path(path: &syn::Path) -> TypeName {
     let Some(last) = path.segments.last() else {
-        return Named { bare: String::new(), whole: String::new() };
+        return TypeName { bare: String::new(), whole: String::new() };
     };
     let (bare, whole) = (last.ident.to_string(), squeezed(&last.to_token_stream().to_string()));
-    Named { bare: plain(&bare), whole: plain(&whole) }
+    TypeName { bare: plain(&bare), whole: plain(&whole) }
 }
 
 /// `r#match` is the name `match`.

@@ -9,7 +9,7 @@ use syn::visit::{self, Visit};
 
 use crate::inject::module_files::{self, ModuleFile};
 use crate::inject::source_edit::Edits;
-use crate::plan::trace_pattern::{Step, shown};
+use crate::plan::trace_pattern::{PathSegment, shown};
 use crate::trace::function_names::{conditions, functions_in, named, named_path, plain};
 use crate::trace::lines;
 use crate::trace::untraceable;
@@ -35,7 +35,7 @@ pub enum Depth {
 #[derive(Clone, Debug)]
 pub struct Function {
     /// Its path, from the crate on.
-    pub path: Vec<Step>,
+    pub path: Vec<PathSegment>,
     /// The line of its name.
     pub line: usize,
     /// All its lines, from its first attribute on.
@@ -49,7 +49,7 @@ pub struct Function {
 }
 
 /// What decides about a function: by its path and the line of its name.
-pub type Wants<'a> = dyn Fn(&[Step], usize) -> Want + 'a;
+pub type Wants<'a> = dyn Fn(&[PathSegment], usize) -> Want + 'a;
 
 /// What is wanted of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,9 +71,9 @@ pub fn trace(
     untraceable: Option<&'static str>,
     wants: &Wants<'_>,
 ) -> (Vec<Function>, Option<String>) {
-    let mut path = vec![Step::Name(crate_name.to_owned())];
-    path.extend(file.module.iter().map(|name| Step::Name(name.clone())));
-    let mut finder = Finder {
+    let mut path = vec![PathSegment::Name(crate_name.to_owned())];
+    path.extend(file.module.iter().map(|name| PathSegment::Name(name.clone())));
+    let mut finder = FunctionFinder {
         at,
         wants,
         untraceable,
@@ -96,11 +96,11 @@ pub fn trace(
     (finder.found, edited)
 }
 
-struct Finder<'a> {
+struct FunctionFinder<'a> {
     at: &'a str,
     wants: &'a Wants<'a>,
     untraceable: Option<&'static str>,
-    path: Vec<Step>,
+    path: Vec<PathSegment>,
     in_allocator: bool,
     /// Of what is around, from the outermost on.
     apart: Vec<String>,
@@ -109,17 +109,17 @@ struct Finder<'a> {
 }
 
 /// A function with a body.
-struct Candidate<'ast> {
+struct FunctionWithBody<'ast> {
     attributes: &'ast [syn::Attribute],
     signature: &'ast syn::Signature,
     body: &'ast syn::Block,
     whole: Span,
 }
 
-impl Finder<'_> {
-    fn function(&mut self, candidate: &Candidate<'_>) {
+impl FunctionFinder<'_> {
+    fn function(&mut self, candidate: &FunctionWithBody<'_>) {
         let name = candidate.signature.ident.to_string();
-        self.path.push(Step::Name(plain(&name)));
+        self.path.push(PathSegment::Name(plain(&name)));
         let around = self.apart.len();
         self.apart.extend(conditions(candidate.attributes));
         let line = line(candidate.signature.ident.span());
@@ -147,7 +147,7 @@ impl Finder<'_> {
         (!self.apart.is_empty()).then(|| self.apart.join(", "))
     }
 
-    fn untraceable(&self, candidate: &Candidate<'_>) -> Option<String> {
+    fn untraceable(&self, candidate: &FunctionWithBody<'_>) -> Option<String> {
         let allocator = self.in_allocator.then_some("an allocator is made of it");
         self.untraceable
             .map(str::to_owned)
@@ -155,7 +155,7 @@ impl Finder<'_> {
             .or_else(|| allocator.map(str::to_owned))
     }
 
-    fn insert(&mut self, candidate: &Candidate<'_>, depth: Depth, line: usize, last: usize) {
+    fn insert(&mut self, candidate: &FunctionWithBody<'_>, depth: Depth, line: usize, last: usize) {
         let [site, enter] = TEXTS;
         let label = shown(&self.path);
         let at = format!("{}:{line}", self.at);
@@ -175,7 +175,7 @@ impl Finder<'_> {
 
     fn of_tokens(&mut self, tokens: TokenStream, what: &str) {
         for (name, place) in functions_in(tokens) {
-            self.path.push(Step::Name(name));
+            self.path.push(PathSegment::Name(name));
             let line = line(place);
             let depth = match (self.wants)(&self.path, line) {
                 Want::Nothing => None,
@@ -211,10 +211,10 @@ impl Finder<'_> {
     }
 }
 
-impl<'ast> Visit<'ast> for Finder<'_> {
+impl<'ast> Visit<'ast> for FunctionFinder<'_> {
     fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
         let name = module.ident.to_string();
-        self.path.push(Step::Name(plain(&name)));
+        self.path.push(PathSegment::Name(plain(&name)));
         let around = self.apart.len();
         self.apart.extend(conditions(&module.attrs));
         visit::visit_item_mod(self, module);
@@ -223,7 +223,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 
     fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
-        self.function(&Candidate {
+        self.function(&FunctionWithBody {
             attributes: &item.attrs,
             signature: &item.sig,
             body: &item.block,
@@ -242,7 +242,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         if trait_.is_none() && of.whole != of.bare {
             self.apart.push(format!("impl {}", of.whole));
         }
-        self.path.push(Step::Impl { of, trait_ });
+        self.path.push(PathSegment::Impl { of, trait_ });
         item.items.iter().for_each(|item| self.visit_impl_item(item));
         self.path.pop();
         self.apart.truncate(around);
@@ -250,7 +250,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 
     fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
-        self.function(&Candidate {
+        self.function(&FunctionWithBody {
             attributes: &item.attrs,
             signature: &item.sig,
             body: &item.block,
@@ -261,7 +261,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     fn visit_item_trait(&mut self, item: &'ast syn::ItemTrait) {
         let around = self.apart.len();
         self.apart.extend(conditions(&item.attrs));
-        self.path.push(Step::Name(plain(&item.ident.to_string())));
+        self.path.push(PathSegment::Name(plain(&item.ident.to_string())));
         item.items.iter().for_each(|item| self.visit_trait_item(item));
         self.path.pop();
         self.apart.truncate(around);
@@ -269,7 +269,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
 
     fn visit_trait_item_fn(&mut self, item: &'ast syn::TraitItemFn) {
         if let Some(body) = &item.default {
-            self.function(&Candidate {
+            self.function(&FunctionWithBody {
                 attributes: &item.attrs,
                 signature: &item.sig,
                 body,
@@ -320,10 +320,10 @@ mod tests {
     use camino::Utf8Path;
 
     use super::*;
-    use crate::inject::source_edit::Source;
+    use crate::inject::source_edit::SourceText;
 
     fn traced(text: &str, depth: Depth) -> (Vec<Function>, String) {
-        let source = Source::new(text);
+        let source = SourceText::new(text);
         let module = ["encoder".to_owned()];
         let file = ModuleFile { path: Utf8Path::new("a.rs"), module: &module, source, items: source.parse() };
         let (functions, edited) = trace(&file, "src/a.rs", "bart", None, &|_, _| Want::Traced(depth));

@@ -9,10 +9,10 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::diagnostic::Diagnostic;
 
 use crate::checkout::injected_files::InjectedFiles;
-use crate::inject::checkout_edits::Injection;
+use crate::inject::checkout_edits::AddedFiles;
 use crate::inject::module_files::{self, ModuleFile};
 use crate::plan::request::TraceRequest;
-use crate::plan::trace_pattern::{Step, TracePattern, shown};
+use crate::plan::trace_pattern::{PathSegment, TracePattern, shown};
 use crate::results::trace_facts::{Excerpt, TraceFacts, TracedFunction, Untraced};
 use crate::support::suggest;
 use crate::support::user_error::Complaint;
@@ -102,7 +102,7 @@ pub fn find(search: &Search<'_>) -> Tracing {
             let Ok(path) = file.path.strip_prefix(base) else { return };
             // A file of several crates has a name in each, and patterns may mean it by any of them.
             let of_others = taken.get(path).cloned().unwrap_or_default();
-            let wants = |function: &[Step], line: usize| {
+            let wants = |function: &[PathSegment], line: usize| {
                 let mut wanted = of_others.get(&line).copied();
                 for (index, (pattern, depth)) in patterns.patterns.iter().enumerate() {
                     if pattern.matches(function, one.is_own) {
@@ -203,8 +203,8 @@ impl Tracing {
     }
 
     /// Writes the edited files into the checkout. Returns what was written.
-    pub fn write(&self, checkout: &Utf8Path, injected: &mut InjectedFiles) -> anyhow::Result<Injection> {
-        let mut injection = Injection::new();
+    pub fn write(&self, checkout: &Utf8Path, injected: &mut InjectedFiles) -> anyhow::Result<AddedFiles> {
+        let mut injection = AddedFiles::new();
         for (path, file) in &self.edited {
             injected.write(checkout, path, file.text.as_bytes())?;
             injection.insert(path.clone(), file.text.clone().into_bytes());

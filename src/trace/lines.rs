@@ -8,7 +8,7 @@ use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::visit::Visit;
 
-use crate::inject::source_edit::{Edits, Source};
+use crate::inject::source_edit::{Edits, SourceText};
 
 /// The text at the start of a block, after which the function is where it was before, and that before a statement, to which the
 /// line is added: part of what a build depends on.
@@ -20,7 +20,7 @@ pub fn mark(edits: &mut Edits<'_>, body: &syn::Block) {
 }
 
 /// The text of lines, from 1, as it was before anything was put into it.
-pub fn excerpt(source: &Source<'_>, lines: &RangeInclusive<usize>) -> String {
+pub fn excerpt(source: &SourceText<'_>, lines: &RangeInclusive<usize>) -> String {
     let wanted = source.text().lines().skip(lines.start() - 1).take(lines.end() + 1 - lines.start());
     wanted.collect::<Vec<_>>().join("\n")
 }
@@ -116,7 +116,7 @@ mod tests {
 
     /// The text of a function with what is put in made short: `«12»` a line, `«{»` a block.
     fn marked(text: &str) -> String {
-        let source = Source::new(text);
+        let source = SourceText::new(text);
         let file = source.parse().unwrap();
         let [syn::Item::Fn(function)] = file.items.as_slice() else { panic!("one function: {text}") };
         let mut edits = source.edits();
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn an_excerpt_is_of_the_lines_as_they_were() {
-        let source = Source::new("fn f() {\n    g();\n}\nfn h() {}\n");
+        let source = SourceText::new("fn f() {\n    g();\n}\nfn h() {}\n");
         assert_eq!(excerpt(&source, &(2..=3)), "    g();\n}");
     }
 }
