@@ -94,95 +94,144 @@ pub struct ExternalCrate {
 
 /// Writes the crate for the revision that is checked out.
 pub fn lay_out(
-    place: &ExternalCratePaths<'_>,
+    paths: &ExternalCratePaths<'_>,
     overlays: &[OverlayRequest],
     files: &[OverlayFile],
     options: &PackageOptions,
     toolchain: &Toolchain,
 ) -> anyhow::Result<ExternalCrate> {
-    let external = || overlays.iter().filter(|overlay| overlay.mode == OverlayMode::External);
-    let mut packages: BTreeSet<&str> = external().filter_map(|overlay| overlay.package.as_deref()).collect();
-    if packages.is_empty() {
-        packages.extend(options.packages.iter().map(String::as_str));
-    }
-    let root = place.checkout.join(place.workspace).join("Cargo.toml");
-    let root_manifest = read_manifest(&root)?;
-    let wanted: Vec<String> = if packages.is_empty() {
-        let name =
-            root_manifest.get("package").and_then(|package| package.get("name")).and_then(Item::as_str);
-        let name = name.ok_or_else(|| {
-            Complaint::new("an external overlay needs to know its package: the workspace's root is not one")
-                .help("add `package: NAME` to the overlay, or -p NAME")
-        })?;
-        vec![name.to_owned()]
-    } else {
-        packages.into_iter().map(ToOwned::to_owned).collect()
-    };
+    let workspace = paths.checkout.join(paths.workspace);
+    let root_manifest = read_manifest(&workspace.join("Cargo.toml"))?;
+    let external: Vec<&OverlayRequest> =
+        overlays.iter().filter(|overlay| overlay.mode == OverlayMode::External).collect();
+    let packages = tested_packages(&external, options, &root_manifest)?;
+    let dependencies = dependencies(paths.checkout, &packages, &external, options)?;
+    let document = manifest_of(&packages[0], dependencies, &root_manifest, &workspace);
+    let lock_file = fs_err::read(workspace.join("Cargo.lock")).ok();
+    write_files(paths, &document, files, lock_file.as_deref())?;
 
-    let mut dependencies = Table::new();
+    // Cargo and rustup look for `.cargo/config.toml` and the toolchain file from the folder that
+    // cargo is called in, and that stays the repository's workspace.
+    let manifest = paths.folder.join("Cargo.toml");
+    checkout_edits::metadata(toolchain, &manifest).context("cargo cannot read the external crate")?;
+    Ok(ExternalCrate { manifest, not_carried: not_carried(&root_manifest, lock_file.is_some()) })
+}
+
+/// Returns the names of the packages that the overlays test: those they name, else those of `-p`,
+/// else the package of the workspace's root.
+fn tested_packages(
+    external: &[&OverlayRequest],
+    options: &PackageOptions,
+    root_manifest: &DocumentMut,
+) -> anyhow::Result<Vec<String>> {
+    let mut named: BTreeSet<&str> =
+        external.iter().filter_map(|overlay| overlay.package.as_deref()).collect();
+    if named.is_empty() {
+        named.extend(options.packages.iter().map(String::as_str));
+    }
+    if !named.is_empty() {
+        return Ok(named.into_iter().map(ToOwned::to_owned).collect());
+    }
+    let root_package = package_key(root_manifest, "name").ok_or_else(|| {
+        Complaint::new("the external overlay names no package, and the workspace's root is not a package")
+            .help("add `package: NAME` to the overlay, or -p NAME")
+    })?;
+    Ok(vec![root_package.to_owned()])
+}
+
+/// The crate's dependencies: the tested packages by path, and what the overlays ask for.
+struct Dependencies {
+    table: Table,
+    /// The edition of the first tested package that states one.
+    edition: Option<String>,
+}
+
+fn dependencies(
+    checkout: &Utf8Path,
+    packages: &[String],
+    external: &[&OverlayRequest],
+    options: &PackageOptions,
+) -> anyhow::Result<Dependencies> {
+    let mut table = Table::new();
     let mut edition = None;
-    for name in &wanted {
-        let (folder, manifest) = find_package(place.checkout, name)?;
-        let own_edition =
-            manifest.get("package").and_then(|package| package.get("edition")).and_then(Item::as_str);
-        edition = edition.or(own_edition.map(ToOwned::to_owned));
+    for name in packages {
+        let (folder, manifest) = find_package(checkout, name)?;
+        edition = edition.or(package_key(&manifest, "edition").map(ToOwned::to_owned));
         let dependency = options.dependency(&folder, &manifest);
-        dependencies.insert(name, Item::Value(Value::InlineTable(dependency)));
+        table.insert(name, Item::Value(Value::InlineTable(dependency)));
     }
-    for (name, text) in external().flat_map(|overlay| &overlay.dependencies) {
-        dependencies.insert(name, dependency(name, text)?);
+    for (name, text) in external.iter().flat_map(|overlay| &overlay.dependencies) {
+        table.insert(name, dependency(name, text)?);
     }
+    Ok(Dependencies { table, edition })
+}
 
+/// Returns the crate's manifest. Profiles, patches and replacements are those of the workspace.
+fn manifest_of(
+    first_package: &str,
+    dependencies: Dependencies,
+    root_manifest: &DocumentMut,
+    workspace: &Utf8Path,
+) -> DocumentMut {
     let mut document = DocumentMut::new();
     let mut package = Table::new();
-    package.insert("name", format!("{}-memprof", wanted[0]).into());
+    package.insert("name", format!("{first_package}-memprof").into());
     package.insert("version", "0.0.0".into());
-    package.insert("edition", edition.unwrap_or_else(|| "2021".to_owned()).into());
+    package.insert("edition", dependencies.edition.unwrap_or_else(|| "2021".to_owned()).into());
     package.insert("publish", false.into());
     document.insert("package", Item::Table(package));
-    // Cargo wants a library or a program; this one is empty and holds no test.
+    // Cargo needs a library or a program. This library is empty and holds no test.
     let mut library = Table::new();
     library.insert("test", false.into());
     library.insert("doctest", false.into());
     document.insert("lib", Item::Table(library));
-    document.insert("dependencies", Item::Table(dependencies));
+    document.insert("dependencies", Item::Table(dependencies.table));
     document.insert("workspace", Item::Table(Table::new()));
     for key in ["profile", "patch", "replace"] {
         if let Some(item) = root_manifest.get(key) {
             let mut item = item.clone();
-            absolute_paths(&mut item, root.parent().unwrap_or(place.checkout));
+            absolute_paths(&mut item, workspace);
             document.insert(key, item);
         }
     }
+    document
+}
 
-    fs_err::create_dir_all(&place.folder)?;
-    injected_files::remove_all(&place.record, &place.folder)?;
-    let mut injected = InjectedFiles::load(&place.record)?;
-    injected.write(&place.folder, Utf8Path::new("Cargo.toml"), document.to_string().as_bytes())?;
-    injected.write(&place.folder, Utf8Path::new("src/lib.rs"), b"")?;
-    remove_others(&place.folder, files)?;
+fn write_files(
+    paths: &ExternalCratePaths<'_>,
+    manifest: &DocumentMut,
+    files: &[OverlayFile],
+    lock_file: Option<&[u8]>,
+) -> anyhow::Result<()> {
+    let folder = &paths.folder;
+    fs_err::create_dir_all(folder)?;
+    injected_files::remove_all(&paths.record, folder)?;
+    let mut injected = InjectedFiles::load(&paths.record)?;
+    injected.write(folder, Utf8Path::new("Cargo.toml"), manifest.to_string().as_bytes())?;
+    injected.write(folder, Utf8Path::new("src/lib.rs"), b"")?;
+    remove_others(folder, files)?;
     for file in files {
-        injected.write(&place.folder, &file.destination, &laid(file))?;
+        injected.write(folder, &file.destination, &content_of(file))?;
     }
-    let lock = place.checkout.join(place.workspace).join("Cargo.lock");
-    let mut not_carried = Vec::new();
-    match fs_err::read(&lock) {
-        // Cargo drops the packages that this crate does not need and keeps the versions of the others.
-        Ok(text) => injected.write(&place.folder, Utf8Path::new("Cargo.lock"), &text)?,
-        Err(_) => not_carried.push(
-            "the external crate has no lock file to carry over: today's dependencies are used".to_owned(),
-        ),
+    // Cargo drops the packages that this crate does not need and keeps the versions of the others.
+    if let Some(text) = lock_file {
+        injected.write(folder, Utf8Path::new("Cargo.lock"), text)?;
     }
-    injected.save()?;
+    injected.save()
+}
+
+/// Returns what the crate lacks of the workspace, one warning each.
+fn not_carried(root_manifest: &DocumentMut, has_lock_file: bool) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if !has_lock_file {
+        warnings.push(
+            "the workspace has no Cargo.lock: the external crate is built with today's versions".to_owned(),
+        );
+    }
     if root_manifest.get("workspace").and_then(|workspace| workspace.get("lints")).is_some() {
-        not_carried.push("[workspace.lints] do not reach the external crate".to_owned());
+        warnings.push("[workspace.lints] do not apply to the external crate".to_owned());
     }
-    // Cargo reads `.cargo/config.toml` and rustup the toolchain file from the folder that cargo is called in, which stays
-    // the repository's workspace.
-    let manifest = place.folder.join("Cargo.toml");
-    checkout_edits::metadata(toolchain, &manifest)
-        .context("the external crate is not one that cargo reads")?;
-    Ok(ExternalCrate { manifest, not_carried })
+    warnings
 }
 
 /// Puts the overlay's files where the crate's tests find them, and takes away what tests left there. A file that is as it should
@@ -191,7 +240,7 @@ pub fn restore(folder: &Utf8Path, files: &[OverlayFile]) -> anyhow::Result<()> {
     fs_err::create_dir_all(folder)?;
     remove_others(folder, files)?;
     for file in files {
-        let (path, content) = (folder.join(&file.destination), laid(file));
+        let (path, content) = (folder.join(&file.destination), content_of(file));
         if path.is_symlink() || !fs_err::read(&path).is_ok_and(|found| found == *content) {
             let _ = fs_err::remove_file(&path);
             fs_err::create_dir_all(path.parent().unwrap_or(folder))?;
@@ -202,7 +251,7 @@ pub fn restore(folder: &Utf8Path, files: &[OverlayFile]) -> anyhow::Result<()> {
 }
 
 /// What stands in a file of the overlay: the targets' roots link the shim.
-fn laid(file: &OverlayFile) -> Cow<'_, [u8]> {
+fn content_of(file: &OverlayFile) -> Cow<'_, [u8]> {
     let is_test = file.destination.extension() == Some("rs")
         && file.destination.components().count() == 2
         && file.destination.starts_with("tests");
@@ -230,6 +279,11 @@ fn read_manifest(path: &Utf8Path) -> anyhow::Result<DocumentMut> {
     fs_err::read_to_string(path)?.parse().with_context(|| format!("{path} is not TOML"))
 }
 
+/// Returns a text of the `[package]` table.
+fn package_key<'a>(manifest: &'a DocumentMut, key: &str) -> Option<&'a str> {
+    manifest.get("package")?.get(key)?.as_str()
+}
+
 /// Finds a package by name without `cargo metadata`: the reason for an external crate is that the workspace may not load.
 fn find_package(checkout: &Utf8Path, name: &str) -> anyhow::Result<(Utf8PathBuf, DocumentMut)> {
     let mut names = Vec::new();
@@ -244,8 +298,7 @@ fn find_package(checkout: &Utf8Path, name: &str) -> anyhow::Result<(Utf8PathBuf,
     for entry in manifests {
         let path = paths::utf8(entry.into_path())?;
         let Ok(document) = read_manifest(&path) else { continue };
-        let found = document.get("package").and_then(|package| package.get("name")).and_then(Item::as_str);
-        match found {
+        match package_key(&document, "name") {
             Some(found) if found == name => {
                 return Ok((path.parent().unwrap_or(checkout).to_owned(), document));
             }
