@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 use crate::gpu::visible_devices::VISIBLE;
 use crate::plan::cell_filters::CellFilters;
 use crate::plan::cell_names::{CellNames, EntryName};
-use crate::plan::listing::{ListedRevision, TestsByRevision, found_tests, no_match, places};
+use crate::plan::listing::{ListedRevision, TestsByRevision, in_revisions, no_match, tests_by_revision};
 use crate::plan::repeat::Repeat;
 use crate::plan::request::{Ignored, Request, TestRequest};
 use crate::plan::resolved::{CellId, Revision, TestId};
@@ -61,69 +61,166 @@ pub struct Cells {
 /// More cells than this are a mistake in `params`, not a wish.
 const MOST_CELLS: usize = 100_000;
 
-/// The cells that the request makes of the tests found.
+/// Returns the cells that the request makes of the revisions' tests.
+///
+/// # Errors
+/// A mistake in the request, two cells of one name, or nothing to run.
 pub fn cells(request: &Request, revisions: &[ListedRevision<'_>]) -> Result<Cells, Complaint> {
-    let found = found_tests(revisions);
-    let filters = CellFilters::new(request, revisions)?;
-    let mut planned = Cells::default();
-    let mut names = CellNames::default();
-    let mut taken: HashSet<&TestId> = HashSet::new();
-    let mut matched_any = false;
-    let mut excluded_any = false;
-    for (index, entry) in request.tests.iter().enumerate() {
-        let entry_name = EntryName { request, index };
-        check_parameters(request, entry, &entry_name)?;
-        let selector = Selector::new(&entry.selection)?;
+    let mut planner = Planner {
+        request,
+        revisions,
+        tests: tests_by_revision(revisions),
+        filters: CellFilters::new(request, revisions)?,
+        names: CellNames::default(),
+        taken: HashSet::new(),
+        planned: Cells::default(),
+        excluded_any: false,
+    };
+    for index in 0..request.tests.len() {
+        planner.add_entry(&EntryName { request, index })?;
+    }
+    planner.check_that_something_runs()?;
+    Ok(planner.planned)
+}
+
+/// Plans one entry of `tests` after the other.
+struct Planner<'a> {
+    request: &'a Request,
+    revisions: &'a [ListedRevision<'a>],
+    tests: TestsByRevision<'a>,
+    filters: CellFilters<'a>,
+    names: CellNames,
+    /// The tests that an entry so far has selected.
+    taken: HashSet<&'a TestId>,
+    planned: Cells,
+    /// Whether `exclude` or `include` left out a cell.
+    excluded_any: bool,
+}
+
+impl<'a> Planner<'a> {
+    fn add_entry(&mut self, entry_name: &EntryName<'_>) -> Result<(), Complaint> {
+        let entry = &self.request.tests[entry_name.index];
+        check_parameters(self.request, entry, entry_name)?;
         let template = entry.name.as_deref().map(str::parse::<Template>).transpose();
         let template = template.map_err(|error| Complaint::new(format!("{entry_name}: {error}")))?;
-        let products = products(&entry.params);
-        if !entry.rest && !found.is_empty() && !found.keys().any(|test| selector.matches_alone(test)) {
-            planned.warnings.extend(no_match_of_entry(request, entry, &selector, &found, revisions)?);
-        }
-        let tests: Vec<&TestId> = (found.iter())
-            .filter(|(test, at)| {
-                selector.matches(test)
-                    && (entry.selection.ignored != Ignored::Only || at.contains(&Some(true)))
-                    && !(entry.rest && taken.contains(*test))
-            })
-            .map(|(test, _)| *test)
-            .collect();
-        matched_any |= !tests.is_empty();
-        for test in tests {
-            taken.insert(test);
-            for params in &products {
-                let title = match &template {
-                    Some(template) => template.render(test, params).map_err(|(message, help)| {
-                        Complaint::new(format!("{entry_name}: {message}")).help(help)
-                    })?,
-                    None => title::plain(test, params),
-                };
+        let combinations = combinations(&entry.params);
+        for test in self.selected(entry)? {
+            self.taken.insert(test);
+            for params in &combinations {
+                let title = title_of(test, params, template.as_ref(), entry_name)?;
                 let cell = CellId { test: test.clone(), params: params.clone(), title };
-                names.take(&cell, template.as_ref(), &entry_name)?;
-                for (index, listed) in revisions.iter().enumerate() {
-                    if !filters.keep(listed.revision, &cell) {
-                        excluded_any = true;
-                        continue;
-                    }
-                    planned.cells.push(PlannedCell {
-                        revision: index,
-                        status: status(listed, found[test][index], entry.selection.ignored),
-                        env: environment(request, listed.revision, entry, params),
-                        timeout_seconds: entry.timeout_seconds.or(request.timeout_seconds),
-                        repeat: entry.repeat.unwrap_or(request.repeat),
-                        devices: entry.devices.clone(),
-                        cell: cell.clone(),
-                    });
-                }
-                if planned.cells.len() > MOST_CELLS {
+                self.names.take(&cell, template.as_ref(), entry_name)?;
+                self.add_cell(entry, &cell);
+                if self.planned.cells.len() > MOST_CELLS {
                     return Err(Complaint::new(format!("{entry_name}: more than {MOST_CELLS} cells"))
-                        .help("select fewer tests, or fewer values of parameters"));
+                        .help("select fewer tests, or give the parameters fewer values"));
                 }
             }
         }
+        Ok(())
     }
-    complain_of_nothing(request, &found, revisions, &planned, matched_any, excluded_any)?;
-    Ok(planned)
+
+    /// Returns the tests that the entry selects, in the order found.
+    fn selected(&mut self, entry: &TestRequest) -> Result<Vec<&'a TestId>, Complaint> {
+        let selector = Selector::new(&entry.selection)?;
+        let is_unmatched = || !self.tests.keys().any(|test| selector.matches_alone(test));
+        if !entry.rest && !self.tests.is_empty() && is_unmatched() {
+            self.planned.warnings.extend(self.unmatched_entry(entry, &selector)?);
+        }
+        let is_selected = |test: &TestId, ignored: &[Option<bool>]| {
+            selector.matches(test)
+                && (entry.selection.ignored != Ignored::Only || ignored.contains(&Some(true)))
+                && !(entry.rest && self.taken.contains(test))
+        };
+        let selected = self.tests.iter().filter(|(test, ignored)| is_selected(test, ignored));
+        Ok(selected.map(|(test, _)| *test).collect())
+    }
+
+    /// Adds the cell at each revision that the filters keep it at.
+    fn add_cell(&mut self, entry: &TestRequest, cell: &CellId) {
+        for (index, listed) in self.revisions.iter().enumerate() {
+            if !self.filters.keep(listed.revision, cell) {
+                self.excluded_any = true;
+                continue;
+            }
+            let ignored_here = self.tests[&cell.test][index];
+            self.planned.cells.push(PlannedCell {
+                revision: index,
+                status: status(listed, ignored_here, entry.selection.ignored),
+                env: environment(self.request, listed.revision, entry, &cell.params),
+                timeout_seconds: entry.timeout_seconds.or(self.request.timeout_seconds),
+                repeat: entry.repeat.unwrap_or(self.request.repeat),
+                devices: entry.devices.clone(),
+                cell: cell.clone(),
+            });
+        }
+    }
+
+    /// What to say about an entry that matches no test. It is an error, unless the user looks at a
+    /// part of the matrix only, or a revision that did not build may have the test.
+    fn unmatched_entry(
+        &self,
+        entry: &TestRequest,
+        selector: &Selector<'_>,
+    ) -> Result<Option<Complaint>, Complaint> {
+        let build = &self.request.build;
+        let part_only = entry.selection.within.is_some()
+            || build.lib
+            || [&build.packages, &build.bins, &build.tests, &build.examples, &build.benches]
+                .iter()
+                .any(|names| !names.is_empty());
+        let complaint = no_match(&described_or_any(entry), selector, &self.tests, self.revisions);
+        let may_match_elsewhere = part_only && self.request.tests.len() > 1;
+        if may_match_elsewhere || self.any_build_failed() { Ok(Some(complaint)) } else { Err(complaint) }
+    }
+
+    fn any_build_failed(&self) -> bool {
+        self.revisions.iter().any(|listed| listed.tests.is_none())
+    }
+
+    /// Refuses a plan in which no cell runs, and says why none does.
+    fn check_that_something_runs(&self) -> Result<(), Complaint> {
+        let cells = &self.planned.cells;
+        if self.any_build_failed() || cells.iter().any(|cell| cell.status == CellStatus::Run) {
+            return Ok(());
+        }
+        let revisions = in_revisions(self.revisions);
+        Err(if self.tests.is_empty() {
+            Complaint::new(format!("there are no tests in {revisions}")).help(
+                "was the right package built? --workspace builds all packages, and --overlay adds a test that no \
+                 revision has",
+            )
+        } else if !cells.is_empty() {
+            Complaint::new(format!("each test that matches is marked #[ignore] in {revisions}"))
+                .help("--include-ignored runs them too, --ignored runs only them")
+        } else if self.excluded_any {
+            Complaint::new("`exclude` and `include` leave no cell to run")
+        } else {
+            self.nothing_selected()?
+        })
+    }
+
+    fn nothing_selected(&self) -> Result<Complaint, Complaint> {
+        let Some(selection) = self.request.tests.last().map(|entry| &entry.selection) else {
+            return Ok(Complaint::new("no tests are selected"));
+        };
+        let words = described(selection);
+        let only_ignored = selection.ignored == Ignored::Only;
+        let words = if only_ignored { format!("{words} --ignored").trim().to_owned() } else { words };
+        Ok(no_match(&words, &Selector::new(selection)?, &self.tests, self.revisions))
+    }
+}
+
+fn title_of(
+    test: &TestId,
+    params: &[(String, String)],
+    template: Option<&Template>,
+    entry_name: &EntryName<'_>,
+) -> Result<String, Complaint> {
+    let Some(template) = template else { return Ok(title::plain(test, params)) };
+    template
+        .render(test, params)
+        .map_err(|(message, help)| Complaint::new(format!("{entry_name}: {message}")).help(help))
 }
 
 fn status(listed: &ListedRevision<'_>, ignored_here: Option<bool>, ignored: Ignored) -> CellStatus {
@@ -136,22 +233,23 @@ fn status(listed: &ListedRevision<'_>, ignored_here: Option<bool>, ignored: Igno
     }
 }
 
-/// The product of the parameters' values in the order written: the last one changes fastest.
-fn products(params: &IndexMap<String, Vec<String>>) -> Vec<Vec<(String, String)>> {
-    let mut products = vec![Vec::new()];
+/// Returns all combinations of the parameters' values, in the order written: the last parameter
+/// changes fastest.
+fn combinations(params: &IndexMap<String, Vec<String>>) -> Vec<Vec<(String, String)>> {
+    let mut combinations = vec![Vec::new()];
     for (name, values) in params {
-        products = products
+        combinations = combinations
             .into_iter()
-            .flat_map(|product: Vec<(String, String)>| {
+            .flat_map(|combination: Vec<(String, String)>| {
                 values.iter().map(move |value| {
-                    let mut longer = product.clone();
+                    let mut longer = combination.clone();
                     longer.push((name.clone(), value.clone()));
                     longer
                 })
             })
             .collect();
     }
-    products
+    combinations
 }
 
 fn environment(
@@ -206,70 +304,9 @@ fn check_parameters(
     Ok(())
 }
 
-/// An entry that means nothing is a mistake, unless the user is only looking at a part of what the matrix speaks of, or
-/// what it means may be in a revision that did not build.
-fn no_match_of_entry(
-    request: &Request,
-    entry: &TestRequest,
-    selector: &Selector<'_>,
-    found: &TestsByRevision<'_>,
-    revisions: &[ListedRevision<'_>],
-) -> Result<Option<Complaint>, Complaint> {
-    let build = &request.build;
-    let part_only = entry.selection.within.is_some()
-        || build.lib
-        || [&build.packages, &build.bins, &build.tests, &build.examples, &build.benches]
-            .iter()
-            .any(|names| !names.is_empty());
-    let complaint = no_match(&described_or_any(entry), selector, found, revisions);
-    let failed = revisions.iter().any(|listed| listed.tests.is_none());
-    if (part_only && request.tests.len() > 1) || failed { Ok(Some(complaint)) } else { Err(complaint) }
-}
-
 fn described_or_any(entry: &TestRequest) -> String {
     let words = described(&crate::plan::request::Selection { within: None, ..entry.selection.clone() });
     if words.is_empty() { "anything".to_owned() } else { words }
-}
-
-/// Where nothing at all would run, says why.
-fn complain_of_nothing(
-    request: &Request,
-    found: &TestsByRevision<'_>,
-    revisions: &[ListedRevision<'_>],
-    planned: &Cells,
-    matched_any: bool,
-    excluded_any: bool,
-) -> Result<(), Complaint> {
-    if revisions.iter().any(|listed| listed.tests.is_none()) {
-        return Ok(());
-    }
-    if found.is_empty() {
-        return Err(Complaint::new(format!("there are no tests in {}", places(revisions))).help(
-            "was the right package built? --workspace builds all; --overlay brings a test along that no revision has",
-        ));
-    }
-    if planned.cells.is_empty() && matched_any && excluded_any {
-        return Err(Complaint::new("`exclude` and `include` leave no cell to run"));
-    }
-    if planned.cells.is_empty() {
-        let selection = request.tests.last().map(|entry| &entry.selection);
-        let selector = selection.map(Selector::new).transpose()?;
-        let words = selection.map(described).unwrap_or_default();
-        let only_ignored = selection.is_some_and(|selection| selection.ignored == Ignored::Only);
-        let words = if only_ignored { format!("{words} --ignored").trim().to_owned() } else { words };
-        return Err(match selector {
-            Some(selector) => no_match(&words, &selector, found, revisions),
-            None => Complaint::new("no tests are selected"),
-        });
-    }
-    if !planned.cells.iter().any(|cell| cell.status == CellStatus::Run) {
-        return Err(Complaint::new(format!(
-            "each test that matches is marked #[ignore] in {}",
-            places(revisions)
-        ))
-        .help("--include-ignored runs them too, --ignored only them"));
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -378,7 +415,7 @@ mod tests {
         assert_eq!(with(Ignored::Only), "hf_b@0 Run\nhf_b@1 Run");
         insta::assert_snapshot!(complaint(&request(vec![entry("hf")]), &["hf_a!"], &["hf_a!"]), @"
         error: each test that matches is marked #[ignore] in main (4f1c2aa) or pr/7 (9be0d13)
-          help: --include-ignored runs them too, --ignored only them
+          help: --include-ignored runs them too, --ignored runs only them
         ");
     }
 

@@ -28,7 +28,7 @@ pub struct ListedRevision<'a> {
 pub type TestsByRevision<'a> = IndexMap<&'a TestId, Vec<Option<bool>>>;
 
 /// The tests in the order found: those of the first revision, then what others have beside.
-pub fn found_tests<'a>(revisions: &[ListedRevision<'a>]) -> TestsByRevision<'a> {
+pub fn tests_by_revision<'a>(revisions: &[ListedRevision<'a>]) -> TestsByRevision<'a> {
     let mut found: TestsByRevision<'a> = IndexMap::new();
     for (index, revision) in revisions.iter().enumerate() {
         for test in revision.tests.unwrap_or_default() {
@@ -51,11 +51,11 @@ pub fn no_match(
         count => format!("`cargo memprof list` shows all {count}"),
     };
     let help = if nearest.is_empty() { all } else { format!("nearest: {} · {all}", nearest.join(", ")) };
-    Complaint::new(format!("no test matches {words} in {}", places(revisions))).help(help)
+    Complaint::new(format!("no test matches {words} in {}", in_revisions(revisions))).help(help)
 }
 
 /// `main (4f1c2aa) or pr/7 (9be0d13)`.
-pub fn places(revisions: &[ListedRevision<'_>]) -> String {
+pub fn in_revisions(revisions: &[ListedRevision<'_>]) -> String {
     let built = revisions.iter().filter(|listed| listed.tests.is_some());
     let names: Vec<String> =
         built.map(|listed| format!("{} ({})", listed.revision.name, listed.revision.short())).collect();
