@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use anyhow::Context;
+use camino::Utf8PathBuf;
 
 use crate::git::fetch::fetch;
 use crate::git::ref_pattern::{ForgeRef, forge_ref, nearest, short_name, split_suffix};
@@ -38,49 +39,22 @@ fn too_few(request: &Request) -> ResolveError {
     ResolveError::TooFew { only: request.refs.last().map(|only| only.spec.clone()) }
 }
 
-/// The same where nothing is compared, and one ref is enough.
+/// Resolves and plans as [`resolve`] does, for commands that compare nothing: one ref is enough.
 pub fn resolve_any(request: &Request, repository: &Repository, sink: &dyn Sink) -> anyhow::Result<Plan> {
     let mut request = request.clone();
     let mut resolver = Resolver::new(repository, &request, sink)?;
     let baseline = add_named_baseline(&mut request);
-
-    let mut revisions = Vec::new();
-    for reference in &request.refs {
-        let mut revision = resolver.revision(&reference.spec)?;
-        revision.name = reference.name.clone().unwrap_or_else(|| reference.spec.clone());
-        revisions.push(revision);
-    }
-    if revisions.is_empty() || (revisions.len() == 1 && request.baseline == BaselineRequest::MergeBase) {
-        return Err(too_few(&request).advised());
-    }
-    if request.baseline == BaselineRequest::MergeBase {
-        revisions.insert(0, resolver.merge_base(&revisions)?);
-        request.refs.insert(0, RefRequest { spec: MERGE_BASE.to_owned(), ..RefRequest::default() });
-    }
-    make_names_unique(&mut revisions);
+    let revisions = resolver.revisions(&mut request)?;
     for revision in &revisions {
         let (name, commit) = (revision.name.clone(), revision.commit.clone());
         sink.emit(Event::Resolved { name, commit, note: revision.found.clone() });
     }
-
-    let mut overlay_commits = Vec::new();
-    for overlay in &request.overlay {
-        overlay_commits.push(match overlay.from.as_deref() {
-            None | Some(WORKING_TREE) => None,
-            Some(spec) => Some(resolver.commit(spec).context("the overlay's ref")?.commit),
-        });
-    }
+    let overlay_commits = resolver.overlay_commits(&request)?;
     if let Some(LockfileRequest::From(spec)) = &request.lockfile {
         let commit = resolver.commit(spec).context("the lock file's ref")?.commit;
         request.lockfile = Some(LockfileRequest::From(commit));
     }
-    let place = workspace_folder::find(repository, request.build.manifest_path.as_deref(), &revisions)?;
-    request.build.manifest_path = place.manifest_path;
-    // An external overlay is a package of its own, outside of any member's folder.
-    let external = request.overlay.iter().any(|overlay| overlay.mode == OverlayMode::External);
-    if request.build.packages.is_empty() && !request.build.workspace && !external {
-        request.build.packages.extend(place.package);
-    }
+    let workspace = take_workspace_folder(&mut request, repository, &revisions)?;
 
     let now = jiff::Timestamp::now();
     Ok(Plan {
@@ -89,12 +63,29 @@ pub fn resolve_any(request: &Request, repository: &Repository, sink: &dyn Sink) 
         id: run_id(now, &revisions),
         created: now.to_string(),
         repository: repository.root().to_owned(),
-        workspace: place.workspace,
+        workspace,
         revisions,
         baseline,
         overlay_commits,
         request,
     })
+}
+
+/// Returns the workspace's folder, and completes the build options with the manifest and package
+/// that the user meant.
+fn take_workspace_folder(
+    request: &mut Request,
+    repository: &Repository,
+    revisions: &[Revision],
+) -> anyhow::Result<Utf8PathBuf> {
+    let found = workspace_folder::find(repository, request.build.manifest_path.as_deref(), revisions)?;
+    request.build.manifest_path = found.manifest_path;
+    // An external overlay is a package of its own, outside of any member's folder.
+    let external = request.overlay.iter().any(|overlay| overlay.mode == OverlayMode::External);
+    if request.build.packages.is_empty() && !request.build.workspace && !external {
+        request.build.packages.extend(found.package);
+    }
+    Ok(found.workspace)
 }
 
 /// The baseline's index; a baseline that is not among the refs becomes the first of them.
@@ -136,6 +127,38 @@ impl<'a> Resolver<'a> {
             sink,
             known: HashMap::new(),
         })
+    }
+
+    /// Resolves the refs of the request. A merge base is added as the first of them.
+    fn revisions(&mut self, request: &mut Request) -> anyhow::Result<Vec<Revision>> {
+        let mut revisions = Vec::new();
+        for reference in &request.refs {
+            let mut revision = self.revision(&reference.spec)?;
+            revision.name = reference.name.clone().unwrap_or_else(|| reference.spec.clone());
+            revisions.push(revision);
+        }
+        let wants_merge_base = request.baseline == BaselineRequest::MergeBase;
+        if revisions.is_empty() || (revisions.len() == 1 && wants_merge_base) {
+            return Err(too_few(request).advised());
+        }
+        if wants_merge_base {
+            revisions.insert(0, self.merge_base(&revisions)?);
+            request.refs.insert(0, RefRequest { spec: MERGE_BASE.to_owned(), ..RefRequest::default() });
+        }
+        make_names_unique(&mut revisions);
+        Ok(revisions)
+    }
+
+    /// Returns the commit that each overlay's files come from, or `None` for the disk.
+    fn overlay_commits(&mut self, request: &Request) -> anyhow::Result<Vec<Option<String>>> {
+        let mut commits = Vec::new();
+        for overlay in &request.overlay {
+            commits.push(match overlay.from.as_deref() {
+                None | Some(WORKING_TREE) => None,
+                Some(spec) => Some(self.commit(spec).context("the overlay's ref")?.commit),
+            });
+        }
+        Ok(commits)
     }
 
     fn revision(&mut self, spec: &str) -> anyhow::Result<Revision> {
