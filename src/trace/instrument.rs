@@ -10,7 +10,8 @@ use cargo_metadata::diagnostic::Diagnostic;
 
 use crate::checkout::injected_files::InjectedFiles;
 use crate::inject::checkout_edits::AddedFiles;
-use crate::inject::module_files::{self, ModuleFile};
+use crate::inject::module_files;
+use crate::inject::source_edit::SourceText;
 use crate::plan::request::TraceRequest;
 use crate::plan::trace_pattern::{PathSegment, TracePattern, shown};
 use crate::results::trace_facts::{Excerpt, TraceFacts, TracedFunction, Untraced};
@@ -91,94 +92,86 @@ pub struct Search<'a> {
     pub shim_hash: &'a str,
 }
 
-/// Finds the functions that the patterns mean, and edits their files in memory, except the dropped ones.
+/// Finds the functions that the patterns mean, and edits their files in memory, except the dropped
+/// ones.
 pub fn find(search: &Search<'_>) -> Tracing {
-    let Search { crates, patterns, base, prefix, dropped, shim_hash } = *search;
     let mut tracing = Tracing::default();
-    let met = RefCell::new(vec![false; patterns.patterns.len()]);
+    let patterns = &search.patterns.patterns;
+    let matched = RefCell::new(vec![false; patterns.len()]);
     let mut taken: BTreeMap<Utf8PathBuf, BTreeMap<usize, Depth>> = BTreeMap::new();
-    for one in crates {
+    for one in search.crates {
         module_files::visit_files(&one.root, &one.package, &mut |file| {
-            let Ok(path) = file.path.strip_prefix(base) else { return };
+            let Ok(path) = file.path.strip_prefix(search.base) else { return };
             // A file of several crates has a name in each, and patterns may mean it by any of them.
             let of_others = taken.get(path).cloned().unwrap_or_default();
             let wants = |function: &[PathSegment], line: usize| {
                 let mut wanted = of_others.get(&line).copied();
-                for (index, (pattern, depth)) in patterns.patterns.iter().enumerate() {
+                for (index, (pattern, depth)) in patterns.iter().enumerate() {
                     if pattern.matches(function, one.is_own) {
-                        met.borrow_mut()[index] = true;
+                        matched.borrow_mut()[index] = true;
                         wanted = wanted.max(Some(*depth));
                     }
                 }
-                match (wanted, dropped.get(&(path.to_owned(), line))) {
+                match (wanted, search.dropped.get(&(path.to_owned(), line))) {
                     (None, _) => Want::Nothing,
                     (Some(depth), None) => Want::Traced(depth),
                     (Some(depth), Some(reason)) => Want::Refused(depth, reason.clone()),
                 }
             };
-            let shown_file = prefix.join(path);
-            let found = functions::trace(file, shown_file.as_str(), &one.name, one.untraceable, &wants);
-            let lines = found.0.iter().map(|function| (function.line, function.depth)).collect();
+            let shown = search.prefix.join(path);
+            let (functions, edited) =
+                functions::trace(file, shown.as_str(), &one.name, one.untraceable, &wants);
+            let lines = functions.iter().map(|function| (function.line, function.depth)).collect();
             if lines == of_others {
                 return;
             }
             if !of_others.is_empty() {
-                tracing.edited.remove(path);
-                tracing.facts.functions.retain(|function| function.file != shown_file);
+                tracing.forget(path, &shown);
             }
             taken.insert(path.to_owned(), lines);
-            tracing.take(one, path, &shown_file, file, dropped, found, shim_hash);
+            let found = TracedFile { path, shown, source: &file.source, functions, edited };
+            tracing.take(found, one.is_member, search);
         });
     }
-    let met = met.into_inner();
-    let unmet = patterns.patterns.iter().zip(met).filter(|(_, met)| !met);
+    let unmet = patterns.iter().zip(matched.into_inner()).filter(|(_, matched)| !matched);
     tracing.facts.unmet = unmet.map(|((pattern, _), _)| pattern.to_string()).collect();
     tracing.facts.functions.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
     tracing
 }
 
+/// A source file with the functions in it that patterns mean.
+struct TracedFile<'a> {
+    /// Relative to the search's base.
+    path: &'a Utf8Path,
+    /// The name in reports.
+    shown: Utf8PathBuf,
+    /// The text before any edit.
+    source: &'a SourceText<'a>,
+    functions: Vec<Function>,
+    /// The text with the traced functions edited; `None` if none is.
+    edited: Option<String>,
+}
+
 impl Tracing {
-    fn take(
-        &mut self,
-        one: &Crate,
-        path: &Utf8Path,
-        shown_file: &Utf8Path,
-        file: &ModuleFile<'_>,
-        dropped: &Dropped,
-        (functions, edited): (Vec<Function>, Option<String>),
-        shim_hash: &str,
-    ) {
-        for function in &functions {
-            let reason = function.untraceable.clone();
-            let is_dropped = dropped.get(&(path.to_owned(), function.line)) == reason.as_ref();
-            let untraced =
-                reason.map(
-                    |reason| {
-                        if is_dropped { Untraced::Dropped(reason) } else { Untraced::Impossible(reason) }
-                    },
-                );
-            let text = (function.depth == Depth::Lines && untraced.is_none()).then(|| Excerpt {
-                first: *function.lines.start(),
-                text: lines::excerpt(&file.source, &function.lines),
-            });
-            self.facts.functions.push(TracedFunction {
-                path: shown(&function.path),
-                file: shown_file.to_owned(),
-                line: function.line,
-                apart: function.apart.clone(),
-                untraced,
-                text,
-            });
+    /// Forgets a file that is about to be edited again.
+    fn forget(&mut self, path: &Utf8Path, shown: &Utf8Path) {
+        self.edited.remove(path);
+        self.facts.functions.retain(|function| function.file != shown);
+    }
+
+    fn take(&mut self, file: TracedFile<'_>, is_member: bool, search: &Search<'_>) {
+        for function in &file.functions {
+            let dropped = search.dropped.get(&(file.path.to_owned(), function.line));
+            self.facts.functions.push(fact_of(function, &file, dropped));
         }
-        if let Some(mut text) = edited {
-            if !one.is_member {
-                self.beyond_members = true;
-                // Cargo sees no wrapper there, so the text itself must tell one shim from another.
-                _ = writeln!(text, "\n// {}", shim_hash);
-            }
-            let functions = functions.into_iter().filter(|one| one.untraceable.is_none()).collect();
-            self.edited.insert(path.to_owned(), EditedFile { text, functions });
+        let Some(mut text) = file.edited else { return };
+        if !is_member {
+            self.beyond_members = true;
+            // Cargo sees no wrapper there, so the text itself must tell one shim from another.
+            _ = writeln!(text, "\n// {}", search.shim_hash);
         }
+        let traced = file.functions.into_iter().filter(|one| one.untraceable.is_none()).collect();
+        self.edited.insert(file.path.to_owned(), EditedFile { text, functions: traced });
     }
 
     /// Whether no file is edited.
@@ -247,6 +240,25 @@ impl Tracing {
             file.functions.iter().map(move |function| (path.clone(), function.line))
         });
         all.map(|key| (key, reason.clone())).collect()
+    }
+}
+
+/// What the report says of a function. `dropped` is why an earlier build had to leave it untraced.
+fn fact_of(function: &Function, file: &TracedFile<'_>, dropped: Option<&String>) -> TracedFunction {
+    let untraced = function.untraceable.clone().map(|reason| {
+        if dropped == Some(&reason) { Untraced::Dropped(reason) } else { Untraced::Impossible(reason) }
+    });
+    let text = (function.depth == Depth::Lines && untraced.is_none()).then(|| Excerpt {
+        first: *function.lines.start(),
+        text: lines::excerpt(file.source, &function.lines),
+    });
+    TracedFunction {
+        path: shown(&function.path),
+        file: file.shown.clone(),
+        line: function.line,
+        apart: function.apart.clone(),
+        untraced,
+        text,
     }
 }
 
