@@ -1,15 +1,15 @@
 //! The rules of `memprof.yaml`'s mappings: short forms, keys that need each other, and names that must be known.
 
-use schemars::JsonSchema;
+use schemars::json_schema;
 use serde::de::{self, SeqAccess, Visitor};
 
-use crate::config::mapping::{self, Entry, OpenMapping, OpenMappingValue};
+use crate::config::mapping::{self, Entry, OneOrMany, OpenMapping, OpenMappingValue};
 use crate::config::matrix::{
     AllowEntry, CellEntry, DeviceNames, LockfileEntry, Matrix, MetricName, MetricPattern, OverlayEntry,
     ParameterValues, PathEntry, RefEntry, Rules, TestEntry, ThresholdEntry, TraceEntry,
 };
 use crate::config::values::{Absolute, Amount, Day, Dependency, Parsed, Percentage, Refspec, Value};
-use crate::config::yaml::{FromText, List, Listed, Mistake, Scalar};
+use crate::config::yaml::{FromText, List, Listed, Mistake, Scalar, inline_schema};
 use crate::gpu::visible_devices;
 use crate::plan::cell_pattern;
 use crate::plan::metric::Unit;
@@ -88,10 +88,6 @@ impl Entry for OverlayEntry {
         }
         Ok(())
     }
-}
-
-impl Listed for OverlayEntry {
-    const EXPECTED_LIST: &'static str = "a list of them";
 }
 
 impl Entry for TraceEntry {
@@ -190,10 +186,6 @@ impl Entry for ThresholdEntry {
         }
         Ok(())
     }
-}
-
-impl Listed for ThresholdEntry {
-    const EXPECTED_LIST: &'static str = "a list of limits such as [5%, {test: slow, percent: 10}]";
 }
 
 impl ThresholdEntry {
@@ -316,30 +308,17 @@ impl OpenMappingValue for Rules {
 
     fn read<'de, D: serde::Deserializer<'de>>(metric: &str, deserializer: D) -> Result<Self, D::Error> {
         let demand = |entry: &ThresholdEntry| entry.on(metric).map(|_| ()).map_err(Mistake::new);
-        mapping::entries_that(deserializer, &demand).map(Self)
+        mapping::entries(deserializer, &demand).map(Self)
     }
 }
 
 impl<'de> serde::Deserialize<'de> for Rules {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        mapping::entries_that(deserializer, &|_| Ok(())).map(Self)
+        mapping::entries(deserializer, &|_| Ok(())).map(Self)
     }
 }
 
-impl JsonSchema for Rules {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Rules".into()
-    }
-
-    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        let one = generator.subschema_for::<ThresholdEntry>();
-        schemars::json_schema!({"anyOf": [one, {"type": "array", "items": one}]})
-    }
-}
+inline_schema!(Rules, |generator| OneOrMany::<ThresholdEntry>::json_schema(generator));
 
 impl OpenMappingValue for ParameterValues {
     const EXPECTED: &'static str = "parameters such as {batch: [8, 64]}";
@@ -368,19 +347,7 @@ impl<'de> serde::Deserialize<'de> for ParameterValues {
     }
 }
 
-impl JsonSchema for ParameterValues {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "ParameterValues".into()
-    }
-
-    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        List::<Scalar<Value>>::json_schema(generator)
-    }
-}
+inline_schema!(ParameterValues, |generator| List::<Scalar<Value>>::json_schema(generator));
 
 /// One device's name.
 struct DeviceName(String);
@@ -431,21 +398,10 @@ impl<'de> serde::Deserialize<'de> for DeviceNames {
     }
 }
 
-impl JsonSchema for DeviceNames {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "DeviceNames".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        let one =
-            schemars::json_schema!({"type": ["string", "integer"], "examples": [0, "GPU-8932f937", "none"]});
-        schemars::json_schema!({"anyOf": [one, {"type": "array", "items": one, "minItems": 1}]})
-    }
-}
+inline_schema!(DeviceNames, |_generator| {
+    let one = json_schema!({"type": ["string", "integer"], "examples": [0, "GPU-8932f937", "none"]});
+    json_schema!({"anyOf": [one, {"type": "array", "items": one, "minItems": 1}]})
+});
 
 impl FromText for MetricName {
     const EXPECTED: &'static str = "a metric such as heap.peak";

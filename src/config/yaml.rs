@@ -8,7 +8,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use camino::Utf8Path;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::{JsonSchema, Schema, json_schema};
 use serde::Deserialize;
 use serde::de::{self, DeserializeOwned, Deserializer, SeqAccess, Visitor};
 
@@ -53,6 +53,26 @@ const MESSAGE: char = '\u{1e}';
 const HELP: char = '\u{1f}';
 /// Stands for the mapping that the mistake is in, whose path only `serde_yaml` knows.
 pub(crate) const PLACE: char = '\u{1d}';
+
+/// Gives a type a JSON Schema that stands where the type is used, instead of among the definitions.
+macro_rules! inline_schema {
+    ($type:ty $(where $parameter:ident: $bound:ident)?, |$generator:ident| $schema:expr) => {
+        impl$(<$parameter: $bound>)? schemars::JsonSchema for $type {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($type).into()
+            }
+
+            fn json_schema($generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                $schema
+            }
+        }
+    };
+}
+pub(crate) use inline_schema;
 
 /// A value read from text as it is written, whatever YAML would take it for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,19 +135,7 @@ impl<'de, T: FromText> Deserialize<'de> for Scalar<T> {
     }
 }
 
-impl<T: FromText> JsonSchema for Scalar<T> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Scalar".into()
-    }
-
-    fn json_schema(_generator: &mut SchemaGenerator) -> Schema {
-        T::schema()
-    }
-}
+inline_schema!(Scalar<T> where T: FromText, |_generator| T::schema());
 
 /// A list, where a lone value is not taken for one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,41 +153,29 @@ impl<T> Listed for Scalar<T> {
 
 impl<'de, T: Deserialize<'de> + Listed> Deserialize<'de> for List<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ListVisitor<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de> + Listed> Visitor<'de> for ListVisitor<T> {
+            type Value = List<T>;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str(T::EXPECTED_LIST)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<List<T>, A::Error> {
+                let mut values = Vec::new();
+                while let Some(value) = sequence.next_element()? {
+                    values.push(value);
+                }
+                Ok(List(values))
+            }
+        }
         deserializer.deserialize_seq(ListVisitor(PhantomData))
     }
 }
 
-pub(crate) struct ListVisitor<T>(pub(crate) PhantomData<T>);
-
-impl<'de, T: Deserialize<'de> + Listed> Visitor<'de> for ListVisitor<T> {
-    type Value = List<T>;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(T::EXPECTED_LIST)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<List<T>, A::Error> {
-        let mut values = Vec::new();
-        while let Some(value) = sequence.next_element()? {
-            values.push(value);
-        }
-        Ok(List(values))
-    }
-}
-
-impl<T: JsonSchema> JsonSchema for List<T> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "List".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "array", "items": generator.subschema_for::<T>()})
-    }
-}
+inline_schema!(List<T> where T: JsonSchema, |generator| {
+    json_schema!({"type": "array", "items": generator.subschema_for::<T>()})
+});
 
 /// Reads a whole document. `file` is its name in complaints.
 pub fn parse<T: DeserializeOwned>(text: &str, file: &Utf8Path) -> Result<T, Complaint> {
