@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 
-/// A path of the operating system as text; what is not UTF-8 is an error that names it.
+/// Returns a path of the operating system as UTF-8.
+///
+/// # Errors
+/// The path is not UTF-8.
 pub fn utf8(path: PathBuf) -> anyhow::Result<Utf8PathBuf> {
     Utf8PathBuf::from_path_buf(path)
         .map_err(|path| anyhow::anyhow!("the path {} is not UTF-8", path.display()))
