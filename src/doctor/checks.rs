@@ -1,4 +1,5 @@
-//! What `doctor` makes of what was found: a finding for each thing that measuring needs, and how to get what is missing. Pure.
+//! What `doctor` makes of what was found: a finding for each thing that measuring needs, and how to
+//! get what is missing. Pure.
 
 use camino::Utf8PathBuf;
 
@@ -235,13 +236,13 @@ fn process_ids(nvml: &NvmlFacts) -> Option<Finding> {
 
 fn seen_by_tests(facts: &Facts, devices: &Devices) -> Option<Finding> {
     let list = facts.visible.as_ref()?;
-    let VisibleDevices { places, uncertain } =
+    let VisibleDevices { devices: visible, uncertain } =
         visible_devices::visible(devices, Some(list), facts.order.as_deref());
-    let seen: Vec<String> = places.iter().map(CudaDevice::to_string).collect();
+    let seen: Vec<String> = visible.iter().map(CudaDevice::to_string).collect();
     let seen = if seen.is_empty() { "no device".to_owned() } else { seen.join(", ") };
     let text = format!("CUDA_VISIBLE_DEVICES={list}: tests see {seen}");
     Some(match uncertain {
-        None if places.is_empty() => Finding::new("visible", Standing::Limited, text)
+        None if visible.is_empty() => Finding::new("visible", Standing::Limited, text)
             .help("--device 0 gives the tests a device whatever the variable says"),
         None => Finding::new("visible", Standing::Good, text),
         Some(why) => Finding::new("visible", Standing::Limited, format!("{text}, or some of them")).help(why),
@@ -422,7 +423,7 @@ mod tests {
         used: u64,
         processes: Vec<DeviceProcess>,
     ) -> (CudaDevice, Occupancy, Option<String>) {
-        (device.places()[0].clone(), Occupancy { used: Ok(used), processes: Ok(processes) }, None)
+        (device.cuda_devices()[0].clone(), Occupancy { used: Ok(used), processes: Ok(processes) }, None)
     }
 
     fn with_gpus() -> Facts {

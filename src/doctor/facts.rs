@@ -97,7 +97,8 @@ fn resident() -> Resident {
     }
 }
 
-/// Does what the shim does at each checkpoint, to this process, after a peak: the mark must come down with it.
+/// Does what the shim does at each checkpoint, to this process, after a peak: the mark must come
+/// down with it.
 fn reset_high_water_mark() -> Result<(), String> {
     const PEAK: usize = 64 << 20;
     // Each page is touched; freed, so much goes back to the kernel at once.
@@ -121,7 +122,7 @@ fn nvml_facts() -> Result<NvmlFacts, String> {
     let nvml = Nvml::open()?;
     let devices = nvml.devices()?;
     let locks = locks::folder();
-    let places = devices.devices.iter().flat_map(Device::places);
+    let places = devices.devices.iter().flat_map(Device::cuda_devices);
     let places = places.map(|place| {
         let occupancy = nvml.occupancy(&place.uuid);
         let lock = file_lock::held_by(&locks::path(&locks, &place));
@@ -137,7 +138,8 @@ fn cupti_facts() -> Result<Cupti, String> {
     Ok(Cupti { path, version })
 }
 
-/// Loads a library as the test's process would. It stays loaded: what it set up may not bear being unloaded.
+/// Loads a library as the test's process would. It stays loaded: what it set up may not bear being
+/// unloaded.
 #[expect(unsafe_code, reason = "loading a library runs its code")]
 fn load(path: &Path) -> Result<std::mem::ManuallyDrop<libloading::Library>, String> {
     // SAFETY: this is the user's own driver or the CUPTI that test processes load too.
@@ -148,7 +150,8 @@ fn load(path: &Path) -> Result<std::mem::ManuallyDrop<libloading::Library>, Stri
 #[expect(unsafe_code, reason = "a call into C")]
 fn cupti_version(library: &libloading::Library) -> Result<u32, String> {
     let mut version = 0;
-    // SAFETY: `CUptiResult cuptiGetVersion(uint32_t *version)`, which may be called at any time (`cupti_version.h`).
+    // SAFETY: `CUptiResult cuptiGetVersion(uint32_t *version)`, which may be called at any time
+    // (`cupti_version.h`).
     let status = unsafe {
         let get = library.get::<unsafe extern "C" fn(*mut u32) -> i32>(b"cuptiGetVersion\0");
         get.map_err(|error| error.to_string())?(&raw mut version)
@@ -177,7 +180,8 @@ mod tests {
 
     #[test]
     fn the_probe_says_of_this_kernel_what_the_kernel_does() {
-        // Where the write is refused the probe must say so, and where it is not the mark must come down.
+        // Where the write is refused the probe must say so, and where it is not the mark must come
+        // down.
         let refused = std::fs::write("/proc/self/clear_refs", "5").is_err();
         assert_eq!(reset_high_water_mark().is_err(), refused);
     }
