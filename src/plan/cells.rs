@@ -1,4 +1,5 @@
-//! From the tests that each revision was found to have, and the request, to the cells: parameters, names, what is left out.
+//! Makes the cells of a plan from the request and each revision's tests: parameters, names,
+//! filters.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -15,17 +16,17 @@ use crate::plan::selection::{Selector, described};
 use crate::plan::title::{self, Template};
 use crate::support::user_error::Complaint;
 
-/// What is to become of a cell at a revision.
+/// Whether a cell runs at a revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CellStatus {
-    /// It runs.
+    /// The cell runs.
     Run,
-    /// The test is marked `#[ignore]` here, and ignored tests were not asked for.
+    /// The test is marked `#[ignore]` here, and the user did not ask for ignored tests.
     Ignored,
     /// Only other revisions have this test.
     NotInThisRef,
-    /// The revision did not build, so that nobody knows.
+    /// The revision did not build, so its tests are unknown.
     BuildFailed,
 }
 
@@ -36,29 +37,30 @@ pub struct PlannedCell {
     pub cell: CellId,
     /// Index in the plan's revisions.
     pub revision: usize,
-    /// What becomes of it.
+    /// Whether it runs.
     pub status: CellStatus,
-    /// The environment of its runs: common, the ref's, the test's, and the parameters, the later over the earlier.
+    /// The environment of its runs: the common variables, then the ref's, the test's and the
+    /// parameters. Later ones win.
     pub env: BTreeMap<String, String>,
     /// Time limit of a run in seconds.
     pub timeout_seconds: Option<u64>,
-    /// How often it runs.
+    /// How often it is repeated.
     pub repeat: Repeat,
-    /// The devices that its runs see, as written; `None` leaves that to the environment.
+    /// The devices that its runs see, as written. `None` leaves the choice to the environment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub devices: Option<Vec<String>>,
 }
 
-/// The cells, and what the user should know about them.
+/// The cells, and warnings about them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cells {
-    /// In the order of the request's tests, then of the tests found, then of the parameters, then of the revisions.
+    /// In the order of the request's entries, then of the tests, the parameters and the revisions.
     pub cells: Vec<PlannedCell>,
-    /// What is odd, but no reason to stop.
+    /// What is odd, but not an error.
     pub warnings: Vec<Complaint>,
 }
 
-/// More cells than this are a mistake in `params`, not a wish.
+/// The most cells of a plan. More than this are a mistake in `params`.
 const MOST_CELLS: usize = 100_000;
 
 /// Returns the cells that the request makes of the revisions' tests.
@@ -156,8 +158,8 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// What to say about an entry that matches no test. It is an error, unless the user looks at a
-    /// part of the matrix only, or a revision that did not build may have the test.
+    /// Returns the complaint about an entry that matches no test. It is an error, unless the user
+    /// selects only a part of the matrix, or a revision that did not build may have the test.
     fn unmatched_entry(
         &self,
         entry: &TestRequest,
@@ -228,7 +230,8 @@ fn status(listed: &ListedRevision<'_>, ignored_here: Option<bool>, ignored: Igno
         (None, ..) => CellStatus::BuildFailed,
         (_, None, _) => CellStatus::NotInThisRef,
         (_, Some(true), Ignored::Skip) => CellStatus::Ignored,
-        // With `--ignored`, a test that only one side ignores runs on both: else there would be nothing to compare.
+        // With `--ignored`, a test that only one revision ignores runs at both, so that it can be
+        // compared.
         _ => CellStatus::Run,
     }
 }
@@ -277,28 +280,25 @@ fn check_parameters(
     let chooses_devices = |env: &BTreeMap<String, String>| env.contains_key(VISIBLE);
     if entry.devices.is_some() && (everywhere().any(chooses_devices) || entry.params.contains_key(VISIBLE)) {
         return Err(Complaint::new(format!("{entry_name}: `device` and {VISIBLE} both choose devices"))
-            .help(format!("leave one of them out: `device` is what {VISIBLE} becomes")));
+            .help(format!("remove one of them: `device` sets {VISIBLE}")));
     }
     let mut count: usize = 1;
     for (name, values) in &entry.params {
-        let complain = |message: String| Err(Complaint::new(format!("{entry_name}: {message}")));
+        let complain = |message: String| Complaint::new(format!("{entry_name}: {message}"));
         if everywhere().any(|env| env.contains_key(name)) {
-            return complain(format!("parameter '{name}' is also set under `env`")).map_err(
-                |complaint: Complaint| {
-                    complaint.help("a parameter is an environment variable: rename one of them")
-                },
-            );
+            return Err(complain(format!("parameter '{name}' is also set under `env`"))
+                .help("a parameter is an environment variable: rename one of them"));
         }
         if values.is_empty() {
-            return complain(format!("parameter '{name}' has no values"));
+            return Err(complain(format!("parameter '{name}' has no values")));
         }
         let twice = values.iter().enumerate().find(|(index, value)| values[..*index].contains(value));
         if let Some((_, value)) = twice {
-            return complain(format!("parameter '{name}' has the value '{value}' twice"));
+            return Err(complain(format!("parameter '{name}' has the value '{value}' twice")));
         }
         count = count.saturating_mul(values.len());
         if count > MOST_CELLS {
-            return complain(format!("its parameters make more than {MOST_CELLS} combinations"));
+            return Err(complain(format!("its parameters have more than {MOST_CELLS} combinations")));
         }
     }
     Ok(())
@@ -376,7 +376,7 @@ mod tests {
         cells(request, &both)
     }
 
-    /// `title@revision status`, a line a cell.
+    /// Returns `title@revision status`, one line for each cell.
     fn shown_cells(request: &Request, main: &[&str], candidate: &[&str]) -> String {
         let cells = planned(request, Some(main), Some(candidate))
             .unwrap_or_else(|complaint| panic!("{}", complaint.rendered()));
@@ -478,7 +478,7 @@ mod tests {
         request.env.insert(VISIBLE.into(), "0".into());
         insta::assert_snapshot!(complaint(&request, &["bert"], &["bert"]), @"
         error: -k 'bert': `device` and CUDA_VISIBLE_DEVICES both choose devices
-          help: leave one of them out: `device` is what CUDA_VISIBLE_DEVICES becomes
+          help: remove one of them: `device` sets CUDA_VISIBLE_DEVICES
         ");
         request.give_devices(&["0".into()]);
         assert_eq!(request.tests[0].devices, Some(vec!["0".to_owned()]));
@@ -529,7 +529,8 @@ mod tests {
         error: no test matches -k 'hf_fdw' in main (4f1c2aa) or pr/7 (9be0d13)
           help: nearest: hf_fwd, hf_bwd · `cargo memprof list` shows all 3
         ");
-        // One entry of several, too: it may be a typing mistake, and its silence would be taken for a result.
+        // One of several entries may be misspelt, too, and the user would take its silence for a
+        // result.
         assert!(complaint(&request(vec![entry("parses"), entry("hf_fdw")]), all, all).contains("hf_fdw"));
         assert!(
             complaint(&request(vec![entry("hf")]), &[], &[]).contains("there are no tests in main (4f1c2aa)")
@@ -558,7 +559,7 @@ mod tests {
         let cells = planned(&request(vec![entry("hf")]), Some(&["hf"]), None).unwrap();
         let statuses: Vec<_> = cells.cells.iter().map(|cell| cell.status).collect();
         assert_eq!(statuses, [CellStatus::Run, CellStatus::BuildFailed]);
-        // The test may be in the revision that did not build, so its absence elsewhere is no mistake of the user's.
+        // The revision that did not build may have the test, so the entry is not a mistake.
         let cells = planned(&request(vec![entry("hf_new")]), Some(&["hf"]), None).unwrap();
         assert!(cells.cells.is_empty() && cells.warnings.len() == 1, "{cells:?}");
         assert_eq!(planned(&request(vec![entry("hf")]), None, None).unwrap(), Cells::default());

@@ -1,4 +1,5 @@
-//! The tests that each revision was found to have, side by side, and the complaint where a selection means none of them.
+//! Each revision's tests, side by side, and the complaint about a selection that matches none of
+//! them.
 
 use indexmap::IndexMap;
 
@@ -6,7 +7,7 @@ use crate::plan::resolved::{Revision, TestId};
 use crate::plan::selection::Selector;
 use crate::support::user_error::Complaint;
 
-/// A test that an executable of a revision lists.
+/// A test that one of a revision's executables lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiscoveredTest {
     /// The test.
@@ -24,10 +25,11 @@ pub struct ListedRevision<'a> {
     pub tests: Option<&'a [DiscoveredTest]>,
 }
 
-/// Each test that any revision has, with whether it is ignored at each revision; `None` where it is not.
+/// The tests of all revisions. The values say for each revision whether it ignores the test; `None`
+/// if it lacks the test.
 pub type TestsByRevision<'a> = IndexMap<&'a TestId, Vec<Option<bool>>>;
 
-/// The tests in the order found: those of the first revision, then what others have beside.
+/// Returns the tests of the first revision, then those that only later revisions have.
 pub fn tests_by_revision<'a>(revisions: &[ListedRevision<'a>]) -> TestsByRevision<'a> {
     let mut found: TestsByRevision<'a> = IndexMap::new();
     for (index, revision) in revisions.iter().enumerate() {
@@ -38,7 +40,7 @@ pub fn tests_by_revision<'a>(revisions: &[ListedRevision<'a>]) -> TestsByRevisio
     found
 }
 
-/// `no test matches -k 'hf_fdw' in main (4f1c2aa)`, with the names near to it.
+/// Returns the complaint `no test matches -k 'hf_fdw' in main (4f1c2aa)`, with similar names.
 pub fn no_match(
     words: &str,
     selector: &Selector<'_>,
@@ -47,14 +49,14 @@ pub fn no_match(
 ) -> Complaint {
     let nearest = selector.nearest(found.keys().copied());
     let all = match found.len() {
-        1 => "`cargo memprof list` shows the only one".to_owned(),
+        1 => "`cargo memprof list` shows the only test".to_owned(),
         count => format!("`cargo memprof list` shows all {count}"),
     };
     let help = if nearest.is_empty() { all } else { format!("nearest: {} · {all}", nearest.join(", ")) };
     Complaint::new(format!("no test matches {words} in {}", in_revisions(revisions))).help(help)
 }
 
-/// `main (4f1c2aa) or pr/7 (9be0d13)`.
+/// Returns the revisions that were built: `main (4f1c2aa) or pr/7 (9be0d13)`.
 pub fn in_revisions(revisions: &[ListedRevision<'_>]) -> String {
     let built = revisions.iter().filter(|listed| listed.tests.is_some());
     let names: Vec<String> =

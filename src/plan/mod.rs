@@ -1,5 +1,5 @@
 //! What is asked for: refs, tests, metrics, rules, and the plan that follows from them.
-//! Imports support.
+//! Imports support and gpu.
 //! Pure.
 
 pub mod cell_filters;

@@ -1,61 +1,55 @@
-//! Patterns that say which functions are traced: `bart::encoder::*::forward`, `crate::kv_cache::**`,
-//! `<Encoder as Module>::forward`.
+//! Patterns of functions to trace: `bart::encoder::*::forward`, `crate::kv_cache::**`, `<Encoder as
+//! Module>::forward`.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A pattern, as written and as understood.
+use crate::support::glob;
+
+/// A pattern, as written and as parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TracePattern {
     text: String,
     segments: Vec<PatternSegment>,
-    /// Whether it begins with an impl: then it holds in every module.
+    /// Whether it begins with an impl. Then it matches in every module.
     is_of_impl: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum PatternSegment {
-    /// `**`: any number of segments, none too.
+    /// `**`: any number of segments, including none.
     Any,
-    /// One segment, in which `*` stands for any part.
+    /// One segment, in which `*` stands for any text.
     One(Glob),
     /// `<Encoder as Module>`
     Impl(Glob, Glob),
 }
 
-/// Text in which `*` stands for any part.
+/// Text in which `*` stands for any text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Glob(String);
 
 impl Glob {
     fn matches(&self, text: &str) -> bool {
-        let mut parts = self.0.split('*');
-        let Some(rest) = text.strip_prefix(parts.next().unwrap_or_default()) else { return false };
-        let Some(last) = parts.next_back() else { return rest.is_empty() };
-        let Some(mut rest) = rest.strip_suffix(last) else { return false };
-        for part in parts {
-            let Some((_, after)) = rest.split_once(part) else { return false };
-            rest = after;
-        }
-        true
+        glob::matches(&self.0, text)
     }
 }
 
-/// One step of a function's path.
+/// One segment of a function's path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathSegment {
-    /// A module, a function around it, or its own name.
+    /// A module, an enclosing function, or the function's own name.
     Name(String),
-    /// The type of an `impl`, or the trait that a default method is of; the trait of a trait's `impl`.
+    /// The type of an `impl`, and the trait if it implements one.
     Impl {
-        /// The type: its bare name (`Encoder`), and as written (`Encoder<T>`).
+        /// The type.
         of: TypeName,
         /// The trait.
         trait_: Option<TypeName>,
     },
 }
 
-/// A type's or a trait's bare name, and the text with its parameters.
+/// The name of a type or a trait, without its parameters and with them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypeName {
     /// `Encoder`
@@ -82,15 +76,16 @@ impl fmt::Display for PathSegment {
     }
 }
 
-/// A path as it is shown: `bart::encoder::<Encoder as Module>::forward`.
+/// Returns a path as reports show it: `bart::encoder::<Encoder as Module>::forward`.
 pub fn shown(path: &[PathSegment]) -> String {
     let steps: Vec<String> = path.iter().map(ToString::to_string).collect();
     steps.join("::")
 }
 
 impl TracePattern {
-    /// Whether a function's path is meant. `is_own` says whether its crate is of the repository: a crate of the registry is
-    /// meant only by its name, or all of the dependencies would be traced by a `*`.
+    /// Whether the pattern matches a function's path. `is_own` says whether its crate belongs to
+    /// the repository. A crate from the registry must be named outright, or a `*` would trace all
+    /// dependencies.
     pub fn matches(&self, path: &[PathSegment], is_own: bool) -> bool {
         if !is_own {
             let Some(PathSegment::Name(name)) = path.first() else { return false };
@@ -102,7 +97,7 @@ impl TracePattern {
         matches(&self.segments, path, true)
     }
 
-    /// The crate that it names outright.
+    /// Returns the crate that the pattern names outright, without `*`.
     pub fn crate_name(&self) -> Option<&str> {
         match self.segments.first() {
             Some(PatternSegment::One(Glob(name)))
@@ -114,13 +109,14 @@ impl TracePattern {
         }
     }
 
-    /// As written.
+    /// Returns the pattern as written.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 }
 
-/// `is_first`: the path begins at its crate, which `crate` stands for.
+/// Matches segments one by one. `is_first` says that the path begins at its crate, for which
+/// `crate` stands.
 fn matches(pattern: &[PatternSegment], path: &[PathSegment], is_first: bool) -> bool {
     let Some((segment, rest)) = pattern.split_first() else { return path.is_empty() };
     match segment {
@@ -158,11 +154,11 @@ impl FromStr for TracePattern {
 
     fn from_str(text: &str) -> Result<Self, PatternError> {
         let parts = split(text).ok_or_else(|| {
-            PatternError(format!("'{text}' has a '<' without its '>', or the other way round"))
+            PatternError(format!("'{text}' has a '<' without its '>', or a '>' without its '<'"))
         })?;
         if parts.iter().any(|part| part.is_empty()) {
             return Err(PatternError(format!(
-                "'{text}' is no pattern of functions: write CRATE::MODULE::FUNCTION, with * for a part and ** for many"
+                "'{text}' is not a pattern of functions: write CRATE::MODULE::FUNCTION, with * for one segment or a part of it, and ** for any number of segments"
             )));
         }
         let mut segments = parts.iter().map(|part| segment(part)).collect::<Result<Vec<_>, _>>()?;
@@ -173,8 +169,7 @@ impl FromStr for TracePattern {
         let is_of_impl = parts.first().is_some_and(|part| part.starts_with('<'));
         if segments.len() == 1 && segments != [PatternSegment::Any] {
             return Err(PatternError(format!(
-                "'{text}' names a crate and no function in it: write {text}::** for all of it, **::{text} for all functions \
-                 of that name"
+                "'{text}' has one segment only: write {text}::** for all functions of that crate, or **::{text} for all functions of that name"
             )));
         }
         Ok(Self { text: text.trim().to_owned(), segments, is_of_impl })
@@ -199,7 +194,8 @@ fn segment(part: &str) -> Result<PatternSegment, PatternError> {
     Ok(PatternSegment::Impl(Glob(of), Glob(trait_)))
 }
 
-/// A type as functions' paths have it: `&mut enc::Encoder<T>` is `&mut Encoder<T>`. What is no path, as a tuple, stays as it is.
+/// Returns a type as functions' paths contain it: `&mut enc::Encoder<T>` becomes `&mut Encoder<T>`.
+/// A type that is not a path, such as a tuple, is unchanged.
 fn without_modules(text: &str) -> String {
     let text = squeezed(text);
     let mut rest = text.as_str();
@@ -218,13 +214,13 @@ fn without_modules(text: &str) -> String {
     format!("{}{name}", &text[..text.len() - rest.len()])
 }
 
-/// `TYPE as TRAIT`, of which the trait may have such a type in its brackets.
+/// Splits `TYPE as TRAIT`. The trait's parameters may contain ` as ` again.
 fn split_as(text: &str) -> Option<(&str, &str)> {
     let places = text.match_indices(" as ").map(|(place, as_)| (&text[..place], &text[place + as_.len()..]));
     places.into_iter().find(|(of, _)| split(of).is_some())
 }
 
-/// As types are written here: without spaces but for those between words.
+/// Returns a type's text without spaces, except between words.
 pub fn squeezed(text: &str) -> String {
     let mut squeezed = String::new();
     let mut had_space = false;
@@ -244,7 +240,7 @@ pub fn squeezed(text: &str) -> String {
     squeezed
 }
 
-/// At each `::` outside of brackets; none if they do not close.
+/// Splits at each `::` outside of brackets. Returns `None` if brackets are not in pairs.
 fn split(text: &str) -> Option<Vec<&str>> {
     let mut parts = Vec::new();
     let (mut depth, mut start) = (0_usize, 0);
@@ -277,7 +273,7 @@ mod tests {
         TypeName { bare: bare.to_owned(), whole: whole.to_owned() }
     }
 
-    /// `bart::encoder::<Encoder<T> as Module>::forward`, with `Encoder<T>` where no trait is given.
+    /// Parses a path such as `bart::encoder::<Encoder<T> as Module>::forward`.
     fn path(text: &str) -> Vec<PathSegment> {
         let steps = split(text).unwrap();
         let whole = |text: &str| named(text.split('<').next().unwrap(), text);
@@ -390,9 +386,9 @@ mod tests {
     #[test]
     fn what_is_no_pattern_is_refused() {
         for (text, said) in [
-            ("forward", "write forward::** for all of it, **::forward"),
-            ("a::::b", "is no pattern"),
-            ("", "is no pattern"),
+            ("forward", "write forward::** for all functions of that crate, or **::forward"),
+            ("a::::b", "is not a pattern"),
+            ("", "is not a pattern"),
             ("<A as B::c", "without its '>'"),
             ("a::b>::c", "without its '>'"),
             ("< as B>::c", "is not <TYPE as TRAIT>"),
