@@ -1,7 +1,8 @@
-//! YAML mappings with errors that name the place: known keys, duplicates, merge keys (`<<`), short forms.
+//! YAML mappings whose errors name the place: known keys, duplicates, merge keys (`<<`), short
+//! forms.
 //!
-//! Keys are checked while they are read, so that an error stands at the key itself; `mapping!` makes the struct, its
-//! reader and its JSON Schema from one list of keys.
+//! Keys are checked while they are read, so that an error names the key's own place. `mapping!`
+//! makes a struct, its reader and its JSON Schema from one list of keys.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -15,37 +16,38 @@ use serde::de::{self, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess
 use crate::config::yaml::{Mistake, PLACE, inline_schema};
 use crate::support::suggest;
 
-/// A struct that is written as a mapping, by the macro `mapping!`.
+/// A struct that is written as a mapping. The macro `mapping!` implements it.
 pub trait Mapping: Default {
     /// The known keys, in the order of the documentation.
     const KEYS: &'static [&'static str];
     /// Reads the value of this key (one of `KEYS`) into its field.
     fn read<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error>;
-    /// Takes what is not written here from `other`, as a merge key asks.
+    /// Takes the keys that are absent here from `other`, for a merge key.
     fn fill(&mut self, other: Self);
 }
 
-/// What can stand where a mapping is expected, and what must hold of one.
+/// What may stand in place of a mapping, and what must hold of the mapping.
 pub trait Entry: Mapping {
-    /// What is expected, for the error about something else: `a ref or a mapping such as {ref: main}`.
+    /// What is expected, for errors: `a ref or a mapping such as {ref: main}`.
     const EXPECTED: &'static str;
-    /// Whether keys that begin with `x-` are let through, as places for anchors.
+    /// Whether keys that begin with `x-` are accepted and ignored, for anchors.
     const EXTENSIBLE: bool = false;
-    /// Whether a plain number is a short form too.
+    /// Whether a plain number is a short form, too.
     const NUMBERS: bool = false;
 
-    /// The mapping that a plain text is short for; `None` where there is no short form.
+    /// Returns the mapping that a text is short for; `None` if there is no short form.
     fn from_text(_text: &str) -> Option<Result<Self, Mistake>> {
         None
     }
 
-    /// What must hold of the whole mapping.
+    /// Checks the whole mapping.
     fn check(&self) -> Result<(), Mistake> {
         Ok(())
     }
 }
 
-/// Defines a struct whose fields are optional keys of a mapping, with its reader and its JSON Schema from one list.
+/// Defines a struct whose fields are optional keys of a mapping, with its reader and its JSON
+/// Schema.
 macro_rules! mapping {
     (
         $(#[$about:meta])*
@@ -219,7 +221,9 @@ impl<'de, T: Entry> Visitor<'de> for EntryVisitor<'_, T> {
             }
         }
         // The first of several merged mappings wins.
-        merged.into_iter().for_each(|other| entry.fill(other));
+        for other in merged {
+            entry.fill(other);
+        }
         self.checked(entry)
     }
 }
@@ -273,7 +277,8 @@ impl Visitor<'_> for CheckedKey<'_> {
     }
 }
 
-/// A mapping whose keys the user chooses, in the order written. A key that stands twice is an error.
+/// A mapping whose keys the user chooses, in the order written. A key that appears twice is an
+/// error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenMapping<T>(pub IndexMap<String, T>);
 
@@ -283,12 +288,13 @@ impl<T> Default for OpenMapping<T> {
     }
 }
 
-/// Keys that the user chooses, as far as they may: `env` takes names of variables, `thresholds` those of metrics.
+/// What an [`OpenMapping`] contains. `env` takes names of variables as keys, `thresholds` names of
+/// metrics.
 pub trait OpenMappingValue: DeserializeOwned {
-    /// What the mapping as a whole is: `environment variables such as {RUST_LOG: debug}`.
+    /// What is expected, for errors: `names and values such as {RUST_LOG: debug}`.
     const EXPECTED: &'static str;
 
-    /// What must hold of the key.
+    /// Checks a key.
     fn check_key(_key: &str) -> Result<(), Mistake> {
         Ok(())
     }

@@ -1,5 +1,5 @@
 //! `memprof.yaml`: its keys, its values, and its JSON Schema.
-//! Imports support and plan.
+//! Imports support, plan and gpu.
 //! Pure.
 
 pub mod mapping;

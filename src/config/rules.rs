@@ -1,4 +1,5 @@
-//! The rules of `memprof.yaml`'s mappings: short forms, keys that need each other, and names that must be known.
+//! The rules of `memprof.yaml`'s mappings: short forms, keys that need each other, and checked
+//! names.
 
 use schemars::json_schema;
 use serde::de::{self, SeqAccess, Visitor};
@@ -39,7 +40,7 @@ impl Entry for RefEntry {
 
     fn from_text(text: &str) -> Option<Result<Self, Mistake>> {
         Some(if text.trim().is_empty() {
-            Err(Mistake::new("expected a ref, found nothing"))
+            Err(Mistake::new("expected a ref, found an empty text"))
         } else {
             Ok(Self { spec: Some(Scalar(text.to_owned())), ..Self::default() })
         })
@@ -84,7 +85,7 @@ impl Entry for OverlayEntry {
         }
         if !external && self.dependencies.is_some() {
             return Err(Mistake::new("`dependencies` go with `mode: external`")
-                .help("in the package itself, its own dev-dependencies are there"));
+                .help("without `mode: external`, tests use the package's own dev-dependencies"));
         }
         Ok(())
     }
@@ -114,7 +115,7 @@ impl Entry for PathEntry {
             None => (text.trim(), None),
         };
         if source.is_empty() || destination == Some("") {
-            return Some(Err(Mistake::new(format!("'{text}' is no path")).help("write SRC or SRC=DST")));
+            return Some(Err(Mistake::new(format!("'{text}' is not a path")).help("write SRC or SRC=DST")));
         }
         let text = |text: &str| Some(Scalar(text.to_owned()));
         Some(Ok(Self { source: text(source), destination: destination.and_then(text) }))
@@ -146,8 +147,9 @@ impl Entry for CellEntry {
     fn check(&self) -> Result<(), Mistake> {
         let says_params = self.params.as_ref().is_some_and(|params| !params.0.is_empty());
         if self.r#ref.is_none() && self.test.is_none() && !says_params {
-            return Err(Mistake::new("a cell that nothing is said of would be every cell")
-                .help("say its ref, test or params"));
+            return Err(
+                Mistake::new("this entry would match every cell").help("add `ref`, `test` or `params`")
+            );
         }
         Ok(())
     }
@@ -181,15 +183,18 @@ impl Entry for ThresholdEntry {
             return Err(Mistake::new("a threshold needs `percent`, `bytes`, `limit` or `leak`"));
         }
         if self.leak.is_some() && self.checkpoint.is_some() {
-            return Err(Mistake::new("`leak` is taken from `start` to `done`: it has no `checkpoint`")
-                .help("put it into an entry of its own"));
+            return Err(Mistake::new("`leak` compares `done` with `start`, and cannot have a `checkpoint`")
+                .help("put `leak` into an entry of its own"));
         }
         Ok(())
     }
 }
 
 impl ThresholdEntry {
-    /// What it says of these metrics; an error if a unit does not fit.
+    /// Returns the rule for the metrics of this name.
+    ///
+    /// # Errors
+    /// The unit of a limit does not fit.
     pub fn on(&self, metric: &str) -> Result<Rule, String> {
         let absolute = |limit: Option<&Scalar<Absolute>>| -> Result<Option<u64>, String> {
             let limit = limit.map(|Scalar(Absolute(limit))| limit.on(Unit::of(metric))).transpose()?;
@@ -223,8 +228,8 @@ impl Entry for AllowEntry {
                 .help("write reason: 'a larger cache, #42'"));
         }
         if self.metric.is_none() && self.test.is_none() && self.checkpoint.is_none() {
-            return Err(Mistake::new("an entry that names nothing would allow everything")
-                .help("say its metric, test or checkpoint"));
+            return Err(Mistake::new("this entry would allow every change")
+                .help("add `metric`, `test` or `checkpoint`"));
         }
         if let (Some(Scalar(Amount(limit))), Some(Scalar(MetricPattern(metric)))) =
             (&self.limit, &self.metric)
@@ -240,7 +245,7 @@ impl Listed for AllowEntry {
 }
 
 impl AllowEntry {
-    /// As data.
+    /// Returns the entry as data.
     pub fn allowance(&self) -> Allowance {
         Allowance {
             metric: self.metric.as_ref().map(|Scalar(MetricPattern(metric))| metric.clone()),
@@ -289,7 +294,7 @@ impl OpenMappingValue for Scalar<Refspec> {
         if pattern.matches("{}").count() == 1 {
             Ok(())
         } else {
-            Err(Mistake::new(format!("'{pattern}' has no single {{}}, where the number goes"))
+            Err(Mistake::new(format!("'{pattern}' needs exactly one {{}}, for the number"))
                 .help("write \"cl/{}\": \"refs/changes/{}/head\""))
         }
     }

@@ -1,4 +1,4 @@
-//! The single values of `memprof.yaml`: how each is read from its text, and what its JSON Schema is.
+//! The single values of `memprof.yaml`: how to read each from its text, and its JSON Schema.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,12 +14,12 @@ use crate::plan::title::Template;
 use crate::plan::trace_pattern::TracePattern;
 use crate::support::suggest;
 
-/// A value that was understood, kept with the words it was written in.
+/// A parsed value, with the text that it was written as.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parsed<T> {
     /// As written.
     pub text: String,
-    /// As understood.
+    /// The value.
     pub value: T,
 }
 
@@ -51,7 +51,7 @@ impl FromText for Parsed<TracePattern> {
     }
 }
 
-/// How many calls are logged one by one.
+/// How many calls are logged individually.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallLimit(pub u64);
 
@@ -61,7 +61,7 @@ impl FromText for CallLimit {
     fn from_text(text: &str) -> Result<Self, Mistake> {
         text.parse()
             .map(Self)
-            .map_err(|_| Mistake::new(format!("'{text}' is not a number of calls, such as 100")))
+            .map_err(|_| Mistake::new(format!("'{text}' is not a number of calls such as 100")))
     }
 
     fn schema() -> Schema {
@@ -69,7 +69,7 @@ impl FromText for CallLimit {
     }
 }
 
-/// A regular expression that compiles; compared by its text.
+/// The text of a valid regular expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegularExpression(pub String);
 
@@ -145,7 +145,7 @@ impl FromText for Day {
     }
 }
 
-/// A percentage, with its sign or without.
+/// A percentage, with `%` or without.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Percentage(pub f64);
 
@@ -161,7 +161,7 @@ impl FromText for Percentage {
     }
 }
 
-/// An absolute limit; which unit it may have depends on its metric.
+/// An absolute limit. Its metric determines its unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Absolute(pub quantity::Limit);
 
@@ -198,7 +198,8 @@ impl FromText for Amount {
     }
 }
 
-/// The value of a variable or a parameter: any text, numbers and booleans as they are written, even nothing.
+/// The value of a variable or a parameter: any text, even an empty one. Numbers and booleans stay
+/// as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Value(pub String);
 
@@ -207,7 +208,7 @@ impl FromText for Value {
 
     fn from_text(text: &str) -> Result<Self, Mistake> {
         if text.contains('\0') {
-            return Err(Mistake::new("a value cannot hold a NUL character"));
+            return Err(Mistake::new("a value cannot contain a NUL character"));
         }
         Ok(Self(text.to_owned()))
     }
@@ -217,7 +218,7 @@ impl FromText for Value {
     }
 }
 
-/// A pattern of git refs with the place of the number or name, `refs/changes/{}/head`.
+/// A pattern of git refs, in which `{}` stands for the number or name: `refs/changes/{}/head`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refspec(pub String);
 
@@ -229,26 +230,27 @@ impl FromText for Refspec {
             Ok(Self(text.to_owned()))
         } else {
             Err(Mistake::new(format!("'{text}' is not a pattern such as refs/changes/{{}}/head"))
-                .help("it begins with refs/ and has one {}, where the number goes"))
+                .help("begin with refs/, and write one {} for the number"))
         }
     }
 }
 
-/// The right side of a dependency in a manifest, as TOML: `"0.9"` or `{ version = "0.9", features = ["small_rng"] }`.
+/// What a manifest has after `NAME =` for a dependency, as TOML: `"0.9"` or `{ version = "0.9",
+/// features = ["small_rng"] }`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dependency(pub String);
 
 impl FromText for Dependency {
     const EXPECTED: &'static str = "a version such as \"0.9\"";
 
-    /// A bare version is quoted, a TOML value is taken as it stands.
+    /// Adds quotes to a bare version. A TOML value stays as it is.
     fn from_text(text: &str) -> Result<Self, Mistake> {
         let text = text.trim();
         let toml = if text.starts_with(['{', '"', '\'']) { text.to_owned() } else { format!("\"{text}\"") };
         match format!("x = {toml}").parse::<toml_edit::DocumentMut>() {
             Ok(_) if !text.is_empty() => Ok(Self(toml)),
             _ => Err(Mistake::new(format!("'{text}' is not a dependency"))
-                .help("write a version, \"0.9\", or what a manifest has, '{ version = \"0.9\", features = [\"std\"] }'")),
+                .help("write a version such as \"0.9\", or a table such as '{ version = \"0.9\", features = [\"std\"] }'")),
         }
     }
 }
@@ -281,5 +283,5 @@ one_of!(OverlayMode, "a mode (package, external)",
     "package" => OverlayMode::Package, "external" => OverlayMode::External);
 one_of!(TraceColumn, "a group of metrics (heap, cpu, gpu)",
     "heap" => TraceColumn::Heap, "cpu" => TraceColumn::Cpu, "gpu" => TraceColumn::Gpu);
-one_of!(Ignored, "what to do with ignored tests (skip, include, only)",
+one_of!(Ignored, "a choice for ignored tests (skip, include, only)",
     "skip" => Ignored::Skip, "include" => Ignored::Include, "only" => Ignored::Only);

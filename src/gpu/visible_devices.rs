@@ -2,7 +2,7 @@
 //! `CUDA_DEVICE_ORDER`.
 //!
 //! The rules come from the CUDA programming guide ("CUDA Environment Variables"). Where that says
-//! nothing, they come from PyTorch (`_parse_visible_devices` in `torch/cuda/__init__.py`), which
+//! nothing, they come from `PyTorch` (`_parse_visible_devices` in `torch/cuda/__init__.py`), which
 //! agrees with the driver:
 //!
 //! - The first element that names no device ends the list.
