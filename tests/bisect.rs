@@ -421,7 +421,7 @@ fn mistakes_are_told_before_anything_is_built() {
         printed.stderr
     };
     assert!(complaint(&["--good", "c6", "--bad", "c0"]).contains("--good c0 --bad c6"));
-    assert!(complaint(&["--good", "c2", "--bad", "c4"]).contains("they part at"));
+    assert!(complaint(&["--good", "c2", "--bad", "c4"]).contains("their histories fork at"));
     assert!(complaint(&["--good", "c2", "--bad", "c2"]).contains("the same commit"));
     assert!(complaint(&["--good", "c0", "--bad", "nosuch"]).contains("no ref 'nosuch'"));
     assert!(

@@ -264,7 +264,7 @@ fn a_deleted_file_a_folder_in_its_place_and_a_nested_repository_are_dealt_with()
     assert!(!path.join("src/same.rs").exists());
     assert!(!path.join("nested").exists());
     assert!(
-        setting.warnings()[0].starts_with("'nested/' is a repository of its own"),
+        setting.warnings()[0].starts_with("'nested/' is a nested repository"),
         "{:?}",
         setting.warnings()
     );

@@ -1,4 +1,4 @@
-//! What the user asked for and a repository become a plan: each ref a revision, the baseline among them.
+//! Turns a request into a plan: resolves each ref to a revision, and finds the baseline among them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -19,14 +19,14 @@ use crate::support::event::{Event, Sink};
 /// The name of the revision that `--baseline merge-base` adds.
 pub const MERGE_BASE: &str = "merge-base";
 
-/// What the user wrote that names the working tree.
+/// What the user writes for the working tree.
 const WORKING_TREE: &str = ".";
 
-/// Resolves every ref of the request and plans the run.
+/// Resolves every ref of the request, and plans the run.
 ///
-/// The plan's request has one entry in `refs` for each of its revisions, in the same order: a baseline that was added is
-/// among both. What depended on where the tool was started (`build.manifest_path`) or on what a ref means today
-/// (`lockfile`) is resolved as well.
+/// The plan's request has one entry in `refs` for each revision, in the same order, including a
+/// baseline that was added. `build.manifest_path`, which depends on the current folder, and the ref
+/// of `lockfile` are resolved, too.
 pub fn resolve(request: &Request, repository: &Repository, sink: &dyn Sink) -> anyhow::Result<Plan> {
     let plan = resolve_any(request, repository, sink)?;
     match plan.revisions.as_slice() {
@@ -88,7 +88,7 @@ fn take_workspace_folder(
     Ok(found.workspace)
 }
 
-/// The baseline's index; a baseline that is not among the refs becomes the first of them.
+/// Returns the baseline's index. A baseline that is not among the refs is added as the first one.
 fn add_named_baseline(request: &mut Request) -> usize {
     let BaselineRequest::Ref(wanted) = &request.baseline else { return 0 };
     let by_name = request.refs.iter().position(|reference| reference.name.as_ref() == Some(wanted));
@@ -100,14 +100,14 @@ fn add_named_baseline(request: &mut Request) -> usize {
     })
 }
 
-/// Where a spec leads.
+/// A commit, and a note on where its ref was found.
 #[derive(Clone)]
 struct ResolvedCommit {
     commit: String,
     note: Option<String>,
 }
 
-/// Looks specs up, each of them once: the same spec twice is the same revision, and fetched once.
+/// Looks up each spec once, so that a spec that appears twice is one revision and is fetched once.
 struct Resolver<'a> {
     repository: &'a Repository,
     remote: Option<String>,
@@ -197,7 +197,7 @@ impl<'a> Resolver<'a> {
         Ok(found)
     }
 
-    /// By git's own rules. `spec` is looked up, `written` is what an error calls it.
+    /// Looks `spec` up by git's own rules. Errors call it `written`.
     fn plain(&self, spec: &str, written: &str) -> anyhow::Result<String> {
         let written = written.to_owned();
         Err(match self.repository.look_up(spec)? {
@@ -223,7 +223,7 @@ impl<'a> Resolver<'a> {
         .advised())
     }
 
-    /// `HEAD~9` of a history of five commits.
+    /// Returns the error for `HEAD~9` in a history of five commits, if the spec is of this kind.
     fn beyond_history(&self, spec: &str, written: &str) -> anyhow::Result<Option<ResolveError>> {
         let (name, suffix) = split_suffix(spec);
         if !suffix.starts_with(['~', '^']) {
@@ -246,7 +246,7 @@ impl<'a> Resolver<'a> {
         ResolveError::NoRef { spec, nearest, branches, shallow: self.repository.is_shallow() }
     }
 
-    /// A pull request: where the user has it, else fetched.
+    /// Finds a pull request in the repository, or else fetches it.
     fn forge(&self, wanted: &ForgeRef) -> anyhow::Result<ResolvedCommit> {
         if let Some(found) = self.local_copy(wanted)? {
             return Ok(found);
@@ -290,11 +290,12 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Copies that are not the preferred remote's. A remote that they were fetched from need not be configured any more,
-    /// and numbers mean different things to different remotes.
+    /// Returns copies from other remotes than the preferred one. Such a remote may not be
+    /// configured any more, and the same number means another pull request there.
     fn copies_elsewhere(&self, name: &str) -> anyhow::Result<Vec<String>> {
         let remotes = self.repository.remotes()?;
-        // `refs/remotes/origin/fix/pr/7` is a branch of `origin`, not the pull request of a remote called `origin/fix`.
+        // `refs/remotes/origin/fix/pr/7` is a branch of `origin`, not a pull request of the remote
+        // `origin/fix`.
         let is_remote = |remote: &str| !remote.contains('/') || remotes.iter().any(|known| known == remote);
         let is_copy = |reference: &&String| {
             let below = reference.strip_prefix("refs/remotes/");
@@ -304,7 +305,7 @@ impl<'a> Resolver<'a> {
         Ok(self.references.iter().filter(is_copy).cloned().collect())
     }
 
-    /// `upstream`, else `origin`, else the only one.
+    /// Returns `upstream`, else `origin`, else the only remote.
     fn default_remote(&self) -> anyhow::Result<Option<String>> {
         let mut remotes = self.repository.remotes()?;
         let known = ["upstream", "origin"].iter().find(|name| remotes.iter().any(|remote| remote == *name));
@@ -324,7 +325,8 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Git takes the tag where a branch has the same name, and says so only on a terminal.
+    /// Warns if a tag and a branch share a name. Git then uses the tag, and says so only on a
+    /// terminal.
     fn warn_of_two_meanings(&self, name: &str) -> anyhow::Result<()> {
         let [tag, branch] = ["refs/tags/", "refs/heads/"].map(|kind| format!("{kind}{name}"));
         if self.references.contains(&tag)
@@ -332,7 +334,7 @@ impl<'a> Resolver<'a> {
             && self.repository.look_up(&tag)? != self.repository.look_up(&branch)?
         {
             self.sink.emit(Event::Warning {
-                message: format!("'{name}' is a tag and a branch: the tag is taken"),
+                message: format!("'{name}' is a tag and a branch; using the tag"),
                 help: Some(format!("write heads/{name} for the branch, tags/{name} for the tag")),
             });
         }
@@ -354,7 +356,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// `main` and `main` become `main` and `main (2)`: A/A comparisons are two revisions.
+/// Renames the second `main` to `main (2)`, so that a revision can be compared with itself.
 fn make_names_unique(revisions: &mut [Revision]) {
     let mut taken: HashSet<String> = HashSet::new();
     let wanted: HashSet<_> = revisions.iter().map(|revision| revision.name.clone()).collect();
@@ -372,7 +374,8 @@ fn make_names_unique(revisions: &mut [Revision]) {
     }
 }
 
-/// `20250302T101500.123Z-4f1c2aa-9be0d13`: sorts by time; at most four revisions are spelt out.
+/// Returns the name of a run, `20250302T101500.123Z-4f1c2aa-9be0d13`. Names sort by time, and
+/// contain at most four revisions.
 pub fn run_id(now: jiff::Timestamp, revisions: &[Revision]) -> String {
     let time = now.strftime("%Y%m%dT%H%M%S%.3fZ").to_string();
     let short = |revision: &Revision| revision.commit.get(..7).unwrap_or(&revision.commit).to_owned();
