@@ -1,5 +1,6 @@
-//! What must be the same for figures to be compared at all: the machine's kernel for resident memory, the device and its driver for
-//! GPU memory, the target for everything. What differs and may differ is listed in the report, and compared.
+//! Which figures can be compared. Resident memory needs the same kernel, GPU memory the same device
+//! and driver, and every metric the same target. The report lists other differences, and compares
+//! the figures.
 
 use std::collections::BTreeMap;
 
@@ -10,20 +11,21 @@ use crate::support::glob;
 /// Metrics of a candidate that cannot be compared with the baseline's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IncomparableMetrics {
-    /// Which, with `*` for any part of a name.
+    /// The metrics, with `*` for any part of a name.
     pub metrics: String,
-    /// Why: `the kernels differ: 5.10.0 / 6.1.0`.
+    /// The reason: `the kernels differ: 5.10.0 / 6.1.0`.
     pub reason: String,
 }
 
 impl IncomparableMetrics {
-    /// Whether it is about this metric.
+    /// Whether this metric is among them.
     pub fn is_about(&self, metric: &str) -> bool {
         glob::matches(&self.metrics, metric)
     }
 }
 
-/// Of two runs of the tool by their `environment.json`. A fact that either does not state makes no difference.
+/// Compares two machines by their `environment.json`. A fact that one of them lacks counts as
+/// equal.
 pub fn of_machines(a: &Value, b: &Value) -> Vec<IncomparableMetrics> {
     let facts = [
         ("/os", "*", "the operating systems"),
@@ -49,7 +51,7 @@ pub fn of_machines(a: &Value, b: &Value) -> Vec<IncomparableMetrics> {
     apart
 }
 
-/// Of two builds by their facts in `builds.json`.
+/// Compares two builds by their facts in `builds.json`.
 pub fn of_builds(a: &BTreeMap<String, String>, b: &BTreeMap<String, String>) -> Vec<IncomparableMetrics> {
     let (a, b) = (a.get("target"), b.get("target"));
     if a == b {

@@ -1,5 +1,5 @@
 //! A run's folder: its files, the shim's log, the outcomes, and what may be compared.
-//! Imports support, gpu and plan.
+//! Imports support, gpu, plan and verdict.
 //! Reads and writes the run's folder.
 
 pub mod comparability;
