@@ -4,10 +4,11 @@ use camino::Utf8Path;
 
 use crate::plan::request::BuildOptions;
 
-/// The arguments after `cargo` that build the tests, and then run each through the runner.
+/// Returns the arguments for `cargo` that build the tests and then run each through the runner.
 ///
-/// `cargo test` and not `cargo build --tests`: it builds `--lib` and `--bin` as tests, and it hands each executable to the
-/// runner with its environment. `--no-fail-fast` makes one broken target cost only itself.
+/// This is `cargo test` and not `cargo build --tests`, because it builds `--lib` and `--bin` as
+/// tests, and passes each executable to the runner with its environment. With `--no-fail-fast`, a
+/// broken target does not affect the others.
 pub fn test_argv(options: &BuildOptions, features: &[String], target_directory: &Utf8Path) -> Vec<String> {
     let mut argv: Vec<String> =
         ["test", "--no-fail-fast", "--message-format=json"].map(ToOwned::to_owned).to_vec();
@@ -43,13 +44,13 @@ pub fn test_argv(options: &BuildOptions, features: &[String], target_directory: 
             .iter()
             .any(|names| !names.is_empty());
     if !selects_targets {
-        // Without it `cargo test` runs doc-tests and builds every example.
+        // Without this flag, `cargo test` runs doc-tests and builds every example.
         argv.push("--tests".to_owned());
     }
     argv
 }
 
-/// The variable that overrides the runner of a target.
+/// Returns the variable that overrides the runner of a target.
 pub fn runner_variable(triple: &str) -> String {
     format!("CARGO_TARGET_{}_RUNNER", triple.to_uppercase().replace(['-', '.'], "_"))
 }

@@ -1,4 +1,5 @@
-//! The lock file of a revision that has committed none: the same one for every such revision, kept between runs.
+//! The lock file for revisions that have not committed one. All of them get the same file, which is
+//! kept between runs.
 
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
@@ -10,23 +11,23 @@ use crate::plan::resolved::Plan;
 use crate::support::event::{Event, Sink};
 use crate::support::user_error::Complaint;
 
-/// What revisions without a lock file are given.
+/// The lock file for revisions that lack one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lockfile {
     /// This text.
     Given(Vec<u8>),
     /// Every revision has its own.
     NotNeeded,
-    /// It is still to be made, in a checkout of the baseline, and kept at this path.
+    /// It must be generated in a checkout of the baseline.
     ToGenerate {
-        /// Where it is kept.
+        /// The path to keep it at.
         kept: Utf8PathBuf,
-        /// The day as of which it is resolved; today if absent.
+        /// The day whose versions it has. Today if absent.
         date: Option<String>,
     },
 }
 
-/// Path of a workspace's lock file in a revision's tree.
+/// Returns the path of the workspace's lock file in a revision's tree.
 fn path_in(plan: &Plan) -> String {
     plan.workspace.join("Cargo.lock").to_string()
 }
@@ -39,9 +40,9 @@ pub fn is_committed(plan: &Plan, revision: usize, repository: &Repository) -> an
 /// From this number on, revisions are counted instead of named.
 const MANY: usize = 8;
 
-/// Decides where the lock file comes from: from what the user asked for; else from another revision,
-/// the baseline first; else from the user's checkout, where git ignores it and which the user builds
-/// with. As a last resort, one is generated for the baseline.
+/// Decides where the lock file comes from: from what the user asked for; else from another
+/// revision, the baseline first; else from the user's checkout, where git ignores it and which the
+/// user builds with. As a last resort, one is generated for the baseline.
 pub fn choose(
     plan: &Plan,
     repository: &Repository,
@@ -66,14 +67,14 @@ pub fn choose(
         sink.emit(Event::Warning { message, help: Some(help.to_owned()) });
     };
     if let Some((revision, text)) = &committed.first {
-        warn(&format!("the one of {revision} is used"));
+        warn(&format!("using the one of {revision}"));
         return Ok(Lockfile::Given(text.clone()));
     }
     if let Ok(text) = fs_err::read(repository.root().join(&path)) {
-        warn("the one in your checkout is used for all");
+        warn("using the one in your checkout for all");
         return Ok(Lockfile::Given(text));
     }
-    warn("one is generated and used for all");
+    warn("generating one for all");
     generated(plan, lockfiles, None)
 }
 
@@ -131,7 +132,7 @@ fn generated(plan: &Plan, lockfiles: &Utf8Path, date: Option<String>) -> anyhow:
     Ok(Lockfile::ToGenerate { kept, date })
 }
 
-/// Generates the lock file in a checkout, and keeps it.
+/// Generates the lock file in a checkout, keeps it, and returns its text.
 pub fn generate(
     manifest: &Utf8Path,
     kept: &Utf8Path,
@@ -144,8 +145,8 @@ pub fn generate(
         cargo = cargo.arg("--offline");
     }
     if let Some(date) = date {
-        // Resolving as of a date is a nightly feature of cargo, which this variable opens on stable; it reaches only this
-        // one command, which compiles nothing.
+        // Resolving as of a date is a nightly feature of cargo. This variable enables it on stable,
+        // and only for this command, which compiles nothing.
         cargo = cargo
             .env("RUSTC_BOOTSTRAP", "1")
             .args(["-Zunstable-options", "--publish-time"])

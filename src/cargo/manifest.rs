@@ -1,4 +1,4 @@
-//! What a package's manifest says, and what `cargo metadata` says of its targets.
+//! Facts about packages and targets that their manifests or cargo's metadata state.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use cargo_metadata::Artifact;
 
 use crate::plan::request::TargetKind;
 
-/// The kind of a target that can hold tests.
+/// Returns the kind of a target that can contain tests.
 pub fn target_kind(target: &cargo_metadata::Target) -> Option<TargetKind> {
     use cargo_metadata::TargetKind as Kind;
     target.kind.iter().find_map(|kind| match kind {
@@ -23,9 +23,10 @@ pub fn target_kind(target: &cargo_metadata::Target) -> Option<TargetKind> {
     })
 }
 
-/// The targets of a manifest that have `harness = false`, by kind and name.
+/// Returns the targets of a manifest that have `harness = false`, by kind and name.
 ///
-/// `cargo metadata` does not say it, and running such a target with `--list` would run it.
+/// `cargo metadata` omits this. Such a target must not be called with `--list`, because it would
+/// run.
 pub fn without_harness(manifest: &Utf8Path) -> anyhow::Result<Vec<(TargetKind, String)>> {
     let document: toml_edit::DocumentMut = fs_err::read_to_string(manifest)?.parse()?;
     let mut targets = Vec::new();
@@ -52,7 +53,7 @@ pub fn without_harness(manifest: &Utf8Path) -> anyhow::Result<Vec<(TargetKind, S
     Ok(targets)
 }
 
-/// `[[test]]` tables, or an inline `test = [{…}]`.
+/// Returns the tables of `[[test]]`, or of an inline `test = [{…}]`.
 fn tables(item: &toml_edit::Item) -> Vec<BTreeMap<String, toml_edit::Value>> {
     let values = |table: &dyn toml_edit::TableLike| {
         table
@@ -67,12 +68,13 @@ fn tables(item: &toml_edit::Item) -> Vec<BTreeMap<String, toml_edit::Value>> {
     inline.filter_map(|value| Some(values(value.as_inline_table()?))).collect()
 }
 
-/// The name of an artifact's package, from its manifest: package ids have it in several forms.
+/// Returns the name of an artifact's package from its manifest, because package ids have several
+/// forms.
 pub fn package_name(artifact: &Artifact) -> anyhow::Result<String> {
     let document: toml_edit::DocumentMut = fs_err::read_to_string(&artifact.manifest_path)?.parse()?;
     let name =
         document.get("package").and_then(|package| package.get("name")).and_then(toml_edit::Item::as_str);
-    name.map(ToOwned::to_owned).with_context(|| format!("{} names no package", artifact.manifest_path))
+    name.map(ToOwned::to_owned).with_context(|| format!("{} has no package name", artifact.manifest_path))
 }
 
 #[cfg(test)]

@@ -4,23 +4,24 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::diagnostic::DiagnosticLevel;
 use cargo_metadata::{Artifact, CompilerMessage, Message};
 
-/// What a build left, as far as cargo's messages tell.
+/// The results of a build, according to cargo's messages.
 #[derive(Debug, Default)]
 pub struct Messages {
-    /// Everything that was compiled or found fresh, in cargo's order.
+    /// All artifacts that were compiled or fresh, in cargo's order.
     pub artifacts: Vec<Artifact>,
     /// Compiler messages at level error.
     pub errors: Vec<CompilerMessage>,
-    /// Messages below level error that the caller asked for, each once. Cargo repeats those of fresh targets.
+    /// Messages below level error that the caller wants, each once. Cargo repeats those of fresh
+    /// targets.
     pub kept: Vec<String>,
-    /// `OUT_DIR` of each dependency from outside the checkout: what lies there is the same in every revision that has the
-    /// dependency.
+    /// `OUT_DIR` of each dependency from outside of the checkout. Its content is the same in every
+    /// revision with this dependency.
     pub foreign_out_directories: Vec<Utf8PathBuf>,
 }
 
 impl Messages {
-    /// Takes one line of cargo's standard output and returns the crate that was compiled, if one was. Keeps the messages
-    /// for which `is_kept` holds.
+    /// Takes one line of cargo's standard output, and returns the crate that was compiled, if any.
+    /// Keeps the messages for which `is_kept` holds.
     pub fn take(&mut self, line: &[u8], is_kept: fn(&str) -> bool) -> Option<String> {
         match serde_json::from_slice::<Message>(line).ok()? {
             Message::CompilerArtifact(artifact) => {
@@ -46,12 +47,13 @@ impl Messages {
         }
     }
 
-    /// The text of the first errors, as the compiler rendered them.
+    /// Returns the text of the first errors, as the compiler rendered them.
     pub fn first_errors(&self, count: usize) -> String {
         let mut seen = Vec::new();
         for error in &self.errors {
             let text = error.message.rendered.as_deref().unwrap_or(&error.message.message).trim_end();
-            // "aborting due to 2 previous errors" says nothing, and the library's error comes again with its tests.
+            // "aborting due to 2 previous errors" adds nothing. A library's error appears again
+            // with its tests.
             if !text.starts_with("error: aborting due to") && !seen.contains(&text) {
                 seen.push(text);
             }
@@ -61,17 +63,19 @@ impl Messages {
     }
 }
 
-/// Whether the sources of this package are files that a checkout can change, and not a registry's or a pinned commit's.
+/// Whether a checkout can change the sources of this package, because they are not from a registry
+/// or a pinned commit.
 pub fn is_path_package(artifact: &Artifact) -> bool {
     is_path_id(&artifact.package_id.repr)
 }
 
-/// The same for a package id as cargo writes it, in its new form or the one before Rust 1.77.
+/// Whether a checkout can change the package with this id. Accepts cargo's ids before and since
+/// Rust 1.77.
 pub fn is_path_id(id: &str) -> bool {
     id.starts_with("path+") || id.contains("(path+")
 }
 
-/// The folder of an artifact's package.
+/// Returns the folder of an artifact's package.
 pub fn package_folder(artifact: &Artifact) -> Utf8PathBuf {
     artifact.manifest_path.parent().unwrap_or(Utf8Path::new("/")).to_owned()
 }

@@ -1,5 +1,5 @@
-//! Cargo: its command line, its configuration, the toolchain, and the lock file.
-//! Imports support and plan.
+//! Cargo: its command line, messages, manifests, configuration, toolchain, and lock file.
+//! Imports support, plan and git.
 //! Runs cargo and rustc; reads configuration.
 
 pub mod command;
