@@ -1,5 +1,5 @@
-//! The one worktree that takes the revisions one after the other, and the cache folder around it.
-//! Imports support and git.
+//! The worktree that holds one revision after the other, and the cache folder around it.
+//! Imports support, plan and git.
 //! Writes the cache folder.
 
 pub mod cache;
