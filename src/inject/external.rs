@@ -1,5 +1,6 @@
-//! `mode: external`: overlay tests in a crate of their own outside the repository's workspace, with a path dependency on the
-//! package, for old revisions whose dev-dependencies or sibling members no longer resolve.
+//! `mode: external`: overlay tests in a crate of their own, outside of the repository's workspace,
+//! which depends on the package by path. This serves old revisions whose dev-dependencies or other
+//! members no longer resolve.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -17,15 +18,15 @@ use crate::support::paths;
 use crate::support::suggest;
 use crate::support::user_error::Complaint;
 
-/// What the crate has beside the overlay's files.
+/// The crate's own files, in addition to the overlay's.
 const OWN_FILES: [&str; 3] = ["Cargo.toml", "Cargo.lock", "src/lib.rs"];
 
-/// Where the crate goes, and the checkout that it depends on.
+/// The crate's folder, and the checkout that it depends on.
 #[derive(Debug)]
 pub struct ExternalCratePaths<'a> {
     /// The crate's folder.
     pub folder: Utf8PathBuf,
-    /// The record of what was written there.
+    /// The record of the files written there.
     pub record: Utf8PathBuf,
     /// The root of the checkout.
     pub checkout: &'a Utf8Path,
@@ -33,10 +34,10 @@ pub struct ExternalCratePaths<'a> {
     pub workspace: &'a Utf8Path,
 }
 
-/// What of a build's options is about the package, which the crate has as a dependency and not as a member.
+/// The build options that concern the package. The external crate applies them to its dependency.
 #[derive(Clone, Debug, Default)]
 pub struct PackageOptions {
-    /// `-p`, for overlays that name no package themselves.
+    /// `-p`, for overlays that name no package.
     pub packages: Vec<String>,
     /// `--features`.
     pub features: Vec<String>,
@@ -47,7 +48,8 @@ pub struct PackageOptions {
 }
 
 impl PackageOptions {
-    /// Takes them out of the options of a build; `features` are those of the revision, of its tests and of all.
+    /// Splits these options off a build's options. `features` are those of the revision, its tests
+    /// and the request.
     pub fn split_off(build: &BuildOptions, features: Vec<String>) -> (Self, BuildOptions) {
         let own = Self {
             packages: build.packages.clone(),
@@ -66,7 +68,7 @@ impl PackageOptions {
         (own, rest)
     }
 
-    /// The dependency on the package of this folder and manifest.
+    /// Returns the dependency on the package with this folder and manifest.
     fn dependency(&self, folder: &Utf8Path, manifest: &DocumentMut) -> InlineTable {
         let mut dependency = InlineTable::new();
         dependency.insert("path", folder.as_str().into());
@@ -88,7 +90,7 @@ impl PackageOptions {
 pub struct ExternalCrate {
     /// Its manifest.
     pub manifest: Utf8PathBuf,
-    /// What of the repository does not reach it, in words.
+    /// Warnings about what it lacks of the workspace.
     pub not_carried: Vec<String>,
 }
 
@@ -234,8 +236,8 @@ fn not_carried(root_manifest: &DocumentMut, has_lock_file: bool) -> Vec<String> 
     warnings
 }
 
-/// Puts the overlay's files where the crate's tests find them, and takes away what tests left there. A file that is as it should
-/// be is not written, so that cargo sees no change.
+/// Restores the overlay's files, and removes files that tests left behind. A file that is already
+/// right is not written, so that cargo sees no change.
 pub fn restore(folder: &Utf8Path, files: &[OverlayFile]) -> anyhow::Result<()> {
     fs_err::create_dir_all(folder)?;
     remove_others(folder, files)?;
@@ -250,7 +252,7 @@ pub fn restore(folder: &Utf8Path, files: &[OverlayFile]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What stands in a file of the overlay: the targets' roots link the shim.
+/// Returns the content of an overlay file. The roots of targets link the shim.
 fn content_of(file: &OverlayFile) -> Cow<'_, [u8]> {
     let is_test = file.destination.extension() == Some("rs")
         && file.destination.components().count() == 2
@@ -258,7 +260,8 @@ fn content_of(file: &OverlayFile) -> Cow<'_, [u8]> {
     if is_test { checkout_edits::with_lines(&file.content).into() } else { file.content.as_slice().into() }
 }
 
-/// Removes what is neither the crate's own nor the overlay's: what another overlay had, and what tests wrote.
+/// Removes files that belong neither to the crate nor to the overlay: those of another overlay, and
+/// those that tests wrote.
 fn remove_others(folder: &Utf8Path, files: &[OverlayFile]) -> anyhow::Result<()> {
     for found in walkdir::WalkDir::new(folder) {
         let found = found?;
@@ -284,7 +287,7 @@ fn package_key<'a>(manifest: &'a DocumentMut, key: &str) -> Option<&'a str> {
     manifest.get("package")?.get(key)?.as_str()
 }
 
-/// Finds a package by name without `cargo metadata`: the reason for an external crate is that the workspace may not load.
+/// Finds a package by name without `cargo metadata`, because the workspace may not load.
 fn find_package(checkout: &Utf8Path, name: &str) -> anyhow::Result<(Utf8PathBuf, DocumentMut)> {
     let mut names = Vec::new();
     let manifests = walkdir::WalkDir::new(checkout)
@@ -306,15 +309,15 @@ fn find_package(checkout: &Utf8Path, name: &str) -> anyhow::Result<(Utf8PathBuf,
             None => {}
         }
     }
-    Err(Complaint::new(format!("the overlay is for package '{name}', which this revision does not have"))
+    Err(Complaint::new(format!("the overlay is for package '{name}', which this revision lacks"))
         .maybe_help(suggest::did_you_mean(name, names.iter().map(String::as_str)))
         .into())
 }
 
-/// `"0.9"`, or an inline table as in a manifest.
+/// Reads a dependency: `"0.9"`, or an inline table as in a manifest.
 fn dependency(name: &str, text: &str) -> anyhow::Result<Item> {
     let written = text.parse::<Value>().ok().filter(|value| value.is_str() || value.is_inline_table());
-    // A version without quotes is no TOML string; what else it may be, cargo says.
+    // A version without quotes is not a TOML string. If it is not a version, cargo says so.
     let version = || (!text.contains('{')).then(|| Value::from(text));
     let value = written.or_else(version);
     Ok(Item::Value(value.with_context(|| format!("overlay: the dependency {name} = {text} is not TOML"))?))

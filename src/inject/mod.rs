@@ -1,5 +1,5 @@
 //! What the tool adds to a checkout: overlay files, the shim's lines, wrapped allocators.
-//! Imports
+//! Imports support, plan, git, cargo and checkout.
 //! Writes the checkout.
 
 pub mod checkout_edits;

@@ -1,7 +1,8 @@
-//! Text put into a source file at places that the parser found, each on the line that it is put into: line numbers, and with
-//! them panics, backtraces and `line!()`, stay what they are.
+//! Inserts text into a source file at places that the parser found. Insertions add no lines, so
+//! that line numbers in panics, backtraces and `line!()` do not change.
 //!
-//! What a file says outside of the places stays byte for byte: comments, spaces, line ends, a byte order mark, a shebang line.
+//! Everything else stays the same byte for byte: comments, spaces, line ends, a byte order mark, a
+//! shebang line.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -12,39 +13,39 @@ use proc_macro2::{Span, TokenStream};
 #[derive(Clone, Copy, Debug)]
 pub struct SourceText<'a> {
     text: &'a str,
-    /// Bytes before what the parser is given: a byte order mark and a shebang line.
+    /// The bytes that the parser does not get: a byte order mark and a shebang line.
     before: usize,
 }
 
 impl<'a> SourceText<'a> {
-    /// Of a file's text.
+    /// Takes a file's text.
     pub fn new(text: &'a str) -> Self {
         let mark = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
         Self { text, before: mark + shebang_length(&text[mark..]) }
     }
 
-    /// The file's items, with places for [`Edits`]. They are of this thread, and are no more once another source was
-    /// parsed with [`forget_places`] in between.
+    /// Parses the file's items, with places for [`Edits`]. The places are valid on this thread
+    /// until [`forget_places`].
     pub fn parse(&self) -> syn::Result<syn::File> {
         syn::parse_str(&self.text[self.before..])
     }
 
-    /// The file's tokens, where it has no items: syntax that the parser does not know is made of tokens all the same.
+    /// Returns the file's tokens. A file that the parser cannot read still has tokens.
     pub fn tokens(&self) -> Option<TokenStream> {
         self.text[self.before..].parse().ok()
     }
 
-    /// The line of a place, from 1.
+    /// Returns the line of a place, from 1.
     pub fn line(&self, place: Span) -> usize {
         memchr::memchr_iter(b'\n', &self.text.as_bytes()[..self.bytes(place).start]).count() + 1
     }
 
-    /// The whole text.
+    /// Returns the whole text.
     pub fn text(&self) -> &'a str {
         self.text
     }
 
-    /// No edits yet.
+    /// Returns an empty list of edits.
     pub fn edits(&self) -> Edits<'a> {
         Edits { source: *self, insertions: Vec::new() }
     }
@@ -55,16 +56,17 @@ impl<'a> SourceText<'a> {
     }
 }
 
-/// Gives back what the parser keeps to know the places of all sources that this thread has parsed. No place from before may
-/// be used afterwards.
+/// Frees the memory for the places of all sources that this thread has parsed. Those places are
+/// invalid afterwards.
 pub fn forget_places() {
     proc_macro2::extra::invalidate_current_thread_spans();
 }
 
-/// Bytes of a first line `#!/usr/bin/env …`, without its end; `#![attribute]` is none.
+/// Returns the bytes of a first line `#!/usr/bin/env …`, without its end. `#![attribute]` is not a
+/// shebang line.
 fn shebang_length(text: &str) -> usize {
     let Some(rest) = text.strip_prefix("#!") else { return 0 };
-    // Rust allows spaces and comments between `#!` and `[`; only spaces are met in the wild.
+    // Rust allows spaces and comments between `#!` and `[`. Only spaces occur in practice.
     if rest.trim_start().starts_with('[') { 0 } else { text.find('\n').unwrap_or(text.len()) }
 }
 
@@ -82,7 +84,8 @@ struct Insertion {
     text: String,
 }
 
-/// The order at one place: what closes comes before what opens, and what was added first is innermost.
+/// The order at one place: closing text comes before opening text, and the text added first is
+/// innermost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum InsertionOrder {
     Closes(usize),
@@ -90,25 +93,25 @@ enum InsertionOrder {
 }
 
 impl Edits<'_> {
-    /// Puts text around a place, and around what was put there before: `x` becomes `f(x)`.
+    /// Inserts text around a place, and around earlier insertions there: `x` becomes `f(x)`.
     pub fn around(&mut self, place: Span, open: &str, close: &str) {
         self.before(place, open);
         self.after(place, close);
     }
 
-    /// Puts text before a place.
+    /// Inserts text before a place.
     ///
     /// # Panics
-    /// If the text has a line end: lines must stay.
+    /// The text contains a line end.
     pub fn before(&mut self, place: Span, text: &str) {
         let side = InsertionOrder::Opens(Reverse(self.insertions.len()));
         self.insert(self.source.bytes(place).start, side, text);
     }
 
-    /// Puts text behind a place.
+    /// Inserts text after a place.
     ///
     /// # Panics
-    /// If the text has a line end: lines must stay.
+    /// The text contains a line end.
     pub fn after(&mut self, place: Span, text: &str) {
         self.insert(self.source.bytes(place).end, InsertionOrder::Closes(self.insertions.len()), text);
     }
@@ -118,12 +121,12 @@ impl Edits<'_> {
         self.insertions.push(Insertion { at, side, text: text.to_owned() });
     }
 
-    /// Whether there are none.
+    /// Whether there are no edits.
     pub fn is_empty(&self) -> bool {
         self.insertions.is_empty()
     }
 
-    /// The text with all insertions.
+    /// Returns the text with all insertions.
     pub fn applied(mut self) -> String {
         self.insertions.sort_by_key(|insertion| (insertion.at, insertion.side));
         let length = self.insertions.iter().map(|insertion| insertion.text.len()).sum::<usize>();
@@ -145,7 +148,7 @@ mod tests {
 
     use super::*;
 
-    /// Puts `<…>` around each static's type and `(…)` around its value.
+    /// Inserts `<…>` around each static's type and `(…)` around its value.
     fn edited(text: &str) -> String {
         let source = SourceText::new(text);
         let file = source.parse().unwrap();

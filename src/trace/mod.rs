@@ -1,5 +1,5 @@
 //! Finds the functions to trace and puts scopes into them.
-//! Imports
+//! Imports support, plan, cargo, checkout, results and inject.
 //! Writes the checkout.
 
 pub mod crates;
