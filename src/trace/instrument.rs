@@ -1,5 +1,5 @@
-//! Tracing in the checkout: which functions of which crates a request means, their files edited, and what to take back when
-//! an edit does not compile.
+//! Tracing in the checkout: finds the functions that a request means, edits their files, and
+//! decides which edits to remove if the build fails.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,51 +21,53 @@ use crate::trace::crates::Crate;
 use crate::trace::functions::{self, Depth, Function, Want};
 use crate::trace::lines;
 
-/// The patterns of a request.
+/// The trace patterns of a request.
 #[derive(Clone, Debug, Default)]
 pub struct Patterns {
     patterns: Vec<(TracePattern, Depth)>,
 }
 
 impl Patterns {
-    /// Reads them again: a plan keeps their texts.
+    /// Parses the patterns of a request, which contains their texts.
     pub fn of(request: &TraceRequest) -> Result<Self, Complaint> {
         let of_depth = |texts: &[String], depth: Depth| {
             let read = |text: &String| text.parse::<TracePattern>().map(|pattern| (pattern, depth));
             texts.iter().map(read).collect::<Result<Vec<_>, _>>()
         };
-        // Lines come first: a function that both mean has its lines told apart, and its calls are scopes anyway.
+        // Lines come first: if both match a function, its lines are measured, and its calls are
+        // scopes anyway.
         let both = of_depth(&request.lines, Depth::Lines)
             .and_then(|lines| Ok([lines, of_depth(&request.functions, Depth::Calls)?].concat()));
         Ok(Self { patterns: both.map_err(|error| Complaint::new(error.to_string()))? })
     }
 
-    /// Whether there are none.
+    /// Whether there are no patterns.
     pub fn is_empty(&self) -> bool {
         self.patterns.is_empty()
     }
 
-    /// Each with how its functions are traced, as a build depends on them.
+    /// Returns the patterns' texts with how their functions are traced, for the build key.
     pub fn texts(&self) -> Vec<String> {
         self.patterns.iter().map(|(pattern, depth)| format!("{depth:?} {pattern}")).collect()
     }
 
-    /// The crates that are named outright.
+    /// Returns the crates that patterns name outright.
     pub fn crate_names(&self) -> BTreeSet<&str> {
         self.patterns.iter().filter_map(|(pattern, _)| pattern.crate_name()).collect()
     }
 }
 
-/// Functions that stay as they are, and why: by file, relative to what [`Tracing`] is of, and the line of the name.
+/// Functions that are not edited, with the reason: by file, relative to the base of [`Search`], and
+/// by the line of the name.
 pub type Dropped = BTreeMap<(Utf8PathBuf, usize), String>;
 
 /// The traced functions of some crates below one folder.
 #[derive(Clone, Debug, Default)]
 pub struct Tracing {
     edited: BTreeMap<Utf8PathBuf, EditedFile>,
-    /// Whether crates are among them that are no members of the workspace.
+    /// Whether some of the crates are not members of the workspace.
     beyond_members: bool,
-    /// What is kept of it with the build.
+    /// What the build's entry in the store keeps of it.
     pub facts: TraceFacts,
 }
 
@@ -75,25 +77,25 @@ struct EditedFile {
     functions: Vec<Function>,
 }
 
-/// Where to look for functions, and which of them to trace.
+/// Where to look for functions, and which to trace.
 #[derive(Clone, Copy, Debug)]
 pub struct Search<'a> {
     /// The crates to look in.
     pub crates: &'a [Crate],
     /// Which functions are meant.
     pub patterns: &'a Patterns,
-    /// The folder that files are named relative to.
+    /// The folder that file names are relative to.
     pub base: &'a Utf8Path,
-    /// What stands before a file's name in reports.
+    /// The prefix of file names in reports.
     pub prefix: &'a Utf8Path,
-    /// Functions that an earlier build failed with.
+    /// Functions whose edits made an earlier build fail.
     pub dropped: &'a Dropped,
     /// Hash of the shim that the edits link to.
     pub shim_hash: &'a str,
 }
 
-/// Finds the functions that the patterns mean, and edits their files in memory, except the dropped
-/// ones.
+/// Finds the functions that the patterns match, and edits their files in memory, except for the
+/// dropped functions.
 pub fn find(search: &Search<'_>) -> Tracing {
     let mut tracing = Tracing::default();
     let patterns = &search.patterns.patterns;
@@ -102,7 +104,8 @@ pub fn find(search: &Search<'_>) -> Tracing {
     for one in search.crates {
         module_files::visit_files(&one.root, &one.package, &mut |file| {
             let Ok(path) = file.path.strip_prefix(search.base) else { return };
-            // A file of several crates has a name in each, and patterns may mean it by any of them.
+            // A file of several crates has a module path in each, and patterns may match any of
+            // them.
             let of_others = taken.get(path).cloned().unwrap_or_default();
             let wants = |function: &[PathSegment], line: usize| {
                 let mut wanted = of_others.get(&line).copied();
@@ -153,7 +156,7 @@ struct TracedFile<'a> {
 }
 
 impl Tracing {
-    /// Forgets a file that is about to be edited again.
+    /// Forgets a file that will be edited again.
     fn forget(&mut self, path: &Utf8Path, shown: &Utf8Path) {
         self.edited.remove(path);
         self.facts.functions.retain(|function| function.file != shown);
@@ -167,7 +170,8 @@ impl Tracing {
         let Some(mut text) = file.edited else { return };
         if !is_member {
             self.beyond_members = true;
-            // Cargo sees no wrapper there, so the text itself must tell one shim from another.
+            // Cargo uses no wrapper for these crates, so the text itself must distinguish one shim
+            // from another.
             _ = writeln!(text, "\n// {}", search.shim_hash);
         }
         let traced = file.functions.into_iter().filter(|one| one.untraceable.is_none()).collect();
@@ -179,18 +183,18 @@ impl Tracing {
         self.edited.is_empty()
     }
 
-    /// Whether the compiler must be told of crates that are no members of the workspace.
+    /// Whether the compiler must also trace crates that are not members of the workspace.
     pub fn is_beyond_members(&self) -> bool {
         self.beyond_members
     }
 
-    /// Adds what became of functions elsewhere. A pattern is met where either met it.
+    /// Adds the facts of another tracing. A pattern counts as matched if either has matched it.
     pub fn add_facts(&mut self, other: &TraceFacts) {
         self.facts.functions.extend(other.functions.iter().cloned());
         self.facts.unmet.retain(|pattern| other.unmet.contains(pattern));
     }
 
-    /// The edited files and their texts.
+    /// Returns the edited files and their texts.
     pub fn files(&self) -> impl Iterator<Item = (&Utf8Path, &str)> {
         self.edited.iter().map(|(path, file)| (path.as_path(), file.text.as_str()))
     }
@@ -205,8 +209,9 @@ impl Tracing {
         Ok(injection)
     }
 
-    /// After a build that failed: the functions whose edits may be why. Those that errors lie in; then all of the files that
-    /// errors lie in; then all. `located` gives the file of an error's place, relative to what this is of.
+    /// Returns the functions whose edits may have caused a failed build. `blame` chooses between
+    /// functions with errors, all functions of files with errors, and all functions. `located`
+    /// returns the file of an error's place, relative to the base.
     pub fn suspects<'a>(
         &self,
         errors: impl Iterator<Item = &'a Diagnostic> + Clone,
@@ -235,7 +240,8 @@ impl Tracing {
         if blame != Blame::All && !of_files.is_empty() {
             return of_files;
         }
-        let reason = errors.into_iter().next().map_or_else(|| "the build fails with it".to_owned(), reason);
+        let reason =
+            errors.into_iter().next().map_or_else(|| "the build fails when it is traced".to_owned(), reason);
         let all = self.edited.iter().flat_map(|(path, file)| {
             file.functions.iter().map(move |function| (path.clone(), function.line))
         });
@@ -243,7 +249,8 @@ impl Tracing {
     }
 }
 
-/// What the report says of a function. `dropped` is why an earlier build had to leave it untraced.
+/// Returns what the report says about a function. `dropped` is why an earlier build could not trace
+/// it.
 fn fact_of(function: &Function, file: &TracedFile<'_>, dropped: Option<&String>) -> TracedFunction {
     let untraced = function.untraceable.clone().map(|reason| {
         if dropped == Some(&reason) { Untraced::Dropped(reason) } else { Untraced::Impossible(reason) }
@@ -262,7 +269,7 @@ fn fact_of(function: &Function, file: &TracedFile<'_>, dropped: Option<&String>)
     }
 }
 
-/// How wide the net is thrown when a build fails.
+/// How many functions are suspected when a build fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
     /// Functions with an error in them, if there are any.
@@ -274,7 +281,8 @@ pub enum Blame {
 }
 
 impl Blame {
-    /// That of the n-th build that failed, from 0: no build is tried more often than this leads to the end.
+    /// Returns the level for a failed build, counted from 0. This limits how often a build is tried
+    /// again.
     pub fn of_round(round: usize) -> Self {
         match round {
             0..4 => Self::Places,
@@ -284,7 +292,7 @@ impl Blame {
     }
 }
 
-/// A place, and those of the macro calls that led to it.
+/// Returns a place, and the places of the macro calls that led to it.
 fn outwards(
     place: &cargo_metadata::diagnostic::DiagnosticSpan,
 ) -> impl Iterator<Item = &cargo_metadata::diagnostic::DiagnosticSpan> {
@@ -295,14 +303,16 @@ fn reason(error: &Diagnostic) -> String {
     format!("it does not compile when it is traced ({})", error.message.lines().next().unwrap_or_default())
 }
 
-/// The complaint about a pattern that means no function in any revision. `paths` are all that there are.
+/// Returns the complaint about a pattern that matches no function in any revision. `paths` are the
+/// paths of all functions.
 pub fn unmet(pattern: &str, paths: &[String]) -> Complaint {
     let name = |path: &str| path.rsplit("::").next().unwrap_or_default().to_owned();
     let inside = format!("{pattern}::");
     let help = if paths.iter().any(|path| path.starts_with(&inside)) {
-        format!("write {pattern}::** for all that is in it")
+        format!("write {pattern}::** for all functions in it")
     } else {
-        // The right name in the wrong place comes before the wrong name in the right one.
+        // A function of the right name in another module is better than one of another name in the
+        // right module.
         let namesakes = paths.iter().map(String::as_str).filter(|path| name(path) == name(pattern));
         let mut nearest = suggest::nearest(pattern, namesakes.clone(), 3);
         nearest.extend(namesakes.take(3).filter(|_| nearest.is_empty()).collect::<Vec<_>>());
@@ -310,11 +320,10 @@ pub fn unmet(pattern: &str, paths: &[String]) -> Complaint {
             nearest = suggest::nearest(pattern, paths.iter().map(String::as_str), 3);
         }
         if nearest.is_empty() {
-            "`cargo memprof trace '**'` prints all functions; those of a crate from the registry are meant by the name of its \
-             package alone, NAME::**"
+            "`cargo memprof trace '**'` prints all functions of the repository; for a crate from the registry, name its package: NAME::**"
                 .to_owned()
         } else {
-            format!("near to it: {}", nearest.join(", "))
+            format!("similar: {}", nearest.join(", "))
         }
     };
     Complaint::new(format!("--trace {pattern}: no revision has such a function")).help(help)
@@ -434,10 +443,10 @@ mod tests {
         let paths = ["bart::Encoder::new", "bart::<Encoder as Drop>::drop", "bart::encoder::forward"];
         let paths = paths.map(str::to_owned);
         for (pattern, said) in [
-            ("bart::encoder::*::drop", "near to it: bart::<Encoder as Drop>::drop"),
-            ("Encoder::new", "near to it: bart::Encoder::new"),
-            ("bart::encoder::forwrad", "near to it: bart::encoder::forward"),
-            ("bart::encoder", "write bart::encoder::** for all that is in it"),
+            ("bart::encoder::*::drop", "similar: bart::<Encoder as Drop>::drop"),
+            ("Encoder::new", "similar: bart::Encoder::new"),
+            ("bart::encoder::forwrad", "similar: bart::encoder::forward"),
+            ("bart::encoder", "write bart::encoder::** for all functions in it"),
             ("zebra::*", "prints all functions"),
         ] {
             let help = unmet(pattern, &paths).help.unwrap();
@@ -484,7 +493,7 @@ mod tests {
     fn a_pattern_without_a_function_is_answered_with_the_nearest() {
         let paths = ["bart::encoder::forward".to_owned(), "bart::decoder::new".to_owned()];
         let help = unmet("bart::encodr::forward", &paths).help.unwrap();
-        assert_eq!(help, "near to it: bart::encoder::forward");
+        assert_eq!(help, "similar: bart::encoder::forward");
         assert!(unmet("x::y", &paths).help.unwrap().contains("trace '**'"));
     }
 }
