@@ -325,7 +325,7 @@ fn the_merge_base_and_a_named_baseline_become_revisions() {
 fn one_ref_is_no_comparison_and_one_ref_twice_is() {
     let repository = package();
     let alone = error(&repository, &["main"]);
-    assert_eq!(alone.to_string(), "a comparison needs two refs, and only 'main' was given");
+    assert_eq!(alone.to_string(), "a comparison needs two refs, but only 'main' was given");
     assert!(help(&alone).unwrap().contains("--refs main,OTHER"));
     let twice = plan(&repository, &["main", "main"]);
     let names: Vec<_> = twice.revisions.iter().map(|revision| revision.name.as_str()).collect();

@@ -239,8 +239,8 @@ fn functions_are_listed_per_ref_without_a_build() {
 fn mistakes_are_answered_with_the_nearest_names() {
     let repository = repository();
     for (arguments, said) in [
-        (&["trace", "bart::<Layer as Module>::forwrd"][..], "similar: bart::<Layer<T> as Module>::forward"),
-        (&["--refs", "old,new", "--trace", "bart::heer"], "similar: bart::here"),
+        (&["trace", "bart::<Layer as Module>::forwrd"][..], "nearest: bart::<Layer<T> as Module>::forward"),
+        (&["--refs", "old,new", "--trace", "bart::heer"], "nearest: bart::here"),
         (&["--refs", "old,new", "--trace", "bart"], "write bart::** for all functions of that crate"),
         (&["--refs", "old,new", "--max-events", "5"], "--max-events is about traced functions"),
         (&["--refs", "old,new", "--trace", "bart::*", "--columns", "heep"], "found 'heep'"),

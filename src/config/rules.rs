@@ -84,7 +84,7 @@ impl Entry for OverlayEntry {
             return Err(Mistake::new("`mode: external` needs the `package` that the tests use"));
         }
         if !external && self.dependencies.is_some() {
-            return Err(Mistake::new("`dependencies` go with `mode: external`")
+            return Err(Mistake::new("`dependencies` need `mode: external`")
                 .help("without `mode: external`, tests use the package's own dev-dependencies"));
         }
         Ok(())
@@ -288,7 +288,7 @@ impl OpenMappingValue for Scalar<Value> {
 }
 
 impl OpenMappingValue for Scalar<Refspec> {
-    const EXPECTED: &'static str = "patterns such as {cl/{}: refs/changes/{}/head} (between quotes)";
+    const EXPECTED: &'static str = "patterns such as {cl/{}: refs/changes/{}/head} (in quotes)";
 
     fn check_key(pattern: &str) -> Result<(), Mistake> {
         if pattern.matches("{}").count() == 1 {

@@ -54,7 +54,7 @@ pub enum ResolveError {
         kind: String,
     },
     /// The branch that is checked out has no commit.
-    #[error("'{spec}' is not a commit yet: the branch that is checked out is empty")]
+    #[error("'{spec}' has no commit yet: the branch that is checked out is empty")]
     Unborn {
         /// What the user wrote.
         spec: String,
@@ -68,7 +68,7 @@ pub enum ResolveError {
         remotes: Vec<String>,
     },
     /// There are fewer than two refs.
-    #[error("a comparison needs two refs, and {}", .only.as_ref().map_or("none was given".to_owned(), |only| format!("only '{only}' was given")))]
+    #[error("a comparison needs two refs, but {}", .only.as_ref().map_or("none was given".to_owned(), |only| format!("only '{only}' was given")))]
     TooFew {
         /// The only ref, if there is one.
         only: Option<String>,

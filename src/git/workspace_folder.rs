@@ -83,7 +83,7 @@ pub fn find(
     let workspace = workspace_manifest(&manifest)?;
     // A workspace around the repository is not in the checkout.
     let manifest_of_all = if workspace.starts_with(root) { &workspace } else { &manifest };
-    let folder = manifest_of_all.parent().context("a manifest lies in a folder")?.strip_prefix(root)?;
+    let folder = manifest_of_all.parent().context("a manifest has a folder")?.strip_prefix(root)?;
     let relative = manifest.strip_prefix(root)?.to_string();
     let package = if *manifest_of_all == manifest { None } else { package_name(&manifest)? };
     Ok(WorkspaceFolder { workspace: folder.to_owned(), manifest_path: named.map(|_| relative), package })

@@ -134,7 +134,7 @@ pub fn size(text: &str) -> Result<u64, String> {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "in range, and the digits hold no sign"
+        reason = "in range, and the digits have no sign"
     )]
     Ok(bytes.round() as u64)
 }

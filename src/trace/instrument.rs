@@ -82,7 +82,7 @@ struct EditedFile {
 pub struct Search<'a> {
     /// The crates to look in.
     pub crates: &'a [Crate],
-    /// Which functions are meant.
+    /// The patterns of functions to trace.
     pub patterns: &'a Patterns,
     /// The folder that file names are relative to.
     pub base: &'a Utf8Path,
@@ -323,7 +323,7 @@ pub fn unmet(pattern: &str, paths: &[String]) -> Complaint {
             "`cargo memprof trace '**'` prints all functions of the repository; for a crate from the registry, name its package: NAME::**"
                 .to_owned()
         } else {
-            format!("similar: {}", nearest.join(", "))
+            format!("nearest: {}", nearest.join(", "))
         }
     };
     Complaint::new(format!("--trace {pattern}: no revision has such a function")).help(help)
@@ -443,9 +443,9 @@ mod tests {
         let paths = ["bart::Encoder::new", "bart::<Encoder as Drop>::drop", "bart::encoder::forward"];
         let paths = paths.map(str::to_owned);
         for (pattern, said) in [
-            ("bart::encoder::*::drop", "similar: bart::<Encoder as Drop>::drop"),
-            ("Encoder::new", "similar: bart::Encoder::new"),
-            ("bart::encoder::forwrad", "similar: bart::encoder::forward"),
+            ("bart::encoder::*::drop", "nearest: bart::<Encoder as Drop>::drop"),
+            ("Encoder::new", "nearest: bart::Encoder::new"),
+            ("bart::encoder::forwrad", "nearest: bart::encoder::forward"),
             ("bart::encoder", "write bart::encoder::** for all functions in it"),
             ("zebra::*", "prints all functions"),
         ] {
@@ -493,7 +493,7 @@ mod tests {
     fn a_pattern_without_a_function_is_answered_with_the_nearest() {
         let paths = ["bart::encoder::forward".to_owned(), "bart::decoder::new".to_owned()];
         let help = unmet("bart::encodr::forward", &paths).help.unwrap();
-        assert_eq!(help, "similar: bart::encoder::forward");
+        assert_eq!(help, "nearest: bart::encoder::forward");
         assert!(unmet("x::y", &paths).help.unwrap().contains("trace '**'"));
     }
 }
