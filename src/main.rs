@@ -5,7 +5,7 @@ use std::process::ExitCode as ProcessExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cargo_memprof::build::wrapper;
-use cargo_memprof::cli::commands::{act, complaint};
+use cargo_memprof::cli::commands::{act, user_error};
 use cargo_memprof::cli::console::Console;
 use cargo_memprof::cli::invocation;
 use cargo_memprof::run::session::Interrupted;
@@ -36,14 +36,14 @@ fn main() -> ProcessExitCode {
         Ok(code) => code,
         Err(error) if INTERRUPT.load(Ordering::Relaxed) || was_interrupted(&error) => {
             let error = anyhow::Error::from(Interrupted);
-            if let Some(complaint) = complaint(&error) {
-                console.complain(&complaint);
+            if let Some(user_error) = user_error(&error) {
+                console.complain(&user_error);
             }
             ExitCode::Interrupted
         }
-        Err(error) => match complaint(&error) {
-            Some(complaint) => {
-                console.complain(&complaint);
+        Err(error) => match user_error(&error) {
+            Some(user_error) => {
+                console.complain(&user_error);
                 ExitCode::Usage
             }
             None => console.fail(&error),

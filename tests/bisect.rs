@@ -414,24 +414,24 @@ fn a_search_that_was_killed_goes_on_and_measures_nothing_twice() {
 #[test]
 fn mistakes_are_told_before_anything_is_built() {
     let kept = with_a_branch();
-    let complaint = |arguments: &[&str]| {
+    let user_error = |arguments: &[&str]| {
         let printed = kept.run(&[&["bisect", "-k", "keeps", "--offline"], arguments].concat());
         assert_eq!(printed.code, 2, "{}", printed.everything());
         assert!(!printed.stderr.contains("Building"), "{}", printed.everything());
         printed.stderr
     };
-    assert!(complaint(&["--good", "c6", "--bad", "c0"]).contains("--good c0 --bad c6"));
-    assert!(complaint(&["--good", "c2", "--bad", "c4"]).contains("their histories fork at"));
-    assert!(complaint(&["--good", "c2", "--bad", "c2"]).contains("the same commit"));
-    assert!(complaint(&["--good", "c0", "--bad", "nosuch"]).contains("no ref 'nosuch'"));
+    assert!(user_error(&["--good", "c6", "--bad", "c0"]).contains("--good c0 --bad c6"));
+    assert!(user_error(&["--good", "c2", "--bad", "c4"]).contains("their histories fork at"));
+    assert!(user_error(&["--good", "c2", "--bad", "c2"]).contains("the same commit"));
+    assert!(user_error(&["--good", "c0", "--bad", "nosuch"]).contains("no ref 'nosuch'"));
     assert!(
-        complaint(&["--good", "c0", "--bad", "c6", "--threshold", "cpu.peak=5%"])
+        user_error(&["--good", "c0", "--bad", "c6", "--threshold", "cpu.peak=5%"])
             .contains("--metric is heap.peak")
     );
     assert!(
-        complaint(&["--good", "c0", "--bad", "c6", "--threshold", "5ms"]).contains("does not fit heap.peak")
+        user_error(&["--good", "c0", "--bad", "c6", "--threshold", "5ms"]).contains("does not fit heap.peak")
     );
-    assert!(complaint(&["--resume"]).contains("no bisect is kept"));
+    assert!(user_error(&["--resume"]).contains("no bisect is kept"));
     let range = kept.run(&["history", "c0", "-k", "keeps"]);
     assert!(range.code == 2 && range.stderr.contains("FROM..TO"), "{}", range.everything());
 }

@@ -10,7 +10,7 @@ use cargo_memprof::config::matrix;
 use cargo_memprof::plan::repeat::Repeat;
 use cargo_memprof::plan::request::{BaselineRequest, Ignored, LockfileRequest, Request};
 use cargo_memprof::plan::rule::{Growth, Rule};
-use cargo_memprof::support::user_error::Complaint;
+use cargo_memprof::support::user_error::UserError;
 
 fn run(flags: &[&str]) -> RunArguments {
     let argv = ["cargo-memprof"].iter().chain(flags).map(OsString::from);
@@ -20,7 +20,7 @@ fn run(flags: &[&str]) -> RunArguments {
     }
 }
 
-fn asked(flags: &[&str], yaml: &str, needed: RefsNeeded) -> Result<Request, Complaint> {
+fn asked(flags: &[&str], yaml: &str, needed: RefsNeeded) -> Result<Request, UserError> {
     let matrix = match yaml {
         "" => matrix::Matrix::default(),
         yaml => matrix::parse(yaml, "memprof.yaml".into())?,
@@ -37,10 +37,11 @@ fn asked(flags: &[&str], yaml: &str, needed: RefsNeeded) -> Result<Request, Comp
 }
 
 fn request(flags: &[&str], yaml: &str) -> Request {
-    asked(flags, yaml, RefsNeeded::Comparison).unwrap_or_else(|complaint| panic!("{}", complaint.rendered()))
+    asked(flags, yaml, RefsNeeded::Comparison)
+        .unwrap_or_else(|user_error| panic!("{}", user_error.rendered()))
 }
 
-fn complaint(flags: &[&str], yaml: &str) -> String {
+fn user_error(flags: &[&str], yaml: &str) -> String {
     asked(flags, yaml, RefsNeeded::Comparison).expect_err("it was accepted").rendered()
 }
 
@@ -323,17 +324,17 @@ fn what_only_leaves_out_adds_nothing() {
 fn a_ref_against_itself_gets_a_second_name() {
     assert_eq!(names(&request(&["--refs", "main,main,main"], "")), ["main", "main (2)", "main (3)"]);
     assert_eq!(names(&request(&["--refs", "main,x=main"], "")), ["main", "x"]);
-    assert!(complaint(&["--refs", "x=main,x=pr/7"], "").contains("two refs are named 'x'"));
+    assert!(user_error(&["--refs", "x=main,x=pr/7"], "").contains("two refs are named 'x'"));
 }
 
 #[test]
 fn a_comparison_needs_two_refs_and_a_list_none() {
-    insta::assert_snapshot!(complaint(&[], ""), @r"
+    insta::assert_snapshot!(user_error(&[], ""), @r"
     error: no refs to compare
       help: name them, `cargo memprof --refs main,.` (`.` is the working tree, pr/7 a pull request),
             or write them into memprof.yaml; `cargo memprof init` begins one
     ");
-    insta::assert_snapshot!(complaint(&["--refs", "pr/7", "--baseline", "merge-base"], ""), @r"
+    insta::assert_snapshot!(user_error(&["--refs", "pr/7", "--baseline", "merge-base"], ""), @r"
     error: only one ref, pr/7: a comparison needs two
       help: write --refs main,pr/7 or --baseline main (twice the same is fine, it shows the noise);
             --view scopes and --view top need no more than one
@@ -357,12 +358,12 @@ fn paths_are_relative_to_where_they_were_written() {
         config("../ci/cargo.toml")
     );
     assert!(
-        complaint(&["--refs", "a,b", "--config", "ci/cargo.toml"], "").contains("there is no /repository")
+        user_error(&["--refs", "a,b", "--config", "ci/cargo.toml"], "").contains("there is no /repository")
     );
     let manifest = |path| request(&["--refs", "a,b", "--manifest-path", path], "").build.manifest_path;
     assert_eq!(manifest("../bert/Cargo.toml").as_deref(), Some("crates/bert/Cargo.toml"));
     assert_eq!(manifest("/repository/Cargo.toml").as_deref(), Some("Cargo.toml"));
-    let refused = |path| complaint(&["--refs", "a,b", "--manifest-path", path], "");
+    let refused = |path| user_error(&["--refs", "a,b", "--manifest-path", path], "");
     assert!(refused("/elsewhere/Cargo.toml").contains("outside the repository"));
     assert!(refused("../bert").contains("write --manifest-path ../bert/Cargo.toml"));
 }

@@ -54,7 +54,7 @@ fn every_example_is_accepted() {
     for example in DOCUMENTATION.split("```yaml\n").skip(1) {
         let (yaml, _) = example.split_once("```").expect("an example ends");
         matrix::parse(yaml, "docs/matrix.md".into())
-            .unwrap_or_else(|complaint| panic!("{}\n{yaml}", complaint.rendered()));
+            .unwrap_or_else(|user_error| panic!("{}\n{yaml}", user_error.rendered()));
         count += 1;
     }
     assert!(count >= 5, "{count}");

@@ -208,9 +208,9 @@ fn each_mistake_is_answered_with_its_place_and_what_was_meant() {
     let mut answers = String::new();
     let mut count = 0;
     for mistake in MISTAKES.trim().split("\n\n").chain(["", "# nothing but a comment\n---\n"]) {
-        let complaint = matrix::parse(mistake, Utf8Path::new("memprof.yaml"))
+        let user_error = matrix::parse(mistake, Utf8Path::new("memprof.yaml"))
             .expect_err(&format!("accepted, though it is a mistake:\n{mistake}"));
-        answers += &[&mistake.replace('\t', "→"), "\n", &complaint.rendered(), "\n\n"].concat();
+        answers += &[&mistake.replace('\t', "→"), "\n", &user_error.rendered(), "\n\n"].concat();
         count += 1;
     }
     assert!(count >= 50, "{count}");
@@ -233,7 +233,7 @@ env: {<<: *environment, THREADS: '2'}
 ",
         Utf8Path::new("memprof.yaml"),
     )
-    .unwrap_or_else(|complaint| panic!("{}", complaint.rendered()));
+    .unwrap_or_else(|user_error| panic!("{}", user_error.rendered()));
     let tests = matrix.tests.unwrap().0;
     assert_eq!(tests[0].timeout.unwrap_seconds(), 1200);
     assert_eq!(tests[1].timeout.unwrap_seconds(), 600);
@@ -261,7 +261,7 @@ fn values_stay_as_they_are_written() {
         "tests: [{params: {x: [1e3, 0x10, 007, true, ~, '', 'a b', 1_000]}}]\nenv: {EMPTY: , ON: yes}\n",
         Utf8Path::new("memprof.yaml"),
     )
-    .unwrap_or_else(|complaint| panic!("{}", complaint.rendered()));
+    .unwrap_or_else(|user_error| panic!("{}", user_error.rendered()));
     let tests = matrix.tests.unwrap().0;
     let values = &tests[0].params.as_ref().unwrap().0["x"].0;
     assert_eq!(values, &["1e3", "0x10", "007", "true", "~", "", "a b", "1_000"]);

@@ -19,7 +19,7 @@ use crate::plan::request::OverlayMode;
 use crate::plan::resolved::Plan;
 use crate::results::run_folder::RunFolder;
 use crate::run::session::Prepared;
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 
 /// The folders below the root that a machine which only runs sees filled.
 pub mod place {
@@ -174,7 +174,7 @@ impl Globs {
         for pattern in patterns {
             let clean = pattern.trim_start_matches("./").trim_end_matches('/');
             let glob = GlobBuilder::new(clean).literal_separator(true).build().map_err(|error| {
-                Complaint::new(format!("--data '{pattern}': {}", error.kind())).help(
+                UserError::new(format!("--data '{pattern}': {}", error.kind())).help(
                     "`*` matches in one folder, `**` across folders; a folder's name takes all below it",
                 )
             })?;
@@ -189,11 +189,11 @@ impl Globs {
         paths.flat_map(|path| self.set.matches(path.as_std_path())).collect()
     }
 
-    fn complain_of_unmatched(&self, matched: &BTreeSet<usize>) -> Result<(), Complaint> {
+    fn complain_of_unmatched(&self, matched: &BTreeSet<usize>) -> Result<(), UserError> {
         match self.patterns.iter().enumerate().find(|(index, _)| !matched.contains(index)) {
             None => Ok(()),
             Some((_, pattern)) => {
-                Err(Complaint::new(format!("no revision has a file for --data '{pattern}'"))
+                Err(UserError::new(format!("no revision has a file for --data '{pattern}'"))
                     .help("paths begin at the repository's root, and only files that git tracks are taken"))
             }
         }
@@ -280,8 +280,8 @@ mod tests {
     #[test]
     fn a_glob_that_matches_nothing_is_a_mistake() {
         let globs = globs(&["a", "b"]);
-        let complaint = globs.complain_of_unmatched(&BTreeSet::from([0])).unwrap_err();
-        assert_eq!(complaint.to_string(), "no revision has a file for --data 'b'");
+        let user_error = globs.complain_of_unmatched(&BTreeSet::from([0])).unwrap_err();
+        assert_eq!(user_error.to_string(), "no revision has a file for --data 'b'");
         assert!(globs.complain_of_unmatched(&BTreeSet::from([0, 1])).is_ok());
         let error = Globs::new(&["a[".to_owned()]).err().unwrap().to_string();
         assert!(error.starts_with("--data 'a['"), "{error}");

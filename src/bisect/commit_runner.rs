@@ -27,7 +27,7 @@ use crate::results::stored::{self, Run};
 use crate::run::runner::{Completion, Runner, write_whole};
 use crate::run::session::{self, Interrupted, Session};
 use crate::support::event::{Event, Sink};
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 use crate::verdict::limits::{self, Limits};
 use crate::verdict::significance::{Noise, Thresholds};
 
@@ -168,9 +168,9 @@ impl<'a> Survey<'a> {
         let failures: Vec<&BuildFailure> =
             [good, bad].iter().filter_map(|&end| self.builds[end].failure()).collect();
         if failures.len() == 2
-            && let Some(complaint) = BuildFailure::of_all(&failures)
+            && let Some(user_error) = BuildFailure::of_all(&failures)
         {
-            return Err(complaint.into());
+            return Err(user_error.into());
         }
         for end in [good, bad] {
             if let Some(failure) = self.builds[end].failure() {
@@ -262,14 +262,14 @@ impl<'a> Survey<'a> {
                     of(0),
                     of(1)
                 );
-                return Err(Complaint::new(message).help(help).into());
+                return Err(UserError::new(message).help(help).into());
             }
             _ => {
                 let mut names: Vec<String> =
                     common.iter().take(8).map(|cell| format!("{} ({})", cell.title, cell.test)).collect();
                 names.extend((common.len() > 8).then(|| "…".to_owned()));
                 let message = format!("{command} goes by one test, and {} are selected", common.len());
-                return Err(Complaint::new(message)
+                return Err(UserError::new(message)
                     .help(format!("narrow it with -k, --exact or --param: {}", names.join(", ")))
                     .into());
             }

@@ -6,7 +6,7 @@ use crate::compare::matching::Key;
 use crate::results::measurement::{Checkpoint, Kind, Measurement, said_of};
 use crate::results::stored::Run;
 use crate::support::suggest;
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 
 /// What is read of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,8 +69,8 @@ impl Wanted {
         }
     }
 
-    /// The complaint where a run has no such checkpoint: which there are.
-    pub fn unknown_checkpoint(&self, run: &Run) -> Option<Complaint> {
+    /// The error where a run has no such checkpoint: which there are.
+    pub fn unknown_checkpoint(&self, run: &Run) -> Option<UserError> {
         let wanted = self.checkpoint.as_ref()?;
         let there: Vec<String> = labels(&run.measurement).collect();
         if there.contains(wanted) {
@@ -80,7 +80,7 @@ impl Wanted {
         named.truncate(12);
         let help = suggest::did_you_mean(wanted, there.iter().map(String::as_str))
             .unwrap_or_else(|| format!("checkpoints: {}", named.join(", ")));
-        Some(Complaint::new(format!("{} has no checkpoint '{wanted}'", run.record.cell.title)).help(help))
+        Some(UserError::new(format!("{} has no checkpoint '{wanted}'", run.record.cell.title)).help(help))
     }
 
     /// `heap.peak at 'parsed'`.
@@ -159,8 +159,8 @@ mod tests {
         assert_eq!(read("heap.peak", Some("row (scope)")), Ok(900));
         assert_eq!(read("heap.peak", Some("rows")), Err("no checkpoint 'rows'".into()));
         let wanted = Wanted { metric: "heap.peak".into(), checkpoint: Some("rows".into()) };
-        let complaint = wanted.unknown_checkpoint(&run(Status::Ok)).unwrap();
-        assert_eq!(complaint.help.as_deref(), Some("did you mean 'row'?"));
+        let user_error = wanted.unknown_checkpoint(&run(Status::Ok)).unwrap();
+        assert_eq!(user_error.help.as_deref(), Some("did you mean 'row'?"));
     }
 
     #[test]

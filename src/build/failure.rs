@@ -7,7 +7,7 @@ use crate::checkout::worktree::CheckoutError;
 use crate::plan::resolved::Revision;
 use crate::support::advice;
 use crate::support::process::ProcessError;
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 
 /// A build that failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,18 +43,18 @@ impl BuildFailure {
     /// From an error before or around the build.
     pub fn from_error(error: &anyhow::Error) -> Self {
         let hints = advice::help(error).into_iter().collect();
-        let of_request = error.chain().any(<dyn std::error::Error>::is::<Complaint>);
+        let of_request = error.chain().any(<dyn std::error::Error>::is::<UserError>);
         Self { first_errors: format!("{error:#}"), hints, of_dependencies: false, of_request }
     }
 
     /// The mistake in the request, where no revision has what was asked for.
-    pub fn of_all(failures: &[&Self]) -> Option<Complaint> {
+    pub fn of_all(failures: &[&Self]) -> Option<UserError> {
         let first = failures.first().filter(|_| failures.iter().all(|failure| failure.of_request))?;
         let mut lines = first.first_errors.lines().map(str::trim).filter(|line| !line.is_empty());
         let message = lines.next().map(|line| line.trim_start_matches("error: "))?;
         let help = lines.map(|line| line.trim_start_matches("help: ")).collect::<Vec<_>>().join("; ");
         let help = Some(help).filter(|help| !help.is_empty()).or_else(|| first.hints.first().cloned());
-        Some(Complaint::new(format!("no ref can be built as asked: {message}")).maybe_help(help))
+        Some(UserError::new(format!("no ref can be built as asked: {message}")).maybe_help(help))
     }
 
     /// Adds advice for the known causes. `today` says that the lock file was generated, and as of no date;
@@ -120,7 +120,7 @@ fn errors_of_cargo(stderr: &str) -> String {
 pub fn concerns_one_revision(error: &anyhow::Error) -> bool {
     advice::has::<CheckoutError>(error)
         || error.chain().any(|cause| {
-            cause.is::<Complaint>()
+            cause.is::<UserError>()
                 || cause
                     .downcast_ref::<ProcessError>()
                     .is_some_and(|error| matches!(error, ProcessError::Failed { .. }))
@@ -142,12 +142,12 @@ mod tests {
     fn what_no_revision_has_is_a_mistake_in_the_request() {
         let refused = |stderr: &str| BuildFailure::from_compiler(&Messages::default(), stderr);
         let typo = "error: no test target named `kepes` in default-run packages\n\nhelp: a target with a similar name exists: `keeps`\n";
-        let complaint = BuildFailure::of_all(&[&refused(typo), &refused(typo)]).unwrap();
+        let user_error = BuildFailure::of_all(&[&refused(typo), &refused(typo)]).unwrap();
         assert_eq!(
-            complaint.to_string(),
+            user_error.to_string(),
             "no ref can be built as asked: no test target named `kepes` in default-run packages"
         );
-        assert_eq!(complaint.help.as_deref(), Some("a target with a similar name exists: `keeps`"));
+        assert_eq!(user_error.help.as_deref(), Some("a target with a similar name exists: `keeps`"));
         let broken = refused("error: failed to select a version for `a`.");
         assert!(broken.of_dependencies && !broken.of_request);
         assert_eq!(BuildFailure::of_all(&[&refused(typo), &broken]), None, "one ref may have it");

@@ -14,7 +14,7 @@ use crate::inject::overlay::OverlayFile;
 use crate::plan::request::OverlayMode;
 use crate::plan::resolved::{Plan, Revision};
 use crate::support::event::{Event, Sink};
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 use crate::trace::instrument::Patterns;
 
 /// What all revisions of a plan are built from.
@@ -124,7 +124,7 @@ impl Job<'_> {
 
     /// The target to build for, if one is configured: by the request, by the environment, or by cargo's configuration in
     /// the checkout.
-    pub fn target(&self, config: &CargoConfig) -> Result<Option<String>, Complaint> {
+    pub fn target(&self, config: &CargoConfig) -> Result<Option<String>, UserError> {
         const VARIABLE: &str = "CARGO_BUILD_TARGET";
         if let Some(target) = &self.inputs.plan.request.build.target {
             return Ok(Some(target.clone()));

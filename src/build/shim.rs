@@ -184,9 +184,9 @@ fn compile(
         .args((name != "memprof").then(|| format!("--extern=memprof={folder}/libmemprof.rlib")))
         .arg(source.join(name).join("lib.rs"));
     if let Err(error) = command.run() {
-        let complaint = target.and_then(|target| toolchain.target_complaint(target, error.stderr()));
-        return Err(match complaint {
-            Some(complaint) => complaint.into(),
+        let user_error = target.and_then(|target| toolchain.target_error(target, error.stderr()));
+        return Err(match user_error {
+            Some(user_error) => user_error.into(),
             None => anyhow::Error::new(error).context("could not compile the shim crate"),
         });
     }

@@ -9,7 +9,7 @@ use camino::Utf8Path;
 use cargo_platform::{Cfg, Platform};
 use toml_edit::{DocumentMut, Item};
 
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 
 /// The configuration as cargo sees it from a folder, the strongest layer first: `--config`, then
 /// files from the folder upwards, then `$CARGO_HOME/config.toml`. Environment variables come
@@ -98,7 +98,7 @@ impl CargoConfig {
     /// # Errors
     ///
     /// There are several targets. Cargo would build for each of them.
-    pub fn build_target(&self, variable: Option<String>, host: &str) -> Result<Option<String>, Complaint> {
+    pub fn build_target(&self, variable: Option<String>, host: &str) -> Result<Option<String>, UserError> {
         const KEYS: [&str; 2] = ["build", "target"];
         let from_command_line = find_in(&self.layers[..self.from_command_line], &KEYS);
         let found = match (from_command_line, variable.filter(|target| !target.is_empty())) {
@@ -117,7 +117,7 @@ impl CargoConfig {
                 Ok(Some(base.join(target).to_string_lossy().into_owned()))
             }
             [target] => Ok(Some(of_host(target.to_owned(), host))),
-            _ => Err(Complaint::new(format!(
+            _ => Err(UserError::new(format!(
                 "cargo's configuration has several targets: {}",
                 named.join(", ")
             ))
@@ -205,7 +205,7 @@ pub fn with_runner(arguments: &[String], triple: &str, runner: &Utf8Path) -> any
                     "--config {value} sets target.{triple}.runner to a string, and {runner} has a space"
                 );
                 let help = "write the file's runner as a list: runner = [\"PROGRAM\"]";
-                return Err(Complaint::new(message).help(help).into());
+                return Err(UserError::new(message).help(help).into());
             } else {
                 format!("{:?}", runner.as_str())
             };

@@ -9,7 +9,7 @@ use crate::git::repository::{Lookup, Repository};
 use crate::plan::request::LockfileRequest;
 use crate::plan::resolved::Plan;
 use crate::support::event::{Event, Sink};
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 
 /// The lock file for revisions that lack one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,10 +116,10 @@ impl<'a> Committed<'a> {
 /// Returns the lock file that a ref has committed.
 fn text_at(repository: &Repository, spec: &str, path: &str) -> anyhow::Result<Vec<u8>> {
     let Lookup::Commit(commit) = repository.look_up(spec)? else {
-        return Err(Complaint::new(format!("lockfile: no ref '{spec}' in this repository")).into());
+        return Err(UserError::new(format!("lockfile: no ref '{spec}' in this repository")).into());
     };
     let text = repository.show(&commit, path)?;
-    Ok(text.ok_or_else(|| Complaint::new(format!("lockfile: {spec} has no {path}")))?)
+    Ok(text.ok_or_else(|| UserError::new(format!("lockfile: {spec} has no {path}")))?)
 }
 
 fn generated(plan: &Plan, lockfiles: &Utf8Path, date: Option<String>) -> anyhow::Result<Lockfile> {

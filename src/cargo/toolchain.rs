@@ -4,7 +4,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::support::process::Command;
 use crate::support::suggest;
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 
 /// A compiler, by rustup's name for it and by its version.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,22 +73,22 @@ impl Toolchain {
         Ok(toolchain)
     }
 
-    /// Returns the complaint about a target that the compiler does not know, or has no standard
+    /// Returns the error about a target that the compiler does not know, or has no standard
     /// library for. `stderr` is the compiler's output.
-    pub fn target_complaint(&self, target: &str, stderr: &str) -> Option<Complaint> {
+    pub fn target_error(&self, target: &str, stderr: &str) -> Option<UserError> {
         if stderr.to_lowercase().contains("could not find specification for target") {
             let known = self.rustc().args(["--print", "target-list"]).run().map(|list| list.text());
             let known = known.unwrap_or_default();
             let near = suggest::did_you_mean(target, known.lines());
             let help = near.unwrap_or_else(|| "`rustc --print target-list` lists all targets".to_owned());
             return Some(
-                Complaint::new(format!("{} does not know the target '{target}'", self.short())).help(help),
+                UserError::new(format!("{} does not know the target '{target}'", self.short())).help(help),
             );
         }
         let missing = ["can't find crate for `std`", "can't find crate for `core`"];
         missing.iter().any(|missing| stderr.contains(missing)).then(|| {
             let name = self.pinned.as_ref().map(|name| format!(" --toolchain {name}")).unwrap_or_default();
-            Complaint::new(format!("the standard library for {target} is not installed"))
+            UserError::new(format!("the standard library for {target} is not installed"))
                 .help(format!("install it: rustup target add {target}{name}"))
         })
     }
@@ -123,10 +123,10 @@ impl Toolchain {
     }
 }
 
-/// Returns the complaint about a named toolchain, with rustup's reason.
-fn cannot_be_used(name: &str, stderr: &str) -> Complaint {
+/// Returns the error about a named toolchain, with rustup's reason.
+fn cannot_be_used(name: &str, stderr: &str) -> UserError {
     let error = stderr.lines().find_map(|line| line.strip_prefix("error: ")).unwrap_or(stderr);
-    Complaint::new(format!("the toolchain '{name}' cannot be used: {error}"))
+    UserError::new(format!("the toolchain '{name}' cannot be used: {error}"))
         .help(format!("run `rustup toolchain install {name}`, or choose one from `rustup toolchain list`"))
 }
 
@@ -165,11 +165,11 @@ mod tests {
     #[test]
     fn a_toolchain_that_is_not_there_is_told_in_rustups_words() {
         let stderr = "info: syncing channel updates for blub\nerror: toolchain 'blub' is not installed\n\nCaused by: x\n";
-        let complaint = cannot_be_used("blub", stderr);
+        let user_error = cannot_be_used("blub", stderr);
         assert_eq!(
-            complaint.to_string(),
+            user_error.to_string(),
             "the toolchain 'blub' cannot be used: toolchain 'blub' is not installed"
         );
-        assert!(complaint.help.unwrap().contains("rustup toolchain install blub"));
+        assert!(user_error.help.unwrap().contains("rustup toolchain install blub"));
     }
 }

@@ -32,7 +32,7 @@ use crate::support::bytes::Bytes;
 use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;
 use crate::support::file_lock::{Lock, LockFile, WhenHeld};
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 
 /// The folder of archives' runs, where the user stands: there is no target folder to keep them in.
 pub(crate) const RUNS: &str = "memprof-runs";
@@ -222,8 +222,8 @@ fn begun(
         Some(folder) => {
             let folder = RunFolder(current.join(folder));
             if folder.plan().exists() {
-                let complaint = Complaint::new(format!("{} holds a run already", folder.0));
-                return Err(complaint.help("go on with it by --resume, or name another folder").into());
+                let user_error = UserError::new(format!("{} holds a run already", folder.0));
+                return Err(user_error.help("go on with it by --resume, or name another folder").into());
             }
             fill_folder(&folder, &plan)?;
             folder
@@ -252,8 +252,8 @@ fn resumed(name: &str, folder: Option<&Utf8Path>, unpacked: &Unpacked) -> anyhow
         Err(_) => Value::Null,
     };
     if origin["blake3"] != unpacked.hash.as_str() {
-        let complaint = Complaint::new(format!("{} is not a run of this archive", folder.0));
-        return Err(complaint.help("without --resume, a run of its own begins").into());
+        let user_error = UserError::new(format!("{} is not a run of this archive", folder.0));
+        return Err(user_error.help("without --resume, a run of its own begins").into());
     }
     Ok((read_plan(&folder)?, folder))
 }

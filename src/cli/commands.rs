@@ -52,7 +52,7 @@ use crate::run::session::{self, Session, create_folder, find_run, read_plan, run
 use crate::support::exit_code::ExitCode;
 use crate::support::file_lock::WhenHeld;
 use crate::support::paths;
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 
 /// Does what was asked for.
 pub fn act(invocation: Invocation, console: &Console, interrupt: &AtomicBool) -> anyhow::Result<ExitCode> {
@@ -136,7 +136,7 @@ impl Commands<'_> {
         let runs = runs_folder(&repository, &plan.workspace)?;
         let folder = create_folder(&runs, &plan)?;
         let measured = self.measure(&repository, &plan, &folder, arguments, &outputs, &asked.metrics);
-        if measured.as_ref().is_err_and(anyhow::Error::is::<Complaint>) && !folder.cells().exists() {
+        if measured.as_ref().is_err_and(anyhow::Error::is::<UserError>) && !folder.cells().exists() {
             // A filter that meets no test: `latest` must go on to mean the last run that measured something.
             session::discard(&runs, &folder)?;
         }
@@ -312,7 +312,7 @@ impl Commands<'_> {
         wanted.trace.trace.extend(arguments.patterns.iter().cloned());
         let asked = ask(&wanted, &PresentationArguments::default(), &repository, RefsNeeded::Any)?;
         if asked.request.trace.is_empty() {
-            return Err(Complaint::new("no pattern of functions")
+            return Err(UserError::new("no pattern of functions")
                 .help("name some: cargo memprof trace --list 'crate::**::forward'; '**' means all")
                 .into());
         }
@@ -480,7 +480,7 @@ fn kept(name: &str, manifest: Option<&Utf8Path>) -> anyhow::Result<RunFolder> {
 fn not_a_search(folder: &RunFolder) -> anyhow::Result<()> {
     let Some(record) = search_plan::read_record(folder)? else { return Ok(()) };
     let (command, name) = (record.task.command(), folder.0.file_name().unwrap_or_default());
-    Err(Complaint::new(format!("{name} is a {command}"))
+    Err(UserError::new(format!("{name} is a {command}"))
         .help(format!(
             "`cargo memprof {command} --resume {name}` goes on with it, `cargo memprof report {name}` shows it"
         ))
@@ -534,14 +534,14 @@ fn near(path: &Utf8Path) -> String {
 }
 
 /// What an error means for the user: a mistake to mend, with help, or `None` for a fault that is not theirs.
-pub fn complaint(error: &anyhow::Error) -> Option<Complaint> {
+pub fn user_error(error: &anyhow::Error) -> Option<UserError> {
     if error.is::<session::Interrupted>() {
         return Some(
-            Complaint::new("interrupted; what was measured is kept")
+            UserError::new("interrupted; what was measured is kept")
                 .help("go on with the same command and `--resume`"),
         );
     }
     let is_usage = crate::support::advice::is_usage(error);
     let help = crate::support::advice::help(error);
-    (is_usage || help.is_some()).then(|| Complaint::new(format!("{error:#}")).maybe_help(help))
+    (is_usage || help.is_some()).then(|| UserError::new(format!("{error:#}")).maybe_help(help))
 }

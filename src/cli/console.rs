@@ -13,7 +13,7 @@ use crate::cli::progress::{Line, Medium, Moving, Narrator, Telling, VERB_WIDTH, 
 use crate::support::elapsed::shown;
 use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 
 /// Draws what happens.
 pub struct Console {
@@ -101,25 +101,25 @@ impl Console {
         _ = writeln!(io::stderr().lock(), "{line}");
     }
 
-    /// Says what is wrong, and gives the code to leave with: a [`Complaint`] is the user's to mend, anything else is not.
+    /// Says what is wrong, and gives the code to leave with: a [`UserError`] is the user's to mend, anything else is not.
     pub fn fail(&self, error: &anyhow::Error) -> ExitCode {
-        let (complaint, code) = match error.downcast_ref::<Complaint>() {
-            // Context that was put around the complaint says what the tool was at.
-            Some(complaint) => (complaint.clone(), complaint.exit_code()),
-            None => (Complaint::new(format!("{error:#}")), ExitCode::Internal),
+        let (user_error, code) = match error.downcast_ref::<UserError>() {
+            // Context that was put around the error says what the tool was at.
+            Some(user_error) => (user_error.clone(), user_error.exit_code()),
+            None => (UserError::new(format!("{error:#}")), ExitCode::Internal),
         };
-        self.complain(&complaint);
+        self.complain(&user_error);
         code
     }
 
     /// Says what is wrong.
-    pub fn complain(&self, complaint: &Complaint) {
+    pub fn complain(&self, user_error: &UserError) {
         self.finish();
-        self.write_line(&self.labelled(&complaint.rendered()));
+        self.write_line(&self.labelled(&user_error.rendered()));
     }
 
     /// Says what is odd.
-    pub fn warn(&self, warning: &Complaint) {
+    pub fn warn(&self, warning: &UserError) {
         self.emit(Event::Warning { message: warning.to_string(), help: warning.help.clone() });
     }
 
@@ -329,8 +329,8 @@ mod tests {
     #[test]
     fn a_complaint_is_the_users_and_exits_with_2_while_other_errors_are_ours() {
         let (console, captured) = plain(false);
-        let complaint = Complaint::new("no ref 'mian' in this repository").help("did you mean 'main'?");
-        assert_eq!(console.fail(&anyhow::Error::new(complaint).context("resolving")), ExitCode::Usage);
+        let user_error = UserError::new("no ref 'mian' in this repository").help("did you mean 'main'?");
+        assert_eq!(console.fail(&anyhow::Error::new(user_error).context("resolving")), ExitCode::Usage);
         assert_eq!(
             console.fail(&anyhow::anyhow!("disk full").context("writing plan.json")),
             ExitCode::Internal

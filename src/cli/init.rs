@@ -3,7 +3,7 @@
 use camino::Utf8Path;
 
 use crate::plan::expression::Expression;
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 
 /// What is known of the repository; whatever is not known is left empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -93,9 +93,9 @@ fn filled(template: &str, value: impl Fn(&str) -> String) -> String {
 }
 
 /// Refuses to write over a file that is there, unless told to.
-pub fn check_free(file: &Utf8Path, exists: bool, force: bool) -> Result<(), Complaint> {
+pub fn check_free(file: &Utf8Path, exists: bool, force: bool) -> Result<(), UserError> {
     if exists && !force {
-        return Err(Complaint::new(format!("{file} is there already")).help("--force overwrites it"));
+        return Err(UserError::new(format!("{file} is there already")).help("--force overwrites it"));
     }
     Ok(())
 }
@@ -203,7 +203,7 @@ mod tests {
 
     fn parsed(text: &str) -> matrix::Matrix {
         matrix::parse(text, "memprof.yaml".into())
-            .unwrap_or_else(|complaint| panic!("{}\n{text}", complaint.rendered()))
+            .unwrap_or_else(|user_error| panic!("{}\n{text}", user_error.rendered()))
     }
 
     fn specs(matrix: &matrix::Matrix) -> Vec<String> {

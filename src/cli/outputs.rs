@@ -3,7 +3,7 @@
 use camino::Utf8PathBuf;
 
 use crate::report::options::Format;
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 
 /// One rendering of the report.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,22 +18,22 @@ pub struct Output {
 ///
 /// The files take the formats in order; with fewer formats than files, the rest go by their extensions; formats beyond
 /// the files go to standard output, at most one of them. With files alone, the table is still printed, so that a person sees it.
-pub fn outputs(formats: &[Format], files: &[Utf8PathBuf]) -> Result<Vec<Output>, Complaint> {
+pub fn outputs(formats: &[Format], files: &[Utf8PathBuf]) -> Result<Vec<Output>, UserError> {
     let mut outputs = Vec::new();
     for (index, file) in files.iter().enumerate() {
         if files[..index].contains(file) {
-            return Err(Complaint::new(format!("--output {file} stands twice")));
+            return Err(UserError::new(format!("--output {file} stands twice")));
         }
         let folder = file.parent().filter(|folder| !folder.as_str().is_empty());
         if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
-            return Err(Complaint::new(format!("--output {file}: there is no folder {folder}")));
+            return Err(UserError::new(format!("--output {file}: there is no folder {folder}")));
         }
         if file.is_dir() {
-            return Err(Complaint::new(format!("--output {file} is a folder"))
+            return Err(UserError::new(format!("--output {file} is a folder"))
                 .help(format!("name a file in it: --output {}", file.join("memory.md"))));
         }
         let format = formats.get(index).copied().or_else(|| Format::of_file(file)).ok_or_else(|| {
-            Complaint::new(format!("the format of --output {file} is not clear from its name"))
+            UserError::new(format!("the format of --output {file} is not clear from its name"))
                 .help("end it in .md, .csv, .json, .xml or .txt, or say --format")
         })?;
         outputs.push(Output { format, file: Some(file.clone()) });
@@ -43,7 +43,7 @@ pub fn outputs(formats: &[Format], files: &[Utf8PathBuf]) -> Result<Vec<Output>,
         [] => {}
         [format] => outputs.push(Output { format: *format, file: None }),
         _ => {
-            return Err(Complaint::new("more than one --format for standard output")
+            return Err(UserError::new("more than one --format for standard output")
                 .help("give each but one of them an --output FILE"));
         }
     }
@@ -63,7 +63,7 @@ mod tests {
                     .map(|output| (output.format, output.file.map(Utf8PathBuf::into_string)))
                     .collect()
             })
-            .map_err(|complaint| complaint.rendered())
+            .map_err(|user_error| user_error.rendered())
     }
 
     #[test]

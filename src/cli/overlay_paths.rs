@@ -10,14 +10,14 @@ use crate::config::matrix::{Matrix, OverlayEntry};
 use crate::config::values::Dependency;
 use crate::config::yaml::{List, Scalar};
 use crate::plan::request::{OverlayPath, OverlayRequest};
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 
 /// The overlays of the flags, or else those of the matrix.
 pub fn overlay(
     flags: &CheckoutArguments,
     matrix: &Matrix,
     surroundings: Surroundings<'_>,
-) -> Result<Vec<OverlayRequest>, Complaint> {
+) -> Result<Vec<OverlayRequest>, UserError> {
     if !flags.overlay.is_empty() {
         return flags.overlay.iter().map(|text| of_flag(text, flags, surroundings)).collect();
     }
@@ -35,7 +35,7 @@ fn of_flag(
     text: &str,
     flags: &CheckoutArguments,
     surroundings: Surroundings<'_>,
-) -> Result<OverlayRequest, Complaint> {
+) -> Result<OverlayRequest, UserError> {
     let on_disk = |path: &str| !path.is_empty() && (surroundings.exists)(&surroundings.current.join(path));
     let (source, destination) = match text.rsplit_once('=') {
         Some((source, destination)) if !on_disk(text) => (source, Some(destination)),
@@ -46,7 +46,7 @@ fn of_flag(
         _ => (None, source),
     };
     if source.is_empty() || from == Some("") || destination == Some("") {
-        return Err(Complaint::new(format!("--overlay '{text}' is not clear"))
+        return Err(UserError::new(format!("--overlay '{text}' is not clear"))
             .help("write SRC, SRC=DST, REF:SRC or REF:SRC=DST"));
     }
     let from = from.filter(|from| *from != ".");
@@ -61,7 +61,7 @@ fn of_flag(
     })
 }
 
-fn of_entry(entry: &OverlayEntry, surroundings: Surroundings<'_>) -> Result<OverlayRequest, Complaint> {
+fn of_entry(entry: &OverlayEntry, surroundings: Surroundings<'_>) -> Result<OverlayRequest, UserError> {
     let text = |value: &Option<Scalar<String>>| value.as_ref().map(|Scalar(text)| text.clone());
     let from = text(&entry.from).filter(|from| from != ".");
     let package = text(&entry.package);
@@ -85,7 +85,7 @@ fn of_entry(entry: &OverlayEntry, surroundings: Surroundings<'_>) -> Result<Over
     })
 }
 
-/// Where paths are read from, and how the overlay is called in a complaint.
+/// Where paths are read from, and how the overlay is called in a error.
 struct Place<'a> {
     what: String,
     base: &'a Utf8Path,
@@ -93,15 +93,15 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    fn resolved(&self, path: OverlayPath, of_ref: bool, of_package: bool) -> Result<OverlayPath, Complaint> {
+    fn resolved(&self, path: OverlayPath, of_ref: bool, of_package: bool) -> Result<OverlayPath, UserError> {
         if let Some(destination) = &path.destination {
             let is_file = |path: &str| (self.surroundings.exists)(&normalized(&self.base.join(path)));
             let is_turned_round = !of_ref && !is_file(&path.source) && is_file(destination);
-            self.check_inside("goes", destination).map_err(|complaint| {
+            self.check_inside("goes", destination).map_err(|user_error| {
                 if is_turned_round {
-                    complaint.help(format!("what is laid over comes first: {destination}={}", path.source))
+                    user_error.help(format!("what is laid over comes first: {destination}={}", path.source))
                 } else {
-                    complaint
+                    user_error
                 }
             })?;
         }
@@ -115,25 +115,25 @@ impl Place<'_> {
             if of_package {
                 return Ok(path);
             }
-            return Err(Complaint::new(format!("{}: there is no {absolute}", self.what))
+            return Err(UserError::new(format!("{}: there is no {absolute}", self.what))
                 .help(format!("to take it from a ref, say which: REF:{}", path.source)));
         }
         if let Ok(inside) = absolute.strip_prefix(self.surroundings.repository) {
             return Ok(OverlayPath { source: inside.to_string(), ..path });
         }
         if path.destination.is_none() {
-            return Err(Complaint::new(format!("{}: it lies outside the repository", self.what)).help(
+            return Err(UserError::new(format!("{}: it lies outside the repository", self.what)).help(
                 format!("say where it goes: {}=tests/{}", path.source, absolute.file_name().unwrap_or("x")),
             ));
         }
         Ok(OverlayPath { source: absolute.to_string(), ..path })
     }
 
-    fn check_inside(&self, verb: &str, path: &str) -> Result<(), Complaint> {
+    fn check_inside(&self, verb: &str, path: &str) -> Result<(), UserError> {
         let path = Utf8Path::new(path);
         let leaves = path.components().any(|part| part == Utf8Component::ParentDir);
         if path.is_absolute() || leaves {
-            return Err(Complaint::new(format!("{}: {path} is not inside the repository", self.what)).help(
+            return Err(UserError::new(format!("{}: {path} is not inside the repository", self.what)).help(
                 format!("write where it {verb} relative to the repository's root (or the package's folder)"),
             ));
         }

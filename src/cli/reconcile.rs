@@ -30,7 +30,7 @@ use crate::plan::request::{
 use crate::plan::rule::{Growth, Judging, Rule};
 use crate::plan::trace_pattern::TracePattern;
 use crate::support::suggest;
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 use crate::verdict::significance::ENOUGH;
 
 /// What the request depends on beside flags and matrix. Paths are absolute.
@@ -61,7 +61,7 @@ pub fn reconcile(
     matrix: &Matrix,
     surroundings: Surroundings<'_>,
     needed: RefsNeeded,
-) -> Result<Request, Complaint> {
+) -> Result<Request, UserError> {
     let cells = &arguments.cells;
     let mut refs = refs(arguments, matrix)?;
     let compared = refs.clone();
@@ -156,7 +156,7 @@ fn flag(flag: bool, key: Option<&Scalar<bool>>) -> bool {
     flag || key == Some(&Scalar(true))
 }
 
-fn refs(arguments: &RequestArguments, matrix: &Matrix) -> Result<Vec<RefRequest>, Complaint> {
+fn refs(arguments: &RequestArguments, matrix: &Matrix) -> Result<Vec<RefRequest>, UserError> {
     let mut refs = if arguments.refs.refs.is_empty() {
         matrix.refs.iter().flat_map(|List(entries)| entries).map(ref_request).collect()
     } else {
@@ -171,7 +171,7 @@ fn refs(arguments: &RequestArguments, matrix: &Matrix) -> Result<Vec<RefRequest>
             continue;
         }
         if rest[0].name.is_some() {
-            return Err(Complaint::new(format!("two refs are named '{name}'"))
+            return Err(UserError::new(format!("two refs are named '{name}'"))
                 .help("names in the report must differ"));
         }
         // As many names as there are refs: one of them is free.
@@ -181,7 +181,7 @@ fn refs(arguments: &RequestArguments, matrix: &Matrix) -> Result<Vec<RefRequest>
 }
 
 /// The baseline twice.
-fn against_itself(refs: Vec<RefRequest>, baseline: &BaselineRequest) -> Result<Vec<RefRequest>, Complaint> {
+fn against_itself(refs: Vec<RefRequest>, baseline: &BaselineRequest) -> Result<Vec<RefRequest>, UserError> {
     let one = match baseline {
         BaselineRequest::First => refs.into_iter().next(),
         BaselineRequest::Ref(name) => {
@@ -189,12 +189,12 @@ fn against_itself(refs: Vec<RefRequest>, baseline: &BaselineRequest) -> Result<V
             known.or_else(|| Some(RefRequest { spec: name.clone(), ..RefRequest::default() }))
         }
         BaselineRequest::MergeBase => {
-            return Err(Complaint::new("--aa needs one baseline, and merge-base depends on the refs")
+            return Err(UserError::new("--aa needs one baseline, and merge-base depends on the refs")
                 .help("name it: --aa --baseline main"));
         }
     };
     let one =
-        one.ok_or_else(|| Complaint::new("no ref to run against itself").help("write --aa --refs main"))?;
+        one.ok_or_else(|| UserError::new("no ref to run against itself").help("write --aa --refs main"))?;
     let again = RefRequest { name: Some(format!("{} (2)", ref_name(&one))), ..one.clone() };
     Ok(vec![one, again])
 }
@@ -226,7 +226,7 @@ fn enough(
     mut refs: Vec<RefRequest>,
     baseline: &BaselineRequest,
     needed: RefsNeeded,
-) -> Result<Vec<RefRequest>, Complaint> {
+) -> Result<Vec<RefRequest>, UserError> {
     let beside = match baseline {
         BaselineRequest::Ref(name) => !refs.iter().any(|one| ref_name(one) == name || one.spec == *name),
         BaselineRequest::First | BaselineRequest::MergeBase => false,
@@ -235,14 +235,14 @@ fn enough(
     match (needed, count) {
         (RefsNeeded::Any, 0) => refs.push(RefRequest { spec: ".".to_owned(), ..RefRequest::default() }),
         (RefsNeeded::Comparison, 0) => {
-            return Err(Complaint::new("no refs to compare").help(
+            return Err(UserError::new("no refs to compare").help(
                 "name them, `cargo memprof --refs main,.` (`.` is the working tree, pr/7 a pull request),\n\
                  or write them into memprof.yaml; `cargo memprof init` begins one",
             ));
         }
         (RefsNeeded::Comparison, 1) => {
             let only = refs.first().map_or_else(|| "the baseline", |one| one.spec.as_str());
-            return Err(Complaint::new(format!("only one ref, {only}: a comparison needs two")).help(
+            return Err(UserError::new(format!("only one ref, {only}: a comparison needs two")).help(
                 format!(
                     "write --refs main,{only} or --baseline main (twice the same is fine, it shows the noise);\n\
                      --view scopes and --view top need no more than one"
@@ -348,11 +348,11 @@ fn cell_patterns(entries: Option<&List<CellEntry>>) -> impl Iterator<Item = Cell
     })
 }
 
-fn judging(arguments: &RequestArguments, matrix: &Matrix) -> Result<Judging, Complaint> {
+fn judging(arguments: &RequestArguments, matrix: &Matrix) -> Result<Judging, UserError> {
     let mut judging = Judging::default();
     for (metric, Rules(entries)) in matrix.thresholds.iter().flat_map(|OpenMapping(entries)| entries) {
         for entry in entries {
-            judging.rules.push(ThresholdEntry::on(entry, metric).map_err(Complaint::new)?);
+            judging.rules.push(ThresholdEntry::on(entry, metric).map_err(UserError::new)?);
         }
     }
     let entries = matrix.allow.iter().flat_map(|List(entries)| entries);
@@ -402,7 +402,7 @@ fn lockfile(arguments: &RequestArguments, entry: Option<&LockfileEntry>) -> Opti
 /// model, and few enough for a table.
 const MAX_EVENTS: u64 = 100;
 
-fn trace(flags: &TraceArguments, entry: Option<&TraceEntry>) -> Result<TraceRequest, Complaint> {
+fn trace(flags: &TraceArguments, entry: Option<&TraceEntry>) -> Result<TraceRequest, UserError> {
     let patterns = |flags: &[Parsed<TracePattern>], key: Option<&List<Scalar<Parsed<TracePattern>>>>| {
         let of_key = key.iter().flat_map(|List(patterns)| patterns).map(|Scalar(pattern)| pattern);
         let chosen: Vec<_> = if flags.is_empty() { of_key.collect() } else { flags.iter().collect() };
@@ -426,7 +426,7 @@ fn trace(flags: &TraceArguments, entry: Option<&TraceEntry>) -> Result<TraceRequ
     if request.is_empty() {
         let lost = [(flags.max_events.is_some(), "--max-events"), (!flags.columns.is_empty(), "--columns")];
         if let Some((_, flag)) = lost.iter().find(|(is_given, _)| *is_given) {
-            return Err(Complaint::new(format!("{flag} is about traced functions, and none are asked for"))
+            return Err(UserError::new(format!("{flag} is about traced functions, and none are asked for"))
                 .help("name some: --trace 'crate::**::forward'"));
         }
         return Ok(TraceRequest::default());
@@ -438,7 +438,7 @@ fn build(
     flags: &BuildArguments,
     matrix: &Matrix,
     surroundings: Surroundings<'_>,
-) -> Result<BuildOptions, Complaint> {
+) -> Result<BuildOptions, UserError> {
     let packages_named = !flags.package.is_empty() || flags.workspace;
     let profile = flags.profile.clone().or_else(|| flags.release.then(|| "release".to_owned()));
     let split = |features: &[String]| -> Vec<String> {
@@ -473,7 +473,7 @@ fn config(
     flags: &[String],
     key: Option<&List<Scalar<String>>>,
     surroundings: Surroundings<'_>,
-) -> Result<Vec<String>, Complaint> {
+) -> Result<Vec<String>, UserError> {
     let base = if flags.is_empty() { surroundings.matrix } else { surroundings.current };
     let setting = |setting: String| {
         let file = overlay_paths::normalized(&base.join(&setting));
@@ -484,24 +484,24 @@ fn config(
         if setting.contains('=') {
             return Ok(setting);
         }
-        Err(Complaint::new(format!("--config {setting}: there is no {file}"))
+        Err(UserError::new(format!("--config {setting}: there is no {file}"))
             .help("a setting that is not in a file is written KEY=VALUE"))
     };
     list(flags, key).into_iter().map(setting).collect()
 }
 
 /// The manifest's path relative to the repository, which is what is the same in every revision.
-fn manifest(path: &Utf8Path, surroundings: Surroundings<'_>) -> Result<String, Complaint> {
+fn manifest(path: &Utf8Path, surroundings: Surroundings<'_>) -> Result<String, UserError> {
     let absolute = overlay_paths::normalized(&surroundings.current.join(path));
     if absolute.file_name() != Some("Cargo.toml") {
         let help = (absolute.file_name())
             .and_then(|name| suggest::did_you_mean(name, ["Cargo.toml"]))
             .unwrap_or_else(|| format!("write --manifest-path {}", path.join("Cargo.toml")));
-        return Err(Complaint::new(format!("--manifest-path {path} is not a Cargo.toml")).help(help));
+        return Err(UserError::new(format!("--manifest-path {path} is not a Cargo.toml")).help(help));
     }
     match absolute.strip_prefix(surroundings.repository) {
         Ok(inside) => Ok(inside.to_string()),
-        Err(_) => Err(Complaint::new(format!("--manifest-path {path} lies outside the repository"))
+        Err(_) => Err(UserError::new(format!("--manifest-path {path} lies outside the repository"))
             .help(format!("the repository is {}", surroundings.repository))),
     }
 }

@@ -28,7 +28,7 @@ use crate::support::elapsed::shown;
 use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;
 use crate::support::file_lock::WhenHeld;
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 
 impl Commands<'_> {
     pub(crate) fn bisect(&self, arguments: &BisectArguments) -> anyhow::Result<ExitCode> {
@@ -52,7 +52,7 @@ impl Commands<'_> {
         let outputs = outputs(&measuring.format, &measuring.output)?;
         if outputs.iter().any(|output| output.format == Format::Junit) {
             // There is no test that a search could be said to have passed.
-            return Err(Complaint::new("a search has no JUnit report")
+            return Err(UserError::new("a search has no JUnit report")
                 .help("--format json and csv are whole")
                 .into());
         }
@@ -73,7 +73,7 @@ impl Commands<'_> {
         match done {
             Ok(()) => self.present_search(&folder, &outputs),
             Err(error) => {
-                if let Some(runs) = runs.filter(|_| error.is::<Complaint>() && !folder.cells().exists()) {
+                if let Some(runs) = runs.filter(|_| error.is::<UserError>() && !folder.cells().exists()) {
                     // A mistake in what was asked: `latest` must go on to mean the last run that measured something.
                     session::discard(&runs, &folder)?;
                 }
@@ -82,7 +82,7 @@ impl Commands<'_> {
                         let usual =
                             "take another commit for this end; --overlay brings along a test that it lacks";
                         let help = if end.hints.is_empty() { usual.to_owned() } else { end.hints.join("\n") };
-                        self.console.complain(&Complaint::new(end.to_string()).help(help));
+                        self.console.complain(&UserError::new(end.to_string()).help(help));
                         Ok(ExitCode::Incomplete)
                     }
                     None => Err(error),
@@ -163,7 +163,7 @@ impl Commands<'_> {
         let record = search_plan::read_record(folder)?.context("it is a search's folder")?;
         if !folder.found().exists() {
             let command = record.task.command();
-            return Err(Complaint::new(format!("this {command} is not at its end"))
+            return Err(UserError::new(format!("this {command} is not at its end"))
                 .help(format!("cargo memprof {command} --resume goes on"))
                 .into());
         }

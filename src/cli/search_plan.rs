@@ -25,7 +25,7 @@ use crate::results::run_folder::RunFolder;
 use crate::run::runner::write_whole;
 use crate::run::session::{self, find_run, kept_runs, read_plan};
 use crate::support::event::Sink;
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 
 /// A search that can begin or go on.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -59,7 +59,7 @@ pub fn history(
     let (good, bad) = match range.split_once("..") {
         Some((good, bad)) if !good.is_empty() && !bad.starts_with('.') => (good, bad),
         _ => {
-            return Err(Complaint::new(format!("'{range}' is not a range of commits"))
+            return Err(UserError::new(format!("'{range}' is not a range of commits"))
                 .help("write FROM..TO, such as v0.4.0..HEAD; FROM.. goes to HEAD")
                 .into());
         }
@@ -84,7 +84,7 @@ pub fn history(
             listed.retain(|commit| tags.contains_key(commit));
             if listed.len() < 2 {
                 let message = format!("there are {} tagged commits from {good} to {bad}", listed.len());
-                return Err(Complaint::new(message).help("without --tags every commit is measured").into());
+                return Err(UserError::new(message).help("without --tags every commit is measured").into());
             }
         }
         let size = |number: Option<u32>| number.and_then(|number| usize::try_from(number).ok());
@@ -154,12 +154,12 @@ impl Search<'_> {
         for one in &self.measuring.threshold {
             if let Some(other) = one.metric.as_ref().filter(|named| *named != metric) {
                 let message = format!("--threshold is about {other}, and --metric is {metric}");
-                return Err(Complaint::new(message).help("one metric is searched by").into());
+                return Err(UserError::new(message).help("one metric is searched by").into());
             }
             let limit = one
                 .limit
                 .on(Unit::of(metric))
-                .map_err(|problem| Complaint::new(format!("--threshold does not fit {metric}: {problem}")))?;
+                .map_err(|problem| UserError::new(format!("--threshold does not fit {metric}: {problem}")))?;
             threshold.percent = limit.percent.or(threshold.percent);
             threshold.bytes = limit.bytes.or(threshold.bytes);
         }
@@ -270,19 +270,19 @@ pub fn resumed(
                 break;
             }
         }
-        newest.ok_or_else(|| Complaint::new(format!("no {command} is kept in {runs}")))?
+        newest.ok_or_else(|| UserError::new(format!("no {command} is kept in {runs}")))?
     } else {
         let folder = find_run(&runs, repository.start(), name)?;
         match read_record(&folder)? {
             Some(record) if record.task.command() == command => (folder, record),
             Some(record) => {
                 let other = record.task.command();
-                return Err(Complaint::new(format!("{name} is a {other}, not a {command}"))
+                return Err(UserError::new(format!("{name} is a {other}, not a {command}"))
                     .help(format!("cargo memprof {other} --resume {name}"))
                     .into());
             }
             None => {
-                return Err(Complaint::new(format!("{name} is not a {command}"))
+                return Err(UserError::new(format!("{name} is not a {command}"))
                     .help(format!("cargo memprof run --resume {name}"))
                     .into());
             }
@@ -290,7 +290,7 @@ pub fn resumed(
     };
     let plan = read_plan(&folder)?;
     if overlay_hashes(&plan, repository)? != record.overlay {
-        return Err(Complaint::new("the overlay has changed since: its commits would not be comparable")
+        return Err(UserError::new("the overlay has changed since: its commits would not be comparable")
             .help(format!("begin anew: cargo memprof {}", record.arguments.join(" ")))
             .into());
     }

@@ -10,7 +10,7 @@ use crate::compare::comparison::{Comparison, PairView};
 use crate::compare::matching::Key;
 use crate::plan::rule::NoiseFigure;
 use crate::results::measurement::Kind;
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 use crate::verdict::statistics::spread;
 
 /// The version of the file's format.
@@ -69,14 +69,14 @@ pub fn measured(comparison: &Comparison) -> NoiseRecord {
 /// Reads the file.
 pub fn read(file: &Utf8Path) -> anyhow::Result<Vec<NoiseFigure>> {
     let text = fs_err::read_to_string(file).map_err(|error| {
-        Complaint::new(format!("--noise: {error}")).help("`cargo memprof --aa --noise FILE` writes one")
+        UserError::new(format!("--noise: {error}")).help("`cargo memprof --aa --noise FILE` writes one")
     })?;
     let record: NoiseRecord = serde_json::from_str(&text)
-        .map_err(|error| Complaint::new(format!("{file} is not what --aa --noise writes: {error}")))?;
+        .map_err(|error| UserError::new(format!("{file} is not what --aa --noise writes: {error}")))?;
     if record.version > VERSION {
         let newer =
             format!("{file}: format {} is newer than this cargo-memprof reads ({VERSION})", record.version);
-        return Err(Complaint::new(newer).help("update cargo-memprof").into());
+        return Err(UserError::new(newer).help("update cargo-memprof").into());
     }
     Ok(record.figures)
 }

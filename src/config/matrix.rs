@@ -13,7 +13,7 @@ use crate::plan::expression::Expression;
 use crate::plan::request::{Ignored, OverlayMode, TargetKind, TraceColumn};
 use crate::plan::title::Template;
 use crate::plan::trace_pattern::TracePattern;
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 
 /// The name of the file.
 pub const FILE_NAME: &str = "memprof.yaml";
@@ -279,13 +279,13 @@ fn or_text_or_number(schema: &mut schemars::Schema) {
 }
 
 /// Reads the text of a matrix. `file` is its name in error messages.
-pub fn parse(text: &str, file: &Utf8Path) -> Result<Matrix, Complaint> {
+pub fn parse(text: &str, file: &Utf8Path) -> Result<Matrix, UserError> {
     let says_something = |line: &str| {
         let line = line.trim();
         !line.is_empty() && !line.starts_with('#') && line != "---"
     };
     if !text.lines().any(says_something) {
-        return Err(Complaint::new("the matrix is empty")
+        return Err(UserError::new("the matrix is empty")
             .help("write at least `refs: [main, .]`, or let `cargo memprof init --force` write one")
             .at(file, None));
     }
@@ -302,9 +302,9 @@ pub fn find(start: &Utf8Path, root: &Utf8Path) -> Option<Utf8PathBuf> {
 }
 
 /// Reads a matrix from disk.
-pub fn read(file: &Utf8Path) -> Result<Matrix, Complaint> {
+pub fn read(file: &Utf8Path) -> Result<Matrix, UserError> {
     let text = fs_err::read_to_string(file).map_err(|error| {
-        Complaint::new(error.to_string())
+        UserError::new(error.to_string())
             .help("choose another file with --matrix FILE, or write one with `cargo memprof init`")
     })?;
     parse(&text, file)

@@ -12,7 +12,7 @@ use schemars::{JsonSchema, Schema, json_schema};
 use serde::Deserialize;
 use serde::de::{self, DeserializeOwned, Deserializer, SeqAccess, Visitor};
 
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 
 /// A mistake in a value: what is wrong, and what to do about it. [`Mistake::raise`] lets serde add
 /// the place.
@@ -38,7 +38,7 @@ impl Mistake {
     }
 
     /// Returns the mistake as an error of serde, which carries only text. Separators let
-    /// `complaint_of` split it again.
+    /// `error_of` split it again.
     pub fn raise<E: de::Error>(self) -> E {
         E::custom(format_args!("{MESSAGE}{}{HELP}{}", self.message, self.help.unwrap_or_default()))
     }
@@ -180,20 +180,20 @@ inline_schema!(List<T> where T: JsonSchema, |generator| {
 });
 
 /// Reads a whole document. `file` is its name in error messages.
-pub fn parse<T: DeserializeOwned>(text: &str, file: &Utf8Path) -> Result<T, Complaint> {
+pub fn parse<T: DeserializeOwned>(text: &str, file: &Utf8Path) -> Result<T, UserError> {
     serde_yaml::from_str(text).map_err(|error| {
-        let complaint = complaint_of(&error, file);
+        let user_error = error_of(&error, file);
         let line = error.location().and_then(|location| text.lines().nth(location.line() - 1));
         match line {
-            Some(line) if line.trim_start_matches(' ').starts_with('\t') && complaint.help.is_none() => {
-                complaint.help("indent with spaces: YAML does not allow tabs")
+            Some(line) if line.trim_start_matches(' ').starts_with('\t') && user_error.help.is_none() => {
+                user_error.help("indent with spaces: YAML does not allow tabs")
             }
-            _ => complaint,
+            _ => user_error,
         }
     })
 }
 
-fn complaint_of(error: &serde_yaml::Error, file: &Utf8Path) -> Complaint {
+fn error_of(error: &serde_yaml::Error, file: &Utf8Path) -> UserError {
     let position = error.location().map(|location| (location.line(), location.column()));
     let mut text = error.to_string();
     if let Some((line, column)) = position {
@@ -202,7 +202,7 @@ fn complaint_of(error: &serde_yaml::Error, file: &Utf8Path) -> Complaint {
     }
     let Some((path, rest)) = text.split_once(MESSAGE) else {
         let (message, help) = reworded(&text);
-        return Complaint::new(message).maybe_help(help).at(file, position);
+        return UserError::new(message).maybe_help(help).at(file, position);
     };
     let (message, help) = rest.split_once(HELP).unwrap_or((rest, ""));
     let path = path.trim_end().trim_end_matches(':');
@@ -213,7 +213,7 @@ fn complaint_of(error: &serde_yaml::Error, file: &Utf8Path) -> Complaint {
     } else {
         format!("{path}: {message}")
     };
-    Complaint::new(message).maybe_help((!help.is_empty()).then(|| help.to_owned())).at(file, position)
+    UserError::new(message).maybe_help((!help.is_empty()).then(|| help.to_owned())).at(file, position)
 }
 
 /// Rewords serde's own message, `refs: invalid type: string "x", expected a list`, and adds help.

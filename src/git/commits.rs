@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::git::lineage::Lineage;
 use crate::git::repository::Repository;
 use crate::support::process::Command;
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 
 /// The commits between two others.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ pub fn between(
         lineage.touching = Some(touching(repository, &lineage, &hashes, paths)?);
         if lineage.touching.as_ref().is_some_and(BTreeSet::is_empty) {
             let message = format!("no commit from {} to {} touches {}", good.spec, bad.spec, paths.join(" "));
-            return Err(Complaint::new(message)
+            return Err(UserError::new(message)
                 .help("paths are relative to the current folder, in git's syntax")
                 .into());
         }
@@ -105,9 +105,9 @@ fn hash(line: &str) -> &str {
 }
 
 /// Returns why no range leads from one commit to the other.
-fn no_way(repository: &Repository, good: End<'_>, bad: End<'_>) -> anyhow::Result<Complaint> {
+fn no_way(repository: &Repository, good: End<'_>, bad: End<'_>) -> anyhow::Result<UserError> {
     if good.commit == bad.commit {
-        return Ok(Complaint::new(format!("{} and {} are the same commit", good.spec, bad.spec)));
+        return Ok(UserError::new(format!("{} and {} are the same commit", good.spec, bad.spec)));
     }
     let message = format!("{} is not in the history of {}", good.spec, bad.spec);
     let help = match repository.merge_base(&[good.commit, bad.commit])? {
@@ -131,7 +131,7 @@ fn no_way(repository: &Repository, good: End<'_>, bad: End<'_>) -> anyhow::Resul
         }
         None => "they have no common ancestor".to_owned(),
     };
-    Ok(Complaint::new(message).help(help))
+    Ok(UserError::new(message).help(help))
 }
 
 /// Returns the pairs of parent and child that differ in these paths.

@@ -15,7 +15,7 @@
 
 use crate::gpu::devices::{CudaDevice, Device, Devices, Mig};
 use crate::support::suggest;
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 
 /// The variable that chooses devices.
 pub const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
@@ -134,8 +134,8 @@ fn one<T>(mut all: impl Iterator<Item = T>) -> Option<T> {
 ///
 /// # Errors
 /// A name matches no device of this machine, or several.
-pub fn named(devices: &Devices, names: &[String]) -> Result<Vec<CudaDevice>, Complaint> {
-    check_names(names).map_err(Complaint::new)?;
+pub fn named(devices: &Devices, names: &[String]) -> Result<Vec<CudaDevice>, UserError> {
+    check_names(names).map_err(UserError::new)?;
     if names == [NONE] {
         return Ok(Vec::new());
     }
@@ -149,14 +149,14 @@ pub fn named(devices: &Devices, names: &[String]) -> Result<Vec<CudaDevice>, Com
         let found: Vec<CudaDevice> = found.collect();
         match &found[..] {
             [device] if chosen.contains(device) => {
-                return Err(Complaint::new(format!("{device} is named twice as `device`")));
+                return Err(UserError::new(format!("{device} is named twice as `device`")));
             }
             [device] => chosen.push(device.clone()),
             [] => return Err(unknown(devices, name)),
             _ => {
                 let several: Vec<String> =
                     found.iter().map(|device| format!("{device} is {}", device.uuid)).collect();
-                return Err(Complaint::new(format!("device '{name}' matches {} devices", found.len()))
+                return Err(UserError::new(format!("device '{name}' matches {} devices", found.len()))
                     .help(format!("name it by its UUID: {}", several.join(", "))));
             }
         }
@@ -196,15 +196,15 @@ pub fn value(devices: &[CudaDevice]) -> String {
     devices.iter().map(|device| device.uuid.as_str()).collect::<Vec<_>>().join(",")
 }
 
-fn unknown(devices: &Devices, name: &str) -> Complaint {
-    let complaint = Complaint::new(format!("no device '{name}' on this machine"));
+fn unknown(devices: &Devices, name: &str) -> UserError {
+    let user_error = UserError::new(format!("no device '{name}' on this machine"));
     let all: Vec<CudaDevice> = devices.devices.iter().flat_map(Device::cuda_devices).collect();
     if all.is_empty() {
-        return complaint.help("NVML shows no device; `cargo memprof doctor` says why");
+        return user_error.help("NVML shows no device; `cargo memprof doctor` says why");
     }
     let list: Vec<String> = all.iter().map(|device| format!("{device} is {}", device.uuid)).collect();
     let near = suggest::did_you_mean(name, all.iter().map(|device| device.uuid.as_str()));
-    complaint.help(match near {
+    user_error.help(match near {
         Some(near) => format!("{near} ({})", list.join(", ")),
         None => format!("devices: {}", list.join(", ")),
     })
@@ -351,7 +351,7 @@ mod tests {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         match named(devices, &names) {
             Ok(devices) => value(&devices),
-            Err(complaint) => complaint.rendered(),
+            Err(user_error) => user_error.rendered(),
         }
     }
 

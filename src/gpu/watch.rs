@@ -17,7 +17,7 @@ use crate::gpu::nvml::{self, Nvml, ProcessIds};
 use crate::gpu::visible_devices::{self, ORDER, VISIBLE};
 use crate::support::event::{Event, Sink};
 use crate::support::file_lock::{Lock, LockError, WhenHeld};
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 
 /// The variable that sets how many seconds to wait for memory to be freed.
 pub const PATIENCE_VARIABLE: &str = "MEMPROF_DEVICE_WAIT";
@@ -72,12 +72,12 @@ impl<'a> DeviceWatch<'a> {
     }
 
     /// Returns the devices that the user named for a run.
-    pub fn given(&self, names: &[String]) -> Result<Vec<CudaDevice>, Complaint> {
+    pub fn given(&self, names: &[String]) -> Result<Vec<CudaDevice>, UserError> {
         visible_devices::named(&self.devices, names)
     }
 
     /// Checks that the devices of each cell's list exist, before anything is built.
-    pub fn check<'n>(&self, lists: impl IntoIterator<Item = &'n Vec<String>>) -> Result<(), Complaint> {
+    pub fn check<'n>(&self, lists: impl IntoIterator<Item = &'n Vec<String>>) -> Result<(), UserError> {
         lists.into_iter().try_for_each(|names| self.given(names).map(drop))
     }
 

@@ -13,7 +13,7 @@ use crate::cargo::toolchain::Toolchain;
 use crate::checkout::injected_files::InjectedFiles;
 use crate::inject::overlay::OverlayFile;
 use crate::support::suggest;
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 
 /// The files that are added to a revision's checkout: content by path from the checkout's root.
 pub type AddedFiles = BTreeMap<Utf8PathBuf, Vec<u8>>;
@@ -88,7 +88,7 @@ fn package_folder(metadata: &Metadata, name: &str, checkout: &Utf8Path) -> anyho
     let package = metadata.packages.iter().find(|package| package.name.as_str() == name);
     let package = package.ok_or_else(|| {
         let names: Vec<&str> = metadata.packages.iter().map(|package| package.name.as_str()).collect();
-        Complaint::new(format!("the overlay is for package '{name}', which this revision lacks"))
+        UserError::new(format!("the overlay is for package '{name}', which this revision lacks"))
             .help(suggest::did_you_mean_or_list(name, "packages", &names))
     })?;
     let folder = package.manifest_path.parent().unwrap_or(checkout);

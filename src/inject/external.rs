@@ -16,7 +16,7 @@ use crate::inject::overlay::OverlayFile;
 use crate::plan::request::{BuildOptions, OverlayMode, OverlayRequest};
 use crate::support::paths;
 use crate::support::suggest;
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 
 /// The crate's own files, in addition to the overlay's.
 const OWN_FILES: [&str; 3] = ["Cargo.toml", "Cargo.lock", "src/lib.rs"];
@@ -135,7 +135,7 @@ fn tested_packages(
         return Ok(named.into_iter().map(ToOwned::to_owned).collect());
     }
     let root_package = package_key(root_manifest, "name").ok_or_else(|| {
-        Complaint::new("the external overlay names no package, and the workspace's root is not a package")
+        UserError::new("the external overlay names no package, and the workspace's root is not a package")
             .help("add `package: NAME` to the overlay, or -p NAME")
     })?;
     Ok(vec![root_package.to_owned()])
@@ -309,7 +309,7 @@ fn find_package(checkout: &Utf8Path, name: &str) -> anyhow::Result<(Utf8PathBuf,
             None => {}
         }
     }
-    Err(Complaint::new(format!("the overlay is for package '{name}', which this revision lacks"))
+    Err(UserError::new(format!("the overlay is for package '{name}', which this revision lacks"))
         .maybe_help(suggest::did_you_mean(name, names.iter().map(String::as_str)))
         .into())
 }

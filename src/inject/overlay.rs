@@ -8,7 +8,7 @@ use walkdir::WalkDir;
 
 use crate::git::repository::Repository;
 use crate::plan::request::{OverlayMode, OverlayPath, OverlayRequest};
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 
 /// One file of an overlay.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub fn read(
             };
             let origin = overlay.from.as_deref().unwrap_or("the disk");
             if found.is_empty() {
-                return Err(Complaint::new(format!("overlay: no file '{}' in {origin}", path.source))
+                return Err(UserError::new(format!("overlay: no file '{}' in {origin}", path.source))
                     .help("paths of a ref are relative to the repository's root")
                     .into());
             }

@@ -5,7 +5,7 @@ use crate::plan::listing::ListedRevision;
 use crate::plan::request::{CellPattern, Request};
 use crate::plan::resolved::{CellId, Revision};
 use crate::support::suggest;
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 
 /// The filters of a request.
 pub struct CellFilters<'a> {
@@ -19,13 +19,13 @@ impl<'a> CellFilters<'a> {
     ///
     /// # Errors
     /// A pattern matches no cell that the request can have.
-    pub fn new(request: &'a Request, revisions: &[ListedRevision<'_>]) -> Result<Self, Complaint> {
-        let matchers = |key: &str, patterns: &'a [CellPattern]| -> Result<Vec<Matcher<'a>>, Complaint> {
+    pub fn new(request: &'a Request, revisions: &[ListedRevision<'_>]) -> Result<Self, UserError> {
+        let matchers = |key: &str, patterns: &'a [CellPattern]| -> Result<Vec<Matcher<'a>>, UserError> {
             patterns
                 .iter()
                 .map(|pattern| {
                     check_pattern(key, pattern, request, revisions)?;
-                    Matcher::new(pattern).map_err(|error| Complaint::new(format!("{key}: {error}")))
+                    Matcher::new(pattern).map_err(|error| UserError::new(format!("{key}: {error}")))
                 })
                 .collect()
         };
@@ -51,14 +51,14 @@ fn check_pattern(
     pattern: &CellPattern,
     request: &Request,
     revisions: &[ListedRevision<'_>],
-) -> Result<(), Complaint> {
+) -> Result<(), UserError> {
     if let Some(wanted) = &pattern.r#ref {
         let names: Vec<&str> = (revisions.iter())
             .flat_map(|listed| [listed.revision.name.as_str(), listed.revision.spec.as_str()])
             .collect();
         if !names.contains(&wanted.as_str()) {
             let names: Vec<&str> = revisions.iter().map(|listed| listed.revision.name.as_str()).collect();
-            return Err(Complaint::new(format!("{key}: '{wanted}' is not one of the compared refs"))
+            return Err(UserError::new(format!("{key}: '{wanted}' is not one of the compared refs"))
                 .help(suggest::did_you_mean_or_list(wanted, "refs", &names)));
         }
     }
@@ -68,14 +68,14 @@ fn check_pattern(
             let mut known: Vec<&str> = parameters().map(|(known, _)| known.as_str()).collect();
             // The user may also have meant one of the keys that are not parameters.
             known.extend(["ref", "test"]);
-            return Err(Complaint::new(format!("{key}: no test has a parameter '{name}'"))
+            return Err(UserError::new(format!("{key}: no test has a parameter '{name}'"))
                 .help(suggest::did_you_mean_or_list(name, "known", &known)));
         }
         let values: Vec<&str> = (parameters().filter(|(known, _)| *known == name))
             .flat_map(|(_, values)| values.iter().map(String::as_str))
             .collect();
         if !values.contains(&value.as_str()) {
-            return Err(Complaint::new(format!("{key}: parameter '{name}' never has the value '{value}'"))
+            return Err(UserError::new(format!("{key}: parameter '{name}' never has the value '{value}'"))
                 .help(format!("values: {}", values.join(", "))));
         }
     }

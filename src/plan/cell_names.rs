@@ -6,7 +6,7 @@ use crate::plan::request::Request;
 use crate::plan::resolved::{CellId, TestId};
 use crate::plan::selection::described;
 use crate::plan::title::Template;
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 
 /// An entry of `tests`, as messages name it: `tests[0] (-k 'bert')`.
 pub struct EntryName<'a> {
@@ -49,26 +49,26 @@ impl CellNames {
         cell: &CellId,
         template: Option<&Template>,
         entry: &EntryName<'_>,
-    ) -> Result<(), Complaint> {
+    ) -> Result<(), UserError> {
         let key = (cell.test.clone(), cell.title.clone());
         if let Some((other, other_entry)) = self.of_tests.insert(key, (cell.clone(), entry.to_string())) {
             let (mine, others) = (shown(cell), shown(&other));
-            let complaint =
-                Complaint::new(format!("two cells are named '{}': {others} and {mine}", cell.title));
+            let user_error =
+                UserError::new(format!("two cells are named '{}': {others} and {mine}", cell.title));
             let lacking =
                 (cell.params.iter()).find(|(name, _)| template.is_some_and(|template| !template.has(name)));
             return Err(match lacking {
                 Some((name, _)) if other.params != cell.params => {
-                    complaint.help(format!("put {{{name}}} into the name"))
+                    user_error.help(format!("put {{{name}}} into the name"))
                 }
-                _ => complaint
+                _ => user_error
                     .help(format!("{other_entry} and {entry} select the same test: give one a `name`")),
             });
         }
         if template.is_some()
             && let Some(other) = self.of_templates.insert(cell.title.clone(), cell.clone())
         {
-            return Err(Complaint::new(format!(
+            return Err(UserError::new(format!(
                 "two cells are named '{}': {} and {}",
                 cell.title,
                 shown(&other),

@@ -14,7 +14,7 @@ use crate::plan::request::{Ignored, Request, TestRequest};
 use crate::plan::resolved::{CellId, Revision, TestId};
 use crate::plan::selection::{Selector, described};
 use crate::plan::title::{self, Template};
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 
 /// Whether a cell runs at a revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -57,7 +57,7 @@ pub struct Cells {
     /// In the order of the request's entries, then of the tests, the parameters and the revisions.
     pub cells: Vec<PlannedCell>,
     /// What is odd, but not an error.
-    pub warnings: Vec<Complaint>,
+    pub warnings: Vec<UserError>,
 }
 
 /// The most cells of a plan. More than this are a mistake in `params`.
@@ -67,7 +67,7 @@ const MOST_CELLS: usize = 100_000;
 ///
 /// # Errors
 /// A mistake in the request, two cells of one name, or nothing to run.
-pub fn cells(request: &Request, revisions: &[ListedRevision<'_>]) -> Result<Cells, Complaint> {
+pub fn cells(request: &Request, revisions: &[ListedRevision<'_>]) -> Result<Cells, UserError> {
     let mut planner = Planner {
         request,
         revisions,
@@ -100,11 +100,11 @@ struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    fn add_entry(&mut self, entry_name: &EntryName<'_>) -> Result<(), Complaint> {
+    fn add_entry(&mut self, entry_name: &EntryName<'_>) -> Result<(), UserError> {
         let entry = &self.request.tests[entry_name.index];
         check_parameters(self.request, entry, entry_name)?;
         let template = entry.name.as_deref().map(str::parse::<Template>).transpose();
-        let template = template.map_err(|error| Complaint::new(format!("{entry_name}: {error}")))?;
+        let template = template.map_err(|error| UserError::new(format!("{entry_name}: {error}")))?;
         let combinations = combinations(&entry.params);
         for test in self.selected(entry)? {
             self.taken.insert(test);
@@ -114,7 +114,7 @@ impl<'a> Planner<'a> {
                 self.names.take(&cell, template.as_ref(), entry_name)?;
                 self.add_cell(entry, &cell);
                 if self.planned.cells.len() > MOST_CELLS {
-                    return Err(Complaint::new(format!("{entry_name}: more than {MOST_CELLS} cells"))
+                    return Err(UserError::new(format!("{entry_name}: more than {MOST_CELLS} cells"))
                         .help("select fewer tests, or give the parameters fewer values"));
                 }
             }
@@ -123,7 +123,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Returns the tests that the entry selects, in the order found.
-    fn selected(&mut self, entry: &TestRequest) -> Result<Vec<&'a TestId>, Complaint> {
+    fn selected(&mut self, entry: &TestRequest) -> Result<Vec<&'a TestId>, UserError> {
         let selector = Selector::new(&entry.selection)?;
         let is_unmatched = || !self.tests.keys().any(|test| selector.matches_alone(test));
         if !entry.rest && !self.tests.is_empty() && is_unmatched() {
@@ -158,22 +158,22 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Returns the complaint about an entry that matches no test. It is an error, unless the user
+    /// Returns the error about an entry that matches no test. It is an error, unless the user
     /// selects only a part of the matrix, or a revision that did not build may have the test.
     fn unmatched_entry(
         &self,
         entry: &TestRequest,
         selector: &Selector<'_>,
-    ) -> Result<Option<Complaint>, Complaint> {
+    ) -> Result<Option<UserError>, UserError> {
         let build = &self.request.build;
         let part_only = entry.selection.within.is_some()
             || build.lib
             || [&build.packages, &build.bins, &build.tests, &build.examples, &build.benches]
                 .iter()
                 .any(|names| !names.is_empty());
-        let complaint = no_match(&described_or_any(entry), selector, &self.tests, self.revisions);
+        let user_error = no_match(&described_or_any(entry), selector, &self.tests, self.revisions);
         let may_match_elsewhere = part_only && self.request.tests.len() > 1;
-        if may_match_elsewhere || self.any_build_failed() { Ok(Some(complaint)) } else { Err(complaint) }
+        if may_match_elsewhere || self.any_build_failed() { Ok(Some(user_error)) } else { Err(user_error) }
     }
 
     fn any_build_failed(&self) -> bool {
@@ -181,30 +181,30 @@ impl<'a> Planner<'a> {
     }
 
     /// Refuses a plan in which no cell runs, and says why none does.
-    fn check_that_something_runs(&self) -> Result<(), Complaint> {
+    fn check_that_something_runs(&self) -> Result<(), UserError> {
         let cells = &self.planned.cells;
         if self.any_build_failed() || cells.iter().any(|cell| cell.status == CellStatus::Run) {
             return Ok(());
         }
         let revisions = in_revisions(self.revisions);
         Err(if self.tests.is_empty() {
-            Complaint::new(format!("there are no tests in {revisions}")).help(
+            UserError::new(format!("there are no tests in {revisions}")).help(
                 "was the right package built? --workspace builds all packages, and --overlay adds a test that no \
                  revision has",
             )
         } else if !cells.is_empty() {
-            Complaint::new(format!("each test that matches is marked #[ignore] in {revisions}"))
+            UserError::new(format!("each test that matches is marked #[ignore] in {revisions}"))
                 .help("--include-ignored runs them too, --ignored runs only them")
         } else if self.excluded_any {
-            Complaint::new("`exclude` and `include` leave no cell to run")
+            UserError::new("`exclude` and `include` leave no cell to run")
         } else {
             self.nothing_selected()?
         })
     }
 
-    fn nothing_selected(&self) -> Result<Complaint, Complaint> {
+    fn nothing_selected(&self) -> Result<UserError, UserError> {
         let Some(selection) = self.request.tests.last().map(|entry| &entry.selection) else {
-            return Ok(Complaint::new("no tests are selected"));
+            return Ok(UserError::new("no tests are selected"));
         };
         let words = described(selection);
         let only_ignored = selection.ignored == Ignored::Only;
@@ -218,11 +218,11 @@ fn title_of(
     params: &[(String, String)],
     template: Option<&Template>,
     entry_name: &EntryName<'_>,
-) -> Result<String, Complaint> {
+) -> Result<String, UserError> {
     let Some(template) = template else { return Ok(title::plain(test, params)) };
     template
         .render(test, params)
-        .map_err(|(message, help)| Complaint::new(format!("{entry_name}: {message}")).help(help))
+        .map_err(|(message, help)| UserError::new(format!("{entry_name}: {message}")).help(help))
 }
 
 fn status(listed: &ListedRevision<'_>, ignored_here: Option<bool>, ignored: Ignored) -> CellStatus {
@@ -272,19 +272,19 @@ fn check_parameters(
     request: &Request,
     entry: &TestRequest,
     entry_name: &EntryName<'_>,
-) -> Result<(), Complaint> {
+) -> Result<(), UserError> {
     let everywhere = || {
         let refs = request.refs.iter().map(|one| &one.env);
         refs.chain([&request.env, &entry.env])
     };
     let chooses_devices = |env: &BTreeMap<String, String>| env.contains_key(VISIBLE);
     if entry.devices.is_some() && (everywhere().any(chooses_devices) || entry.params.contains_key(VISIBLE)) {
-        return Err(Complaint::new(format!("{entry_name}: `device` and {VISIBLE} both choose devices"))
+        return Err(UserError::new(format!("{entry_name}: `device` and {VISIBLE} both choose devices"))
             .help(format!("remove one of them: `device` sets {VISIBLE}")));
     }
     let mut count: usize = 1;
     for (name, values) in &entry.params {
-        let complain = |message: String| Complaint::new(format!("{entry_name}: {message}"));
+        let complain = |message: String| UserError::new(format!("{entry_name}: {message}"));
         if everywhere().any(|env| env.contains_key(name)) {
             return Err(complain(format!("parameter '{name}' is also set under `env`"))
                 .help("a parameter is an environment variable: rename one of them"));
@@ -367,7 +367,7 @@ mod tests {
         request: &Request,
         main: Option<&[&str]>,
         candidate: Option<&[&str]>,
-    ) -> Result<Cells, Complaint> {
+    ) -> Result<Cells, UserError> {
         let revisions = [revision("main", "4f1c2aa000"), revision("pr/7", "9be0d13000")];
         let tests = [main.map(listed), candidate.map(listed)];
         let both: Vec<ListedRevision<'_>> = (revisions.iter().zip(&tests))
@@ -379,14 +379,14 @@ mod tests {
     /// Returns `title@revision status`, one line for each cell.
     fn shown_cells(request: &Request, main: &[&str], candidate: &[&str]) -> String {
         let cells = planned(request, Some(main), Some(candidate))
-            .unwrap_or_else(|complaint| panic!("{}", complaint.rendered()));
+            .unwrap_or_else(|user_error| panic!("{}", user_error.rendered()));
         let line = |cell: &PlannedCell| format!("{}@{} {:?}", cell.cell.title, cell.revision, cell.status);
         cells.cells.iter().map(line).collect::<Vec<_>>().join("\n")
     }
 
-    fn complaint(request: &Request, main: &[&str], candidate: &[&str]) -> String {
+    fn user_error(request: &Request, main: &[&str], candidate: &[&str]) -> String {
         match planned(request, Some(main), Some(candidate)) {
-            Err(complaint) => complaint.rendered(),
+            Err(user_error) => user_error.rendered(),
             Ok(cells) => panic!("accepted: {cells:?}"),
         }
     }
@@ -413,7 +413,7 @@ mod tests {
         assert_eq!(with(Ignored::Skip), "hf_a@0 Run\nhf_a@1 Run\nhf_b@0 Ignored\nhf_b@1 Run");
         assert_eq!(with(Ignored::Include), "hf_a@0 Run\nhf_a@1 Run\nhf_b@0 Run\nhf_b@1 Run");
         assert_eq!(with(Ignored::Only), "hf_b@0 Run\nhf_b@1 Run");
-        insta::assert_snapshot!(complaint(&request(vec![entry("hf")]), &["hf_a!"], &["hf_a!"]), @"
+        insta::assert_snapshot!(user_error(&request(vec![entry("hf")]), &["hf_a!"], &["hf_a!"]), @"
         error: each test that matches is marked #[ignore] in main (4f1c2aa) or pr/7 (9be0d13)
           help: --include-ignored runs them too, --ignored runs only them
         ");
@@ -444,7 +444,7 @@ mod tests {
         );
         request.include.clear();
         request.exclude = vec![CellPattern { test: Some("bert".into()), ..CellPattern::default() }];
-        assert!(complaint(&request, &["bert"], &["bert"]).contains("leave no cell"));
+        assert!(user_error(&request, &["bert"], &["bert"]).contains("leave no cell"));
     }
 
     #[test]
@@ -476,7 +476,7 @@ mod tests {
         let cells = planned(&request, Some(&["bert"]), Some(&["bert"])).unwrap().cells;
         assert!(cells.iter().all(|cell| cell.devices == Some(vec!["1".to_owned()])));
         request.env.insert(VISIBLE.into(), "0".into());
-        insta::assert_snapshot!(complaint(&request, &["bert"], &["bert"]), @"
+        insta::assert_snapshot!(user_error(&request, &["bert"], &["bert"]), @"
         error: -k 'bert': `device` and CUDA_VISIBLE_DEVICES both choose devices
           help: remove one of them: `device` sets CUDA_VISIBLE_DEVICES
         ");
@@ -488,15 +488,15 @@ mod tests {
     fn two_cells_of_one_name_are_an_error_that_names_both() {
         let both: &[&str] = &["bert", "bert_large"];
         let lacking = with_params(entry("bert_large"), Some("bert"), &[("batch", &["8", "64"])]);
-        insta::assert_snapshot!(complaint(&request(vec![lacking]), both, both), @"
+        insta::assert_snapshot!(user_error(&request(vec![lacking]), both, both), @"
         error: two cells are named 'bert': bart::tests::bert_large with batch=8 and bart::tests::bert_large with batch=64
           help: put {batch} into the name
         ");
-        insta::assert_snapshot!(complaint(&request(vec![with_params(entry("bert"), Some("bert"), &[])]), both, both), @"
+        insta::assert_snapshot!(user_error(&request(vec![with_params(entry("bert"), Some("bert"), &[])]), both, both), @"
         error: two cells are named 'bert': bart::tests::bert and bart::tests::bert_large
           help: put {test} into the name (or {package}, {binary})
         ");
-        insta::assert_snapshot!(complaint(&request(vec![entry("bert"), entry("large")]), both, both), @"
+        insta::assert_snapshot!(user_error(&request(vec![entry("bert"), entry("large")]), both, both), @"
         error: two cells are named 'bert_large': bart::tests::bert_large and bart::tests::bert_large
           help: tests[0] (-k 'bert') and tests[1] (-k 'large') select the same test: give one a `name`
         ");
@@ -506,12 +506,12 @@ mod tests {
     fn a_parameter_that_is_also_a_variable_or_says_a_thing_twice_is_refused() {
         let mut set_twice = request(vec![with_params(entry("bert"), None, &[("batch", &["8"])])]);
         set_twice.refs[0].env.insert("batch".into(), "1".into());
-        insta::assert_snapshot!(complaint(&set_twice, &["bert"], &["bert"]), @"
+        insta::assert_snapshot!(user_error(&set_twice, &["bert"], &["bert"]), @"
         error: -k 'bert': parameter 'batch' is also set under `env`
           help: a parameter is an environment variable: rename one of them
         ");
         let refused = |name, values: &[&str]| {
-            complaint(
+            user_error(
                 &request(vec![with_params(entry("bert"), name, &[("batch", values)])]),
                 &["bert"],
                 &["bert"],
@@ -525,15 +525,16 @@ mod tests {
     #[test]
     fn a_filter_that_matches_nothing_lists_the_nearest_names() {
         let all: &[&str] = &["hf_fwd", "hf_bwd", "parses"];
-        insta::assert_snapshot!(complaint(&request(vec![entry("hf_fdw")]), all, all), @"
+        insta::assert_snapshot!(user_error(&request(vec![entry("hf_fdw")]), all, all), @"
         error: no test matches -k 'hf_fdw' in main (4f1c2aa) or pr/7 (9be0d13)
           help: nearest: hf_fwd, hf_bwd · `cargo memprof list` shows all 3
         ");
         // One of several entries may be misspelt, too, and the user would take its silence for a
         // result.
-        assert!(complaint(&request(vec![entry("parses"), entry("hf_fdw")]), all, all).contains("hf_fdw"));
+        assert!(user_error(&request(vec![entry("parses"), entry("hf_fdw")]), all, all).contains("hf_fdw"));
         assert!(
-            complaint(&request(vec![entry("hf")]), &[], &[]).contains("there are no tests in main (4f1c2aa)")
+            user_error(&request(vec![entry("hf")]), &[], &[])
+                .contains("there are no tests in main (4f1c2aa)")
         );
     }
 
@@ -570,7 +571,7 @@ mod tests {
         let refused = |pattern: &str| {
             let mut request = request(vec![with_params(entry("bert"), None, &[("batch", &["8"])])]);
             request.exclude = vec![crate::plan::cell_pattern::parse(pattern).unwrap()];
-            complaint(&request, &["bert"], &["bert"])
+            user_error(&request, &["bert"], &["bert"])
         };
         assert!(refused("ref=mian").contains("did you mean 'main'?"));
         assert!(refused("bach=8").contains("did you mean 'batch'?"));

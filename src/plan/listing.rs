@@ -1,11 +1,11 @@
-//! Each revision's tests, side by side, and the complaint about a selection that matches none of
+//! Each revision's tests, side by side, and the error about a selection that matches none of
 //! them.
 
 use indexmap::IndexMap;
 
 use crate::plan::resolved::{Revision, TestId};
 use crate::plan::selection::Selector;
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 
 /// A test that one of a revision's executables lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,20 +40,20 @@ pub fn tests_by_revision<'a>(revisions: &[ListedRevision<'a>]) -> TestsByRevisio
     found
 }
 
-/// Returns the complaint `no test matches -k 'hf_fdw' in main (4f1c2aa)`, with similar names.
+/// Returns the error `no test matches -k 'hf_fdw' in main (4f1c2aa)`, with similar names.
 pub fn no_match(
     words: &str,
     selector: &Selector<'_>,
     found: &TestsByRevision<'_>,
     revisions: &[ListedRevision<'_>],
-) -> Complaint {
+) -> UserError {
     let nearest = selector.nearest(found.keys().copied());
     let all = match found.len() {
         1 => "`cargo memprof list` shows the only test".to_owned(),
         count => format!("`cargo memprof list` shows all {count}"),
     };
     let help = if nearest.is_empty() { all } else { format!("nearest: {} · {all}", nearest.join(", ")) };
-    Complaint::new(format!("no test matches {words} in {}", in_revisions(revisions))).help(help)
+    UserError::new(format!("no test matches {words} in {}", in_revisions(revisions))).help(help)
 }
 
 /// Returns the revisions that were built: `main (4f1c2aa) or pr/7 (9be0d13)`.

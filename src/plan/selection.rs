@@ -8,7 +8,7 @@ use crate::plan::request::Selection;
 use crate::plan::resolved::TestId;
 use crate::plan::title::own_name;
 use crate::support::suggest;
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 
 /// A selection with its parsed patterns. It does not look at `#[ignore]`, which may differ between
 /// revisions.
@@ -21,12 +21,12 @@ pub struct Selector<'a> {
 
 impl<'a> Selector<'a> {
     /// Parses the selection's expression and pattern.
-    pub fn new(selection: &'a Selection) -> Result<Self, Complaint> {
+    pub fn new(selection: &'a Selection) -> Result<Self, UserError> {
         let expression = selection.expression.as_deref().map(|text| {
-            text.parse::<Expression>().map_err(|error| Complaint::new(format!("in -k: {error}")))
+            text.parse::<Expression>().map_err(|error| UserError::new(format!("in -k: {error}")))
         });
         let regex = selection.regex.as_deref().map(|pattern| {
-            Regex::new(pattern).map_err(|error| Complaint::new(format!("in --regex: {error}")))
+            Regex::new(pattern).map_err(|error| UserError::new(format!("in --regex: {error}")))
         });
         Ok(Self {
             selection,

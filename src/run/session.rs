@@ -29,7 +29,7 @@ use crate::support::event::{Event, Sink};
 use crate::support::file_lock::{Lock, LockFile, WhenHeld};
 use crate::support::paths;
 use crate::support::suggest;
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 
 /// What every command that works on a repository needs.
 pub struct Session<'a> {
@@ -99,9 +99,9 @@ impl<'a> Session<'a> {
         }
         let failures: Vec<_> = builds.iter().filter_map(Build::failure).collect();
         if failures.len() == builds.len()
-            && let Some(complaint) = BuildFailure::of_all(&failures)
+            && let Some(user_error) = BuildFailure::of_all(&failures)
         {
-            return Err(complaint.into());
+            return Err(user_error.into());
         }
         for (index, build) in builds.iter().enumerate() {
             if let Some(failure) = build.failure().filter(|failure| failure.of_request) {
@@ -351,7 +351,7 @@ pub fn find_run(runs: &Utf8Path, start: &Utf8Path, name: &str) -> anyhow::Result
         },
         None => "there are none yet: `cargo memprof` makes one".to_owned(),
     };
-    Err(Complaint::new(format!("no run '{name}' is kept")).help(help).into())
+    Err(UserError::new(format!("no run '{name}' is kept")).help(help).into())
 }
 
 /// Reads the plan of a kept run.

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 
 use crate::support::file_lock::LockError;
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 
 /// An error about the user's request, with advice.
 pub trait Advice: Error + Send + Sync + 'static {
@@ -47,8 +47,8 @@ impl Error for Advised {
 /// Returns the advice of the first error in the chain that has any.
 pub fn help(error: &anyhow::Error) -> Option<String> {
     error.chain().find_map(|cause| {
-        let complaint = || cause.downcast_ref::<Complaint>().and_then(|complaint| complaint.help.clone());
-        cause.downcast_ref::<Advised>().and_then(|advised| advised.0.help()).or_else(complaint)
+        let user_error = || cause.downcast_ref::<UserError>().and_then(|user_error| user_error.help.clone());
+        cause.downcast_ref::<Advised>().and_then(|advised| advised.0.help()).or_else(user_error)
     })
 }
 

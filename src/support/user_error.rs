@@ -7,9 +7,9 @@ use camino::Utf8PathBuf;
 use crate::support::exit_code::ExitCode;
 
 /// What is wrong with the user's request. Displays as its place and its message;
-/// [`Complaint::rendered`] adds the help.
+/// [`UserError::rendered`] adds the help.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub struct Complaint {
+pub struct UserError {
     /// One sentence without a capital or a full stop: `no ref 'mian' in this repository`.
     pub message: String,
     /// What to do about it: `did you mean 'main'?`
@@ -27,8 +27,8 @@ pub struct Location {
     pub position: Option<(usize, usize)>,
 }
 
-impl Complaint {
-    /// Returns a complaint without help and without a place.
+impl UserError {
+    /// Returns a error without help and without a place.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), help: None, location: None }
     }
@@ -75,7 +75,7 @@ pub(crate) fn labelled(label: &str, message: &str, help: Option<&str>) -> String
     text
 }
 
-impl fmt::Display for Complaint {
+impl fmt::Display for UserError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(location) = &self.location {
             write!(formatter, "{}:", location.file)?;
@@ -94,19 +94,19 @@ mod tests {
 
     #[test]
     fn a_complaint_names_the_place_and_the_help_stands_below() {
-        let complaint = Complaint::new("unknown key 'overlays' in the matrix")
+        let user_error = UserError::new("unknown key 'overlays' in the matrix")
             .help("did you mean 'overlay'?")
             .at("memprof.yaml", Some((7, 3)));
         assert_eq!(
-            complaint.rendered(),
+            user_error.rendered(),
             "error: memprof.yaml:7:3: unknown key 'overlays' in the matrix\n  help: did you mean 'overlay'?"
         );
-        assert_eq!(complaint.exit_code(), ExitCode::Usage);
-        assert_eq!(Complaint::new("no refs").at("m.yaml", None).rendered(), "error: m.yaml: no refs");
+        assert_eq!(user_error.exit_code(), ExitCode::Usage);
+        assert_eq!(UserError::new("no refs").at("m.yaml", None).rendered(), "error: m.yaml: no refs");
     }
 
     #[test]
     fn the_lines_of_a_long_help_line_up() {
-        assert_eq!(Complaint::new("a").help("b\nc").rendered(), "error: a\n  help: b\n        c");
+        assert_eq!(UserError::new("a").help("b\nc").rendered(), "error: a\n  help: b\n        c");
     }
 }

@@ -19,7 +19,7 @@ use toml_edit::DocumentMut;
 use crate::cargo::configuration;
 use crate::cargo::toolchain::Toolchain;
 use crate::support::paths;
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 use crate::trace::crates::{self, Crate};
 use crate::trace::instrument::{self, Dropped, Patterns, Search, Tracing};
 use serde::{Deserialize, Serialize};
@@ -205,7 +205,7 @@ fn archive(
         found = find();
     }
     let (archive, unpacked) = found.ok_or_else(|| {
-        Complaint::new(format!("the archive of {} is not in {registry}", one.title()))
+        UserError::new(format!("the archive of {} is not in {registry}", one.title()))
             .help("a crate from a vendored folder cannot be traced; copy it into the repository")
     })?;
     let bytes = fs_err::read(&archive)?;
@@ -215,7 +215,7 @@ fn archive(
             "{archive} does not match Cargo.lock: its SHA-256 is {found}, but Cargo.lock has {}",
             one.checksum
         );
-        return Err(Complaint::new(message).help("remove the file, and cargo fetches it again").into());
+        return Err(UserError::new(message).help("remove the file, and cargo fetches it again").into());
     }
     Ok((bytes, unpacked))
 }

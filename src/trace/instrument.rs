@@ -16,7 +16,7 @@ use crate::plan::request::TraceRequest;
 use crate::plan::trace_pattern::{PathSegment, TracePattern, shown};
 use crate::results::trace_facts::{Excerpt, TraceFacts, TracedFunction, Untraced};
 use crate::support::suggest;
-use crate::support::user_error::Complaint;
+use crate::support::user_error::UserError;
 use crate::trace::crates::Crate;
 use crate::trace::functions::{self, Depth, Function, Want};
 use crate::trace::lines;
@@ -29,7 +29,7 @@ pub struct Patterns {
 
 impl Patterns {
     /// Parses the patterns of a request, which contains their texts.
-    pub fn of(request: &TraceRequest) -> Result<Self, Complaint> {
+    pub fn of(request: &TraceRequest) -> Result<Self, UserError> {
         let of_depth = |texts: &[String], depth: Depth| {
             let read = |text: &String| text.parse::<TracePattern>().map(|pattern| (pattern, depth));
             texts.iter().map(read).collect::<Result<Vec<_>, _>>()
@@ -38,7 +38,7 @@ impl Patterns {
         // scopes anyway.
         let both = of_depth(&request.lines, Depth::Lines)
             .and_then(|lines| Ok([lines, of_depth(&request.functions, Depth::Calls)?].concat()));
-        Ok(Self { patterns: both.map_err(|error| Complaint::new(error.to_string()))? })
+        Ok(Self { patterns: both.map_err(|error| UserError::new(error.to_string()))? })
     }
 
     /// Whether there are no patterns.
@@ -303,9 +303,9 @@ fn reason(error: &Diagnostic) -> String {
     format!("it does not compile when it is traced ({})", error.message.lines().next().unwrap_or_default())
 }
 
-/// Returns the complaint about a pattern that matches no function in any revision. `paths` are the
+/// Returns the error about a pattern that matches no function in any revision. `paths` are the
 /// paths of all functions.
-pub fn unmet(pattern: &str, paths: &[String]) -> Complaint {
+pub fn unmet(pattern: &str, paths: &[String]) -> UserError {
     let name = |path: &str| path.rsplit("::").next().unwrap_or_default().to_owned();
     let inside = format!("{pattern}::");
     let help = if paths.iter().any(|path| path.starts_with(&inside)) {
@@ -326,7 +326,7 @@ pub fn unmet(pattern: &str, paths: &[String]) -> Complaint {
             format!("nearest: {}", nearest.join(", "))
         }
     };
-    Complaint::new(format!("--trace {pattern}: no revision has such a function")).help(help)
+    UserError::new(format!("--trace {pattern}: no revision has such a function")).help(help)
 }
 
 #[cfg(test)]
