@@ -20,6 +20,7 @@ use crate::build::attempts::Build;
 use crate::build::store::{self, Entry, hash_file};
 use crate::build::test_tree::TestTree;
 use crate::checkout::stamps::Stamp;
+use crate::support::paths;
 
 /// The folders that an archive's tests see. Dropping it removes them.
 #[derive(Debug)]
@@ -163,7 +164,7 @@ impl<'a> ExtractedTree<'a> {
             for found in WalkDir::new(&folder).min_depth(1).contents_first(true) {
                 let found = found?;
                 let is_folder = found.file_type().is_dir();
-                let path = crate::cargo::command::utf8(found.into_path())?;
+                let path = paths::utf8(found.into_path())?;
                 if is_folder {
                     // Fails if the folder is not empty; it then stays.
                     let _ = std::fs::remove_dir(&path);

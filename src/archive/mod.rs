@@ -1,5 +1,5 @@
 //! An archive: tests that are built on one machine and run on another.
-//! Imports support, plan, git, checkout, cargo, results, inject, build and run.
+//! Imports support, plan, git, checkout, results, inject, build and run.
 //! Reads and writes archives; extracts them.
 
 pub mod contents;

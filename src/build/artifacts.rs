@@ -11,9 +11,11 @@ use crate::build::provenance::{Companion, Executable};
 use crate::build::store::Draft;
 use crate::build::test_listing::{self, Listing};
 use crate::build::wrapper;
-use crate::cargo::command::{self, Messages};
+use crate::cargo::manifest;
+use crate::cargo::messages::{self, Messages};
 use crate::inject::own_allocator::{self, OwnAllocators};
 use crate::support::event::{Event, Sink};
+use crate::support::paths;
 
 /// A finished call of cargo.
 pub struct Artifacts<'a> {
@@ -60,13 +62,13 @@ impl Artifacts<'_> {
         runner: &[String],
         key: &str,
     ) -> anyhow::Result<Option<Executable>> {
-        let Some(kind) = command::target_kind(&artifact.target) else { return Ok(None) };
+        let Some(kind) = manifest::target_kind(&artifact.target) else { return Ok(None) };
         let file_name = built.file_name().context("an executable has a name")?;
         let note = fs_err::read(self.notes.join(format!("{file_name}.json")))
             .with_context(|| format!("cargo built {built}, but did not run it"))?;
         let invocation: wrapper::TestInvocation = serde_json::from_slice(&note)?;
-        let directory = command::utf8(invocation.directory)?;
-        let harness = !command::without_harness(&artifact.manifest_path)?
+        let directory = paths::utf8(invocation.directory)?;
+        let harness = !manifest::without_harness(&artifact.manifest_path)?
             .iter()
             .any(|(without, name)| *without == kind && (name.is_empty() || *name == artifact.target.name));
         let file = Utf8PathBuf::from(format!("{index}-{file_name}"));
@@ -89,7 +91,7 @@ impl Artifacts<'_> {
             self.sink.emit(Event::AbsentLibraries { target, names: listing.absent_libraries });
         }
         Ok(Some(Executable {
-            package: command::package_name(artifact)?,
+            package: manifest::package_name(artifact)?,
             binary: artifact.target.name.clone(),
             kind,
             harness,
@@ -149,7 +151,7 @@ impl Artifacts<'_> {
 fn programs_and_libraries(draft: &Draft, artifacts: &[Artifact]) -> anyhow::Result<Vec<Companion>> {
     let mut companions: Vec<Companion> = Vec::new();
     for artifact in
-        artifacts.iter().filter(|artifact| !artifact.profile.test && command::is_path_package(artifact))
+        artifacts.iter().filter(|artifact| !artifact.profile.test && messages::is_path_package(artifact))
     {
         let dynamic = artifact.target.kind.iter().any(|kind| {
             matches!(kind, cargo_metadata::TargetKind::CDyLib | cargo_metadata::TargetKind::DyLib)

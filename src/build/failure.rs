@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::cargo::command::{Messages, is_path_id};
+use crate::cargo::messages::{Messages, is_path_id};
 use crate::checkout::worktree::CheckoutError;
 use crate::plan::resolved::Revision;
 use crate::support::advice;

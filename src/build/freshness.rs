@@ -10,6 +10,8 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::Artifact;
 use serde::{Deserialize, Serialize};
 
+use crate::cargo::messages;
+
 /// Content hashes of the sources of each compiled crate, by dep-info file. Stored next to the
 /// target folder.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -52,13 +54,13 @@ impl SourceRecords {
         let mut hashes = HashMap::new();
         let mut stale = BTreeSet::new();
         let mut all = BTreeMap::new();
-        for artifact in artifacts.iter().filter(|artifact| crate::cargo::command::is_path_package(artifact)) {
+        for artifact in artifacts.iter().filter(|artifact| messages::is_path_package(artifact)) {
             let Some(dep_info) = dep_info(artifact) else {
                 // Every path crate has a dep-info file. If it is not found, nothing is proven.
                 stale.insert(artifact.target.src_path.clone());
                 continue;
             };
-            let package = crate::cargo::command::package_folder(artifact);
+            let package = messages::package_folder(artifact);
             let mut sources = BTreeMap::new();
             for file in parse_dep_info(&fs_err::read_to_string(&dep_info)?) {
                 let path =

@@ -11,18 +11,18 @@ use crate::build::build_tree::BuildTree;
 use crate::build::job::Job;
 use crate::build::traced_sources;
 use crate::checkout::injected_files::InjectedFiles;
-use crate::inject::checkout_edits::{self, Injection};
+use crate::inject::checkout_edits::{self, AddedFiles};
 use crate::inject::external::{self, PackageOptions};
-use crate::inject::own_allocator::{self, OwnAllocators, Refused};
+use crate::inject::own_allocator::{self, OwnAllocators, RefusedFiles};
 use crate::plan::request::OverlayMode;
 use crate::support::counted::counted;
-use crate::trace::dependency_copies::Copy;
+use crate::trace::dependency_copies::EditedCopy;
 use crate::trace::instrument::{Blame, Dropped, Tracing};
 
 /// A checkout with everything that its build needs.
 pub struct PreparedSource {
     /// The injected files.
-    pub injection: Injection,
+    pub injection: AddedFiles,
     /// The manifest to call cargo with.
     pub manifest: Utf8PathBuf,
     /// The workspace's own allocators; `None` if the tests are in a crate outside the workspace.
@@ -30,14 +30,14 @@ pub struct PreparedSource {
     /// The traced functions of the checkout.
     pub tracing: Tracing,
     /// Edited copies of registry crates.
-    pub copies: Vec<Copy>,
+    pub copies: Vec<EditedCopy>,
 }
 
 /// Edits that are skipped because a build failed with them.
 #[derive(Default)]
 pub struct SkippedEdits {
     /// Allocators that are not wrapped, with the reason.
-    pub allocators: Refused,
+    pub allocators: RefusedFiles,
     functions: Dropped,
     /// The number of failed builds with traced functions.
     failed_traced_builds: usize,
@@ -77,7 +77,7 @@ pub fn prepare(
 fn prepare_workspace(
     job: &Job<'_>,
     skipped: &SkippedEdits,
-    mut injection: Injection,
+    mut injection: AddedFiles,
     injected: &mut InjectedFiles,
 ) -> anyhow::Result<PreparedSource> {
     let checkout = &job.inputs.checkout;
@@ -100,12 +100,12 @@ fn prepare_workspace(
 fn prepare_external_crate(
     job: &Job<'_>,
     skipped: &SkippedEdits,
-    mut injection: Injection,
+    mut injection: AddedFiles,
     injected: &mut InjectedFiles,
 ) -> anyhow::Result<PreparedSource> {
     let inputs = job.inputs;
     let checkout = &inputs.checkout;
-    let place = external::Place {
+    let place = external::ExternalCratePaths {
         folder: inputs.external_folder(),
         record: inputs.cache.folder().join("external.json"),
         checkout,
@@ -178,7 +178,7 @@ impl PreparedSource {
     /// Stops tracing functions in those registry crates that the errors are about. Returns how
     /// many.
     fn drop_in_copies(&mut self, errors: &[&Diagnostic], blame: Blame) -> anyhow::Result<usize> {
-        let is_located = |copy: &Copy| {
+        let is_located = |copy: &EditedCopy| {
             let mut places = errors.iter().flat_map(|error| &error.spans);
             places.any(|place| copy.located(&place.file_name).is_some())
         };

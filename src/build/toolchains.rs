@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use camino::Utf8Path;
 
-use crate::cargo::toolchain::{Choice, Toolchain};
+use crate::cargo::toolchain::{Toolchain, ToolchainChoice};
 use crate::checkout::cache::Cache;
 use crate::git::repository::Repository;
 use crate::plan::resolved::{Plan, Revision};
@@ -16,7 +16,7 @@ const MOST_TOOLCHAIN_FILES: usize = 8;
 /// The toolchains that were queried so far.
 #[derive(Default)]
 pub struct Toolchains {
-    known: HashMap<(Choice, Vec<u8>), Toolchain>,
+    known: HashMap<(ToolchainChoice, Vec<u8>), Toolchain>,
 }
 
 impl Toolchains {
@@ -30,10 +30,12 @@ impl Toolchains {
     ) -> anyhow::Result<Toolchain> {
         let request = &plan.request;
         let wish = request.refs.get(index).and_then(|wanted| wanted.toolchain.as_deref());
-        let choice = Choice::from_wish(wish.or(request.build.toolchain.as_deref()));
+        let choice = ToolchainChoice::from_wish(wish.or(request.build.toolchain.as_deref()));
         let file = match &choice {
-            Choice::Pinned(_) => None,
-            Choice::OfRevision => toolchain_file(repository, &plan.revisions[index].commit, &plan.workspace)?,
+            ToolchainChoice::Pinned(_) => None,
+            ToolchainChoice::OfRevision => {
+                toolchain_file(repository, &plan.revisions[index].commit, &plan.workspace)?
+            }
         };
         let (name, text) = file.unwrap_or_default();
         if let Some(known) = self.known.get(&(choice.clone(), text.clone())) {

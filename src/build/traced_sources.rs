@@ -10,7 +10,7 @@ use crate::cargo::lockfile::Lockfile;
 use crate::inject::checkout_edits;
 use crate::plan::request::TraceRequest;
 use crate::trace::crates;
-use crate::trace::dependency_copies::{self, Copy, LockedCrate};
+use crate::trace::dependency_copies::{self, EditedCopy, LockedCrate};
 use crate::trace::instrument::{self, Dropped, Patterns, Search, Tracing};
 
 /// Returns the traced functions of the checkout's own crates.
@@ -54,9 +54,9 @@ pub fn target_folder(job: &Job<'_>) -> anyhow::Result<Utf8PathBuf> {
 }
 
 /// Makes edited copies of the registry crates that patterns name.
-pub fn copies(job: &Job<'_>, manifest: &Utf8Path) -> anyhow::Result<Vec<Copy>> {
+pub fn copies(job: &Job<'_>, manifest: &Utf8Path) -> anyhow::Result<Vec<EditedCopy>> {
     let inputs = job.inputs;
-    let place = dependency_copies::Place {
+    let place = dependency_copies::CopyPlan {
         folder: &inputs.cache.copies(&edits(inputs)),
         manifest,
         offline: inputs.plan.request.build.offline,

@@ -1,5 +1,5 @@
-//! The few keys of cargo's configuration that we stand in the way of: the runner and the workspace wrapper of the user.
-//! Everything else of it is cargo's own business and stays in force.
+//! The keys of cargo's configuration that this tool overrides or needs: the user's runner, compiler
+//! wrappers, target and target folder. Cargo itself reads all other keys.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -11,18 +11,20 @@ use toml_edit::{DocumentMut, Item};
 
 use crate::support::user_error::UserError;
 
-/// The configuration as cargo would see it from a folder, the strongest first: `--config`, then files from the folder
-/// upwards, then `$CARGO_HOME/config.toml`. Environment variables come between the command line and the files.
+/// The configuration as cargo sees it from a folder, the strongest layer first: `--config`, then
+/// files from the folder upwards, then `$CARGO_HOME/config.toml`. Environment variables come
+/// between the command line and the files.
 #[derive(Debug, Default)]
 pub struct CargoConfig {
     layers: Vec<Layer>,
-    /// How many of the layers, from the first, are `--config`.
+    /// How many of the first layers come from `--config`.
     from_command_line: usize,
 }
 
 #[derive(Debug)]
 struct Layer {
-    /// What relative programs are relative to: the folder that holds `.cargo`, or the current one for `--config`.
+    /// The folder that relative programs are relative to: the one that contains `.cargo`, or the
+    /// current one for `--config`.
     base: PathBuf,
     document: DocumentMut,
 }
@@ -34,7 +36,8 @@ impl CargoConfig {
         for argument in command_line.iter().rev() {
             let file = directory.join(argument);
             let (base, text) = if file.is_file() {
-                // As with `.cargo/config.toml`, paths are relative to the folder above the file's.
+                // As with `.cargo/config.toml`, paths are relative to the folder above the file's
+                // folder.
                 let above = file.parent().and_then(Utf8Path::parent).unwrap_or(directory);
                 (above.to_owned(), fs_err::read_to_string(&file)?)
             } else {
@@ -66,7 +69,7 @@ impl CargoConfig {
         Ok(())
     }
 
-    /// The user's `build.rustc-workspace-wrapper`.
+    /// Returns the user's `build.rustc-workspace-wrapper`.
     pub fn workspace_wrapper(&self) -> Option<PathBuf> {
         self.program_of(
             "rustc-workspace-wrapper",
@@ -74,7 +77,7 @@ impl CargoConfig {
         )
     }
 
-    /// The user's `build.rustc-wrapper`.
+    /// Returns the user's `build.rustc-wrapper`.
     pub fn compiler_wrapper(&self) -> Option<PathBuf> {
         self.program_of("rustc-wrapper", ["RUSTC_WRAPPER", "CARGO_BUILD_RUSTC_WRAPPER"])
     }
@@ -89,11 +92,12 @@ impl CargoConfig {
         Some(program(base, item.as_str()?)).filter(|wrapper| !wrapper.as_os_str().is_empty())
     }
 
-    /// `build.target`, where it is set: by `--config`, by this value of `CARGO_BUILD_TARGET`, or by a file.
+    /// Returns `build.target`, from `--config`, from this value of `CARGO_BUILD_TARGET`, or from a
+    /// file.
     ///
     /// # Errors
     ///
-    /// There are several targets, of which cargo would build each.
+    /// There are several targets. Cargo would build for each of them.
     pub fn build_target(&self, variable: Option<String>, host: &str) -> Result<Option<String>, UserError> {
         const KEYS: [&str; 2] = ["build", "target"];
         let from_command_line = find_in(&self.layers[..self.from_command_line], &KEYS);
@@ -108,24 +112,27 @@ impl CargoConfig {
         };
         match named[..] {
             [] => Ok(None),
-            // A file that describes a target.
+            // The target is described by a file.
             [target] if Path::new(target).extension().is_some_and(|extension| extension == "json") => {
                 Ok(Some(base.join(target).to_string_lossy().into_owned()))
             }
             [target] => Ok(Some(of_host(target.to_owned(), host))),
-            _ => Err(UserError::new(format!("cargo's configuration builds for {}", named.join(", "))).help(
-                format!("choose one: --target {}", if named.contains(&host) { host } else { named[0] }),
-            )),
+            _ => Err(UserError::new(format!(
+                "cargo's configuration has several targets: {}",
+                named.join(", ")
+            ))
+            .help(format!("choose one: --target {}", if named.contains(&host) { host } else { named[0] }))),
         }
     }
 
-    /// `build.target-dir`.
+    /// Returns `build.target-dir`.
     pub fn target_directory(&self) -> Option<PathBuf> {
         let (base, item) = self.find(&["build", "target-dir"])?;
         Some(base.join(item.as_str()?))
     }
 
-    /// The user's runner for a target, program first: by its triple, else by the first `cfg(…)` that holds.
+    /// Returns the user's runner for a target, with the program first: by its triple, else by the
+    /// first `cfg(…)` that holds.
     pub fn runner(&self, triple: &str, cfgs: &[Cfg]) -> Option<Vec<String>> {
         let keys = ["target", triple, "runner"];
         if let Some((base, item)) = find_in(&self.layers[..self.from_command_line], &keys) {
@@ -159,13 +166,13 @@ fn find_in<'a>(layers: &'a [Layer], keys: &[&str]) -> Option<(&'a Path, &'a Item
     })
 }
 
-/// Cargo's own word for the machine that it builds on.
+/// Replaces cargo's word for the host with the host's triple.
 fn of_host(target: String, host: &str) -> String {
     if target == "host-tuple" { host.to_owned() } else { target }
 }
 
-/// Cargo's arguments with our runner in place of the one that a `--config` sets for the target: that would be stronger
-/// than the variable that names ours.
+/// Returns cargo's arguments with our runner in place of a runner that `--config` sets for the
+/// target. Such a runner would win over the variable that names ours.
 pub fn with_runner(arguments: &[String], triple: &str, runner: &Utf8Path) -> anyhow::Result<Vec<String>> {
     let keys = ["target", triple, "runner"];
     let runner_in = |text: &str| {
@@ -189,7 +196,8 @@ pub fn with_runner(arguments: &[String], triple: &str, runner: &Utf8Path) -> any
         }
         kept.extend([argument.clone(), value.clone()]);
         if let Some(of_file) = runner_in(&fs_err::read_to_string(file)?) {
-            // The last one wins, as long as both are strings or both are lists; cargo splits strings at spaces.
+            // The last runner wins, as long as both are strings or both are lists. Cargo splits
+            // strings at spaces.
             let ours = if of_file.is_array() {
                 format!("[{:?}]", runner.as_str())
             } else if runner.as_str().contains(char::is_whitespace) {
@@ -207,13 +215,14 @@ pub fn with_runner(arguments: &[String], triple: &str, runner: &Utf8Path) -> any
     Ok(kept)
 }
 
-/// `$CARGO_HOME`, else `~/.cargo`.
+/// Returns `$CARGO_HOME`, else `~/.cargo`.
 pub fn home() -> Option<PathBuf> {
     let set = std::env::var_os("CARGO_HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
     set.or_else(|| Some(etcetera::home_dir().ok()?.join(".cargo")))
 }
 
-/// A program with a slash is relative to where it is configured; one without is looked up on `PATH`.
+/// Returns the path of a program. With a slash, it is relative to `base`; without one, `PATH` has
+/// it.
 fn program(base: &Path, text: &str) -> PathBuf {
     if text.contains('/') { base.join(text) } else { PathBuf::from(text) }
 }

@@ -1,4 +1,5 @@
-//! The lock file of a revision that has committed none: the same one for every such revision, kept between runs.
+//! The lock file for revisions that have not committed one. All of them get the same file, which is
+//! kept between runs.
 
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
@@ -10,23 +11,23 @@ use crate::plan::resolved::Plan;
 use crate::support::event::{Event, Sink};
 use crate::support::user_error::UserError;
 
-/// What revisions without a lock file are given.
+/// The lock file for revisions that lack one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lockfile {
     /// This text.
     Given(Vec<u8>),
     /// Every revision has its own.
     NotNeeded,
-    /// It is still to be made, in a checkout of the baseline, and kept at this path.
+    /// It must be generated in a checkout of the baseline.
     ToGenerate {
-        /// Where it is kept.
+        /// The path to keep it at.
         kept: Utf8PathBuf,
-        /// The day as of which it is resolved; today if absent.
+        /// The day whose versions it has. Today if absent.
         date: Option<String>,
     },
 }
 
-/// Path of a workspace's lock file in a revision's tree.
+/// Returns the path of the workspace's lock file in a revision's tree.
 fn path_in(plan: &Plan) -> String {
     plan.workspace.join("Cargo.lock").to_string()
 }
@@ -36,11 +37,12 @@ pub fn is_committed(plan: &Plan, revision: usize, repository: &Repository) -> an
     Ok(repository.show(&plan.revisions[revision].commit, &path_in(plan))?.is_some())
 }
 
-/// So many revisions are counted and not named.
+/// From this number on, revisions are counted instead of named.
 const MANY: usize = 8;
 
-/// Decides where the lock file comes from: as asked; else the one of another revision, the baseline first; else the
-/// ignored one in the user's checkout, which is what the user builds with; else one that is generated for the baseline.
+/// Decides where the lock file comes from: from what the user asked for; else from another
+/// revision, the baseline first; else from the user's checkout, where git ignores it and which the
+/// user builds with. As a last resort, one is generated for the baseline.
 pub fn choose(
     plan: &Plan,
     repository: &Repository,
@@ -48,55 +50,76 @@ pub fn choose(
     sink: &dyn Sink,
 ) -> anyhow::Result<Lockfile> {
     let path = path_in(plan);
-    let mut lacking = Vec::new();
-    let mut having = None;
-    let baseline_first = std::iter::once(plan.baseline)
-        .chain((0..plan.revisions.len()).filter(|index| *index != plan.baseline));
-    for index in baseline_first {
-        let revision = &plan.revisions[index];
-        match repository.show(&revision.commit, &path)? {
-            Some(text) if having.is_none() => having = Some((revision, text)),
-            Some(_) => {}
-            None => lacking.push(revision.name.as_str()),
-        }
-    }
-    if lacking.is_empty() {
+    let committed = Committed::find(plan, repository, &path)?;
+    if committed.lacking.is_empty() {
         return Ok(Lockfile::NotNeeded);
     }
-    let tell = |what: String| {
-        let help =
-            "commit a Cargo.lock, or choose one with `lockfile: {from: REF}` or `{date: DAY}`".to_owned();
-        sink.emit(Event::Warning { message: what, help: Some(help) });
-    };
-    let verb = if lacking.len() == 1 { "has" } else { "have" };
-    let names = match lacking.len() {
-        // All commits of a search.
-        count @ MANY.. => format!("{count} revisions have no Cargo.lock"),
-        _ => format!("{} {verb} no Cargo.lock", lacking.join(", ")),
-    };
     match &plan.request.lockfile {
         Some(LockfileRequest::From(spec)) => {
-            let Lookup::Commit(commit) = repository.look_up(spec)? else {
-                return Err(UserError::new(format!("lockfile: no ref '{spec}' in this repository")).into());
-            };
-            let text = repository.show(&commit, &path)?;
-            let text = text.ok_or_else(|| UserError::new(format!("lockfile: {spec} has no {path}")))?;
-            return Ok(Lockfile::Given(text));
+            return Ok(Lockfile::Given(text_at(repository, spec, &path)?));
         }
         Some(LockfileRequest::Date(day)) => return generated(plan, lockfiles, Some(day.clone())),
         None => {}
     }
-    if let Some((revision, text)) = having {
-        tell(format!("{names}: the one of {} is used", revision.name));
+    let warn = |solution: &str| {
+        let message = format!("{}: {solution}", committed.lack());
+        let help = "commit a Cargo.lock, or choose one with `lockfile: {from: REF}` or `{date: DAY}`";
+        sink.emit(Event::Warning { message, help: Some(help.to_owned()) });
+    };
+    if let Some((revision, text)) = &committed.first {
+        warn(&format!("using the one of {revision}"));
+        return Ok(Lockfile::Given(text.clone()));
+    }
+    if let Ok(text) = fs_err::read(repository.root().join(&path)) {
+        warn("using the one in your checkout for all");
         return Ok(Lockfile::Given(text));
     }
-    let users = repository.root().join(&path);
-    if let Ok(text) = fs_err::read(&users) {
-        tell(format!("{names}: the one in your checkout is used for all"));
-        return Ok(Lockfile::Given(text));
-    }
-    tell(format!("{names}: one is generated and used for all"));
+    warn("generating one for all");
     generated(plan, lockfiles, None)
+}
+
+/// Which revisions of a plan have committed a lock file.
+struct Committed<'a> {
+    /// The names of those that have not.
+    lacking: Vec<&'a str>,
+    /// The name and text of the first that has, the baseline before the others.
+    first: Option<(&'a str, Vec<u8>)>,
+}
+
+impl<'a> Committed<'a> {
+    fn find(plan: &'a Plan, repository: &Repository, path: &str) -> anyhow::Result<Self> {
+        let mut committed = Self { lacking: Vec::new(), first: None };
+        let others = (0..plan.revisions.len()).filter(|index| *index != plan.baseline);
+        for index in std::iter::once(plan.baseline).chain(others) {
+            let revision = &plan.revisions[index];
+            match repository.show(&revision.commit, path)? {
+                Some(text) => {
+                    committed.first.get_or_insert((&revision.name, text));
+                }
+                None => committed.lacking.push(&revision.name),
+            }
+        }
+        Ok(committed)
+    }
+
+    /// `main, pr/7 have no Cargo.lock`.
+    fn lack(&self) -> String {
+        match self.lacking.len() {
+            1 => format!("{} has no Cargo.lock", self.lacking[0]),
+            // A search may have hundreds of commits.
+            count @ MANY.. => format!("{count} revisions have no Cargo.lock"),
+            _ => format!("{} have no Cargo.lock", self.lacking.join(", ")),
+        }
+    }
+}
+
+/// Returns the lock file that a ref has committed.
+fn text_at(repository: &Repository, spec: &str, path: &str) -> anyhow::Result<Vec<u8>> {
+    let Lookup::Commit(commit) = repository.look_up(spec)? else {
+        return Err(UserError::new(format!("lockfile: no ref '{spec}' in this repository")).into());
+    };
+    let text = repository.show(&commit, path)?;
+    Ok(text.ok_or_else(|| UserError::new(format!("lockfile: {spec} has no {path}")))?)
 }
 
 fn generated(plan: &Plan, lockfiles: &Utf8Path, date: Option<String>) -> anyhow::Result<Lockfile> {
@@ -109,7 +132,7 @@ fn generated(plan: &Plan, lockfiles: &Utf8Path, date: Option<String>) -> anyhow:
     Ok(Lockfile::ToGenerate { kept, date })
 }
 
-/// Generates the lock file in a checkout, and keeps it.
+/// Generates the lock file in a checkout, keeps it, and returns its text.
 pub fn generate(
     manifest: &Utf8Path,
     kept: &Utf8Path,
@@ -122,8 +145,8 @@ pub fn generate(
         cargo = cargo.arg("--offline");
     }
     if let Some(date) = date {
-        // Resolving as of a date is a nightly feature of cargo, which this variable opens on stable; it reaches only this
-        // one command, which compiles nothing.
+        // Resolving as of a date is a nightly feature of cargo. This variable enables it on stable,
+        // and only for this command, which compiles nothing.
         cargo = cargo
             .env("RUSTC_BOOTSTRAP", "1")
             .args(["-Zunstable-options", "--publish-time"])

@@ -1,8 +1,10 @@
-//! Cargo: its command line, its configuration, the toolchain, and the lock file.
+//! Cargo: its command line, messages, manifests, configuration, toolchain, and lock file.
 //! Imports support, plan and git.
 //! Runs cargo and rustc; reads configuration.
 
 pub mod command;
 pub mod configuration;
 pub mod lockfile;
+pub mod manifest;
+pub mod messages;
 pub mod toolchain;

@@ -1,4 +1,4 @@
-//! Which compiler builds a revision, and the environment that makes cargo use it.
+//! The compiler that builds a revision, and the environment that makes cargo use it.
 
 use camino::{Utf8Path, Utf8PathBuf};
 
@@ -6,39 +6,43 @@ use crate::support::process::Command;
 use crate::support::suggest;
 use crate::support::user_error::UserError;
 
-/// A compiler, by the name that rustup knows it by, and by what it says of itself.
+/// A compiler, by rustup's name for it and by its version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Toolchain {
-    /// What `RUSTUP_TOOLCHAIN` is set to; `None` leaves the choice to rustup and the revision's toolchain file.
+    /// The value for `RUSTUP_TOOLCHAIN`. `None` leaves the choice to rustup and the revision's
+    /// toolchain file.
     pub pinned: Option<String>,
     /// The folder in which rustup looks for a toolchain file.
     pub directory: Utf8PathBuf,
-    /// `rustc -vV`, whole.
+    /// The whole output of `rustc -vV`.
     pub version: String,
 }
 
 /// How the toolchain of a revision is chosen.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Choice {
+pub enum ToolchainChoice {
     /// `--toolchain`, `toolchain:` in the YAML, `cargo +NAME memprof`, or `RUSTUP_TOOLCHAIN`.
     Pinned(String),
-    /// The revision's toolchain file, else rustup's default; without rustup, the compiler on `PATH`.
+    /// The revision's toolchain file, else rustup's default. Without rustup, the compiler on
+    /// `PATH`.
     OfRevision,
 }
 
-impl Choice {
-    /// A wish, else what our own caller chose by hand, else the revision's.
+impl ToolchainChoice {
+    /// Returns the wish, else the caller's explicit choice, else the revision's choice.
     ///
-    /// `cargo memprof` runs through rustup's proxy, which sets `RUSTUP_TOOLCHAIN` for us to whatever the user's folder
-    /// selects; left in place it would override the toolchain file of every revision. `RUSTUP_TOOLCHAIN_SOURCE` (rustup
-    /// 1.29) tells a choice made by hand from one made by files and defaults.
+    /// rustup's proxy starts `cargo memprof`, and sets `RUSTUP_TOOLCHAIN` to the choice of the
+    /// user's folder. That would override the toolchain file of every revision.
+    /// `RUSTUP_TOOLCHAIN_SOURCE` (rustup 1.29) distinguishes explicit choices from those of files
+    /// and defaults.
     pub fn from_wish(wish: Option<&str>) -> Self {
         let wished = wish.map(ToOwned::to_owned).or_else(|| {
             let inherited = std::env::var("RUSTUP_TOOLCHAIN").ok()?;
             match std::env::var("RUSTUP_TOOLCHAIN_SOURCE").as_deref() {
                 Ok("cli" | "env") => Some(inherited),
                 Ok(_) => None,
-                // An older rustup: without the proxy's recursion count the variable was set by hand.
+                // With an older rustup, a variable without the proxy's recursion count is an
+                // explicit choice.
                 Err(_) => std::env::var_os("RUST_RECURSION_COUNT").is_none().then_some(inherited),
             }
         });
@@ -48,10 +52,10 @@ impl Choice {
 
 impl Toolchain {
     /// Asks the compiler that would build in `directory` for its version.
-    pub fn ask(choice: &Choice, directory: &Utf8Path) -> anyhow::Result<Self> {
+    pub fn ask(choice: &ToolchainChoice, directory: &Utf8Path) -> anyhow::Result<Self> {
         let pinned = match choice {
-            Choice::Pinned(name) => Some(name.clone()),
-            Choice::OfRevision => None,
+            ToolchainChoice::Pinned(name) => Some(name.clone()),
+            ToolchainChoice::OfRevision => None,
         };
         let mut toolchain = Self { pinned, directory: directory.to_owned(), version: String::new() };
         // rustup prints a backtrace of its own otherwise.
@@ -60,35 +64,42 @@ impl Toolchain {
             (Err(error), Some(name)) if !error.is_missing_program() => {
                 return Err(cannot_be_used(name, error.stderr()).into());
             }
-            (Err(error), _) => return Err(anyhow::Error::new(error).context("no Rust compiler answers")),
+            (Err(error), _) => {
+                return Err(
+                    anyhow::Error::new(error).context("could not ask the Rust compiler for its version")
+                );
+            }
         }
         Ok(toolchain)
     }
 
-    /// What to say where the compiler knows no such target, or has no standard library for it.
+    /// Returns the error about a target that the compiler does not know, or has no standard
+    /// library for. `stderr` is the compiler's output.
     pub fn target_error(&self, target: &str, stderr: &str) -> Option<UserError> {
         if stderr.to_lowercase().contains("could not find specification for target") {
             let known = self.rustc().args(["--print", "target-list"]).run().map(|list| list.text());
             let known = known.unwrap_or_default();
             let near = suggest::did_you_mean(target, known.lines());
-            let help = near.unwrap_or_else(|| "`rustc --print target-list` has all".to_owned());
-            return Some(UserError::new(format!("{} knows no target '{target}'", self.short())).help(help));
+            let help = near.unwrap_or_else(|| "`rustc --print target-list` lists all targets".to_owned());
+            return Some(
+                UserError::new(format!("{} does not know the target '{target}'", self.short())).help(help),
+            );
         }
         let missing = ["can't find crate for `std`", "can't find crate for `core`"];
         missing.iter().any(|missing| stderr.contains(missing)).then(|| {
             let name = self.pinned.as_ref().map(|name| format!(" --toolchain {name}")).unwrap_or_default();
             UserError::new(format!("the standard library for {target} is not installed"))
-                .help(format!("`rustup target add {target}{name}`"))
+                .help(format!("install it: rustup target add {target}{name}"))
         })
     }
 
-    /// The compiler.
+    /// Returns the command for the compiler.
     pub fn rustc(&self) -> Command {
         let program = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
         self.environment(Command::new(program)).current_dir(&self.directory)
     }
 
-    /// Cargo.
+    /// Returns the command for cargo.
     pub fn cargo(&self) -> Command {
         clean(self.environment(Command::new("cargo"))).current_dir(&self.directory)
     }
@@ -101,27 +112,26 @@ impl Toolchain {
         }
     }
 
-    /// The target triple of the machine, as the compiler says it.
+    /// Returns the machine's target triple, according to the compiler.
     pub fn host(&self) -> &str {
         self.version.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default()
     }
 
-    /// `rustc 1.95.0 (59807616e 2026-04-14)`.
+    /// Returns the first line of the version: `rustc 1.95.0 (59807616e 2026-04-14)`.
     pub fn short(&self) -> &str {
         self.version.lines().next().unwrap_or_default()
     }
 }
 
-/// A toolchain that was asked for by name, from what rustup says of it.
+/// Returns the error about a named toolchain, with rustup's reason.
 fn cannot_be_used(name: &str, stderr: &str) -> UserError {
     let error = stderr.lines().find_map(|line| line.strip_prefix("error: ")).unwrap_or(stderr);
-    UserError::new(format!("the toolchain '{name}' cannot be used: {error}")).help(format!(
-        "run `rustup toolchain install {name}`; `rustup toolchain list` has the ones that are installed"
-    ))
+    UserError::new(format!("the toolchain '{name}' cannot be used: {error}"))
+        .help(format!("run `rustup toolchain install {name}`, or choose one from `rustup toolchain list`"))
 }
 
-/// Removes what the cargo that started us set for us: another cargo would take it for the user's wish, and a test for
-/// its own.
+/// Removes the variables that the cargo above this process set. Another cargo would take them for
+/// the user's choice, and a test for its own.
 pub fn clean(command: Command) -> Command {
     std::env::vars_os()
         .filter_map(|(name, _)| name.into_string().ok())
@@ -129,7 +139,7 @@ pub fn clean(command: Command) -> Command {
         .fold(command, Command::env_remove)
 }
 
-/// Whether cargo sets this variable for the programs that it runs or compiles.
+/// Whether cargo sets this variable for programs that it runs or compiles.
 pub fn is_of_our_cargo(name: &str) -> bool {
     const PREFIXES: [&str; 5] =
         ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_FEATURE_", "CARGO_CFG_"];

@@ -1,18 +1,18 @@
-//! The cache folder: what is kept between runs, one folder a repository.
+//! The cache folder: what is kept between runs, in one folder for each repository.
 //!
 //! ```text
 //! $CARGO_MEMPROF_HOME, or the platform's cache folder + cargo-memprof/
-//!   ripgrep-1f0c83ab5d20e671/     name of the repository, hash of its git directory's path
-//!     repository                  that path, for people who look
-//!     lock                        held by the run that uses the rest
-//!     worktree/                   the one checkout        injected.json   what was written into it
+//!   ripgrep-1f0c83ab5d20e671/     the repository's name, and a hash of its git directory's path
+//!     repository                  that path, for people
+//!     lock                        held by the run that uses this folder
+//!     worktree/                   the checkout            injected.json   files written into it
 //!     target/                     cargo's target folder   store/          finished executables
-//!     wrapper/  adapters/         the compiler wrapper, and adapters for the frameworks that it met
-//!     lockfiles/                  lock files made for revisions that have none
-//!     lfs.git/                    Git LFS's own settings and downloads
+//!     wrapper/  adapters/         the compiler wrapper, and adapters for the repository's frameworks
+//!     lockfiles/                  lock files for revisions that have none
+//!     lfs.git/                    settings and downloads of Git LFS
 //!     last-build/                 the logs of `cargo memprof build`
-//!   archives/                     unpacked archives, by hash, and their lock
-//!   shim/                         compiled shims, by hash of source, toolchain and target; all repositories share them
+//!   archives/                     unpacked archives by their hashes, and their lock
+//!   shim/                         compiled shims by hash, shared by all repositories
 //! ```
 //!
 //! `clean` removes the folder of its repository and leaves `archives/` and `shim/`. Both can be deleted while no run is
@@ -30,7 +30,7 @@ use crate::git::fetch::OUR_REFS;
 use crate::git::repository::Repository;
 use crate::support::file_lock::Lock;
 
-/// The variable that says where the cache is.
+/// The variable that sets where the cache is.
 pub const HOME_VARIABLE: &str = "CARGO_MEMPROF_HOME";
 
 /// One repository's folder in the cache.
@@ -39,7 +39,8 @@ pub struct Cache {
     folder: Utf8PathBuf,
 }
 
-/// The folder of all caches: `$CARGO_MEMPROF_HOME`, else the platform's cache folder + `cargo-memprof`.
+/// Returns the folder of all caches: `$CARGO_MEMPROF_HOME`, else `cargo-memprof` in the platform's
+/// cache folder.
 pub fn home() -> anyhow::Result<Utf8PathBuf> {
     if let Some(home) = std::env::var_os(HOME_VARIABLE).filter(|home| !home.is_empty()) {
         let home = Utf8PathBuf::from_path_buf(home.into());
@@ -48,39 +49,37 @@ pub fn home() -> anyhow::Result<Utf8PathBuf> {
         return Ok(camino::absolute_utf8(&home)?);
     }
     let strategy = etcetera::choose_base_strategy()
-        .with_context(|| format!("no home folder for the cache; set {HOME_VARIABLE}"))?;
+        .with_context(|| format!("found no home folder for the cache; set {HOME_VARIABLE}"))?;
     let platform = Utf8PathBuf::from_path_buf(strategy.cache_dir());
     let platform =
         platform.map_err(|path| anyhow::anyhow!("the cache folder {} is not UTF-8", path.display()))?;
     Ok(platform.join("cargo-memprof"))
 }
 
-/// The folder below `home` to which archives are unpacked, one folder an archive.
+/// Returns the folder below `home` for unpacked archives. Each archive has a folder in it.
 pub fn archives(home: &Utf8Path) -> Utf8PathBuf {
     home.join("archives")
 }
 
 impl Cache {
-    /// The folder of this repository below `home`, made if it is not there.
+    /// Opens this repository's folder below `home`, and creates it if necessary.
     ///
-    /// Refuses a home inside the repository, or below a cargo workspace: cargo would take the checkout for a member of it
-    /// ("believes it's in a workspace when it's not").
+    /// # Errors
+    /// `home` is inside of the repository, or below a cargo workspace. Cargo would take the
+    /// checkout for a member of it ("believes it's in a workspace when it's not").
     pub fn open(home: &Utf8Path, repository: &Repository) -> anyhow::Result<Self> {
         let home = resolved(&camino::absolute_utf8(home)?)?;
         let help = format!("set {HOME_VARIABLE} to a folder outside of it");
         for inside in [repository.root(), repository.common_directory()] {
-            ensure!(
-                !home.starts_with(inside),
-                "the cache {home} lies inside the repository {inside}; {help}"
-            );
+            ensure!(!home.starts_with(inside), "the cache {home} is inside the repository {inside}; {help}");
         }
         ensure!(
             !repository.root().starts_with(&home),
-            "{} is a checkout that this tool made for itself; run it in your own",
+            "{} is a checkout that this tool made for itself; run the command in your own checkout",
             repository.root()
         );
         if let Some(manifest) = workspace_above(&home)? {
-            bail!("the cache {home} lies below the cargo workspace {manifest}; {help}");
+            bail!("the cache {home} is below the cargo workspace {manifest}; {help}");
         }
         let common = repository.common_directory();
         let hash = blake3::hash(common.as_str().as_bytes()).to_hex();
@@ -90,74 +89,76 @@ impl Cache {
         Ok(Self { folder })
     }
 
-    /// The folder itself.
+    /// Returns the folder itself.
     pub fn folder(&self) -> &Utf8Path {
         &self.folder
     }
 
-    /// The file that a run locks.
+    /// Returns the file that a run locks.
     pub fn lock(&self) -> Utf8PathBuf {
         self.folder.join("lock")
     }
 
-    /// The one checkout.
+    /// Returns the checkout's folder.
     pub fn worktree(&self) -> Utf8PathBuf {
         self.folder.join("worktree")
     }
 
-    /// The record of what was written into the checkout.
+    /// Returns the record of the files that were written into the checkout.
     pub fn injected(&self) -> Utf8PathBuf {
         self.folder.join("injected.json")
     }
 
-    /// Cargo's target folder for every build in the checkout.
+    /// Returns cargo's target folder for builds in the checkout.
     pub fn target(&self) -> Utf8PathBuf {
         self.folder.join("target")
     }
 
-    /// The same where crates of the registry are traced, of which cargo does not know. `what` names the edits.
+    /// Returns cargo's target folder for builds with traced crates of the registry, whose edits
+    /// cargo does not see. `what` names the edits.
     pub fn target_of_traced(&self, what: &str) -> Utf8PathBuf {
         self.folder.join(format!("target-traced-{what}"))
     }
 
-    /// Edited copies of crates of the registry.
+    /// Returns the folder of edited copies of crates of the registry.
     pub fn copies(&self, what: &str) -> Utf8PathBuf {
         self.folder.join("traced").join(what)
     }
 
-    /// Finished executables.
+    /// Returns the folder of finished executables.
     pub fn store(&self) -> Utf8PathBuf {
         self.folder.join("store")
     }
 
-    /// The compiler wrapper.
+    /// Returns the folder of the compiler wrapper.
     pub fn wrapper(&self) -> Utf8PathBuf {
         self.folder.join("wrapper")
     }
 
-    /// Compiled shims, which the repositories below one home share.
+    /// Returns the folder of compiled shims, which all repositories below one home share.
     pub fn shims(&self) -> Utf8PathBuf {
         self.folder.with_file_name("shim")
     }
 
-    /// Compiled adapters for the frameworks that this repository uses.
+    /// Returns the folder of compiled adapters for the frameworks of this repository.
     pub fn adapters(&self) -> Utf8PathBuf {
         self.folder.join("adapters")
     }
 
-    /// Lock files made for revisions that have none.
+    /// Returns the folder of lock files for revisions that have none.
     pub fn lockfiles(&self) -> Utf8PathBuf {
         self.folder.join("lockfiles")
     }
 
-    /// Git LFS's own settings and downloads.
+    /// Returns the folder of settings and downloads of Git LFS.
     pub fn lfs(&self) -> Utf8PathBuf {
         self.folder.join("lfs.git")
     }
 
-    /// Removes everything that the tool keeps for this repository: this folder, its entry under `.git/worktrees`, the refs
-    /// under `refs/memprof/`, and the folder of runs if one is given. Returns the bytes that this freed on the disk; the
-    /// objects that the refs held go when git next collects garbage.
+    /// Removes everything that the tool keeps for this repository: this folder, its entry below
+    /// `.git/worktrees`, the refs below `refs/memprof/`, and the folder of runs if one is given.
+    /// Returns the bytes that this frees on the disk, without the refs' objects, which git removes
+    /// at its next garbage collection.
     pub fn clean(self, repository: &Repository, lock: Lock, runs: Option<&Utf8Path>) -> anyhow::Result<u64> {
         let entries = registry::registered(repository, &self.worktree())?;
         let folders = entries.iter().map(Utf8PathBuf::as_path).chain(runs);
@@ -176,27 +177,27 @@ impl Cache {
         if !deletions.is_empty() {
             repository.git().args(["update-ref", "--no-deref", "--stdin"]).input(deletions).run()?;
         }
-        // Git leaves this folder, empty. In a reftable repository there is none.
+        // Git leaves this folder behind, empty. A reftable repository has none.
         let _ = std::fs::remove_dir(repository.common_directory().join(OUR_REFS));
         drop(lock);
         Ok(bytes)
     }
 }
 
-/// The folder's name as people know it: `ripgrep` of `ripgrep/.git` and of `ripgrep.git`.
+/// Returns the repository's name as people know it: `ripgrep` for `ripgrep/.git` and `ripgrep.git`.
 fn repository_name(common_directory: &Utf8Path) -> String {
     let named = match common_directory.file_name() {
         Some(".git") => common_directory.parent().and_then(Utf8Path::file_name),
         name => name.map(|name| name.strip_suffix(".git").unwrap_or(name)),
     };
-    // Build scripts and linkers meet this path; those that do not quote must not fail here.
+    // Build scripts and linkers use this path, and some of them do not quote.
     let plain = |character: char| {
         if character.is_ascii_alphanumeric() || "._-".contains(character) { character } else { '-' }
     };
     named.unwrap_or("repository").chars().take(60).map(plain).collect()
 }
 
-/// The path with the part of it that exists made canonical.
+/// Returns the path with its existing part made canonical.
 fn resolved(path: &Utf8Path) -> anyhow::Result<Utf8PathBuf> {
     let existing =
         path.ancestors().find(|ancestor| ancestor.exists()).context("the root folder is missing")?;
@@ -205,14 +206,14 @@ fn resolved(path: &Utf8Path) -> anyhow::Result<Utf8PathBuf> {
     Ok(if rest.as_str().is_empty() { canonical } else { canonical.join(rest) })
 }
 
-/// The manifest of a cargo workspace in this folder or above it.
+/// Returns the manifest of a cargo workspace in this folder or above it.
 fn workspace_above(folder: &Utf8Path) -> anyhow::Result<Option<Utf8PathBuf>> {
     for manifest in folder.ancestors().map(|ancestor| ancestor.join("Cargo.toml")) {
         if !manifest.is_file() {
             continue;
         }
         let text = fs_err::read_to_string(&manifest)?;
-        // Cargo reads every manifest above a package: one that it cannot parse stops it as well.
+        // Cargo reads every manifest above a package, and fails at one that it cannot parse.
         let is_workspace = text
             .parse::<toml_edit::DocumentMut>()
             .map_or(true, |document| document.contains_key("workspace"));
@@ -223,7 +224,8 @@ fn workspace_above(folder: &Utf8Path) -> anyhow::Result<Option<Utf8PathBuf>> {
     Ok(None)
 }
 
-/// Bytes that removing the folder frees: allocated blocks, a file with several names once. Zero if it does not exist.
+/// Returns the bytes that removing a folder frees: allocated blocks, and a file with several names
+/// only once. Zero for a missing folder.
 pub fn bytes_on_disk(folder: &Utf8Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let mut seen = HashSet::new();
@@ -232,7 +234,8 @@ pub fn bytes_on_disk(folder: &Utf8Path) -> u64 {
         .flatten()
         .filter_map(|entry| entry.metadata().ok())
         .filter(|metadata| metadata.nlink() == 1 || seen.insert((metadata.dev(), metadata.ino())))
-        // The unit of `st_blocks` is 512 bytes whatever the file system's block size is (stat(2)).
+        // The unit of `st_blocks` is 512 bytes, regardless of the file system's block size
+        // (stat(2)).
         .map(|metadata| metadata.blocks() * 512)
         .sum()
 }

@@ -1,12 +1,13 @@
-//! Files that are written into the checkout beside what git put there: overlays, appended lines, instrumentation.
+//! Files that the tool writes into the checkout in addition to git's: overlays, appended lines,
+//! instrumentation.
 //!
-//! Cargo judges freshness by modification time. Git rewrites an injected file at every checkout, so that its time would be
-//! new though its content comes out the same, and everything that depends on it would be built again. The record kept here
-//! gives such a file its old time back. A file whose content did change must keep its current time, or cargo would
-//! run the old code without a word.
+//! Cargo compares modification times. Git rewrites an injected file at every checkout, so its time
+//! would be new even if its content is the same, and cargo would rebuild everything that depends on
+//! it. The record of this module gives such a file its old time back. A file with changed content
+//! must keep its current time, or cargo would silently run the old code.
 //!
-//! The record is a line of JSON a file. It names each file before it is written, so that a checkout can remove what a
-//! killed run left, ignored by git or not.
+//! The record has one line of JSON for each file. It names a file before it is written, so that a
+//! checkout can remove what a killed run left behind, even if git ignores it.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,13 +18,13 @@ use anyhow::{Context, ensure};
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
 
-/// The files that are injected into the checkout for one build: [`load`](Self::load) after the checkout,
-/// [`write`](Self::write) each, [`save`](Self::save) before cargo is called.
+/// The files that are injected into the checkout for one build: call [`load`](Self::load) after the
+/// checkout, [`write`](Self::write) for each file, and [`save`](Self::save) before cargo runs.
 #[derive(Debug)]
 pub struct InjectedFiles {
     record: Utf8PathBuf,
     journal: File,
-    /// What the last build saw.
+    /// The files as the last build saw them.
     before: BTreeMap<Utf8PathBuf, Seen>,
     now: BTreeMap<Utf8PathBuf, Seen>,
 }
@@ -31,7 +32,7 @@ pub struct InjectedFiles {
 /// A file as a build saw it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Seen {
-    /// Of the content.
+    /// The hash of the content.
     blake3: String,
     /// Modification time, nanoseconds since the epoch.
     modified_nanoseconds: u64,
@@ -39,49 +40,56 @@ struct Seen {
 
 /// A line of the record.
 #[derive(Serialize, Deserialize)]
-struct Line {
+struct RecordLine {
     /// Relative to the checkout's root.
     path: Utf8PathBuf,
-    /// Absent while a build's files are being written.
+    /// Absent while the tool writes a build's files.
     #[serde(flatten)]
     seen: Option<Seen>,
 }
 
 impl InjectedFiles {
-    /// Reads the record and marks it as out of date: if this run is killed before [`save`](Self::save), the next one gives
-    /// every file a current time. That costs a build; a time from an outdated record could cost the truth.
+    /// Reads the record and marks it as outdated. If this run is killed before
+    /// [`save`](Self::save), the next one gives every file a current time. That costs a rebuild,
+    /// but an outdated time could hide a change.
     pub fn load(record: &Utf8Path) -> anyhow::Result<Self> {
         let lines = read(record)?;
         let mut journal =
-            replace(record, lines.iter().map(|line| Line { path: line.path.clone(), seen: None }))?;
+            replace(record, lines.iter().map(|line| RecordLine { path: line.path.clone(), seen: None }))?;
         journal.flush()?;
         let before = lines.into_iter().filter_map(|line| Some((line.path, line.seen?))).collect();
         Ok(Self { record: record.to_owned(), journal, before, now: BTreeMap::new() })
     }
 
-    /// Writes a file below the checkout's root, and the folders above it. A symbolic link is replaced by the file; a
-    /// folder that leads out of the checkout is an error.
+    /// Writes a file below the checkout's root, and the folders above it. The file replaces a
+    /// symbolic link.
+    ///
+    /// # Errors
+    /// The path leads out of the checkout.
     pub fn write(&mut self, root: &Utf8Path, relative: &Utf8Path, content: &[u8]) -> anyhow::Result<()> {
         ensure!(
             relative.components().all(|part| matches!(part, Utf8Component::Normal(_))),
-            "'{relative}' is no path inside the checkout"
+            "'{relative}' is not a path inside the checkout"
         );
         let path = root.join(relative);
-        let folder = path.parent().with_context(|| format!("'{relative}' names no file"))?;
+        let folder = path.parent().with_context(|| format!("'{relative}' is not the path of a file"))?;
         stays_inside(root, folder)?;
-        append(&mut self.journal, &Line { path: relative.to_owned(), seen: None })?;
+        append(&mut self.journal, &RecordLine { path: relative.to_owned(), seen: None })?;
         fs_err::create_dir_all(folder)?;
         if path.is_symlink() {
             fs_err::remove_file(&path)?;
         }
-        // Always written: the kernel then stamps it with the clock that it will stamp cargo's own files with.
+        // Always written, so that its time comes from the same kernel clock as those of cargo's own
+        // files.
         fs_err::write(&path, content)?;
 
         let blake3 = blake3::hash(content).to_hex().to_string();
         if let Some(before) = self.before.get(relative).filter(|before| before.blake3 == blake3) {
             let time = SystemTime::UNIX_EPOCH + Duration::from_nanos(before.modified_nanoseconds);
             let file = fs_err::OpenOptions::new().write(true).open(&path)?;
-            file.file().set_modified(time).with_context(|| format!("{path} takes no modification time"))?;
+            file.file()
+                .set_modified(time)
+                .with_context(|| format!("could not set the modification time of {path}"))?;
         }
         let modified = fs_err::metadata(&path)?.modified()?;
         let since_epoch = modified.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -90,15 +98,15 @@ impl InjectedFiles {
         Ok(())
     }
 
-    /// Keeps the record for the next build. The files of the build before that this one lacks are forgotten: the checkout
-    /// has removed them.
+    /// Keeps the record for the next build. It forgets files that only earlier builds had, because
+    /// the checkout has removed them.
     pub fn save(self) -> anyhow::Result<()> {
-        let lines = self.now.into_iter().map(|(path, seen)| Line { path, seen: Some(seen) });
+        let lines = self.now.into_iter().map(|(path, seen)| RecordLine { path, seen: Some(seen) });
         replace(&self.record, lines).map(drop)
     }
 }
 
-/// Removes every injected file from the checkout, before git restores what is its own.
+/// Removes every injected file from the checkout, before git restores its own files.
 pub fn remove_all(record: &Utf8Path, root: &Utf8Path) -> anyhow::Result<()> {
     for line in read(record)? {
         let path = root.join(line.path);
@@ -110,8 +118,9 @@ pub fn remove_all(record: &Utf8Path, root: &Utf8Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The record's lines. A line that does not parse is one that a crash cut off, before its file was written.
-fn read(record: &Utf8Path) -> anyhow::Result<Vec<Line>> {
+/// Returns the record's lines. A crash may have cut off a line before its file was written, so
+/// lines that do not parse are left out.
+fn read(record: &Utf8Path) -> anyhow::Result<Vec<RecordLine>> {
     match fs_err::read_to_string(record) {
         Ok(text) => Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
@@ -119,8 +128,9 @@ fn read(record: &Utf8Path) -> anyhow::Result<Vec<Line>> {
     }
 }
 
-/// Writes a record anew, so that there is an old or a new one whenever we are killed; it stays open for more lines.
-fn replace(record: &Utf8Path, lines: impl Iterator<Item = Line>) -> anyhow::Result<File> {
+/// Replaces the record, so that the old or the new one exists even if this process is killed.
+/// Returns the file, open for more lines.
+fn replace(record: &Utf8Path, lines: impl Iterator<Item = RecordLine>) -> anyhow::Result<File> {
     let partial = record.with_extension("partial");
     let mut text = Vec::new();
     for line in lines {
@@ -132,13 +142,13 @@ fn replace(record: &Utf8Path, lines: impl Iterator<Item = Line>) -> anyhow::Resu
     Ok(file)
 }
 
-fn append(to: &mut impl Write, line: &Line) -> anyhow::Result<()> {
+fn append(to: &mut impl Write, line: &RecordLine) -> anyhow::Result<()> {
     let mut text = serde_json::to_vec(line)?;
     text.push(b'\n');
-    to.write_all(&text).context("the record of injected files")
+    to.write_all(&text).context("could not write the record of injected files")
 }
 
-/// A committed link to a folder elsewhere must not lead us there.
+/// Checks that a folder is inside the checkout, because a committed link may lead out of it.
 fn stays_inside(root: &Utf8Path, folder: &Utf8Path) -> anyhow::Result<()> {
     let existing = folder.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(root);
     let (root, existing) = (root.canonicalize_utf8()?, existing.canonicalize_utf8()?);
@@ -165,7 +175,7 @@ mod tests {
             Self { _folder: folder, root, record: path.join("injected.json") }
         }
 
-        /// Injects these files as one build does, and returns the first one's time.
+        /// Injects these files as a build does, and returns the first file's time.
         fn inject(&self, files: &[(&str, &str)]) -> SystemTime {
             remove_all(&self.record, &self.root).unwrap();
             // Times of different builds must differ for the test to see anything.

@@ -1,8 +1,9 @@
-//! Files that are kept by Git LFS: git's own filter gets them, and what it left as a pointer is found.
+//! Files in Git LFS: lets git's filter fetch them, and finds files that are still pointers.
 //!
-//! git-lfs writes to the configuration of the repository that it runs in (`lfs.repositoryformatversion`, how it authenticated)
-//! and keeps downloads there. It is therefore given a repository of our own, which includes the user's configuration and
-//! takes objects that the user already has from theirs.
+//! git-lfs writes to the configuration of the repository that it runs in
+//! (`lfs.repositoryformatversion`, how it authenticated), and keeps downloads there. So it gets a
+//! repository of the tool, which includes the user's configuration and borrows objects from the
+//! user's repository.
 
 use std::io::Read;
 
@@ -12,17 +13,17 @@ use crate::git::program::nul_separated;
 use crate::git::repository::{LFS_POINTER, Repository};
 use crate::support::process::{Command, shell_quoted};
 
-/// How git-lfs is called for one repository.
+/// How to call git-lfs for one repository.
 #[derive(Clone, Debug)]
 pub struct Lfs {
-    /// Its own repository; `None` if the user has a filter that is not git-lfs.
+    /// The repository for git-lfs. `None` if git-lfs is missing, or if the user has another filter.
     folder: Option<Utf8PathBuf>,
     /// Why git-lfs cannot be called.
     unavailable: Option<String>,
 }
 
 impl Lfs {
-    /// Makes git-lfs's own repository in this folder if it is not there.
+    /// Creates the repository for git-lfs in this folder, if necessary.
     pub fn open(folder: &Utf8Path, repository: &Repository) -> anyhow::Result<Self> {
         let configured = repository.git().args(["config", "--get", "filter.lfs.process"]).capture()?.text();
         if !configured.is_empty() && !configured.starts_with("git-lfs") && !configured.starts_with("git lfs")
@@ -39,7 +40,7 @@ impl Lfs {
             let init = ["init", "--quiet", "--bare", "--template=", "--object-format", format];
             repository.git().args(init).arg(folder).run()?;
         }
-        // Later lines win: the user's settings first, then what describes this repository and not theirs.
+        // Later lines win: the user's settings come first, then those of this repository.
         let text = format!(
             "[include]\n\tpath = {}\n[core]\n\trepositoryformatversion = {}\n\tbare = false\n{}[lfs]\n\trepositoryformatversion = 0\n",
             config_quoted(common.join("config").as_str()),
@@ -56,10 +57,11 @@ impl Lfs {
         Ok(Self { folder: Some(folder.to_owned()), unavailable: None })
     }
 
-    /// The command with the filter set for it, whether the user has run `git lfs install` (with `--skip-smudge`, even) or not.
+    /// Returns the command with git-lfs's filter, regardless of whether the user has run `git lfs
+    /// install` (or with `--skip-smudge`).
     pub fn applied_to(&self, command: Command) -> Command {
         let Some(folder) = &self.folder else { return command };
-        // The filter is started at the checkout's root.
+        // Git starts the filter at the checkout's root.
         let environment = format!("env GIT_DIR={} GIT_WORK_TREE=.", shell_quoted(folder.as_os_str()));
         command
             .args(["-c", &format!("filter.lfs.process={environment} git-lfs filter-process")])
@@ -68,12 +70,12 @@ impl Lfs {
             .args(["-c", "filter.lfs.required=true"])
     }
 
-    /// Why git-lfs could not be called, if it could not.
+    /// Returns why git-lfs cannot be called; `None` if it can.
     pub fn why_unavailable(&self) -> Option<String> {
         self.unavailable.clone()
     }
 
-    /// The files of the checkout that should be had from Git LFS, and are still its pointers.
+    /// Returns the files of the checkout that should come from Git LFS but are still pointers.
     pub fn pointers_left(&self, git: &Command, root: &Utf8Path) -> anyhow::Result<Vec<String>> {
         let listed = git.clone().args(["ls-files", "-z", "--", ":(top,attr:filter=lfs)"]).run()?;
         let mut files = nul_separated(&listed.stdout);
@@ -91,7 +93,8 @@ fn is_pointer(path: &Utf8Path) -> bool {
         && start == LFS_POINTER
 }
 
-/// The files that git names when a filter called `lfs` fails: `fatal: a.bin: smudge filter lfs failed`.
+/// Returns the files in git's message about a failed filter: `fatal: a.bin: smudge filter lfs
+/// failed`.
 pub fn files_in_message(message: &str) -> Option<Vec<String>> {
     let named = |line: &str| {
         let (file, _) = line.split_once(": smudge filter lfs failed")?;
@@ -103,7 +106,7 @@ pub fn files_in_message(message: &str) -> Option<Vec<String>> {
     (!files.is_empty()).then_some(files)
 }
 
-/// The first three of a list of files, and how many more there are.
+/// Returns the first three files of a list, and how many more there are.
 pub fn quoted_list(files: &[String]) -> String {
     let shown: Vec<_> = files.iter().take(3).map(|file| format!("'{file}'")).collect();
     match files.len().saturating_sub(shown.len()) {
@@ -112,7 +115,7 @@ pub fn quoted_list(files: &[String]) -> String {
     }
 }
 
-/// A value for git's configuration files.
+/// Quotes a value for git's configuration files.
 fn config_quoted(value: &str) -> String {
     format!("\"{}\"", value.replace('\\', r"\\").replace('"', "\\\""))
 }

@@ -1,4 +1,4 @@
-//! The one worktree that takes the revisions one after the other, and the cache folder around it.
+//! The worktree that holds one revision after the other, and the cache folder around it.
 //! Imports support, plan and git.
 //! Writes the cache folder.
 

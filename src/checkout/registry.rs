@@ -5,12 +5,13 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::git::repository::Repository;
 
-/// Its folder.
+/// Returns the folder of the list.
 pub fn registry(repository: &Repository) -> Utf8PathBuf {
     repository.common_directory().join("worktrees")
 }
 
-/// Entries in the user's git directory for the worktree at this path: none or one, unless something went wrong before.
+/// Returns the entries for the worktree at this path: none or one, unless something went wrong
+/// before.
 pub fn registered(repository: &Repository, path: &Utf8Path) -> anyhow::Result<Vec<Utf8PathBuf>> {
     let registry = registry(repository);
     if !registry.exists() {
@@ -27,7 +28,7 @@ pub fn registered(repository: &Repository, path: &Utf8Path) -> anyhow::Result<Ve
     Ok(entries)
 }
 
-/// Removes `.git/worktrees` if ours was the only entry, as git does.
+/// Removes `.git/worktrees` if it is empty, as git does.
 pub fn remove_empty_registry(repository: &Repository) -> anyhow::Result<()> {
     match std::fs::remove_dir(registry(repository)) {
         Err(error)

@@ -1,4 +1,4 @@
-//! What the system says of files and folders, to see without reading them whether they were written to.
+//! Stamps of files and folders, which show without reading the content whether they were changed.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -6,20 +6,22 @@ use std::time::{Duration, SystemTime};
 
 use walkdir::WalkDir;
 
-/// Times are those of the clock's last tick, which is at most 10 ms long: a change within the same one shows no other time.
+/// The longest tick of the kernel's clock, 10 ms. Two changes within a tick have the same time.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Of one file or folder. A folder's changes when something is made in it or taken out of it.
+/// The stamp of one file or folder. A folder's stamp changes when an entry is added or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     length: u64,
-    /// Of the last change, which no program can set: seconds and nanoseconds since the epoch.
+    /// The time of the last change, which no program can set: seconds and nanoseconds since the
+    /// epoch.
     changed: (i64, i64),
     inode: u64,
 }
 
 impl Stamp {
-    /// Of what is at the path; of a link, not of what it leads to. `None` if there is nothing that can be seen.
+    /// Returns the stamp of a path, or of the link itself if it is one; `None` if the path cannot
+    /// be read.
     pub fn of(path: impl AsRef<Path>) -> Option<Self> {
         let metadata = path.as_ref().symlink_metadata().ok()?;
         Some(Self {
@@ -36,12 +38,12 @@ impl Stamp {
     }
 }
 
-/// Of all that is in some folders.
+/// The stamps of everything in some folders.
 #[derive(Debug)]
 pub struct Stamps(Vec<(PathBuf, Stamp)>);
 
 impl Stamps {
-    /// Takes them, and returns when whatever is written from then on has another one.
+    /// Takes the stamps. Returns only when every later change gives another stamp.
     ///
     /// # Errors
     ///
@@ -61,7 +63,7 @@ impl Stamps {
         Ok(Self(stamps))
     }
 
-    /// Whether all of it is as it was, and nothing was added.
+    /// Whether nothing was changed, removed or added.
     pub fn hold(&self) -> bool {
         self.0.iter().all(|(path, stamp)| Stamp::of(path) == Some(*stamp))
     }

@@ -1,8 +1,8 @@
-//! Submodules of the checkout.
+//! Checks out submodules.
 //!
-//! `git submodule init` would write their URLs to the configuration that the user's repository shares with its worktrees.
-//! They are made active on the command line instead, and `update` reads the URLs from the user's configuration where they
-//! are, else from `.gitmodules`.
+//! `git submodule init` would write their URLs to the configuration that the user's repository
+//! shares with its worktrees. Instead, the command line makes them active, and `update` reads the
+//! URLs from the user's configuration, or else from `.gitmodules`.
 
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
@@ -26,12 +26,13 @@ pub fn check_out(
     git()
         .args(["submodule", "--quiet", "update", "--force", "--recursive"])
         .run()
-        .context("the submodules could not be checked out")?;
+        .context("could not check out the submodules")?;
     git().args(["submodule", "--quiet", "foreach", "--recursive", "git clean -ffdq"]).run()?;
     Ok(())
 }
 
-/// Names of the submodules in `.gitmodules`, each of them safe as a path below `modules/` (git refuses the others itself).
+/// Returns the names of the submodules in `.gitmodules` that are safe as a path below `modules/`.
+/// Git itself refuses the others.
 fn names(repository: &Repository, worktree: &Utf8Path) -> anyhow::Result<Vec<String>> {
     let list =
         ["config", "--file", ".gitmodules", "-z", "--name-only", "--get-regexp", r"^submodule\..*\.path$"];
@@ -42,8 +43,9 @@ fn names(repository: &Repository, worktree: &Utf8Path) -> anyhow::Result<Vec<Str
     Ok(names.filter(|name| !name.split(['/', '\\']).any(|part| part == "..")).collect())
 }
 
-/// Gives a submodule that the user has already cloned a repository of ours that borrows the user's objects and knows the
-/// user's refs. Nothing is downloaded twice, and commits that were not pushed yet can be checked out.
+/// Creates our repository of a submodule that the user has already cloned. It borrows the user's
+/// objects and knows the user's refs. So nothing is downloaded twice, and unpushed commits can be
+/// checked out.
 fn seed(repository: &Repository, git_directory: &Utf8Path, name: &str) -> anyhow::Result<()> {
     let users = [repository.git_directory(), repository.common_directory()]
         .map(|directory| directory.join("modules").join(name))
@@ -67,7 +69,7 @@ fn seed(repository: &Repository, git_directory: &Utf8Path, name: &str) -> anyhow
         fs_err::create_dir_all(ours.join("objects/info"))?;
         fs_err::write(ours.join("objects/info/alternates"), format!("{}\n", users.join("objects")))?;
     }
-    // The objects are here already: this reads refs, and packs nothing.
+    // The objects are already here, so this only reads refs.
     git(&ours)
         .args(["-c", "protocol.file.allow=always", "fetch", "--quiet", "--no-tags", "--no-write-fetch-head"])
         .args(["--no-auto-maintenance", "--no-recurse-submodules", "--end-of-options", users.as_str()])

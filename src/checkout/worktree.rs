@@ -1,8 +1,8 @@
-//! The one checkout, outside the user's repository, in which every revision is built and run.
+//! The checkout, outside of the user's repository, in which every revision is built and run.
 //!
-//! It is a linked worktree of the user's repository at a path that never changes, and revisions are checked out in place: git
-//! rewrites only the files that differ, with a current time, which is what makes incremental builds both right and fast.
-//! Whoever opens it holds the cache's lock.
+//! It is a linked worktree of the user's repository at a fixed path. Revisions are checked out in
+//! place: git rewrites only the files that differ, with a current time, so that incremental builds
+//! are correct and fast. The caller holds the cache's lock.
 
 use anyhow::{bail, ensure};
 use camino::{Utf8Path, Utf8PathBuf};
@@ -28,10 +28,10 @@ pub struct Worktree<'repository> {
     lfs: Lfs,
 }
 
-/// A revision that could not be checked out, and why.
+/// Why a revision could not be checked out.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckoutError {
-    /// Contents are neither here nor to be had from the remote of a partial clone.
+    /// A partial clone lacks contents, and its remote does not deliver them.
     #[error("{revision} lacks the contents of {}", quoted_list(.files))]
     MissingContents {
         /// The revision's name.
@@ -48,11 +48,11 @@ pub enum CheckoutError {
         revision: String,
         /// Paths of the files.
         files: Vec<String>,
-        /// What Git LFS said, or that it is not installed; empty if it said nothing.
+        /// Git LFS's message, or that it is not installed. Empty if there is no message.
         reason: String,
     },
-    /// Git failed otherwise.
-    #[error("{revision} could not be checked out")]
+    /// Git failed for another reason.
+    #[error("could not check out {revision}")]
     Git {
         /// The revision's name.
         revision: String,
@@ -67,22 +67,24 @@ impl Advice for CheckoutError {
             Self::MissingContents { files, .. } | Self::LfsPointers { files, .. } => files,
             Self::Git { .. } => return None,
         };
-        let exclude =
-            format!("leave them out: --sparse-exclude '{}'", files.first().map_or("PATTERN", |file| file));
+        let exclude = format!(
+            "leave them out with --sparse-exclude '{}'",
+            files.first().map_or("PATTERN", |file| file)
+        );
         Some(match self {
             Self::LfsPointers { .. } => {
                 format!("install git-lfs and check that `git lfs fetch` can reach the server, or {exclude}")
             }
             Self::MissingContents { .. } | Self::Git { .. } => {
-                format!("fetch them while the remote can be reached, or {exclude}")
+                format!("run again while the remote can be reached, or {exclude}")
             }
         })
     }
 }
 
 impl<'repository> Worktree<'repository> {
-    /// Finds the checkout that an earlier run left, killed or not, or makes it. `sparse_exclude` are the patterns of what
-    /// is left out of every checkout.
+    /// Finds the checkout of an earlier run, even of a killed one, or creates it. `sparse_exclude`
+    /// are patterns of files to leave out of every checkout.
     pub fn open(
         cache: &Cache,
         repository: &'repository Repository,
@@ -93,7 +95,8 @@ impl<'repository> Worktree<'repository> {
             Some(git_directory) => git_directory,
             None => create(repository, &path)?,
         };
-        // A killed git leaves its locks. The cache's lock is ours, so that no living process has them.
+        // A killed git leaves its locks behind. This process holds the cache's lock, so no living
+        // process holds them.
         for lock in ["index.lock", "HEAD.lock"] {
             match fs_err::remove_file(git_directory.join(lock)) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
@@ -106,13 +109,13 @@ impl<'repository> Worktree<'repository> {
         Ok(Self { repository, path, git_directory, injected: cache.injected(), lfs })
     }
 
-    /// The root of the checkout.
+    /// Returns the root of the checkout.
     pub fn path(&self) -> &Utf8Path {
         &self.path
     }
 
-    /// Makes the checkout the revision and nothing else, in place: a file that does not differ keeps its time. Injected
-    /// files are gone afterwards; ignored files that git does not track stay.
+    /// Checks out the revision in place. Files that do not differ keep their time. Removes injected
+    /// files, but keeps files that git ignores.
     pub fn check_out(&self, revision: &Revision) -> anyhow::Result<()> {
         injected_files::remove_all(&self.injected, &self.path)?;
         let checkout = ["checkout", "--quiet", "--force", "--detach", "--no-recurse-submodules"];
@@ -120,24 +123,24 @@ impl<'repository> Worktree<'repository> {
         if let Err(source) = command.run() {
             return Err(self.explained(revision, source)?.advised());
         }
-        // Twice forced: folders of submodules that this revision does not have are repositories, and go as well.
+        // Forced twice, to remove the repositories of submodules that this revision lacks, too.
         self.git().args(["clean", "-ffdq"]).run()?;
         submodules::check_out(self.repository, &self.path, &self.git_directory)?;
         self.verify(revision)
     }
 
-    /// What differs from the revision, as git lists it. Files that git ignores are not in it.
+    /// Returns git's list of differences from the revision. Files that git ignores are not in it.
     pub fn status(&self) -> anyhow::Result<Vec<u8>> {
         let status = ["status", "--porcelain", "-z", "--untracked-files=all", "--no-renames"];
         Ok(self.git().args(status).run()?.stdout)
     }
 
-    /// What must not go unnoticed: another tree than planned, LFS pointers in place of the files.
+    /// Checks for another tree than planned, and for LFS pointers in place of files.
     fn verify(&self, revision: &Revision) -> anyhow::Result<()> {
         let tree = self.git().args(["rev-parse", "HEAD^{tree}"]).run()?.text();
         ensure!(
             tree == revision.tree,
-            "the checkout of {} has the tree {tree}, and {} was planned",
+            "the checkout of {} has the tree {tree}, but the plan has {}",
             revision.name,
             revision.tree
         );
@@ -151,8 +154,8 @@ impl<'repository> Worktree<'repository> {
         Ok(())
     }
 
-    /// Git in the checkout. Sparse patterns apply by command line only: switching them on in the configuration would write
-    /// to the user's, which all worktrees share.
+    /// Returns git in the checkout. The command line sets sparse patterns, because all worktrees
+    /// share the user's configuration.
     fn git(&self) -> Command {
         let sparse = ["core.sparseCheckout=true", "core.sparseCheckoutCone=false", "index.sparse=false"];
         let safe = ["core.untrackedCache=false", "core.splitIndex=false", "core.checkStat=default"];
@@ -162,7 +165,7 @@ impl<'repository> Worktree<'repository> {
         self.lfs.applied_to(command)
     }
 
-    /// Finds the files that a failed checkout failed for.
+    /// Finds the files that made a checkout fail.
     fn explained(&self, revision: &Revision, source: ProcessError) -> anyhow::Result<CheckoutError> {
         let name = revision.name.clone();
         if let Some(files) = crate::checkout::lfs::files_in_message(source.stderr()) {
@@ -176,7 +179,7 @@ impl<'repository> Worktree<'repository> {
         Ok(CheckoutError::MissingContents { revision: name, files: missing, source })
     }
 
-    /// The files of a commit whose contents a partial clone lacks.
+    /// Returns the files of a commit whose contents a partial clone lacks.
     fn missing_contents(&self, commit: &str) -> anyhow::Result<Vec<String>> {
         let list = ["rev-list", "--objects", "--no-object-names", "--missing=print", "-1", commit];
         let objects = self.git().args(list).capture()?.text();
@@ -193,7 +196,8 @@ impl<'repository> Worktree<'repository> {
     }
 }
 
-/// The checkout's entry in the user's git directory, if the folder and the entry belong together (again).
+/// Returns the checkout's entry in the user's git directory, if the folder and the entry belong
+/// together.
 fn reusable(repository: &Repository, path: &Utf8Path) -> anyhow::Result<Option<Utf8PathBuf>> {
     let Ok(link) = fs_err::read_to_string(path.join(".git")) else { return Ok(None) };
     let Some(entry) = link.trim_end().strip_prefix("gitdir: ").map(Utf8PathBuf::from) else {
@@ -207,19 +211,19 @@ fn reusable(repository: &Repository, path: &Utf8Path) -> anyhow::Result<Option<U
     }
     if back != path.join(".git") {
         if back.exists() {
-            // The cache was copied, and the entry belongs to the original.
+            // The cache is a copy, and the entry belongs to the original.
             return Ok(None);
         }
-        // The cache was moved. `git worktree repair` would look after the user's own worktrees too.
+        // The cache was moved. `git worktree repair` would also change the user's own worktrees.
         fs_err::write(entry.join("gitdir"), format!("{}\n", path.join(".git")))?;
     }
-    // A worktree that was killed while it was made has no index yet and may lack anything else.
+    // A worktree whose creation was killed has no index, and may lack anything else.
     let usable =
         repository.git_in(path).args(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]).capture()?;
     Ok(usable.status.success().then_some(entry))
 }
 
-/// Makes the checkout without any file in it.
+/// Creates the checkout without any file in it.
 fn create(repository: &Repository, path: &Utf8Path) -> anyhow::Result<Utf8PathBuf> {
     for leftover in registered(repository, path)?.into_iter().chain([path.to_owned()]) {
         match fs_err::remove_dir_all(leftover) {
@@ -231,7 +235,7 @@ fn create(repository: &Repository, path: &Utf8Path) -> anyhow::Result<Utf8PathBu
     let add = ["worktree", "add", "--quiet", "--detach", "--no-checkout", "--force", "--"];
     repository
         .git()
-        // It would set an extension in the user's configuration.
+        // Relative paths would set an extension in the user's configuration.
         .args(["-c", "worktree.useRelativePaths=false"])
         .args(add)
         .args([path.as_str(), &commit])
@@ -239,11 +243,11 @@ fn create(repository: &Repository, path: &Utf8Path) -> anyhow::Result<Utf8PathBu
     let mut entries = registered(repository, path)?;
     match entries.pop() {
         Some(entry) if entries.is_empty() => Ok(entry),
-        _ => bail!("git made the worktree {path}, but {} has no entry for it", registry(repository)),
+        _ => bail!("git created the worktree {path}, but {} has no entry for it", registry(repository)),
     }
 }
 
-/// A worktree has to begin somewhere; the first checkout moves it.
+/// Returns any commit to create the worktree at. The first checkout moves it.
 fn any_commit(repository: &Repository) -> anyhow::Result<String> {
     let references = repository.references()?;
     for name in std::iter::once("HEAD").chain(references.iter().map(String::as_str)) {
@@ -251,17 +255,17 @@ fn any_commit(repository: &Repository) -> anyhow::Result<String> {
             return Ok(commit);
         }
     }
-    bail!("{} has no commit yet", repository.root())
+    bail!("the repository {} has no commit yet; make one first", repository.root())
 }
 
-/// A sparse-checkout file that takes everything but these patterns. It is there even if nothing is left out: git gives a
-/// new worktree the patterns of the one it was made from.
+/// Returns a sparse-checkout file for everything but these patterns. It is needed even without
+/// patterns, because a new worktree inherits those of the user's worktree.
 fn sparse_patterns(exclude: &[String]) -> anyhow::Result<String> {
     let mut text = "/*\n".to_owned();
     for pattern in exclude {
         ensure!(
             !pattern.is_empty() && !pattern.contains('\n') && !pattern.starts_with(['!', '#']),
-            "'{pattern}' is no pattern of what to leave out (it has the syntax of .gitignore, without '!')"
+            "'{pattern}' is not a pattern of files to leave out: use the syntax of .gitignore, without '!'"
         );
         text.extend(["!", pattern, "\n"]);
     }

@@ -16,7 +16,7 @@ pub const ARCHIVE_RUNS: &str = "memprof-runs";
 /// Returns the user's current folder.
 pub fn current_directory() -> anyhow::Result<Utf8PathBuf> {
     let current = std::env::current_dir().context("the current folder no longer exists")?;
-    crate::cargo::command::utf8(current)
+    crate::support::paths::utf8(current)
 }
 
 /// Opens the repository around the current folder.

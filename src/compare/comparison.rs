@@ -11,7 +11,7 @@ use crate::compare::matching::{Key, Match, RowChange};
 use crate::plan::metric::Unit;
 use crate::plan::resolved::{CellId, Revision};
 use crate::plan::rule::Allowance;
-use crate::results::comparability::Apart;
+use crate::results::comparability::IncomparableMetrics;
 use crate::results::measurement::{Kind, Names};
 use crate::results::stored::Run;
 use crate::results::trace_facts::TraceFacts;
@@ -47,7 +47,7 @@ pub struct Comparison {
     /// The expected changes. Verdicts refer to them by index.
     pub allow: Vec<Allowance>,
     /// By revision: the metrics that cannot be compared with the baseline's.
-    pub apart: Vec<Vec<Apart>>,
+    pub apart: Vec<Vec<IncomparableMetrics>>,
 }
 
 /// A metric and its unit.
@@ -202,7 +202,7 @@ pub struct PairView<'a> {
     /// Their verdicts.
     pub pair: &'a Pair,
     /// The metrics that cannot be compared.
-    pub apart: &'a [Apart],
+    pub apart: &'a [IncomparableMetrics],
     /// The baseline.
     pub old: &'a Revision,
     /// The candidate.
@@ -307,7 +307,7 @@ impl<'a> PairView<'a> {
     }
 
     /// Returns why a metric's figures cannot be compared, if so.
-    pub fn why_apart(&self, metric: &str) -> Option<&'a Apart> {
+    pub fn why_apart(&self, metric: &str) -> Option<&'a IncomparableMetrics> {
         self.apart.iter().find(|apart| apart.is_about(metric))
     }
 

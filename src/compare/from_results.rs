@@ -11,7 +11,7 @@ use crate::compare::comparison::{Cell, Comparison, Metric, Pair};
 use crate::compare::evaluation;
 use crate::compare::matching::{Renames, match_checkpoints};
 use crate::plan::metric::{CATALOGUE, Unit};
-use crate::results::comparability::{self, Apart};
+use crate::results::comparability::{self, IncomparableMetrics};
 use crate::results::measurement::Names;
 use crate::results::stored::{Builds, Results, Run};
 
@@ -50,7 +50,7 @@ pub fn compare(results: &Results) -> Comparison {
 }
 
 /// Returns which metrics cannot be compared, by revision.
-fn apart(results: &Results) -> Vec<Vec<Apart>> {
+fn apart(results: &Results) -> Vec<Vec<IncomparableMetrics>> {
     let baseline = results.builds.get(&results.plan.baseline);
     let of = |revision: usize| {
         let builds = baseline.zip(results.builds.get(&revision));

@@ -1,51 +1,53 @@
-//! YAML mappings with errors that name the place: known keys, duplicates, merge keys (`<<`), short forms.
+//! YAML mappings whose errors name the place: known keys, duplicates, merge keys (`<<`), short
+//! forms.
 //!
-//! Keys are checked while they are read, so that an error stands at the key itself; `mapping!` makes the struct, its
-//! reader and its JSON Schema from one list of keys.
+//! Keys are checked while they are read, so that an error names the key's own place. `mapping!`
+//! makes a struct, its reader and its JSON Schema from one list of keys.
 
 use std::cell::RefCell;
 use std::fmt;
 use std::marker::PhantomData;
 
 use indexmap::IndexMap;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::{JsonSchema, json_schema};
 use serde::Deserialize;
 use serde::de::{self, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use crate::config::yaml::{ListVisitor, Listed, Mistake, PLACE};
+use crate::config::yaml::{Mistake, PLACE, inline_schema};
 use crate::support::suggest;
 
-/// A struct that is written as a mapping, by the macro `mapping!`.
+/// A struct that is written as a mapping. The macro `mapping!` implements it.
 pub trait Mapping: Default {
     /// The known keys, in the order of the documentation.
     const KEYS: &'static [&'static str];
     /// Reads the value of this key (one of `KEYS`) into its field.
     fn read<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error>;
-    /// Takes what is not written here from `other`, as a merge key asks.
+    /// Takes the keys that are absent here from `other`, for a merge key.
     fn fill(&mut self, other: Self);
 }
 
-/// What can stand where a mapping is expected, and what must hold of one.
+/// What may stand in place of a mapping, and what must hold of the mapping.
 pub trait Entry: Mapping {
-    /// What is expected, for the error about something else: `a ref or a mapping such as {ref: main}`.
+    /// What is expected, for errors: `a ref or a mapping such as {ref: main}`.
     const EXPECTED: &'static str;
-    /// Whether keys that begin with `x-` are let through, as places for anchors.
+    /// Whether keys that begin with `x-` are accepted and ignored, for anchors.
     const EXTENSIBLE: bool = false;
-    /// Whether a plain number is a short form too.
+    /// Whether a plain number is a short form, too.
     const NUMBERS: bool = false;
 
-    /// The mapping that a plain text is short for; `None` where there is no short form.
+    /// Returns the mapping that a text is short for; `None` if there is no short form.
     fn from_text(_text: &str) -> Option<Result<Self, Mistake>> {
         None
     }
 
-    /// What must hold of the whole mapping.
+    /// Checks the whole mapping.
     fn check(&self) -> Result<(), Mistake> {
         Ok(())
     }
 }
 
-/// Defines a struct whose fields are optional keys of a mapping, with its reader and its JSON Schema from one list.
+/// Defines a struct whose fields are optional keys of a mapping, with its reader and its JSON
+/// Schema.
 macro_rules! mapping {
     (
         $(#[$about:meta])*
@@ -87,208 +89,164 @@ pub(crate) use mapping;
 
 /// Reads a mapping, or the text that is short for it.
 pub fn entry<'de, T: Entry, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
-    entry_that(deserializer, &|_| Ok(()))
+    let visitor = EntryVisitor { form: Form::Entry, demand: &|_| Ok(()) };
+    // This form gives exactly one entry.
+    deserializer.deserialize_any(visitor).map(|mut entries| entries.swap_remove(0))
 }
 
-/// The same, where the surroundings demand something of the entry beyond its own [`Entry::check`].
-pub fn entry_that<'de, T: Entry, D: Deserializer<'de>>(
-    deserializer: D,
-    demand: &dyn Fn(&T) -> Result<(), Mistake>,
-) -> Result<T, D::Error> {
-    deserializer.deserialize_any(EntryVisitor { demand })
-}
-
-/// One such entry, or a list of them.
-pub fn entries_that<'de, T: Entry, D: Deserializer<'de>>(
+/// Reads one such entry, or a list of them. `demand` is what must hold of each entry at this place,
+/// beyond its own [`Entry::check`].
+pub fn entries<'de, T: Entry, D: Deserializer<'de>>(
     deserializer: D,
     demand: &dyn Fn(&T) -> Result<(), Mistake>,
 ) -> Result<Vec<T>, D::Error> {
-    deserializer.deserialize_any(EntriesVisitor { demand })
+    deserializer.deserialize_any(EntryVisitor { form: Form::Entries, demand })
 }
 
-struct EntriesVisitor<'a, T> {
-    demand: &'a dyn Fn(&T) -> Result<(), Mistake>,
+/// What may stand at a place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// One entry.
+    Entry,
+    /// One entry, or a list of them.
+    Entries,
+    /// The value of `<<`: one mapping or a list of them, and no short forms.
+    Merged,
 }
 
-impl<'a, T: Entry> EntriesVisitor<'a, T> {
-    fn one(&self) -> EntryVisitor<'a, T> {
-        EntryVisitor { demand: self.demand }
-    }
-}
-
-impl<'de, T: Entry> Visitor<'de> for EntriesVisitor<'_, T> {
-    type Value = Vec<T>;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}, or a list of them", T::EXPECTED)
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Vec<T>, E> {
-        self.one().visit_str(text).map(|entry| vec![entry])
-    }
-
-    fn visit_u64<E: de::Error>(self, value: u64) -> Result<Vec<T>, E> {
-        self.one().visit_u64(value).map(|entry| vec![entry])
-    }
-
-    fn visit_i64<E: de::Error>(self, value: i64) -> Result<Vec<T>, E> {
-        self.one().visit_i64(value).map(|entry| vec![entry])
-    }
-
-    fn visit_f64<E: de::Error>(self, value: f64) -> Result<Vec<T>, E> {
-        self.one().visit_f64(value).map(|entry| vec![entry])
-    }
-
-    fn visit_bool<E: de::Error>(self, value: bool) -> Result<Vec<T>, E> {
-        self.one().visit_bool(value).map(|entry| vec![entry])
-    }
-
-    fn visit_unit<E: de::Error>(self) -> Result<Vec<T>, E> {
-        self.one().visit_unit().map(|entry| vec![entry])
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Vec<T>, A::Error> {
-        self.one().visit_map(map).map(|entry| vec![entry])
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Vec<T>, A::Error> {
-        let mut entries = Vec::new();
-        while let Some(entry) = sequence.next_element_seed(self.one())? {
-            entries.push(entry);
-        }
-        Ok(entries)
-    }
-}
-
-impl<'de, T: Entry> DeserializeSeed<'de> for EntryVisitor<'_, T> {
-    type Value = T;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
+/// Reads the entries at one place.
 struct EntryVisitor<'a, T> {
+    form: Form,
     demand: &'a dyn Fn(&T) -> Result<(), Mistake>,
 }
 
 impl<T: Entry> EntryVisitor<'_, T> {
-    fn checked<E: de::Error>(&self, entry: T) -> Result<T, E> {
-        entry.check().and_then(|()| (self.demand)(&entry)).map_err(Mistake::raise)?;
-        Ok(entry)
+    fn expected(&self) -> String {
+        match self.form {
+            Form::Entry => T::EXPECTED.to_owned(),
+            Form::Entries => format!("{}, or a list of them", T::EXPECTED),
+            Form::Merged => "a mapping to merge, or a list of them".to_owned(),
+        }
     }
 
-    /// A plain scalar that YAML takes for something else than text. Its text is lost by now (`0x10`, `12e4567`), and
-    /// a wrong guess could name another commit.
-    fn refuse<E: de::Error>(value: &str) -> Result<T, E> {
-        Err(Mistake::new(format!("expected {}, found {value}", T::EXPECTED))
-            .help("if it is meant as text, put it between quotes")
-            .raise())
+    fn checked<E: de::Error>(&self, entry: T) -> Result<Vec<T>, E> {
+        entry.check().and_then(|()| (self.demand)(&entry)).map_err(Mistake::raise)?;
+        Ok(vec![entry])
+    }
+
+    fn unexpected(&self, found: &str) -> Mistake {
+        Mistake::new(format!("expected {}, found {found}", self.expected()))
+    }
+
+    /// Refuses a plain scalar that YAML does not take for text. What was written is lost by now
+    /// (`0x10`, `12e4567`), and a wrong guess could name another commit.
+    fn refuse<E: de::Error>(&self, found: &str) -> Result<Vec<T>, E> {
+        Err(self.unexpected(found).help("put it in quotes if you mean text").raise())
+    }
+}
+
+impl<'de, T: Entry> DeserializeSeed<'de> for EntryVisitor<'_, T> {
+    type Value = Vec<T>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Vec<T>, D::Error> {
+        deserializer.deserialize_any(self)
     }
 }
 
 impl<'de, T: Entry> Visitor<'de> for EntryVisitor<'_, T> {
-    type Value = T;
+    type Value = Vec<T>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(T::EXPECTED)
+        formatter.write_str(&self.expected())
     }
 
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
-        match T::from_text(text) {
-            Some(Ok(entry)) => self.checked(entry),
-            Some(Err(mistake)) => Err(mistake.raise()),
-            None => Err(Mistake::new(format!("expected {}, found '{text}'", T::EXPECTED)).raise()),
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Vec<T>, E> {
+        match T::from_text(text).filter(|_| self.form != Form::Merged) {
+            Some(entry) => self.checked(entry.map_err(Mistake::raise)?),
+            None => Err(self.unexpected(&format!("'{text}'")).raise()),
         }
     }
 
-    fn visit_u64<E: de::Error>(self, value: u64) -> Result<T, E> {
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<Vec<T>, E> {
         if T::NUMBERS {
             self.visit_str(&value.to_string())
         } else {
-            Self::refuse(&format!("the number {value}"))
+            self.refuse(&format!("the number {value}"))
         }
     }
 
-    fn visit_i64<E: de::Error>(self, value: i64) -> Result<T, E> {
-        Self::refuse(&format!("the number {value}"))
+    fn visit_i64<E: de::Error>(self, value: i64) -> Result<Vec<T>, E> {
+        self.refuse(&format!("the number {value}"))
     }
 
-    fn visit_f64<E: de::Error>(self, value: f64) -> Result<T, E> {
-        Self::refuse(&format!("the number {value}"))
+    fn visit_f64<E: de::Error>(self, value: f64) -> Result<Vec<T>, E> {
+        self.refuse(&format!("the number {value}"))
     }
 
-    fn visit_bool<E: de::Error>(self, value: bool) -> Result<T, E> {
-        Self::refuse(&format!("the boolean {value}"))
+    fn visit_bool<E: de::Error>(self, value: bool) -> Result<Vec<T>, E> {
+        self.refuse(&format!("the boolean {value}"))
     }
 
-    fn visit_unit<E: de::Error>(self) -> Result<T, E> {
-        Err(Mistake::new(format!("expected {}, found nothing", T::EXPECTED)).raise())
+    fn visit_unit<E: de::Error>(self) -> Result<Vec<T>, E> {
+        Err(self.unexpected("nothing").raise())
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, _sequence: A) -> Result<T, A::Error> {
-        Err(Mistake::new(format!("expected {}, found a list", T::EXPECTED)).raise())
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Vec<T>, A::Error> {
+        let form = match self.form {
+            Form::Entry => return Err(self.unexpected("a list").raise()),
+            Form::Entries => Form::Entry,
+            Form::Merged => Form::Merged,
+        };
+        let mut entries = Vec::new();
+        while let Some(mut entry) = sequence.next_element_seed(EntryVisitor { form, demand: self.demand })? {
+            entries.append(&mut entry);
+        }
+        Ok(entries)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<T, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Vec<T>, A::Error> {
         let mut entry = T::default();
         let mut merged = Vec::new();
         let seen = RefCell::new(Vec::new());
-        let keys = KnownKey { known: T::KEYS, extensible: T::EXTENSIBLE, seen: &seen };
+        let keys = CheckedKey { check: &check_known::<T>, seen: &seen };
         while let Some(key) = map.next_key_seed(keys)? {
             match key.as_str() {
-                "<<" => merged.push(map.next_value::<Merged<T>>()?),
+                "<<" => merged.append(
+                    &mut map.next_value_seed(EntryVisitor { form: Form::Merged, demand: &|_| Ok(()) })?,
+                ),
                 extension if extension.starts_with("x-") => {
                     map.next_value::<de::IgnoredAny>()?;
                 }
                 known => entry.read(known, &mut map)?,
             }
         }
-        for other in merged.into_iter().flat_map(|merged| merged.0) {
+        // The first of several merged mappings wins.
+        for other in merged {
             entry.fill(other);
         }
         self.checked(entry)
     }
 }
 
-/// The value of `<<`: a mapping, or several of which the first wins.
-struct Merged<T>(Vec<T>);
-
-impl<'de, T: Entry> Deserialize<'de> for Merged<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct MergedVisitor<T>(PhantomData<T>);
-        impl<'de, T: Entry> Visitor<'de> for MergedVisitor<T> {
-            type Value = Merged<T>;
-
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("a mapping to merge, or a list of them")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Merged<T>, A::Error> {
-                Ok(Merged(vec![EntryVisitor { demand: &|_| Ok(()) }.visit_map(map)?]))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Merged<T>, A::Error> {
-                let mut all = Vec::new();
-                while let Some(Merged::<T>(mut one)) = sequence.next_element()? {
-                    all.append(&mut one);
-                }
-                Ok(Merged(all))
-            }
-        }
-        deserializer.deserialize_any(MergedVisitor(PhantomData))
+fn check_known<T: Entry>(key: &str) -> Result<(), Mistake> {
+    if T::KEYS.contains(&key) || (T::EXTENSIBLE && key.starts_with("x-")) {
+        return Ok(());
     }
+    Err(Mistake::new(format!("unknown key '{key}' in {PLACE}")).help(suggest::did_you_mean_or_list(
+        key,
+        "keys",
+        T::KEYS,
+    )))
 }
 
-/// Takes a key only if it is known and new, so that the error stands at the key itself.
+/// Takes a key only if it may stand there and is new, so that the error names the key's own place.
 #[derive(Clone, Copy)]
-struct KnownKey<'a> {
-    known: &'static [&'static str],
-    extensible: bool,
+struct CheckedKey<'a> {
+    check: &'a dyn Fn(&str) -> Result<(), Mistake>,
     seen: &'a RefCell<Vec<String>>,
 }
 
-impl<'de> DeserializeSeed<'de> for KnownKey<'_> {
+impl<'de> DeserializeSeed<'de> for CheckedKey<'_> {
     type Value = String;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<String, D::Error> {
@@ -296,7 +254,7 @@ impl<'de> DeserializeSeed<'de> for KnownKey<'_> {
     }
 }
 
-impl Visitor<'_> for KnownKey<'_> {
+impl Visitor<'_> for CheckedKey<'_> {
     type Value = String;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -304,42 +262,39 @@ impl Visitor<'_> for KnownKey<'_> {
     }
 
     fn visit_str<E: de::Error>(self, key: &str) -> Result<String, E> {
-        let extension = self.extensible && key.starts_with("x-");
-        if !self.known.contains(&key) && key != "<<" && !extension {
-            return Err(Mistake::new(format!("unknown key '{key}' in {PLACE}"))
-                .help(suggest::did_you_mean_or_list(key, "keys", self.known))
+        // Several merge keys may follow each other.
+        if key == "<<" {
+            return Ok(key.to_owned());
+        }
+        (self.check)(key).map_err(Mistake::raise)?;
+        if self.seen.borrow().iter().any(|known| known == key) {
+            return Err(Mistake::new(format!("key '{key}' appears twice in {PLACE}"))
+                .help("remove one of them: plain YAML would silently use the last one")
                 .raise());
         }
-        new_key(key, self.seen)
+        self.seen.borrow_mut().push(key.to_owned());
+        Ok(key.to_owned())
     }
 }
 
-fn new_key<E: de::Error>(key: &str, seen: &RefCell<Vec<String>>) -> Result<String, E> {
-    if key != "<<" && seen.borrow().iter().any(|known| known == key) {
-        return Err(Mistake::new(format!("key '{key}' stands twice in {PLACE}"))
-            .help("keep one of them; YAML would let the last one win silently")
-            .raise());
-    }
-    seen.borrow_mut().push(key.to_owned());
-    Ok(key.to_owned())
-}
-
-/// A mapping whose keys the user chooses, in the order written. A key that stands twice is an error.
+/// A mapping whose keys the user chooses, in the order written. A key that appears twice is an
+/// error.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named<T>(pub IndexMap<String, T>);
+pub struct OpenMapping<T>(pub IndexMap<String, T>);
 
-impl<T> Default for Named<T> {
+impl<T> Default for OpenMapping<T> {
     fn default() -> Self {
         Self(IndexMap::new())
     }
 }
 
-/// Keys that the user chooses, as far as they may: `env` takes names of variables, `thresholds` those of metrics.
-pub trait NamedValue: DeserializeOwned {
-    /// What the mapping as a whole is: `environment variables such as {RUST_LOG: debug}`.
+/// What an [`OpenMapping`] contains. `env` takes names of variables as keys, `thresholds` names of
+/// metrics.
+pub trait OpenMappingValue: DeserializeOwned {
+    /// What is expected, for errors: `names and values such as {RUST_LOG: debug}`.
     const EXPECTED: &'static str;
 
-    /// What must hold of the key.
+    /// Checks a key.
     fn check_key(_key: &str) -> Result<(), Mistake> {
         Ok(())
     }
@@ -350,23 +305,23 @@ pub trait NamedValue: DeserializeOwned {
     }
 }
 
-impl<'de, T: NamedValue> Deserialize<'de> for Named<T> {
+impl<'de, T: OpenMappingValue> Deserialize<'de> for OpenMapping<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct NamedVisitor<T>(PhantomData<T>);
-        impl<'de, T: NamedValue> Visitor<'de> for NamedVisitor<T> {
-            type Value = Named<T>;
+        struct OpenMappingVisitor<T>(PhantomData<T>);
+        impl<'de, T: OpenMappingValue> Visitor<'de> for OpenMappingVisitor<T> {
+            type Value = OpenMapping<T>;
 
             fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
                 formatter.write_str(T::EXPECTED)
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Named<T>, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<OpenMapping<T>, A::Error> {
                 let seen = RefCell::new(Vec::new());
                 let mut named = IndexMap::new();
                 let mut merged = Vec::new();
-                while let Some(key) = map.next_key_seed(FreeKey { check: T::check_key, seen: &seen })? {
+                while let Some(key) = map.next_key_seed(CheckedKey { check: &T::check_key, seen: &seen })? {
                     if key == "<<" {
-                        merged.push(map.next_value::<Named<T>>()?);
+                        merged.push(map.next_value::<OpenMapping<T>>()?);
                     } else {
                         let value = map.next_value_seed(ValueOf { key: &key, of: PhantomData })?;
                         named.insert(key, value);
@@ -375,39 +330,10 @@ impl<'de, T: NamedValue> Deserialize<'de> for Named<T> {
                 for (key, value) in merged.into_iter().flat_map(|merged| merged.0) {
                     named.entry(key).or_insert(value);
                 }
-                Ok(Named(named))
+                Ok(OpenMapping(named))
             }
         }
-        deserializer.deserialize_map(NamedVisitor(PhantomData))
-    }
-}
-
-#[derive(Clone, Copy)]
-struct FreeKey<'a> {
-    check: fn(&str) -> Result<(), Mistake>,
-    seen: &'a RefCell<Vec<String>>,
-}
-
-impl<'de> DeserializeSeed<'de> for FreeKey<'_> {
-    type Value = String;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<String, D::Error> {
-        deserializer.deserialize_str(self)
-    }
-}
-
-impl Visitor<'_> for FreeKey<'_> {
-    type Value = String;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a name")
-    }
-
-    fn visit_str<E: de::Error>(self, key: &str) -> Result<String, E> {
-        if key != "<<" {
-            (self.check)(key).map_err(Mistake::raise)?;
-        }
-        new_key(key, self.seen)
+        deserializer.deserialize_map(OpenMappingVisitor(PhantomData))
     }
 }
 
@@ -416,7 +342,7 @@ struct ValueOf<'a, T> {
     of: PhantomData<T>,
 }
 
-impl<'de, T: NamedValue> DeserializeSeed<'de> for ValueOf<'_, T> {
+impl<'de, T: OpenMappingValue> DeserializeSeed<'de> for ValueOf<'_, T> {
     type Value = T;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
@@ -428,53 +354,17 @@ impl<'de, T: NamedValue> DeserializeSeed<'de> for ValueOf<'_, T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OneOrMany<T>(pub Vec<T>);
 
-impl<'de, T: Entry + Deserialize<'de> + Listed> Deserialize<'de> for OneOrMany<T> {
+impl<'de, T: Entry> Deserialize<'de> for OneOrMany<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct OneOrManyVisitor<T>(PhantomData<T>);
-        impl<'de, T: Entry + Deserialize<'de> + Listed> Visitor<'de> for OneOrManyVisitor<T> {
-            type Value = OneOrMany<T>;
-
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(formatter, "{} or {}", T::EXPECTED, T::EXPECTED_LIST)
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<OneOrMany<T>, A::Error> {
-                Ok(OneOrMany(vec![EntryVisitor { demand: &|_| Ok(()) }.visit_map(map)?]))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, sequence: A) -> Result<OneOrMany<T>, A::Error> {
-                ListVisitor(PhantomData).visit_seq(sequence).map(|list| OneOrMany(list.0))
-            }
-        }
-        deserializer.deserialize_any(OneOrManyVisitor(PhantomData))
+        entries(deserializer, &|_| Ok(())).map(Self)
     }
 }
 
-impl<T: JsonSchema> JsonSchema for OneOrMany<T> {
-    fn inline_schema() -> bool {
-        true
-    }
+inline_schema!(OneOrMany<T> where T: JsonSchema, |generator| {
+    let one = generator.subschema_for::<T>();
+    json_schema!({"anyOf": [one, {"type": "array", "items": one}]})
+});
 
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "OneOrMany".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let one = generator.subschema_for::<T>();
-        json_schema!({"anyOf": [one, {"type": "array", "items": one}]})
-    }
-}
-
-impl<T: JsonSchema> JsonSchema for Named<T> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Named".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "object", "additionalProperties": generator.subschema_for::<T>()})
-    }
-}
+inline_schema!(OpenMapping<T> where T: JsonSchema, |generator| {
+    json_schema!({"type": "object", "additionalProperties": generator.subschema_for::<T>()})
+});

@@ -1,150 +1,157 @@
-//! `memprof.yaml` as written: every key, what it means, and what may stand there. What it means together with the flags
-//! is [`reconcile`](crate::cli::request::reconcile)'s.
+//! `memprof.yaml` as written: every key, its meaning and its values.
+//! [`reconcile`](crate::cli::request::reconcile) combines it with the flags.
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::config::mapping::{Mapping, Named, OneOrMany, mapping};
+use crate::config::mapping::{Mapping, OneOrMany, OpenMapping, mapping};
 use crate::config::values::{
-    Absolute, Amount, Day, Dependency, Events, Pattern, Percentage, Refspec, Repeats, Seconds, Value, Written,
+    Absolute, Amount, CallLimit, Day, Dependency, Parsed, Percentage, Refspec, RegularExpression,
+    RepeatCount, Seconds, Value,
 };
-use crate::config::yaml::{List, Text};
+use crate::config::yaml::{List, Scalar};
 use crate::plan::expression::Expression;
 use crate::plan::request::{Ignored, OverlayMode, TargetKind, TraceColumn};
 use crate::plan::title::Template;
 use crate::plan::trace_pattern::TracePattern;
 use crate::support::user_error::UserError;
 
-/// The name that is looked for.
+/// The name of the file.
 pub const FILE_NAME: &str = "memprof.yaml";
 
 mapping! {
     /// What `cargo memprof` compares, and how. Flags win over it.
     #[schemars(extend("patternProperties" = {"^x-": true}))]
     pub struct Matrix {
-        /// The revisions to compare, in order: branches, tags, commits, `pr/7`, `mr/7`, or `.` for the working tree.
+        /// The revisions to compare, in order: branches, tags, commits, `pr/7`, `mr/7`, or `.` for
+        /// the working tree.
         "refs" => refs: List<RefEntry>,
-        /// What the others are compared with: a ref, or `merge-base`. The first ref by default.
-        "baseline" => baseline: Text<String>,
-        /// The remote that pull requests are fetched from; `upstream` if there is one, else `origin`.
-        "remote" => remote: Text<String>,
-        /// Further kinds of ref by pattern, `cl/{}: refs/changes/{}/head`.
-        "refspecs" => refspecs: Named<Text<Refspec>>,
-        /// The tests to run: `-k` expressions, or mappings that say more. All tests by default.
+        /// The revision that the others are compared with: a ref, or `merge-base`. The first ref by
+        /// default.
+        "baseline" => baseline: Scalar<String>,
+        /// The remote that pull requests are fetched from. By default `upstream` if there is one,
+        /// else `origin`.
+        "remote" => remote: Scalar<String>,
+        /// Patterns for further kinds of ref: `cl/{}: refs/changes/{}/head`.
+        "refspecs" => refspecs: OpenMapping<Scalar<Refspec>>,
+        /// The tests to run: `-k` expressions, or mappings with further keys. All tests by default.
         "tests" => tests: List<TestEntry>,
-        /// Files from another ref or from disk that are laid over every revision.
+        /// Files from another ref or from disk that are added to every revision.
         "overlay" => overlay: OneOrMany<OverlayEntry>,
         /// Cells to leave out.
         "exclude" => exclude: List<CellEntry>,
-        /// If given, only the cells that match one of these run.
+        /// Cells to keep. If absent, all cells are kept.
         "include" => include: List<CellEntry>,
         /// How often each cell runs.
-        "repeat" => repeat: Text<Repeats>,
+        "repeat" => repeat: Scalar<RepeatCount>,
         /// Time limit of one run.
-        "timeout" => timeout: Text<Seconds>,
-        /// Cargo's build profile; `release`, say.
-        "profile" => profile: Text<String>,
+        "timeout" => timeout: Scalar<Seconds>,
+        /// Cargo's build profile, such as `release`.
+        "profile" => profile: Scalar<String>,
         /// Cargo features for every ref.
-        "features" => features: List<Text<String>>,
-        /// Whether all features are built.
-        "all-features" => all_features: Text<bool>,
-        /// Whether the default features are left out.
-        "no-default-features" => no_default_features: Text<bool>,
-        /// The packages that are built; those of the manifest by default.
-        "packages" => packages: List<Text<String>>,
-        /// Whether the whole workspace is built.
-        "workspace" => workspace: Text<bool>,
+        "features" => features: List<Scalar<String>>,
+        /// Whether to build with all features.
+        "all-features" => all_features: Scalar<bool>,
+        /// Whether to build without the default features.
+        "no-default-features" => no_default_features: Scalar<bool>,
+        /// The packages to build. Those of the manifest by default.
+        "packages" => packages: List<Scalar<String>>,
+        /// Whether to build the whole workspace.
+        "workspace" => workspace: Scalar<bool>,
         /// The target triple to build for.
-        "target" => target: Text<String>,
+        "target" => target: Scalar<String>,
         /// Environment of every build and run.
-        "env" => env: Named<Text<Value>>,
-        /// The toolchain of every ref, as rustup names it.
-        "toolchain" => toolchain: Text<String>,
-        /// How much metrics may grow, how large they may be, what tests may leave behind. `*` stands for any part of a name.
-        "thresholds" => thresholds: Named<Rules>,
+        "env" => env: OpenMapping<Scalar<Value>>,
+        /// The toolchain for every ref, as rustup names it.
+        "toolchain" => toolchain: Scalar<String>,
+        /// How much metrics may grow, how large they may be, and how much memory tests may leave
+        /// behind. `*` stands for any part of a name.
+        "thresholds" => thresholds: OpenMapping<Rules>,
         /// Changes that are expected.
         "allow" => allow: List<AllowEntry>,
-        /// Where the lock file comes from.
+        /// Where revisions without a lock file get one from.
         "lockfile" => lockfile: LockfileEntry,
-        /// Paths that are left out of the checkouts, in the syntax of `.gitignore`.
-        "sparse-exclude" => sparse_exclude: List<Text<String>>,
-        /// Whether cargo may not use the network.
-        "offline" => offline: Text<bool>,
-        /// Whether cargo may not change the lock file.
-        "locked" => locked: Text<bool>,
-        /// Settings for cargo, as its `--config` takes them.
-        "config" => config: List<Text<String>>,
-        /// Functions that are looked into, in every revision.
+        /// Paths to leave out of the checkouts, in the syntax of `.gitignore`.
+        "sparse-exclude" => sparse_exclude: List<Scalar<String>>,
+        /// Whether cargo must not use the network.
+        "offline" => offline: Scalar<bool>,
+        /// Whether cargo must not change the lock file.
+        "locked" => locked: Scalar<bool>,
+        /// Settings for cargo, as for its `--config`.
+        "config" => config: List<Scalar<String>>,
+        /// Functions to trace in every revision.
         "trace" => trace: TraceEntry,
-        /// The metrics that are shown.
-        "metrics" => metrics: List<Text<MetricName>>,
+        /// The metrics to show.
+        "metrics" => metrics: List<Scalar<MetricName>>,
     }
 }
 
 mapping! {
-    /// A ref, where more is to be said than its name.
+    /// A ref with settings of its own.
     #[schemars(transform = or_text)]
     pub struct RefEntry {
         /// The ref.
-        "ref" => spec: Text<String>,
+        "ref" => spec: Scalar<String>,
         /// Its name in the report.
-        "name" => name: Text<String>,
-        /// Cargo features for this ref, beside the common ones.
-        "features" => features: List<Text<String>>,
-        /// Environment for this ref, over the common one.
-        "env" => env: Named<Text<Value>>,
+        "name" => name: Scalar<String>,
+        /// Cargo features for this ref, in addition to the common ones.
+        "features" => features: List<Scalar<String>>,
+        /// Environment for this ref. It wins over the common one.
+        "env" => env: OpenMapping<Scalar<Value>>,
         /// The toolchain for this ref.
-        "toolchain" => toolchain: Text<String>,
+        "toolchain" => toolchain: Scalar<String>,
     }
 }
 
 mapping! {
-    /// Some tests, and how they run.
+    /// A selection of tests, and how they run.
     #[schemars(transform = or_text)]
     pub struct TestEntry {
-        /// The name of the cells, with places for parameters: `bert/{batch}`. Also `{test}`, `{package}`, `{binary}`.
-        "name" => name: Text<Written<Template>>,
+        /// The name of the cells, with placeholders for parameters: `bert/{batch}`. Also `{test}`,
+        /// `{package}`, `{binary}`.
+        "name" => name: Scalar<Parsed<Template>>,
         /// A `-k` expression over `package::binary::test`.
-        "filter" => filter: Text<Written<Expression>>,
-        /// A regular expression over the same.
-        "regex" => regex: Text<Pattern>,
-        /// Exact names: the test's path, or the whole `package::binary::test`.
-        "exact" => exact: List<Text<String>>,
-        /// Tests whose path holds one of these are left out.
-        "skip" => skip: List<Text<String>>,
-        /// What becomes of tests marked `#[ignore]`.
-        "ignored" => ignored: Text<Ignored>,
+        "filter" => filter: Scalar<Parsed<Expression>>,
+        /// A regular expression over `package::binary::test`.
+        "regex" => regex: Scalar<RegularExpression>,
+        /// Exact names: the test's path, or its whole `package::binary::test`.
+        "exact" => exact: List<Scalar<String>>,
+        /// Tests whose path contains one of these are left out.
+        "skip" => skip: List<Scalar<String>>,
+        /// What to do with tests marked `#[ignore]`.
+        "ignored" => ignored: Scalar<Ignored>,
         /// Only tests of this package.
-        "package" => package: Text<String>,
+        "package" => package: Scalar<String>,
         /// Only tests of this kind of target.
-        "kind" => kind: Text<TargetKind>,
-        /// Cargo features that these tests need, beside the common ones.
-        "features" => features: List<Text<String>>,
+        "kind" => kind: Scalar<TargetKind>,
+        /// Cargo features that these tests need, in addition to the common ones.
+        "features" => features: List<Scalar<String>>,
         /// Environment of the runs.
-        "env" => env: Named<Text<Value>>,
-        /// Parameters: each becomes an environment variable, and the cells are the product of their values.
-        "params" => params: Named<Values>,
-        /// The devices that these see: NVML's index, a UUID, a list of them, or `none`.
+        "env" => env: OpenMapping<Scalar<Value>>,
+        /// Parameters. Each becomes an environment variable, and each combination of values is a
+        /// cell.
+        "params" => params: OpenMapping<ParameterValues>,
+        /// The devices that these tests see: NVML's index, a UUID, a list of them, or `none`.
         "device" => device: DeviceNames,
-        /// Time limit of one run of these.
-        "timeout" => timeout: Text<Seconds>,
+        /// Time limit of one run of these tests.
+        "timeout" => timeout: Scalar<Seconds>,
         /// How often each of these runs.
-        "repeat" => repeat: Text<Repeats>,
+        "repeat" => repeat: Scalar<RepeatCount>,
     }
 }
 
 mapping! {
-    /// Files that are laid over every revision.
+    /// Files that are added to every revision.
     pub struct OverlayEntry {
         /// The ref that the files come from, or `.` for the disk.
-        "from" => from: Text<String>,
+        "from" => from: Scalar<String>,
         /// Which files or folders, `SRC` or `SRC=DST`.
         "paths" => paths: List<PathEntry>,
-        /// The package that the files go into, wherever its folder is in each revision.
-        "package" => package: Text<String>,
-        /// Whether tests go into the package or, with `external`, into a crate of their own.
-        "mode" => mode: Text<OverlayMode>,
+        /// The package that the files go into, wherever a revision has its folder.
+        "package" => package: Scalar<String>,
+        /// Whether tests go into the package (`package`) or into a crate of their own (`external`).
+        "mode" => mode: Scalar<OverlayMode>,
         /// Dev-dependencies of that crate in `external` mode.
-        "dependencies" => dependencies: Named<Text<Dependency>>,
+        "dependencies" => dependencies: OpenMapping<Scalar<Dependency>>,
     }
 }
 
@@ -152,98 +159,102 @@ mapping! {
     /// A file or folder of an overlay.
     #[schemars(transform = or_text)]
     pub struct PathEntry {
-        /// Its path where it comes from.
-        "source" => source: Text<String>,
-        /// Its path in the revision; the same by default.
-        "destination" => destination: Text<String>,
+        /// Its path at the source.
+        "source" => source: Scalar<String>,
+        /// Its path in the revision. The source's path by default.
+        "destination" => destination: Scalar<String>,
     }
 }
 
 mapping! {
-    /// A cell, by what is said of it; what is not said matches anything.
+    /// A pattern of cells. Keys that are absent match anything.
     #[schemars(transform = or_text)]
     pub struct CellEntry {
         /// The ref's name.
-        "ref" => r#ref: Text<String>,
+        "ref" => r#ref: Scalar<String>,
         /// A `-k` expression over the test.
-        "test" => test: Text<Written<Expression>>,
+        "test" => test: Scalar<Parsed<Expression>>,
         /// Values of parameters.
-        "params" => params: Named<Text<Value>>,
+        "params" => params: OpenMapping<Scalar<Value>>,
     }
 }
 
 mapping! {
-    /// How much a metric may grow: `5%`, `16MiB`, or both, which must then both be exceeded; `off` for as much as it likes.
+    /// How much a metric may grow: `5%`, `16MiB`, or both, and then both must be exceeded. `off`
+    /// allows any growth.
     #[schemars(transform = or_text_or_number)]
     pub struct ThresholdEntry {
         /// Growth in percent of the baseline.
-        "percent" => percent: Text<Percentage>,
+        "percent" => percent: Scalar<Percentage>,
         /// Growth in the metric's own unit.
-        "bytes" => bytes: Text<Absolute>,
-        /// How large it may be, whatever the baseline.
-        "limit" => limit: Text<Absolute>,
-        /// How much more it may be at `done` than at `start`.
-        "leak" => leak: Text<Absolute>,
+        "bytes" => bytes: Scalar<Absolute>,
+        /// How large the metric may be, regardless of the baseline.
+        "limit" => limit: Scalar<Absolute>,
+        /// How much larger the metric may be at `done` than at `start`.
+        "leak" => leak: Scalar<Absolute>,
         /// A `-k` expression: only in these tests.
-        "test" => test: Text<Written<Expression>>,
-        /// A label, with `*` for any part: only at these checkpoints.
-        "checkpoint" => checkpoint: Text<String>,
-        /// Whether growth is not judged.
-        "off" => off: Text<bool>,
+        "test" => test: Scalar<Parsed<Expression>>,
+        /// A label, with `*` for any part of it: only at these checkpoints.
+        "checkpoint" => checkpoint: Scalar<String>,
+        /// Whether to allow any growth.
+        "off" => off: Scalar<bool>,
     }
 }
 
 mapping! {
     /// A change that is expected.
     pub struct AllowEntry {
-        /// Why. It is shown in the report.
-        "reason" => reason: Text<String>,
+        /// Why the change is expected. The report shows it.
+        "reason" => reason: Scalar<String>,
         /// The metric, with `*` for any part of its name.
-        "metric" => metric: Text<MetricPattern>,
+        "metric" => metric: Scalar<MetricPattern>,
         /// A `-k` expression over the test.
-        "test" => test: Text<Written<Expression>>,
+        "test" => test: Scalar<Parsed<Expression>>,
         /// The checkpoint's label, with `*` for any part.
-        "checkpoint" => checkpoint: Text<String>,
-        /// Up to which growth, `20%` or `64MiB`; any by default.
-        "limit" => limit: Text<Amount>,
-        /// Through which day; without an end by default.
-        "until" => until: Text<Day>,
+        "checkpoint" => checkpoint: Scalar<String>,
+        /// The most growth that is expected, `20%` or `64MiB`. Any growth by default.
+        "limit" => limit: Scalar<Amount>,
+        /// The last day on which the entry holds. No end by default.
+        "until" => until: Scalar<Day>,
     }
 }
 
 mapping! {
-    /// Where the lock file comes from.
+    /// Where revisions without a lock file get one from.
     pub struct LockfileEntry {
-        /// The ref whose lock file is used for every revision.
-        "from" => from: Text<String>,
-        /// The day as of which dependencies are resolved (a nightly feature of cargo's).
-        "date" => date: Text<Day>,
+        /// The ref whose lock file they get.
+        "from" => from: Scalar<String>,
+        /// The day whose versions of dependencies they get (a nightly feature of cargo).
+        "date" => date: Scalar<Day>,
     }
 }
 
 mapping! {
-    /// Functions that are looked into: patterns over their paths, `bart::encoder::*::forward`, `<Encoder as Module>::forward`.
+    /// Functions to trace, as patterns of their paths: `bart::encoder::*::forward`, `<Encoder as
+    /// Module>::forward`.
     pub struct TraceEntry {
         /// Functions whose calls are scopes.
-        "functions" => functions: List<Text<Written<TracePattern>>>,
-        /// Functions whose lines are told apart.
-        "lines" => lines: List<Text<Written<TracePattern>>>,
-        /// How many calls of each function are logged one by one; all are in the sums. 100 by default.
-        "max-events" => max_events: Text<Events>,
-        /// What is read at each call: `heap`, `cpu`, `gpu`. Heap and GPUs by default: resident memory takes longest to read.
-        "columns" => columns: List<Text<TraceColumn>>,
+        "functions" => functions: List<Scalar<Parsed<TracePattern>>>,
+        /// Functions whose lines are measured one by one.
+        "lines" => lines: List<Scalar<Parsed<TracePattern>>>,
+        /// How many calls of each function are logged individually. The sums count all calls. 100
+        /// by default.
+        "max-events" => max_events: Scalar<CallLimit>,
+        /// What is read at each call: `heap`, `cpu`, `gpu`. Heap and GPUs by default, because
+        /// resident memory is slow to read.
+        "columns" => columns: List<Scalar<TraceColumn>>,
     }
 }
 
 /// The values of a parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Values(pub Vec<String>);
+pub struct ParameterValues(pub Vec<String>);
 
-/// What is said of a metric: once, or in a list of which the later entries win.
+/// The rules for a metric: one, or a list in which later entries win.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rules(pub Vec<ThresholdEntry>);
 
-/// A name of metrics in which `*` stands for any part.
+/// A pattern of metric names, in which `*` stands for any part of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricPattern(pub String);
 
@@ -255,19 +266,19 @@ pub struct DeviceNames(pub Vec<String>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricName(pub String);
 
-/// In a JSON Schema: the mapping, or a text that is short for it.
+/// Changes a JSON Schema: the mapping, or a text that is short for it.
 fn or_text(schema: &mut schemars::Schema) {
     let mapping = schema.clone();
     *schema = schemars::json_schema!({"anyOf": [{"type": "string"}, mapping]});
 }
 
-/// The same where a number is short for it too.
+/// Changes a JSON Schema: the mapping, or a text or a number that is short for it.
 fn or_text_or_number(schema: &mut schemars::Schema) {
     let mapping = schema.clone();
     *schema = schemars::json_schema!({"anyOf": [{"type": ["string", "integer"]}, mapping]});
 }
 
-/// Reads the text of a matrix. `file` is its name in errors.
+/// Reads the text of a matrix. `file` is its name in error messages.
 pub fn parse(text: &str, file: &Utf8Path) -> Result<Matrix, UserError> {
     let says_something = |line: &str| {
         let line = line.trim();
@@ -281,7 +292,7 @@ pub fn parse(text: &str, file: &Utf8Path) -> Result<Matrix, UserError> {
     crate::config::yaml::parse(text, file)
 }
 
-/// The nearest `memprof.yaml`, from `start` upwards to `root` and no further.
+/// Returns the nearest `memprof.yaml` in `start` or a folder above it, up to `root`.
 pub fn find(start: &Utf8Path, root: &Utf8Path) -> Option<Utf8PathBuf> {
     start
         .ancestors()
@@ -294,12 +305,12 @@ pub fn find(start: &Utf8Path, root: &Utf8Path) -> Option<Utf8PathBuf> {
 pub fn read(file: &Utf8Path) -> Result<Matrix, UserError> {
     let text = fs_err::read_to_string(file).map_err(|error| {
         UserError::new(error.to_string())
-            .help("--matrix FILE names another one, `cargo memprof init` writes one")
+            .help("choose another file with --matrix FILE, or write one with `cargo memprof init`")
     })?;
     parse(&text, file)
 }
 
-/// All keys by the mapping that they stand in, for the documentation's test: `("overlay", ["from", …])`.
+/// Returns all keys by their mapping, for the documentation's test: `("overlay", ["from", …])`.
 pub fn all_keys() -> [(&'static str, &'static [&'static str]); 10] {
     [
         ("", Matrix::KEYS),

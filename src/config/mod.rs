@@ -1,6 +1,6 @@
 //! `memprof.yaml`: its keys, its values, and its JSON Schema.
 //! Imports support, gpu and plan.
-//! Pure.
+//! Reads the file; otherwise pure.
 
 pub mod mapping;
 pub mod matrix;

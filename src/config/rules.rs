@@ -1,15 +1,16 @@
-//! The rules of `memprof.yaml`'s mappings: short forms, keys that need each other, and names that must be known.
+//! The rules of `memprof.yaml`'s mappings: short forms, keys that need each other, and checked
+//! names.
 
-use schemars::JsonSchema;
+use schemars::json_schema;
 use serde::de::{self, SeqAccess, Visitor};
 
-use crate::config::mapping::{self, Entry, Named, NamedValue};
+use crate::config::mapping::{self, Entry, OneOrMany, OpenMapping, OpenMappingValue};
 use crate::config::matrix::{
     AllowEntry, CellEntry, DeviceNames, LockfileEntry, Matrix, MetricName, MetricPattern, OverlayEntry,
-    PathEntry, RefEntry, Rules, TestEntry, ThresholdEntry, TraceEntry, Values,
+    ParameterValues, PathEntry, RefEntry, Rules, TestEntry, ThresholdEntry, TraceEntry,
 };
-use crate::config::values::{Absolute, Amount, Day, Dependency, Percentage, Refspec, Value, Written};
-use crate::config::yaml::{FromText, List, Listed, Mistake, Text};
+use crate::config::values::{Absolute, Amount, Day, Dependency, Parsed, Percentage, Refspec, Value};
+use crate::config::yaml::{FromText, List, Listed, Mistake, Scalar, inline_schema};
 use crate::gpu::visible_devices;
 use crate::plan::cell_pattern;
 use crate::plan::metric::Unit;
@@ -25,7 +26,8 @@ impl Entry for Matrix {
     const EXTENSIBLE: bool = true;
 
     fn check(&self) -> Result<(), Mistake> {
-        if self.workspace == Some(Text(true)) && self.packages.as_ref().is_some_and(|list| !list.0.is_empty())
+        if self.workspace == Some(Scalar(true))
+            && self.packages.as_ref().is_some_and(|list| !list.0.is_empty())
         {
             return Err(Mistake::new("`workspace: true` and `packages` exclude each other"));
         }
@@ -38,9 +40,9 @@ impl Entry for RefEntry {
 
     fn from_text(text: &str) -> Option<Result<Self, Mistake>> {
         Some(if text.trim().is_empty() {
-            Err(Mistake::new("expected a ref, found nothing"))
+            Err(Mistake::new("expected a ref, found an empty text"))
         } else {
-            Ok(Self { spec: Some(Text(text.to_owned())), ..Self::default() })
+            Ok(Self { spec: Some(Scalar(text.to_owned())), ..Self::default() })
         })
     }
 
@@ -61,7 +63,7 @@ impl Entry for TestEntry {
     const EXPECTED: &'static str = "a -k expression, or a mapping such as {filter: hf_fwd}";
 
     fn from_text(text: &str) -> Option<Result<Self, Mistake>> {
-        let filter = FromText::from_text(text).map(Text);
+        let filter = FromText::from_text(text).map(Scalar);
         Some(filter.map(|filter| Self { filter: Some(filter), ..Self::default() }))
     }
 }
@@ -77,20 +79,16 @@ impl Entry for OverlayEntry {
         if self.paths.as_ref().is_none_or(|paths| paths.0.is_empty()) {
             return Err(Mistake::new("an overlay needs `paths`").help("write paths: [tests/memory.rs]"));
         }
-        let external = self.mode == Some(Text(OverlayMode::External));
+        let external = self.mode == Some(Scalar(OverlayMode::External));
         if external && self.package.is_none() {
             return Err(Mistake::new("`mode: external` needs the `package` that the tests use"));
         }
         if !external && self.dependencies.is_some() {
-            return Err(Mistake::new("`dependencies` go with `mode: external`")
-                .help("in the package itself, its own dev-dependencies are there"));
+            return Err(Mistake::new("`dependencies` need `mode: external`")
+                .help("without `mode: external`, tests use the package's own dev-dependencies"));
         }
         Ok(())
     }
-}
-
-impl Listed for OverlayEntry {
-    const EXPECTED_LIST: &'static str = "a list of them";
 }
 
 impl Entry for TraceEntry {
@@ -98,7 +96,7 @@ impl Entry for TraceEntry {
 
     fn check(&self) -> Result<(), Mistake> {
         let is_empty = |list: &Option<List<_>>| {
-            list.as_ref().is_none_or(|list: &List<Text<Written<_>>>| list.0.is_empty())
+            list.as_ref().is_none_or(|list: &List<Scalar<Parsed<_>>>| list.0.is_empty())
         };
         if is_empty(&self.functions) && is_empty(&self.lines) {
             return Err(Mistake::new("`trace` needs `functions` or `lines`")
@@ -117,9 +115,9 @@ impl Entry for PathEntry {
             None => (text.trim(), None),
         };
         if source.is_empty() || destination == Some("") {
-            return Some(Err(Mistake::new(format!("'{text}' is no path")).help("write SRC or SRC=DST")));
+            return Some(Err(Mistake::new(format!("'{text}' is not a path")).help("write SRC or SRC=DST")));
         }
-        let text = |text: &str| Some(Text(text.to_owned()));
+        let text = |text: &str| Some(Scalar(text.to_owned()));
         Some(Ok(Self { source: text(source), destination: destination.and_then(text) }))
     }
 
@@ -137,10 +135,10 @@ impl Entry for CellEntry {
 
     fn from_text(text: &str) -> Option<Result<Self, Mistake>> {
         let entry = cell_pattern::parse(text).map_err(Mistake::new).map(|pattern| Self {
-            r#ref: pattern.r#ref.map(Text),
-            test: pattern.test.and_then(|test| FromText::from_text(&test).ok()).map(Text),
-            params: Some(Named(
-                pattern.params.into_iter().map(|(name, value)| (name, Text(Value(value)))).collect(),
+            r#ref: pattern.r#ref.map(Scalar),
+            test: pattern.test.and_then(|test| FromText::from_text(&test).ok()).map(Scalar),
+            params: Some(OpenMapping(
+                pattern.params.into_iter().map(|(name, value)| (name, Scalar(Value(value)))).collect(),
             )),
         });
         Some(entry)
@@ -149,8 +147,9 @@ impl Entry for CellEntry {
     fn check(&self) -> Result<(), Mistake> {
         let says_params = self.params.as_ref().is_some_and(|params| !params.0.is_empty());
         if self.r#ref.is_none() && self.test.is_none() && !says_params {
-            return Err(Mistake::new("a cell that nothing is said of would be every cell")
-                .help("say its ref, test or params"));
+            return Err(
+                Mistake::new("this entry would match every cell").help("add `ref`, `test` or `params`")
+            );
         }
         Ok(())
     }
@@ -166,17 +165,17 @@ impl Entry for ThresholdEntry {
 
     fn from_text(text: &str) -> Option<Result<Self, Mistake>> {
         if text.trim() == "off" {
-            return Some(Ok(Self { off: Some(Text(true)), ..Self::default() }));
+            return Some(Ok(Self { off: Some(Scalar(true)), ..Self::default() }));
         }
         Some(text.parse().map_err(Mistake::new).map(|limit| match limit {
-            Limit::Percent(percent) => Self { percent: Some(Text(Percentage(percent))), ..Self::default() },
-            limit => Self { bytes: Some(Text(Absolute(limit))), ..Self::default() },
+            Limit::Percent(percent) => Self { percent: Some(Scalar(Percentage(percent))), ..Self::default() },
+            limit => Self { bytes: Some(Scalar(Absolute(limit))), ..Self::default() },
         }))
     }
 
     fn check(&self) -> Result<(), Mistake> {
         let says_growth = self.percent.is_some() || self.bytes.is_some();
-        let is_off = self.off == Some(Text(true));
+        let is_off = self.off == Some(Scalar(true));
         if says_growth && is_off {
             return Err(Mistake::new("`off: true` and a limit on growth exclude each other"));
         }
@@ -184,35 +183,34 @@ impl Entry for ThresholdEntry {
             return Err(Mistake::new("a threshold needs `percent`, `bytes`, `limit` or `leak`"));
         }
         if self.leak.is_some() && self.checkpoint.is_some() {
-            return Err(Mistake::new("`leak` is taken from `start` to `done`: it has no `checkpoint`")
-                .help("put it into an entry of its own"));
+            return Err(Mistake::new("`leak` compares `done` with `start`, and cannot have a `checkpoint`")
+                .help("put `leak` into an entry of its own"));
         }
         Ok(())
     }
 }
 
-impl Listed for ThresholdEntry {
-    const EXPECTED_LIST: &'static str = "a list of limits such as [5%, {test: slow, percent: 10}]";
-}
-
 impl ThresholdEntry {
-    /// What it says of these metrics; an error if a unit does not fit.
+    /// Returns the rule for the metrics of this name.
+    ///
+    /// # Errors
+    /// The unit of a limit does not fit.
     pub fn on(&self, metric: &str) -> Result<Rule, String> {
-        let absolute = |limit: Option<&Text<Absolute>>| -> Result<Option<u64>, String> {
-            let limit = limit.map(|Text(Absolute(limit))| limit.on(Unit::of(metric))).transpose()?;
+        let absolute = |limit: Option<&Scalar<Absolute>>| -> Result<Option<u64>, String> {
+            let limit = limit.map(|Scalar(Absolute(limit))| limit.on(Unit::of(metric))).transpose()?;
             Ok(limit.and_then(|threshold| threshold.bytes))
         };
-        let percent = self.percent.as_ref().map(|Text(Percentage(percent))| *percent);
+        let percent = self.percent.as_ref().map(|Scalar(Percentage(percent))| *percent);
         let threshold = Threshold { percent, bytes: absolute(self.bytes.as_ref())? };
-        let growth = if self.off == Some(Text(true)) {
+        let growth = if self.off == Some(Scalar(true)) {
             Some(Growth::Off)
         } else {
             (threshold != Threshold::default()).then_some(Growth::Within(threshold))
         };
         Ok(Rule {
             metric: metric.to_owned(),
-            test: self.test.as_ref().map(|Text(expression)| expression.text.clone()),
-            checkpoint: self.checkpoint.as_ref().map(|Text(label)| label.clone()),
+            test: self.test.as_ref().map(|Scalar(expression)| expression.text.clone()),
+            checkpoint: self.checkpoint.as_ref().map(|Scalar(label)| label.clone()),
             growth,
             limit: absolute(self.limit.as_ref())?,
             leak: absolute(self.leak.as_ref())?,
@@ -230,10 +228,12 @@ impl Entry for AllowEntry {
                 .help("write reason: 'a larger cache, #42'"));
         }
         if self.metric.is_none() && self.test.is_none() && self.checkpoint.is_none() {
-            return Err(Mistake::new("an entry that names nothing would allow everything")
-                .help("say its metric, test or checkpoint"));
+            return Err(Mistake::new("this entry would allow every change")
+                .help("add `metric`, `test` or `checkpoint`"));
         }
-        if let (Some(Text(Amount(limit))), Some(Text(MetricPattern(metric)))) = (&self.limit, &self.metric) {
+        if let (Some(Scalar(Amount(limit))), Some(Scalar(MetricPattern(metric)))) =
+            (&self.limit, &self.metric)
+        {
             limit.on(Unit::of(metric)).map_err(Mistake::new)?;
         }
         Ok(())
@@ -245,15 +245,15 @@ impl Listed for AllowEntry {
 }
 
 impl AllowEntry {
-    /// As data.
+    /// Returns the entry as data.
     pub fn allowance(&self) -> Allowance {
         Allowance {
-            metric: self.metric.as_ref().map(|Text(MetricPattern(metric))| metric.clone()),
-            test: self.test.as_ref().map(|Text(expression)| expression.text.clone()),
-            checkpoint: self.checkpoint.as_ref().map(|Text(label)| label.clone()),
-            reason: self.reason.as_ref().map(|Text(reason)| reason.clone()).unwrap_or_default(),
-            limit: self.limit.as_ref().map(|Text(Amount(limit))| *limit),
-            until: self.until.as_ref().map(|Text(Day(day))| day.clone()),
+            metric: self.metric.as_ref().map(|Scalar(MetricPattern(metric))| metric.clone()),
+            test: self.test.as_ref().map(|Scalar(expression)| expression.text.clone()),
+            checkpoint: self.checkpoint.as_ref().map(|Scalar(label)| label.clone()),
+            reason: self.reason.as_ref().map(|Scalar(reason)| reason.clone()).unwrap_or_default(),
+            limit: self.limit.as_ref().map(|Scalar(Amount(limit))| *limit),
+            until: self.until.as_ref().map(|Scalar(Day(day))| day.clone()),
         }
     }
 }
@@ -279,7 +279,7 @@ impl Entry for LockfileEntry {
     }
 }
 
-impl NamedValue for Text<Value> {
+impl OpenMappingValue for Scalar<Value> {
     const EXPECTED: &'static str = "names and values such as {RUST_LOG: debug}";
 
     fn check_key(name: &str) -> Result<(), Mistake> {
@@ -287,24 +287,24 @@ impl NamedValue for Text<Value> {
     }
 }
 
-impl NamedValue for Text<Refspec> {
-    const EXPECTED: &'static str = "patterns such as {cl/{}: refs/changes/{}/head} (between quotes)";
+impl OpenMappingValue for Scalar<Refspec> {
+    const EXPECTED: &'static str = "patterns such as {cl/{}: refs/changes/{}/head} (in quotes)";
 
     fn check_key(pattern: &str) -> Result<(), Mistake> {
         if pattern.matches("{}").count() == 1 {
             Ok(())
         } else {
-            Err(Mistake::new(format!("'{pattern}' has no single {{}}, where the number goes"))
+            Err(Mistake::new(format!("'{pattern}' needs exactly one {{}}, for the number"))
                 .help("write \"cl/{}\": \"refs/changes/{}/head\""))
         }
     }
 }
 
-impl NamedValue for Text<Dependency> {
+impl OpenMappingValue for Scalar<Dependency> {
     const EXPECTED: &'static str = "dependencies such as {rand: \"0.9\"}";
 }
 
-impl NamedValue for Rules {
+impl OpenMappingValue for Rules {
     const EXPECTED: &'static str = "limits by metric such as {heap.peak: 5%}";
 
     fn check_key(name: &str) -> Result<(), Mistake> {
@@ -313,32 +313,19 @@ impl NamedValue for Rules {
 
     fn read<'de, D: serde::Deserializer<'de>>(metric: &str, deserializer: D) -> Result<Self, D::Error> {
         let demand = |entry: &ThresholdEntry| entry.on(metric).map(|_| ()).map_err(Mistake::new);
-        mapping::entries_that(deserializer, &demand).map(Self)
+        mapping::entries(deserializer, &demand).map(Self)
     }
 }
 
 impl<'de> serde::Deserialize<'de> for Rules {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        mapping::entries_that(deserializer, &|_| Ok(())).map(Self)
+        mapping::entries(deserializer, &|_| Ok(())).map(Self)
     }
 }
 
-impl JsonSchema for Rules {
-    fn inline_schema() -> bool {
-        true
-    }
+inline_schema!(Rules, |generator| OneOrMany::<ThresholdEntry>::json_schema(generator));
 
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Rules".into()
-    }
-
-    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        let one = generator.subschema_for::<ThresholdEntry>();
-        schemars::json_schema!({"anyOf": [one, {"type": "array", "items": one}]})
-    }
-}
-
-impl NamedValue for Values {
+impl OpenMappingValue for ParameterValues {
     const EXPECTED: &'static str = "parameters such as {batch: [8, 64]}";
 
     fn check_key(name: &str) -> Result<(), Mistake> {
@@ -346,11 +333,11 @@ impl NamedValue for Values {
     }
 }
 
-struct ParameterValue(Text<Value>);
+struct ParameterValue(Scalar<Value>);
 
 impl<'de> serde::Deserialize<'de> for ParameterValue {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Text::deserialize(deserializer).map(Self)
+        Scalar::deserialize(deserializer).map(Self)
     }
 }
 
@@ -358,26 +345,14 @@ impl Listed for ParameterValue {
     const EXPECTED_LIST: &'static str = "a list of values such as [8, 64]";
 }
 
-impl<'de> serde::Deserialize<'de> for Values {
+impl<'de> serde::Deserialize<'de> for ParameterValues {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let List(values) = List::<ParameterValue>::deserialize(deserializer)?;
-        Ok(Self(values.into_iter().map(|ParameterValue(Text(Value(value)))| value).collect()))
+        Ok(Self(values.into_iter().map(|ParameterValue(Scalar(Value(value)))| value).collect()))
     }
 }
 
-impl JsonSchema for Values {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Values".into()
-    }
-
-    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        List::<Text<Value>>::json_schema(generator)
-    }
-}
+inline_schema!(ParameterValues, |generator| List::<Scalar<Value>>::json_schema(generator));
 
 /// One device's name.
 struct DeviceName(String);
@@ -416,7 +391,7 @@ impl<'de> serde::Deserialize<'de> for DeviceNames {
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<DeviceNames, A::Error> {
                 let mut names = Vec::new();
-                while let Some(Text(DeviceName(name))) = sequence.next_element()? {
+                while let Some(Scalar(DeviceName(name))) = sequence.next_element()? {
                     names.push(name);
                 }
                 visible_devices::check_names(&names)
@@ -428,21 +403,10 @@ impl<'de> serde::Deserialize<'de> for DeviceNames {
     }
 }
 
-impl JsonSchema for DeviceNames {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "DeviceNames".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        let one =
-            schemars::json_schema!({"type": ["string", "integer"], "examples": [0, "GPU-8932f937", "none"]});
-        schemars::json_schema!({"anyOf": [one, {"type": "array", "items": one, "minItems": 1}]})
-    }
-}
+inline_schema!(DeviceNames, |_generator| {
+    let one = json_schema!({"type": ["string", "integer"], "examples": [0, "GPU-8932f937", "none"]});
+    json_schema!({"anyOf": [one, {"type": "array", "items": one, "minItems": 1}]})
+});
 
 impl FromText for MetricName {
     const EXPECTED: &'static str = "a metric such as heap.peak";

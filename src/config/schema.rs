@@ -1,4 +1,4 @@
-//! The JSON Schema of `memprof.yaml`, from the very types that read it.
+//! The JSON Schema of `memprof.yaml`, from the types that read it.
 
 use schemars::generate::SchemaSettings;
 use schemars::transform::transform_subschemas;
@@ -7,15 +7,26 @@ use serde_json::Value;
 
 use crate::config::matrix::Matrix;
 
-/// The schema, for editors and for `cargo memprof schema matrix`.
+/// Returns the schema, for editors and for `cargo memprof schema matrix`.
 pub fn schema() -> Value {
     let mut schema = SchemaGenerator::new(SchemaSettings::draft07()).into_root_schema_for::<Matrix>();
-    without_null(&mut schema);
+    tidy(&mut schema);
     schema.insert("title".to_owned(), "memprof.yaml".into());
     schema.to_value()
 }
 
-/// A key may be absent, but what is written is never null: the fields are options only because of the former.
+/// Makes the schema and those inside of it fit for people and editors.
+fn tidy(schema: &mut Schema) {
+    // Doc comments wrap their lines, descriptions do not.
+    if let Some(Value::String(description)) = schema.get_mut("description") {
+        *description = description.replace('\n', " ");
+    }
+    without_null(schema);
+    transform_subschemas(&mut tidy, schema);
+}
+
+/// Removes `null` from the choices. The fields are options because a key may be absent, but a value
+/// is never null.
 fn without_null(schema: &mut Schema) {
     let is_null = |value: &Value| value == "null" || value == &serde_json::json!({"type": "null"});
     for key in ["type", "anyOf", "enum"] {
@@ -28,7 +39,7 @@ fn without_null(schema: &mut Schema) {
         match (key, only) {
             ("anyOf", Value::Object(only)) => {
                 schema.remove("anyOf");
-                // draft-07 ignores what stands beside a `$ref`, so that it stays in an `allOf` of its own.
+                // draft-07 ignores keys beside a `$ref`, so it goes into an `allOf` of its own.
                 if only.contains_key("$ref") {
                     schema.insert("allOf".to_owned(), Value::Array(vec![Value::Object(only)]));
                 } else {
@@ -45,7 +56,6 @@ fn without_null(schema: &mut Schema) {
             }
         }
     }
-    transform_subschemas(&mut without_null, schema);
 }
 
 #[cfg(test)]
@@ -55,7 +65,7 @@ mod tests {
     use super::*;
     use crate::config::matrix;
 
-    /// The `properties` of the mapping among the alternatives.
+    /// Returns the `properties` of the mapping among the alternatives.
     fn keys(schema: &Value) -> Option<BTreeSet<String>> {
         let alternatives = schema.get("anyOf").and_then(Value::as_array);
         let properties =

@@ -1,4 +1,4 @@
-//! The single values of `memprof.yaml`: how each is read from its text, and what its JSON Schema is.
+//! The single values of `memprof.yaml`: how to read each from its text, and its JSON Schema.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,16 +14,16 @@ use crate::plan::title::Template;
 use crate::plan::trace_pattern::TracePattern;
 use crate::support::suggest;
 
-/// A value that was understood, kept with the words it was written in.
+/// A parsed value, with the text that it was written as.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written<T> {
+pub struct Parsed<T> {
     /// As written.
     pub text: String,
-    /// As understood.
+    /// The value.
     pub value: T,
 }
 
-impl<T: FromStr> FromStr for Written<T> {
+impl<T: FromStr> FromStr for Parsed<T> {
     type Err = T::Err;
 
     fn from_str(text: &str) -> Result<Self, T::Err> {
@@ -31,11 +31,11 @@ impl<T: FromStr> FromStr for Written<T> {
     }
 }
 
-fn parsed<T: FromStr<Err: fmt::Display>>(text: &str) -> Result<Written<T>, Mistake> {
+fn parsed<T: FromStr<Err: fmt::Display>>(text: &str) -> Result<Parsed<T>, Mistake> {
     text.parse().map_err(|error: T::Err| Mistake::new(error.to_string()))
 }
 
-impl FromText for Written<Expression> {
+impl FromText for Parsed<Expression> {
     const EXPECTED: &'static str = "a -k expression such as hf and not bwd";
 
     fn from_text(text: &str) -> Result<Self, Mistake> {
@@ -43,7 +43,7 @@ impl FromText for Written<Expression> {
     }
 }
 
-impl FromText for Written<TracePattern> {
+impl FromText for Parsed<TracePattern> {
     const EXPECTED: &'static str = "a pattern of functions such as bart::encoder::*::forward";
 
     fn from_text(text: &str) -> Result<Self, Mistake> {
@@ -51,17 +51,17 @@ impl FromText for Written<TracePattern> {
     }
 }
 
-/// How many calls are logged one by one.
+/// How many calls are logged individually.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Events(pub u64);
+pub struct CallLimit(pub u64);
 
-impl FromText for Events {
+impl FromText for CallLimit {
     const EXPECTED: &'static str = "a number such as 100";
 
     fn from_text(text: &str) -> Result<Self, Mistake> {
         text.parse()
             .map(Self)
-            .map_err(|_| Mistake::new(format!("'{text}' is not a number of calls, such as 100")))
+            .map_err(|_| Mistake::new(format!("'{text}' is not a number of calls such as 100")))
     }
 
     fn schema() -> Schema {
@@ -69,11 +69,11 @@ impl FromText for Events {
     }
 }
 
-/// A regular expression that compiles; compared by its text.
+/// The text of a valid regular expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pattern(pub String);
+pub struct RegularExpression(pub String);
 
-impl FromStr for Pattern {
+impl FromStr for RegularExpression {
     type Err = regex::Error;
 
     fn from_str(text: &str) -> Result<Self, regex::Error> {
@@ -81,7 +81,7 @@ impl FromStr for Pattern {
     }
 }
 
-impl FromText for Pattern {
+impl FromText for RegularExpression {
     const EXPECTED: &'static str = "a regular expression";
 
     fn from_text(text: &str) -> Result<Self, Mistake> {
@@ -89,7 +89,7 @@ impl FromText for Pattern {
     }
 }
 
-impl FromText for Written<Template> {
+impl FromText for Parsed<Template> {
     const EXPECTED: &'static str = "a name such as bert/{batch}";
 
     fn from_text(text: &str) -> Result<Self, Mistake> {
@@ -115,9 +115,9 @@ impl FromText for Seconds {
 
 /// How often a cell runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Repeats(pub Repeat);
+pub struct RepeatCount(pub Repeat);
 
-impl FromText for Repeats {
+impl FromText for RepeatCount {
     const EXPECTED: &'static str = "a number such as 3, or auto";
 
     fn from_text(text: &str) -> Result<Self, Mistake> {
@@ -145,7 +145,7 @@ impl FromText for Day {
     }
 }
 
-/// A percentage, with its sign or without.
+/// A percentage, with `%` or without.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Percentage(pub f64);
 
@@ -161,7 +161,7 @@ impl FromText for Percentage {
     }
 }
 
-/// An absolute limit; which unit it may have depends on its metric.
+/// An absolute limit. Its metric determines its unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Absolute(pub quantity::Limit);
 
@@ -198,7 +198,8 @@ impl FromText for Amount {
     }
 }
 
-/// The value of a variable or a parameter: any text, numbers and booleans as they are written, even nothing.
+/// The value of a variable or a parameter: any text, even an empty one. Numbers and booleans stay
+/// as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Value(pub String);
 
@@ -207,7 +208,7 @@ impl FromText for Value {
 
     fn from_text(text: &str) -> Result<Self, Mistake> {
         if text.contains('\0') {
-            return Err(Mistake::new("a value cannot hold a NUL character"));
+            return Err(Mistake::new("a value cannot contain a NUL character"));
         }
         Ok(Self(text.to_owned()))
     }
@@ -217,7 +218,7 @@ impl FromText for Value {
     }
 }
 
-/// A pattern of git refs with the place of the number or name, `refs/changes/{}/head`.
+/// A pattern of git refs, in which `{}` stands for the number or name: `refs/changes/{}/head`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refspec(pub String);
 
@@ -229,26 +230,27 @@ impl FromText for Refspec {
             Ok(Self(text.to_owned()))
         } else {
             Err(Mistake::new(format!("'{text}' is not a pattern such as refs/changes/{{}}/head"))
-                .help("it begins with refs/ and has one {}, where the number goes"))
+                .help("begin with refs/, and write one {} for the number"))
         }
     }
 }
 
-/// The right side of a dependency in a manifest, as TOML: `"0.9"` or `{ version = "0.9", features = ["small_rng"] }`.
+/// What a manifest has after `NAME =` for a dependency, as TOML: `"0.9"` or `{ version = "0.9",
+/// features = ["small_rng"] }`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dependency(pub String);
 
 impl FromText for Dependency {
     const EXPECTED: &'static str = "a version such as \"0.9\"";
 
-    /// A bare version is quoted, a TOML value is taken as it stands.
+    /// Adds quotes to a bare version. A TOML value stays as it is.
     fn from_text(text: &str) -> Result<Self, Mistake> {
         let text = text.trim();
         let toml = if text.starts_with(['{', '"', '\'']) { text.to_owned() } else { format!("\"{text}\"") };
         match format!("x = {toml}").parse::<toml_edit::DocumentMut>() {
             Ok(_) if !text.is_empty() => Ok(Self(toml)),
             _ => Err(Mistake::new(format!("'{text}' is not a dependency"))
-                .help("write a version, \"0.9\", or what a manifest has, '{ version = \"0.9\", features = [\"std\"] }'")),
+                .help("write a version such as \"0.9\", or a table such as '{ version = \"0.9\", features = [\"std\"] }'")),
         }
     }
 }
@@ -281,5 +283,5 @@ one_of!(OverlayMode, "a mode (package, external)",
     "package" => OverlayMode::Package, "external" => OverlayMode::External);
 one_of!(TraceColumn, "a group of metrics (heap, cpu, gpu)",
     "heap" => TraceColumn::Heap, "cpu" => TraceColumn::Cpu, "gpu" => TraceColumn::Gpu);
-one_of!(Ignored, "what to do with ignored tests (skip, include, only)",
+one_of!(Ignored, "a choice for ignored tests (skip, include, only)",
     "skip" => Ignored::Skip, "include" => Ignored::Include, "only" => Ignored::Only);

@@ -1,20 +1,21 @@
-//! YAML read with errors that name the place: scalars as they are written, lists, and `serde_yaml`'s errors as user errors.
+//! YAML scalars, lists and documents. Scalars are read as written, and errors name the place.
 //!
-//! `serde_yaml` gives a location to each error that a visitor raises, as long as nothing is buffered on the way: so there
-//! are no untagged enums and no derived `Deserialize` here, and scalars are taken as text (`deserialize_str` hands over
-//! a plain scalar as it stands, so that `1e3` stays `1e3`).
+//! `serde_yaml` adds the place to an error that a visitor raises, unless a value is buffered on the
+//! way. So nothing here uses untagged enums or a derived `Deserialize`. Scalars are read with
+//! `deserialize_str`, which gives the text as written: `1e3` stays `1e3`.
 
 use std::fmt;
 use std::marker::PhantomData;
 
 use camino::Utf8Path;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::{JsonSchema, Schema, json_schema};
 use serde::Deserialize;
 use serde::de::{self, DeserializeOwned, Deserializer, SeqAccess, Visitor};
 
 use crate::support::user_error::UserError;
 
-/// A mistake in a value: what is wrong, and what helps. The place is added where it is raised.
+/// A mistake in a value: what is wrong, and what to do about it. [`Mistake::raise`] lets serde add
+/// the place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
     /// What is wrong.
@@ -24,19 +25,20 @@ pub struct Mistake {
 }
 
 impl Mistake {
-    /// A mistake without help.
+    /// Returns a mistake without help.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), help: None }
     }
 
-    /// The same with this help.
+    /// Adds this help.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 
-    /// As an error of serde's, which carries only text: the separators let `user_error_of` take it apart again.
+    /// Returns the mistake as an error of serde, which carries only text. Separators let
+    /// `error_of` split it again.
     pub fn raise<E: de::Error>(self) -> E {
         E::custom(format_args!("{MESSAGE}{}{HELP}{}", self.message, self.help.unwrap_or_default()))
     }
@@ -48,19 +50,39 @@ impl From<String> for Mistake {
     }
 }
 
-/// ASCII's own separators: they cannot be in YAML text, which forbids control characters.
+/// ASCII's separators. YAML text cannot contain them, because it forbids control characters.
 const MESSAGE: char = '\u{1e}';
 const HELP: char = '\u{1f}';
-/// Stands for the mapping that the mistake is in, whose path only `serde_yaml` knows.
+/// Stands for the path of the mapping that has the mistake. Only `serde_yaml` knows it.
 pub(crate) const PLACE: char = '\u{1d}';
 
-/// A value read from text as it is written, whatever YAML would take it for.
+/// Gives a type a JSON Schema that stands where the type is used, instead of among the definitions.
+macro_rules! inline_schema {
+    ($type:ty $(where $parameter:ident: $bound:ident)?, |$generator:ident| $schema:expr) => {
+        impl$(<$parameter: $bound>)? schemars::JsonSchema for $type {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($type).into()
+            }
+
+            fn json_schema($generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                $schema
+            }
+        }
+    };
+}
+pub(crate) use inline_schema;
+
+/// A value that is read from its text as written, regardless of the type that YAML would give it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Text<T>(pub T);
+pub struct Scalar<T>(pub T);
 
 /// How a value is read from text.
 pub trait FromText: Sized {
-    /// What is expected, for the error about a list or a mapping: `a duration such as 10m`.
+    /// What is expected, for errors: `a duration such as 10m`.
     const EXPECTED: &'static str;
     /// Reads the value.
     fn from_text(text: &str) -> Result<Self, Mistake>;
@@ -75,7 +97,7 @@ impl FromText for String {
 
     fn from_text(text: &str) -> Result<Self, Mistake> {
         if text.trim().is_empty() {
-            return Err(Mistake::new("expected a text, found nothing"));
+            return Err(Mistake::new("expected a text, found an empty one"));
         }
         Ok(text.to_owned())
     }
@@ -97,105 +119,81 @@ impl FromText for bool {
     }
 }
 
-impl<'de, T: FromText> Deserialize<'de> for Text<T> {
+impl<'de, T: FromText> Deserialize<'de> for Scalar<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct TextVisitor<T>(PhantomData<T>);
-        impl<T: FromText> Visitor<'_> for TextVisitor<T> {
-            type Value = Text<T>;
+        struct ScalarVisitor<T>(PhantomData<T>);
+        impl<T: FromText> Visitor<'_> for ScalarVisitor<T> {
+            type Value = Scalar<T>;
 
             fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
                 formatter.write_str(T::EXPECTED)
             }
 
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Text<T>, E> {
-                T::from_text(text).map(Text).map_err(Mistake::raise)
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Scalar<T>, E> {
+                T::from_text(text).map(Scalar).map_err(Mistake::raise)
             }
         }
-        deserializer.deserialize_str(TextVisitor(PhantomData))
+        deserializer.deserialize_str(ScalarVisitor(PhantomData))
     }
 }
 
-impl<T: FromText> JsonSchema for Text<T> {
-    fn inline_schema() -> bool {
-        true
-    }
+inline_schema!(Scalar<T> where T: FromText, |_generator| T::schema());
 
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Text".into()
-    }
-
-    fn json_schema(_generator: &mut SchemaGenerator) -> Schema {
-        T::schema()
-    }
-}
-
-/// A list, where a lone value is not taken for one.
+/// A list. A single value is not accepted in its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct List<T>(pub Vec<T>);
 
-/// What a list is expected to look like.
+/// What a list looks like, for errors.
 pub trait Listed {
     /// `a list of refs such as [main, pr/7]`.
     const EXPECTED_LIST: &'static str;
 }
 
-impl<T> Listed for Text<T> {
+impl<T> Listed for Scalar<T> {
     const EXPECTED_LIST: &'static str = "a list such as [a, b]";
 }
 
 impl<'de, T: Deserialize<'de> + Listed> Deserialize<'de> for List<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ListVisitor<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de> + Listed> Visitor<'de> for ListVisitor<T> {
+            type Value = List<T>;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str(T::EXPECTED_LIST)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<List<T>, A::Error> {
+                let mut values = Vec::new();
+                while let Some(value) = sequence.next_element()? {
+                    values.push(value);
+                }
+                Ok(List(values))
+            }
+        }
         deserializer.deserialize_seq(ListVisitor(PhantomData))
     }
 }
 
-pub(crate) struct ListVisitor<T>(pub(crate) PhantomData<T>);
+inline_schema!(List<T> where T: JsonSchema, |generator| {
+    json_schema!({"type": "array", "items": generator.subschema_for::<T>()})
+});
 
-impl<'de, T: Deserialize<'de> + Listed> Visitor<'de> for ListVisitor<T> {
-    type Value = List<T>;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(T::EXPECTED_LIST)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<List<T>, A::Error> {
-        let mut values = Vec::new();
-        while let Some(value) = sequence.next_element()? {
-            values.push(value);
-        }
-        Ok(List(values))
-    }
-}
-
-impl<T: JsonSchema> JsonSchema for List<T> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "List".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "array", "items": generator.subschema_for::<T>()})
-    }
-}
-
-/// Reads a whole document. `file` is its name in errors.
+/// Reads a whole document. `file` is its name in error messages.
 pub fn parse<T: DeserializeOwned>(text: &str, file: &Utf8Path) -> Result<T, UserError> {
     serde_yaml::from_str(text).map_err(|error| {
-        let user_error = user_error_of(&error, file);
+        let user_error = error_of(&error, file);
         let line = error.location().and_then(|location| text.lines().nth(location.line() - 1));
         match line {
             Some(line) if line.trim_start_matches(' ').starts_with('\t') && user_error.help.is_none() => {
-                user_error.help("YAML is indented with blanks, never with tabs")
+                user_error.help("indent with spaces: YAML does not allow tabs")
             }
             _ => user_error,
         }
     })
 }
 
-fn user_error_of(error: &serde_yaml::Error, file: &Utf8Path) -> UserError {
+fn error_of(error: &serde_yaml::Error, file: &Utf8Path) -> UserError {
     let position = error.location().map(|location| (location.line(), location.column()));
     let mut text = error.to_string();
     if let Some((line, column)) = position {
@@ -218,7 +216,7 @@ fn user_error_of(error: &serde_yaml::Error, file: &Utf8Path) -> UserError {
     UserError::new(message).maybe_help((!help.is_empty()).then(|| help.to_owned())).at(file, position)
 }
 
-/// serde's own sentence, `refs: invalid type: string "x", expected a list`, in the words of the others; and what helps.
+/// Rewords serde's own message, `refs: invalid type: string "x", expected a list`, and adds help.
 fn reworded(sentence: &str) -> (String, Option<String>) {
     let parts = sentence.split_once("invalid type: ").and_then(|(path, rest)| {
         rest.split_once(", expected ").map(|(found, expected)| (path, found, expected))

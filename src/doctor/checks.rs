@@ -4,9 +4,9 @@
 use camino::Utf8PathBuf;
 
 use crate::doctor::diagnosis::{Availability, Diagnosis, DiagnosisSection, Finding};
-use crate::gpu::devices::{Device, DeviceProcess, Devices, Mig, Occupancy, Place};
+use crate::gpu::devices::{CudaDevice, Device, DeviceProcess, Devices, Mig, Occupancy};
 use crate::gpu::nvml::ProcessIds;
-use crate::gpu::visible_devices::{self, Visible};
+use crate::gpu::visible_devices::{self, VisibleDevices};
 use crate::support::bytes::Bytes;
 
 /// The facts about a machine. An `Err` is the reason why something is missing.
@@ -64,7 +64,7 @@ pub struct NvmlFacts {
     /// The devices.
     pub devices: Devices,
     /// The use of each device or MIG part that CUDA can use, and the process that holds its lock.
-    pub places: Vec<(Place, Occupancy, Option<String>)>,
+    pub places: Vec<(CudaDevice, Occupancy, Option<String>)>,
     /// Whether NVML's process ids are valid in this process's table.
     pub process_ids: ProcessIds,
 }
@@ -239,12 +239,13 @@ fn process_ids(nvml: &NvmlFacts) -> Option<Finding> {
 
 fn seen_by_tests(facts: &MachineFacts, devices: &Devices) -> Option<Finding> {
     let list = facts.visible.as_ref()?;
-    let Visible { places, uncertain } = visible_devices::visible(devices, Some(list), facts.order.as_deref());
-    let seen: Vec<String> = places.iter().map(Place::to_string).collect();
+    let VisibleDevices { devices: visible, uncertain } =
+        visible_devices::visible(devices, Some(list), facts.order.as_deref());
+    let seen: Vec<String> = visible.iter().map(CudaDevice::to_string).collect();
     let seen = if seen.is_empty() { "no devices".to_owned() } else { seen.join(", ") };
     let text = format!("CUDA_VISIBLE_DEVICES={list}: tests see {seen}");
     Some(match uncertain {
-        None if places.is_empty() => Finding::new("visible", Availability::Limited, text)
+        None if visible.is_empty() => Finding::new("visible", Availability::Limited, text)
             .help("--device 0 gives tests this device, regardless of CUDA_VISIBLE_DEVICES"),
         None => Finding::new("visible", Availability::Good, text),
         Some(why) => {
@@ -409,7 +410,7 @@ fn nvml_metrics(facts: &MachineFacts) -> Vec<Finding> {
 mod tests {
     use super::*;
     use crate::doctor::text::render;
-    use crate::gpu::devices::Part;
+    use crate::gpu::devices::MigDevice;
 
     fn bare() -> MachineFacts {
         let program = |name, version: &str| (name, Ok(version.to_owned()));
@@ -439,8 +440,8 @@ mod tests {
         device: &Device,
         used: u64,
         processes: Vec<DeviceProcess>,
-    ) -> (Place, Occupancy, Option<String>) {
-        (device.places()[0].clone(), Occupancy { used: Ok(used), processes: Ok(processes) }, None)
+    ) -> (CudaDevice, Occupancy, Option<String>) {
+        (device.cuda_devices()[0].clone(), Occupancy { used: Ok(used), processes: Ok(processes) }, None)
     }
 
     fn with_gpus() -> MachineFacts {
@@ -452,7 +453,7 @@ mod tests {
             mig: Mig::Off,
             ..Device::default()
         };
-        let part = Part { index: 1, uuid: "MIG-5cab8c1b-0000".into(), memory_bytes: Some(17 << 30) };
+        let part = MigDevice { index: 1, uuid: "MIG-5cab8c1b-0000".into(), memory_bytes: Some(17 << 30) };
         let divided = Device {
             index: 1,
             uuid: "GPU-c0ffee00-0000-4106-c12f-20bd9faed9f6".into(),

@@ -122,7 +122,7 @@ fn nvml_facts() -> Result<NvmlFacts, String> {
     let nvml = Nvml::open()?;
     let devices = nvml.devices()?;
     let locks = locks::folder();
-    let places = devices.devices.iter().flat_map(Device::places);
+    let places = devices.devices.iter().flat_map(Device::cuda_devices);
     let places = places.map(|place| {
         let occupancy = nvml.occupancy(&place.uuid);
         let lock = file_lock::held_by(&locks::path(&locks, &place));

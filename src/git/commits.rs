@@ -1,4 +1,5 @@
-//! The commits between two, read from the repository: how they hang together, what they touch, and who wrote them.
+//! The commits between two others, read from the repository: their parents, the paths that they
+//! touch, and their authors.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -10,16 +11,16 @@ use crate::git::repository::Repository;
 use crate::support::process::Command;
 use crate::support::user_error::UserError;
 
-/// The commits between two.
+/// The commits between two others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// How they hang together.
+    /// Their parents.
     pub lineage: Lineage,
-    /// By commit, its full hash.
+    /// The full hash of each commit.
     pub hashes: Vec<String>,
 }
 
-/// What is shown of a commit.
+/// What reports show of a commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommitFacts {
     /// Full hash.
@@ -35,27 +36,27 @@ pub struct CommitFacts {
 }
 
 impl CommitFacts {
-    /// The first seven digits.
+    /// Returns the first seven digits of the hash.
     pub fn short(&self) -> &str {
         self.commit.get(..7).unwrap_or(&self.commit)
     }
 
-    /// The day alone.
+    /// Returns the day without the time.
     pub fn day(&self) -> &str {
         self.date.get(..10).unwrap_or(&self.date)
     }
 }
 
-/// What the user wrote for a commit, and the commit.
+/// An end of a range: what the user wrote, and the commit.
 #[derive(Clone, Copy, Debug)]
 pub struct End<'a> {
-    /// What was written.
+    /// What the user wrote.
     pub spec: &'a str,
     /// Full hash.
     pub commit: &'a str,
 }
 
-/// Reads the commits between two. `paths` are relative to where the user stands.
+/// Reads the commits between two others. `paths` are relative to the user's current folder.
 pub fn between(
     repository: &Repository,
     good: End<'_>,
@@ -75,11 +76,13 @@ pub fn between(
         edge.iter().copied().chain(inside.iter().map(|line| hash(line))).map(str::to_owned).collect();
     let indices: HashMap<&str, usize> =
         hashes.iter().enumerate().map(|(index, hash)| (hash.as_str(), index)).collect();
-    // A parent that a shallow clone lacks is not in the list.
+    // A shallow clone may lack a parent.
     let known =
         |line: &&str| line.split(' ').skip(1).filter_map(|parent| indices.get(parent).copied()).collect();
     let parents: Vec<Vec<usize>> = edge.iter().map(|_| Vec::new()).chain(inside.iter().map(known)).collect();
-    let Some(&bad_index) = indices.get(bad.commit) else { bail!("git listed {range} without its end") };
+    let Some(&bad_index) = indices.get(bad.commit) else {
+        bail!("git listed {range} without its last commit")
+    };
     let mut lineage = Lineage { parents, edge: edge.len(), good: good_index, bad: bad_index, touching: None };
     if !paths.is_empty() {
         lineage.touching = Some(touching(repository, &lineage, &hashes, paths)?);
@@ -101,7 +104,7 @@ fn hash(line: &str) -> &str {
     line.split(' ').next().unwrap_or(line)
 }
 
-/// Why there is no way from one commit to the other.
+/// Returns why no range leads from one commit to the other.
 fn no_way(repository: &Repository, good: End<'_>, bad: End<'_>) -> anyhow::Result<UserError> {
     if good.commit == bad.commit {
         return Ok(UserError::new(format!("{} and {} are the same commit", good.spec, bad.spec)));
@@ -110,23 +113,28 @@ fn no_way(repository: &Repository, good: End<'_>, bad: End<'_>) -> anyhow::Resul
     let help = match repository.merge_base(&[good.commit, bad.commit])? {
         Some(base) if base == bad.commit => {
             format!(
-                "it comes after it: --good {} --bad {} (growth and shrinkage are both found)",
+                "it comes after it; swap them: --good {} --bad {} (the search finds growth and shrinkage)",
                 bad.spec, good.spec
             )
         }
         Some(base) => {
             let commit = repository.commit(&base)?;
-            format!("they part at {} ({}): --good {}", &base[..12], commit.subject, &base[..12])
+            format!(
+                "their histories fork at {} ({}); use --good {}",
+                &base[..12],
+                commit.subject,
+                &base[..12]
+            )
         }
         None if repository.is_shallow() => {
-            "this is a shallow clone: `git fetch --unshallow` gets the rest of the history".to_owned()
+            "this is a shallow clone; `git fetch --unshallow` fetches the rest of the history".to_owned()
         }
         None => "they have no common ancestor".to_owned(),
     };
     Ok(UserError::new(message).help(help))
 }
 
-/// The pairs of parent and child that differ in these paths.
+/// Returns the pairs of parent and child that differ in these paths.
 fn touching(
     repository: &Repository,
     lineage: &Lineage,
@@ -161,9 +169,9 @@ fn touching(
     Ok(pairs.into_iter().filter(|pair| differing.contains(heading(pair).as_str())).collect())
 }
 
-/// What is shown of these commits, in their order.
+/// Returns what reports show of these commits, in the same order.
 pub fn facts(repository: &Repository, hashes: &[&str]) -> anyhow::Result<Vec<CommitFacts>> {
-    // git reads no list as "everything there is".
+    // Without any hash, git would list HEAD.
     if hashes.is_empty() {
         return Ok(Vec::new());
     }
@@ -182,11 +190,11 @@ pub fn facts(repository: &Repository, hashes: &[&str]) -> anyhow::Result<Vec<Com
         let parents = parents.split_whitespace().map(str::to_owned).collect();
         known.insert(commit.clone(), CommitFacts { commit, subject, author, date, parents });
     }
-    let of = |hash: &&str| known.get(*hash).cloned().with_context(|| format!("git said nothing of {hash}"));
+    let of = |hash: &&str| known.get(*hash).cloned().with_context(|| format!("git did not describe {hash}"));
     hashes.iter().map(of).collect()
 }
 
-/// The tags of the repository with the commits that they name, in the order of their versions.
+/// Returns the repository's tags and their commits, in the order of their versions.
 pub fn tags(repository: &Repository) -> anyhow::Result<Vec<(String, String)>> {
     let format = "--format=%(refname:short)%00%(objectname)%00%(*objectname)";
     let listed =

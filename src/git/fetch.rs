@@ -1,10 +1,10 @@
-//! Fetching a ref that only the remote has, into `refs/memprof/`, and nothing else.
+//! Fetches a ref that only the remote has, and writes nothing but a ref below `refs/memprof/`.
 
 use crate::git::repository::{Lookup, Repository};
 use crate::support::advice::Advice;
 use crate::support::process::ProcessError;
 
-/// Where the tool's own refs lie. `clean` deletes all of them.
+/// Where the tool's own refs are. `clean` deletes all of them.
 pub const OUR_REFS: &str = "refs/memprof/";
 
 /// A fetch that failed.
@@ -17,9 +17,11 @@ pub struct FetchError {
     pub remote: String,
     /// The ref at the remote.
     pub remote_ref: String,
-    /// What git said of it. Its command line is long, and of no use: `git fetch REMOTE REF` does the same by hand.
+    /// What git said. Messages omit its long command line: `git fetch REMOTE REF` does the same by
+    /// hand.
     pub git: ProcessError,
-    /// What an earlier run fetched, and its commit. It is never used unasked: the ref may have moved since.
+    /// The ref and commit that an earlier run fetched. The tool does not use it by itself, because
+    /// the remote's ref may have moved.
     pub kept: Option<(String, String)>,
 }
 
@@ -28,23 +30,23 @@ impl Advice for FetchError {
         if let Some((local, commit)) = &self.kept {
             let short = commit.get(..7).unwrap_or(commit);
             return Some(format!(
-                "an earlier run fetched it at {short}, which may be out of date: name {local} to use that"
+                "an earlier run fetched {short}, which may be out of date; write {local} to use it"
             ));
         }
         let wrong_forge = self.git.stderr().contains("couldn't find remote ref");
         wrong_forge.then(|| {
             format!(
-                "{} has no {}; GitHub's and Gitea's are written pr/NUMBER, GitLab's mr/NUMBER, and --remote picks the remote",
+                "{} has no {}; write pr/NUMBER for GitHub and Gitea, mr/NUMBER for GitLab, and choose the remote with --remote",
                 self.remote, self.remote_ref
             )
         })
     }
 }
 
-/// Fetches one ref and returns the commit that it has at the remote now.
+/// Fetches one ref, and returns its current commit at the remote.
 ///
-/// The user's refs, `FETCH_HEAD`, configuration and reflogs stay as they are, whatever `remote.*.fetch`, `fetch.prune` and
-/// `tagOpt` say.
+/// The user's refs, `FETCH_HEAD`, configuration and reflogs do not change, regardless of
+/// `remote.*.fetch`, `fetch.prune` and `tagOpt`.
 pub fn fetch(repository: &Repository, remote: &str, name: &str, remote_ref: &str) -> anyhow::Result<String> {
     let local = local_name(remote, remote_ref);
     let command = repository
@@ -67,19 +69,20 @@ pub fn fetch(repository: &Repository, remote: &str, name: &str, remote_ref: &str
     }
     match repository.look_up(&local)? {
         Lookup::Commit(commit) => Ok(commit),
-        other => anyhow::bail!("{remote_ref} of {remote} was fetched, but is no commit: {other:?}"),
+        other => anyhow::bail!("{remote_ref} of {remote} was fetched, but is not a commit: {other:?}"),
     }
 }
 
-/// `refs/pull/7/head` of `upstream` is kept as `refs/memprof/upstream/pull/7/head`: below the remote's name the paths are the
-/// remote's own, so that no ref stands where another needs a folder (`pr/7` and `pr/7/merge` would).
+/// Returns the local name of a fetched ref: `refs/memprof/upstream/pull/7/head` for
+/// `refs/pull/7/head` of `upstream`. It repeats the remote's path, so that no ref takes the place
+/// of another one's folder, as `pr/7` and `pr/7/merge` would.
 fn local_name(remote: &str, remote_ref: &str) -> String {
     let path = remote_ref.strip_prefix("refs/").unwrap_or(remote_ref);
     let plain = remote.chars().all(|character| character.is_ascii_alphanumeric() || "-_".contains(character));
     if plain && remote != "worktree" {
         format!("{OUR_REFS}{remote}/{path}")
     } else {
-        // A URL, or a name that could clash: not every character of it may stand in a ref's name.
+        // A URL may have characters that a ref's name must not have, and other names could clash.
         format!("{OUR_REFS}remote-{}/{path}", &blake3::hash(remote.as_bytes()).to_hex()[..8])
     }
 }

@@ -1,35 +1,38 @@
-//! How the commits of a range hang together: which is whose parent, the way from one to another, and where a branch that
-//! was merged had left.
+//! The commits of a range as a graph: parents, the path from one commit to another, and where a
+//! merged branch forked.
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-/// The commits between two, as indices: ancestors come before their descendants.
+/// The commits between two others, as indices. Ancestors come before their descendants.
 ///
-/// The first ones, the edge, are not in the range themselves: `good`, and its ancestors that branches in the range left from.
+/// The first commits are the edge, which is outside of the range: `good`, and those of its
+/// ancestors where branches of the range forked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lineage {
-    /// By commit, its parents, in git's order. Those of the edge are not known.
+    /// The parents of each commit, in git's order. Those of the edge are unknown.
     pub parents: Vec<Vec<usize>>,
-    /// How many commits are the edge.
+    /// The number of commits in the edge.
     pub edge: usize,
-    /// Where the range begins; it is part of the edge.
+    /// The commit before the range. It belongs to the edge.
     pub good: usize,
-    /// Where it ends: the last commit.
+    /// The last commit of the range.
     pub bad: usize,
-    /// The pairs of parent and child that differ in the paths that are looked at; `None` if all paths are.
+    /// The pairs of parent and child that differ in the searched paths. `None` if the search is not
+    /// limited to paths.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub touching: Option<BTreeSet<(usize, usize)>>,
 }
 
 impl Lineage {
-    /// How many commits the range has, `good` not counted.
+    /// Returns the number of commits in the range, without the edge.
     pub fn commits(&self) -> usize {
         self.parents.len() - self.edge
     }
 
-    /// By commit, whether it has this one in its history; it has itself.
+    /// Returns for each commit whether its history contains `of`. A commit's history contains the
+    /// commit itself.
     pub fn descendants(&self, of: usize) -> Vec<bool> {
         let mut marked = vec![false; self.parents.len()];
         for commit in 0..self.parents.len() {
@@ -47,14 +50,14 @@ impl Lineage {
             }
         }
         if marked[self.good] {
-            // What lies on the edge is in `good`'s history.
+            // The whole edge is in `good`'s history.
             marked[..self.edge].fill(true);
         }
         marked
     }
 
-    /// The commits from one to its descendant, each the parent of the next: by first parents wherever these lead there.
-    /// Nothing if there is no such way.
+    /// Returns the commits from one to its descendant, each the parent of the next. First parents
+    /// are preferred. Empty if there is no such path.
     pub fn way(&self, from: usize, to: usize) -> Vec<usize> {
         let marked = self.descendants(from);
         let mut way = vec![to];
@@ -68,12 +71,13 @@ impl Lineage {
         way
     }
 
-    /// The parent of a commit that the way from another leads over.
+    /// Returns the parent of a commit through which the path from another commit leads.
     pub fn parent_on_way(&self, commit: usize, descendants: &[bool]) -> Option<usize> {
         self.parents[commit].iter().copied().find(|&parent| descendants[parent])
     }
 
-    /// [`way`](Self::way) without the commits that do not touch the paths; both ends are always there.
+    /// Returns [`way`](Self::way) without the commits that do not touch the searched paths. Both
+    /// ends are always included.
     pub fn suspects(&self, from: usize, to: usize) -> Vec<usize> {
         let way = self.way(from, to);
         let Some(touching) = &self.touching else { return way };
@@ -83,13 +87,14 @@ impl Lineage {
         (0..way.len()).filter(|&index| is_suspect(index)).map(|index| way[index]).collect()
     }
 
-    /// Where two commits' histories part: the latest commit that both have.
+    /// Returns where two commits' histories fork: the latest commit that both contain.
     pub fn fork(&self, one: usize, other: usize) -> Option<usize> {
         let (of_one, of_other) = (self.ancestors(one), self.ancestors(other));
         (0..self.parents.len()).rev().find(|&commit| of_one[commit] && of_other[commit])
     }
 
-    /// The commits with `good` in their history, `good` first, and of these only what touches the paths.
+    /// Returns the commits whose history contains `good`, as far as they touch the searched paths.
+    /// `good` is first.
     pub fn all_suspects(&self) -> Vec<usize> {
         let marked = self.descendants(self.good);
         let touches = |commit: usize| match (&self.touching, self.parent_on_way(commit, &marked)) {
@@ -106,7 +111,7 @@ impl Lineage {
 pub(crate) mod tests {
     use super::*;
 
-    /// A history from its parents; the first commit is `good`.
+    /// Returns a lineage with these parents. The first commit is `good`.
     pub(crate) fn lineage(parents: &[&[usize]]) -> Lineage {
         Lineage {
             parents: parents.iter().map(|parents| parents.to_vec()).collect(),
@@ -138,7 +143,7 @@ pub(crate) mod tests {
     fn a_branch_forks_where_it_last_had_the_others_history() {
         assert_eq!(with_a_branch().fork(2, 5), Some(2));
         assert_eq!(with_a_branch().fork(2, 3), Some(1));
-        // 0 is a branch point before `good`, which is 1.
+        // 0 is a fork before `good`, which is 1.
         let old = Lineage { edge: 2, good: 1, ..lineage(&[&[], &[], &[1], &[0], &[2, 3]]) };
         assert_eq!(old.fork(2, 3), Some(0));
         assert_eq!(old.way(0, 3), [0, 3]);

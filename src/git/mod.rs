@@ -1,4 +1,4 @@
-//! The repository: refs, commits, the working tree, and the two programs that read and write it.
+//! The repository: refs, commits and the working tree, through libgit2 and the git program.
 //! Imports support and plan.
 //! Reads the repository; writes only below `refs/memprof/`.
 

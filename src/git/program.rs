@@ -1,12 +1,13 @@
-//! The git program, with everything off that could touch what is the user's.
+//! The git program, with everything off that could change the user's repository.
 
 use camino::Utf8Path;
 
 use crate::support::process::Command;
 
-/// Variables that hooks, aliases and scripts set for git, and that would point our children at another repository or
-/// change what they do. `git rev-parse --local-env-vars` lists the first ones; `GIT_CONFIG_PARAMETERS` and
-/// `GIT_CONFIG_COUNT` of that list stay, because they are the user's configuration (`git -c … memprof`).
+/// Variables that hooks, aliases and scripts set for git. They would point our child processes to
+/// another repository, or change what they do. `git rev-parse --local-env-vars` lists the first
+/// ones. `GIT_CONFIG_PARAMETERS` and `GIT_CONFIG_COUNT` from that list are kept: they are the
+/// user's configuration (`git -c … memprof`).
 const INHERITED: [&str; 24] = [
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_CONFIG",
@@ -30,12 +31,12 @@ const INHERITED: [&str; 24] = [
     "GIT_GLOB_PATHSPECS",
     "GIT_NOGLOB_PATHSPECS",
     "GIT_ICASE_PATHSPECS",
-    // Would leave pointers in place of the files, without a word.
+    // It would silently leave pointers in place of the files.
     "GIT_LFS_SKIP_SMUDGE",
     "GIT_EXTERNAL_DIFF",
 ];
 
-/// Configuration that keeps git from running hooks, writing reflogs, packing, and leaving daemons behind.
+/// Configuration that keeps git from running hooks, writing reflogs, packing, and starting daemons.
 const QUIET: [&str; 6] = [
     "core.hooksPath=/dev/null",
     "core.logAllRefUpdates=false",
@@ -45,20 +46,21 @@ const QUIET: [&str; 6] = [
     "advice.detachedHead=false",
 ];
 
-/// `git` started in `directory`, which decides the repository. Credentials, proxies, SSH configuration and filters are
-/// the user's. Messages are in English, because some are looked into.
+/// Returns `git`, started in `directory`, which determines the repository. Credentials, proxies,
+/// SSH configuration and filters are the user's. Messages are in English, because this program
+/// reads some of them.
 pub fn git(directory: &Utf8Path) -> Command {
     let inherited = INHERITED.iter().fold(Command::new("git"), Command::env_remove);
     let quiet = QUIET.iter().fold(inherited, |command, setting| command.args(["-c", setting]));
     quiet.current_dir(directory).env("LC_ALL", "C")
 }
 
-/// `git` for reading only: it does not refresh the user's index on the way either.
+/// Returns `git` for reading only. It does not even refresh the user's index.
 pub fn reading_git(directory: &Utf8Path) -> Command {
     git(directory).arg("--no-optional-locks")
 }
 
-/// The NUL-terminated items of `-z` output. Paths that are not UTF-8 are replaced lossily.
+/// Returns the NUL-terminated items of `-z` output. Bytes that are not UTF-8 are replaced.
 pub fn nul_separated(output: &[u8]) -> Vec<String> {
     let items = output.split(|byte| *byte == 0).filter(|item| !item.is_empty());
     items.map(|item| String::from_utf8_lossy(item).into_owned()).collect()

@@ -1,8 +1,9 @@
-//! Names for refs that live on a forge: `pr/7` is `refs/pull/7/head` there. And the names that a typo may have meant.
+//! Short names for refs on a forge: `pr/7` is `refs/pull/7/head` there. And names that are similar
+//! to a misspelt one.
 
 use indexmap::IndexMap;
 
-/// The forges' own patterns: GitHub's and Gitea's pull requests, GitLab's merge requests.
+/// The built-in patterns: pull requests of GitHub and Gitea, merge requests of GitLab.
 const BUILT_IN: [(&str, &str); 4] = [
     ("pr/{}", "refs/pull/{}/head"),
     ("pr/{}/merge", "refs/pull/{}/merge"),
@@ -13,14 +14,14 @@ const BUILT_IN: [(&str, &str); 4] = [
 /// A name that a pattern matched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForgeRef {
-    /// What was written, without a suffix such as `~2`: `pr/7`.
+    /// What the user wrote, without a suffix such as `~2`: `pr/7`.
     pub name: String,
-    /// Where the remote has it: `refs/pull/7/head`.
+    /// The remote's ref: `refs/pull/7/head`.
     pub remote: String,
 }
 
-/// Matches a name against the user's patterns, in order, and then the built-in ones. In these `{}` stands for a number,
-/// in the user's for any text.
+/// Matches a name with the user's patterns, in order, and then with the built-in ones. In built-in
+/// patterns `{}` stands for a number, in the user's for any text.
 pub fn forge_ref(name: &str, patterns: &IndexMap<String, String>) -> Option<ForgeRef> {
     let found = |remote: String| ForgeRef { name: name.to_owned(), remote };
     for (pattern, remote) in patterns {
@@ -38,7 +39,7 @@ pub fn forge_ref(name: &str, patterns: &IndexMap<String, String>) -> Option<Forg
     None
 }
 
-/// The text that `{}` stands for, if the name has the pattern's form.
+/// Returns the text that `{}` stands for, if the name matches the pattern.
 fn matched<'name>(name: &'name str, pattern: &str) -> Option<&'name str> {
     let Some((before, after)) = pattern.split_once("{}") else {
         return (name == pattern).then_some("");
@@ -47,25 +48,26 @@ fn matched<'name>(name: &'name str, pattern: &str) -> Option<&'name str> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Cuts `main~3` into `main` and `~3`: the name, which may not hold these characters, and the way from there.
+/// Splits `main~3` into the name `main` and the suffix `~3`. A name cannot contain `~`, `^`, `:` or
+/// `@{`.
 pub fn split_suffix(spec: &str) -> (&str, &str) {
     let at = spec.find("@{").unwrap_or(spec.len());
     let end = spec.find(['~', '^', ':']).unwrap_or(spec.len());
     spec.split_at(at.min(end))
 }
 
-/// A ref's name as the user would write it: `refs/remotes/origin/x` is `origin/x`. What is the tool's own, or no branch
-/// or tag (notes, stashes), has none.
+/// Returns a ref's name as the user would write it: `origin/x` for `refs/remotes/origin/x`. Only
+/// branches and tags have one: not the tool's own refs, notes or stashes.
 pub fn short_name(full: &str) -> Option<&str> {
     let short =
         ["refs/heads/", "refs/tags/", "refs/remotes/"].iter().find_map(|kind| full.strip_prefix(kind));
     short.filter(|name| !name.ends_with("/HEAD"))
 }
 
-/// The names that `wanted` may have meant, the likeliest first: a remote's branch of that name, then those with a few
-/// letters changed. At most three.
+/// Returns at most three names that `wanted` may mean, the most likely first: a remote's branch of
+/// that name, then similar names.
 pub fn nearest<'names>(wanted: &str, names: impl IntoIterator<Item = &'names str>) -> Vec<&'names str> {
-    // Shorter names must agree better: one letter of `v1` is half of it.
+    // Relative to the length, because one letter of `v1` is half of it.
     let lowest_similarity = 0.6;
     let mut scored: Vec<(f64, &str)> = names
         .into_iter()

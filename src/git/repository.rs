@@ -1,8 +1,8 @@
-//! Reading a repository: the only file that names git2.
+//! Reads a repository. Only this file uses git2.
 //!
-//! libgit2 answers within microseconds, but not for every repository: it opens neither sha256 nor reftable ones, does not
-//! fetch what a partial clone lacks, and ignores `refs/replace`. What it cannot answer is asked of the git program, whose
-//! message is then the error.
+//! libgit2 answers within microseconds, but not for every repository: it does not open sha256 or
+//! reftable repositories, does not fetch what a partial clone lacks, and ignores `refs/replace`.
+//! The git program answers what libgit2 cannot, and its message is then the error.
 
 use anyhow::{Context, bail, ensure};
 use camino::{Utf8Path, Utf8PathBuf};
@@ -10,7 +10,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use crate::git::program::{git, nul_separated, reading_git};
 use crate::support::process::Command;
 
-/// The start of a file that Git LFS has replaced with a pointer.
+/// The first bytes of a Git LFS pointer file.
 pub const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
 
 /// The user's repository, read only.
@@ -24,7 +24,7 @@ pub struct Repository {
     environment: Vec<(String, String)>,
 }
 
-/// What git makes of a name.
+/// What a name means to git.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lookup {
     /// The full hash of a commit; tags are peeled.
@@ -33,11 +33,11 @@ pub enum Lookup {
     Ambiguous(Vec<String>),
     /// An object that is not a commit, and its type.
     NotACommit(String),
-    /// Nothing of this name.
+    /// Nothing has this name.
     Missing,
 }
 
-/// What is shown of a commit.
+/// The facts about a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Commit {
     /// Full hash.
@@ -51,14 +51,15 @@ pub struct Commit {
 }
 
 impl Repository {
-    /// The repository that holds this folder: a working tree, a linked one, a folder below one, or a bare repository.
+    /// Finds the repository of this folder: a working tree, a linked one, a folder in one, or a
+    /// bare repository.
     pub fn discover(path: &Utf8Path) -> anyhow::Result<Self> {
         let start = path.canonicalize_utf8().with_context(|| format!("no folder '{path}'"))?;
         let mut repository = match git2::Repository::discover(&start) {
             Ok(libgit2) => Self::opened(libgit2, start)?,
             Err(_) => Self::described_by_program(start)?,
         };
-        // libgit2 ignores replacements, a checkout does not: the hashes of trees would not agree.
+        // libgit2 ignores replacements, but a checkout does not, so the trees' hashes would differ.
         let replaces = repository.references()?.iter().any(|name| name.starts_with("refs/replace/"));
         if replaces {
             repository.libgit2 = None;
@@ -66,7 +67,7 @@ impl Repository {
         Ok(repository)
     }
 
-    /// Variables for every git child of this repository, over what it inherits.
+    /// Sets variables for every git process of this repository. They win over inherited ones.
     #[must_use]
     pub fn with_environment<N: Into<String>, V: Into<String>>(
         mut self,
@@ -96,7 +97,7 @@ impl Repository {
             let answer = reading_git(&start).args(["rev-parse", question]).run();
             Ok(answer.with_context(|| format!("no git repository at '{start}'"))?.text())
         };
-        // The answers may be relative to the folder asked in.
+        // The answers may be relative to `start`.
         let folder = |answer: String| canonical(start.join(answer).as_std_path());
         let bare = ask("--is-bare-repository")? == "true";
         let git_directory = folder(ask("--git-dir")?)?;
@@ -113,42 +114,43 @@ impl Repository {
         })
     }
 
-    /// The working tree's root, or the git directory of a bare repository.
+    /// Returns the working tree's root, or the git directory of a bare repository.
     pub fn root(&self) -> &Utf8Path {
         &self.root
     }
 
-    /// The git directory of this working tree: `.git`, or `.git/worktrees/NAME` of a linked one.
+    /// Returns the git directory of this working tree: `.git`, or `.git/worktrees/NAME` of a linked
+    /// one.
     pub fn git_directory(&self) -> &Utf8Path {
         &self.git_directory
     }
 
-    /// The git directory that all working trees share: it tells one repository from another.
+    /// Returns the git directory that all working trees share. It identifies the repository.
     pub fn common_directory(&self) -> &Utf8Path {
         &self.common_directory
     }
 
-    /// The folder that the repository was discovered from, where relative paths that the user types begin.
+    /// Returns the folder that the repository was found from. The user's paths are relative to it.
     pub fn start(&self) -> &Utf8Path {
         &self.start
     }
 
-    /// Whether there is no working tree.
+    /// Whether the repository has no working tree.
     pub fn is_bare(&self) -> bool {
         self.bare
     }
 
-    /// Whether history was cut off by `--depth`.
+    /// Whether `--depth` cut off the history.
     pub fn is_shallow(&self) -> bool {
         self.common_directory.join("shallow").exists()
     }
 
-    /// The git program in this repository.
+    /// Returns the git program in this repository.
     pub fn git(&self) -> Command {
         self.git_in(&self.root)
     }
 
-    /// The git program in another working tree of this repository.
+    /// Returns the git program in another working tree of this repository.
     pub fn git_in(&self, directory: &Utf8Path) -> Command {
         git(directory).envs(self.environment.iter().map(|(name, value)| (name, value)))
     }
@@ -157,7 +159,8 @@ impl Repository {
         reading_git(&self.root).envs(self.environment.iter().map(|(name, value)| (name, value)))
     }
 
-    /// What git's own rules make of `spec`: branches, tags, hashes, `HEAD~3`, `origin/x`, `main@{yesterday}`.
+    /// Looks `spec` up by git's own rules: branches, tags, hashes, `HEAD~3`, `origin/x`,
+    /// `main@{yesterday}`.
     pub fn look_up(&self, spec: &str) -> anyhow::Result<Lookup> {
         if spec.is_empty() || spec.starts_with('-') {
             return Ok(Lookup::Missing);
@@ -184,7 +187,7 @@ impl Repository {
             return Ok(Lookup::Missing);
         }
         let kind = self.reading().args(["cat-file", "-t", &object.text()]).capture()?;
-        // A full hash is an answer to rev-parse whether the object exists or not.
+        // rev-parse accepts a full hash even if the object does not exist.
         Ok(if kind.status.success() { Lookup::NotACommit(kind.text()) } else { Lookup::Missing })
     }
 
@@ -198,7 +201,7 @@ impl Repository {
         Ok(types.lines().filter_map(|line| line.strip_suffix(" commit")).map(str::to_owned).collect())
     }
 
-    /// Tree, subject and time of a commit, by its full hash.
+    /// Returns the facts about a commit, by its full hash.
     pub fn commit(&self, hash: &str) -> anyhow::Result<Commit> {
         self.answer(
             |libgit2| {
@@ -227,7 +230,7 @@ impl Repository {
         )
     }
 
-    /// Full names of all refs (`refs/heads/main`), sorted.
+    /// Returns the full names of all refs (`refs/heads/main`), sorted.
     pub fn references(&self) -> anyhow::Result<Vec<String>> {
         let mut names = self.answer(
             |libgit2| {
@@ -245,7 +248,7 @@ impl Repository {
         Ok(names)
     }
 
-    /// Names of the remotes, sorted.
+    /// Returns the names of the remotes, sorted.
     pub fn remotes(&self) -> anyhow::Result<Vec<String>> {
         let mut names = self.answer(
             |libgit2| {
@@ -263,13 +266,13 @@ impl Repository {
         Ok(self.look_up("HEAD")? == Lookup::Missing)
     }
 
-    /// How many commits there are behind this one, along first parents.
+    /// Returns the number of ancestors of this commit along first parents.
     pub fn first_parents(&self, commit: &str) -> anyhow::Result<usize> {
         let counted = self.reading().args(["rev-list", "--count", "--first-parent", commit]).run()?.text();
         Ok(counted.parse::<usize>().context("`git rev-list --count`")?.saturating_sub(1))
     }
 
-    /// The best common ancestor of all these commits; `None` if they have none.
+    /// Returns the best common ancestor of these commits; `None` if there is none.
     pub fn merge_base(&self, commits: &[&str]) -> anyhow::Result<Option<String>> {
         let by_program = || {
             let command = self.reading().args(["merge-base", "--octopus"]).args(commits);
@@ -281,7 +284,7 @@ impl Repository {
             }
         };
         if self.is_shallow() {
-            // libgit2 walks past the boundary, into commits that are not there.
+            // libgit2 would walk past the boundary, to commits that are missing.
             return by_program();
         }
         self.answer(
@@ -293,13 +296,14 @@ impl Repository {
         )
     }
 
-    /// The content of a file at a commit, as committed: no filter is applied. `None` if there is no file of that path.
+    /// Returns the content of a file at a commit, without applying filters; `None` if there is no
+    /// such file.
     pub fn show(&self, commit: &str, path: &str) -> anyhow::Result<Option<Vec<u8>>> {
         let listed = self.tree_entry(commit, path)?;
         let Some((mode, blob)) = listed else { return Ok(None) };
         ensure!(
             mode != SYMBOLIC_LINK,
-            "'{path}' at {commit} is a symbolic link; name the file that it points to"
+            "'{path}' at {commit} is a symbolic link; use the path of the file that it points to"
         );
         if mode & FILE_TYPE != REGULAR_FILE {
             return Ok(None);
@@ -308,17 +312,17 @@ impl Repository {
             |libgit2| Ok(libgit2.find_blob(git2::Oid::from_str(&blob)?)?.content().to_vec()),
             || {
                 let read = self.reading().args(["cat-file", "blob", &blob]).run();
-                Ok(read.with_context(|| format!("'{path}' at {commit} could not be read"))?.stdout)
+                Ok(read.with_context(|| format!("could not read '{path}' at {commit}"))?.stdout)
             },
         )?;
         ensure!(
             !content.starts_with(LFS_POINTER),
-            "'{path}' at {commit} is kept by Git LFS, and only its pointer is in the repository; copy it from a checkout"
+            "'{path}' at {commit} is a Git LFS pointer; copy the file itself from a checkout"
         );
         Ok(Some(content))
     }
 
-    /// Mode and hash of what lies at a path.
+    /// Returns the mode and hash of the entry at a path.
     fn tree_entry(&self, commit: &str, path: &str) -> anyhow::Result<Option<(u32, String)>> {
         let path = path.trim_end_matches('/');
         self.answer(
@@ -326,7 +330,8 @@ impl Repository {
                 let tree = libgit2.find_commit(git2::Oid::from_str(commit)?)?.tree()?;
                 match tree.get_path(std::path::Path::new(path)) {
                     Ok(entry) => Ok(Some((entry.filemode().cast_unsigned(), entry.id().to_string()))),
-                    // The tree was read and has no such entry; a tree that a partial clone lacks is of class Odb.
+                    // The tree has no such entry. A tree that a partial clone lacks gives an error
+                    // of class Odb.
                     Err(error)
                         if error.class() == git2::ErrorClass::Tree
                             && error.code() == git2::ErrorCode::NotFound =>
@@ -349,8 +354,9 @@ impl Repository {
         )
     }
 
-    /// Paths of all files below a folder of a commit (`""` is the root), relative to the root, in git's order. A path
-    /// that is a file lists itself; one that does not exist lists nothing. Submodules are not entered.
+    /// Returns the paths of all files below a folder of a commit (`""` is the root), relative to
+    /// the root and in git's order. For a file, that is its own path; for a missing path, there are
+    /// none. Files of submodules are left out.
     pub fn files(&self, commit: &str, folder: &str) -> anyhow::Result<Vec<String>> {
         let folder = folder.trim_end_matches('/');
         let command = self.reading().args(["ls-tree", "-r", "-z", "--full-tree", commit]);
@@ -360,7 +366,7 @@ impl Repository {
         Ok(blobs.filter(|(facts, _)| facts.contains(" blob ")).map(|(_, path)| path.to_owned()).collect())
     }
 
-    /// Paths that differ between two commits, sorted.
+    /// Returns the paths that differ between two commits, sorted.
     pub fn changed_paths(&self, before: &str, after: &str) -> anyhow::Result<Vec<String>> {
         let mut paths = self.answer(
             |libgit2| {
@@ -385,7 +391,7 @@ impl Repository {
         Ok(paths)
     }
 
-    /// libgit2's answer, or the program's if libgit2 has none.
+    /// Returns libgit2's answer, or else the git program's.
     fn answer<T>(
         &self,
         by_libgit2: impl FnOnce(&git2::Repository) -> Result<T, git2::Error>,
@@ -398,7 +404,7 @@ impl Repository {
     }
 }
 
-/// The bits of a tree entry's mode that say what it is, and their values.
+/// The bits of a tree entry's mode that tell its type, and their values.
 const FILE_TYPE: u32 = 0o170_000;
 const REGULAR_FILE: u32 = 0o100_000;
 const SYMBOLIC_LINK: u32 = 0o120_000;

@@ -1,8 +1,9 @@
-//! What the user asked for and a repository become a plan: each ref a revision, the baseline among them.
+//! Turns a request into a plan: resolves each ref to a revision, and finds the baseline among them.
 
 use std::collections::{HashMap, HashSet};
 
 use anyhow::Context;
+use camino::Utf8PathBuf;
 
 use crate::git::fetch::fetch;
 use crate::git::ref_pattern::{ForgeRef, forge_ref, nearest, short_name, split_suffix};
@@ -18,14 +19,14 @@ use crate::support::event::{Event, Sink};
 /// The name of the revision that `--baseline merge-base` adds.
 pub const MERGE_BASE: &str = "merge-base";
 
-/// What the user wrote that names the working tree.
+/// What the user writes for the working tree.
 const WORKING_TREE: &str = ".";
 
-/// Resolves every ref of the request and plans the run.
+/// Resolves every ref of the request, and plans the run.
 ///
-/// The plan's request has one entry in `refs` for each of its revisions, in the same order: a baseline that was added is
-/// among both. What depended on where the tool was started (`build.manifest_path`) or on what a ref means today
-/// (`lockfile`) is resolved as well.
+/// The plan's request has one entry in `refs` for each revision, in the same order, including a
+/// baseline that was added. `build.manifest_path`, which depends on the current folder, and the ref
+/// of `lockfile` are resolved, too.
 pub fn resolve(request: &Request, repository: &Repository, sink: &dyn Sink) -> anyhow::Result<Plan> {
     let plan = resolve_any(request, repository, sink)?;
     match plan.revisions.as_slice() {
@@ -38,49 +39,22 @@ fn too_few(request: &Request) -> ResolveError {
     ResolveError::TooFew { only: request.refs.last().map(|only| only.spec.clone()) }
 }
 
-/// The same where nothing is compared, and one ref is enough.
+/// Resolves and plans as [`resolve`] does, for commands that compare nothing: one ref is enough.
 pub fn resolve_any(request: &Request, repository: &Repository, sink: &dyn Sink) -> anyhow::Result<Plan> {
     let mut request = request.clone();
     let mut resolver = Resolver::new(repository, &request, sink)?;
     let baseline = add_named_baseline(&mut request);
-
-    let mut revisions = Vec::new();
-    for reference in &request.refs {
-        let mut revision = resolver.revision(&reference.spec)?;
-        revision.name = reference.name.clone().unwrap_or_else(|| reference.spec.clone());
-        revisions.push(revision);
-    }
-    if revisions.is_empty() || (revisions.len() == 1 && request.baseline == BaselineRequest::MergeBase) {
-        return Err(too_few(&request).advised());
-    }
-    if request.baseline == BaselineRequest::MergeBase {
-        revisions.insert(0, resolver.merge_base(&revisions)?);
-        request.refs.insert(0, RefRequest { spec: MERGE_BASE.to_owned(), ..RefRequest::default() });
-    }
-    make_names_unique(&mut revisions);
+    let revisions = resolver.revisions(&mut request)?;
     for revision in &revisions {
         let (name, commit) = (revision.name.clone(), revision.commit.clone());
         sink.emit(Event::Resolved { name, commit, note: revision.found.clone() });
     }
-
-    let mut overlay_commits = Vec::new();
-    for overlay in &request.overlay {
-        overlay_commits.push(match overlay.from.as_deref() {
-            None | Some(WORKING_TREE) => None,
-            Some(spec) => Some(resolver.commit(spec).context("the overlay's ref")?.commit),
-        });
-    }
+    let overlay_commits = resolver.overlay_commits(&request)?;
     if let Some(LockfileRequest::From(spec)) = &request.lockfile {
         let commit = resolver.commit(spec).context("the lock file's ref")?.commit;
         request.lockfile = Some(LockfileRequest::From(commit));
     }
-    let place = workspace_folder::find(repository, request.build.manifest_path.as_deref(), &revisions)?;
-    request.build.manifest_path = place.manifest_path;
-    // An external overlay is a package of its own, outside of any member's folder.
-    let external = request.overlay.iter().any(|overlay| overlay.mode == OverlayMode::External);
-    if request.build.packages.is_empty() && !request.build.workspace && !external {
-        request.build.packages.extend(place.package);
-    }
+    let workspace = take_workspace_folder(&mut request, repository, &revisions)?;
 
     let now = jiff::Timestamp::now();
     Ok(Plan {
@@ -89,7 +63,7 @@ pub fn resolve_any(request: &Request, repository: &Repository, sink: &dyn Sink) 
         id: run_id(now, &revisions),
         created: now.to_string(),
         repository: repository.root().to_owned(),
-        workspace: place.workspace,
+        workspace,
         revisions,
         baseline,
         overlay_commits,
@@ -97,7 +71,24 @@ pub fn resolve_any(request: &Request, repository: &Repository, sink: &dyn Sink) 
     })
 }
 
-/// The baseline's index; a baseline that is not among the refs becomes the first of them.
+/// Returns the workspace's folder, and completes the build options with the manifest and package
+/// that the user meant.
+fn take_workspace_folder(
+    request: &mut Request,
+    repository: &Repository,
+    revisions: &[Revision],
+) -> anyhow::Result<Utf8PathBuf> {
+    let found = workspace_folder::find(repository, request.build.manifest_path.as_deref(), revisions)?;
+    request.build.manifest_path = found.manifest_path;
+    // An external overlay is a package of its own, outside of any member's folder.
+    let external = request.overlay.iter().any(|overlay| overlay.mode == OverlayMode::External);
+    if request.build.packages.is_empty() && !request.build.workspace && !external {
+        request.build.packages.extend(found.package);
+    }
+    Ok(found.workspace)
+}
+
+/// Returns the baseline's index. A baseline that is not among the refs is added as the first one.
 fn add_named_baseline(request: &mut Request) -> usize {
     let BaselineRequest::Ref(wanted) = &request.baseline else { return 0 };
     let by_name = request.refs.iter().position(|reference| reference.name.as_ref() == Some(wanted));
@@ -109,21 +100,21 @@ fn add_named_baseline(request: &mut Request) -> usize {
     })
 }
 
-/// Where a spec leads.
+/// A commit, and a note on where its ref was found.
 #[derive(Clone)]
-struct Found {
+struct ResolvedCommit {
     commit: String,
     note: Option<String>,
 }
 
-/// Looks specs up, each of them once: the same spec twice is the same revision, and fetched once.
+/// Looks up each spec once, so that a spec that appears twice is one revision and is fetched once.
 struct Resolver<'a> {
     repository: &'a Repository,
     remote: Option<String>,
     patterns: indexmap::IndexMap<String, String>,
     references: Vec<String>,
     sink: &'a dyn Sink,
-    known: HashMap<String, Found>,
+    known: HashMap<String, ResolvedCommit>,
 }
 
 impl<'a> Resolver<'a> {
@@ -136,6 +127,38 @@ impl<'a> Resolver<'a> {
             sink,
             known: HashMap::new(),
         })
+    }
+
+    /// Resolves the refs of the request. A merge base is added as the first of them.
+    fn revisions(&mut self, request: &mut Request) -> anyhow::Result<Vec<Revision>> {
+        let mut revisions = Vec::new();
+        for reference in &request.refs {
+            let mut revision = self.revision(&reference.spec)?;
+            revision.name = reference.name.clone().unwrap_or_else(|| reference.spec.clone());
+            revisions.push(revision);
+        }
+        let wants_merge_base = request.baseline == BaselineRequest::MergeBase;
+        if revisions.is_empty() || (revisions.len() == 1 && wants_merge_base) {
+            return Err(too_few(request).advised());
+        }
+        if wants_merge_base {
+            revisions.insert(0, self.merge_base(&revisions)?);
+            request.refs.insert(0, RefRequest { spec: MERGE_BASE.to_owned(), ..RefRequest::default() });
+        }
+        make_names_unique(&mut revisions);
+        Ok(revisions)
+    }
+
+    /// Returns the commit that each overlay's files come from, or `None` for the disk.
+    fn overlay_commits(&mut self, request: &Request) -> anyhow::Result<Vec<Option<String>>> {
+        let mut commits = Vec::new();
+        for overlay in &request.overlay {
+            commits.push(match overlay.from.as_deref() {
+                None | Some(WORKING_TREE) => None,
+                Some(spec) => Some(self.commit(spec).context("the overlay's ref")?.commit),
+            });
+        }
+        Ok(commits)
     }
 
     fn revision(&mut self, spec: &str) -> anyhow::Result<Revision> {
@@ -153,13 +176,13 @@ impl<'a> Resolver<'a> {
         })
     }
 
-    fn commit(&mut self, spec: &str) -> anyhow::Result<Found> {
+    fn commit(&mut self, spec: &str) -> anyhow::Result<ResolvedCommit> {
         if let Some(found) = self.known.get(spec) {
             return Ok(found.clone());
         }
         let (name, suffix) = split_suffix(spec);
         let found = if spec == WORKING_TREE {
-            Found { commit: working_tree::snapshot(self.repository, self.sink)?, note: None }
+            ResolvedCommit { commit: working_tree::snapshot(self.repository, self.sink)?, note: None }
         } else if let Some(wanted) = forge_ref(name, &self.patterns) {
             let mut found = self.forge(&wanted)?;
             if !suffix.is_empty() {
@@ -168,13 +191,13 @@ impl<'a> Resolver<'a> {
             found
         } else {
             self.warn_of_two_meanings(name)?;
-            Found { commit: self.plain(spec, spec)?, note: None }
+            ResolvedCommit { commit: self.plain(spec, spec)?, note: None }
         };
         self.known.insert(spec.to_owned(), found.clone());
         Ok(found)
     }
 
-    /// By git's own rules. `spec` is looked up, `written` is what an error calls it.
+    /// Looks `spec` up by git's own rules. Errors call it `written`.
     fn plain(&self, spec: &str, written: &str) -> anyhow::Result<String> {
         let written = written.to_owned();
         Err(match self.repository.look_up(spec)? {
@@ -200,7 +223,7 @@ impl<'a> Resolver<'a> {
         .advised())
     }
 
-    /// `HEAD~9` of a history of five commits.
+    /// Returns the error for `HEAD~9` in a history of five commits, if the spec is of this kind.
     fn beyond_history(&self, spec: &str, written: &str) -> anyhow::Result<Option<ResolveError>> {
         let (name, suffix) = split_suffix(spec);
         if !suffix.starts_with(['~', '^']) {
@@ -223,17 +246,17 @@ impl<'a> Resolver<'a> {
         ResolveError::NoRef { spec, nearest, branches, shallow: self.repository.is_shallow() }
     }
 
-    /// A pull request: where the user has it, else fetched.
-    fn forge(&self, wanted: &ForgeRef) -> anyhow::Result<Found> {
+    /// Finds a pull request in the repository, or else fetches it.
+    fn forge(&self, wanted: &ForgeRef) -> anyhow::Result<ResolvedCommit> {
         if let Some(found) = self.local_copy(wanted)? {
             return Ok(found);
         }
         let remote = self.remote(&wanted.name)?;
         let commit = fetch(self.repository, &remote, &wanted.name, &wanted.remote)?;
-        Ok(Found { commit, note: Some(format!("fetched from {remote}")) })
+        Ok(ResolvedCommit { commit, note: Some(format!("fetched from {remote}")) })
     }
 
-    fn local_copy(&self, wanted: &ForgeRef) -> anyhow::Result<Option<Found>> {
+    fn local_copy(&self, wanted: &ForgeRef) -> anyhow::Result<Option<ResolvedCommit>> {
         let name = &wanted.name;
         let preferred = self.remote.clone().or(self.default_remote()?);
         let mut places = Vec::new();
@@ -247,7 +270,7 @@ impl<'a> Resolver<'a> {
         }
         if let Some(place) = places.into_iter().find(|place| self.references.contains(place)) {
             let commit = self.plain(&place, name)?;
-            return Ok(Some(Found { commit, note: Some(place) }));
+            return Ok(Some(ResolvedCommit { commit, note: Some(place) }));
         }
         if self.remote.is_some() {
             return Ok(None);
@@ -260,18 +283,19 @@ impl<'a> Resolver<'a> {
         let distinct: HashSet<_> = commits.iter().collect();
         match (distinct.len(), commits.first(), elsewhere.first()) {
             (1, Some(commit), Some(place)) => {
-                Ok(Some(Found { commit: commit.clone(), note: Some(place.clone()) }))
+                Ok(Some(ResolvedCommit { commit: commit.clone(), note: Some(place.clone()) }))
             }
             (0, ..) => Ok(None),
             _ => Err(ResolveError::SeveralCopies { spec: name.clone(), copies: elsewhere }.advised()),
         }
     }
 
-    /// Copies that are not the preferred remote's. A remote that they were fetched from need not be configured any more,
-    /// and numbers mean different things to different remotes.
+    /// Returns copies from other remotes than the preferred one. Such a remote may not be
+    /// configured any more, and the same number means another pull request there.
     fn copies_elsewhere(&self, name: &str) -> anyhow::Result<Vec<String>> {
         let remotes = self.repository.remotes()?;
-        // `refs/remotes/origin/fix/pr/7` is a branch of `origin`, not the pull request of a remote called `origin/fix`.
+        // `refs/remotes/origin/fix/pr/7` is a branch of `origin`, not a pull request of the remote
+        // `origin/fix`.
         let is_remote = |remote: &str| !remote.contains('/') || remotes.iter().any(|known| known == remote);
         let is_copy = |reference: &&String| {
             let below = reference.strip_prefix("refs/remotes/");
@@ -281,7 +305,7 @@ impl<'a> Resolver<'a> {
         Ok(self.references.iter().filter(is_copy).cloned().collect())
     }
 
-    /// `upstream`, else `origin`, else the only one.
+    /// Returns `upstream`, else `origin`, else the only remote.
     fn default_remote(&self) -> anyhow::Result<Option<String>> {
         let mut remotes = self.repository.remotes()?;
         let known = ["upstream", "origin"].iter().find(|name| remotes.iter().any(|remote| remote == *name));
@@ -301,7 +325,8 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Git takes the tag where a branch has the same name, and says so only on a terminal.
+    /// Warns if a tag and a branch share a name. Git then uses the tag, and says so only on a
+    /// terminal.
     fn warn_of_two_meanings(&self, name: &str) -> anyhow::Result<()> {
         let [tag, branch] = ["refs/tags/", "refs/heads/"].map(|kind| format!("{kind}{name}"));
         if self.references.contains(&tag)
@@ -309,7 +334,7 @@ impl<'a> Resolver<'a> {
             && self.repository.look_up(&tag)? != self.repository.look_up(&branch)?
         {
             self.sink.emit(Event::Warning {
-                message: format!("'{name}' is a tag and a branch: the tag is taken"),
+                message: format!("'{name}' is a tag and a branch; using the tag"),
                 help: Some(format!("write heads/{name} for the branch, tags/{name} for the tag")),
             });
         }
@@ -331,7 +356,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// `main` and `main` become `main` and `main (2)`: A/A comparisons are two revisions.
+/// Renames the second `main` to `main (2)`, so that a revision can be compared with itself.
 fn make_names_unique(revisions: &mut [Revision]) {
     let mut taken: HashSet<String> = HashSet::new();
     let wanted: HashSet<_> = revisions.iter().map(|revision| revision.name.clone()).collect();
@@ -349,7 +374,8 @@ fn make_names_unique(revisions: &mut [Revision]) {
     }
 }
 
-/// `20250302T101500.123Z-4f1c2aa-9be0d13`: sorts by time; at most four revisions are spelt out.
+/// Returns the name of a run, `20250302T101500.123Z-4f1c2aa-9be0d13`. Names sort by time, and
+/// contain at most four revisions.
 pub fn run_id(now: jiff::Timestamp, revisions: &[Revision]) -> String {
     let time = now.strftime("%Y%m%dT%H%M%S%.3fZ").to_string();
     let short = |revision: &Revision| revision.commit.get(..7).unwrap_or(&revision.commit).to_owned();

@@ -1,8 +1,8 @@
-//! Refs that do not make a comparison: why, and what the user can do about it.
+//! Why refs cannot be compared, and what the user can do about it.
 
 use crate::support::advice::Advice;
 
-/// Refs that do not make a comparison.
+/// Why refs cannot be compared.
 #[derive(Debug, thiserror::Error)]
 pub enum ResolveError {
     /// Nothing has this name.
@@ -10,23 +10,23 @@ pub enum ResolveError {
     NoRef {
         /// What the user wrote.
         spec: String,
-        /// Names that it may have meant, the likeliest first.
+        /// Names that the user may mean, the most likely first.
         nearest: Vec<String>,
         /// The local branches.
         branches: Vec<String>,
-        /// Whether the history was cut off, which may be why.
+        /// Whether the clone is shallow, which may be the reason.
         shallow: bool,
     },
-    /// The name exists, and its history does not reach as far as was asked.
+    /// The name exists, but its history is too short.
     #[error("no commit '{spec}': the history of '{name}' is shorter")]
     BeyondHistory {
         /// What the user wrote.
         spec: String,
-        /// The part of it that exists: `HEAD` of `HEAD~9`.
+        /// The part that exists: `HEAD` of `HEAD~9`.
         name: String,
-        /// Its oldest commit along first parents: `HEAD~4`.
+        /// The oldest commit along first parents: `HEAD~4`.
         oldest: String,
-        /// Whether the history was cut off, which may be why.
+        /// Whether the clone is shallow, which may be the reason.
         shallow: bool,
     },
     /// Several commits begin with these digits.
@@ -37,15 +37,15 @@ pub enum ResolveError {
         /// Hash and subject of each.
         candidates: Vec<String>,
     },
-    /// Several remotes have the pull request, at different commits.
-    #[error("'{spec}' is ambiguous: {}", .copies.join(", "))]
+    /// Several remotes have different commits for the pull request.
+    #[error("'{spec}' is ambiguous: it may be {}", .copies.join(" or "))]
     SeveralCopies {
         /// What the user wrote.
         spec: String,
         /// The local refs.
         copies: Vec<String>,
     },
-    /// The name is that of a tree or a file.
+    /// The name belongs to a tree or a file.
     #[error("'{spec}' is a {kind}, not a commit")]
     NotACommit {
         /// What the user wrote.
@@ -53,45 +53,45 @@ pub enum ResolveError {
         /// Git's word for what it is.
         kind: String,
     },
-    /// `HEAD` is on a branch without commits.
+    /// The branch that is checked out has no commit.
     #[error("'{spec}' has no commit yet: the branch that is checked out is empty")]
     Unborn {
         /// What the user wrote.
         spec: String,
     },
-    /// The ref has to be fetched, and it is not clear where from.
+    /// The ref must be fetched, but it is unclear from which remote.
     #[error("no remote to fetch '{spec}' from")]
     NoRemote {
         /// What the user wrote.
         spec: String,
-        /// The remotes that there are.
+        /// The repository's remotes.
         remotes: Vec<String>,
     },
-    /// There is nothing to compare.
-    #[error("a comparison needs two refs, and {}", .only.as_ref().map_or("none was given".to_owned(), |only| format!("only '{only}' was given")))]
+    /// There are fewer than two refs.
+    #[error("a comparison needs two refs, but {}", .only.as_ref().map_or("none was given".to_owned(), |only| format!("only '{only}' was given")))]
     TooFew {
-        /// The one that was given.
+        /// The only ref, if there is one.
         only: Option<String>,
     },
-    /// No merge base.
+    /// The refs have no common ancestor.
     #[error("{} have no common ancestor", .names.join(" and "))]
     NoMergeBase {
         /// The refs.
         names: Vec<String>,
-        /// Whether the history was cut off, which may be why.
+        /// Whether the clone is shallow, which may be the reason.
         shallow: bool,
     },
 }
 
 impl Advice for ResolveError {
     fn help(&self) -> Option<String> {
-        let deepen = "this is a shallow clone: `git fetch --unshallow` gets the rest of the history";
+        let deepen = "this is a shallow clone; `git fetch --unshallow` fetches the rest of the history";
         match self {
             Self::BeyondHistory { shallow: true, .. } => Some(deepen.to_owned()),
-            Self::BeyondHistory { oldest, .. } => Some(format!("the oldest is {oldest}")),
+            Self::BeyondHistory { oldest, .. } => Some(format!("the oldest commit is {oldest}")),
             Self::NoRef { shallow: true, nearest, .. } if nearest.is_empty() => Some(deepen.to_owned()),
             Self::NoRef { spec, .. } if spec.contains("..") => {
-                Some("a range names no single commit; give two refs: --refs A,B".to_owned())
+                Some("a range is not a single commit; give two refs: --refs A,B".to_owned())
             }
             Self::NoRef { nearest, branches, .. } => {
                 let mut shown: Vec<_> = branches.iter().take(6).map(String::as_str).collect();
@@ -103,7 +103,7 @@ impl Advice for ResolveError {
                 } else {
                     format!("branches: {}; ", shown.join(", "))
                 };
-                let written = "PRs are written pr/NUMBER";
+                let written = "write pr/NUMBER for a PR";
                 Some(if nearest.is_empty() {
                     format!("{shown}{written}")
                 } else {
@@ -113,14 +113,16 @@ impl Advice for ResolveError {
             }
             Self::Ambiguous { candidates, .. } => Some(format!("it may be {}", candidates.join(", or "))),
             Self::SeveralCopies { .. } => {
-                Some("pick the remote with --remote, or name one of these".to_owned())
+                Some("choose the remote with --remote, or write one of these refs".to_owned())
             }
             Self::NotACommit { .. } => None,
-            Self::Unborn { .. } => Some("commit something first".to_owned()),
+            Self::Unborn { .. } => Some("make a commit first".to_owned()),
             Self::NoRemote { remotes, .. } if remotes.is_empty() => {
-                Some("this repository has no remote; --remote takes a URL as well".to_owned())
+                Some("this repository has no remote; give a URL: --remote URL".to_owned())
             }
-            Self::NoRemote { remotes, .. } => Some(format!("pick one with --remote: {}", remotes.join(", "))),
+            Self::NoRemote { remotes, .. } => {
+                Some(format!("choose one with --remote: {}", remotes.join(", ")))
+            }
             Self::TooFew { only } => {
                 let only = only.as_deref().unwrap_or("main");
                 Some(format!("add another: --refs {only},OTHER (or --baseline OTHER)"))
@@ -142,7 +144,7 @@ mod tests {
         assert_eq!(error.to_string(), "no ref 'mian' in this repository");
         assert_eq!(
             error.help().unwrap(),
-            "did you mean 'main'? (branches: main, release-0.4; PRs are written pr/NUMBER)"
+            "did you mean 'main'? (branches: main, release-0.4; write pr/NUMBER for a PR)"
         );
     }
 }

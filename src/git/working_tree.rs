@@ -1,7 +1,7 @@
-//! The user's working tree as a commit: uncommitted and untracked files included, ignored ones left out.
+//! Commits the user's working tree, with uncommitted and untracked files, but without ignored ones.
 //!
-//! Git writes it with a temporary index, copied from the user's, which stays as it is byte for byte. Equal content on an
-//! equal `HEAD` gives an equal commit.
+//! Git uses a temporary copy of the user's index, which does not change by a byte. Equal content on
+//! an equal `HEAD` gives an equal commit.
 
 use anyhow::{Context, ensure};
 use camino::Utf8Path;
@@ -12,10 +12,14 @@ use crate::git::repository::{Lookup, Repository};
 use crate::support::event::{Event, Sink};
 use crate::support::process::Command;
 
-/// Makes a commit of the working tree, keeps it alive by a ref of ours, and returns its full hash.
+/// Makes a commit of the working tree, keeps it alive with a ref of the tool, and returns its full
+/// hash.
 pub fn snapshot(repository: &Repository, sink: &dyn Sink) -> anyhow::Result<String> {
-    ensure!(!repository.is_bare(), "'.' is the working tree, and a bare repository has none");
-    let folder = tempfile::tempdir().context("no temporary folder for an index")?;
+    ensure!(
+        !repository.is_bare(),
+        "'.' is the working tree, which a bare repository lacks; use a ref instead"
+    );
+    let folder = tempfile::tempdir().context("could not create a temporary folder for git's index")?;
     let folder = Utf8Path::from_path(folder.path()).context("the temporary folder's path is not UTF-8")?;
     let index = TemporaryIndex { repository, path: &folder.join("index") };
     index.copy_users()?;
@@ -30,7 +34,7 @@ pub fn snapshot(repository: &Repository, sink: &dyn Sink) -> anyhow::Result<Stri
     };
     let time = head.as_ref().map_or(0, |commit| commit.time);
     let base = head.as_ref().map_or("no commit yet".to_owned(), |commit| commit.hash.clone());
-    // The `@` keeps git from taking small numbers for a year.
+    // The `@` keeps git from reading small numbers as years.
     let date = format!("@{time} +0000");
     let mut command = repository
         .git()
@@ -50,7 +54,7 @@ pub fn snapshot(repository: &Repository, sink: &dyn Sink) -> anyhow::Result<Stri
     Ok(commit)
 }
 
-/// An index file of our own for the user's working tree.
+/// A temporary index file for the user's working tree.
 struct TemporaryIndex<'a> {
     repository: &'a Repository,
     path: &'a Utf8Path,
@@ -58,18 +62,18 @@ struct TemporaryIndex<'a> {
 
 impl TemporaryIndex<'_> {
     fn git(&self, arguments: &[&str]) -> Command {
-        // A split index would leave its shared half in the user's git directory, and a cache of untracked files is of use
-        // only in an index that stays.
+        // A split index would leave its shared half in the user's git directory. A cache of
+        // untracked files is useless in a temporary index.
         let settings = ["core.splitIndex=false", "core.untrackedCache=false", "index.sparse=false"];
         let command =
             settings.iter().fold(self.repository.git(), |command, setting| command.args(["-c", setting]));
-        // Adding a nested repository is dealt with below; line endings are the user's affair at a real `git add`.
+        // Warnings about line endings matter only for the user's own `git add`.
         let command = command.args(["-c", "core.safecrlf=false"]);
         command.env("GIT_INDEX_FILE", self.path).args(arguments)
     }
 
-    /// Copies the user's index with its time. The copy spares hashing every file again; the time is how git knows which
-    /// entries may have changed in the instant after the index was written.
+    /// Copies the user's index with its modification time. The copy saves hashing every file again.
+    /// The time tells git which entries may have changed right after the index was written.
     fn copy_users(&self) -> anyhow::Result<()> {
         let users = self.repository.git_directory().join("index");
         let modified = match fs_err::metadata(&users) {
@@ -79,11 +83,11 @@ impl TemporaryIndex<'_> {
         };
         fs_err::copy(&users, self.path)?;
         let copy = fs_err::OpenOptions::new().write(true).open(self.path)?;
-        copy.file().set_modified(modified).context("the index copy takes no time stamp")
+        copy.file().set_modified(modified).context("could not set the time of the copied index")
     }
 
-    /// Takes the marks off that hide changes: `assume-unchanged`, and `skip-worktree` where the file is there after all.
-    /// What is on the disk is what the user sees built.
+    /// Removes the marks that hide changes: `assume-unchanged`, and `skip-worktree` if the file
+    /// exists. The user builds what is on the disk.
     fn see_hidden_changes(&self) -> anyhow::Result<()> {
         let listed = self.git(&["ls-files", "-v", "-z"]).run()?;
         let mut assumed = String::new();
@@ -106,8 +110,8 @@ impl TemporaryIndex<'_> {
         Ok(())
     }
 
-    /// Adds what is changed, deleted and untracked. Repositories inside this one that are no submodules are left out: git
-    /// would record their commit, which nobody else has.
+    /// Adds changed, deleted and untracked files. Nested repositories that are not submodules are
+    /// left out: git would record their commit, which this repository lacks.
     fn add_everything(&self, sink: &dyn Sink) -> anyhow::Result<()> {
         self.git(&["add", "--update"]).run()?;
         let others = self.git(&["ls-files", "--others", "--exclude-standard", "-z"]).run()?;
@@ -118,16 +122,16 @@ impl TemporaryIndex<'_> {
         for path in nested {
             sink.emit(Event::Warning {
                 message: format!(
-                    "'{path}' is a repository of its own and no submodule: it is not part of '.'"
+                    "'{path}' is a nested repository and not a submodule; '.' does not include it"
                 ),
-                help: Some("add it as a submodule, or to .gitignore if it does not matter".to_owned()),
+                help: Some("add it as a submodule, or to .gitignore to silence this".to_owned()),
             });
         }
         Ok(())
     }
 }
 
-/// A submodule enters the tree as the commit that it is at; changes in its own working tree cannot.
+/// Warns about submodules with uncommitted changes. The tree contains only a submodule's commit.
 fn warn_of_dirty_submodules(repository: &Repository, sink: &dyn Sink) -> anyhow::Result<()> {
     if !repository.root().join(".gitmodules").exists() {
         return Ok(());
@@ -135,14 +139,15 @@ fn warn_of_dirty_submodules(repository: &Repository, sink: &dyn Sink) -> anyhow:
     let status =
         ["--no-optional-locks", "status", "--porcelain=v2", "-z", "--no-renames", "--ignore-submodules=none"];
     for entry in nul_separated(&repository.git().args(status).run()?.stdout) {
-        // `1 XY sub mH mI mW hH hI path`, where sub is `S<commit changed><modified><untracked>` for a submodule.
+        // `1 XY sub mH mI mW hH hI path`, where sub is `S<commit changed><modified><untracked>` for
+        // a submodule.
         let words: Vec<_> = entry.splitn(9, ' ').collect();
         if let ["1", _, sub, .., path] = words[..]
             && sub.starts_with('S')
             && sub.contains(['M', 'U'])
         {
             sink.emit(Event::Warning {
-                message: format!("submodule '{path}' has uncommitted changes: they are not part of '.'"),
+                message: format!("submodule '{path}' has uncommitted changes; '.' does not include them"),
                 help: Some(format!("commit them in '{path}'")),
             });
         }

@@ -1,4 +1,4 @@
-//! Where in the repository the cargo workspace is that the user means.
+//! Finds the cargo workspace that the user means.
 
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
@@ -8,21 +8,21 @@ use crate::plan::resolved::Revision;
 use crate::support::advice::Advice;
 use crate::support::process::Command;
 
-/// A place in the repository, relative to its root.
+/// A cargo workspace, by paths relative to the repository's root.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// The folder of the workspace's manifest; empty for the root.
+pub struct WorkspaceFolder {
+    /// The folder of the workspace's manifest. Empty for the root.
     pub workspace: Utf8PathBuf,
-    /// The manifest that the user named, if one was.
+    /// The manifest that the user named, if any.
     pub manifest_path: Option<String>,
-    /// The member of the workspace that this is the manifest of, as cargo then takes it for the one that is meant.
+    /// The member whose manifest this is. Cargo then builds only this member.
     pub package: Option<String>,
 }
 
-/// No manifest where one was looked for.
+/// A missing manifest.
 #[derive(Debug, thiserror::Error)]
 pub enum NoManifest {
-    /// The user named one.
+    /// The manifest that the user named.
     #[error("no manifest '{path}' in the repository {repository}")]
     Named {
         /// As typed.
@@ -30,12 +30,12 @@ pub enum NoManifest {
         /// The repository's root.
         repository: Utf8PathBuf,
     },
-    /// It was looked for.
+    /// The nearest manifest above the current folder.
     #[error("no Cargo.toml in {start} or above it in the repository")]
     Nearest {
         /// Where the search began.
         start: Utf8PathBuf,
-        /// Manifests of the first revision, the least deep first.
+        /// Other manifests, the least deep first.
         elsewhere: Vec<String>,
     },
 }
@@ -48,15 +48,19 @@ impl Advice for NoManifest {
                 Some("is this a Rust repository?".to_owned())
             }
             Self::Nearest { elsewhere, .. } => {
-                Some(format!("name one with --manifest-path: {}", elsewhere.join(", ")))
+                Some(format!("choose one with --manifest-path: {}", elsewhere.join(", ")))
             }
         }
     }
 }
 
-/// The workspace of the manifest that the user named (relative to where the tool was started), else of the nearest one above
-/// where it was started. In a bare repository, paths are those of the first revision.
-pub fn find(repository: &Repository, named: Option<&str>, revisions: &[Revision]) -> anyhow::Result<Place> {
+/// Returns the workspace of the manifest that the user named, relative to the current folder, or
+/// else of the nearest manifest above it. A bare repository has the paths of its first revision.
+pub fn find(
+    repository: &Repository,
+    named: Option<&str>,
+    revisions: &[Revision],
+) -> anyhow::Result<WorkspaceFolder> {
     let elsewhere = || manifests(repository, revisions);
     if repository.is_bare() {
         let path = named.unwrap_or("Cargo.toml");
@@ -64,7 +68,7 @@ pub fn find(repository: &Repository, named: Option<&str>, revisions: &[Revision]
             return Err(missing(repository, named, elsewhere()?).advised());
         }
         let workspace = Utf8Path::new(path).parent().unwrap_or(Utf8Path::new("")).to_owned();
-        return Ok(Place { workspace, manifest_path: named.map(str::to_owned), package: None });
+        return Ok(WorkspaceFolder { workspace, manifest_path: named.map(str::to_owned), package: None });
     }
     let root = repository.root();
     let manifest = if let Some(named) = named {
@@ -79,10 +83,10 @@ pub fn find(repository: &Repository, named: Option<&str>, revisions: &[Revision]
     let workspace = workspace_manifest(&manifest)?;
     // A workspace around the repository is not in the checkout.
     let manifest_of_all = if workspace.starts_with(root) { &workspace } else { &manifest };
-    let folder = manifest_of_all.parent().context("a manifest lies in a folder")?.strip_prefix(root)?;
+    let folder = manifest_of_all.parent().context("a manifest has a folder")?.strip_prefix(root)?;
     let relative = manifest.strip_prefix(root)?.to_string();
     let package = if *manifest_of_all == manifest { None } else { package_name(&manifest)? };
-    Ok(Place { workspace: folder.to_owned(), manifest_path: named.map(|_| relative), package })
+    Ok(WorkspaceFolder { workspace: folder.to_owned(), manifest_path: named.map(|_| relative), package })
 }
 
 fn package_name(manifest: &Utf8Path) -> anyhow::Result<Option<String>> {
@@ -92,17 +96,18 @@ fn package_name(manifest: &Utf8Path) -> anyhow::Result<Option<String>> {
     Ok(name.and_then(toml_edit::Item::as_str).map(str::to_owned))
 }
 
-/// Cargo knows: `package.workspace`, `members` and `exclude` all have a say.
+/// Asks cargo for the workspace's manifest, which depends on `package.workspace`, `members` and
+/// `exclude`.
 fn workspace_manifest(manifest: &Utf8Path) -> anyhow::Result<Utf8PathBuf> {
-    // Cargo names itself to its subcommands; that one is no rustup proxy, which would look at the toolchain file and may
-    // begin to download. The root folder has none.
+    // Cargo tells its subcommands its own path. That is not rustup's proxy, which reads the
+    // toolchain file and may begin a download. The root folder has no toolchain file.
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let located = Command::new(cargo)
         .args(["locate-project", "--workspace", "--message-format", "plain", "--manifest-path"])
         .arg(manifest)
         .current_dir("/")
         .run()
-        .context("the workspace could not be found")?;
+        .context("could not find the cargo workspace")?;
     Utf8PathBuf::from(located.text()).canonicalize_utf8().context("the workspace's manifest")
 }
 
@@ -116,7 +121,7 @@ fn missing(repository: &Repository, named: Option<&str>, elsewhere: Vec<String>)
     }
 }
 
-/// The manifests of the first revision, the least deep first.
+/// Returns the manifests of the first revision, the least deep first.
 fn manifests(repository: &Repository, revisions: &[Revision]) -> anyhow::Result<Vec<String>> {
     let Some(first) = revisions.first() else { return Ok(Vec::new()) };
     let mut paths = repository.files(&first.commit, "")?;

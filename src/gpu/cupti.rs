@@ -1,4 +1,5 @@
-//! Where NVIDIA's CUPTI is, which counts every allocation through the CUDA driver; and whether there is a driver at all.
+//! Finds CUPTI, NVIDIA's library that counts every allocation through the CUDA driver, and the
+//! driver itself.
 
 use std::path::Path;
 
@@ -6,18 +7,21 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::support::process::Command;
 
-/// The variable with which the user names the library.
+/// The variable that names the library.
 pub const VARIABLE: &str = "MEMPROF_CUPTI";
 
-/// Whether the kernel driver of an NVIDIA GPU is loaded: without it no process can use CUDA. Windows' subsystem for Linux
-/// has it behind `/dev/dxg`.
+/// Whether the kernel driver of an NVIDIA GPU is loaded. Without it no process can use CUDA. In the
+/// Windows Subsystem for Linux, the driver is behind `/dev/dxg`.
 pub fn has_driver() -> bool {
     let places = ["/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/dxg"];
     places.iter().any(|place| Path::new(place).exists())
 }
 
-/// The newest CUPTI of the first place that has one: [`VARIABLE`], `CUDA_HOME` and its like, the loader's own folders, the
-/// usual ones, and Python packages; or the places that were looked in.
+/// Returns the newest CUPTI of the first place that has one: [`VARIABLE`], `CUDA_HOME` and similar
+/// variables, the loader's folders, `/usr/local/cuda*`, and Python packages.
+///
+/// # Errors
+/// Says where it looked.
 pub fn find() -> Result<Utf8PathBuf, String> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     if let Some(named) = variable(VARIABLE) {
@@ -25,7 +29,7 @@ pub fn find() -> Result<Utf8PathBuf, String> {
         return if path.is_file() {
             Ok(path)
         } else {
-            Err(format!("{VARIABLE} names {path}, which is no file"))
+            Err(format!("{VARIABLE} names {path}, which is not a file"))
         };
     }
     let mut folders = Vec::new();
@@ -36,7 +40,7 @@ pub fn find() -> Result<Utf8PathBuf, String> {
     folders.extend(loader.split(':').filter(|folder| !folder.is_empty()).map(Utf8PathBuf::from));
     folders.extend(known_to_the_loader());
     let mut installed = entries(Utf8Path::new("/usr/local"), "cuda");
-    // `cuda`, then the highest version.
+    // `cuda` comes first, then the highest version.
     installed.sort_by_key(|folder| (folder.file_name() != Some("cuda"), std::cmp::Reverse(folder.clone())));
     folders.extend(installed.iter().flat_map(|home| below_cuda(home)));
     folders.extend(of_python());
@@ -59,7 +63,7 @@ fn below_cuda(home: &Utf8Path) -> Vec<Utf8PathBuf> {
         .collect()
 }
 
-/// The folders in which `ldconfig` has a CUPTI.
+/// Returns the folders in which `ldconfig` knows a CUPTI.
 fn known_to_the_loader() -> Vec<Utf8PathBuf> {
     let ask = |program: &str| Command::new(program).arg("-p").run().ok();
     let Some(cache) = ask("ldconfig").or_else(|| ask("/sbin/ldconfig")) else { return Vec::new() };
@@ -68,7 +72,8 @@ fn known_to_the_loader() -> Vec<Utf8PathBuf> {
     lines.filter_map(|line| Some(Utf8Path::new(line.split("=> ").nth(1)?).parent()?.to_owned())).collect()
 }
 
-/// `nvidia/cuda_cupti/lib` (CUDA 12) and `nvidia/cu13/lib` below the site-packages of a virtual environment or of the user.
+/// Returns `nvidia/cuda_cupti/lib` (CUDA 12) and `nvidia/cu13/lib` below the packages of the
+/// virtual environment, of the user and of the system.
 fn of_python() -> Vec<Utf8PathBuf> {
     let environment = std::env::var("VIRTUAL_ENV").ok().map(Utf8PathBuf::from);
     let user =
@@ -85,7 +90,8 @@ fn of_python() -> Vec<Utf8PathBuf> {
         .collect()
 }
 
-/// What lies in a folder and begins with this, sorted; nothing if there is no such folder.
+/// Returns the entries of a folder whose names begin with `start`, sorted. A missing folder has
+/// none.
 fn entries(folder: &Utf8Path, start: &str) -> Vec<Utf8PathBuf> {
     let entries = folder.read_dir_utf8().into_iter().flatten().filter_map(Result::ok);
     let mut found: Vec<Utf8PathBuf> = entries

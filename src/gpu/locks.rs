@@ -1,8 +1,10 @@
-//! One run at a time on a device, whoever starts it: a lock file for each, in a folder of the whole machine.
+//! Lock files, one for each device, so that only one run at a time uses a device. Their folder
+//! serves all users of the machine.
 //!
-//! The folder is open to all users and sticky, as `/tmp` is, so that nobody can take away another's file. The kernel
-//! refuses `O_CREAT` on a file that somebody else made in such a folder (`fs.protected_regular`), and a link there may lead
-//! anywhere; so a file is first opened as it is, made only where there is none, and links are not followed.
+//! The folder is open to all users and sticky, like `/tmp`, so that nobody can remove another
+//! user's file. In such a folder the kernel refuses `O_CREAT` for a file of another user
+//! (`fs.protected_regular`), and a link may lead anywhere. So a file is opened without `O_CREAT`
+//! first, created only if it is missing, and links are not followed.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::ErrorKind;
@@ -11,13 +13,13 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use anyhow::{Context, ensure};
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::gpu::devices::Place;
+use crate::gpu::devices::CudaDevice;
 use crate::support::file_lock::LockFile;
 
-/// The variable that names the folder, for containers that share a device and no `/tmp`.
+/// The variable that names the folder, for containers that share a device but not `/tmp`.
 pub const VARIABLE: &str = "MEMPROF_DEVICE_LOCKS";
 
-/// The folder of the lock files. Not `TMPDIR`, which may be each user's own.
+/// Returns the folder of the lock files. It is not in `TMPDIR`, which may differ between users.
 pub fn folder() -> Utf8PathBuf {
     match std::env::var(VARIABLE) {
         Ok(folder) if !folder.is_empty() => folder.into(),
@@ -25,15 +27,15 @@ pub fn folder() -> Utf8PathBuf {
     }
 }
 
-/// The file of a place.
-pub fn path(folder: &Utf8Path, place: &Place) -> Utf8PathBuf {
+/// Returns the path of a device's lock file.
+pub fn path(folder: &Utf8Path, device: &CudaDevice) -> Utf8PathBuf {
     // `MIG-GPU-…/1/0` has slashes.
-    folder.join(format!("{}.lock", place.uuid.replace('/', "-")))
+    folder.join(format!("{}.lock", device.uuid.replace('/', "-")))
 }
 
-/// The lock of a place, in this folder.
-pub fn lock_file(folder: &Utf8Path, place: &Place) -> LockFile {
-    LockFile { path: path(folder, place), subject: place.to_string(), open: |path| open(path).map(Some) }
+/// Returns the lock file of a device in this folder.
+pub fn lock_file(folder: &Utf8Path, device: &CudaDevice) -> LockFile {
+    LockFile { path: path(folder, device), subject: device.to_string(), open: |path| open(path).map(Some) }
 }
 
 /// Opens the file, creating it if necessary.
@@ -54,15 +56,15 @@ fn open(path: &Utf8Path) -> anyhow::Result<File> {
         match options.clone().create_new(true).mode(0o666).open(path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             made => {
-                let made = made.with_context(|| format!("could not make {path}"))?;
-                // Whatever the umask: the next user must be able to open it.
+                let made = made.with_context(|| format!("could not create {path}"))?;
+                // The next user must be able to open the file, regardless of this user's umask.
                 made.set_permissions(Permissions::from_mode(0o666))?;
                 break made;
             }
         }
     };
     let metadata = file.metadata()?;
-    ensure!(metadata.is_file() && metadata.nlink() <= 1, "{path} is not a file of its own");
+    ensure!(metadata.is_file() && metadata.nlink() <= 1, "{path} is a link or not a regular file");
     Ok(file)
 }
 
@@ -76,15 +78,15 @@ mod tests {
     use crate::support::event::{Event, Sink};
     use crate::support::file_lock::{Lock, WhenHeld};
 
-    fn place() -> Place {
-        Place { index: 0, part: Some(1), uuid: "MIG-GPU-a/1/0".into() }
+    fn device() -> CudaDevice {
+        CudaDevice { index: 0, part: Some(1), uuid: "MIG-GPU-a/1/0".into() }
     }
 
     #[test]
     fn a_lock_file_is_anybodys_to_open_and_nobodys_but_its_makers_to_remove() {
         let folder = tempfile::tempdir().unwrap();
         let folder = Utf8Path::from_path(folder.path()).unwrap().join("devices");
-        let path = path(&folder, &place());
+        let path = path(&folder, &device());
         assert_eq!(path.file_name(), Some("MIG-GPU-a-1-0.lock"));
         for _ in 0..2 {
             assert_eq!(open(&path).unwrap().metadata().unwrap().mode() & 0o7777, 0o666);
@@ -101,7 +103,7 @@ mod tests {
         std::os::unix::fs::symlink(&victim, &link).unwrap();
         std::fs::hard_link(&victim, &second).unwrap();
         assert!(open(&link).is_err());
-        assert!(open(&second).unwrap_err().to_string().contains("not a file of its own"));
+        assert!(open(&second).unwrap_err().to_string().contains("a link or not a regular file"));
         assert_eq!(std::fs::read(&victim).unwrap(), b"precious");
     }
 
@@ -110,9 +112,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let folder = Utf8Path::from_path(folder.path()).unwrap();
         let never = AtomicBool::new(false);
-        let [first, other] = [0, 1].map(|index| Place { index, part: None, uuid: format!("GPU-{index}") });
-        let take = |place: &Place, when_held, sink: &dyn Sink| {
-            Lock::acquire(&lock_file(folder, place), when_held, &never, sink)
+        let [first, other] =
+            [0, 1].map(|index| CudaDevice { index, part: None, uuid: format!("GPU-{index}") });
+        let take = |device: &CudaDevice, when_held, sink: &dyn Sink| {
+            Lock::acquire(&lock_file(folder, device), when_held, &never, sink)
         };
         let held = take(&first, WhenHeld::Fail, &|_| ()).unwrap();
         let message = take(&first, WhenHeld::Fail, &|_| ()).unwrap_err().to_string();

@@ -1,48 +1,51 @@
-//! Whether a run had its devices to itself, from what NVML showed before and after it. Pure.
+//! Whether a run had its devices to itself, judged by what NVML showed before and after it.
 //!
-//! What the shim counts of the process itself (`gpu.N.live`, the pool, NVML's figure of the process) does not change with what
-//! others do. NVML's figure of the whole device does: it is the test's only as long as nobody else is there.
+//! Other processes do not affect what the shim counts for its own process: `gpu.N.live`, the pool,
+//! NVML's figure for the process. They do affect NVML's figure for the whole device, which is the
+//! test's own only if nobody else uses the device.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::gpu::devices::{DeviceProcess, Occupancy, Place};
+use crate::gpu::devices::{CudaDevice, DeviceProcess, Occupancy};
 use crate::gpu::nvml::ProcessIds;
 use crate::support::bytes::Bytes;
 
-/// A device's memory is back when it is no more than this above its level before the run: room for what the driver itself sets
-/// up at a device's first use, and less than the least that a process leaves there, its context (526 MiB on an H200).
+/// How far a device's memory may stay above its level before the run and still count as free again.
+/// The driver itself needs some memory at a device's first use. A process has much more: at least
+/// its context (526 MiB on an H200).
 pub const TOLERANCE: u64 = 16 << 20;
 
-/// What a device may show as in use though nobody is on it: the driver's own. Again less than a context.
+/// How much memory the driver itself may use on an idle device. This, too, is less than a context.
 const IDLE: u64 = 64 << 20;
 
-/// How many processes are named in one mark.
+/// The most processes that one mark names.
 const MOST_NAMED: usize = 3;
 
-/// A place before and after a run.
+/// A device before and after a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Watched {
-    /// Where.
-    pub place: Place,
-    /// Just before the process was started.
+pub struct WatchedDevice {
+    /// The device.
+    pub device: CudaDevice,
+    /// What was on it just before the process started.
     pub before: Occupancy,
-    /// After its end, and after the wait.
+    /// What was on it after the process ended, and after the wait.
     pub after: Occupancy,
-    /// How long was waited in vain for the memory to come back; `None` if it did.
+    /// How long the tool waited in vain for the memory to be freed; `None` if it was freed.
     pub waited_in_vain: Option<Duration>,
 }
 
-/// What must be said of a run.
+/// How other processes affected a run's figures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Judgement {
-    /// What the figures must be read with.
+pub struct Interference {
+    /// Remarks on the figures.
     pub marks: Vec<String>,
-    /// Metrics that are not the test's alone, with the reason why they are not.
+    /// Metrics that may include memory of other processes, with the reason.
     pub withdrawn: BTreeMap<String, String>,
 }
 
-/// Bytes that are in use beyond the level before, and that no living process of others has taken since.
+/// Returns how many more bytes are in use than before, without those that other living processes
+/// have taken since.
 pub fn excess(before: &Occupancy, now: &Occupancy) -> u64 {
     let (Ok(level), Ok(used)) = (&before.used, &now.used) else { return 0 };
     let others = processes(now).iter().filter(|process| process.name.is_some()).map(|process| {
@@ -53,45 +56,48 @@ pub fn excess(before: &Occupancy, now: &Occupancy) -> u64 {
     used.saturating_sub(*level).saturating_sub(others.sum())
 }
 
-/// Whether the memory of a place is back at its level.
+/// Whether the memory of a device is free again.
 pub fn is_back(before: &Occupancy, now: &Occupancy) -> bool {
     excess(before, now) <= TOLERANCE
 }
 
-/// Whether there is anything to say of a place, if the run used it.
-pub fn is_remarkable(watched: &Watched) -> bool {
+/// Whether other processes affected the device's figures, if the run used the device.
+pub fn is_remarkable(watched: &WatchedDevice) -> bool {
     watched.waited_in_vain.is_some() || neighbours(watched, ProcessIds::Hosts).is_some()
 }
 
-/// What must be said of a run that used these places.
-pub fn judge<'a>(used: impl IntoIterator<Item = &'a Watched>, ids: ProcessIds) -> Judgement {
-    let mut judgement = Judgement::default();
+/// Returns how other processes affected a run that used these devices.
+pub fn interference<'a>(used: impl IntoIterator<Item = &'a WatchedDevice>, ids: ProcessIds) -> Interference {
+    let mut interference = Interference::default();
     for watched in used {
         let left_over = watched.waited_in_vain.map(|waited| {
             format!(
-                "{} had {} more in use {} s after the run than before it",
-                watched.place,
+                "{} had {} more in use {} s after the run than before the run",
+                watched.device,
                 Bytes(excess(&watched.before, &watched.after)),
                 waited.as_secs()
             )
         });
         let reasons = [neighbours(watched, ids), left_over];
         for reason in reasons.into_iter().flatten() {
-            let metric = watched.place.shared_metric();
-            judgement.withdrawn.entry(metric).or_insert_with(|| format!("not the test's alone: {reason}"));
-            judgement.marks.push(reason);
+            let metric = watched.device.shared_metric();
+            interference
+                .withdrawn
+                .entry(metric)
+                .or_insert_with(|| format!("may include memory of other processes: {reason}"));
+            interference.marks.push(reason);
         }
     }
-    judgement
+    interference
 }
 
 fn processes(occupancy: &Occupancy) -> &[DeviceProcess] {
     occupancy.processes.as_deref().unwrap_or_default()
 }
 
-/// Who else was on the place; `None` if nobody was.
-fn neighbours(watched: &Watched, ids: ProcessIds) -> Option<String> {
-    let place = &watched.place;
+/// Returns who else was on the device; `None` if nobody was.
+fn neighbours(watched: &WatchedDevice, ids: ProcessIds) -> Option<String> {
+    let device = &watched.device;
     let (before, after) = (processes(&watched.before), processes(&watched.after));
     let was_there = |process: &&DeviceProcess| before.iter().any(|known| known.process == process.process);
     let stayed: Vec<&DeviceProcess> = after.iter().filter(was_there).collect();
@@ -104,24 +110,24 @@ fn neighbours(watched: &Watched, ids: ProcessIds) -> Option<String> {
     let said: Vec<String> = groups
         .iter()
         .filter(|(group, ..)| !group.is_empty())
-        .map(|(group, verb, when)| format!("{} {verb} {place} {when}", listed(group)))
+        .map(|(group, verb, when)| format!("{} {verb} {device} {when}", listed(group)))
         .collect();
     if !said.is_empty() {
         let note = match ids {
             ProcessIds::Hosts => "",
-            ProcessIds::Containers => " (process ids as NVML has them, which may be the host's)",
+            ProcessIds::Containers => " (NVML's process ids, which may be the host's)",
         };
         return Some(format!("{}{note}", said.join("; ")));
     }
     let level = *watched.before.used.as_ref().ok().filter(|level| **level > IDLE)?;
     let why = match &watched.before.processes {
-        Ok(_) => "by processes that NVML does not show, as in a container that hides them".to_owned(),
-        Err(reason) => format!("and NVML does not list processes here ({reason})"),
+        Ok(_) => "by processes that NVML does not show (a container may hide them)".to_owned(),
+        Err(reason) => format!("and NVML cannot list processes here ({reason})"),
     };
-    Some(format!("{} of {place} were in use before the run, {why}", Bytes(level)))
+    Some(format!("{} of {device} was in use before the run, {why}", Bytes(level)))
 }
 
-/// `process 4711 (python, 3.00 MiB), process 4712 and 2 more`.
+/// Returns `process 4711 (python, 3.00 MiB), process 4712 and 2 more`.
 fn listed(processes: &[&DeviceProcess]) -> String {
     let one = |process: &&DeviceProcess| {
         let facts: Vec<String> =
@@ -150,16 +156,16 @@ mod tests {
         Occupancy { used: Ok(mebibytes * MIB), processes: Ok(processes.to_vec()) }
     }
 
-    fn watched(before: Occupancy, after: Occupancy) -> Watched {
-        let place = Place { index: 2, part: None, uuid: "GPU-a".into() };
-        Watched { place, before, after, waited_in_vain: None }
+    fn watched(before: Occupancy, after: Occupancy) -> WatchedDevice {
+        let device = CudaDevice { index: 2, part: None, uuid: "GPU-a".into() };
+        WatchedDevice { device, before, after, waited_in_vain: None }
     }
 
-    fn marks(watched: &Watched) -> Vec<String> {
-        let judgement = judge([watched], ProcessIds::Hosts);
-        assert_eq!(judgement.withdrawn.contains_key("gpu.2.device"), !judgement.marks.is_empty());
-        assert_eq!(is_remarkable(watched), !judgement.marks.is_empty());
-        judgement.marks
+    fn marks(watched: &WatchedDevice) -> Vec<String> {
+        let interference = super::interference([watched], ProcessIds::Hosts);
+        assert_eq!(interference.withdrawn.contains_key("gpu.2.device"), !interference.marks.is_empty());
+        assert_eq!(is_remarkable(watched), !interference.marks.is_empty());
+        interference.marks
     }
 
     #[test]
@@ -189,11 +195,10 @@ mod tests {
     #[test]
     fn in_a_container_ids_are_said_to_be_perhaps_the_hosts() {
         let both = occupancy(303, &[process(7, None, 300)]);
-        let judgement = judge([&watched(both.clone(), both)], ProcessIds::Containers);
+        let interference = super::interference([&watched(both.clone(), both)], ProcessIds::Containers);
         assert_eq!(
-            judgement.withdrawn["gpu.2.device"],
-            "not the test's alone: process 7 (300 MiB) was on GPU 2 too (process ids as NVML has them, which may be the \
-             host's)"
+            interference.withdrawn["gpu.2.device"],
+            "may include memory of other processes: process 7 (300 MiB) was on GPU 2 too (NVML's process ids, which may be the host's)"
         );
     }
 
@@ -203,20 +208,20 @@ mod tests {
         assert_eq!(
             marks(&busy),
             [
-                "700 MiB of GPU 2 were in use before the run, by processes that NVML does not show, as in a container that \
-              hides them"
+                "700 MiB of GPU 2 was in use before the run, by processes that NVML does not show (a container may \
+                 hide them)"
             ]
         );
         let unlisted = || Occupancy { used: Ok(700 * MIB), processes: Err("not supported".into()) };
         let marks = marks(&watched(unlisted(), unlisted()));
-        assert!(marks[0].ends_with("and NVML does not list processes here (not supported)"), "{marks:?}");
+        assert!(marks[0].ends_with("and NVML cannot list processes here (not supported)"), "{marks:?}");
     }
 
     #[test]
     fn memory_that_did_not_come_back_is_said_with_its_size() {
         let mut left = watched(occupancy(3, &[]), occupancy(529, &[]));
         left.waited_in_vain = Some(Duration::from_secs(30));
-        assert_eq!(marks(&left), ["GPU 2 had 526 MiB more in use 30 s after the run than before it"]);
+        assert_eq!(marks(&left), ["GPU 2 had 526 MiB more in use 30 s after the run than before the run"]);
     }
 
     #[test]
@@ -225,7 +230,8 @@ mod tests {
         assert!(is_back(&before, &occupancy(3 + 16, &[])));
         assert!(!is_back(&before, &occupancy(3 + 17, &[])));
         assert!(is_back(&before, &occupancy(303, &[process(7, Some("python"), 300)])));
-        // A process that has no name has ended, or is none that can be known here: it may be the test's own.
+        // A process without a name has ended, or belongs to another process table. It may be the
+        // test's own.
         assert!(!is_back(&before, &occupancy(303, &[process(7, None, 300)])));
         let grew = occupancy(403, &[process(7, Some("python"), 400)]);
         assert!(is_back(&occupancy(303, &[process(7, Some("python"), 300)]), &grew));

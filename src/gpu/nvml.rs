@@ -1,7 +1,8 @@
-//! NVML as the orchestrator asks it: which devices there are, and what is on them. Found at run time; nothing is linked.
+//! Asks NVML which devices there are and what is on them. The library is loaded at run time;
+//! nothing is linked.
 //!
-//! It stays initialised while tests run: without a client the driver may put a device to sleep between two of them, and what
-//! it sets up again at the next use would fall into the level that a run is compared with.
+//! It stays initialised while tests run. Without a client, the driver may put a device to sleep
+//! between two tests. What it sets up again at the next use would then count as the run's.
 
 use std::ffi::OsStr;
 
@@ -11,9 +12,9 @@ use nvml_wrapper::struct_wrappers::device::ProcessInfo;
 use nvml_wrapper::{cuda_driver_version_major, cuda_driver_version_minor};
 
 use crate::gpu::cupti;
-use crate::gpu::devices::{Device, DeviceProcess, Devices, Mig, Occupancy, Part};
+use crate::gpu::devices::{Device, DeviceProcess, Devices, Mig, MigDevice, Occupancy};
 
-/// The variable with which the user names the library.
+/// The variable that names the library.
 pub const VARIABLE: &str = "MEMPROF_NVML";
 
 /// NVML, loaded and initialised.
@@ -23,18 +24,19 @@ pub struct Nvml {
     process_ids: ProcessIds,
 }
 
-/// Whose process table the ids are of that this process sees.
+/// Which process table this process sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProcessIds {
-    /// The machine's own, which NVML's ids are of too.
+    /// The machine's own table, which NVML's ids refer to.
     Hosts,
-    /// A container's: an id of NVML's names another process here, or none.
+    /// A container's table, in which NVML's ids name other processes, or none.
     Containers,
 }
 
 impl ProcessIds {
-    /// Those of this process. The kernel's first table has a fixed number (`PROC_PID_INIT_INO` in `include/linux/proc_ns.h`).
+    /// Returns the table of this process. The machine's own table has a fixed inode
+    /// (`PROC_PID_INIT_INO` in the kernel's `include/linux/proc_ns.h`).
     pub fn here() -> Self {
         match std::fs::read_link("/proc/self/ns/pid") {
             Ok(namespace) if namespace.as_os_str() == "pid:[4026531836]" => Self::Hosts,
@@ -43,7 +45,8 @@ impl ProcessIds {
     }
 }
 
-/// Whether there may be devices: a kernel driver, or a library that the user named. Otherwise nothing is loaded.
+/// Whether there may be devices: there is a kernel driver, or the user named a library. Without
+/// either, nothing is loaded.
 pub fn may_have_devices() -> bool {
     named_by_user().is_some() || cupti::has_driver()
 }
@@ -53,7 +56,10 @@ fn named_by_user() -> Option<std::ffi::OsString> {
 }
 
 impl Nvml {
-    /// Loads the library that [`VARIABLE`] names, else the loader's `libnvidia-ml.so.1`; or says why there is none.
+    /// Loads the library that [`VARIABLE`] names, else the loader's `libnvidia-ml.so.1`.
+    ///
+    /// # Errors
+    /// Says why NVML cannot be used.
     pub fn open() -> Result<Self, String> {
         let named = named_by_user();
         let path = named.as_deref().unwrap_or(OsStr::new("libnvidia-ml.so.1"));
@@ -64,10 +70,10 @@ impl Nvml {
         }
     }
 
-    /// All devices.
+    /// Returns all devices.
     pub fn devices(&self) -> Result<Devices, String> {
         let count = self.library.device_count().map_err(|error| error.to_string())?;
-        // A device that this user may not touch is counted too, and cannot be asked for.
+        // The count includes devices that this user may not use, and those are skipped.
         let all = (0..count).filter_map(|index| self.library.device_by_index(index).ok());
         let cuda = self.library.sys_cuda_driver_version().ok();
         Ok(Devices {
@@ -79,7 +85,7 @@ impl Nvml {
         })
     }
 
-    /// What is on a device, or a part of one, now.
+    /// Returns what is on a device, or a part of one, now.
     pub fn occupancy(&self, uuid: &str) -> Occupancy {
         let device = match self.library.device_by_uuid(uuid) {
             Ok(device) => device,
@@ -93,13 +99,14 @@ impl Nvml {
         }
     }
 
-    /// Programs that compute and those that draw, each once: both use the device's memory.
+    /// Returns the programs that compute and those that draw, each once. Both use the device's
+    /// memory.
     fn processes(&self, device: &nvml_wrapper::Device<'_>) -> Result<Vec<DeviceProcess>, NvmlError> {
         let mut all = device.running_compute_processes()?;
-        // A device without a screen may not know the question.
+        // A device without a screen may not support this question.
         all.extend(device.running_graphics_processes().unwrap_or_default());
         let mut processes: Vec<DeviceProcess> = all.into_iter().map(|info| self.process(&info)).collect();
-        // One that does both is in both lists, with the same figure.
+        // A program that does both is in both lists, with the same figure.
         processes.sort_by_key(|process| (process.process, std::cmp::Reverse(process.bytes)));
         processes.dedup_by_key(|process| process.process);
         Ok(processes)
@@ -110,7 +117,7 @@ impl Nvml {
             UsedGpuMemory::Used(bytes) => Some(bytes),
             UsedGpuMemory::Unavailable => None,
         };
-        // The name that a foreign id has here would be another process's.
+        // The host's id would give the name of an unrelated process here.
         let name = (self.process_ids == ProcessIds::Hosts).then(|| name_of(info.pid)).flatten();
         DeviceProcess { process: info.pid, name, bytes }
     }
@@ -123,11 +130,11 @@ fn read(device: &nvml_wrapper::Device<'_>) -> Result<Device, NvmlError> {
         Err(_) => Mig::NotSupported,
     };
     let most = if mig == Mig::On { device.mig_device_count().unwrap_or_default() } else { 0 };
-    // Places that no part takes are errors, not the end of the list.
+    // An index without a part is an error, not the end of the list.
     let parts = (0..most).filter_map(|index| Some((index, device.mig_device_by_index(index).ok()?)));
     let parts = parts.filter_map(|(index, part)| {
         let memory_bytes = part.memory_info().ok().map(|memory| memory.total);
-        Some(Part { index, uuid: part.uuid().ok()?, memory_bytes })
+        Some(MigDevice { index, uuid: part.uuid().ok()?, memory_bytes })
     });
     let parts = parts.collect();
     let bus = device.pci_info().map(|pci| (pci.domain, pci.bus, pci.device));
@@ -142,7 +149,7 @@ fn read(device: &nvml_wrapper::Device<'_>) -> Result<Device, NvmlError> {
     })
 }
 
-/// The name that the kernel has for a process; `None` once it has ended.
+/// Returns the kernel's name for a process; `None` once it has ended.
 fn name_of(process: u32) -> Option<String> {
     let name = std::fs::read(format!("/proc/{process}/comm")).ok()?;
     let name = String::from_utf8_lossy(&name).trim_end().to_owned();

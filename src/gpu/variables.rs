@@ -1,22 +1,24 @@
-//! What a test process is told so that its GPU memory can be counted: where CUPTI is, and the library that the CUDA driver
-//! is to load. The driver loads it only when a program initialises CUDA; all others pay nothing.
+//! The environment variables that let a test process count its GPU memory: where CUPTI is, and
+//! which library the CUDA driver loads. The driver loads it only when a program initialises CUDA,
+//! so other programs pay nothing.
 
 use std::collections::BTreeMap;
 
 use camino::Utf8Path;
 
-/// What there is to count with; in place of a file the reason for its absence.
+/// The libraries that count, or the reasons why one is missing.
 #[derive(Clone, Copy, Debug)]
 pub struct GpuTools<'a> {
     /// CUPTI, `libcupti.so.*`.
     pub cupti: Result<&'a Utf8Path, &'a str>,
     /// [`CompiledShim::injection`](crate::build::shim::CompiledShim::injection).
     pub injection: Result<&'a Utf8Path, &'a str>,
-    /// What `CUDA_INJECTION64_PATH` is already, where the user runs under a profiler: the driver loads one library only.
+    /// The user's own `CUDA_INJECTION64_PATH`, which a profiler sets. The driver loads only one
+    /// library.
     pub inherited: Option<&'a str>,
 }
 
-/// The variables to set for a test process.
+/// Returns the variables to set for a test process.
 pub fn gpu_environment(tools: GpuTools<'_>) -> BTreeMap<&'static str, String> {
     let mut environment = BTreeMap::new();
     match counting(tools) {
@@ -31,7 +33,7 @@ pub fn gpu_environment(tools: GpuTools<'_>) -> BTreeMap<&'static str, String> {
     environment
 }
 
-/// Both files, or why allocations are not counted.
+/// Returns both files, or why allocations are not counted.
 fn counting(tools: GpuTools<'_>) -> Result<(&Utf8Path, &Utf8Path), String> {
     if let Some(inherited) = tools.inherited.filter(|inherited| !inherited.is_empty()) {
         return Err(format!("CUDA_INJECTION64_PATH is in use by another tool ({inherited})"));

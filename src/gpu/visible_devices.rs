@@ -1,113 +1,121 @@
-//! Which devices a CUDA program can see, from `CUDA_VISIBLE_DEVICES` and `CUDA_DEVICE_ORDER`. Pure.
+//! Which devices a CUDA program can see, according to `CUDA_VISIBLE_DEVICES` and
+//! `CUDA_DEVICE_ORDER`.
 //!
-//! The rules are those of the CUDA programming guide ("CUDA Environment Variables") and, where it is silent, of
-//! `torch/cuda/__init__.py` (`_parse_visible_devices`), which has had to agree with the driver for years: what comes after
-//! the first that does not exist is not seen; a device named twice makes none visible; the first element decides whether all
-//! are numbers, `GPU-…` or `MIG-…`; numbers are read as C's `strtoul` reads them.
+//! The rules come from the CUDA programming guide ("CUDA Environment Variables"). Where that says
+//! nothing, they come from `PyTorch` (`_parse_visible_devices` in `torch/cuda/__init__.py`), which
+//! agrees with the driver:
 //!
-//! The shim, inside the process, asks the driver for each device's UUID and finds it in NVML by that; so both mean the same
-//! device by `gpu.N`, whatever the variables say.
+//! - The first element that names no device ends the list.
+//! - A device that is named twice makes all devices invisible.
+//! - The first element decides whether all elements are numbers, `GPU-…` or `MIG-…`.
+//! - Numbers are read as C's `strtoul` reads them.
+//!
+//! The shim asks the driver for each device's UUID and looks that up in NVML. So `gpu.N` is the
+//! same device here and in the shim, regardless of these variables.
 
-use crate::gpu::devices::{Device, Devices, Mig, Place};
+use crate::gpu::devices::{CudaDevice, Device, Devices, Mig};
 use crate::support::suggest;
 use crate::support::user_error::UserError;
 
 /// The variable that chooses devices.
 pub const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
-/// The variable that orders them.
+/// The variable that sets their order.
 pub const ORDER: &str = "CUDA_DEVICE_ORDER";
 
-/// What a program can see.
+/// The devices that a program can see.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Visible {
-    /// The places, in CUDA's order as far as that is known.
-    pub places: Vec<Place>,
-    /// Why it may be fewer of them, or others: what is then listed is all that it may be.
+pub struct VisibleDevices {
+    /// In CUDA's order, as far as that is known.
+    pub devices: Vec<CudaDevice>,
+    /// Why the devices are not certain. The list then has all that may be visible.
     pub uncertain: Option<&'static str>,
 }
 
-const FASTEST_FIRST: &str = "the devices are of several kinds, and only CUDA knows which it calls the fastest: \
-     CUDA_DEVICE_ORDER=PCI_BUS_ID or UUIDs make it certain";
-const ANY_PART: &str = "of a divided device (MIG) CUDA takes one part: name it by its MIG- UUID";
+const FASTEST_FIRST: &str = "the devices are of several models, and only CUDA knows which one it considers fastest; \
+     set CUDA_DEVICE_ORDER=PCI_BUS_ID, or name UUIDs";
+const ANY_PART: &str = "CUDA uses one part of a divided device (MIG); name the part by its MIG- UUID";
 
-/// What a program with these two variables can see; `None` where one is not set.
-pub fn visible(devices: &Devices, visible: Option<&str>, order: Option<&str>) -> Visible {
+/// Returns the devices that a program with these two variables can see; `None` is a variable that
+/// is not set.
+pub fn visible(devices: &Devices, visible: Option<&str>, order: Option<&str>) -> VisibleDevices {
     let mut all: Vec<&Device> = devices.devices.iter().collect();
     all.sort_by_key(|device| (device.bus, device.index));
     let Some(list) = visible else {
         let uncertain = all.iter().any(|device| device.mig == Mig::On).then_some(ANY_PART);
-        return Visible { places: all.iter().flat_map(|device| device.places()).collect(), uncertain };
+        let devices = all.iter().flat_map(|device| device.cuda_devices()).collect();
+        return VisibleDevices { devices, uncertain };
     };
-    let mut chosen: Vec<Choice<'_>> = Vec::new();
+    let mut chosen: Vec<ListedDevice<'_>> = Vec::new();
     let mut elements = list.split(',').map(str::trim).peekable();
     let names = elements.peek().is_some_and(|first| first.starts_with("GPU-") || first.starts_with("MIG-"));
     for element in elements {
         let choice = if names { by_name(&all, element) } else { by_number(&all, element) };
         let Some(choice) = choice else { break };
         if chosen.contains(&choice) {
-            return Visible::default();
+            return VisibleDevices::default();
         }
         chosen.push(choice);
     }
-    // The order among devices of one kind is that of the bus either way.
-    let kind = |device: &Device| (device.name.clone(), device.memory_bytes);
-    let alike = all.windows(2).all(|pair| kind(pair[0]) == kind(pair[1]));
+    // Devices of one model are in the order of the bus either way.
+    let model = |device: &Device| (device.name.clone(), device.memory_bytes);
+    let alike = all.windows(2).all(|pair| model(pair[0]) == model(pair[1]));
     if !names && !chosen.is_empty() && !alike && order != Some("PCI_BUS_ID") {
-        let places = all.iter().flat_map(|device| device.places()).collect();
-        return Visible { places, uncertain: Some(FASTEST_FIRST) };
+        let devices = all.iter().flat_map(|device| device.cuda_devices()).collect();
+        return VisibleDevices { devices, uncertain: Some(FASTEST_FIRST) };
     }
-    let any_part = chosen.iter().any(|choice| matches!(choice, Choice::PartOf(_)));
-    let places = chosen.iter().flat_map(Choice::places).collect();
-    Visible { places, uncertain: any_part.then_some(ANY_PART) }
+    let any_part = chosen.iter().any(|choice| matches!(choice, ListedDevice::AnyPartOf(_)));
+    let devices = chosen.iter().flat_map(ListedDevice::cuda_devices).collect();
+    VisibleDevices { devices, uncertain: any_part.then_some(ANY_PART) }
 }
 
-/// What one element means.
+/// What one element of the list means.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Choice<'a> {
+enum ListedDevice<'a> {
     Whole(&'a Device),
-    Part(Place),
+    Part(CudaDevice),
     /// One of the parts of this device.
-    PartOf(&'a Device),
+    AnyPartOf(&'a Device),
 }
 
-impl Choice<'_> {
-    fn of(device: &Device) -> Option<Choice<'_>> {
+impl ListedDevice<'_> {
+    fn of(device: &Device) -> Option<ListedDevice<'_>> {
         match device.mig {
             Mig::On if device.parts.is_empty() => None,
-            Mig::On => Some(Choice::PartOf(device)),
-            Mig::Off | Mig::NotSupported => Some(Choice::Whole(device)),
+            Mig::On => Some(ListedDevice::AnyPartOf(device)),
+            Mig::Off | Mig::NotSupported => Some(ListedDevice::Whole(device)),
         }
     }
 
-    fn places(&self) -> Vec<Place> {
+    fn cuda_devices(&self) -> Vec<CudaDevice> {
         match self {
-            Self::Whole(device) | Self::PartOf(device) => device.places(),
-            Self::Part(place) => vec![place.clone()],
+            Self::Whole(device) | Self::AnyPartOf(device) => device.cuda_devices(),
+            Self::Part(part) => vec![part.clone()],
         }
     }
 }
 
-/// As `strtoul` reads: `1st` is 1; a sign goes before, and a negative number is no device.
-fn by_number<'a>(all: &[&'a Device], element: &str) -> Option<Choice<'a>> {
+/// Reads a number as `strtoul` does: `1st` and `+1` are 1. A negative number is no device.
+fn by_number<'a>(all: &[&'a Device], element: &str) -> Option<ListedDevice<'a>> {
     let digits = element.strip_prefix('+').unwrap_or(element);
     let end = digits.find(|character: char| !character.is_ascii_digit()).unwrap_or(digits.len());
-    Choice::of(all.get(digits[..end].parse::<usize>().ok()?)?)
+    ListedDevice::of(all.get(digits[..end].parse::<usize>().ok()?)?)
 }
 
-fn by_name<'a>(all: &[&'a Device], element: &str) -> Option<Choice<'a>> {
+fn by_name<'a>(all: &[&'a Device], element: &str) -> Option<ListedDevice<'a>> {
     if element.starts_with("GPU-") {
         return one(all.iter().filter(|device| begins(&device.uuid, element)))
-            .and_then(|device| Choice::of(device));
+            .and_then(|device| ListedDevice::of(device));
     }
-    let parts: Vec<Place> = all.iter().flat_map(|device| device.places()).collect();
-    let part = |place: &&Place| place.part.is_some() && begins(&place.uuid, element);
-    if let Some(place) = one(parts.iter().filter(part)) {
-        return Some(Choice::Part(place.clone()));
+    let parts: Vec<CudaDevice> = all.iter().flat_map(|device| device.cuda_devices()).collect();
+    let is_named = |part: &&CudaDevice| part.part.is_some() && begins(&part.uuid, element);
+    if let Some(part) = one(parts.iter().filter(is_named)) {
+        return Some(ListedDevice::Part(part.clone()));
     }
-    // `MIG-GPU-8932f937-…/1/0`, the name of a part before it had a UUID of its own; NVML no longer says which part that is.
+    // `MIG-GPU-8932f937-…/1/0` is the name of a part from before parts had UUIDs. NVML no longer
+    // says which part has that name.
     let (device, _) = element.strip_prefix("MIG-")?.split_once('/')?;
     let device = one(all.iter().filter(|known| known.mig == Mig::On && begins(&known.uuid, device)))?;
-    Choice::of(device)
+    ListedDevice::of(device)
 }
 
 fn begins(uuid: &str, start: &str) -> bool {
@@ -115,95 +123,97 @@ fn begins(uuid: &str, start: &str) -> bool {
         && uuid.get(..start.len()).is_some_and(|beginning| beginning.eq_ignore_ascii_case(start))
 }
 
-/// The only one, if it is.
+/// Returns the only item, or `None` if there is not exactly one.
 fn one<T>(mut all: impl Iterator<Item = T>) -> Option<T> {
     let only = all.next()?;
     all.next().is_none().then_some(only)
 }
 
-/// What the user named for a cell, by NVML's index or the beginning of a UUID, as places; `none` names no device.
+/// Returns the devices that the user named for a cell, by NVML's index or the beginning of a UUID.
+/// [`NONE`] names no device.
 ///
 /// # Errors
-/// A name that is no device of this machine, or several.
-pub fn named(devices: &Devices, names: &[String]) -> Result<Vec<Place>, UserError> {
+/// A name matches no device of this machine, or several.
+pub fn named(devices: &Devices, names: &[String]) -> Result<Vec<CudaDevice>, UserError> {
     check_names(names).map_err(UserError::new)?;
     if names == [NONE] {
         return Ok(Vec::new());
     }
-    let mut places: Vec<Place> = Vec::new();
+    let mut chosen: Vec<CudaDevice> = Vec::new();
     for name in names {
         let index = name.parse::<u32>().ok();
         let found = devices.devices.iter().flat_map(|device| {
             let whole = index == Some(device.index) || begins(&device.uuid, name);
-            device.places().into_iter().filter(move |place| whole || begins(&place.uuid, name))
+            device.cuda_devices().into_iter().filter(move |one| whole || begins(&one.uuid, name))
         });
-        let found: Vec<Place> = found.collect();
+        let found: Vec<CudaDevice> = found.collect();
         match &found[..] {
-            [place] if places.contains(place) => {
-                return Err(UserError::new(format!("{place} is named twice as `device`")));
+            [device] if chosen.contains(device) => {
+                return Err(UserError::new(format!("{device} is named twice as `device`")));
             }
-            [place] => places.push(place.clone()),
+            [device] => chosen.push(device.clone()),
             [] => return Err(unknown(devices, name)),
             _ => {
                 let several: Vec<String> =
-                    found.iter().map(|place| format!("{place} is {}", place.uuid)).collect();
-                return Err(UserError::new(format!("device '{name}' may be one of {}", found.len()))
+                    found.iter().map(|device| format!("{device} is {}", device.uuid)).collect();
+                return Err(UserError::new(format!("device '{name}' matches {} devices", found.len()))
                     .help(format!("name it by its UUID: {}", several.join(", "))));
             }
         }
     }
-    Ok(places)
+    Ok(chosen)
 }
 
-/// Names no device: the run sees none.
+/// The name for no device: the run sees none.
 pub const NONE: &str = "none";
 
-/// Whether this can be the name of a device: NVML's index, the beginning of a UUID, or [`NONE`].
+/// Checks that this can be the name of a device: NVML's index, the beginning of a UUID, or
+/// [`NONE`].
 pub fn check_name(name: &str) -> Result<(), String> {
     let rest = name.strip_prefix("GPU-").or_else(|| name.strip_prefix("MIG-"));
     if name == NONE || name.parse::<u32>().is_ok() || rest.is_some_and(|rest| !rest.is_empty()) {
         return Ok(());
     }
     Err(format!(
-        "'{name}' cannot be a device: write NVML's index (as nvidia-smi has it), a UUID (GPU-…, MIG-…), or {NONE}"
+        "'{name}' is not a device: write an index as nvidia-smi shows it, a UUID (GPU-…, MIG-…), or {NONE}"
     ))
 }
 
-/// Whether a list of names can go together.
+/// Checks that these names can go together.
 pub fn check_names(names: &[String]) -> Result<(), String> {
     match names {
-        [] => Err(format!("no device is named; `{NONE}` hides them all")),
+        [] => Err(format!("no device is named; write `{NONE}` to hide all devices")),
         [_] => Ok(()),
         several if several.iter().any(|name| name == NONE) => {
-            Err(format!("`{NONE}` goes with no other device"))
+            Err(format!("`{NONE}` cannot be combined with a device"))
         }
         _ => Ok(()),
     }
 }
 
-/// The value of [`VISIBLE`] that shows these places and no others.
-pub fn value(places: &[Place]) -> String {
-    places.iter().map(|place| place.uuid.as_str()).collect::<Vec<_>>().join(",")
+/// Returns the value of [`VISIBLE`] that shows these devices and no others.
+pub fn value(devices: &[CudaDevice]) -> String {
+    devices.iter().map(|device| device.uuid.as_str()).collect::<Vec<_>>().join(",")
 }
 
 fn unknown(devices: &Devices, name: &str) -> UserError {
     let user_error = UserError::new(format!("no device '{name}' on this machine"));
-    let places: Vec<Place> = devices.devices.iter().flat_map(Device::places).collect();
-    if places.is_empty() {
-        return user_error.help("NVML shows no device; `cargo memprof doctor` says what was found");
+    let all: Vec<CudaDevice> = devices.devices.iter().flat_map(Device::cuda_devices).collect();
+    if all.is_empty() {
+        return user_error.help("NVML shows no device; `cargo memprof doctor` says why");
     }
-    let list: Vec<String> = places.iter().map(|place| format!("{place} is {}", place.uuid)).collect();
-    let near = suggest::did_you_mean(name, places.iter().map(|place| place.uuid.as_str()));
+    let list: Vec<String> = all.iter().map(|device| format!("{device} is {}", device.uuid)).collect();
+    let near = suggest::did_you_mean(name, all.iter().map(|device| device.uuid.as_str()));
     user_error.help(match near {
         Some(near) => format!("{near} ({})", list.join(", ")),
-        None => format!("there are {}", list.join(", ")),
+        None => format!("devices: {}", list.join(", ")),
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gpu::devices::Part;
+    use crate::gpu::devices::MigDevice;
 
     const A: &str = "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6";
     const B: &str = "GPU-8932aaaa-0000-4106-c12f-20bd9faed9f6";
@@ -213,7 +223,7 @@ mod tests {
         Device { index, uuid: uuid.into(), name: name.into(), bus: (0, bus, 0), ..Device::default() }
     }
 
-    /// Three of a kind; NVML's order is not the bus's.
+    /// Three devices of one model. NVML's order differs from the bus's.
     fn three() -> Devices {
         let devices =
             vec![device(0, A, "H200", 0x20), device(1, B, "H200", 0x10), device(2, C, "H200", 0x30)];
@@ -221,17 +231,17 @@ mod tests {
     }
 
     fn divided() -> Devices {
-        let part = |index, uuid: &str| Part { index, uuid: uuid.into(), memory_bytes: None };
+        let part = |index, uuid: &str| MigDevice { index, uuid: uuid.into(), memory_bytes: None };
         let parts = vec![part(0, "MIG-11111111-aaaa"), part(1, "MIG-22222222-bbbb")];
         let divided = Device { mig: Mig::On, parts, ..device(0, A, "H200", 1) };
         Devices { devices: vec![divided, device(1, C, "H200", 2)], ..Devices::default() }
     }
 
-    /// NVML's indices of what is seen, the uncertain ones with a question mark.
+    /// NVML's indices of the visible devices, with a question mark if they are not certain.
     fn seen(devices: &Devices, list: Option<&str>, order: Option<&str>) -> String {
         let visible = visible(devices, list, order);
         let all: Vec<String> =
-            visible.places.iter().map(|place| place.to_string().replace("GPU ", "")).collect();
+            visible.devices.iter().map(|device| device.to_string().replace("GPU ", "")).collect();
         let mark = if visible.uncertain.is_some() { "?" } else { "" };
         format!("{}{mark}", all.join(" "))
     }
@@ -340,7 +350,7 @@ mod tests {
     fn chosen(devices: &Devices, names: &[&str]) -> String {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         match named(devices, &names) {
-            Ok(places) => value(&places),
+            Ok(devices) => value(&devices),
             Err(user_error) => user_error.rendered(),
         }
     }
@@ -351,7 +361,7 @@ mod tests {
         assert_eq!(chosen(&three(), &["2", "GPU-8932aaaa"]), format!("{C},{B}"));
         assert_eq!(chosen(&three(), &["none"]), "");
         assert_eq!(chosen(&divided(), &["MIG-2222"]), "MIG-22222222-bbbb");
-        // And CUDA sees by it what was meant.
+        // The value makes CUDA see what was meant.
         assert_eq!(seen(&three(), Some(&chosen(&three(), &["2", "0"])), None), "2 0");
     }
 
@@ -359,19 +369,19 @@ mod tests {
     fn a_device_that_is_not_there_is_answered_with_those_that_are() {
         insta::assert_snapshot!(chosen(&three(), &["3"]), @"
         error: no device '3' on this machine
-          help: there are GPU 0 is GPU-8932f937-d72c-4106-c12f-20bd9faed9f6, GPU 1 is GPU-8932aaaa-0000-4106-c12f-20bd9faed9f6, GPU 2 is GPU-c0ffee00-0000-4106-c12f-20bd9faed9f6
+          help: devices: GPU 0 is GPU-8932f937-d72c-4106-c12f-20bd9faed9f6, GPU 1 is GPU-8932aaaa-0000-4106-c12f-20bd9faed9f6, GPU 2 is GPU-c0ffee00-0000-4106-c12f-20bd9faed9f6
         ");
         insta::assert_snapshot!(chosen(&divided(), &["0"]), @"
-        error: device '0' may be one of 2
+        error: device '0' matches 2 devices
           help: name it by its UUID: GPU 0 part 0 is MIG-11111111-aaaa, GPU 0 part 1 is MIG-22222222-bbbb
         ");
         insta::assert_snapshot!(chosen(&three(), &["GPU-8932"]), @"
-        error: device 'GPU-8932' may be one of 2
+        error: device 'GPU-8932' matches 2 devices
           help: name it by its UUID: GPU 0 is GPU-8932f937-d72c-4106-c12f-20bd9faed9f6, GPU 1 is GPU-8932aaaa-0000-4106-c12f-20bd9faed9f6
         ");
         insta::assert_snapshot!(chosen(&Devices::default(), &["0"]), @"
         error: no device '0' on this machine
-          help: NVML shows no device; `cargo memprof doctor` says what was found
+          help: NVML shows no device; `cargo memprof doctor` says why
         ");
         assert!(chosen(&three(), &["0", "GPU-8932f"]).contains("GPU 0 is named twice"));
     }

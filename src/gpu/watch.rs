@@ -1,6 +1,7 @@
-//! Devices around the runs: who may use one, whether somebody else is on it, and whether a run's memory has left it.
+//! Watches the devices around the runs: keeps other runs off them, and finds out whether other
+//! processes use them and whether a run's memory was freed.
 //!
-//! Without NVML there is nothing to watch: nothing is said, and nothing costs anything.
+//! Without NVML this does nothing.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
@@ -9,22 +10,23 @@ use std::time::{Duration, Instant};
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::gpu::devices::{Devices, Occupancy, Place};
+use crate::gpu::devices::{CudaDevice, Devices, Occupancy};
 use crate::gpu::locks;
-use crate::gpu::neighbours::{self, Judgement, Watched, is_back, is_remarkable};
+use crate::gpu::neighbours::{self, Interference, WatchedDevice, is_back, is_remarkable};
 use crate::gpu::nvml::{self, Nvml, ProcessIds};
 use crate::gpu::visible_devices::{self, ORDER, VISIBLE};
 use crate::support::event::{Event, Sink};
 use crate::support::file_lock::{Lock, LockError, WhenHeld};
 use crate::support::user_error::UserError;
 
-/// The variable that says for how many seconds memory is waited for.
+/// The variable that sets how many seconds to wait for memory to be freed.
 pub const PATIENCE_VARIABLE: &str = "MEMPROF_DEVICE_WAIT";
-/// The driver takes a process's memory back as it ends; what is still there after this is somebody's.
+/// The driver frees a process's memory when the process ends. What is in use after this time
+/// belongs to another process.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often NVML is asked meanwhile: it answers in some microseconds.
+/// How often to ask NVML while waiting. It answers within microseconds.
 const POLL: Duration = Duration::from_millis(20);
-/// A wait that is longer is told.
+/// A wait that takes longer is reported.
 const UNTOLD: Duration = Duration::from_millis(500);
 
 /// The devices of this machine, watched.
@@ -39,9 +41,9 @@ pub struct DeviceWatch<'a> {
     interrupt: &'a AtomicBool,
 }
 
-/// The places that a run can see, with what was on them before it.
+/// The devices that a run can see, and what was on them before the run.
 #[derive(Debug, Default)]
-pub struct Before(Vec<(Place, Occupancy)>);
+pub struct OccupancyBefore(Vec<(CudaDevice, Occupancy)>);
 
 impl<'a> DeviceWatch<'a> {
     /// Finds the devices, if there are any.
@@ -51,8 +53,8 @@ impl<'a> DeviceWatch<'a> {
         let patience = std::env::var(PATIENCE_VARIABLE).ok().and_then(|text| {
             let seconds = text.parse().ok();
             if seconds.is_none() {
-                let message = format!("{PATIENCE_VARIABLE} is '{text}', which is no number of seconds");
-                let help = format!("{} s are waited for memory", PATIENCE.as_secs());
+                let message = format!("{PATIENCE_VARIABLE} is '{text}'; expected a number of seconds");
+                let help = format!("using {} s", PATIENCE.as_secs());
                 sink.emit(Event::Warning { message, help: Some(help) });
             }
             seconds
@@ -69,30 +71,30 @@ impl<'a> DeviceWatch<'a> {
         }
     }
 
-    /// What a run that is given these devices has in its environment, to see them and no others.
-    pub fn given(&self, names: &[String]) -> Result<Vec<Place>, UserError> {
+    /// Returns the devices that the user named for a run.
+    pub fn given(&self, names: &[String]) -> Result<Vec<CudaDevice>, UserError> {
         visible_devices::named(&self.devices, names)
     }
 
-    /// Whether these devices are there, for each cell's list: told before anything is built.
+    /// Checks that the devices of each cell's list exist, before anything is built.
     pub fn check<'n>(&self, lists: impl IntoIterator<Item = &'n Vec<String>>) -> Result<(), UserError> {
         lists.into_iter().try_for_each(|names| self.given(names).map(drop))
     }
 
-    /// The places that a process with these variables can see.
-    pub fn visible(&self, variable: impl Fn(&str) -> Option<String>) -> Vec<Place> {
+    /// Returns the devices that a process with these variables can see.
+    pub fn visible(&self, variable: impl Fn(&str) -> Option<String>) -> Vec<CudaDevice> {
         let (list, order) = (variable(VISIBLE), variable(ORDER));
-        visible_devices::visible(&self.devices, list.as_deref(), order.as_deref()).places
+        visible_devices::visible(&self.devices, list.as_deref(), order.as_deref()).devices
     }
 
-    /// Keeps other runs of this program off the places until the locks are dropped.
+    /// Keeps other runs of this program off the devices until the locks are dropped.
     ///
-    /// The set is in the order of its places, so that two runs that want the same two devices do not each hold one.
-    pub fn lock(&self, places: &BTreeSet<Place>) -> anyhow::Result<Vec<Lock>> {
+    /// The set has an order, so that two runs that want the same two devices do not each hold one.
+    pub fn lock(&self, devices: &BTreeSet<CudaDevice>) -> anyhow::Result<Vec<Lock>> {
         let mut locks = Vec::new();
-        for place in places {
+        for device in devices {
             match Lock::acquire(
-                &locks::lock_file(&self.locks, place),
+                &locks::lock_file(&self.locks, device),
                 self.when_held,
                 self.interrupt,
                 self.sink,
@@ -100,48 +102,53 @@ impl<'a> DeviceWatch<'a> {
                 Ok(lock) => locks.push(lock),
                 Err(error) if error.is::<LockError>() => return Err(error),
                 Err(error) => self.sink.emit(Event::Warning {
-                    message: format!("other runs of this program are not kept off {place}: {error:#}"),
-                    help: Some(format!("set {} to a folder that can be written", locks::VARIABLE)),
+                    message: format!("cannot keep other runs of this program off {device}: {error:#}"),
+                    help: Some(format!("set {} to a folder that you can write to", locks::VARIABLE)),
                 }),
             }
         }
         Ok(locks)
     }
 
-    /// What is on the places before a run.
-    pub fn before(&self, places: Vec<Place>) -> Before {
-        let Some(nvml) = &self.nvml else { return Before::default() };
-        let with_occupancy = |place: Place| {
-            let occupancy = nvml.occupancy(&place.uuid);
-            (place, occupancy)
+    /// Returns what is on the devices before a run.
+    pub fn before(&self, devices: Vec<CudaDevice>) -> OccupancyBefore {
+        let Some(nvml) = &self.nvml else { return OccupancyBefore::default() };
+        let with_occupancy = |device: CudaDevice| {
+            let occupancy = nvml.occupancy(&device.uuid);
+            (device, occupancy)
         };
-        Before(places.into_iter().map(with_occupancy).collect())
+        OccupancyBefore(devices.into_iter().map(with_occupancy).collect())
     }
 
-    /// Waits until the run's memory has left the places, and says what must be said of its figures. `passed` is false for a
-    /// run that may have used a device and had no time to log it.
-    pub fn after(&self, before: Before, log: &Utf8Path, passed: bool) -> anyhow::Result<Judgement> {
-        let Some(nvml) = &self.nvml else { return Ok(Judgement::default()) };
-        let look = |(place, before): (Place, Occupancy)| {
-            let after = nvml.occupancy(&place.uuid);
-            Watched { place, before, after, waited_in_vain: None }
+    /// Waits until the run's memory is free again, and returns how other processes affected the
+    /// figures. `passed` is false for a run that may have used a device without logging it.
+    pub fn after(
+        &self,
+        before: OccupancyBefore,
+        log: &Utf8Path,
+        passed: bool,
+    ) -> anyhow::Result<Interference> {
+        let Some(nvml) = &self.nvml else { return Ok(Interference::default()) };
+        let look = |(device, before): (CudaDevice, Occupancy)| {
+            let after = nvml.occupancy(&device.uuid);
+            WatchedDevice { device, before, after, waited_in_vain: None }
         };
-        let mut watched: Vec<Watched> = before.0.into_iter().map(look).collect();
+        let mut watched: Vec<WatchedDevice> = before.0.into_iter().map(look).collect();
         let is_quiet =
-            |watched: &Watched| is_back(&watched.before, &watched.after) && !is_remarkable(watched);
+            |watched: &WatchedDevice| is_back(&watched.before, &watched.after) && !is_remarkable(watched);
         if watched.iter().all(is_quiet) {
-            return Ok(Judgement::default());
+            return Ok(Interference::default());
         }
         let used = devices_in(log)?;
-        watched.retain(|watched| !passed || used.contains(&watched.place.index));
+        watched.retain(|watched| !passed || used.contains(&watched.device.index));
         for watched in &mut watched {
             self.wait(nvml, watched);
         }
-        watched.retain(|watched| watched.waited_in_vain.is_some() || used.contains(&watched.place.index));
-        Ok(neighbours::judge(&watched, self.process_ids))
+        watched.retain(|watched| watched.waited_in_vain.is_some() || used.contains(&watched.device.index));
+        Ok(neighbours::interference(&watched, self.process_ids))
     }
 
-    fn wait(&self, nvml: &Nvml, watched: &mut Watched) {
+    fn wait(&self, nvml: &Nvml, watched: &mut WatchedDevice) {
         let start = Instant::now();
         let mut told = false;
         while !is_back(&watched.before, &watched.after) {
@@ -151,23 +158,25 @@ impl<'a> DeviceWatch<'a> {
                 break;
             }
             if waited >= UNTOLD && !told {
-                self.sink.emit(Event::WaitingForMemory { device: watched.place.to_string() });
+                self.sink.emit(Event::WaitingForMemory { device: watched.device.to_string() });
                 told = true;
             }
             std::thread::sleep(POLL);
-            watched.after = nvml.occupancy(&watched.place.uuid);
+            watched.after = nvml.occupancy(&watched.device.uuid);
         }
         if watched.waited_in_vain.is_some() {
-            let judgement = neighbours::judge([&*watched], self.process_ids);
+            let interference = neighbours::interference([&*watched], self.process_ids);
             self.sink.emit(Event::Warning {
-                message: judgement.marks.last().cloned().unwrap_or_default(),
-                help: Some("`nvidia-smi` shows who holds it; the run's figures are marked".to_owned()),
+                message: interference.marks.last().cloned().unwrap_or_default(),
+                help: Some(
+                    "`nvidia-smi` shows which process uses it; the report marks the run's figures".to_owned(),
+                ),
             });
         }
     }
 }
 
-/// The devices that a log has figures of, by NVML's index: `"gpu.0.live"`.
+/// Returns NVML's indices of the devices that a log has figures for: `"gpu.0.live"`.
 fn devices_in(log: &Utf8Path) -> anyhow::Result<BTreeSet<u32>> {
     let mut found = BTreeSet::new();
     let log = match fs_err::File::open(log) {
@@ -204,7 +213,7 @@ mod tests {
                      {\"metrics\":{\"gpu.12.device\":1,\"gpu.host_pinned.live\":1}}\n\
                      {\"label\":\"gpu.7.x\",\"metric\":\"gpu.0000:03:00.0.vram\"}\n";
         fs_err::write(&log, lines).unwrap();
-        // A label may look like a metric: then a device too many is spoken of, not one too few.
+        // A label may look like a metric. Then the list has a device too many, but none too few.
         assert_eq!(devices_in(&log).unwrap(), BTreeSet::from([0, 7, 12]));
     }
 }

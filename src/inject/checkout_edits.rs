@@ -1,5 +1,5 @@
-//! What is laid over a checkout before it is built: overlay files, a lock file where there is none, and the one line that
-//! links the shim into every target that can hold tests.
+//! What is added to a checkout before a build: overlay files, a lock file if there is none, and the
+//! lines that link the shim into every target that can contain tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -8,30 +8,33 @@ use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::Metadata;
 
-use crate::cargo::command::target_kind;
+use crate::cargo::manifest::target_kind;
 use crate::cargo::toolchain::Toolchain;
 use crate::checkout::injected_files::InjectedFiles;
 use crate::inject::overlay::OverlayFile;
 use crate::support::suggest;
 use crate::support::user_error::UserError;
 
-/// What a revision's checkout is to hold beside the revision itself: content by path from the checkout's root.
-pub type Injection = BTreeMap<Utf8PathBuf, Vec<u8>>;
+/// The files that are added to a revision's checkout: content by path from the checkout's root.
+pub type AddedFiles = BTreeMap<Utf8PathBuf, Vec<u8>>;
 
-/// The lines that link the shim into a target that holds tests: with its global allocator, or alone where the compiler
-/// wrapper found that the target has one of its own.
+/// The lines that link the shim into a target with tests: with its global allocator, or without one
+/// if the compiler wrapper found that the target has its own.
 ///
-/// `cfg(test)` keeps them out of the plain library that integration tests link; cargo sets it for targets without a harness
-/// too. The text is the same for every file, because a file may be the root of one target and a module of another.
+/// `cfg(test)` keeps them out of the plain library that integration tests link. Cargo sets it even
+/// for targets without a harness. The text is the same for every file, because a file may be the
+/// root of one target and a module of another.
 pub const LINES: &str = "\n#[cfg(all(test, memprof_heap))] extern crate memprof_heap as _;\n\
      #[cfg(all(test, not(memprof_heap)))] extern crate memprof_shim as _;\n";
 
-/// The text of a target's root with the lines appended. The newline before them ends a comment on the last line.
+/// Returns a target's root with the lines appended. They begin with a newline, which ends a comment
+/// on the last line.
 pub fn with_lines(root: &[u8]) -> Vec<u8> {
     [root, LINES.as_bytes()].concat()
 }
 
-/// Asks cargo for the packages and targets of a workspace. Nothing is resolved, and no network is used.
+/// Asks cargo for the packages and targets of a workspace. Nothing is resolved, and no network is
+/// used.
 pub fn metadata(toolchain: &Toolchain, manifest: &Utf8Path) -> anyhow::Result<Metadata> {
     let command = toolchain
         .cargo()
@@ -41,17 +44,19 @@ pub fn metadata(toolchain: &Toolchain, manifest: &Utf8Path) -> anyhow::Result<Me
     serde_json::from_slice(&output.stdout).with_context(|| format!("cannot read what `{command}` printed"))
 }
 
-/// Lays overlay files over the checkout, and adds what makes cargo see them as tests.
+/// Writes overlay files into the checkout, and `[[test]]` entries if cargo does not discover them
+/// as tests.
 ///
-/// Returns everything that was written. `checkout` is the checkout's root; manifests are looked for below `workspace` in it.
+/// Returns everything that was written. `checkout` is the checkout's root, and `workspace` the
+/// workspace's folder in it.
 pub fn lay_overlay(
     files: &[OverlayFile],
     checkout: &Utf8Path,
     workspace: &Utf8Path,
     toolchain: &Toolchain,
     injected: &mut InjectedFiles,
-) -> anyhow::Result<Injection> {
-    let mut injection = Injection::new();
+) -> anyhow::Result<AddedFiles> {
+    let mut injection = AddedFiles::new();
     if files.is_empty() {
         return Ok(injection);
     }
@@ -83,18 +88,18 @@ fn package_folder(metadata: &Metadata, name: &str, checkout: &Utf8Path) -> anyho
     let package = metadata.packages.iter().find(|package| package.name.as_str() == name);
     let package = package.ok_or_else(|| {
         let names: Vec<&str> = metadata.packages.iter().map(|package| package.name.as_str()).collect();
-        UserError::new(format!("the overlay is for package '{name}', which this revision does not have"))
+        UserError::new(format!("the overlay is for package '{name}', which this revision lacks"))
             .help(suggest::did_you_mean_or_list(name, "packages", &names))
     })?;
     let folder = package.manifest_path.parent().unwrap_or(checkout);
     Ok(folder.strip_prefix(checkout).unwrap_or(folder).to_owned())
 }
 
-/// Integration tests of the overlay that cargo did not discover (`autotests = false`, or edition 2015 with a `[[test]]`): by
-/// manifest, the name and path of each.
+/// Returns the overlay's integration tests that cargo did not discover (`autotests = false`, or
+/// edition 2015 with a `[[test]]`): names and paths, by manifest.
 fn missing_test_entries(
     metadata: &Metadata,
-    injection: &Injection,
+    injection: &AddedFiles,
     checkout: &Utf8Path,
 ) -> BTreeMap<Utf8PathBuf, Vec<(String, String)>> {
     let known: BTreeSet<&Utf8Path> = metadata
@@ -129,17 +134,17 @@ fn missing_test_entries(
     missing
 }
 
-/// Appends the lines to the root of every target that can hold tests. Returns what was written.
+/// Appends the lines to the root of every target that can contain tests. Returns what was written.
 pub fn append_lines(
     metadata: &Metadata,
     checkout: &Utf8Path,
     injected: &mut InjectedFiles,
-) -> anyhow::Result<Injection> {
-    let mut injection = Injection::new();
+) -> anyhow::Result<AddedFiles> {
+    let mut injection = AddedFiles::new();
     let targets = metadata.packages.iter().flat_map(|package| &package.targets);
     for target in targets.filter(|target| target_kind(target).is_some()) {
         let Ok(relative) = target.src_path.strip_prefix(checkout) else { continue };
-        // Two targets may share a root, and a manifest may name a file that only its build makes.
+        // Two targets may share a root, and a manifest may name a file that only its build creates.
         if injection.contains_key(relative) || !target.src_path.exists() {
             continue;
         }

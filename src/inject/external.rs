@@ -1,5 +1,6 @@
-//! `mode: external`: overlay tests in a crate of their own outside the repository's workspace, with a path dependency on the
-//! package, for old revisions whose dev-dependencies or sibling members no longer resolve.
+//! `mode: external`: overlay tests in a crate of their own, outside of the repository's workspace,
+//! which depends on the package by path. This serves old revisions whose dev-dependencies or other
+//! members no longer resolve.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -13,18 +14,19 @@ use crate::checkout::injected_files::{self, InjectedFiles};
 use crate::inject::checkout_edits;
 use crate::inject::overlay::OverlayFile;
 use crate::plan::request::{BuildOptions, OverlayMode, OverlayRequest};
+use crate::support::paths;
 use crate::support::suggest;
 use crate::support::user_error::UserError;
 
-/// What the crate has beside the overlay's files.
+/// The crate's own files, in addition to the overlay's.
 const OWN_FILES: [&str; 3] = ["Cargo.toml", "Cargo.lock", "src/lib.rs"];
 
-/// Where the crate goes, and the checkout that it depends on.
+/// The crate's folder, and the checkout that it depends on.
 #[derive(Debug)]
-pub struct Place<'a> {
+pub struct ExternalCratePaths<'a> {
     /// The crate's folder.
     pub folder: Utf8PathBuf,
-    /// The record of what was written there.
+    /// The record of the files written there.
     pub record: Utf8PathBuf,
     /// The root of the checkout.
     pub checkout: &'a Utf8Path,
@@ -32,10 +34,10 @@ pub struct Place<'a> {
     pub workspace: &'a Utf8Path,
 }
 
-/// What of a build's options is about the package, which the crate has as a dependency and not as a member.
+/// The build options that concern the package. The external crate applies them to its dependency.
 #[derive(Clone, Debug, Default)]
 pub struct PackageOptions {
-    /// `-p`, for overlays that name no package themselves.
+    /// `-p`, for overlays that name no package.
     pub packages: Vec<String>,
     /// `--features`.
     pub features: Vec<String>,
@@ -46,7 +48,8 @@ pub struct PackageOptions {
 }
 
 impl PackageOptions {
-    /// Takes them out of the options of a build; `features` are those of the revision, of its tests and of all.
+    /// Splits these options off a build's options. `features` are those of the revision, its tests
+    /// and the request.
     pub fn split_off(build: &BuildOptions, features: Vec<String>) -> (Self, BuildOptions) {
         let own = Self {
             packages: build.packages.clone(),
@@ -65,7 +68,7 @@ impl PackageOptions {
         (own, rest)
     }
 
-    /// The dependency on the package of this folder and manifest.
+    /// Returns the dependency on the package with this folder and manifest.
     fn dependency(&self, folder: &Utf8Path, manifest: &DocumentMut) -> InlineTable {
         let mut dependency = InlineTable::new();
         dependency.insert("path", folder.as_str().into());
@@ -84,113 +87,162 @@ impl PackageOptions {
 
 /// The crate, ready to be built.
 #[derive(Debug)]
-pub struct Laid {
+pub struct ExternalCrate {
     /// Its manifest.
     pub manifest: Utf8PathBuf,
-    /// What of the repository does not reach it, in words.
+    /// Warnings about what it lacks of the workspace.
     pub not_carried: Vec<String>,
 }
 
 /// Writes the crate for the revision that is checked out.
 pub fn lay_out(
-    place: &Place<'_>,
+    paths: &ExternalCratePaths<'_>,
     overlays: &[OverlayRequest],
     files: &[OverlayFile],
     options: &PackageOptions,
     toolchain: &Toolchain,
-) -> anyhow::Result<Laid> {
-    let external = || overlays.iter().filter(|overlay| overlay.mode == OverlayMode::External);
-    let mut packages: BTreeSet<&str> = external().filter_map(|overlay| overlay.package.as_deref()).collect();
-    if packages.is_empty() {
-        packages.extend(options.packages.iter().map(String::as_str));
-    }
-    let root = place.checkout.join(place.workspace).join("Cargo.toml");
-    let root_manifest = read_manifest(&root)?;
-    let wanted: Vec<String> = if packages.is_empty() {
-        let name =
-            root_manifest.get("package").and_then(|package| package.get("name")).and_then(Item::as_str);
-        let name = name.ok_or_else(|| {
-            UserError::new("an external overlay needs to know its package: the workspace's root is not one")
-                .help("add `package: NAME` to the overlay, or -p NAME")
-        })?;
-        vec![name.to_owned()]
-    } else {
-        packages.into_iter().map(ToOwned::to_owned).collect()
-    };
+) -> anyhow::Result<ExternalCrate> {
+    let workspace = paths.checkout.join(paths.workspace);
+    let root_manifest = read_manifest(&workspace.join("Cargo.toml"))?;
+    let external: Vec<&OverlayRequest> =
+        overlays.iter().filter(|overlay| overlay.mode == OverlayMode::External).collect();
+    let packages = tested_packages(&external, options, &root_manifest)?;
+    let dependencies = dependencies(paths.checkout, &packages, &external, options)?;
+    let document = manifest_of(&packages[0], dependencies, &root_manifest, &workspace);
+    let lock_file = fs_err::read(workspace.join("Cargo.lock")).ok();
+    write_files(paths, &document, files, lock_file.as_deref())?;
 
-    let mut dependencies = Table::new();
+    // Cargo and rustup look for `.cargo/config.toml` and the toolchain file from the folder that
+    // cargo is called in, and that stays the repository's workspace.
+    let manifest = paths.folder.join("Cargo.toml");
+    checkout_edits::metadata(toolchain, &manifest).context("cargo cannot read the external crate")?;
+    Ok(ExternalCrate { manifest, not_carried: not_carried(&root_manifest, lock_file.is_some()) })
+}
+
+/// Returns the names of the packages that the overlays test: those they name, else those of `-p`,
+/// else the package of the workspace's root.
+fn tested_packages(
+    external: &[&OverlayRequest],
+    options: &PackageOptions,
+    root_manifest: &DocumentMut,
+) -> anyhow::Result<Vec<String>> {
+    let mut named: BTreeSet<&str> =
+        external.iter().filter_map(|overlay| overlay.package.as_deref()).collect();
+    if named.is_empty() {
+        named.extend(options.packages.iter().map(String::as_str));
+    }
+    if !named.is_empty() {
+        return Ok(named.into_iter().map(ToOwned::to_owned).collect());
+    }
+    let root_package = package_key(root_manifest, "name").ok_or_else(|| {
+        UserError::new("the external overlay names no package, and the workspace's root is not a package")
+            .help("add `package: NAME` to the overlay, or -p NAME")
+    })?;
+    Ok(vec![root_package.to_owned()])
+}
+
+/// The crate's dependencies: the tested packages by path, and what the overlays ask for.
+struct Dependencies {
+    table: Table,
+    /// The edition of the first tested package that states one.
+    edition: Option<String>,
+}
+
+fn dependencies(
+    checkout: &Utf8Path,
+    packages: &[String],
+    external: &[&OverlayRequest],
+    options: &PackageOptions,
+) -> anyhow::Result<Dependencies> {
+    let mut table = Table::new();
     let mut edition = None;
-    for name in &wanted {
-        let (folder, manifest) = find_package(place.checkout, name)?;
-        let own_edition =
-            manifest.get("package").and_then(|package| package.get("edition")).and_then(Item::as_str);
-        edition = edition.or(own_edition.map(ToOwned::to_owned));
+    for name in packages {
+        let (folder, manifest) = find_package(checkout, name)?;
+        edition = edition.or(package_key(&manifest, "edition").map(ToOwned::to_owned));
         let dependency = options.dependency(&folder, &manifest);
-        dependencies.insert(name, Item::Value(Value::InlineTable(dependency)));
+        table.insert(name, Item::Value(Value::InlineTable(dependency)));
     }
-    for (name, text) in external().flat_map(|overlay| &overlay.dependencies) {
-        dependencies.insert(name, dependency(name, text)?);
+    for (name, text) in external.iter().flat_map(|overlay| &overlay.dependencies) {
+        table.insert(name, dependency(name, text)?);
     }
+    Ok(Dependencies { table, edition })
+}
 
+/// Returns the crate's manifest. Profiles, patches and replacements are those of the workspace.
+fn manifest_of(
+    first_package: &str,
+    dependencies: Dependencies,
+    root_manifest: &DocumentMut,
+    workspace: &Utf8Path,
+) -> DocumentMut {
     let mut document = DocumentMut::new();
     let mut package = Table::new();
-    package.insert("name", format!("{}-memprof", wanted[0]).into());
+    package.insert("name", format!("{first_package}-memprof").into());
     package.insert("version", "0.0.0".into());
-    package.insert("edition", edition.unwrap_or_else(|| "2021".to_owned()).into());
+    package.insert("edition", dependencies.edition.unwrap_or_else(|| "2021".to_owned()).into());
     package.insert("publish", false.into());
     document.insert("package", Item::Table(package));
-    // Cargo wants a library or a program; this one is empty and holds no test.
+    // Cargo needs a library or a program. This library is empty and holds no test.
     let mut library = Table::new();
     library.insert("test", false.into());
     library.insert("doctest", false.into());
     document.insert("lib", Item::Table(library));
-    document.insert("dependencies", Item::Table(dependencies));
+    document.insert("dependencies", Item::Table(dependencies.table));
     document.insert("workspace", Item::Table(Table::new()));
     for key in ["profile", "patch", "replace"] {
         if let Some(item) = root_manifest.get(key) {
             let mut item = item.clone();
-            absolute_paths(&mut item, root.parent().unwrap_or(place.checkout));
+            absolute_paths(&mut item, workspace);
             document.insert(key, item);
         }
     }
-
-    fs_err::create_dir_all(&place.folder)?;
-    injected_files::remove_all(&place.record, &place.folder)?;
-    let mut injected = InjectedFiles::load(&place.record)?;
-    injected.write(&place.folder, Utf8Path::new("Cargo.toml"), document.to_string().as_bytes())?;
-    injected.write(&place.folder, Utf8Path::new("src/lib.rs"), b"")?;
-    remove_others(&place.folder, files)?;
-    for file in files {
-        injected.write(&place.folder, &file.destination, &laid(file))?;
-    }
-    let lock = place.checkout.join(place.workspace).join("Cargo.lock");
-    let mut not_carried = Vec::new();
-    match fs_err::read(&lock) {
-        // Cargo drops the packages that this crate does not need and keeps the versions of the others.
-        Ok(text) => injected.write(&place.folder, Utf8Path::new("Cargo.lock"), &text)?,
-        Err(_) => not_carried.push(
-            "the external crate has no lock file to carry over: today's dependencies are used".to_owned(),
-        ),
-    }
-    injected.save()?;
-    if root_manifest.get("workspace").and_then(|workspace| workspace.get("lints")).is_some() {
-        not_carried.push("[workspace.lints] do not reach the external crate".to_owned());
-    }
-    // Cargo reads `.cargo/config.toml` and rustup the toolchain file from the folder that cargo is called in, which stays
-    // the repository's workspace.
-    let manifest = place.folder.join("Cargo.toml");
-    checkout_edits::metadata(toolchain, &manifest)
-        .context("the external crate is not one that cargo reads")?;
-    Ok(Laid { manifest, not_carried })
+    document
 }
 
-/// Puts the overlay's files where the crate's tests find them, and takes away what tests left there. A file that is as it should
-/// be is not written, so that cargo sees no change.
+fn write_files(
+    paths: &ExternalCratePaths<'_>,
+    manifest: &DocumentMut,
+    files: &[OverlayFile],
+    lock_file: Option<&[u8]>,
+) -> anyhow::Result<()> {
+    let folder = &paths.folder;
+    fs_err::create_dir_all(folder)?;
+    injected_files::remove_all(&paths.record, folder)?;
+    let mut injected = InjectedFiles::load(&paths.record)?;
+    injected.write(folder, Utf8Path::new("Cargo.toml"), manifest.to_string().as_bytes())?;
+    injected.write(folder, Utf8Path::new("src/lib.rs"), b"")?;
+    remove_others(folder, files)?;
+    for file in files {
+        injected.write(folder, &file.destination, &content_of(file))?;
+    }
+    // Cargo drops the packages that this crate does not need and keeps the versions of the others.
+    if let Some(text) = lock_file {
+        injected.write(folder, Utf8Path::new("Cargo.lock"), text)?;
+    }
+    injected.save()
+}
+
+/// Returns what the crate lacks of the workspace, one warning each.
+fn not_carried(root_manifest: &DocumentMut, has_lock_file: bool) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if !has_lock_file {
+        warnings.push(
+            "the workspace has no Cargo.lock: the external crate is built with today's versions".to_owned(),
+        );
+    }
+    if root_manifest.get("workspace").and_then(|workspace| workspace.get("lints")).is_some() {
+        warnings.push("[workspace.lints] do not apply to the external crate".to_owned());
+    }
+    warnings
+}
+
+/// Restores the overlay's files, and removes files that tests left behind. A file that is already
+/// right is not written, so that cargo sees no change.
 pub fn restore(folder: &Utf8Path, files: &[OverlayFile]) -> anyhow::Result<()> {
     fs_err::create_dir_all(folder)?;
     remove_others(folder, files)?;
     for file in files {
-        let (path, content) = (folder.join(&file.destination), laid(file));
+        let (path, content) = (folder.join(&file.destination), content_of(file));
         if path.is_symlink() || !fs_err::read(&path).is_ok_and(|found| found == *content) {
             let _ = fs_err::remove_file(&path);
             fs_err::create_dir_all(path.parent().unwrap_or(folder))?;
@@ -200,22 +252,23 @@ pub fn restore(folder: &Utf8Path, files: &[OverlayFile]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What stands in a file of the overlay: the targets' roots link the shim.
-fn laid(file: &OverlayFile) -> Cow<'_, [u8]> {
+/// Returns the content of an overlay file. The roots of targets link the shim.
+fn content_of(file: &OverlayFile) -> Cow<'_, [u8]> {
     let is_test = file.destination.extension() == Some("rs")
         && file.destination.components().count() == 2
         && file.destination.starts_with("tests");
     if is_test { checkout_edits::with_lines(&file.content).into() } else { file.content.as_slice().into() }
 }
 
-/// Removes what is neither the crate's own nor the overlay's: what another overlay had, and what tests wrote.
+/// Removes files that belong neither to the crate nor to the overlay: those of another overlay, and
+/// those that tests wrote.
 fn remove_others(folder: &Utf8Path, files: &[OverlayFile]) -> anyhow::Result<()> {
     for found in walkdir::WalkDir::new(folder) {
         let found = found?;
         if found.file_type().is_dir() {
             continue;
         }
-        let path = crate::cargo::command::utf8(found.into_path())?;
+        let path = paths::utf8(found.into_path())?;
         let relative = path.strip_prefix(folder)?;
         let is_own = OWN_FILES.iter().any(|own| relative == *own);
         if !is_own && !files.iter().any(|file| file.destination == relative) {
@@ -229,7 +282,12 @@ fn read_manifest(path: &Utf8Path) -> anyhow::Result<DocumentMut> {
     fs_err::read_to_string(path)?.parse().with_context(|| format!("{path} is not TOML"))
 }
 
-/// Finds a package by name without `cargo metadata`: the reason for an external crate is that the workspace may not load.
+/// Returns a text of the `[package]` table.
+fn package_key<'a>(manifest: &'a DocumentMut, key: &str) -> Option<&'a str> {
+    manifest.get("package")?.get(key)?.as_str()
+}
+
+/// Finds a package by name without `cargo metadata`, because the workspace may not load.
 fn find_package(checkout: &Utf8Path, name: &str) -> anyhow::Result<(Utf8PathBuf, DocumentMut)> {
     let mut names = Vec::new();
     let manifests = walkdir::WalkDir::new(checkout)
@@ -241,10 +299,9 @@ fn find_package(checkout: &Utf8Path, name: &str) -> anyhow::Result<(Utf8PathBuf,
         .filter_map(Result::ok)
         .filter(|entry| entry.file_name() == "Cargo.toml");
     for entry in manifests {
-        let path = crate::cargo::command::utf8(entry.into_path())?;
+        let path = paths::utf8(entry.into_path())?;
         let Ok(document) = read_manifest(&path) else { continue };
-        let found = document.get("package").and_then(|package| package.get("name")).and_then(Item::as_str);
-        match found {
+        match package_key(&document, "name") {
             Some(found) if found == name => {
                 return Ok((path.parent().unwrap_or(checkout).to_owned(), document));
             }
@@ -252,15 +309,15 @@ fn find_package(checkout: &Utf8Path, name: &str) -> anyhow::Result<(Utf8PathBuf,
             None => {}
         }
     }
-    Err(UserError::new(format!("the overlay is for package '{name}', which this revision does not have"))
+    Err(UserError::new(format!("the overlay is for package '{name}', which this revision lacks"))
         .maybe_help(suggest::did_you_mean(name, names.iter().map(String::as_str)))
         .into())
 }
 
-/// `"0.9"`, or an inline table as in a manifest.
+/// Reads a dependency: `"0.9"`, or an inline table as in a manifest.
 fn dependency(name: &str, text: &str) -> anyhow::Result<Item> {
     let written = text.parse::<Value>().ok().filter(|value| value.is_str() || value.is_inline_table());
-    // A version without quotes is no TOML string; what else it may be, cargo says.
+    // A version without quotes is not a TOML string. If it is not a version, cargo says so.
     let version = || (!text.contains('{')).then(|| Value::from(text));
     let value = written.or_else(version);
     Ok(Item::Value(value.with_context(|| format!("overlay: the dependency {name} = {text} is not TOML"))?))

@@ -1,54 +1,57 @@
-//! The source files of a crate, found as the compiler finds them: from its root along `mod name;`, `#[path]` and `include!`.
+//! Finds the source files of a crate as the compiler does: from its root along `mod name;`,
+//! `#[path]` and `include!`.
 //!
-//! Nothing is expanded: a `cfg` hides no module here, and what macros make is not seen, but for those whose arguments are
-//! plainly items under conditions (`cfg_if!`, a crate's own `cfg_feature! { … }`).
+//! Nothing is expanded: a `cfg` hides no module, and the output of macros is not seen. The
+//! exceptions are macros whose arguments are items under conditions (`cfg_if!`, a crate's own
+//! `cfg_feature! { … }`).
 
 use std::collections::HashSet;
 
-use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
+use camino::{Utf8Path, Utf8PathBuf};
 use syn::visit::{self, Visit};
 
-use crate::inject::source_edit::{Source, forget_places};
+use crate::inject::source_edit::{SourceText, forget_places};
+use crate::support::paths::without_dots;
 
 /// A file of a crate.
 pub struct ModuleFile<'a> {
     /// Its path, without `.` and `..`.
     pub path: &'a Utf8Path,
-    /// The module that it is, from the crate's root on; empty for the root itself.
+    /// Its module, from the crate's root on. Empty for the root itself.
     pub module: &'a [String],
     /// Its text.
-    pub source: Source<'a>,
-    /// Its items, or why it is no Rust that the parser knows.
+    pub source: SourceText<'a>,
+    /// Its items, or why it cannot be parsed.
     pub items: Result<syn::File, syn::Error>,
 }
 
-/// Where a module's file lies, and where those of its own modules do.
+/// A module's file, and the folder of its submodules' files.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Place {
+struct ModuleLocation {
     file: Utf8PathBuf,
     folder: Utf8PathBuf,
 }
 
-/// Visits every file of the crate with this root once. `package` is the folder of its manifest. A file that is not there (a
-/// build makes it, or a condition leaves it out) is passed over.
+/// Visits every file of the crate with this root once. `package` is the folder of its manifest.
+/// Missing files are skipped: a build may create them, or a condition may exclude them.
 pub fn visit_files(root: &Utf8Path, package: &Utf8Path, visit: &mut dyn FnMut(&ModuleFile<'_>)) {
     let mut visited = HashSet::new();
     let mut seen = HashSet::new();
-    let root = Place { file: without_dots(root), folder: folder_of(root).to_owned() };
+    let root = ModuleLocation { file: without_dots(root), folder: folder_of(root).to_owned() };
     let mut pending = vec![(root, Vec::new())];
-    // The first way that leads to a file gives it its name.
+    // The first path that leads to a file determines its module.
     while let Some((place, module)) = pending.pop() {
         if seen.contains(&place) {
             continue;
         }
         let Ok(text) = fs_err::read_to_string(&place.file) else { continue };
-        let source = Source::new(&text);
+        let source = SourceText::new(&text);
         let file = ModuleFile { path: &place.file, module: &module, source, items: source.parse() };
         if visited.insert(place.file.clone()) {
             visit(&file);
         }
         if let Ok(items) = &file.items {
-            let mut finder = Finder {
+            let mut finder = ModuleFinder {
                 file_folder: folder_of(&place.file),
                 package,
                 folder: place.folder.clone(),
@@ -66,7 +69,8 @@ pub fn visit_files(root: &Utf8Path, package: &Utf8Path, visit: &mut dyn FnMut(&M
     }
 }
 
-/// The items that stand in a macro's arguments under conditions; none of a macro that may do anything with them.
+/// Returns the items in the arguments of a macro for conditions; none for other macros, which may
+/// do anything with them.
 pub fn conditional_items(call: &syn::Macro) -> Vec<syn::Item> {
     let name = call.path.segments.last().map(|segment| segment.ident.to_string()).unwrap_or_default();
     let mut items = Vec::new();
@@ -90,34 +94,34 @@ fn items_in(tokens: proc_macro2::TokenStream, into: &mut Vec<syn::Item>) {
     }
 }
 
-/// Finds the modules of one file that lie in others.
-struct Finder<'a> {
-    /// The folder that the file lies in: `include!` and most `#[path]` start from it.
+/// Finds the modules of one file that have files of their own.
+struct ModuleFinder<'a> {
+    /// The folder of the file. `include!` and most `#[path]` are relative to it.
     file_folder: &'a Utf8Path,
     package: &'a Utf8Path,
-    /// The folder of the files of modules that are declared here.
+    /// The folder of the files of modules declared at this point.
     folder: Utf8PathBuf,
-    /// Whether here is inside of a `mod name { … }`.
+    /// Whether this point is inside of a `mod name { … }`.
     is_inline: bool,
-    /// The module that here is.
+    /// The module at this point.
     module: Vec<String>,
-    found: Vec<(Place, Vec<String>)>,
+    found: Vec<(ModuleLocation, Vec<String>)>,
 }
 
-impl Finder<'_> {
-    /// Where a `#[path]` that stands here starts from.
+impl ModuleFinder<'_> {
+    /// Returns the folder that a `#[path]` at this point is relative to.
     fn base_of_paths(&self) -> &Utf8Path {
         if self.is_inline { &self.folder } else { self.file_folder }
     }
 
-    /// A file that is named outright is like a `mod.rs`: its modules lie beside it.
+    /// Adds a file that is named outright. Its modules' files are beside it, as for a `mod.rs`.
     fn add_named(&mut self, file: &Utf8Path) {
         let file = without_dots(file);
-        self.found.push((Place { folder: folder_of(&file).to_owned(), file }, self.module.clone()));
+        self.found.push((ModuleLocation { folder: folder_of(&file).to_owned(), file }, self.module.clone()));
     }
 }
 
-impl<'ast> Visit<'ast> for Finder<'_> {
+impl<'ast> Visit<'ast> for ModuleFinder<'_> {
     fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
         let name = module.ident.to_string();
         let name = name.trim_start_matches("r#");
@@ -128,10 +132,11 @@ impl<'ast> Visit<'ast> for Finder<'_> {
                 let file = self.base_of_paths().join(path);
                 self.add_named(&file);
             }
-            // Also where a path is given: it may be under a condition that does not hold.
+            // Added even if there is a `#[path]`, because its condition may not hold.
             let folder = self.folder.join(name);
             let files = [self.folder.join(format!("{name}.rs")), folder.join("mod.rs")];
-            let place = |file: Utf8PathBuf| Place { file: without_dots(&file), folder: folder.clone() };
+            let place =
+                |file: Utf8PathBuf| ModuleLocation { file: without_dots(&file), folder: folder.clone() };
             self.found.extend(files.map(|file| (place(file), self.module.clone())));
             self.module.pop();
             return;
@@ -164,7 +169,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 }
 
-/// The values of `#[path = "…"]` and `#[cfg_attr(…, path = "…")]`.
+/// Returns the values of `#[path = "…"]` and `#[cfg_attr(…, path = "…")]`.
 fn paths(attributes: &[syn::Attribute]) -> Vec<String> {
     let mut paths = Vec::new();
     for attribute in attributes {
@@ -195,7 +200,8 @@ fn text(value: &syn::Expr) -> Option<String> {
     }
 }
 
-/// What `include!` names: a text, or `concat!` of texts and `env!("CARGO_MANIFEST_DIR")`.
+/// Returns the path of an `include!`: a text, or `concat!` of texts and
+/// `env!("CARGO_MANIFEST_DIR")`.
 fn included(tokens: &proc_macro2::TokenStream, package: &Utf8Path) -> Option<String> {
     let parts = match syn::parse2::<syn::Expr>(tokens.clone()).ok()? {
         syn::Expr::Macro(call) if call.mac.path.is_ident("concat") => call
@@ -218,24 +224,11 @@ fn folder_of(file: &Utf8Path) -> &Utf8Path {
     file.parent().unwrap_or(Utf8Path::new(""))
 }
 
-/// `a/../b/./c` is `b/c`, so that a file has one name however it is reached.
-fn without_dots(path: &Utf8Path) -> Utf8PathBuf {
-    let mut plain = Utf8PathBuf::new();
-    for component in path.components() {
-        match component {
-            Utf8Component::CurDir => {}
-            Utf8Component::ParentDir => drop(plain.pop()),
-            other => plain.push(other),
-        }
-    }
-    plain
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The files that are reached from `src/lib.rs`, in order of their names.
+    /// Returns the files that are found from `src/lib.rs`, sorted.
     fn reached(files: &[(&str, &str)]) -> Vec<String> {
         let folder = tempfile::tempdir().unwrap();
         let package = Utf8Path::from_path(folder.path()).unwrap();

@@ -1,4 +1,4 @@
-//! Overlay files, read from the ref or the disk that they come from.
+//! Reads overlay files from a ref or from the disk.
 
 use std::collections::BTreeMap;
 
@@ -13,17 +13,17 @@ use crate::support::user_error::UserError;
 /// One file of an overlay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OverlayFile {
-    /// The package whose folder the destination is relative to; `None` is the repository's root.
+    /// The package whose folder the destination is relative to. `None` means the repository's root.
     pub package: Option<String>,
     /// Where it goes.
     pub destination: Utf8PathBuf,
-    /// What it holds.
+    /// Its content.
     pub content: Vec<u8>,
     /// How it becomes part of the build.
     pub mode: OverlayMode,
 }
 
-/// Reads all files of all overlays. `commits` says where each comes from, as in the plan.
+/// Reads all files of all overlays. `commits` are the overlays' sources, as in the plan.
 pub fn read(
     overlays: &[OverlayRequest],
     commits: &[Option<String>],
@@ -39,7 +39,7 @@ pub fn read(
             let origin = overlay.from.as_deref().unwrap_or("the disk");
             if found.is_empty() {
                 return Err(UserError::new(format!("overlay: no file '{}' in {origin}", path.source))
-                    .help("paths of a ref begin at the repository's root")
+                    .help("paths of a ref are relative to the repository's root")
                     .into());
             }
             for (below, content) in found {
@@ -57,21 +57,21 @@ pub fn read(
 }
 
 /// Path below the overlay's path (empty for the file itself), and content.
-type Found = Vec<(Utf8PathBuf, Vec<u8>)>;
+type FoundFiles = Vec<(Utf8PathBuf, Vec<u8>)>;
 
-fn from_commit(repository: &Repository, commit: &str, path: &OverlayPath) -> anyhow::Result<Found> {
+fn from_commit(repository: &Repository, commit: &str, path: &OverlayPath) -> anyhow::Result<FoundFiles> {
     let source = path.source.trim_end_matches('/');
     let names = repository.files(commit, source)?;
     let read = |name: String| {
         let content =
-            repository.show(commit, &name)?.with_context(|| format!("{name} is gone from {commit}"))?;
+            repository.show(commit, &name)?.with_context(|| format!("{name} is missing in {commit}"))?;
         let below = Utf8Path::new(&name).strip_prefix(source).unwrap_or(Utf8Path::new(&name)).to_owned();
         Ok((below, content))
     };
     names.into_iter().map(read).collect()
 }
 
-fn from_disk(base: &Utf8Path, path: &OverlayPath) -> anyhow::Result<Found> {
+fn from_disk(base: &Utf8Path, path: &OverlayPath) -> anyhow::Result<FoundFiles> {
     let source = base.join(path.source.trim_end_matches('/'));
     if !source.exists() {
         return Ok(Vec::new());
@@ -89,8 +89,9 @@ fn from_disk(base: &Utf8Path, path: &OverlayPath) -> anyhow::Result<Found> {
     Ok(found)
 }
 
-/// Where a file goes: as said; else, for a package, from its folder of sources on (`crates/x/tests/a.rs` is
-/// `tests/a.rs` of the package, wherever the package lies); else where it came from.
+/// Returns where a file goes. If no destination is given, a package's file keeps its path from
+/// `tests`, `src`, `benches` or `examples` on, so that `crates/x/tests/a.rs` becomes `tests/a.rs`.
+/// Other files keep their whole path.
 fn destination(overlay: &OverlayRequest, path: &OverlayPath, below: &Utf8Path) -> Utf8PathBuf {
     let join = |base: &Utf8Path| if below.as_str().is_empty() { base.to_owned() } else { base.join(below) };
     if let Some(destination) = &path.destination {
@@ -105,7 +106,7 @@ fn destination(overlay: &OverlayRequest, path: &OverlayPath, below: &Utf8Path) -
     let source = Utf8Path::new(&path.source);
     let in_crate = overlay.package.is_some() || overlay.mode == OverlayMode::External;
     if !in_crate {
-        // A path on disk may begin with `./` or be absolute; in the checkout it cannot.
+        // A path on disk may begin with `./` or be absolute, but a path in the checkout must not.
         let relative = source.strip_prefix("./").unwrap_or(source);
         return if relative.is_absolute() { join(Utf8Path::new(&in_tests(source))) } else { join(relative) };
     }
@@ -121,7 +122,7 @@ fn in_tests(source: &Utf8Path) -> String {
     format!("tests/{}", source.file_name().unwrap_or_default())
 }
 
-/// Path and hash of every file: an ingredient of the build.
+/// Returns the path and hash of every file, for the build key.
 pub fn ingredients(files: &[OverlayFile]) -> BTreeMap<String, String> {
     let name = |file: &OverlayFile| {
         format!("{:?} {}/{}", file.mode, file.package.as_deref().unwrap_or_default(), file.destination)

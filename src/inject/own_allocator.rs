@@ -1,8 +1,9 @@
-//! Global allocators that the repository's own code declares: found in the checkout, and wrapped in the shim's, each on its
-//! own lines. `static A: T = value;` becomes `static A: Heap<T> = Heap::new(value);`, which counts and hands on to `T`.
+//! Finds the global allocators that the repository's code declares, and wraps each in the shim's
+//! allocator without adding lines. `static A: T = value;` becomes `static A: Heap<T> =
+//! Heap::new(value);`, which counts and forwards to `T`.
 //!
-//! Where that is impossible, heap metrics are absent, and here it is told why: a macro makes the static, a dependency has
-//! it, or the code around it does not compile with another type.
+//! If that is impossible, heap metrics are unavailable, and this module says why: a macro creates
+//! the static, a dependency declares it, or the code does not compile with another type.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,30 +16,33 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
 use crate::checkout::injected_files::InjectedFiles;
-use crate::inject::checkout_edits::Injection;
+use crate::inject::checkout_edits::AddedFiles;
 use crate::inject::module_files::{self, ModuleFile};
-use crate::inject::source_edit::Source;
+use crate::inject::source_edit::SourceText;
+use crate::support::paths;
 
-/// What is put around the type and around the value.
+/// The text around the type and around the value.
 ///
-/// The path is relative because edition 2015 has no other that reaches a crate from `--extern`; the second name of the
-/// shim's crate is one that the repository has no crate of.
+/// The path is relative because in edition 2015 only a relative path reaches a crate from
+/// `--extern`. No crate of the repository has this second name of the shim's crate.
 pub const WRAPPING: [[&str; 2]; 2] = [["memprof_shim::Heap<", ">"], ["memprof_shim::Heap::new(", ")"]];
 
-/// The attribute, and what a file must hold to be looked at.
+/// The attribute. Only files that contain this text are parsed.
 const ATTRIBUTE: &str = "global_allocator";
 
-/// Files whose allocators stay as they are, and why: relative to the checkout's root.
-pub type Refused = BTreeMap<Utf8PathBuf, String>;
+/// Files whose allocators are not wrapped, with the reason. Paths are relative to the checkout's
+/// root.
+pub type RefusedFiles = BTreeMap<Utf8PathBuf, String>;
 
 /// The global allocators of a checkout's workspace.
 #[derive(Clone, Debug, Default)]
 pub struct OwnAllocators {
     checkout: Utf8PathBuf,
     declarations: BTreeMap<Utf8PathBuf, Vec<Declaration>>,
-    /// The files of each target that declare one, by the target's root. All paths are relative to the checkout's root.
+    /// The files of each target that declare an allocator, by the target's root. All paths are
+    /// relative to the checkout's root.
     files_by_root: BTreeMap<Utf8PathBuf, BTreeSet<Utf8PathBuf>>,
-    /// The root of each library, by the name that the compiler knows it by.
+    /// The root of each library, by the compiler's name for it.
     libraries: BTreeMap<String, Utf8PathBuf>,
     edited: BTreeMap<Utf8PathBuf, String>,
 }
@@ -50,8 +54,13 @@ struct Declaration {
     unwrapped: Option<String>,
 }
 
-/// Looks for global allocators in all targets of the workspace, and wraps those that can be, but for the files refused.
-pub fn find(metadata: &Metadata, checkout: &Utf8Path, refused: &Refused) -> anyhow::Result<OwnAllocators> {
+/// Looks for global allocators in all targets of the workspace, and wraps those that it can, except
+/// in the refused files.
+pub fn find(
+    metadata: &Metadata,
+    checkout: &Utf8Path,
+    refused: &RefusedFiles,
+) -> anyhow::Result<OwnAllocators> {
     let mut found = OwnAllocators { checkout: checkout.to_owned(), ..OwnAllocators::default() };
     let mentions = files_that_mention_it(checkout)?;
     let targets = metadata
@@ -67,7 +76,8 @@ pub fn find(metadata: &Metadata, checkout: &Utf8Path, refused: &Refused) -> anyh
         if mentions.is_empty() {
             continue;
         }
-        // The shim would come into the executable with the shared library, and its place for the build's key with it.
+        // The executable would get the shim, and with it the place for the build key, from the
+        // shared library.
         let shared = target.crate_types == [CrateType::DyLib];
         let package = package.manifest_path.parent().unwrap_or(checkout);
         module_files::visit_files(&target.src_path, package, &mut |file| {
@@ -75,7 +85,7 @@ pub fn find(metadata: &Metadata, checkout: &Utf8Path, refused: &Refused) -> anyh
             if mentions.contains(path) {
                 found.take(root, path, file, refused);
                 if shared {
-                    found.refuse(path, "is that of a library that is only a shared one (dylib)");
+                    found.refuse(path, "is in a library that is only built as a dylib");
                 }
             }
         });
@@ -83,12 +93,13 @@ pub fn find(metadata: &Metadata, checkout: &Utf8Path, refused: &Refused) -> anyh
     Ok(found)
 }
 
-/// Why an executable of a crate outside of the workspace has no heap metrics.
+/// Returns why an executable of an external crate has no heap metrics.
 pub fn outside() -> String {
-    "a #[global_allocator] is in its way, and none is wrapped for an external crate".to_owned()
+    "another #[global_allocator] is in use, and external crates cannot wrap one".to_owned()
 }
 
-/// Most workspaces have none: then no file needs to be parsed.
+/// Returns the files that contain the attribute's name. Most workspaces have none, and then no file
+/// is parsed.
 fn files_that_mention_it(checkout: &Utf8Path) -> anyhow::Result<BTreeSet<Utf8PathBuf>> {
     let finder = memchr::memmem::Finder::new(ATTRIBUTE);
     let mut files = BTreeSet::new();
@@ -102,7 +113,7 @@ fn files_that_mention_it(checkout: &Utf8Path) -> anyhow::Result<BTreeSet<Utf8Pat
             continue;
         }
         if finder.find(&fs_err::read(entry.path())?).is_some() {
-            let path = crate::cargo::command::utf8(entry.into_path())?;
+            let path = paths::utf8(entry.into_path())?;
             files.insert(path.strip_prefix(checkout).unwrap_or(&path).to_owned());
         }
     }
@@ -110,7 +121,7 @@ fn files_that_mention_it(checkout: &Utf8Path) -> anyhow::Result<BTreeSet<Utf8Pat
 }
 
 impl OwnAllocators {
-    fn take(&mut self, root: &Utf8Path, path: &Utf8Path, file: &ModuleFile<'_>, refused: &Refused) {
+    fn take(&mut self, root: &Utf8Path, path: &Utf8Path, file: &ModuleFile<'_>, refused: &RefusedFiles) {
         if !self.declarations.contains_key(path) {
             let (declarations, edited) = examine(file, refused.get(path));
             self.declarations.insert(path.to_owned(), declarations);
@@ -121,7 +132,8 @@ impl OwnAllocators {
         }
     }
 
-    /// A file that several targets share stays as it is if one of them cannot have it wrapped.
+    /// Refuses a file. A file of several targets is not wrapped if one of them cannot have it
+    /// wrapped.
     fn refuse(&mut self, path: &Utf8Path, why: &str) {
         self.edited.remove(path);
         for declaration in self.declarations.get_mut(path).into_iter().flatten() {
@@ -130,8 +142,8 @@ impl OwnAllocators {
     }
 
     /// Writes the edited files into the checkout. Returns what was written.
-    pub fn write(&self, checkout: &Utf8Path, injected: &mut InjectedFiles) -> anyhow::Result<Injection> {
-        let mut injection = Injection::new();
+    pub fn write(&self, checkout: &Utf8Path, injected: &mut InjectedFiles) -> anyhow::Result<AddedFiles> {
+        let mut injection = AddedFiles::new();
         for (path, text) in &self.edited {
             injected.write(checkout, path, text.as_bytes())?;
             injection.insert(path.clone(), text.clone().into_bytes());
@@ -139,15 +151,16 @@ impl OwnAllocators {
         Ok(injection)
     }
 
-    /// After a build that failed: the edited files that may be why, with the reason. Those that errors lie in, else all,
-    /// because the code that minds another type may be anywhere; all too if some were refused before, so that no build is
-    /// tried more than three times. `workspace` is what paths in errors are relative to.
+    /// Returns the edited files that may have caused a failed build, with the reason: those with
+    /// errors, else all, because the code that does not accept another type may be anywhere. If
+    /// files were refused before, it also returns all, so that no build is tried more than three
+    /// times. Paths in errors are relative to `workspace`.
     pub fn suspects(
         &self,
         errors: &[&Diagnostic],
         workspace: &Utf8Path,
-        refused_before: &Refused,
-    ) -> Refused {
+        refused_before: &RefusedFiles,
+    ) -> RefusedFiles {
         let file_of = |error: &Diagnostic| {
             let files = error.spans.iter().map(|span| workspace.join(&span.file_name));
             let relative = files.filter_map(|file| Some(file.strip_prefix(&self.checkout).ok()?.to_owned()));
@@ -155,16 +168,16 @@ impl OwnAllocators {
         };
         let reason = |error: &Diagnostic| {
             let message = error.message.lines().next().unwrap_or_default();
-            format!("does not compile when it is wrapped in memprof::Heap ({message})")
+            format!("does not compile when wrapped in memprof::Heap ({message})")
         };
-        let mut suspects = Refused::new();
+        let mut suspects = RefusedFiles::new();
         for &error in errors {
             for file in file_of(error) {
                 suspects.entry(file).or_insert_with(|| reason(error));
             }
         }
         if suspects.is_empty() || !refused_before.is_empty() {
-            // Without an error of the compiler's it was cargo, which knows nothing of our edits.
+            // Without a compiler error, cargo itself failed, and not because of our edits.
             let reason = errors.first().map(|&error| reason(error));
             for file in self.edited.keys().filter(|_| reason.is_some()) {
                 suspects.entry(file.clone()).or_insert_with(|| reason.clone().unwrap_or_default());
@@ -173,8 +186,9 @@ impl OwnAllocators {
         suspects
     }
 
-    /// Why an executable has no heap metrics, if it turns out to have none. `root` is its target's; `owner` is the crate whose
-    /// allocator stood in the way of the shim's, as the compiler knows it, and empty for the target's own.
+    /// Returns why an executable without heap metrics has none. `root` is its target's root.
+    /// `owner` is the compiler's name for the crate with the other allocator; empty for the target
+    /// itself.
     pub fn why_absent(&self, root: &Utf8Path, owner: &str) -> String {
         let (root, whose) = match owner {
             "" => (Some(root.strip_prefix(&self.checkout).unwrap_or(root)), String::new()),
@@ -182,7 +196,8 @@ impl OwnAllocators {
         };
         let Some(root) = root else {
             return format!(
-                "the #[global_allocator] is{whose}, which is no member of the workspace and cannot be wrapped"
+                "the #[global_allocator] is in the crate `{owner}`, which is not a member of the workspace, and \
+                 cannot be wrapped"
             );
         };
         let files = self.files_by_root.get(root).into_iter().flatten();
@@ -194,15 +209,13 @@ impl OwnAllocators {
             })
             .collect();
         if reasons.is_empty() {
-            return format!(
-                "the #[global_allocator]{whose} is not written in its source; a macro may make it"
-            );
+            return format!("the #[global_allocator]{whose} is not in its source; a macro may create it");
         }
         reasons.join("; ")
     }
 }
 
-/// The declarations in a file, and its text with those wrapped that can be.
+/// Returns the declarations in a file, and its text with allocators wrapped where possible.
 fn examine(file: &ModuleFile<'_>, refused: Option<&String>) -> (Vec<Declaration>, Option<String>) {
     let items = match &file.items {
         Ok(items) => items,
@@ -212,14 +225,14 @@ fn examine(file: &ModuleFile<'_>, refused: Option<&String>) -> (Vec<Declaration>
             return (vec![Declaration { line, unwrapped }], None);
         }
     };
-    let mut finder = Finder { source: file.source, found: Vec::new() };
+    let mut finder = AllocatorFinder { source: file.source, found: Vec::new() };
     finder.visit_file(items);
     let mut edits = file.source.edits();
     let mut declarations = Vec::new();
-    for Found { line, place } in finder.found {
+    for AllocatorStatic { line, place } in finder.found {
         let unwrapped = match (refused, place) {
             (Some(reason), _) => Some(reason.clone()),
-            (None, None) => Some("is made by a macro, which cannot be wrapped".to_owned()),
+            (None, None) => Some("is created by a macro, and cannot be wrapped".to_owned()),
             (None, Some(places)) => {
                 for (place, [open, close]) in places.into_iter().zip(WRAPPING) {
                     edits.around(place, open, close);
@@ -233,22 +246,22 @@ fn examine(file: &ModuleFile<'_>, refused: Option<&String>) -> (Vec<Declaration>
     (declarations, edited)
 }
 
-struct Found {
+struct AllocatorStatic {
     line: usize,
-    /// Of the type and of the value; none inside a macro.
+    /// The places of the type and of the value. `None` inside of a macro.
     place: Option<[Span; 2]>,
 }
 
-struct Finder<'a> {
-    source: Source<'a>,
-    found: Vec<Found>,
+struct AllocatorFinder<'a> {
+    source: SourceText<'a>,
+    found: Vec<AllocatorStatic>,
 }
 
-impl<'ast> Visit<'ast> for Finder<'_> {
+impl<'ast> Visit<'ast> for AllocatorFinder<'_> {
     fn visit_item_static(&mut self, item: &'ast syn::ItemStatic) {
         if item.attrs.iter().any(declares) {
             let place = Some([item.ty.span(), item.expr.span()]);
-            self.found.push(Found { line: self.source.line(item.ident.span()), place });
+            self.found.push(AllocatorStatic { line: self.source.line(item.ident.span()), place });
         }
     }
 
@@ -256,7 +269,8 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         let items = module_files::conditional_items(call);
         if items.is_empty() {
             let places = mentions(call.tokens.clone());
-            self.found.extend(places.map(|place| Found { line: self.source.line(place), place: None }));
+            self.found
+                .extend(places.map(|place| AllocatorStatic { line: self.source.line(place), place: None }));
         }
         for item in items {
             self.visit_item(&item);
@@ -265,7 +279,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 }
 
-/// `#[global_allocator]`, by whatever path, and `#[cfg_attr(…, global_allocator)]`.
+/// Whether this is `#[global_allocator]`, with any path, or `#[cfg_attr(…, global_allocator)]`.
 fn declares(attribute: &syn::Attribute) -> bool {
     match &attribute.meta {
         syn::Meta::Path(path) => path.segments.last().is_some_and(|name| name.ident == ATTRIBUTE),
@@ -276,7 +290,7 @@ fn declares(attribute: &syn::Attribute) -> bool {
     }
 }
 
-/// Where the attribute's name stands among tokens.
+/// Returns the places of the attribute's name among tokens.
 fn mentions(tokens: TokenStream) -> Box<dyn Iterator<Item = Span>> {
     Box::new(tokens.into_iter().flat_map(|tree| match tree {
         TokenTree::Ident(name) if name == ATTRIBUTE => Box::new(std::iter::once(name.span())),
@@ -290,7 +304,7 @@ mod tests {
     use super::*;
 
     fn examined(text: &str) -> (Vec<Declaration>, Option<String>) {
-        let source = Source::new(text);
+        let source = SourceText::new(text);
         examine(&ModuleFile { path: Utf8Path::new("a.rs"), module: &[], source, items: source.parse() }, None)
     }
 
@@ -343,7 +357,7 @@ mod tests {
         let (declarations, edited) = examined(text);
         assert_eq!(edited, None);
         assert_eq!(declarations[0].line, 3);
-        assert!(declarations[0].unwrapped.as_ref().unwrap().contains("made by a macro"));
+        assert!(declarations[0].unwrapped.as_ref().unwrap().contains("created by a macro"));
     }
 
     fn error(file: &str, message: &str) -> Diagnostic {
@@ -361,13 +375,13 @@ mod tests {
     fn after_a_failed_build_the_files_with_errors_are_suspected_or_else_all() {
         let edited = ["a/tests/x.rs", "a/tests/y.rs"].map(|file| (file.into(), "edited".to_owned())).into();
         let allocators = OwnAllocators { checkout: "/w".into(), edited, ..OwnAllocators::default() };
-        let suspects = |file: &str, before: &Refused| {
+        let suspects = |file: &str, before: &RefusedFiles| {
             let suspects = allocators.suspects(&[&error(file, "mismatched types")], "/w/a".into(), before);
             suspects.into_keys().collect::<Vec<_>>()
         };
-        assert_eq!(suspects("tests/x.rs", &Refused::new()), ["a/tests/x.rs"]);
-        assert_eq!(suspects("src/lib.rs", &Refused::new()), ["a/tests/x.rs", "a/tests/y.rs"]);
-        let before = Refused::from([("a/src/z.rs".into(), "minds".to_owned())]);
+        assert_eq!(suspects("tests/x.rs", &RefusedFiles::new()), ["a/tests/x.rs"]);
+        assert_eq!(suspects("src/lib.rs", &RefusedFiles::new()), ["a/tests/x.rs", "a/tests/y.rs"]);
+        let before = RefusedFiles::from([("a/src/z.rs".into(), "minds".to_owned())]);
         assert_eq!(suspects("tests/x.rs", &before), ["a/tests/x.rs", "a/tests/y.rs"], "the second time all");
         assert!(allocators.suspects(&[], "/w/a".into(), &before).is_empty(), "cargo itself failed");
         assert!(OwnAllocators::default().suspects(&[&error("x.rs", "")], "/w".into(), &before).is_empty());
@@ -375,7 +389,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_refused_keeps_its_text_and_says_why() {
-        let source = Source::new("#[global_allocator] static A: B = B;");
+        let source = SourceText::new("#[global_allocator] static A: B = B;");
         let file = ModuleFile { path: Utf8Path::new("a.rs"), module: &[], source, items: source.parse() };
         let (declarations, edited) = examine(&file, Some(&"does not compile".to_owned()));
         assert_eq!(edited, None);

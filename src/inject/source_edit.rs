@@ -1,7 +1,8 @@
-//! Text put into a source file at places that the parser found, each on the line that it is put into: line numbers, and with
-//! them panics, backtraces and `line!()`, stay what they are.
+//! Inserts text into a source file at places that the parser found. Insertions add no lines, so
+//! that line numbers in panics, backtraces and `line!()` do not change.
 //!
-//! What a file says outside of the places stays byte for byte: comments, spaces, line ends, a byte order mark, a shebang line.
+//! Everything else stays the same byte for byte: comments, spaces, line ends, a byte order mark, a
+//! shebang line.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -10,41 +11,41 @@ use proc_macro2::{Span, TokenStream};
 
 /// A source file's text.
 #[derive(Clone, Copy, Debug)]
-pub struct Source<'a> {
+pub struct SourceText<'a> {
     text: &'a str,
-    /// Bytes before what the parser is given: a byte order mark and a shebang line.
+    /// The bytes that the parser does not get: a byte order mark and a shebang line.
     before: usize,
 }
 
-impl<'a> Source<'a> {
-    /// Of a file's text.
+impl<'a> SourceText<'a> {
+    /// Takes a file's text.
     pub fn new(text: &'a str) -> Self {
         let mark = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
         Self { text, before: mark + shebang_length(&text[mark..]) }
     }
 
-    /// The file's items, with places for [`Edits`]. They are of this thread, and are no more once another source was
-    /// parsed with [`forget_places`] in between.
+    /// Parses the file's items, with places for [`Edits`]. The places are valid on this thread
+    /// until [`forget_places`].
     pub fn parse(&self) -> syn::Result<syn::File> {
         syn::parse_str(&self.text[self.before..])
     }
 
-    /// The file's tokens, where it has no items: syntax that the parser does not know is made of tokens all the same.
+    /// Returns the file's tokens. A file that the parser cannot read still has tokens.
     pub fn tokens(&self) -> Option<TokenStream> {
         self.text[self.before..].parse().ok()
     }
 
-    /// The line of a place, from 1.
+    /// Returns the line of a place, from 1.
     pub fn line(&self, place: Span) -> usize {
         memchr::memchr_iter(b'\n', &self.text.as_bytes()[..self.bytes(place).start]).count() + 1
     }
 
-    /// The whole text.
+    /// Returns the whole text.
     pub fn text(&self) -> &'a str {
         self.text
     }
 
-    /// No edits yet.
+    /// Returns an empty list of edits.
     pub fn edits(&self) -> Edits<'a> {
         Edits { source: *self, insertions: Vec::new() }
     }
@@ -55,75 +56,77 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Gives back what the parser keeps to know the places of all sources that this thread has parsed. No place from before may
-/// be used afterwards.
+/// Frees the memory for the places of all sources that this thread has parsed. Those places are
+/// invalid afterwards.
 pub fn forget_places() {
     proc_macro2::extra::invalidate_current_thread_spans();
 }
 
-/// Bytes of a first line `#!/usr/bin/env …`, without its end; `#![attribute]` is none.
+/// Returns the bytes of a first line `#!/usr/bin/env …`, without its end. `#![attribute]` is not a
+/// shebang line.
 fn shebang_length(text: &str) -> usize {
     let Some(rest) = text.strip_prefix("#!") else { return 0 };
-    // Rust allows spaces and comments between `#!` and `[`; only spaces are met in the wild.
+    // Rust allows spaces and comments between `#!` and `[`. Only spaces occur in practice.
     if rest.trim_start().starts_with('[') { 0 } else { text.find('\n').unwrap_or(text.len()) }
 }
 
 /// Insertions into one source.
 #[derive(Clone, Debug)]
 pub struct Edits<'a> {
-    source: Source<'a>,
+    source: SourceText<'a>,
     insertions: Vec<Insertion>,
 }
 
 #[derive(Clone, Debug)]
 struct Insertion {
     at: usize,
-    side: Side,
+    side: InsertionOrder,
     text: String,
 }
 
-/// The order at one place: what closes comes before what opens, and what was added first is innermost.
+/// The order at one place: closing text comes before opening text, and the text added first is
+/// innermost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Side {
+enum InsertionOrder {
     Closes(usize),
     Opens(Reverse<usize>),
 }
 
 impl Edits<'_> {
-    /// Puts text around a place, and around what was put there before: `x` becomes `f(x)`.
+    /// Inserts text around a place, and around earlier insertions there: `x` becomes `f(x)`.
     pub fn around(&mut self, place: Span, open: &str, close: &str) {
         self.before(place, open);
         self.after(place, close);
     }
 
-    /// Puts text before a place.
+    /// Inserts text before a place.
     ///
     /// # Panics
-    /// If the text has a line end: lines must stay.
+    /// The text contains a line end.
     pub fn before(&mut self, place: Span, text: &str) {
-        let side = Side::Opens(Reverse(self.insertions.len()));
+        let side = InsertionOrder::Opens(Reverse(self.insertions.len()));
         self.insert(self.source.bytes(place).start, side, text);
     }
 
-    /// Puts text behind a place.
+    /// Inserts text after a place.
     ///
     /// # Panics
-    /// If the text has a line end: lines must stay.
+    /// The text contains a line end.
     pub fn after(&mut self, place: Span, text: &str) {
-        self.insert(self.source.bytes(place).end, Side::Closes(self.insertions.len()), text);
+        self.insert(self.source.bytes(place).end, InsertionOrder::Closes(self.insertions.len()), text);
     }
 
-    fn insert(&mut self, at: usize, side: Side, text: &str) {
+    fn insert(&mut self, at: usize, side: InsertionOrder, text: &str) {
         assert!(!text.contains(['\n', '\r']), "an edit stays on its line: {text:?}");
         self.insertions.push(Insertion { at, side, text: text.to_owned() });
     }
 
-    /// Whether there are none.
+    /// Whether there are no edits.
     pub fn is_empty(&self) -> bool {
         self.insertions.is_empty()
     }
 
-    /// The text with all insertions.
+    /// Returns the text with all insertions.
     pub fn applied(mut self) -> String {
         self.insertions.sort_by_key(|insertion| (insertion.at, insertion.side));
         let length = self.insertions.iter().map(|insertion| insertion.text.len()).sum::<usize>();
@@ -145,9 +148,9 @@ mod tests {
 
     use super::*;
 
-    /// Puts `<…>` around each static's type and `(…)` around its value.
+    /// Inserts `<…>` around each static's type and `(…)` around its value.
     fn edited(text: &str) -> String {
-        let source = Source::new(text);
+        let source = SourceText::new(text);
         let file = source.parse().unwrap();
         let mut edits = source.edits();
         for item in &file.items {
@@ -169,7 +172,7 @@ mod tests {
 
     #[test]
     fn lines_are_those_of_the_file() {
-        let source = Source::new("#!/bin/x\n\n/* é\n*/ struct A;");
+        let source = SourceText::new("#!/bin/x\n\n/* é\n*/ struct A;");
         assert_eq!(source.line(source.parse().unwrap().items[0].span()), 4);
     }
 
@@ -190,7 +193,7 @@ mod tests {
 
     #[test]
     fn what_closes_comes_before_what_opens() {
-        let source = Source::new("const A: u8 = f(x)[0];");
+        let source = SourceText::new("const A: u8 = f(x)[0];");
         let file = source.parse().unwrap();
         let syn::Item::Const(item) = &file.items[0] else { panic!("a constant") };
         let syn::Expr::Index(index) = &*item.expr else { panic!("an index") };
@@ -204,7 +207,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "stays on its line")]
     fn a_line_end_is_refused() {
-        let source = Source::new("struct A;");
+        let source = SourceText::new("struct A;");
         let file = source.parse().unwrap();
         source.edits().before(file.items[0].span(), "\n");
     }

@@ -1,4 +1,4 @@
-//! `exclude` and `include` of a whole request, checked against what there is.
+//! A request's `exclude` and `include`, checked against its refs, parameters and values.
 
 use crate::plan::cell_pattern::Matcher;
 use crate::plan::listing::ListedRevision;
@@ -7,7 +7,7 @@ use crate::plan::resolved::{CellId, Revision};
 use crate::support::suggest;
 use crate::support::user_error::UserError;
 
-/// `exclude` and `include`, checked and ready.
+/// The filters of a request.
 pub struct CellFilters<'a> {
     request: &'a Request,
     exclude: Vec<Matcher<'a>>,
@@ -15,7 +15,10 @@ pub struct CellFilters<'a> {
 }
 
 impl<'a> CellFilters<'a> {
-    /// Of this request; a pattern that can mean no cell is an error.
+    /// Reads the filters of a request.
+    ///
+    /// # Errors
+    /// A pattern matches no cell that the request can have.
     pub fn new(request: &'a Request, revisions: &[ListedRevision<'_>]) -> Result<Self, UserError> {
         let matchers = |key: &str, patterns: &'a [CellPattern]| -> Result<Vec<Matcher<'a>>, UserError> {
             patterns
@@ -33,16 +36,16 @@ impl<'a> CellFilters<'a> {
         })
     }
 
-    /// Whether the cell stays in at this revision.
+    /// Whether the cell is kept at this revision.
     pub fn keep(&self, revision: &Revision, cell: &CellId) -> bool {
         let spec = revision.request_in(self.request).map_or(&revision.spec, |one| &one.spec);
         let test = cell.test.to_string();
-        let meant = |matcher: &Matcher<'_>| matcher.matches([&revision.name, spec], &test, &cell.params);
-        (self.include.is_empty() || self.include.iter().any(meant)) && !self.exclude.iter().any(meant)
+        let matches = |matcher: &Matcher<'_>| matcher.matches([&revision.name, spec], &test, &cell.params);
+        (self.include.is_empty() || self.include.iter().any(matches)) && !self.exclude.iter().any(matches)
     }
 }
 
-/// A pattern that names a ref, a parameter or a value that there is not would silently mean no cell.
+/// Refuses a pattern with an unknown ref, parameter or value. It would silently match no cell.
 fn check_pattern(
     key: &str,
     pattern: &CellPattern,
@@ -55,7 +58,7 @@ fn check_pattern(
             .collect();
         if !names.contains(&wanted.as_str()) {
             let names: Vec<&str> = revisions.iter().map(|listed| listed.revision.name.as_str()).collect();
-            return Err(UserError::new(format!("{key}: '{wanted}' is none of the refs compared"))
+            return Err(UserError::new(format!("{key}: '{wanted}' is not one of the compared refs"))
                 .help(suggest::did_you_mean_or_list(wanted, "refs", &names)));
         }
     }
@@ -63,7 +66,7 @@ fn check_pattern(
         let parameters = || request.tests.iter().flat_map(|entry| &entry.params);
         if !parameters().any(|(known, _)| known == name) {
             let mut known: Vec<&str> = parameters().map(|(known, _)| known.as_str()).collect();
-            // The keys that a pattern has beside parameters are as likely to be meant.
+            // The user may also have meant one of the keys that are not parameters.
             known.extend(["ref", "test"]);
             return Err(UserError::new(format!("{key}: no test has a parameter '{name}'"))
                 .help(suggest::did_you_mean_or_list(name, "known", &known)));

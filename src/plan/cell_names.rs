@@ -1,4 +1,4 @@
-//! The names of a plan's cells, so that no two share one, and what an entry of `tests` is called in an error.
+//! The names of a plan's cells, which must differ, and the names of `tests` entries in messages.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use crate::plan::selection::described;
 use crate::plan::title::Template;
 use crate::support::user_error::UserError;
 
-/// How an entry of `tests` is called in a message.
+/// An entry of `tests`, as messages name it: `tests[0] (-k 'bert')`.
 pub struct EntryName<'a> {
     /// The request that it is in.
     pub request: &'a Request,
@@ -30,17 +30,20 @@ impl std::fmt::Display for EntryName<'_> {
     }
 }
 
-/// The names given so far, so that no two cells share one.
+/// The names of the cells so far.
 #[derive(Default)]
-pub struct Names {
+pub struct CellNames {
     /// By test and name.
     of_tests: HashMap<(TestId, String), (CellId, String)>,
-    /// By name alone: what a template renders stands for itself in the report.
+    /// By name alone, for names from templates. The report shows such a name without its test.
     of_templates: HashMap<String, CellId>,
 }
 
-impl Names {
-    /// Gives the cell its name, or says which cell has it already.
+impl CellNames {
+    /// Takes the cell's name.
+    ///
+    /// # Errors
+    /// Another cell has the same name.
     pub fn take(
         &mut self,
         cell: &CellId,

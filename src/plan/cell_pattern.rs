@@ -1,4 +1,4 @@
-//! `--exclude` and `--include`: a cell by what is said of it, `ref=main,test=hf and not bwd,batch=64`.
+//! Patterns of cells for `--exclude` and `--include`: `ref=main,test=hf and not bwd,batch=64`.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,8 @@ use crate::plan::expression::Expression;
 use crate::plan::parameter::check_parameter;
 use crate::plan::request::CellPattern;
 
-/// Reads the short form: pieces between commas, each `ref=NAME`, `test=EXPRESSION`, `PARAM=VALUE`, or an expression alone.
+/// Reads the short form: `ref=NAME`, `test=EXPRESSION`, `PARAM=VALUE` or a bare expression, with
+/// commas between them.
 pub fn parse(text: &str) -> Result<CellPattern, String> {
     let mut pattern = CellPattern::default();
     for piece in text.split(',') {
@@ -15,7 +16,7 @@ pub fn parse(text: &str) -> Result<CellPattern, String> {
             None => ("test", piece.trim()),
         };
         if value.is_empty() {
-            return Err(format!("'{piece}' says nothing: write ref=NAME, test=EXPRESSION or PARAM=VALUE"));
+            return Err(format!("'{piece}' has no value: write ref=NAME, test=EXPRESSION or PARAM=VALUE"));
         }
         let taken = match key {
             "ref" => pattern.r#ref.replace(value.to_owned()).is_some(),
@@ -29,20 +30,20 @@ pub fn parse(text: &str) -> Result<CellPattern, String> {
             }
         };
         if taken {
-            return Err(format!("'{key}' stands twice"));
+            return Err(format!("'{key}' appears twice"));
         }
     }
     Ok(pattern)
 }
 
-/// A pattern whose expression is ready to be asked.
+/// A pattern with its parsed expression.
 pub struct Matcher<'a> {
     pattern: &'a CellPattern,
     expression: Option<Expression>,
 }
 
 impl<'a> Matcher<'a> {
-    /// Of this pattern; an error is its expression's.
+    /// Parses the pattern's expression.
     pub fn new(pattern: &'a CellPattern) -> Result<Self, String> {
         let expression = pattern.test.as_deref().map(str::parse).transpose();
         Ok(Self {
@@ -52,7 +53,8 @@ impl<'a> Matcher<'a> {
         })
     }
 
-    /// Whether the cell of this test with these parameters, at a ref known by these names, is meant.
+    /// Whether the pattern matches the cell of this test with these parameters. `ref_names` are the
+    /// names of the cell's ref.
     pub fn matches(&self, ref_names: [&str; 2], test: &str, params: &[(String, String)]) -> bool {
         self.pattern.r#ref.as_deref().is_none_or(|wanted| ref_names.contains(&wanted))
             && self.expression.as_ref().is_none_or(|expression| expression.matches(test))
@@ -60,7 +62,7 @@ impl<'a> Matcher<'a> {
     }
 }
 
-/// A cell without the parameter is not meant by a pattern that gives its value.
+/// Whether the cell has all these values. A cell without a parameter has none of its values.
 fn has_values(wanted: &BTreeMap<String, String>, params: &[(String, String)]) -> bool {
     wanted.iter().all(|(name, value)| params.iter().any(|(have, is)| have == name && is == value))
 }

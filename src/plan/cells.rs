@@ -1,4 +1,5 @@
-//! From the tests that each revision was found to have, and the request, to the cells: parameters, names, what is left out.
+//! Makes the cells of a plan from the request and each revision's tests: parameters, names,
+//! filters.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -6,8 +7,8 @@ use indexmap::IndexMap;
 
 use crate::gpu::visible_devices::VISIBLE;
 use crate::plan::cell_filters::CellFilters;
-use crate::plan::cell_names::{EntryName, Names};
-use crate::plan::listing::{Found, ListedRevision, found_tests, no_match, places};
+use crate::plan::cell_names::{CellNames, EntryName};
+use crate::plan::listing::{ListedRevision, TestsByRevision, in_revisions, no_match, tests_by_revision};
 use crate::plan::repeat::Repeat;
 use crate::plan::request::{Ignored, Request, TestRequest};
 use crate::plan::resolved::{CellId, Revision, TestId};
@@ -15,17 +16,17 @@ use crate::plan::selection::{Selector, described};
 use crate::plan::title::{self, Template};
 use crate::support::user_error::UserError;
 
-/// What is to become of a cell at a revision.
+/// Whether a cell runs at a revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CellStatus {
-    /// It runs.
+    /// The cell runs.
     Run,
-    /// The test is marked `#[ignore]` here, and ignored tests were not asked for.
+    /// The test is marked `#[ignore]` here, and the user did not ask for ignored tests.
     Ignored,
     /// Only other revisions have this test.
     NotInThisRef,
-    /// The revision did not build, so that nobody knows.
+    /// The revision did not build, so its tests are unknown.
     BuildFailed,
 }
 
@@ -36,94 +37,192 @@ pub struct PlannedCell {
     pub cell: CellId,
     /// Index in the plan's revisions.
     pub revision: usize,
-    /// What becomes of it.
+    /// Whether it runs.
     pub status: CellStatus,
-    /// The environment of its runs: common, the ref's, the test's, and the parameters, the later over the earlier.
+    /// The environment of its runs: the common variables, then the ref's, the test's and the
+    /// parameters. Later ones win.
     pub env: BTreeMap<String, String>,
     /// Time limit of a run in seconds.
     pub timeout_seconds: Option<u64>,
-    /// How often it runs.
+    /// How often it is repeated.
     pub repeat: Repeat,
-    /// The devices that its runs see, as written; `None` leaves that to the environment.
+    /// The devices that its runs see, as written. `None` leaves the choice to the environment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub devices: Option<Vec<String>>,
 }
 
-/// The cells, and what the user should know about them.
+/// The cells, and warnings about them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cells {
-    /// In the order of the request's tests, then of the tests found, then of the parameters, then of the revisions.
+    /// In the order of the request's entries, then of the tests, the parameters and the revisions.
     pub cells: Vec<PlannedCell>,
-    /// What is odd, but no reason to stop.
+    /// What is odd, but not an error.
     pub warnings: Vec<UserError>,
 }
 
-/// More cells than this are a mistake in `params`, not a wish.
+/// The most cells of a plan. More than this are a mistake in `params`.
 const MOST_CELLS: usize = 100_000;
 
-/// The cells that the request makes of the tests found.
+/// Returns the cells that the request makes of the revisions' tests.
+///
+/// # Errors
+/// A mistake in the request, two cells of one name, or nothing to run.
 pub fn cells(request: &Request, revisions: &[ListedRevision<'_>]) -> Result<Cells, UserError> {
-    let found = found_tests(revisions);
-    let filters = CellFilters::new(request, revisions)?;
-    let mut planned = Cells::default();
-    let mut names = Names::default();
-    let mut taken: HashSet<&TestId> = HashSet::new();
-    let mut matched_any = false;
-    let mut excluded_any = false;
-    for (index, entry) in request.tests.iter().enumerate() {
-        let entry_name = EntryName { request, index };
-        check_parameters(request, entry, &entry_name)?;
-        let selector = Selector::new(&entry.selection)?;
+    let mut planner = Planner {
+        request,
+        revisions,
+        tests: tests_by_revision(revisions),
+        filters: CellFilters::new(request, revisions)?,
+        names: CellNames::default(),
+        taken: HashSet::new(),
+        planned: Cells::default(),
+        excluded_any: false,
+    };
+    for index in 0..request.tests.len() {
+        planner.add_entry(&EntryName { request, index })?;
+    }
+    planner.check_that_something_runs()?;
+    Ok(planner.planned)
+}
+
+/// Plans one entry of `tests` after the other.
+struct Planner<'a> {
+    request: &'a Request,
+    revisions: &'a [ListedRevision<'a>],
+    tests: TestsByRevision<'a>,
+    filters: CellFilters<'a>,
+    names: CellNames,
+    /// The tests that an entry so far has selected.
+    taken: HashSet<&'a TestId>,
+    planned: Cells,
+    /// Whether `exclude` or `include` left out a cell.
+    excluded_any: bool,
+}
+
+impl<'a> Planner<'a> {
+    fn add_entry(&mut self, entry_name: &EntryName<'_>) -> Result<(), UserError> {
+        let entry = &self.request.tests[entry_name.index];
+        check_parameters(self.request, entry, entry_name)?;
         let template = entry.name.as_deref().map(str::parse::<Template>).transpose();
         let template = template.map_err(|error| UserError::new(format!("{entry_name}: {error}")))?;
-        let products = products(&entry.params);
-        if !entry.rest && !found.is_empty() && !found.keys().any(|test| selector.matches_alone(test)) {
-            planned.warnings.extend(no_match_of_entry(request, entry, &selector, &found, revisions)?);
-        }
-        let tests: Vec<&TestId> = (found.iter())
-            .filter(|(test, at)| {
-                selector.matches(test)
-                    && (entry.selection.ignored != Ignored::Only || at.contains(&Some(true)))
-                    && !(entry.rest && taken.contains(*test))
-            })
-            .map(|(test, _)| *test)
-            .collect();
-        matched_any |= !tests.is_empty();
-        for test in tests {
-            taken.insert(test);
-            for params in &products {
-                let title = match &template {
-                    Some(template) => template.render(test, params).map_err(|(message, help)| {
-                        UserError::new(format!("{entry_name}: {message}")).help(help)
-                    })?,
-                    None => title::plain(test, params),
-                };
+        let combinations = combinations(&entry.params);
+        for test in self.selected(entry)? {
+            self.taken.insert(test);
+            for params in &combinations {
+                let title = title_of(test, params, template.as_ref(), entry_name)?;
                 let cell = CellId { test: test.clone(), params: params.clone(), title };
-                names.take(&cell, template.as_ref(), &entry_name)?;
-                for (index, listed) in revisions.iter().enumerate() {
-                    if !filters.keep(listed.revision, &cell) {
-                        excluded_any = true;
-                        continue;
-                    }
-                    planned.cells.push(PlannedCell {
-                        revision: index,
-                        status: status(listed, found[test][index], entry.selection.ignored),
-                        env: environment(request, listed.revision, entry, params),
-                        timeout_seconds: entry.timeout_seconds.or(request.timeout_seconds),
-                        repeat: entry.repeat.unwrap_or(request.repeat),
-                        devices: entry.devices.clone(),
-                        cell: cell.clone(),
-                    });
-                }
-                if planned.cells.len() > MOST_CELLS {
+                self.names.take(&cell, template.as_ref(), entry_name)?;
+                self.add_cell(entry, &cell);
+                if self.planned.cells.len() > MOST_CELLS {
                     return Err(UserError::new(format!("{entry_name}: more than {MOST_CELLS} cells"))
-                        .help("select fewer tests, or fewer values of parameters"));
+                        .help("select fewer tests, or give the parameters fewer values"));
                 }
             }
         }
+        Ok(())
     }
-    refuse_empty_plan(request, &found, revisions, &planned, matched_any, excluded_any)?;
-    Ok(planned)
+
+    /// Returns the tests that the entry selects, in the order found.
+    fn selected(&mut self, entry: &TestRequest) -> Result<Vec<&'a TestId>, UserError> {
+        let selector = Selector::new(&entry.selection)?;
+        let is_unmatched = || !self.tests.keys().any(|test| selector.matches_alone(test));
+        if !entry.rest && !self.tests.is_empty() && is_unmatched() {
+            self.planned.warnings.extend(self.unmatched_entry(entry, &selector)?);
+        }
+        let is_selected = |test: &TestId, ignored: &[Option<bool>]| {
+            selector.matches(test)
+                && (entry.selection.ignored != Ignored::Only || ignored.contains(&Some(true)))
+                && !(entry.rest && self.taken.contains(test))
+        };
+        let selected = self.tests.iter().filter(|(test, ignored)| is_selected(test, ignored));
+        Ok(selected.map(|(test, _)| *test).collect())
+    }
+
+    /// Adds the cell at each revision that the filters keep it at.
+    fn add_cell(&mut self, entry: &TestRequest, cell: &CellId) {
+        for (index, listed) in self.revisions.iter().enumerate() {
+            if !self.filters.keep(listed.revision, cell) {
+                self.excluded_any = true;
+                continue;
+            }
+            let ignored_here = self.tests[&cell.test][index];
+            self.planned.cells.push(PlannedCell {
+                revision: index,
+                status: status(listed, ignored_here, entry.selection.ignored),
+                env: environment(self.request, listed.revision, entry, &cell.params),
+                timeout_seconds: entry.timeout_seconds.or(self.request.timeout_seconds),
+                repeat: entry.repeat.unwrap_or(self.request.repeat),
+                devices: entry.devices.clone(),
+                cell: cell.clone(),
+            });
+        }
+    }
+
+    /// Returns the error about an entry that matches no test. It is an error, unless the user
+    /// selects only a part of the matrix, or a revision that did not build may have the test.
+    fn unmatched_entry(
+        &self,
+        entry: &TestRequest,
+        selector: &Selector<'_>,
+    ) -> Result<Option<UserError>, UserError> {
+        let build = &self.request.build;
+        let part_only = entry.selection.within.is_some()
+            || build.lib
+            || [&build.packages, &build.bins, &build.tests, &build.examples, &build.benches]
+                .iter()
+                .any(|names| !names.is_empty());
+        let user_error = no_match(&described_or_any(entry), selector, &self.tests, self.revisions);
+        let may_match_elsewhere = part_only && self.request.tests.len() > 1;
+        if may_match_elsewhere || self.any_build_failed() { Ok(Some(user_error)) } else { Err(user_error) }
+    }
+
+    fn any_build_failed(&self) -> bool {
+        self.revisions.iter().any(|listed| listed.tests.is_none())
+    }
+
+    /// Refuses a plan in which no cell runs, and says why none does.
+    fn check_that_something_runs(&self) -> Result<(), UserError> {
+        let cells = &self.planned.cells;
+        if self.any_build_failed() || cells.iter().any(|cell| cell.status == CellStatus::Run) {
+            return Ok(());
+        }
+        let revisions = in_revisions(self.revisions);
+        Err(if self.tests.is_empty() {
+            UserError::new(format!("there are no tests in {revisions}")).help(
+                "was the right package built? --workspace builds all packages, and --overlay adds a test that no \
+                 revision has",
+            )
+        } else if !cells.is_empty() {
+            UserError::new(format!("each test that matches is marked #[ignore] in {revisions}"))
+                .help("--include-ignored runs them too, --ignored runs only them")
+        } else if self.excluded_any {
+            UserError::new("`exclude` and `include` leave no cell to run")
+        } else {
+            self.nothing_selected()?
+        })
+    }
+
+    fn nothing_selected(&self) -> Result<UserError, UserError> {
+        let Some(selection) = self.request.tests.last().map(|entry| &entry.selection) else {
+            return Ok(UserError::new("no tests are selected"));
+        };
+        let words = described(selection);
+        let only_ignored = selection.ignored == Ignored::Only;
+        let words = if only_ignored { format!("{words} --ignored").trim().to_owned() } else { words };
+        Ok(no_match(&words, &Selector::new(selection)?, &self.tests, self.revisions))
+    }
+}
+
+fn title_of(
+    test: &TestId,
+    params: &[(String, String)],
+    template: Option<&Template>,
+    entry_name: &EntryName<'_>,
+) -> Result<String, UserError> {
+    let Some(template) = template else { return Ok(title::plain(test, params)) };
+    template
+        .render(test, params)
+        .map_err(|(message, help)| UserError::new(format!("{entry_name}: {message}")).help(help))
 }
 
 fn status(listed: &ListedRevision<'_>, ignored_here: Option<bool>, ignored: Ignored) -> CellStatus {
@@ -131,27 +230,29 @@ fn status(listed: &ListedRevision<'_>, ignored_here: Option<bool>, ignored: Igno
         (None, ..) => CellStatus::BuildFailed,
         (_, None, _) => CellStatus::NotInThisRef,
         (_, Some(true), Ignored::Skip) => CellStatus::Ignored,
-        // With `--ignored`, a test that only one side ignores runs on both: else there would be nothing to compare.
+        // With `--ignored`, a test that only one revision ignores runs at both, so that it can be
+        // compared.
         _ => CellStatus::Run,
     }
 }
 
-/// The product of the parameters' values in the order written: the last one changes fastest.
-fn products(params: &IndexMap<String, Vec<String>>) -> Vec<Vec<(String, String)>> {
-    let mut products = vec![Vec::new()];
+/// Returns all combinations of the parameters' values, in the order written: the last parameter
+/// changes fastest.
+fn combinations(params: &IndexMap<String, Vec<String>>) -> Vec<Vec<(String, String)>> {
+    let mut combinations = vec![Vec::new()];
     for (name, values) in params {
-        products = products
+        combinations = combinations
             .into_iter()
-            .flat_map(|product: Vec<(String, String)>| {
+            .flat_map(|combination: Vec<(String, String)>| {
                 values.iter().map(move |value| {
-                    let mut longer = product.clone();
+                    let mut longer = combination.clone();
                     longer.push((name.clone(), value.clone()));
                     longer
                 })
             })
             .collect();
     }
-    products
+    combinations
 }
 
 fn environment(
@@ -179,51 +280,28 @@ fn check_parameters(
     let chooses_devices = |env: &BTreeMap<String, String>| env.contains_key(VISIBLE);
     if entry.devices.is_some() && (everywhere().any(chooses_devices) || entry.params.contains_key(VISIBLE)) {
         return Err(UserError::new(format!("{entry_name}: `device` and {VISIBLE} both choose devices"))
-            .help(format!("leave one of them out: `device` is what {VISIBLE} becomes")));
+            .help(format!("remove one of them: `device` sets {VISIBLE}")));
     }
     let mut count: usize = 1;
     for (name, values) in &entry.params {
-        let refuse = |message: String| Err(UserError::new(format!("{entry_name}: {message}")));
+        let complain = |message: String| UserError::new(format!("{entry_name}: {message}"));
         if everywhere().any(|env| env.contains_key(name)) {
-            return refuse(format!("parameter '{name}' is also set under `env`")).map_err(
-                |user_error: UserError| {
-                    user_error.help("a parameter is an environment variable: rename one of them")
-                },
-            );
+            return Err(complain(format!("parameter '{name}' is also set under `env`"))
+                .help("a parameter is an environment variable: rename one of them"));
         }
         if values.is_empty() {
-            return refuse(format!("parameter '{name}' has no values"));
+            return Err(complain(format!("parameter '{name}' has no values")));
         }
         let twice = values.iter().enumerate().find(|(index, value)| values[..*index].contains(value));
         if let Some((_, value)) = twice {
-            return refuse(format!("parameter '{name}' has the value '{value}' twice"));
+            return Err(complain(format!("parameter '{name}' has the value '{value}' twice")));
         }
         count = count.saturating_mul(values.len());
         if count > MOST_CELLS {
-            return refuse(format!("its parameters make more than {MOST_CELLS} combinations"));
+            return Err(complain(format!("its parameters have more than {MOST_CELLS} combinations")));
         }
     }
     Ok(())
-}
-
-/// An entry that means nothing is a mistake, unless the user is only looking at a part of what the matrix speaks of, or
-/// what it means may be in a revision that did not build.
-fn no_match_of_entry(
-    request: &Request,
-    entry: &TestRequest,
-    selector: &Selector<'_>,
-    found: &Found<'_>,
-    revisions: &[ListedRevision<'_>],
-) -> Result<Option<UserError>, UserError> {
-    let build = &request.build;
-    let part_only = entry.selection.within.is_some()
-        || build.lib
-        || [&build.packages, &build.bins, &build.tests, &build.examples, &build.benches]
-            .iter()
-            .any(|names| !names.is_empty());
-    let user_error = no_match(&described_or_any(entry), selector, found, revisions);
-    let failed = revisions.iter().any(|listed| listed.tests.is_none());
-    if (part_only && request.tests.len() > 1) || failed { Ok(Some(user_error)) } else { Err(user_error) }
 }
 
 fn described_or_any(entry: &TestRequest) -> String {
@@ -231,51 +309,10 @@ fn described_or_any(entry: &TestRequest) -> String {
     if words.is_empty() { "anything".to_owned() } else { words }
 }
 
-/// Where nothing at all would run, says why.
-fn refuse_empty_plan(
-    request: &Request,
-    found: &Found<'_>,
-    revisions: &[ListedRevision<'_>],
-    planned: &Cells,
-    matched_any: bool,
-    excluded_any: bool,
-) -> Result<(), UserError> {
-    if revisions.iter().any(|listed| listed.tests.is_none()) {
-        return Ok(());
-    }
-    if found.is_empty() {
-        return Err(UserError::new(format!("there are no tests in {}", places(revisions))).help(
-            "was the right package built? --workspace builds all; --overlay brings a test along that no revision has",
-        ));
-    }
-    if planned.cells.is_empty() && matched_any && excluded_any {
-        return Err(UserError::new("`exclude` and `include` leave no cell to run"));
-    }
-    if planned.cells.is_empty() {
-        let selection = request.tests.last().map(|entry| &entry.selection);
-        let selector = selection.map(Selector::new).transpose()?;
-        let words = selection.map(described).unwrap_or_default();
-        let only_ignored = selection.is_some_and(|selection| selection.ignored == Ignored::Only);
-        let words = if only_ignored { format!("{words} --ignored").trim().to_owned() } else { words };
-        return Err(match selector {
-            Some(selector) => no_match(&words, &selector, found, revisions),
-            None => UserError::new("no tests are selected"),
-        });
-    }
-    if !planned.cells.iter().any(|cell| cell.status == CellStatus::Run) {
-        return Err(UserError::new(format!(
-            "each test that matches is marked #[ignore] in {}",
-            places(revisions)
-        ))
-        .help("--include-ignored runs them too, --ignored only them"));
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::listing::ListedTest;
+    use crate::plan::listing::DiscoveredTest;
     use crate::plan::request::{CellPattern, RefRequest, Selection, TargetKind};
 
     fn revision(name: &str, commit: &str) -> Revision {
@@ -291,8 +328,8 @@ mod tests {
         }
     }
 
-    fn listed(names: &[&str]) -> Vec<ListedTest> {
-        let test = |name: &&str| ListedTest {
+    fn listed(names: &[&str]) -> Vec<DiscoveredTest> {
+        let test = |name: &&str| DiscoveredTest {
             id: TestId {
                 package: "bart".into(),
                 binary: "tests".into(),
@@ -339,7 +376,7 @@ mod tests {
         cells(request, &both)
     }
 
-    /// `title@revision status`, a line a cell.
+    /// Returns `title@revision status`, one line for each cell.
     fn shown_cells(request: &Request, main: &[&str], candidate: &[&str]) -> String {
         let cells = planned(request, Some(main), Some(candidate))
             .unwrap_or_else(|user_error| panic!("{}", user_error.rendered()));
@@ -378,7 +415,7 @@ mod tests {
         assert_eq!(with(Ignored::Only), "hf_b@0 Run\nhf_b@1 Run");
         insta::assert_snapshot!(user_error(&request(vec![entry("hf")]), &["hf_a!"], &["hf_a!"]), @"
         error: each test that matches is marked #[ignore] in main (4f1c2aa) or pr/7 (9be0d13)
-          help: --include-ignored runs them too, --ignored only them
+          help: --include-ignored runs them too, --ignored runs only them
         ");
     }
 
@@ -441,7 +478,7 @@ mod tests {
         request.env.insert(VISIBLE.into(), "0".into());
         insta::assert_snapshot!(user_error(&request, &["bert"], &["bert"]), @"
         error: -k 'bert': `device` and CUDA_VISIBLE_DEVICES both choose devices
-          help: leave one of them out: `device` is what CUDA_VISIBLE_DEVICES becomes
+          help: remove one of them: `device` sets CUDA_VISIBLE_DEVICES
         ");
         request.give_devices(&["0".into()]);
         assert_eq!(request.tests[0].devices, Some(vec!["0".to_owned()]));
@@ -492,7 +529,8 @@ mod tests {
         error: no test matches -k 'hf_fdw' in main (4f1c2aa) or pr/7 (9be0d13)
           help: nearest: hf_fwd, hf_bwd · `cargo memprof list` shows all 3
         ");
-        // One entry of several, too: it may be a typing mistake, and its silence would be taken for a result.
+        // One of several entries may be misspelt, too, and the user would take its silence for a
+        // result.
         assert!(user_error(&request(vec![entry("parses"), entry("hf_fdw")]), all, all).contains("hf_fdw"));
         assert!(
             user_error(&request(vec![entry("hf")]), &[], &[])
@@ -522,7 +560,7 @@ mod tests {
         let cells = planned(&request(vec![entry("hf")]), Some(&["hf"]), None).unwrap();
         let statuses: Vec<_> = cells.cells.iter().map(|cell| cell.status).collect();
         assert_eq!(statuses, [CellStatus::Run, CellStatus::BuildFailed]);
-        // The test may be in the revision that did not build, so its absence elsewhere is no mistake of the user's.
+        // The revision that did not build may have the test, so the entry is not a mistake.
         let cells = planned(&request(vec![entry("hf_new")]), Some(&["hf"]), None).unwrap();
         assert!(cells.cells.is_empty() && cells.warnings.len() == 1, "{cells:?}");
         assert_eq!(planned(&request(vec![entry("hf")]), None, None).unwrap(), Cells::default());

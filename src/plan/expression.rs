@@ -7,39 +7,40 @@
 //! name: (word character | ":" | "+" | "-" | "." | "[" | "]" | "\" | "/")+
 //! ```
 //!
-//! The grammar is that of pytest's `_pytest/mark/expression.py`, without the keyword arguments that only marks have.
+//! The grammar is that of pytest's `_pytest/mark/expression.py`, without the keyword arguments that
+//! only marks have.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A parsed expression. Displays in a form that parses to the same.
+/// A parsed expression. Displays as text that parses to the same expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expression {
-    /// The text holds this, whatever the case.
+    /// The text contains this, in upper or lower case.
     Name(String),
-    /// Not this.
+    /// This does not hold.
     Not(Box<Expression>),
-    /// All of these; two or more.
+    /// All of these hold; two or more.
     And(Vec<Expression>),
-    /// Any of these; two or more.
+    /// Any of these holds; two or more.
     Or(Vec<Expression>),
 }
 
 /// What is wrong with an expression, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct ExpressionError {
-    /// What was expected, and what stands there instead.
+    /// What was expected, and what was found.
     pub message: String,
     /// The whole expression.
     pub text: String,
-    /// Where, in characters from 0; the length of the text for its end.
+    /// The place, in characters from 0; the text's length stands for its end.
     pub column: usize,
 }
 
 impl fmt::Display for ExpressionError {
-    /// The message, then the expression with a caret below the place.
+    /// Writes the message, then the expression with a caret below the place.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A control character (a newline from a YAML block, say) would tear the caret from its place.
+        // A control character, such as a newline from a YAML block, would misplace the caret.
         let shown: String =
             self.text.chars().map(|character| if character.is_control() { ' ' } else { character }).collect();
         write!(formatter, "{} (column {})", self.message, self.column + 1)?;
@@ -53,7 +54,7 @@ impl fmt::Display for ExpressionError {
     }
 }
 
-/// Deeper nesting than this is refused: it would exhaust the stack long before it meant anything.
+/// The deepest nesting that is accepted, so that no expression exhausts the stack.
 const DEEPEST: usize = 100;
 
 impl Expression {
@@ -71,7 +72,8 @@ impl Expression {
         }
     }
 
-    /// The names that it asks for (not those behind a `not`), in order: what a suggestion is sought for.
+    /// Returns the names that the expression asks for, without those after `not`. Suggestions are
+    /// made for these.
     pub fn names(&self) -> Vec<&str> {
         match self {
             Self::Name(name) => vec![name],
@@ -91,7 +93,7 @@ impl Expression {
 
 impl fmt::Display for Expression {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Parentheses wherever the inner binds no tighter than the outer, so that the same tree is read back.
+        // Parentheses are needed unless the inner expression binds tighter than the outer one.
         let part = |formatter: &mut fmt::Formatter<'_>, inner: &Self, outer: u8| {
             if inner.binding() > outer || (outer == 2 && inner.binding() == 2) {
                 write!(formatter, "{inner}")
@@ -160,7 +162,7 @@ fn is_name_character(character: char) -> bool {
     character.is_alphanumeric() || "_:+-.[]\\/".contains(character)
 }
 
-/// The tokens with their columns in characters, an end token last.
+/// Returns the tokens with their columns in characters, and an end token.
 fn tokens(text: &str) -> Result<Vec<(Token<'_>, usize)>, ExpressionError> {
     let mut tokens = Vec::new();
     let mut characters = text.char_indices().enumerate().peekable();
@@ -191,7 +193,7 @@ fn tokens(text: &str) -> Result<Vec<(Token<'_>, usize)>, ExpressionError> {
                     '&' => "; write `and`",
                     '|' | ',' => "; write `or`",
                     '!' => "; write `not`",
-                    '*' | '?' | '^' | '$' => "; names are substrings, --regex takes patterns",
+                    '*' | '?' | '^' | '$' => "; names are substrings, and --regex takes patterns",
                     _ => "",
                 };
                 let message = format!("unexpected character '{other}'{hint}");
@@ -217,9 +219,9 @@ impl<'a> Parser<'a> {
     }
 
     fn take(&mut self, wanted: Token<'_>) -> bool {
-        let found = self.peek() == wanted;
-        self.next += usize::from(found);
-        found
+        let is_next = self.peek() == wanted;
+        self.next += usize::from(is_next);
+        is_next
     }
 
     fn error(&self, message: String) -> ExpressionError {
@@ -248,7 +250,7 @@ impl<'a> Parser<'a> {
 
     fn negated(&mut self) -> Result<Expression, ExpressionError> {
         if self.depth == DEEPEST {
-            return Err(self.error(format!("nested deeper than {DEEPEST}")));
+            return Err(self.error(format!("nested more than {DEEPEST} levels deep")));
         }
         self.depth += 1;
         let expression = match self.peek() {
@@ -333,7 +335,7 @@ mod tests {
                   ^
         ");
         insta::assert_snapshot!(error("hf_*"), @"
-        unexpected character '*'; names are substrings, --regex takes patterns (column 4)
+        unexpected character '*'; names are substrings, and --regex takes patterns (column 4)
             hf_*
                ^
         ");
@@ -347,8 +349,8 @@ mod tests {
     #[test]
     fn absurd_nesting_is_an_error_and_no_crash() {
         let message = |text: String| text.parse::<Expression>().unwrap_err().message;
-        assert!(message("(".repeat(1_000_000)).contains("nested deeper"));
-        assert!(message("not ".repeat(1_000_000)).contains("nested deeper"));
+        assert!(message("(".repeat(1_000_000)).contains("levels deep"));
+        assert!(message("not ".repeat(1_000_000)).contains("levels deep"));
     }
 
     fn any_expression() -> impl Strategy<Value = Expression> {

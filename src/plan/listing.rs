@@ -1,4 +1,5 @@
-//! The tests that each revision was found to have, side by side, and the error where a selection means none of them.
+//! Each revision's tests, side by side, and the error about a selection that matches none of
+//! them.
 
 use indexmap::IndexMap;
 
@@ -6,9 +7,9 @@ use crate::plan::resolved::{Revision, TestId};
 use crate::plan::selection::Selector;
 use crate::support::user_error::UserError;
 
-/// A test that an executable of a revision lists.
+/// A test that one of a revision's executables lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListedTest {
+pub struct DiscoveredTest {
     /// The test.
     pub id: TestId,
     /// Whether it is marked `#[ignore]`.
@@ -21,15 +22,16 @@ pub struct ListedRevision<'a> {
     /// The revision; its index in the slice is its index in the plan.
     pub revision: &'a Revision,
     /// Its tests; `None` if it did not build.
-    pub tests: Option<&'a [ListedTest]>,
+    pub tests: Option<&'a [DiscoveredTest]>,
 }
 
-/// Each test that any revision has, with whether it is ignored at each revision; `None` where it is not.
-pub type Found<'a> = IndexMap<&'a TestId, Vec<Option<bool>>>;
+/// The tests of all revisions. The values say for each revision whether it ignores the test; `None`
+/// if it lacks the test.
+pub type TestsByRevision<'a> = IndexMap<&'a TestId, Vec<Option<bool>>>;
 
-/// The tests in the order found: those of the first revision, then what others have beside.
-pub fn found_tests<'a>(revisions: &[ListedRevision<'a>]) -> Found<'a> {
-    let mut found: Found<'a> = IndexMap::new();
+/// Returns the tests of the first revision, then those that only later revisions have.
+pub fn tests_by_revision<'a>(revisions: &[ListedRevision<'a>]) -> TestsByRevision<'a> {
+    let mut found: TestsByRevision<'a> = IndexMap::new();
     for (index, revision) in revisions.iter().enumerate() {
         for test in revision.tests.unwrap_or_default() {
             found.entry(&test.id).or_insert_with(|| vec![None; revisions.len()])[index] = Some(test.ignored);
@@ -38,24 +40,24 @@ pub fn found_tests<'a>(revisions: &[ListedRevision<'a>]) -> Found<'a> {
     found
 }
 
-/// `no test matches -k 'hf_fdw' in main (4f1c2aa)`, with the names near to it.
+/// Returns the error `no test matches -k 'hf_fdw' in main (4f1c2aa)`, with similar names.
 pub fn no_match(
     words: &str,
     selector: &Selector<'_>,
-    found: &Found<'_>,
+    found: &TestsByRevision<'_>,
     revisions: &[ListedRevision<'_>],
 ) -> UserError {
     let nearest = selector.nearest(found.keys().copied());
     let all = match found.len() {
-        1 => "`cargo memprof list` shows the only one".to_owned(),
+        1 => "`cargo memprof list` shows the only test".to_owned(),
         count => format!("`cargo memprof list` shows all {count}"),
     };
     let help = if nearest.is_empty() { all } else { format!("nearest: {} · {all}", nearest.join(", ")) };
-    UserError::new(format!("no test matches {words} in {}", places(revisions))).help(help)
+    UserError::new(format!("no test matches {words} in {}", in_revisions(revisions))).help(help)
 }
 
-/// `main (4f1c2aa) or pr/7 (9be0d13)`.
-pub fn places(revisions: &[ListedRevision<'_>]) -> String {
+/// Returns the revisions that were built: `main (4f1c2aa) or pr/7 (9be0d13)`.
+pub fn in_revisions(revisions: &[ListedRevision<'_>]) -> String {
     let built = revisions.iter().filter(|listed| listed.tests.is_some());
     let names: Vec<String> =
         built.map(|listed| format!("{} ({})", listed.revision.name, listed.revision.short())).collect();

@@ -1,11 +1,11 @@
-//! Names of metrics as users write them, checked against the catalogue.
+//! Checks names of metrics, as users write them, against the catalogue.
 
 use crate::plan::metric::CATALOGUE;
 use crate::support::glob;
 use crate::support::suggest;
 
-/// Refuses a name that no metric has, with the nearest one. The figures of devices, `gpu.0.peak`, depend on the machine and
-/// are taken as they come.
+/// Checks that a metric has this name. Names of device metrics, such as `gpu.0.peak`, depend on the
+/// machine and are always accepted.
 pub fn check(name: &str) -> Result<(), UnknownMetric> {
     let known = || CATALOGUE.iter().map(|(known, _)| *known);
     if name.starts_with("gpu.") || known().any(|known| known == name) {
@@ -15,7 +15,7 @@ pub fn check(name: &str) -> Result<(), UnknownMetric> {
     Err(UnknownMetric { name: name.to_owned(), help: suggest::did_you_mean_or_list(name, "metrics", &all) })
 }
 
-/// The same of a pattern, in which `*` stands for any part of a name: some metric must match it.
+/// Checks that a metric matches this pattern, in which `*` stands for any part of a name.
 pub fn check_pattern(pattern: &str) -> Result<(), UnknownMetric> {
     let Some((head, _)) = pattern.split_once('*') else {
         return if is_of_scopes(pattern) { Ok(()) } else { check(pattern) };
@@ -34,7 +34,7 @@ pub fn check_pattern(pattern: &str) -> Result<(), UnknownMetric> {
     Err(UnknownMetric { name: pattern.to_owned(), help })
 }
 
-/// What a scope logs of a family of metrics.
+/// The last parts of a scope's metrics.
 const OF_SCOPES: [&str; 3] = ["consumed", "peaked", "used"];
 
 fn is_of_scopes(name: &str) -> bool {
@@ -48,7 +48,7 @@ fn is_of_scopes(name: &str) -> bool {
 pub struct UnknownMetric {
     /// The name.
     pub name: String,
-    /// The nearest, or all.
+    /// The most similar name, or all names.
     pub help: String,
 }
 

@@ -1,4 +1,4 @@
-//! What is asked for: refs, tests, metrics, rules, and the plan that follows from them.
+//! The request (refs, tests, metrics, rules), and the plan that is made from it.
 //! Imports support and gpu.
 //! Pure.
 

@@ -1,4 +1,5 @@
-//! Sizes, percentages, durations and days as users write them, on the command line and in `memprof.yaml` alike.
+//! Sizes, percentages, durations and days, as users write them on the command line and in
+//! `memprof.yaml`.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::metric::Unit;
 
-/// By how much a metric may grow.
+/// How much a metric may grow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Threshold {
     /// Growth in percent of the baseline.
@@ -26,7 +27,7 @@ pub enum Limit {
     Percent(f64),
     /// `16MiB`.
     Bytes(u64),
-    /// `100`: as many of whatever the metric counts.
+    /// `100`: in whatever unit the metric has.
     Plain(u64),
     /// `50ms`.
     Nanoseconds(u64),
@@ -59,7 +60,10 @@ impl FromStr for Limit {
 }
 
 impl Limit {
-    /// This limit on a metric of that unit; bytes on a count, say, are refused.
+    /// Returns the threshold that this limit sets for a metric of this unit.
+    ///
+    /// # Errors
+    /// The unit does not fit, such as bytes for a count.
     pub fn on(self, unit: Unit) -> Result<Threshold, String> {
         let absolute = |amount| Ok(Threshold { percent: None, bytes: Some(amount) });
         match (self, unit) {
@@ -68,19 +72,19 @@ impl Limit {
             | (Self::Bytes(amount), Unit::Bytes)
             | (Self::Nanoseconds(amount), Unit::Nanoseconds) => absolute(amount),
             (_, Unit::Bytes) => {
-                Err("a size such as 16MiB or a percentage such as 5% fits this metric".to_owned())
+                Err("this metric needs a size such as 16MiB, or a percentage such as 5%".to_owned())
             }
             (_, Unit::Count) => {
-                Err("a number such as 100 or a percentage such as 5% fits this metric".to_owned())
+                Err("this metric needs a number such as 100, or a percentage such as 5%".to_owned())
             }
             (_, Unit::Nanoseconds) => {
-                Err("a duration such as 50ms or a percentage such as 5% fits this metric".to_owned())
+                Err("this metric needs a duration such as 50ms, or a percentage such as 5%".to_owned())
             }
         }
     }
 }
 
-/// `5%`, `5 %`, `2.5`: growth in percent.
+/// Reads growth in percent: `5%`, `5 %`, `2.5`.
 pub fn percent(text: &str) -> Result<f64, String> {
     let number = text.trim().trim_end_matches('%').trim_end();
     match number.parse::<f64>() {
@@ -103,7 +107,8 @@ const SIZE_UNITS: [(&str, u64); 11] = [
     ("", 1),
 ];
 
-/// `16MiB`, `1.5 GiB`, `100KB`, `2048`. A bare `16M` is refused: it means one thing to `ls` and another to disk makers.
+/// Reads a size: `16MiB`, `1.5 GiB`, `100KB`, `2048`. A bare `16M` is refused, because it may be
+/// decimal or binary.
 pub fn size(text: &str) -> Result<u64, String> {
     let trimmed = text.trim();
     let digits = trimmed
@@ -129,12 +134,12 @@ pub fn size(text: &str) -> Result<u64, String> {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "in range, and the digits hold no sign"
+        reason = "in range, and the digits have no sign"
     )]
     Ok(bytes.round() as u64)
 }
 
-/// The time limit of a run in seconds, from `10m`, `90s`, `1h 30m`.
+/// Reads the time limit of a run, such as `10m`, `90s` or `1h 30m`. Returns seconds.
 pub fn timeout(text: &str) -> Result<u64, String> {
     if text.trim().parse::<f64>().is_ok() {
         return Err(format!("'{text}' has no unit: write {}s for seconds", text.trim()));
@@ -150,7 +155,7 @@ pub fn timeout(text: &str) -> Result<u64, String> {
     Ok(duration.as_secs())
 }
 
-/// A day, `2023-05-01`, as it is written again for cargo.
+/// Reads a day such as `2023-05-01`, and returns it in the same form.
 pub fn day(text: &str) -> Result<String, String> {
     text.trim()
         .parse::<jiff::civil::Date>()

@@ -1,4 +1,4 @@
-//! How often a cell runs: a number, or as often as the verdict needs.
+//! How often a cell runs: a fixed number of times, or as often as the verdict needs.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,35 +9,35 @@ use crate::support::suggest;
 
 /// How often a cell runs at each revision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Written", into = "Written")]
+#[serde(try_from = "RepeatInFile", into = "RepeatInFile")]
 pub enum Repeat {
-    /// Twice, and more often where the runs so far do not tell.
+    /// Twice, and more often while the runs so far give no clear verdict.
     #[default]
     Auto,
-    /// So often, from 1.
+    /// This many times, at least once.
     Times(u32),
 }
 
-/// As it stands in files.
+/// How files store it.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
-enum Written {
+enum RepeatInFile {
     Number(u32),
     Word(String),
 }
 
-impl TryFrom<Written> for Repeat {
+impl TryFrom<RepeatInFile> for Repeat {
     type Error = String;
 
-    fn try_from(written: Written) -> Result<Self, String> {
+    fn try_from(written: RepeatInFile) -> Result<Self, String> {
         match written {
-            Written::Number(times) => Ok(Self::Times(times)),
-            Written::Word(word) => word.parse(),
+            RepeatInFile::Number(times) => Ok(Self::Times(times)),
+            RepeatInFile::Word(word) => word.parse(),
         }
     }
 }
 
-impl From<Repeat> for Written {
+impl From<Repeat> for RepeatInFile {
     fn from(repeat: Repeat) -> Self {
         match repeat {
             Repeat::Auto => Self::Word("auto".to_owned()),
@@ -52,12 +52,12 @@ impl FromStr for Repeat {
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.trim();
         match text.parse() {
-            Ok(0) => Err("each cell runs at least once".to_owned()),
+            Ok(0) => Err("each cell must run at least once; write 1 or more".to_owned()),
             Ok(times) => Ok(Self::Times(times)),
             Err(_) if text == "auto" => Ok(Self::Auto),
             Err(_) => {
                 let near = suggest::did_you_mean(text, ["auto"]).map(|help| format!(": {help}"));
-                Err(format!("'{text}' is not a number such as 3, nor auto{}", near.unwrap_or_default()))
+                Err(format!("'{text}' is neither a number such as 3 nor `auto`{}", near.unwrap_or_default()))
             }
         }
     }
@@ -80,11 +80,11 @@ mod tests {
     fn a_cell_runs_a_number_of_times_or_as_often_as_needed() {
         assert_eq!("3".parse(), Ok(Repeat::Times(3)));
         assert_eq!("auto".parse(), Ok(Repeat::Auto));
-        assert_eq!("0".parse::<Repeat>().unwrap_err(), "each cell runs at least once");
+        assert_eq!("0".parse::<Repeat>().unwrap_err(), "each cell must run at least once; write 1 or more");
         assert!("-1".parse::<Repeat>().is_err());
         assert_eq!(
             "atuo".parse::<Repeat>().unwrap_err(),
-            "'atuo' is not a number such as 3, nor auto: did you mean 'auto'?"
+            "'atuo' is neither a number such as 3 nor `auto`: did you mean 'auto'?"
         );
     }
 

@@ -1,4 +1,5 @@
-//! What the user asked for, once the flags and `memprof.yaml` are put together. Nothing here has been looked up yet.
+//! What the user asked for, from the flags and `memprof.yaml` together. Nothing has been looked up
+//! yet.
 
 use std::collections::BTreeMap;
 
@@ -9,20 +10,23 @@ use serde::{Deserialize, Serialize};
 use crate::plan::repeat::Repeat;
 use crate::plan::rule::Judging;
 
-/// A whole request. Paths in it are relative to the repository's root, or absolute where they lie outside it.
+/// A whole request. Its paths are relative to the repository's root, or absolute if they are
+/// outside of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Request {
     /// The refs to compare, in order.
     pub refs: Vec<RefRequest>,
-    /// What the others are compared with.
+    /// The revision that the others are compared with.
     pub baseline: BaselineRequest,
-    /// The remote that PRs are fetched from; `None` means `upstream` if there is one, else `origin`.
+    /// The remote that PRs are fetched from. `None` means `upstream` if there is one, else
+    /// `origin`.
     pub remote: Option<String>,
-    /// Further ref patterns, `"cl/{}" -> "refs/changes/{}/head"`; they come before the built-in ones.
+    /// Further ref patterns, `"cl/{}" -> "refs/changes/{}/head"`. They are tried before the
+    /// built-in ones.
     pub refspecs: IndexMap<String, String>,
-    /// The tests to run; one entry that selects everything if the user gave none.
+    /// The tests to run. If the user gave none, one entry selects all tests.
     pub tests: Vec<TestRequest>,
-    /// Files laid over every revision.
+    /// Files that are added to every revision.
     pub overlay: Vec<OverlayRequest>,
     /// Cargo options for every revision.
     pub build: BuildOptions,
@@ -30,29 +34,31 @@ pub struct Request {
     pub env: BTreeMap<String, String>,
     /// Cells to leave out.
     pub exclude: Vec<CellPattern>,
-    /// If not empty, only the cells that match one of these.
+    /// Cells to keep; all cells if this is empty.
     pub include: Vec<CellPattern>,
     /// How often each cell is run.
     pub repeat: Repeat,
     /// Time limit of one run, in seconds.
     pub timeout_seconds: Option<u64>,
-    /// The metrics to read beside the usual ones: [`ON_REQUEST`](crate::plan::metric::ON_REQUEST).
+    /// Metrics to read in addition to the default ones:
+    /// [`ON_REQUEST`](crate::plan::metric::ON_REQUEST).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub on_request: Vec<String>,
-    /// How verdicts are given. Plans of earlier versions have nothing of it.
+    /// The rules for verdicts. Plans of earlier versions lack them.
     #[serde(default)]
     pub judging: Judging,
-    /// Where a lock file comes from for revisions that have none.
+    /// Where revisions without a lock file get one from.
     pub lockfile: Option<LockfileRequest>,
-    /// Path patterns that are left out of checkouts (git's sparse-checkout syntax, without the leading `!`).
+    /// Patterns of paths to leave out of checkouts, in git's sparse-checkout syntax without the
+    /// leading `!`.
     pub sparse_exclude: Vec<String>,
-    /// Functions that are looked into.
+    /// Functions to trace.
     #[serde(default, skip_serializing_if = "TraceRequest::is_empty")]
     pub trace: TraceRequest,
 }
 
 impl Request {
-    /// Gives every test these devices, whatever it was given before.
+    /// Gives every test these devices, in place of its own.
     pub fn give_devices(&mut self, names: &[String]) {
         for test in &mut self.tests {
             test.devices = Some(names.to_vec());
@@ -60,16 +66,16 @@ impl Request {
     }
 }
 
-/// Functions that are looked into, by patterns, and what is read of them.
+/// Which functions to trace, and what to read for them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceRequest {
-    /// Functions whose calls are scopes.
+    /// Patterns of functions whose calls are scopes.
     pub functions: Vec<String>,
-    /// Functions whose lines are told apart.
+    /// Patterns of functions whose lines are measured one by one.
     pub lines: Vec<String>,
-    /// How many calls of each function are logged one by one.
+    /// How many calls of each function are logged individually.
     pub max_events: u64,
-    /// What is read at each call; heap and GPUs if empty.
+    /// What is read at each call. Empty means heap and GPUs.
     pub columns: Vec<TraceColumn>,
 }
 
@@ -108,11 +114,11 @@ impl TraceColumn {
 pub struct RefRequest {
     /// What the user wrote: `main`, `pr/3370`, `HEAD~3`, `.`
     pub spec: String,
-    /// The name in the report; the spec if none is given.
+    /// The name in the report. Without one, that is the spec.
     pub name: Option<String>,
-    /// Cargo features for this ref, beside the common ones.
+    /// Cargo features for this ref, in addition to the common ones.
     pub features: Vec<String>,
-    /// Environment for this ref, over the common one.
+    /// Environment for this ref. It wins over the common one.
     pub env: BTreeMap<String, String>,
     /// The toolchain (`+TOOLCHAIN` of rustup) for this ref.
     pub toolchain: Option<String>,
@@ -127,67 +133,70 @@ pub enum BaselineRequest {
     First,
     /// The best common ancestor of the first ref and the others.
     MergeBase,
-    /// The ref of this name or spec; it is added to the refs if it is not among them.
+    /// The ref of this name or spec. It is added to the refs if necessary.
     Ref(String),
 }
 
-/// One entry under `tests:`, or what `-k` and its companions say.
+/// An entry of `tests`, or what `-k` and related flags select.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TestRequest {
-    /// A template for the cell's name, with `{PARAM}` places; the test's own name if absent.
+    /// A template for the cell's name, with `{PARAM}` placeholders. Without one, that is the test's
+    /// own name.
     pub name: Option<String>,
-    /// Which tests.
+    /// Which tests to run.
     pub selection: Selection,
     /// Environment of the runs.
     pub env: BTreeMap<String, String>,
-    /// Cargo features wanted by these tests, beside the common ones.
+    /// Cargo features for these tests, in addition to the common ones.
     pub features: Vec<String>,
-    /// Parameters: each becomes an environment variable of its name; the cells are their product.
+    /// Parameters. Each becomes an environment variable, and each combination of values is a cell.
     pub params: IndexMap<String, Vec<String>>,
-    /// Time limit of one run in seconds, over the common one.
+    /// Time limit of one run in seconds. It wins over the common one.
     pub timeout_seconds: Option<u64>,
-    /// Repeats, over the common ones.
+    /// How often each cell runs. It wins over the common setting.
     pub repeat: Option<Repeat>,
-    /// The devices that the runs see, as written; `None` leaves that to the environment.
+    /// The devices that the runs see, as written. `None` leaves the choice to the environment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub devices: Option<Vec<String>>,
-    /// Only tests that no entry before it selects: what the command line selects beside the matrix's entries.
+    /// Whether to skip tests that an earlier entry selects. The command line adds such an entry to
+    /// those of the matrix.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub rest: bool,
 }
 
-/// Which tests of the built executables are run.
+/// Which tests of the built executables run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Selection {
     /// pytest's `-k` expression over `package::binary::test`.
     pub expression: Option<String>,
-    /// A regular expression over the same.
+    /// A regular expression over `package::binary::test`.
     pub regex: Option<String>,
     /// Exact test names (`tests::parses` or the full `package::binary::tests::parses`).
     pub exact: Vec<String>,
-    /// Tests whose path holds one of these are left out.
+    /// Tests whose path contains one of these are left out.
     pub skip: Vec<String>,
-    /// Which of the tests marked `#[ignore]` are run.
+    /// Whether tests marked `#[ignore]` run.
     pub ignored: Ignored,
     /// Only tests of this package.
     pub package: Option<String>,
     /// Only tests of this kind of target.
     pub kind: Option<TargetKind>,
-    /// Only tests that this selects too: what the command line says of an entry of the matrix.
+    /// Only tests that this selects, too. The command line narrows an entry of the matrix in this
+    /// way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within: Option<Box<Selection>>,
 }
 
-/// As libtest has it.
+/// Which tests run, as libtest's flags choose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ignored {
-    /// Ignored tests are not run.
+    /// Tests that are not ignored.
     #[default]
     Skip,
-    /// `--include-ignored`.
+    /// All tests (`--include-ignored`).
     Include,
-    /// `--ignored`.
+    /// Ignored tests only (`--ignored`).
     Only,
 }
 
@@ -207,19 +216,20 @@ pub enum TargetKind {
     Bench,
 }
 
-/// Files from somewhere, laid over every revision.
+/// Files that are added to every revision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OverlayRequest {
-    /// The ref that the files come from; `None` means the disk (`.`).
+    /// The ref that the files come from. `None` means the disk (`.`).
     pub from: Option<String>,
-    /// What goes where.
+    /// The files, and where each goes.
     pub paths: Vec<OverlayPath>,
-    /// The package whose folder the destinations are relative to; `None` means the repository's root.
+    /// The package whose folder the destinations are relative to. `None` means the repository's
+    /// root.
     pub package: Option<String>,
     /// Whether the files go into the package or into a crate of their own.
     pub mode: OverlayMode,
-    /// Dev-dependencies of the crate in `external` mode. The values are TOML, what stands right of the `=` in a manifest:
-    /// `"0.9"` with its quotes, or `{ version = "0.9", features = ["std"] }`.
+    /// Dev-dependencies of the crate in `external` mode. The values are TOML, as after the `=` in a
+    /// manifest: `"0.9"` with its quotes, or `{ version = "0.9", features = ["std"] }`.
     pub dependencies: BTreeMap<String, String>,
 }
 
@@ -228,7 +238,7 @@ pub struct OverlayRequest {
 pub struct OverlayPath {
     /// Path at the source.
     pub source: String,
-    /// Path in the worktree; the source's if absent.
+    /// Path in the worktree. Without one, that is the source's path.
     pub destination: Option<String>,
 }
 
@@ -236,16 +246,16 @@ pub struct OverlayPath {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OverlayMode {
-    /// Into the package's own folder; `autotests = false` gets a `[[test]]` entry.
+    /// In the package's own folder. With `autotests = false`, they get `[[test]]` entries.
     #[default]
     Package,
-    /// Into a crate outside the repository's workspace, with a path dependency on the package.
+    /// In a crate outside of the repository's workspace, which depends on the package by path.
     External,
 }
 
-/// Cargo's options, passed through.
+/// Options that are passed to cargo.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of cargo's")]
+#[expect(clippy::struct_excessive_bools, reason = "each is one of cargo's flags")]
 pub struct BuildOptions {
     /// `--manifest-path`, relative to the repository's root once resolved.
     pub manifest_path: Option<String>,
@@ -285,7 +295,7 @@ pub struct BuildOptions {
     pub toolchain: Option<String>,
 }
 
-/// A cell, by what is said of it; what is not said matches anything.
+/// A pattern of cells. What it does not mention matches anything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CellPattern {
     /// The ref's name or spec.
@@ -296,11 +306,12 @@ pub struct CellPattern {
     pub params: BTreeMap<String, String>,
 }
 
-/// Where the lock file comes from for revisions that have none.
+/// Where revisions without a lock file get one from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LockfileRequest {
-    /// `from: REF`: the lock file that this ref has committed, used for every revision.
+    /// `from: REF`: the lock file that this ref has committed.
     From(String),
-    /// `date: 2023-05-01`: resolved as of this day (cargo's `--publish-time`, a nightly feature).
+    /// `date: 2023-05-01`: the versions as of this day (cargo's `--publish-time`, a nightly
+    /// feature).
     Date(String),
 }

@@ -1,4 +1,5 @@
-//! What will be done: refs resolved to revisions, everything else as requested. `plan.json`, printed by `--dry-run`.
+//! The plan: the request, with its refs resolved to revisions. It is stored as `plan.json`, and
+//! `--dry-run` prints it.
 
 use camino::Utf8PathBuf;
 use serde::{Deserialize, Serialize};
@@ -8,28 +9,31 @@ use crate::plan::request::{RefRequest, Request};
 /// The version of `plan.json`'s format.
 pub const VERSION: u32 = 1;
 
-/// A resolved request. Running it twice does the same work on the same revisions, which is what `--resume` relies on.
+/// A resolved request. Running it twice does the same work on the same revisions, and `--resume`
+/// relies on that.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// Format version, [`VERSION`].
     pub version: u32,
     /// The tool's version.
     pub tool: String,
-    /// Name of the run, and of its folder: `20250302T101500Z-4f1c2aa-9be0d13`.
+    /// Name of the run and of its folder: `20250302T101500Z-4f1c2aa-9be0d13`.
     pub id: String,
-    /// When it was made, RFC 3339.
+    /// When the plan was made, RFC 3339.
     pub created: String,
-    /// The user's repository: its working tree's root, or the git directory of a bare one.
+    /// The user's repository: the root of its working tree, or the git directory of a bare one.
     pub repository: Utf8PathBuf,
-    /// The folder of the workspace's manifest, relative to the repository's root; empty for the root itself.
+    /// The folder of the workspace's manifest, relative to the repository's root. Empty for the
+    /// root itself.
     pub workspace: Utf8PathBuf,
     /// The revisions, in the order of the refs.
     pub revisions: Vec<Revision>,
     /// Index of the baseline in `revisions`.
     pub baseline: usize,
-    /// Where each overlay's files come from, in the order of `request.overlay`: a commit, or `None` for the disk.
+    /// The commit that each overlay's files come from, in the order of `request.overlay`. `None`
+    /// means the disk.
     pub overlay_commits: Vec<Option<String>>,
-    /// What was asked for. Its `refs` are as many as the revisions and in their order, a baseline that was added included.
+    /// The request. Its `refs` correspond to the revisions, including a baseline that was added.
     pub request: Request,
 }
 
@@ -40,7 +44,8 @@ pub struct Revision {
     pub name: String,
     /// What the user wrote.
     pub spec: String,
-    /// Full hash of the commit. For the working tree it is a commit made of its content, held by `refs/memprof/`.
+    /// Full hash of the commit. For the working tree, this is a commit of its content, which a ref
+    /// below `refs/memprof/` keeps.
     pub commit: String,
     /// Full hash of the commit's tree.
     pub tree: String,
@@ -48,20 +53,21 @@ pub struct Revision {
     pub subject: String,
     /// Committer time, seconds since the epoch.
     pub time: i64,
-    /// Where the ref was found, if that is not plain from the spec: `fetched from upstream`, `refs/remotes/origin/pr/7`.
+    /// Where the ref was found, unless that is obvious: `fetched from upstream`,
+    /// `refs/remotes/origin/pr/7`.
     pub found: Option<String>,
     /// Whether this is the working tree with its uncommitted files.
     pub working_tree: bool,
 }
 
 impl Revision {
-    /// The first seven digits of the commit, or `working tree` based on it.
+    /// Returns the first seven digits of the commit, with a `+` for the working tree.
     pub fn short(&self) -> String {
         let digits = self.commit.get(..7).unwrap_or(&self.commit);
         if self.working_tree { format!("{digits}+") } else { digits.to_owned() }
     }
 
-    /// What was asked for about the revision; `None` if nobody named it, as with a merge base.
+    /// Returns the request's entry for the revision; `None` if there is none, as for a merge base.
     pub fn request_in<'a>(&self, request: &'a Request) -> Option<&'a RefRequest> {
         request.refs.iter().find(|one| one.name.as_deref().unwrap_or(&one.spec) == self.name)
     }
@@ -72,16 +78,16 @@ impl Revision {
 pub struct TestId {
     /// The package's name.
     pub package: String,
-    /// The target's name; for unit tests that is the crate's.
+    /// The target's name. For unit tests, that is the crate's name.
     pub binary: String,
     /// The target's kind.
     pub kind: crate::plan::request::TargetKind,
-    /// The test's path; empty for a `harness = false` target, which is run whole.
+    /// The test's path. Empty for a `harness = false` target, which runs as a whole.
     pub name: String,
 }
 
 impl std::fmt::Display for TestId {
-    /// `package::binary::test`, what `-k` is matched against.
+    /// Writes `package::binary::test`, which `-k` matches.
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "{}::{}", self.package, self.binary)?;
         if !self.name.is_empty() {
@@ -91,13 +97,13 @@ impl std::fmt::Display for TestId {
     }
 }
 
-/// One test with one set of parameters; run at each revision, it is that revision's cell.
+/// One test with one set of parameters. Each revision has a cell of it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CellId {
     /// The test.
     pub test: TestId,
     /// Parameters, in the order written.
     pub params: Vec<(String, String)>,
-    /// The name in the report: the template rendered, or the test's own.
+    /// The name in the report: from a template, or the test's own.
     pub title: String,
 }

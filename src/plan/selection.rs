@@ -1,4 +1,5 @@
-//! Which tests a selection means, how it is called in a message, and which names are near where it means none.
+//! Which tests a selection matches, how messages describe it, and which names are similar if it
+//! matches none.
 
 use regex::Regex;
 
@@ -9,7 +10,8 @@ use crate::plan::title::own_name;
 use crate::support::suggest;
 use crate::support::user_error::UserError;
 
-/// A selection that is ready to be asked. Whether ignored tests run is not its business: that differs by revision.
+/// A selection with its parsed patterns. It does not look at `#[ignore]`, which may differ between
+/// revisions.
 pub struct Selector<'a> {
     selection: &'a Selection,
     expression: Option<Expression>,
@@ -18,7 +20,7 @@ pub struct Selector<'a> {
 }
 
 impl<'a> Selector<'a> {
-    /// Of this selection; the error is about its expression or its pattern.
+    /// Parses the selection's expression and pattern.
     pub fn new(selection: &'a Selection) -> Result<Self, UserError> {
         let expression = selection.expression.as_deref().map(|text| {
             text.parse::<Expression>().map_err(|error| UserError::new(format!("in -k: {error}")))
@@ -34,12 +36,12 @@ impl<'a> Selector<'a> {
         })
     }
 
-    /// Whether the test is meant, by this selection and the one around it.
+    /// Whether this selection matches the test, and so does the selection that narrows it.
     pub fn matches(&self, test: &TestId) -> bool {
         self.matches_alone(test) && self.within.as_ref().is_none_or(|within| within.matches(test))
     }
 
-    /// Whether the test is meant, the selection around it left aside.
+    /// Whether this selection matches the test, regardless of the selection that narrows it.
     pub fn matches_alone(&self, test: &TestId) -> bool {
         let Selection { exact, skip, package, kind, .. } = self.selection;
         let id = test.to_string();
@@ -52,10 +54,11 @@ impl<'a> Selector<'a> {
             && kind.is_none_or(|kind| kind == test.kind)
     }
 
-    /// The names near to those that the selection asks for in vain, for a help line.
+    /// Returns names that are similar to those in the selection that match no test, for a help
+    /// line.
     pub fn nearest<'t>(&self, tests: impl Iterator<Item = &'t TestId> + Clone) -> Vec<&'t str> {
         let words = self.expression.iter().flat_map(|expression| {
-            // A word that matches something by itself was not mistyped.
+            // A word that matches a test by itself is not misspelt.
             expression.names().into_iter().filter(|word| {
                 let alone = Expression::Name((*word).to_owned());
                 !tests.clone().any(|test| alone.matches(&test.to_string()))
@@ -79,7 +82,7 @@ impl<'a> Selector<'a> {
     }
 }
 
-/// A test is called by its path, with its binary, or with its package too.
+/// Whether this is a name of the test: its path, `binary::path`, or `package::binary::path`.
 fn is_name_of(name: &str, test: &TestId, id: &str) -> bool {
     name == own_name(test) || name == id || id.strip_prefix(&format!("{}::", test.package)) == Some(name)
 }
@@ -88,7 +91,8 @@ fn last_part(name: &str) -> &str {
     name.rsplit("::").next().unwrap_or(name)
 }
 
-/// The selection in the words of the command line: `-k 'hf_fdw'`, `--exact a`; empty if it selects everything.
+/// Returns the selection as flags of the command line: `-k 'hf_fdw'`, `--exact a`. Empty if it
+/// selects all tests.
 pub fn described(selection: &Selection) -> String {
     let mut words = Vec::new();
     words.extend(selection.expression.iter().map(|expression| format!("-k '{expression}'")));

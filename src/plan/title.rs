@@ -1,4 +1,4 @@
-//! The names of cells in the report: templates such as `bert/{batch}`, and the name of a cell that has none.
+//! The names of cells in the report, with a template such as `bert/{batch}` or without one.
 
 use std::str::FromStr;
 
@@ -15,7 +15,7 @@ enum Piece {
     Place(String),
 }
 
-/// The places that every template has, beside its parameters.
+/// The placeholders that every template has, in addition to parameters.
 const BUILT_IN: [&str; 3] = ["test", "package", "binary"];
 
 impl FromStr for Template {
@@ -39,7 +39,7 @@ impl FromStr for Template {
             };
             let place = rest[open + 1..open + 1 + length].trim();
             if place.is_empty() || place.contains('{') {
-                return Err(format!("'{text}' has a place that is no name: write {{batch}}"));
+                return Err(format!("'{text}' has a placeholder that is not a name: write {{batch}}"));
             }
             pieces.push(Piece::Place(place.to_owned()));
             rest = &rest[open + length + 2..];
@@ -52,7 +52,10 @@ impl FromStr for Template {
 }
 
 impl Template {
-    /// The template with the values put in. A place that is no parameter is an error with what helps.
+    /// Returns the template with its placeholders filled in.
+    ///
+    /// # Errors
+    /// A placeholder is no parameter. The second text is the help.
     pub fn render(&self, test: &TestId, params: &[(String, String)]) -> Result<String, (String, String)> {
         let mut title = String::new();
         for piece in &self.0 {
@@ -64,7 +67,7 @@ impl Template {
         Ok(title)
     }
 
-    /// Whether the place is in the template.
+    /// Whether the template has this placeholder.
     pub fn has(&self, place: &str) -> bool {
         self.0.iter().any(|piece| matches!(piece, Piece::Place(name) if name == place))
     }
@@ -82,18 +85,18 @@ fn value(place: &str, test: &TestId, params: &[(String, String)]) -> Result<Stri
             let known: Vec<&str> = params.iter().map(|(name, _)| name.as_str()).chain(BUILT_IN).collect();
             Err((
                 format!("no parameter '{place}' for the {{{place}}} in the name"),
-                suggest::did_you_mean_or_list(place, "places", &known),
+                suggest::did_you_mean_or_list(place, "placeholders", &known),
             ))
         }
     }
 }
 
-/// The test's path, or the target's name for one that is run whole.
+/// Returns the test's path, or the target's name if the target runs as a whole.
 pub fn own_name(test: &TestId) -> &str {
     if test.name.is_empty() { &test.binary } else { &test.name }
 }
 
-/// The name of a cell without a template: the test's own, with the parameters behind it.
+/// Returns the name of a cell without a template: the test's own, followed by the parameters.
 pub fn plain(test: &TestId, params: &[(String, String)]) -> String {
     if params.is_empty() {
         return own_name(test).to_owned();

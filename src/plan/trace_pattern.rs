@@ -1,76 +1,70 @@
-//! Patterns that say which functions are traced: `bart::encoder::*::forward`, `crate::kv_cache::**`,
-//! `<Encoder as Module>::forward`.
+//! Patterns of functions to trace: `bart::encoder::*::forward`, `crate::kv_cache::**`, `<Encoder as
+//! Module>::forward`.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A pattern, as written and as understood.
+use crate::support::glob;
+
+/// A pattern, as written and as parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TracePattern {
     text: String,
-    segments: Vec<Segment>,
-    /// Whether it begins with an impl: then it holds in every module.
+    segments: Vec<PatternSegment>,
+    /// Whether it begins with an impl. Then it matches in every module.
     is_of_impl: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Segment {
-    /// `**`: any number of segments, none too.
+enum PatternSegment {
+    /// `**`: any number of segments, including none.
     Any,
-    /// One segment, in which `*` stands for any part.
+    /// One segment, in which `*` stands for any text.
     One(Glob),
     /// `<Encoder as Module>`
     Impl(Glob, Glob),
 }
 
-/// Text in which `*` stands for any part.
+/// Text in which `*` stands for any text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Glob(String);
 
 impl Glob {
     fn matches(&self, text: &str) -> bool {
-        let mut parts = self.0.split('*');
-        let Some(rest) = text.strip_prefix(parts.next().unwrap_or_default()) else { return false };
-        let Some(last) = parts.next_back() else { return rest.is_empty() };
-        let Some(mut rest) = rest.strip_suffix(last) else { return false };
-        for part in parts {
-            let Some((_, after)) = rest.split_once(part) else { return false };
-            rest = after;
-        }
-        true
+        glob::matches(&self.0, text)
     }
 }
 
-/// One step of a function's path.
+/// One segment of a function's path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// A module, a function around it, or its own name.
+pub enum PathSegment {
+    /// A module, an enclosing function, or the function's own name.
     Name(String),
-    /// The type of an `impl`, or the trait that a default method is of; the trait of a trait's `impl`.
+    /// The type of an `impl`, and the trait if it implements one.
     Impl {
-        /// The type: its bare name (`Encoder`), and as written (`Encoder<T>`).
-        of: Named,
+        /// The type.
+        of: TypeName,
         /// The trait.
-        trait_: Option<Named>,
+        trait_: Option<TypeName>,
     },
 }
 
-/// A type's or a trait's bare name, and the text with its parameters.
+/// The name of a type or a trait, without its parameters and with them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
+pub struct TypeName {
     /// `Encoder`
     pub bare: String,
     /// `Encoder<T>`
     pub whole: String,
 }
 
-impl Named {
+impl TypeName {
     fn is(&self, glob: &Glob) -> bool {
         glob.matches(&self.bare) || glob.matches(&self.whole)
     }
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for PathSegment {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Name(name) => formatter.write_str(name),
@@ -82,18 +76,19 @@ impl fmt::Display for Step {
     }
 }
 
-/// A path as it is shown: `bart::encoder::<Encoder as Module>::forward`.
-pub fn shown(path: &[Step]) -> String {
+/// Returns a path as reports show it: `bart::encoder::<Encoder as Module>::forward`.
+pub fn shown(path: &[PathSegment]) -> String {
     let steps: Vec<String> = path.iter().map(ToString::to_string).collect();
     steps.join("::")
 }
 
 impl TracePattern {
-    /// Whether a function's path is meant. `is_own` says whether its crate is of the repository: a crate of the registry is
-    /// meant only by its name, or all of the dependencies would be traced by a `*`.
-    pub fn matches(&self, path: &[Step], is_own: bool) -> bool {
+    /// Whether the pattern matches a function's path. `is_own` says whether its crate belongs to
+    /// the repository. A crate from the registry must be named outright, or a `*` would trace all
+    /// dependencies.
+    pub fn matches(&self, path: &[PathSegment], is_own: bool) -> bool {
         if !is_own {
-            let Some(Step::Name(name)) = path.first() else { return false };
+            let Some(PathSegment::Name(name)) = path.first() else { return false };
             return self.crate_name() == Some(name) && matches(&self.segments, path, true);
         }
         if self.is_of_impl {
@@ -102,37 +97,40 @@ impl TracePattern {
         matches(&self.segments, path, true)
     }
 
-    /// The crate that it names outright.
+    /// Returns the crate that the pattern names outright, without `*`.
     pub fn crate_name(&self) -> Option<&str> {
         match self.segments.first() {
-            Some(Segment::One(Glob(name))) if !self.is_of_impl && !name.contains('*') && name != "crate" => {
+            Some(PatternSegment::One(Glob(name)))
+                if !self.is_of_impl && !name.contains('*') && name != "crate" =>
+            {
                 Some(name)
             }
             _ => None,
         }
     }
 
-    /// As written.
+    /// Returns the pattern as written.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 }
 
-/// `is_first`: the path begins at its crate, which `crate` stands for.
-fn matches(pattern: &[Segment], path: &[Step], is_first: bool) -> bool {
+/// Matches segments one by one. `is_first` says that the path begins at its crate, for which
+/// `crate` stands.
+fn matches(pattern: &[PatternSegment], path: &[PathSegment], is_first: bool) -> bool {
     let Some((segment, rest)) = pattern.split_first() else { return path.is_empty() };
     match segment {
-        Segment::Any => (0..=path.len()).any(|skipped| matches(rest, &path[skipped..], false)),
-        Segment::One(glob) => path.split_first().is_some_and(|(step, path)| {
+        PatternSegment::Any => (0..=path.len()).any(|skipped| matches(rest, &path[skipped..], false)),
+        PatternSegment::One(glob) => path.split_first().is_some_and(|(step, path)| {
             let is = match step {
-                Step::Name(name) => glob.matches(name) || (is_first && glob.0 == "crate"),
-                Step::Impl { of, .. } => of.is(glob),
+                PathSegment::Name(name) => glob.matches(name) || (is_first && glob.0 == "crate"),
+                PathSegment::Impl { of, .. } => of.is(glob),
             };
             is && matches(rest, path, false)
         }),
-        Segment::Impl(of, trait_) => path.split_first().is_some_and(|(step, path)| {
+        PatternSegment::Impl(of, trait_) => path.split_first().is_some_and(|(step, path)| {
             let is = match step {
-                Step::Impl { of: type_, trait_: Some(one) } => type_.is(of) && one.is(trait_),
+                PathSegment::Impl { of: type_, trait_: Some(one) } => type_.is(of) && one.is(trait_),
                 _ => false,
             };
             is && matches(rest, path, false)
@@ -156,48 +154,48 @@ impl FromStr for TracePattern {
 
     fn from_str(text: &str) -> Result<Self, PatternError> {
         let parts = split(text).ok_or_else(|| {
-            PatternError(format!("'{text}' has a '<' without its '>', or the other way round"))
+            PatternError(format!("'{text}' has a '<' without its '>', or a '>' without its '<'"))
         })?;
         if parts.iter().any(|part| part.is_empty()) {
             return Err(PatternError(format!(
-                "'{text}' is no pattern of functions: write CRATE::MODULE::FUNCTION, with * for a part and ** for many"
+                "'{text}' is not a pattern of functions: write CRATE::MODULE::FUNCTION, with * for one segment or a part of it, and ** for any number of segments"
             )));
         }
         let mut segments = parts.iter().map(|part| segment(part)).collect::<Result<Vec<_>, _>>()?;
         // A package is `my-crate` in its manifest, and `my_crate` to the compiler.
-        if let Some(Segment::One(Glob(name))) = segments.first_mut() {
+        if let Some(PatternSegment::One(Glob(name))) = segments.first_mut() {
             *name = name.replace('-', "_");
         }
         let is_of_impl = parts.first().is_some_and(|part| part.starts_with('<'));
-        if segments.len() == 1 && segments != [Segment::Any] {
+        if segments.len() == 1 && segments != [PatternSegment::Any] {
             return Err(PatternError(format!(
-                "'{text}' names a crate and no function in it: write {text}::** for all of it, **::{text} for all functions \
-                 of that name"
+                "'{text}' has one segment only: write {text}::** for all functions of that crate, or **::{text} for all functions of that name"
             )));
         }
         Ok(Self { text: text.trim().to_owned(), segments, is_of_impl })
     }
 }
 
-fn segment(part: &str) -> Result<Segment, PatternError> {
+fn segment(part: &str) -> Result<PatternSegment, PatternError> {
     if part == "**" {
-        return Ok(Segment::Any);
+        return Ok(PatternSegment::Any);
     }
     let Some(inside) = part.strip_prefix('<') else {
-        return Ok(Segment::One(Glob(squeezed(part.strip_prefix("r#").unwrap_or(part)))));
+        return Ok(PatternSegment::One(Glob(squeezed(part.strip_prefix("r#").unwrap_or(part)))));
     };
     let inside = inside.strip_suffix('>').unwrap_or(inside);
     let Some((of, trait_)) = split_as(inside) else {
-        return Ok(Segment::One(Glob(without_modules(inside))));
+        return Ok(PatternSegment::One(Glob(without_modules(inside))));
     };
     let (of, trait_) = (without_modules(of), without_modules(trait_));
     if of.is_empty() || trait_.is_empty() {
         return Err(PatternError(format!("'{part}' is not <TYPE as TRAIT>")));
     }
-    Ok(Segment::Impl(Glob(of), Glob(trait_)))
+    Ok(PatternSegment::Impl(Glob(of), Glob(trait_)))
 }
 
-/// A type as functions' paths have it: `&mut enc::Encoder<T>` is `&mut Encoder<T>`. What is no path, as a tuple, stays as it is.
+/// Returns a type as functions' paths contain it: `&mut enc::Encoder<T>` becomes `&mut Encoder<T>`.
+/// A type that is not a path, such as a tuple, is unchanged.
 fn without_modules(text: &str) -> String {
     let text = squeezed(text);
     let mut rest = text.as_str();
@@ -216,13 +214,13 @@ fn without_modules(text: &str) -> String {
     format!("{}{name}", &text[..text.len() - rest.len()])
 }
 
-/// `TYPE as TRAIT`, of which the trait may have such a type in its brackets.
+/// Splits `TYPE as TRAIT`. The trait's parameters may contain ` as ` again.
 fn split_as(text: &str) -> Option<(&str, &str)> {
     let places = text.match_indices(" as ").map(|(place, as_)| (&text[..place], &text[place + as_.len()..]));
     places.into_iter().find(|(of, _)| split(of).is_some())
 }
 
-/// As types are written here: without spaces but for those between words.
+/// Returns a type's text without spaces, except between words.
 pub fn squeezed(text: &str) -> String {
     let mut squeezed = String::new();
     let mut had_space = false;
@@ -242,7 +240,7 @@ pub fn squeezed(text: &str) -> String {
     squeezed
 }
 
-/// At each `::` outside of brackets; none if they do not close.
+/// Splits at each `::` outside of brackets. Returns `None` if brackets are not in pairs.
 fn split(text: &str) -> Option<Vec<&str>> {
     let mut parts = Vec::new();
     let (mut depth, mut start) = (0_usize, 0);
@@ -271,20 +269,20 @@ fn split(text: &str) -> Option<Vec<&str>> {
 mod tests {
     use super::*;
 
-    fn named(bare: &str, whole: &str) -> Named {
-        Named { bare: bare.to_owned(), whole: whole.to_owned() }
+    fn named(bare: &str, whole: &str) -> TypeName {
+        TypeName { bare: bare.to_owned(), whole: whole.to_owned() }
     }
 
-    /// `bart::encoder::<Encoder<T> as Module>::forward`, with `Encoder<T>` where no trait is given.
-    fn path(text: &str) -> Vec<Step> {
+    /// Parses a path such as `bart::encoder::<Encoder<T> as Module>::forward`.
+    fn path(text: &str) -> Vec<PathSegment> {
         let steps = split(text).unwrap();
         let whole = |text: &str| named(text.split('<').next().unwrap(), text);
         let step = |part: &str| match part.strip_prefix('<').and_then(|part| part.strip_suffix('>')) {
             Some(inside) => match inside.split_once(" as ") {
-                Some((of, trait_)) => Step::Impl { of: whole(of), trait_: Some(whole(trait_)) },
-                None => Step::Impl { of: whole(inside), trait_: None },
+                Some((of, trait_)) => PathSegment::Impl { of: whole(of), trait_: Some(whole(trait_)) },
+                None => PathSegment::Impl { of: whole(inside), trait_: None },
             },
-            None => Step::Name(part.to_owned()),
+            None => PathSegment::Name(part.to_owned()),
         };
         steps.into_iter().map(step).collect()
     }
@@ -362,9 +360,12 @@ mod tests {
             ("*const Thing", "*const Thing"),
             ("Type<<T as Of>::Out>", "r#Type<<T as Of>::Out>"),
         ] {
-            let as_module =
-                Step::Impl { of: named(type_, type_), trait_: Some(named("From", "From<<T as A>::B>")) };
-            let path = [Step::Name("bart".to_owned()), as_module, Step::Name("forward".to_owned())];
+            let as_module = PathSegment::Impl {
+                of: named(type_, type_),
+                trait_: Some(named("From", "From<<T as A>::B>")),
+            };
+            let path =
+                [PathSegment::Name("bart".to_owned()), as_module, PathSegment::Name("forward".to_owned())];
             for pattern in [shown(&path), shown(&path[1..]), format!("<{modules} as From>::forward")] {
                 assert!(pattern.parse::<TracePattern>().unwrap().matches(&path, true), "{pattern}");
             }
@@ -385,9 +386,9 @@ mod tests {
     #[test]
     fn what_is_no_pattern_is_refused() {
         for (text, said) in [
-            ("forward", "write forward::** for all of it, **::forward"),
-            ("a::::b", "is no pattern"),
-            ("", "is no pattern"),
+            ("forward", "write forward::** for all functions of that crate, or **::forward"),
+            ("a::::b", "is not a pattern"),
+            ("", "is not a pattern"),
             ("<A as B::c", "without its '>'"),
             ("a::b>::c", "without its '>'"),
             ("< as B>::c", "is not <TYPE as TRAIT>"),

@@ -1,5 +1,6 @@
-//! What must be the same for figures to be compared at all: the machine's kernel for resident memory, the device and its driver for
-//! GPU memory, the target for everything. What differs and may differ is listed in the report, and compared.
+//! Which figures can be compared. Resident memory needs the same kernel, GPU memory the same device
+//! and driver, and every metric the same target. The report lists other differences, and compares
+//! the figures.
 
 use std::collections::BTreeMap;
 
@@ -9,22 +10,23 @@ use crate::support::glob;
 
 /// Metrics of a candidate that cannot be compared with the baseline's.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Apart {
-    /// Which, with `*` for any part of a name.
+pub struct IncomparableMetrics {
+    /// The metrics, with `*` for any part of a name.
     pub metrics: String,
-    /// Why: `the kernels differ: 5.10.0 / 6.1.0`.
+    /// The reason: `the kernels differ: 5.10.0 / 6.1.0`.
     pub reason: String,
 }
 
-impl Apart {
-    /// Whether it is about this metric.
+impl IncomparableMetrics {
+    /// Whether this metric is among them.
     pub fn is_about(&self, metric: &str) -> bool {
         glob::matches(&self.metrics, metric)
     }
 }
 
-/// Of two runs of the tool by their `environment.json`. A fact that either does not state makes no difference.
-pub fn of_machines(a: &Value, b: &Value) -> Vec<Apart> {
+/// Compares two machines by their `environment.json`. A fact that one of them lacks counts as
+/// equal.
+pub fn of_machines(a: &Value, b: &Value) -> Vec<IncomparableMetrics> {
     let facts = [
         ("/os", "*", "the operating systems"),
         ("/architecture", "*", "the architectures"),
@@ -33,7 +35,7 @@ pub fn of_machines(a: &Value, b: &Value) -> Vec<Apart> {
         ("/cpu", "time", "the processors"),
         ("/gpu/driver", "gpu.*", "the GPU drivers"),
     ];
-    let mut apart: Vec<Apart> = facts
+    let mut apart: Vec<IncomparableMetrics> = facts
         .into_iter()
         .filter_map(|(fact, metrics, what)| differing(a.pointer(fact)?, b.pointer(fact)?, metrics, what))
         .collect();
@@ -49,23 +51,23 @@ pub fn of_machines(a: &Value, b: &Value) -> Vec<Apart> {
     apart
 }
 
-/// Of two builds by their facts in `builds.json`.
-pub fn of_builds(a: &BTreeMap<String, String>, b: &BTreeMap<String, String>) -> Vec<Apart> {
+/// Compares two builds by their facts in `builds.json`.
+pub fn of_builds(a: &BTreeMap<String, String>, b: &BTreeMap<String, String>) -> Vec<IncomparableMetrics> {
     let (a, b) = (a.get("target"), b.get("target"));
     if a == b {
         return Vec::new();
     }
     let [a, b] = [a, b].map(|target| target.map_or("the host's", String::as_str));
-    vec![Apart { metrics: "*".to_owned(), reason: format!("the targets differ: {a} / {b}") }]
+    vec![IncomparableMetrics { metrics: "*".to_owned(), reason: format!("the targets differ: {a} / {b}") }]
 }
 
-fn differing(a: &Value, b: &Value, metrics: &str, what: &str) -> Option<Apart> {
+fn differing(a: &Value, b: &Value, metrics: &str, what: &str) -> Option<IncomparableMetrics> {
     if a.is_null() || b.is_null() || a == b {
         return None;
     }
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let reason = format!("{what} differ: {} / {}", text(a), text(b));
-    Some(Apart { metrics: metrics.to_owned(), reason })
+    Some(IncomparableMetrics { metrics: metrics.to_owned(), reason })
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
-//! The machine that a run was made on; `environment.json`. Reports of runs from different machines list what differs.
+//! The facts about the machine of a run, in `environment.json`. Reports of runs from different
+//! machines list the differences.
 
 use serde_json::{Value, json};
 
 use crate::gpu::nvml::{self, Nvml};
 
-/// Facts of this machine that figures may depend on. What cannot be read is absent.
+/// Returns the facts about this machine that figures may depend on. A fact that cannot be read is
+/// absent.
 pub fn facts() -> Value {
     let read = |path: &str| fs_err::read_to_string(path).ok().map(|text| text.trim().to_owned());
     let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();
@@ -25,7 +27,7 @@ pub fn facts() -> Value {
     })
 }
 
-/// The GPUs and their driver; `null` where there are none.
+/// Returns the GPUs and their driver; `null` if there are none.
 fn devices() -> Value {
     if !nvml::may_have_devices() {
         return Value::Null;

@@ -1,5 +1,6 @@
-//! What one run measured: its checkpoints in order and a column of readings for each metric. Labels and metric names
-//! are interned and readings lie in plain vectors, because a run may log a million checkpoints.
+//! What one run measured: its checkpoints in order, and a column of readings for each metric.
+//! Labels and metric names are interned, and readings are in plain vectors, because a run may log a
+//! million checkpoints.
 
 use std::collections::BTreeMap;
 
@@ -9,24 +10,25 @@ use rustc_hash::FxBuildHasher;
 use crate::results::tensor_record::TensorRecord;
 use crate::results::trace_record::TraceRecord;
 
-/// Everything that one run's log says.
+/// The content of one run's log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Measurement {
-    /// The build that the shim was compiled into, as 64 hexadecimal digits; absent where the shim did not know.
+    /// The build that contains the shim, as 64 hexadecimal digits. Absent if the shim did not know
+    /// it.
     pub build: Option<String>,
     /// The shim's version.
     pub shim: Option<String>,
-    /// By metric: where its figures come from.
+    /// The source of each metric's figures.
     pub sources: BTreeMap<String, String>,
-    /// By metric: why it could not be read.
+    /// Why a metric could not be read.
     pub absent: BTreeMap<String, String>,
-    /// Whether the process got as far as logging its end.
+    /// Whether the process logged its end.
     pub ended: bool,
-    /// What is odd about the log: torn lines, lines of other processes, gaps in the sequence.
+    /// Oddities of the log: torn lines, lines of other processes, gaps in the sequence.
     pub notes: Vec<String>,
-    /// What traced functions did.
+    /// The calls and lines of traced functions.
     pub trace: TraceRecord,
-    /// Which memory was named, and what pools said of themselves.
+    /// The named tensors, and the figures of memory pools.
     pub tensors: TensorRecord,
     labels: Names,
     metrics: Names,
@@ -34,30 +36,30 @@ pub struct Measurement {
     readings: Vec<Vec<i64>>,
 }
 
-/// Text by index, each text once.
+/// Interned texts: each text once, by index.
 pub type Names = IndexSet<Box<str>, FxBuildHasher>;
 
-/// A named point of a run. Its readings are in the measurement's columns, at its own index.
+/// A named point of a run. Its readings are in the measurement's columns, at its index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
     /// Index of the label.
     pub label: u32,
-    /// The how-manieth checkpoint of this label it is, from 1.
+    /// 1-based occurrence of this label.
     pub occurrence: u32,
     /// A point, a piece of code, or a call.
     pub kind: Kind,
-    /// Of a scope, how it lies among others.
+    /// The position of a scope among others.
     pub nesting: Nesting,
-    /// Place in the log's own order.
+    /// The sequence number in the log.
     pub sequence: u64,
 }
 
-/// Where a scope ended: scopes of one thread that lie deeper, and ended just before, were inside it.
+/// Where a scope ended. It contained the deeper scopes of its thread that ended just before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Nesting {
     /// The thread, numbered in the order in which threads first logged.
     pub thread: u32,
-    /// How many scopes were open around it on that thread.
+    /// The number of scopes that were open around it on that thread.
     pub depth: u32,
 }
 
@@ -66,17 +68,17 @@ pub struct Nesting {
 pub enum Kind {
     /// The state at a point.
     Point,
-    /// What changed from the beginning to the end of a piece of code; may be negative.
+    /// The change from the beginning to the end of a piece of code. It may be negative.
     Scope,
-    /// The same of a call of a traced function: there because it was asked to be looked at, and not judged.
+    /// The change during a call of a traced function. It gets no verdict.
     Call,
 }
 
-/// Stands in a column for 'no reading'. The log's parser refuses this value as a reading.
+/// Marks a missing reading in a column. The log's parser refuses it as a value.
 pub(crate) const NO_READING: i64 = i64::MIN;
 
-/// What is said of a metric in a map by metric names: its source, or why it is absent. A scope's `heap.consumed`,
-/// `heap.peaked` and `heap.used` are made of the readings for `heap.peak`, and the log names only these.
+/// Looks a metric up in a map of sources or reasons. A scope's `heap.consumed`, `heap.peaked` and
+/// `heap.used` are derived from `heap.peak`, and the log names only that.
 pub fn said_of<'a>(map: &'a BTreeMap<String, String>, metric: &str) -> Option<&'a String> {
     map.get(metric).or_else(|| {
         let (family, part) = metric.rsplit_once('.')?;
@@ -85,17 +87,17 @@ pub fn said_of<'a>(map: &'a BTreeMap<String, String>, metric: &str) -> Option<&'
     })
 }
 
-/// The index of a text, which is added if it is new.
+/// Returns the index of a text, and adds a new text.
 ///
 /// # Panics
-/// With more than 2³² different texts, whose bytes alone would be far beyond any memory.
+/// There are more than 2³² different texts, which no memory can hold.
 pub fn intern(names: &mut Names, text: &str) -> u32 {
     let index = names.get_index_of(text).unwrap_or_else(|| names.insert_full(text.into()).0);
     u32::try_from(index).expect("fewer than 2^32 names")
 }
 
 impl Measurement {
-    /// Adds a checkpoint and its readings, by metric name, in the order of the log's lines.
+    /// Adds a checkpoint and its readings by metric name, in the order of the log's lines.
     pub fn push<'a>(
         &mut self,
         label: &str,
@@ -108,7 +110,8 @@ impl Measurement {
         let row = self.checkpoints.len();
         self.checkpoints.push(Checkpoint { label, occurrence, kind, nesting: Nesting::default(), sequence });
         for (position, (metric, value)) in readings.into_iter().enumerate() {
-            // Lines name the same metrics in the same order nearly always, so the place is tried before the hash.
+            // Nearly all lines name the same metrics in the same order, so the position is tried
+            // before the hash.
             let column = match self.metrics.get_index(position) {
                 Some(name) if **name == *metric => position,
                 _ => intern(&mut self.metrics, metric) as usize,
@@ -122,15 +125,15 @@ impl Measurement {
         }
     }
 
-    /// Says how the scope that was added last lies among others.
+    /// Sets the position among other scopes of the scope that was added last.
     pub fn nest(&mut self, nesting: Nesting) {
         if let Some(last) = self.checkpoints.last_mut() {
             last.nesting = nesting;
         }
     }
 
-    /// Completes the columns and puts the checkpoints in the order of their sequence numbers: threads may write their
-    /// lines in another order than they took the numbers.
+    /// Completes the columns, and sorts the checkpoints by sequence number. Threads may write their
+    /// lines in another order.
     pub(crate) fn order(&mut self) {
         let count = self.checkpoints.len();
         for values in &mut self.readings {
@@ -147,7 +150,8 @@ impl Measurement {
         }
     }
 
-    /// Makes a metric absent for a reason that the process itself could not know; one that has no readings stays as it is.
+    /// Makes a metric absent, for a reason that the process itself could not know. Does nothing if
+    /// the metric has no readings.
     pub fn withdraw(&mut self, metric: &str, reason: &str) {
         let Some((column, _)) = self.metrics.shift_remove_full(metric) else { return };
         self.readings.remove(column);
@@ -155,33 +159,33 @@ impl Measurement {
         self.absent.insert(metric.to_owned(), reason.to_owned());
     }
 
-    /// The checkpoints, in order.
+    /// Returns the checkpoints, in order.
     pub fn checkpoints(&self) -> &[Checkpoint] {
         &self.checkpoints
     }
 
-    /// The labels that checkpoints refer to.
+    /// Returns the labels that checkpoints refer to.
     pub fn labels(&self) -> &Names {
         &self.labels
     }
 
-    /// The metrics that have readings, by column.
+    /// Returns the metrics that have readings, by column.
     pub fn metrics(&self) -> &Names {
         &self.metrics
     }
 
-    /// The label of a checkpoint of this measurement.
+    /// Returns the label of a checkpoint of this measurement.
     pub fn label(&self, checkpoint: &Checkpoint) -> &str {
         &self.labels[checkpoint.label as usize]
     }
 
-    /// A reading by the metric's column and the checkpoint's index.
+    /// Returns a reading, by the metric's column and the checkpoint's index.
     pub fn reading(&self, column: usize, checkpoint: usize) -> Option<i64> {
         let value = *self.readings.get(column)?.get(checkpoint)?;
         (value != NO_READING).then_some(value)
     }
 
-    /// The column of a metric.
+    /// Returns the column of a metric.
     pub fn column(&self, metric: &str) -> Option<usize> {
         self.metrics.get_index_of(metric)
     }

@@ -1,4 +1,4 @@
-//! What became of a run: data for the report, never an `Err`.
+//! The outcomes of runs. They are data for the report, never an `Err`.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::resolved::CellId;
 
-/// `outcome.json` in a run's folder: which run it was, and its fate. Its presence says that the run is done.
+/// `outcome.json` in a run's folder: which run it was, and its outcome. The run is finished if the
+/// file exists.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunRecord {
     /// Format version, [`VERSION`].
@@ -18,19 +19,20 @@ pub struct RunRecord {
     pub cell: CellId,
     /// Which repeat, from 0.
     pub repeat: u32,
-    /// Its fate.
+    /// Its outcome.
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// The key of the build in the store; absent where there was none.
+    /// The key of the build in the store. Absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build: Option<String>,
-    /// Marks on the figures that the report must show, such as `beside another process on the device`.
+    /// Remarks on the figures, for the report: `process 7 (python, 300 MiB) was on GPU 2 too`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub marks: Vec<String>,
-    /// Metrics whose figures in this run are not the test's alone, with the reason: they count as absent.
+    /// Metrics that may include memory of other processes in this run, with the reason. They count
+    /// as absent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub withdrawn: BTreeMap<String, String>,
-    /// The devices that the run was given, by UUID; absent where it was given none in particular.
+    /// The devices that the user chose for the run, by UUID. Absent if the user chose none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub devices: Option<Vec<String>>,
 }
@@ -38,32 +40,33 @@ pub struct RunRecord {
 /// The version of `outcome.json`'s format.
 pub const VERSION: u32 = 1;
 
-/// What became of one run.
+/// The outcome of one run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Outcome {
     /// What happened.
     #[serde(flatten)]
     pub status: Status,
-    /// The panic message, the compiler's first error, or why the figures are not to be trusted.
+    /// The panic message, the compiler's first error, or why the figures cannot be trusted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Wall time of the process in nanoseconds, as the orchestrator saw it; absent where no process ran.
+    /// Wall time of the process in nanoseconds, as this program measured it. Absent if no process
+    /// ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall_nanoseconds: Option<u64>,
 }
 
-/// What happened, in the report's words.
+/// What happened, as reports name it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Status {
     /// The test passed.
     Ok,
-    /// The test ran and failed, by a panic or an exit code.
+    /// The test ran and failed, with a panic or an exit code.
     Failed {
         /// The process's exit code.
         exit_code: i32,
     },
-    /// The process group was killed after the time limit.
+    /// The process group was killed at the time limit.
     Timeout {
         /// The limit in seconds.
         limit_seconds: u64,
@@ -79,7 +82,7 @@ pub enum Status {
     BuildFailed,
     /// This revision has no test of this name.
     NotInThisRef,
-    /// The test is marked `#[ignore]` and ignored tests were not asked for.
+    /// The test is marked `#[ignore]`, and the user did not ask for ignored tests.
     Ignored,
     /// The run was refused because the executable is not the planned one.
     Refused,
@@ -91,7 +94,8 @@ impl Status {
         matches!(self, Self::Ok)
     }
 
-    /// The word used in files: `ok`, `failed`, `timeout`, `killed`, `out_of_memory`, `build_failed`, …
+    /// Returns the word for files: `ok`, `failed`, `timeout`, `killed`, `out_of_memory`,
+    /// `build_failed`, …
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -106,7 +110,8 @@ impl Status {
         }
     }
 
-    /// Whether a comparison is missing because of it: not so for a test that one side never had, or that is ignored.
+    /// Whether it makes a comparison impossible. A test that is ignored, or that a revision lacks,
+    /// does not count.
     pub fn is_failure(&self) -> bool {
         !matches!(self, Self::Ok | Self::NotInThisRef | Self::Ignored)
     }
@@ -131,7 +136,7 @@ impl std::fmt::Display for Status {
     }
 }
 
-/// The name of a signal that ends a process, where it is one of the usual; their numbers are not the same on every system.
+/// Returns the name of a common signal that ends a process. The numbers differ between systems.
 fn name_of_signal(signal: i32) -> Option<&'static str> {
     Some(match signal {
         libc::SIGABRT => "SIGABRT",

@@ -1,4 +1,5 @@
-//! Where a run's files lie: `target/memprof/<id>/`. Names only; what is in the files belongs to their own modules.
+//! The files of a run, below `target/memprof/<id>/`. This module has their names; other modules
+//! have their content.
 //!
 //! ```text
 //! <id>/plan.json  environment.json  builds.json  trace.json  comparison.json  search.json  found.json
@@ -25,12 +26,12 @@ impl RunFolder {
         self.0.join("environment.json")
     }
 
-    /// `builds.json`: each revision's provenance, or why it has none.
+    /// Returns `builds.json`: each revision's provenance, or why it has none.
     pub fn builds(&self) -> Utf8PathBuf {
         self.0.join("builds.json")
     }
 
-    /// `trace.json`: by revision, the functions that were to be traced; absent where none were.
+    /// Returns `trace.json`: the functions to trace, by revision. Absent if there are none.
     pub fn trace(&self) -> Utf8PathBuf {
         self.0.join("trace.json")
     }
@@ -40,27 +41,27 @@ impl RunFolder {
         self.0.join("comparison.json")
     }
 
-    /// `search.json`: what a bisection or a history was asked; only their runs have one.
+    /// Returns `search.json`: the question of a `bisect` or `history`. Other runs lack it.
     pub fn search(&self) -> Utf8PathBuf {
         self.0.join("search.json")
     }
 
-    /// `found.json`: what it found, once it is at its end.
+    /// Returns `found.json`: the result of a `bisect` or `history`, once it has finished.
     pub fn found(&self) -> Utf8PathBuf {
         self.0.join("found.json")
     }
 
-    /// The folder of all cells; every `outcome.json` below it is one finished run.
+    /// Returns the folder of all cells. Each `outcome.json` below it is one finished run.
     pub fn cells(&self) -> Utf8PathBuf {
         self.0.join("cells")
     }
 
-    /// The folder of one run of one cell.
+    /// Returns the folder of one run of one cell.
     pub fn cell(&self, plan: &Plan, revision: usize, cell: &CellId, repeat: u32) -> Utf8PathBuf {
         self.cells().join(revision_slug(plan, revision)).join(cell_slug(cell)).join(repeat.to_string())
     }
 
-    /// The whole output of a revision's build.
+    /// Returns the file with the whole output of a revision's build.
     pub fn build_log(&self, plan: &Plan, revision: usize) -> Utf8PathBuf {
         self.0.join("builds").join(format!("{}.log", revision_slug(plan, revision)))
     }
@@ -82,7 +83,8 @@ fn revision_slug(plan: &Plan, revision: usize) -> String {
     format!("{revision}-{}", slug(&plan.revisions[revision].name))
 }
 
-/// A readable folder name that no other cell has: the title cut to a length that file systems take, and a hash of the rest.
+/// Returns a readable and unique folder name for a cell: its title, cut to a length that file
+/// systems accept, and a hash of the cell.
 fn cell_slug(cell: &CellId) -> String {
     let identity = serde_json::to_string(cell).expect("a cell id is plain data");
     let hash = blake3::hash(identity.as_bytes()).to_hex();
@@ -91,7 +93,7 @@ fn cell_slug(cell: &CellId) -> String {
     format!("{title}-{}", &hash[..8])
 }
 
-/// Letters, digits, `.`, `_` and `-` stay; everything else becomes `-`.
+/// Replaces everything but letters, digits, `.`, `_` and `-` with `-`.
 fn slug(text: &str) -> String {
     text.replace("::", ".")
         .chars()
@@ -103,7 +105,7 @@ fn slug(text: &str) -> String {
         .collect()
 }
 
-/// The folder that holds all runs of a workspace.
+/// Returns the folder of all runs of a workspace.
 pub fn runs(target_directory: &Utf8Path) -> Utf8PathBuf {
     target_directory.join("memprof")
 }

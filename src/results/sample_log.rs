@@ -1,11 +1,11 @@
-//! Logs for tests.
+//! Sample logs for tests.
 
 use serde_json::{Value, json};
 
 use crate::results::measurement::Measurement;
 use crate::results::shim_log;
 
-/// A tensor of a device: name, kind, storage, bytes.
+/// Returns a tensor on a device. `said` is its name, kind, storage and bytes.
 pub(crate) fn tensor(group: u64, device: &str, said: (&str, &str, u64, u64)) -> Value {
     let (name, kind, storage, bytes) = said;
     json!({
@@ -22,7 +22,7 @@ pub(crate) fn checkpoint(label: &str, occurrence: u32, metrics: &Value) -> Value
     json!({"event": "checkpoint", "label": label, "occurrence": occurrence, "at": null, "metrics": metrics})
 }
 
-/// The lines with what every line has.
+/// Returns the lines, completed with the fields that every line has.
 pub(crate) fn text(lines: &[Value]) -> String {
     let mut text = String::new();
     for (sequence, line) in lines.iter().enumerate() {

@@ -1,7 +1,8 @@
-//! Reads the log that the shim writes into a measurement: one JSON object a line, schema version 1.
+//! Reads the shim's log into a measurement. The log has one JSON object per line, schema version 1.
 //!
-//! A process that was killed leaves a torn last line; newer minor versions add events and fields; a forked child writes
-//! into its parent's log. All three are accepted, and noted where they cost something.
+//! A process that was killed leaves a torn last line. Newer minor versions add events and fields. A
+//! forked child writes to its parent's log. All three are accepted, with a note if something is
+//! lost.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -33,7 +34,7 @@ pub enum LogError {
         /// The version found.
         version: u32,
     },
-    /// A line within the log is not what the shim writes.
+    /// The shim did not write such a line.
     #[error("{file}:{line}: not a line of the shim's log: {problem}")]
     Malformed {
         /// The log.
@@ -55,9 +56,9 @@ pub enum LogError {
     },
 }
 
-/// Reads a whole log. `file` names it in errors.
+/// Reads a whole log. `file` is its name in errors.
 pub fn read(mut log: impl BufRead, file: &str) -> Result<Measurement, LogError> {
-    let mut reader = Reader::default();
+    let mut reader = LogReader::default();
     let mut bytes = Vec::with_capacity(4096);
     let mut line = 0;
     loop {
@@ -78,26 +79,26 @@ pub fn read(mut log: impl BufRead, file: &str) -> Result<Measurement, LogError> 
         }
         match reader.take(text) {
             Ok(()) => {}
-            Err(Refusal::Newer(version)) => {
+            Err(LineError::Newer(version)) => {
                 return Err(LogError::Newer { file: file.to_owned(), line, version });
             }
-            Err(Refusal::Malformed(_)) if torn => {
+            Err(LineError::Malformed(_)) if torn => {
                 let note = format!("line {line} is cut off: the process ended while it was being written");
                 reader.measurement.notes.push(note);
             }
-            Err(Refusal::Malformed(problem)) => {
+            Err(LineError::Malformed(problem)) => {
                 return Err(LogError::Malformed { file: file.to_owned(), line, problem });
             }
         }
     }
 }
 
-/// The labels of the checkpoints that every run has.
+/// The labels of the checkpoints that the shim adds to every run.
 const OWN_LABELS: [&str; 2] = ["start", "done"];
 
 /// What has been read so far.
 #[derive(Default)]
-struct Reader {
+struct LogReader {
     measurement: Measurement,
     process: Option<u64>,
     begun: bool,
@@ -106,19 +107,19 @@ struct Reader {
     of_unknown_kind: usize,
 }
 
-enum Refusal {
+enum LineError {
     Newer(u32),
     Malformed(String),
 }
 
-impl Reader {
-    fn take(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
-        let line: Line = match serde_json::from_slice(bytes) {
+impl LogReader {
+    fn take(&mut self, bytes: &[u8]) -> Result<(), LineError> {
+        let line: LogLine = match serde_json::from_slice(bytes) {
             Ok(line) => line,
             Err(error) => return self.take_foreign(bytes, &error),
         };
         if line.v > VERSION {
-            return Err(Refusal::Newer(line.v));
+            return Err(LineError::Newer(line.v));
         }
         if *self.process.get_or_insert(line.pid) != line.pid {
             self.of_other_processes += 1;
@@ -131,7 +132,7 @@ impl Reader {
             other => {
                 let Measurement { trace, tensors, .. } = &mut self.measurement;
                 match trace.take(other, bytes).or_else(|| tensors.take(other, bytes, line.seq)) {
-                    Some(taken) => taken.map_err(|error| Refusal::Malformed(error.to_string()))?,
+                    Some(taken) => taken.map_err(|error| LineError::Malformed(error.to_string()))?,
                     None if self.take_rare(other, &line)? => {}
                     None => self.of_unknown_kind += 1,
                 }
@@ -143,12 +144,13 @@ impl Reader {
         let occurrence = line.occurrence.ok_or_else(|| missing("occurrence"))?;
         let readings = line.metrics.as_ref().ok_or_else(|| missing("metrics"))?;
         if let Some((metric, _)) = readings.0.iter().find(|(_, value)| *value == NO_READING) {
-            return Err(Refusal::Malformed(format!("{} is out of range", metric.0)));
+            return Err(LineError::Malformed(format!("{} is out of range", metric.0)));
         }
         self.sequence.push(line.seq);
         let readings = readings.0.iter().map(|(metric, value)| (&*metric.0, *value));
         let label = match (kind, &line.at) {
-            // The shim's own have no place. One of the test's is another point of the program, and not to be compared with them.
+            // The shim's own checkpoints have no place in the source. A test's checkpoint of the
+            // same label is another point of the program, and must not be compared with them.
             (Kind::Point, Some(_)) if OWN_LABELS.contains(&&*label.0) => format!("{} (test)", label.0).into(),
             _ => label.0.clone(),
         };
@@ -160,8 +162,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Events that come once or a few times a log. Returns whether the event is known.
-    fn take_rare(&mut self, event: &str, line: &Line) -> Result<bool, Refusal> {
+    /// Takes an event that a log has only a few times. Returns whether the event is known.
+    fn take_rare(&mut self, event: &str, line: &LogLine) -> Result<bool, LineError> {
         match event {
             "begin" => {
                 self.begun = true;
@@ -171,13 +173,13 @@ impl Reader {
                 let sources = sources.map(|(metric, source)| (metric.0.to_string(), source.0.to_string()));
                 self.measurement.sources.extend(sources);
             }
-            // Metrics that came with a library that the process loaded later.
+            // These metrics came with a library that the process loaded later.
             "sources" => {
                 let sources = line.sources.as_ref().ok_or_else(|| missing("sources"))?.iter();
                 let sources = sources.map(|(metric, source)| (metric.0.to_string(), source.0.to_string()));
                 self.measurement.sources.extend(sources);
             }
-            // The outcome of the run says it, where it ended the test.
+            // If this ended the test, the outcome says so.
             "gpu_out_of_memory" => {}
             "absent" => {
                 let metric = line.metric.as_ref().ok_or_else(|| missing("metric"))?.0.to_string();
@@ -190,8 +192,9 @@ impl Reader {
         Ok(true)
     }
 
-    /// A line that does not read as ours may still be an event of a newer version, whose fields mean something else.
-    fn take_foreign(&mut self, bytes: &[u8], error: &serde_json::Error) -> Result<(), Refusal> {
+    /// A line that cannot be read may be an event of a newer version, whose fields mean something
+    /// else.
+    fn take_foreign(&mut self, bytes: &[u8], error: &serde_json::Error) -> Result<(), LineError> {
         #[derive(Deserialize)]
         struct Head {
             v: u32,
@@ -202,10 +205,11 @@ impl Reader {
             #[serde(default)]
             pid: Value,
         }
-        let malformed = || Refusal::Malformed(error.to_string().replace(" at line 1 column ", " at column "));
+        let malformed =
+            || LineError::Malformed(error.to_string().replace(" at line 1 column ", " at column "));
         let head: Head = serde_json::from_slice(bytes).map_err(|_| malformed())?;
         if head.v > VERSION {
-            return Err(Refusal::Newer(head.v));
+            return Err(LineError::Newer(head.v));
         }
         let event = head.event.as_str().ok_or_else(malformed)?;
         if ["begin", "sources", "absent", "checkpoint", "scope", "end"].contains(&event) {
@@ -222,15 +226,15 @@ impl Reader {
         self.measurement.order();
         let mut notes = std::mem::take(&mut self.measurement.notes);
         if !self.begun && self.process.is_some() {
-            notes.push("the log has no `begin` line: the sources of its figures are not known".to_owned());
+            notes.push("the log has no `begin` line: the sources of its figures are unknown".to_owned());
         }
         if self.of_other_processes > 0 {
             let lines = counted(self.of_other_processes, "line");
-            notes.push(format!("{lines} of other processes (forked children) left out"));
+            notes.push(format!("ignored {lines} of other processes (forked children)"));
         }
         if self.of_unknown_kind > 0 {
             let lines = counted(self.of_unknown_kind, "line");
-            notes.push(format!("{lines} of a kind that this version does not know left out"));
+            notes.push(format!("ignored {lines} of a kind that this version does not know"));
         }
         notes.extend(sequence_notes(self.sequence));
         self.measurement.notes = notes;
@@ -238,7 +242,8 @@ impl Reader {
     }
 }
 
-/// Numbers that stand twice or not at all: lines were lost, or two writers took the same numbers.
+/// Returns notes on numbers that are missing or appear twice: lines were lost, or two writers took
+/// the same numbers.
 fn sequence_notes(mut sequence: Vec<u64>) -> Vec<String> {
     if !sequence.is_sorted() {
         sequence.sort_unstable();
@@ -260,7 +265,7 @@ fn sequence_notes(mut sequence: Vec<u64>) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(first) = first_missing {
         let numbers = counted(usize::try_from(missing).unwrap_or(usize::MAX), "sequence number");
-        notes.push(format!("{numbers} missing, the first {first}: lines were lost"));
+        notes.push(format!("{numbers} missing, the first is {first}: lines were lost"));
     }
     if twice > 0 {
         notes.push(format!("{} used more than once", counted(twice, "sequence number")));
@@ -268,46 +273,48 @@ fn sequence_notes(mut sequence: Vec<u64>) -> Vec<String> {
     notes
 }
 
-fn missing(field: &str) -> Refusal {
-    Refusal::Malformed(format!("`{field}` is missing"))
+fn missing(field: &str) -> LineError {
+    LineError::Malformed(format!("`{field}` is missing"))
 }
 
-/// A string that is borrowed from the line unless it holds escapes. The newtype lets `Option` borrow as well.
+/// A text that is borrowed from the line unless it contains escapes. The newtype lets `Option`
+/// borrow, too.
 #[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+struct LogText<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// The fields of all events; each event has some of them.
 #[derive(Deserialize)]
-struct Line<'a> {
+struct LogLine<'a> {
     v: u32,
     #[serde(borrow)]
-    event: Text<'a>,
+    event: LogText<'a>,
     seq: u64,
     pid: u64,
     thread: Option<u32>,
     depth: Option<u32>,
     traced: Option<bool>,
     #[serde(borrow)]
-    label: Option<Text<'a>>,
+    label: Option<LogText<'a>>,
     occurrence: Option<u32>,
     #[serde(borrow)]
-    at: Option<Text<'a>>,
+    at: Option<LogText<'a>>,
     #[serde(borrow)]
     metrics: Option<Readings<'a>>,
     #[serde(borrow)]
-    build: Option<Text<'a>>,
+    build: Option<LogText<'a>>,
     #[serde(borrow)]
-    shim: Option<Text<'a>>,
+    shim: Option<LogText<'a>>,
     #[serde(borrow)]
-    sources: Option<BTreeMap<Text<'a>, Text<'a>>>,
+    sources: Option<BTreeMap<LogText<'a>, LogText<'a>>>,
     #[serde(borrow)]
-    metric: Option<Text<'a>>,
+    metric: Option<LogText<'a>>,
     #[serde(borrow)]
-    reason: Option<Text<'a>>,
+    reason: Option<LogText<'a>>,
 }
 
-/// The `metrics` map in the order written. A `null` is a metric that could not be read at this checkpoint.
-struct Readings<'a>(Vec<(Text<'a>, i64)>);
+/// The `metrics` map in the order written. A metric that could not be read at this checkpoint is
+/// `null`.
+struct Readings<'a>(Vec<(LogText<'a>, i64)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Readings<'a> {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -321,7 +328,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Readings<'a> {
 
             fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
                 let mut readings = Vec::with_capacity(8);
-                while let Some((metric, value)) = map.next_entry::<Text<'de>, Option<i64>>()? {
+                while let Some((metric, value)) = map.next_entry::<LogText<'de>, Option<i64>>()? {
                     if let Some(value) = value {
                         readings.push((metric, value));
                     }
@@ -442,7 +449,7 @@ mod tests {
         let field = r#"{"v":1,"event":"checkpoint","seq":2,"pid":7,"label":"a","occurrence":1,"metrics":{},"mood":[1]}"#;
         let measurement = log(&[BEGIN, newer, field]).unwrap();
         assert_eq!(labels(&measurement), ["a"]);
-        assert_eq!(measurement.notes, ["1 line of a kind that this version does not know left out"]);
+        assert_eq!(measurement.notes, ["ignored 1 line of a kind that this version does not know"]);
     }
 
     #[test]
@@ -455,7 +462,7 @@ mod tests {
         ])
         .unwrap();
         assert_eq!(labels(&measurement), ["ours", "ours too"]);
-        assert_eq!(measurement.notes, ["1 line of other processes (forked children) left out"]);
+        assert_eq!(measurement.notes, ["ignored 1 line of other processes (forked children)"]);
     }
 
     #[test]
@@ -465,7 +472,7 @@ mod tests {
         assert_eq!(
             measurement.notes,
             [
-                "3 sequence numbers missing, the first 1: lines were lost",
+                "3 sequence numbers missing, the first is 1: lines were lost",
                 "1 sequence number used more than once"
             ]
         );

@@ -1,4 +1,4 @@
-//! A run's folder read back: the plan, the environment, and every finished run with what it measured.
+//! Reads a run's folder: the plan, the environment, and every finished run with its measurement.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::plan::resolved::{self, CellId, Plan};
-use crate::results::comparability::Apart;
+use crate::results::comparability::IncomparableMetrics;
 use crate::results::measurement::Measurement;
 use crate::results::outcome::{self, RunRecord};
 use crate::results::run_folder::{RunFolder, file};
@@ -20,43 +20,43 @@ use crate::results::shim_log;
 use crate::results::trace_facts::TraceFacts;
 use crate::verdict::limits::Limits;
 
-/// All that was kept of one run of the tool.
+/// The content of a run's folder.
 #[derive(Clone, Debug)]
 pub struct Results {
     /// What was planned.
     pub plan: Plan,
-    /// `environment.json`; `null` where there is none.
+    /// `environment.json`, or `null` if there is none.
     pub environment: Value,
-    /// What each revision was built with, by its index in the plan.
+    /// The facts about each revision's build, by its index in the plan.
     pub builds: Builds,
-    /// What became of the functions that were to be traced, by revision.
+    /// Which functions were traced, by revision.
     pub traces: BTreeMap<usize, TraceFacts>,
     /// The finished runs, ordered by test, parameters, revision and repeat.
     pub runs: Vec<Run>,
-    /// What the reader of the report should know about the whole.
+    /// Notes about the whole, for the report.
     pub notes: Vec<String>,
-    /// By revision: which of its figures cannot be compared with the baseline's.
-    pub apart: BTreeMap<usize, Vec<Apart>>,
+    /// The metrics that cannot be compared with the baseline's, by revision.
+    pub apart: BTreeMap<usize, Vec<IncomparableMetrics>>,
 }
 
-/// By revision: toolchain, profile and the like, as text.
+/// Toolchain, profile and other facts about builds, as text, by revision.
 pub type Builds = BTreeMap<usize, BTreeMap<String, String>>;
 
 /// One finished run.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// Which run it was, and its fate.
+    /// Which run it was, and its outcome.
     pub record: RunRecord,
-    /// What it logged; empty if there is no log, or none that can be read.
+    /// What it logged. Empty if there is no readable log.
     pub measurement: Arc<Measurement>,
-    /// Why its log could not be read.
+    /// Why its log cannot be read.
     pub unreadable: Option<String>,
-    /// Its folder, relative to the run's.
+    /// Its folder, relative to the folder of all runs.
     pub folder: Utf8PathBuf,
 }
 
 impl Run {
-    /// Why the figures of this run must not be compared; `None` if they may.
+    /// Returns why the figures of this run cannot be compared; `None` if they can.
     pub fn trouble(&self) -> Option<String> {
         let outcome = &self.record.outcome;
         if !outcome.status.is_ok() {
@@ -68,21 +68,23 @@ impl Run {
         if self.measurement.checkpoints().is_empty() {
             return Some("passed, but logged no checkpoint".to_owned());
         }
-        // A checkpoint that was lost would be reported as removed. The last line is written at any orderly exit.
+        // A lost checkpoint would be reported as removed. Every orderly exit writes the last line.
         (!self.measurement.ended).then(|| {
-            "passed, but its log has no end, as after _exit or exec: checkpoints may be lost".to_owned()
+            "passed, but its log has no end, so checkpoints may be lost; did it call _exit or exec?"
+                .to_owned()
         })
     }
 }
 
-/// Reads a run's folder. Runs that have not finished have left no outcome and are not in the results.
+/// Reads a run's folder. Unfinished runs have no outcome and are left out.
 ///
-/// A log that cannot be read is data of its run; a plan or an outcome that cannot be read is an error.
+/// # Errors
+/// The plan or an outcome cannot be read. A log that cannot be read is part of the results.
 pub fn read(folder: &RunFolder) -> anyhow::Result<Results> {
     read_some(folder, |_| true)
 }
 
-/// The same of those runs only that `wanted` names.
+/// Reads a run's folder, but only the runs that `wanted` accepts.
 pub fn read_some(folder: &RunFolder, wanted: impl Fn(&RunRecord) -> bool) -> anyhow::Result<Results> {
     let plan: Plan = read_json(&folder.plan())?;
     ensure!(
@@ -93,7 +95,11 @@ pub fn read_some(folder: &RunFolder, wanted: impl Fn(&RunRecord) -> bool) -> any
         resolved::VERSION
     );
     Limits::new(&plan.request.judging).with_context(|| folder.plan().to_string())?;
-    ensure!(plan.baseline < plan.revisions.len(), "{}: baseline is not among the revisions", folder.plan());
+    ensure!(
+        plan.baseline < plan.revisions.len(),
+        "{}: the baseline is not among the revisions",
+        folder.plan()
+    );
     let environment = environment_of(folder)?;
     let builds = builds_of(folder)?;
     let traces = if folder.trace().exists() { read_json(&folder.trace())? } else { BTreeMap::new() };
@@ -106,7 +112,7 @@ pub fn read_some(folder: &RunFolder, wanted: impl Fn(&RunRecord) -> bool) -> any
     Ok(results)
 }
 
-/// The finished runs of one cell at one revision.
+/// Returns the finished runs of one cell at one revision.
 pub fn runs_of(folder: &RunFolder, plan: &Plan, revision: usize, cell: &CellId) -> anyhow::Result<Vec<Run>> {
     let first = folder.cell(plan, revision, cell, 0);
     let records = records(folder, first.parent().unwrap_or(&first), plan)?;
@@ -115,18 +121,18 @@ pub fn runs_of(folder: &RunFolder, plan: &Plan, revision: usize, cell: &CellId) 
     Ok(runs)
 }
 
-/// `environment.json`; `null` where there is none.
+/// Returns `environment.json`; `null` if there is none.
 pub fn environment_of(folder: &RunFolder) -> anyhow::Result<Value> {
     read_optional(&folder.environment())
 }
 
-/// What the revisions were built with, as far as they were.
+/// Returns the facts about the builds of revisions that were built.
 pub fn builds_of(folder: &RunFolder) -> anyhow::Result<Builds> {
     Ok(builds(read_optional(&folder.builds())?))
 }
 
 impl Results {
-    /// Orders the runs by test, parameters, revision and repeat.
+    /// Sorts the runs by test, parameters, revision and repeat.
     pub(crate) fn sort(&mut self) {
         self.runs.sort_by(|a, b| {
             let repeat = |run: &Run| (run.record.revision, run.record.repeat);
@@ -146,7 +152,7 @@ fn read_optional(path: &Utf8Path) -> anyhow::Result<Value> {
     if path.exists() { read_json(path) } else { Ok(Value::Null) }
 }
 
-/// `builds.json` by revision. Entries of another shape say nothing that could be compared.
+/// Reads `builds.json`. Entries of another shape are left out.
 fn builds(value: Value) -> Builds {
     let Value::Object(revisions) = value else { return Builds::new() };
     let entries = revisions.into_iter().filter_map(|(revision, facts)| {
@@ -195,7 +201,7 @@ fn records(
     Ok(records)
 }
 
-/// Reads the logs on all processors: each is parsed on its own.
+/// Reads the logs on all processors.
 fn read_logs(folder: &RunFolder, records: Vec<(RunRecord, Utf8PathBuf)>) -> Vec<Run> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let next = AtomicUsize::new(0);
@@ -237,14 +243,15 @@ fn read_logs(folder: &RunFolder, records: Vec<(RunRecord, Utf8PathBuf)>) -> Vec<
 fn read_log(path: &Utf8Path) -> Result<Measurement, String> {
     let log = match std::fs::File::open(path) {
         Ok(log) => log,
-        // A process that was never started, or never got as far as its first checkpoint, has left no log.
+        // A process that did not start, or did not reach its first checkpoint, leaves no log.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Measurement::default()),
         Err(error) => return Err(format!("{path}: {error}")),
     };
     shim_log::read(BufReader::with_capacity(1 << 18, log), path.as_str()).map_err(|error| error.to_string())
 }
 
-/// By test, then by parameters, numbers by value and before text: `batch=4` comes before `batch=16`.
+/// Compares by test, then by parameters. Numbers compare by value and come before text: `batch=4`
+/// comes before `batch=16`.
 fn compare_cells(a: &CellId, b: &CellId) -> Ordering {
     let parameter = |(a_name, a_value): &(String, String), (b_name, b_value): &(String, String)| {
         let by_value = match (a_value.parse::<i64>(), b_value.parse::<i64>()) {

@@ -1,5 +1,5 @@
-//! What a run's log says of named memory: which tensors were alive from when to when, and what pools said of themselves.
-//! A tensor that is named again and again, as gradients are, is described once.
+//! Named tensors in a run's log and when they were alive, and the figures of memory pools. A tensor
+//! that is named repeatedly, such as a gradient, is described once.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,79 +10,79 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Of one run.
+/// The named tensors of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TensorRecord {
     /// Each description once.
     pub descriptions: IndexSet<Description, FxBuildHasher>,
-    /// When something so described was alive, in the order of the log.
+    /// When tensors with these descriptions were alive, in the order of the log.
     pub namings: Vec<Naming>,
-    /// What pools said.
+    /// The figures of pools.
     pub pools: Vec<PoolReading>,
-    /// By CUDA ordinal: the device's name in the metrics `gpu.DEVICE.…`.
+    /// The device names in the metrics `gpu.DEVICE.…`, by CUDA ordinal.
     pub cuda_devices: BTreeMap<u32, String>,
     /// The namings of groups that have not ended.
     open: FxHashMap<u64, Vec<u32>>,
 }
 
-/// A tensor as it was named.
+/// The description of a tensor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Description {
     /// The layer's path.
     pub name: Box<str>,
-    /// What it is for.
+    /// Its purpose.
     pub kind: TensorKind,
-    /// Its extents.
+    /// Its dimensions.
     pub shape: Box<[u64]>,
     /// The type of its elements.
     pub dtype: Box<str>,
-    /// Where it lies.
+    /// Its device.
     pub device: TensorDevice,
-    /// Elements times the size of one.
+    /// The number of elements times the size of one.
     pub bytes: u64,
-    /// What the allocator holds for its storage.
+    /// The bytes that the allocator reserves for its storage.
     pub allocated: Option<u64>,
-    /// The bytes of its storage that its elements lie in, from the first to behind the last.
+    /// The bytes of its storage that its elements occupy: the first, and the one after the last.
     pub range: Option<[u64; 2]>,
 }
 
-/// Something described was alive.
+/// When a tensor was alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Naming {
     /// Index of its description.
     pub description: u32,
-    /// The same for tensors of a device that share it; 0 if not known.
+    /// An id that tensors of a device share if they share storage. 0 if unknown.
     pub storage: u64,
     /// The sequence number of the line that names it.
     pub from: u64,
-    /// That of the line that ends it; [`u64::MAX`] if none does.
+    /// The sequence number of the line that ends it. [`u64::MAX`] if there is none.
     pub until: u64,
 }
 
-/// What a pool said of itself.
+/// The figures of a memory pool at one time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolReading {
     /// The line's sequence number.
     pub sequence: u64,
     /// The pool's name.
     pub name: String,
-    /// Whose memory it hands out.
+    /// The device whose memory it hands out.
     pub device: TensorDevice,
-    /// Bytes handed out, lost to rounding, and held in all.
+    /// The bytes handed out, the bytes lost to rounding, and the bytes held in total.
     pub figures: [u64; 3],
 }
 
-/// What a tensor is for.
+/// The purpose of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TensorKind {
     /// A parameter.
     Weight,
-    /// The gradient of one.
+    /// The gradient of a parameter.
     Gradient,
-    /// What an optimizer keeps of one.
+    /// What an optimizer stores for a parameter.
     OptimizerState,
-    /// What a layer gave.
+    /// The output of a layer.
     Activation,
     /// Anything else.
     #[serde(other)]
@@ -90,11 +90,11 @@ pub enum TensorKind {
 }
 
 impl TensorKind {
-    /// All of them, in the order of reports.
+    /// All kinds, in the order of reports.
     pub const ALL: [Self; 5] =
         [Self::Weight, Self::Gradient, Self::OptimizerState, Self::Activation, Self::Other];
 
-    /// `weights`, for many.
+    /// Returns the plural: `weights`.
     pub fn plural(self) -> &'static str {
         match self {
             Self::Weight => "weights",
@@ -105,7 +105,7 @@ impl TensorKind {
         }
     }
 
-    /// `weight`, for one.
+    /// Returns the singular: `weight`.
     pub fn singular(self) -> &'static str {
         match self {
             Self::Weight => "weight",
@@ -117,16 +117,16 @@ impl TensorKind {
     }
 }
 
-/// Where a tensor lies, and by that in which allocator's figures.
+/// The device of a tensor, which selects the allocator metric.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TensorDevice {
     /// The CPU, from Rust's global allocator.
     Cpu,
-    /// The CPU, from the C library's.
+    /// The CPU, from the C library's allocator.
     CpuMalloc,
-    /// A CUDA device, by its number among those that the process saw.
+    /// A CUDA device, by its number among those that the process sees.
     Cuda(u32),
-    /// Any other, by its name.
+    /// Any other device, by its name.
     Other(String),
 }
 
@@ -142,7 +142,7 @@ impl TensorDevice {
     }
 }
 
-/// As reports say it.
+/// As reports show it.
 impl fmt::Display for TensorDevice {
     fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
         match self {
@@ -155,7 +155,7 @@ impl fmt::Display for TensorDevice {
 }
 
 impl Description {
-    /// `f32 [1024, 1024]`
+    /// Returns the type and dimensions: `f32 [1024, 1024]`.
     pub fn form(&self) -> String {
         let extents: Vec<String> = self.shape.iter().map(u64::to_string).collect();
         format!("{} [{}]", self.dtype, extents.join(", ")).trim_start().to_owned()
@@ -201,7 +201,7 @@ struct PoolLine<'a> {
 }
 
 impl TensorRecord {
-    /// Takes a line of the log. `None` if the event is not of named memory.
+    /// Takes a line of the log. Returns `None` if the event is not about tensors or pools.
     pub fn take(&mut self, event: &str, line: &[u8], sequence: u64) -> Option<serde_json::Result<()>> {
         Some(match event {
             "tensor" => serde_json::from_slice(line).map(|line| self.begin(line, sequence)),
@@ -247,7 +247,7 @@ impl TensorRecord {
         self.namings.is_empty() && self.pools.is_empty()
     }
 
-    /// What was described.
+    /// Returns the description of a naming.
     pub fn description(&self, naming: usize) -> &Description {
         &self.descriptions[self.namings[naming].description as usize]
     }

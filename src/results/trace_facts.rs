@@ -1,4 +1,4 @@
-//! What became of the functions that were to be traced, as a build keeps it.
+//! Which functions a build traces, and why it does not trace others that were asked for.
 
 use std::collections::BTreeMap;
 
@@ -6,32 +6,32 @@ use camino::Utf8PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Of one build.
+/// The functions of one build.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TraceFacts {
-    /// The functions that a pattern means, in the order of files and lines.
+    /// The functions that match a pattern, in the order of files and lines.
     pub functions: Vec<TracedFunction>,
-    /// Patterns that mean no function.
+    /// Patterns that match no function.
     pub unmet: Vec<String>,
 }
 
-/// A function that a pattern means.
+/// A function that matches a pattern.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TracedFunction {
     /// `bart::encoder::<Encoder as Module>::forward`
     pub path: String,
-    /// Its file, relative to the repository's root; of a crate from the registry `NAME-VERSION/…`.
+    /// Its file, relative to the repository's root; `NAME-VERSION/…` for a registry's crate.
     #[schemars(with = "String")]
     pub file: Utf8PathBuf,
     /// The line of its name.
     pub line: usize,
-    /// What may tell it from others of its path: conditions, and the type of its `impl`.
+    /// What distinguishes it from others of its path: conditions, the type of its `impl`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub apart: Option<String>,
     /// Why it is not traced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub untraced: Option<Untraced>,
-    /// Its text, where its lines are told apart.
+    /// Its text, if its lines are measured one by one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<Excerpt>,
 }
@@ -40,14 +40,14 @@ pub struct TracedFunction {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Untraced {
-    /// It cannot be.
+    /// It cannot be traced.
     Impossible(String),
-    /// It was, and did not compile.
+    /// It was traced, and did not compile.
     Dropped(String),
 }
 
 impl Untraced {
-    /// The reason in words.
+    /// Returns the reason.
     pub fn reason(&self) -> &str {
         match self {
             Self::Impossible(reason) | Self::Dropped(reason) => reason,
@@ -58,31 +58,31 @@ impl Untraced {
 /// Lines of a source file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Excerpt {
-    /// The number of the first.
+    /// The number of the first line.
     pub first: usize,
     /// The text.
     pub text: String,
 }
 
 impl TracedFunction {
-    /// `FILE:LINE`, as the log has it.
+    /// Returns `FILE:LINE`, as in the log.
     pub fn at(&self) -> String {
         format!("{}:{}", self.file, self.line)
     }
 }
 
 impl TraceFacts {
-    /// Whether nothing was asked for.
+    /// Whether nothing was to be traced.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// How many functions are traced.
+    /// Returns the number of traced functions.
     pub fn traced(&self) -> usize {
         self.functions.iter().filter(|function| function.untraced.is_none()).count()
     }
 
-    /// Functions whose edit was dropped because it did not compile.
+    /// Returns the functions whose edit was removed because it did not compile, with the reason.
     pub fn dropped(&self) -> impl Iterator<Item = (&TracedFunction, &str)> {
         self.functions.iter().filter_map(|function| match &function.untraced {
             Some(Untraced::Dropped(reason)) => Some((function, reason.as_str())),
@@ -90,7 +90,7 @@ impl TraceFacts {
         })
     }
 
-    /// How many functions are not traced, by reason, the most first.
+    /// Returns the number of untraced functions by reason, the most frequent first.
     pub fn reasons(&self) -> Vec<(&str, usize)> {
         let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
         for untraced in self.functions.iter().filter_map(|function| function.untraced.as_ref()) {

@@ -1,44 +1,44 @@
-//! What a run's log says of traced functions: the tree of their calls, and their lines.
+//! Traced functions in a run's log: the tree of their calls, and their lines.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Of one run.
+/// The traced functions of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TraceRecord {
-    /// By number, which is lower for a caller than for what it called.
+    /// The nodes of the tree, by number. A caller has a lower number than the functions it calls.
     pub nodes: BTreeMap<u64, CallNode>,
     /// The lines that ran.
     pub lines: Vec<LineRecord>,
 }
 
-/// A traced function, reached in one way.
+/// A traced function, reached through one sequence of callers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CallNode {
     node: u64,
-    /// Its caller's number; absent where no traced function called it.
+    /// Its caller's number. Absent if no traced function called it.
     pub parent: Option<u64>,
-    /// Whether the way to it is not kept, because there were too many.
+    /// Whether its callers are unknown, because there were too many nodes.
     #[serde(default)]
     pub elsewhere: bool,
     /// The function's path.
     pub label: String,
-    /// Where the function stands: `FILE:LINE`.
+    /// The function's place: `FILE:LINE`.
     #[serde(default)]
     pub at: String,
-    /// How often it was called.
+    /// The number of calls.
     pub calls: u64,
-    /// Calls of it by itself, through others too. Their figures are in those of the call around them.
+    /// Recursive calls, direct or indirect. The figures of the outer call include theirs.
     pub recursive: u64,
-    /// Calls that never ended.
+    /// Calls that did not end.
     pub open: u64,
     /// Calls during which a traced function ran on another thread.
     pub overlapped: u64,
-    /// Sums over all calls that ended.
+    /// The sums over all calls that ended.
     pub metrics: BTreeMap<String, i64>,
-    /// The most of a single call.
+    /// The largest figures of a single call.
     pub most: BTreeMap<String, i64>,
 }
 
@@ -47,18 +47,19 @@ pub struct CallNode {
 pub struct LineRecord {
     /// The function's path.
     pub label: String,
-    /// Where the function stands: `FILE:LINE`.
+    /// The function's place: `FILE:LINE`.
     pub at: String,
     /// The line's number.
     pub line: usize,
     /// How often it ran.
     pub times: u64,
-    /// `heap.peak`, the most while it ran; `heap.grown` and totals, sums.
+    /// `heap.peak` is the most while the line ran. `heap.grown` and totals are sums.
     pub metrics: BTreeMap<String, i64>,
 }
 
 impl TraceRecord {
-    /// Takes a line of the log; the last one of a node counts. `None` if the event is not of traced functions.
+    /// Takes a line of the log. The last line of a node counts. Returns `None` if the event is not
+    /// about traced functions.
     pub fn take(&mut self, event: &str, line: &[u8]) -> Option<serde_json::Result<()>> {
         Some(match event {
             "calls" => serde_json::from_slice(line).map(|node: CallNode| {

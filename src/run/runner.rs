@@ -14,8 +14,8 @@ use crate::build::test_listing::as_cargo_would_run;
 use crate::build::test_tree::TestTree;
 use crate::compare::from_results::compare;
 use crate::compare::repeats;
-use crate::gpu::devices::Place;
-use crate::gpu::neighbours::Judgement;
+use crate::gpu::devices::CudaDevice;
+use crate::gpu::neighbours::Interference;
 use crate::gpu::visible_devices;
 use crate::gpu::watch::DeviceWatch;
 use crate::plan::cells::{CellStatus, PlannedCell};
@@ -210,7 +210,7 @@ impl Runner<'_> {
     }
 
     /// Returns every device that one of the runs can see.
-    fn places(&self, pending: &[Pending<'_>]) -> anyhow::Result<BTreeSet<Place>> {
+    fn places(&self, pending: &[Pending<'_>]) -> anyhow::Result<BTreeSet<CudaDevice>> {
         let mut all = BTreeSet::new();
         for pending in pending {
             let (_, executable) = self.executable(pending.planned)?;
@@ -279,7 +279,8 @@ impl Runner<'_> {
         };
         let Some(outcome) = classify::outcome(&process, &evidence)? else { return Ok(None) };
         let passed = outcome.status.is_ok();
-        let Judgement { marks, withdrawn } = self.devices.after(before, &folder.join(file::LOG), passed)?;
+        let Interference { marks, withdrawn } =
+            self.devices.after(before, &folder.join(file::LOG), passed)?;
         self.record(&RunRecord {
             version: outcome::VERSION,
             revision: planned.revision,
@@ -329,7 +330,7 @@ struct CellDevices {
     /// The value for `CUDA_VISIBLE_DEVICES`, if the user gave the cell devices.
     given: Option<String>,
     /// The devices that its runs can see, either way.
-    places: Vec<Place>,
+    places: Vec<CudaDevice>,
 }
 
 fn executable_of<'a>(entry: &'a Entry, test: &TestId) -> Option<&'a Executable> {

@@ -19,7 +19,7 @@ use crate::gpu::nvml;
 use crate::gpu::variables::{GpuTools, gpu_environment};
 use crate::gpu::watch::DeviceWatch;
 use crate::plan::cells::{self, PlannedCell};
-use crate::plan::listing::{ListedRevision, ListedTest};
+use crate::plan::listing::{DiscoveredTest, ListedRevision};
 use crate::plan::resolved::{Plan, TestId};
 use crate::results::environment;
 use crate::results::run_folder::{self, RunFolder};
@@ -27,6 +27,7 @@ use crate::results::trace_facts::TraceFacts;
 use crate::run::runner::{Completion, Runner, write_whole};
 use crate::support::event::{Event, Sink};
 use crate::support::file_lock::{Lock, LockFile, WhenHeld};
+use crate::support::paths;
 use crate::support::suggest;
 use crate::support::user_error::UserError;
 
@@ -78,7 +79,7 @@ impl<'a> Session<'a> {
     /// The caller holds the lock.
     pub fn traceable(&self, plan: &Plan) -> anyhow::Result<Vec<TraceFacts>> {
         let scratch = tempfile::tempdir()?;
-        let folder = RunFolder(crate::cargo::command::utf8(scratch.path().to_owned())?);
+        let folder = RunFolder(paths::utf8(scratch.path().to_owned())?);
         let mut builder =
             Builder::new(plan, self.repository, &self.cache, &folder, self.sink, self.interrupt)?;
         builder.check_patterns()?;
@@ -138,7 +139,7 @@ impl<'a> Session<'a> {
     }
 
     fn cells(&self, plan: &Plan, builds: &[Build]) -> anyhow::Result<Vec<PlannedCell>> {
-        let tests: Vec<Option<Vec<ListedTest>>> = builds.iter().map(listed).collect();
+        let tests: Vec<Option<Vec<DiscoveredTest>>> = builds.iter().map(listed).collect();
         for (build, revision) in builds.iter().zip(&plan.revisions) {
             let executables = build.entry().into_iter().flat_map(|entry| &entry.provenance.executables);
             for executable in executables {
@@ -211,7 +212,7 @@ pub fn gpu_variables(
 }
 
 /// Returns the tests of a build, named as in the cells.
-pub(crate) fn listed(build: &Build) -> Option<Vec<ListedTest>> {
+pub(crate) fn listed(build: &Build) -> Option<Vec<DiscoveredTest>> {
     let entry = build.entry()?;
     let mut tests = Vec::new();
     for executable in &entry.provenance.executables {
@@ -223,9 +224,9 @@ pub(crate) fn listed(build: &Build) -> Option<Vec<ListedTest>> {
         };
         if executable.harness {
             let own = executable.tests.iter();
-            tests.extend(own.map(|test| ListedTest { id: id(&test.name), ignored: test.ignored }));
+            tests.extend(own.map(|test| DiscoveredTest { id: id(&test.name), ignored: test.ignored }));
         } else {
-            tests.push(ListedTest { id: id(""), ignored: false });
+            tests.push(DiscoveredTest { id: id(""), ignored: false });
         }
     }
     Some(tests)
@@ -279,9 +280,9 @@ pub fn runs_folder(repository: &Repository, workspace: &Utf8Path) -> anyhow::Res
     let workspace = repository.root().join(workspace);
     let named = ["CARGO_TARGET_DIR", "CARGO_BUILD_TARGET_DIR"].iter().find_map(std::env::var_os);
     let target = match named.filter(|folder| !folder.is_empty()) {
-        Some(folder) => repository.start().join(crate::cargo::command::utf8(folder.into())?),
+        Some(folder) => repository.start().join(paths::utf8(folder.into())?),
         None => match CargoConfig::read(&workspace, &[])?.target_directory() {
-            Some(folder) => crate::cargo::command::utf8(folder)?,
+            Some(folder) => paths::utf8(folder)?,
             None => workspace.join("target"),
         },
     };

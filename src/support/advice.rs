@@ -1,4 +1,4 @@
-//! Errors that carry their own advice: the line after `error:`.
+//! Errors that know what the user can do about them: the `help:` line below `error:`.
 
 use std::error::Error;
 use std::fmt;
@@ -6,12 +6,12 @@ use std::fmt;
 use crate::support::file_lock::LockError;
 use crate::support::user_error::UserError;
 
-/// An error about what the user asked for, which knows what to do about it.
+/// An error about the user's request, with advice.
 pub trait Advice: Error + Send + Sync + 'static {
     /// What the user can do about it.
     fn help(&self) -> Option<String>;
 
-    /// The error with its advice, for [`help`] and [`is_usage`] to find.
+    /// Wraps the error so that [`help`] and [`is_usage`] find its advice in a chain.
     fn advised(self) -> anyhow::Error
     where
         Self: Sized,
@@ -20,12 +20,12 @@ pub trait Advice: Error + Send + Sync + 'static {
     }
 }
 
-/// Any error with advice. Displays as the error itself.
+/// An error with advice. Displays as the error itself.
 #[derive(Debug)]
 pub struct Advised(Box<dyn Advice>);
 
 impl Advised {
-    /// The error itself, if it is of this type.
+    /// Returns the error itself if it is of this type.
     pub fn downcast_ref<E: Advice>(&self) -> Option<&E> {
         let error: &(dyn Error + 'static) = &*self.0;
         error.downcast_ref()
@@ -44,7 +44,7 @@ impl Error for Advised {
     }
 }
 
-/// The advice of the first error in the chain that has one.
+/// Returns the advice of the first error in the chain that has any.
 pub fn help(error: &anyhow::Error) -> Option<String> {
     error.chain().find_map(|cause| {
         let user_error = || cause.downcast_ref::<UserError>().and_then(|user_error| user_error.help.clone());
@@ -52,7 +52,7 @@ pub fn help(error: &anyhow::Error) -> Option<String> {
     })
 }
 
-/// Whether the error is about what the user asked for, and not a fault of the machine or of this program.
+/// Whether the user's request caused the error, and not the machine or this program.
 pub fn is_usage(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| cause.is::<Advised>() || cause.is::<LockError>())
 }

@@ -1,6 +1,6 @@
 //! Numbers of things for display: `1 line`, `12,034 lines`.
 
-/// A number with thousands separators: `12,034`, `-1,000`.
+/// Returns a number with thousands separators: `12,034`, `-1,000`.
 pub fn grouped(number: i128) -> String {
     let digits = number.unsigned_abs().to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3 + 1);
@@ -16,7 +16,7 @@ pub fn grouped(number: i128) -> String {
     text
 }
 
-/// A number and its noun, which takes an `s` for any number but one.
+/// Returns a number and its noun, with an `s` unless the number is one.
 pub fn counted(number: usize, noun: &str) -> String {
     let number_text = grouped(i128::try_from(number).unwrap_or(i128::MAX));
     format!("{number_text} {noun}{}", if number == 1 { "" } else { "s" })

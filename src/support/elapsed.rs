@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-/// `12 ms`, `38.2 s`, `2 min 5 s`, `1 h 12 min`.
+/// Returns `12 ms`, `38.2 s`, `2 min 5 s` or `1 h 12 min`.
 pub fn shown(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
         0 if duration.as_millis() < 100 => format!("{} ms", duration.as_millis()),
-        // Rounded to tenths, 59.95 s would read 60.0 s.
+        // Rounding would turn 59.95 s into 60.0 s.
         0..60 => format!("{:.1} s", duration.as_secs_f64().min(59.9)),
         60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
         _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),

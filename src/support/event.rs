@@ -1,22 +1,24 @@
-//! What the stages say while they work: the interface between the effects, which print nothing, and the console.
+//! Events, by which the stages report progress. The stages print nothing: the console shows the
+//! events, and tests collect them.
 
 use std::time::Duration;
 
-/// One thing that happened. The console draws them, tests collect them.
+/// Something that happened.
 ///
-/// `name` is a revision's name in the report and `commit` its short hash; `index` counts from 1 to `total`.
+/// `name` is a revision's name in the report and `commit` its short hash; `index` counts from 1 to
+/// `total`.
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "the fields are what their names say; the lines above say the rest")]
+#[expect(missing_docs, reason = "the names and the comment on each variant explain the fields")]
 pub enum Event {
-    /// A ref was resolved; `note` says how where that is not plain (fetched from, found as).
+    /// A ref was resolved. `note` says how, unless that is obvious: `fetched from upstream`.
     Resolved { name: String, commit: String, note: Option<String> },
     /// Another run holds the lock on a cache folder or a device.
     WaitingForLock { subject: String, holder: String },
-    /// A run's memory is still on a device.
+    /// A finished run's memory is still in use on a device, and the tool waits for it.
     WaitingForMemory { device: String },
     /// A revision is about to be built.
     BuildStarted { name: String, commit: String },
-    /// Cargo compiled one more crate of the build under way.
+    /// Cargo compiled one more crate of the current build.
     BuildProgress { name: String, crate_name: String, compiled: usize },
     /// A revision was built.
     BuildFinished { name: String, commit: String, took: Duration },
@@ -36,11 +38,12 @@ pub enum Event {
         ok: bool,
         took: Duration,
     },
-    /// A search over commits begins: from how many, in about how many steps.
+    /// A search begins. The text says over how many commits, and in about how many steps.
     SearchBegan { text: String },
-    /// A commit of it was measured, or skipped; with what is left.
+    /// The search measured or skipped a commit. The text also says how many are left.
     SearchStep { text: String, measured: bool },
-    /// A test program is linked with libraries that this machine lacks: its tests can be listed here, and cannot run here.
+    /// A test program needs libraries that this machine lacks: its tests can be listed here, but
+    /// not run.
     AbsentLibraries { target: String, names: Vec<String> },
     /// Something the user should know, with what to do about it.
     Warning { message: String, help: Option<String> },

@@ -1,6 +1,7 @@
 //! The documented exit codes. Only `main` exits.
 
-/// What the process tells its caller. Where several apply, [`ExitCode::worst`] picks: 1 wins over 4, 4 over 3.
+/// What the process tells its caller. If several apply, [`ExitCode::worst`] picks one: 1 wins over
+/// 4, and 4 over 3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ExitCode {
@@ -8,9 +9,9 @@ pub enum ExitCode {
     Success = 0,
     /// A regression beyond a threshold.
     Regression = 1,
-    /// Usage or configuration.
+    /// A mistake in the command line or the configuration.
     Usage = 2,
-    /// A build or a test failed, so that some comparison is missing.
+    /// A build or a test failed, so part of the comparison is missing.
     Incomplete = 3,
     /// Noise is too large for the threshold.
     Inconclusive = 4,
@@ -23,7 +24,7 @@ pub enum ExitCode {
 }
 
 impl ExitCode {
-    /// The code to leave with when both `self` and `other` apply.
+    /// Returns the code to exit with if both `self` and `other` apply.
     #[must_use]
     pub fn worst(self, other: Self) -> Self {
         let rank = |code| match code {

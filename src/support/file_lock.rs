@@ -1,4 +1,4 @@
-//! A lock on a file: one run of this program at a time on whatever the file stands for.
+//! A lock on a file, so that only one run of this program at a time uses what the file stands for.
 
 use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -25,9 +25,10 @@ pub struct Lock {
 pub struct LockFile {
     /// Where it is.
     pub path: Utf8PathBuf,
-    /// What it stands for, in messages: `this repository`, `GPU 0`.
+    /// What the file stands for, in messages: `this repository's cache`, `GPU 0`.
     pub subject: String,
-    /// Opens the file, creating it if necessary. `None` if its folder disappeared meanwhile.
+    /// Opens the file, creating it if necessary. Returns `None` if its folder disappeared
+    /// meanwhile.
     pub open: fn(&Utf8Path) -> anyhow::Result<Option<File>>,
 }
 
@@ -43,12 +44,12 @@ pub enum WhenHeld {
 /// Why the lock was not acquired.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another run holds it, and waiting was not wanted.
+    /// Another run holds the lock, and the caller did not want to wait.
     #[error("another run is using {subject}: {holder}")]
     Held {
         /// What is locked.
         subject: String,
-        /// The other's process id and command line.
+        /// The other run's process id and command line.
         holder: String,
     },
     /// The interrupt flag was raised while waiting.
@@ -57,13 +58,13 @@ pub enum LockError {
 }
 
 impl LockFile {
-    /// The lock file of a repository's cache folder, or of the folder of archives.
+    /// Returns the lock file of a repository's cache folder, or of the folder of archives.
     pub fn of_folder(path: Utf8PathBuf) -> Self {
         Self { path, subject: "this repository's cache".to_owned(), open: open_below_a_folder }
     }
 }
 
-/// Opens a lock file, whose folder a `clean` that we waited for may have removed.
+/// Opens a lock file. A `clean` that this run waited for may have removed its folder.
 fn open_below_a_folder(path: &Utf8Path) -> anyhow::Result<Option<File>> {
     if let Some(parent) = path.parent() {
         fs_err::create_dir_all(parent)?;
@@ -76,7 +77,7 @@ fn open_below_a_folder(path: &Utf8Path) -> anyhow::Result<Option<File>> {
 }
 
 impl Lock {
-    /// Acquires the lock, waiting for its holder if that is wanted.
+    /// Acquires the lock. Waits for another holder if `when_held` says so.
     pub fn acquire(
         target: &LockFile,
         when_held: WhenHeld,
@@ -94,7 +95,8 @@ impl Lock {
                     writeln!(file, "process {} ({})", std::process::id(), command.join(" "))?;
                     return Ok(Self { file });
                 }
-                // Removed or replaced between opening and locking: a lock on it excludes nobody.
+                // The file was removed or replaced before it was locked, so the lock excludes
+                // nobody.
                 Ok(()) => continue,
                 Err(TryLockError::Error(error)) => {
                     return Err(error).with_context(|| format!("cannot lock {path}"));
@@ -117,7 +119,7 @@ impl Lock {
     }
 }
 
-/// Who holds the lock on this file now; nothing is changed, and nothing made.
+/// Returns who holds the lock on this file. Creates and changes nothing.
 pub fn held_by(path: &Utf8Path) -> Option<String> {
     let mut file = File::open(path).ok()?;
     match file.try_lock_shared() {
@@ -128,7 +130,7 @@ pub fn held_by(path: &Utf8Path) -> Option<String> {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Closing the file frees the lock; without its holder's name nobody is misled. Neither can fail usefully.
+        // Closing the file frees the lock. A holder's name that stays behind is only misleading.
         let _ = self.file.set_len(0);
     }
 }
@@ -139,13 +141,13 @@ fn is_still_at(file: &File, path: &Utf8Path) -> bool {
     matches!((ours, there), (Ok(ours), Ok(there)) if ours == there)
 }
 
-/// What the holder wrote; it may be about to.
+/// Returns what the holder wrote about itself. It may not have done so yet.
 fn holder(file: &mut File) -> String {
     let mut text = String::new();
     let read = file.rewind().and_then(|()| file.read_to_string(&mut text));
     match (read, text.trim()) {
         (Ok(_), holder) if !holder.is_empty() => holder.to_owned(),
-        _ => "a process that has not said which".to_owned(),
+        _ => "an unknown process".to_owned(),
     }
 }
 

@@ -1,13 +1,13 @@
-//! Patterns in which `*` stands for any text, and everything else for itself.
+//! Patterns in which `*` stands for any text, and every other character for itself.
 
-/// Whether the whole text is as the pattern has it. Linear in the text for each star.
+/// Whether the pattern matches the whole text. Takes linear time for each star.
 pub fn matches(pattern: &str, text: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(mut text) = text.strip_prefix(head) else { return false };
     let mut parts: Vec<&str> = rest.split('*').collect();
     let tail = parts.pop().unwrap_or_default();
     for part in parts {
-        // The first place is as good as any: what is left for the rest is the longest.
+        // The first match is enough: it leaves the most text for the other parts.
         let Some(at) = text.find(part) else { return false };
         text = &text[at + part.len()..];
     }

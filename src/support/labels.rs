@@ -1,10 +1,12 @@
-//! Text that tests wrote, made fit for one line: visible, without control characters, and not too wide.
+//! Labels that tests wrote, made fit for one line: visible, without control characters, and not too
+//! wide.
 
 use std::borrow::Cow;
 
 use unicode_width::UnicodeWidthStr;
 
-/// A label on one line: what would break it, colour it or turn its direction is made visible.
+/// Returns a label on one line. Visible characters replace those that would break the line, colour
+/// it or change its direction.
 pub fn one_line(text: &str) -> Cow<'_, str> {
     let is_harmful = |character: char| character.is_control() || is_of_layout(character);
     if !text.contains(is_harmful) {
@@ -19,7 +21,8 @@ pub fn one_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(visible.collect())
 }
 
-/// Separators of lines, and what turns the direction of all that follows on the line, figures included (Unicode's annex 9).
+/// Whether a character separates lines, or changes the direction of the rest of the line, figures
+/// included (Unicode annex 9).
 fn is_of_layout(character: char) -> bool {
     matches!(
         character,
@@ -27,21 +30,22 @@ fn is_of_layout(character: char) -> bool {
     )
 }
 
-/// More columns of a label than this tell nothing more, and a comment has room for so many characters only.
+/// The widest label that is shown. More would not help, and a comment has limited room.
 const MOST_OF_LABEL: usize = 120;
 
-/// A label as it was written, as far as that can be shown: one of nothing but spaces stands in quotes.
+/// Returns a label as it was written, as far as it can be shown. A blank label is put in quotes.
 pub fn label(text: &str) -> String {
     let line = one_line(text);
     if line.trim().is_empty() { format!("\"{line}\"") } else { cut(&line, MOST_OF_LABEL).into_owned() }
 }
 
-/// Columns that a text takes on a terminal.
+/// Returns the columns that a text takes on a terminal.
 pub fn width(text: &str) -> usize {
     text.width()
 }
 
-/// The text in at most so many columns, cut in the middle if need be: both ends of a label tell.
+/// Returns the text in at most this many columns. A longer text is cut in the middle, because both
+/// ends of a label matter.
 pub fn cut(text: &str, columns: usize) -> Cow<'_, str> {
     if width(text) <= columns {
         return Cow::Borrowed(text);
@@ -60,7 +64,8 @@ pub fn cut(text: &str, columns: usize) -> Cow<'_, str> {
     }
 }
 
-/// The widths of characters do not add up where an emoji is made of several, so the text so far is measured.
+/// Returns the beginning of a text in at most this many columns. The whole text so far is measured,
+/// because the characters of one emoji may be narrower together.
 fn take(characters: impl Iterator<Item = char>, columns: usize) -> String {
     let mut text = String::new();
     for character in characters {

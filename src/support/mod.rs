@@ -11,6 +11,7 @@ pub mod exit_code;
 pub mod file_lock;
 pub mod glob;
 pub mod labels;
+pub mod paths;
 pub mod process;
 pub mod suggest;
 pub mod user_error;

@@ -1,7 +1,8 @@
-//! Child processes: the only file that spawns.
+//! Child processes. Only this file spawns them.
 //!
-//! A [`Command`] is data whose `Display` is the line that a user can paste into a shell; every failure quotes it, with
-//! the status and the output. Commands in a process group of their own are in [`process_group`](crate::run::process_group).
+//! A [`Command`] is data. It displays as a line that the user can paste into a shell, and every
+//! failure quotes that line with the status and the output. Commands in a process group of their
+//! own are in [`process_group`](crate::run::process_group).
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -13,7 +14,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How often a thread that has nothing to wait on looks at the interrupt flag.
+/// How often a thread that cannot wait for the interrupt flag looks at it.
 pub(crate) const INTERRUPT_POLL: Duration = Duration::from_millis(50);
 
 /// A program with its arguments, environment and folder.
@@ -28,7 +29,7 @@ pub struct Command {
     input: Option<Vec<u8>>,
 }
 
-/// What a finished child wrote, and how it ended.
+/// How a child ended, and what it wrote.
 #[derive(Clone, Debug)]
 pub struct Captured {
     /// How it ended.
@@ -39,7 +40,7 @@ pub struct Captured {
     pub stderr: Vec<u8>,
 }
 
-/// A child that could not be run, or did not succeed.
+/// Why a child could not run, or did not succeed.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
     /// The program could not be started.
@@ -87,7 +88,7 @@ impl ProcessError {
         }
     }
 
-    /// What the program said of its failure; where it said nothing, the failure itself.
+    /// Returns what the program wrote to standard error, else a description of the failure.
     pub fn message(&self) -> String {
         match self.stderr() {
             "" => self.to_string(),
@@ -155,21 +156,22 @@ impl Command {
         self
     }
 
-    /// The child inherits no variables: it has only those set with [`env`](Self::env), before or after this.
+    /// Lets the child inherit no variables: it has only those set with [`env`](Self::env), before
+    /// or after this call.
     #[must_use]
     pub fn env_clear(mut self) -> Self {
         self.environment_cleared = true;
         self
     }
 
-    /// The folder that the child starts in.
+    /// Sets the folder that the child starts in.
     #[must_use]
     pub fn current_dir(mut self, directory: impl AsRef<Path>) -> Self {
         self.directory = Some(directory.as_ref().to_owned());
         self
     }
 
-    /// What the child reads from standard input; without this it reads nothing.
+    /// Sets what the child reads from standard input. By default it reads nothing.
     #[must_use]
     pub fn input(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.input = Some(bytes.into());
@@ -181,12 +183,12 @@ impl Command {
         let mut child = self.spawn(|command| {
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
         })?;
-        // Input is written by a thread of its own: a child that answers before it has read everything would otherwise
-        // block on a full pipe while we block on another.
+        // A thread of its own writes the input. A child that answers before it has read everything
+        // would otherwise block on a full pipe while this process blocks on another.
         let input = self.input.clone().zip(child.stdin.take());
         let output = std::thread::scope(|scope| {
             if let Some((bytes, mut pipe)) = input {
-                // A child that does not want the rest of its input is not an error; its status says what is.
+                // A child may ignore the rest of its input. Its status says whether it failed.
                 scope.spawn(move || {
                     let _ = pipe.write_all(&bytes);
                 });
@@ -197,16 +199,18 @@ impl Command {
         Ok(Captured { status: output.status, stdout: output.stdout, stderr: output.stderr })
     }
 
-    /// Runs to the end; anything but success is an error that quotes the output.
+    /// Runs to the end. Anything but success is an error that quotes the output.
     pub fn run(&self) -> Result<Captured, ProcessError> {
         let captured = self.capture()?;
         if captured.status.success() { Ok(captured) } else { Err(self.failed(&captured)) }
     }
 
-    /// Runs to the end, giving each line of standard output to one callback and each of standard error to the other, as
-    /// they come and without their newlines. When `interrupt` is raised the child gets a termination signal.
+    /// Runs to the end. Each line of standard output goes to one callback and each line of standard
+    /// error to the other, as it comes and without its newline. If `interrupt` is raised, the child
+    /// gets a termination signal.
     ///
-    /// The status is returned whatever it is. The lines are bytes: cargo passes on what rustc and build scripts wrote.
+    /// Returns the status, even of a failure. The lines are bytes, because cargo passes on what
+    /// rustc and build scripts write.
     pub fn stream(
         &self,
         interrupt: &AtomicBool,
@@ -233,7 +237,8 @@ impl Command {
             let watcher = scope.spawn(|| {
                 while !ended.load(Ordering::Relaxed) {
                     if interrupt.load(Ordering::Relaxed) {
-                        // The child is not reaped before `ended` is set, so the id is still its own.
+                        // The child is not reaped before `ended` is set, so the id is still its
+                        // own.
                         let _ = kill_process(pid, Signal::TERM);
                         return;
                     }
@@ -254,7 +259,7 @@ impl Command {
         Ok(status)
     }
 
-    /// Starts the child with what `prepare` adds to the standard library's command.
+    /// Starts the child. `prepare` may change the standard library's command before.
     pub(crate) fn spawn(
         &self,
         prepare: impl FnOnce(&mut std::process::Command),
@@ -276,8 +281,9 @@ impl Command {
         command.stdin(if self.input.is_some() { Stdio::piped() } else { Stdio::null() });
         prepare(&mut command);
 
-        // An executable that was just copied cannot be run while any process has it open for writing, and a child that
-        // another thread forks holds all our descriptors until its exec. That passes within milliseconds.
+        // A file that was just copied cannot run while any process has it open for writing. A child
+        // that another thread forks keeps all our files open until its exec, a matter of
+        // milliseconds.
         let mut attempts = 0;
         loop {
             match command.spawn() {
@@ -293,7 +299,7 @@ impl Command {
         }
     }
 
-    /// The error for a child that ended otherwise than it should have.
+    /// Returns the error for a child that did not succeed.
     pub fn failed(&self, captured: &Captured) -> ProcessError {
         ProcessError::Failed {
             command: self.to_string(),
@@ -309,8 +315,8 @@ impl Command {
 }
 
 impl fmt::Display for Command {
-    /// The line for a POSIX shell: `cd 'my repo' && GIT_INDEX_FILE=… git add -A`. Removed variables are left out, because
-    /// the user's shell does not have them unless a hook started us.
+    /// Writes the line for a POSIX shell: `cd 'my repo' && GIT_INDEX_FILE=… git add -A`. It leaves
+    /// out removed variables, because only a hook's environment has them.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(directory) = &self.directory {
             write!(formatter, "cd {} && ", shell_quoted(directory.as_os_str()))?;
@@ -328,7 +334,8 @@ impl fmt::Display for Command {
     }
 }
 
-/// One word of a POSIX shell: quoted only where it must be. Bytes that are not UTF-8 are replaced.
+/// Returns one word for a POSIX shell, quoted only if necessary. Bytes that are not UTF-8 are
+/// replaced.
 pub fn shell_quoted(word: &OsStr) -> String {
     let word = word.to_string_lossy();
     let plain = |character: char| character.is_alphanumeric() || "-_./:=@%+,^~".contains(character);
@@ -340,7 +347,8 @@ pub fn shell_quoted(word: &OsStr) -> String {
     }
 }
 
-/// Gives each line, without its `\n` and a `\r` before it, to the callback; the last one need not end in a newline.
+/// Gives each line to the callback, without its `\n` or `\r\n`. The last line need not end in a
+/// newline.
 fn each_line(stream: impl Read, mut callback: impl FnMut(&[u8])) -> io::Result<()> {
     let mut reader = BufReader::new(stream);
     let mut line = Vec::new();
@@ -352,7 +360,8 @@ fn each_line(stream: impl Read, mut callback: impl FnMut(&[u8])) -> io::Result<(
     Ok(())
 }
 
-/// The output for an error message: standard error if there is any, else standard output, each line indented.
+/// Returns the output for an error message: standard error, or standard output if that is empty.
+/// Each line is indented.
 fn quoted_output(stdout: &str, stderr: &str) -> String {
     let text = if stderr.trim().is_empty() { stdout } else { stderr };
     if text.trim().is_empty() {

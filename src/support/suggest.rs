@@ -1,6 +1,6 @@
-//! Names near to one that was mistyped.
+//! Suggestions for a mistyped name.
 
-/// The `count` candidates nearest to `wrong`, best first, leaving out those that are nothing like it.
+/// Returns at most `count` candidates that are similar to `wrong`, the most similar first.
 pub fn nearest<'a>(wrong: &str, candidates: impl IntoIterator<Item = &'a str>, count: usize) -> Vec<&'a str> {
     let wrong = wrong.to_lowercase();
     let mut scored: Vec<(f64, &str)> = Vec::new();
@@ -10,26 +10,27 @@ pub fn nearest<'a>(wrong: &str, candidates: impl IntoIterator<Item = &'a str>, c
             scored.push((score, candidate));
         }
     }
-    // A stable sort: of equally near names the first of the repository's own order wins.
+    // The sort is stable: among equally similar names, the first candidate wins.
     scored.sort_by(|left, right| right.0.total_cmp(&left.0));
     scored.into_iter().take(count).map(|(_, candidate)| candidate).collect()
 }
 
-/// `did you mean 'overlay'?` where something is near enough.
+/// Returns `did you mean 'overlay'?` if a candidate is similar enough.
 pub fn did_you_mean<'a>(wrong: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
     nearest(wrong, candidates, 1).first().map(|name| format!("did you mean '{name}'?"))
 }
 
-/// [`did_you_mean`], or the list of what there is: short lists are a better answer than nothing.
+/// Returns the same, or a list of all candidates if none is similar: `keys: refs, tests`.
 pub fn did_you_mean_or_list(wrong: &str, what: &str, candidates: &[&str]) -> String {
     did_you_mean(wrong, candidates.iter().copied())
         .unwrap_or_else(|| format!("{what}: {}", candidates.join(", ")))
 }
 
-/// Below this, a name is no typing mistake of another one.
+/// The least similarity of a name and its misspelling.
 const ALIKE: f64 = 0.6;
 
-/// Between 0 and 1. Edits count for typing mistakes; a shared part counts for names given in part.
+/// Returns a similarity from 0 to 1: high if one name contains the other, else by the number of
+/// edits between them.
 fn likeness(wrong: &str, candidate: &str) -> f64 {
     if wrong.len() >= 3 && (candidate.contains(wrong) || (candidate.len() >= 3 && wrong.contains(candidate)))
     {

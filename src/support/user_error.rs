@@ -1,4 +1,4 @@
-//! A mistake of the user's, in words: what is wrong, where, and what to do about it. Leads to exit code 2.
+//! A mistake of the user: what is wrong, where, and what to do about it. Exits with code 2.
 
 use std::fmt;
 
@@ -6,15 +6,15 @@ use camino::Utf8PathBuf;
 
 use crate::support::exit_code::ExitCode;
 
-/// What is wrong with what the user asked for. Displays as its message, with the place before it; the help is apart,
-/// and [`UserError::rendered`] has both.
+/// What is wrong with the user's request. Displays as its place and its message;
+/// [`UserError::rendered`] adds the help.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct UserError {
     /// One sentence without a capital or a full stop: `no ref 'mian' in this repository`.
     pub message: String,
     /// What to do about it: `did you mean 'main'?`
     pub help: Option<String>,
-    /// Where in a file it is, if it is in one.
+    /// The place in a file, if the mistake is in one.
     pub location: Option<Location>,
 }
 
@@ -23,49 +23,49 @@ pub struct UserError {
 pub struct Location {
     /// The file, as the user would write it.
     pub file: Utf8PathBuf,
-    /// Line and column, both from 1; absent if the whole file is meant.
+    /// Line and column, both from 1. Absent if the whole file is meant.
     pub position: Option<(usize, usize)>,
 }
 
 impl UserError {
-    /// An error with no help and no place yet.
+    /// Returns a error without help and without a place.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), help: None, location: None }
     }
 
-    /// The same with this help.
+    /// Adds this help.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 
-    /// The same with this help, if there is one.
+    /// Adds this help, if there is one.
     #[must_use]
     pub fn maybe_help(mut self, help: Option<String>) -> Self {
         self.help = help.or(self.help);
         self
     }
 
-    /// The same, placed in this file.
+    /// Adds the place in this file.
     #[must_use]
     pub fn at(mut self, file: impl Into<Utf8PathBuf>, position: Option<(usize, usize)>) -> Self {
         self.location = Some(Location { file: file.into(), position });
         self
     }
 
-    /// `error: …` and, indented below it, `help: …`; without colour, without a newline at the end.
+    /// Returns `error: …` and, indented below it, `help: …`. It has no colour and no final newline.
     pub fn rendered(&self) -> String {
         labelled("error", &self.to_string(), self.help.as_deref())
     }
 
-    /// What the process exits with.
+    /// Returns the code that the process exits with.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::Usage
     }
 }
 
-/// `error: MESSAGE` with `  help: HELP` below it; further lines of the help line up with its first.
+/// Returns `error: MESSAGE`, and `  help: HELP` below it. The lines of a long help are aligned.
 pub(crate) fn labelled(label: &str, message: &str, help: Option<&str>) -> String {
     let mut text = format!("{label}: {message}");
     if let Some(help) = help {
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_names_the_place_and_the_help_is_below() {
+    fn a_complaint_names_the_place_and_the_help_stands_below() {
         let user_error = UserError::new("unknown key 'overlays' in the matrix")
             .help("did you mean 'overlay'?")
             .at("memprof.yaml", Some((7, 3)));

@@ -1,4 +1,5 @@
-//! The crates whose functions may be traced: the members of a workspace, and what they depend on by path.
+//! The crates whose functions may be traced: the members of a workspace, and their path
+//! dependencies.
 
 use std::collections::BTreeSet;
 
@@ -8,28 +9,29 @@ use toml_edit::{DocumentMut, Item, TableLike};
 
 use crate::cargo::toolchain::Toolchain;
 use crate::inject::checkout_edits;
+use crate::support::paths::without_dots;
 
-/// Why nothing of a procedural macro can be traced.
-pub const OF_A_MACRO: &str = "it is of a procedural macro, which runs in the compiler";
+/// Why functions of a procedural macro cannot be traced.
+pub const OF_A_MACRO: &str = "it belongs to a procedural macro, which runs in the compiler";
 
 /// A crate whose functions may be traced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Crate {
-    /// As the compiler knows it.
+    /// The compiler's name for it.
     pub name: String,
     /// Its root source.
     pub root: Utf8PathBuf,
     /// The folder of its manifest.
     pub package: Utf8PathBuf,
-    /// Why nothing in it can be traced, if that is so.
+    /// Why none of its functions can be traced, if so.
     pub untraceable: Option<&'static str>,
-    /// Whether it is the repository's own, and no crate of the registry.
+    /// Whether it belongs to the repository, and not to a registry.
     pub is_own: bool,
-    /// Whether it is a member of the workspace, which the workspace's wrapper gives the shim to.
+    /// Whether it is a member of the workspace. The workspace's wrapper gives members the shim.
     pub is_member: bool,
 }
 
-/// The crates of the workspace, and those that they depend on by path inside of the checkout.
+/// Returns the crates of the workspace, and their path dependencies inside of the checkout.
 pub fn own_crates(
     metadata: &Metadata,
     checkout: &Utf8Path,
@@ -44,13 +46,13 @@ pub fn own_crates(
         pending.extend(folders(package));
     }
     while let Some(folder) = pending.pop() {
-        let manifest = normal(&folder.join("Cargo.toml"));
+        let manifest = without_dots(&folder.join("Cargo.toml"));
         if !manifest.starts_with(checkout) || !manifest.exists() || !seen.insert(manifest.clone()) {
             continue;
         }
-        // It may be a workspace of its own, of which the other members are not used.
+        // It may be a workspace of its own, whose other members are not used.
         let Ok(metadata) = checkout_edits::metadata(toolchain, &manifest) else {
-            // Nor need that workspace be one that loads: `mode: external` is for such.
+            // That workspace may not load: `mode: external` is for such revisions.
             let (library, dependencies) = read_manifest(&manifest, checkout)?;
             crates.extend(library);
             pending.extend(dependencies);
@@ -62,7 +64,7 @@ pub fn own_crates(
             pending.extend(folders(package));
         }
     }
-    // A file that several targets share is named after the library.
+    // Functions in a file of several targets get the library's name.
     crates.sort_by_key(|one| !one.root.ends_with("lib.rs"));
     Ok(crates)
 }
@@ -79,8 +81,9 @@ fn why_untraceable(target: &Target) -> Option<&'static str> {
     if target.kind.contains(&TargetKind::ProcMacro) {
         Some(OF_A_MACRO)
     } else if target.crate_types == [CrateType::DyLib] {
-        // Programs would get the shim from the library, and nothing of their own could be measured.
-        Some("it is of a library that is only a shared one (dylib)")
+        // Programs would get the shim from the library, and could not measure anything of their
+        // own.
+        Some("it belongs to a library that is only built as a dylib")
     } else {
         None
     }
@@ -100,8 +103,8 @@ fn of_target(package: &Package, target: &Target, is_member: bool) -> Option<Crat
     })
 }
 
-/// The library of a package, and the folders that it depends on by path, as its manifest has them: cargo cannot be asked where
-/// the workspace around it does not load.
+/// Returns the library of a package and the folders of its path dependencies, according to its
+/// manifest. Cargo cannot tell if the workspace around it does not load.
 fn read_manifest(
     manifest: &Utf8Path,
     checkout: &Utf8Path,
@@ -143,7 +146,8 @@ fn read_manifest(
     Ok((library, dependencies))
 }
 
-/// `[workspace.dependencies]` of the nearest manifest above that has a workspace, and its folder.
+/// Returns `[workspace.dependencies]` of the nearest manifest above that has a workspace, and its
+/// folder.
 fn workspace_dependencies(folder: &Utf8Path, checkout: &Utf8Path) -> Option<(Utf8PathBuf, Item)> {
     let above = folder.ancestors().take_while(|folder| folder.starts_with(checkout));
     above.into_iter().find_map(|folder| {
@@ -151,21 +155,6 @@ fn workspace_dependencies(folder: &Utf8Path, checkout: &Utf8Path) -> Option<(Utf
         let dependencies = document.get("workspace")?.get("dependencies").cloned().unwrap_or_default();
         Some((folder.to_owned(), dependencies))
     })
-}
-
-/// A path without `.` and `..`, as cargo names packages.
-fn normal(path: &Utf8Path) -> Utf8PathBuf {
-    let mut normal = Utf8PathBuf::new();
-    for part in path.components() {
-        match part {
-            camino::Utf8Component::CurDir => {}
-            camino::Utf8Component::ParentDir => {
-                normal.pop();
-            }
-            part => normal.push(part),
-        }
-    }
-    normal
 }
 
 #[cfg(test)]
@@ -196,7 +185,7 @@ mod tests {
         let (library, dependencies) = read_manifest(&checkout.join("core/Cargo.toml"), checkout).unwrap();
         let library = library.unwrap();
         assert_eq!((library.name.as_str(), library.untraceable), ("the_core", None));
-        let mut dependencies: Vec<_> = dependencies.iter().map(|path| normal(path)).collect();
+        let mut dependencies: Vec<_> = dependencies.iter().map(|path| without_dots(path)).collect();
         dependencies.sort();
         assert_eq!(dependencies, ["core/unixes", "kernels", "libs/shapes"].map(|path| checkout.join(path)));
         let (library, _) = read_manifest(&checkout.join("macros/Cargo.toml"), checkout).unwrap();

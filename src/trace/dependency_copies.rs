@@ -1,8 +1,10 @@
-//! Traced crates of the registry: an edited copy of each, which the compiler is given in place of the original.
+//! Traced crates of the registry: the compiler gets an edited copy of each in place of the
+//! original.
 //!
-//! The copy is unpacked from the very archive that the lock file names by its checksum. Neither manifests nor the lock file
-//! change (`[patch]` would rewrite it, and fail with `--locked`), and cargo resolves and builds as ever: only the path that
-//! rustc is called with is another. Cargo does not know of that, so such builds have a target folder of their own.
+//! The copy is unpacked from the archive whose checksum the lock file states. Manifests and the
+//! lock file do not change (`[patch]` would rewrite it, and fail with `--locked`), and cargo
+//! resolves and builds as usual. Only the path that rustc gets is different. Cargo does not see
+//! this, so such builds have a target folder of their own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -16,12 +18,13 @@ use toml_edit::DocumentMut;
 
 use crate::cargo::configuration;
 use crate::cargo::toolchain::Toolchain;
+use crate::support::paths;
 use crate::support::user_error::UserError;
 use crate::trace::crates::{self, Crate};
 use crate::trace::instrument::{self, Dropped, Patterns, Search, Tracing};
 use serde::{Deserialize, Serialize};
 
-/// A crate of the registry, as a lock file has it.
+/// A crate of the registry, as stated in a lock file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LockedCrate {
     name: String,
@@ -31,13 +34,13 @@ pub struct LockedCrate {
 }
 
 impl LockedCrate {
-    /// `NAME-VERSION`
+    /// Returns `NAME-VERSION`.
     fn title(&self) -> String {
         format!("{}-{}", self.name, self.version)
     }
 }
 
-/// The crates of a lock file that patterns name outright.
+/// Returns the crates of a lock file that patterns name outright.
 pub fn named_in(lock: &str, patterns: &Patterns) -> Vec<LockedCrate> {
     let names: BTreeSet<&str> = patterns.crate_names();
     if names.is_empty() {
@@ -61,10 +64,10 @@ pub fn named_in(lock: &str, patterns: &Patterns) -> Vec<LockedCrate> {
     found
 }
 
-/// A crate of the registry and its edited copy, by their folders.
+/// The folders of a crate of the registry and of its edited copy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopiedCrate {
-    /// Where cargo unpacked it.
+    /// Where cargo unpacked the crate.
     pub original: PathBuf,
     /// The copy.
     pub copy: PathBuf,
@@ -72,35 +75,36 @@ pub struct CopiedCrate {
 
 /// The edited copy of a crate.
 #[derive(Debug)]
-pub struct Copy {
-    /// Where the original and the copy lie.
+pub struct EditedCopy {
+    /// The folders of the original and the copy.
     pub place: CopiedCrate,
     original: Utf8PathBuf,
     folder: Utf8PathBuf,
-    /// What is traced in it.
+    /// The traced functions in it.
     pub tracing: Tracing,
     dropped: Dropped,
 }
 
-/// Where copies are made, and what they are made for.
-pub struct Place<'a> {
+/// Where to create copies, and for which build.
+pub struct CopyPlan<'a> {
     /// The folder of all copies.
     pub folder: &'a Utf8Path,
     /// The manifest of the workspace that depends on them.
     pub manifest: &'a Utf8Path,
-    /// Whether cargo may not use the network.
+    /// Whether cargo must not use the network.
     pub offline: bool,
     /// Hash of the shim that the edits link to.
     pub shim_hash: &'a str,
 }
 
-/// Makes or finds the copy of a crate, with its traced functions edited but for those that an earlier build had to drop.
+/// Creates or finds the copy of a crate. Its traced functions are edited, except those that an
+/// earlier build had to drop.
 pub fn copy(
     one: &LockedCrate,
-    place: &Place<'_>,
+    place: &CopyPlan<'_>,
     patterns: &Patterns,
     toolchain: &Toolchain,
-) -> anyhow::Result<Copy> {
+) -> anyhow::Result<EditedCopy> {
     let (archive, original) = archive(one, place, toolchain)?;
     let folder = place.folder.join(one.title());
     let dropped_file = place.folder.join(format!("{}.dropped.json", one.title()));
@@ -110,7 +114,7 @@ pub fn copy(
         .and_then(|text| serde_json::from_slice(&text).ok())
         .unwrap_or_default();
     let dropped: Dropped = dropped.into_iter().map(|(file, line, reason)| ((file, line), reason)).collect();
-    let mut copy = Copy {
+    let mut copy = EditedCopy {
         place: CopiedCrate { original: original.clone().into(), copy: folder.clone().into() },
         original,
         folder,
@@ -121,8 +125,9 @@ pub fn copy(
     Ok(copy)
 }
 
-impl Copy {
-    /// Edits the copy's files. What is edited already is read from the original, which nothing was put into.
+impl EditedCopy {
+    /// Edits the copy's files. It always reads the unedited files, even if the copy is edited
+    /// already.
     fn edit(&mut self, one: &LockedCrate, patterns: &Patterns, shim_hash: &str) -> anyhow::Result<()> {
         let pristine = self.folder.with_file_name(format!("{}.pristine", one.title()));
         let library = library(&pristine, one)?;
@@ -138,7 +143,7 @@ impl Copy {
         let edited: BTreeMap<&Utf8Path, &str> = self.tracing.files().collect();
         for entry in walkdir::WalkDir::new(&pristine) {
             let entry = entry?;
-            let path = crate::cargo::command::utf8(entry.path().to_owned())?;
+            let path = paths::utf8(entry.path().to_owned())?;
             let inside = path.strip_prefix(&pristine).unwrap_or(&path);
             let target = self.folder.join(inside);
             if entry.file_type().is_dir() {
@@ -156,14 +161,15 @@ impl Copy {
         Ok(())
     }
 
-    /// The file of the compiler's messages, relative to the crate: they name the original.
+    /// Returns a file in a compiler's message, relative to the crate. Messages name the original.
     pub fn located(&self, file: &str) -> Option<Utf8PathBuf> {
         let file = Utf8Path::new(file);
         let inside = file.strip_prefix(&self.original).or_else(|_| file.strip_prefix(&self.folder)).ok()?;
         Some(inside.to_owned())
     }
 
-    /// Keeps functions from being traced in this and all later builds: cargo would take their compiled crate for the same.
+    /// Keeps functions from being traced in this and all later builds, because cargo cannot tell
+    /// their compiled crates apart.
     pub fn drop(&mut self, functions: Dropped) -> anyhow::Result<()> {
         self.dropped.extend(functions);
         let list: Vec<_> = self.dropped.iter().map(|((file, line), reason)| (file, line, reason)).collect();
@@ -173,14 +179,15 @@ impl Copy {
     }
 }
 
-/// The crate's archive, proven by its checksum, and the folder that cargo unpacked it to.
+/// Returns the crate's archive, checked by its checksum, and the folder that cargo unpacked it to.
 fn archive(
     one: &LockedCrate,
-    place: &Place<'_>,
+    place: &CopyPlan<'_>,
     toolchain: &Toolchain,
 ) -> anyhow::Result<(Vec<u8>, Utf8PathBuf)> {
-    let registry = configuration::home().context("there is no cargo home")?.join("registry");
-    let registry = crate::cargo::command::utf8(registry)?;
+    let registry =
+        configuration::home().context("found no home folder for cargo; set CARGO_HOME")?.join("registry");
+    let registry = paths::utf8(registry)?;
     let name = format!("{}.crate", one.title());
     let find = || -> Option<(Utf8PathBuf, Utf8PathBuf)> {
         let indices = registry.join("cache").read_dir_utf8().ok()?.filter_map(Result::ok);
@@ -199,16 +206,16 @@ fn archive(
     }
     let (archive, unpacked) = found.ok_or_else(|| {
         UserError::new(format!("the archive of {} is not in {registry}", one.title()))
-            .help("crates that come from a vendored folder cannot be traced; copy them into the repository")
+            .help("a crate from a vendored folder cannot be traced; copy it into the repository")
     })?;
     let bytes = fs_err::read(&archive)?;
     let found = hexadecimal(&Sha256::digest(&bytes));
     if found != one.checksum {
         let message = format!(
-            "{archive} is not what the lock file says: its SHA-256 is {found}, and Cargo.lock has {}",
+            "{archive} does not match Cargo.lock: its SHA-256 is {found}, but Cargo.lock has {}",
             one.checksum
         );
-        return Err(UserError::new(message).help("remove it, and cargo will fetch it again").into());
+        return Err(UserError::new(message).help("remove the file, and cargo fetches it again").into());
     }
     Ok((bytes, unpacked))
 }
@@ -232,14 +239,14 @@ fn unpack(archive: &[u8], one: &LockedCrate, into: &Utf8Path) -> anyhow::Result<
     }
     fs_err::create_dir_all(&aside)?;
     let mut entries = tar::Archive::new(flate2::read::GzDecoder::new(archive));
-    for entry in entries.entries().context("an archive of a crate")? {
+    for entry in entries.entries().context("could not read the archive of a crate")? {
         let mut entry = entry?;
         if !entry.header().entry_type().is_file() {
             continue;
         }
-        let path = crate::cargo::command::utf8(entry.path()?.into_owned())?;
+        let path = paths::utf8(entry.path()?.into_owned())?;
         let Ok(inside) = path.strip_prefix(one.title()) else {
-            bail!("{path} lies outside of {}", one.title())
+            bail!("{path} is outside of {}", one.title())
         };
         ensure!(
             inside.components().all(|part| matches!(part, camino::Utf8Component::Normal(_))),
@@ -255,16 +262,17 @@ fn unpack(archive: &[u8], one: &LockedCrate, into: &Utf8Path) -> anyhow::Result<
     Ok(())
 }
 
-/// The crate's library. A published manifest is plain: nothing in it is inherited or discovered.
+/// Returns the crate's library. A published manifest is complete: nothing in it is inherited or
+/// discovered.
 fn library(folder: &Utf8Path, one: &LockedCrate) -> anyhow::Result<Crate> {
     let manifest = fs_err::read_to_string(folder.join("Cargo.toml"))?;
     let manifest: DocumentMut =
-        manifest.parse().with_context(|| format!("the manifest of {}", one.title()))?;
+        manifest.parse().with_context(|| format!("could not read the manifest of {}", one.title()))?;
     let library = manifest.get("lib");
     let text = |key: &str| library.and_then(|library| library.get(key)).and_then(|value| value.as_str());
     let is_macro = library.and_then(|library| library.get("proc-macro")).and_then(toml_edit::Item::as_bool);
     Ok(Crate {
-        // Not of the library, which may have another one: by the package's it was found in the lock file.
+        // The package's name, as in the lock file. The library may have another name.
         name: one.name.replace('-', "_"),
         root: folder.join(text("path").unwrap_or("src/lib.rs")),
         package: folder.to_owned(),

@@ -1,20 +1,20 @@
-//! What the functions of a source file are called: by the types and conditions that they stand under, and in the arguments of
-//! macros, where there are only tokens.
+//! The names of functions in a source file: their types and conditions, and functions among the
+//! tokens of macros.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::ToTokens;
 
-use crate::plan::trace_pattern::{Named, squeezed};
+use crate::plan::trace_pattern::{TypeName, squeezed};
 use crate::trace::lines;
 
-/// The conditions among attributes: `cfg(unix)`.
+/// Returns the conditions among attributes: `cfg(unix)`.
 pub fn conditions(attributes: &[syn::Attribute]) -> impl Iterator<Item = String> {
     let conditions = attributes.iter().filter(|attribute| lines::is_condition(attribute));
     conditions.map(|attribute| squeezed(&attribute.meta.to_token_stream().to_string()))
 }
 
-/// A type's name, without the modules that it is in.
-pub fn named(of: &syn::Type) -> Named {
+/// Returns a type's name, without its modules.
+pub fn named(of: &syn::Type) -> TypeName {
     match of {
         syn::Type::Path(path) => named_path(&path.path),
         syn::Type::Group(group) => named(&group.elem),
@@ -24,30 +24,30 @@ pub fn named(of: &syn::Type) -> Named {
             let mutable = if reference.mutability.is_some() { "mut " } else { "" };
             let lifetime = reference.lifetime.as_ref().map(|one| format!("{one} ")).unwrap_or_default();
             let whole = format!("&{lifetime}{mutable}{}", of.whole);
-            Named { bare: format!("&{mutable}{}", of.bare), whole: squeezed(&whole) }
+            TypeName { bare: format!("&{mutable}{}", of.bare), whole: squeezed(&whole) }
         }
         other => {
             let whole = squeezed(&other.to_token_stream().to_string());
-            Named { bare: whole.clone(), whole }
+            TypeName { bare: whole.clone(), whole }
         }
     }
 }
 
-/// A trait's, or that of a type that is no reference.
-pub fn named_path(path: &syn::Path) -> Named {
+/// Returns the name of a trait, or of a type that is not a reference.
+pub fn named_path(path: &syn::Path) -> TypeName {
     let Some(last) = path.segments.last() else {
-        return Named { bare: String::new(), whole: String::new() };
+        return TypeName { bare: String::new(), whole: String::new() };
     };
     let (bare, whole) = (last.ident.to_string(), squeezed(&last.to_token_stream().to_string()));
-    Named { bare: plain(&bare), whole: plain(&whole) }
+    TypeName { bare: plain(&bare), whole: plain(&whole) }
 }
 
-/// `r#match` is the name `match`.
+/// Returns `match` for `r#match`.
 pub fn plain(name: &str) -> String {
     name.trim_start_matches("r#").to_owned()
 }
 
-/// Names of functions among a macro's tokens: `fn name`, `fn $name`.
+/// Returns the names of functions among a macro's tokens: `fn name`, `fn $name`.
 pub fn functions_in(tokens: TokenStream) -> Vec<(String, Span)> {
     let mut found = Vec::new();
     let mut trees = tokens.into_iter().peekable();

@@ -1,7 +1,8 @@
-//! The functions of a source file: their paths, and what is put into those that are traced, on their own lines.
+//! Finds the functions of a source file, and inserts scopes into those that are traced, without
+//! adding lines.
 //!
-//! A scope begins where the body does, so it never stands in the way of a borrow, and ends after all locals are dropped. What a
-//! function was given by value and still holds is dropped later than that.
+//! A scope begins at the start of the body, where it conflicts with no borrow, and ends after all
+//! locals are dropped. Arguments that the function still owns are dropped later.
 
 use proc_macro2::{Span, TokenStream};
 use syn::spanned::Spanned;
@@ -9,14 +10,16 @@ use syn::visit::{self, Visit};
 
 use crate::inject::module_files::{self, ModuleFile};
 use crate::inject::source_edit::Edits;
-use crate::plan::trace_pattern::{Step, shown};
+use crate::plan::trace_pattern::{PathSegment, shown};
 use crate::trace::function_names::{conditions, functions_in, named, named_path, plain};
 use crate::trace::lines;
 use crate::trace::untraceable;
 
-/// The text at the start of a traced function, to which label and place are added: part of what a build depends on.
+/// The text at the start of a traced function, around its label and place. It is part of the build
+/// key.
 ///
-/// The path is relative and the name `memprof_shim` for the reasons given at [`own_allocator`](crate::inject::own_allocator::WRAPPING).
+/// For the relative path and the name `memprof_shim`, see
+/// [`own_allocator`](crate::inject::own_allocator::WRAPPING).
 pub const TEXTS: [&str; 2] = [
     " static MEMPROF_SITE: memprof_shim::Site = memprof_shim::Site::",
     "; let _memprof_scope = MEMPROF_SITE.enter();",
@@ -27,43 +30,43 @@ pub const TEXTS: [&str; 2] = [
 pub enum Depth {
     /// A scope around each call.
     Calls,
-    /// And its lines apart.
+    /// A scope around each call, and each line measured.
     Lines,
 }
 
-/// A function that was asked for.
+/// A function that a pattern matches.
 #[derive(Clone, Debug)]
 pub struct Function {
     /// Its path, from the crate on.
-    pub path: Vec<Step>,
+    pub path: Vec<PathSegment>,
     /// The line of its name.
     pub line: usize,
     /// All its lines, from its first attribute on.
     pub lines: std::ops::RangeInclusive<usize>,
     /// How it is traced.
     pub depth: Depth,
-    /// What may tell it from others of its path: `cfg(unix)`, `impl Encoder<f32>`.
+    /// What distinguishes it from others of its path: `cfg(unix)`, `impl Encoder<f32>`.
     pub apart: Option<String>,
-    /// Why it is not.
+    /// Why it is not traced, if so.
     pub untraceable: Option<String>,
 }
 
-/// What decides about a function: by its path and the line of its name.
-pub type Wants<'a> = dyn Fn(&[Step], usize) -> Want + 'a;
+/// Decides about a function, by its path and the line of its name.
+pub type Wants<'a> = dyn Fn(&[PathSegment], usize) -> Want + 'a;
 
-/// What is wanted of a function.
+/// What to do with a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Want {
-    /// Nothing.
+    /// No pattern matches it.
     Nothing,
-    /// To be traced.
+    /// Trace it.
     Traced(Depth),
-    /// To be left as it is, and named with this reason.
+    /// Do not change it, and report this reason.
     Refused(Depth, String),
 }
 
-/// The functions of a file that are asked for, and its text with those traced that can be, if there are any. `at` is the
-/// file's name for people, `crate_name` that of its crate.
+/// Returns the functions of a file that patterns match, and the file's text with scopes in them, if
+/// any can be traced. `at` is the file's name in reports, `crate_name` the name of its crate.
 pub fn trace(
     file: &ModuleFile<'_>,
     at: &str,
@@ -71,9 +74,9 @@ pub fn trace(
     untraceable: Option<&'static str>,
     wants: &Wants<'_>,
 ) -> (Vec<Function>, Option<String>) {
-    let mut path = vec![Step::Name(crate_name.to_owned())];
-    path.extend(file.module.iter().map(|name| Step::Name(name.clone())));
-    let mut finder = Finder {
+    let mut path = vec![PathSegment::Name(crate_name.to_owned())];
+    path.extend(file.module.iter().map(|name| PathSegment::Name(name.clone())));
+    let mut finder = FunctionFinder {
         at,
         wants,
         untraceable,
@@ -85,10 +88,11 @@ pub fn trace(
     };
     match &file.items {
         Ok(items) => finder.visit_file(items),
-        // Names of functions are known even so, if not of what they are in. None may be missing without a word.
+        // The tokens still show the names of functions, though not their paths. No function may be
+        // missing silently.
         Err(error) => {
             let place = format!("{error}, line {}", line(error.span()));
-            let what = format!("its file has syntax that cargo-memprof does not know ({place})");
+            let what = format!("cargo-memprof cannot parse its file ({place})");
             finder.of_tokens(file.source.tokens().unwrap_or_default(), &what);
         }
     }
@@ -96,30 +100,30 @@ pub fn trace(
     (finder.found, edited)
 }
 
-struct Finder<'a> {
+struct FunctionFinder<'a> {
     at: &'a str,
     wants: &'a Wants<'a>,
     untraceable: Option<&'static str>,
-    path: Vec<Step>,
+    path: Vec<PathSegment>,
     in_allocator: bool,
-    /// Of what is around, from the outermost on.
+    /// What distinguishes the enclosing items, from the outermost on.
     apart: Vec<String>,
     edits: Edits<'a>,
     found: Vec<Function>,
 }
 
 /// A function with a body.
-struct Candidate<'ast> {
+struct FunctionWithBody<'ast> {
     attributes: &'ast [syn::Attribute],
     signature: &'ast syn::Signature,
     body: &'ast syn::Block,
     whole: Span,
 }
 
-impl Finder<'_> {
-    fn function(&mut self, candidate: &Candidate<'_>) {
+impl FunctionFinder<'_> {
+    fn function(&mut self, candidate: &FunctionWithBody<'_>) {
         let name = candidate.signature.ident.to_string();
-        self.path.push(Step::Name(plain(&name)));
+        self.path.push(PathSegment::Name(plain(&name)));
         let around = self.apart.len();
         self.apart.extend(conditions(candidate.attributes));
         let line = line(candidate.signature.ident.span());
@@ -137,7 +141,7 @@ impl Finder<'_> {
             let (path, apart) = (self.path.clone(), self.told_apart());
             self.found.push(Function { path, line, lines, depth, apart, untraceable });
         }
-        // Functions and impls within it.
+        // Visits functions and impls inside of it.
         self.visit_block(candidate.body);
         self.apart.truncate(around);
         self.path.pop();
@@ -147,15 +151,15 @@ impl Finder<'_> {
         (!self.apart.is_empty()).then(|| self.apart.join(", "))
     }
 
-    fn untraceable(&self, candidate: &Candidate<'_>) -> Option<String> {
-        let allocator = self.in_allocator.then_some("an allocator is made of it");
+    fn untraceable(&self, candidate: &FunctionWithBody<'_>) -> Option<String> {
+        let allocator = self.in_allocator.then_some("it is a part of an allocator");
         self.untraceable
             .map(str::to_owned)
             .or_else(|| untraceable::reason(candidate.attributes, candidate.signature))
             .or_else(|| allocator.map(str::to_owned))
     }
 
-    fn insert(&mut self, candidate: &Candidate<'_>, depth: Depth, line: usize, last: usize) {
+    fn insert(&mut self, candidate: &FunctionWithBody<'_>, depth: Depth, line: usize, last: usize) {
         let [site, enter] = TEXTS;
         let label = shown(&self.path);
         let at = format!("{}:{line}", self.at);
@@ -169,13 +173,13 @@ impl Finder<'_> {
         if depth == Depth::Lines {
             lines::mark(&mut self.edits, candidate.body);
         }
-        // What is added last comes first where places are the same.
+        // At the same place, the text that is added last comes first.
         open(&mut self.edits, candidate.body, has_inner, &site);
     }
 
     fn of_tokens(&mut self, tokens: TokenStream, what: &str) {
         for (name, place) in functions_in(tokens) {
-            self.path.push(Step::Name(name));
+            self.path.push(PathSegment::Name(name));
             let line = line(place);
             let depth = match (self.wants)(&self.path, line) {
                 Want::Nothing => None,
@@ -200,8 +204,8 @@ impl Finder<'_> {
         let name = call.path.segments.last().map(|segment| segment.ident.to_string()).unwrap_or_default();
         if items.is_empty() {
             let what = match ident {
-                Some(ident) => format!("it is made by the macro `{ident}!`"),
-                None => format!("it stands in the arguments of the macro `{name}!`"),
+                Some(ident) => format!("the macro `{ident}!` creates it"),
+                None => format!("it is in the arguments of the macro `{name}!`"),
             };
             self.of_tokens(call.tokens.clone(), &what);
         }
@@ -211,10 +215,10 @@ impl Finder<'_> {
     }
 }
 
-impl<'ast> Visit<'ast> for Finder<'_> {
+impl<'ast> Visit<'ast> for FunctionFinder<'_> {
     fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
         let name = module.ident.to_string();
-        self.path.push(Step::Name(plain(&name)));
+        self.path.push(PathSegment::Name(plain(&name)));
         let around = self.apart.len();
         self.apart.extend(conditions(&module.attrs));
         visit::visit_item_mod(self, module);
@@ -223,7 +227,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 
     fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
-        self.function(&Candidate {
+        self.function(&FunctionWithBody {
             attributes: &item.attrs,
             signature: &item.sig,
             body: &item.block,
@@ -242,7 +246,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         if trait_.is_none() && of.whole != of.bare {
             self.apart.push(format!("impl {}", of.whole));
         }
-        self.path.push(Step::Impl { of, trait_ });
+        self.path.push(PathSegment::Impl { of, trait_ });
         item.items.iter().for_each(|item| self.visit_impl_item(item));
         self.path.pop();
         self.apart.truncate(around);
@@ -250,7 +254,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 
     fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
-        self.function(&Candidate {
+        self.function(&FunctionWithBody {
             attributes: &item.attrs,
             signature: &item.sig,
             body: &item.block,
@@ -261,7 +265,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     fn visit_item_trait(&mut self, item: &'ast syn::ItemTrait) {
         let around = self.apart.len();
         self.apart.extend(conditions(&item.attrs));
-        self.path.push(Step::Name(plain(&item.ident.to_string())));
+        self.path.push(PathSegment::Name(plain(&item.ident.to_string())));
         item.items.iter().for_each(|item| self.visit_trait_item(item));
         self.path.pop();
         self.apart.truncate(around);
@@ -269,7 +273,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
 
     fn visit_trait_item_fn(&mut self, item: &'ast syn::TraitItemFn) {
         if let Some(body) = &item.default {
-            self.function(&Candidate {
+            self.function(&FunctionWithBody {
                 attributes: &item.attrs,
                 signature: &item.sig,
                 body,
@@ -297,8 +301,8 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 }
 
-/// Puts text at the start of a body, behind its inner attributes: before its first statement then, for one that is a
-/// comment (`//! …`) would swallow what follows it on its line.
+/// Inserts text at the start of a body. If it has inner attributes, the text goes before the first
+/// statement: after an attribute that is a comment (`//! …`), it would be a part of the comment.
 fn open(edits: &mut Edits<'_>, body: &syn::Block, has_inner: bool, text: &str) {
     match body.stmts.first() {
         _ if !has_inner => edits.after(body.brace_token.span.open(), text),
@@ -320,17 +324,17 @@ mod tests {
     use camino::Utf8Path;
 
     use super::*;
-    use crate::inject::source_edit::Source;
+    use crate::inject::source_edit::SourceText;
 
     fn traced(text: &str, depth: Depth) -> (Vec<Function>, String) {
-        let source = Source::new(text);
+        let source = SourceText::new(text);
         let module = ["encoder".to_owned()];
         let file = ModuleFile { path: Utf8Path::new("a.rs"), module: &module, source, items: source.parse() };
         let (functions, edited) = trace(&file, "src/a.rs", "bart", None, &|_, _| Want::Traced(depth));
         (functions, edited.unwrap_or_else(|| text.to_owned()))
     }
 
-    /// The text with what is put in made short: `«»` a scope, `«12»` a line, `«»` a block.
+    /// Returns the edited text with short marks: `«»` for a scope or a block, `«12»` for a line.
     fn short(text: &str, depth: Depth) -> String {
         let edited = traced(text, depth).1;
         assert_eq!(edited.lines().count(), text.lines().count(), "lines stay: {edited}");
@@ -431,17 +435,14 @@ mod tests {
         for (text, said) in [
             ("const fn f() {}", "`const fn`"),
             ("unsafe impl GlobalAlloc for A { unsafe fn alloc(&self) {} }", "an allocator"),
-            ("macro_rules! make { ($a:ty) => { fn f() {} }; }", "made by the macro `make!`"),
+            ("macro_rules! make { ($a:ty) => { fn f() {} }; }", "the macro `make!` creates it"),
             ("bitflags! { fn f() {} }", "arguments of the macro `bitflags!`"),
         ] {
             let reason = reason(text);
             assert!(reason.contains(said), "{text}: {reason}");
         }
         let reason = reason("mod m {}\ntrait A { fn f(&self, u8); }");
-        assert!(
-            reason.contains("syntax that cargo-memprof does not know (expected `:`, line 2)"),
-            "{reason}"
-        );
+        assert!(reason.contains("cargo-memprof cannot parse its file (expected `:`, line 2)"), "{reason}");
         assert_eq!(paths("macro_rules! make { ($a:ident) => { fn $a() {} }; }"), ["bart::encoder::$a"]);
     }
 

@@ -1,5 +1,5 @@
-//! Tracing in the checkout: which functions of which crates a request means, their files edited, and what to take back when
-//! an edit does not compile.
+//! Tracing in the checkout: finds the functions that a request means, edits their files, and
+//! decides which edits to remove if the build fails.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,10 +9,11 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::diagnostic::Diagnostic;
 
 use crate::checkout::injected_files::InjectedFiles;
-use crate::inject::checkout_edits::Injection;
-use crate::inject::module_files::{self, ModuleFile};
+use crate::inject::checkout_edits::AddedFiles;
+use crate::inject::module_files;
+use crate::inject::source_edit::SourceText;
 use crate::plan::request::TraceRequest;
-use crate::plan::trace_pattern::{Step, TracePattern, shown};
+use crate::plan::trace_pattern::{PathSegment, TracePattern, shown};
 use crate::results::trace_facts::{Excerpt, TraceFacts, TracedFunction, Untraced};
 use crate::support::suggest;
 use crate::support::user_error::UserError;
@@ -20,51 +21,53 @@ use crate::trace::crates::Crate;
 use crate::trace::functions::{self, Depth, Function, Want};
 use crate::trace::lines;
 
-/// The patterns of a request.
+/// The trace patterns of a request.
 #[derive(Clone, Debug, Default)]
 pub struct Patterns {
     patterns: Vec<(TracePattern, Depth)>,
 }
 
 impl Patterns {
-    /// Reads them again: a plan keeps their texts.
+    /// Parses the patterns of a request, which contains their texts.
     pub fn of(request: &TraceRequest) -> Result<Self, UserError> {
         let of_depth = |texts: &[String], depth: Depth| {
             let read = |text: &String| text.parse::<TracePattern>().map(|pattern| (pattern, depth));
             texts.iter().map(read).collect::<Result<Vec<_>, _>>()
         };
-        // Lines come first: a function that both mean has its lines told apart, and its calls are scopes anyway.
+        // Lines come first: if both match a function, its lines are measured, and its calls are
+        // scopes anyway.
         let both = of_depth(&request.lines, Depth::Lines)
             .and_then(|lines| Ok([lines, of_depth(&request.functions, Depth::Calls)?].concat()));
         Ok(Self { patterns: both.map_err(|error| UserError::new(error.to_string()))? })
     }
 
-    /// Whether there are none.
+    /// Whether there are no patterns.
     pub fn is_empty(&self) -> bool {
         self.patterns.is_empty()
     }
 
-    /// Each with how its functions are traced, as a build depends on them.
+    /// Returns the patterns' texts with how their functions are traced, for the build key.
     pub fn texts(&self) -> Vec<String> {
         self.patterns.iter().map(|(pattern, depth)| format!("{depth:?} {pattern}")).collect()
     }
 
-    /// The crates that are named outright.
+    /// Returns the crates that patterns name outright.
     pub fn crate_names(&self) -> BTreeSet<&str> {
         self.patterns.iter().filter_map(|(pattern, _)| pattern.crate_name()).collect()
     }
 }
 
-/// Functions that stay as they are, and why: by file, relative to what [`Tracing`] is of, and the line of the name.
+/// Functions that are not edited, with the reason: by file, relative to the base of [`Search`], and
+/// by the line of the name.
 pub type Dropped = BTreeMap<(Utf8PathBuf, usize), String>;
 
 /// The traced functions of some crates below one folder.
 #[derive(Clone, Debug, Default)]
 pub struct Tracing {
     edited: BTreeMap<Utf8PathBuf, EditedFile>,
-    /// Whether crates are among them that are no members of the workspace.
+    /// Whether some of the crates are not members of the workspace.
     beyond_members: bool,
-    /// What is kept of it with the build.
+    /// What the build's entry in the store keeps of it.
     pub facts: TraceFacts,
 }
 
@@ -74,111 +77,105 @@ struct EditedFile {
     functions: Vec<Function>,
 }
 
-/// Where to look for functions, and which of them to trace.
+/// Where to look for functions, and which to trace.
 #[derive(Clone, Copy, Debug)]
 pub struct Search<'a> {
     /// The crates to look in.
     pub crates: &'a [Crate],
-    /// Which functions are meant.
+    /// The patterns of functions to trace.
     pub patterns: &'a Patterns,
-    /// The folder that files are named relative to.
+    /// The folder that file names are relative to.
     pub base: &'a Utf8Path,
-    /// What stands before a file's name in reports.
+    /// The prefix of file names in reports.
     pub prefix: &'a Utf8Path,
-    /// Functions that an earlier build failed with.
+    /// Functions whose edits made an earlier build fail.
     pub dropped: &'a Dropped,
     /// Hash of the shim that the edits link to.
     pub shim_hash: &'a str,
 }
 
-/// Finds the functions that the patterns mean, and edits their files in memory, except the dropped ones.
+/// Finds the functions that the patterns match, and edits their files in memory, except for the
+/// dropped functions.
 pub fn find(search: &Search<'_>) -> Tracing {
-    let Search { crates, patterns, base, prefix, dropped, shim_hash } = *search;
     let mut tracing = Tracing::default();
-    let met = RefCell::new(vec![false; patterns.patterns.len()]);
+    let patterns = &search.patterns.patterns;
+    let matched = RefCell::new(vec![false; patterns.len()]);
     let mut taken: BTreeMap<Utf8PathBuf, BTreeMap<usize, Depth>> = BTreeMap::new();
-    for one in crates {
+    for one in search.crates {
         module_files::visit_files(&one.root, &one.package, &mut |file| {
-            let Ok(path) = file.path.strip_prefix(base) else { return };
-            // A file of several crates has a name in each, and patterns may mean it by any of them.
+            let Ok(path) = file.path.strip_prefix(search.base) else { return };
+            // A file of several crates has a module path in each, and patterns may match any of
+            // them.
             let of_others = taken.get(path).cloned().unwrap_or_default();
-            let wants = |function: &[Step], line: usize| {
+            let wants = |function: &[PathSegment], line: usize| {
                 let mut wanted = of_others.get(&line).copied();
-                for (index, (pattern, depth)) in patterns.patterns.iter().enumerate() {
+                for (index, (pattern, depth)) in patterns.iter().enumerate() {
                     if pattern.matches(function, one.is_own) {
-                        met.borrow_mut()[index] = true;
+                        matched.borrow_mut()[index] = true;
                         wanted = wanted.max(Some(*depth));
                     }
                 }
-                match (wanted, dropped.get(&(path.to_owned(), line))) {
+                match (wanted, search.dropped.get(&(path.to_owned(), line))) {
                     (None, _) => Want::Nothing,
                     (Some(depth), None) => Want::Traced(depth),
                     (Some(depth), Some(reason)) => Want::Refused(depth, reason.clone()),
                 }
             };
-            let shown_file = prefix.join(path);
-            let found = functions::trace(file, shown_file.as_str(), &one.name, one.untraceable, &wants);
-            let lines = found.0.iter().map(|function| (function.line, function.depth)).collect();
+            let shown = search.prefix.join(path);
+            let (functions, edited) =
+                functions::trace(file, shown.as_str(), &one.name, one.untraceable, &wants);
+            let lines = functions.iter().map(|function| (function.line, function.depth)).collect();
             if lines == of_others {
                 return;
             }
             if !of_others.is_empty() {
-                tracing.edited.remove(path);
-                tracing.facts.functions.retain(|function| function.file != shown_file);
+                tracing.forget(path, &shown);
             }
             taken.insert(path.to_owned(), lines);
-            tracing.take(one, path, &shown_file, file, dropped, found, shim_hash);
+            let found = TracedFile { path, shown, source: &file.source, functions, edited };
+            tracing.take(found, one.is_member, search);
         });
     }
-    let met = met.into_inner();
-    let unmet = patterns.patterns.iter().zip(met).filter(|(_, met)| !met);
+    let unmet = patterns.iter().zip(matched.into_inner()).filter(|(_, matched)| !matched);
     tracing.facts.unmet = unmet.map(|((pattern, _), _)| pattern.to_string()).collect();
     tracing.facts.functions.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
     tracing
 }
 
+/// A source file with the functions in it that patterns mean.
+struct TracedFile<'a> {
+    /// Relative to the search's base.
+    path: &'a Utf8Path,
+    /// The name in reports.
+    shown: Utf8PathBuf,
+    /// The text before any edit.
+    source: &'a SourceText<'a>,
+    functions: Vec<Function>,
+    /// The text with the traced functions edited; `None` if none is.
+    edited: Option<String>,
+}
+
 impl Tracing {
-    fn take(
-        &mut self,
-        one: &Crate,
-        path: &Utf8Path,
-        shown_file: &Utf8Path,
-        file: &ModuleFile<'_>,
-        dropped: &Dropped,
-        (functions, edited): (Vec<Function>, Option<String>),
-        shim_hash: &str,
-    ) {
-        for function in &functions {
-            let reason = function.untraceable.clone();
-            let is_dropped = dropped.get(&(path.to_owned(), function.line)) == reason.as_ref();
-            let untraced =
-                reason.map(
-                    |reason| {
-                        if is_dropped { Untraced::Dropped(reason) } else { Untraced::Impossible(reason) }
-                    },
-                );
-            let text = (function.depth == Depth::Lines && untraced.is_none()).then(|| Excerpt {
-                first: *function.lines.start(),
-                text: lines::excerpt(&file.source, &function.lines),
-            });
-            self.facts.functions.push(TracedFunction {
-                path: shown(&function.path),
-                file: shown_file.to_owned(),
-                line: function.line,
-                apart: function.apart.clone(),
-                untraced,
-                text,
-            });
+    /// Forgets a file that will be edited again.
+    fn forget(&mut self, path: &Utf8Path, shown: &Utf8Path) {
+        self.edited.remove(path);
+        self.facts.functions.retain(|function| function.file != shown);
+    }
+
+    fn take(&mut self, file: TracedFile<'_>, is_member: bool, search: &Search<'_>) {
+        for function in &file.functions {
+            let dropped = search.dropped.get(&(file.path.to_owned(), function.line));
+            self.facts.functions.push(fact_of(function, &file, dropped));
         }
-        if let Some(mut text) = edited {
-            if !one.is_member {
-                self.beyond_members = true;
-                // Cargo sees no wrapper there, so the text itself must tell one shim from another.
-                _ = writeln!(text, "\n// {}", shim_hash);
-            }
-            let functions = functions.into_iter().filter(|one| one.untraceable.is_none()).collect();
-            self.edited.insert(path.to_owned(), EditedFile { text, functions });
+        let Some(mut text) = file.edited else { return };
+        if !is_member {
+            self.beyond_members = true;
+            // Cargo uses no wrapper for these crates, so the text itself must distinguish one shim
+            // from another.
+            _ = writeln!(text, "\n// {}", search.shim_hash);
         }
+        let traced = file.functions.into_iter().filter(|one| one.untraceable.is_none()).collect();
+        self.edited.insert(file.path.to_owned(), EditedFile { text, functions: traced });
     }
 
     /// Whether no file is edited.
@@ -186,25 +183,25 @@ impl Tracing {
         self.edited.is_empty()
     }
 
-    /// Whether the compiler must be told of crates that are no members of the workspace.
+    /// Whether the compiler must also trace crates that are not members of the workspace.
     pub fn is_beyond_members(&self) -> bool {
         self.beyond_members
     }
 
-    /// Adds what became of functions elsewhere. A pattern is met where either met it.
+    /// Adds the facts of another tracing. A pattern counts as matched if either has matched it.
     pub fn add_facts(&mut self, other: &TraceFacts) {
         self.facts.functions.extend(other.functions.iter().cloned());
         self.facts.unmet.retain(|pattern| other.unmet.contains(pattern));
     }
 
-    /// The edited files and their texts.
+    /// Returns the edited files and their texts.
     pub fn files(&self) -> impl Iterator<Item = (&Utf8Path, &str)> {
         self.edited.iter().map(|(path, file)| (path.as_path(), file.text.as_str()))
     }
 
     /// Writes the edited files into the checkout. Returns what was written.
-    pub fn write(&self, checkout: &Utf8Path, injected: &mut InjectedFiles) -> anyhow::Result<Injection> {
-        let mut injection = Injection::new();
+    pub fn write(&self, checkout: &Utf8Path, injected: &mut InjectedFiles) -> anyhow::Result<AddedFiles> {
+        let mut injection = AddedFiles::new();
         for (path, file) in &self.edited {
             injected.write(checkout, path, file.text.as_bytes())?;
             injection.insert(path.clone(), file.text.clone().into_bytes());
@@ -212,8 +209,9 @@ impl Tracing {
         Ok(injection)
     }
 
-    /// After a build that failed: the functions whose edits may be why. Those that errors lie in; then all of the files that
-    /// errors lie in; then all. `located` gives the file of an error's place, relative to what this is of.
+    /// Returns the functions whose edits may have caused a failed build. `blame` chooses between
+    /// functions with errors, all functions of files with errors, and all functions. `located`
+    /// returns the file of an error's place, relative to the base.
     pub fn suspects<'a>(
         &self,
         errors: impl Iterator<Item = &'a Diagnostic> + Clone,
@@ -242,7 +240,8 @@ impl Tracing {
         if blame != Blame::All && !of_files.is_empty() {
             return of_files;
         }
-        let reason = errors.into_iter().next().map_or_else(|| "the build fails with it".to_owned(), reason);
+        let reason =
+            errors.into_iter().next().map_or_else(|| "the build fails when it is traced".to_owned(), reason);
         let all = self.edited.iter().flat_map(|(path, file)| {
             file.functions.iter().map(move |function| (path.clone(), function.line))
         });
@@ -250,7 +249,27 @@ impl Tracing {
     }
 }
 
-/// How wide the net is thrown when a build fails.
+/// Returns what the report says about a function. `dropped` is why an earlier build could not trace
+/// it.
+fn fact_of(function: &Function, file: &TracedFile<'_>, dropped: Option<&String>) -> TracedFunction {
+    let untraced = function.untraceable.clone().map(|reason| {
+        if dropped == Some(&reason) { Untraced::Dropped(reason) } else { Untraced::Impossible(reason) }
+    });
+    let text = (function.depth == Depth::Lines && untraced.is_none()).then(|| Excerpt {
+        first: *function.lines.start(),
+        text: lines::excerpt(file.source, &function.lines),
+    });
+    TracedFunction {
+        path: shown(&function.path),
+        file: file.shown.clone(),
+        line: function.line,
+        apart: function.apart.clone(),
+        untraced,
+        text,
+    }
+}
+
+/// How many functions are suspected when a build fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
     /// Functions with an error in them, if there are any.
@@ -262,7 +281,8 @@ pub enum Blame {
 }
 
 impl Blame {
-    /// That of the n-th build that failed, from 0: no build is tried more often than this leads to the end.
+    /// Returns the level for a failed build, counted from 0. This limits how often a build is tried
+    /// again.
     pub fn of_round(round: usize) -> Self {
         match round {
             0..4 => Self::Places,
@@ -272,7 +292,7 @@ impl Blame {
     }
 }
 
-/// A place, and those of the macro calls that led to it.
+/// Returns a place, and the places of the macro calls that led to it.
 fn outwards(
     place: &cargo_metadata::diagnostic::DiagnosticSpan,
 ) -> impl Iterator<Item = &cargo_metadata::diagnostic::DiagnosticSpan> {
@@ -283,14 +303,16 @@ fn reason(error: &Diagnostic) -> String {
     format!("it does not compile when it is traced ({})", error.message.lines().next().unwrap_or_default())
 }
 
-/// The error about a pattern that means no function in any revision. `paths` are all that there are.
+/// Returns the error about a pattern that matches no function in any revision. `paths` are the
+/// paths of all functions.
 pub fn unmet(pattern: &str, paths: &[String]) -> UserError {
     let name = |path: &str| path.rsplit("::").next().unwrap_or_default().to_owned();
     let inside = format!("{pattern}::");
     let help = if paths.iter().any(|path| path.starts_with(&inside)) {
-        format!("write {pattern}::** for all that is in it")
+        format!("write {pattern}::** for all functions in it")
     } else {
-        // The right name in the wrong place comes before the wrong name in the right one.
+        // A function of the right name in another module is better than one of another name in the
+        // right module.
         let namesakes = paths.iter().map(String::as_str).filter(|path| name(path) == name(pattern));
         let mut nearest = suggest::nearest(pattern, namesakes.clone(), 3);
         nearest.extend(namesakes.take(3).filter(|_| nearest.is_empty()).collect::<Vec<_>>());
@@ -298,11 +320,10 @@ pub fn unmet(pattern: &str, paths: &[String]) -> UserError {
             nearest = suggest::nearest(pattern, paths.iter().map(String::as_str), 3);
         }
         if nearest.is_empty() {
-            "`cargo memprof trace '**'` prints all functions; those of a crate from the registry are meant by the name of its \
-             package alone, NAME::**"
+            "`cargo memprof trace '**'` prints all functions of the repository; for a crate from the registry, name its package: NAME::**"
                 .to_owned()
         } else {
-            format!("near to it: {}", nearest.join(", "))
+            format!("nearest: {}", nearest.join(", "))
         }
     };
     UserError::new(format!("--trace {pattern}: no revision has such a function")).help(help)
@@ -422,10 +443,10 @@ mod tests {
         let paths = ["bart::Encoder::new", "bart::<Encoder as Drop>::drop", "bart::encoder::forward"];
         let paths = paths.map(str::to_owned);
         for (pattern, said) in [
-            ("bart::encoder::*::drop", "near to it: bart::<Encoder as Drop>::drop"),
-            ("Encoder::new", "near to it: bart::Encoder::new"),
-            ("bart::encoder::forwrad", "near to it: bart::encoder::forward"),
-            ("bart::encoder", "write bart::encoder::** for all that is in it"),
+            ("bart::encoder::*::drop", "nearest: bart::<Encoder as Drop>::drop"),
+            ("Encoder::new", "nearest: bart::Encoder::new"),
+            ("bart::encoder::forwrad", "nearest: bart::encoder::forward"),
+            ("bart::encoder", "write bart::encoder::** for all functions in it"),
             ("zebra::*", "prints all functions"),
         ] {
             let help = unmet(pattern, &paths).help.unwrap();
@@ -472,7 +493,7 @@ mod tests {
     fn a_pattern_without_a_function_is_answered_with_the_nearest() {
         let paths = ["bart::encoder::forward".to_owned(), "bart::decoder::new".to_owned()];
         let help = unmet("bart::encodr::forward", &paths).help.unwrap();
-        assert_eq!(help, "near to it: bart::encoder::forward");
+        assert_eq!(help, "nearest: bart::encoder::forward");
         assert!(unmet("x::y", &paths).help.unwrap().contains("trace '**'"));
     }
 }

@@ -1,4 +1,5 @@
-//! The lines of a traced function: marks before its statements, which tell the call where it is, and its text for the report.
+//! The lines of a traced function: inserts marks before its statements, which record the current
+//! line, and returns its text for the report.
 
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
@@ -8,19 +9,19 @@ use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::visit::Visit;
 
-use crate::inject::source_edit::{Edits, Source};
+use crate::inject::source_edit::{Edits, SourceText};
 
-/// The text at the start of a block, after which the function is where it was before, and that before a statement, to which the
-/// line is added: part of what a build depends on.
+/// The text at the start of a block, which restores the outer line at the block's end, and the text
+/// before a statement, which is followed by the line. Both are part of the build key.
 pub const TEXTS: [&str; 2] = [" let _memprof_block = _memprof_scope.block();", " _memprof_scope.at("];
 
-/// Marks the statements of a function, and of the blocks in it that run as a part of it.
+/// Marks the statements of a function, and of the blocks that run as a part of it.
 pub fn mark(edits: &mut Edits<'_>, body: &syn::Block) {
     Lines { edits }.statements(body);
 }
 
-/// The text of lines, from 1, as it was before anything was put into it.
-pub fn excerpt(source: &Source<'_>, lines: &RangeInclusive<usize>) -> String {
+/// Returns the text of these lines, counted from 1, before any edit.
+pub fn excerpt(source: &SourceText<'_>, lines: &RangeInclusive<usize>) -> String {
     let wanted = source.text().lines().skip(lines.start() - 1).take(lines.end() + 1 - lines.start());
     wanted.collect::<Vec<_>>().join("\n")
 }
@@ -38,12 +39,13 @@ impl Lines<'_, '_> {
             }
             let (conditions, place) = beginning(statement);
             let line = place.start().line;
-            // Of several statements on a line the first is where it begins.
+            // Only the first of several statements on a line is marked.
             if marked != Some(line) {
                 let text = format!("{conditions}{}{line}); ", TEXTS[1].trim_start());
                 self.edits.before(statement.span(), &text);
             }
-            // One that may not be there marks nothing for the next.
+            // A statement under a condition may be absent, so the next one on the line is marked,
+            // too.
             if conditions.is_empty() {
                 marked = Some(line);
             }
@@ -52,9 +54,9 @@ impl Lines<'_, '_> {
     }
 }
 
-/// The `#[cfg(…)]` of a statement, and where it begins behind its attributes. The mark has the same conditions: where the
-/// statement is not, it is not either. So it does not stand between `#[cfg(a)] { x } #[cfg(not(a))] { y }` at a block's end, each of
-/// which may be the block's value.
+/// Returns the `#[cfg(…)]` of a statement, and its first place after the attributes. The mark gets
+/// the same conditions, so that it is absent whenever the statement is. Otherwise a mark would
+/// separate the possible values of a block: `#[cfg(a)] { x } #[cfg(not(a))] { y }`.
 fn beginning(statement: &syn::Stmt) -> (String, Span) {
     let mut conditions = String::new();
     let mut tokens = statement.to_token_stream().into_iter();
@@ -71,7 +73,7 @@ fn beginning(statement: &syn::Stmt) -> (String, Span) {
     (conditions, statement.span())
 }
 
-/// Whether an attribute is `#[cfg(…)]`: what it stands at may not be there.
+/// Whether an attribute is `#[cfg(…)]`, so that its item may be absent.
 pub fn is_condition(attribute: &syn::Attribute) -> bool {
     attribute.path().is_ident("cfg")
 }
@@ -114,9 +116,10 @@ impl<'ast> Visit<'ast> for Lines<'_, '_> {
 mod tests {
     use super::*;
 
-    /// The text of a function with what is put in made short: `«12»` a line, `«{»` a block.
+    /// Returns the edited text of a function with short marks: `«12»` for a line, `«{»` for a
+    /// block.
     fn marked(text: &str) -> String {
-        let source = Source::new(text);
+        let source = SourceText::new(text);
         let file = source.parse().unwrap();
         let [syn::Item::Fn(function)] = file.items.as_slice() else { panic!("one function: {text}") };
         let mut edits = source.edits();
@@ -125,7 +128,7 @@ mod tests {
         assert_eq!(edited.lines().count(), text.lines().count(), "lines stay: {edited}");
         let line = regex::Regex::new(r"((?:#\[cfg[^\n]*?\] )?)_memprof_scope\.at\((\d+)\); ").unwrap();
         let short = line.replace_all(&edited.replace(TEXTS[0], "«{»"), "«$1$2»").into_owned();
-        // As tokens are printed.
+        // This is how tokens are printed.
         short.replace("«#[cfg (not (a))]", "«#[cfg(not(a))]").replace("«#[cfg (a)]", "«#[cfg(a)]")
     }
 
@@ -174,7 +177,7 @@ mod tests {
 
     #[test]
     fn an_excerpt_is_of_the_lines_as_they_were() {
-        let source = Source::new("fn f() {\n    g();\n}\nfn h() {}\n");
+        let source = SourceText::new("fn f() {\n    g();\n}\nfn h() {}\n");
         assert_eq!(excerpt(&source, &(2..=3)), "    g();\n}");
     }
 }

@@ -1,4 +1,4 @@
-//! Finds the functions to trace and puts scopes into them.
+//! Finds the functions to trace, and inserts scopes into them.
 //! Imports support, plan, checkout, cargo, results and inject.
 //! Writes the checkout.
 

@@ -1,21 +1,22 @@
-//! Functions that are never traced, by what they say of themselves: at another time than they are called, in the compiler, or
-//! without room for a statement.
+//! Functions that cannot be traced because of their signature or attributes: they run at another
+//! time than they are called, in the compiler, or have no statements.
 
-/// Why a function of these attributes and this signature cannot be traced, if it cannot.
+/// Returns why a function with these attributes and this signature cannot be traced; `None` if it
+/// can.
 pub fn reason(attributes: &[syn::Attribute], signature: &syn::Signature) -> Option<String> {
     let reason = if is_marked(attributes, &["naked"]) {
         "it is naked: its body is assembly"
     } else if signature.constness.is_some() {
         "it is a `const fn`, which the compiler may run"
     } else if signature.asyncness.is_some() {
-        "it is an `async fn`: it runs in pieces, and other code between them"
+        "it is an `async fn`, whose body interleaves with other tasks"
     } else if let Some(abi) = signature.abi.as_ref().filter(|abi| !is_rust(abi)) {
         let name = abi.name.as_ref().map_or_else(|| "C".to_owned(), syn::LitStr::value);
         return Some(format!(
             "it is an `extern \"{name}\"` function, which a signal handler or code before `main` may call"
         ));
     } else if is_marked(attributes, &["test", "bench"]) {
-        "it is a test: `start` and `done` stand around it"
+        "it is a test, which `start` and `done` already enclose"
     } else {
         return None;
     };
@@ -53,7 +54,7 @@ mod tests {
     fn what_cannot_be_traced_says_why() {
         for (text, said) in [
             ("const fn f() {}", "`const fn`"),
-            ("async fn f() {}", "runs in pieces"),
+            ("async fn f() {}", "interleaves"),
             ("extern fn f() {}", "`extern \"C\"`"),
             ("unsafe extern \"system\" fn f() {}", "`extern \"system\"`"),
             ("#[naked] fn f() {}", "naked"),

@@ -94,7 +94,7 @@ fn a_typo_gets_the_nearest_names() {
     let error = error(&repository, &["mian", "HEAD"]);
     assert_eq!(format!("{error:#}"), "no ref 'mian' in this repository");
     let help = help(&error).unwrap();
-    assert_eq!(help, "did you mean 'main'? (branches: main, release-0.4; PRs are written pr/NUMBER)");
+    assert_eq!(help, "did you mean 'main'? (branches: main, release-0.4; write pr/NUMBER for a PR)");
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn a_history_that_is_too_short_names_its_oldest_commit() {
         let error = error(&repository, &["main", spec]);
         let name = oldest.trim_end_matches("~1");
         assert_eq!(error.to_string(), format!("no commit '{spec}': the history of '{name}' is shorter"));
-        assert_eq!(help(&error).unwrap(), format!("the oldest is {oldest}"));
+        assert_eq!(help(&error).unwrap(), format!("the oldest commit is {oldest}"));
     }
 }
 
@@ -258,7 +258,7 @@ fn copies_of_several_remotes_that_differ_are_ambiguous() {
     clone.git(["fetch", "--quiet", "one", &pull_request]);
     clone.git(["update-ref", "refs/remotes/two/pr/7", &pull_request]);
     let error = error(&clone, &["main", "pr/7"]);
-    assert!(error.to_string().contains("refs/remotes/one/pr/7, refs/remotes/two/pr/7"), "{error}");
+    assert!(error.to_string().contains("refs/remotes/one/pr/7 or refs/remotes/two/pr/7"), "{error}");
 }
 
 #[test]
@@ -270,7 +270,7 @@ fn a_mirror_has_pull_requests_under_the_forges_names_and_needs_no_working_tree()
     assert_eq!(plan.revisions[1].found.as_deref(), Some("refs/pull/7/head"));
     assert_eq!(plan.workspace, "");
     let message = format!("{:#}", error(&mirror, &["main", "."]));
-    assert!(message.contains("a bare repository has none"), "{message}");
+    assert!(message.contains("which a bare repository lacks"), "{message}");
 }
 
 #[test]
@@ -288,7 +288,7 @@ fn the_users_own_patterns_and_urls_as_remotes_work() {
 
     let unknown = Request { remote: Some("nosuch".to_owned()), ..request(&["main", "pr/7"]) };
     let error = resolve(&unknown, &clone.open(), &|_| ()).unwrap_err();
-    assert_eq!(help(&error).unwrap(), "pick one with --remote: origin");
+    assert_eq!(help(&error).unwrap(), "choose one with --remote: origin");
 }
 
 #[test]
@@ -323,7 +323,7 @@ fn the_merge_base_and_a_named_baseline_become_revisions() {
 fn one_ref_is_no_comparison_and_one_ref_twice_is() {
     let repository = package();
     let alone = error(&repository, &["main"]);
-    assert_eq!(alone.to_string(), "a comparison needs two refs, and only 'main' was given");
+    assert_eq!(alone.to_string(), "a comparison needs two refs, but only 'main' was given");
     assert!(help(&alone).unwrap().contains("--refs main,OTHER"));
     let twice = plan(&repository, &["main", "main"]);
     let names: Vec<_> = twice.revisions.iter().map(|revision| revision.name.as_str()).collect();
@@ -384,7 +384,7 @@ fn the_workspace_is_found_from_where_the_tool_was_started() {
     let nowhere = from("", None).unwrap_err();
     let advice = help(&nowhere).unwrap();
     assert!(
-        advice.starts_with("name one with --manifest-path: other/Cargo.toml, rust/Cargo.toml"),
+        advice.starts_with("choose one with --manifest-path: other/Cargo.toml, rust/Cargo.toml"),
         "{advice}"
     );
     assert!(from("", Some("nosuch/Cargo.toml")).is_err());

@@ -249,7 +249,7 @@ trait Timeout {
     fn unwrap_seconds(&self) -> u64;
 }
 
-impl Timeout for Option<cargo_memprof::config::yaml::Text<cargo_memprof::config::values::Seconds>> {
+impl Timeout for Option<cargo_memprof::config::yaml::Scalar<cargo_memprof::config::values::Seconds>> {
     fn unwrap_seconds(&self) -> u64 {
         self.as_ref().expect("a timeout").0.0
     }

@@ -262,7 +262,7 @@ fn a_deleted_file_a_folder_in_its_place_and_a_nested_repository_are_dealt_with()
     assert!(!path.join("src/same.rs").exists());
     assert!(!path.join("nested").exists());
     assert!(
-        setting.warnings()[0].starts_with("'nested/' is a repository of its own"),
+        setting.warnings()[0].starts_with("'nested/' is a nested repository"),
         "{:?}",
         setting.warnings()
     );
@@ -388,7 +388,7 @@ fn the_cache_lies_outside_of_the_repository_and_of_any_workspace() {
     for inside in ["target/cache", ".git/cache", ""] {
         let error = Cache::open(&utf8(&user.path(inside)), &repository).unwrap_err().to_string();
         assert!(
-            error.contains("lies inside the repository") && error.contains("CARGO_MEMPROF_HOME"),
+            error.contains("is inside the repository") && error.contains("CARGO_MEMPROF_HOME"),
             "{error}"
         );
     }
@@ -488,5 +488,5 @@ fn patterns_are_left_out_and_come_back() {
     let whole = setting.revision(".");
     assert_eq!(whole.tree, main.tree, "what a sparse checkout does not show is still in it");
     let bad = Worktree::open(&setting.cache, &setting.repository, &["!x".to_owned()]);
-    assert!(bad.err().unwrap().to_string().contains("is no pattern"));
+    assert!(bad.err().unwrap().to_string().contains("is not a pattern"));
 }

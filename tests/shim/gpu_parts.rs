@@ -2,7 +2,6 @@
 #![cfg(all(target_os = "linux", target_pointer_width = "64"))]
 
 #[path = "../../templates/memprof/drm_fdinfo.rs"]
-#[expect(clippy::pedantic, reason = "the shim's own file, written for its oldest Rust")]
 mod drm_fdinfo;
 
 #[path = "../../templates/memprof_inject/ledger.rs"]

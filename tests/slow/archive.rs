@@ -354,7 +354,7 @@ fn shared_libraries_of_the_build_and_of_the_toolchain_travel_with_it() {
     assert_code(&report, 0);
     let shown = text(&report.stdout);
     assert!(shown.contains("2     std::mem::forget(vec![1u8; bytes]);"), "{shown}");
-    assert!(shown.contains("it is of a library that is only a shared one (dylib)"), "{shown}");
+    assert!(shown.contains("it belongs to a library that is only built as a dylib"), "{shown}");
 
     let unpacked = fs::read_dir(host.folder.join("cache/archives")).unwrap().filter_map(Result::ok);
     let unpacked = unpacked.map(|entry| entry.path()).find(|path| path.is_dir()).expect("it was unpacked");

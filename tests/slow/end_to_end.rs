@@ -16,9 +16,9 @@ fn an_allocator_that_cannot_be_wrapped_is_told_with_its_place_and_the_reason() {
     assert_eq!(printed.code, 0, "{}", printed.everything());
     // Tables break lines between words.
     let told = printed.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    let minds = "the #[global_allocator] at particular/tests/minds.rs:19 does not compile when it is wrapped in memprof::Heap";
+    let minds = "the #[global_allocator] at particular/tests/minds.rs:19 does not compile when wrapped in memprof::Heap";
     assert!(told.contains(minds), "{}", printed.everything());
-    assert!(told.contains("is of the crate `vendored`, which is no member"), "{}", printed.everything());
+    assert!(told.contains("is in the crate `vendored`, which is not a member"), "{}", printed.everything());
     let warned = printed.stderr.matches("the #[global_allocator] in particular/tests/minds.rs of").count();
     assert_eq!(warned, 2, "once a revision: {}", printed.everything());
 }

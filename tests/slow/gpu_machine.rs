@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{TestRepository, home_at, isolated};
 use camino::Utf8Path;
-use cargo_memprof::gpu::devices::Place;
+use cargo_memprof::gpu::devices::CudaDevice;
 use cargo_memprof::gpu::locks;
 use cargo_memprof::support::event::Event;
 use cargo_memprof::support::file_lock::{Lock, WhenHeld};
@@ -212,7 +212,7 @@ impl Machine {
         self.outcomes().iter().map(marks).collect()
     }
 
-    fn lock(&self, place: &Place) -> Lock {
+    fn lock(&self, place: &CudaDevice) -> Lock {
         let folder = self.path("locks");
         let folder = Utf8Path::from_path(&folder).unwrap();
         let never = AtomicBool::new(false);
@@ -226,8 +226,8 @@ fn stdouts(cells: &Path) -> Vec<String> {
     files.map(|entry| fs::read_to_string(entry.path()).unwrap()).collect()
 }
 
-fn place(index: u32, uuid: &str) -> Place {
-    Place { index, part: None, uuid: uuid.to_owned() }
+fn place(index: u32, uuid: &str) -> CudaDevice {
+    CudaDevice { index, part: None, uuid: uuid.to_owned() }
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -294,14 +294,14 @@ fn memory_that_does_not_leave_is_warned_of_and_the_run_is_marked() {
         run.env("MEMPROF_DEVICE_WAIT", "1");
         run
     });
-    let left = "GPU 0 had 1.00 GiB more in use 1 s after the run than before it";
+    let left = "GPU 0 had 1.00 GiB more in use 1 s after the run than before the run";
     assert!(text(&output.stderr).contains(&format!("warning: {left}")), "{}", text(&output.stderr));
     let marks = machine.marks();
     assert_eq!(marks[0], [left]);
     // The second one begins with that memory there, which nobody is shown for.
     assert_eq!(marks[1].len(), 1);
     assert!(
-        marks[1][0].starts_with("1.00 GiB of GPU 0 were in use before the run, by processes that NVML"),
+        marks[1][0].starts_with("1.00 GiB of GPU 0 was in use before the run, by processes that NVML"),
         "{marks:?}"
     );
     assert_eq!(values(&output.stdout, "gpu.0.device"), [] as [u64; 0]);
@@ -333,7 +333,9 @@ fn figures_taken_beside_another_process_are_marked_and_the_devices_own_is_withdr
     let mut report = machine.memprof(&["report", "run"]);
     let table = text(&report.args(["--metrics", "gpu.0.process,gpu.0.device"]).output().unwrap().stdout);
     assert!(
-        table.contains("gpu.0.device unavailable in old and new: not the test's alone: process"),
+        table.contains(
+            "gpu.0.device unavailable in old and new: may include memory of other processes: process"
+        ),
         "{table}"
     );
     assert!(table.contains("2 runs: process "), "{table}");
@@ -353,7 +355,7 @@ fn in_a_container_that_hides_processes_the_devices_figure_counts_while_its_level
     let busy = run(900);
     assert_eq!(values(&busy.stdout, "gpu.0.device"), [] as [u64; 0]);
     assert_eq!(values(&busy.stdout, "gpu.0.process"), [] as [u64; 0]);
-    assert!(machine.marks()[1][0].contains("as in a container that hides them"), "{:?}", machine.marks());
+    assert!(machine.marks()[1][0].contains("(a container may hide them)"), "{:?}", machine.marks());
 }
 
 #[test]

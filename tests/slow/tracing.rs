@@ -212,7 +212,7 @@ fn a_crate_of_the_registry_is_traced_in_a_copy_and_the_lock_file_stays() {
     repository.commit("wrong");
     let printed = memprof(&repository, &["--refs", "HEAD,again=HEAD", "--trace", "itoa::Buffer::new"]);
     assert_eq!(printed.code, 2, "{}", printed.stderr);
-    assert!(printed.stderr.contains("is not what the lock file says"), "{}", printed.stderr);
+    assert!(printed.stderr.contains("does not match Cargo.lock"), "{}", printed.stderr);
 }
 
 #[test]
@@ -235,12 +235,9 @@ fn functions_are_listed_per_ref_without_a_build() {
 fn mistakes_are_answered_with_the_nearest_names() {
     let repository = repository();
     for (arguments, said) in [
-        (
-            &["trace", "bart::<Layer as Module>::forwrd"][..],
-            "near to it: bart::<Layer<T> as Module>::forward",
-        ),
-        (&["--refs", "old,new", "--trace", "bart::heer"], "near to it: bart::here"),
-        (&["--refs", "old,new", "--trace", "bart"], "write bart::** for all of it"),
+        (&["trace", "bart::<Layer as Module>::forwrd"][..], "nearest: bart::<Layer<T> as Module>::forward"),
+        (&["--refs", "old,new", "--trace", "bart::heer"], "nearest: bart::here"),
+        (&["--refs", "old,new", "--trace", "bart"], "write bart::** for all functions in it"),
         (&["--refs", "old,new", "--max-events", "5"], "--max-events needs functions to trace"),
         (&["--refs", "old,new", "--trace", "bart::*", "--columns", "heep"], "found 'heep'"),
         (&["trace"], "no function pattern"),

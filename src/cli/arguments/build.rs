@@ -5,7 +5,7 @@ use camino::Utf8PathBuf;
 use clap::{Args, ValueHint};
 
 use crate::cli::arguments::request::RequestArguments;
-use crate::config::values::Written;
+use crate::config::values::Parsed;
 use crate::plan::trace_pattern::TracePattern;
 
 /// What follows `build --help`.
@@ -68,7 +68,7 @@ pub struct ListArguments {
 pub struct TraceCommandArguments {
     /// Function patterns.
     #[arg(value_name = "PATTERN", help = "Function patterns, as --trace takes them: 'crate::**::forward'")]
-    pub patterns: Vec<Written<TracePattern>>,
+    pub patterns: Vec<Parsed<TracePattern>>,
     /// List the functions, with the reason for each that cannot be traced (always on: the command
     /// does nothing else)
     #[arg(long)]

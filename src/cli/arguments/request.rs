@@ -7,7 +7,7 @@ use clap::{Args, ValueHint};
 use crate::cli::arguments::cargo::CargoArguments;
 use crate::cli::arguments::judging::JudgingArguments;
 use crate::cli::arguments::values::{self, Parameter, Variable};
-use crate::config::values::{Pattern, Written};
+use crate::config::values::{Parsed, RegularExpression};
 use crate::plan::cell_pattern;
 use crate::plan::expression::Expression;
 use crate::plan::quantity;
@@ -75,10 +75,10 @@ pub struct SelectionArguments {
     ///
     /// Case does not matter.
     #[arg(short = 'k', long, value_name = "EXPRESSION")]
-    pub filter: Option<Written<Expression>>,
+    pub filter: Option<Parsed<Expression>>,
     /// Run tests whose `package::binary::test` matches this regular expression
     #[arg(long, value_name = "REGEX")]
-    pub regex: Option<Pattern>,
+    pub regex: Option<RegularExpression>,
     /// Run the test with exactly this path, or this `package::binary::test` (repeatable)
     #[arg(long, value_name = "NAME")]
     pub exact: Vec<String>,
@@ -159,10 +159,10 @@ pub struct TraceArguments {
         long_help = "Measure these functions, without changing any branch: 'crate::**::forward' (repeatable)\n\nMore \
                      patterns: 'bart::encoder::*::forward', 'crate::kv_cache::**', '<Encoder as Module>::forward'"
     )]
-    pub trace: Vec<Written<TracePattern>>,
+    pub trace: Vec<Parsed<TracePattern>>,
     /// Measure each line of these functions (repeatable)
     #[arg(long, value_name = "PATTERN")]
-    pub trace_lines: Vec<Written<TracePattern>>,
+    pub trace_lines: Vec<Parsed<TracePattern>>,
     /// Log this many calls of each traced function one by one; sums include all calls [default:
     /// 100]
     #[arg(long, value_name = "N")]

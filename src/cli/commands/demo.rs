@@ -26,7 +26,7 @@ use crate::support::file_lock::WhenHeld;
 /// Creates the repository, compares its refs, and removes it again.
 pub fn demo(context: CommandContext<'_>, arguments: &DemoArguments) -> anyhow::Result<ExitCode> {
     let folder = tempfile::Builder::new().prefix("memprof-demo-").tempdir()?;
-    let root = crate::cargo::command::utf8(folder.path().canonicalize()?)?;
+    let root = crate::support::paths::utf8(folder.path().canonicalize()?)?;
     let demo = repository::create(root.as_std_path())?;
     context.console.print(&format!(
         "The demo's repository: {}\n$ cargo memprof --refs {} --overlay {} -k '{}'\n\n",
@@ -35,7 +35,7 @@ pub fn demo(context: CommandContext<'_>, arguments: &DemoArguments) -> anyhow::R
         demo.overlay,
         demo.filter
     ))?;
-    let repository = Repository::discover(&crate::cargo::command::utf8(demo.path.clone())?)?;
+    let repository = Repository::discover(&crate::support::paths::utf8(demo.path.clone())?)?;
     let run = run_arguments(&demo)?;
     let kept = measure(context, &repository, &root.join("cache"), &run)?;
     let presentation =

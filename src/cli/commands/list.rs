@@ -25,7 +25,7 @@ pub fn list(context: CommandContext<'_>, arguments: &ListArguments) -> anyhow::R
     let session = Session::open(&repository, context.console, context.interrupt)?;
     let lock = session.lock(arguments.no_wait)?;
     let scratch = tempfile::tempdir()?;
-    let folder = RunFolder(crate::cargo::command::utf8(scratch.path().to_owned())?);
+    let folder = RunFolder(crate::support::paths::utf8(scratch.path().to_owned())?);
     let prepared = session.prepare(&plan, &folder)?;
     drop(lock);
     context.console.print(&listing(&plan, &prepared.cells)?)?;

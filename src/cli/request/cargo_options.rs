@@ -6,7 +6,7 @@ use crate::cli::arguments::cargo::CargoArguments;
 use crate::cli::request::surroundings::{Surroundings, normalized};
 use crate::cli::request::yaml_values::{flag, list, text, texts};
 use crate::config::matrix::Matrix;
-use crate::config::yaml::{List, Text};
+use crate::config::yaml::{List, Scalar};
 use crate::plan::request::BuildOptions;
 use crate::support::suggest;
 use crate::support::user_error::UserError;
@@ -23,7 +23,7 @@ pub fn build_options(
         let parts = features.iter().flat_map(|features| features.split([',', ' ']));
         parts.filter(|feature| !feature.is_empty()).map(str::to_owned).collect()
     };
-    let owned = |value: Option<&Text<String>>| text(value).map(str::to_owned);
+    let owned = |value: Option<&Scalar<String>>| text(value).map(str::to_owned);
     Ok(BuildOptions {
         manifest_path: flags.manifest_path.as_deref().map(|path| manifest(path, surroundings)).transpose()?,
         packages: if packages_named { flags.package.clone() } else { texts(matrix.packages.as_ref()) },
@@ -52,7 +52,7 @@ pub fn build_options(
 /// memprof.yaml.
 fn config(
     flags: &[String],
-    key: Option<&List<Text<String>>>,
+    key: Option<&List<Scalar<String>>>,
     surroundings: Surroundings<'_>,
 ) -> Result<Vec<String>, UserError> {
     let base = if flags.is_empty() { surroundings.matrix } else { surroundings.current };

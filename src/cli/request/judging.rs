@@ -1,7 +1,7 @@
 //! The rules for verdicts: those of memprof.yaml, then those of the flags.
 
 use crate::cli::arguments::judging::JudgingArguments;
-use crate::config::mapping::Named;
+use crate::config::mapping::OpenMapping;
 use crate::config::matrix::{AllowEntry, Matrix, Rules, ThresholdEntry};
 use crate::config::yaml::List;
 use crate::plan::rule::{Growth, Judging, Rule};
@@ -10,7 +10,7 @@ use crate::support::user_error::UserError;
 /// Returns the rules of the file, followed by those of the flags.
 pub fn judging(flags: &JudgingArguments, matrix: &Matrix) -> Result<Judging, UserError> {
     let mut judging = Judging::default();
-    for (metric, Rules(entries)) in matrix.thresholds.iter().flat_map(|Named(entries)| entries) {
+    for (metric, Rules(entries)) in matrix.thresholds.iter().flat_map(|OpenMapping(entries)| entries) {
         for entry in entries {
             judging.rules.push(ThresholdEntry::on(entry, metric).map_err(UserError::new)?);
         }

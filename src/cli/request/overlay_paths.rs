@@ -5,10 +5,10 @@ use camino::{Utf8Component, Utf8Path};
 
 use crate::cli::arguments::request::CheckoutArguments;
 use crate::cli::request::surroundings::{Surroundings, normalized};
-use crate::config::mapping::{Named, OneOrMany};
+use crate::config::mapping::{OneOrMany, OpenMapping};
 use crate::config::matrix::{Matrix, OverlayEntry};
 use crate::config::values::Dependency;
-use crate::config::yaml::{List, Text};
+use crate::config::yaml::{List, Scalar};
 use crate::plan::request::{OverlayPath, OverlayRequest};
 use crate::support::user_error::UserError;
 
@@ -66,7 +66,7 @@ fn of_flag(
 }
 
 fn of_entry(entry: &OverlayEntry, surroundings: Surroundings<'_>) -> Result<OverlayRequest, UserError> {
-    let text = |value: &Option<Text<String>>| value.as_ref().map(|Text(text)| text.clone());
+    let text = |value: &Option<Scalar<String>>| value.as_ref().map(|Scalar(text)| text.clone());
     let from = text(&entry.from).filter(|from| from != ".");
     let package = text(&entry.package);
     let origin = OverlayOrigin {
@@ -85,10 +85,10 @@ fn of_entry(entry: &OverlayEntry, surroundings: Surroundings<'_>) -> Result<Over
         paths: paths.collect::<Result<_, _>>()?,
         from,
         package,
-        mode: entry.mode.as_ref().map(|Text(mode)| *mode).unwrap_or_default(),
+        mode: entry.mode.as_ref().map(|Scalar(mode)| *mode).unwrap_or_default(),
         dependencies: (entry.dependencies.iter())
-            .flat_map(|Named(dependencies)| dependencies)
-            .map(|(name, Text(Dependency(toml)))| (name.clone(), toml.clone()))
+            .flat_map(|OpenMapping(dependencies)| dependencies)
+            .map(|(name, Scalar(Dependency(toml)))| (name.clone(), toml.clone()))
             .collect(),
     })
 }

@@ -15,8 +15,8 @@ use crate::cli::request::yaml_values::{environment, list, named, text, texts};
 use crate::config::matrix::{
     CellEntry, DeviceNames, LockfileEntry, Matrix, MetricName, TestEntry, TraceEntry,
 };
-use crate::config::values::{Day, Events, Pattern, Repeats, Seconds, Written};
-use crate::config::yaml::{List, Text};
+use crate::config::values::{CallLimit, Day, Parsed, RegularExpression, RepeatCount, Seconds};
+use crate::config::yaml::{List, Scalar};
 use crate::plan::metric;
 use crate::plan::repeat::Repeat;
 use crate::plan::request::{
@@ -64,9 +64,9 @@ pub fn reconcile(
         },
         repeat: cells
             .repeat
-            .or(matrix.repeat.as_ref().map(|Text(Repeats(count))| *count))
+            .or(matrix.repeat.as_ref().map(|Scalar(RepeatCount(count))| *count))
             .unwrap_or_default(),
-        timeout_seconds: cells.timeout.or(matrix.timeout.as_ref().map(|Text(Seconds(seconds))| *seconds)),
+        timeout_seconds: cells.timeout.or(matrix.timeout.as_ref().map(|Scalar(Seconds(seconds))| *seconds)),
         judging: judging(&arguments.judging, matrix)?,
         on_request: Vec::new(),
         lockfile: lockfile(arguments, matrix.lockfile.as_ref()),
@@ -103,7 +103,7 @@ pub fn metrics(arguments: &PresentationArguments, matrix: &Matrix) -> Vec<String
     if !arguments.metrics.is_empty() || arguments.all {
         return arguments.metrics.clone();
     }
-    matrix.metrics.iter().flat_map(|List(names)| names).map(|Text(MetricName(name))| name.clone()).collect()
+    matrix.metrics.iter().flat_map(|List(names)| names).map(|Scalar(MetricName(name))| name.clone()).collect()
 }
 
 fn tests(arguments: &RequestArguments, matrix: &Matrix) -> Vec<TestRequest> {
@@ -145,7 +145,7 @@ fn tests(arguments: &RequestArguments, matrix: &Matrix) -> Vec<TestRequest> {
 fn selection_of_flags(flags: &SelectionArguments) -> Selection {
     Selection {
         expression: flags.filter.as_ref().map(|expression| expression.text.clone()),
-        regex: flags.regex.as_ref().map(|Pattern(pattern)| pattern.clone()),
+        regex: flags.regex.as_ref().map(|RegularExpression(pattern)| pattern.clone()),
         exact: flags.exact.clone(),
         skip: flags.skip.clone(),
         ignored: match (flags.ignored, flags.include_ignored) {
@@ -159,22 +159,22 @@ fn selection_of_flags(flags: &SelectionArguments) -> Selection {
 
 fn test_request(entry: &TestEntry) -> TestRequest {
     TestRequest {
-        name: entry.name.as_ref().map(|Text(name)| name.text.clone()),
+        name: entry.name.as_ref().map(|Scalar(name)| name.text.clone()),
         selection: Selection {
-            expression: entry.filter.as_ref().map(|Text(expression)| expression.text.clone()),
-            regex: entry.regex.as_ref().map(|Text(Pattern(pattern))| pattern.clone()),
+            expression: entry.filter.as_ref().map(|Scalar(expression)| expression.text.clone()),
+            regex: entry.regex.as_ref().map(|Scalar(RegularExpression(pattern))| pattern.clone()),
             exact: texts(entry.exact.as_ref()),
             skip: texts(entry.skip.as_ref()),
-            ignored: entry.ignored.as_ref().map(|Text(ignored)| *ignored).unwrap_or_default(),
+            ignored: entry.ignored.as_ref().map(|Scalar(ignored)| *ignored).unwrap_or_default(),
             package: text(entry.package.as_ref()).map(str::to_owned),
-            kind: entry.kind.as_ref().map(|Text(kind)| *kind),
+            kind: entry.kind.as_ref().map(|Scalar(kind)| *kind),
             within: None,
         },
         env: environment(entry.env.as_ref()),
         features: texts(entry.features.as_ref()),
         params: named(entry.params.as_ref(), |values| values.0.clone()),
-        timeout_seconds: entry.timeout.as_ref().map(|Text(Seconds(seconds))| *seconds),
-        repeat: entry.repeat.as_ref().map(|Text(Repeats(count))| *count),
+        timeout_seconds: entry.timeout.as_ref().map(|Scalar(Seconds(seconds))| *seconds),
+        repeat: entry.repeat.as_ref().map(|Scalar(RepeatCount(count))| *count),
         devices: entry.device.as_ref().map(|DeviceNames(names)| names.clone()),
         rest: false,
     }
@@ -196,7 +196,7 @@ fn excluded<'a>(matrix: &'a Matrix, compared: &'a [RefRequest]) -> impl Iterator
 fn cell_patterns(entries: Option<&List<CellEntry>>) -> impl Iterator<Item = CellPattern> + '_ {
     entries.into_iter().flat_map(|List(entries)| entries).map(|entry| CellPattern {
         r#ref: text(entry.r#ref.as_ref()).map(str::to_owned),
-        test: entry.test.as_ref().map(|Text(expression)| expression.text.clone()),
+        test: entry.test.as_ref().map(|Scalar(expression)| expression.text.clone()),
         params: environment(entry.params.as_ref()),
     })
 }
@@ -207,7 +207,7 @@ fn lockfile(arguments: &RequestArguments, entry: Option<&LockfileEntry>) -> Opti
         .or_else(|| flags.lockfile_date.clone().map(LockfileRequest::Date));
     of_flags.or_else(|| {
         let entry = entry?;
-        let date = || entry.date.as_ref().map(|Text(Day(day))| LockfileRequest::Date(day.clone()));
+        let date = || entry.date.as_ref().map(|Scalar(Day(day))| LockfileRequest::Date(day.clone()));
         text(entry.from.as_ref()).map(|name| LockfileRequest::From(name.to_owned())).or_else(date)
     })
 }
@@ -216,8 +216,8 @@ fn lockfile(arguments: &RequestArguments, entry: Option<&LockfileEntry>) -> Opti
 const MAX_EVENTS: u64 = 100;
 
 fn trace(flags: &TraceArguments, entry: Option<&TraceEntry>) -> Result<TraceRequest, UserError> {
-    let patterns = |flags: &[Written<TracePattern>], key: Option<&List<Text<Written<TracePattern>>>>| {
-        let of_key = key.iter().flat_map(|List(patterns)| patterns).map(|Text(pattern)| pattern);
+    let patterns = |flags: &[Parsed<TracePattern>], key: Option<&List<Scalar<Parsed<TracePattern>>>>| {
+        let of_key = key.iter().flat_map(|List(patterns)| patterns).map(|Scalar(pattern)| pattern);
         let chosen: Vec<_> = if flags.is_empty() { of_key.collect() } else { flags.iter().collect() };
         chosen.into_iter().map(|pattern| pattern.text.clone()).collect::<Vec<_>>()
     };
@@ -227,11 +227,11 @@ fn trace(flags: &TraceArguments, entry: Option<&TraceEntry>) -> Result<TraceRequ
         functions: patterns(&flags.trace, entry_of_patterns.and_then(|entry| entry.functions.as_ref())),
         lines: patterns(&flags.trace_lines, entry_of_patterns.and_then(|entry| entry.lines.as_ref())),
         max_events: (flags.max_events)
-            .or_else(|| entry?.max_events.as_ref().map(|Text(Events(events))| *events))
+            .or_else(|| entry?.max_events.as_ref().map(|Scalar(CallLimit(events))| *events))
             .unwrap_or(MAX_EVENTS),
         columns: if flags.columns.is_empty() {
             let columns = entry.and_then(|entry| entry.columns.as_ref());
-            columns.iter().flat_map(|List(columns)| columns).map(|Text(column)| *column).collect()
+            columns.iter().flat_map(|List(columns)| columns).map(|Scalar(column)| *column).collect()
         } else {
             flags.columns.clone()
         },

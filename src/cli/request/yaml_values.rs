@@ -4,40 +4,40 @@ use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
 
-use crate::config::mapping::Named;
+use crate::config::mapping::OpenMapping;
 use crate::config::values::Value;
-use crate::config::yaml::{List, Text};
+use crate::config::yaml::{List, Scalar};
 
 /// Returns the text of a key, if the file has it.
-pub fn text(value: Option<&Text<String>>) -> Option<&str> {
-    value.map(|Text(value)| value.as_str())
+pub fn text(value: Option<&Scalar<String>>) -> Option<&str> {
+    value.map(|Scalar(value)| value.as_str())
 }
 
 /// Returns a list of texts, empty if the file has no such key.
-pub fn texts(values: Option<&List<Text<String>>>) -> Vec<String> {
-    values.iter().flat_map(|List(values)| values).map(|Text(value)| value.clone()).collect()
+pub fn texts(values: Option<&List<Scalar<String>>>) -> Vec<String> {
+    values.iter().flat_map(|List(values)| values).map(|Scalar(value)| value.clone()).collect()
 }
 
 /// Returns the list of the flags, or else that of the key.
-pub fn list(flags: &[String], key: Option<&List<Text<String>>>) -> Vec<String> {
+pub fn list(flags: &[String], key: Option<&List<Scalar<String>>>) -> Vec<String> {
     if flags.is_empty() { texts(key) } else { flags.to_vec() }
 }
 
 /// Returns a mapping with converted values, in the order of the file.
-pub fn named<T, U>(values: Option<&Named<T>>, convert: impl Fn(&T) -> U) -> IndexMap<String, U> {
+pub fn named<T, U>(values: Option<&OpenMapping<T>>, convert: impl Fn(&T) -> U) -> IndexMap<String, U> {
     values
         .iter()
-        .flat_map(|Named(values)| values)
+        .flat_map(|OpenMapping(values)| values)
         .map(|(name, value)| (name.clone(), convert(value)))
         .collect()
 }
 
 /// Returns environment variables by name.
-pub fn environment(values: Option<&Named<Text<Value>>>) -> BTreeMap<String, String> {
-    named(values, |Text(Value(value))| value.clone()).into_iter().collect()
+pub fn environment(values: Option<&OpenMapping<Scalar<Value>>>) -> BTreeMap<String, String> {
+    named(values, |Scalar(Value(value))| value.clone()).into_iter().collect()
 }
 
 /// Returns whether a switch is on: a flag can turn it on, and not off.
-pub fn flag(flag: bool, key: Option<&Text<bool>>) -> bool {
-    flag || key == Some(&Text(true))
+pub fn flag(flag: bool, key: Option<&Scalar<bool>>) -> bool {
+    flag || key == Some(&Scalar(true))
 }

@@ -1,0 +1,81 @@
+//! What cargo prints while it builds: `--message-format=json`, one message a line.
+
+use camino::{Utf8Path, Utf8PathBuf};
+use cargo_metadata::diagnostic::DiagnosticLevel;
+use cargo_metadata::{Artifact, CompilerMessage, Message};
+
+/// The results of a build, according to cargo's messages.
+#[derive(Debug, Default)]
+pub struct Messages {
+    /// All artifacts that were compiled or fresh, in cargo's order.
+    pub artifacts: Vec<Artifact>,
+    /// Compiler messages at level error.
+    pub errors: Vec<CompilerMessage>,
+    /// Messages below level error that the caller wants, each once. Cargo repeats those of fresh
+    /// targets.
+    pub kept: Vec<String>,
+    /// `OUT_DIR` of each dependency from outside of the checkout. Its content is the same in every
+    /// revision with this dependency.
+    pub foreign_out_directories: Vec<Utf8PathBuf>,
+}
+
+impl Messages {
+    /// Takes one line of cargo's standard output, and returns the crate that was compiled, if any.
+    /// Keeps the messages for which `is_kept` holds.
+    pub fn take(&mut self, line: &[u8], is_kept: fn(&str) -> bool) -> Option<String> {
+        match serde_json::from_slice::<Message>(line).ok()? {
+            Message::CompilerArtifact(artifact) => {
+                let name = (!artifact.fresh).then(|| artifact.target.name.clone());
+                self.artifacts.push(artifact);
+                name
+            }
+            Message::CompilerMessage(message) => {
+                if matches!(message.message.level, DiagnosticLevel::Error | DiagnosticLevel::Ice) {
+                    self.errors.push(message);
+                } else if is_kept(&message.message.message) && !self.kept.contains(&message.message.message) {
+                    self.kept.push(message.message.message);
+                }
+                None
+            }
+            Message::BuildScriptExecuted(script) => {
+                if !is_path_id(&script.package_id.repr) {
+                    self.foreign_out_directories.push(script.out_dir);
+                }
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the text of the first errors, as the compiler rendered them.
+    pub fn first_errors(&self, count: usize) -> String {
+        let mut seen = Vec::new();
+        for error in &self.errors {
+            let text = error.message.rendered.as_deref().unwrap_or(&error.message.message).trim_end();
+            // "aborting due to 2 previous errors" adds nothing. A library's error appears again
+            // with its tests.
+            if !text.starts_with("error: aborting due to") && !seen.contains(&text) {
+                seen.push(text);
+            }
+        }
+        seen.truncate(count);
+        seen.join("\n")
+    }
+}
+
+/// Whether a checkout can change the sources of this package, because they are not from a registry
+/// or a pinned commit.
+pub fn is_path_package(artifact: &Artifact) -> bool {
+    is_path_id(&artifact.package_id.repr)
+}
+
+/// Whether a checkout can change the package with this id. Accepts cargo's ids before and since
+/// Rust 1.77.
+pub fn is_path_id(id: &str) -> bool {
+    id.starts_with("path+") || id.contains("(path+")
+}
+
+/// Returns the folder of an artifact's package.
+pub fn package_folder(artifact: &Artifact) -> Utf8PathBuf {
+    artifact.manifest_path.parent().unwrap_or(Utf8Path::new("/")).to_owned()
+}
