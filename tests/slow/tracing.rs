@@ -237,7 +237,7 @@ fn mistakes_are_answered_with_the_nearest_names() {
     for (arguments, said) in [
         (&["trace", "bart::<Layer as Module>::forwrd"][..], "nearest: bart::<Layer<T> as Module>::forward"),
         (&["--refs", "old,new", "--trace", "bart::heer"], "nearest: bart::here"),
-        (&["--refs", "old,new", "--trace", "bart"], "write bart::** for all functions in it"),
+        (&["--refs", "old,new", "--trace", "bart"], "write bart::** for all functions of that crate"),
         (&["--refs", "old,new", "--max-events", "5"], "--max-events needs functions to trace"),
         (&["--refs", "old,new", "--trace", "bart::*", "--columns", "heep"], "found 'heep'"),
         (&["trace"], "no function pattern"),
