@@ -107,7 +107,8 @@ fn hash(line: &str) -> &str {
 /// Returns why no range leads from one commit to the other.
 fn no_way(repository: &Repository, good: End<'_>, bad: End<'_>) -> anyhow::Result<UserError> {
     if good.commit == bad.commit {
-        return Ok(UserError::new(format!("{} and {} are the same commit", good.spec, bad.spec)));
+        let message = format!("{} and {} are the same commit", good.spec, bad.spec);
+        return Ok(UserError::new(message).help("choose two commits: --good v1.2 --bad main"));
     }
     let message = format!("{} is not in the history of {}", good.spec, bad.spec);
     let help = match repository.merge_base(&[good.commit, bad.commit])? {

@@ -58,7 +58,7 @@ fn facts(statement: &str) -> Value {
         format!("    fn forward(&self) -> Vec<u8> {{\n        {statement}\n        out // ```\n    }}");
     forward["text"] = json!({"first": 3, "text": text});
     let mut later = function("bart::later", 70);
-    later["untraced"] = json!({"impossible": "it is an `async fn`: it runs in pieces"});
+    later["untraced"] = json!({"impossible": "it is an `async fn`, whose body interleaves with other tasks"});
     json!({
         "functions": [forward, function("bart::Encoder::forward", 40), function("bart::tick", 60), later],
         "unmet": [],

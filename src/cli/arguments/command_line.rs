@@ -33,7 +33,7 @@ Exit codes:
     2  a mistake in the command line or in memprof.yaml
     3  a build or a test failed, so a comparison is missing
     4  inconclusive: the noise is too large for the threshold
-  101  a bug in cargo memprof
+  101  a bug in the tool, or a fault of the machine
   130  interrupted; finished runs are kept, and --resume continues
   If several apply, 1 comes first, then 4, then 3.";
 

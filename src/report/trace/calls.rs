@@ -203,7 +203,7 @@ impl<'a> TraceReport<'a> {
             groups.push(self.group(&consumed, Unit::Bytes, compare, rows, of_consumed));
             let peaked = format!("{family}.peaked");
             let of_peaked = |figures: &CallFigures| figures.most.get(&peaked).copied();
-            let heading = format!("{peaked}, most of a call");
+            let heading = format!("{peaked}, largest call");
             groups.push(self.group(&heading, Unit::Bytes, compare, rows, of_peaked));
         }
         groups
