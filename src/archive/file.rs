@@ -23,6 +23,7 @@ use crate::archive::format::{TRAILER_BYTES, WINDOW_LOG, ZSTD, parse_trailer};
 use crate::archive::manifest::{ArchivedInjection, MANIFEST, Manifest, VERSION, data_path};
 use crate::build::store::hash_file;
 use crate::support::advice::Advice;
+use crate::support::user_error::UserError;
 
 /// An archive that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -125,7 +126,10 @@ impl Archive {
     ///
     /// An [`ArchiveError`] if the file is not a complete, unchanged archive of this version.
     pub fn open(file: &Utf8Path) -> anyhow::Result<Self> {
-        let mut input = fs_err::File::open(file)?;
+        let mut input = std::fs::File::open(file).map_err(|error| {
+            UserError::new(format!("cannot open the archive {file}: {error}"))
+                .help("make one with `cargo memprof build --refs main,. --archive FILE`")
+        })?;
         let length = input.metadata()?.len();
         let mut begin = Vec::new();
         Read::by_ref(&mut input).take(4).read_to_end(&mut begin)?;
