@@ -1,5 +1,7 @@
 //! What an error means for the user: the message, the advice and the exit code.
 
+use std::io::{self, ErrorKind};
+
 use crate::run::session::Interrupted;
 use crate::support::advice;
 use crate::support::exit_code::ExitCode;
@@ -18,7 +20,22 @@ pub fn explain(error: &anyhow::Error, is_interrupted: bool) -> (UserError, ExitC
     let help = advice::help(error);
     let is_users = help.is_some() || advice::is_usage(error) || error.is::<UserError>();
     let code = if is_users { ExitCode::Usage } else { ExitCode::Internal };
+    let help = help.or_else(|| machine_help(error).map(str::to_owned));
     (UserError::new(format!("{error:#}")).maybe_help(help), code)
+}
+
+/// Returns what to do about an error of the machine. Finished runs are kept in any case.
+fn machine_help(error: &anyhow::Error) -> Option<&'static str> {
+    let kind = error.chain().find_map(|cause| cause.downcast_ref::<io::Error>()).map(io::Error::kind)?;
+    Some(match kind {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            "free some space, then run the same command again with --resume (finished runs are kept)"
+        }
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+            "make the file or folder writable, or choose another cache folder with CARGO_MEMPROF_HOME"
+        }
+        _ => "if the disk works again, run the same command with --resume (finished runs are kept)",
+    })
 }
 
 fn was_interrupted(error: &anyhow::Error) -> bool {
@@ -44,6 +61,14 @@ mod tests {
             (shown.rendered().as_str(), code),
             ("error: writing plan.json: disk full", ExitCode::Internal)
         );
+    }
+
+    #[test]
+    fn a_full_disk_says_how_to_continue() {
+        let full = io::Error::from(ErrorKind::StorageFull);
+        let (shown, code) = explain(&anyhow::Error::new(full).context("writing plan.json"), false);
+        assert_eq!(code, ExitCode::Internal);
+        assert!(shown.rendered().contains("free some space, then run the same command again with --resume"));
     }
 
     #[test]
