@@ -367,3 +367,25 @@ pub fn read_plan(folder: &RunFolder) -> anyhow::Result<Plan> {
     let text = fs_err::read(folder.plan())?;
     serde_json::from_slice(&text).with_context(|| format!("cannot read {}", folder.plan()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn latest_is_a_link_to_the_newest_run_and_a_folder_of_that_name_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let runs = Utf8Path::from_path(folder.path()).unwrap();
+        let latest = runs.join("latest");
+        for id in ["one", "two"] {
+            point_latest(runs, id).unwrap();
+            assert_eq!(latest.read_link_utf8().unwrap(), id);
+        }
+        fs_err::remove_file(&latest).unwrap();
+        fs_err::create_dir(&latest).unwrap();
+        fs_err::write(latest.join("notes.txt"), "precious").unwrap();
+        point_latest(runs, "three").unwrap();
+        assert_eq!(fs_err::read_to_string(latest.join("notes.txt")).unwrap(), "precious");
+        assert_eq!(runs.read_dir_utf8().unwrap().count(), 1, "nothing else is left");
+    }
+}
