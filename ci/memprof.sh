@@ -17,7 +17,8 @@
 #   MEMPROF_REPOSITORY the repository: owner/name (GitHub), or its number (GitLab)
 #   MEMPROF_HEAD_SHA   for `comment`: post only if the pull request is still at this commit
 #   MEMPROF_AUTHOR     for `comment`: the author of the comment to update; github-actions[bot] by default
-#   MEMPROF_PASS       for `verdict`: codes besides 0 that succeed; '4' accepts inconclusive comparisons
+#   MEMPROF_PASS       for `verdict`: codes besides 0 that succeed; '4' accepts inconclusive comparisons,
+#                      and still fails if something is missing (3)
 set -euo pipefail
 
 marker='<!-- cargo-memprof -->'

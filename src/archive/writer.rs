@@ -9,6 +9,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use crate::archive::format::{WINDOW_LOG, trailer};
 use crate::archive::manifest::{Content, MANIFEST, Manifest, Placed, VERSION, data_path};
 use crate::build::store::hash_file;
+use crate::support::output_file::OutputFile;
 
 /// A finished archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,17 +24,14 @@ pub struct WrittenArchive {
 /// switch to another revision next.
 pub struct ArchiveWriter {
     file: Utf8PathBuf,
-    partial: tempfile::TempPath,
-    tar: tar::Builder<zstd::Encoder<'static, Hashing<fs_err::File>>>,
+    tar: tar::Builder<zstd::Encoder<'static, Hashing<OutputFile>>>,
     contents: BTreeMap<Utf8PathBuf, Content>,
 }
 
 impl ArchiveWriter {
-    /// Begins an archive. Nothing exists at the path until the archive is finished.
+    /// Begins an archive. A file at the path stays as it was until the archive is finished.
     pub fn begin(file: &Utf8Path) -> anyhow::Result<Self> {
-        let partial = Utf8PathBuf::from(format!("{file}.partial"));
-        let output = fs_err::File::create(&partial)?;
-        let partial = tempfile::TempPath::try_from_path(partial)?;
+        let output = OutputFile::create(file)?;
         let mut encoder =
             zstd::Encoder::new(Hashing { inner: output, hasher: blake3::Hasher::new() }, LEVEL)?;
         // Executables of two revisions differ little, but are further apart than zstd's default
@@ -43,7 +41,7 @@ impl ArchiveWriter {
         encoder.include_checksum(true)?;
         encoder.multithread(u32::try_from(std::thread::available_parallelism().map_or(1, usize::from))?)?;
         let tar = tar::Builder::new(encoder);
-        Ok(Self { file: file.to_owned(), partial, tar, contents: BTreeMap::new() })
+        Ok(Self { file: file.to_owned(), tar, contents: BTreeMap::new() })
     }
 
     /// Adds a file from disk.
@@ -114,11 +112,10 @@ impl ArchiveWriter {
         self.add_bytes(MANIFEST, &serde_json::to_vec_pretty(&manifest)?)?;
         let Hashing { inner: mut output, hasher } = self.tar.into_inner()?.finish()?;
         let hash = hasher.finalize().to_hex().to_string();
-        output.write_all(&trailer(VERSION, &hash))?;
-        output.sync_all()?;
-        let bytes = output.metadata()?.len();
-        self.partial.persist(&self.file)?;
-        Ok(WrittenArchive { hash, bytes })
+        let trailer = trailer(VERSION, &hash);
+        let written = output.write_all(&trailer).and_then(|()| output.finish());
+        written.with_context(|| format!("could not write {}", self.file))?;
+        Ok(WrittenArchive { hash, bytes: hasher.count() + trailer.len() as u64 })
     }
 }
 

@@ -24,10 +24,11 @@ use crate::plan::resolved::{CellId, Plan};
 use crate::results::outcome::Status;
 use crate::results::run_folder::RunFolder;
 use crate::results::stored::{self, Run};
-use crate::run::runner::{Completion, Runner, write_whole};
+use crate::run::runner::{Completion, Runner};
 use crate::run::session::{self, Interrupted, Session};
 use crate::support::event::{Event, Sink};
 use crate::support::user_error::UserError;
+use crate::support::whole_file::write_whole;
 use crate::verdict::limits::{self, Limits};
 use crate::verdict::significance::{Noise, Thresholds};
 

@@ -21,7 +21,7 @@
 use std::collections::HashSet;
 
 use anyhow::{Context, bail, ensure};
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::{Utf8DirEntry, Utf8Path, Utf8PathBuf};
 use etcetera::BaseStrategy;
 use walkdir::WalkDir;
 
@@ -59,6 +59,23 @@ pub fn home() -> anyhow::Result<Utf8PathBuf> {
 /// Returns the folder below `home` for unpacked archives. Each archive has a folder in it.
 pub fn archives(home: &Utf8Path) -> Utf8PathBuf {
     home.join("archives")
+}
+
+/// Returns the folders of unpacked archives. `home` may be a folder of the user's, with an
+/// `archives` of their own, so nothing else in it counts.
+pub fn unpacked_archives(archives: &Utf8Path) -> Vec<Utf8PathBuf> {
+    let entries = archives.read_dir_utf8().into_iter().flatten().filter_map(Result::ok);
+    let mut folders: Vec<Utf8PathBuf> = entries.map(Utf8DirEntry::into_path).filter(is_unpacked).collect();
+    folders.sort();
+    folders
+}
+
+/// Whether a folder is named by an archive's hash, as `archive::file` does.
+fn is_unpacked(folder: &Utf8PathBuf) -> bool {
+    let name = folder.file_name().unwrap_or_default();
+    let hash = name.strip_suffix(".partial").unwrap_or(name);
+    let is_hash = hash.len() == 32 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_hash && folder.symlink_metadata().is_ok_and(|metadata| metadata.is_dir())
 }
 
 impl Cache {
@@ -262,6 +279,22 @@ mod tests {
         assert_eq!(workspace_above(&deep).unwrap(), None);
         fs_err::write(folder.join("Cargo.toml"), "[workspace]\n").unwrap();
         assert_eq!(workspace_above(&deep).unwrap(), Some(folder.join("Cargo.toml")));
+    }
+
+    #[test]
+    fn only_unpacked_archives_are_the_tools_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let archives = Utf8Path::from_path(folder.path()).unwrap();
+        assert!(unpacked_archives(&archives.join("missing")).is_empty());
+        let hash = "0123456789abcdef0123456789abcdef";
+        for name in [hash, &format!("{hash}.partial"), "taxes-2025", "0123"] {
+            fs_err::create_dir(archives.join(name)).unwrap();
+        }
+        fs_err::write(archives.join("f".repeat(32)), "a file").unwrap();
+        assert_eq!(
+            unpacked_archives(archives),
+            [archives.join(hash), archives.join(format!("{hash}.partial"))]
+        );
     }
 
     #[test]

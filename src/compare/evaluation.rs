@@ -319,8 +319,8 @@ impl Conclusion {
     pub fn exit_code(&self) -> ExitCode {
         let applies = [
             (self.regressed + self.breaches > 0, ExitCode::Regression),
-            (self.inconclusive > 0, ExitCode::Inconclusive),
             (self.asked_and_missing > 0, ExitCode::Incomplete),
+            (self.inconclusive > 0, ExitCode::Inconclusive),
         ];
         let codes = applies.into_iter().filter(|(applies, _)| *applies).map(|(_, code)| code);
         codes.fold(ExitCode::Success, ExitCode::worst)
@@ -340,12 +340,13 @@ mod tests {
     }
 
     #[test]
-    fn a_regression_outranks_noise_and_noise_outranks_missing_figures() {
+    fn a_regression_outranks_missing_figures_and_these_outrank_noise() {
         let code = |regressed, inconclusive, asked_and_missing| {
             Conclusion { regressed, inconclusive, asked_and_missing, ..Conclusion::default() }.exit_code()
         };
         assert_eq!(code(1, 1, 1), ExitCode::Regression);
-        assert_eq!(code(0, 1, 1), ExitCode::Inconclusive);
+        assert_eq!(code(0, 1, 1), ExitCode::Incomplete);
+        assert_eq!(code(0, 1, 0), ExitCode::Inconclusive);
         assert_eq!(code(0, 0, 1), ExitCode::Incomplete);
         assert_eq!(code(0, 0, 0), ExitCode::Success);
         let breached = Conclusion { breaches: 1, ..Conclusion::default() };

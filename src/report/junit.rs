@@ -8,6 +8,7 @@ use crate::report::summary::{StatementKind, Tally};
 use crate::report::titles;
 use crate::report::troubles;
 use crate::results::outcome::Status;
+use crate::support::labels;
 
 /// Writes the report. Inconclusive rows go into a case's output. They fail no case, because the
 /// exit code reports them.
@@ -110,20 +111,18 @@ fn counts<'a>(cases: impl IntoIterator<Item = &'a Case>) -> String {
     format!("tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\" skipped=\"{skipped}\"")
 }
 
-/// Escapes text for XML 1.0 elements and attributes. Replaces control characters, which XML does
-/// not allow.
+/// Escapes text for XML 1.0 elements and attributes. Replaces characters that XML does not allow,
+/// and those that do not show.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
+    for character in labels::lines(text).chars() {
         match character {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
             '\n' => escaped.push_str("&#10;"),
-            control if control.is_control() || matches!(control, '\u{fffe}' | '\u{ffff}') => {
-                escaped.push('·');
-            }
+            '\t' => escaped.push_str("&#9;"),
             other => escaped.push(other),
         }
     }
@@ -136,6 +135,13 @@ mod tests {
 
     #[test]
     fn no_text_can_break_the_document() {
-        assert_eq!(escape("a<b> \"c\" & d\u{1b}[31m\ne"), "a&lt;b&gt; &quot;c&quot; &amp; d·[31m&#10;e");
+        assert_eq!(escape("a<b> \"c\" & d\u{1b}[31m\ne"), "a&lt;b&gt; &quot;c&quot; &amp; d␛[31m&#10;e");
+        // The characters that XML 1.0 forbids, and those that it discourages.
+        let forbidden =
+            ('\0'..='\u{9f}').filter(|character| character.is_control()).chain(['\u{fffe}', '\u{ffff}']);
+        let is_harmless =
+            |character: char| !character.is_control() && !('\u{fffe}'..='\u{ffff}').contains(&character);
+        assert!(escape(&forbidden.collect::<String>()).chars().all(is_harmless));
+        assert_eq!(escape("a\u{200b}"), "a&lt;U+200B&gt;");
     }
 }

@@ -10,7 +10,7 @@ use indexmap::IndexMap;
 use crate::compare::aggregate::Figure;
 use crate::compare::comparison::{Breach, Comparison, PairView, RowFigures};
 use crate::compare::matching::{Match, RowChange};
-use crate::report::markdown_text::{code, escape};
+use crate::report::markdown_text::{self, code, escape};
 use crate::report::notes;
 use crate::report::options::Options;
 use crate::report::selection::{self, MetricFilter, ShownMetric, TableSection};
@@ -293,7 +293,7 @@ impl Comment {
         if section.rest.is_empty() {
             return;
         }
-        let of = if several { format!(" of {}", escape(&section.name)) } else { String::new() };
+        let of = if several { format!(" of {}", markdown_text::html(&section.name)) } else { String::new() };
         let rows = counted(section.rest.len(), "row");
         let what = if section.rest_is_compared { "unchanged" } else { "unchanged or not compared" };
         let head = format!("\n<details><summary>{rows}{of} {what}</summary>\n\n{}", section.table_head);
@@ -387,6 +387,7 @@ fn notes(comparison: &Comparison, filter: &MetricFilter) -> String {
     if text.is_empty() { text } else { format!("\n{text}") }
 }
 
+/// Escapes text in a `<pre>`, where forges link nothing.
 fn html(text: &str) -> Cow<'_, str> {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").into()
 }
@@ -397,6 +398,9 @@ mod tests {
 
     #[test]
     fn a_label_cannot_break_the_table_or_mention_anyone() {
-        assert_eq!(escape("a|b `c`\n<img> @bot #2 *x*"), "a\\|b \\`c\\`↵&lt;img&gt; &#64;bot &#35;2 \\*x\\*");
+        assert_eq!(
+            escape("a|b `c`\n<img> @bot #2 *x*"),
+            "a\\|b \\`c\\`↵&lt;img&gt; &#64;&#8203;bot &#35;&#8203;2 \\*x\\*"
+        );
     }
 }

@@ -6,7 +6,7 @@ use crate::compare::noise::NoiseRecord;
 use crate::plan::metric::Unit;
 use crate::report::text;
 use crate::support::counted::counted;
-use crate::support::labels::one_line;
+use crate::support::labels::{label, one_line};
 
 /// Writes one line per metric.
 pub fn render(record: &NoiseRecord, out: &mut dyn Write) -> io::Result<()> {
@@ -36,7 +36,7 @@ pub fn render(record: &NoiseRecord, out: &mut dyn Write) -> io::Result<()> {
                 _ => String::new(),
             };
             let number = if worst.occurrence > 1 { format!(" #{}", worst.occurrence) } else { String::new() };
-            let place = format!("'{}{number}' of {}", one_line(&worst.checkpoint), worst.title);
+            let place = format!("'{}{number}' of {}", label(&worst.checkpoint), one_line(&worst.title));
             format!(
                 "{exact} of {} exact; largest spread {spread}{percent} at {place}",
                 counted(figures().count(), "figure")

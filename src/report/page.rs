@@ -1,6 +1,7 @@
 //! Lays out a terminal page: coloured text, groups of columns side by side as far as the width
 //! allows, and wrapped sentences. The content comes from the callers.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use owo_colors::{OwoColorize, Style};
@@ -12,7 +13,7 @@ use tabled::settings::{Alignment, Modify, Padding, Span, Theme};
 use crate::plan::metric::Unit;
 use crate::report::options::Options;
 use crate::report::text::{self, NONE};
-use crate::support::labels::{cut, width};
+use crate::support::labels::{cut, one_line, width};
 
 /// The width if the terminal's is unknown.
 const WIDTH: usize = 100;
@@ -63,8 +64,9 @@ pub(super) struct Text {
 }
 
 impl Text {
+    /// Takes any text. What would act on the terminal is made visible.
     pub(super) fn new(text: impl Into<String>, tone: Tone) -> Self {
-        Self { text: text.into(), tone }
+        Self { text: visible(text.into()), tone }
     }
 
     /// Returns a figure with its unit, or a dash if there is none.
@@ -110,7 +112,7 @@ impl Group {
                 figures.max(width(&headings[column]))
             })
             .collect();
-        Self { name, headings, cells, widths }
+        Self { name: visible(name), headings, cells, widths }
     }
 
     /// Whether any cell of this row has a content.
@@ -324,7 +326,7 @@ impl Page {
         let mut table = Builder::new();
         for line in lines {
             let cells = line.cells.iter().map(|cell| self.paint.apply(&cell.text, cell.tone));
-            let record = [cut(&line.test, test).into_owned(), line.metric.clone()]
+            let record = [cut(&line.test, test).into_owned(), visible(line.metric.clone())]
                 .into_iter()
                 .chain(cells)
                 .chain([self.paint.apply(&cut(&line.at.text, at), line.at.tone)]);
@@ -349,7 +351,7 @@ impl Page {
     ) -> io::Result<()> {
         let mut line = indent.to_owned();
         let mut is_first_word = true;
-        for word in sentence.split(' ') {
+        for word in one_line(sentence).split(' ') {
             if !is_first_word && width(&line) + 1 + width(word) > self.width {
                 writeln!(out, "{}", self.paint.apply(&line, tone))?;
                 line = format!("{indent}  ");
@@ -363,6 +365,15 @@ impl Page {
         }
         writeln!(out, "{}", self.paint.apply(&line, tone))
     }
+}
+
+/// Makes everything visible that would act on the terminal, or would not show.
+fn visible(text: String) -> String {
+    let changed = match one_line(&text) {
+        Cow::Owned(changed) => Some(changed),
+        Cow::Borrowed(_) => None,
+    };
+    changed.unwrap_or(text)
 }
 
 fn longest(noun: &str, labels: &[Text]) -> usize {

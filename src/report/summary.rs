@@ -306,7 +306,7 @@ fn limit_of(limit: u64, unit: Unit) -> String {
 /// `at 'done encoder' of hf_fwd`; with several candidates, also which one.
 fn place(comparison: &Comparison, view: &PairView, row: &Match) -> String {
     let several = comparison.revisions.len() > 2;
-    let candidate = if several { format!(" in {}", view.new.name) } else { String::new() };
+    let candidate = if several { format!(" in {}", labels::one_line(&view.new.name)) } else { String::new() };
     format!("at '{}' of {}{candidate}", text::row_label(view, row), titles::title(view))
 }
 

@@ -20,7 +20,7 @@ pub fn distinct_title(cell: &Cell) -> String {
 /// Returns the test's name with its parameters.
 pub fn title_of(id: &CellId) -> String {
     if id.title.is_empty() {
-        return id.test.to_string();
+        return labels::one_line(&id.test.to_string()).into_owned();
     }
     let mut title = labels::one_line(&id.title).into_owned();
     if id.title == id.test.name && !id.params.is_empty() {
@@ -38,7 +38,11 @@ pub fn full_title(view: &PairView) -> String {
 /// Returns a cell's package, target and name.
 pub fn full_title_of(id: &CellId) -> String {
     let (test, title) = (&id.test, title_of(id));
-    if id.title.is_empty() { title } else { format!("{}::{} {title}", test.package, test.binary) }
+    if id.title.is_empty() {
+        return title;
+    }
+    let place = format!("{}::{}", test.package, test.binary);
+    format!("{} {title}", labels::one_line(&place))
 }
 
 /// Returns `3 runs each`, or both numbers if they differ; `None` without a run.

@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use crate::results::measurement::{Kind, Measurement, NO_READING, Nesting};
 use crate::support::counted::counted;
+use crate::support::labels;
 
 /// The newest version of the log's format that this program reads.
 pub const VERSION: u32 = 1;
@@ -148,11 +149,12 @@ impl LogReader {
         }
         self.sequence.push(line.seq);
         let readings = readings.0.iter().map(|(metric, value)| (&*metric.0, *value));
+        let name = labels::bounded(&label.0);
         let label = match (kind, &line.at) {
             // The shim's own checkpoints have no place in the source. A test's checkpoint of the
             // same label is another point of the program, and must not be compared with them.
-            (Kind::Point, Some(_)) if OWN_LABELS.contains(&&*label.0) => format!("{} (test)", label.0).into(),
-            _ => label.0.clone(),
+            (Kind::Point, Some(_)) if OWN_LABELS.contains(&&*name) => format!("{name} (test)").into(),
+            _ => name,
         };
         self.measurement.push(&label, occurrence, kind, line.seq, readings);
         if kind != Kind::Point {
@@ -380,6 +382,16 @@ mod tests {
         let measurement = log(&[BEGIN, &own, &of_the_test, &checkpoint(3, 7, "done")]).unwrap();
         assert_eq!(labels(&measurement), ["start", "start (test)", "done"]);
         assert!(measurement.checkpoints().iter().all(|checkpoint| checkpoint.occurrence == 1));
+    }
+
+    #[test]
+    fn a_very_long_label_is_cut_and_two_with_the_same_start_stay_apart() {
+        let long = ["one", "two"].map(|end| format!("{}{end}", "a".repeat(1_000_000)));
+        let lines = [checkpoint(1, 7, &long[0]), checkpoint(2, 7, &long[1])];
+        let measurement = log(&[BEGIN, &lines[0], &lines[1]]).unwrap();
+        let [one, two] = labels(&measurement)[..] else { panic!("two labels") };
+        assert!(one.len() <= labels::MOST_BYTES && two.len() <= labels::MOST_BYTES);
+        assert_ne!(one, two);
     }
 
     #[test]

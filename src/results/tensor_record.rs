@@ -10,6 +10,8 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::support::labels;
+
 /// The named tensors of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TensorRecord {
@@ -137,7 +139,7 @@ impl TensorDevice {
             ("cpu", _) => Self::Cpu,
             ("malloc", _) => Self::CpuMalloc,
             (_, Some(ordinal)) => Self::Cuda(ordinal),
-            _ => Self::Other(text.strip_prefix("other:").unwrap_or(text).to_owned()),
+            _ => Self::Other(labels::bounded(text.strip_prefix("other:").unwrap_or(text)).into_owned()),
         }
     }
 }
@@ -217,7 +219,8 @@ impl TensorRecord {
             "pool" => serde_json::from_slice(line).map(|line: PoolLine| {
                 let PoolLine { name, device, in_use, padding, reserved } = line;
                 let figures = [in_use, padding, reserved];
-                self.pools.push(PoolReading { sequence, name, device: TensorDevice::of(&device), figures });
+                let (name, device) = (labels::bounded(&name).into_owned(), TensorDevice::of(&device));
+                self.pools.push(PoolReading { sequence, name, device, figures });
             }),
             _ => return None,
         })
@@ -225,10 +228,10 @@ impl TensorRecord {
 
     fn begin(&mut self, line: TensorLine, sequence: u64) {
         let description = Description {
-            name: line.name.into(),
+            name: labels::bounded(&line.name).into(),
             kind: line.kind,
             shape: line.shape.into(),
-            dtype: line.dtype.into(),
+            dtype: labels::bounded(&line.dtype).into(),
             device: TensorDevice::of(&line.device),
             bytes: line.bytes,
             allocated: line.allocated,

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::support::labels;
+
 /// The traced functions of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TraceRecord {
@@ -63,9 +65,13 @@ impl TraceRecord {
     pub fn take(&mut self, event: &str, line: &[u8]) -> Option<serde_json::Result<()>> {
         Some(match event {
             "calls" => serde_json::from_slice(line).map(|node: CallNode| {
-                self.nodes.insert(node.node, node);
+                let label = labels::bounded(&node.label).into_owned();
+                self.nodes.insert(node.node, CallNode { label, ..node });
             }),
-            "line" => serde_json::from_slice(line).map(|line| self.lines.push(line)),
+            "line" => serde_json::from_slice(line).map(|line: LineRecord| {
+                let label = labels::bounded(&line.label).into_owned();
+                self.lines.push(LineRecord { label, ..line });
+            }),
             _ => return None,
         })
     }

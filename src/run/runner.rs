@@ -29,6 +29,7 @@ use crate::run::classify::{self, Evidence};
 use crate::run::process_group;
 use crate::support::event::{Event, Sink};
 use crate::support::process::Command;
+use crate::support::whole_file::write_whole;
 
 /// How the loop ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -384,12 +385,4 @@ fn test_command(
     // With TERM set, libtest reads that terminal's description. The figures would then depend on
     // where the tool was started.
     command.env_remove("TERM").envs(&planned.env).envs(shim)
-}
-
-/// Writes a file atomically: it is complete, or it does not exist.
-pub fn write_whole(path: &Utf8Path, content: &[u8]) -> anyhow::Result<()> {
-    let partial = path.with_file_name(format!("{}.partial", path.file_name().unwrap_or_default()));
-    fs_err::write(&partial, content)?;
-    fs_err::rename(partial, path)?;
-    Ok(())
 }

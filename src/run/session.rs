@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
+use fs_err::os::unix::fs::symlink;
 use serde_json::json;
 
 use crate::build::attempts::Build;
@@ -24,12 +25,13 @@ use crate::plan::resolved::{Plan, TestId};
 use crate::results::environment;
 use crate::results::run_folder::{self, RunFolder};
 use crate::results::trace_facts::TraceFacts;
-use crate::run::runner::{Completion, Runner, write_whole};
+use crate::run::runner::{Completion, Runner};
 use crate::support::event::{Event, Sink};
 use crate::support::file_lock::{Lock, LockFile, WhenHeld};
 use crate::support::paths;
 use crate::support::suggest;
 use crate::support::user_error::UserError;
+use crate::support::whole_file::write_whole;
 
 /// What every command on a repository needs.
 pub struct Session<'a> {
@@ -295,17 +297,19 @@ pub fn create_folder(runs: &Utf8Path, plan: &Plan) -> anyhow::Result<RunFolder> 
     fill_folder(&folder, plan)?;
     // The user may not ignore the target folder, but a run must not be part of the working tree
     // that it measures.
-    fs_err::write(runs.join(".gitignore"), "*\n")?;
+    write_whole(&runs.join(".gitignore"), b"*\n")?;
     point_latest(runs, &plan.id)?;
     Ok(folder)
 }
 
+/// Points the link `latest` to a run. A file or a folder of that name is the user's, and stays.
 fn point_latest(runs: &Utf8Path, id: &str) -> anyhow::Result<()> {
-    let partial = runs.join("latest.partial");
-    let _ = fs_err::remove_file(&partial);
-    fs_err::os::unix::fs::symlink(id, &partial)?;
-    fs_err::rename(&partial, runs.join("latest"))?;
-    Ok(())
+    let latest = runs.join("latest");
+    if latest.exists() && !latest.is_symlink() {
+        return Ok(());
+    }
+    let partial = tempfile::Builder::new().prefix(".latest-").make_in(runs, |path| symlink(id, path))?;
+    partial.into_temp_path().persist(&latest).with_context(|| format!("could not point {latest} to {id}"))
 }
 
 /// Removes a run without results, and points `latest` to the run before it.
@@ -313,7 +317,8 @@ pub fn discard(runs: &Utf8Path, folder: &RunFolder) -> anyhow::Result<()> {
     fs_err::remove_dir_all(&folder.0)?;
     match kept_runs(runs).last() {
         Some(newest) => point_latest(runs, newest),
-        None => Ok(fs_err::remove_file(runs.join("latest"))?),
+        None if runs.join("latest").is_symlink() => Ok(fs_err::remove_file(runs.join("latest"))?),
+        None => Ok(()),
     }
 }
 
@@ -361,4 +366,26 @@ pub fn find_run(runs: &Utf8Path, start: &Utf8Path, name: &str) -> anyhow::Result
 pub fn read_plan(folder: &RunFolder) -> anyhow::Result<Plan> {
     let text = fs_err::read(folder.plan())?;
     serde_json::from_slice(&text).with_context(|| format!("cannot read {}", folder.plan()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn latest_is_a_link_to_the_newest_run_and_a_folder_of_that_name_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let runs = Utf8Path::from_path(folder.path()).unwrap();
+        let latest = runs.join("latest");
+        for id in ["one", "two"] {
+            point_latest(runs, id).unwrap();
+            assert_eq!(latest.read_link_utf8().unwrap(), id);
+        }
+        fs_err::remove_file(&latest).unwrap();
+        fs_err::create_dir(&latest).unwrap();
+        fs_err::write(latest.join("notes.txt"), "precious").unwrap();
+        point_latest(runs, "three").unwrap();
+        assert_eq!(fs_err::read_to_string(latest.join("notes.txt")).unwrap(), "precious");
+        assert_eq!(runs.read_dir_utf8().unwrap().count(), 1, "nothing else is left");
+    }
 }

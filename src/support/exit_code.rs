@@ -1,7 +1,7 @@
 //! The documented exit codes. Only `main` exits.
 
 /// What the process tells its caller. If several apply, [`ExitCode::worst`] picks one: 1 wins over
-/// 4, and 4 over 3.
+/// 3, and 3 over 4. A job that accepts inconclusive comparisons must not accept missing ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ExitCode {
@@ -30,8 +30,8 @@ impl ExitCode {
         let rank = |code| match code {
             Self::Success => 0,
             Self::NothingFound => 1,
-            Self::Incomplete => 2,
-            Self::Inconclusive => 3,
+            Self::Inconclusive => 2,
+            Self::Incomplete => 3,
             Self::Regression => 4,
             Self::Usage => 5,
             Self::Interrupted => 6,
@@ -52,10 +52,11 @@ mod tests {
     use super::ExitCode::{Incomplete, Inconclusive, Regression, Success};
 
     #[test]
-    fn a_regression_wins_over_noise_and_noise_over_a_failed_build() {
+    fn a_regression_wins_over_a_failed_build_and_that_over_noise() {
         assert_eq!(Inconclusive.worst(Regression), Regression);
-        assert_eq!(Regression.worst(Inconclusive), Regression);
-        assert_eq!(Incomplete.worst(Inconclusive), Inconclusive);
+        assert_eq!(Regression.worst(Incomplete), Regression);
+        assert_eq!(Incomplete.worst(Inconclusive), Incomplete);
+        assert_eq!(Inconclusive.worst(Incomplete), Incomplete);
         assert_eq!(Success.worst(Incomplete), Incomplete);
     }
 }

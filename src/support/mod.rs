@@ -1,6 +1,6 @@
-//! What every folder needs: byte counts, events, child processes, file locks, errors for users.
+//! What every folder needs: byte counts, events, child processes, file locks, whole files, errors.
 //! Imports no other folder.
-//! Runs processes and locks files; the rest is pure.
+//! Runs processes, locks and writes files; the rest is pure.
 
 pub mod advice;
 pub mod bytes;
@@ -11,7 +11,10 @@ pub mod exit_code;
 pub mod file_lock;
 pub mod glob;
 pub mod labels;
+pub mod output_file;
 pub mod paths;
 pub mod process;
 pub mod suggest;
 pub mod user_error;
+pub mod whole_file;
+pub mod workflow_commands;

@@ -110,6 +110,24 @@ fn a_metric_that_a_rule_asks_for_and_that_cannot_be_compared_is_a_fault() {
 }
 
 #[test]
+fn a_missing_figure_is_not_hidden_by_noise_that_a_job_accepts() {
+    let logs = ["one", "two"].map(|source| log("heap.peak", &[("a", MIB)]).source("heap.peak", source));
+    let noisy = [100 * MIB, 164 * MIB].map(|figure| log("cpu.peak", &[("start", 7), ("done", figure)]));
+    let asked = rules(vec![values::threshold("heap.peak=5%").unwrap()]);
+    let judged = |judging| {
+        let synthetic = Synthetic::new(&["main", "pr/1"]).judging(judging);
+        (0..2).fold(synthetic, |synthetic, revision| {
+            let synthetic = synthetic.passed("t", revision, 0, &logs[revision]);
+            synthetic.passed("u", revision, 0, &noisy[0]).passed("u", revision, 1, &noisy[1])
+        })
+    };
+    program(&["report", judged(Judging::default()).folder().0.as_str()]).code(4);
+    program(&["report", judged(asked).folder().0.as_str()]).code(3);
+    let broken = judged(Judging::default()).failed("v", 1, Status::Failed { exit_code: 101 }, "", None);
+    program(&["report", broken.folder().0.as_str()]).code(3);
+}
+
+#[test]
 fn levels_totals_and_times_are_judged_where_a_rule_asks() {
     let of = |metric: &str, flag: Option<&str>| {
         let judging = rules(flag.map(|flag| values::threshold(flag).unwrap()).into_iter().collect());

@@ -31,11 +31,12 @@ Exit codes:
     0  no regression
     1  a regression: a metric exceeds its threshold
     2  a mistake in the command line or in memprof.yaml
-    3  a build or a test failed, so a comparison is missing
+    3  something is missing: a build or a test failed, or a metric that a rule
+       names could not be compared
     4  inconclusive: the noise is too large for the threshold
   101  a bug in the tool, or a fault of the machine
   130  interrupted; finished runs are kept, and --resume continues
-  If several apply, 1 comes first, then 4, then 3.";
+  If several apply, 1 comes first, then 3, then 4.";
 
 const ABOUT: &str = "\
 Compares memory between git revisions, checkpoint by checkpoint.

@@ -17,12 +17,15 @@ use crate::run::session::Session;
 use crate::support::bytes::Bytes;
 use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;
+use crate::support::output_file::Target;
 
 /// Builds every revision, prints where the executables are, and packs them on request.
 pub fn build(context: CommandContext<'_>, arguments: &BuildCommandArguments) -> anyhow::Result<ExitCode> {
     let repository = repository()?;
     let presentation = PresentationArguments::default();
     let archive = arguments.archive.as_deref();
+    // Check the file now, and not after an hour of building.
+    archive.map(Target::find).transpose()?;
     // An archive is run as a comparison. For a build alone, one ref is enough.
     let needed = if archive.is_some() { RefsNeeded::Comparison } else { RefsNeeded::Any };
     let asked = Asked::read(&arguments.request, &presentation, &repository, needed)?;

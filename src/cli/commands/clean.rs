@@ -30,14 +30,19 @@ pub fn clean(context: CommandContext<'_>, arguments: &CleanArguments) -> anyhow:
 
 fn clean_archives(context: CommandContext<'_>, arguments: &CleanArguments) -> anyhow::Result<ExitCode> {
     let archives = cache::archives(&cache::home()?);
-    let bytes = cache::bytes_on_disk(&archives);
+    let bytes = cache::unpacked_archives(&archives).iter().map(|folder| cache::bytes_on_disk(folder)).sum();
     if arguments.dry_run {
         return context.print(&format!("would remove:\n{} {archives}\n", Bytes(bytes)));
     }
     let when_held = if arguments.no_wait { WhenHeld::Fail } else { WhenHeld::Wait };
     let lock_file = LockFile::of_folder(archives.join("lock"));
     let lock = Lock::acquire(&lock_file, when_held, context.interrupt, context.console)?;
-    fs_err::remove_dir_all(&archives)?;
+    for folder in cache::unpacked_archives(&archives) {
+        fs_err::remove_dir_all(folder)?;
+    }
+    fs_err::remove_file(archives.join("lock"))?;
+    // Fails if it also holds something of the user's, which stays.
+    let _ = std::fs::remove_dir(&archives);
     drop(lock);
     context.print(&removed(bytes))
 }

@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::cli::terminal::console::Console;
 use crate::support::exit_code::ExitCode;
+use crate::support::workflow_commands::Notation;
 
 /// The surroundings of a command.
 #[derive(Clone, Copy)]
@@ -23,6 +24,8 @@ impl CommandContext<'_> {
 
     /// Prints a value as JSON, as a command's whole answer.
     pub fn print_json(&self, value: &impl serde::Serialize) -> anyhow::Result<ExitCode> {
-        self.print(&format!("{}\n", serde_json::to_string_pretty(value)?))
+        let text = format!("{}\n", serde_json::to_string_pretty(value)?);
+        self.console.print_as(Notation::Json, &text)?;
+        Ok(ExitCode::Success)
     }
 }

@@ -7,13 +7,15 @@ use crate::cli::init::template;
 use crate::cli::kept_runs::repository;
 use crate::config::matrix;
 use crate::support::exit_code::ExitCode;
+use crate::support::output_file::{self, Target};
 
 /// Writes the file, unless it exists.
 pub fn init(context: CommandContext<'_>, arguments: &InitArguments) -> anyhow::Result<ExitCode> {
     let repository = repository()?;
     let file = arguments.matrix.clone().unwrap_or_else(|| repository.root().join(matrix::FILE_NAME));
-    template::check_free(&file, file.exists(), arguments.force)?;
+    let exists = matches!(Target::find(&file)?, Target::File(place) if place.exists());
+    template::check_free(&file, exists, arguments.force)?;
     let facts = RepositoryFacts::gather(&repository, arguments.workspace.manifest_path.as_deref())?;
-    fs_err::write(&file, template::text(&facts))?;
+    output_file::write(&file, template::text(&facts).as_bytes())?;
     context.print(&format!("wrote {file}\n"))
 }

@@ -15,6 +15,7 @@ use crate::plan::resolved::Plan;
 use crate::results::run_folder::RunFolder;
 use crate::run::session::Session;
 use crate::support::exit_code::ExitCode;
+use crate::support::labels;
 
 /// Builds every revision, and prints its cells.
 pub fn list(context: CommandContext<'_>, arguments: &ListArguments) -> anyhow::Result<ExitCode> {
@@ -28,7 +29,7 @@ pub fn list(context: CommandContext<'_>, arguments: &ListArguments) -> anyhow::R
     let folder = RunFolder(crate::support::paths::utf8(scratch.path().to_owned())?);
     let prepared = session.prepare(&plan, &folder)?;
     drop(lock);
-    context.console.print(&listing(&plan, &prepared.cells)?)?;
+    context.console.print(&labels::lines(&listing(&plan, &prepared.cells)?))?;
     let built = prepared.builds.iter().all(|build| matches!(build, Build::Done(_)));
     Ok(if built { ExitCode::Success } else { ExitCode::Incomplete })
 }

@@ -1,7 +1,5 @@
 //! `run`, the default: builds, runs, compares and reports.
 
-use anyhow::Context;
-
 use crate::cli::arguments::run::RunArguments;
 use crate::cli::commands::context::CommandContext;
 use crate::cli::commands::run_archive::run_archive;
@@ -20,10 +18,10 @@ use crate::report;
 use crate::report::options::View;
 use crate::results::run_folder::RunFolder;
 use crate::results::stored;
-use crate::run::runner::write_whole;
 use crate::run::session::{self, Session, create_folder, find_run, read_plan, runs_folder};
 use crate::support::exit_code::ExitCode;
 use crate::support::file_lock::WhenHeld;
+use crate::support::output_file::{self, Target};
 use crate::support::user_error::UserError;
 
 /// Starts a run, continues one, or runs an archive.
@@ -31,6 +29,9 @@ pub fn run(context: CommandContext<'_>, arguments: &RunArguments) -> anyhow::Res
     // Check the output flags now, and not after an hour of building.
     let presentation = &arguments.presentation;
     let outputs = outputs(&presentation.format, &presentation.output)?;
+    if let Some(file) = arguments.request.judging.noise.as_deref().filter(|_| arguments.request.refs.aa) {
+        Target::find(file)?;
+    }
     if let Some(file) = &arguments.execution.archive {
         return run_archive(context, file, arguments, &outputs);
     }
@@ -112,8 +113,7 @@ impl Run<'_> {
     fn report_noise(&self, folder: &RunFolder, code: ExitCode) -> anyhow::Result<ExitCode> {
         let record = noise::measured(&compare(&stored::read(folder)?));
         if let Some(file) = &self.arguments.request.judging.noise {
-            write_whole(file, &serde_json::to_vec_pretty(&record)?)
-                .with_context(|| format!("could not write {file}"))?;
+            output_file::write(file, &serde_json::to_vec_pretty(&record)?)?;
         }
         if self.arguments.presentation.format.is_empty() {
             let mut text = Vec::new();

@@ -22,12 +22,13 @@ use crate::plan::request::TestRequest;
 use crate::plan::resolved::{self, Plan};
 use crate::results::run_folder::RunFolder;
 use crate::results::stored;
-use crate::run::runner::{Completion, Runner, write_whole};
+use crate::run::runner::{Completion, Runner};
 use crate::run::session::{Interrupted, create_folder, fill_folder, find_run, gpu_variables, read_plan};
 use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;
 use crate::support::file_lock::{Lock, LockFile, WhenHeld};
 use crate::support::user_error::UserError;
+use crate::support::whole_file::write_whole;
 
 /// The file in a run's folder that says which archive it ran.
 const ORIGIN: &str = "archive.json";

@@ -14,6 +14,7 @@ use crate::results::trace_facts::TraceFacts;
 use crate::run::session::Session;
 use crate::support::counted::counted;
 use crate::support::exit_code::ExitCode;
+use crate::support::labels;
 use crate::support::user_error::UserError;
 
 /// Finds the functions in every revision, and prints them.
@@ -33,7 +34,7 @@ pub fn trace(context: CommandContext<'_>, arguments: &TraceCommandArguments) -> 
     let lock = session.lock(arguments.no_wait)?;
     let facts = session.traceable(&plan)?;
     drop(lock);
-    context.print(&listing(&plan, &facts))
+    context.print(&labels::lines(&listing(&plan, &facts)))
 }
 
 /// Returns the functions of each revision, in the plan's order.

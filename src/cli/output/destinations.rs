@@ -3,6 +3,7 @@
 use camino::Utf8PathBuf;
 
 use crate::report::options::Format;
+use crate::support::output_file::Target;
 use crate::support::user_error::UserError;
 
 /// One copy of the report.
@@ -22,23 +23,20 @@ pub struct Output {
 ///
 /// # Errors
 ///
-/// A file given twice, a folder that does not exist, an unknown extension, and two formats for
-/// standard output.
+/// A file given twice or that cannot be written, an unknown extension, and two formats for standard
+/// output.
 pub fn outputs(formats: &[Format], files: &[Utf8PathBuf]) -> Result<Vec<Output>, UserError> {
     let mut outputs = Vec::new();
+    let mut targets = Vec::new();
     for (index, file) in files.iter().enumerate() {
-        if files[..index].contains(file) {
-            return Err(UserError::new(format!("--output {file} is given twice")));
+        let target = Target::find(file)
+            .map_err(|error| UserError { message: format!("--output {}", error.message), ..error })?;
+        // Several reports may follow each other in a pipe, but the last one would replace a file.
+        if matches!(target, Target::File(_)) && targets.contains(&target) {
+            return Err(UserError::new(format!("--output {file} is given twice"))
+                .help("name another file, such as --output memory.json"));
         }
-        let folder = file.parent().filter(|folder| !folder.as_str().is_empty());
-        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
-            return Err(UserError::new(format!("--output {file}: there is no folder {folder}"))
-                .help(format!("create it: mkdir -p {folder}")));
-        }
-        if file.is_dir() {
-            return Err(UserError::new(format!("--output {file} is a folder"))
-                .help(format!("name a file in it, such as --output {}", file.join("memory.md"))));
-        }
+        targets.push(target);
         let format = formats.get(index).copied().or_else(|| Format::of_file(file)).ok_or_else(|| {
             UserError::new(format!("--output {file} has no known extension, so its format is not clear"))
                 .help("use .md, .csv, .json, .xml or .txt, or add --format")
@@ -76,7 +74,7 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_written_is_an_error_at_once() {
         assert!(shown(&[], &["no/such/a.md"]).unwrap_err().contains("there is no folder no/such"));
-        assert!(shown(&[Format::Csv], &["."]).unwrap_err().contains("is a folder"));
+        assert!(shown(&[Format::Csv], &["."]).unwrap_err().contains("--output . is a folder"));
     }
 
     #[test]
@@ -106,5 +104,6 @@ mod tests {
         assert!(shown(&[], &["report"]).unwrap_err().contains("has no known extension"));
         assert!(shown(&[Format::Csv, Format::Json], &[]).unwrap_err().contains("standard output"));
         assert!(shown(&[], &["a.md", "a.md"]).unwrap_err().contains("twice"));
+        assert!(shown(&[], &["a.md", "./a.md"]).unwrap_err().contains("twice"));
     }
 }

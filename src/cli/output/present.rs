@@ -1,6 +1,6 @@
 //! Writes a comparison or a search to its destinations, and gives the exit code.
 
-use std::io::{self, Write as _};
+use std::io;
 
 use anyhow::Context;
 use camino::Utf8Path;
@@ -8,18 +8,20 @@ use camino::Utf8Path;
 use crate::bisect::chart;
 use crate::cli::arguments::presentation::PresentationArguments;
 use crate::cli::output::destinations::Output;
-use crate::cli::terminal::console::Console;
+use crate::cli::terminal::console::{Console, for_log};
 use crate::compare::comparison::Comparison;
 use crate::compare::evaluation::Conclusion;
 use crate::compare::from_results::compare;
 use crate::report;
 use crate::report::bisect::search::Searched;
 use crate::report::github::{self, Actions};
-use crate::report::options::Options;
+use crate::report::options::{Format, Options};
 use crate::results::run_folder::RunFolder;
 use crate::results::stored::Results;
-use crate::run::runner::write_whole;
 use crate::support::exit_code::ExitCode;
+use crate::support::output_file::{self, Target};
+use crate::support::whole_file::WholeFile;
+use crate::support::workflow_commands::Notation;
 
 /// What to show, and where.
 #[derive(Clone, Copy)]
@@ -41,9 +43,13 @@ impl Presentation<'_> {
         folder: &RunFolder,
     ) -> anyhow::Result<ExitCode> {
         let comparison = compare(results);
-        let mut file = io::BufWriter::new(fs_err::File::create(folder.comparison())?);
-        report::json::render::render(&comparison, &mut file)?;
-        file.flush()?;
+        let path = folder.comparison();
+        let keep = || {
+            let mut file = io::BufWriter::new(WholeFile::create(path.as_std_path())?);
+            report::json::render::render(&comparison, &mut file)?;
+            file.into_inner().map_err(io::IntoInnerError::into_error)?.finish()
+        };
+        keep().with_context(|| format!("could not write {path}"))?;
         self.of_comparison(console, &comparison, Some(folder))
     }
 
@@ -107,9 +113,19 @@ fn for_destination(console: &Console, output: &Output) -> Options {
 }
 
 fn write(console: &Console, output: &Output, text: &[u8]) -> anyhow::Result<()> {
+    let notation = match output.format {
+        Format::Table | Format::Markdown | Format::Csv => Notation::Text,
+        Format::Json => Notation::Json,
+        Format::Junit => Notation::Xml,
+    };
+    let text = String::from_utf8_lossy(text);
     match &output.file {
-        Some(file) => write_whole(file, text).with_context(|| format!("could not write {file}")),
-        None => Ok(console.print(&String::from_utf8_lossy(text))?),
+        // `/dev/stdout` leads to the same log as standard output.
+        Some(file) if matches!(Target::find(file)?, Target::Descriptor(_)) => {
+            output_file::write(file, for_log(notation, &text).as_bytes())
+        }
+        Some(file) => output_file::write(file, text.as_bytes()),
+        None => Ok(console.print_as(notation, &text)?),
     }
 }
 

@@ -19,10 +19,10 @@ use crate::plan::quantity::Threshold;
 use crate::plan::request::RefRequest;
 use crate::plan::resolved::{Plan, Revision};
 use crate::results::run_folder::RunFolder;
-use crate::run::runner::write_whole;
 use crate::run::session;
 use crate::support::event::Sink;
 use crate::support::user_error::UserError;
+use crate::support::whole_file::write_whole;
 
 /// A search that is ready to start, or to continue.
 #[derive(Clone, Debug, serde::Serialize)]

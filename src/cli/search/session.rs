@@ -21,12 +21,13 @@ use crate::gpu::watch::DeviceWatch;
 use crate::report::bisect::search::step_line;
 use crate::report::options::Format;
 use crate::results::run_folder::RunFolder;
-use crate::run::runner::write_whole;
 use crate::run::session::{self, Session, runs_folder};
 use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;
 use crate::support::file_lock::WhenHeld;
 use crate::support::user_error::UserError;
+use crate::support::whole_file::write_whole;
+use crate::support::workflow_commands::Notation;
 
 /// Starts the search that `plan` describes, or continues one, and reports the result.
 pub fn search(
@@ -50,7 +51,7 @@ pub fn search(
     } else {
         let search = plan(&repository)?;
         if measuring.dry_run {
-            console.print(&format!("{}\n", serde_json::to_string_pretty(&search)?))?;
+            console.print_as(Notation::Json, &format!("{}\n", serde_json::to_string_pretty(&search)?))?;
             return Ok(ExitCode::Success);
         }
         let runs = runs_folder(&repository, &search.plan.workspace)?;

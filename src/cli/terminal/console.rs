@@ -1,6 +1,7 @@
 //! The console: progress and errors on standard error, data on standard output. Nothing else in the
 //! program prints.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -15,7 +16,9 @@ use crate::cli::terminal::progress::{Line, Medium, Progress, StatusLine, Update,
 use crate::support::elapsed::shown;
 use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;
+use crate::support::labels;
 use crate::support::user_error::UserError;
+use crate::support::workflow_commands::{self, Notation};
 
 /// Draws progress, and prints errors and data.
 pub struct Console {
@@ -86,9 +89,15 @@ impl Console {
         self.update(Progress::finish);
     }
 
-    /// Writes data to standard output. A closed pipe is not an error, as in `… | head`.
+    /// Writes text to standard output. A closed pipe is not an error, as in `… | head`.
     pub fn print(&self, text: &str) -> io::Result<()> {
+        self.print_as(Notation::Text, text)
+    }
+
+    /// Like [`Self::print`], for data of this notation.
+    pub fn print_as(&self, notation: Notation, text: &str) -> io::Result<()> {
         self.finish();
+        let text = for_log(notation, text);
         let mut stdout = io::stdout().lock();
         match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -114,7 +123,7 @@ impl Console {
     /// Prints an error.
     pub fn show_error(&self, error: &UserError) {
         self.finish();
-        self.write_line(&self.labelled(&error.rendered()));
+        self.write_line(&self.labelled(&labels::lines(&error.rendered())));
     }
 
     fn update(&self, change: impl FnOnce(&mut Progress) -> Update) {
@@ -138,7 +147,7 @@ impl Console {
                         bar.reset_elapsed();
                     }
                     bar.set_prefix(self.verb(verb, true));
-                    bar.set_message(text);
+                    bar.set_message(labels::one_line(&text).into_owned());
                     // The clock keeps ticking while cargo or a test works and no event arrives.
                     bar.enable_steady_tick(Duration::from_millis(100));
                 }
@@ -153,6 +162,7 @@ impl Console {
 
     /// Errors are ignored: there is no other place to report them.
     fn write(&self, drawn: &mut Drawn, text: &str) {
+        let text = for_log(Notation::Text, text);
         let mut write = || {
             let _ = writeln!(drawn.writer, "{text}").and_then(|()| drawn.writer.flush());
         };
@@ -162,10 +172,13 @@ impl Console {
         }
     }
 
+    /// Names and quotes may come from a test or a compiler, so everything in them is made visible.
     fn colored_line(&self, line: &Line) -> String {
         match line {
-            Line::Stage { verb, text, good } => format!("{} {text}", self.verb(verb, *good)),
-            Line::Warning { .. } | Line::Quote(_) => self.labelled(&line.plain()),
+            Line::Stage { verb, text, good } => {
+                format!("{} {}", self.verb(verb, *good), labels::one_line(text))
+            }
+            Line::Warning { .. } | Line::Quote(_) => self.labelled(&labels::lines(&line.plain())),
         }
     }
 
@@ -196,6 +209,15 @@ impl Console {
             line.to_owned()
         };
         text.lines().map(line).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// Returns the text as a CI runner may read it.
+pub(crate) fn for_log(notation: Notation, text: &str) -> Cow<'_, str> {
+    if workflow_commands::are_obeyed() {
+        workflow_commands::broken_up(text, notation)
+    } else {
+        Cow::Borrowed(text)
     }
 }
 

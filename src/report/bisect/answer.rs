@@ -8,8 +8,10 @@ use crate::bisect::report_data::{FoundStep, SearchReport, SearchResult};
 use crate::compare::comparison::{Comparison, Delta};
 use crate::plan::metric::Unit;
 use crate::plan::quantity::Threshold;
+use crate::report::markdown_text::escape_but_hashes;
 use crate::report::text::{difference, figure, percent};
 use crate::support::counted::counted;
+use crate::support::labels::one_line;
 
 /// Name at most this many files.
 const MOST_FILES: usize = 12;
@@ -23,21 +25,31 @@ pub(super) fn write(
     bullet: &str,
     rows: impl Fn(&Comparison, &mut dyn Write) -> io::Result<()>,
 ) -> io::Result<()> {
+    let shown = if bullet.is_empty() { as_text } else { escape_but_hashes };
     if let Some(answer) = no_step(report) {
-        return writeln!(out, "{answer}");
+        return answer.lines().try_for_each(|line| writeln!(out, "{}", shown(line)));
     }
     let indent = if bullet.is_empty() { "  " } else { "  - " };
     for (index, step) in report.steps.iter().enumerate() {
         if index > 0 && report.result.is_some() {
             writeln!(out)?;
         }
-        StepAnswer { report, step, bullet, indent }.write(out)?;
+        let mut paragraph = Vec::new();
+        StepAnswer { report, step, bullet, indent }.write(&mut paragraph)?;
+        for line in String::from_utf8_lossy(&paragraph).lines() {
+            let content = line.trim_start_matches([' ', '-']);
+            writeln!(out, "{}{}", &line[..line.len() - content.len()], shown(content))?;
+        }
         if let Some(comparison) = comparisons.get(index) {
             writeln!(out)?;
             rows(comparison, out)?;
         }
     }
     Ok(())
+}
+
+fn as_text(line: &str) -> String {
+    one_line(line).into_owned()
 }
 
 /// Returns the answer if no step was found.

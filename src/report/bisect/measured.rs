@@ -6,6 +6,8 @@ use std::io::{self, Write};
 
 use crate::bisect::report_data::{MeasuredCommit, SearchReport};
 use crate::compare::comparison::Delta;
+use crate::report::csv::cell;
+use crate::report::markdown_text::escape_but_hashes;
 use crate::report::options::Options;
 use crate::report::text::{NONE, difference, figure, percent};
 use crate::support::labels::{cut, one_line, width};
@@ -44,16 +46,16 @@ pub fn csv(report: &SearchReport, out: &mut dyn Write) -> io::Result<()> {
         writer.write_record([
             facts.commit.as_str(),
             &facts.date,
-            &facts.author,
-            &facts.subject,
-            commit.tag.as_deref().unwrap_or_default(),
-            &report.query.metric,
+            &cell(&facts.author),
+            &cell(&facts.subject),
+            &cell(commit.tag.as_deref().unwrap_or_default()),
+            &cell(&report.query.metric),
             report.unit.as_str(),
             &number(commit.value),
             &number(commit.samples.iter().copied().min()),
             &number(commit.samples.iter().copied().max()),
             &commit.samples.len().to_string(),
-            commit.skipped.as_deref().unwrap_or_default(),
+            &cell(commit.skipped.as_deref().unwrap_or_default()),
             commit.compared_with.as_deref().unwrap_or_default(),
             &difference,
             if commit.is_step { "true" } else { "false" },
@@ -126,8 +128,9 @@ pub fn table(report: &SearchReport, options: &Options, out: &mut dyn Write) -> i
 
 /// Writes a markdown table.
 pub fn markdown(report: &SearchReport, out: &mut dyn Write) -> io::Result<()> {
-    let escaped = |text: &String| text.replace('\\', "\\\\").replace('|', "\\|").replace('<', "&lt;");
-    let line = |row: [String; 7]| format!("| {} |", row.iter().map(escaped).collect::<Vec<_>>().join(" | "));
+    let line = |row: [String; 7]| {
+        format!("| {} |", row.iter().map(|text| escape_but_hashes(text)).collect::<Vec<_>>().join(" | "))
+    };
     writeln!(out, "{}", line(headings(report)))?;
     writeln!(out, "| --- | --- | --- | ---: | ---: | ---: | --- |")?;
     for commit in &report.measured {

@@ -12,11 +12,13 @@ use crate::report::bisect::history;
 use crate::report::bisect::measured;
 use crate::report::json::render as json_report;
 use crate::report::markdown;
+use crate::report::markdown_text::{code, escape_but_hashes};
 use crate::report::options::{Format, Options};
 use crate::report::table;
 use crate::report::text::{figure, percent};
 use crate::support::counted::counted;
 use crate::support::elapsed::shown;
+use crate::support::labels::one_line;
 
 /// A report on a search, with a comparison of each step's two commits.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +44,7 @@ pub fn render(
         Format::Junit => Err(io::Error::other("bisect and history have no JUnit report")),
         Format::Json => as_json(searched, out),
         Format::Table => {
-            writeln!(out, "{}\n", title(report))?;
+            writeln!(out, "{}\n", one_line(&title(report)))?;
             if report.result.is_none() {
                 history::chart(report, options, unicode, out)?;
             }
@@ -53,18 +55,18 @@ pub fn render(
             measured::table(report, options, out)?;
             writeln!(out, "\n{}", effort(report))?;
             for replay in &report.replay {
-                writeln!(out, "{}: {}", replay.shows, replay.line)?;
+                writeln!(out, "{}: {}", replay.shows, one_line(&replay.line))?;
             }
             Ok(())
         }
         Format::Markdown => {
-            writeln!(out, "**{}**\n", title(report))?;
+            writeln!(out, "**{}**\n", escape_but_hashes(&title(report)))?;
             answer::write(report, searched.comparisons, out, "- ", rows_as_markdown)?;
             writeln!(out, "\n<details><summary>{}</summary>\n", effort(report))?;
             measured::markdown(report, out)?;
             writeln!(out, "\n</details>\n")?;
             for replay in &report.replay {
-                writeln!(out, "- {}: `{}`", replay.shows, replay.line)?;
+                writeln!(out, "- {}: {}", replay.shows, code(&replay.line))?;
             }
             Ok(())
         }

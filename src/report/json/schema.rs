@@ -74,7 +74,7 @@ pub struct Identity<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Answer")]
 pub struct Answer {
-    /// The exit code for the verdicts alone. If it is 0, a failed build or test leads to 3.
+    /// The exit code for the verdicts alone. If it is 0 or 4, a failed build or test leads to 3.
     pub exit_code: u8,
     /// Unexpected regressions.
     pub regressed: usize,

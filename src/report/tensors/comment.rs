@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use crate::compare::comparison::{Comparison, PairView};
 use crate::compare::tensor_comparison::{LayerRow, Moment, layers};
 use crate::plan::metric::Unit;
-use crate::report::markdown_text::{code, escape};
+use crate::report::markdown_text::{code, escape, html};
 use crate::report::tensors::layers::{changed, counts, form, largest_first, mark};
 use crate::report::tensors::report::{TensorReport, narrow};
 use crate::report::tensors::totals::TotalsRow;
@@ -54,10 +54,10 @@ fn section(comparison: &Comparison, view: &PairView) -> Option<String> {
     let [old, new] = [&view.old.name, &view.new.name].map(|name| code(name));
     let mut section = format!(
         "\n<details><summary>Tensors of {} at {}, {} → {}</summary>\n",
-        escape(&titles::title(view)),
-        escape(tensors.label(&moment)),
-        escape(&view.old.name),
-        escape(&view.new.name),
+        html(&titles::title(view)),
+        html(&labels::label(tensors.label(&moment))),
+        html(&view.old.name),
+        html(&view.new.name),
     );
     _ = write!(section, "\n| | {old} | {new} | Δ |\n| --- | ---: | ---: | ---: |\n");
     totals(&tensors, &moment, view.is_compared(), &mut section);

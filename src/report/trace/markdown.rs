@@ -5,6 +5,7 @@ use std::io;
 
 use crate::compare::comparison::{Comparison, PairView};
 use crate::compare::trace_comparison::LineProfile;
+use crate::report::markdown_text::html;
 use crate::report::options::Options;
 use crate::report::page::Page;
 use crate::report::titles;
@@ -74,10 +75,6 @@ fn longest_run(text: &str) -> usize {
     text.split(|character| character != '`').map(str::len).max().unwrap_or(0)
 }
 
-fn html(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('@', "&#64;")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,10 +86,5 @@ mod tests {
             text,
             "\n<details><summary>t</summary>\n\n````diff\nlet a = \"```\";\nb\n````\n\n</details>\n"
         );
-    }
-
-    #[test]
-    fn a_function_is_no_markup_and_mentions_nobody() {
-        assert_eq!(html("<A as B>::f @c"), "&lt;A as B&gt;::f &#64;c");
     }
 }

@@ -1,0 +1,121 @@
+//! Files that are complete or absent: written beside their place, then renamed to it. For the
+//! tool's own folders; `output_file` writes where a user points.
+
+use std::fs::{File, Metadata, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use camino::Utf8Path;
+use tempfile::NamedTempFile;
+
+/// A file under construction. Dropping it removes what was written.
+pub struct WholeFile {
+    partial: NamedTempFile,
+    path: PathBuf,
+}
+
+impl WholeFile {
+    /// Begins a file. Its temporary name is new, so that no link that a test planted is followed.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        // The system takes the umask off these permissions.
+        let partial = tempfile::Builder::new()
+            .prefix(".memprof-")
+            .suffix(".partial")
+            .permissions(Permissions::from_mode(0o666))
+            .tempfile_in(folder.unwrap_or(Path::new(".")))
+            // The caller names the path; that of the temporary file helps nobody.
+            .map_err(|error| io::Error::from(error.kind()))?;
+        Ok(Self { partial, path: path.to_owned() })
+    }
+
+    /// Gives the file the owner and the permissions of the one that it replaces.
+    pub fn take_after(&self, existing: &Metadata) -> io::Result<()> {
+        let file = self.partial.as_file();
+        let own = file.metadata()?;
+        if (own.uid(), own.gid()) != (existing.uid(), existing.gid()) {
+            std::os::unix::fs::fchown(file, Some(existing.uid()), Some(existing.gid()))?;
+        }
+        file.set_permissions(Permissions::from_mode(existing.mode() & 0o7777))
+    }
+
+    /// Moves the file to its path. A file or a link there is replaced, and a link is not followed.
+    ///
+    /// The content reaches the disk first. Otherwise a power failure could leave an empty file.
+    pub fn finish(self) -> io::Result<()> {
+        self.try_finish().map_err(|(error, _)| error)
+    }
+
+    /// Like [`Self::finish`]. If the rename fails, returns the written content as well.
+    pub(crate) fn try_finish(self) -> Result<(), (io::Error, Option<File>)> {
+        self.partial.as_file().sync_data().map_err(|error| (error, None))?;
+        match self.partial.persist(&self.path) {
+            Ok(_) => Ok(()),
+            Err(failed) => Err((failed.error, Some(failed.file.into_file()))),
+        }
+    }
+}
+
+impl Write for WholeFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.partial.as_file_mut().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.partial.as_file_mut().flush()
+    }
+}
+
+/// Writes a file of the tool's own folders: it is complete, or it does not exist.
+pub fn write_whole(path: &Utf8Path, content: &[u8]) -> anyhow::Result<()> {
+    let write = || {
+        let mut file = WholeFile::create(path.as_std_path())?;
+        file.write_all(content)?;
+        file.finish()
+    };
+    write().with_context(|| format!("could not write {path}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use camino::Utf8PathBuf;
+
+    use super::*;
+
+    fn names(folder: &Utf8Path) -> Vec<String> {
+        let mut names: Vec<String> =
+            folder.read_dir_utf8().unwrap().map(|entry| entry.unwrap().file_name().to_owned()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole_and_nothing_else_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = Utf8Path::from_path(folder.path()).unwrap();
+        let path = folder.join("plan.json");
+        write_whole(&path, b"old").unwrap();
+        write_whole(&path, b"new").unwrap();
+        assert_eq!(fs_err::read_to_string(&path).unwrap(), "new");
+        drop(WholeFile::create(path.as_std_path()).unwrap());
+        assert_eq!(names(folder), ["plan.json"]);
+        let error = write_whole(&folder.join("no/plan.json"), b"").unwrap_err();
+        assert!(error.to_string().ends_with("no/plan.json"), "{error:#}");
+    }
+
+    #[test]
+    fn links_that_a_test_planted_in_the_tools_folder_are_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = Utf8Path::from_path(folder.path()).unwrap();
+        let victim: Utf8PathBuf = folder.join("victim");
+        fs_err::write(&victim, "precious").unwrap();
+        for planted in ["outcome.json", "outcome.json.partial"] {
+            fs_err::os::unix::fs::symlink(&victim, folder.join(planted)).unwrap();
+        }
+        write_whole(&folder.join("outcome.json"), b"{}").unwrap();
+        assert_eq!(fs_err::read_to_string(&victim).unwrap(), "precious");
+        assert!(!folder.join("outcome.json").is_symlink());
+    }
+}
