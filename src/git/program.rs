@@ -8,7 +8,7 @@ use crate::support::process::Command;
 /// another repository, or change what they do. `git rev-parse --local-env-vars` lists the first
 /// ones. `GIT_CONFIG_PARAMETERS` and `GIT_CONFIG_COUNT` from that list are kept: they are the
 /// user's configuration (`git -c … memprof`).
-const INHERITED: [&str; 24] = [
+pub const INHERITED: [&str; 24] = [
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_CONFIG",
     "GIT_OBJECT_DIRECTORY",
