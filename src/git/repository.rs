@@ -409,6 +409,17 @@ const FILE_TYPE: u32 = 0o170_000;
 const REGULAR_FILE: u32 = 0o100_000;
 const SYMBOLIC_LINK: u32 = 0o120_000;
 
+/// Returns the work tree or bare repository that this folder is in, whoever owns it. The folder
+/// itself need not exist.
+pub fn enclosing(folder: &Utf8Path) -> Option<&Utf8Path> {
+    folder.ancestors().find(|folder| {
+        let link = folder.join(".git");
+        let is_link = || fs_err::read_to_string(&link).is_ok_and(|text| text.starts_with("gitdir:"));
+        let is_bare = ["objects", "refs"].iter().all(|part| folder.join(part).is_dir());
+        link.join("HEAD").exists() || is_link() || (is_bare && folder.join("HEAD").is_file())
+    })
+}
+
 fn canonical(path: &std::path::Path) -> anyhow::Result<Utf8PathBuf> {
     let canonical = fs_err::canonicalize(path)?;
     Utf8PathBuf::from_path_buf(canonical)
