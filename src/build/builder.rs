@@ -20,6 +20,7 @@ use crate::build::traced_sources;
 use crate::cargo::lockfile::{self, Lockfile};
 use crate::cargo::toolchain::Toolchain;
 use crate::checkout::cache::Cache;
+use crate::checkout::kept;
 use crate::checkout::worktree::Worktree;
 use crate::git::repository::Repository;
 use crate::inject::overlay;
@@ -51,7 +52,7 @@ impl<'a> Builder<'a> {
         interrupt: &'a AtomicBool,
     ) -> anyhow::Result<Self> {
         let worktree = Worktree::open(cache, repository, &plan.request.sparse_exclude)?;
-        worktree.keep(&plan.revisions)?;
+        kept::keep(repository, &plan.revisions)?;
         let tree = BuildTree::new(worktree);
         let checkout = tree.path().to_owned();
         let overlay = overlay::read(&plan.request.overlay, &plan.overlay_commits, repository)?;

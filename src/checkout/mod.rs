@@ -9,6 +9,7 @@ pub mod declared_submodules;
 pub mod error;
 pub mod filters;
 pub mod injected_files;
+pub mod kept;
 pub mod lfs;
 pub mod registry;
 pub mod removal;

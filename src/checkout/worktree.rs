@@ -4,7 +4,6 @@
 //! place: git rewrites only the files that differ, with a current time, so that incremental builds
 //! are correct and fast. The caller holds the cache's lock.
 
-use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 
 use anyhow::{bail, ensure};
@@ -20,7 +19,6 @@ use crate::checkout::lfs::{self, Lfs};
 use crate::checkout::registry::{registered, registry};
 use crate::checkout::removal::{remove_file_if_there, remove_whatever_is_at};
 use crate::checkout::submodules::Level;
-use crate::git::fetch::KEPT_REFS;
 use crate::git::program::{Place, nul_separated};
 use crate::git::repository::{Lookup, Repository};
 use crate::plan::resolved::Revision;
@@ -80,24 +78,6 @@ impl<'repository> Worktree<'repository> {
     /// Returns the root of the checkout.
     pub fn path(&self) -> &Utf8Path {
         &self.path
-    }
-
-    /// Keeps these revisions, and no others, from git's garbage collection: a branch may be rewritten
-    /// while it is measured.
-    pub fn keep(&self, revisions: &[Revision]) -> anyhow::Result<()> {
-        let wanted: BTreeSet<String> =
-            revisions.iter().map(|revision| format!("{KEPT_REFS}{}", revision.commit)).collect();
-        let references = self.repository.references()?;
-        let kept: BTreeSet<String> =
-            references.into_iter().filter(|name| name.starts_with(KEPT_REFS)).collect();
-        let name = |reference: &str| reference.trim_start_matches(KEPT_REFS).to_owned();
-        let created = wanted.difference(&kept).map(|new| format!("update {new} {}\n", name(new)));
-        let deleted = kept.difference(&wanted).map(|old| format!("delete {old}\n"));
-        let changes: String = created.chain(deleted).collect();
-        if !changes.is_empty() {
-            self.repository.git().args(["update-ref", "--no-deref", "--stdin"]).input(changes).run()?;
-        }
-        Ok(())
     }
 
     /// Checks out the revision in place. Files that do not differ keep their time. Removes injected

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use crate::support::{TestRepository, assert_same_bytes, every_byte, isolated, succeed};
 use crate::worktree::{Setting, modified, package, read, users_bytes, utf8};
 use cargo_memprof::checkout::cache::Cache;
+use cargo_memprof::checkout::kept;
 use cargo_memprof::support::advice::help;
 
 #[test]
@@ -193,7 +194,7 @@ fn a_revision_outlives_a_rewritten_branch_and_garbage_collection() {
     let setting = Setting::new(&user);
     let worktree = setting.open();
     let second = setting.revision("main");
-    worktree.keep(std::slice::from_ref(&second)).unwrap();
+    kept::keep(&setting.repository, std::slice::from_ref(&second)).unwrap();
     user.git(["reset", "--quiet", "--hard", "HEAD~1"]);
     let collect = || {
         user.git(["reflog", "expire", "--expire=now", "--all"]);
@@ -205,7 +206,8 @@ fn a_revision_outlives_a_rewritten_branch_and_garbage_collection() {
     // The next run keeps its own revisions only.
     let first = setting.revision("main");
     worktree.check_out(&first).unwrap();
-    worktree.keep(&[first.clone(), first]).unwrap();
+    kept::forget(&setting.repository).unwrap();
+    kept::keep(&setting.repository, &[first.clone(), first]).unwrap();
     collect();
     assert!(worktree.check_out(&second).is_err());
 }
