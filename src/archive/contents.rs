@@ -20,6 +20,7 @@ use crate::plan::request::OverlayMode;
 use crate::plan::resolved::Plan;
 use crate::results::run_folder::RunFolder;
 use crate::run::session::Prepared;
+use crate::support::process::Command;
 use crate::support::user_error::UserError;
 
 /// The folders below the manifest's root that exist while tests run.
@@ -153,7 +154,7 @@ impl Packer<'_> {
         if self.added_builds.insert(entry.provenance.key.clone()) {
             add_entry(&mut self.writer, entry)?;
         }
-        let mut files = self.add_checkout_files(entry)?;
+        let mut files = self.add_checkout_files(prepared.builder.git(), entry)?;
         for file in &self.external {
             let path = Utf8Path::new(subfolder::EXTERNAL).join(&file.destination);
             files.insert(path, self.writer.place_bytes(&file.content)?);
@@ -163,14 +164,17 @@ impl Packer<'_> {
     }
 
     /// Adds the files of the checkout that tests read: those that `--data` names, manifests, and
-    /// injected files.
+    /// injected files. `git` runs in the checkout.
     ///
     /// They come from the checkout and not from git's objects, so that LFS files, line endings and
     /// submodules are as tests see them.
-    fn add_checkout_files(&mut self, entry: &Entry) -> anyhow::Result<BTreeMap<Utf8PathBuf, Placed>> {
+    fn add_checkout_files(
+        &mut self,
+        git: Command,
+        entry: &Entry,
+    ) -> anyhow::Result<BTreeMap<Utf8PathBuf, Placed>> {
         let checkout = &entry.provenance.key_inputs.checkout;
         let list = ["ls-files", "-z", "--cached", "--recurse-submodules"];
-        let git = self.contents.repository.git_in(checkout);
         let tracked = nul_separated(&git.args(list).run()?.stdout);
         let injected: BTreeSet<&Utf8PathBuf> = entry.provenance.injected.iter().collect();
         let mut paths: Vec<Utf8PathBuf> = Vec::new();

@@ -92,7 +92,7 @@ pub fn build(
 
 /// Compares the sources of cargo's artifacts with those in the checkout.
 fn check_sources(job: &Job<'_>, prepared: &PreparedSource, compiled: &Compiled) -> anyhow::Result<Check> {
-    let path = job.inputs.cache.folder().join("sources.json");
+    let path = job.inputs.cache.sources();
     let mut records = SourceRecords::load(&path);
     let check = records.check(&compiled.messages.artifacts, workspace_of(prepared), &job.inputs.checkout)?;
     records.save(&path)?;

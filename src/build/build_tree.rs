@@ -10,6 +10,7 @@ use crate::checkout::worktree::Worktree;
 use crate::inject::external;
 use crate::plan::request::OverlayMode;
 use crate::plan::resolved::Revision;
+use crate::support::process::Command;
 
 /// The checkout, and the build for whose tests it is currently set up.
 pub struct BuildTree<'a> {
@@ -36,6 +37,11 @@ impl<'a> BuildTree<'a> {
     /// Returns its root.
     pub fn path(&self) -> &Utf8Path {
         self.worktree.path()
+    }
+
+    /// Returns git in the checkout.
+    pub fn git(&self) -> Command {
+        self.worktree.git()
     }
 
     /// Checks a revision out, without injecting anything.

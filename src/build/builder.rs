@@ -20,6 +20,7 @@ use crate::build::traced_sources;
 use crate::cargo::lockfile::{self, Lockfile};
 use crate::cargo::toolchain::Toolchain;
 use crate::checkout::cache::Cache;
+use crate::checkout::kept;
 use crate::checkout::worktree::Worktree;
 use crate::git::repository::Repository;
 use crate::inject::overlay;
@@ -27,6 +28,7 @@ use crate::plan::resolved::{Plan, Revision};
 use crate::results::run_folder::RunFolder;
 use crate::results::trace_facts::TraceFacts;
 use crate::support::event::{Event, Sink};
+use crate::support::process::Command;
 use crate::trace::instrument::{self, Patterns};
 
 /// Builds the revisions of a plan in one checkout, and restores the checkout of a revision for its
@@ -49,7 +51,9 @@ impl<'a> Builder<'a> {
         sink: &'a dyn Sink,
         interrupt: &'a AtomicBool,
     ) -> anyhow::Result<Self> {
-        let tree = BuildTree::new(Worktree::open(cache, repository, &plan.request.sparse_exclude)?);
+        let worktree = Worktree::open(cache, repository, &plan.request.sparse_exclude)?;
+        kept::keep(repository, &plan.revisions)?;
+        let tree = BuildTree::new(worktree);
         let checkout = tree.path().to_owned();
         let overlay = overlay::read(&plan.request.overlay, &plan.overlay_commits, repository)?;
         let patterns = Patterns::of(&plan.request.trace)?;
@@ -94,6 +98,11 @@ impl<'a> Builder<'a> {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Returns git in the checkout.
+    pub fn git(&self) -> Command {
+        self.tree.git()
     }
 
     /// Returns the library that the CUDA driver loads into test processes, or why it is missing.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::cargo::messages::{Messages, is_path_id};
-use crate::checkout::worktree::CheckoutError;
+use crate::checkout::error::CheckoutError;
 use crate::plan::resolved::Revision;
 use crate::support::advice;
 use crate::support::process::ProcessError;

@@ -2,6 +2,7 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 
+use crate::git::program::INHERITED;
 use crate::support::process::Command;
 use crate::support::suggest;
 use crate::support::user_error::UserError;
@@ -130,12 +131,13 @@ fn cannot_be_used(name: &str, stderr: &str) -> UserError {
         .help(format!("run `rustup toolchain install {name}`, or choose one from `rustup toolchain list`"))
 }
 
-/// Removes the variables that the cargo above this process set. Another cargo would take them for
-/// the user's choice, and a test for its own.
+/// Removes the variables that the cargo above this process set, and those of a git hook. Another
+/// cargo would take them for the user's choice, and a test for its own; git in a build script or a
+/// test would use the hook's repository instead of the checkout or of its own one.
 pub fn clean(command: Command) -> Command {
     std::env::vars_os()
         .filter_map(|(name, _)| name.into_string().ok())
-        .filter(|name| is_of_our_cargo(name))
+        .filter(|name| is_of_our_cargo(name) || INHERITED.contains(&name.as_str()))
         .fold(command, Command::env_remove)
 }
 
@@ -161,6 +163,25 @@ pub fn is_of_our_cargo(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_hooks_variables_do_not_reach_builds_and_tests() {
+        let program = std::env::current_exe().unwrap();
+        let test = "cargo::toolchain::tests::prints_what_children_inherit";
+        let run = Command::new(program).args(["--exact", test, "--ignored", "--nocapture"]);
+        let printed = run.env("GIT_DIR", "/hook").env("GIT_INDEX_FILE", "/hook/index").run().unwrap().text();
+        assert!(printed.contains("inherited: []"), "{printed}");
+    }
+
+    #[test]
+    #[ignore = "another test runs this one in a process of its own"]
+    fn prints_what_children_inherit() {
+        let environment = clean(Command::new("env")).run().unwrap().text();
+        let inherited: Vec<&str> = environment.lines().filter(|line| line.contains("/hook")).collect();
+        // Not through `println!`, which clippy refuses here.
+        std::io::Write::write_all(&mut std::io::stdout(), format!("inherited: {inherited:?}\n").as_bytes())
+            .unwrap();
+    }
 
     #[test]
     fn a_toolchain_that_is_not_there_is_told_in_rustups_words() {

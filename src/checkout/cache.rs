@@ -10,6 +10,7 @@
 //!     wrapper/  adapters/         the compiler wrapper, and adapters for the repository's frameworks
 //!     lockfiles/                  lock files for revisions that have none
 //!     lfs.git/                    settings and downloads of Git LFS
+//!     sources.json                what cargo compiled last    clock   a file with the present time
 //!     last-build/                 the logs of `cargo memprof build`
 //!   archives/                     unpacked archives by their hashes, and their lock
 //!   shim/                         compiled shims by hash, shared by all repositories
@@ -20,15 +21,17 @@
 
 use std::collections::HashSet;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::Context;
 use camino::{Utf8DirEntry, Utf8Path, Utf8PathBuf};
 use etcetera::BaseStrategy;
 use walkdir::WalkDir;
 
 use crate::checkout::registry;
 use crate::git::fetch::OUR_REFS;
-use crate::git::repository::Repository;
+use crate::git::repository::{Repository, enclosing};
 use crate::support::file_lock::Lock;
+use crate::support::process::shell_quoted;
+use crate::support::user_error::UserError;
 
 /// The variable that sets where the cache is.
 pub const HOME_VARIABLE: &str = "CARGO_MEMPROF_HOME";
@@ -48,6 +51,11 @@ pub fn home() -> anyhow::Result<Utf8PathBuf> {
             home.map_err(|home| anyhow::anyhow!("{HOME_VARIABLE} ({}) is not UTF-8", home.display()))?;
         return Ok(camino::absolute_utf8(&home)?);
     }
+    usual_home()
+}
+
+/// Returns `cargo-memprof` in the platform's cache folder.
+fn usual_home() -> anyhow::Result<Utf8PathBuf> {
     let strategy = etcetera::choose_base_strategy()
         .with_context(|| format!("found no home folder for the cache; set {HOME_VARIABLE}"))?;
     let platform = Utf8PathBuf::from_path_buf(strategy.cache_dir());
@@ -82,27 +90,29 @@ impl Cache {
     /// Opens this repository's folder below `home`, and creates it if necessary.
     ///
     /// # Errors
-    /// `home` is inside of the repository, or below a cargo workspace. Cargo would take the
-    /// checkout for a member of it ("believes it's in a workspace when it's not").
+    /// `home` is at a place where git or cargo would mix up the checkout with something else, it
+    /// contains the repository, or it cannot be written.
     pub fn open(home: &Utf8Path, repository: &Repository) -> anyhow::Result<Self> {
         let home = resolved(&camino::absolute_utf8(home)?)?;
-        let help = format!("set {HOME_VARIABLE} to a folder outside of it");
         for inside in [repository.root(), repository.common_directory()] {
-            ensure!(!home.starts_with(inside), "the cache {home} is inside the repository {inside}; {help}");
+            if home.starts_with(inside) {
+                return Err(refused(&home, &format!("is inside the repository {inside}")).into());
+            }
         }
-        ensure!(
-            !repository.root().starts_with(&home),
-            "{} is a checkout that this tool made for itself; run the command in your own checkout",
-            repository.root()
-        );
-        if let Some(manifest) = workspace_above(&home)? {
-            bail!("the cache {home} is below the cargo workspace {manifest}; {help}");
+        if repository.root().starts_with(&home) {
+            return Err(contains_repository(&home, repository.root()).into());
         }
+        check_place(&home)?;
         let common = repository.common_directory();
         let hash = blake3::hash(common.as_str().as_bytes()).to_hex();
         let folder = home.join(format!("{}-{}", repository_name(common), &hash[..16]));
-        fs_err::create_dir_all(&folder)?;
-        fs_err::write(folder.join("repository"), format!("{common}\n"))?;
+        let made = std::fs::create_dir_all(&folder)
+            .and_then(|()| std::fs::write(folder.join("repository"), format!("{common}\n")));
+        if let Err(error) = made {
+            return Err(UserError::new(format!("the cache folder {home} cannot be written: {error}"))
+                .help(format!("make it writable, or {}", way_out(&home)))
+                .into());
+        }
         Ok(Self { folder })
     }
 
@@ -129,6 +139,11 @@ impl Cache {
     /// Returns cargo's target folder for builds in the checkout.
     pub fn target(&self) -> Utf8PathBuf {
         self.folder.join("target")
+    }
+
+    /// Returns the record of what cargo compiled its artifacts from.
+    pub fn sources(&self) -> Utf8PathBuf {
+        self.folder.join("sources.json")
     }
 
     /// Returns cargo's target folder for builds with traced crates of the registry, whose edits
@@ -199,6 +214,59 @@ impl Cache {
         drop(lock);
         Ok(bytes)
     }
+}
+
+/// Refuses a home inside a git work tree or below a cargo workspace.
+///
+/// Programs in the checkout that search for a repository could find the outer one, and cargo would
+/// take the checkout for a member of the workspace ("believes it's in a workspace when it's not").
+///
+/// # Errors
+/// The home is at such a place.
+pub fn check_place(home: &Utf8Path) -> anyhow::Result<()> {
+    let home = resolved(&camino::absolute_utf8(home)?)?;
+    if let Some(outer) = enclosing(&home) {
+        return Err(refused(&home, &format!("is inside the git repository {outer}")).into());
+    }
+    if let Some(manifest) = workspace_above(&home)? {
+        return Err(refused(&home, &format!("is below the cargo workspace {manifest}")).into());
+    }
+    Ok(())
+}
+
+fn refused(home: &Utf8Path, reason: &str) -> UserError {
+    UserError::new(format!("the cache folder {home} {reason}")).help(way_out(home))
+}
+
+/// Returns how to choose another home than this one.
+fn way_out(home: &Utf8Path) -> String {
+    let usual = usual_home().ok().filter(|usual| usual != home && enclosing(usual).is_none());
+    if let Some(usual) = usual {
+        return format!("choose another folder: export {HOME_VARIABLE}={}", shell_quoted(usual.as_ref()));
+    }
+    // Everybody may write to /var/tmp, so `mkdir` must be the one that makes the folder.
+    let folder = format!("/var/tmp/cargo-memprof-{}", rustix::process::getuid().as_raw());
+    format!("choose another folder: mkdir -m 700 {folder} && export {HOME_VARIABLE}={folder}")
+}
+
+/// Returns the error for a repository inside of the home: one of the user, or our own checkout.
+fn contains_repository(home: &Utf8Path, root: &Utf8Path) -> UserError {
+    let parts: Vec<&str> = root
+        .strip_prefix(home)
+        .into_iter()
+        .flat_map(Utf8Path::components)
+        .map(|part| part.as_str())
+        .collect();
+    if let [folder, "worktree", ..] = parts[..]
+        && let Ok(users) = fs_err::read_to_string(home.join(folder).join("repository"))
+    {
+        let users = users.trim_end();
+        let users = users.strip_suffix("/.git").unwrap_or(users);
+        return UserError::new(format!("{root} is a checkout that this tool made for itself"))
+            .help(format!("run the command in your own checkout: cd {}", shell_quoted(users.as_ref())));
+    }
+    UserError::new(format!("the repository {root} is inside the cache folder {home}"))
+        .help(format!("{}, or move the repository", way_out(home)))
 }
 
 /// Returns the repository's name as people know it: `ripgrep` for `ripgrep/.git` and `ripgrep.git`.

@@ -12,11 +12,14 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
+
+use crate::git::reserved_names::reserved_part;
 
 /// The files that are injected into the checkout for one build: call [`load`](Self::load) after the
 /// checkout, [`write`](Self::write) for each file, and [`save`](Self::save) before cargo runs.
@@ -62,21 +65,24 @@ impl InjectedFiles {
     }
 
     /// Writes a file below the checkout's root, and the folders above it. The file replaces a
-    /// symbolic link.
+    /// symbolic or hard link, and anything else through which a write would leave the checkout.
     ///
     /// # Errors
-    /// The path leads out of the checkout.
+    /// The path leads out of the checkout, or to git's own files.
     pub fn write(&mut self, root: &Utf8Path, relative: &Utf8Path, content: &[u8]) -> anyhow::Result<()> {
         ensure!(
             relative.components().all(|part| matches!(part, Utf8Component::Normal(_))),
             "'{relative}' is not a path inside the checkout"
         );
+        if let Some(part) = reserved_part(relative) {
+            bail!("'{relative}' cannot be written: git keeps the name '{part}' for itself");
+        }
         let path = root.join(relative);
         let folder = path.parent().with_context(|| format!("'{relative}' is not the path of a file"))?;
         stays_inside(root, folder)?;
         append(&mut self.journal, &RecordLine { path: relative.to_owned(), seen: None })?;
         fs_err::create_dir_all(folder)?;
-        if path.is_symlink() {
+        if path.symlink_metadata().is_ok_and(|metadata| is_shared(&metadata)) {
             fs_err::remove_file(&path)?;
         }
         // Always written, so that its time comes from the same kernel clock as those of cargo's own
@@ -106,9 +112,16 @@ impl InjectedFiles {
     }
 }
 
+/// Whether writing would reach something else than a file of the checkout alone: the target of a
+/// link, a pipe or a device.
+fn is_shared(metadata: &std::fs::Metadata) -> bool {
+    !metadata.is_dir() && (!metadata.is_file() || metadata.nlink() > 1)
+}
+
 /// Removes every injected file from the checkout, before git restores its own files.
 pub fn remove_all(record: &Utf8Path, root: &Utf8Path) -> anyhow::Result<()> {
-    for line in read(record)? {
+    // Older versions could inject `.git`, and have noted it.
+    for line in read(record)?.into_iter().filter(|line| reserved_part(&line.path).is_none()) {
         let path = root.join(line.path);
         let inside = path.parent().is_some_and(|folder| stays_inside(root, folder).is_ok());
         if inside && path.symlink_metadata().is_ok_and(|metadata| metadata.is_file()) {
@@ -152,7 +165,10 @@ fn append(to: &mut impl Write, line: &RecordLine) -> anyhow::Result<()> {
 fn stays_inside(root: &Utf8Path, folder: &Utf8Path) -> anyhow::Result<()> {
     let existing = folder.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(root);
     let (root, existing) = (root.canonicalize_utf8()?, existing.canonicalize_utf8()?);
-    ensure!(existing.starts_with(&root), "'{folder}' leads out of the checkout, to {existing}");
+    let Ok(inside) = existing.strip_prefix(&root) else {
+        bail!("'{folder}' leads out of the checkout, to {existing}");
+    };
+    ensure!(reserved_part(inside).is_none(), "'{folder}' leads to git's own files, in {existing}");
     Ok(())
 }
 
@@ -240,5 +256,27 @@ mod tests {
         injected.write(&checkout.root, "link.rs".as_ref(), b"ours").unwrap();
         assert_eq!(fs_err::read_to_string(outside.join("shared.rs")).unwrap(), "theirs");
         assert_eq!(fs_err::read_to_string(checkout.root.join("link.rs")).unwrap(), "ours");
+        fs_err::hard_link(outside.join("shared.rs"), checkout.root.join("hard.rs")).unwrap();
+        injected.write(&checkout.root, "hard.rs".as_ref(), b"ours").unwrap();
+        assert_eq!(fs_err::read_to_string(outside.join("shared.rs")).unwrap(), "theirs");
+    }
+
+    #[test]
+    fn gits_own_files_are_neither_written_nor_removed() {
+        let checkout = Checkout::new();
+        let link = checkout.root.join(".git");
+        fs_err::write(&link, "gitdir: somewhere").unwrap();
+        fs_err::create_dir_all(checkout.root.join("sub/.git")).unwrap();
+        std::os::unix::fs::symlink("sub/.git", checkout.root.join("alias")).unwrap();
+        let mut injected = InjectedFiles::load(&checkout.record).unwrap();
+        for path in [".git", ".GIT", ".git.", "git~1", "sub/.git/config", ".git /x", "alias/config"] {
+            let error = injected.write(&checkout.root, path.as_ref(), b"ours").unwrap_err().to_string();
+            assert!(error.contains("git"), "{path}: {error}");
+        }
+        injected.save().unwrap();
+        // As an older version noted it.
+        fs_err::write(&checkout.record, "{\"path\":\".git\"}\n").unwrap();
+        remove_all(&checkout.record, &checkout.root).unwrap();
+        assert_eq!(fs_err::read_to_string(&link).unwrap(), "gitdir: somewhere");
     }
 }

@@ -9,7 +9,7 @@ use std::io::Read;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::git::program::nul_separated;
+use crate::git::program::{Place, nul_separated};
 use crate::git::repository::{LFS_POINTER, Repository};
 use crate::support::process::{Command, shell_quoted};
 
@@ -37,8 +37,9 @@ impl Lfs {
         let format = repository.git().args(["rev-parse", "--show-object-format"]).capture()?.text();
         let format = if format.is_empty() { "sha1" } else { &format };
         if !folder.join("HEAD").exists() {
+            fs_err::create_dir_all(folder)?;
             let init = ["init", "--quiet", "--bare", "--template=", "--object-format", format];
-            repository.git().args(init).arg(folder).run()?;
+            repository.git_at(Place { git_directory: folder, work_tree: None }).args(init).run()?;
         }
         // Later lines win: the user's settings come first, then those of this repository.
         let text = format!(

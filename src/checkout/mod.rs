@@ -3,9 +3,16 @@
 //! Writes the cache folder.
 
 pub mod cache;
+pub mod clock;
+pub mod conversion;
+pub mod declared_submodules;
+pub mod error;
+pub mod filters;
 pub mod injected_files;
+pub mod kept;
 pub mod lfs;
 pub mod registry;
+pub mod removal;
 pub mod stamps;
 pub mod submodules;
 pub mod worktree;

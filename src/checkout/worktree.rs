@@ -4,19 +4,31 @@
 //! place: git rewrites only the files that differ, with a current time, so that incremental builds
 //! are correct and fast. The caller holds the cache's lock.
 
+use std::os::unix::fs::MetadataExt;
+
 use anyhow::{bail, ensure};
 use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::checkout::cache::Cache;
+use crate::checkout::clock;
+use crate::checkout::conversion;
+use crate::checkout::error::CheckoutError;
+use crate::checkout::filters;
 use crate::checkout::injected_files;
-use crate::checkout::lfs::{Lfs, quoted_list};
+use crate::checkout::lfs::{self, Lfs};
 use crate::checkout::registry::{registered, registry};
-use crate::checkout::submodules;
-use crate::git::program::nul_separated;
+use crate::checkout::removal::{remove_file_if_there, remove_whatever_is_at};
+use crate::checkout::submodules::Level;
+use crate::git::program::{Place, nul_separated};
 use crate::git::repository::{Lookup, Repository};
 use crate::plan::resolved::Revision;
 use crate::support::advice::Advice;
 use crate::support::process::{Command, ProcessError};
+use crate::support::user_error::UserError;
+
+/// A file in the checkout's entry of the user's repository. It tells our entry from those of the
+/// user's own worktrees.
+const MARK: &str = "cargo-memprof";
 
 /// The checkout.
 pub struct Worktree<'repository> {
@@ -28,60 +40,6 @@ pub struct Worktree<'repository> {
     lfs: Lfs,
 }
 
-/// Why a revision could not be checked out.
-#[derive(Debug, thiserror::Error)]
-pub enum CheckoutError {
-    /// A partial clone lacks contents, and its remote does not deliver them.
-    #[error("{revision} lacks the contents of {}", quoted_list(.files))]
-    MissingContents {
-        /// The revision's name.
-        revision: String,
-        /// Paths of the files.
-        files: Vec<String>,
-        /// What git said.
-        source: ProcessError,
-    },
-    /// Files kept by Git LFS are still pointers after the checkout.
-    #[error("{revision} has only Git LFS pointers for {}{}", quoted_list(.files), because(.reason))]
-    LfsPointers {
-        /// The revision's name.
-        revision: String,
-        /// Paths of the files.
-        files: Vec<String>,
-        /// Git LFS's message, or that it is not installed. Empty if there is no message.
-        reason: String,
-    },
-    /// Git failed for another reason.
-    #[error("could not check out {revision}")]
-    Git {
-        /// The revision's name.
-        revision: String,
-        /// What git said.
-        source: ProcessError,
-    },
-}
-
-impl Advice for CheckoutError {
-    fn help(&self) -> Option<String> {
-        let files = match self {
-            Self::MissingContents { files, .. } | Self::LfsPointers { files, .. } => files,
-            Self::Git { .. } => return None,
-        };
-        let exclude = format!(
-            "leave them out with --sparse-exclude '{}'",
-            files.first().map_or("PATTERN", |file| file)
-        );
-        Some(match self {
-            Self::LfsPointers { .. } => {
-                format!("install git-lfs and check that `git lfs fetch` can reach the server, or {exclude}")
-            }
-            Self::MissingContents { .. } | Self::Git { .. } => {
-                format!("run again while the remote can be reached, or {exclude}")
-            }
-        })
-    }
-}
-
 impl<'repository> Worktree<'repository> {
     /// Finds the checkout of an earlier run, even of a killed one, or creates it. `sparse_exclude`
     /// are patterns of files to leave out of every checkout.
@@ -90,23 +48,31 @@ impl<'repository> Worktree<'repository> {
         repository: &'repository Repository,
         sparse_exclude: &[String],
     ) -> anyhow::Result<Self> {
+        clock::forget_builds_of_the_future(cache)?;
         let path = cache.worktree();
         let git_directory = match reusable(repository, &path)? {
             Some(git_directory) => git_directory,
             None => create(repository, &path)?,
         };
+        fs_err::write(git_directory.join(MARK), "")?;
         // A killed git leaves its locks behind. This process holds the cache's lock, so no living
         // process holds them.
         for lock in ["index.lock", "HEAD.lock"] {
-            match fs_err::remove_file(git_directory.join(lock)) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
-                Ok(()) | Err(_) => {}
-            }
+            remove_file_if_there(&git_directory.join(lock))?;
         }
         fs_err::create_dir_all(git_directory.join("info"))?;
         fs_err::write(git_directory.join("info/sparse-checkout"), sparse_patterns(sparse_exclude)?)?;
         let lfs = Lfs::open(&cache.lfs(), repository)?;
-        Ok(Self { repository, path, git_directory, injected: cache.injected(), lfs })
+        let worktree = Self { repository, path, git_directory, injected: cache.injected(), lfs };
+        let unavailable = worktree.lfs.why_unavailable();
+        let git = worktree.git_without_lfs();
+        conversion::forget_files_if_changed(
+            &git,
+            repository,
+            &worktree.git_directory,
+            unavailable.as_deref(),
+        )?;
+        Ok(worktree)
     }
 
     /// Returns the root of the checkout.
@@ -117,22 +83,76 @@ impl<'repository> Worktree<'repository> {
     /// Checks out the revision in place. Files that do not differ keep their time. Removes injected
     /// files, but keeps files that git ignores.
     pub fn check_out(&self, revision: &Revision) -> anyhow::Result<()> {
+        filters::refuse_own_programs(self.repository, revision)?;
+        self.restore_link()?;
         injected_files::remove_all(&self.injected, &self.path)?;
-        let checkout = ["checkout", "--quiet", "--force", "--detach", "--no-recurse-submodules"];
-        let command = self.git().args(checkout).args([&revision.commit, "--"]);
-        if let Err(source) = command.run() {
-            return Err(self.explained(revision, source)?.advised());
-        }
+        self.write_files(revision)?;
         // Forced twice, to remove the repositories of submodules that this revision lacks, too.
         self.git().args(["clean", "-ffdq"]).run()?;
-        submodules::check_out(self.repository, &self.path, &self.git_directory)?;
+        let users = [self.repository.git_directory(), self.repository.common_directory()];
+        let level = Level {
+            repository: self.repository,
+            revision: &revision.name,
+            inside: Utf8PathBuf::new(),
+            git_directory: self.git_directory.clone(),
+            work_tree: self.path.clone(),
+            users: users.map(Utf8Path::to_owned).to_vec(),
+        };
+        level.check_out()?;
         self.verify(revision)
+    }
+
+    /// Lets git write the revision's files, through the user's filters.
+    fn write_files(&self, revision: &Revision) -> anyhow::Result<()> {
+        let checkout = ["checkout", "--quiet", "--force", "--detach", "--no-recurse-submodules"];
+        let command = self.git().args(checkout).args([&revision.commit, "--"]);
+        let mut message = None;
+        // Twice, because a filter's program may be a file that the first checkout writes too late.
+        for _ in 0..2 {
+            message = match command.run() {
+                Err(source) => return Err(self.explained(revision, source)?.advised()),
+                Ok(done) => filters::failure(&done.stderr),
+            };
+            if message.is_none() {
+                return Ok(());
+            }
+            // Git takes the files for finished. Without their times and sizes, it writes them again.
+            self.git().args(["read-tree", "HEAD"]).run()?;
+        }
+        let (revision, message) = (revision.name.clone(), message.unwrap_or_default());
+        Err(CheckoutError::Filter { revision, message }.advised())
     }
 
     /// Returns git's list of differences from the revision. Files that git ignores are not in it.
     pub fn status(&self) -> anyhow::Result<Vec<u8>> {
+        self.restore_link()?;
         let status = ["status", "--porcelain", "-z", "--untracked-files=all", "--no-renames"];
-        Ok(self.git().args(status).run()?.stdout)
+        Ok(self.git().args(status).arg("--ignore-submodules=none").run()?.stdout)
+    }
+
+    /// Makes the checkout's `.git` name its entry in the user's repository, if a test or a build
+    /// script has changed that. Our own calls of git do not read it, but build scripts do.
+    fn restore_link(&self) -> anyhow::Result<()> {
+        if !self.git_directory.join("HEAD").exists() {
+            let message = format!(
+                "the checkout {} lost its entry in the repository, {}",
+                self.path, self.git_directory
+            );
+            let help = "to continue with a new checkout, run the same command again with `--resume`";
+            return Err(UserError::new(message).help(help).into());
+        }
+        if !self.path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()) {
+            remove_whatever_is_at(&self.path)?;
+            fs_err::create_dir_all(&self.path)?;
+        }
+        let link = self.path.join(".git");
+        let target = format!("gitdir: {}\n", self.git_directory);
+        let is_own_file = link.symlink_metadata().is_ok_and(|link| link.is_file() && link.nlink() == 1);
+        if !is_own_file || fs_err::read(&link)? != target.as_bytes() {
+            remove_whatever_is_at(&link)?;
+            fs_err::write(&link, target)?;
+        }
+        Ok(())
     }
 
     /// Checks for another tree than planned, and for LFS pointers in place of files.
@@ -154,21 +174,32 @@ impl<'repository> Worktree<'repository> {
         Ok(())
     }
 
-    /// Returns git in the checkout. The command line sets sparse patterns, because all worktrees
-    /// share the user's configuration.
-    fn git(&self) -> Command {
+    /// Returns git in the checkout.
+    pub fn git(&self) -> Command {
+        self.lfs.applied_to(self.git_without_lfs())
+    }
+
+    /// The command line sets sparse patterns, because all worktrees share the user's configuration,
+    /// and switches off what could hide changed files from git.
+    fn git_without_lfs(&self) -> Command {
         let sparse = ["core.sparseCheckout=true", "core.sparseCheckoutCone=false", "index.sparse=false"];
-        let safe = ["core.untrackedCache=false", "core.splitIndex=false", "core.checkStat=default"];
+        let safe = [
+            "core.untrackedCache=false",
+            "core.splitIndex=false",
+            "core.checkStat=default",
+            "core.trustCtime=true",
+            "core.ignoreStat=false",
+        ];
+        let place = Place { git_directory: &self.git_directory, work_tree: Some(&self.path) };
+        let command = self.repository.git_at(place);
         let settings = sparse.iter().chain(&safe);
-        let command = settings
-            .fold(self.repository.git_in(&self.path), |command, setting| command.args(["-c", setting]));
-        self.lfs.applied_to(command)
+        settings.fold(command, |command, setting| command.args(["-c", setting]))
     }
 
     /// Finds the files that made a checkout fail.
     fn explained(&self, revision: &Revision, source: ProcessError) -> anyhow::Result<CheckoutError> {
         let name = revision.name.clone();
-        if let Some(files) = crate::checkout::lfs::files_in_message(source.stderr()) {
+        if let Some(files) = lfs::files_in_message(source.stderr()) {
             let reason = source.stderr().to_owned();
             return Ok(CheckoutError::LfsPointers { revision: name, files, reason });
         }
@@ -197,39 +228,47 @@ impl<'repository> Worktree<'repository> {
 }
 
 /// Returns the checkout's entry in the user's git directory, if the folder and the entry belong
-/// together.
+/// together. What a test may have written into the checkout does not decide.
 fn reusable(repository: &Repository, path: &Utf8Path) -> anyhow::Result<Option<Utf8PathBuf>> {
+    if !path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()) {
+        return Ok(None);
+    }
+    let mut entries = registered(repository, path)?;
+    let entry = match (entries.pop(), entries.is_empty()) {
+        (Some(entry), true) => entry,
+        (Some(_), false) => return Ok(None),
+        (None, _) => match moved(repository, path)? {
+            Some(entry) => entry,
+            None => return Ok(None),
+        },
+    };
+    // A worktree whose creation was killed has no index, and may lack anything else.
+    let git = repository.git_at(Place { git_directory: &entry, work_tree: Some(path) });
+    let usable = git.args(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]).capture()?;
+    Ok(usable.status.success().then_some(entry))
+}
+
+/// Returns the entry of a checkout that was moved with its cache, and notes the new place there.
+fn moved(repository: &Repository, path: &Utf8Path) -> anyhow::Result<Option<Utf8PathBuf>> {
     let Ok(link) = fs_err::read_to_string(path.join(".git")) else { return Ok(None) };
     let Some(entry) = link.trim_end().strip_prefix("gitdir: ").map(Utf8PathBuf::from) else {
         return Ok(None);
     };
-    let ours = entry.parent() == Some(&registry(repository)) && entry.join("HEAD").is_file();
+    let is_ours = entry.parent() == Some(&registry(repository)) && entry.join(MARK).is_file();
     let Ok(back) = fs_err::read_to_string(entry.join("gitdir")) else { return Ok(None) };
-    let back = Utf8Path::new(back.trim_end());
-    if !ours {
+    // If the old place still exists, the cache is a copy, and the entry belongs to the original.
+    if !is_ours || Utf8Path::new(back.trim_end()).exists() {
         return Ok(None);
     }
-    if back != path.join(".git") {
-        if back.exists() {
-            // The cache is a copy, and the entry belongs to the original.
-            return Ok(None);
-        }
-        // The cache was moved. `git worktree repair` would also change the user's own worktrees.
-        fs_err::write(entry.join("gitdir"), format!("{}\n", path.join(".git")))?;
-    }
-    // A worktree whose creation was killed has no index, and may lack anything else.
-    let usable =
-        repository.git_in(path).args(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]).capture()?;
-    Ok(usable.status.success().then_some(entry))
+    // `git worktree repair` would also change the user's own worktrees.
+    fs_err::write(entry.join("gitdir"), format!("{}\n", path.join(".git")))?;
+    Ok(Some(entry))
 }
 
 /// Creates the checkout without any file in it.
 fn create(repository: &Repository, path: &Utf8Path) -> anyhow::Result<Utf8PathBuf> {
     for leftover in registered(repository, path)?.into_iter().chain([path.to_owned()]) {
-        match fs_err::remove_dir_all(leftover) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
-            Ok(()) | Err(_) => {}
-        }
+        remove_whatever_is_at(&leftover)?;
     }
     let commit = any_commit(repository)?;
     let add = ["worktree", "add", "--quiet", "--detach", "--no-checkout", "--force", "--"];
@@ -270,8 +309,4 @@ fn sparse_patterns(exclude: &[String]) -> anyhow::Result<String> {
         text.extend(["!", pattern, "\n"]);
     }
     Ok(text)
-}
-
-fn because(reason: &str) -> String {
-    if reason.is_empty() { String::new() } else { format!(": {reason}") }
 }

@@ -117,7 +117,7 @@ fn cache(facts: &MachineFacts) -> Vec<Finding> {
     let folder = match &facts.cache {
         Ok(folder) => Finding::new("folder", Availability::Good, folder.as_str()),
         Err(reason) => Finding::new("folder", Availability::Broken, reason)
-            .help("set CARGO_MEMPROF_HOME to a folder that is writable"),
+            .help("set CARGO_MEMPROF_HOME to a folder that is writable and outside of any repository"),
     };
     let lock = |(name, holder): &(String, String)| {
         Finding::new("lock", Availability::Limited, format!("{name} is held by {holder}"))

@@ -23,7 +23,7 @@ pub fn gather() -> MachineFacts {
     MachineFacts {
         programs: programs(),
         cache_locks: home.as_deref().map(held_locks).unwrap_or_default(),
-        cache: home.and_then(writable),
+        cache: home.and_then(usable),
         platform: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
         resident: resident(),
         may_have_devices,
@@ -57,8 +57,10 @@ fn programs() -> Vec<(&'static str, Result<String, String>)> {
     ]
 }
 
-/// Returns the folder, if files can be created in it or in its nearest existing parent.
-fn writable(home: Utf8PathBuf) -> Result<Utf8PathBuf, String> {
+/// Returns the folder, if it is not in a repository or workspace, and files can be created in it or
+/// in its nearest existing parent.
+fn usable(home: Utf8PathBuf) -> Result<Utf8PathBuf, String> {
+    cache::check_place(&home).map_err(|error| format!("{error:#}"))?;
     let existing = home.ancestors().find(|folder| folder.is_dir()).unwrap_or(Utf8Path::new("/"));
     match tempfile::tempfile_in(existing) {
         Ok(_) => Ok(home),
@@ -189,9 +191,9 @@ mod tests {
     fn the_check_for_a_writable_folder_leaves_no_file() {
         let folder = tempfile::tempdir().unwrap();
         let folder = Utf8Path::from_path(folder.path()).unwrap();
-        assert_eq!(writable(folder.join("a/b")), Ok(folder.join("a/b")));
+        assert_eq!(usable(folder.join("a/b")), Ok(folder.join("a/b")));
         assert_eq!(folder.read_dir_utf8().unwrap().count(), 0);
-        assert!(writable("/proc/nowhere".into()).unwrap_err().contains("cannot create a file in /proc"));
+        assert!(usable("/proc/nowhere".into()).unwrap_err().contains("cannot create a file in /proc"));
     }
 
     #[test]

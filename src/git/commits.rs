@@ -97,7 +97,7 @@ pub fn between(
 }
 
 fn reading(repository: &Repository) -> Command {
-    repository.git_in(repository.start()).arg("--no-optional-locks")
+    repository.git_at_start().arg("--no-optional-locks")
 }
 
 fn hash(line: &str) -> &str {

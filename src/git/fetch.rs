@@ -7,6 +7,9 @@ use crate::support::process::ProcessError;
 /// Where the tool's own refs are. `clean` deletes all of them.
 pub const OUR_REFS: &str = "refs/memprof/";
 
+/// Where the tool's refs to the revisions of the latest run are, named by commit.
+pub const KEPT_REFS: &str = "refs/memprof/kept/commit-";
+
 /// A fetch that failed.
 #[derive(Debug, thiserror::Error)]
 #[error("could not fetch '{name}' ({remote_ref}) from {remote}: {}", .git.message())]
@@ -79,7 +82,7 @@ pub fn fetch(repository: &Repository, remote: &str, name: &str, remote_ref: &str
 fn local_name(remote: &str, remote_ref: &str) -> String {
     let path = remote_ref.strip_prefix("refs/").unwrap_or(remote_ref);
     let plain = remote.chars().all(|character| character.is_ascii_alphanumeric() || "-_".contains(character));
-    if plain && remote != "worktree" {
+    if plain && !["worktree", "kept"].contains(&remote) {
         format!("{OUR_REFS}{remote}/{path}")
     } else {
         // A URL may have characters that a ref's name must not have, and other names could clash.

@@ -8,6 +8,7 @@ pub mod lineage;
 pub mod program;
 pub mod ref_pattern;
 pub mod repository;
+pub mod reserved_names;
 pub mod resolve;
 pub mod resolve_error;
 pub mod working_tree;

@@ -8,7 +8,7 @@ use crate::support::process::Command;
 /// another repository, or change what they do. `git rev-parse --local-env-vars` lists the first
 /// ones. `GIT_CONFIG_PARAMETERS` and `GIT_CONFIG_COUNT` from that list are kept: they are the
 /// user's configuration (`git -c … memprof`).
-const INHERITED: [&str; 24] = [
+pub const INHERITED: [&str; 26] = [
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_CONFIG",
     "GIT_OBJECT_DIRECTORY",
@@ -24,6 +24,7 @@ const INHERITED: [&str; 24] = [
     "GIT_SHALLOW_FILE",
     "GIT_COMMON_DIR",
     "GIT_NAMESPACE",
+    "GIT_INTERNAL_SUPER_PREFIX",
     "GIT_QUARANTINE_PATH",
     "GIT_REFLOG_ACTION",
     "GIT_ATTR_SOURCE",
@@ -31,6 +32,7 @@ const INHERITED: [&str; 24] = [
     "GIT_GLOB_PATHSPECS",
     "GIT_NOGLOB_PATHSPECS",
     "GIT_ICASE_PATHSPECS",
+    "GIT_DEFAULT_REF_FORMAT",
     // It would silently leave pointers in place of the files.
     "GIT_LFS_SKIP_SMUDGE",
     "GIT_EXTERNAL_DIFF",
@@ -46,18 +48,36 @@ const QUIET: [&str; 6] = [
     "advice.detachedHead=false",
 ];
 
-/// Returns `git`, started in `directory`, which determines the repository. Credentials, proxies,
-/// SSH configuration and filters are the user's. Messages are in English, because this program
-/// reads some of them.
-pub fn git(directory: &Utf8Path) -> Command {
-    let inherited = INHERITED.iter().fold(Command::new("git"), Command::env_remove);
-    let quiet = QUIET.iter().fold(inherited, |command, setting| command.args(["-c", setting]));
-    quiet.current_dir(directory).env("LC_ALL", "C")
+/// A git directory and its work tree. Git is told both, so it searches for neither: a search from a
+/// checkout that lost its `.git` would end at a repository around the cache.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// `.git`, `.git/worktrees/NAME`, `.git/modules/NAME` or a bare repository.
+    pub git_directory: &'a Utf8Path,
+    /// The root of the files; `None` if the command needs none.
+    pub work_tree: Option<&'a Utf8Path>,
 }
 
-/// Returns `git` for reading only. It does not even refresh the user's index.
-pub fn reading_git(directory: &Utf8Path) -> Command {
-    git(directory).arg("--no-optional-locks")
+/// Returns `git` in this place, started at the root of the files. Credentials, proxies, SSH
+/// configuration and filters are the user's. Messages are in English, because this program reads
+/// some of them.
+pub fn git(place: Place<'_>) -> Command {
+    let start = place.work_tree.unwrap_or(place.git_directory);
+    let command = searching_git(start).env("GIT_DIR", place.git_directory);
+    let command = match place.work_tree {
+        Some(work_tree) => command.env("GIT_WORK_TREE", work_tree),
+        None => command,
+    };
+    // For programs that git starts, such as filters. They search with the same variable.
+    command.env("GIT_CEILING_DIRECTORIES", start.parent().unwrap_or(start))
+}
+
+/// Returns `git` that searches for a repository from this folder upwards. It is only for finding
+/// the user's repository: git checks there whether the user trusts the folder's owner.
+pub fn searching_git(start: &Utf8Path) -> Command {
+    let inherited = INHERITED.iter().fold(Command::new("git"), Command::env_remove);
+    let quiet = QUIET.iter().fold(inherited, |command, setting| command.args(["-c", setting]));
+    quiet.current_dir(start).env("LC_ALL", "C")
 }
 
 /// Returns the NUL-terminated items of `-z` output. Bytes that are not UTF-8 are replaced.
@@ -76,7 +96,6 @@ mod tests {
         let missed: Vec<_> = listed
             .lines()
             .filter(|name| !INHERITED.contains(name) && !name.starts_with("GIT_CONFIG_"))
-            .filter(|name| *name != "GIT_INTERNAL_SUPER_PREFIX")
             .collect();
         assert_eq!(missed, Vec::<&str>::new());
     }

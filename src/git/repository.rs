@@ -7,8 +7,9 @@
 use anyhow::{Context, bail, ensure};
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::git::program::{git, nul_separated, reading_git};
+use crate::git::program::{Place, git, nul_separated, searching_git};
 use crate::support::process::Command;
+use crate::support::user_error::UserError;
 
 /// The first bytes of a Git LFS pointer file.
 pub const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
@@ -55,9 +56,12 @@ impl Repository {
     /// bare repository.
     pub fn discover(path: &Utf8Path) -> anyhow::Result<Self> {
         let start = path.canonicalize_utf8().with_context(|| format!("no folder '{path}'"))?;
+        // Later calls name the git directory, and git trusts a named one. So this search is where
+        // git applies `safe.directory` and `safe.bareRepository`.
+        let git_directory = found_by_program(&start)?;
         let mut repository = match git2::Repository::discover(&start) {
-            Ok(libgit2) => Self::opened(libgit2, start)?,
-            Err(_) => Self::described_by_program(start)?,
+            Ok(libgit2) if canonical(libgit2.path())? == git_directory => Self::opened(libgit2, start)?,
+            Ok(_) | Err(_) => Self::described_by_program(start, git_directory)?,
         };
         // libgit2 ignores replacements, but a checkout does not, so the trees' hashes would differ.
         let replaces = repository.references()?.iter().any(|name| name.starts_with("refs/replace/"));
@@ -92,15 +96,13 @@ impl Repository {
         })
     }
 
-    fn described_by_program(start: Utf8PathBuf) -> anyhow::Result<Self> {
+    fn described_by_program(start: Utf8PathBuf, git_directory: Utf8PathBuf) -> anyhow::Result<Self> {
         let ask = |question: &str| -> anyhow::Result<String> {
-            let answer = reading_git(&start).args(["rev-parse", question]).run();
-            Ok(answer.with_context(|| format!("no git repository at '{start}'"))?.text())
+            Ok(searching_git(&start).args(["rev-parse", question]).run()?.text())
         };
         // The answers may be relative to `start`.
         let folder = |answer: String| canonical(start.join(answer).as_std_path());
         let bare = ask("--is-bare-repository")? == "true";
-        let git_directory = folder(ask("--git-dir")?)?;
         let common_directory = folder(ask("--git-common-dir")?)?;
         let root = if bare { git_directory.clone() } else { folder(ask("--show-toplevel")?)? };
         Ok(Self {
@@ -145,18 +147,26 @@ impl Repository {
         self.common_directory.join("shallow").exists()
     }
 
-    /// Returns the git program in this repository.
+    /// Returns the git program in this repository, started at its root.
     pub fn git(&self) -> Command {
-        self.git_in(&self.root)
+        let work_tree = (!self.bare).then_some(self.root.as_path());
+        self.git_at(Place { git_directory: &self.git_directory, work_tree })
     }
 
-    /// Returns the git program in another working tree of this repository.
-    pub fn git_in(&self, directory: &Utf8Path) -> Command {
-        git(directory).envs(self.environment.iter().map(|(name, value)| (name, value)))
+    /// Returns the git program in this repository, started where the user is. The user's paths are
+    /// relative to that folder.
+    pub fn git_at_start(&self) -> Command {
+        self.git().current_dir(&self.start)
     }
 
+    /// Returns the git program in another place: the checkout, or the repository of a submodule.
+    pub fn git_at(&self, place: Place<'_>) -> Command {
+        git(place).envs(self.environment.iter().map(|(name, value)| (name, value)))
+    }
+
+    /// Returns git for reading only. It does not even refresh the user's index.
     fn reading(&self) -> Command {
-        reading_git(&self.root).envs(self.environment.iter().map(|(name, value)| (name, value)))
+        self.git().arg("--no-optional-locks")
     }
 
     /// Looks `spec` up by git's own rules: branches, tags, hashes, `HEAD~3`, `origin/x`,
@@ -408,6 +418,31 @@ impl Repository {
 const FILE_TYPE: u32 = 0o170_000;
 const REGULAR_FILE: u32 = 0o100_000;
 const SYMBOLIC_LINK: u32 = 0o120_000;
+
+/// Returns the work tree or bare repository that this folder is in, whoever owns it. The folder
+/// itself need not exist.
+pub fn enclosing(folder: &Utf8Path) -> Option<&Utf8Path> {
+    folder.ancestors().find(|folder| {
+        let link = folder.join(".git");
+        let is_link = || fs_err::read_to_string(&link).is_ok_and(|text| text.starts_with("gitdir:"));
+        let is_bare = ["objects", "refs"].iter().all(|part| folder.join(part).is_dir());
+        link.join("HEAD").exists() || is_link() || (is_bare && folder.join("HEAD").is_file())
+    })
+}
+
+/// Returns the git directory that git finds from this folder.
+fn found_by_program(start: &Utf8Path) -> anyhow::Result<Utf8PathBuf> {
+    match searching_git(start).args(["rev-parse", "--absolute-git-dir"]).run() {
+        Ok(found) => canonical(found.text().as_ref()),
+        Err(error) if error.stderr().contains("dubious ownership") => {
+            let message = format!("git does not read the repository at {start}: another user owns it");
+            // Git names the exact folder.
+            let advice = error.stderr().lines().map(str::trim).find(|line| line.contains("safe.directory"));
+            Err(UserError::new(message).maybe_help(advice.map(|line| format!("to trust it: {line}"))).into())
+        }
+        Err(error) => Err(error).with_context(|| format!("no git repository at '{start}'")),
+    }
+}
 
 fn canonical(path: &std::path::Path) -> anyhow::Result<Utf8PathBuf> {
     let canonical = fs_err::canonicalize(path)?;

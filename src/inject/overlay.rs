@@ -7,6 +7,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use walkdir::WalkDir;
 
 use crate::git::repository::Repository;
+use crate::git::reserved_names::reserved_part;
 use crate::plan::request::{OverlayMode, OverlayPath, OverlayRequest};
 use crate::support::user_error::UserError;
 
@@ -48,12 +49,23 @@ pub fn read(
                     destination.is_relative(),
                     "overlay: the destination '{destination}' must be relative"
                 );
+                refuse_git_files(&destination)?;
                 let (package, mode) = (overlay.package.clone(), overlay.mode);
                 files.push(OverlayFile { package, destination, content, mode });
             }
         }
     }
     Ok(files)
+}
+
+/// Refuses to replace git's own files in the checkout.
+fn refuse_git_files(destination: &Utf8Path) -> anyhow::Result<()> {
+    let Some(part) = reserved_part(destination) else { return Ok(()) };
+    Err(UserError::new(format!(
+        "overlay: '{destination}' cannot be written, because git keeps the name '{part}' for itself"
+    ))
+    .help("name a file and another destination: --overlay FILE=tests/NAME.rs")
+    .into())
 }
 
 /// Path below the overlay's path (empty for the file itself), and content.
@@ -152,6 +164,17 @@ mod tests {
         assert_eq!(goes_to("a.rs", Some("tests/b.rs"), None), "tests/b.rs");
         assert_eq!(goes_to("x/a.rs", Some("tests/"), None), "tests/a.rs");
         assert_eq!(goes_to("/tmp/mem.rs", None, None), "tests/mem.rs");
+    }
+
+    #[test]
+    fn an_overlay_onto_gits_own_files_is_refused_with_advice() {
+        for destination in [".git", "tests/other/.git/config", ".GIT/hooks/x", "git~1"] {
+            let error = refuse_git_files(destination.into()).unwrap_err();
+            assert!(error.to_string().contains("git keeps the name"), "{destination}: {error}");
+            let help = crate::support::advice::help(&error).unwrap();
+            assert!(help.contains("--overlay FILE=tests/NAME.rs"), "{help}");
+        }
+        refuse_git_files(".github/x.rs".into()).unwrap();
     }
 
     #[test]

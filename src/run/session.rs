@@ -14,6 +14,7 @@ use crate::build::builder::Builder;
 use crate::build::failure::BuildFailure;
 use crate::cargo::configuration::CargoConfig;
 use crate::checkout::cache::{self, Cache};
+use crate::checkout::kept;
 use crate::git::repository::Repository;
 use crate::gpu::cupti;
 use crate::gpu::nvml;
@@ -71,10 +72,14 @@ impl<'a> Session<'a> {
         Ok(Self { repository, cache, sink, interrupt })
     }
 
-    /// Takes the repository's lock.
+    /// Takes the repository's lock. The revisions of earlier runs are then no longer kept from git's
+    /// garbage collection.
     pub fn lock(&self, no_wait: bool) -> anyhow::Result<Lock> {
         let when_held = if no_wait { WhenHeld::Fail } else { WhenHeld::Wait };
-        Lock::acquire(&LockFile::of_folder(self.cache.lock()), when_held, self.interrupt, self.sink)
+        let lock_file = LockFile::of_folder(self.cache.lock());
+        let lock = Lock::acquire(&lock_file, when_held, self.interrupt, self.sink)?;
+        kept::forget(self.repository)?;
+        Ok(lock)
     }
 
     /// Returns the functions of each revision that the request's patterns match, without building.

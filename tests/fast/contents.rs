@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::support::{TestRepository, assert_same_bytes, every_byte, skip};
+use crate::support::{TestRepository, assert_same_bytes, every_byte, isolated, skip, succeed};
 use camino::{Utf8Path, Utf8PathBuf};
 use cargo_memprof::checkout::cache::Cache;
 use cargo_memprof::checkout::worktree::Worktree;
@@ -156,6 +156,216 @@ fn a_users_submodule_lends_its_objects_even_commits_that_were_never_pushed() {
     assert_eq!(read(&worktree.path().join("lib/lib.c")), "one\n");
     assert_same_bytes(&before, &every_byte(&user.path(".git/modules"), |_| false));
     assert_eq!(user.read("lib/lib.c"), "not even committed\n");
+}
+
+/// Commits a `.gitmodules` with this text.
+fn with_gitmodules(user: &mut TestRepository, text: &str) -> String {
+    user.write(".gitmodules", text);
+    user.commit("another .gitmodules")
+}
+
+/// Checks a ref out, and returns the error and its help.
+fn refused(repository: &Repository, cache: &Cache, spec: &str) -> (String, String) {
+    let worktree = Worktree::open(cache, repository, &[]).unwrap();
+    let error = worktree.check_out(&revision(repository, spec)).unwrap_err();
+    (format!("{error:#}"), help(&error).unwrap_or_default())
+}
+
+#[test]
+fn a_submodules_name_that_is_a_path_elsewhere_is_refused_and_nothing_is_written_there() {
+    let other = library("unrelated\n");
+    let everything = || every_byte(other.root(), |_| false);
+    let before = everything();
+    let mut user = package();
+    user.git(["branch", "good"]);
+    let git = other.path(".git").display().to_string();
+    // The same path, reached from `modules` of the checkout's entry or of the repository itself.
+    let climbing = format!("../../../../..{git}");
+    for name in [&git, &climbing, "a/../../b"] {
+        with_gitmodules(
+            &mut user,
+            &format!("[submodule \"{name}\"]\n\tpath = lib\n\turl = {}\n", other.url()),
+        );
+        let entry = format!("160000,{},lib", other.git(["rev-parse", "HEAD"]));
+        user.git(["update-index", "--add", "--cacheinfo", &entry]);
+        user.git(["commit", "--quiet", "--message", "a submodule"]);
+        let repository = user.open().with_environment(ALLOW_FILE);
+        let cache = cache(&user, &repository);
+        let (message, help) = refused(&repository, &cache, "main");
+        assert!(message.starts_with(".gitmodules of main names the submodule"), "{message}");
+        assert!(message.contains(name), "{message}");
+        assert!(help.contains("git config --file .gitmodules --rename-section"), "{help}");
+        assert_same_bytes(&before, &everything());
+        let worktree = Worktree::open(&cache, &repository, &[]).unwrap();
+        worktree.check_out(&revision(&repository, "good")).unwrap_or_else(|error| panic!("{error:#}"));
+    }
+}
+
+#[test]
+fn a_nested_submodule_is_refused_for_its_name_too() {
+    let unrelated = library("unrelated\n");
+    let mut outer = library("outer\n");
+    let name = unrelated.path(".git").display().to_string();
+    with_gitmodules(
+        &mut outer,
+        &format!("[submodule \"{name}\"]\n\tpath = x\n\turl = {}\n", unrelated.url()),
+    );
+    let mut user = package();
+    add_submodule(&user, "vendor/outer", &outer);
+    user.commit("with outer");
+    let repository = user.open().with_environment(ALLOW_FILE);
+    let (message, _) = refused(&repository, &cache(&user, &repository), "main");
+    assert!(message.starts_with("vendor/outer/.gitmodules of main names the submodule"), "{message}");
+}
+
+#[test]
+fn a_submodules_folder_behind_a_link_is_refused() {
+    let inner = library("inner\n");
+    let mut user = package();
+    user.write(".gitignore", "/vendor\n");
+    user.commit("ignores");
+    let url = inner.url();
+    user.git([
+        "-c",
+        "protocol.file.allow=always",
+        "submodule",
+        "--quiet",
+        "add",
+        "--force",
+        &url,
+        "vendor/inner",
+    ]);
+    user.commit("with inner");
+    let repository = user.open().with_environment(ALLOW_FILE);
+    let cache = cache(&user, &repository);
+    let worktree = Worktree::open(&cache, &repository, &[]).unwrap();
+    worktree.check_out(&revision(&repository, "main")).unwrap_or_else(|error| panic!("{error:#}"));
+    let elsewhere = user.beside("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    std::fs::remove_dir_all(worktree.path().join("vendor")).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, worktree.path().join("vendor")).unwrap();
+    // Git may remove the link itself. It must not follow it.
+    let done = worktree.check_out(&revision(&repository, "main"));
+    assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 0, "{done:?}");
+    if let Err(error) = done {
+        assert!(error.to_string().contains("leads out of the checkout"), "{error:#}");
+    } else {
+        assert_eq!(read(&worktree.path().join("vendor/inner/lib.c")), "inner\n");
+    }
+}
+
+#[test]
+fn a_submodule_whose_git_file_a_test_changed_is_checked_out_anew() {
+    let mut library = library("one\n");
+    let mut user = package();
+    add_submodule(&user, "lib", &library);
+    user.commit("with a submodule");
+    library.write("lib.c", "two\n");
+    library.commit("two");
+    user.git(["-C", "lib", "pull", "--quiet"]);
+    user.commit("lib moved");
+    let other = self::library("unrelated\n");
+    other.write("lib.c", "not committed\n");
+    let before = every_byte(other.root(), |_| false);
+    let repository = user.open().with_environment(ALLOW_FILE);
+    let cache = cache(&user, &repository);
+    let worktree = Worktree::open(&cache, &repository, &[]).unwrap();
+    let check_out = |spec: &str| {
+        worktree.check_out(&revision(&repository, spec)).unwrap_or_else(|error| panic!("{spec}: {error:#}"));
+        read(&worktree.path().join("lib/lib.c"))
+    };
+    assert_eq!(check_out("main"), "two\n");
+    let link = worktree.path().join("lib/.git");
+    std::fs::write(&link, format!("gitdir: {}\n", other.path(".git").display())).unwrap();
+    assert_eq!(check_out("main~1"), "one\n");
+    std::fs::remove_file(&link).unwrap();
+    assert_eq!(check_out("main"), "two\n");
+    std::fs::remove_file(&link).unwrap();
+    succeed(isolated("git").args(["init", "--quiet"]).current_dir(link.parent().unwrap()));
+    assert_eq!(check_out("main~1"), "one\n");
+    let entry = user.path(".git/worktrees/worktree/modules/lib");
+    std::fs::write(entry.join("index.lock"), "").unwrap();
+    assert_eq!(check_out("main"), "two\n", "a killed git left its lock");
+    assert_same_bytes(&before, &every_byte(other.root(), |_| false));
+}
+
+#[test]
+fn the_recorded_commit_is_checked_out_however_the_user_updates_submodules() {
+    let mut library = library("one\n");
+    let mut user = package();
+    add_submodule(&user, "lib", &library);
+    user.commit("with a submodule");
+    library.write("lib.c", "two\n");
+    library.commit("two");
+    user.git(["-C", "lib", "pull", "--quiet"]);
+    user.commit("lib moved");
+    let ran = user.beside("ran");
+    for way in ["merge", "rebase", &format!("!touch {}", ran.display())] {
+        user.git(["config", "submodule.lib.update", way]);
+        let repository = user.open().with_environment(ALLOW_FILE);
+        let cache = cache(&user, &repository);
+        let worktree = Worktree::open(&cache, &repository, &[]).unwrap();
+        for (spec, content) in [("main", "two\n"), ("main~1", "one\n")] {
+            worktree.check_out(&revision(&repository, spec)).unwrap_or_else(|error| panic!("{error:#}"));
+            assert_eq!(read(&worktree.path().join("lib/lib.c")), content, "{way}");
+        }
+    }
+    assert!(!ran.exists());
+    user.git(["config", "submodule.lib.update", "none"]);
+    let repository = user.open().with_environment(ALLOW_FILE);
+    let cache = Cache::open(&utf8(&user.beside("another cache")), &repository).unwrap();
+    let worktree = Worktree::open(&cache, &repository, &[]).unwrap();
+    worktree.check_out(&revision(&repository, "main")).unwrap_or_else(|error| panic!("{error:#}"));
+    assert!(!worktree.path().join("lib/lib.c").exists(), "the user does not want it");
+}
+
+#[test]
+fn gits_rules_for_urls_of_submodules_are_those_of_the_user() {
+    let ran = tempfile::tempdir().unwrap();
+    let ran = ran.path().join("ran");
+    let other = library("inner\n");
+    let urls = [
+        (format!("ext::sh -c touch% {}", ran.display()), "transport 'ext' not allowed"),
+        (other.url(), "transport 'file' not allowed"),
+        (format!("--upload-pack=touch {}", ran.display()), ""),
+    ];
+    for (url, reason) in urls {
+        let mut user = package();
+        with_gitmodules(&mut user, &format!("[submodule \"lib\"]\n\tpath = lib\n\turl = {url}\n"));
+        let entry = format!("160000,{},lib", other.git(["rev-parse", "HEAD"]));
+        user.git(["update-index", "--add", "--cacheinfo", &entry]);
+        user.git(["commit", "--quiet", "--message", "a submodule"]);
+        let repository = user.open();
+        let (message, _) = refused(&repository, &cache(&user, &repository), "main");
+        assert!(message.contains("could not check out the submodules"), "{message}");
+        assert!(message.contains(reason), "{message}");
+        assert!(!ran.exists(), "{url} ran");
+    }
+}
+
+#[test]
+fn submodules_whose_names_exclude_each_other_take_turns() {
+    let [one, two] = ["one\n", "two\n"].map(library);
+    let mut user = package();
+    for (name, from) in [("libs/x", &one), ("libs", &two)] {
+        let url = from.url();
+        user.git(["checkout", "--quiet", "--detach", "main"]);
+        let add =
+            ["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", "--name", name, &url, "lib"];
+        user.git(add);
+        user.commit(name);
+        user.git(["branch", &name.replace('/', "-")]);
+        user.git(["rm", "--quiet", "lib"]);
+        std::fs::remove_dir_all(user.path(".git/modules")).unwrap();
+        user.git(["reset", "--quiet", "--hard"]);
+    }
+    let repository = user.open().with_environment(ALLOW_FILE);
+    let cache = cache(&user, &repository);
+    let worktree = Worktree::open(&cache, &repository, &[]).unwrap();
+    for (spec, content) in [("libs-x", "one\n"), ("libs", "two\n"), ("libs-x", "one\n")] {
+        worktree.check_out(&revision(&repository, spec)).unwrap_or_else(|error| panic!("{spec}: {error:#}"));
+        assert_eq!(read(&worktree.path().join("lib/lib.c")), content);
+    }
 }
 
 /// A repository whose `data.bin` is kept by Git LFS, or `None`, said aloud, where git-lfs is not installed.

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use crate::support::{ENVIRONMENT, TestRepository};
+use crate::support::{ENVIRONMENT, TestRepository, skip};
 use camino::Utf8Path;
 use cargo_memprof::git::repository::Repository;
 use cargo_memprof::git::resolve::resolve;
@@ -456,4 +456,25 @@ fn a_repository_is_found_from_below_from_linked_worktrees_and_with_a_strange_nam
     let outside = tempfile::tempdir().unwrap();
     let error = Repository::discover(Utf8Path::from_path(outside.path()).unwrap()).err().unwrap();
     assert!(format!("{error:#}").contains("not a git repository"), "{error:#}");
+}
+
+#[test]
+fn a_repository_of_another_user_is_refused_until_git_trusts_it() {
+    let repository = package();
+    if std::os::unix::fs::chown(repository.root(), Some(12345), None).is_err() {
+        skip("only root can give a folder to another user");
+        return;
+    }
+    let run = || {
+        let mut run = repository.memprof();
+        run.args(["run", "--refs", "main,HEAD", "--dry-run"]);
+        run
+    };
+    let refused = run().assert().code(2);
+    let message = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
+    assert!(message.contains("another user owns it"), "{message}");
+    assert!(message.contains("git config --global --add safe.directory /"), "{message}");
+    let file = repository.beside("gitconfig");
+    std::fs::write(&file, "[safe]\n\tdirectory = *\n").unwrap();
+    run().env("GIT_CONFIG_GLOBAL", &file).assert().success();
 }

@@ -15,21 +15,22 @@ use cargo_memprof::git::repository::Repository;
 use cargo_memprof::git::resolve::resolve;
 use cargo_memprof::plan::request::{RefRequest, Request};
 use cargo_memprof::plan::resolved::{Plan, Revision};
+use cargo_memprof::support::advice::help;
 use cargo_memprof::support::event::Event;
 use cargo_memprof::support::file_lock::{Lock, LockFile, WhenHeld};
 
 const MANIFEST: &str = "[package]\nname = \"fixture\"\nversion = \"0.1.0\"\nedition = \"2024\"\n";
 
 /// A repository with its cache.
-struct Setting<'a> {
-    user: &'a TestRepository,
-    repository: Repository,
-    cache: Cache,
+pub struct Setting<'a> {
+    pub user: &'a TestRepository,
+    pub repository: Repository,
+    pub cache: Cache,
     events: RefCell<Vec<Event>>,
 }
 
 impl<'a> Setting<'a> {
-    fn new(user: &'a TestRepository) -> Self {
+    pub fn new(user: &'a TestRepository) -> Self {
         Self::with_environment(user, &[])
     }
 
@@ -46,11 +47,11 @@ impl<'a> Setting<'a> {
         resolve(&request, &self.repository, &sink).unwrap_or_else(|error| panic!("{error:#}"))
     }
 
-    fn revision(&self, spec: &str) -> Revision {
+    pub fn revision(&self, spec: &str) -> Revision {
         self.plan(&[spec, spec]).revisions.swap_remove(0)
     }
 
-    fn open(&self) -> Worktree<'_> {
+    pub fn open(&self) -> Worktree<'_> {
         self.open_without(&[])
     }
 
@@ -60,13 +61,13 @@ impl<'a> Setting<'a> {
     }
 
     /// Checks a ref out and returns the worktree's path.
-    fn check_out(&self, spec: &str) -> Utf8PathBuf {
+    pub fn check_out(&self, spec: &str) -> Utf8PathBuf {
         let worktree = self.open();
         worktree.check_out(&self.revision(spec)).unwrap_or_else(|error| panic!("{error:#}"));
         worktree.path().to_owned()
     }
 
-    fn clean(self, runs: Option<&Utf8Path>) -> u64 {
+    pub fn clean(self, runs: Option<&Utf8Path>) -> u64 {
         let lock = Lock::acquire(
             &LockFile::of_folder(self.cache.lock()),
             WhenHeld::Fail,
@@ -87,15 +88,15 @@ impl<'a> Setting<'a> {
     }
 }
 
-fn utf8(path: &Path) -> Utf8PathBuf {
+pub fn utf8(path: &Path) -> Utf8PathBuf {
     Utf8PathBuf::from_path_buf(path.to_owned()).unwrap()
 }
 
-fn modified(path: &Utf8Path) -> SystemTime {
+pub fn modified(path: &Utf8Path) -> SystemTime {
     path.metadata().unwrap().modified().unwrap()
 }
 
-fn read(path: &Utf8Path) -> String {
+pub fn read(path: &Utf8Path) -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
@@ -104,7 +105,7 @@ fn let_the_clock_tick() {
     std::thread::sleep(Duration::from_millis(20));
 }
 
-fn package() -> TestRepository {
+pub fn package() -> TestRepository {
     let mut repository = TestRepository::new();
     repository.write("Cargo.toml", MANIFEST);
     repository.write("src/lib.rs", "pub fn one() -> u32 { 1 }\n");
@@ -114,7 +115,7 @@ fn package() -> TestRepository {
 }
 
 /// Everything but what the tool may write: objects, its refs, and the entry of its worktree.
-fn users_bytes(root: &Path) -> Bytes {
+pub fn users_bytes(root: &Path) -> Bytes {
     let ours = [".git/objects", ".git/refs/memprof", ".git/worktrees"];
     every_byte(root, |path| ours.iter().any(|skipped| path == Path::new(skipped)))
 }
@@ -386,11 +387,9 @@ fn the_cache_lies_outside_of_the_repository_and_of_any_workspace() {
     let user = package();
     let repository = user.open();
     for inside in ["target/cache", ".git/cache", ""] {
-        let error = Cache::open(&utf8(&user.path(inside)), &repository).unwrap_err().to_string();
-        assert!(
-            error.contains("is inside the repository") && error.contains("CARGO_MEMPROF_HOME"),
-            "{error}"
-        );
+        let error = Cache::open(&utf8(&user.path(inside)), &repository).unwrap_err();
+        assert!(error.to_string().contains("is inside the repository"), "{error}");
+        assert!(help(&error).unwrap().contains("export CARGO_MEMPROF_HOME=/"), "{error}");
     }
     std::fs::write(user.beside("Cargo.toml"), "[workspace]\n").unwrap();
     let error = Cache::open(&utf8(&user.beside("cache")), &repository).unwrap_err().to_string();
@@ -398,8 +397,12 @@ fn the_cache_lies_outside_of_the_repository_and_of_any_workspace() {
     std::fs::remove_file(user.beside("Cargo.toml")).unwrap();
     let setting = Setting::new(&user);
     let own = Repository::discover(&setting.check_out("main")).unwrap();
-    let error = Cache::open(&utf8(&user.beside("cache")), &own).unwrap_err().to_string();
-    assert!(error.contains("a checkout that this tool made"), "{error}");
+    let error = Cache::open(&utf8(&user.beside("cache")), &own).unwrap_err();
+    assert!(error.to_string().contains("a checkout that this tool made"), "{error}");
+    assert_eq!(
+        help(&error).unwrap(),
+        format!("run the command in your own checkout: cd {}", user.root().display())
+    );
 }
 
 #[test]

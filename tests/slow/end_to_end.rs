@@ -143,6 +143,35 @@ fn a_build_that_never_began_has_a_log_too() {
     assert!(std::fs::read_to_string(log).expect("the log that was named").contains("0.1-nosuch"));
 }
 
+#[test]
+fn a_revision_with_a_submodule_that_leads_elsewhere_fails_alone() {
+    let mut other = TestRepository::new();
+    let elsewhere = other.commit("unrelated");
+    let everything = || every_byte(other.root(), |_| false);
+    let before = everything();
+    let repository = ZooRepository::of("single");
+    let root = repository.root();
+    let git = |arguments: &[&str]| repository.git(arguments);
+    git(&["switch", "--quiet", "--create", "stranger"]);
+    let name = other.path(".git").display().to_string();
+    let text = format!("[submodule \"{name}\"]\n\tpath = lib\n\turl = {}\n", other.url());
+    std::fs::write(root.join(".gitmodules"), text).expect("written");
+    git(&["add", ".gitmodules"]);
+    git(&["update-index", "--add", "--cacheinfo", &format!("160000,{elsewhere},lib")]);
+    git(&["commit", "--quiet", "--message", "a submodule"]);
+
+    let home = home();
+    let filter = ["--refs", "old,new,stranger", "--offline", "-k", "keeps_through", "--format", "csv"];
+    let printed = memprof(&root, home.path(), &filter);
+    assert_eq!(printed.code, 3, "{}", printed.everything());
+    let refused =
+        format!(".gitmodules of stranger names the submodule {name:?}, whose name is an absolute path");
+    assert!(printed.stderr.contains(&refused), "{}", printed.everything());
+    assert!(printed.stderr.contains("git config --file .gitmodules"), "{}", printed.everything());
+    assert_eq!(kept(&values(&printed)).len(), 2, "{}", printed.everything());
+    assert_same_bytes(&before, &everything());
+}
+
 /// A package whose workspace does not load: a member's dependency is gone.
 fn with_a_broken_workspace() -> TestRepository {
     let mut repository = TestRepository::new();

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use camino::Utf8Path;
 
-use crate::checkout::cache::Cache;
+use crate::checkout::cache::{self, Cache};
 use crate::cli::arguments::command_line::{self, CommandArguments};
 use crate::cli::arguments::run::RunArguments;
 use crate::cli::arguments::setup::DemoArguments;
@@ -22,6 +22,7 @@ use crate::results::stored;
 use crate::run::session::{Session, create_folder, runs_folder};
 use crate::support::exit_code::ExitCode;
 use crate::support::file_lock::WhenHeld;
+use crate::support::user_error::UserError;
 
 /// Creates the repository, compares its refs, and removes it again.
 pub fn demo(context: CommandContext<'_>, arguments: &DemoArguments) -> anyhow::Result<ExitCode> {
@@ -35,6 +36,10 @@ pub fn demo(context: CommandContext<'_>, arguments: &DemoArguments) -> anyhow::R
         demo.overlay,
         demo.filter
     ))?;
+    cache::check_place(&root).map_err(|error| {
+        UserError::new(format!("{error:#}"))
+            .help("choose another folder for temporary files: TMPDIR=/var/tmp cargo memprof demo")
+    })?;
     let repository = Repository::discover(&crate::support::paths::utf8(demo.path.clone())?)?;
     let run = run_arguments(&demo)?;
     let kept = measure(context, &repository, &root.join("cache"), &run)?;

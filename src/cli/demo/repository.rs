@@ -76,6 +76,8 @@ fn git(directory: &Path, arguments: &[&str]) -> anyhow::Result<()> {
     let output = command
         .args(arguments)
         .current_dir(directory)
+        // The folder is a repository, or gets one. Git must not find another one above it.
+        .env("GIT_CEILING_DIRECTORIES", directory.parent().unwrap_or(directory))
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
         .env("GIT_CONFIG_NOSYSTEM", "1")
         .env("GIT_AUTHOR_NAME", "A. Author")
