@@ -27,6 +27,7 @@ use crate::results::stored::{self, Run};
 use crate::run::runner::{Completion, Runner, write_whole};
 use crate::run::session::{self, Interrupted, Session};
 use crate::support::event::{Event, Sink};
+use crate::support::sealed_json;
 use crate::support::user_error::UserError;
 use crate::verdict::limits::{self, Limits};
 use crate::verdict::significance::{Noise, Thresholds};
@@ -116,10 +117,7 @@ impl<'a> CommitRunner<'a> {
         let builder =
             Builder::new(plan, session.repository, &session.cache, folder, notes, session.interrupt)?;
         let commits = plan.revisions.len();
-        let facts = match fs_err::read(folder.builds()) {
-            Ok(text) => serde_json::from_slice(&text).context("builds.json")?,
-            Err(_) => BTreeMap::new(),
-        };
+        let facts = stored::build_facts_of(folder)?;
         let mut runner = Self {
             session,
             plan,
@@ -357,7 +355,7 @@ impl<'a> CommitRunner<'a> {
         self.is_built[commit] = true;
         let facts = session::facts(self.plan, &self.builds[commit]);
         self.facts.insert(commit.to_string(), facts);
-        write_whole(&self.folder.builds(), &serde_json::to_vec_pretty(&self.facts)?)
+        write_whole(&self.folder.builds(), &sealed_json::sealed(&self.facts)?)
     }
 
     /// Returns the cell to run at a built commit: the ends' own, if the commit has the test.

@@ -28,6 +28,7 @@ use crate::run::runner::{Completion, Runner, write_whole};
 use crate::support::event::{Event, Sink};
 use crate::support::file_lock::{Lock, LockFile, WhenHeld};
 use crate::support::paths;
+use crate::support::sealed_json;
 use crate::support::suggest;
 use crate::support::user_error::UserError;
 
@@ -109,7 +110,7 @@ impl<'a> Session<'a> {
                 builder.report_failure(index, failure);
             }
         }
-        write_whole(&folder.builds(), &serde_json::to_vec_pretty(&facts_of(plan, &builds))?)?;
+        write_whole(&folder.builds(), &sealed_json::sealed(&facts_of(plan, &builds))?)?;
         self.store_trace(plan, folder, &builds)?;
         let cells = self.cells(plan, &builds)?;
         Ok(Prepared { builder, builds, cells })

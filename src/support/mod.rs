@@ -13,5 +13,6 @@ pub mod glob;
 pub mod labels;
 pub mod paths;
 pub mod process;
+pub mod sealed_json;
 pub mod suggest;
 pub mod user_error;
