@@ -11,13 +11,13 @@ use std::collections::BTreeMap;
 use camino::{Utf8Path, Utf8PathBuf};
 use walkdir::WalkDir;
 
-use anyhow::Context;
+use anyhow::bail;
 
 use crate::archive::contents::subfolder;
 use crate::archive::file::{Unpacked, set_executable};
 use crate::archive::manifest::{ArchivedBuild, Placed};
 use crate::build::attempts::Build;
-use crate::build::store::{self, Entry, hash_file};
+use crate::build::store::{self, Entry, Stored, hash_file};
 use crate::build::test_tree::TestTree;
 use crate::checkout::stamps::Stamp;
 use crate::support::paths;
@@ -75,10 +75,13 @@ impl<'a> ExtractedTree<'a> {
         let build = |build: &ArchivedBuild| match build {
             ArchivedBuild::Failed(failure) => Ok(Build::Failed(failure.clone())),
             ArchivedBuild::Done(key) => {
-                let mut entry = store::find(&store, key)
-                    .with_context(|| format!("cannot read the provenance of build {key} in the archive"))?;
+                let mut entry = match store::find(&store, key) {
+                    Stored::Complete(entry) => entry,
+                    Stored::Absent => bail!("the archive lacks build {key}"),
+                    Stored::Damaged(reason) => bail!("build {key} in the archive is damaged: {reason}"),
+                };
                 self.relocate(&mut entry);
-                Ok(Build::Done(Box::new(entry)))
+                Ok(Build::Done(entry))
             }
         };
         self.unpacked.manifest.revisions.iter().map(|revision| build(&revision.build)).collect()
@@ -239,6 +242,7 @@ mod tests {
     use crate::archive::writer::ArchiveWriter;
     use crate::build::failure::BuildFailure;
     use crate::build::provenance::Companion;
+    use crate::support::event::Event;
 
     /// An archive of two revisions without a build, whose files differ.
     fn unpacked(folder: &Utf8Path, root: &Utf8Path) -> Unpacked {
@@ -268,7 +272,7 @@ mod tests {
             contents: BTreeMap::new(),
         };
         writer.finish(manifest).unwrap();
-        Archive::open(&file).unwrap().unpack(&folder.join("archives")).unwrap()
+        Archive::open(&file).unwrap().unpack(&folder.join("archives"), &|_: Event| {}).unwrap()
     }
 
     /// A build of one test, whose package is in `package/`.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::build::store::UnreadableArtifact;
 use crate::cargo::messages::{Messages, is_path_id};
 use crate::checkout::worktree::CheckoutError;
 use crate::plan::resolved::Revision;
@@ -124,6 +125,7 @@ pub fn concerns_one_revision(error: &anyhow::Error) -> bool {
     advice::has::<CheckoutError>(error)
         || error.chain().any(|cause| {
             cause.is::<UserError>()
+                || cause.is::<UnreadableArtifact>()
                 || cause
                     .downcast_ref::<ProcessError>()
                     .is_some_and(|error| matches!(error, ProcessError::Failed { .. }))

@@ -10,6 +10,7 @@ pub mod build_key;
 pub mod build_tree;
 pub mod builder;
 pub mod compilation;
+pub mod configured_out;
 pub mod failure;
 pub mod freshness;
 pub mod job;

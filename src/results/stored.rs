@@ -11,6 +11,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::plan::listing::NotMeasured;
 use crate::plan::resolved::{self, CellId, Plan};
 use crate::results::comparability::IncomparableMetrics;
 use crate::results::measurement::Measurement;
@@ -31,6 +32,8 @@ pub struct Results {
     pub environment: Value,
     /// The facts about each revision's build, by its index in the plan.
     pub builds: Builds,
+    /// The executables that cannot be measured, by revision.
+    pub not_measured: BTreeMap<usize, Vec<NotMeasured>>,
     /// Which functions were traced, by revision.
     pub traces: BTreeMap<usize, TraceFacts>,
     /// The finished runs, ordered by test, parameters, revision and repeat.
@@ -103,13 +106,23 @@ pub fn read_some(folder: &RunFolder, wanted: impl Fn(&RunRecord) -> bool) -> any
         folder.plan()
     );
     let environment = environment_of(folder)?;
-    let builds = builds_of(folder)?;
+    let mut facts = build_facts_of(folder)?;
+    let not_measured = take_not_measured(folder, &mut facts)?;
+    let builds = builds(facts);
     let traces = if folder.trace().exists() { read_json(&folder.trace())? } else { BTreeMap::new() };
     let mut records = records(folder, &folder.cells(), &plan)?;
     records.retain(|(record, _)| wanted(record));
     let runs = read_logs(folder, records);
-    let mut results =
-        Results { plan, environment, builds, traces, runs, notes: Vec::new(), apart: BTreeMap::new() };
+    let mut results = Results {
+        plan,
+        environment,
+        builds,
+        not_measured,
+        traces,
+        runs,
+        notes: Vec::new(),
+        apart: BTreeMap::new(),
+    };
     results.sort();
     Ok(results)
 }
@@ -130,7 +143,25 @@ pub fn environment_of(folder: &RunFolder) -> anyhow::Result<Value> {
 
 /// Returns the facts about the builds of revisions that were built.
 pub fn builds_of(folder: &RunFolder) -> anyhow::Result<Builds> {
-    Ok(builds(build_facts_of(folder)?))
+    let mut facts = build_facts_of(folder)?;
+    take_not_measured(folder, &mut facts)?;
+    Ok(builds(facts))
+}
+
+/// Takes the executables that cannot be measured from the facts about the builds.
+fn take_not_measured(
+    folder: &RunFolder,
+    revisions: &mut BTreeMap<String, Value>,
+) -> anyhow::Result<BTreeMap<usize, Vec<NotMeasured>>> {
+    let mut all = BTreeMap::new();
+    for (revision, facts) in revisions {
+        let list = facts.as_object_mut().and_then(|facts| facts.remove("not_measured"));
+        if let (Some(list), Ok(revision)) = (list, revision.parse()) {
+            let list = serde_json::from_value(list).with_context(|| folder.builds().to_string())?;
+            all.insert(revision, list);
+        }
+    }
+    Ok(all)
 }
 
 /// Reads `builds.json`: the facts about each revision's build, by its index in the plan. Empty if

@@ -15,6 +15,7 @@ mod matrix_mistakes;
 mod reports;
 mod tensors;
 mod traced_reports;
+mod unmeasured;
 mod views;
 mod worktree;
 mod zoo;
