@@ -19,6 +19,7 @@ use crate::archive::manifest::{ArchivedBuild, Placed};
 use crate::build::attempts::Build;
 use crate::build::store::{self, Entry, Stored, hash_file};
 use crate::build::test_tree::TestTree;
+use crate::checkout::injected_files;
 use crate::checkout::stamps::Stamp;
 use crate::support::paths;
 
@@ -119,7 +120,10 @@ impl<'a> ExtractedTree<'a> {
         self.remove_others(|path| files.contains_key(path))?;
         for (path, placed) in files {
             let path = self.root.join(path);
-            fs_err::create_dir_all(path.parent().unwrap_or(&self.root))?;
+            let folder = path.parent().unwrap_or(&self.root);
+            // A link of the archive or of a test may lead elsewhere.
+            injected_files::check_inside(&self.root, folder)?;
+            fs_err::create_dir_all(folder)?;
             match placed {
                 Placed::File { blake3, executable } => self.extract_file(path, blake3, *executable)?,
                 Placed::Link(target) => {
@@ -164,6 +168,8 @@ impl<'a> ExtractedTree<'a> {
             if !folder.exists() {
                 continue;
             }
+            // A test may have put a link there, and the walk would follow it.
+            injected_files::check_inside(&self.root, &folder)?;
             for found in WalkDir::new(&folder).min_depth(1).contents_first(true) {
                 let found = found?;
                 let is_folder = found.file_type().is_dir();
@@ -325,6 +331,24 @@ mod tests {
             assert_eq!(read("a.txt"), "new", "the next run does not see what a test wrote");
         }
         assert!(!folder.join("home").exists(), "everything that was created is removed");
+    }
+
+    #[test]
+    fn nothing_is_written_or_removed_through_a_link_that_a_test_left() {
+        let (_guard, folder) = folder();
+        let root = folder.join("home/builder/cache/r-1");
+        let unpacked = unpacked(&folder, &root);
+        let mut tree = ExtractedTree::open(&unpacked).unwrap();
+        tree.extract(0, &entry(&root)).unwrap();
+        let outside = folder.join("outside");
+        fs_err::create_dir(&outside).unwrap();
+        fs_err::write(outside.join("kept.txt"), "kept").unwrap();
+        fs_err::remove_dir_all(root.join("worktree")).unwrap();
+        fs_err::os::unix::fs::symlink(&outside, root.join("worktree")).unwrap();
+        let error = tree.extract(1, &entry(&root)).unwrap_err().to_string();
+        assert!(error.contains("'worktree' leads out of the checkout"), "{error}");
+        assert_eq!(fs_err::read_to_string(outside.join("kept.txt")).unwrap(), "kept");
+        assert_eq!(outside.read_dir_utf8().unwrap().count(), 1);
     }
 
     #[test]

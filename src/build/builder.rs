@@ -21,6 +21,7 @@ use crate::build::traced_sources;
 use crate::cargo::lockfile::{self, Lockfile};
 use crate::cargo::toolchain::Toolchain;
 use crate::checkout::cache::Cache;
+use crate::checkout::injected_files;
 use crate::checkout::worktree::Worktree;
 use crate::git::repository::Repository;
 use crate::inject::overlay;
@@ -191,11 +192,17 @@ impl<'a> Builder<'a> {
             let plan = self.inputs.plan;
             self.tree.check_out(&plan.revisions[plan.baseline])?;
             let manifest = self.inputs.workspace().join("Cargo.toml");
+            injected_files::check_inside(&self.inputs.checkout, &self.inputs.workspace())?;
+            let lock = manifest.with_file_name("Cargo.lock");
+            if lock.is_symlink() {
+                // Cargo would write through it.
+                fs_err::remove_file(&lock)?;
+            }
             let offline = plan.request.build.offline;
             let text = lockfile::generate(&manifest, kept, date.as_deref(), offline, toolchain)?;
             // An ignored file would survive checkouts. Each revision gets this lock file by
             // injection.
-            fs_err::remove_file(manifest.with_file_name("Cargo.lock"))?;
+            fs_err::remove_file(lock)?;
             self.lockfile = Lockfile::Given(text);
         }
         Ok(())

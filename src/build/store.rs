@@ -303,7 +303,7 @@ impl Entry {
             }
             let source = self.folder.join(&companion.file);
             ensure!(hash_file(&source)? == companion.hash, "{source} is not the file that was built");
-            let _ = fs_err::remove_file(&companion.path);
+            remove(&companion.path)?;
             if let Some(folder) = companion.path.parent() {
                 fs_err::create_dir_all(folder)?;
             }

@@ -18,6 +18,8 @@ use anyhow::{Context, ensure};
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
 
+use crate::support::advice::Advice;
+
 /// The files that are injected into the checkout for one build: call [`load`](Self::load) after the
 /// checkout, [`write`](Self::write) for each file, and [`save`](Self::save) before cargo runs.
 #[derive(Debug)]
@@ -73,7 +75,7 @@ impl InjectedFiles {
         );
         let path = root.join(relative);
         let folder = path.parent().with_context(|| format!("'{relative}' is not the path of a file"))?;
-        stays_inside(root, folder)?;
+        check_inside(root, folder)?;
         append(&mut self.journal, &RecordLine { path: relative.to_owned(), seen: None })?;
         fs_err::create_dir_all(folder)?;
         if path.is_symlink() {
@@ -110,7 +112,7 @@ impl InjectedFiles {
 pub fn remove_all(record: &Utf8Path, root: &Utf8Path) -> anyhow::Result<()> {
     for line in read(record)? {
         let path = root.join(line.path);
-        let inside = path.parent().is_some_and(|folder| stays_inside(root, folder).is_ok());
+        let inside = path.parent().is_some_and(|folder| check_inside(root, folder).is_ok());
         if inside && path.symlink_metadata().is_ok_and(|metadata| metadata.is_file()) {
             fs_err::remove_file(path)?;
         }
@@ -148,12 +150,35 @@ fn append(to: &mut impl Write, line: &RecordLine) -> anyhow::Result<()> {
     to.write_all(&text).context("could not write the record of injected files")
 }
 
+/// A path in the checkout leads out of it, through a symbolic link of the revision.
+#[derive(Debug, thiserror::Error)]
+#[error("'{path}' leads out of the checkout, to {target}, and nothing is written there")]
+pub struct LeadsOutside {
+    path: Utf8PathBuf,
+    target: Utf8PathBuf,
+}
+
+impl Advice for LeadsOutside {
+    fn help(&self) -> Option<String> {
+        let path = &self.path;
+        Some(format!("commit the files themselves in place of the symbolic link: ls -l {path}"))
+    }
+}
+
 /// Checks that a folder is inside the checkout, because a committed link may lead out of it.
-fn stays_inside(root: &Utf8Path, folder: &Utf8Path) -> anyhow::Result<()> {
-    let existing = folder.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(root);
-    let (root, existing) = (root.canonicalize_utf8()?, existing.canonicalize_utf8()?);
-    ensure!(existing.starts_with(&root), "'{folder}' leads out of the checkout, to {existing}");
-    Ok(())
+///
+/// # Errors
+/// [`LeadsOutside`], also for a link that leads nowhere.
+pub fn check_inside(root: &Utf8Path, folder: &Utf8Path) -> anyhow::Result<()> {
+    let is_there = |path: &&Utf8Path| path.symlink_metadata().is_ok();
+    let existing = folder.ancestors().find(is_there).unwrap_or(root);
+    let target = match existing.canonicalize_utf8() {
+        Ok(target) if target.starts_with(root.canonicalize_utf8()?) => return Ok(()),
+        Ok(target) => target,
+        Err(_) => existing.read_link_utf8().unwrap_or_else(|_| existing.to_owned()),
+    };
+    let path = folder.strip_prefix(root).unwrap_or(folder).to_owned();
+    Err(LeadsOutside { path, target }.advised())
 }
 
 #[cfg(test)]

@@ -2,12 +2,12 @@
 //! the tool replaced while it runs. Nothing is silently left out, and nothing is written outside the checkout.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::support::csv::memprof;
+use crate::support::csv::{command, memprof};
 use crate::support::{Printed, TestRepository, home_at, isolated, succeed};
 
 /// A repository of a crate whose one test keeps memory.
@@ -24,6 +24,8 @@ impl Kept {
         repository.write("Cargo.lock", "version = 3\n\n[[package]]\nname = \"kept\"\nversion = \"0.1.0\"\n");
         repository.write(".gitignore", "/target\n");
         repository.write("src/lib.rs", "");
+        // Its executable has no shim, and nothing to measure.
+        repository.write("tests/gated.rs", "#![cfg(not(all()))]\n#[test]\nfn never() {}\n");
         let home = home_at(repository.beside("cache"));
         Self { repository, home }
     }
@@ -144,6 +146,7 @@ fn a_damaged_build_in_the_store_is_built_again() {
     kept.commit("new", 20);
     let first = kept.compare(&[]);
     assert_eq!(first.code, 0, "{}", first.everything());
+    assert!(!first.stderr.contains("gated"), "{}", first.everything());
     for executable in kept.stored("keep-") {
         fs::write(executable, "ELF").expect("it can be written");
     }
@@ -157,4 +160,85 @@ fn a_damaged_build_in_the_store_is_built_again() {
     let third = kept.compare(&[]);
     assert!(third.code == 0 && third.stderr.contains(warned), "{}", third.everything());
     assert!(!kept.compare(&[]).stderr.contains("damaged"));
+}
+
+#[test]
+fn a_program_that_is_replaced_during_a_build_finishes_it() {
+    let mut kept = Kept::new();
+    let script = r#"fn main() {
+        let program = std::env::var("REPLACED").expect("a path");
+        std::fs::remove_file(&program).expect("it exists");
+        std::fs::write(&program, "another program").expect("it can be written");
+    }"#;
+    kept.repository.write("build.rs", script);
+    kept.commit("old", 10);
+    fs::remove_file(kept.repository.path("build.rs")).expect("it exists");
+    kept.commit("new", 20);
+    let program = kept.repository.beside("cargo-memprof");
+    fs::copy(assert_cmd::cargo::cargo_bin("cargo-memprof"), &program).expect("it can be copied");
+    let usual = command(kept.repository.root(), &kept.home, &["--refs", "old,new", "--offline"]);
+    let mut copied = isolated(&program);
+    for (name, value) in usual.get_envs() {
+        match value {
+            Some(value) => copied.env(name, value),
+            None => copied.env_remove(name),
+        };
+    }
+    copied.args(usual.get_args()).env("REPLACED", &program).current_dir(kept.repository.root());
+    let printed = Printed::of(copied);
+    assert_eq!(printed.code, 0, "{}", printed.everything());
+    assert_eq!(fs::read(&program).expect("it was replaced"), b"another program");
+}
+
+#[test]
+fn tests_behind_a_link_are_measured_and_a_link_that_leads_outside_fails_its_revision() {
+    let mut kept = Kept::new();
+    kept.commit("old", 10);
+    kept.repository.git(["mv", "tests", "checks"]);
+    symlink("checks", kept.repository.path("tests")).expect("the place is free");
+    let test = kept.repository.read("checks/keep.rs");
+    kept.repository.write("checks/keep.rs", test.replace("10", "20"));
+    kept.commit_as_is("new");
+    let inside = kept.compare(&["--format", "json"]);
+    assert_eq!(inside.code, 0, "{}", inside.everything());
+    assert!(inside.stdout.contains("kept::keep::keeps"), "{}", inside.everything());
+
+    let outside = kept.repository.beside("outside");
+    fs::create_dir(&outside).expect("it is new");
+    fs::write(outside.join("keep.rs"), &test).expect("it can be written");
+    fs::remove_file(kept.repository.path("tests")).expect("it is a link");
+    symlink(&outside, kept.repository.path("tests")).expect("the place is free");
+    kept.commit_as_is("led");
+    let led = kept.memprof(&["--refs", "old,led", "--offline"]);
+    assert_eq!(led.code, 3, "{}", led.everything());
+    let reason = "'tests' leads out of the checkout";
+    assert!(led.stdout.contains("led did not build") && led.stderr.contains(reason), "{}", led.everything());
+    assert_eq!(fs::read_to_string(outside.join("keep.rs")).expect("it is there"), test);
+}
+
+#[test]
+fn a_lock_file_behind_a_link_is_never_written_through() {
+    let mut kept = Kept::new();
+    kept.commit("old", 10);
+    let lock = kept.repository.read("Cargo.lock");
+    kept.repository.write("locks/Cargo.lock", &lock);
+    fs::remove_file(kept.repository.path("Cargo.lock")).expect("it exists");
+    symlink("locks/Cargo.lock", kept.repository.path("Cargo.lock")).expect("the place is free");
+    kept.commit("new", 20);
+    let inside = kept.compare(&[]);
+    assert_eq!(inside.code, 0, "{}", inside.everything());
+    assert!(!inside.stderr.contains("has no Cargo.lock"), "{}", inside.everything());
+
+    // Cargo would write this old and incomplete file anew.
+    let outside = kept.repository.beside("outside.lock");
+    fs::write(&outside, "version = 3\n").expect("it can be written");
+    fs::remove_file(kept.repository.path("Cargo.lock")).expect("it is a link");
+    symlink(&outside, kept.repository.path("Cargo.lock")).expect("the place is free");
+    kept.commit("led", 30);
+    let led = kept.memprof(&["--refs", "old,led", "--offline"]);
+    assert_eq!(led.code, 0, "{}", led.everything());
+    assert!(led.stderr.contains("led has no Cargo.lock: using the one of old"), "{}", led.everything());
+    let alone = kept.memprof(&["--refs", "led", "--offline", "--view", "top"]);
+    assert_eq!(alone.code, 0, "{}", alone.everything());
+    assert_eq!(fs::read_to_string(&outside).expect("it is there"), "version = 3\n");
 }
