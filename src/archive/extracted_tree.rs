@@ -11,14 +11,15 @@ use std::collections::BTreeMap;
 use camino::{Utf8Path, Utf8PathBuf};
 use walkdir::WalkDir;
 
-use anyhow::Context;
+use anyhow::bail;
 
 use crate::archive::contents::subfolder;
 use crate::archive::file::{Unpacked, set_executable};
 use crate::archive::manifest::{ArchivedBuild, Placed};
 use crate::build::attempts::Build;
-use crate::build::store::{self, Entry, hash_file};
+use crate::build::store::{self, Entry, Stored, hash_file};
 use crate::build::test_tree::TestTree;
+use crate::checkout::injected_files;
 use crate::checkout::stamps::Stamp;
 use crate::support::paths;
 
@@ -75,10 +76,13 @@ impl<'a> ExtractedTree<'a> {
         let build = |build: &ArchivedBuild| match build {
             ArchivedBuild::Failed(failure) => Ok(Build::Failed(failure.clone())),
             ArchivedBuild::Done(key) => {
-                let mut entry = store::find(&store, key)
-                    .with_context(|| format!("cannot read the provenance of build {key} in the archive"))?;
+                let mut entry = match store::find(&store, key) {
+                    Stored::Complete(entry) => entry,
+                    Stored::Absent => bail!("the archive lacks build {key}"),
+                    Stored::Damaged(reason) => bail!("build {key} in the archive is damaged: {reason}"),
+                };
                 self.relocate(&mut entry);
-                Ok(Build::Done(Box::new(entry)))
+                Ok(Build::Done(entry))
             }
         };
         self.unpacked.manifest.revisions.iter().map(|revision| build(&revision.build)).collect()
@@ -116,7 +120,10 @@ impl<'a> ExtractedTree<'a> {
         self.remove_others(|path| files.contains_key(path))?;
         for (path, placed) in files {
             let path = self.root.join(path);
-            fs_err::create_dir_all(path.parent().unwrap_or(&self.root))?;
+            let folder = path.parent().unwrap_or(&self.root);
+            // A link of the archive or of a test may lead elsewhere.
+            injected_files::check_inside(&self.root, folder)?;
+            fs_err::create_dir_all(folder)?;
             match placed {
                 Placed::File { blake3, executable } => self.extract_file(path, blake3, *executable)?,
                 Placed::Link(target) => {
@@ -161,6 +168,8 @@ impl<'a> ExtractedTree<'a> {
             if !folder.exists() {
                 continue;
             }
+            // A test may have put a link there, and the walk would follow it.
+            injected_files::check_inside(&self.root, &folder)?;
             for found in WalkDir::new(&folder).min_depth(1).contents_first(true) {
                 let found = found?;
                 let is_folder = found.file_type().is_dir();
@@ -239,6 +248,7 @@ mod tests {
     use crate::archive::writer::ArchiveWriter;
     use crate::build::failure::BuildFailure;
     use crate::build::provenance::Companion;
+    use crate::support::event::Event;
 
     /// An archive of two revisions without a build, whose files differ.
     fn unpacked(folder: &Utf8Path, root: &Utf8Path) -> Unpacked {
@@ -268,7 +278,7 @@ mod tests {
             contents: BTreeMap::new(),
         };
         writer.finish(manifest).unwrap();
-        Archive::open(&file).unwrap().unpack(&folder.join("archives")).unwrap()
+        Archive::open(&file).unwrap().unpack(&folder.join("archives"), &|_: Event| {}).unwrap()
     }
 
     /// A build of one test, whose package is in `package/`.
@@ -321,6 +331,24 @@ mod tests {
             assert_eq!(read("a.txt"), "new", "the next run does not see what a test wrote");
         }
         assert!(!folder.join("home").exists(), "everything that was created is removed");
+    }
+
+    #[test]
+    fn nothing_is_written_or_removed_through_a_link_that_a_test_left() {
+        let (_guard, folder) = folder();
+        let root = folder.join("home/builder/cache/r-1");
+        let unpacked = unpacked(&folder, &root);
+        let mut tree = ExtractedTree::open(&unpacked).unwrap();
+        tree.extract(0, &entry(&root)).unwrap();
+        let outside = folder.join("outside");
+        fs_err::create_dir(&outside).unwrap();
+        fs_err::write(outside.join("kept.txt"), "kept").unwrap();
+        fs_err::remove_dir_all(root.join("worktree")).unwrap();
+        fs_err::os::unix::fs::symlink(&outside, root.join("worktree")).unwrap();
+        let error = tree.extract(1, &entry(&root)).unwrap_err().to_string();
+        assert!(error.contains("'worktree' leads out of the checkout"), "{error}");
+        assert_eq!(fs_err::read_to_string(outside.join("kept.txt")).unwrap(), "kept");
+        assert_eq!(outside.read_dir_utf8().unwrap().count(), 1);
     }
 
     #[test]

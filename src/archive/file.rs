@@ -21,8 +21,11 @@ use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 
 use crate::archive::format::{TRAILER_BYTES, WINDOW_LOG, ZSTD, parse_trailer};
 use crate::archive::manifest::{ArchivedInjection, MANIFEST, Manifest, VERSION, data_path};
-use crate::build::store::hash_file;
+use crate::archive::writer::is_executable;
+use crate::build::store;
 use crate::support::advice::Advice;
+use crate::support::event::{Event, Sink};
+use crate::support::sealed_json;
 use crate::support::user_error::UserError;
 
 /// An archive that cannot be used.
@@ -157,23 +160,29 @@ impl Archive {
     }
 
     /// Unpacks the archive to its own folder below `archives`, unless that exists already. Either
-    /// way, the files in the folder have the hashes of the manifest.
+    /// way, the files in the folder have the hashes of the manifest. Warns of a damaged folder, and
+    /// unpacks it again.
     ///
     /// # Errors
     ///
     /// A file does not match the manifest, or the archive is for another machine.
-    pub fn unpack(&self, archives: &Utf8Path) -> anyhow::Result<Unpacked> {
+    pub fn unpack(&self, archives: &Utf8Path, sink: &dyn Sink) -> anyhow::Result<Unpacked> {
         let folder = archives.join(&self.hash[..32]);
-        if let Ok(unpacked) = self.unpacked(&folder) {
-            unpacked.check_machine(&self.file)?;
-            return Ok(unpacked);
-        }
-        let partial = folder.with_extension("partial");
-        for leftover in [&folder, &partial] {
-            if leftover.exists() {
-                fs_err::remove_dir_all(leftover)?;
+        if folder.symlink_metadata().is_ok() {
+            match self.unpacked(&folder) {
+                Ok(unpacked) => {
+                    unpacked.check_machine(&self.file)?;
+                    return Ok(unpacked);
+                }
+                Err(error) => {
+                    let message = format!("{folder} is damaged, so it is unpacked again: {error:#}");
+                    sink.emit(Event::Warning { message, help: None });
+                }
             }
         }
+        let partial = folder.with_extension("partial");
+        store::remove(&folder)?;
+        store::remove(&partial)?;
         fs_err::create_dir_all(&partial)?;
         self.unpack_to(&partial)?;
         fs_err::rename(&partial, &folder)?;
@@ -210,16 +219,19 @@ impl Archive {
     /// Returns the archive's files in the folder, after checking their hashes.
     fn unpacked(&self, folder: &Utf8Path) -> anyhow::Result<Unpacked> {
         let text = fs_err::read(folder.join(MANIFEST))?;
-        let manifest: Manifest = serde_json::from_slice(&text)
+        let manifest: Manifest = sealed_json::unsealed(&text)
             .with_context(|| format!("cannot read the manifest of {}", self.file))?;
         for (path, content) in &manifest.contents {
             ensure!(stays_inside(path), "{} contains an invalid path: '{path}'", self.file);
-            let found = hash_file(&folder.join(path)).unwrap_or_else(|error| error.to_string());
+            let unpacked = folder.join(path);
+            let found = store::hash_file(&unpacked).unwrap_or_else(|error| error.to_string());
             if found != content.blake3 {
                 let expected = content.blake3.clone();
                 let (file, path) = (self.file.clone(), path.clone());
                 return Err(ArchiveError::OtherContent { file, path, found, expected }.advised());
             }
+            let can_run = !content.executable || is_executable(&fs_err::metadata(&unpacked)?);
+            ensure!(can_run, "{unpacked} is not executable");
         }
         let paths = manifest.revisions.iter().flat_map(|revision| revision.files.keys());
         for path in paths {
@@ -309,12 +321,14 @@ fn machine(target: &str) -> (&str, &str) {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
     use std::collections::BTreeMap;
+    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
     use crate::archive::format::trailer;
     use crate::archive::manifest::Placed;
-    use crate::archive::writer::{ArchiveWriter, is_executable};
+    use crate::archive::writer::ArchiveWriter;
 
     fn here() -> String {
         let system = match std::env::consts::OS {
@@ -365,7 +379,7 @@ mod tests {
         }
 
         fn unpacked(&self, file: &Utf8Path) -> anyhow::Result<Unpacked> {
-            Archive::open(file)?.unpack(&self.path("archives"))
+            Archive::open(file)?.unpack(&self.path("archives"), &|_: Event| {})
         }
 
         fn refusal(&self, file: &Utf8Path) -> String {
@@ -416,13 +430,46 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_changed_after_unpacking_is_unpacked_again() {
+    fn a_damaged_folder_is_unpacked_again_with_a_warning() {
         let folder = TestFolder::new();
         let file = folder.archive(&here());
         let unpacked = folder.unpacked(&file).unwrap();
-        fs_err::write(unpacked.folder.join("store/program"), "another").unwrap();
-        let again = folder.unpacked(&file).unwrap();
-        assert_eq!(fs_err::read(again.folder.join("store/program")).unwrap(), vec![7; 300_000]);
+        let program = unpacked.folder.join("store/program");
+        let damages: [&dyn Fn(); 6] = [
+            &|| fs_err::write(&program, "another").unwrap(),
+            &|| fs_err::set_permissions(&program, std::fs::Permissions::from_mode(0o644)).unwrap(),
+            &|| {
+                fs_err::remove_file(&program).unwrap();
+                fs_err::create_dir(&program).unwrap();
+            },
+            // It stays valid JSON.
+            &|| {
+                let text = fs_err::read_to_string(unpacked.folder.join(MANIFEST)).unwrap();
+                fs_err::write(unpacked.folder.join(MANIFEST), text.replace("\"/r\"", "\"/s\"")).unwrap();
+            },
+            &|| fs_err::remove_dir_all(&unpacked.folder).unwrap(),
+            &|| {
+                fs_err::remove_dir_all(&unpacked.folder).unwrap();
+                fs_err::write(&unpacked.folder, "a file").unwrap();
+            },
+        ];
+        for (index, damage) in damages.iter().enumerate() {
+            damage();
+            let warnings = RefCell::new(Vec::new());
+            let note = |event: Event| match event {
+                Event::Warning { message, .. } => warnings.borrow_mut().push(message),
+                other => panic!("{other:?}"),
+            };
+            let again = Archive::open(&file).unwrap().unpack(&folder.path("archives"), &note).unwrap();
+            assert_eq!(fs_err::read(&program).unwrap(), vec![7; 300_000]);
+            assert!(is_executable(&fs_err::metadata(&program).unwrap()));
+            assert_eq!(again, unpacked);
+            // A folder that is gone is not a damaged one.
+            let expected = usize::from(index != 4);
+            let warnings = warnings.into_inner();
+            assert_eq!(warnings.len(), expected, "{index}: {warnings:?}");
+            assert!(warnings.iter().all(|warning| warning.contains("is damaged, so it is unpacked again")));
+        }
     }
 
     #[test]
@@ -458,7 +505,7 @@ mod tests {
         }
         let body = &good[..good.len() - usize::try_from(TRAILER_BYTES).unwrap()];
         fs_err::write(&file, [body, &trailer(7, &"0".repeat(64))].concat()).unwrap();
-        assert_eq!(folder.refusal(&file), "FILE has archive format 7, but this cargo-memprof reads format 1");
+        assert_eq!(folder.refusal(&file), "FILE has archive format 7, but this cargo-memprof reads format 2");
     }
 
     #[test]

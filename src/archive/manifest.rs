@@ -11,7 +11,7 @@ use crate::build::failure::BuildFailure;
 pub const MANIFEST: &str = "archive.json";
 
 /// The version of the archive format: the manifest, and everything that it refers to.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// What an archive contains, and for which machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -10,6 +10,7 @@ use crate::archive::format::{WINDOW_LOG, trailer};
 use crate::archive::manifest::{Content, MANIFEST, Manifest, Placed, VERSION, data_path};
 use crate::build::store::hash_file;
 use crate::support::output_file::OutputFile;
+use crate::support::sealed_json;
 
 /// A finished archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,7 +110,7 @@ impl ArchiveWriter {
     /// Adds the manifest, which lists all files that were added, and moves the archive to its path.
     pub fn finish(mut self, mut manifest: Manifest) -> anyhow::Result<WrittenArchive> {
         manifest.contents = std::mem::take(&mut self.contents);
-        self.add_bytes(MANIFEST, &serde_json::to_vec_pretty(&manifest)?)?;
+        self.add_bytes(MANIFEST, &sealed_json::sealed(&manifest)?)?;
         let Hashing { inner: mut output, hasher } = self.tar.into_inner()?.finish()?;
         let hash = hasher.finalize().to_hex().to_string();
         let trailer = trailer(VERSION, &hash);

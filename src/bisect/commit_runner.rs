@@ -17,7 +17,7 @@ use crate::build::failure::BuildFailure;
 use crate::compare::evaluation;
 use crate::gpu::watch::DeviceWatch;
 use crate::plan::cells::{self, CellStatus, PlannedCell};
-use crate::plan::listing::ListedRevision;
+use crate::plan::listing::{ListedRevision, NotMeasured};
 use crate::plan::repeat::Repeat;
 use crate::plan::request::Ignored;
 use crate::plan::resolved::{CellId, Plan};
@@ -27,6 +27,7 @@ use crate::results::stored::{self, Run};
 use crate::run::runner::{Completion, Runner};
 use crate::run::session::{self, Interrupted, Session};
 use crate::support::event::{Event, Sink};
+use crate::support::sealed_json;
 use crate::support::user_error::UserError;
 use crate::support::whole_file::write_whole;
 use crate::verdict::limits::{self, Limits};
@@ -117,10 +118,7 @@ impl<'a> CommitRunner<'a> {
         let builder =
             Builder::new(plan, session.repository, &session.cache, folder, notes, session.interrupt)?;
         let commits = plan.revisions.len();
-        let facts = match fs_err::read(folder.builds()) {
-            Ok(text) => serde_json::from_slice(&text).context("builds.json")?,
-            Err(_) => BTreeMap::new(),
-        };
+        let facts = stored::build_facts_of(folder)?;
         let mut runner = Self {
             session,
             plan,
@@ -248,12 +246,14 @@ impl<'a> CommitRunner<'a> {
     fn common_cells(&self) -> anyhow::Result<Vec<PlannedCell>> {
         let ends = self.ends();
         let tests = ends.map(|end| session::listed(&self.builds[end]));
+        let not_measured = ends.map(|end| self.builds[end].not_measured());
         let listed: Vec<ListedRevision<'_>> = ends
             .iter()
-            .zip(&tests)
-            .map(|(&end, tests)| ListedRevision {
+            .enumerate()
+            .map(|(index, &end)| ListedRevision {
                 revision: &self.plan.revisions[end],
-                tests: tests.as_deref(),
+                tests: tests[index].as_deref(),
+                not_measured: &not_measured[index],
             })
             .collect();
         let planned = cells::cells(&self.plan.request, &listed)?.cells;
@@ -266,7 +266,15 @@ impl<'a> CommitRunner<'a> {
         }
         let cell = match common[..] {
             [cell] => cell.clone(),
-            [] => return Err(self.no_common_test(&planned).into()),
+            [] => {
+                // The common test may be in such an executable.
+                let unmeasured =
+                    ends.iter().zip(&not_measured).find_map(|(&end, all)| Some((end, all.first()?)));
+                return Err(match unmeasured {
+                    Some((end, executable)) => self.without_figure(end, not_measured_text(executable)).into(),
+                    None => self.no_common_test(&planned).into(),
+                });
+            }
             _ => return Err(self.several_tests(&common).into()),
         };
         let of_end = |(index, &end): (usize, &usize)| {
@@ -358,7 +366,7 @@ impl<'a> CommitRunner<'a> {
         self.is_built[commit] = true;
         let facts = session::facts(self.plan, &self.builds[commit]);
         self.facts.insert(commit.to_string(), facts);
-        write_whole(&self.folder.builds(), &serde_json::to_vec_pretty(&self.facts)?)
+        write_whole(&self.folder.builds(), &sealed_json::sealed(&self.facts)?)
     }
 
     /// Returns the cell to run at a built commit: the ends' own, if the commit has the test.
@@ -368,8 +376,12 @@ impl<'a> CommitRunner<'a> {
             self.plan.request.tests.iter().any(|entry| entry.selection.ignored != Ignored::Skip);
         let tests = session::listed(&self.builds[commit]);
         let own = tests.as_ref().map(|tests| tests.iter().find(|test| test.id == cell.cell.test));
+        let not_measured = self.builds[commit].not_measured();
         let status = match own {
             None => CellStatus::BuildFailed,
+            Some(None) if not_measured.iter().any(|one| one.may_have(&cell.cell.test)) => {
+                CellStatus::NotMeasured
+            }
             Some(None) => CellStatus::NotInThisRef,
             Some(Some(test)) if test.ignored && !runs_ignored => CellStatus::Ignored,
             Some(Some(_)) => CellStatus::Run,
@@ -449,6 +461,10 @@ impl<'a> CommitRunner<'a> {
     }
 }
 
+fn not_measured_text(executable: &NotMeasured) -> String {
+    format!("it is not measured: {executable}: {}", executable.reason)
+}
+
 /// Whether a revision runs this cell.
 fn runs_at(planned: &[PlannedCell], revision: usize, cell: &CellId) -> bool {
     planned
@@ -473,6 +489,10 @@ fn explained(run: &Run, problem: &str) -> String {
     match run.record.outcome.status {
         Status::NotInThisRef => "it has no such test".to_owned(),
         Status::Ignored => "the test is ignored at this commit".to_owned(),
+        Status::NotMeasured => message.map_or_else(
+            || "it is not measured".to_owned(),
+            |reason| format!("it is not measured: {reason}"),
+        ),
         Status::BuildFailed => {
             message.map_or_else(|| "does not build".to_owned(), |error| format!("does not build: {error}"))
         }

@@ -296,6 +296,7 @@ pub fn comparisons(
             plan: plan_of_pair,
             environment,
             builds: builds_of_pair,
+            not_measured: BTreeMap::new(),
             traces: BTreeMap::new(),
             runs,
             notes: Vec::new(),

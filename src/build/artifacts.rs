@@ -8,12 +8,14 @@ use cargo_metadata::Artifact;
 
 use crate::build::libraries;
 use crate::build::provenance::{Companion, Executable};
-use crate::build::store::Draft;
+use crate::build::store::{Draft, Unproven};
 use crate::build::test_listing::{self, Listing};
 use crate::build::wrapper;
 use crate::cargo::manifest;
 use crate::cargo::messages::{self, Messages};
 use crate::inject::own_allocator::{self, OwnAllocators};
+use crate::plan::listing::NotMeasured;
+use crate::plan::request::TargetKind;
 use crate::support::event::{Event, Sink};
 use crate::support::paths;
 
@@ -33,6 +35,15 @@ pub struct Artifacts<'a> {
     pub sink: &'a dyn Sink,
 }
 
+/// The test executables of a build.
+#[derive(Debug, Default)]
+pub struct Collected {
+    /// Those that were copied, each with its tests.
+    pub executables: Vec<Executable>,
+    /// Those that are not proven to be this build.
+    pub unproven: Vec<NotMeasured>,
+}
+
 impl Artifacts<'_> {
     /// Copies the test executables to the draft. Returns each with its tests, and with the folder
     /// and the variables that cargo would run it with.
@@ -40,29 +51,34 @@ impl Artifacts<'_> {
     /// # Errors
     ///
     /// A file cannot be read or copied, or cargo built an executable without calling the runner.
-    pub fn executables(&self, runner: &[String], key: &str) -> anyhow::Result<Vec<Executable>> {
-        let mut executables = Vec::new();
+    pub fn executables(&self, runner: &[String], key: &str) -> anyhow::Result<Collected> {
+        let mut collected = Collected::default();
         for artifact in self.messages.artifacts.iter().filter(|artifact| artifact.profile.test) {
-            if let Some(built) = &artifact.executable {
-                executables.extend(self.executable(artifact, built, executables.len(), runner, key)?);
+            let kind = manifest::target_kind(&artifact.target);
+            if let (Some(built), Some(kind)) = (&artifact.executable, kind) {
+                self.collect(&mut collected, artifact, kind, built, runner, key)?;
             }
         }
         // Cargo's own order is the one in which it happened to finish the crates.
-        executables.sort_by(|a, b| (&a.package, a.kind, &a.binary).cmp(&(&b.package, b.kind, &b.binary)));
-        Ok(executables)
+        collected
+            .executables
+            .sort_by(|a, b| (&a.package, a.kind, &a.binary).cmp(&(&b.package, b.kind, &b.binary)));
+        collected
+            .unproven
+            .sort_by(|a, b| (&a.package, a.kind, &a.binary).cmp(&(&b.package, b.kind, &b.binary)));
+        Ok(collected)
     }
 
-    /// Copies one test executable. Returns `None`, after a warning, if it does not contain the
-    /// shim.
-    fn executable(
+    /// Copies one test executable, if it is proven to be this build.
+    fn collect(
         &self,
+        collected: &mut Collected,
         artifact: &Artifact,
+        kind: TargetKind,
         built: &Utf8Path,
-        index: usize,
         runner: &[String],
         key: &str,
-    ) -> anyhow::Result<Option<Executable>> {
-        let Some(kind) = manifest::target_kind(&artifact.target) else { return Ok(None) };
+    ) -> anyhow::Result<()> {
         let file_name = built.file_name().context("an executable has a name")?;
         let note = fs_err::read(self.notes.join(format!("{file_name}.json")))
             .with_context(|| format!("cargo built {built}, but did not run it"))?;
@@ -71,14 +87,19 @@ impl Artifacts<'_> {
         let harness = !manifest::without_harness(&artifact.manifest_path)?
             .iter()
             .any(|(without, name)| *without == kind && (name.is_empty() || *name == artifact.target.name));
-        let file = Utf8PathBuf::from(format!("{index}-{file_name}"));
-        let hash = match self.draft.add_executable(built, &file, key) {
+        let package = manifest::package_name(artifact)?;
+        let file = Utf8PathBuf::from(format!("{}-{file_name}", collected.executables.len()));
+        let hash = match self.draft.add_executable(built, &file, key)? {
             Ok(hash) => hash,
-            Err(error) => {
-                let target = format!("{} {}", artifact.target.name, artifact.target.src_path);
-                let message = format!("{target} is skipped: {error:#}");
-                self.sink.emit(Event::Warning { message, help: None });
-                return Ok(None);
+            // An empty crate has no tests and no shim.
+            Err(Unproven::NoPlace) if mark_beside(built, wrapper::CONFIGURED_OUT)?.is_some() => {
+                return Ok(());
+            }
+            Err(unproven) => {
+                let binary = artifact.target.name.clone();
+                let reason = unproven.to_string();
+                collected.unproven.push(NotMeasured { package, binary, kind, reason });
+                return Ok(());
             }
         };
         let listing = if harness {
@@ -90,8 +111,8 @@ impl Artifacts<'_> {
             let target = artifact.target.name.clone();
             self.sink.emit(Event::AbsentLibraries { target, names: listing.absent_libraries });
         }
-        Ok(Some(Executable {
-            package: manifest::package_name(artifact)?,
+        collected.executables.push(Executable {
+            package,
             binary: artifact.target.name.clone(),
             kind,
             harness,
@@ -101,19 +122,19 @@ impl Artifacts<'_> {
             hash,
             directory,
             environment: invocation.environment,
-            heap_absent: self.heap_absent(artifact, built, file_name),
-        }))
+            heap_absent: self.heap_absent(artifact, built)?,
+        });
+        Ok(())
     }
 
     /// Returns why an executable has no heap metrics: the compiler wrapper marked it, because the
     /// target has its own allocator.
-    fn heap_absent(&self, artifact: &Artifact, built: &Utf8Path, file_name: &str) -> Option<String> {
-        let mark = built.with_file_name(format!("{file_name}.{}", wrapper::OWN_ALLOCATOR));
-        let owner = fs_err::read_to_string(mark).ok()?;
-        Some(match self.allocators {
+    fn heap_absent(&self, artifact: &Artifact, built: &Utf8Path) -> anyhow::Result<Option<String>> {
+        let owner = mark_beside(built, wrapper::OWN_ALLOCATOR)?;
+        Ok(owner.map(|owner| match self.allocators {
             Some(allocators) => allocators.why_absent(&artifact.target.src_path, &owner),
             None => own_allocator::outside(),
-        })
+        }))
     }
 
     /// Copies the files that these executables may run, or load from the target folder.
@@ -143,6 +164,16 @@ impl Artifacts<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// Reads the compiler wrapper's mark next to an executable, if it left one.
+fn mark_beside(built: &Utf8Path, extension: &str) -> anyhow::Result<Option<String>> {
+    let name = built.file_name().unwrap_or_default();
+    match fs_err::read_to_string(built.with_file_name(format!("{name}.{extension}"))) {
+        Ok(mark) => Ok(Some(mark)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -183,4 +214,111 @@ fn add_companion(draft: &Draft, companions: &mut Vec<Companion>, path: &Utf8Path
     let hash = draft.add_companion(path, &file)?;
     companions.push(Companion { path: path.to_owned(), file, hash });
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use camino::Utf8PathBuf;
+    use serde_json::json;
+
+    use super::*;
+    use crate::build::provenance::tests::KEY;
+
+    /// A build of the test executable `keep`, with this content.
+    struct Built {
+        folder: tempfile::TempDir,
+        messages: Messages,
+    }
+
+    impl Built {
+        fn of(content: &[u8]) -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let root = Utf8Path::from_path(folder.path()).unwrap();
+            fs_err::write(root.join("Cargo.toml"), "[package]\nname = 'kept'\nversion = '1.0.0'\n").unwrap();
+            fs_err::write(root.join("keep-1"), content).unwrap();
+            let invocation = wrapper::TestInvocation {
+                executable: root.join("keep-1").into(),
+                directory: root.into(),
+                environment: std::collections::BTreeMap::new(),
+            };
+            fs_err::write(root.join("keep-1.json"), serde_json::to_vec(&invocation).unwrap()).unwrap();
+            let line = json!({
+                "reason": "compiler-artifact",
+                "package_id": format!("path+file://{root}#kept@1.0.0"),
+                "manifest_path": root.join("Cargo.toml"),
+                "target": {
+                    "kind": ["test"], "crate_types": ["bin"], "name": "keep", "edition": "2021",
+                    "src_path": root.join("tests/keep.rs"), "doc": false, "doctest": false, "test": true,
+                },
+                "profile": {
+                    "opt_level": "0", "debuginfo": 0, "debug_assertions": true, "overflow_checks": true,
+                    "test": true,
+                },
+                "features": [], "filenames": [root.join("keep-1")], "executable": root.join("keep-1"),
+                "fresh": false,
+            });
+            let mut messages = Messages::default();
+            messages.take(line.to_string().as_bytes(), |_| false);
+            assert_eq!(messages.artifacts.len(), 1);
+            Self { folder, messages }
+        }
+
+        fn root(&self) -> Utf8PathBuf {
+            Utf8PathBuf::from_path_buf(self.folder.path().to_owned()).unwrap()
+        }
+
+        fn collected(&self, draft: &Draft) -> anyhow::Result<Collected> {
+            let artifacts = Artifacts {
+                draft,
+                messages: &self.messages,
+                notes: self.folder.path(),
+                target: &self.root(),
+                allocators: None,
+                sink: &|_: Event| {},
+            };
+            artifacts.executables(&[], KEY)
+        }
+
+        fn draft(&self) -> Draft {
+            Draft::new(&self.root().join("store"), KEY).unwrap()
+        }
+    }
+
+    #[test]
+    fn an_executable_that_is_not_proven_is_kept_with_the_reason() {
+        let built = Built::of(b"another program");
+        let collected = built.collected(&built.draft()).unwrap();
+        assert!(collected.executables.is_empty());
+        let [unproven] = &collected.unproven[..] else { panic!("{:?}", collected.unproven) };
+        assert_eq!((unproven.to_string().as_str(), unproven.kind), ("kept::keep", TargetKind::Test));
+        assert!(unproven.reason.contains("no place for the build key"), "{}", unproven.reason);
+    }
+
+    #[test]
+    fn a_target_that_is_configured_out_has_nothing_to_measure() {
+        let built = Built::of(b"an empty program");
+        let mark = built.root().join(format!("keep-1.{}", wrapper::CONFIGURED_OUT));
+        fs_err::write(mark, "").unwrap();
+        let collected = built.collected(&built.draft()).unwrap();
+        assert!(collected.executables.is_empty() && collected.unproven.is_empty());
+    }
+
+    #[test]
+    fn an_executable_that_cannot_be_copied_fails_the_build_with_path_and_reason() {
+        let built = Built::of(&[&b"cargo-memprof-build-key:"[..], &[b'-'; 64]].concat());
+        let draft = built.draft();
+        let place = draft.path("0-keep-1".into());
+        fs_err::create_dir(&place).unwrap();
+        let error = format!("{:#}", built.collected(&draft).unwrap_err());
+        assert!(error.contains(place.as_str()) && error.contains("directory"), "{error}");
+    }
+
+    #[test]
+    fn an_executable_that_is_gone_is_a_failed_build_of_its_revision() {
+        let built = Built::of(b"");
+        fs_err::remove_file(built.root().join("keep-1")).unwrap();
+        let error = built.collected(&built.draft()).unwrap_err();
+        assert!(crate::build::failure::concerns_one_revision(&error), "{error:#}");
+        assert!(format!("{error:#}").contains("keep-1"), "{error:#}");
+    }
 }

@@ -9,7 +9,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cargo_platform::Cfg;
 
 use crate::build::adapters;
-use crate::build::artifacts::Artifacts;
+use crate::build::artifacts::{Artifacts, Collected};
 use crate::build::build_tree::BuildTree;
 use crate::build::compilation::{self, Compiled};
 use crate::build::failure::BuildFailure;
@@ -17,8 +17,9 @@ use crate::build::freshness::{self, Check, SourceRecords};
 use crate::build::job::Job;
 use crate::build::prepared_source::{self, PreparedSource, SkippedEdits};
 use crate::build::provenance::{self, KeyInputs, Provenance};
-use crate::build::store::{Draft, Entry};
+use crate::build::store::{self, Draft, Entry};
 use crate::build::traced_sources;
+use crate::plan::listing::NotMeasured;
 
 /// A revision's build.
 #[derive(Debug)]
@@ -36,6 +37,11 @@ impl Build {
             Self::Done(entry) => Some(entry),
             Self::Failed(_) => None,
         }
+    }
+
+    /// Returns the executables whose tests cannot be measured, if the build succeeded.
+    pub fn not_measured(&self) -> Vec<NotMeasured> {
+        self.entry().map(|entry| entry.provenance.not_measured()).unwrap_or_default()
     }
 
     /// Returns the failure, if the build failed.
@@ -84,7 +90,13 @@ pub fn build(
         let check = check_sources(job, &prepared, &compiled)?;
         if check.stale.is_empty() {
             warn_of_unwrapped_allocators(job, &skipped);
-            return Ok(Build::Done(Box::new(store(job, prepared, compiled, key_inputs, check.digest)?)));
+            return Ok(Build::Done(Box::new(store_artifacts(
+                job,
+                prepared,
+                compiled,
+                key_inputs,
+                check.digest,
+            )?)));
         }
         remedy = remedy.apply(job, &check.stale)?;
     }
@@ -125,7 +137,7 @@ impl Remedy {
 }
 
 /// Copies cargo's artifacts into the store.
-fn store(
+fn store_artifacts(
     job: &Job<'_>,
     prepared: PreparedSource,
     compiled: Compiled,
@@ -146,9 +158,12 @@ fn store(
         allocators: prepared.allocators.as_ref(),
         sink: job.inputs.sink,
     };
-    let executables = artifacts.executables(&runner, &key)?;
+    let Collected { executables, unproven } = artifacts.executables(&runner, &key)?;
     let companions = artifacts.companions(&executables)?;
-    let lock = fs_err::read(workspace_of(&prepared).join("Cargo.lock")).ok();
+    let lock = match fs_err::read(workspace_of(&prepared).join("Cargo.lock")) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        read => Some(read?),
+    };
     draft.finish(Provenance {
         version: provenance::VERSION,
         key,
@@ -157,7 +172,9 @@ fn store(
         lock: lock.map(|text| blake3::hash(&text).to_hex().to_string()),
         sources,
         executables,
+        unproven,
         companions,
+        injected_hash: store::hash_of_injected(&prepared.injection),
         injected: prepared.injection.into_keys().collect(),
         runner,
         target: compiled.target,

@@ -20,7 +20,7 @@ pub fn key_inputs(job: &Job<'_>) -> anyhow::Result<KeyInputs> {
     Ok(KeyInputs {
         tree: job.revision().tree.clone(),
         workspace: inputs.plan.workspace.clone(),
-        lock: job.injected_lockfile()?.map(|text| blake3::hash(text).to_hex().to_string()),
+        lock: job.injected_lockfile()?.map(|text| blake3::hash(&text).to_hex().to_string()),
         toolchain: format!("{}\n{}", toolchain.pinned.as_deref().unwrap_or_default(), toolchain.version),
         arguments: arguments(job, &traced_sources::target_folder(job)?),
         environment: build_environment(job),

@@ -12,14 +12,16 @@ use crate::build::build_tree::BuildTree;
 use crate::build::failure::{self, BuildFailure};
 use crate::build::job::{Inputs, Job};
 use crate::build::prepared_source::{self, SkippedEdits};
+use crate::build::provenance::KeyInputs;
 use crate::build::shim::CompiledShim;
-use crate::build::store::{self, Entry};
+use crate::build::store::{self, Entry, Stored};
 use crate::build::test_tree::TestTree;
 use crate::build::toolchains::{Toolchains, toolchain_files};
 use crate::build::traced_sources;
 use crate::cargo::lockfile::{self, Lockfile};
 use crate::cargo::toolchain::Toolchain;
 use crate::checkout::cache::Cache;
+use crate::checkout::injected_files;
 use crate::checkout::kept;
 use crate::checkout::worktree::Worktree;
 use crate::git::repository::Repository;
@@ -76,11 +78,10 @@ impl<'a> Builder<'a> {
         let job = Job { inputs: &self.inputs, index, toolchain: &toolchain, lockfile: &self.lockfile };
         let revision = job.revision();
         let key_inputs = key_inputs(&job)?;
-        let stored = store::find(&self.inputs.cache.store(), &key_inputs.key());
-        if let Some(entry) = stored.filter(|entry| !entry.lacks_libraries()) {
+        if let Some(entry) = self.stored(revision, &key_inputs) {
             self.emit(Event::BuildReused { name: revision.name.clone(), commit: revision.short() });
-            self.warn_of_absent_adapters(revision, &entry);
-            return Ok(Build::Done(Box::new(entry)));
+            self.warn_of(revision, &entry);
+            return Ok(Build::Done(entry));
         }
         self.emit(Event::BuildStarted { name: revision.name.clone(), commit: revision.short() });
         let started = Instant::now();
@@ -89,7 +90,7 @@ impl<'a> Builder<'a> {
             Ok(Build::Done(entry)) => {
                 let (name, commit) = (revision.name.clone(), revision.short());
                 self.emit(Event::BuildFinished { name, commit, took: started.elapsed() });
-                self.warn_of_absent_adapters(revision, &entry);
+                self.warn_of(revision, &entry);
                 Ok(Build::Done(entry))
             }
             Ok(Build::Failed(failure)) => self.failed(index, failure),
@@ -103,6 +104,21 @@ impl<'a> Builder<'a> {
     /// Returns git in the checkout.
     pub fn git(&self) -> Command {
         self.tree.git()
+    }
+
+    /// Returns a revision's build from the store. Warns of a damaged one, which is built again.
+    fn stored(&self, revision: &Revision, key_inputs: &KeyInputs) -> Option<Box<Entry>> {
+        match store::find_intact(&self.inputs.cache.store(), &key_inputs.key()) {
+            Stored::Complete(entry) => Some(entry).filter(|entry| !entry.lacks_libraries()),
+            Stored::Absent => None,
+            Stored::Damaged(reason) => {
+                let name = &revision.name;
+                let message =
+                    format!("the stored build of {name} is damaged, so it is built again: {reason}");
+                self.inputs.warn(message, None);
+                None
+            }
+        }
     }
 
     /// Returns the library that the CUDA driver loads into test processes, or why it is missing.
@@ -161,7 +177,10 @@ impl<'a> Builder<'a> {
         let toolchain = self.toolchain(index).ok()?;
         let job = Job { inputs: &self.inputs, index, toolchain: &toolchain, lockfile: &self.lockfile };
         let key = key_inputs(&job).ok()?.key();
-        store::find(&self.inputs.cache.store(), &key).map(|entry| entry.provenance.trace)
+        match store::find(&self.inputs.cache.store(), &key) {
+            Stored::Complete(entry) => Some(entry.provenance.trace),
+            Stored::Absent | Stored::Damaged(_) => None,
+        }
     }
 
     /// Returns the paths of all functions in the current checkout.
@@ -182,11 +201,17 @@ impl<'a> Builder<'a> {
             let plan = self.inputs.plan;
             self.tree.check_out(&plan.revisions[plan.baseline])?;
             let manifest = self.inputs.workspace().join("Cargo.toml");
+            injected_files::check_inside(&self.inputs.checkout, &self.inputs.workspace())?;
+            let lock = manifest.with_file_name("Cargo.lock");
+            if lock.is_symlink() {
+                // Cargo would write through it.
+                fs_err::remove_file(&lock)?;
+            }
             let offline = plan.request.build.offline;
             let text = lockfile::generate(&manifest, kept, date.as_deref(), offline, toolchain)?;
             // An ignored file would survive checkouts. Each revision gets this lock file by
             // injection.
-            fs_err::remove_file(manifest.with_file_name("Cargo.lock"))?;
+            fs_err::remove_file(lock)?;
             self.lockfile = Lockfile::Given(text);
         }
         Ok(())
@@ -211,8 +236,13 @@ impl<'a> Builder<'a> {
         Ok(Build::Failed(failure))
     }
 
-    /// Warns of frameworks without an adapter in a build.
-    fn warn_of_absent_adapters(&self, revision: &Revision, entry: &Entry) {
+    /// Warns of executables that are not measured, and of frameworks without an adapter in a build.
+    fn warn_of(&self, revision: &Revision, entry: &Entry) {
+        for executable in &entry.provenance.unproven {
+            let message = format!("not measured: {executable} in {}: {}", revision.name, executable.reason);
+            let help = "its tests have no figures, and the exit code is 3";
+            self.inputs.warn(message, Some(help));
+        }
         for reason in &entry.provenance.left_out {
             let help = "its report does not name this framework's tensors; everything else is measured";
             self.inputs.warn(format!("{}: {reason}", revision.name), Some(help));

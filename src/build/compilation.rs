@@ -5,19 +5,18 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
-use anyhow::Context;
-use camino::{Utf8Path, Utf8PathBuf};
+use anyhow::bail;
 
 use crate::build::adapters;
 use crate::build::job::Job;
+use crate::build::own_program;
 use crate::build::prepared_source::PreparedSource;
 use crate::build::provenance::KeyInputs;
-use crate::build::shim::{self, CompiledShim};
+use crate::build::shim::CompiledShim;
 use crate::build::wrapper;
 use crate::cargo::command;
 use crate::cargo::configuration::{self, CargoConfig};
 use crate::cargo::messages::Messages;
-use crate::checkout::cache::Cache;
 use crate::support::event::Event;
 use crate::support::process::Command;
 
@@ -66,6 +65,9 @@ pub fn compile(
         },
     )?;
     log.write_all(stderr.as_bytes())?;
+    if let Some(unreadable) = &messages.unreadable {
+        bail!("cannot read cargo's message about an artifact: {unreadable}");
+    }
     for error in &messages.errors {
         writeln!(log, "{}", error.message.rendered.as_deref().unwrap_or(&error.message.message))?;
     }
@@ -84,7 +86,7 @@ fn cargo(
 ) -> anyhow::Result<Command> {
     let (inputs, toolchain) = (job.inputs, job.toolchain);
     let shim = CompiledShim::find_or_compile(inputs.cache, toolchain, target)?;
-    let links = wrapper_links(inputs.cache)?;
+    let links = own_program::links(inputs.cache)?;
     let is_traced = !prepared.copies.is_empty() || !prepared.tracing.is_empty();
     // Build scripts and procedural macros run on the host, and may also use a traced crate.
     let host_shim = match target {
@@ -96,7 +98,10 @@ fn cargo(
         wrapping
     };
     let lock = prepared.manifest.with_file_name("Cargo.lock");
-    let lock = fs_err::read_to_string(lock).unwrap_or_default();
+    let lock = match fs_err::read_to_string(lock) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        read => read?,
+    };
     let wrapping = wrapper::WrapperShim {
         adapters: shim.adapters(&lock, target),
         ..with_host(shim.wrapping(config.workspace_wrapper()))
@@ -136,29 +141,4 @@ fn note_environment(job: &Job<'_>, notes: &Path) -> anyhow::Result<()> {
         .chain([("CARGO_TERM_COLOR".to_owned(), "never".to_owned())])
         .collect();
     Ok(fs_err::write(notes.join(wrapper::GIVEN), serde_json::to_vec(&given)?)?)
-}
-
-/// Returns the folder with the names under which cargo calls this program.
-///
-/// Its path contains the shim's hash. Cargo fingerprints the wrapper's path, but neither its
-/// content nor its environment, so only a new path makes cargo build again after the shim changed.
-fn wrapper_links(cache: &Cache) -> anyhow::Result<Utf8PathBuf> {
-    let folder = cache.wrapper().join(shim::source_hash());
-    fs_err::create_dir_all(&folder)?;
-    let program = std::env::current_exe().context("cannot find this program's own executable")?;
-    for name in [wrapper::WRAP_NAME, wrapper::WRAP_DEPENDENCY_NAME, wrapper::NOTE_NAME] {
-        place_link(&folder, name, &program)?;
-    }
-    Ok(folder)
-}
-
-fn place_link(folder: &Utf8Path, name: &str, program: &Path) -> anyhow::Result<()> {
-    let link = folder.join(name);
-    if fs_err::read_link(&link).ok().as_deref() != Some(program) {
-        let partial = folder.join(format!("{name}.partial"));
-        let _ = fs_err::remove_file(&partial);
-        fs_err::os::unix::fs::symlink(program, &partial)?;
-        fs_err::rename(&partial, &link)?;
-    }
-    Ok(())
 }

@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::build::store::UnreadableArtifact;
 use crate::cargo::messages::{Messages, is_path_id};
 use crate::checkout::error::CheckoutError;
+use crate::checkout::injected_files::LeadsOutside;
 use crate::plan::resolved::Revision;
 use crate::support::advice;
 use crate::support::process::ProcessError;
@@ -122,8 +124,10 @@ fn errors_of_cargo(stderr: &str) -> String {
 /// Whether an error concerns only this revision, so that the other revisions can continue.
 pub fn concerns_one_revision(error: &anyhow::Error) -> bool {
     advice::has::<CheckoutError>(error)
+        || advice::has::<LeadsOutside>(error)
         || error.chain().any(|cause| {
             cause.is::<UserError>()
+                || cause.is::<UnreadableArtifact>()
                 || cause
                     .downcast_ref::<ProcessError>()
                     .is_some_and(|error| matches!(error, ProcessError::Failed { .. }))

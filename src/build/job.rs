@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use camino::Utf8PathBuf;
 
 use crate::cargo::configuration::CargoConfig;
-use crate::cargo::lockfile::{self, Lockfile};
+use crate::cargo::lockfile::Lockfile;
 use crate::cargo::toolchain::Toolchain;
 use crate::checkout::cache::Cache;
 use crate::git::repository::Repository;
@@ -105,16 +105,9 @@ impl Job<'_> {
         features
     }
 
-    /// Returns the lock file to inject; `None` if the revision has a committed one.
-    pub fn injected_lockfile(&self) -> anyhow::Result<Option<&[u8]>> {
-        Ok(match self.lockfile {
-            Lockfile::Given(text)
-                if !lockfile::is_committed(self.inputs.plan, self.index, self.inputs.repository)? =>
-            {
-                Some(text)
-            }
-            _ => None,
-        })
+    /// Returns the lock file to inject; `None` if the revision has committed its own.
+    pub fn injected_lockfile(&self) -> anyhow::Result<Option<Vec<u8>>> {
+        self.lockfile.injected(self.inputs.plan, self.index, self.inputs.repository)
     }
 
     /// Reads cargo's configuration in the checkout.

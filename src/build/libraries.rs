@@ -4,6 +4,7 @@
 //! ELF files are read; other programs appear to need no libraries.
 
 use std::collections::BTreeSet;
+use std::io::Read;
 
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
@@ -24,9 +25,15 @@ pub struct Dynamic {
 
 /// Reads a file. A file that is not ELF, such as a script, needs nothing.
 pub fn read(path: &Utf8Path) -> anyhow::Result<Dynamic> {
-    let cache = ReadCache::new(std::fs::File::open(path).with_context(|| format!("cannot open {path}"))?);
+    let mut file = fs_err::File::open(path)?.into_parts().0;
+    let mut begin = Vec::new();
+    Read::by_ref(&mut file)
+        .take(16)
+        .read_to_end(&mut begin)
+        .with_context(|| format!("cannot read {path}"))?;
+    let cache = ReadCache::new(file);
     let origin = path.parent().unwrap_or(Utf8Path::new("/"));
-    let dynamic = match FileKind::parse(&cache) {
+    let dynamic = match FileKind::parse(&begin[..]) {
         Ok(FileKind::Elf64) => of_elf::<FileHeader64<Endianness>>(&cache, origin),
         Ok(FileKind::Elf32) => of_elf::<FileHeader32<Endianness>>(&cache, origin),
         Ok(_) | Err(_) => Ok(Dynamic::default()),

@@ -10,7 +10,7 @@ use cargo_metadata::diagnostic::Diagnostic;
 use crate::build::build_tree::BuildTree;
 use crate::build::job::Job;
 use crate::build::traced_sources;
-use crate::checkout::injected_files::InjectedFiles;
+use crate::checkout::injected_files::{self, InjectedFiles};
 use crate::inject::checkout_edits::{self, AddedFiles};
 use crate::inject::external::{self, PackageOptions};
 use crate::inject::own_allocator::{self, OwnAllocators, RefusedFiles};
@@ -52,6 +52,8 @@ pub fn prepare(
     let inputs = job.inputs;
     tree.check_out(job.revision())?;
     let checkout = &inputs.checkout;
+    // Cargo writes the lock file there.
+    injected_files::check_inside(checkout, &inputs.workspace())?;
     let mut injected = InjectedFiles::load(&inputs.cache.injected())?;
     let overlay = inputs.overlay_of(OverlayMode::Package);
     let mut injection = checkout_edits::lay_overlay(
@@ -63,8 +65,8 @@ pub fn prepare(
     )?;
     if let Some(text) = job.injected_lockfile()? {
         let path = inputs.plan.workspace.join("Cargo.lock");
-        injected.write(checkout, &path, text)?;
-        injection.insert(path, text.to_vec());
+        injected.write(checkout, &path, &text)?;
+        injection.insert(path, text);
     }
     let is_external = !inputs.overlay_of(OverlayMode::External).is_empty();
     let prepare = if is_external { prepare_external_crate } else { prepare_workspace };

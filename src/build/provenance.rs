@@ -6,11 +6,12 @@ use camino::Utf8PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::build::wrapper::LIBRARY_PATHS;
+use crate::plan::listing::NotMeasured;
 use crate::plan::request::TargetKind;
 use crate::results::trace_facts::TraceFacts;
 
 /// The version of `provenance.json`'s format.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Everything that affects a build. Its hash is the build's key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,11 +73,16 @@ pub struct Provenance {
     pub sources: String,
     /// The test executables.
     pub executables: Vec<Executable>,
+    /// The test executables that cannot be proven to be this build, and why. They are not kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unproven: Vec<NotMeasured>,
     /// Other files that tests run or load from the path where they were built.
     pub companions: Vec<Companion>,
     /// The files that were injected into the checkout, as paths below `injected/` in the entry's
     /// folder.
     pub injected: Vec<Utf8PathBuf>,
+    /// blake3 over the paths and contents of these files.
+    pub injected_hash: String,
     /// The user's runner for test executables, program first; empty if there is none.
     pub runner: Vec<String>,
     /// The target triple, if it is not the build host's.
@@ -88,6 +94,23 @@ pub struct Provenance {
     /// Why adapters for the build's frameworks are missing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
+}
+
+impl Provenance {
+    /// Returns the executables whose tests cannot be measured: those that are not proven to be this
+    /// build, and those whose tests could not be listed.
+    pub fn not_measured(&self) -> Vec<NotMeasured> {
+        let unlisted = self.executables.iter().filter_map(|executable| {
+            let reason = executable.unlisted.as_ref()?;
+            Some(NotMeasured {
+                package: executable.package.clone(),
+                binary: executable.binary.clone(),
+                kind: executable.kind,
+                reason: format!("its tests cannot be listed: {reason}"),
+            })
+        });
+        self.unproven.iter().cloned().chain(unlisted).collect()
+    }
 }
 
 /// A test executable.
@@ -195,8 +218,10 @@ pub(crate) mod tests {
             lock: None,
             sources: "d".into(),
             executables: vec![executable],
+            unproven: Vec::new(),
             companions: Vec::new(),
             injected: Vec::new(),
+            injected_hash: String::new(),
             runner: Vec::new(),
             target: None,
             trace: TraceFacts::default(),

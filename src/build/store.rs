@@ -11,6 +11,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::build::provenance::{Executable, Provenance, VERSION};
 use crate::build::test_listing;
+use crate::support::sealed_json;
 
 /// One build in the store.
 #[derive(Clone, Debug)]
@@ -47,6 +48,28 @@ pub enum WrongBuild {
     },
 }
 
+/// Why an executable cannot be proven to be the build that was asked for.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unproven {
+    /// The shim's place for the key is missing.
+    #[error(
+        "its file has no place for the build key; a linker script or another build step removed it, or \
+         the target's root file is outside the checkout"
+    )]
+    NoPlace,
+    /// The place for the key is incomplete, or contains something else.
+    #[error("its place for the build key was changed; the file is not what the compiler linked")]
+    Changed,
+    /// There are several places for the key.
+    #[error("its file has {0} places for the build key instead of one")]
+    Several(usize),
+}
+
+/// A file that cargo reports as built cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("cargo reports a file as built that cannot be read: {0}")]
+pub struct UnreadableArtifact(std::io::Error);
+
 /// The text in the shim that precedes 64 bytes for the key.
 const STAMP: &[u8] = b"cargo-memprof-build-key:";
 
@@ -55,20 +78,23 @@ const STAMP: &[u8] = b"cargo-memprof-build-key:";
 /// # Errors
 ///
 /// The executable does not contain exactly one unused place for the key.
-pub fn stamp(executable: &mut [u8], key: &str) -> anyhow::Result<()> {
-    ensure!(key.len() == 64, "a key has 64 digits");
+///
+/// # Panics
+///
+/// The key does not have 64 digits.
+pub fn stamp(executable: &mut [u8], key: &str) -> Result<(), Unproven> {
+    assert_eq!(key.len(), 64, "a key has 64 digits");
     let places: Vec<usize> = memchr::memmem::find_iter(executable, STAMP).collect();
-    let [place] = places[..] else {
-        anyhow::bail!(
-            "the executable contains the shim's place for the build key {} times instead of once; it may be \
-             linked without the shim",
-            places.len()
-        );
+    let place = match places[..] {
+        [place] => place,
+        [] => return Err(Unproven::NoPlace),
+        _ => return Err(Unproven::Several(places.len())),
     };
     let start = place + STAMP.len();
-    let target =
-        executable.get_mut(start..start + 64).context("the place for the build key is incomplete")?;
-    ensure!(target.iter().all(|byte| *byte == b'-'), "the place for the build key is already in use");
+    let target = executable.get_mut(start..start + 64).ok_or(Unproven::Changed)?;
+    if !target.iter().all(|byte| *byte == b'-') {
+        return Err(Unproven::Changed);
+    }
     target.copy_from_slice(key.as_bytes());
     Ok(())
 }
@@ -81,12 +107,64 @@ fn folder(store: &Utf8Path, key: &str) -> Utf8PathBuf {
     store.join(&key[..32])
 }
 
-/// Returns the build with this key, if the store has it.
-pub fn find(store: &Utf8Path, key: &str) -> Option<Entry> {
+/// What the store has for a key.
+#[derive(Debug)]
+pub enum Stored {
+    /// The build.
+    Complete(Box<Entry>),
+    /// Nothing, or a build that another version of this program made.
+    Absent,
+    /// A build that is not as it was written, and why.
+    Damaged(String),
+}
+
+/// Looks for the build with this key, without reading its executables.
+pub fn find(store: &Utf8Path, key: &str) -> Stored {
     let folder = folder(store, key);
-    let text = fs_err::read(folder.join(PROVENANCE)).ok()?;
-    let provenance: Provenance = serde_json::from_slice(&text).ok()?;
-    (provenance.key == key && provenance.version == VERSION).then_some(Entry { folder, provenance })
+    match folder.symlink_metadata() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Stored::Absent,
+        Ok(_) | Err(_) => {}
+    }
+    match read_provenance(&folder.join(PROVENANCE)) {
+        Ok(Some(provenance)) if provenance.key == key => {
+            Stored::Complete(Box::new(Entry { folder, provenance }))
+        }
+        Ok(_) => Stored::Absent,
+        Err(error) => Stored::Damaged(format!("{error:#}")),
+    }
+}
+
+/// Looks for the build with this key, and checks all its files.
+pub fn find_intact(store: &Utf8Path, key: &str) -> Stored {
+    match find(store, key) {
+        Stored::Complete(entry) => match entry.check_files() {
+            Ok(()) => Stored::Complete(entry),
+            Err(error) => Stored::Damaged(format!("{error:#}")),
+        },
+        other => other,
+    }
+}
+
+/// Reads an entry's provenance; `None` if it has another format.
+fn read_provenance(path: &Utf8Path) -> anyhow::Result<Option<Provenance>> {
+    /// The part that all formats share.
+    #[derive(serde::Deserialize)]
+    struct Format {
+        version: u32,
+    }
+    let text = fs_err::read(path)?;
+    let format = match sealed_json::unsealed::<Format>(&text) {
+        Ok(format) => format,
+        // Before format 3, there was no hash.
+        Err(damage) => match serde_json::from_slice::<Format>(&text) {
+            Ok(format) if format.version < 3 && !text.starts_with(b"{\n  \"blake3\"") => format,
+            Ok(_) | Err(_) => return Err(anyhow::Error::new(damage).context(path.to_string())),
+        },
+    };
+    if format.version != VERSION {
+        return Ok(None);
+    }
+    Ok(Some(sealed_json::unsealed(&text).with_context(|| path.to_string())?))
 }
 
 /// A store entry under construction. It appears in the store only when it is complete.
@@ -101,9 +179,7 @@ impl Draft {
     pub fn new(store: &Utf8Path, key: &str) -> anyhow::Result<Self> {
         let folder = folder(store, key);
         let partial = folder.with_extension("partial");
-        if partial.exists() {
-            fs_err::remove_dir_all(&partial)?;
-        }
+        remove(&partial)?;
         fs_err::create_dir_all(&partial)?;
         Ok(Self { partial, folder })
     }
@@ -113,21 +189,38 @@ impl Draft {
         self.partial.join(file)
     }
 
-    /// Copies a test executable and writes the key into the copy. Returns the copy's hash.
-    pub fn add_executable(&self, built: &Utf8Path, file: &Utf8Path, key: &str) -> anyhow::Result<String> {
-        let mut bytes = fs_err::read(built)?;
-        stamp(&mut bytes, key).with_context(|| format!("cannot write the build key into {built}"))?;
+    /// Copies a test executable and writes the key into the copy. Returns the copy's hash, or why
+    /// the executable is not proven to be this build; it is then not copied.
+    ///
+    /// # Errors
+    ///
+    /// [`UnreadableArtifact`] if the executable cannot be read; another error if it cannot be
+    /// copied.
+    pub fn add_executable(
+        &self,
+        built: &Utf8Path,
+        file: &Utf8Path,
+        key: &str,
+    ) -> anyhow::Result<Result<String, Unproven>> {
+        let mut bytes = fs_err::read(built).map_err(UnreadableArtifact)?;
+        let permissions = fs_err::metadata(built).map_err(UnreadableArtifact)?.permissions();
+        if let Err(unproven) = stamp(&mut bytes, key) {
+            return Ok(Err(unproven));
+        }
         let path = self.partial.join(file);
         fs_err::write(&path, &bytes)?;
-        fs_err::set_permissions(&path, fs_err::metadata(built)?.permissions())?;
-        Ok(blake3::hash(&bytes).to_hex().to_string())
+        fs_err::set_permissions(&path, permissions)?;
+        Ok(Ok(blake3::hash(&bytes).to_hex().to_string()))
     }
 
     /// Copies any other file. Returns its hash.
     pub fn add_companion(&self, built: &Utf8Path, file: &Utf8Path) -> anyhow::Result<String> {
         let path = self.partial.join(file);
+        let hash = hash_file(built).map_err(UnreadableArtifact)?;
         fs_err::copy(built, &path)?;
-        hash_file(&path)
+        let copied = hash_file(&path)?;
+        ensure!(copied == hash, "{built} changed while it was copied to {path}");
+        Ok(hash)
     }
 
     /// Stores a file that was injected into the checkout.
@@ -140,10 +233,8 @@ impl Draft {
 
     /// Writes the provenance and moves the entry into the store.
     pub fn finish(self, provenance: Provenance) -> anyhow::Result<Entry> {
-        fs_err::write(self.partial.join(PROVENANCE), serde_json::to_vec_pretty(&provenance)?)?;
-        if self.folder.exists() {
-            fs_err::remove_dir_all(&self.folder)?;
-        }
+        fs_err::write(self.partial.join(PROVENANCE), sealed_json::sealed(&provenance)?)?;
+        remove(&self.folder)?;
         fs_err::rename(&self.partial, &self.folder)?;
         Ok(Entry { folder: self.folder, provenance })
     }
@@ -156,6 +247,25 @@ impl Entry {
         let reasons =
             self.provenance.executables.iter().filter_map(|executable| executable.unlisted.as_ref());
         reasons.into_iter().any(|reason| reason.contains(test_listing::LOADER_ERROR))
+    }
+
+    /// Checks that all files of the entry are as they were written.
+    ///
+    /// # Errors
+    ///
+    /// The first file that is missing, unreadable or changed.
+    fn check_files(&self) -> anyhow::Result<()> {
+        let provenance = &self.provenance;
+        for executable in &provenance.executables {
+            self.verified(executable)?;
+        }
+        for companion in &provenance.companions {
+            let path = self.folder.join(&companion.file);
+            ensure!(hash_file(&path)? == companion.hash, "{path} is not the file that was built");
+        }
+        let is_as_injected = hash_of_injected(&self.injection()?) == provenance.injected_hash;
+        ensure!(is_as_injected, "{} has other files than those that were injected", self.folder);
+        Ok(())
     }
 
     /// Returns the path of an executable, after checking its hash.
@@ -193,7 +303,7 @@ impl Entry {
             }
             let source = self.folder.join(&companion.file);
             ensure!(hash_file(&source)? == companion.hash, "{source} is not the file that was built");
-            let _ = fs_err::remove_file(&companion.path);
+            remove(&companion.path)?;
             if let Some(folder) = companion.path.parent() {
                 fs_err::create_dir_all(folder)?;
             }
@@ -204,15 +314,36 @@ impl Entry {
 }
 
 /// Returns the blake3 hash of a file, as hexadecimal digits.
-pub fn hash_file(path: &Utf8Path) -> anyhow::Result<String> {
+pub fn hash_file(path: &Utf8Path) -> std::io::Result<String> {
     let mut hasher = blake3::Hasher::new();
     hasher.update_reader(fs_err::File::open(path)?)?;
     Ok(hasher.finalize().to_hex().to_string())
 }
 
+/// Returns the blake3 hash of paths and contents.
+pub fn hash_of_injected(files: &BTreeMap<Utf8PathBuf, Vec<u8>>) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for (path, content) in files {
+        hasher.update(path.as_str().as_bytes()).update(&[0]);
+        hasher.update(blake3::hash(content).as_bytes());
+    }
+    hasher.finalize().to_hex().to_string()
+}
+
+/// Removes a file or a folder, if there is one.
+pub fn remove(path: &Utf8Path) -> std::io::Result<()> {
+    match path.symlink_metadata() {
+        Ok(metadata) if metadata.is_dir() => fs_err::remove_dir_all(path),
+        Ok(_) => fs_err::remove_file(path),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::build::provenance::Companion;
     use crate::build::provenance::tests::{KEY, executable, provenance};
 
     fn linked() -> Vec<u8> {
@@ -224,30 +355,102 @@ mod tests {
         let mut bytes = linked();
         stamp(&mut bytes, KEY).unwrap();
         assert!(memchr::memmem::find(&bytes, KEY.as_bytes()).is_some());
-        assert!(stamp(&mut bytes, KEY).unwrap_err().to_string().contains("is already in use"));
+        assert_eq!(stamp(&mut bytes, KEY), Err(Unproven::Changed));
     }
 
     #[test]
-    fn an_executable_without_the_shim_is_an_error() {
-        let error = stamp(&mut b"plain".to_vec(), KEY).unwrap_err().to_string();
-        assert!(error.contains("0 times"), "{error}");
-        let mut twice = [linked(), linked()].concat();
-        assert!(stamp(&mut twice, KEY).is_err());
+    fn an_executable_without_exactly_one_place_for_the_key_is_unproven() {
+        assert_eq!(stamp(&mut b"plain".to_vec(), KEY), Err(Unproven::NoPlace));
+        assert_eq!(stamp(&mut [linked(), linked()].concat(), KEY), Err(Unproven::Several(2)));
+        assert_eq!(stamp(&mut linked()[..40], KEY), Err(Unproven::Changed));
+    }
+
+    #[test]
+    fn an_executable_that_cannot_be_read_or_copied_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Utf8Path::from_path(folder.path()).unwrap();
+        let draft = Draft::new(store, KEY).unwrap();
+        let file = Utf8Path::new("t");
+        let missing = draft.add_executable(&store.join("built"), file, KEY).unwrap_err();
+        assert!(missing.is::<UnreadableArtifact>() && missing.to_string().contains("/built"), "{missing}");
+        fs_err::write(store.join("built"), linked()).unwrap();
+        // Like a full disk, a folder in its place keeps the copy from being written.
+        fs_err::create_dir(draft.path(file)).unwrap();
+        let blocked = draft.add_executable(&store.join("built"), file, KEY).unwrap_err();
+        assert!(blocked.to_string().contains(draft.path(file).as_str()), "{blocked}");
+    }
+
+    /// Damages an entry in its folder.
+    type Damage<'a> = &'a dyn Fn(&Utf8Path);
+
+    /// An entry of an executable, a companion and an injected file.
+    fn entry(store: &Utf8Path) -> Entry {
+        let built = store.join("built");
+        fs_err::write(&built, linked()).unwrap();
+        let draft = Draft::new(store, KEY).unwrap();
+        let hash = draft.add_executable(&built, Utf8Path::new("t"), KEY).unwrap().unwrap();
+        let mut provenance = provenance(Executable { hash, ..executable() });
+        let hash = draft.add_companion(&built, Utf8Path::new("c")).unwrap();
+        provenance.companions.push(Companion { path: built, file: "c".into(), hash });
+        let injected = BTreeMap::from([(Utf8PathBuf::from("tests/a.rs"), b"fn a() {}".to_vec())]);
+        for (path, content) in &injected {
+            draft.add_injected(path, content).unwrap();
+        }
+        provenance.injected_hash = hash_of_injected(&injected);
+        provenance.injected = injected.into_keys().collect();
+        draft.finish(provenance).unwrap()
     }
 
     #[test]
     fn a_replaced_executable_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Utf8Path::from_path(folder.path()).unwrap();
-        let built = store.join("built");
-        fs_err::write(&built, linked()).unwrap();
-        let draft = Draft::new(store, KEY).unwrap();
-        let hash = draft.add_executable(&built, Utf8Path::new("t"), KEY).unwrap();
-        let executable = Executable { hash, ..executable() };
-        let entry = Entry { folder: draft.partial.clone(), provenance: provenance(executable.clone()) };
-        entry.verified(&executable).unwrap();
+        let entry = entry(Utf8Path::from_path(folder.path()).unwrap());
+        let executable = &entry.provenance.executables[0];
+        entry.verified(executable).unwrap();
         fs_err::write(entry.folder.join("t"), "another").unwrap();
-        let error = entry.verified(&executable).unwrap_err().to_string();
+        let error = entry.verified(executable).unwrap_err().to_string();
         assert!(error.contains("is not the executable that was built"), "{error}");
+    }
+
+    #[test]
+    fn a_damaged_entry_is_found_and_can_be_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Utf8Path::from_path(folder.path()).unwrap();
+        assert!(matches!(find_intact(store, KEY), Stored::Absent));
+        let damages: [(&str, Damage<'_>); 8] = [
+            ("/t", &|entry| fs_err::remove_file(entry.join("t")).unwrap()),
+            ("/t", &|entry| fs_err::write(entry.join("t"), "ELF").unwrap()),
+            ("/t", &|entry| {
+                fs_err::remove_file(entry.join("t")).unwrap();
+                fs_err::create_dir(entry.join("t")).unwrap();
+            }),
+            ("/c", &|entry| fs_err::write(entry.join("c"), "").unwrap()),
+            ("injected", &|entry| fs_err::write(entry.join("injected/tests/a.rs"), "").unwrap()),
+            ("provenance.json", &|entry| fs_err::remove_file(entry.join(PROVENANCE)).unwrap()),
+            ("provenance.json", &|entry| {
+                let text = fs_err::read_to_string(entry.join(PROVENANCE)).unwrap();
+                fs_err::write(entry.join(PROVENANCE), text.replace("\"b\"", "\"d\"")).unwrap();
+            }),
+            ("provenance.json", &|entry| {
+                fs_err::remove_dir_all(entry).unwrap();
+                fs_err::write(entry, "a file").unwrap();
+            }),
+        ];
+        for (place, damage) in damages {
+            let entry = entry(store);
+            assert!(matches!(find_intact(store, KEY), Stored::Complete(_)));
+            damage(&entry.folder);
+            let Stored::Damaged(reason) = find_intact(store, KEY) else { panic!("not noticed: {place}") };
+            assert!(reason.contains(place), "{reason}");
+        }
+    }
+
+    #[test]
+    fn an_entry_of_an_earlier_format_is_built_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Utf8Path::from_path(folder.path()).unwrap();
+        let entry = entry(store);
+        fs_err::write(entry.folder.join(PROVENANCE), r#"{"version": 2, "key": "k"}"#).unwrap();
+        assert!(matches!(find_intact(store, KEY), Stored::Absent));
     }
 }

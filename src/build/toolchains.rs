@@ -6,8 +6,10 @@ use camino::Utf8Path;
 
 use crate::cargo::toolchain::{Toolchain, ToolchainChoice};
 use crate::checkout::cache::Cache;
+use crate::git::links::{self, Linked};
 use crate::git::repository::Repository;
 use crate::plan::resolved::{Plan, Revision};
+use crate::support::user_error::UserError;
 
 /// With more revisions, their toolchain files are not listed: a search over a history would print
 /// hundreds.
@@ -65,7 +67,8 @@ pub fn toolchain_files(
         return Ok(Vec::new());
     }
     let read = |revision: &Revision| {
-        let file = toolchain_file(repository, &revision.commit, &plan.workspace)?;
+        // The file's own error is reported when the revision is built.
+        let file = toolchain_file(repository, &revision.commit, &plan.workspace).unwrap_or(None);
         let text = file.map(|(_, text)| String::from_utf8_lossy(&text).trim().to_owned());
         Ok((revision.name.clone(), text))
     };
@@ -80,8 +83,16 @@ fn toolchain_file(
 ) -> anyhow::Result<Option<(String, Vec<u8>)>> {
     for folder in workspace.ancestors() {
         for name in ["rust-toolchain", "rust-toolchain.toml"] {
-            if let Some(text) = repository.show(commit, folder.join(name).as_str())? {
-                return Ok(Some((name.to_owned(), text)));
+            let path = folder.join(name);
+            match links::show(repository, commit, path.as_str())? {
+                Linked::File(text) | Linked::Link(text) => return Ok(Some((name.to_owned(), text))),
+                Linked::LeadsOutside(target) => {
+                    let message =
+                        format!("{path} is a symbolic link that leads out of the repository, to {target}");
+                    let help = "choose the toolchain with --toolchain NAME";
+                    return Err(UserError::new(message).help(help).into());
+                }
+                Linked::Absent => {}
             }
         }
     }

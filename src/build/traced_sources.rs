@@ -6,7 +6,7 @@ use cargo_metadata::Metadata;
 
 use crate::build::job::{Inputs, Job};
 use crate::build::shim;
-use crate::cargo::lockfile::Lockfile;
+use crate::cargo::lockfile::{self, Lockfile};
 use crate::inject::checkout_edits;
 use crate::plan::request::TraceRequest;
 use crate::trace::crates;
@@ -72,8 +72,7 @@ fn traced_dependencies(job: &Job<'_>) -> anyhow::Result<Vec<LockedCrate>> {
     if inputs.patterns.crate_names().is_empty() {
         return Ok(Vec::new());
     }
-    let path = inputs.plan.workspace.join("Cargo.lock");
-    let committed = inputs.repository.show(&job.revision().commit, path.as_str())?;
+    let committed = lockfile::committed_text(inputs.plan, job.index, inputs.repository)?;
     let lock = match (&committed, job.lockfile) {
         (Some(text), _) | (None, Lockfile::Given(text)) => text.as_slice(),
         _ => return Ok(Vec::new()),

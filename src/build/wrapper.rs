@@ -15,6 +15,7 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
 use crate::build::adapters::{self, Adapters};
+use crate::build::configured_out;
 use crate::trace::dependency_copies::CopiedCrate;
 
 /// The name under which this program wraps the compiler for workspace members.
@@ -185,7 +186,7 @@ fn compile_test(argv: &[OsString], call: &[OsString]) -> anyhow::Result<i32> {
     };
     let mut output =
         compile(true).with_context(|| format!("could not start {}", Path::new(&argv[0]).display()))?;
-    let mark = own_allocator_mark(call);
+    let mark = mark(call, OWN_ALLOCATOR);
     let conflict = conflicting_crate(&String::from_utf8_lossy(&output.stderr)).map(str::to_owned);
     if let Some(owner) = conflict.filter(|_| !output.status.success()) {
         output = compile(false)?;
@@ -193,7 +194,14 @@ fn compile_test(argv: &[OsString], call: &[OsString]) -> anyhow::Result<i32> {
             fs_err::write(mark, owner)?;
         }
     } else if let Some(mark) = mark {
-        let _ = fs_err::remove_file(mark);
+        remove_mark(&mark)?;
+    }
+    if let Some(mark) = self::mark(call, CONFIGURED_OUT) {
+        if output.status.success() && configured_out::is_configured_out(argv)? {
+            fs_err::write(mark, "")?;
+        } else {
+            remove_mark(&mark)?;
+        }
     }
     std::io::stderr().lock().write_all(&output.stderr)?;
     // A compiler that a signal killed has no exit code. Cargo must not take this for success.
@@ -222,8 +230,19 @@ pub const HEAP_CFG: &str = "memprof_heap";
 /// name of the crate that declares the allocator, or nothing if the target itself does.
 pub const OWN_ALLOCATOR: &str = "memprof-own-allocator";
 
-/// Returns the mark's path, `OUT_DIR/NAME-HASH.memprof-own-allocator`.
-fn own_allocator_mark(call: &[OsString]) -> Option<PathBuf> {
+/// The extension of the mark next to an executable whose root file is configured out.
+pub const CONFIGURED_OUT: &str = "memprof-configured-out";
+
+/// Removes a mark that an earlier build may have left.
+fn remove_mark(mark: &Path) -> std::io::Result<()> {
+    match fs_err::remove_file(mark) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Returns a mark's path, `OUT_DIR/NAME-HASH.memprof-own-allocator`.
+fn mark(call: &[OsString], extension: &str) -> Option<PathBuf> {
     let value = |name: &str| call.windows(2).find(|pair| pair[0] == name).map(|pair| pair[1].clone());
     let extra = call
         .windows(2)
@@ -231,7 +250,7 @@ fn own_allocator_mark(call: &[OsString]) -> Option<PathBuf> {
         .find_map(|pair| Some(pair[1].to_str()?.strip_prefix("extra-filename=")?.to_owned()))
         .unwrap_or_default();
     let name = value("--crate-name")?.into_string().ok()?;
-    Some(PathBuf::from(value("--out-dir")?).join(format!("{name}{extra}.{OWN_ALLOCATOR}")))
+    Some(PathBuf::from(value("--out-dir")?).join(format!("{name}{extra}.{extension}")))
 }
 
 /// Whether this compiles a test. Cargo passes `--test`, or `--cfg test` for a target without a
@@ -423,7 +442,7 @@ mod tests {
     #[test]
     fn the_mark_is_next_to_the_executable() {
         let call = words("rustc --crate-name a src/lib.rs --test -C extra-filename=-12 --out-dir /t/deps");
-        assert_eq!(own_allocator_mark(&call), Some("/t/deps/a-12.memprof-own-allocator".into()));
+        assert_eq!(mark(&call, OWN_ALLOCATOR), Some("/t/deps/a-12.memprof-own-allocator".into()));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The keys of cargo's configuration that this tool overrides or needs: the user's runner, compiler
 //! wrappers, target and target folder. Cargo itself reads all other keys.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -59,12 +60,17 @@ impl CargoConfig {
     fn read_folder(&mut self, folder: &Path) -> anyhow::Result<()> {
         for name in ["config.toml", "config"] {
             let path = folder.join(name);
-            if let Ok(text) = fs_err::read_to_string(&path) {
-                let document = text.parse().with_context(|| format!("{} is not TOML", path.display()))?;
-                let base = folder.parent().unwrap_or(folder).to_owned();
-                self.layers.push(Layer { base, document });
-                break;
-            }
+            let text = match fs_err::read_to_string(&path) {
+                Ok(text) => text,
+                Err(error) if [ErrorKind::NotFound, ErrorKind::NotADirectory].contains(&error.kind()) => {
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let document = text.parse().with_context(|| format!("{} is not TOML", path.display()))?;
+            let base = folder.parent().unwrap_or(folder).to_owned();
+            self.layers.push(Layer { base, document });
+            break;
         }
         Ok(())
     }

@@ -5,6 +5,7 @@ use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::cargo::toolchain::Toolchain;
+use crate::git::links::{self, Linked};
 use crate::git::repository::{Lookup, Repository};
 use crate::plan::request::LockfileRequest;
 use crate::plan::resolved::Plan;
@@ -34,7 +35,44 @@ fn path_in(plan: &Plan) -> String {
 
 /// Whether a revision has committed its lock file.
 pub fn is_committed(plan: &Plan, revision: usize, repository: &Repository) -> anyhow::Result<bool> {
-    Ok(repository.show(&plan.revisions[revision].commit, &path_in(plan))?.is_some())
+    let file = links::show(repository, &plan.revisions[revision].commit, &path_in(plan))?;
+    Ok(matches!(file, Linked::File(_) | Linked::Link(_)))
+}
+
+/// Returns the text of a revision's lock file, if it has committed one.
+pub fn committed_text(
+    plan: &Plan,
+    revision: usize,
+    repository: &Repository,
+) -> anyhow::Result<Option<Vec<u8>>> {
+    text_of(repository, &plan.revisions[revision].commit, &path_in(plan))
+}
+
+/// Reads a lock file at a commit. One behind a link that leads outside does not count.
+fn text_of(repository: &Repository, commit: &str, path: &str) -> anyhow::Result<Option<Vec<u8>>> {
+    Ok(match links::show(repository, commit, path)? {
+        Linked::File(text) | Linked::Link(text) => Some(text),
+        Linked::LeadsOutside(_) | Linked::Absent => None,
+    })
+}
+
+impl Lockfile {
+    /// Returns the lock file to inject into a revision; `None` if it has its own.
+    ///
+    /// A symbolic link is replaced by the file that it leads to, because cargo writes through it.
+    pub fn injected(
+        &self,
+        plan: &Plan,
+        revision: usize,
+        repository: &Repository,
+    ) -> anyhow::Result<Option<Vec<u8>>> {
+        let own = links::show(repository, &plan.revisions[revision].commit, &path_in(plan))?;
+        Ok(match (own, self) {
+            (Linked::Link(text), _) => Some(text),
+            (Linked::Absent | Linked::LeadsOutside(_), Self::Given(text)) => Some(text.clone()),
+            _ => None,
+        })
+    }
 }
 
 /// From this number on, revisions are counted instead of named.
@@ -70,9 +108,13 @@ pub fn choose(
         warn(&format!("using the one of {revision}"));
         return Ok(Lockfile::Given(text.clone()));
     }
-    if let Ok(text) = fs_err::read(repository.root().join(&path)) {
-        warn("using the one in your checkout for all");
-        return Ok(Lockfile::Given(text));
+    match fs_err::read(repository.root().join(&path)) {
+        Ok(text) => {
+            warn("using the one in your checkout for all");
+            return Ok(Lockfile::Given(text));
+        }
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+        Err(_) => {}
     }
     warn("generating one for all");
     generated(plan, lockfiles, None)
@@ -92,7 +134,7 @@ impl<'a> Committed<'a> {
         let others = (0..plan.revisions.len()).filter(|index| *index != plan.baseline);
         for index in std::iter::once(plan.baseline).chain(others) {
             let revision = &plan.revisions[index];
-            match repository.show(&revision.commit, path)? {
+            match text_of(repository, &revision.commit, path)? {
                 Some(text) => {
                     committed.first.get_or_insert((&revision.name, text));
                 }
@@ -118,7 +160,7 @@ fn text_at(repository: &Repository, spec: &str, path: &str) -> anyhow::Result<Ve
     let Lookup::Commit(commit) = repository.look_up(spec)? else {
         return Err(UserError::new(format!("lockfile: no ref '{spec}' in this repository")).into());
     };
-    let text = repository.show(&commit, path)?;
+    let text = text_of(repository, &commit, path)?;
     Ok(text.ok_or_else(|| UserError::new(format!("lockfile: {spec} has no {path}")))?)
 }
 
@@ -157,6 +199,9 @@ pub fn generate(
     if let Some(folder) = kept.parent() {
         fs_err::create_dir_all(folder)?;
     }
-    fs_err::write(kept, &text)?;
+    // Later runs use this file, so it must never be half of it.
+    let partial = kept.with_extension("partial");
+    fs_err::write(&partial, &text)?;
+    fs_err::rename(partial, kept)?;
     Ok(text)
 }

@@ -17,13 +17,29 @@ pub struct Messages {
     /// `OUT_DIR` of each dependency from outside of the checkout. Its content is the same in every
     /// revision with this dependency.
     pub foreign_out_directories: Vec<Utf8PathBuf>,
+    /// The first message about an artifact that cannot be read, and why. Without it, tests would be
+    /// missing.
+    pub unreadable: Option<String>,
 }
+
+/// The begin of a message about an artifact.
+const ARTIFACT: &[u8] = br#"{"reason":"compiler-artifact""#;
 
 impl Messages {
     /// Takes one line of cargo's standard output, and returns the crate that was compiled, if any.
     /// Keeps the messages for which `is_kept` holds.
     pub fn take(&mut self, line: &[u8], is_kept: fn(&str) -> bool) -> Option<String> {
-        match serde_json::from_slice::<Message>(line).ok()? {
+        let message = match serde_json::from_slice::<Message>(line) {
+            Ok(message) => message,
+            Err(error) => {
+                // Other lines are a program's output, and mean nothing.
+                if line.starts_with(ARTIFACT) {
+                    self.unreadable.get_or_insert(format!("{error} in {}", String::from_utf8_lossy(line)));
+                }
+                return None;
+            }
+        };
+        match message {
             Message::CompilerArtifact(artifact) => {
                 let name = (!artifact.fresh).then(|| artifact.target.name.clone());
                 self.artifacts.push(artifact);
@@ -78,4 +94,20 @@ pub fn is_path_id(id: &str) -> bool {
 /// Returns the folder of an artifact's package.
 pub fn package_folder(artifact: &Artifact) -> Utf8PathBuf {
     artifact.manifest_path.parent().unwrap_or(Utf8Path::new("/")).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_artifact_that_cannot_be_read_is_not_overlooked() {
+        let mut messages = Messages::default();
+        for line in [&b"some output"[..], b"{\"reason\":\"unknown\"}", b"{"] {
+            assert_eq!(messages.take(line, |_| false), None);
+            assert_eq!(messages.unreadable, None);
+        }
+        messages.take(b"{\"reason\":\"compiler-artifact\",\"package_id\":\"kept", |_| false);
+        assert!(messages.unreadable.is_some_and(|message| message.ends_with("\"kept")));
+    }
 }

@@ -20,6 +20,7 @@ use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::git::reserved_names::reserved_part;
+use crate::support::advice::Advice;
 
 /// The files that are injected into the checkout for one build: call [`load`](Self::load) after the
 /// checkout, [`write`](Self::write) for each file, and [`save`](Self::save) before cargo runs.
@@ -79,7 +80,7 @@ impl InjectedFiles {
         }
         let path = root.join(relative);
         let folder = path.parent().with_context(|| format!("'{relative}' is not the path of a file"))?;
-        stays_inside(root, folder)?;
+        check_inside(root, folder)?;
         append(&mut self.journal, &RecordLine { path: relative.to_owned(), seen: None })?;
         fs_err::create_dir_all(folder)?;
         if path.symlink_metadata().is_ok_and(|metadata| is_shared(&metadata)) {
@@ -123,7 +124,7 @@ pub fn remove_all(record: &Utf8Path, root: &Utf8Path) -> anyhow::Result<()> {
     // Older versions could inject `.git`, and have noted it.
     for line in read(record)?.into_iter().filter(|line| reserved_part(&line.path).is_none()) {
         let path = root.join(line.path);
-        let inside = path.parent().is_some_and(|folder| stays_inside(root, folder).is_ok());
+        let inside = path.parent().is_some_and(|folder| check_inside(root, folder).is_ok());
         if inside && path.symlink_metadata().is_ok_and(|metadata| metadata.is_file()) {
             fs_err::remove_file(path)?;
         }
@@ -161,15 +162,40 @@ fn append(to: &mut impl Write, line: &RecordLine) -> anyhow::Result<()> {
     to.write_all(&text).context("could not write the record of injected files")
 }
 
+/// A path in the checkout leads out of it, through a symbolic link of the revision.
+#[derive(Debug, thiserror::Error)]
+#[error("'{path}' leads out of the checkout, to {target}, and nothing is written there")]
+pub struct LeadsOutside {
+    path: Utf8PathBuf,
+    target: Utf8PathBuf,
+}
+
+impl Advice for LeadsOutside {
+    fn help(&self) -> Option<String> {
+        let path = &self.path;
+        Some(format!("commit the files themselves in place of the symbolic link: ls -l {path}"))
+    }
+}
+
 /// Checks that a folder is inside the checkout, because a committed link may lead out of it.
-fn stays_inside(root: &Utf8Path, folder: &Utf8Path) -> anyhow::Result<()> {
-    let existing = folder.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(root);
-    let (root, existing) = (root.canonicalize_utf8()?, existing.canonicalize_utf8()?);
-    let Ok(inside) = existing.strip_prefix(&root) else {
-        bail!("'{folder}' leads out of the checkout, to {existing}");
+///
+/// # Errors
+/// [`LeadsOutside`], also for a link that leads nowhere, and a folder of git's own files.
+pub fn check_inside(root: &Utf8Path, folder: &Utf8Path) -> anyhow::Result<()> {
+    let is_there = |path: &&Utf8Path| path.symlink_metadata().is_ok();
+    let existing = folder.ancestors().find(is_there).unwrap_or(root);
+    let root_target = root.canonicalize_utf8()?;
+    let target = match existing.canonicalize_utf8() {
+        Ok(target) if target.starts_with(&root_target) => {
+            let inside = target.strip_prefix(&root_target)?;
+            ensure!(reserved_part(inside).is_none(), "'{folder}' leads to git's own files, in {target}");
+            return Ok(());
+        }
+        Ok(target) => target,
+        Err(_) => existing.read_link_utf8().unwrap_or_else(|_| existing.to_owned()),
     };
-    ensure!(reserved_part(inside).is_none(), "'{folder}' leads to git's own files, in {existing}");
-    Ok(())
+    let path = folder.strip_prefix(root).unwrap_or(folder).to_owned();
+    Err(LeadsOutside { path, target }.advised())
 }
 
 #[cfg(test)]

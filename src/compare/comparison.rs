@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::compare::aggregate::{Aggregate, Availability, Column, Figure};
 use crate::compare::matching::{Key, Match, RowChange};
+use crate::plan::listing::NotMeasured;
 use crate::plan::metric::Unit;
 use crate::plan::resolved::{CellId, Revision};
 use crate::plan::rule::Allowance;
@@ -40,6 +41,8 @@ pub struct Comparison {
     pub traces: BTreeMap<usize, TraceFacts>,
     /// All runs, passed and failed.
     pub runs: Vec<Run>,
+    /// The executables that cannot be measured, each with its revision.
+    pub not_measured: Vec<(usize, NotMeasured)>,
     /// The cells, ordered by test and parameters.
     pub cells: Vec<Cell>,
     /// Notes on the whole comparison: differing environments, problems in logs.

@@ -10,6 +10,7 @@ use crate::compare::aggregate::{Aggregate, Availability};
 use crate::compare::comparison::{Cell, Comparison, Metric, Pair};
 use crate::compare::evaluation;
 use crate::compare::matching::{Renames, match_checkpoints};
+use crate::plan::listing::NotMeasured;
 use crate::plan::metric::{CATALOGUE, Unit};
 use crate::results::comparability::{self, IncomparableMetrics};
 use crate::results::measurement::Names;
@@ -40,6 +41,7 @@ pub fn compare(results: &Results) -> Comparison {
         metrics: metrics(&cells),
         traces: results.traces.clone(),
         runs: results.runs.clone(),
+        not_measured: not_measured(results),
         cells,
         notes,
         allow: plan.request.judging.allow.clone(),
@@ -114,6 +116,11 @@ fn metrics(cells: &[Cell]) -> Vec<Metric> {
     names.into_iter().map(|name| Metric { name: name.to_owned(), unit: Unit::of(name) }).collect()
 }
 
+fn not_measured(results: &Results) -> Vec<(usize, NotMeasured)> {
+    let all = results.not_measured.iter();
+    all.flat_map(|(&revision, list)| list.iter().map(move |one| (revision, one.clone()))).collect()
+}
+
 fn build_notes(results: &Results, candidate: usize) -> Vec<String> {
     let plan = &results.plan;
     let (Some(old), Some(new)) = (results.builds.get(&plan.baseline), results.builds.get(&candidate)) else {
@@ -180,6 +187,8 @@ pub fn merge(a: Results, b: Results) -> Results {
     let apart = comparability::of_machines(&a.environment, &b.environment);
     let mut builds: Builds = a.builds;
     builds.extend(b.builds.into_iter().map(|(revision, facts)| (revision + offset, facts)));
+    let mut not_measured = a.not_measured;
+    not_measured.extend(b.not_measured.into_iter().map(|(revision, list)| (revision + offset, list)));
     // Folders become relative to the folder that holds both runs of the tool.
     let of_a = a.runs.into_iter().map(|run| Run { folder: Utf8Path::new(&plan.id).join(&run.folder), ..run });
     let of_b = b.runs.into_iter().map(|mut run| {
@@ -192,7 +201,7 @@ pub fn merge(a: Results, b: Results) -> Results {
     let mut traces = a.traces;
     traces.extend(b.traces.into_iter().map(|(revision, facts)| (revision + offset, facts)));
     let environment = json!({ "a": a.environment, "b": b.environment });
-    let mut merged = Results { plan, environment, builds, traces, runs, notes, apart };
+    let mut merged = Results { plan, environment, builds, not_measured, traces, runs, notes, apart };
     merged.sort();
     merged
 }

@@ -5,6 +5,7 @@
 pub mod commits;
 pub mod fetch;
 pub mod lineage;
+pub mod links;
 pub mod program;
 pub mod ref_pattern;
 pub mod repository;

@@ -332,6 +332,14 @@ impl Repository {
         Ok(Some(content))
     }
 
+    /// Returns where a symbolic link at a commit leads; `None` if the path is no link.
+    pub fn link_target(&self, commit: &str, path: &str) -> anyhow::Result<Option<String>> {
+        let Some((SYMBOLIC_LINK, blob)) = self.tree_entry(commit, path)? else { return Ok(None) };
+        let target = self.reading().args(["cat-file", "blob", &blob]).run();
+        let target = target.with_context(|| format!("could not read '{path}' at {commit}"))?;
+        Ok(Some(String::from_utf8_lossy(&target.stdout).into_owned()))
+    }
+
     /// Returns the mode and hash of the entry at a path.
     fn tree_entry(&self, commit: &str, path: &str) -> anyhow::Result<Option<(u32, String)>> {
         let path = path.trim_end_matches('/');

@@ -109,7 +109,10 @@ pub fn lay_out(
     let packages = tested_packages(&external, options, &root_manifest)?;
     let dependencies = dependencies(paths.checkout, &packages, &external, options)?;
     let document = manifest_of(&packages[0], dependencies, &root_manifest, &workspace);
-    let lock_file = fs_err::read(workspace.join("Cargo.lock")).ok();
+    let lock_file = match fs_err::read(workspace.join("Cargo.lock")) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        read => Some(read?),
+    };
     write_files(paths, &document, files, lock_file.as_deref())?;
 
     // Cargo and rustup look for `.cargo/config.toml` and the toolchain file from the folder that
@@ -244,7 +247,11 @@ pub fn restore(folder: &Utf8Path, files: &[OverlayFile]) -> anyhow::Result<()> {
     for file in files {
         let (path, content) = (folder.join(&file.destination), content_of(file));
         if path.is_symlink() || !fs_err::read(&path).is_ok_and(|found| found == *content) {
-            let _ = fs_err::remove_file(&path);
+            match fs_err::remove_file(&path) {
+                // A link must be gone, because the file would be written through it.
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+                Ok(()) | Err(_) => {}
+            }
             fs_err::create_dir_all(path.parent().unwrap_or(folder))?;
             fs_err::write(&path, content)?;
         }

@@ -28,6 +28,8 @@ pub enum CellStatus {
     NotInThisRef,
     /// The revision did not build, so its tests are unknown.
     BuildFailed,
+    /// The executable that has the test elsewhere cannot be measured here.
+    NotMeasured,
 }
 
 /// A cell at a revision.
@@ -148,7 +150,7 @@ impl<'a> Planner<'a> {
             let ignored_here = self.tests[&cell.test][index];
             self.planned.cells.push(PlannedCell {
                 revision: index,
-                status: status(listed, ignored_here, entry.selection.ignored),
+                status: status(listed, &cell.test, ignored_here, entry.selection.ignored),
                 env: environment(self.request, listed.revision, entry, &cell.params),
                 timeout_seconds: entry.timeout_seconds.or(self.request.timeout_seconds),
                 repeat: entry.repeat.unwrap_or(self.request.repeat),
@@ -173,17 +175,21 @@ impl<'a> Planner<'a> {
                 .any(|names| !names.is_empty());
         let user_error = no_match(&described_or_any(entry), selector, &self.tests, self.revisions);
         let may_match_elsewhere = part_only && self.request.tests.len() > 1;
-        if may_match_elsewhere || self.any_build_failed() { Ok(Some(user_error)) } else { Err(user_error) }
+        if may_match_elsewhere || self.any_has_unknown_tests() {
+            Ok(Some(user_error))
+        } else {
+            Err(user_error)
+        }
     }
 
-    fn any_build_failed(&self) -> bool {
-        self.revisions.iter().any(|listed| listed.tests.is_none())
+    fn any_has_unknown_tests(&self) -> bool {
+        self.revisions.iter().any(ListedRevision::has_unknown_tests)
     }
 
     /// Refuses a plan in which no cell runs, and says why none does.
     fn check_that_something_runs(&self) -> Result<(), UserError> {
         let cells = &self.planned.cells;
-        if self.any_build_failed() || cells.iter().any(|cell| cell.status == CellStatus::Run) {
+        if self.any_has_unknown_tests() || cells.iter().any(|cell| cell.status == CellStatus::Run) {
             return Ok(());
         }
         let revisions = in_revisions(self.revisions);
@@ -225,9 +231,17 @@ fn title_of(
         .map_err(|(message, help)| UserError::new(format!("{entry_name}: {message}")).help(help))
 }
 
-fn status(listed: &ListedRevision<'_>, ignored_here: Option<bool>, ignored: Ignored) -> CellStatus {
+fn status(
+    listed: &ListedRevision<'_>,
+    test: &TestId,
+    ignored_here: Option<bool>,
+    ignored: Ignored,
+) -> CellStatus {
     match (listed.tests, ignored_here, ignored) {
         (None, ..) => CellStatus::BuildFailed,
+        (_, None, _) if listed.not_measured.iter().any(|executable| executable.may_have(test)) => {
+            CellStatus::NotMeasured
+        }
         (_, None, _) => CellStatus::NotInThisRef,
         (_, Some(true), Ignored::Skip) => CellStatus::Ignored,
         // With `--ignored`, a test that only one revision ignores runs at both, so that it can be
@@ -371,7 +385,7 @@ mod tests {
         let revisions = [revision("main", "4f1c2aa000"), revision("pr/7", "9be0d13000")];
         let tests = [main.map(listed), candidate.map(listed)];
         let both: Vec<ListedRevision<'_>> = (revisions.iter().zip(&tests))
-            .map(|(revision, tests)| ListedRevision { revision, tests: tests.as_deref() })
+            .map(|(revision, tests)| ListedRevision { revision, tests: tests.as_deref(), not_measured: &[] })
             .collect();
         cells(request, &both)
     }

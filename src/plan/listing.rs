@@ -1,8 +1,12 @@
 //! Each revision's tests, side by side, and the error about a selection that matches none of
 //! them.
 
-use indexmap::IndexMap;
+use std::fmt;
 
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+
+use crate::plan::request::TargetKind;
 use crate::plan::resolved::{Revision, TestId};
 use crate::plan::selection::Selector;
 use crate::support::user_error::UserError;
@@ -16,6 +20,33 @@ pub struct DiscoveredTest {
     pub ignored: bool,
 }
 
+/// A test executable of a revision that cannot be measured, so that its tests have no figures.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotMeasured {
+    /// The package's name.
+    pub package: String,
+    /// The target's name.
+    pub binary: String,
+    /// The target's kind.
+    pub kind: TargetKind,
+    /// Why it cannot be measured.
+    pub reason: String,
+}
+
+impl NotMeasured {
+    /// Whether the executable contains this test, if it has a test of this name.
+    pub fn may_have(&self, test: &TestId) -> bool {
+        self.package == test.package && self.binary == test.binary && self.kind == test.kind
+    }
+}
+
+/// `package::binary`.
+impl fmt::Display for NotMeasured {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}::{}", self.package, self.binary)
+    }
+}
+
 /// A revision of the plan with its tests.
 #[derive(Clone, Copy, Debug)]
 pub struct ListedRevision<'a> {
@@ -23,6 +54,15 @@ pub struct ListedRevision<'a> {
     pub revision: &'a Revision,
     /// Its tests; `None` if it did not build.
     pub tests: Option<&'a [DiscoveredTest]>,
+    /// Executables whose tests cannot be measured.
+    pub not_measured: &'a [NotMeasured],
+}
+
+impl ListedRevision<'_> {
+    /// Whether it may have tests that are not listed.
+    pub fn has_unknown_tests(&self) -> bool {
+        self.tests.is_none() || !self.not_measured.is_empty()
+    }
 }
 
 /// The tests of all revisions. The values say for each revision whether it ignores the test; `None`

@@ -27,12 +27,17 @@ pub const COLUMNS: [&str; 13] = [
 ];
 
 /// Writes all values of all runs. A run without values gets a row with empty last fields, so that
-/// its outcome is not lost.
+/// its outcome is not lost. So does an executable that cannot be measured.
 pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     let mut writer = csv::WriterBuilder::new().buffer_capacity(1 << 16).from_writer(out);
     writer.write_record(COLUMNS)?;
     for run in &comparison.runs {
         write_run(comparison, run, &mut writer)?;
+    }
+    for (revision, executable) in &comparison.not_measured {
+        let revision = &comparison.revisions[*revision];
+        let executable = executable.to_string();
+        write_empty([&revision.name, &revision.commit, &executable, "", "0", "not_measured"], &mut writer)?;
     }
     writer.flush()
 }
@@ -79,9 +84,15 @@ fn write_run(comparison: &Comparison, run: &Run, writer: &mut csv::Writer<&mut d
         }
     }
     if is_empty {
-        writer.write_record(head.into_iter().chain(std::iter::repeat_n("", COLUMNS.len() - head.len())))?;
+        write_empty(head, writer)?;
     }
     Ok(())
+}
+
+/// Writes a row with empty last fields.
+fn write_empty(head: [&str; 6], writer: &mut csv::Writer<&mut dyn Write>) -> io::Result<()> {
+    let empty = std::iter::repeat_n("", COLUMNS.len() - head.len());
+    Ok(writer.write_record(head.into_iter().chain(empty))?)
 }
 
 /// Marks the labels of scopes and calls: a checkpoint may have the same label.

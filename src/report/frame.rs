@@ -31,8 +31,9 @@ pub(super) struct Foot<'a> {
 
 impl Foot<'_> {
     pub(super) fn write(&self, page: Page, out: &mut dyn Write) -> io::Result<()> {
-        if let Some(tally) = self.tally {
-            self.answer(tally, page, out)?;
+        match self.tally {
+            Some(tally) => self.answer(tally, page, out)?,
+            None => answer_lines(&Tally::of_whole(self.comparison), page, out)?,
         }
         if self.unchanged_tests > 0 {
             let tests = counted(self.unchanged_tests, "unchanged test");
@@ -49,13 +50,7 @@ impl Foot<'_> {
     }
 
     fn answer(&self, tally: &Tally, page: Page, out: &mut dyn Write) -> io::Result<()> {
-        for line in tally.lines(MOST_LINES) {
-            let tone = match line.kind {
-                Some(StatementKind::Inconclusive) | None => Tone::Plain,
-                Some(_) => Tone::Growth,
-            };
-            page.line(&line.to_string(), "", tone, out)?;
-        }
+        answer_lines(tally, page, out)?;
         if let Some(growth) = tally.largest_growth() {
             page.line(&format!("largest growth: {growth}"), "", Tone::Growth, out)?;
         }
@@ -65,6 +60,18 @@ impl Foot<'_> {
         }
         Ok(())
     }
+}
+
+/// Writes a line for each finding that needs attention.
+fn answer_lines(tally: &Tally, page: Page, out: &mut dyn Write) -> io::Result<()> {
+    for line in tally.lines(MOST_LINES) {
+        let tone = match line.kind {
+            Some(StatementKind::Inconclusive) | None => Tone::Plain,
+            Some(_) => Tone::Growth,
+        };
+        page.line(&line.to_string(), "", tone, out)?;
+    }
+    Ok(())
 }
 
 impl Page {

@@ -45,7 +45,7 @@ impl Actions {
 /// Returns the workflow commands that annotate the run: errors for regressions, warnings for
 /// inconclusive rows, notices for expected changes.
 pub fn annotations(comparison: &Comparison) -> Vec<String> {
-    let mut tally = Tally::default();
+    let mut tally = Tally::of_whole(comparison);
     for view in comparison.pairs() {
         tally.add(comparison, &view, &[]);
     }
@@ -53,6 +53,7 @@ pub fn annotations(comparison: &Comparison) -> Vec<String> {
         let (level, title) = match line.kind? {
             StatementKind::Regressed => ("error", "Memory regressed"),
             StatementKind::OverLimit => ("error", "Memory over its limit"),
+            StatementKind::NotMeasured => ("error", "Memory not measured"),
             StatementKind::Inconclusive => ("warning", "Memory inconclusive"),
             StatementKind::Expected => ("notice", "Memory grew as expected"),
         };

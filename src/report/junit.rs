@@ -4,6 +4,7 @@
 use std::io::{self, Write};
 
 use crate::compare::comparison::{Comparison, PairView};
+use crate::plan::listing::NotMeasured;
 use crate::report::summary::{StatementKind, Tally};
 use crate::report::titles;
 use crate::report::troubles;
@@ -20,7 +21,12 @@ pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
         .map(|candidate| {
             let name = format!("{baseline} → {}", comparison.revisions[candidate].name);
             let views = comparison.pairs().filter(|view| view.pair.candidate == candidate);
-            (name, views.map(|view| Case::new(comparison, &view)).collect())
+            let of_pair = [comparison.baseline, candidate];
+            let not_measured =
+                comparison.not_measured.iter().filter(|(revision, _)| of_pair.contains(revision));
+            let not_measured = not_measured
+                .map(|(revision, one)| Case::not_measured(&comparison.revisions[*revision].name, one));
+            (name, views.map(|view| Case::new(comparison, &view)).chain(not_measured).collect())
         })
         .collect();
     writeln!(
@@ -79,6 +85,19 @@ impl Case {
             errors: errors.collect(),
             skipped: skipped.flatten(),
             output: output.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    /// Returns the case of an executable without figures.
+    fn not_measured(revision: &str, executable: &NotMeasured) -> Self {
+        Self {
+            class: executable.to_string(),
+            name: format!("not measured in {revision}"),
+            seconds: 0.0,
+            failures: Vec::new(),
+            errors: vec![format!("not measured: {executable} in {revision}: {}", executable.reason)],
+            skipped: None,
+            output: Vec::new(),
         }
     }
 

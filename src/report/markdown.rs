@@ -42,7 +42,7 @@ const RESERVE: usize = 800;
 /// Writes the comment.
 pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let filter = MetricFilter::new(options);
-    let mut tally = Tally::default();
+    let mut tally = Tally::of_whole(comparison);
     let mut sections = Vec::new();
     for candidate in comparison.candidates() {
         sections.push(CandidateSection::new(comparison, candidate, &filter, options, &mut tally));

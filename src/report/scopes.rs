@@ -40,7 +40,7 @@ const NO_SCOPE: &str =
 pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let filter = MetricFilter::new(options);
     let view = ScopeView { comparison, options, filter: &filter, page: Page::new(options) };
-    let mut tally = Tally::default();
+    let mut tally = Tally::of_whole(comparison);
     let mut is_empty = true;
     if comparison.revisions.len() == 1 {
         for cell in &comparison.cells {

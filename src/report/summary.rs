@@ -32,6 +32,8 @@ pub struct Tally {
     equal: usize,
     /// Tests without any compared figure.
     not_compared: usize,
+    /// Executables that cannot be measured.
+    not_measured: usize,
     statements: Vec<Statement>,
     largest: Option<UnjudgedGrowth>,
 }
@@ -43,6 +45,8 @@ pub enum StatementKind {
     Regressed,
     /// A figure above an absolute limit.
     OverLimit,
+    /// An executable that cannot be measured.
+    NotMeasured,
     /// Too much noise, or too few runs, for a verdict.
     Inconclusive,
     /// A change that `allow` expects.
@@ -55,6 +59,7 @@ impl StatementKind {
         match self {
             Self::Regressed => "regressed",
             Self::OverLimit => "over its limit",
+            Self::NotMeasured => "not measured",
             Self::Inconclusive => "inconclusive",
             Self::Expected => "expected",
         }
@@ -99,6 +104,19 @@ struct UnjudgedGrowth {
 }
 
 impl Tally {
+    /// Returns the tally of a comparison without its pairs: only the executables that cannot be
+    /// measured.
+    pub fn of_whole(comparison: &Comparison) -> Self {
+        let statements = comparison.not_measured.iter().map(|(revision, executable)| {
+            let name = &comparison.revisions[*revision].name;
+            let reason = labels::one_line(&executable.reason);
+            let text = format!("{executable} in {name}: {reason}");
+            Statement { order: (StatementKind::NotMeasured, false, Reverse(0)), text }
+        });
+        let statements: Vec<Statement> = statements.collect();
+        Self { not_measured: statements.len(), statements, ..Self::default() }
+    }
+
     /// Adds a pair: all its verdicts, and the shown figures that are not judged.
     pub fn add(&mut self, comparison: &Comparison, view: &PairView, sections: &[TableSection]) {
         let before = self.count();
@@ -204,6 +222,9 @@ impl Tally {
             (self.removed, "removed"),
             (self.renamed, "renamed"),
         ]);
+        if self.not_measured > 0 {
+            parts.push(format!("{} not measured", counted(self.not_measured, "executable")));
+        }
         if self.not_compared > 0 {
             parts.push(format!("{} not compared", counted(self.not_compared, "test")));
         }

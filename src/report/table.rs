@@ -31,7 +31,7 @@ const MOST_HEADING: usize = 12;
 pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let page = Page::new(options);
     let filter = MetricFilter::new(options);
-    let mut tally = Tally::default();
+    let mut tally = Tally::of_whole(comparison);
     let pairs: Vec<(PairView, Vec<TableSection>)> = comparison
         .pairs()
         .map(|view| {

@@ -80,7 +80,9 @@ fn run_trouble(run: &Run, revision: &Revision) -> Trouble {
         Status::NotInThisRef => format!("{name} has no such test"),
         Status::Ignored => format!("{name} ignores this test"),
         Status::BuildFailed => format!("{name} did not build"),
-        Status::Killed { .. } | Status::Refused => format!("{name} was {}", outcome.status),
+        Status::Killed { .. } | Status::Refused | Status::NotMeasured => {
+            format!("{name} was {}", outcome.status)
+        }
         Status::OutOfMemory => format!("{name} ran out of memory"),
         Status::Ok => format!("{name}: {}", run.trouble().unwrap_or_default()),
         status => format!("{name} {status}"),

@@ -80,6 +80,8 @@ pub enum Status {
     OutOfMemory,
     /// The revision did not build.
     BuildFailed,
+    /// The test's executable cannot be measured in this revision.
+    NotMeasured,
     /// This revision has no test of this name.
     NotInThisRef,
     /// The test is marked `#[ignore]`, and the user did not ask for ignored tests.
@@ -104,6 +106,7 @@ impl Status {
             Self::Killed { .. } => "killed",
             Self::OutOfMemory => "out_of_memory",
             Self::BuildFailed => "build_failed",
+            Self::NotMeasured => "not_measured",
             Self::NotInThisRef => "not_in_this_ref",
             Self::Ignored => "ignored",
             Self::Refused => "refused",
@@ -129,6 +132,7 @@ impl std::fmt::Display for Status {
             },
             Self::OutOfMemory => formatter.pad("out of memory"),
             Self::BuildFailed => formatter.pad("build failed"),
+            Self::NotMeasured => formatter.pad("not measured"),
             Self::NotInThisRef => formatter.pad("not in this ref"),
             Self::Ignored => formatter.pad("ignored"),
             Self::Refused => formatter.pad("refused"),

@@ -11,6 +11,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::plan::listing::NotMeasured;
 use crate::plan::resolved::{self, CellId, Plan};
 use crate::results::comparability::IncomparableMetrics;
 use crate::results::measurement::Measurement;
@@ -18,6 +19,8 @@ use crate::results::outcome::{self, RunRecord};
 use crate::results::run_folder::{RunFolder, file};
 use crate::results::shim_log;
 use crate::results::trace_facts::TraceFacts;
+use crate::support::sealed_json;
+use crate::support::user_error::UserError;
 use crate::verdict::limits::Limits;
 
 /// The content of a run's folder.
@@ -29,6 +32,8 @@ pub struct Results {
     pub environment: Value,
     /// The facts about each revision's build, by its index in the plan.
     pub builds: Builds,
+    /// The executables that cannot be measured, by revision.
+    pub not_measured: BTreeMap<usize, Vec<NotMeasured>>,
     /// Which functions were traced, by revision.
     pub traces: BTreeMap<usize, TraceFacts>,
     /// The finished runs, ordered by test, parameters, revision and repeat.
@@ -101,13 +106,23 @@ pub fn read_some(folder: &RunFolder, wanted: impl Fn(&RunRecord) -> bool) -> any
         folder.plan()
     );
     let environment = environment_of(folder)?;
-    let builds = builds_of(folder)?;
+    let mut facts = build_facts_of(folder)?;
+    let not_measured = take_not_measured(folder, &mut facts)?;
+    let builds = builds(facts);
     let traces = if folder.trace().exists() { read_json(&folder.trace())? } else { BTreeMap::new() };
     let mut records = records(folder, &folder.cells(), &plan)?;
     records.retain(|(record, _)| wanted(record));
     let runs = read_logs(folder, records);
-    let mut results =
-        Results { plan, environment, builds, traces, runs, notes: Vec::new(), apart: BTreeMap::new() };
+    let mut results = Results {
+        plan,
+        environment,
+        builds,
+        not_measured,
+        traces,
+        runs,
+        notes: Vec::new(),
+        apart: BTreeMap::new(),
+    };
     results.sort();
     Ok(results)
 }
@@ -128,7 +143,53 @@ pub fn environment_of(folder: &RunFolder) -> anyhow::Result<Value> {
 
 /// Returns the facts about the builds of revisions that were built.
 pub fn builds_of(folder: &RunFolder) -> anyhow::Result<Builds> {
-    Ok(builds(read_optional(&folder.builds())?))
+    let mut facts = build_facts_of(folder)?;
+    take_not_measured(folder, &mut facts)?;
+    Ok(builds(facts))
+}
+
+/// Takes the executables that cannot be measured from the facts about the builds.
+fn take_not_measured(
+    folder: &RunFolder,
+    revisions: &mut BTreeMap<String, Value>,
+) -> anyhow::Result<BTreeMap<usize, Vec<NotMeasured>>> {
+    let mut all = BTreeMap::new();
+    for (revision, facts) in revisions {
+        let list = facts.as_object_mut().and_then(|facts| facts.remove("not_measured"));
+        if let (Some(list), Ok(revision)) = (list, revision.parse()) {
+            let list = serde_json::from_value(list).with_context(|| folder.builds().to_string())?;
+            all.insert(revision, list);
+        }
+    }
+    Ok(all)
+}
+
+/// Reads `builds.json`: the facts about each revision's build, by its index in the plan. Empty if
+/// there is no such file.
+///
+/// # Errors
+/// The file is not as it was written.
+pub fn build_facts_of(folder: &RunFolder) -> anyhow::Result<BTreeMap<String, Value>> {
+    let path = folder.builds();
+    let text = match fs_err::read(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        Err(error) => return Err(error.into()),
+    };
+    sealed_json::unsealed(&text).or_else(|damage| {
+        // Before files had a hash, all their keys were revisions.
+        let old: Option<BTreeMap<String, Value>> = serde_json::from_slice(&text).ok();
+        let is_old = |facts: &BTreeMap<String, Value>| facts.keys().all(|key| key.parse::<usize>().is_ok());
+        old.filter(is_old).ok_or_else(|| damaged_builds(folder, &damage).into())
+    })
+}
+
+fn damaged_builds(folder: &RunFolder, damage: &sealed_json::Damage) -> UserError {
+    let user_error = UserError::new(format!("{} is damaged: {damage}", folder.builds()));
+    match folder.0.file_name().filter(|_| !folder.search().exists()) {
+        Some(id) => user_error.help(format!("write it again: cargo memprof run --resume {id}")),
+        None => user_error.help("start the search again, without --resume"),
+    }
 }
 
 impl Results {
@@ -152,9 +213,8 @@ fn read_optional(path: &Utf8Path) -> anyhow::Result<Value> {
     if path.exists() { read_json(path) } else { Ok(Value::Null) }
 }
 
-/// Reads `builds.json`. Entries of another shape are left out.
-fn builds(value: Value) -> Builds {
-    let Value::Object(revisions) = value else { return Builds::new() };
+/// Returns the facts as text. A build that failed has none.
+fn builds(revisions: BTreeMap<String, Value>) -> Builds {
     let entries = revisions.into_iter().filter_map(|(revision, facts)| {
         let Value::Object(facts) = facts else { return None };
         let facts = facts.into_iter().filter_map(|(key, fact)| match fact {

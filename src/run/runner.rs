@@ -195,6 +195,12 @@ impl Runner<'_> {
                 };
                 (Status::BuildFailed, message)
             }
+            CellStatus::NotMeasured => {
+                let executables = self.builds[planned.revision].not_measured();
+                let executable = executables.iter().find(|one| one.may_have(&planned.cell.test));
+                let message = executable.map(|executable| format!("{executable}: {}", executable.reason));
+                (Status::NotMeasured, message)
+            }
         };
         let outcome = Outcome { status, message, wall_nanoseconds: None };
         self.record(&RunRecord {

@@ -21,7 +21,7 @@ use crate::gpu::nvml;
 use crate::gpu::variables::{GpuTools, gpu_environment};
 use crate::gpu::watch::DeviceWatch;
 use crate::plan::cells::{self, PlannedCell};
-use crate::plan::listing::{DiscoveredTest, ListedRevision};
+use crate::plan::listing::{DiscoveredTest, ListedRevision, NotMeasured};
 use crate::plan::resolved::{Plan, TestId};
 use crate::results::environment;
 use crate::results::run_folder::{self, RunFolder};
@@ -30,6 +30,7 @@ use crate::run::runner::{Completion, Runner};
 use crate::support::event::{Event, Sink};
 use crate::support::file_lock::{Lock, LockFile, WhenHeld};
 use crate::support::paths;
+use crate::support::sealed_json;
 use crate::support::suggest;
 use crate::support::user_error::UserError;
 use crate::support::whole_file::write_whole;
@@ -116,7 +117,7 @@ impl<'a> Session<'a> {
                 builder.report_failure(index, failure);
             }
         }
-        write_whole(&folder.builds(), &serde_json::to_vec_pretty(&facts_of(plan, &builds))?)?;
+        write_whole(&folder.builds(), &sealed_json::sealed(&facts_of(plan, &builds))?)?;
         self.store_trace(plan, folder, &builds)?;
         let cells = self.cells(plan, &builds)?;
         Ok(Prepared { builder, builds, cells })
@@ -147,6 +148,7 @@ impl<'a> Session<'a> {
 
     fn cells(&self, plan: &Plan, builds: &[Build]) -> anyhow::Result<Vec<PlannedCell>> {
         let tests: Vec<Option<Vec<DiscoveredTest>>> = builds.iter().map(listed).collect();
+        let not_measured: Vec<Vec<NotMeasured>> = builds.iter().map(Build::not_measured).collect();
         for (build, revision) in builds.iter().zip(&plan.revisions) {
             let executables = build.entry().into_iter().flat_map(|entry| &entry.provenance.executables);
             for executable in executables {
@@ -161,7 +163,12 @@ impl<'a> Session<'a> {
             .revisions
             .iter()
             .zip(&tests)
-            .map(|(revision, tests)| ListedRevision { revision, tests: tests.as_deref() })
+            .zip(&not_measured)
+            .map(|((revision, tests), not_measured)| ListedRevision {
+                revision,
+                tests: tests.as_deref(),
+                not_measured,
+            })
             .collect();
         if tests.iter().all(Option::is_none) {
             // Every build failed, and each failure was reported. There are no cells without a test.
@@ -263,6 +270,7 @@ pub(crate) fn facts(plan: &Plan, build: &Build) -> serde_json::Value {
                 "lock": provenance.lock,
                 "shim": provenance.key_inputs.shim,
                 "flags": provenance.key_inputs.environment.get("RUSTFLAGS"),
+                "not_measured": provenance.not_measured(),
             })
         }
         // A failed build has no figures, so these facts are never compared.

@@ -11,7 +11,7 @@ pub enum ExitCode {
     Regression = 1,
     /// A mistake in the command line or the configuration.
     Usage = 2,
-    /// A build or a test failed, so part of the comparison is missing.
+    /// A build or a test failed, or an executable could not be measured, so part of the comparison is missing.
     Incomplete = 3,
     /// Noise is too large for the threshold.
     Inconclusive = 4,

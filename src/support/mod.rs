@@ -14,6 +14,7 @@ pub mod labels;
 pub mod output_file;
 pub mod paths;
 pub mod process;
+pub mod sealed_json;
 pub mod suggest;
 pub mod user_error;
 pub mod whole_file;

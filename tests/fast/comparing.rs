@@ -9,6 +9,8 @@ use cargo_memprof::report;
 use cargo_memprof::report::options::{Format, Options};
 use cargo_memprof::results::outcome::Status;
 use cargo_memprof::results::run_folder::file;
+use cargo_memprof::results::stored;
+use cargo_memprof::support::user_error::UserError;
 use cargo_memprof::verdict::kinds::Verdict;
 use proptest::prelude::*;
 use serde_json::json;
@@ -352,4 +354,26 @@ proptest! {
         prop_assert_eq!(count(&forth, RowChange::Added), count(&back, RowChange::Removed));
         prop_assert_eq!(count(&forth, RowChange::Renamed), count(&back, RowChange::Renamed));
     }
+}
+
+#[test]
+fn a_damaged_file_of_builds_is_refused_with_what_to_do() {
+    let facts = |toolchain: &str| json!({ "toolchain": toolchain, "profile": "test" });
+    let builds = json!({ "0": facts("rustc 1.95.0"), "1": facts("rustc 1.95.0") });
+    let synthetic = Synthetic::new(&["main", "pr/1"]).builds(&builds);
+    let file = synthetic.folder().builds();
+    let written = fs_err::read(&file).unwrap();
+    assert_eq!(synthetic.results().builds[&1]["toolchain"], "rustc 1.95.0");
+    for bit in (0..written.len() * 8).step_by(3) {
+        let mut damaged = written.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        fs_err::write(&file, damaged).unwrap();
+        let error = stored::read(synthetic.folder()).expect_err("a flipped bit");
+        let error = error.downcast_ref::<UserError>().expect("advice");
+        assert!(error.message.contains("builds.json is damaged"), "{error}");
+        assert!(error.help.as_deref().unwrap().contains("cargo memprof run --resume"), "{error}");
+    }
+    // Runs of earlier versions have no hash.
+    fs_err::write(&file, builds.to_string()).unwrap();
+    assert_eq!(synthetic.results().builds[&1]["toolchain"], "rustc 1.95.0");
 }

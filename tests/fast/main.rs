@@ -16,6 +16,7 @@ mod outputs;
 mod reports;
 mod tensors;
 mod traced_reports;
+mod unmeasured;
 mod untouched;
 mod views;
 mod worktree;

@@ -4,9 +4,10 @@ use crate::support::synthetic::{Log, Synthetic};
 use cargo_memprof::compare::comparison::Comparison;
 use cargo_memprof::compare::from_results::compare;
 use cargo_memprof::report;
-use cargo_memprof::report::options::{Format, Options};
+use cargo_memprof::report::github;
+use cargo_memprof::report::options::{Format, Options, View};
 use cargo_memprof::results::outcome::Status;
-use serde_json::json;
+use serde_json::{Value, json};
 
 const KIB: i64 = 1024;
 const MIB: i64 = 1024 * KIB;
@@ -147,6 +148,59 @@ fn troubled() -> Comparison {
         .passed("times_out", 0, 0, &whole)
         .failed("times_out", 1, Status::Timeout { limit_seconds: 60 }, "", None);
     compare(&synthetic.results())
+}
+
+/// A test whose executable cannot be measured in the candidate, and an executable that no revision can measure.
+fn not_measured() -> Comparison {
+    let executable = |binary: &str| json!({ "package": "bart", "binary": binary, "kind": "test", "reason": "its file has no place for the build key" });
+    let facts = |executables: &[Value]| json!({ "toolchain": "rustc 1.95.0", "not_measured": executables });
+    let builds = json!({
+        "0": facts(&[executable("hidden")]),
+        "1": facts(&[executable("hidden"), executable("tests")]),
+    });
+    let log = Log::new().checkpoint("start", &readings(MIB, 5 * MIB, 10, 0));
+    let reason = "bart::tests: its file has no place for the build key";
+    let synthetic = Synthetic::new(&["main", "pr/3370"])
+        .builds(&builds)
+        .passed("keeps", 0, 0, &log.checkpoint("done", &readings(2 * MIB, 6 * MIB, 91, 5)))
+        .failed("keeps", 1, Status::NotMeasured, reason, None);
+    compare(&synthetic.results())
+}
+
+#[test]
+fn an_executable_that_is_not_measured_is_in_every_format() {
+    let comparison = not_measured();
+    let rendered = |format: Format, view: View| {
+        let mut text = Vec::new();
+        let options = Options { view, ..at_width(400) };
+        report::render::render(format, &comparison, &options, &mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    };
+    let hidden = "bart::hidden in main: its file has no place for the build key";
+    for view in [View::Checkpoints, View::Scopes, View::Top, View::Tensors] {
+        let text = rendered(Format::Table, view);
+        assert!(text.contains(&format!("not measured: {hidden}")), "{text}");
+    }
+    let table = rendered(Format::Table, View::Checkpoints);
+    assert!(table.starts_with("3 executables not measured"), "{table}");
+    assert!(table.contains("pr/3370 was not measured") && !table.contains("no such test"), "{table}");
+    let markdown = rendered(Format::Markdown, View::Checkpoints);
+    assert!(markdown.contains(&format!("- **not measured**: {hidden}")), "{markdown}");
+    let csv = rendered(Format::Csv, View::Checkpoints);
+    assert!(
+        csv.lines().any(|line| line.starts_with("main,") && line.contains(",bart::hidden,,0,not_measured,")),
+        "{csv}"
+    );
+    let junit = rendered(Format::Junit, View::Checkpoints);
+    assert!(junit.contains(&format!("<error message=\"not measured: {hidden}\"")), "{junit}");
+    let json: Value = serde_json::from_str(&rendered(Format::Json, View::Checkpoints)).unwrap();
+    let entry = json!({ "ref": "main", "executable": "bart::hidden", "reason": "its file has no place for the build key" });
+    assert_eq!(json["not_measured"][0], entry);
+    assert_eq!(json["not_measured"].as_array().map(Vec::len), Some(3));
+    assert_eq!(json["cells"][1]["outcome"], "not_measured");
+    let annotations = github::annotations(&comparison);
+    let annotation = format!("::error title=Memory not measured::{hidden}");
+    assert!(annotations.contains(&annotation), "{annotations:?}");
 }
 
 #[test]

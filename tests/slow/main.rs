@@ -12,4 +12,5 @@ mod repeats;
 mod tensors;
 mod traced_builds;
 mod tracing;
+mod untrusted_builds;
 mod zoo;

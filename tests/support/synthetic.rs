@@ -11,6 +11,7 @@ use cargo_memprof::plan::rule::Judging;
 use cargo_memprof::results::outcome::{self, Outcome, RunRecord, Status};
 use cargo_memprof::results::run_folder::{RunFolder, file};
 use cargo_memprof::results::stored::{self, Results};
+use cargo_memprof::support::sealed_json;
 use serde_json::{Value, json};
 
 /// A run's folder in a temporary place.
@@ -67,7 +68,7 @@ impl Synthetic {
 
     /// `builds.json`.
     pub fn builds(self, builds: &Value) -> Self {
-        write_json(&self.folder.builds(), builds);
+        fs_err::write(self.folder.builds(), sealed_json::sealed(builds).unwrap()).unwrap();
         self
     }
 

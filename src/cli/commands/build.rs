@@ -57,7 +57,9 @@ pub fn build(context: CommandContext<'_>, arguments: &BuildCommandArguments) -> 
         writeln!(text, "wrote {file}: {}, blake3 {}", Bytes(written.bytes), written.hash)?;
     }
     context.console.print(&text)?;
-    Ok(if built == plan.revisions.len() { ExitCode::Success } else { ExitCode::Incomplete })
+    let is_complete = |build: &Build| build.entry().is_some() && build.not_measured().is_empty();
+    let is_complete = prepared.builds.iter().all(is_complete);
+    Ok(if is_complete { ExitCode::Success } else { ExitCode::Incomplete })
 }
 
 /// Builds without a run have no run folder. Their logs are kept until the next `build`.
@@ -81,6 +83,9 @@ fn listing(plan: &Plan, builds: &[Build]) -> anyhow::Result<String> {
         for executable in &entry.provenance.executables {
             let path = entry.folder.join(&executable.file);
             writeln!(text, "  {}::{}  {path}", executable.package, executable.binary)?;
+        }
+        for executable in build.not_measured() {
+            writeln!(text, "  not measured: {executable}: {}", executable.reason)?;
         }
     }
     Ok(text)

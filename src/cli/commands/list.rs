@@ -45,6 +45,7 @@ fn listing(plan: &Plan, cells: &[PlannedCell]) -> anyhow::Result<String> {
                 CellStatus::Run => "",
                 CellStatus::Ignored => "  (ignored)",
                 CellStatus::NotInThisRef => "  (not in this ref)",
+                CellStatus::NotMeasured => "  (not measured)",
                 CellStatus::BuildFailed => "  (build failed)",
             };
             writeln!(text, "  {}{}{mark}", planned.cell.test, title(planned))?;

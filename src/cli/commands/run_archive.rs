@@ -47,7 +47,7 @@ pub fn run_archive(
     let when_held = if execution.no_wait { WhenHeld::Fail } else { WhenHeld::Wait };
     let lock_file = LockFile::of_folder(archives.join("lock"));
     let lock = Lock::acquire(&lock_file, when_held, interrupt, console)?;
-    let unpacked = archive.unpack(&archives)?;
+    let unpacked = archive.unpack(&archives, console)?;
     let mut plan = packed_plan(&unpacked, file, arguments)?;
     if execution.dry_run {
         return context.print_json(&plan);

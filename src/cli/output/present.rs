@@ -129,10 +129,11 @@ fn write(console: &Console, output: &Output, text: &[u8]) -> anyhow::Result<()> 
     }
 }
 
-/// The worst of the verdicts and of failed tests.
+/// The worst of the verdicts, of failed tests, and of executables that cannot be measured.
 fn exit_code(comparison: &Comparison) -> ExitCode {
     let failed = comparison.runs.iter().any(|run| run.record.outcome.status.is_failure());
-    let code = if failed { ExitCode::Incomplete } else { ExitCode::Success };
+    let is_incomplete = failed || !comparison.not_measured.is_empty();
+    let code = if is_incomplete { ExitCode::Incomplete } else { ExitCode::Success };
     code.worst(Conclusion::of(comparison).exit_code())
 }
 

@@ -10,7 +10,7 @@ use crate::compare::comparison::{Breach, BreachKind, Comparison, PairView};
 use crate::compare::evaluation::Conclusion;
 use crate::report::json::rows::CellRows;
 use crate::report::json::schema::{
-    Answer, BreachEntry, CellRun, Identity, Ref, RunRecordParts, VERSION, reason,
+    Answer, BreachEntry, CellRun, Identity, NotMeasuredEntry, Ref, RunRecordParts, VERSION, reason,
 };
 use crate::report::notes;
 use crate::report::options::Options;
@@ -41,7 +41,13 @@ pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
         serde_json::to_writer(&mut *out, &cell_run(comparison, run))?;
         separator = ",\n";
     }
-    write!(out, "\n],\n\"notes\":")?;
+    write!(out, "\n],")?;
+    if !comparison.not_measured.is_empty() {
+        write!(out, "\n\"not_measured\":")?;
+        serde_json::to_writer(&mut *out, &not_measured(comparison))?;
+        write!(out, ",")?;
+    }
+    write!(out, "\n\"notes\":")?;
     let filter = MetricFilter::new(&Options { all: true, ..Options::default() });
     serde_json::to_writer(&mut *out, &notes::notes(comparison, &filter))?;
     if !comparison.traces.is_empty() {
@@ -73,6 +79,15 @@ fn identity(comparison: &Comparison) -> Identity<'_> {
         baseline: (&comparison.revisions[comparison.baseline].name).into(),
         refs: refs.collect(),
     }
+}
+
+fn not_measured(comparison: &Comparison) -> Vec<NotMeasuredEntry<'_>> {
+    let entries = comparison.not_measured.iter().map(|(revision, executable)| NotMeasuredEntry {
+        r#ref: (&comparison.revisions[*revision].name).into(),
+        executable: executable.to_string().into(),
+        reason: (&executable.reason).into(),
+    });
+    entries.collect()
 }
 
 fn breaches(comparison: &Comparison) -> Vec<BreachEntry<'_>> {

@@ -44,6 +44,10 @@ pub struct Report<'a> {
     pub rows: Vec<RowEntry<'a>>,
     /// Each run and its outcome.
     pub cells: Vec<CellRun<'a>>,
+    /// The test executables that cannot be measured, so that their tests have no figures. If there
+    /// are any, the exit code is 3, unless 1 or 4 applies.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_measured: Vec<NotMeasuredEntry<'a>>,
     /// Notes: unavailable metrics, differing sources and environments, problems in logs.
     pub notes: Vec<String>,
     /// The functions that trace patterns match, by ref.
@@ -106,6 +110,18 @@ impl Answer {
             missing: conclusion.missing,
         }
     }
+}
+
+/// A test executable that cannot be measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "NotMeasured")]
+pub struct NotMeasuredEntry<'a> {
+    /// The ref's name.
+    pub r#ref: Cow<'a, str>,
+    /// `package::binary`.
+    pub executable: Cow<'a, str>,
+    /// Why it cannot be measured.
+    pub reason: Cow<'a, str>,
 }
 
 /// A figure above an absolute limit, or a leak.
@@ -247,8 +263,8 @@ pub struct CellRun<'a> {
     pub params: IndexMap<Cow<'a, str>, Cow<'a, str>, FxBuildHasher>,
     /// The number of the repeat, from 0.
     pub repeat: u32,
-    /// `ok`, `failed`, `timeout`, `killed`, `out_of_memory`, `build_failed`, `not_in_this_ref`,
-    /// `ignored`, `refused`.
+    /// `ok`, `failed`, `timeout`, `killed`, `out_of_memory`, `build_failed`, `not_measured`,
+    /// `not_in_this_ref`, `ignored`, `refused`.
     pub outcome: Cow<'a, str>,
     /// The outcome in words, with exit code, signal or limit.
     pub detail: String,

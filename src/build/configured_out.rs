@@ -1,0 +1,69 @@
+//! Recognizes targets that compile to nothing, because their root file begins with a `#![cfg(…)]`
+//! that does not hold. Their executables have no tests and no shim.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::str::FromStr;
+
+use anyhow::Context;
+use cargo_platform::{Cfg, CfgExpr};
+
+use crate::inject::source_edit::{SourceText, forget_places};
+
+/// Whether the crate of this call of the compiler is configured out. `argv` is the whole command.
+///
+/// # Errors
+///
+/// The root file cannot be read, or the compiler cannot be asked for its configuration.
+pub fn is_configured_out(argv: &[OsString]) -> anyhow::Result<bool> {
+    let root = argv.iter().map(Path::new).find(|word| word.extension().is_some_and(|end| end == "rs"));
+    let Some(root) = root else { return Ok(false) };
+    let conditions = conditions(&fs_err::read_to_string(root)?);
+    if conditions.is_empty() {
+        return Ok(false);
+    }
+    // With this argument, the compiler prints what holds for this call, and compiles nothing.
+    let asked = std::process::Command::new(&argv[0]).args(&argv[1..]).args(["--print", "cfg"]).output();
+    let printed = asked.with_context(|| format!("could not start {}", Path::new(&argv[0]).display()))?;
+    let printed = String::from_utf8_lossy(&printed.stdout);
+    let cfgs: Vec<Cfg> = printed.lines().filter_map(|line| Cfg::from_str(line).ok()).collect();
+    Ok(conditions.iter().any(|condition| !condition.matches(&cfgs)))
+}
+
+/// Returns the conditions on the whole file. One that cannot be parsed is left out.
+fn conditions(text: &str) -> Vec<CfgExpr> {
+    if !text.contains("#![") {
+        return Vec::new();
+    }
+    let file = SourceText::new(text).parse();
+    let attributes = file.map(|file| file.attrs).unwrap_or_default();
+    let conditions = attributes.iter().filter(|attribute| attribute.path().is_ident("cfg"));
+    let conditions = conditions
+        .filter_map(|attribute| {
+            let condition = attribute.meta.require_list().ok()?;
+            CfgExpr::from_str(&condition.tokens.to_string()).ok()
+        })
+        .collect();
+    forget_places();
+    conditions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_conditions_on_a_file_are_parsed() {
+        let holds = |text: &str| {
+            let cfgs = ["unix", "test", "feature=\"slow\""].map(|cfg| Cfg::from_str(cfg).unwrap());
+            conditions(text).iter().all(|condition| condition.matches(&cfgs))
+        };
+        for text in ["", "#![cfg(unix)]", "#![cfg(all(unix, feature = \"slow\"))]", "#[cfg(any())] fn f() {}"]
+        {
+            assert!(holds(text), "{text}");
+        }
+        for text in ["#![cfg(any())]", "//! Doc.\n#![cfg(not(unix))]", "#![cfg(unix)]\n#![cfg(windows)]"] {
+            assert!(!holds(text), "{text}");
+        }
+    }
+}
