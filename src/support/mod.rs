@@ -1,6 +1,6 @@
 //! What every folder needs: byte counts, events, child processes, file locks, errors for users.
 //! Imports no other folder.
-//! Runs processes and locks files; the rest is pure.
+//! Runs processes, locks files and redacts them; the rest is pure.
 
 pub mod advice;
 pub mod bytes;
@@ -13,5 +13,10 @@ pub mod glob;
 pub mod labels;
 pub mod paths;
 pub mod process;
+pub mod redacted_file;
+pub mod redaction;
+pub mod salt;
+pub mod secret_names;
+pub mod secret_patterns;
 pub mod suggest;
 pub mod user_error;
