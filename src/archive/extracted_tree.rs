@@ -71,17 +71,13 @@ impl<'a> ExtractedTree<'a> {
 
     /// Returns the archive's builds, with their paths changed to this machine's.
     pub fn builds(&self) -> anyhow::Result<Vec<Build>> {
-        let store = self.unpacked.folder.join("store");
-        let build = |build: &ArchivedBuild| match build {
-            ArchivedBuild::Failed(failure) => Ok(Build::Failed(failure.clone())),
-            ArchivedBuild::Done(key) => {
-                let mut entry = store::find(&store, key)
-                    .with_context(|| format!("cannot read the provenance of build {key} in the archive"))?;
-                self.relocate(&mut entry);
-                Ok(Build::Done(Box::new(entry)))
+        let mut builds = packed_builds(self.unpacked)?;
+        for build in &mut builds {
+            if let Build::Done(entry) = build {
+                self.relocate(entry);
             }
-        };
-        self.unpacked.manifest.revisions.iter().map(|revision| build(&revision.build)).collect()
+        }
+        Ok(builds)
     }
 
     /// Changes an entry's paths to this machine's.
@@ -175,6 +171,20 @@ impl<'a> ExtractedTree<'a> {
         }
         Ok(())
     }
+}
+
+/// Returns an archive's builds as they were packed.
+pub fn packed_builds(unpacked: &Unpacked) -> anyhow::Result<Vec<Build>> {
+    let store = unpacked.folder.join("store");
+    let build = |build: &ArchivedBuild| match build {
+        ArchivedBuild::Failed(failure) => Ok(Build::Failed(failure.clone())),
+        ArchivedBuild::Done(key) => {
+            let entry = store::find(&store, key)
+                .with_context(|| format!("cannot read the provenance of build {key} in the archive"))?;
+            Ok(Build::Done(Box::new(entry)))
+        }
+    };
+    unpacked.manifest.revisions.iter().map(|revision| build(&revision.build)).collect()
 }
 
 impl TestTree for ExtractedTree<'_> {

@@ -144,6 +144,7 @@ fn store(
         notes: compiled.notes.path(),
         target: &traced_sources::target_folder(job)?,
         allocators: prepared.allocators.as_ref(),
+        clean_env: job.inputs.plan.request.clean_env.as_ref(),
         sink: job.inputs.sink,
     };
     let executables = artifacts.executables(&runner, &key)?;

@@ -23,6 +23,7 @@ use crate::checkout::cache::Cache;
 use crate::checkout::worktree::Worktree;
 use crate::git::repository::Repository;
 use crate::inject::overlay;
+use crate::plan::clean_env::own_variables;
 use crate::plan::resolved::{Plan, Revision};
 use crate::results::run_folder::RunFolder;
 use crate::results::trace_facts::TraceFacts;
@@ -52,6 +53,7 @@ impl<'a> Builder<'a> {
         let tree = BuildTree::new(Worktree::open(cache, repository, &plan.request.sparse_exclude)?);
         let checkout = tree.path().to_owned();
         let overlay = overlay::read(&plan.request.overlay, &plan.overlay_commits, repository)?;
+        warn_of_withheld(plan, sink);
         let patterns = Patterns::of(&plan.request.trace)?;
         let lockfile = lockfile::choose(plan, repository, &cache.lockfiles(), sink)?;
         let inputs = Inputs { plan, repository, cache, checkout, overlay, patterns, sink, interrupt };
@@ -73,7 +75,7 @@ impl<'a> Builder<'a> {
         let revision = job.revision();
         let key_inputs = key_inputs(&job)?;
         let stored = store::find(&self.inputs.cache.store(), &key_inputs.key());
-        if let Some(entry) = stored.filter(|entry| !entry.lacks_libraries()) {
+        if let Some(entry) = stored.filter(|entry| !entry.lacks_libraries() && !entry.lacks_secrets()) {
             self.emit(Event::BuildReused { name: revision.name.clone(), commit: revision.short() });
             self.warn_of_absent_adapters(revision, &entry);
             return Ok(Build::Done(Box::new(entry)));
@@ -212,6 +214,17 @@ impl<'a> Builder<'a> {
 
     fn emit(&self, event: Event) {
         self.inputs.sink.emit(event);
+    }
+}
+
+/// Warns of variables that decide builds and that `--clean-env` removes because they hold a secret.
+fn warn_of_withheld(plan: &Plan, sink: &dyn Sink) {
+    let Some(clean_env) = &plan.request.clean_env else { return };
+    for name in clean_env.withheld(own_variables()) {
+        sink.emit(Event::Warning {
+            message: format!("--clean-env removes {name}, because its value contains a secret"),
+            help: Some(format!("to let untrusted code see it: --keep-env {name}")),
+        });
     }
 }
 

@@ -138,9 +138,9 @@ impl Draft {
         Ok(())
     }
 
-    /// Writes the provenance and moves the entry into the store.
+    /// Writes the provenance without secrets, and moves the entry into the store.
     pub fn finish(self, provenance: Provenance) -> anyhow::Result<Entry> {
-        fs_err::write(self.partial.join(PROVENANCE), serde_json::to_vec_pretty(&provenance)?)?;
+        fs_err::write(self.partial.join(PROVENANCE), serde_json::to_vec_pretty(&provenance.redacted())?)?;
         if self.folder.exists() {
             fs_err::remove_dir_all(&self.folder)?;
         }
@@ -156,6 +156,11 @@ impl Entry {
         let reasons =
             self.provenance.executables.iter().filter_map(|executable| executable.unlisted.as_ref());
         reasons.into_iter().any(|reason| reason.contains(test_listing::LOADER_ERROR))
+    }
+
+    /// Whether its tests need a secret that is not stored. Cargo gives it again.
+    pub fn lacks_secrets(&self) -> bool {
+        self.provenance.is_runner_redacted() || !self.provenance.redacted_variables().is_empty()
     }
 
     /// Returns the path of an executable, after checking its hash.

@@ -13,6 +13,7 @@
 //!     last-build/                 the logs of `cargo memprof build`
 //!   archives/                     unpacked archives by their hashes, and their lock
 //!   shim/                         compiled shims by hash, shared by all repositories
+//!   salt                          keys the hashes that stand for secrets
 //! ```
 //!
 //! `clean` removes the folder of its repository and leaves `archives/` and `shim/`. Both can be deleted while no run is
@@ -29,6 +30,7 @@ use crate::checkout::registry;
 use crate::git::fetch::OUR_REFS;
 use crate::git::repository::Repository;
 use crate::support::file_lock::Lock;
+use crate::support::redaction;
 
 /// The variable that sets where the cache is.
 pub const HOME_VARIABLE: &str = "CARGO_MEMPROF_HOME";
@@ -54,6 +56,13 @@ pub fn home() -> anyhow::Result<Utf8PathBuf> {
     let platform =
         platform.map_err(|path| anyhow::anyhow!("the cache folder {} is not UTF-8", path.display()))?;
     Ok(platform.join("cargo-memprof"))
+}
+
+/// Keeps the salt of this process for later ones, or takes that of an earlier one.
+pub fn keep_salt(home: &Utf8Path) -> anyhow::Result<()> {
+    let salt = redaction::of_process().salt().clone();
+    redaction::use_salt(salt.keep(home)?);
+    Ok(())
 }
 
 /// Returns the folder below `home` for unpacked archives. Each archive has a folder in it.
@@ -86,6 +95,7 @@ impl Cache {
         let folder = home.join(format!("{}-{}", repository_name(common), &hash[..16]));
         fs_err::create_dir_all(&folder)?;
         fs_err::write(folder.join("repository"), format!("{common}\n"))?;
+        keep_salt(&home)?;
         Ok(Self { folder })
     }
 

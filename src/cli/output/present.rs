@@ -1,7 +1,5 @@
 //! Writes a comparison or a search to its destinations, and gives the exit code.
 
-use std::io::{self, Write as _};
-
 use anyhow::Context;
 use camino::Utf8Path;
 
@@ -20,6 +18,7 @@ use crate::results::run_folder::RunFolder;
 use crate::results::stored::Results;
 use crate::run::runner::write_whole;
 use crate::support::exit_code::ExitCode;
+use crate::support::redaction;
 
 /// What to show, and where.
 #[derive(Clone, Copy)]
@@ -41,9 +40,9 @@ impl Presentation<'_> {
         folder: &RunFolder,
     ) -> anyhow::Result<ExitCode> {
         let comparison = compare(results);
-        let mut file = io::BufWriter::new(fs_err::File::create(folder.comparison())?);
-        report::json::render::render(&comparison, &mut file)?;
-        file.flush()?;
+        let mut text = Vec::new();
+        report::json::render::render(&comparison, &mut text)?;
+        write_whole(&folder.comparison(), &redaction::of_process().bytes(&text))?;
         self.of_comparison(console, &comparison, Some(folder))
     }
 
@@ -108,7 +107,8 @@ fn for_destination(console: &Console, output: &Output) -> Options {
 
 fn write(console: &Console, output: &Output, text: &[u8]) -> anyhow::Result<()> {
     match &output.file {
-        Some(file) => write_whole(file, text).with_context(|| format!("could not write {file}")),
+        Some(file) => write_whole(file, &redaction::of_process().bytes(text))
+            .with_context(|| format!("could not write {file}")),
         None => Ok(console.print(&String::from_utf8_lossy(text))?),
     }
 }

@@ -15,6 +15,7 @@ use crate::cli::terminal::progress::{Line, Medium, Progress, StatusLine, Update,
 use crate::support::elapsed::shown;
 use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;
+use crate::support::redaction;
 use crate::support::user_error::UserError;
 
 /// Draws progress, and prints errors and data.
@@ -90,7 +91,7 @@ impl Console {
     pub fn print(&self, text: &str) -> io::Result<()> {
         self.finish();
         let mut stdout = io::stdout().lock();
-        match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        match stdout.write_all(redaction::text(text).as_bytes()).and_then(|()| stdout.flush()) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             result => result,
         }
@@ -101,7 +102,7 @@ impl Console {
     pub fn command(&self, line: &str) {
         self.finish();
         // If nobody reads standard error, nothing is lost.
-        _ = writeln!(io::stderr().lock(), "{line}");
+        _ = writeln!(io::stderr().lock(), "{}", redaction::text(line));
     }
 
     /// Prints an error and returns the code to exit with.
@@ -138,7 +139,7 @@ impl Console {
                         bar.reset_elapsed();
                     }
                     bar.set_prefix(self.verb(verb, true));
-                    bar.set_message(text);
+                    bar.set_message(redaction::text(&text).into_owned());
                     // The clock keeps ticking while cargo or a test works and no event arrives.
                     bar.enable_steady_tick(Duration::from_millis(100));
                 }
@@ -153,6 +154,7 @@ impl Console {
 
     /// Errors are ignored: there is no other place to report them.
     fn write(&self, drawn: &mut Drawn, text: &str) {
+        let text = redaction::text(text);
         let mut write = || {
             let _ = writeln!(drawn.writer, "{text}").and_then(|()| drawn.writer.flush());
         };
