@@ -11,6 +11,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::build::provenance::{Executable, Provenance, VERSION};
 use crate::build::test_listing;
+use crate::support::redaction;
 
 /// One build in the store.
 #[derive(Clone, Debug)]
@@ -140,6 +141,12 @@ impl Draft {
 
     /// Writes the provenance without secrets, and moves the entry into the store.
     pub fn finish(self, provenance: Provenance) -> anyhow::Result<Entry> {
+        // Tests may print what cargo's `[env]` and build scripts give them.
+        redaction::change(|redactor| {
+            for (name, value) in provenance.executables.iter().flat_map(|one| &one.environment) {
+                redactor.learn(name, value);
+            }
+        });
         fs_err::write(self.partial.join(PROVENANCE), serde_json::to_vec_pretty(&provenance.redacted())?)?;
         if self.folder.exists() {
             fs_err::remove_dir_all(&self.folder)?;

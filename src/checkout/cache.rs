@@ -16,7 +16,8 @@
 //!   salt                          keys the hashes that stand for secrets
 //! ```
 //!
-//! `clean` removes the folder of its repository and leaves `archives/` and `shim/`. Both can be deleted while no run is
+//! `clean` removes the folder of its repository and leaves `salt`, `archives/` and `shim/`. Without the
+//! salt, a run that needs secrets cannot be continued. The other two can be deleted while no run is
 //! going on; the tool makes them again.
 
 use std::collections::HashSet;

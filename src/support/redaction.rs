@@ -65,7 +65,8 @@ impl Redactor {
         }
     }
 
-    fn learn_value(&mut self, value: &str) {
+    /// Remembers this secret, whatever its name is.
+    pub fn learn_value(&mut self, value: &str) {
         let value = value.trim();
         let lines = value.lines().map(str::trim).filter(|line| line.len() >= SHORTEST_LINE);
         let whole = Some(value).filter(|value| value.len() >= SHORTEST);

@@ -34,6 +34,7 @@ use crate::run::stored_plan::{self, GivenSecrets, Restoration};
 use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;
 use crate::support::file_lock::{Lock, LockFile, WhenHeld};
+use crate::support::redaction;
 use crate::support::user_error::UserError;
 
 /// The file in a run's folder that says which archive it ran.
@@ -179,7 +180,10 @@ impl ArchiveSecrets {
         restoration.plan(plan);
         restoration.builds(&mut builds)?;
         restoration.finish()?;
-        stored_plan::learn(&plan.request);
+        // Each of them is a secret: the archive lacks its value.
+        redaction::change(|redactor| {
+            given.variables.iter().for_each(|(_, value)| redactor.learn_value(value));
+        });
         Ok(Self { given })
     }
 }
