@@ -12,6 +12,7 @@
 #   MEMPROF_BASE       the branch that the pull request is for, as git names it: origin/main
 #   MEMPROF_HEAD       the pull request's commit; HEAD by default
 #   MEMPROF_ARGUMENTS  more arguments for `cargo memprof`, separated by spaces
+#   MEMPROF_CLEAN_ENV  `true` keeps this job's variables from builds and tests (--clean-env)
 #   MEMPROF_OUTPUT     the folder of the files; the current folder by default
 #   MEMPROF_PULL       the number of the pull request
 #   MEMPROF_REPOSITORY the repository: owner/name (GitHub), or its number (GitLab)
@@ -38,7 +39,8 @@ needed() {
 
 compare() {
     needed MEMPROF_BASE
-    local head=${MEMPROF_HEAD:-HEAD} base code=0
+    local head=${MEMPROF_HEAD:-HEAD} base clean='' code=0
+    [ "${MEMPROF_CLEAN_ENV:-}" != true ] || clean=--clean-env
     # A shallow clone may lack the merge base.
     base=$(git merge-base "$MEMPROF_BASE" "$head") ||
         fail "no merge base of $MEMPROF_BASE and $head found; fetch the whole history (fetch-depth: 0)"
@@ -46,7 +48,7 @@ compare() {
     mkdir -p "$output"
     rm -f "$output"/memory.{md,json,xml,code}
     # shellcheck disable=SC2086 # MEMPROF_ARGUMENTS is split into words on purpose
-    cargo memprof --refs "base=$base,pull=$head" \
+    cargo memprof --refs "base=$base,pull=$head" ${clean:+"$clean"} \
         --output "$output/memory.md" --output "$output/memory.json" --output "$output/memory.xml" \
         --format markdown --format json --format junit --format table \
         ${MEMPROF_ARGUMENTS:-} || code=$?

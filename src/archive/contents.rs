@@ -16,10 +16,12 @@ use crate::build::test_tree::TestTree;
 use crate::git::program::nul_separated;
 use crate::git::repository::Repository;
 use crate::inject::overlay::{self, OverlayFile};
+use crate::plan::cells::PlannedCell;
 use crate::plan::request::OverlayMode;
 use crate::plan::resolved::Plan;
 use crate::results::run_folder::RunFolder;
 use crate::run::session::Prepared;
+use crate::run::stored_plan;
 use crate::support::process::Command;
 use crate::support::user_error::UserError;
 
@@ -98,8 +100,9 @@ impl ArchiveContents<'_> {
             root,
             added_builds: BTreeSet::new(),
         };
-        packer.add_json("plan.json", self.plan)?;
-        packer.add_json("cells.json", &prepared.cells)?;
+        packer.add_json("plan.json", &stored_plan::sealed(self.plan))?;
+        let cells: Vec<PlannedCell> = prepared.cells.iter().map(stored_plan::sealed_cell).collect();
+        packer.add_json("cells.json", &cells)?;
         packer.add_run_files()?;
         for index in 0..prepared.builds.len() {
             manifest.revisions.push(packer.add_revision(index, prepared)?);

@@ -72,20 +72,13 @@ impl<'a> ExtractedTree<'a> {
 
     /// Returns the archive's builds, with their paths changed to this machine's.
     pub fn builds(&self) -> anyhow::Result<Vec<Build>> {
-        let store = self.unpacked.folder.join("store");
-        let build = |build: &ArchivedBuild| match build {
-            ArchivedBuild::Failed(failure) => Ok(Build::Failed(failure.clone())),
-            ArchivedBuild::Done(key) => {
-                let mut entry = match store::find(&store, key) {
-                    Stored::Complete(entry) => entry,
-                    Stored::Absent => bail!("the archive lacks build {key}"),
-                    Stored::Damaged(reason) => bail!("build {key} in the archive is damaged: {reason}"),
-                };
-                self.relocate(&mut entry);
-                Ok(Build::Done(entry))
+        let mut builds = packed_builds(self.unpacked)?;
+        for build in &mut builds {
+            if let Build::Done(entry) = build {
+                self.relocate(entry);
             }
-        };
-        self.unpacked.manifest.revisions.iter().map(|revision| build(&revision.build)).collect()
+        }
+        Ok(builds)
     }
 
     /// Changes an entry's paths to this machine's.
@@ -184,6 +177,20 @@ impl<'a> ExtractedTree<'a> {
         }
         Ok(())
     }
+}
+
+/// Returns an archive's builds as they were packed.
+pub fn packed_builds(unpacked: &Unpacked) -> anyhow::Result<Vec<Build>> {
+    let store = unpacked.folder.join("store");
+    let build = |build: &ArchivedBuild| match build {
+        ArchivedBuild::Failed(failure) => Ok(Build::Failed(failure.clone())),
+        ArchivedBuild::Done(key) => match store::find(&store, key) {
+            Stored::Complete(entry) => Ok(Build::Done(entry)),
+            Stored::Absent => bail!("the archive lacks build {key}"),
+            Stored::Damaged(reason) => bail!("build {key} in the archive is damaged: {reason}"),
+        },
+    };
+    unpacked.manifest.revisions.iter().map(|revision| build(&revision.build)).collect()
 }
 
 impl TestTree for ExtractedTree<'_> {

@@ -457,7 +457,7 @@ impl<'a> CommitRunner<'a> {
     }
 
     fn save(&self) -> anyhow::Result<()> {
-        write_whole(&self.folder.search(), &serde_json::to_vec_pretty(&self.record)?)
+        write_whole(&self.folder.search(), &serde_json::to_vec_pretty(&self.record.sealed())?)
     }
 }
 

@@ -11,6 +11,7 @@ use crate::bisect::metric_query::MetricQuery;
 use crate::git::lineage::Lineage;
 use crate::plan::cells::PlannedCell;
 use crate::plan::quantity::Threshold;
+use crate::run::stored_plan;
 
 /// The version of `search.json`'s format.
 pub const VERSION: u32 = 1;
@@ -45,6 +46,14 @@ pub struct SearchRecord {
     pub cell: Option<PlannedCell>,
     /// The measurements so far, in their order.
     pub efforts: Vec<Effort>,
+}
+
+impl SearchRecord {
+    /// Returns the record as it is stored, with marks in place of secrets.
+    #[must_use]
+    pub fn sealed(&self) -> Self {
+        Self { cell: self.cell.as_ref().map(stored_plan::sealed_cell), ..self.clone() }
+    }
 }
 
 /// What to do with the commits of a range.

@@ -14,6 +14,7 @@ use crate::build::wrapper;
 use crate::cargo::manifest;
 use crate::cargo::messages::{self, Messages};
 use crate::inject::own_allocator::{self, OwnAllocators};
+use crate::plan::clean_env::CleanEnv;
 use crate::plan::listing::NotMeasured;
 use crate::plan::request::TargetKind;
 use crate::support::event::{Event, Sink};
@@ -31,6 +32,8 @@ pub struct Artifacts<'a> {
     pub target: &'a Utf8Path,
     /// The global allocators of the workspace; `None` if the tests are in a crate outside it.
     pub allocators: Option<&'a OwnAllocators>,
+    /// Which variables tests inherit. `None` means all.
+    pub clean_env: Option<&'a CleanEnv>,
     /// Where warnings go.
     pub sink: &'a dyn Sink,
 }
@@ -103,7 +106,7 @@ impl Artifacts<'_> {
             }
         };
         let listing = if harness {
-            test_listing::list(built, runner, &directory, &invocation.environment)
+            test_listing::list(built, runner, &directory, &invocation.environment, self.clean_env)
         } else {
             Listing::default()
         };
@@ -274,6 +277,7 @@ mod tests {
                 notes: self.folder.path(),
                 target: &self.root(),
                 allocators: None,
+                clean_env: None,
                 sink: &|_: Event| {},
             };
             artifacts.executables(&[], KEY)

@@ -156,6 +156,7 @@ fn store_artifacts(
         notes: compiled.notes.path(),
         target: &traced_sources::target_folder(job)?,
         allocators: prepared.allocators.as_ref(),
+        clean_env: job.inputs.plan.request.clean_env.as_ref(),
         sink: job.inputs.sink,
     };
     let Collected { executables, unproven } = artifacts.executables(&runner, &key)?;

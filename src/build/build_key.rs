@@ -11,6 +11,7 @@ use crate::build::{shim, traced_sources};
 use crate::cargo::{command, configuration, toolchain};
 use crate::inject::external::PackageOptions;
 use crate::inject::overlay;
+use crate::plan::clean_env::{Child, own_variables};
 use crate::plan::request::OverlayMode;
 
 /// Returns everything that affects a revision's build.
@@ -30,6 +31,7 @@ pub fn key_inputs(job: &Job<'_>) -> anyhow::Result<KeyInputs> {
         sparse_exclude: inputs.plan.request.sparse_exclude.clone(),
         checkout: inputs.checkout.clone(),
         trace: inputs.patterns.texts(),
+        clean_env: inputs.plan.request.clean_env.clone(),
     })
 }
 
@@ -68,9 +70,10 @@ pub fn build_environment(job: &Job<'_>) -> BTreeMap<String, String> {
         // `CUDA_VISIBLE_DEVICES` affects runs only.
         !toolchain::is_of_our_cargo(name) && name != "CUDA_VISIBLE_DEVICES" && !name.ends_with("_RUNNER")
     };
-    let mut environment: BTreeMap<String, String> = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
+    let clean_env = job.inputs.plan.request.clean_env.as_ref();
+    let mut environment: BTreeMap<String, String> = own_variables()
         .filter(|(name, _)| affects_builds(name) && is_users(name))
+        .filter(|(name, value)| clean_env.is_none_or(|clean| clean.passes(Child::Build, name, value)))
         .collect();
     environment.extend(job.requested_environment());
     environment

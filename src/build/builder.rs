@@ -26,6 +26,7 @@ use crate::checkout::kept;
 use crate::checkout::worktree::Worktree;
 use crate::git::repository::Repository;
 use crate::inject::overlay;
+use crate::plan::clean_env::own_variables;
 use crate::plan::resolved::{Plan, Revision};
 use crate::results::run_folder::RunFolder;
 use crate::results::trace_facts::TraceFacts;
@@ -58,6 +59,7 @@ impl<'a> Builder<'a> {
         let tree = BuildTree::new(worktree);
         let checkout = tree.path().to_owned();
         let overlay = overlay::read(&plan.request.overlay, &plan.overlay_commits, repository)?;
+        warn_of_withheld(plan, sink);
         let patterns = Patterns::of(&plan.request.trace)?;
         let lockfile = lockfile::choose(plan, repository, &cache.lockfiles(), sink)?;
         let inputs = Inputs { plan, repository, cache, checkout, overlay, patterns, sink, interrupt };
@@ -109,7 +111,9 @@ impl<'a> Builder<'a> {
     /// Returns a revision's build from the store. Warns of a damaged one, which is built again.
     fn stored(&self, revision: &Revision, key_inputs: &KeyInputs) -> Option<Box<Entry>> {
         match store::find_intact(&self.inputs.cache.store(), &key_inputs.key()) {
-            Stored::Complete(entry) => Some(entry).filter(|entry| !entry.lacks_libraries()),
+            Stored::Complete(entry) => {
+                Some(entry).filter(|entry| !entry.lacks_libraries() && !entry.lacks_secrets())
+            }
             Stored::Absent => None,
             Stored::Damaged(reason) => {
                 let name = &revision.name;
@@ -251,6 +255,17 @@ impl<'a> Builder<'a> {
 
     fn emit(&self, event: Event) {
         self.inputs.sink.emit(event);
+    }
+}
+
+/// Warns of variables that decide builds and that `--clean-env` removes because they hold a secret.
+fn warn_of_withheld(plan: &Plan, sink: &dyn Sink) {
+    let Some(clean_env) = &plan.request.clean_env else { return };
+    for name in clean_env.withheld(own_variables()) {
+        sink.emit(Event::Warning {
+            message: format!("--clean-env removes {name}, because its value contains a secret"),
+            help: Some(format!("to let untrusted code see it: --keep-env {name}")),
+        });
     }
 }
 

@@ -17,8 +17,10 @@ use crate::build::wrapper;
 use crate::cargo::command;
 use crate::cargo::configuration::{self, CargoConfig};
 use crate::cargo::messages::Messages;
+use crate::plan::clean_env::{Child, own_variables};
 use crate::support::event::Event;
 use crate::support::process::Command;
+use crate::support::redaction;
 
 /// The result of a call of cargo.
 pub struct Compiled {
@@ -64,12 +66,14 @@ pub fn compile(
             stderr.push('\n');
         },
     )?;
+    let stderr = redaction::text(&stderr).into_owned();
     log.write_all(stderr.as_bytes())?;
     if let Some(unreadable) = &messages.unreadable {
         bail!("cannot read cargo's message about an artifact: {unreadable}");
     }
     for error in &messages.errors {
-        writeln!(log, "{}", error.message.rendered.as_deref().unwrap_or(&error.message.message))?;
+        let text = error.message.rendered.as_deref().unwrap_or(&error.message.message);
+        writeln!(log, "{}", redaction::text(text))?;
     }
     let target = target.filter(|target| *target != job.toolchain.host());
     Ok(Compiled { messages, stderr, success: status.success(), notes, target })
@@ -135,10 +139,14 @@ fn cargo(
 
 /// Notes the environment that cargo gets, so that the runner can tell which variables cargo added.
 fn note_environment(job: &Job<'_>, notes: &Path) -> anyhow::Result<()> {
-    let given: BTreeMap<String, String> = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+    let inherited = own_variables().filter(|(name, value)| {
+        let clean_env = job.inputs.plan.request.clean_env.as_ref();
+        clean_env.is_none_or(|clean_env| clean_env.passes(Child::Build, name, value))
+    });
+    let given: BTreeMap<String, String> = inherited
         .chain(job.requested_environment())
         .chain([("CARGO_TERM_COLOR".to_owned(), "never".to_owned())])
         .collect();
+    let given = wrapper::GivenEnvironment::of(&given);
     Ok(fs_err::write(notes.join(wrapper::GIVEN), serde_json::to_vec(&given)?)?)
 }

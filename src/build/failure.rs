@@ -9,6 +9,7 @@ use crate::checkout::injected_files::LeadsOutside;
 use crate::plan::resolved::Revision;
 use crate::support::advice;
 use crate::support::process::ProcessError;
+use crate::support::redaction;
 use crate::support::user_error::UserError;
 
 /// A build that failed.
@@ -40,6 +41,7 @@ impl BuildFailure {
         let of_dependencies = messages.errors.is_empty()
             || messages.errors.iter().any(|error| !is_path_id(&error.package_id.repr));
         let of_request = messages.errors.is_empty() && is_refusal(&first_errors);
+        let first_errors = redaction::text(&first_errors).into_owned();
         Self { first_errors, hints: Vec::new(), of_dependencies: of_dependencies && !of_request, of_request }
     }
 
@@ -47,7 +49,8 @@ impl BuildFailure {
     pub fn from_error(error: &anyhow::Error) -> Self {
         let hints = advice::help(error).into_iter().collect();
         let of_request = error.chain().any(<dyn std::error::Error>::is::<UserError>);
-        Self { first_errors: format!("{error:#}"), hints, of_dependencies: false, of_request }
+        let first_errors = redaction::text(&format!("{error:#}")).into_owned();
+        Self { first_errors, hints, of_dependencies: false, of_request }
     }
 
     /// Returns an error for the request, if no revision has what the user asked for.

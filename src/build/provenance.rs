@@ -1,14 +1,16 @@
 //! `provenance.json`: the origin of a build's executables, and the inputs of its key.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use camino::Utf8PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::build::wrapper::LIBRARY_PATHS;
+use crate::plan::clean_env::CleanEnv;
 use crate::plan::listing::NotMeasured;
 use crate::plan::request::TargetKind;
 use crate::results::trace_facts::TraceFacts;
+use crate::support::{redaction, secret_names};
 
 /// The version of `provenance.json`'s format.
 pub const VERSION: u32 = 3;
@@ -41,17 +43,40 @@ pub struct KeyInputs {
     /// The patterns of traced functions. If there are none, they are not part of the key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trace: Vec<String>,
+    /// Which variables the build inherits. If it inherits all, this is not part of the key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clean_env: Option<CleanEnv>,
 }
 
 impl KeyInputs {
-    /// Returns the build's key, 64 hexadecimal digits.
+    /// Returns the build's key, 64 hexadecimal digits. If the inputs hold a secret, it also depends
+    /// on the cache's salt, so that nobody can guess the secret from the key.
     ///
     /// # Panics
     ///
     /// Never: plain data has a JSON form.
     pub fn key(&self) -> String {
         let text = serde_json::to_vec(self).expect("the inputs are plain data");
-        blake3::hash(&text).to_hex().to_string()
+        if self.redacted() == *self {
+            blake3::hash(&text).to_hex().to_string()
+        } else {
+            redaction::of_process().keyed_hash(&text)
+        }
+    }
+
+    /// Returns the inputs as they are stored, with marks in place of secrets.
+    fn redacted(&self) -> Self {
+        let setting = |text: &String| redaction::setting(text).into_owned();
+        let variable = |(name, value): (&String, &String)| {
+            let is_named = secret_names::is_secret(name);
+            (name.clone(), if is_named { redaction::value(name, value) } else { setting(value) })
+        };
+        Self {
+            arguments: self.arguments.iter().map(setting).collect(),
+            environment: self.environment.iter().map(variable).collect(),
+            overlay: self.overlay.iter().map(|(name, text)| (name.clone(), setting(text))).collect(),
+            ..self.clone()
+        }
     }
 }
 
@@ -110,6 +135,39 @@ impl Provenance {
             })
         });
         self.unproven.iter().cloned().chain(unlisted).collect()
+    }
+
+    /// Returns the provenance as it is stored, with marks in place of secrets.
+    #[must_use]
+    pub fn redacted(&self) -> Self {
+        let mut redacted = Self { key_inputs: self.key_inputs.redacted(), ..self.clone() };
+        for executable in &mut redacted.executables {
+            for (name, value) in &mut executable.environment {
+                *value = redaction::value(name, value);
+            }
+            executable.unlisted = executable.unlisted.as_deref().map(|why| redaction::text(why).into_owned());
+        }
+        for word in &mut redacted.runner {
+            *word = redaction::value("", word);
+        }
+        for one in &mut redacted.unproven {
+            one.reason = redaction::text(&one.reason).into_owned();
+        }
+        for reason in &mut redacted.left_out {
+            *reason = redaction::text(reason).into_owned();
+        }
+        redacted
+    }
+
+    /// Returns the names of the variables that tests need and whose values are not stored.
+    pub fn redacted_variables(&self) -> BTreeSet<&str> {
+        let environments = self.executables.iter().flat_map(|executable| &executable.environment);
+        environments.filter(|(_, value)| redaction::is_mark(value)).map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// Whether the user's runner contains a secret, which is not stored.
+    pub fn is_runner_redacted(&self) -> bool {
+        self.runner.iter().any(|word| redaction::is_mark(word))
     }
 }
 
@@ -209,6 +267,7 @@ pub(crate) mod tests {
             sparse_exclude: Vec::new(),
             checkout: "/c".into(),
             trace: Vec::new(),
+            clean_env: None,
         };
         Provenance {
             version: VERSION,
@@ -227,5 +286,32 @@ pub(crate) mod tests {
             trace: TraceFacts::default(),
             left_out: Vec::new(),
         }
+    }
+
+    #[test]
+    fn a_secret_is_not_stored_and_still_decides_the_key() {
+        let with = |flags: &str, token: &str| {
+            let mut made = provenance(Executable {
+                environment: BTreeMap::from([("API_TOKEN".to_owned(), token.to_owned())]),
+                ..executable()
+            });
+            made.key_inputs.environment.insert("RUSTFLAGS".into(), flags.into());
+            made.key_inputs.environment.insert("MY_TOKEN".into(), token.into());
+            made
+        };
+        let (one, other) =
+            (with("--cfg a_token=\"one-one\"", "hunter2"), with("--cfg a_token=\"two-two\"", "hunter2"));
+        assert_ne!(one.key_inputs.key(), other.key_inputs.key());
+        let stored = one.redacted();
+        let text = serde_json::to_string(&stored).unwrap();
+        assert!(!text.contains("one-one") && !text.contains("hunter2"), "{text}");
+        assert!(stored.key_inputs.environment["RUSTFLAGS"].starts_with("--cfg a_token=\"[redacted, "));
+        assert_eq!(stored.redacted_variables(), BTreeSet::from(["API_TOKEN"]));
+        assert_eq!(stored.redacted(), stored);
+        // Whoever has the stored inputs but not the salt cannot try values.
+        let plain = blake3::hash(&serde_json::to_vec(&one.key_inputs).unwrap()).to_hex().to_string();
+        assert_ne!(one.key_inputs.key(), plain);
+        let without = provenance(executable());
+        assert_eq!((without.redacted(), without.redacted_variables().len()), (without, 0));
     }
 }

@@ -11,6 +11,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::build::provenance::{Executable, Provenance, VERSION};
 use crate::build::test_listing;
+use crate::support::redaction;
 use crate::support::sealed_json;
 
 /// One build in the store.
@@ -231,9 +232,15 @@ impl Draft {
         Ok(())
     }
 
-    /// Writes the provenance and moves the entry into the store.
+    /// Writes the provenance without secrets, and moves the entry into the store.
     pub fn finish(self, provenance: Provenance) -> anyhow::Result<Entry> {
-        fs_err::write(self.partial.join(PROVENANCE), sealed_json::sealed(&provenance)?)?;
+        // Tests may print what cargo's `[env]` and build scripts give them.
+        redaction::change(|redactor| {
+            for (name, value) in provenance.executables.iter().flat_map(|one| &one.environment) {
+                redactor.learn(name, value);
+            }
+        });
+        fs_err::write(self.partial.join(PROVENANCE), sealed_json::sealed(&provenance.redacted())?)?;
         remove(&self.folder)?;
         fs_err::rename(&self.partial, &self.folder)?;
         Ok(Entry { folder: self.folder, provenance })
@@ -266,6 +273,11 @@ impl Entry {
         let is_as_injected = hash_of_injected(&self.injection()?) == provenance.injected_hash;
         ensure!(is_as_injected, "{} has other files than those that were injected", self.folder);
         Ok(())
+    }
+
+    /// Whether its tests need a secret that is not stored. Cargo gives it again.
+    pub fn lacks_secrets(&self) -> bool {
+        self.provenance.is_runner_redacted() || !self.provenance.redacted_variables().is_empty()
     }
 
     /// Returns the path of an executable, after checking its hash.

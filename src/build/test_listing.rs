@@ -7,7 +7,8 @@ use camino::Utf8Path;
 use crate::build::absent_libraries::EmptyLibraries;
 use crate::build::provenance::ListedTest;
 use crate::build::wrapper::LIBRARY_PATHS;
-use crate::cargo::toolchain::clean;
+use crate::cargo::toolchain::{clean, inheriting};
+use crate::plan::clean_env::{Child, CleanEnv};
 use crate::support::process::{Command, ProcessError};
 
 /// The message of Linux's loader for a missing library.
@@ -30,8 +31,9 @@ pub fn list(
     runner: &[String],
     directory: &Utf8Path,
     environment: &BTreeMap<String, String>,
+    clean_env: Option<&CleanEnv>,
 ) -> Listing {
-    let refused = match ask(executable, runner, directory, environment) {
+    let refused = match ask(executable, runner, directory, environment, clean_env) {
         Ok(tests) => return Listing { tests, ..Listing::default() },
         Err(error) => error,
     };
@@ -39,7 +41,7 @@ pub fn list(
     if !refused.stderr().contains(LOADER_ERROR) {
         return unlisted(refused.to_string());
     }
-    let command = as_cargo_would_run(executable, &[], directory, environment);
+    let command = as_cargo_would_run(executable, &[], directory, environment, clean_env);
     let empty = match EmptyLibraries::for_program(executable, command) {
         Ok(Some(empty)) => empty,
         Ok(None) => return unlisted(refused.to_string()),
@@ -51,7 +53,7 @@ pub fn list(
     let path = environment.entry("LD_LIBRARY_PATH".to_owned()).or_default();
     // Their folder comes last, so that existing libraries win.
     *path = if path.is_empty() { empty.folder().to_string() } else { format!("{path}:{}", empty.folder()) };
-    match ask(executable, runner, directory, &environment) {
+    match ask(executable, runner, directory, &environment, clean_env) {
         Ok(tests) => Listing { tests, absent_libraries: empty.names, unlisted: None },
         Err(error) => unlisted(format!("{refused}\nwith empty libraries instead: {error}")),
     }
@@ -62,9 +64,11 @@ fn ask(
     runner: &[String],
     directory: &Utf8Path,
     environment: &BTreeMap<String, String>,
+    clean_env: Option<&CleanEnv>,
 ) -> Result<Vec<ListedTest>, ProcessError> {
     let names = |arguments: &[&str]| -> Result<Vec<String>, ProcessError> {
-        let command = as_cargo_would_run(executable, runner, directory, environment).args(arguments);
+        let command = as_cargo_would_run(executable, runner, directory, environment, clean_env);
+        let command = command.args(arguments);
         Ok(parse(&command.run()?.text()))
     };
     let all = names(&["--list", "--format", "terse"])?;
@@ -74,17 +78,19 @@ fn ask(
 }
 
 /// Returns the command that runs an executable as `cargo test` would: with its runner, folder and
-/// environment.
+/// environment. With `--clean-env`, it inherits only what tests need.
 pub fn as_cargo_would_run(
     executable: &Utf8Path,
     runner: &[String],
     directory: &Utf8Path,
     environment: &BTreeMap<String, String>,
+    clean_env: Option<&CleanEnv>,
 ) -> Command {
     let command = match runner.split_first() {
         Some((program, arguments)) => Command::new(program).args(arguments).arg(executable),
         None => Command::new(executable),
     };
+    let command = inheriting(command, clean_env, Child::Test);
     let mut command = clean(command).current_dir(directory).env_remove("RUST_RECURSION_COUNT");
     for (name, value) in environment {
         let users =
@@ -140,7 +146,7 @@ mod tests {
         for library in ["libabsent.so", "libdeeper.so"] {
             fs_err::remove_file(folder.join(library)).unwrap();
         }
-        let listing = list(&folder.join("program"), &[], folder, &BTreeMap::new());
+        let listing = list(&folder.join("program"), &[], folder, &BTreeMap::new(), None);
         assert_eq!(listing.unlisted, None);
         assert_eq!(listing.absent_libraries[0], "libabsent.so");
         let names: Vec<_> = listing.tests.iter().map(|test| (test.name.as_str(), test.ignored)).collect();

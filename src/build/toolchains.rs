@@ -51,7 +51,7 @@ impl Toolchains {
         if !name.is_empty() {
             fs_err::write(directory.join(&name), &text)?;
         }
-        let toolchain = Toolchain::ask(&choice, &directory)?;
+        let toolchain = Toolchain::ask(&choice, &directory, request.clean_env.clone())?;
         self.known.insert((choice, text), toolchain.clone());
         Ok(toolchain)
     }

@@ -321,12 +321,12 @@ fn note_invocation(call: &[OsString]) -> anyhow::Result<()> {
     let executable = Path::new(call.first().context("cargo gave no executable to run")?);
     let folder = PathBuf::from(std::env::var_os(NOTES).with_context(|| format!("{NOTES} is not set"))?);
     // The variables that the tool itself gave cargo. Only cargo's own additions are noted.
-    let given: BTreeMap<String, String> = serde_json::from_slice(&fs_err::read(folder.join(GIVEN))?)?;
+    let given: GivenEnvironment = serde_json::from_slice(&fs_err::read(folder.join(GIVEN))?)?;
     let environment = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .filter(|(name, value)| given.get(name) != Some(value) && !is_ours(name))
+        .filter(|(name, value)| !given.has(name, value) && !is_ours(name))
         .map(|(name, value)| {
-            let own = own_part(&name, value, given.get(&name));
+            let own = own_part(&name, value, given.library_paths.get(&name));
             (name, own)
         })
         .collect();
@@ -354,6 +354,34 @@ fn own_part(name: &str, value: String, given: Option<&String>) -> String {
 
 /// The file among the runner's notes with the environment that cargo itself got.
 pub const GIVEN: &str = "given.json";
+
+/// The environment that cargo itself got. It may hold secrets, so there are only hashes of its
+/// values.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GivenEnvironment {
+    hashes: BTreeMap<String, String>,
+    /// The library paths as they are, because cargo extends them.
+    library_paths: BTreeMap<String, String>,
+}
+
+impl GivenEnvironment {
+    /// Takes these variables.
+    pub fn of(variables: &BTreeMap<String, String>) -> Self {
+        let paths = variables.iter().filter(|(name, _)| LIBRARY_PATHS.contains(&name.as_str()));
+        Self {
+            hashes: variables.iter().map(|(name, value)| (name.clone(), hash(name, value))).collect(),
+            library_paths: paths.map(|(name, value)| (name.clone(), value.clone())).collect(),
+        }
+    }
+
+    fn has(&self, name: &str, value: &str) -> bool {
+        self.hashes.get(name).is_some_and(|given| *given == hash(name, value))
+    }
+}
+
+fn hash(name: &str, value: &str) -> String {
+    blake3::hash(format!("{name}={value}").as_bytes()).to_hex().to_string()
+}
 
 /// Whether a variable belongs to the call of cargo and not to the test.
 fn is_ours(name: &str) -> bool {

@@ -3,6 +3,7 @@
 use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::git::program::INHERITED;
+use crate::plan::clean_env::{Child, CleanEnv, own_variables};
 use crate::support::process::Command;
 use crate::support::suggest;
 use crate::support::user_error::UserError;
@@ -17,6 +18,8 @@ pub struct Toolchain {
     pub directory: Utf8PathBuf,
     /// The whole output of `rustc -vV`.
     pub version: String,
+    /// Which variables it inherits. `None` means all.
+    pub clean_env: Option<CleanEnv>,
 }
 
 /// How the toolchain of a revision is chosen.
@@ -53,12 +56,17 @@ impl ToolchainChoice {
 
 impl Toolchain {
     /// Asks the compiler that would build in `directory` for its version.
-    pub fn ask(choice: &ToolchainChoice, directory: &Utf8Path) -> anyhow::Result<Self> {
+    pub fn ask(
+        choice: &ToolchainChoice,
+        directory: &Utf8Path,
+        clean_env: Option<CleanEnv>,
+    ) -> anyhow::Result<Self> {
         let pinned = match choice {
             ToolchainChoice::Pinned(name) => Some(name.clone()),
             ToolchainChoice::OfRevision => None,
         };
-        let mut toolchain = Self { pinned, directory: directory.to_owned(), version: String::new() };
+        let mut toolchain =
+            Self { pinned, directory: directory.to_owned(), version: String::new(), clean_env };
         // rustup prints a backtrace of its own otherwise.
         match (toolchain.rustc().arg("-vV").env("RUST_BACKTRACE", "0").run(), &toolchain.pinned) {
             (Ok(answer), _) => toolchain.version = answer.text(),
@@ -106,6 +114,7 @@ impl Toolchain {
     }
 
     fn environment(&self, command: Command) -> Command {
+        let command = inheriting(command, self.clean_env.as_ref(), Child::Build);
         let command = command.env_remove("RUSTUP_TOOLCHAIN_SOURCE").env_remove("RUST_RECURSION_COUNT");
         match &self.pinned {
             Some(name) => command.env("RUSTUP_TOOLCHAIN", name),
@@ -129,6 +138,13 @@ fn cannot_be_used(name: &str, stderr: &str) -> UserError {
     let error = stderr.lines().find_map(|line| line.strip_prefix("error: ")).unwrap_or(stderr);
     UserError::new(format!("the toolchain '{name}' cannot be used: {error}"))
         .help(format!("run `rustup toolchain install {name}`, or choose one from `rustup toolchain list`"))
+}
+
+/// Removes the variables that do not reach the child with `--clean-env`.
+pub fn inheriting(command: Command, clean_env: Option<&CleanEnv>, child: Child) -> Command {
+    let Some(clean_env) = clean_env else { return command };
+    let is_removed = |(name, value): &(String, String)| !clean_env.passes(child, name, value);
+    own_variables().filter(is_removed).fold(command, |command, (name, _)| command.env_remove(name))
 }
 
 /// Removes the variables that the cargo above this process set, and those of a git hook. Another

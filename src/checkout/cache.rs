@@ -14,9 +14,11 @@
 //!     last-build/                 the logs of `cargo memprof build`
 //!   archives/                     unpacked archives by their hashes, and their lock
 //!   shim/                         compiled shims by hash, shared by all repositories
+//!   salt                          keys the hashes that stand for secrets
 //! ```
 //!
-//! `clean` removes the folder of its repository and leaves `archives/` and `shim/`. Both can be deleted while no run is
+//! `clean` removes the folder of its repository and leaves `salt`, `archives/` and `shim/`. Without the
+//! salt, a run that needs secrets cannot be continued. The other two can be deleted while no run is
 //! going on; the tool makes them again.
 
 use std::collections::HashSet;
@@ -31,6 +33,7 @@ use crate::git::fetch::OUR_REFS;
 use crate::git::repository::{Repository, enclosing};
 use crate::support::file_lock::Lock;
 use crate::support::process::shell_quoted;
+use crate::support::redaction;
 use crate::support::user_error::UserError;
 
 /// The variable that sets where the cache is.
@@ -62,6 +65,13 @@ fn usual_home() -> anyhow::Result<Utf8PathBuf> {
     let platform =
         platform.map_err(|path| anyhow::anyhow!("the cache folder {} is not UTF-8", path.display()))?;
     Ok(platform.join("cargo-memprof"))
+}
+
+/// Keeps the salt of this process for later ones, or takes that of an earlier one.
+pub fn keep_salt(home: &Utf8Path) -> anyhow::Result<()> {
+    let salt = redaction::of_process().salt().clone();
+    redaction::use_salt(salt.keep(home)?);
+    Ok(())
 }
 
 /// Returns the folder below `home` for unpacked archives. Each archive has a folder in it.
@@ -113,6 +123,7 @@ impl Cache {
                 .help(format!("make it writable, or {}", way_out(&home)))
                 .into());
         }
+        keep_salt(&home)?;
         Ok(Self { folder })
     }
 

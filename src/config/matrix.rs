@@ -61,6 +61,10 @@ mapping! {
         "target" => target: Scalar<String>,
         /// Environment of every build and run.
         "env" => env: OpenMapping<Scalar<Value>>,
+        /// Whether builds and tests inherit only known variables without secrets.
+        "clean-env" => clean_env: Scalar<bool>,
+        /// More variables to inherit with `clean-env`. `*` stands for any part of a name.
+        "keep-env" => keep_env: List<Scalar<String>>,
         /// The toolchain for every ref, as rustup names it.
         "toolchain" => toolchain: Scalar<String>,
         /// How much metrics may grow, how large they may be, and how much memory tests may leave

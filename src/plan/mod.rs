@@ -1,11 +1,12 @@
 //! The request (refs, tests, metrics, rules), and the plan that is made from it.
 //! Imports support and gpu.
-//! Pure.
+//! Pure, apart from `clean_env`, which reads the environment.
 
 pub mod cell_filters;
 pub mod cell_names;
 pub mod cell_pattern;
 pub mod cells;
+pub mod clean_env;
 pub mod expression;
 pub mod listing;
 pub mod metric;

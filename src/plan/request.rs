@@ -7,6 +7,7 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::plan::clean_env::CleanEnv;
 use crate::plan::repeat::Repeat;
 use crate::plan::rule::Judging;
 
@@ -32,6 +33,9 @@ pub struct Request {
     pub build: BuildOptions,
     /// Environment of every build and run.
     pub env: BTreeMap<String, String>,
+    /// Which variables of this process reach builds and tests. `None` means all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clean_env: Option<CleanEnv>,
     /// Cells to leave out.
     pub exclude: Vec<CellPattern>,
     /// Cells to keep; all cells if this is empty.

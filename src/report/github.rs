@@ -10,6 +10,7 @@ use crate::compare::comparison::Comparison;
 use crate::report;
 use crate::report::options::{Format, Options};
 use crate::report::summary::{AnswerLine, StatementKind, Tally};
+use crate::support::redaction;
 
 /// GitHub shows ten annotations of a kind in a step.
 const MOST_ANNOTATIONS: usize = 10;
@@ -38,7 +39,11 @@ impl Actions {
         let mut text = Vec::new();
         report::render::render(Format::Markdown, comparison, options, &mut text)?;
         text.push(b'\n');
-        fs_err::OpenOptions::new().append(true).create(true).open(file)?.write_all(&text)
+        fs_err::OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(file)?
+            .write_all(&redaction::of_process().bytes(&text))
     }
 }
 

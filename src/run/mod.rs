@@ -6,3 +6,4 @@ pub mod classify;
 pub mod process_group;
 pub mod runner;
 pub mod session;
+pub mod stored_plan;

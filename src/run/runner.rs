@@ -20,7 +20,7 @@ use crate::gpu::visible_devices;
 use crate::gpu::watch::DeviceWatch;
 use crate::plan::cells::{CellStatus, PlannedCell};
 use crate::plan::repeat::Repeat;
-use crate::plan::request::TraceRequest;
+use crate::plan::request::{Request, TraceRequest};
 use crate::plan::resolved::{CellId, Plan, TestId};
 use crate::results::outcome::{self, Outcome, RunRecord, Status};
 use crate::results::run_folder::{RunFolder, file};
@@ -30,6 +30,7 @@ use crate::run::process_group;
 use crate::support::event::{Event, Sink};
 use crate::support::process::Command;
 use crate::support::whole_file::write_whole;
+use crate::support::{redacted_file, redaction};
 
 /// How the loop ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -277,6 +278,9 @@ impl Runner<'_> {
         let kills_before = classify::kernel_kills();
         let before = self.devices.before(devices.places);
         let process = process_group::run(&command, stdout, stderr, limit, self.interrupt)?;
+        for output in [file::STDOUT, file::STDERR] {
+            redacted_file::redact(&folder.join(output), &redaction::of_process())?;
+        }
         let evidence = Evidence {
             folder: &folder,
             key: &entry.provenance.key,
@@ -313,7 +317,7 @@ impl Runner<'_> {
     ) -> Command {
         let request = &self.plan.request;
         let on_request = Some(request.on_request.join(",")).filter(|metrics| !metrics.is_empty());
-        let command = test_command(entry, executable, planned, &trace_variables(&request.trace), log)
+        let command = test_command(entry, executable, planned, request, log)
             .envs(self.gpu)
             .envs(on_request.map(|metrics| ("MEMPROF_METRICS", metrics)));
         match &devices.given {
@@ -365,12 +369,14 @@ fn test_command(
     entry: &Entry,
     executable: &Executable,
     planned: &PlannedCell,
-    trace: &BTreeMap<&str, String>,
+    request: &Request,
     log: &Utf8Path,
 ) -> Command {
     let path = entry.folder.join(&executable.file);
     let runner = &entry.provenance.runner;
-    let mut command = as_cargo_would_run(&path, runner, &executable.directory, &executable.environment);
+    let (directory, environment) = (&executable.directory, &executable.environment);
+    let mut command = as_cargo_would_run(&path, runner, directory, environment, request.clean_env.as_ref());
+    let trace = trace_variables(&request.trace);
     if executable.harness {
         let name = planned.cell.test.name.as_str();
         command = command.args(["--exact", name, "--nocapture", "--test-threads=1"]);

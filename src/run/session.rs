@@ -27,9 +27,11 @@ use crate::results::environment;
 use crate::results::run_folder::{self, RunFolder};
 use crate::results::trace_facts::TraceFacts;
 use crate::run::runner::{Completion, Runner};
+use crate::run::stored_plan;
 use crate::support::event::{Event, Sink};
 use crate::support::file_lock::{Lock, LockFile, WhenHeld};
 use crate::support::paths;
+use crate::support::redaction;
 use crate::support::sealed_json;
 use crate::support::suggest;
 use crate::support::user_error::UserError;
@@ -269,7 +271,7 @@ pub(crate) fn facts(plan: &Plan, build: &Build) -> serde_json::Value {
                     .unwrap_or_else(|| features_of(&provenance.key_inputs.arguments)),
                 "lock": provenance.lock,
                 "shim": provenance.key_inputs.shim,
-                "flags": provenance.key_inputs.environment.get("RUSTFLAGS"),
+                "flags": provenance.key_inputs.environment.get("RUSTFLAGS").map(|flags| redaction::setting(flags)),
                 "not_measured": provenance.not_measured(),
             })
         }
@@ -353,7 +355,7 @@ pub(crate) fn kept_runs(runs: &Utf8Path) -> Vec<String> {
 /// Writes the files of a new run that are known before its first test.
 pub fn fill_folder(folder: &RunFolder, plan: &Plan) -> anyhow::Result<()> {
     fs_err::create_dir_all(&folder.0)?;
-    write_whole(&folder.plan(), &serde_json::to_vec_pretty(plan)?)?;
+    write_whole(&folder.plan(), &serde_json::to_vec_pretty(&stored_plan::sealed(plan))?)?;
     write_whole(&folder.environment(), &serde_json::to_vec_pretty(&environment::facts())?)
 }
 

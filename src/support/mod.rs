@@ -1,6 +1,6 @@
 //! What every folder needs: byte counts, events, child processes, file locks, whole files, errors.
 //! Imports no other folder.
-//! Runs processes, locks and writes files; the rest is pure.
+//! Runs processes, locks, writes and redacts files; the rest is pure.
 
 pub mod advice;
 pub mod bytes;
@@ -14,7 +14,12 @@ pub mod labels;
 pub mod output_file;
 pub mod paths;
 pub mod process;
+pub mod redacted_file;
+pub mod redaction;
+pub mod salt;
 pub mod sealed_json;
+pub mod secret_names;
+pub mod secret_patterns;
 pub mod suggest;
 pub mod user_error;
 pub mod whole_file;

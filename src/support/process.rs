@@ -14,6 +14,8 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::support::redaction;
+
 /// How often a thread that cannot wait for the interrupt flag looks at it.
 pub(crate) const INTERRUPT_POLL: Duration = Duration::from_millis(50);
 
@@ -304,8 +306,8 @@ impl Command {
         ProcessError::Failed {
             command: self.to_string(),
             status: captured.status,
-            stdout: String::from_utf8_lossy(&captured.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&captured.stderr).into_owned(),
+            stdout: redaction::text(&String::from_utf8_lossy(&captured.stdout)).into_owned(),
+            stderr: redaction::text(&String::from_utf8_lossy(&captured.stderr)).into_owned(),
         }
     }
 
@@ -316,19 +318,23 @@ impl Command {
 
 impl fmt::Display for Command {
     /// Writes the line for a POSIX shell: `cd 'my repo' && GIT_INDEX_FILE=… git add -A`. It leaves
-    /// out removed variables, because only a hook's environment has them.
+    /// out removed variables: only a hook's environment and `--clean-env` have them. Marks stand for
+    /// secrets.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(directory) = &self.directory {
             write!(formatter, "cd {} && ", shell_quoted(directory.as_os_str()))?;
         }
         for (name, value) in &self.environment {
             if let Some(value) = value {
-                write!(formatter, "{}={} ", name.to_string_lossy(), shell_quoted(value))?;
+                let name = name.to_string_lossy();
+                let value = redaction::value(&name, &value.to_string_lossy());
+                write!(formatter, "{name}={} ", shell_quoted(OsStr::new(&value)))?;
             }
         }
         write!(formatter, "{}", shell_quoted(&self.program))?;
         for argument in &self.arguments {
-            write!(formatter, " {}", shell_quoted(argument))?;
+            let argument = redaction::setting(&argument.to_string_lossy()).into_owned();
+            write!(formatter, " {}", shell_quoted(OsStr::new(&argument)))?;
         }
         Ok(())
     }

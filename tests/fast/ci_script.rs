@@ -92,6 +92,32 @@ fn a_pull_request_is_compared_with_its_merge_base_and_the_code_is_kept_for_later
 }
 
 #[test]
+fn a_job_that_runs_code_of_strangers_keeps_its_variables_from_it() {
+    for (variable, is_clean) in [("true", true), ("false", false)] {
+        let fakes = Fakes::new();
+        fakes.cargo(0, 0);
+        let variables = [("MEMPROF_BASE", "origin/main"), ("MEMPROF_CLEAN_ENV", variable)];
+        assert!(fakes.run("compare", &variables).status.success());
+        let calls = fakes.calls();
+        let call = calls.iter().find(|call| call.starts_with("cargo memprof")).expect("cargo was called");
+        assert_eq!(call.contains(" --clean-env "), is_clean, "{call}");
+    }
+}
+
+#[test]
+fn no_workflow_leaves_its_token_in_the_checkout() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for file in [".github/workflows/ci.yml", ".github/workflows/release.yml", "docs/ci.md"] {
+        // The packaged crate has no workflows.
+        let Ok(text) = std::fs::read_to_string(root.join(file)) else { continue };
+        let checkouts = text.matches("uses: actions/checkout").count();
+        assert!(checkouts > 0, "{file}");
+        assert!(text.matches("persist-credentials: false}").count() >= checkouts, "{file}");
+        assert!(!text.contains("on: pull_request_target"), "{file}");
+    }
+}
+
+#[test]
 fn a_shallow_clone_is_told_what_it_lacks() {
     let fakes = Fakes::new();
     fakes.cargo(0, 0);

@@ -379,3 +379,19 @@ fn the_metrics_shown_are_the_flags_else_the_matrixs() {
     assert_eq!(metrics(&run(&["--metrics", "time"]).presentation, &matrix), ["time"]);
     assert!(metrics(&run(&["--all"]).presentation, &matrix).is_empty());
 }
+
+#[test]
+fn a_clean_environment_of_the_command_line_is_not_widened_by_the_file() {
+    let keep = |flags: &[&str], yaml: &str| {
+        let flags = [&["--refs", "main,x"], flags].concat();
+        request(&flags, yaml).clean_env.map(|clean| clean.keep)
+    };
+    assert_eq!(keep(&[], ""), None);
+    assert_eq!(keep(&["--clean-env"], ""), Some(vec![]));
+    let file = "clean-env: true\nkeep-env: [A, 'B_*']\n";
+    assert_eq!(keep(&[], file), Some(vec!["A".into(), "B_*".into()]));
+    assert_eq!(keep(&["--keep-env", "C"], file), Some(vec!["C".into()]));
+    assert_eq!(keep(&["--clean-env"], file), Some(vec![]), "the file may come from a fork");
+    let alone = user_error(&["--refs", "main,x", "--keep-env", "C"], "");
+    assert!(alone.contains("--clean-env --keep-env 'C'"), "{alone}");
+}

@@ -9,6 +9,7 @@ mod bisect;
 mod end_to_end;
 mod gpu_machine;
 mod repeats;
+mod secrets;
 mod tensors;
 mod traced_builds;
 mod tracing;

@@ -27,6 +27,9 @@ pub struct RequestArguments {
     /// How often, and with which parameters.
     #[command(flatten)]
     pub cells: CellArguments,
+    /// The variables of builds and tests.
+    #[command(flatten)]
+    pub environment: EnvironmentArguments,
     /// What a regression is.
     #[command(flatten)]
     pub judging: JudgingArguments,
@@ -101,9 +104,6 @@ pub struct CellArguments {
     /// run)
     #[arg(long = "param", value_name = "NAME=V1,V2", value_parser = values::parameter)]
     pub params: Vec<Parameter>,
-    /// Set an environment variable for builds and runs (repeatable)
-    #[arg(long, value_name = "NAME=VALUE", value_parser = values::variable)]
-    pub env: Vec<Variable>,
     /// Run each cell N times, or `auto`: as often as the verdict needs [default: auto]
     #[arg(long, value_name = "N|auto")]
     pub repeat: Option<Repeat>,
@@ -116,6 +116,23 @@ pub struct CellArguments {
     /// Run only these cells: test=hf,batch=8 (repeatable)
     #[arg(long, value_name = "CELL", value_parser = cell_pattern::parse)]
     pub include: Vec<CellPattern>,
+}
+
+/// The variables of builds and tests.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Environment")]
+pub struct EnvironmentArguments {
+    /// Set an environment variable for builds and runs (repeatable)
+    #[arg(long, value_name = "NAME=VALUE", value_parser = values::variable)]
+    pub env: Vec<Variable>,
+    /// Let builds and tests inherit only known variables, and no secrets
+    ///
+    /// Use this for code that you do not trust, such as pull requests from forks.
+    #[arg(long)]
+    pub clean_env: bool,
+    /// Let them inherit this variable too, with `*` for any part of its name (repeatable)
+    #[arg(long, value_name = "NAME")]
+    pub keep_env: Vec<String>,
 }
 
 /// What is added to the checkouts, and left out.

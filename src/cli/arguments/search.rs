@@ -7,9 +7,10 @@ use clap::{Args, ValueHint};
 use crate::bisect::linear_search::SearchGoal;
 use crate::cli::arguments::cargo::CargoArguments;
 use crate::cli::arguments::request::{
-    CellArguments, CheckoutArguments, RefArguments, RequestArguments, SelectionArguments,
+    CellArguments, CheckoutArguments, EnvironmentArguments, RefArguments, RequestArguments,
+    SelectionArguments,
 };
-use crate::cli::arguments::values::{self, Parameter, Variable};
+use crate::cli::arguments::values::{self, Parameter};
 use crate::plan::quantity::{self, Limit};
 use crate::plan::request::RefRequest;
 use crate::report::options::Format;
@@ -137,12 +138,12 @@ pub struct MeasuringArguments {
     /// Set a parameter, which is the environment variable NAME (repeatable)
     #[arg(long = "param", value_name = "NAME=VALUE", value_parser = values::parameter, help_heading = "Tests")]
     pub params: Vec<Parameter>,
-    /// Set an environment variable for builds and runs (repeatable)
-    #[arg(long, value_name = "NAME=VALUE", value_parser = values::variable, help_heading = "Tests")]
-    pub env: Vec<Variable>,
     /// Kill a run after this time: 90s, 10m
     #[arg(long, value_name = "DURATION", value_parser = quantity::timeout, help_heading = "Tests")]
     pub timeout: Option<u64>,
+    /// The variables of builds and tests.
+    #[command(flatten)]
+    pub environment: EnvironmentArguments,
     /// What is added to the checkouts, and left out.
     #[command(flatten)]
     pub checkout: CheckoutArguments,
@@ -207,10 +208,10 @@ impl MeasuringArguments {
             selection: self.selection.clone(),
             cells: CellArguments {
                 params: self.params.clone(),
-                env: self.env.clone(),
                 timeout: self.timeout,
                 ..CellArguments::default()
             },
+            environment: self.environment.clone(),
             checkout: self.checkout.clone(),
             build: self.build.clone(),
             ..RequestArguments::default()

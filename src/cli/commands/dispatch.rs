@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
+use crate::checkout::cache;
 use crate::cli::arguments::command_line::{CommandArguments, CommandLine};
 use crate::cli::commands::context::CommandContext;
 use crate::cli::commands::{
@@ -10,6 +11,8 @@ use crate::cli::commands::{
 };
 use crate::cli::terminal::console::Console;
 use crate::support::exit_code::ExitCode;
+use crate::support::redaction;
+use crate::support::salt::Salt;
 
 /// Runs the command.
 pub fn act(
@@ -17,6 +20,9 @@ pub fn act(
     console: &Console,
     interrupt: &AtomicBool,
 ) -> anyhow::Result<ExitCode> {
+    if let Some(salt) = cache::home().ok().and_then(|home| Salt::of(&home)) {
+        redaction::use_salt(salt);
+    }
     let context = CommandContext { console, interrupt };
     match &command_line.command {
         CommandArguments::Run(arguments) => run::run(context, arguments),

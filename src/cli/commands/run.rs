@@ -8,6 +8,7 @@ use crate::cli::output::destinations::{Output, outputs};
 use crate::cli::output::present::Presentation;
 use crate::cli::request::asked::Asked;
 use crate::cli::request::refs::RefsNeeded;
+use crate::cli::request::secrets::SecretSources;
 use crate::compare::from_results::compare;
 use crate::compare::noise;
 use crate::git::repository::Repository;
@@ -19,6 +20,7 @@ use crate::report::options::View;
 use crate::results::run_folder::RunFolder;
 use crate::results::stored;
 use crate::run::session::{self, Session, create_folder, find_run, read_plan, runs_folder};
+use crate::run::stored_plan;
 use crate::support::exit_code::ExitCode;
 use crate::support::file_lock::WhenHeld;
 use crate::support::output_file::{self, Target};
@@ -57,7 +59,16 @@ impl Run<'_> {
         let runs = kept_runs::runs(self.repository, manifest)?;
         let folder = find_run(&runs, self.repository.start(), name)?;
         kept_runs::refuse_search(&folder)?;
-        self.measure(&read_plan(&folder)?, &folder, &self.arguments.presentation.metrics)
+        let mut plan = read_plan(&folder)?;
+        let request = &self.arguments.request;
+        let sources = SecretSources {
+            environment: &request.environment,
+            config: &request.build.config,
+            matrix: request.refs.matrix.as_deref(),
+            repository: self.repository,
+        };
+        sources.restore(&mut plan)?;
+        self.measure(&plan, &folder, &self.arguments.presentation.metrics)
     }
 
     fn start(&self) -> anyhow::Result<ExitCode> {
@@ -76,7 +87,7 @@ impl Run<'_> {
             plan.request.give_devices(&execution.device);
         }
         if execution.dry_run {
-            return self.context.print_json(&plan);
+            return self.context.print_plan(&plan, &stored_plan::sealed(&plan));
         }
         let runs = runs_folder(self.repository, &plan.workspace)?;
         let folder = create_folder(&runs, &plan)?;

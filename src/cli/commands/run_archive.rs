@@ -1,22 +1,28 @@
 //! `run --archive`: runs tests that another machine built and packed.
 
+use std::collections::BTreeSet;
+
 use anyhow::ensure;
 use camino::Utf8Path;
 use serde_json::{Value, json};
 
-use crate::archive::extracted_tree::ExtractedTree;
+use crate::archive::extracted_tree::{ExtractedTree, packed_builds};
 use crate::archive::file::{Archive, Unpacked};
+use crate::build::attempts::Build;
 use crate::checkout::cache;
+use crate::cli::arguments::request::EnvironmentArguments;
 use crate::cli::arguments::run::RunArguments;
 use crate::cli::commands::context::CommandContext;
 use crate::cli::kept_runs::{ARCHIVE_RUNS, current_directory};
 use crate::cli::output::destinations::Output;
 use crate::cli::output::present::Presentation;
 use crate::cli::request::judging::add_judging;
+use crate::cli::request::secrets::{self, of_flags};
 use crate::compare::noise;
 use crate::git::resolve::run_id;
 use crate::gpu::watch::DeviceWatch;
 use crate::plan::cells::PlannedCell;
+use crate::plan::clean_env::CleanEnv;
 use crate::plan::metric;
 use crate::plan::request::TestRequest;
 use crate::plan::resolved::{self, Plan};
@@ -24,9 +30,11 @@ use crate::results::run_folder::RunFolder;
 use crate::results::stored;
 use crate::run::runner::{Completion, Runner};
 use crate::run::session::{Interrupted, create_folder, fill_folder, find_run, gpu_variables, read_plan};
+use crate::run::stored_plan::{self, GivenSecrets, Restoration};
 use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;
 use crate::support::file_lock::{Lock, LockFile, WhenHeld};
+use crate::support::redaction;
 use crate::support::user_error::UserError;
 use crate::support::whole_file::write_whole;
 
@@ -47,11 +55,13 @@ pub fn run_archive(
     let when_held = if execution.no_wait { WhenHeld::Fail } else { WhenHeld::Wait };
     let lock_file = LockFile::of_folder(archives.join("lock"));
     let lock = Lock::acquire(&lock_file, when_held, interrupt, console)?;
+    cache::keep_salt(&cache::home()?)?;
     let unpacked = archive.unpack(&archives, console)?;
     let mut plan = packed_plan(&unpacked, file, arguments)?;
     if execution.dry_run {
-        return context.print_json(&plan);
+        return context.print_plan(&plan, &plan);
     }
+    let given_secrets = ArchiveSecrets::given(&arguments.request.environment, &mut plan, &unpacked)?;
     let packed_tests = plan.request.tests.clone();
     if !execution.device.is_empty() {
         plan.request.give_devices(&execution.device);
@@ -60,16 +70,24 @@ pub fn run_archive(
     devices.check(plan.request.tests.iter().filter_map(|test| test.devices.as_ref()))?;
     let run_folder = execution.run_folder.as_deref();
     let (plan, folder) = match &execution.resume {
-        Some(name) => resumed(name, run_folder, &unpacked)?,
+        Some(name) => {
+            let (mut plan, folder) = resumed(name, run_folder, &unpacked)?;
+            secrets::check_clean_env(&arguments.request.environment, &plan)?;
+            let mut restoration = Restoration::of_run(&given_secrets.given);
+            restoration.plan(&mut plan);
+            restoration.finish()?;
+            (plan, folder)
+        }
         None => new_run(with_metrics(plan, arguments), run_folder, &unpacked)?,
     };
-    let run = ArchiveRun { context, unpacked: &unpacked, plan: &plan, folder: &folder, devices: &devices };
-    let all_built = run.run(&cells(&unpacked, &plan, &packed_tests)?)?;
+    let (unpacked, plan, folder, devices) = (&unpacked, &plan, &folder, devices);
+    let run = ArchiveRun { context, unpacked, plan, folder, devices: &devices, secrets: &given_secrets };
+    let all_built = run.run(&cells(unpacked, plan, &packed_tests, &given_secrets)?)?;
     drop((devices, lock));
     let shown = &arguments.presentation.metrics;
     let metrics = if shown.is_empty() { &unpacked.manifest.metrics } else { shown };
     let presentation = Presentation { arguments: &arguments.presentation, outputs, metrics };
-    let code = presentation.of_run(console, &stored::read(&folder)?, &folder)?;
+    let code = presentation.of_run(console, &stored::read(folder)?, folder)?;
     Ok(if all_built { code } else { code.worst(ExitCode::Incomplete) })
 }
 
@@ -94,8 +112,18 @@ fn with_metrics(mut plan: Plan, arguments: &RunArguments) -> Plan {
 }
 
 /// The archive's cells, with the devices of `--device`, given now or when the resumed run started.
-fn cells(unpacked: &Unpacked, plan: &Plan, packed_tests: &[TestRequest]) -> anyhow::Result<Vec<PlannedCell>> {
+fn cells(
+    unpacked: &Unpacked,
+    plan: &Plan,
+    packed_tests: &[TestRequest],
+    secrets: &ArchiveSecrets,
+) -> anyhow::Result<Vec<PlannedCell>> {
     let mut cells: Vec<PlannedCell> = unpacked.read_json("cells.json")?;
+    let mut restoration = Restoration::of_archive(&secrets.given);
+    for cell in &mut cells {
+        restoration.variables(&mut cell.env);
+    }
+    restoration.finish()?;
     // The flag gives the same devices to all tests, so the first one has them.
     if let Some(test) = plan.request.tests.first().filter(|_| plan.request.tests != packed_tests) {
         for cell in &mut cells {
@@ -112,6 +140,53 @@ struct ArchiveRun<'a> {
     plan: &'a Plan,
     folder: &'a RunFolder,
     devices: &'a DeviceWatch<'a>,
+    secrets: &'a ArchiveSecrets,
+}
+
+/// The secrets that an archive does not carry.
+struct ArchiveSecrets {
+    given: GivenSecrets,
+}
+
+impl ArchiveSecrets {
+    /// Takes the variables of `--env`, and puts them into the archive's plan. `--clean-env` also
+    /// applies to an archive that was made without it.
+    ///
+    /// # Errors
+    ///
+    /// The plan or a build lacks a variable, or lacks none of this name.
+    fn given(flags: &EnvironmentArguments, plan: &mut Plan, unpacked: &Unpacked) -> anyhow::Result<Self> {
+        if flags.clean_env || plan.request.clean_env.is_some() {
+            let packed = plan.request.clean_env.take().unwrap_or_default();
+            let keep = if flags.keep_env.is_empty() { packed.keep } else { flags.keep_env.clone() };
+            plan.request.clean_env = Some(CleanEnv { keep });
+        }
+        let given = GivenSecrets { variables: of_flags(flags), ..GivenSecrets::default() };
+        let mut builds = packed_builds(unpacked)?;
+        let lacked: BTreeSet<String> = (stored_plan::lacked_variables(&plan.request))
+            .chain(
+                builds
+                    .iter()
+                    .filter_map(Build::entry)
+                    .flat_map(|entry| entry.provenance.redacted_variables()),
+            )
+            .map(str::to_owned)
+            .collect();
+        if let Some((name, _)) = given.variables.iter().find(|(name, _)| !lacked.contains(name)) {
+            let message = format!("--env {name}: this archive lacks no value of this name");
+            let help = "an archive's variables are set when it is built: cargo memprof build --archive FILE --env NAME=VALUE";
+            return Err(UserError::new(message).help(help).into());
+        }
+        let mut restoration = Restoration::of_archive(&given);
+        restoration.plan(plan);
+        restoration.builds(&mut builds)?;
+        restoration.finish()?;
+        // Each of them is a secret: the archive lacks its value.
+        redaction::change(|redactor| {
+            given.variables.iter().for_each(|(_, value)| redactor.learn_value(value));
+        });
+        Ok(Self { given })
+    }
 }
 
 impl ArchiveRun<'_> {
@@ -121,7 +196,10 @@ impl ArchiveRun<'_> {
         if let Some(reason) = tree.elsewhere() {
             self.warn_about_paths(reason);
         }
-        let builds = tree.builds()?;
+        let mut builds = tree.builds()?;
+        let mut restoration = Restoration::of_archive(&self.secrets.given);
+        restoration.builds(&mut builds)?;
+        restoration.finish()?;
         let gpu = gpu_variables(|| self.unpacked.injection_library());
         let runner = Runner {
             plan: self.plan,

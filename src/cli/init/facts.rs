@@ -44,7 +44,8 @@ impl RepositoryFacts {
             .filter(|name| branches.contains(name));
         let place = workspace_folder::find(repository, manifest.map(Utf8Path::as_str), &[])?;
         let workspace = repository.root().join(&place.workspace);
-        let toolchain = Toolchain { pinned: None, directory: workspace.clone(), version: String::new() };
+        let toolchain =
+            Toolchain { pinned: None, directory: workspace.clone(), version: String::new(), clean_env: None };
         let packages = checkout_edits::metadata(&toolchain, &workspace.join("Cargo.toml"))
             .map(|metadata| metadata.packages.iter().map(|package| package.name.to_string()).collect())
             .unwrap_or_default();

@@ -22,6 +22,7 @@ use crate::support::exit_code::ExitCode;
 use crate::support::output_file::{self, Target};
 use crate::support::whole_file::WholeFile;
 use crate::support::workflow_commands::Notation;
+use crate::support::{redacted_file, redaction};
 
 /// What to show, and where.
 #[derive(Clone, Copy)]
@@ -50,6 +51,7 @@ impl Presentation<'_> {
             file.into_inner().map_err(io::IntoInnerError::into_error)?.finish()
         };
         keep().with_context(|| format!("could not write {path}"))?;
+        redacted_file::redact(&path, &redaction::of_process())?;
         self.of_comparison(console, &comparison, Some(folder))
     }
 
@@ -118,7 +120,8 @@ fn write(console: &Console, output: &Output, text: &[u8]) -> anyhow::Result<()> 
         Format::Json => Notation::Json,
         Format::Junit => Notation::Xml,
     };
-    let text = String::from_utf8_lossy(text);
+    let text = redaction::of_process().bytes(text);
+    let text = String::from_utf8_lossy(&text);
     match &output.file {
         // `/dev/stdout` leads to the same log as standard output.
         Some(file) if matches!(Target::find(file)?, Target::Descriptor(_)) => {

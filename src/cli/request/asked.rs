@@ -11,6 +11,7 @@ use crate::compare::noise;
 use crate::config::matrix::{self, Matrix};
 use crate::git::repository::Repository;
 use crate::plan::request::Request;
+use crate::run::stored_plan;
 
 /// What flags and memprof.yaml ask for.
 pub struct Asked {
@@ -45,6 +46,7 @@ impl Asked {
         if let Some(file) = arguments.judging.noise.as_deref().filter(|_| !arguments.refs.aa) {
             request.judging.noise = noise::read(file)?;
         }
+        stored_plan::learn(&request);
         let metrics = metrics(presentation, &matrix);
         request.on_request = on_request(&metrics, &request.judging.rules);
         Ok(Self { request, metrics })

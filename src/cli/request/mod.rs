@@ -8,5 +8,6 @@ pub mod judging;
 pub mod overlay_paths;
 pub mod reconcile;
 pub mod refs;
+pub mod secrets;
 pub mod surroundings;
 pub mod yaml_values;

@@ -5,18 +5,21 @@
 //! `docs/matrix.md` has the rule for each key.
 
 use crate::cli::arguments::presentation::PresentationArguments;
-use crate::cli::arguments::request::{RequestArguments, SelectionArguments, TraceArguments};
+use crate::cli::arguments::request::{
+    EnvironmentArguments, RequestArguments, SelectionArguments, TraceArguments,
+};
 use crate::cli::request::cargo_options::build_options;
 use crate::cli::request::judging::judging;
 use crate::cli::request::overlay_paths;
 use crate::cli::request::refs::{RefsNeeded, against_itself, baseline, enough, ref_name, ref_request, refs};
 use crate::cli::request::surroundings::Surroundings;
-use crate::cli::request::yaml_values::{environment, list, named, text, texts};
+use crate::cli::request::yaml_values::{environment, flag, list, named, text, texts};
 use crate::config::matrix::{
     CellEntry, DeviceNames, LockfileEntry, Matrix, MetricName, TestEntry, TraceEntry,
 };
 use crate::config::values::{CallLimit, Day, Parsed, RegularExpression, RepeatCount, Seconds};
 use crate::config::yaml::{List, Scalar};
+use crate::plan::clean_env::CleanEnv;
 use crate::plan::metric;
 use crate::plan::repeat::Repeat;
 use crate::plan::request::{
@@ -56,6 +59,7 @@ pub fn reconcile(
         overlay: overlay_paths::overlay(&arguments.checkout, matrix, surroundings)?,
         build: build_options(&arguments.build, matrix, surroundings)?,
         env: environment(matrix.env.as_ref()),
+        clean_env: clean_env(&arguments.environment, matrix)?,
         exclude: excluded(matrix, &compared).chain(cells.exclude.iter().cloned()).collect(),
         include: if cells.include.is_empty() {
             cell_patterns(matrix.include.as_ref()).collect()
@@ -81,7 +85,7 @@ pub fn reconcile(
         request.repeat = Repeat::Times(most.max().unwrap_or(ENOUGH));
         request.tests.iter_mut().for_each(|test| test.repeat = None);
     }
-    for variable in &cells.env {
+    for variable in &arguments.environment.env {
         // A variable of the command line wins everywhere, also over the `env` of a ref or a test.
         let narrower = request.refs.iter_mut().map(|one| &mut one.env);
         for env in narrower.chain(request.tests.iter_mut().map(|one| &mut one.env)) {
@@ -210,6 +214,28 @@ fn lockfile(arguments: &RequestArguments, entry: Option<&LockfileEntry>) -> Opti
         let date = || entry.date.as_ref().map(|Scalar(Day(day))| LockfileRequest::Date(day.clone()));
         text(entry.from.as_ref()).map(|name| LockfileRequest::From(name.to_owned())).or_else(date)
     })
+}
+
+/// Returns which variables builds and tests inherit; `None` means all.
+///
+/// memprof.yaml comes from the code that is measured. So if the command line asks for a clean
+/// environment, the file cannot keep more variables.
+fn clean_env(flags: &EnvironmentArguments, matrix: &Matrix) -> Result<Option<CleanEnv>, UserError> {
+    let keep = if flags.clean_env {
+        flags.keep_env.clone()
+    } else {
+        list(&flags.keep_env, matrix.keep_env.as_ref())
+    };
+    if flag(flags.clean_env, matrix.clean_env.as_ref()) {
+        return Ok(Some(CleanEnv { keep }));
+    }
+    match keep.first() {
+        None => Ok(None),
+        Some(name) => {
+            Err(UserError::new(format!("keep-env {name} without clean-env: all variables are kept"))
+                .help(format!("to keep only known variables and this one: --clean-env --keep-env '{name}'")))
+        }
+    }
 }
 
 /// The default of `--max-events`: enough for the layers of a model, and few enough for a table.

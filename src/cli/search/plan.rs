@@ -20,7 +20,9 @@ use crate::plan::request::RefRequest;
 use crate::plan::resolved::{Plan, Revision};
 use crate::results::run_folder::RunFolder;
 use crate::run::session;
+use crate::run::stored_plan;
 use crate::support::event::Sink;
+use crate::support::redaction;
 use crate::support::user_error::UserError;
 use crate::support::whole_file::write_whole;
 
@@ -75,7 +77,7 @@ impl SearchRequest<'_> {
             least_runs: self.measuring.repeat.unwrap_or(1),
             paths: self.paths.to_vec(),
             lineage: range.lineage.clone(),
-            arguments: command_line(std::env::args()),
+            arguments: redacted(&command_line(std::env::args())),
             overlay: overlay_hashes(&plan, repository)?,
             cell: None,
             efforts: Vec::new(),
@@ -112,6 +114,19 @@ fn command_line(argv: impl Iterator<Item = String>) -> Vec<String> {
         words.remove(0);
     }
     words
+}
+
+/// Returns the command line with marks in place of secrets.
+fn redacted(words: &[String]) -> Vec<String> {
+    words.iter().map(|word| redaction::setting(word).into_owned()).collect()
+}
+
+impl SearchPlan {
+    /// Returns the plan as it is stored, with marks in place of secrets.
+    #[must_use]
+    pub fn sealed(&self) -> Self {
+        Self { search: self.search.sealed(), plan: stored_plan::sealed(&self.plan) }
+    }
 }
 
 /// Returns the hash of each overlay file. A search that continues with a changed test would compare
@@ -171,7 +186,7 @@ fn short_names(hashes: &[String]) -> Vec<String> {
 /// Creates the folder of a new search.
 pub fn create_folder(runs: &Utf8Path, search: &SearchPlan) -> anyhow::Result<RunFolder> {
     let folder = session::create_folder(runs, &search.plan)?;
-    write_whole(&folder.search(), &serde_json::to_vec_pretty(&search.search)?)?;
+    write_whole(&folder.search(), &serde_json::to_vec_pretty(&search.search.sealed())?)?;
     Ok(folder)
 }
 

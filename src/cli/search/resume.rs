@@ -5,10 +5,12 @@ use camino::Utf8Path;
 use crate::bisect::record::SearchRecord;
 use crate::cli::arguments::search::MeasuringArguments;
 use crate::cli::kept_runs::{runs, search_record};
+use crate::cli::request::secrets::SecretSources;
 use crate::cli::search::plan::{SearchPlan, overlay_hashes};
 use crate::git::repository::Repository;
 use crate::results::run_folder::RunFolder;
 use crate::run::session;
+use crate::run::stored_plan::Restoration;
 use crate::support::user_error::UserError;
 
 /// Finds a search by its id, its folder, or `latest`, the newest search of this command.
@@ -39,7 +41,20 @@ pub fn resumed(
             }
         }
     };
-    let plan = session::read_plan(&folder)?;
+    let mut plan = session::read_plan(&folder)?;
+    let sources = SecretSources {
+        environment: &measuring.environment,
+        config: &measuring.build.config,
+        matrix: measuring.matrix.as_deref(),
+        repository,
+    };
+    let given = sources.restore(&mut plan)?;
+    let mut record = record;
+    if let Some(cell) = &mut record.cell {
+        let mut restoration = Restoration::of_run(&given);
+        restoration.variables(&mut cell.env);
+        restoration.finish()?;
+    }
     if overlay_hashes(&plan, repository)? != record.overlay {
         let message = format!(
             "the overlay has changed since this {command} started, so new results are not comparable"

@@ -9,6 +9,7 @@ use crate::bisect::merge_search::MergeSearch;
 use crate::bisect::record::Task;
 use crate::bisect::report_builder::{ReportBuilder, SearchOutcome};
 use crate::cli::arguments::search::MeasuringArguments;
+use crate::cli::commands::context::CommandContext;
 use crate::cli::kept_runs::repository;
 use crate::cli::output::destinations::outputs;
 use crate::cli::search::plan::{SearchPlan, create_folder};
@@ -27,7 +28,6 @@ use crate::support::exit_code::ExitCode;
 use crate::support::file_lock::WhenHeld;
 use crate::support::user_error::UserError;
 use crate::support::whole_file::write_whole;
-use crate::support::workflow_commands::Notation;
 
 /// Starts the search that `plan` describes, or continues one, and reports the result.
 pub fn search(
@@ -51,8 +51,8 @@ pub fn search(
     } else {
         let search = plan(&repository)?;
         if measuring.dry_run {
-            console.print_as(Notation::Json, &format!("{}\n", serde_json::to_string_pretty(&search)?))?;
-            return Ok(ExitCode::Success);
+            let context = CommandContext { console, interrupt };
+            return context.print_plan(&search.plan, &search.sealed());
         }
         let runs = runs_folder(&repository, &search.plan.workspace)?;
         let folder = create_folder(&runs, &search)?;

@@ -17,6 +17,7 @@ use crate::support::elapsed::shown;
 use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;
 use crate::support::labels;
+use crate::support::redaction;
 use crate::support::user_error::UserError;
 use crate::support::workflow_commands::{self, Notation};
 
@@ -97,7 +98,8 @@ impl Console {
     /// Like [`Self::print`], for data of this notation.
     pub fn print_as(&self, notation: Notation, text: &str) -> io::Result<()> {
         self.finish();
-        let text = for_log(notation, text);
+        let redacted = redaction::text(text);
+        let text = for_log(notation, &redacted);
         let mut stdout = io::stdout().lock();
         match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -110,7 +112,7 @@ impl Console {
     pub fn command(&self, line: &str) {
         self.finish();
         // If nobody reads standard error, nothing is lost.
-        _ = writeln!(io::stderr().lock(), "{line}");
+        _ = writeln!(io::stderr().lock(), "{}", redaction::text(line));
     }
 
     /// Prints an error and returns the code to exit with.
@@ -147,7 +149,7 @@ impl Console {
                         bar.reset_elapsed();
                     }
                     bar.set_prefix(self.verb(verb, true));
-                    bar.set_message(labels::one_line(&text).into_owned());
+                    bar.set_message(labels::one_line(&redaction::text(&text)).into_owned());
                     // The clock keeps ticking while cargo or a test works and no event arrives.
                     bar.enable_steady_tick(Duration::from_millis(100));
                 }
@@ -162,7 +164,8 @@ impl Console {
 
     /// Errors are ignored: there is no other place to report them.
     fn write(&self, drawn: &mut Drawn, text: &str) {
-        let text = for_log(Notation::Text, text);
+        let redacted = redaction::text(text);
+        let text = for_log(Notation::Text, &redacted);
         let mut write = || {
             let _ = writeln!(drawn.writer, "{text}").and_then(|()| drawn.writer.flush());
         };
