@@ -65,7 +65,7 @@ fn ask(
 ) -> Result<Vec<ListedTest>, ProcessError> {
     let names = |arguments: &[&str]| -> Result<Vec<String>, ProcessError> {
         let command = as_cargo_would_run(executable, runner, directory, environment).args(arguments);
-        Ok(parse(&command.run()?.text()))
+        Ok(parse(&command.run_supervised()?.text()))
     };
     let all = names(&["--list", "--format", "terse"])?;
     let ignored: HashSet<String> =

@@ -17,6 +17,7 @@ use crate::git::repository::{Lookup, Repository};
 use crate::plan::resolved::Revision;
 use crate::support::advice::Advice;
 use crate::support::process::{Command, ProcessError};
+use crate::support::regular_file;
 
 /// The checkout.
 pub struct Worktree<'repository> {
@@ -24,6 +25,8 @@ pub struct Worktree<'repository> {
     path: Utf8PathBuf,
     /// `.git/worktrees/NAME` of the user's repository.
     git_directory: Utf8PathBuf,
+    /// The content of the file `.git`, which names that directory.
+    link: String,
     injected: Utf8PathBuf,
     lfs: Lfs,
 }
@@ -106,7 +109,8 @@ impl<'repository> Worktree<'repository> {
         fs_err::create_dir_all(git_directory.join("info"))?;
         fs_err::write(git_directory.join("info/sparse-checkout"), sparse_patterns(sparse_exclude)?)?;
         let lfs = Lfs::open(&cache.lfs(), repository)?;
-        Ok(Self { repository, path, git_directory, injected: cache.injected(), lfs })
+        let link = fs_err::read_to_string(path.join(".git"))?;
+        Ok(Self { repository, path, git_directory, link, injected: cache.injected(), lfs })
     }
 
     /// Returns the root of the checkout.
@@ -117,6 +121,7 @@ impl<'repository> Worktree<'repository> {
     /// Checks out the revision in place. Files that do not differ keep their time. Removes injected
     /// files, but keeps files that git ignores.
     pub fn check_out(&self, revision: &Revision) -> anyhow::Result<()> {
+        self.mend()?;
         injected_files::remove_all(&self.injected, &self.path)?;
         let checkout = ["checkout", "--quiet", "--force", "--detach", "--no-recurse-submodules"];
         let command = self.git().args(checkout).args([&revision.commit, "--"]);
@@ -127,6 +132,21 @@ impl<'repository> Worktree<'repository> {
         self.git().args(["clean", "-ffdq"]).run()?;
         submodules::check_out(self.repository, &self.path, &self.git_directory)?;
         self.verify(revision)
+    }
+
+    /// Restores the folder and its link to the git directory, which a test may have deleted or
+    /// replaced.
+    pub fn mend(&self) -> anyhow::Result<()> {
+        let is_folder = |path: &Utf8Path| path.symlink_metadata().is_ok_and(|found| found.is_dir());
+        if !is_folder(&self.path) {
+            regular_file::remove(&self.path)?;
+            fs_err::create_dir_all(&self.path)?;
+        }
+        let link = self.path.join(".git");
+        if regular_file::read(&link).ok().as_deref() != Some(self.link.as_bytes()) {
+            regular_file::replace(&link, self.link.as_bytes())?;
+        }
+        Ok(())
     }
 
     /// Returns git's list of differences from the revision. Files that git ignores are not in it.

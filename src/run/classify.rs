@@ -211,7 +211,7 @@ mod tests {
         fs_err::write(folder.join(file::STDERR), stderr).unwrap();
         let evidence =
             Evidence { folder, key: KEY, harness: true, limit_seconds: 5, killed_by_kernel: false };
-        let process = FinishedProcess { exit, wall: Duration::from_millis(1) };
+        let process = FinishedProcess { exit, wall: Duration::from_millis(1), left: crate::run::process_group::LeftProcesses::default() };
         let outcome = outcome(&process, &evidence).unwrap().unwrap();
         (outcome.status, outcome.message)
     }
