@@ -23,8 +23,9 @@ use crate::plan::request::Ignored;
 use crate::plan::resolved::{CellId, Plan};
 use crate::results::outcome::Status;
 use crate::results::run_folder::RunFolder;
+use crate::results::sealed;
 use crate::results::stored::{self, Run};
-use crate::run::runner::{Completion, Runner, write_whole};
+use crate::run::runner::{self, Completion, Runner};
 use crate::run::session::{self, Interrupted, Session};
 use crate::support::event::{Event, Sink};
 use crate::support::user_error::UserError;
@@ -116,10 +117,8 @@ impl<'a> CommitRunner<'a> {
         let builder =
             Builder::new(plan, session.repository, &session.cache, folder, notes, session.interrupt)?;
         let commits = plan.revisions.len();
-        let facts = match fs_err::read(folder.builds()) {
-            Ok(text) => serde_json::from_slice(&text).context("builds.json")?,
-            Err(_) => BTreeMap::new(),
-        };
+        let facts = if folder.builds().exists() { sealed::read(&folder.builds())? } else { BTreeMap::new() };
+        runner::forget_damaged(&folder.cells(), notes)?;
         let mut runner = Self {
             session,
             plan,
@@ -357,7 +356,7 @@ impl<'a> CommitRunner<'a> {
         self.is_built[commit] = true;
         let facts = session::facts(self.plan, &self.builds[commit]);
         self.facts.insert(commit.to_string(), facts);
-        write_whole(&self.folder.builds(), &serde_json::to_vec_pretty(&self.facts)?)
+        sealed::write(&self.folder.builds(), &self.facts)
     }
 
     /// Returns the cell to run at a built commit: the ends' own, if the commit has the test.
@@ -444,7 +443,7 @@ impl<'a> CommitRunner<'a> {
     }
 
     fn save(&self) -> anyhow::Result<()> {
-        write_whole(&self.folder.search(), &serde_json::to_vec_pretty(&self.record)?)
+        sealed::write(&self.folder.search(), &self.record)
     }
 }
 

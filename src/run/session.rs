@@ -23,8 +23,9 @@ use crate::plan::listing::{DiscoveredTest, ListedRevision};
 use crate::plan::resolved::{Plan, TestId};
 use crate::results::environment;
 use crate::results::run_folder::{self, RunFolder};
+use crate::results::sealed;
 use crate::results::trace_facts::TraceFacts;
-use crate::run::runner::{Completion, Runner, write_whole};
+use crate::run::runner::{Completion, Runner};
 use crate::support::event::{Event, Sink};
 use crate::support::file_lock::{Lock, LockFile, WhenHeld};
 use crate::support::paths;
@@ -109,7 +110,7 @@ impl<'a> Session<'a> {
                 builder.report_failure(index, failure);
             }
         }
-        write_whole(&folder.builds(), &serde_json::to_vec_pretty(&facts_of(plan, &builds))?)?;
+        sealed::write(&folder.builds(), &facts_of(plan, &builds))?;
         self.store_trace(plan, folder, &builds)?;
         let cells = self.cells(plan, &builds)?;
         Ok(Prepared { builder, builds, cells })
@@ -135,7 +136,7 @@ impl<'a> Session<'a> {
                 self.sink.emit(Event::Warning { message, help: None });
             }
         }
-        write_whole(&folder.trace(), &serde_json::to_vec_pretty(&traces)?)
+        sealed::write(&folder.trace(), &traces)
     }
 
     fn cells(&self, plan: &Plan, builds: &[Build]) -> anyhow::Result<Vec<PlannedCell>> {
@@ -335,8 +336,8 @@ pub(crate) fn kept_runs(runs: &Utf8Path) -> Vec<String> {
 /// Writes the files of a new run that are known before its first test.
 pub fn fill_folder(folder: &RunFolder, plan: &Plan) -> anyhow::Result<()> {
     fs_err::create_dir_all(&folder.0)?;
-    write_whole(&folder.plan(), &serde_json::to_vec_pretty(plan)?)?;
-    write_whole(&folder.environment(), &serde_json::to_vec_pretty(&environment::facts())?)
+    sealed::write(&folder.plan(), plan)?;
+    sealed::write(&folder.environment(), &environment::facts())
 }
 
 /// Finds a stored run by its id, its folder, or `latest`.
@@ -359,6 +360,5 @@ pub fn find_run(runs: &Utf8Path, start: &Utf8Path, name: &str) -> anyhow::Result
 
 /// Reads the plan of a stored run.
 pub fn read_plan(folder: &RunFolder) -> anyhow::Result<Plan> {
-    let text = fs_err::read(folder.plan())?;
-    serde_json::from_slice(&text).with_context(|| format!("cannot read {}", folder.plan()))
+    sealed::read(&folder.plan())
 }

@@ -19,7 +19,7 @@ use crate::plan::quantity::Threshold;
 use crate::plan::request::RefRequest;
 use crate::plan::resolved::{Plan, Revision};
 use crate::results::run_folder::RunFolder;
-use crate::run::runner::write_whole;
+use crate::results::sealed;
 use crate::run::session;
 use crate::support::event::Sink;
 use crate::support::user_error::UserError;
@@ -171,7 +171,7 @@ fn short_names(hashes: &[String]) -> Vec<String> {
 /// Creates the folder of a new search.
 pub fn create_folder(runs: &Utf8Path, search: &SearchPlan) -> anyhow::Result<RunFolder> {
     let folder = session::create_folder(runs, &search.plan)?;
-    write_whole(&folder.search(), &serde_json::to_vec_pretty(&search.search)?)?;
+    sealed::write(&folder.search(), &search.search)?;
     Ok(folder)
 }
 

@@ -21,7 +21,7 @@ use crate::gpu::watch::DeviceWatch;
 use crate::report::bisect::search::step_line;
 use crate::report::options::Format;
 use crate::results::run_folder::RunFolder;
-use crate::run::runner::write_whole;
+use crate::results::sealed;
 use crate::run::session::{self, Session, runs_folder};
 use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;
@@ -135,7 +135,7 @@ impl SearchSession<'_> {
         let builder = ReportBuilder { runner: &runner, plan: &plan, repository: self.repository };
         let report = builder.report(&outcome, &rule)?;
         drop((runner, lock));
-        write_whole(&self.folder.found(), &serde_json::to_vec_pretty(&report)?)
+        sealed::write(&self.folder.found(), &report)
     }
 
     /// Prints a line for each pending commit, and in the last one what is left.
