@@ -10,6 +10,7 @@ use cargo_memprof::cli::arguments::terminal::TerminalArguments;
 use cargo_memprof::cli::commands::dispatch::act;
 use cargo_memprof::cli::terminal::console::Console;
 use cargo_memprof::support::exit_code::ExitCode;
+use cargo_memprof::support::termination;
 
 static INTERRUPT: AtomicBool = AtomicBool::new(false);
 
@@ -30,9 +31,9 @@ fn main() -> ProcessExitCode {
         }
     };
     let console = Console::new(&command_line.terminal);
-    let handler = ctrlc::set_handler(|| INTERRUPT.store(true, Ordering::Relaxed));
+    let handler = ctrlc::set_handler(|| termination::handle(&INTERRUPT));
     debug_assert!(handler.is_ok(), "nothing else handles signals");
-    act(&command_line, &console, &INTERRUPT)
-        .unwrap_or_else(|error| console.fail(&error, INTERRUPT.load(Ordering::Relaxed)))
-        .into()
+    let result = act(&command_line, &console, &INTERRUPT);
+    termination::leave_the_end_to_the_signal();
+    result.unwrap_or_else(|error| console.fail(&error, INTERRUPT.load(Ordering::Relaxed))).into()
 }

@@ -23,8 +23,9 @@ use crate::plan::request::Ignored;
 use crate::plan::resolved::{CellId, Plan};
 use crate::results::outcome::Status;
 use crate::results::run_folder::RunFolder;
+use crate::results::sealed;
 use crate::results::stored::{self, Run};
-use crate::run::runner::{Completion, Runner};
+use crate::run::runner::{self, Completion, Runner};
 use crate::run::session::{self, Interrupted, Session};
 use crate::support::event::{Event, Sink};
 use crate::support::sealed_json;
@@ -119,6 +120,7 @@ impl<'a> CommitRunner<'a> {
             Builder::new(plan, session.repository, &session.cache, folder, notes, session.interrupt)?;
         let commits = plan.revisions.len();
         let facts = stored::build_facts_of(folder)?;
+        runner::forget_damaged(&folder.cells(), notes)?;
         let mut runner = Self {
             session,
             plan,
@@ -457,7 +459,7 @@ impl<'a> CommitRunner<'a> {
     }
 
     fn save(&self) -> anyhow::Result<()> {
-        write_whole(&self.folder.search(), &serde_json::to_vec_pretty(&self.record.sealed())?)
+        sealed::write(&self.folder.search(), &self.record.sealed())
     }
 }
 

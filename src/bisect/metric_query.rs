@@ -136,6 +136,7 @@ mod tests {
             outcome: Outcome { status, message: Some("it broke".into()), wall_nanoseconds: None },
             build: None,
             marks: Vec::new(),
+            files: std::collections::BTreeMap::new(),
             devices: None,
             withdrawn: BTreeMap::new(),
         };

@@ -76,6 +76,7 @@ impl<'a> BuildTree<'a> {
         if restored.stamps.hold() {
             return Ok(true);
         }
+        self.worktree.restore_link()?;
         // `git status` covers the revision's own files. Injected files differ from the revision
         // anyway, so their contents are compared here.
         let is_there = |(path, content): (&Utf8PathBuf, &Vec<u8>)| {

@@ -69,7 +69,7 @@ fn ask(
     let names = |arguments: &[&str]| -> Result<Vec<String>, ProcessError> {
         let command = as_cargo_would_run(executable, runner, directory, environment, clean_env);
         let command = command.args(arguments);
-        Ok(parse(&command.run()?.text()))
+        Ok(parse(&command.run_supervised()?.text()))
     };
     let all = names(&["--list", "--format", "terse"])?;
     let ignored: HashSet<String> =

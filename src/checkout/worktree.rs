@@ -132,7 +132,7 @@ impl<'repository> Worktree<'repository> {
 
     /// Makes the checkout's `.git` name its entry in the user's repository, if a test or a build
     /// script has changed that. Our own calls of git do not read it, but build scripts do.
-    fn restore_link(&self) -> anyhow::Result<()> {
+    pub fn restore_link(&self) -> anyhow::Result<()> {
         if !self.git_directory.join("HEAD").exists() {
             let message = format!(
                 "the checkout {} lost its entry in the repository, {}",

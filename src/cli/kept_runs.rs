@@ -7,6 +7,7 @@ use crate::bisect::record::{self, SearchRecord};
 use crate::git::repository::Repository;
 use crate::git::workspace_folder;
 use crate::results::run_folder::RunFolder;
+use crate::results::sealed;
 use crate::run::session::{find_run, runs_folder};
 use crate::support::user_error::UserError;
 
@@ -53,9 +54,7 @@ pub fn search_record(folder: &RunFolder) -> anyhow::Result<Option<SearchRecord>>
     if !folder.search().exists() {
         return Ok(None);
     }
-    let text = fs_err::read(folder.search())?;
-    let record: SearchRecord =
-        serde_json::from_slice(&text).with_context(|| format!("cannot read {}", folder.search()))?;
+    let record: SearchRecord = sealed::read(&folder.search())?;
     anyhow::ensure!(
         record.version <= record::VERSION,
         "{}: format {} is newer than this cargo-memprof reads; update cargo-memprof",

@@ -4,11 +4,13 @@
 
 pub mod comparability;
 pub mod environment;
+pub mod log_checksum;
 pub mod measurement;
 pub mod outcome;
 pub mod run_folder;
 #[cfg(test)]
 pub(crate) mod sample_log;
+pub mod sealed;
 pub mod shim_log;
 pub mod stored;
 pub mod tensor_record;

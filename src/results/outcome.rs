@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::resolved::CellId;
+use crate::results::sealed::FileSeal;
 
 /// `outcome.json` in a run's folder: which run it was, and its outcome. The run is finished if the
 /// file exists.
@@ -35,10 +36,16 @@ pub struct RunRecord {
     /// The devices that the user chose for the run, by UUID. Absent if the user chose none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub devices: Option<Vec<String>>,
+    /// The run's other files by name, as they were when the run ended. Absent before version 2.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, FileSeal>,
 }
 
-/// The version of `outcome.json`'s format.
-pub const VERSION: u32 = 1;
+/// The version of `outcome.json`'s format. Version 2 added `files` and the checksum.
+pub const VERSION: u32 = 2;
+
+/// The newest version without hashes.
+pub const WITHOUT_SEALS: u32 = 1;
 
 /// The outcome of one run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -86,7 +93,8 @@ pub enum Status {
     NotInThisRef,
     /// The test is marked `#[ignore]`, and the user did not ask for ignored tests.
     Ignored,
-    /// The run was refused because the executable is not the planned one.
+    /// The run proves nothing: the executable is not the planned one, or the test changed the files
+    /// that the run is judged by.
     Refused,
 }
 

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicUsize, Ordering as Memory};
 
 use anyhow::{Context, bail, ensure};
 use camino::{Utf8Path, Utf8PathBuf};
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::plan::listing::NotMeasured;
@@ -17,8 +16,10 @@ use crate::results::comparability::IncomparableMetrics;
 use crate::results::measurement::Measurement;
 use crate::results::outcome::{self, RunRecord};
 use crate::results::run_folder::{RunFolder, file};
+use crate::results::sealed::{self, Hashing, Opened, SealedError};
 use crate::results::shim_log;
 use crate::results::trace_facts::TraceFacts;
+use crate::support::regular_file;
 use crate::support::sealed_json;
 use crate::support::user_error::UserError;
 use crate::verdict::limits::Limits;
@@ -91,7 +92,7 @@ pub fn read(folder: &RunFolder) -> anyhow::Result<Results> {
 
 /// Reads a run's folder, but only the runs that `wanted` accepts.
 pub fn read_some(folder: &RunFolder, wanted: impl Fn(&RunRecord) -> bool) -> anyhow::Result<Results> {
-    let plan: Plan = read_json(&folder.plan())?;
+    let plan: Plan = sealed::read(&folder.plan())?;
     ensure!(
         plan.version <= resolved::VERSION,
         "{}: format {} is newer than this cargo-memprof reads ({}); update cargo-memprof",
@@ -109,10 +110,10 @@ pub fn read_some(folder: &RunFolder, wanted: impl Fn(&RunRecord) -> bool) -> any
     let mut facts = build_facts_of(folder)?;
     let not_measured = take_not_measured(folder, &mut facts)?;
     let builds = builds(facts);
-    let traces = if folder.trace().exists() { read_json(&folder.trace())? } else { BTreeMap::new() };
+    let traces = if folder.trace().exists() { sealed::read(&folder.trace())? } else { BTreeMap::new() };
     let mut records = records(folder, &folder.cells(), &plan)?;
     records.retain(|(record, _)| wanted(record));
-    let runs = read_logs(folder, records);
+    let runs = read_logs(folder, records)?;
     let mut results = Results {
         plan,
         environment,
@@ -131,7 +132,7 @@ pub fn read_some(folder: &RunFolder, wanted: impl Fn(&RunRecord) -> bool) -> any
 pub fn runs_of(folder: &RunFolder, plan: &Plan, revision: usize, cell: &CellId) -> anyhow::Result<Vec<Run>> {
     let first = folder.cell(plan, revision, cell, 0);
     let records = records(folder, first.parent().unwrap_or(&first), plan)?;
-    let mut runs = read_logs(folder, records);
+    let mut runs = read_logs(folder, records)?;
     runs.sort_by_key(|run| run.record.repeat);
     Ok(runs)
 }
@@ -171,10 +172,10 @@ fn take_not_measured(
 /// The file is not as it was written.
 pub fn build_facts_of(folder: &RunFolder) -> anyhow::Result<BTreeMap<String, Value>> {
     let path = folder.builds();
-    let text = match fs_err::read(&path) {
+    let text = match regular_file::read(&path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
-        Err(error) => return Err(error.into()),
+        Err(error) => return Err(error).with_context(|| format!("cannot read {path}")),
     };
     sealed_json::unsealed(&text).or_else(|damage| {
         // Before files had a hash, all their keys were revisions.
@@ -204,13 +205,8 @@ impl Results {
     }
 }
 
-fn read_json<T: DeserializeOwned>(path: &Utf8Path) -> anyhow::Result<T> {
-    let text = fs_err::read(path)?;
-    serde_json::from_slice(&text).with_context(|| format!("cannot read {path}"))
-}
-
 fn read_optional(path: &Utf8Path) -> anyhow::Result<Value> {
-    if path.exists() { read_json(path) } else { Ok(Value::Null) }
+    if path.exists() { sealed::read(path) } else { Ok(Value::Null) }
 }
 
 /// Returns the facts as text. A build that failed has none.
@@ -242,35 +238,92 @@ fn records(
             continue;
         }
         let path = Utf8Path::from_path(entry.path()).context("a run's path is not UTF-8")?;
-        let record: RunRecord = read_json(path)?;
-        if record.version > outcome::VERSION {
-            bail!(
-                "{path}: format {} is newer than this cargo-memprof reads ({}); update cargo-memprof",
-                record.version,
-                outcome::VERSION
-            );
-        }
+        let home = path.parent().expect("a file has a folder");
+        let record = record(path)?;
         ensure!(
             record.revision < plan.revisions.len(),
             "{path}: revision {} is not in the plan",
             record.revision
         );
-        let home = path.parent().expect("a file has a folder");
+        let own = folder.cell(plan, record.revision, &record.cell, record.repeat);
+        if record.version > outcome::WITHOUT_SEALS && own != home {
+            return Err(changed(path, "it belongs to another run"));
+        }
         records.push((record, home.strip_prefix(&folder.0).unwrap_or(home).to_owned()));
     }
     Ok(records)
 }
 
+/// Reads an outcome and checks its checksum.
+fn record(path: &Utf8Path) -> anyhow::Result<RunRecord> {
+    let Opened { json, is_sealed } = sealed::open(path).map_err(|error| match error {
+        SealedError::Changed { .. } => changed(path, "its checksum is wrong"),
+        error @ SealedError::Io { .. } => error.into(),
+    })?;
+    let record: RunRecord = serde_json::from_slice(&json).with_context(|| format!("cannot read {path}"))?;
+    if record.version > outcome::VERSION {
+        bail!(
+            "{path}: format {} is newer than this cargo-memprof reads ({}); update cargo-memprof",
+            record.version,
+            outcome::VERSION
+        );
+    }
+    if record.version > outcome::WITHOUT_SEALS && !is_sealed {
+        return Err(changed(path, "its checksum is missing"));
+    }
+    Ok(record)
+}
+
+/// Returns the error for a run's file that is not as it was when the run ended.
+fn changed(path: &Utf8Path, reason: &str) -> anyhow::Error {
+    UserError::new(format!("{path} was changed after the run: {reason}"))
+        .help("to measure this run again, run the same command with `--resume`")
+        .into()
+}
+
+/// Checks the files of a finished run against the hashes in its outcome. Returns what is wrong.
+pub fn damage(home: &Utf8Path) -> Option<String> {
+    let record = match record(&home.join(file::OUTCOME)) {
+        Ok(record) => record,
+        Err(error) => return Some(format!("{error:#}")),
+    };
+    record.files.iter().find_map(|(name, seal)| {
+        let path = home.join(name);
+        let problem = match sealed::of_file(&path) {
+            Ok(Some(found)) if found == *seal => return None,
+            Ok(Some(_)) => "it has another content".to_owned(),
+            Ok(None) => "it is missing".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        Some(changed(&path, &problem).to_string())
+    })
+}
+
+/// Removes the outcomes of damaged runs below a folder, so that these runs count as not done.
+/// Returns what was wrong with each.
+pub fn forget_damaged(below: &Utf8Path) -> anyhow::Result<Vec<String>> {
+    let mut problems = Vec::new();
+    for entry in walkdir::WalkDir::new(below).into_iter().filter_map(Result::ok) {
+        let home = entry.path().parent().and_then(Utf8Path::from_path);
+        let Some(home) = home.filter(|_| entry.file_name() == file::OUTCOME) else { continue };
+        if let Some(problem) = damage(home) {
+            regular_file::remove(&home.join(file::OUTCOME))?;
+            problems.push(problem);
+        }
+    }
+    Ok(problems)
+}
+
 /// Reads the logs on all processors.
-fn read_logs(folder: &RunFolder, records: Vec<(RunRecord, Utf8PathBuf)>) -> Vec<Run> {
+fn read_logs(folder: &RunFolder, records: Vec<(RunRecord, Utf8PathBuf)>) -> anyhow::Result<Vec<Run>> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let next = AtomicUsize::new(0);
     let work = || {
         let mut read = Vec::new();
         loop {
             let index = next.fetch_add(1, Memory::Relaxed);
-            let Some((_, home)) = records.get(index) else { return read };
-            read.push((index, read_log(&folder.0.join(home).join(file::LOG))));
+            let Some((record, home)) = records.get(index) else { return read };
+            read.push((index, read_log(&folder.0.join(home), record)));
         }
     };
     let mut logs: Vec<_> = std::thread::scope(|scope| {
@@ -286,7 +339,7 @@ fn read_logs(folder: &RunFolder, records: Vec<(RunRecord, Utf8PathBuf)>) -> Vec<
         .into_iter()
         .zip(logs)
         .map(|((record, folder), (_, log))| {
-            let (measurement, unreadable) = match log {
+            let (measurement, unreadable) = match log? {
                 Ok(mut measurement) => {
                     for (metric, reason) in &record.withdrawn {
                         measurement.withdraw(metric, reason);
@@ -295,19 +348,42 @@ fn read_logs(folder: &RunFolder, records: Vec<(RunRecord, Utf8PathBuf)>) -> Vec<
                 }
                 Err(problem) => (Measurement::default(), Some(problem)),
             };
-            Run { record, measurement: Arc::new(measurement), unreadable, folder }
+            Ok(Run { record, measurement: Arc::new(measurement), unreadable, folder })
         })
         .collect()
 }
 
-fn read_log(path: &Utf8Path) -> Result<Measurement, String> {
-    let log = match std::fs::File::open(path) {
+/// Reads the log of a run, or says why that is not possible.
+///
+/// # Errors
+/// One of the run's files is not as it was when the run ended.
+fn read_log(home: &Utf8Path, record: &RunRecord) -> anyhow::Result<Result<Measurement, String>> {
+    for (name, seal) in record.files.iter().filter(|(name, _)| *name != file::LOG) {
+        let path = home.join(name);
+        if sealed::of_file(&path).ok().flatten().as_ref() != Some(seal) {
+            return Err(changed(&path, "it has another content, or is gone"));
+        }
+    }
+    let path = home.join(file::LOG);
+    let seal = record.files.get(file::LOG);
+    let log = match regular_file::open(&path) {
         Ok(log) => log,
+        Err(error) if seal.is_some() => return Err(changed(&path, &error.to_string())),
         // A process that did not start, or did not reach its first checkpoint, leaves no log.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Measurement::default()),
-        Err(error) => return Err(format!("{path}: {error}")),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Ok(Ok(Measurement::default()));
+        }
+        Err(error) => return Ok(Err(format!("{path}: {error}"))),
     };
-    shim_log::read(BufReader::with_capacity(1 << 18, log), path.as_str()).map_err(|error| error.to_string())
+    let mut log = BufReader::with_capacity(1 << 18, Hashing::new(log));
+    let measurement = shim_log::read(&mut log, path.as_str()).map_err(|error| error.to_string());
+    let mut hashing = log.into_inner();
+    // After an error, there is more of it.
+    hashing.drain().with_context(|| format!("cannot read {path}"))?;
+    if seal.is_some_and(|seal| *seal != hashing.seal()) {
+        return Err(changed(&path, "it has another content"));
+    }
+    Ok(measurement)
 }
 
 /// Compares by test, then by parameters. Numbers compare by value and come before text: `batch=4`

@@ -1,22 +1,32 @@
 //! Classifies how a test's process ended, by its exit, its output and its log.
 
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 
 use camino::Utf8Path;
 
 use crate::build::store::WrongBuild;
+use crate::results::log_checksum::LogKey;
 use crate::results::outcome::{Outcome, Status};
 use crate::results::run_folder::file;
+use crate::results::sealed::{self, FileSeal};
 use crate::run::process_group::{Exit, FinishedProcess};
 use crate::support::bytes::Bytes;
+use crate::support::regular_file;
 
 /// What a process is classified by, besides its exit.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Evidence<'a> {
     /// The run's folder, with log and output.
     pub folder: &'a Utf8Path,
     /// The key of the planned build.
     pub key: &'a str,
+    /// The key of the log's checksum.
+    pub log_key: &'a LogKey,
+    /// Whether the shim in the build writes the checksum.
+    pub has_checksum: bool,
+    /// What the test did to its files, if that makes the run useless.
+    pub harm: Option<String>,
     /// Whether libtest's harness should have run one test.
     pub harness: bool,
     /// The time limit in seconds, if there was one.
@@ -33,16 +43,28 @@ const TAIL: u64 = 256 * 1024;
 const END_OF_RECORDING: &str = "memprof: recording ends here, ";
 
 /// Returns the outcome of a run; `None` if the user interrupted it.
-///
-/// # Errors
-///
-/// The run's output or log cannot be read.
-pub fn outcome(process: &FinishedProcess, evidence: &Evidence<'_>) -> anyhow::Result<Option<Outcome>> {
-    let stderr = tail(&evidence.folder.join(file::STDERR))?;
-    let refused_by_gpu = last_refusal_of_gpu(&evidence.folder.join(file::LOG))?;
+pub fn outcome(process: &FinishedProcess, evidence: &Evidence<'_>) -> Option<Outcome> {
+    let (status, message) = judge(process, evidence)?;
+    let wall_nanoseconds = u64::try_from(process.wall.as_nanos()).ok();
+    let outcome = match (&evidence.harm, status) {
+        (Some(harm), Status::Ok | Status::Refused) => (Status::Refused, Some(harm.clone())),
+        (Some(harm), status) => {
+            (status, Some(message.map_or(harm.clone(), |text| format!("{text}\n{harm}"))))
+        }
+        (None, status) => (status, message),
+    };
+    Some(Outcome { status: outcome.0, message: outcome.1, wall_nanoseconds })
+}
+
+/// Judges a run by its exit, its output and its log. Returns `None` if the user interrupted it.
+fn judge(process: &FinishedProcess, evidence: &Evidence<'_>) -> Option<(Status, Option<String>)> {
+    // The test can do anything to these files. What cannot be read is `harm`, or it is missing
+    // below.
+    let stderr = tail(&evidence.folder.join(file::STDERR)).unwrap_or_default();
+    let refused_by_gpu = last_refusal_of_gpu(&evidence.folder.join(file::LOG)).unwrap_or_default();
     let out_of_memory = stderr.lines().rev().find(|line| is_allocation_failure(line));
-    let (status, message) = match process.exit {
-        Exit::Interrupted => return Ok(None),
+    Some(match process.exit {
+        Exit::Interrupted => return None,
         Exit::TimedOut => (Status::Timeout { limit_seconds: evidence.limit_seconds }, None),
         Exit::Signalled(_) if out_of_memory.is_some() => {
             (Status::OutOfMemory, out_of_memory.map(ToOwned::to_owned))
@@ -56,7 +78,7 @@ pub fn outcome(process: &FinishedProcess, evidence: &Evidence<'_>) -> anyhow::Re
             (Status::OutOfMemory, with_panic(refused_by_gpu, &stderr))
         }
         Exit::Signalled(signal) => (Status::Killed { signal }, panic_message(&stderr)),
-        Exit::Code(0) => judge_success(evidence, &stderr)?,
+        Exit::Code(0) => judge_success(evidence, &stderr),
         // A test may continue after a refusal, or even expect one. If it failed, the refusal is the
         // reason.
         Exit::Code(_) if refused_by_gpu.is_some() => {
@@ -65,18 +87,19 @@ pub fn outcome(process: &FinishedProcess, evidence: &Evidence<'_>) -> anyhow::Re
         Exit::Code(exit_code) => {
             (Status::Failed { exit_code }, panic_message(&stderr).or_else(|| loader_message(&stderr)))
         }
-    };
-    let wall_nanoseconds = u64::try_from(process.wall.as_nanos()).ok();
-    Ok(Some(Outcome { status, message, wall_nanoseconds }))
+    })
+}
+
+/// Returns the hashes of the run's files. The outcome says of a file that cannot be read that the
+/// test replaced it.
+pub fn seals(folder: &Utf8Path) -> BTreeMap<String, FileSeal> {
+    let seal = |name: &str| Some((name.to_owned(), sealed::of_file(&folder.join(name)).ok()??));
+    [file::LOG, file::STDOUT, file::STDERR].into_iter().filter_map(seal).collect()
 }
 
 /// Describes the last allocation that a GPU had no memory for, from the shim's log.
-fn last_refusal_of_gpu(log: &Utf8Path) -> anyhow::Result<Option<String>> {
-    let log = match fs_err::File::open(log) {
-        Ok(log) => log,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
+fn last_refusal_of_gpu(log: &Utf8Path) -> io::Result<Option<String>> {
+    let log = regular_file::open(log)?;
     let mut last = None;
     for line in BufReader::new(log).split(b'\n') {
         let line = line?;
@@ -93,23 +116,28 @@ fn last_refusal_of_gpu(log: &Utf8Path) -> anyhow::Result<Option<String>> {
 }
 
 /// Checks a process with exit code 0: the test must have run, and in the planned build.
-fn judge_success(evidence: &Evidence<'_>, stderr: &str) -> anyhow::Result<(Status, Option<String>)> {
-    if let Some(reason) = refusal(evidence)? {
-        return Ok((Status::Refused, Some(reason)));
+fn judge_success(evidence: &Evidence<'_>, stderr: &str) -> (Status, Option<String>) {
+    let refused = |reason: String| (Status::Refused, Some(reason));
+    match refusal(evidence) {
+        Ok(Some(reason)) => return refused(reason),
+        Ok(None) => {}
+        Err(error) => return refused(format!("its log cannot be read: {error}")),
     }
-    let ran = !evidence.harness || harness_ran_a_test(&evidence.folder.join(file::STDOUT))?;
-    if ran {
-        let end = stderr.lines().find(|line| line.starts_with(END_OF_RECORDING));
-        Ok((Status::Ok, end.map(str::to_owned)))
-    } else {
-        Ok((Status::Refused, Some("the test harness ran no test".to_owned())))
+    if evidence.harness {
+        match harness_ran_a_test(&evidence.folder.join(file::STDOUT)) {
+            Ok(true) => {}
+            Ok(false) => return refused("the test harness ran no test".to_owned()),
+            Err(error) => return refused(format!("its output cannot be read: {error}")),
+        }
     }
+    let end = stderr.lines().find(|line| line.starts_with(END_OF_RECORDING));
+    (Status::Ok, end.map(str::to_owned))
 }
 
 /// Whether libtest printed `running 1 test`. With a filter that matches no test, it prints
 /// `running 0 tests`.
-fn harness_ran_a_test(stdout: &Utf8Path) -> anyhow::Result<bool> {
-    for line in BufReader::new(fs_err::File::open(stdout)?).split(b'\n') {
+fn harness_ran_a_test(stdout: &Utf8Path) -> io::Result<bool> {
+    for line in BufReader::new(regular_file::open(stdout)?).split(b'\n') {
         if line? == b"running 1 test" {
             return Ok(true);
         }
@@ -117,30 +145,35 @@ fn harness_ran_a_test(stdout: &Utf8Path) -> anyhow::Result<bool> {
     Ok(false)
 }
 
-/// Returns why this process is not the planned build, from the first line of its log.
-fn refusal(evidence: &Evidence<'_>) -> anyhow::Result<Option<String>> {
-    let log = evidence.folder.join(file::LOG);
+/// Returns why the log is not one of the planned build, or not only the shim's.
+fn refusal(evidence: &Evidence<'_>) -> io::Result<Option<String>> {
+    let path = evidence.folder.join(file::LOG);
     let mut first = Vec::new();
-    match fs_err::File::open(&log) {
+    match regular_file::open(&path) {
         Ok(log) => BufReader::new(log).read_until(b'\n', &mut first)?,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let reason = "the process wrote no log: it does not contain the shim, or the shim did not start";
             return Ok(Some(reason.to_owned()));
         }
-        Err(error) => return Err(error.into()),
+        Err(error) => return Err(error),
     };
     let begin: serde_json::Value = serde_json::from_slice(&first).unwrap_or_default();
     let found = begin["build"].as_str().unwrap_or("unknown");
-    let other = WrongBuild::OtherBuild { found: found.to_owned(), expected: evidence.key.to_owned() };
-    Ok((found != evidence.key).then(|| other.to_string()))
+    if found != evidence.key {
+        let other = WrongBuild::OtherBuild { found: found.to_owned(), expected: evidence.key.to_owned() };
+        return Ok(Some(other.to_string()));
+    }
+    let log = BufReader::with_capacity(1 << 18, regular_file::open(&path)?);
+    let forgery = evidence.log_key.check(log, evidence.has_checksum)?;
+    Ok(forgery.map(|forgery| forgery.to_string()))
 }
 
-fn tail(path: &Utf8Path) -> anyhow::Result<String> {
-    let mut file = fs_err::File::open(path)?;
+fn tail(path: &Utf8Path) -> io::Result<String> {
+    let mut file = regular_file::open(path)?;
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
     let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
+    file.take(TAIL).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -198,6 +231,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::run::process_group::LeftProcesses;
 
     const KEY: &str = "k";
 
@@ -209,11 +243,53 @@ mod tests {
         }
         fs_err::write(folder.join(file::STDOUT), stdout).unwrap();
         fs_err::write(folder.join(file::STDERR), stderr).unwrap();
-        let evidence =
-            Evidence { folder, key: KEY, harness: true, limit_seconds: 5, killed_by_kernel: false };
-        let process = FinishedProcess { exit, wall: Duration::from_millis(1) };
-        let outcome = outcome(&process, &evidence).unwrap().unwrap();
+        classified(folder, exit, None)
+    }
+
+    fn classified(folder: &Utf8Path, exit: Exit, harm: Option<&str>) -> (Status, Option<String>) {
+        let evidence = Evidence {
+            folder,
+            key: KEY,
+            log_key: &LogKey::random(),
+            has_checksum: true,
+            harm: harm.map(str::to_owned),
+            harness: true,
+            limit_seconds: 5,
+            killed_by_kernel: false,
+        };
+        let process =
+            FinishedProcess { exit, wall: Duration::from_millis(1), left: LeftProcesses::default() };
+        let outcome = outcome(&process, &evidence).unwrap();
         (outcome.status, outcome.message)
+    }
+
+    #[test]
+    fn what_a_test_does_to_its_files_is_its_outcome() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = Utf8Path::from_path(folder.path()).unwrap();
+        for name in [file::LOG, file::STDOUT, file::STDERR] {
+            fs_err::create_dir(folder.join(name)).unwrap();
+        }
+        let harm = Some("the test replaced its log by a folder");
+        let (status, message) = classified(folder, Exit::Code(0), harm);
+        assert_eq!((status, message.as_deref()), (Status::Refused, harm));
+        let (status, message) = classified(folder, Exit::Code(101), harm);
+        assert_eq!((status, message.as_deref()), (Status::Failed { exit_code: 101 }, harm));
+        assert_eq!(classified(folder, Exit::TimedOut, None).0, Status::Timeout { limit_seconds: 5 });
+        assert!(seals(folder).is_empty());
+    }
+
+    #[test]
+    fn a_log_with_lines_of_others_is_refused() {
+        let end = "{\"event\":\"end\"}\n";
+        for (log, problem) in [
+            (format!("{BEGIN}{BEGIN}"), "its log begins twice"),
+            (format!("{BEGIN}{end}{BEGIN}"), "its log goes on after its end"),
+            (format!("{BEGIN}{end}"), "its log has other lines than the shim wrote"),
+        ] {
+            let (status, message) = judged(Exit::Code(0), Some(&log), "running 1 test\n", "");
+            assert_eq!((status, message.as_deref()), (Status::Refused, Some(problem)));
+        }
     }
 
     const BEGIN: &str = "{\"event\":\"begin\",\"build\":\"k\"}\n";

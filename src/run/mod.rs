@@ -3,6 +3,9 @@
 //! Runs tests; writes the run's folder.
 
 pub mod classify;
+pub mod executables;
+pub mod finished;
+pub mod home;
 pub mod process_group;
 pub mod runner;
 pub mod session;

@@ -1,19 +1,20 @@
-//! Runs a test as a child in its own process group, with its output in files.
+//! Runs a test as a child, with its output in files, and ends everything that it started.
 //!
-//! When the child ends, by itself, by the time limit or by an interrupt, every other process in its
-//! group is killed before [`run`] returns. Otherwise a process that one test forgot could use
-//! memory beside the next test.
+//! When the test ends, by itself, by the time limit or by an interrupt, every process that it left
+//! is killed before [`run`] returns. Otherwise a process that one test forgot could use memory
+//! beside the next test. On Linux a [supervisor](crate::support::supervisor) finds them all. On
+//! other platforms only those in the test's process group are killed.
 
 use std::fs::File;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::ExitStatus;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
-
+use crate::support::counted::grouped;
 use crate::support::process::{Command, INTERRUPT_POLL, ProcessError};
+use crate::support::terminal_mode;
 
 /// How a child ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,18 +30,62 @@ pub enum Exit {
 }
 
 /// A child that has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FinishedProcess {
     /// How it ended.
     pub exit: Exit,
     /// Wall time from just before the spawn until the exit was noticed, some microseconds after it.
     pub wall: Duration,
+    /// What it left running.
+    pub left: LeftProcesses,
+}
+
+/// The processes that a test left running.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeftProcesses {
+    /// Names of those that were killed, up to [`NAMED`].
+    names: Vec<String>,
+    /// How many were killed.
+    killed: usize,
+    /// How many did not end.
+    survived: usize,
+    /// Whether the supervisor was killed, perhaps by the test, and therefore found nothing.
+    is_unknown: bool,
+}
+
+/// How many processes are named.
+const NAMED: usize = 5;
+
+impl LeftProcesses {
+    /// Returns a remark for the report; `None` if nothing was left.
+    pub fn remark(&self) -> Option<String> {
+        if self.is_unknown {
+            return Some("the process that supervised the test was killed".to_owned());
+        }
+        if self.killed == 0 {
+            return None;
+        }
+        let mut names = self.names.clone();
+        names.sort();
+        if self.killed > names.len() {
+            names.push("…".to_owned());
+        }
+        let (count, noun, fate) = match self.killed {
+            1 => ("1".to_owned(), "process", "it was killed"),
+            killed => (grouped(killed as i128), "processes", "they were killed"),
+        };
+        let survived = match self.survived {
+            0 => String::new(),
+            survived => format!(", but {survived} did not end within 10 s"),
+        };
+        Some(format!("the test left {count} {noun} running ({}); {fate}{survived}", names.join(", ")))
+    }
 }
 
 /// Runs the command in a new process group until it ends, exceeds `limit`, or `interrupt` is set.
 ///
-/// The calling thread must live as long as the child. On Linux, the kernel kills the child when the
-/// thread that spawned it ends, so that no test outlives this tool if the tool is killed.
+/// The calling thread must live as long as the child. On Linux, the kernel tells the supervisor
+/// when the thread that spawned it ends, so that no test outlives this tool if the tool is killed.
 ///
 /// # Errors
 ///
@@ -52,54 +97,56 @@ pub fn run(
     limit: Option<Duration>,
     interrupt: &AtomicBool,
 ) -> Result<FinishedProcess, ProcessError> {
+    let _mode = terminal_mode::keep();
     let start = Instant::now();
-    let mut child = command.spawn(|prepared| {
-        prepared.stdout(stdout).stderr(stderr).process_group(0);
-        die_with_parent(prepared);
-    })?;
-    let leader = Pid::from_child(&child);
-    let (stopped_by_us, wall) = wait_unreaped(leader, start, limit, interrupt);
-    // The leader is not reaped yet, so its id cannot belong to another group.
-    let _ = kill_process_group(leader, Signal::KILL);
+    let (mut child, watch) = platform::spawn(command, stdout, stderr)?;
+    let (sender, receiver) = mpsc::sync_channel(1);
+    let ((stopped, wall), left) = std::thread::scope(|scope| {
+        // Fails if the test was stopped, because nobody receives any more.
+        let watching = scope.spawn(move || {
+            platform::watch(watch, || {
+                let _ = sender.send(start.elapsed());
+            })
+        });
+        let ended = wait(&child, start, limit, interrupt, &receiver);
+        drop(receiver);
+        (ended, watching.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    });
+    platform::end_group(&child);
     let status = child.wait().map_err(|source| command.broken(source))?;
-    let exit = stopped_by_us.unwrap_or_else(|| exit_of(status));
-    Ok(FinishedProcess { exit, wall })
+    let exit = stopped.unwrap_or_else(|| exit_of(status));
+    let is_unknown = left.is_unknown && stopped.is_none();
+    if is_unknown {
+        platform::end_orphans();
+    }
+    Ok(FinishedProcess { exit, wall, left: LeftProcesses { is_unknown, ..left } })
 }
 
-/// Waits until the leader has ended or must be stopped. Leaves it as a zombie, so that its id stays
-/// in use. Returns why it was stopped, if it was, and its wall time.
-fn wait_unreaped(
-    leader: Pid,
+/// Waits until the test has ended, or stops it. Returns why it was stopped, if it was, and its wall
+/// time.
+fn wait(
+    child: &Child,
     start: Instant,
     limit: Option<Duration>,
     interrupt: &AtomicBool,
+    ended: &Receiver<Duration>,
 ) -> (Option<Exit>, Duration) {
-    let (sender, receiver) = mpsc::sync_channel(1);
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-            while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(leader), options) {}
-            // Fails if the group was killed below, because nobody receives any more.
-            let _ = sender.send(start.elapsed());
-        });
-        let stopped = loop {
-            if interrupt.load(Ordering::Relaxed) {
-                break Exit::Interrupted;
+    let stopped = loop {
+        if interrupt.load(Ordering::Relaxed) {
+            break Exit::Interrupted;
+        }
+        let left = limit.map_or(INTERRUPT_POLL, |limit| limit.saturating_sub(start.elapsed()));
+        match ended.recv_timeout(left.min(INTERRUPT_POLL)) {
+            Ok(wall) => return (None, wall),
+            Err(RecvTimeoutError::Timeout) if limit.is_some_and(|limit| start.elapsed() >= limit) => {
+                break Exit::TimedOut;
             }
-            let left = limit.map_or(INTERRUPT_POLL, |limit| limit.saturating_sub(start.elapsed()));
-            match receiver.recv_timeout(left.min(INTERRUPT_POLL)) {
-                Ok(wall) => return (None, wall),
-                Err(RecvTimeoutError::Timeout) if limit.is_some_and(|limit| start.elapsed() >= limit) => {
-                    break Exit::TimedOut;
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return (None, start.elapsed()),
-            }
-        };
-        // Makes the waiting thread return, so that the scope can join it.
-        let _ = kill_process_group(leader, Signal::KILL);
-        (Some(stopped), start.elapsed())
-    })
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return (None, start.elapsed()),
+        }
+    };
+    platform::stop(child);
+    (Some(stopped), start.elapsed())
 }
 
 fn exit_of(status: ExitStatus) -> Exit {
@@ -109,25 +156,105 @@ fn exit_of(status: ExitStatus) -> Exit {
     }
 }
 
-/// Asks the kernel to kill the child when this process ends for any reason.
 #[cfg(target_os = "linux")]
-#[expect(unsafe_code, reason = "the standard library has no other way to run code between fork and exec")]
-fn die_with_parent(command: &mut std::process::Command) {
-    let parent = rustix::process::getpid();
-    let ask = move || {
-        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-        // The parent may have ended before the request took effect.
-        if rustix::process::getppid() == Some(parent) { Ok(()) } else { Err(rustix::io::Errno::SRCH.into()) }
-    };
-    // SAFETY: between fork and exec, only async-signal-safe functions may be called. The closure
-    // makes two system calls, prctl and getppid. It neither allocates nor locks.
-    unsafe {
-        command.pre_exec(ask);
+mod platform {
+    use rustix::process::{Pid, Signal, kill_process};
+
+    use super::{Child, Command, File, LeftProcesses, NAMED, ProcessError};
+    use crate::support::process_tree;
+    use crate::support::supervisor::{self, Message, Messages};
+
+    /// Starts the test below a supervisor.
+    pub(super) fn spawn(
+        command: &Command,
+        stdout: File,
+        stderr: File,
+    ) -> Result<(Child, Messages), ProcessError> {
+        // If the test kills the supervisor, its processes come to this one.
+        process_tree::adopt_orphans();
+        let mut pipe = None;
+        let child = command.spawn(|prepared| {
+            prepared.stdout(stdout).stderr(stderr);
+            pipe = Some(supervisor::supervise(prepared)?);
+            Ok(())
+        })?;
+        let pipe = pipe.expect("the closure was called before the child started");
+        let messages = pipe.of(child.id());
+        Ok((child, messages))
+    }
+
+    /// Waits until the supervisor has ended.
+    pub(super) fn watch(messages: Messages, ended: impl FnOnce()) -> LeftProcesses {
+        let mut ended = Some(ended);
+        let mut left = LeftProcesses { is_unknown: true, ..LeftProcesses::default() };
+        for message in messages {
+            match message {
+                Message::Ended => {
+                    left.is_unknown = false;
+                    ended.take().into_iter().for_each(|ended| ended());
+                }
+                Message::Left(process) => {
+                    left.killed += 1;
+                    if left.names.len() < NAMED {
+                        left.names.push(process.name());
+                    }
+                }
+                Message::Survived(_) => left.survived += 1,
+            }
+        }
+        left
+    }
+
+    /// Tells the supervisor to kill the test and everything below it.
+    pub(super) fn stop(supervisor: &Child) {
+        // The supervisor is not reaped yet, so its id cannot belong to another process.
+        let _ = kill_process(Pid::from_child(supervisor), Signal::TERM);
+    }
+
+    pub(super) fn end_group(_: &Child) {}
+
+    /// Kills what came to this process because the supervisor was killed.
+    pub(super) fn end_orphans() {
+        process_tree::kill_all();
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn die_with_parent(_: &mut std::process::Command) {}
+mod platform {
+    use std::os::unix::process::CommandExt;
+
+    use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+    use super::{Child, Command, File, LeftProcesses, ProcessError};
+
+    pub(super) fn spawn(command: &Command, stdout: File, stderr: File) -> Result<(Child, Pid), ProcessError> {
+        let child = command.spawn(|prepared| {
+            prepared.stdout(stdout).stderr(stderr).process_group(0);
+            Ok(())
+        })?;
+        let leader = Pid::from_child(&child);
+        Ok((child, leader))
+    }
+
+    /// Waits until the leader has ended. Leaves it as a zombie, so that its id stays in use.
+    pub(super) fn watch(leader: Pid, ended: impl FnOnce()) -> LeftProcesses {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(leader), options) {}
+        ended();
+        LeftProcesses::default()
+    }
+
+    pub(super) fn stop(leader: &Child) {
+        end_group(leader);
+    }
+
+    /// Kills the group. The leader is not reaped yet, so its id cannot belong to another group.
+    pub(super) fn end_group(leader: &Child) {
+        let _ = kill_process_group(Pid::from_child(leader), Signal::KILL);
+    }
+
+    pub(super) fn end_orphans() {}
+}
 
 #[cfg(test)]
 mod tests {
@@ -190,6 +317,52 @@ mod tests {
             "the exit is noticed while another process holds the pipe"
         );
         assert!(is_gone_soon(&ran.stdout), "process {} is still running", ran.stdout);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn processes_that_left_the_group_are_killed_and_named() {
+        let never = AtomicBool::new(false);
+        let scripts = [
+            "setsid sleep 301 & echo $!; sleep 0.1; exit 4",
+            "(setsid sh -c 'echo $$; exec sleep 302' &) ; sleep 0.3; exit 4",
+        ];
+        for script in scripts {
+            let ran = shell(script, None, &never);
+            assert_eq!(ran.process.exit, Exit::Code(4));
+            assert!(!is_running(ran.stdout.trim()), "process {} is still running", ran.stdout);
+            let remark = ran.process.left.remark().unwrap();
+            assert_eq!(remark, "the test left 1 process running (sleep); it was killed");
+        }
+        assert_eq!(shell("true & wait", None, &never).process.left.remark(), None);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn processes_that_keep_forking_are_killed() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("links");
+        // Each process of a chain starts the next one and ends.
+        let script = format!(
+            "f() {{ echo >> {}; sleep 0.005; f & }}; for chain in 1 2 3; do f & done; sleep 0.3",
+            file.display()
+        );
+        let ran = shell(&script, None, &AtomicBool::new(false));
+        assert_eq!(ran.process.exit, Exit::Code(0));
+        let length = || std::fs::metadata(&file).unwrap().len();
+        let before = length();
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!(length(), before, "processes still start others");
+        assert!(before > 3 && ran.process.left.remark().is_some());
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_test_has_no_terminal_and_cannot_stop_its_supervisor() {
+        let never = AtomicBool::new(false);
+        let ran =
+            shell("(: < /dev/tty) 2>/dev/null && echo terminal; kill -TERM $PPID; echo here", None, &never);
+        assert_eq!((ran.process.exit, ran.stdout.as_str()), (Exit::Code(0), "here\n"));
     }
 
     #[test]

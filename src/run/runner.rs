@@ -9,6 +9,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::build::attempts::Build;
 use crate::build::provenance::Executable;
+use crate::build::shim;
 use crate::build::store::Entry;
 use crate::build::test_listing::as_cargo_would_run;
 use crate::build::test_tree::TestTree;
@@ -22,15 +23,19 @@ use crate::plan::cells::{CellStatus, PlannedCell};
 use crate::plan::repeat::Repeat;
 use crate::plan::request::{Request, TraceRequest};
 use crate::plan::resolved::{CellId, Plan, TestId};
+use crate::results::log_checksum::LogKey;
 use crate::results::outcome::{self, Outcome, RunRecord, Status};
 use crate::results::run_folder::{RunFolder, file};
+use crate::results::sealed;
 use crate::results::stored;
 use crate::run::classify::{self, Evidence};
+use crate::run::executables::ProvenExecutables;
+use crate::run::finished::FinishedRuns;
+use crate::run::home::{self, RunHome};
 use crate::run::process_group;
 use crate::support::event::{Event, Sink};
 use crate::support::process::Command;
-use crate::support::whole_file::write_whole;
-use crate::support::{redacted_file, redaction};
+use crate::support::regular_file;
 
 /// How the loop ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +66,13 @@ pub struct Runner<'a> {
     pub interrupt: &'a AtomicBool,
 }
 
+/// What is known of the runs so far.
+#[derive(Default)]
+struct Progress {
+    executables: ProvenExecutables,
+    finished: FinishedRuns,
+}
+
 /// A run that has no outcome yet.
 struct Pending<'a> {
     planned: &'a PlannedCell,
@@ -79,10 +91,7 @@ impl Runner<'_> {
     ///
     /// A run cannot be started or recorded. A test that fails is an outcome, not an error.
     pub fn run(&self, tree: &mut dyn TestTree) -> anyhow::Result<Completion> {
-        for planned in self.cells {
-            self.record_if_not_run(planned)?;
-        }
-        let mut proven = HashSet::new();
+        let mut progress = self.begin()?;
         let mut wanted: Vec<u32> = (self.cells.iter())
             .map(|planned| match planned.repeat {
                 Repeat::Auto => 1,
@@ -91,16 +100,66 @@ impl Runner<'_> {
             .collect();
         let mut done = 0;
         loop {
-            let pending = self.pending(&wanted);
+            let pending = self.pending(&wanted, &progress);
             let _locks = self.devices.lock(&self.places(&pending)?)?;
-            if self.run_all(tree, &pending, done, &mut proven)? == Completion::Interrupted {
-                return Ok(Completion::Interrupted);
+            let completion = self.run_all(tree, &pending, done, &mut progress)?;
+            self.refuse_changed(&mut progress)?;
+            if completion == Completion::Interrupted {
+                return Ok(completion);
             }
             done += pending.len();
             if !self.raise_repeats(&mut wanted)? {
                 return Ok(Completion::Finished);
             }
         }
+    }
+
+    /// Records the cells that do not run, and finds the runs that an earlier session finished.
+    fn begin(&self) -> anyhow::Result<Progress> {
+        let mut progress = Progress::default();
+        for planned in self.cells {
+            let first = self.run_folder(planned, 0);
+            let of_cell = first.parent().unwrap_or(&first);
+            forget_damaged(of_cell, self.sink)?;
+            self.record_if_not_run(planned)?;
+            for entry in of_cell.read_dir_utf8().into_iter().flatten() {
+                let folder = entry?.into_path();
+                if folder.join(file::OUTCOME).exists() {
+                    progress.finished.add(&folder);
+                }
+            }
+        }
+        Ok(progress)
+    }
+
+    /// Refuses the finished runs whose files have changed since: one test may have changed those of
+    /// another. Removes outcomes that nobody recorded.
+    fn refuse_changed(&self, progress: &mut Progress) -> anyhow::Result<()> {
+        for planned in self.cells {
+            let first = self.run_folder(planned, 0);
+            let of_cell = first.parent().unwrap_or(&first);
+            let planted = |folder: &Utf8PathBuf| folder.join(file::OUTCOME).symlink_metadata().is_ok();
+            for entry in of_cell.read_dir_utf8().into_iter().flatten() {
+                let folder = entry?.into_path();
+                if planted(&folder) && !progress.finished.has(&folder) {
+                    regular_file::remove(&folder.join(file::OUTCOME))?;
+                }
+            }
+            for repeat in 0.. {
+                let folder = self.run_folder(planned, repeat);
+                if !progress.finished.has(&folder) {
+                    break;
+                }
+                if !progress.finished.is_unchanged(&folder) {
+                    let message = "another test changed the files of this run".to_owned();
+                    let outcome =
+                        Outcome { status: Status::Refused, message: Some(message), wall_nanoseconds: None };
+                    self.record(&new_record(planned, repeat, outcome))?;
+                    progress.finished.add(&folder);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Raises the number of runs of cells whose verdicts are not clear yet. Returns whether there
@@ -130,7 +189,7 @@ impl Runner<'_> {
         tree: &mut dyn TestTree,
         pending: &[Pending<'_>],
         done: usize,
-        proven: &mut HashSet<Utf8PathBuf>,
+        progress: &mut Progress,
     ) -> anyhow::Result<Completion> {
         let total = done + pending.len();
         for (index, pending) in pending.iter().enumerate() {
@@ -141,7 +200,7 @@ impl Runner<'_> {
             let test = pending.planned.cell.title.clone();
             let index = done + index + 1;
             self.sink.emit(Event::RunStarted { test: test.clone(), name: name.clone(), index, total });
-            let Some(outcome) = self.run_one(tree, pending, proven)? else {
+            let Some(outcome) = self.run_one(tree, pending, progress)? else {
                 return Ok(Completion::Interrupted);
             };
             let took = Duration::from_nanos(outcome.wall_nanoseconds.unwrap_or_default());
@@ -153,7 +212,7 @@ impl Runner<'_> {
     }
 
     /// Returns the runs that have no outcome yet, for this number of runs of each cell.
-    fn pending(&self, wanted: &[u32]) -> Vec<Pending<'_>> {
+    fn pending(&self, wanted: &[u32], progress: &Progress) -> Vec<Pending<'_>> {
         let runs = || {
             let cells = self.cells.iter().zip(wanted);
             cells.filter(|(planned, _)| planned.status == CellStatus::Run)
@@ -171,7 +230,7 @@ impl Runner<'_> {
                 pending.extend(
                     of_round
                         .map(|(planned, _)| planned)
-                        .filter(|planned| !self.run_folder(planned, repeat).join(file::OUTCOME).exists())
+                        .filter(|planned| !progress.finished.has(&self.run_folder(planned, repeat)))
                         .map(|planned| Pending { planned, repeat }),
                 );
             }
@@ -204,17 +263,7 @@ impl Runner<'_> {
             }
         };
         let outcome = Outcome { status, message, wall_nanoseconds: None };
-        self.record(&RunRecord {
-            version: outcome::VERSION,
-            revision: planned.revision,
-            cell: planned.cell.clone(),
-            repeat: 0,
-            outcome,
-            build: None,
-            marks: Vec::new(),
-            withdrawn: BTreeMap::new(),
-            devices: None,
-        })
+        self.record(&new_record(planned, 0, outcome))
     }
 
     /// Returns every device that one of the runs can see.
@@ -246,10 +295,11 @@ impl Runner<'_> {
         Ok(CellDevices { given: None, places: self.devices.visible(variable) })
     }
 
+    /// Writes an outcome, in the place of whatever is there.
     fn record(&self, record: &RunRecord) -> anyhow::Result<()> {
         let folder = self.folder.cell(self.plan, record.revision, &record.cell, record.repeat);
-        fs_err::create_dir_all(&folder)?;
-        write_whole(&folder.join(file::OUTCOME), &serde_json::to_vec_pretty(record)?)
+        home::restore(&self.folder.0, &folder)?;
+        sealed::write(&folder.join(file::OUTCOME), record)
     }
 
     /// Runs a cell once. Returns `None` if it was interrupted; it then counts as not run.
@@ -257,53 +307,67 @@ impl Runner<'_> {
         &self,
         tree: &mut dyn TestTree,
         pending: &Pending<'_>,
-        proven: &mut HashSet<Utf8PathBuf>,
+        progress: &mut Progress,
     ) -> anyhow::Result<Option<Outcome>> {
         let planned = pending.planned;
         let (entry, executable) = self.executable(planned)?;
-        let devices = self.devices_of(planned, executable)?;
         tree.bring_to(planned.revision, entry)?;
-        let path = entry.folder.join(&executable.file);
-        if !proven.contains(&path) {
-            entry.verified(executable)?;
-            proven.insert(path.clone());
-        }
-        let folder = empty_folder(&self.run_folder(planned, pending.repeat))?;
-        let command = self.command(planned, entry, executable, &devices, &folder.join(file::LOG));
+        progress.executables.prove(entry, executable)?;
+        let Some(record) = self.run_test(pending, entry, executable, &progress.executables)? else {
+            return Ok(None);
+        };
+        self.record(&record)?;
+        progress.finished.add(&self.run_folder(planned, pending.repeat));
+        Ok(Some(record.outcome))
+    }
+
+    /// Runs a test whose files are in place, and returns its record.
+    fn run_test(
+        &self,
+        pending: &Pending<'_>,
+        entry: &Entry,
+        executable: &Executable,
+        executables: &ProvenExecutables,
+    ) -> anyhow::Result<Option<RunRecord>> {
+        let planned = pending.planned;
+        let devices = self.devices_of(planned, executable)?;
+        let (home, stdout, stderr) =
+            RunHome::create(&self.folder.0, &self.run_folder(planned, pending.repeat))?;
+        let key = LogKey::random();
+        let log = home.path.join(file::LOG);
+        let command =
+            self.command(planned, entry, executable, &devices, &log).env("MEMPROF_LOG_KEY", key.as_str());
         let given = devices.given.is_some();
         let uuids = given.then(|| devices.places.iter().map(|place| place.uuid.clone()).collect());
-        let stdout = fs_err::File::create(folder.join(file::STDOUT))?.into_parts().0;
-        let stderr = fs_err::File::create(folder.join(file::STDERR))?.into_parts().0;
         let limit = planned.timeout_seconds.map(Duration::from_secs);
         let kills_before = classify::kernel_kills();
         let before = self.devices.before(devices.places);
         let process = process_group::run(&command, stdout, stderr, limit, self.interrupt)?;
-        for output in [file::STDOUT, file::STDERR] {
-            redacted_file::redact(&folder.join(output), &redaction::of_process())?;
-        }
+        // First, because redaction puts other files in the places of the test's outputs.
+        let harm = home.harm().or_else(|| executables.harm(entry, executable));
+        home.redact_outputs()?;
         let evidence = Evidence {
-            folder: &folder,
+            folder: &home.path,
             key: &entry.provenance.key,
+            log_key: &key,
+            has_checksum: entry.provenance.key_inputs.shim == shim::source_hash(),
+            harm,
             harness: executable.harness,
             limit_seconds: planned.timeout_seconds.unwrap_or_default(),
             killed_by_kernel: classify::kernel_kills() > kills_before,
         };
-        let Some(outcome) = classify::outcome(&process, &evidence)? else { return Ok(None) };
+        let Some(outcome) = classify::outcome(&process, &evidence) else { return Ok(None) };
         let passed = outcome.status.is_ok();
-        let Interference { marks, withdrawn } =
-            self.devices.after(before, &folder.join(file::LOG), passed)?;
-        self.record(&RunRecord {
-            version: outcome::VERSION,
-            revision: planned.revision,
-            cell: planned.cell.clone(),
-            repeat: pending.repeat,
-            outcome: outcome.clone(),
+        let Interference { mut marks, withdrawn } = self.devices.after(before, &log, passed)?;
+        marks.extend(process.left.remark());
+        Ok(Some(RunRecord {
             build: Some(entry.provenance.key.clone()),
             marks,
             withdrawn,
             devices: uuids,
-        })?;
-        Ok(Some(outcome))
+            files: classify::seals(&home.path),
+            ..new_record(planned, pending.repeat, outcome)
+        }))
     }
 
     /// Returns the command of a run, with all variables that the test process gets.
@@ -327,13 +391,30 @@ impl Runner<'_> {
     }
 }
 
-/// Creates the folder of a run. Removes what an interrupted run left in it.
-fn empty_folder(folder: &Utf8Path) -> anyhow::Result<Utf8PathBuf> {
-    if folder.exists() {
-        fs_err::remove_dir_all(folder)?;
+/// Returns the record of a run that has nothing but an outcome.
+fn new_record(planned: &PlannedCell, repeat: u32, outcome: Outcome) -> RunRecord {
+    RunRecord {
+        version: outcome::VERSION,
+        revision: planned.revision,
+        cell: planned.cell.clone(),
+        repeat,
+        outcome,
+        build: None,
+        marks: Vec::new(),
+        withdrawn: BTreeMap::new(),
+        devices: None,
+        files: BTreeMap::new(),
     }
-    fs_err::create_dir_all(folder)?;
-    Ok(folder.canonicalize_utf8()?)
+}
+
+/// Removes the outcomes of runs below a folder whose files were changed, and warns of each. These
+/// runs are then measured again.
+pub fn forget_damaged(below: &Utf8Path, sink: &dyn Sink) -> anyhow::Result<()> {
+    for problem in stored::forget_damaged(below)? {
+        let help = Some("this run is measured again".to_owned());
+        sink.emit(Event::Warning { message: problem, help });
+    }
+    Ok(())
 }
 
 /// The devices of a cell's runs.

@@ -25,6 +25,7 @@ use crate::plan::listing::{DiscoveredTest, ListedRevision, NotMeasured};
 use crate::plan::resolved::{Plan, TestId};
 use crate::results::environment;
 use crate::results::run_folder::{self, RunFolder};
+use crate::results::sealed;
 use crate::results::trace_facts::TraceFacts;
 use crate::run::runner::{Completion, Runner};
 use crate::run::stored_plan;
@@ -145,7 +146,7 @@ impl<'a> Session<'a> {
                 self.sink.emit(Event::Warning { message, help: None });
             }
         }
-        write_whole(&folder.trace(), &serde_json::to_vec_pretty(&traces)?)
+        sealed::write(&folder.trace(), &traces)
     }
 
     fn cells(&self, plan: &Plan, builds: &[Build]) -> anyhow::Result<Vec<PlannedCell>> {
@@ -355,8 +356,8 @@ pub(crate) fn kept_runs(runs: &Utf8Path) -> Vec<String> {
 /// Writes the files of a new run that are known before its first test.
 pub fn fill_folder(folder: &RunFolder, plan: &Plan) -> anyhow::Result<()> {
     fs_err::create_dir_all(&folder.0)?;
-    write_whole(&folder.plan(), &serde_json::to_vec_pretty(&stored_plan::sealed(plan))?)?;
-    write_whole(&folder.environment(), &serde_json::to_vec_pretty(&environment::facts())?)
+    sealed::write(&folder.plan(), &stored_plan::sealed(plan))?;
+    sealed::write(&folder.environment(), &environment::facts())
 }
 
 /// Finds a stored run by its id, its folder, or `latest`.
@@ -379,8 +380,7 @@ pub fn find_run(runs: &Utf8Path, start: &Utf8Path, name: &str) -> anyhow::Result
 
 /// Reads the plan of a stored run.
 pub fn read_plan(folder: &RunFolder) -> anyhow::Result<Plan> {
-    let text = fs_err::read(folder.plan())?;
-    serde_json::from_slice(&text).with_context(|| format!("cannot read {}", folder.plan()))
+    sealed::read(&folder.plan())
 }
 
 #[cfg(test)]

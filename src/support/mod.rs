@@ -1,6 +1,6 @@
 //! What every folder needs: byte counts, events, child processes, file locks, whole files, errors.
 //! Imports no other folder.
-//! Runs processes, locks, writes and redacts files; the rest is pure.
+//! Runs processes, locks, writes and redacts files, handles signals; the rest is pure.
 
 pub mod advice;
 pub mod bytes;
@@ -14,13 +14,20 @@ pub mod labels;
 pub mod output_file;
 pub mod paths;
 pub mod process;
+#[cfg(target_os = "linux")]
+pub mod process_tree;
 pub mod redacted_file;
 pub mod redaction;
+pub mod regular_file;
 pub mod salt;
 pub mod sealed_json;
 pub mod secret_names;
 pub mod secret_patterns;
 pub mod suggest;
+#[cfg(target_os = "linux")]
+pub mod supervisor;
+pub mod terminal_mode;
+pub mod termination;
 pub mod user_error;
 pub mod whole_file;
 pub mod workflow_commands;

@@ -12,7 +12,7 @@ use std::process::{Child, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Pid;
 
 use crate::support::redaction;
 
@@ -184,6 +184,7 @@ impl Command {
     pub fn capture(&self) -> Result<Captured, ProcessError> {
         let mut child = self.spawn(|command| {
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            Ok(())
         })?;
         // A thread of its own writes the input. A child that answers before it has read everything
         // would otherwise block on a full pipe while this process blocks on another.
@@ -207,9 +208,21 @@ impl Command {
         if captured.status.success() { Ok(captured) } else { Err(self.failed(&captured)) }
     }
 
+    /// Runs a program that contains the code of others to its end, and kills what it leaves behind.
+    /// Anything but success is an error that quotes the output.
+    pub fn run_supervised(&self) -> Result<Captured, ProcessError> {
+        let child = self.spawn(|command| {
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            supervised(command)
+        })?;
+        let output = child.wait_with_output().map_err(|source| self.broken(source))?;
+        let captured = Captured { status: output.status, stdout: output.stdout, stderr: output.stderr };
+        if captured.status.success() { Ok(captured) } else { Err(self.failed(&captured)) }
+    }
+
     /// Runs to the end. Each line of standard output goes to one callback and each line of standard
     /// error to the other, as it comes and without its newline. If `interrupt` is raised, the child
-    /// gets a termination signal.
+    /// gets a termination signal, and what it has started is killed.
     ///
     /// Returns the status, even of a failure. The lines are bytes, because cargo passes on what
     /// rustc and build scripts write.
@@ -221,6 +234,7 @@ impl Command {
     ) -> Result<ExitStatus, ProcessError> {
         let mut child = self.spawn(|command| {
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            Ok(())
         })?;
         let input = self.input.clone().zip(child.stdin.take());
         let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
@@ -241,7 +255,7 @@ impl Command {
                     if interrupt.load(Ordering::Relaxed) {
                         // The child is not reaped before `ended` is set, so the id is still its
                         // own.
-                        let _ = kill_process(pid, Signal::TERM);
+                        end_child(pid);
                         return;
                     }
                     std::thread::park_timeout(INTERRUPT_POLL);
@@ -264,7 +278,7 @@ impl Command {
     /// Starts the child. `prepare` may change the standard library's command before.
     pub(crate) fn spawn(
         &self,
-        prepare: impl FnOnce(&mut std::process::Command),
+        prepare: impl FnOnce(&mut std::process::Command) -> io::Result<()>,
     ) -> Result<Child, ProcessError> {
         let mut command = std::process::Command::new(&self.program);
         command.args(&self.arguments);
@@ -281,7 +295,8 @@ impl Command {
             command.current_dir(directory);
         }
         command.stdin(if self.input.is_some() { Stdio::piped() } else { Stdio::null() });
-        prepare(&mut command);
+        let not_started = |source| ProcessError::NotStarted { command: self.to_string(), source };
+        prepare(&mut command).map_err(not_started)?;
 
         // A file that was just copied cannot run while any process has it open for writing. A child
         // that another thread forks keeps all our files open until its exec, a matter of
@@ -293,9 +308,7 @@ impl Command {
                     attempts += 1;
                     std::thread::sleep(Duration::from_millis(2 * attempts));
                 }
-                Err(source) => {
-                    return Err(ProcessError::NotStarted { command: self.to_string(), source });
-                }
+                Err(source) => return Err(not_started(source)),
                 Ok(child) => return Ok(child),
             }
         }
@@ -338,6 +351,22 @@ impl fmt::Display for Command {
         }
         Ok(())
     }
+}
+
+/// Ends a child, with what it has started if the platform tells.
+fn end_child(child: Pid) {
+    #[cfg(target_os = "linux")]
+    crate::support::process_tree::end_child(child.as_raw_nonzero().get());
+    #[cfg(not(target_os = "linux"))]
+    let _ = rustix::process::kill_process(child, rustix::process::Signal::TERM);
+}
+
+/// Puts a supervisor between this program and the command, if the platform has one.
+fn supervised(command: &mut std::process::Command) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    crate::support::supervisor::supervise(command)?;
+    let _ = command;
+    Ok(())
 }
 
 /// Returns one word for a POSIX shell, quoted only if necessary. Bytes that are not UTF-8 are
@@ -456,6 +485,41 @@ mod tests {
         assert_eq!(lines, ["one", "two", "", "last"]);
         assert_eq!(errors, ["oops"]);
         assert_eq!(status.code(), Some(7));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_supervised_program_ends_as_it_would_alone_and_leaves_nothing() {
+        let left = shell("setsid sleep 300 & echo $!").run_supervised().unwrap().text();
+        assert!(!std::path::Path::new(&format!("/proc/{left}")).exists(), "{left} still runs");
+        let error = shell("echo oops >&2; exit 3").run_supervised().unwrap_err().to_string();
+        assert!(error.ends_with("failed (exit status: 3):\n    oops"), "{error}");
+        let error = shell("kill -SEGV $$").run_supervised().unwrap_err().to_string();
+        assert!(error.contains("signal: 11"), "{error}");
+        assert!(!error.contains("core dumped"), "{error}");
+        let missing = Command::new("no-such-program-anywhere").run_supervised().unwrap_err();
+        assert!(missing.is_missing_program());
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn an_interrupt_kills_what_the_child_has_started() {
+        let interrupt = AtomicBool::new(false);
+        let mut id = String::new();
+        let error = shell("setsid sh -c 'echo $$; exec sleep 60' & wait")
+            .stream(
+                &interrupt,
+                |line| {
+                    id = String::from_utf8_lossy(line).into_owned();
+                    interrupt.store(true, Ordering::Relaxed);
+                },
+                |_| (),
+            )
+            .unwrap_err();
+        assert!(matches!(error, ProcessError::Interrupted { .. }), "{error}");
+        // Its standard output ended, so it has ended, too.
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+        assert!(stat.is_empty() || stat.contains(") Z "), "{stat}");
     }
 
     #[test]

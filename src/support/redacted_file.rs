@@ -1,10 +1,14 @@
 //! Redacts the secrets in a file that another program wrote, such as a test's output.
 
+use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 
+use anyhow::Context;
 use camino::Utf8Path;
 
 use crate::support::redaction::Redactor;
+use crate::support::regular_file;
+use crate::support::whole_file::WholeFile;
 
 /// How much is read at once.
 const CHUNK: usize = 4 << 20;
@@ -15,17 +19,20 @@ const OVERLAP: usize = 64 << 10;
 /// Replaces the secrets in a file. A file without secrets stays as it is.
 pub fn redact(path: &Utf8Path, redactor: &Redactor) -> anyhow::Result<()> {
     let mut is_changed = false;
-    copy(fs_err::File::open(path)?, io::sink(), redactor, CHUNK, &mut is_changed)?;
+    copy(opened(path)?, io::sink(), redactor, CHUNK, &mut is_changed)?;
     if !is_changed {
         return Ok(());
     }
-    let partial = path.with_file_name(format!("{}.partial", path.file_name().unwrap_or_default()));
-    let mut output = BufWriter::new(fs_err::File::create(&partial)?);
-    copy(fs_err::File::open(path)?, &mut output, redactor, CHUNK, &mut is_changed)?;
-    output.flush()?;
-    drop(output);
-    fs_err::rename(&partial, path)?;
-    Ok(())
+    let file = WholeFile::create(path.as_std_path()).with_context(|| format!("cannot write {path}"))?;
+    let mut output = BufWriter::new(file);
+    copy(opened(path)?, &mut output, redactor, CHUNK, &mut is_changed)?;
+    let file = output.into_inner().map_err(io::IntoInnerError::into_error)?;
+    file.finish().with_context(|| format!("cannot write {path}"))
+}
+
+/// A test may have put a link or a pipe in the place of its output.
+fn opened(path: &Utf8Path) -> anyhow::Result<File> {
+    regular_file::open(path).with_context(|| format!("cannot read {path}"))
 }
 
 /// Copies the input with marks in place of secrets, chunk by chunk.

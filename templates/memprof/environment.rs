@@ -6,10 +6,13 @@
 
 use std::ffi::OsString;
 
+use crate::checksum;
 use crate::untracked::kept;
 
 /// Path of the log. Without it the shim does nothing.
 const LOG: &str = "MEMPROF_LOG";
+/// The key for the log's checksum: 32 hexadecimal digits.
+const LOG_KEY: &str = "MEMPROF_LOG_KEY";
 /// `0` turns off the line on standard error.
 const PRINT: &str = "MEMPROF_PRINT";
 /// Why there are no heap metrics, in case they are absent.
@@ -32,12 +35,24 @@ const TRACE_EVENTS: &str = "MEMPROF_TRACE_EVENTS";
 const TRACE_COLUMNS: &str = "MEMPROF_TRACE_COLUMNS";
 
 /// All variables. Add new ones here, or child processes inherit them.
-const ALL: [&str; 10] =
-    [LOG, PRINT, HEAP_ABSENT, METRICS, CUPTI, CUPTI_ABSENT, SYNC, RESIDENT, TRACE_EVENTS, TRACE_COLUMNS];
+const ALL: [&str; 11] = [
+    LOG,
+    LOG_KEY,
+    PRINT,
+    HEAP_ABSENT,
+    METRICS,
+    CUPTI,
+    CUPTI_ABSENT,
+    SYNC,
+    RESIDENT,
+    TRACE_EVENTS,
+    TRACE_COLUMNS,
+];
 
 #[derive(Default)]
 pub(crate) struct Environment {
     pub(crate) log: OsString,
+    pub(crate) key: (u64, u64),
     pub(crate) print: bool,
     pub(crate) heap_absent: Option<String>,
     metrics: String,
@@ -55,6 +70,7 @@ impl Environment {
         let log = std::env::var_os(LOG).filter(|path| !path.is_empty())?;
         let environment = Self {
             log,
+            key: take_key(),
             print: !is_off(PRINT),
             heap_absent: std::env::var(HEAP_ABSENT).ok().filter(|reason| !reason.is_empty()),
             metrics: std::env::var(METRICS).unwrap_or_default(),
@@ -102,6 +118,33 @@ impl Environment {
         self.metrics.split(',').any(|wanted| wanted.trim() == metric)
     }
 }
+
+/// Reads the key, and wipes it: `/proc/self/environ` shows the variables that the process started
+/// with, whatever it removes later.
+fn take_key() -> (u64, u64) {
+    let key = std::env::var(LOG_KEY).ok().and_then(|key| checksum::key(&key)).unwrap_or_default();
+    wipe_key();
+    key
+}
+
+#[cfg(all(unix, not(miri)))]
+fn wipe_key() {
+    extern "C" {
+        fn getenv(name: *const std::os::raw::c_char) -> *mut std::os::raw::c_char;
+    }
+    // SAFETY: the name ends in a zero byte. The value belongs to this process, is writable, and no
+    // other thread exists before `main`. Only bytes before its end are written.
+    unsafe {
+        let mut byte = getenv(b"MEMPROF_LOG_KEY\0".as_ptr().cast());
+        while !byte.is_null() && *byte != 0 {
+            *byte = b'0' as std::os::raw::c_char;
+            byte = byte.add(1);
+        }
+    }
+}
+
+#[cfg(not(all(unix, not(miri))))]
+fn wipe_key() {}
 
 fn is_off(name: &str) -> bool {
     std::env::var_os(name).map_or(false, |value| value == "0")

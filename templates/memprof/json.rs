@@ -62,6 +62,13 @@ impl<'a> Json<'a> {
         self.buffer.extend(&digits[first..]);
     }
 
+    /// Writes 16 hexadecimal digits as text. A number of 64 bits is more than some readers of JSON
+    /// can take.
+    pub(crate) fn hexadecimal(&mut self, name: &str, value: u64) {
+        self.name(name);
+        let _ = write!(self.buffer, "\"{value:016x}\"");
+    }
+
     /// Writes an object as a field, with the fields that the closure writes.
     pub(crate) fn object(&mut self, name: &str, fields: impl FnOnce(&mut Json<'_>)) {
         self.name(name);

@@ -25,7 +25,7 @@
 //!   all together under a `lock`;
 //! * logging: `scope_log`, `call_log` and `tensor_log`; the recorder logs checkpoints itself;
 //! * naming and tracing: `tensors`; `trace`, which the tool inserts into traced functions;
-//! * writing: `log`, `json`, `terminal`; all keep their memory in `untracked`;
+//! * writing: `log` with `checksum`, `json`, `terminal`; all keep their memory in `untracked`;
 //! * beginning and end: `constructor`, `environment`, `stamp`.
 
 #![warn(missing_docs)]
@@ -48,6 +48,7 @@
 mod call_log;
 mod call_tree;
 mod calls;
+mod checksum;
 mod constructor;
 mod counts;
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]

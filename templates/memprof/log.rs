@@ -6,6 +6,7 @@ use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 
+use crate::checksum::Checksum;
 use crate::descriptor;
 use crate::json::Json;
 use crate::thread_number;
@@ -20,15 +21,18 @@ pub(crate) struct Log {
     process: u32,
     sequence: u64,
     line: Untracked<u8>,
+    /// Over all lines so far.
+    checksum: Checksum,
 }
 
 impl Log {
-    pub(crate) fn open(path: &OsStr) -> io::Result<Self> {
+    pub(crate) fn open(path: &OsStr, key: (u64, u64)) -> io::Result<Self> {
         let file = OpenOptions::new().append(true).create(true).open(path)?;
         let mut line = Untracked::new();
         line.reserve(4096);
         let process = std::process::id();
-        Ok(Self { file: descriptor::out_of_the_way(file), process, sequence: 0, line })
+        let checksum = Checksum::new(key);
+        Ok(Self { file: descriptor::out_of_the_way(file), process, sequence: 0, line, checksum })
     }
 
     /// Writes one line: the fields of every line, then those that the closure adds.
@@ -62,6 +66,14 @@ impl Log {
             return Err(io::ErrorKind::WriteZero.into());
         }
         self.sequence += 1;
+        self.checksum.add(&self.line);
         Ok(())
+    }
+
+    /// Writes the last line, with the checksum of all lines before it. The tool notices by it that
+    /// others wrote to the log.
+    pub(crate) fn end(&mut self, nanoseconds: u64) -> io::Result<()> {
+        let checksum = self.checksum.value();
+        self.write("end", nanoseconds, |json| json.hexadecimal("checksum", checksum))
     }
 }

@@ -114,7 +114,7 @@ pub(crate) fn start(environment: Environment) -> bool {
         Some(recorder) => recorder,
         None => return false,
     };
-    match Log::open(&environment.log) {
+    match Log::open(&environment.log, environment.key) {
         Ok(log) => recorder.log = Some(log),
         Err(error) => {
             let path = std::path::Path::new(&environment.log).display();
@@ -210,7 +210,7 @@ pub(crate) fn finish() {
         recorder.log_calls();
         recorder.log_lines();
         let nanoseconds = recorder.nanoseconds();
-        recorder.log(|_, log| log.write("end", nanoseconds, |_| {}));
+        recorder.log(|_, log| log.end(nanoseconds));
         recorder.log = None;
         RECORDING.store(false, Ordering::Relaxed);
     }

@@ -1,5 +1,6 @@
 //! The log's form, and what stands in it.
 
+use cargo_memprof::results::log_checksum::{Forgery, LogKey};
 use serde_json::{Value, json};
 
 use crate::laboratory::{Experiment, program, scratch, text};
@@ -154,4 +155,25 @@ fn a_program_that_closes_all_descriptors_finds_nothing_of_ours_in_its_files() {
         )
         .unwrap();
     }
+}
+
+#[test]
+fn the_last_line_has_a_checksum_of_the_others_under_the_runs_key() {
+    let key = LogKey::random();
+    let record = Experiment::of(program("labels", &[])).env("MEMPROF_LOG_KEY", key.as_str()).succeed();
+    let check = |key: &LogKey, log: &str| key.check(log.as_bytes(), true).unwrap();
+    let log = record.log_text();
+    assert_eq!(check(&key, &log), None);
+    assert_eq!(check(&LogKey::random(), &log), Some(Forgery::OtherLines));
+    assert_eq!(check(&key, &log.replacen("\"heap.live\":", "\"heap.live\":9", 1)), Some(Forgery::OtherLines));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn the_key_is_not_left_in_the_environment_that_others_can_read() {
+    let key = LogKey::random();
+    let record = Experiment::of(program("environ", &[])).env("MEMPROF_LOG_KEY", key.as_str()).succeed();
+    let environment = text(&record.output.stdout);
+    assert!(environment.contains("MEMPROF_LOG_KEY=00000000"), "{environment}");
+    assert!(!environment.contains(key.as_str()), "{environment}");
 }

@@ -8,6 +8,7 @@ mod archive;
 mod bisect;
 mod end_to_end;
 mod gpu_machine;
+mod hostile_tests;
 mod repeats;
 mod secrets;
 mod tensors;

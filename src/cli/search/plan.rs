@@ -19,12 +19,12 @@ use crate::plan::quantity::Threshold;
 use crate::plan::request::RefRequest;
 use crate::plan::resolved::{Plan, Revision};
 use crate::results::run_folder::RunFolder;
+use crate::results::sealed;
 use crate::run::session;
 use crate::run::stored_plan;
 use crate::support::event::Sink;
 use crate::support::redaction;
 use crate::support::user_error::UserError;
-use crate::support::whole_file::write_whole;
 
 /// A search that is ready to start, or to continue.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -186,7 +186,7 @@ fn short_names(hashes: &[String]) -> Vec<String> {
 /// Creates the folder of a new search.
 pub fn create_folder(runs: &Utf8Path, search: &SearchPlan) -> anyhow::Result<RunFolder> {
     let folder = session::create_folder(runs, &search.plan)?;
-    write_whole(&folder.search(), &serde_json::to_vec_pretty(&search.search.sealed())?)?;
+    sealed::write(&folder.search(), &search.search.sealed())?;
     Ok(folder)
 }
 

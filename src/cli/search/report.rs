@@ -11,6 +11,7 @@ use crate::cli::output::present::search_report;
 use crate::cli::terminal::console::Console;
 use crate::report::bisect::search::Searched;
 use crate::results::run_folder::RunFolder;
+use crate::results::sealed;
 use crate::run::session::read_plan;
 use crate::support::exit_code::ExitCode;
 use crate::support::user_error::UserError;
@@ -28,9 +29,7 @@ pub fn present_search(console: &Console, folder: &RunFolder, outputs: &[Output])
             .help(format!("to continue it: cargo memprof {command} --resume"))
             .into());
     }
-    let text = fs_err::read(folder.found())?;
-    let report: SearchReport =
-        serde_json::from_slice(&text).with_context(|| format!("cannot read {}", folder.found()))?;
+    let report: SearchReport = sealed::read(&folder.found())?;
     let plan = read_plan(folder)?;
     let cell = record.cell.as_ref().context("search.json has no test")?;
     let comparisons = comparisons(&report, &plan, folder, &cell.cell)?;

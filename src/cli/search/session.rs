@@ -22,12 +22,12 @@ use crate::gpu::watch::DeviceWatch;
 use crate::report::bisect::search::step_line;
 use crate::report::options::Format;
 use crate::results::run_folder::RunFolder;
+use crate::results::sealed;
 use crate::run::session::{self, Session, runs_folder};
 use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;
 use crate::support::file_lock::WhenHeld;
 use crate::support::user_error::UserError;
-use crate::support::whole_file::write_whole;
 
 /// Starts the search that `plan` describes, or continues one, and reports the result.
 pub fn search(
@@ -136,7 +136,7 @@ impl SearchSession<'_> {
         let builder = ReportBuilder { runner: &runner, plan: &plan, repository: self.repository };
         let report = builder.report(&outcome, &rule)?;
         drop((runner, lock));
-        write_whole(&self.folder.found(), &serde_json::to_vec_pretty(&report)?)
+        sealed::write(&self.folder.found(), &report)
     }
 
     /// Prints a line for each pending commit, and in the last one what is left.

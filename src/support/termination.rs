@@ -1,0 +1,54 @@
+//! Ctrl-C and termination signals. The first one asks the tool to finish cleanly. A later one ends
+//! it at once, whatever it waits for.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::support::exit_code::ExitCode;
+use crate::support::terminal_mode;
+
+/// Signals within this time count as one. GNU `timeout` sends its signal to the process and then to
+/// its group.
+const SAME: Duration = Duration::from_millis(50);
+
+const LAST_WORDS: &[u8] = b"error: interrupted twice, so the tool and what it started were killed\n  \
+    help: finished runs are kept; to continue, run the same command again with `--resume`\n";
+
+/// Whether a second signal came.
+static IS_ENDING: AtomicBool = AtomicBool::new(false);
+
+/// Handles a signal, on a thread of its own.
+pub fn handle(interrupt: &AtomicBool) {
+    static FIRST: OnceLock<Instant> = OnceLock::new();
+    interrupt.store(true, Ordering::Relaxed);
+    if FIRST.get_or_init(Instant::now).elapsed() >= SAME {
+        end_at_once();
+    }
+}
+
+/// Does not return if a second signal is ending the process: its children are being killed, and the
+/// main thread must not end the process before that.
+pub fn leave_the_end_to_the_signal() {
+    while IS_ENDING.load(Ordering::Relaxed) {
+        std::thread::park();
+    }
+}
+
+/// Kills everything that this process has started, and ends without unwinding: other threads may
+/// wait forever.
+#[expect(unsafe_code, reason = "the standard library's exit waits for locks and runs exit handlers")]
+fn end_at_once() -> ! {
+    IS_ENDING.store(true, Ordering::Relaxed);
+    #[cfg(target_os = "linux")]
+    {
+        crate::support::process_tree::adopt_orphans();
+        crate::support::process_tree::kill_all();
+    }
+    terminal_mode::restore_last();
+    // SAFETY: the buffer has this length; `_exit` only ends the process.
+    unsafe {
+        libc::write(2, LAST_WORDS.as_ptr().cast(), LAST_WORDS.len());
+        libc::_exit(ExitCode::Interrupted as i32)
+    }
+}
