@@ -241,12 +241,20 @@ fn read_logs(folder: &RunFolder, records: Vec<(RunRecord, Utf8PathBuf)>) -> Vec<
 }
 
 fn read_log(path: &Utf8Path) -> Result<Measurement, String> {
-    let log = match std::fs::File::open(path) {
-        Ok(log) => log,
+    let found = match std::fs::metadata(path) {
+        Ok(found) => found,
         // A process that did not start, or did not reach its first checkpoint, leaves no log.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Measurement::default()),
         Err(error) => return Err(format!("{path}: {error}")),
     };
+    // Opening a pipe would wait for its writer.
+    if !found.is_file() {
+        return Err(format!("{path} is not a file"));
+    }
+    if found.len() > shim_log::MOST_OF_LOG {
+        return Err(shim_log::too_large(path.as_str(), 1).to_string());
+    }
+    let log = std::fs::File::open(path).map_err(|error| format!("{path}: {error}"))?;
     shim_log::read(BufReader::with_capacity(1 << 18, log), path.as_str()).map_err(|error| error.to_string())
 }
 

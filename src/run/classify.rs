@@ -1,6 +1,6 @@
 //! Classifies how a test's process ended, by its exit, its output and its log.
 
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::io::{BufReader, Read, Seek, SeekFrom};
 
 use camino::Utf8Path;
 
@@ -8,6 +8,7 @@ use crate::build::store::WrongBuild;
 use crate::results::outcome::{Outcome, Status};
 use crate::results::run_folder::file;
 use crate::run::process_group::{Exit, FinishedProcess};
+use crate::support::bounded_lines;
 use crate::support::bytes::Bytes;
 
 /// What a process is classified by, besides its exit.
@@ -27,6 +28,10 @@ pub struct Evidence<'a> {
 
 /// How many bytes at the end of standard error are searched for a panic.
 const TAIL: u64 = 256 * 1024;
+
+/// How many bytes of a line are read, of the log and of the output. The lines that are searched for
+/// are much shorter.
+const MOST_OF_LINE: usize = 1 << 20;
 
 /// The start of the shim's message when it can no longer write its log, for example because the
 /// test closed its file descriptor or the disk is full.
@@ -78,12 +83,12 @@ fn last_refusal_of_gpu(log: &Utf8Path) -> anyhow::Result<Option<String>> {
         Err(error) => return Err(error.into()),
     };
     let mut last = None;
-    for line in BufReader::new(log).split(b'\n') {
-        let line = line?;
-        if memchr::memmem::find(&line, b"\"event\":\"gpu_out_of_memory\"").is_some() {
-            last = serde_json::from_slice::<serde_json::Value>(&line).ok().or(last);
+    bounded_lines::each_line(BufReader::new(log), MOST_OF_LINE, |line| {
+        if memchr::memmem::find(line, b"\"event\":\"gpu_out_of_memory\"").is_some() {
+            last = serde_json::from_slice::<serde_json::Value>(line).ok().or_else(|| last.take());
         }
-    }
+        true
+    })?;
     let bytes =
         |value: &serde_json::Value| value.as_u64().map_or("?".to_owned(), |bytes| Bytes(bytes).to_string());
     Ok(last.map(|event| {
@@ -109,12 +114,12 @@ fn judge_success(evidence: &Evidence<'_>, stderr: &str) -> anyhow::Result<(Statu
 /// Whether libtest printed `running 1 test`. With a filter that matches no test, it prints
 /// `running 0 tests`.
 fn harness_ran_a_test(stdout: &Utf8Path) -> anyhow::Result<bool> {
-    for line in BufReader::new(fs_err::File::open(stdout)?).split(b'\n') {
-        if line? == b"running 1 test" {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    let mut ran = false;
+    bounded_lines::each_line(BufReader::new(fs_err::File::open(stdout)?), MOST_OF_LINE, |line| {
+        ran = line == b"running 1 test";
+        !ran
+    })?;
+    Ok(ran)
 }
 
 /// Returns why this process is not the planned build, from the first line of its log.
@@ -122,7 +127,7 @@ fn refusal(evidence: &Evidence<'_>) -> anyhow::Result<Option<String>> {
     let log = evidence.folder.join(file::LOG);
     let mut first = Vec::new();
     match fs_err::File::open(&log) {
-        Ok(log) => BufReader::new(log).read_until(b'\n', &mut first)?,
+        Ok(log) => bounded_lines::read_line(&mut BufReader::new(log), MOST_OF_LINE, &mut first)?,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let reason = "the process wrote no log: it does not contain the shim, or the shim did not start";
             return Ok(Some(reason.to_owned()));

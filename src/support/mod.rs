@@ -3,6 +3,7 @@
 //! Runs processes and locks files; the rest is pure.
 
 pub mod advice;
+pub mod bounded_lines;
 pub mod bytes;
 pub mod counted;
 pub mod elapsed;
