@@ -1,6 +1,7 @@
 //! Runs the cells, each in its own process, one at a time. Writes each outcome when the run ends.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -388,8 +389,17 @@ fn test_command(
 
 /// Writes a file atomically: it is complete, or it does not exist.
 pub fn write_whole(path: &Utf8Path, content: &[u8]) -> anyhow::Result<()> {
+    write_streamed(path, &|out| out.write_all(content))
+}
+
+/// Writes a file as [`write_whole`] does, while its content is produced.
+pub fn write_streamed(
+    path: &Utf8Path,
+    produce: &dyn Fn(&mut dyn io::Write) -> io::Result<()>,
+) -> anyhow::Result<()> {
     let partial = path.with_file_name(format!("{}.partial", path.file_name().unwrap_or_default()));
-    fs_err::write(&partial, content)?;
+    let mut out = io::BufWriter::with_capacity(1 << 16, fs_err::File::create(&partial)?);
+    produce(&mut out).and_then(|()| out.flush())?;
     fs_err::rename(partial, path)?;
     Ok(())
 }

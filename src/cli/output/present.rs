@@ -1,6 +1,6 @@
 //! Writes a comparison or a search to its destinations, and gives the exit code.
 
-use std::io::{self, Write as _};
+use std::io;
 
 use anyhow::Context;
 use camino::Utf8Path;
@@ -18,7 +18,7 @@ use crate::report::github::{self, Actions};
 use crate::report::options::Options;
 use crate::results::run_folder::RunFolder;
 use crate::results::stored::Results;
-use crate::run::runner::write_whole;
+use crate::run::runner::write_streamed;
 use crate::support::exit_code::ExitCode;
 
 /// What to show, and where.
@@ -41,9 +41,7 @@ impl Presentation<'_> {
         folder: &RunFolder,
     ) -> anyhow::Result<ExitCode> {
         let comparison = compare(results);
-        let mut file = io::BufWriter::new(fs_err::File::create(folder.comparison())?);
-        report::json::render::render(&comparison, &mut file)?;
-        file.flush()?;
+        write_streamed(&folder.comparison(), &|out| report::json::render::render(&comparison, out))?;
         self.of_comparison(console, &comparison, Some(folder))
     }
 
@@ -73,9 +71,8 @@ impl Presentation<'_> {
             actions.summarize(comparison, &options(None)).context("could not write GITHUB_STEP_SUMMARY")?;
         }
         for output in self.outputs {
-            let mut text = Vec::new();
-            report::render::render(output.format, comparison, &options(Some(output)), &mut text)?;
-            write(console, output, &text)?;
+            let options = options(Some(output));
+            write(console, output, &|out| report::render::render(output.format, comparison, &options, out))?;
         }
         Ok(exit_code(comparison))
     }
@@ -86,10 +83,10 @@ pub fn search_report(console: &Console, searched: Searched<'_>, outputs: &[Outpu
     console.finish();
     let unicode = chart::is_unicode(|name| std::env::var(name).ok());
     for output in outputs {
-        let mut text = Vec::new();
         let options = for_destination(console, output);
-        report::bisect::search::render(output.format, searched, &options, unicode, &mut text)?;
-        write(console, output, &text)?;
+        write(console, output, &|out| {
+            report::bisect::search::render(output.format, searched, &options, unicode, out)
+        })?;
     }
     Ok(())
 }
@@ -106,10 +103,15 @@ fn for_destination(console: &Console, output: &Output) -> Options {
     }
 }
 
-fn write(console: &Console, output: &Output, text: &[u8]) -> anyhow::Result<()> {
+/// Writes a copy of the report while it is rendered: a long one does not fit into memory.
+fn write(
+    console: &Console,
+    output: &Output,
+    render: &dyn Fn(&mut dyn io::Write) -> io::Result<()>,
+) -> anyhow::Result<()> {
     match &output.file {
-        Some(file) => write_whole(file, text).with_context(|| format!("could not write {file}")),
-        None => Ok(console.print(&String::from_utf8_lossy(text))?),
+        Some(file) => write_streamed(file, render).with_context(|| format!("could not write {file}")),
+        None => Ok(console.print_streamed(render)?),
     }
 }
 

@@ -88,9 +88,14 @@ impl Console {
 
     /// Writes data to standard output. A closed pipe is not an error, as in `… | head`.
     pub fn print(&self, text: &str) -> io::Result<()> {
+        self.print_streamed(&|out| out.write_all(text.as_bytes()))
+    }
+
+    /// Writes data to standard output while it is produced. A closed pipe is not an error.
+    pub fn print_streamed(&self, produce: &dyn Fn(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
         self.finish();
-        let mut stdout = io::stdout().lock();
-        match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        let mut stdout = io::BufWriter::with_capacity(1 << 16, io::stdout().lock());
+        match produce(&mut stdout).and_then(|()| stdout.flush()) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             result => result,
         }
