@@ -60,8 +60,9 @@ impl Repository {
             Err(_) => Self::described_by_program(start)?,
         };
         // libgit2 ignores replacements, but a checkout does not, so the trees' hashes would differ.
-        let replaces = repository.references()?.iter().any(|name| name.starts_with("refs/replace/"));
-        if replaces {
+        let replaces =
+            |libgit2: &git2::Repository| Ok(libgit2.references_glob("refs/replace/*")?.next().is_some());
+        if repository.libgit2.as_ref().map_or(Ok(false), replaces).unwrap_or_else(|_: git2::Error| true) {
             repository.libgit2 = None;
         }
         Ok(repository)

@@ -13,6 +13,7 @@ mod judging;
 mod matrix_documentation;
 mod matrix_mistakes;
 mod reports;
+mod sizes;
 mod tensors;
 mod traced_reports;
 mod views;
