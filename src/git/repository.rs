@@ -62,7 +62,8 @@ impl Repository {
         // libgit2 ignores replacements, but a checkout does not, so the trees' hashes would differ.
         let replaces =
             |libgit2: &git2::Repository| Ok(libgit2.references_glob("refs/replace/*")?.next().is_some());
-        if repository.libgit2.as_ref().map_or(Ok(false), replaces).unwrap_or_else(|_: git2::Error| true) {
+        let found: Result<bool, git2::Error> = repository.libgit2.as_ref().map_or(Ok(false), replaces);
+        if found.unwrap_or(true) {
             repository.libgit2 = None;
         }
         Ok(repository)

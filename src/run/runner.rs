@@ -403,3 +403,23 @@ pub fn write_streamed(
     fs_err::rename(partial, path)?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_written_while_its_content_is_produced() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = Utf8Path::from_path(folder.path()).unwrap().join("comparison.json");
+        let partial = folder.path().join("comparison.json.partial");
+        write_streamed(&file, &|out| {
+            (0..64).try_for_each(|_| out.write_all(&[b'a'; 1 << 14]))?;
+            assert!(!file.exists(), "only a whole file has the name");
+            assert!(partial.metadata()?.len() >= (1 << 20) - (1 << 16), "at most a buffer is in memory");
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!((file.metadata().unwrap().len(), partial.exists()), (1 << 20, false));
+    }
+}

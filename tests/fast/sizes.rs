@@ -16,6 +16,11 @@ use cargo_memprof::plan::request::{MOST_REFS, RefRequest, Request};
 use cargo_memprof::support::advice::help;
 use cargo_memprof::support::suggest;
 
+/// This many lines, each made from its number.
+fn lines(count: usize, line: impl Fn(usize) -> String) -> String {
+    (0..count).flat_map(|index| [line(index), "\n".to_owned()]).collect()
+}
+
 fn parse(text: &str) -> Result<Matrix, String> {
     matrix::parse(text, "memprof.yaml".into()).map_err(|error| error.rendered())
 }
@@ -29,9 +34,8 @@ fn refused(text: &str) -> String {
 
 #[test]
 fn ten_thousand_entries_are_read_and_one_more_is_refused() {
-    let numbered = |before: &str, count: usize| -> String {
-        (0..count).map(|index| format!("{before}{index}: v\n")).collect()
-    };
+    let numbered =
+        |before: &str, count: usize| -> String { lines(count, |index| format!("{before}{index}: v")) };
     let variables = |count: usize| format!("env:\n{}", numbered("  K", count));
     let env = parse(&variables(MOST_ENTRIES)).unwrap().env.unwrap();
     assert_eq!(env.0.len(), MOST_ENTRIES);
@@ -61,7 +65,7 @@ fn brackets_and_directives_are_counted_before_the_parser_sees_them() {
     let message = refused(&nested(50_000));
     assert!(message.contains("more than 4,000 brackets"), "{message}");
     assert!(message.contains("memprof.yaml:2:16003"), "{message}");
-    let tags: String = (0..60_000).map(|index| format!("%TAG !a{index}! x\n")).collect();
+    let tags = lines(60_000, |index| format!("%TAG !a{index}! x"));
     assert!(refused(&format!("{tags}---\nrefs: [main]\n")).contains("more than 16 lines"));
 }
 
@@ -153,8 +157,8 @@ fn many_flags_take_linear_time() {
 
 #[test]
 fn many_exclusions_are_looked_up_and_not_searched() {
-    let refs: String = (0..MOST_REFS).map(|index| format!("- {{ref: b{index}, name: n{index}}}\n")).collect();
-    let cells: String = (0..MOST_MAPPINGS).map(|index| format!("- {{ref: n{index}}}\n")).collect();
+    let refs = lines(MOST_REFS, |index| format!("- {{ref: b{index}, name: n{index}}}"));
+    let cells = lines(MOST_MAPPINGS, |index| format!("- {{ref: n{index}}}"));
     let yaml = format!("refs:\n{refs}exclude:\n{cells}");
     let flags = ["--refs", "n7=main,x"].map(str::to_owned);
     let request = asked(&flags, &yaml).unwrap();
@@ -174,7 +178,7 @@ fn repository_with_branches(count: usize) -> TestRepository {
     let mut names: Vec<String> =
         (0..count).map(|index| format!("refs/heads/feature/branch-{index}")).collect();
     names.sort_unstable();
-    let lines: String = names.iter().map(|name| format!("{first} {name}\n")).collect();
+    let lines = lines(count, |index| format!("{first} {}", names[index]));
     repository.write(".git/packed-refs", format!("# pack-refs with: peeled fully-peeled sorted \n{lines}"));
     repository
 }
