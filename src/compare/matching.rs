@@ -243,6 +243,25 @@ mod tests {
         assert_eq!(pairs, [(0, 1), (1, 0)]);
     }
 
+    #[test]
+    fn two_hundred_thousand_checkpoints_are_matched_in_linear_time() {
+        let key = |label, occurrence| Key { label, occurrence, kind: Kind::Point };
+        let different: Vec<Key> = (0..200_000).map(|label| key(label, 1)).collect();
+        let reversed: Vec<Key> = different.iter().rev().copied().collect();
+        let equal: Vec<Key> = (1..=200_000).map(|occurrence| key(0, occurrence)).collect();
+        let same_key = vec![key(0, 1); 200_000];
+        let shifted: Vec<Key> = (100_000..300_000).map(|label| key(label, 1)).collect();
+        for (old, new, rows) in [
+            (&different, &reversed, 200_000),
+            (&equal, &equal, 200_000),
+            (&same_key, &same_key, 200_000),
+            (&same_key, &different, 399_999),
+            (&different, &shifted, 300_000),
+        ] {
+            assert_eq!(match_checkpoints(old, new, Renames::Unambiguous).len(), rows);
+        }
+    }
+
     /// Any keys, duplicates among them.
     fn any_keys() -> impl Strategy<Value = Vec<Key>> {
         let kind = prop_oneof![4 => Just(Kind::Point), 1 => Just(Kind::Scope), 1 => Just(Kind::Call)];

@@ -5,6 +5,7 @@
 //! makes a struct, its reader and its JSON Schema from one list of keys.
 
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -13,7 +14,9 @@ use schemars::{JsonSchema, json_schema};
 use serde::Deserialize;
 use serde::de::{self, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use crate::config::yaml::{Mistake, PLACE, inline_schema};
+use crate::config::limits;
+use crate::config::mistake::{Mistake, PLACE};
+use crate::config::yaml::inline_schema;
 use crate::support::suggest;
 
 /// A struct that is written as a mapping. The macro `mapping!` implements it.
@@ -161,6 +164,7 @@ impl<'de, T: Entry> Visitor<'de> for EntryVisitor<'_, T> {
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Vec<T>, E> {
+        limits::take(text)?;
         match T::from_text(text).filter(|_| self.form != Form::Merged) {
             Some(entry) => self.checked(entry.map_err(Mistake::raise)?),
             None => Err(self.unexpected(&format!("'{text}'")).raise()),
@@ -199,15 +203,17 @@ impl<'de, T: Entry> Visitor<'de> for EntryVisitor<'_, T> {
         };
         let mut entries = Vec::new();
         while let Some(mut entry) = sequence.next_element_seed(EntryVisitor { form, demand: self.demand })? {
+            limits::check_count(entries.len(), limits::MOST_MAPPINGS).map_err(Mistake::raise)?;
             entries.append(&mut entry);
         }
         Ok(entries)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Vec<T>, A::Error> {
+        limits::take("")?;
         let mut entry = T::default();
         let mut merged = Vec::new();
-        let seen = RefCell::new(Vec::new());
+        let seen = RefCell::new(HashSet::new());
         let keys = CheckedKey { check: &check_known::<T>, seen: &seen };
         while let Some(key) = map.next_key_seed(keys)? {
             match key.as_str() {
@@ -243,7 +249,7 @@ fn check_known<T: Entry>(key: &str) -> Result<(), Mistake> {
 #[derive(Clone, Copy)]
 struct CheckedKey<'a> {
     check: &'a dyn Fn(&str) -> Result<(), Mistake>,
-    seen: &'a RefCell<Vec<String>>,
+    seen: &'a RefCell<HashSet<String>>,
 }
 
 impl<'de> DeserializeSeed<'de> for CheckedKey<'_> {
@@ -262,17 +268,18 @@ impl Visitor<'_> for CheckedKey<'_> {
     }
 
     fn visit_str<E: de::Error>(self, key: &str) -> Result<String, E> {
+        limits::take(key)?;
         // Several merge keys may follow each other.
         if key == "<<" {
             return Ok(key.to_owned());
         }
         (self.check)(key).map_err(Mistake::raise)?;
-        if self.seen.borrow().iter().any(|known| known == key) {
+        limits::check_count(self.seen.borrow().len(), limits::MOST_ENTRIES).map_err(Mistake::raise)?;
+        if !self.seen.borrow_mut().insert(key.to_owned()) {
             return Err(Mistake::new(format!("key '{key}' appears twice in {PLACE}"))
                 .help("remove one of them: plain YAML would silently use the last one")
                 .raise());
         }
-        self.seen.borrow_mut().push(key.to_owned());
         Ok(key.to_owned())
     }
 }
@@ -316,7 +323,7 @@ impl<'de, T: OpenMappingValue> Deserialize<'de> for OpenMapping<T> {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<OpenMapping<T>, A::Error> {
-                let seen = RefCell::new(Vec::new());
+                let seen = RefCell::new(HashSet::new());
                 let mut named = IndexMap::new();
                 let mut merged = Vec::new();
                 while let Some(key) = map.next_key_seed(CheckedKey { check: &T::check_key, seen: &seen })? {

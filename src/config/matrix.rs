@@ -3,6 +3,7 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 
+use crate::config::limits;
 use crate::config::mapping::{Mapping, OneOrMany, OpenMapping, mapping};
 use crate::config::values::{
     Absolute, Amount, CallLimit, Day, Dependency, Parsed, Percentage, Refspec, RegularExpression,
@@ -307,11 +308,7 @@ pub fn find(start: &Utf8Path, root: &Utf8Path) -> Option<Utf8PathBuf> {
 
 /// Reads a matrix from disk.
 pub fn read(file: &Utf8Path) -> Result<Matrix, UserError> {
-    let text = fs_err::read_to_string(file).map_err(|error| {
-        UserError::new(error.to_string())
-            .help("choose another file with --matrix FILE, or write one with `cargo memprof init`")
-    })?;
-    parse(&text, file)
+    parse(&limits::read(file)?, file)
 }
 
 /// Returns all keys by their mapping, for the documentation's test: `("overlay", ["from", …])`.

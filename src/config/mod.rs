@@ -2,8 +2,10 @@
 //! Imports support, gpu and plan.
 //! Reads the file; otherwise pure.
 
+pub mod limits;
 pub mod mapping;
 pub mod matrix;
+pub mod mistake;
 pub mod rules;
 pub mod schema;
 pub mod values;

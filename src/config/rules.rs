@@ -4,13 +4,15 @@
 use schemars::json_schema;
 use serde::de::{self, SeqAccess, Visitor};
 
+use crate::config::limits;
 use crate::config::mapping::{self, Entry, OneOrMany, OpenMapping, OpenMappingValue};
 use crate::config::matrix::{
     AllowEntry, CellEntry, DeviceNames, LockfileEntry, Matrix, MetricName, MetricPattern, OverlayEntry,
     ParameterValues, PathEntry, RefEntry, Rules, TestEntry, ThresholdEntry, TraceEntry,
 };
+use crate::config::mistake::Mistake;
 use crate::config::values::{Absolute, Amount, Day, Dependency, Parsed, Percentage, Refspec, Value};
-use crate::config::yaml::{FromText, List, Listed, Mistake, Scalar, inline_schema};
+use crate::config::yaml::{FromText, List, Listed, Scalar, inline_schema};
 use crate::gpu::visible_devices;
 use crate::plan::cell_pattern;
 use crate::plan::metric::Unit;
@@ -18,7 +20,7 @@ use crate::plan::metric_name;
 use crate::plan::parameter::{check_parameter, check_variable};
 use crate::plan::quantity::Limit;
 use crate::plan::quantity::Threshold;
-use crate::plan::request::OverlayMode;
+use crate::plan::request::{MOST_REFS, OverlayMode};
 use crate::plan::rule::{Allowance, Growth, Rule};
 
 impl Entry for Matrix {
@@ -57,6 +59,7 @@ impl Entry for RefEntry {
 
 impl Listed for RefEntry {
     const EXPECTED_LIST: &'static str = "a list of refs such as [main, pr/7]";
+    const MOST: usize = MOST_REFS;
 }
 
 impl Entry for TestEntry {
@@ -343,6 +346,7 @@ impl<'de> serde::Deserialize<'de> for ParameterValue {
 
 impl Listed for ParameterValue {
     const EXPECTED_LIST: &'static str = "a list of values such as [8, 64]";
+    const MOST: usize = limits::MOST_ENTRIES;
 }
 
 impl<'de> serde::Deserialize<'de> for ParameterValues {
@@ -377,6 +381,7 @@ impl<'de> serde::Deserialize<'de> for DeviceNames {
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<DeviceNames, E> {
+                limits::take(text)?;
                 let DeviceName(name) = DeviceName::from_text(text).map_err(Mistake::raise)?;
                 Ok(DeviceNames(vec![name]))
             }
@@ -392,6 +397,7 @@ impl<'de> serde::Deserialize<'de> for DeviceNames {
             fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<DeviceNames, A::Error> {
                 let mut names = Vec::new();
                 while let Some(Scalar(DeviceName(name))) = sequence.next_element()? {
+                    limits::check_count(names.len(), limits::MOST_MAPPINGS).map_err(Mistake::raise)?;
                     names.push(name);
                 }
                 visible_devices::check_names(&names)

@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use schemars::{Schema, json_schema};
 
-use crate::config::yaml::{FromText, Mistake};
+use crate::config::mistake::Mistake;
+use crate::config::yaml::FromText;
 use crate::plan::expression::Expression;
 use crate::plan::quantity;
 use crate::plan::repeat::Repeat;

@@ -12,49 +12,14 @@ use schemars::{JsonSchema, Schema, json_schema};
 use serde::Deserialize;
 use serde::de::{self, DeserializeOwned, Deserializer, SeqAccess, Visitor};
 
+use crate::config::limits;
+use crate::config::mistake::{HELP, MESSAGE, Mistake, PLACE};
+use crate::support::labels::cut;
 use crate::support::user_error::UserError;
 
-/// A mistake in a value: what is wrong, and what to do about it. [`Mistake::raise`] lets serde add
-/// the place.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mistake {
-    /// What is wrong.
-    pub message: String,
-    /// What to do about it.
-    pub help: Option<String>,
-}
-
-impl Mistake {
-    /// Returns a mistake without help.
-    pub fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), help: None }
-    }
-
-    /// Adds this help.
-    #[must_use]
-    pub fn help(mut self, help: impl Into<String>) -> Self {
-        self.help = Some(help.into());
-        self
-    }
-
-    /// Returns the mistake as an error of serde, which carries only text. Separators let
-    /// `error_of` split it again.
-    pub fn raise<E: de::Error>(self) -> E {
-        E::custom(format_args!("{MESSAGE}{}{HELP}{}", self.message, self.help.unwrap_or_default()))
-    }
-}
-
-impl From<String> for Mistake {
-    fn from(message: String) -> Self {
-        Self::new(message)
-    }
-}
-
-/// ASCII's separators. YAML text cannot contain them, because it forbids control characters.
-const MESSAGE: char = '\u{1e}';
-const HELP: char = '\u{1f}';
-/// Stands for the path of the mapping that has the mistake. Only `serde_yaml` knows it.
-pub(crate) const PLACE: char = '\u{1d}';
+/// A longer message is cut to less than this: a list of known keys fits, a page of text does not.
+const MOST_OF_MESSAGE: usize = 1_000;
+const MOST_OF_VALUE: usize = 200;
 
 /// Gives a type a JSON Schema that stands where the type is used, instead of among the definitions.
 macro_rules! inline_schema {
@@ -130,6 +95,7 @@ impl<'de, T: FromText> Deserialize<'de> for Scalar<T> {
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Scalar<T>, E> {
+                limits::take(text)?;
                 T::from_text(text).map(Scalar).map_err(Mistake::raise)
             }
         }
@@ -147,10 +113,13 @@ pub struct List<T>(pub Vec<T>);
 pub trait Listed {
     /// `a list of refs such as [main, pr/7]`.
     const EXPECTED_LIST: &'static str;
+    /// The most entries of a list.
+    const MOST: usize = limits::MOST_MAPPINGS;
 }
 
 impl<T> Listed for Scalar<T> {
     const EXPECTED_LIST: &'static str = "a list such as [a, b]";
+    const MOST: usize = limits::MOST_ENTRIES;
 }
 
 impl<'de, T: Deserialize<'de> + Listed> Deserialize<'de> for List<T> {
@@ -166,6 +135,7 @@ impl<'de, T: Deserialize<'de> + Listed> Deserialize<'de> for List<T> {
             fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<List<T>, A::Error> {
                 let mut values = Vec::new();
                 while let Some(value) = sequence.next_element()? {
+                    limits::check_count(values.len(), T::MOST).map_err(Mistake::raise)?;
                     values.push(value);
                 }
                 Ok(List(values))
@@ -181,6 +151,8 @@ inline_schema!(List<T> where T: JsonSchema, |generator| {
 
 /// Reads a whole document. `file` is its name in error messages.
 pub fn parse<T: DeserializeOwned>(text: &str, file: &Utf8Path) -> Result<T, UserError> {
+    limits::check(text, file)?;
+    limits::begin();
     serde_yaml::from_str(text).map_err(|error| {
         let user_error = error_of(&error, file);
         let line = error.location().and_then(|location| text.lines().nth(location.line() - 1));
@@ -202,7 +174,9 @@ fn error_of(error: &serde_yaml::Error, file: &Utf8Path) -> UserError {
     }
     let Some((path, rest)) = text.split_once(MESSAGE) else {
         let (message, help) = reworded(&text);
-        return UserError::new(message).maybe_help(help).at(file, position);
+        return UserError::new(shortened(&message))
+            .maybe_help(help.as_deref().map(shortened))
+            .at(file, position);
     };
     let (message, help) = rest.split_once(HELP).unwrap_or((rest, ""));
     let path = path.trim_end().trim_end_matches(':');
@@ -213,7 +187,18 @@ fn error_of(error: &serde_yaml::Error, file: &Utf8Path) -> UserError {
     } else {
         format!("{path}: {message}")
     };
-    UserError::new(message).maybe_help((!help.is_empty()).then(|| help.to_owned())).at(file, position)
+    UserError::new(shortened(&message))
+        .maybe_help((!help.is_empty()).then(|| shortened(help)))
+        .at(file, position)
+}
+
+/// Messages quote values, and a value may be a megabyte long.
+fn shortened(message: &str) -> String {
+    if message.len() <= MOST_OF_MESSAGE {
+        message.to_owned()
+    } else {
+        cut(message, MOST_OF_VALUE).into_owned()
+    }
 }
 
 /// Rewords serde's own message, `refs: invalid type: string "x", expected a list`, and adds help.

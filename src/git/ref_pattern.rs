@@ -3,6 +3,8 @@
 
 use indexmap::IndexMap;
 
+use crate::support::suggest::{ALIKE, similarity};
+
 /// The built-in patterns: pull requests of GitHub and Gitea, merge requests of GitLab.
 const BUILT_IN: [(&str, &str); 4] = [
     ("pr/{}", "refs/pull/{}/head"),
@@ -67,17 +69,14 @@ pub fn short_name(full: &str) -> Option<&str> {
 /// Returns at most three names that `wanted` may mean, the most likely first: a remote's branch of
 /// that name, then similar names.
 pub fn nearest<'names>(wanted: &str, names: impl IntoIterator<Item = &'names str>) -> Vec<&'names str> {
-    // Relative to the length, because one letter of `v1` is half of it.
-    let lowest_similarity = 0.6;
     let mut scored: Vec<(f64, &str)> = names
         .into_iter()
         .filter_map(|name| {
             let same_on_a_remote = name.strip_suffix(wanted).is_some_and(|remote| remote.ends_with('/'));
             let last_part = name.rsplit('/').next().unwrap_or(name);
-            let similarity = strsim::normalized_damerau_levenshtein(wanted, name)
-                .max(0.9 * strsim::normalized_damerau_levenshtein(wanted, last_part));
+            let similarity = similarity(wanted, name).max(0.9 * similarity(wanted, last_part));
             let score = if same_on_a_remote { 1.0 } else { similarity };
-            (score >= lowest_similarity).then_some((score, name))
+            (score >= ALIKE).then_some((score, name))
         })
         .collect();
     scored.sort_by(|(left, left_name), (right, right_name)| {

@@ -64,8 +64,10 @@ impl Repository {
             Ok(_) | Err(_) => Self::described_by_program(start, git_directory)?,
         };
         // libgit2 ignores replacements, but a checkout does not, so the trees' hashes would differ.
-        let replaces = repository.references()?.iter().any(|name| name.starts_with("refs/replace/"));
-        if replaces {
+        let replaces =
+            |libgit2: &git2::Repository| Ok(libgit2.references_glob("refs/replace/*")?.next().is_some());
+        let found: Result<bool, git2::Error> = repository.libgit2.as_ref().map_or(Ok(false), replaces);
+        if found.unwrap_or(true) {
             repository.libgit2 = None;
         }
         Ok(repository)

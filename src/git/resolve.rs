@@ -112,6 +112,7 @@ struct Resolver<'a> {
     repository: &'a Repository,
     remote: Option<String>,
     patterns: indexmap::IndexMap<String, String>,
+    /// Sorted. A repository may have a hundred thousand.
     references: Vec<String>,
     sink: &'a dyn Sink,
     known: HashMap<String, ResolvedCommit>,
@@ -159,6 +160,10 @@ impl<'a> Resolver<'a> {
             });
         }
         Ok(commits)
+    }
+
+    fn has(&self, reference: &String) -> bool {
+        self.references.binary_search(reference).is_ok()
     }
 
     fn revision(&mut self, spec: &str) -> anyhow::Result<Revision> {
@@ -268,7 +273,7 @@ impl<'a> Resolver<'a> {
             // A mirror has the forge's refs under their own names.
             places.push(wanted.remote.clone());
         }
-        if let Some(place) = places.into_iter().find(|place| self.references.contains(place)) {
+        if let Some(place) = places.into_iter().find(|place| self.has(place)) {
             let commit = self.plain(&place, name)?;
             return Ok(Some(ResolvedCommit { commit, note: Some(place) }));
         }
@@ -329,8 +334,8 @@ impl<'a> Resolver<'a> {
     /// terminal.
     fn warn_of_two_meanings(&self, name: &str) -> anyhow::Result<()> {
         let [tag, branch] = ["refs/tags/", "refs/heads/"].map(|kind| format!("{kind}{name}"));
-        if self.references.contains(&tag)
-            && self.references.contains(&branch)
+        if self.has(&tag)
+            && self.has(&branch)
             && self.repository.look_up(&tag)? != self.repository.look_up(&branch)?
         {
             self.sink.emit(Event::Warning {
@@ -360,15 +365,17 @@ impl<'a> Resolver<'a> {
 fn make_names_unique(revisions: &mut [Revision]) {
     let mut taken: HashSet<String> = HashSet::new();
     let wanted: HashSet<_> = revisions.iter().map(|revision| revision.name.clone()).collect();
+    // The number that each name got last, so that a thousand equal names are not counted again.
+    let mut numbers: HashMap<String, usize> = HashMap::new();
     for revision in revisions {
-        let mut number = 2;
         let name = revision.name.clone();
         while taken.contains(&revision.name) {
+            let number = numbers.entry(name.clone()).or_insert(1);
+            *number += 1;
             let numbered = format!("{name} ({number})");
             if !wanted.contains(&numbered) {
                 revision.name = numbered;
             }
-            number += 1;
         }
         taken.insert(revision.name.clone());
     }
@@ -408,6 +415,13 @@ mod tests {
         make_names_unique(&mut revisions);
         let names: Vec<_> = revisions.iter().map(|revision| revision.name.as_str()).collect();
         assert_eq!(names, ["main", "main (3)", "main (2)", "main (4)", "x"]);
+    }
+
+    #[test]
+    fn equal_names_are_numbered_without_counting_from_the_start() {
+        let mut revisions: Vec<_> = (0..20_000).map(|_| revision("main", "c")).collect();
+        make_names_unique(&mut revisions);
+        assert_eq!(revisions.last().unwrap().name, "main (20000)");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! Without NVML this does nothing.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader};
+use std::io::BufReader;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use crate::gpu::locks;
 use crate::gpu::neighbours::{self, Interference, WatchedDevice, is_back, is_remarkable};
 use crate::gpu::nvml::{self, Nvml, ProcessIds};
 use crate::gpu::visible_devices::{self, ORDER, VISIBLE};
+use crate::support::bounded_lines;
 use crate::support::event::{Event, Sink};
 use crate::support::file_lock::{Lock, LockError, WhenHeld};
 use crate::support::regular_file;
@@ -183,9 +184,8 @@ fn devices_in(log: &Utf8Path) -> anyhow::Result<BTreeSet<u32>> {
     // The outcome says why a log cannot be opened, for example because the test replaced it.
     let Ok(log) = regular_file::open(log) else { return Ok(found) };
     let finder = memchr::memmem::Finder::new("\"gpu.");
-    for line in BufReader::with_capacity(1 << 18, log).split(b'\n') {
-        let line = line?;
-        for at in finder.find_iter(&line) {
+    bounded_lines::each_line(BufReader::with_capacity(1 << 18, log), MOST_OF_LINE, |line| {
+        for at in finder.find_iter(line) {
             let rest = &line[at + finder.needle().len()..];
             let end = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
             if rest.get(end) == Some(&b'.') {
@@ -194,9 +194,13 @@ fn devices_in(log: &Utf8Path) -> anyhow::Result<BTreeSet<u32>> {
                 );
             }
         }
-    }
+        true
+    })?;
     Ok(found)
 }
+
+/// How many bytes of a log's line are searched for devices.
+const MOST_OF_LINE: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests {

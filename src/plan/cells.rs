@@ -9,6 +9,7 @@ use crate::gpu::visible_devices::VISIBLE;
 use crate::plan::cell_filters::CellFilters;
 use crate::plan::cell_names::{CellNames, EntryName};
 use crate::plan::listing::{ListedRevision, TestsByRevision, in_revisions, no_match, tests_by_revision};
+use crate::plan::plan_size::{MOST_CELLS, PlanSize};
 use crate::plan::repeat::Repeat;
 use crate::plan::request::{Ignored, Request, TestRequest};
 use crate::plan::resolved::{CellId, Revision, TestId};
@@ -62,9 +63,6 @@ pub struct Cells {
     pub warnings: Vec<UserError>,
 }
 
-/// The most cells of a plan. More than this are a mistake in `params`.
-const MOST_CELLS: usize = 100_000;
-
 /// Returns the cells that the request makes of the revisions' tests.
 ///
 /// # Errors
@@ -78,6 +76,7 @@ pub fn cells(request: &Request, revisions: &[ListedRevision<'_>]) -> Result<Cell
         names: CellNames::default(),
         taken: HashSet::new(),
         planned: Cells::default(),
+        size: PlanSize::default(),
         excluded_any: false,
     };
     for index in 0..request.tests.len() {
@@ -97,6 +96,7 @@ struct Planner<'a> {
     /// The tests that an entry so far has selected.
     taken: HashSet<&'a TestId>,
     planned: Cells,
+    size: PlanSize,
     /// Whether `exclude` or `include` left out a cell.
     excluded_any: bool,
 }
@@ -115,10 +115,7 @@ impl<'a> Planner<'a> {
                 let cell = CellId { test: test.clone(), params: params.clone(), title };
                 self.names.take(&cell, template.as_ref(), entry_name)?;
                 self.add_cell(entry, &cell);
-                if self.planned.cells.len() > MOST_CELLS {
-                    return Err(UserError::new(format!("{entry_name}: more than {MOST_CELLS} cells"))
-                        .help("select fewer tests, or give the parameters fewer values"));
-                }
+                self.size.check(entry_name)?;
             }
         }
         Ok(())
@@ -148,12 +145,15 @@ impl<'a> Planner<'a> {
                 continue;
             }
             let ignored_here = self.tests[&cell.test][index];
+            let env = environment(self.request, listed.revision, entry, &cell.params);
+            let repeat = entry.repeat.unwrap_or(self.request.repeat);
+            self.size.add(repeat, env.len());
             self.planned.cells.push(PlannedCell {
                 revision: index,
                 status: status(listed, &cell.test, ignored_here, entry.selection.ignored),
-                env: environment(self.request, listed.revision, entry, &cell.params),
+                env,
                 timeout_seconds: entry.timeout_seconds.or(self.request.timeout_seconds),
-                repeat: entry.repeat.unwrap_or(self.request.repeat),
+                repeat,
                 devices: entry.devices.clone(),
                 cell: cell.clone(),
             });
@@ -306,8 +306,8 @@ fn check_parameters(
         if values.is_empty() {
             return Err(complain(format!("parameter '{name}' has no values")));
         }
-        let twice = values.iter().enumerate().find(|(index, value)| values[..*index].contains(value));
-        if let Some((_, value)) = twice {
+        let mut known = HashSet::new();
+        if let Some(value) = values.iter().find(|value| !known.insert(*value)) {
             return Err(complain(format!("parameter '{name}' has the value '{value}' twice")));
         }
         count = count.saturating_mul(values.len());

@@ -12,6 +12,7 @@ pub mod listing;
 pub mod metric;
 pub mod metric_name;
 pub mod parameter;
+pub mod plan_size;
 pub mod quantity;
 pub mod repeat;
 pub mod request;

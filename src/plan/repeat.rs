@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::support::counted::grouped;
 use crate::support::suggest;
 
 /// How often a cell runs at each revision.
@@ -16,6 +17,24 @@ pub enum Repeat {
     Auto,
     /// This many times, at least once.
     Times(u32),
+}
+
+/// The most runs of a cell. A verdict compares each run with each run of the other side, and needs
+/// far fewer.
+pub const MOST: u32 = 1_000;
+
+impl Repeat {
+    fn times(times: u32) -> Result<Self, String> {
+        match times {
+            0 => Err("each cell must run at least once; write 1 or more".to_owned()),
+            1..=MOST => Ok(Self::Times(times)),
+            _ => Err(too_many(&times.to_string())),
+        }
+    }
+}
+
+fn too_many(times: &str) -> String {
+    format!("{times} is too often: a cell runs at most {} times", grouped(i128::from(MOST)))
 }
 
 /// How files store it.
@@ -31,7 +50,7 @@ impl TryFrom<RepeatInFile> for Repeat {
 
     fn try_from(written: RepeatInFile) -> Result<Self, String> {
         match written {
-            RepeatInFile::Number(times) => Ok(Self::Times(times)),
+            RepeatInFile::Number(times) => Self::times(times),
             RepeatInFile::Word(word) => word.parse(),
         }
     }
@@ -52,8 +71,11 @@ impl FromStr for Repeat {
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.trim();
         match text.parse() {
-            Ok(0) => Err("each cell must run at least once; write 1 or more".to_owned()),
-            Ok(times) => Ok(Self::Times(times)),
+            Ok(times) => Self::times(times),
+            // A number that is too large for its type.
+            Err(_) if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) => {
+                Err(too_many(text))
+            }
             Err(_) if text == "auto" => Ok(Self::Auto),
             Err(_) => {
                 let near = suggest::did_you_mean(text, ["auto"]).map(|help| format!(": {help}"));

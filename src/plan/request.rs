@@ -113,6 +113,9 @@ impl TraceColumn {
     }
 }
 
+/// The most refs of a request. Each is built, and compared with the baseline.
+pub const MOST_REFS: usize = 1_000;
+
 /// One ref of the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefRequest {

@@ -14,11 +14,20 @@ use serde::de::{MapAccess, Visitor};
 use serde_json::Value;
 
 use crate::results::measurement::{Kind, Measurement, NO_READING, Nesting};
+use crate::support::bounded_lines::read_line;
+use crate::support::bytes::Bytes;
 use crate::support::counted::counted;
 use crate::support::labels;
 
 /// The newest version of the log's format that this program reads.
 pub const VERSION: u32 = 1;
+
+/// The most bytes of a log, about two million checkpoints. All logs of a comparison are in memory at
+/// the same time.
+pub const MOST_OF_LOG: u64 = 512 << 20;
+
+/// The most bytes of a line. The longest lines have labels that a test wrote.
+const MOST_OF_LINE: usize = 16 << 20;
 
 /// Why a log cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +54,20 @@ pub enum LogError {
         /// What is wrong.
         problem: String,
     },
+    /// A line, or the whole log, is too long.
+    #[error("{file}:{line}: the {what} is longer than {most}, the most that is read; {help}")]
+    TooLong {
+        /// The log.
+        file: String,
+        /// Line number, from 1.
+        line: usize,
+        /// What is too long: `line` or `log`.
+        what: &'static str,
+        /// The limit.
+        most: Bytes,
+        /// How to make it shorter.
+        help: &'static str,
+    },
     /// The log could not be read.
     #[error("{file}:{line}: {source}")]
     Io {
@@ -58,20 +81,25 @@ pub enum LogError {
 }
 
 /// Reads a whole log. `file` is its name in errors.
-pub fn read(mut log: impl BufRead, file: &str) -> Result<Measurement, LogError> {
+pub fn read(log: impl BufRead, file: &str) -> Result<Measurement, LogError> {
+    let mut log = log.take(MOST_OF_LOG + 1);
     let mut reader = LogReader::default();
     let mut bytes = Vec::with_capacity(4096);
     let mut line = 0;
+    let mut length = 0;
     loop {
-        bytes.clear();
         line += 1;
-        let length = log.read_until(b'\n', &mut bytes).map_err(|source| LogError::Io {
-            file: file.to_owned(),
-            line,
-            source,
-        })?;
-        if length == 0 {
+        let next = read_line(&mut log, MOST_OF_LINE, &mut bytes);
+        let Some(next) = next.map_err(|source| LogError::Io { file: file.to_owned(), line, source })? else {
             return Ok(reader.finish());
+        };
+        length += next.length;
+        if length > MOST_OF_LOG {
+            return Err(too_large(file, line));
+        }
+        if !next.is_whole {
+            let (most, help) = (Bytes(MOST_OF_LINE as u64), "shorten its label");
+            return Err(LogError::TooLong { file: file.to_owned(), line, what: "line", most, help });
         }
         let torn = bytes.last() != Some(&b'\n');
         let text = bytes.trim_ascii();
@@ -92,6 +120,12 @@ pub fn read(mut log: impl BufRead, file: &str) -> Result<Measurement, LogError> 
             }
         }
     }
+}
+
+/// Returns the error for a log that is larger than [`MOST_OF_LOG`].
+pub fn too_large(file: &str, line: usize) -> LogError {
+    let (most, help) = (Bytes(MOST_OF_LOG), "log fewer checkpoints, or trace fewer calls (--max-events)");
+    LogError::TooLong { file: file.to_owned(), line, what: "log", most, help }
 }
 
 /// The labels of the checkpoints that the shim adds to every run.
@@ -344,6 +378,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for Readings<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufReader, Read as _};
+
     use super::*;
 
     const BEGIN: &str = r#"{"v":1,"event":"begin","seq":0,"ns":0,"pid":7,"thread":1,"build":null,"shim":"0.1.0","sources":{"heap.live":"tracking allocator"}}"#;
@@ -420,6 +456,16 @@ mod tests {
         let measurement = log(&[BEGIN, &checkpoint(1, 7, "kept"), torn]).unwrap();
         assert_eq!(labels(&measurement), ["kept"]);
         assert_eq!(measurement.notes, ["line 3 is cut off: the process ended while it was being written"]);
+    }
+
+    #[test]
+    fn a_line_of_a_gigabyte_is_refused_with_the_limit() {
+        let long = std::io::repeat(b'a').take(1 << 28).chain(&b"\n"[..]);
+        let error = read(BufReader::new(long), "log.jsonl").unwrap_err().to_string();
+        assert!(error.starts_with("log.jsonl:1: the line is longer than 16.0 MiB"), "{error}");
+        let endless = BufReader::with_capacity(1 << 16, std::io::repeat(b'a').take(1 << 40));
+        let error = read(endless, "log.jsonl").unwrap_err().to_string();
+        assert!(error.starts_with("log.jsonl:1: the log is longer than 512 MiB"), "{error}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Classifies how a test's process ended, by its exit, its output and its log.
 
 use std::collections::BTreeMap;
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
 use camino::Utf8Path;
 
@@ -11,6 +11,7 @@ use crate::results::outcome::{Outcome, Status};
 use crate::results::run_folder::file;
 use crate::results::sealed::{self, FileSeal};
 use crate::run::process_group::{Exit, FinishedProcess};
+use crate::support::bounded_lines;
 use crate::support::bytes::Bytes;
 use crate::support::regular_file;
 
@@ -37,6 +38,10 @@ pub struct Evidence<'a> {
 
 /// How many bytes at the end of standard error are searched for a panic.
 const TAIL: u64 = 256 * 1024;
+
+/// How many bytes of a line are read, of the log and of the output. The lines that are searched for
+/// are much shorter.
+const MOST_OF_LINE: usize = 1 << 20;
 
 /// The start of the shim's message when it can no longer write its log, for example because the
 /// test closed its file descriptor or the disk is full.
@@ -101,12 +106,12 @@ pub fn seals(folder: &Utf8Path) -> BTreeMap<String, FileSeal> {
 fn last_refusal_of_gpu(log: &Utf8Path) -> io::Result<Option<String>> {
     let log = regular_file::open(log)?;
     let mut last = None;
-    for line in BufReader::new(log).split(b'\n') {
-        let line = line?;
-        if memchr::memmem::find(&line, b"\"event\":\"gpu_out_of_memory\"").is_some() {
-            last = serde_json::from_slice::<serde_json::Value>(&line).ok().or(last);
+    bounded_lines::each_line(BufReader::new(log), MOST_OF_LINE, |line| {
+        if memchr::memmem::find(line, b"\"event\":\"gpu_out_of_memory\"").is_some() {
+            last = serde_json::from_slice::<serde_json::Value>(line).ok().or_else(|| last.take());
         }
-    }
+        true
+    })?;
     let bytes =
         |value: &serde_json::Value| value.as_u64().map_or("?".to_owned(), |bytes| Bytes(bytes).to_string());
     Ok(last.map(|event| {
@@ -137,12 +142,12 @@ fn judge_success(evidence: &Evidence<'_>, stderr: &str) -> (Status, Option<Strin
 /// Whether libtest printed `running 1 test`. With a filter that matches no test, it prints
 /// `running 0 tests`.
 fn harness_ran_a_test(stdout: &Utf8Path) -> io::Result<bool> {
-    for line in BufReader::new(regular_file::open(stdout)?).split(b'\n') {
-        if line? == b"running 1 test" {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    let mut ran = false;
+    bounded_lines::each_line(BufReader::new(regular_file::open(stdout)?), MOST_OF_LINE, |line| {
+        ran = line == b"running 1 test";
+        !ran
+    })?;
+    Ok(ran)
 }
 
 /// Returns why the log is not one of the planned build, or not only the shim's.
@@ -150,7 +155,7 @@ fn refusal(evidence: &Evidence<'_>) -> io::Result<Option<String>> {
     let path = evidence.folder.join(file::LOG);
     let mut first = Vec::new();
     match regular_file::open(&path) {
-        Ok(log) => BufReader::new(log).read_until(b'\n', &mut first)?,
+        Ok(log) => bounded_lines::read_line(&mut BufReader::new(log), MOST_OF_LINE, &mut first)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let reason = "the process wrote no log: it does not contain the shim, or the shim did not start";
             return Ok(Some(reason.to_owned()));

@@ -3,6 +3,7 @@
 //! Runs processes, locks, writes and redacts files, handles signals; the rest is pure.
 
 pub mod advice;
+pub mod bounded_lines;
 pub mod bytes;
 pub mod counted;
 pub mod elapsed;

@@ -6,7 +6,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +15,8 @@ use std::time::Duration;
 use rustix::process::Pid;
 
 use crate::support::redaction;
+
+use crate::support::bounded_lines;
 
 /// How often a thread that cannot wait for the interrupt flag looks at it.
 pub(crate) const INTERRUPT_POLL: Duration = Duration::from_millis(50);
@@ -385,15 +387,14 @@ pub fn shell_quoted(word: &OsStr) -> String {
 /// Gives each line to the callback, without its `\n` or `\r\n`. The last line need not end in a
 /// newline.
 fn each_line(stream: impl Read, mut callback: impl FnMut(&[u8])) -> io::Result<()> {
-    let mut reader = BufReader::new(stream);
-    let mut line = Vec::new();
-    while reader.read_until(b'\n', &mut line)? > 0 {
-        let text = line.strip_suffix(b"\n").unwrap_or(&line);
-        callback(text.strip_suffix(b"\r").unwrap_or(text));
-        line.clear();
-    }
-    Ok(())
+    bounded_lines::each_line(BufReader::new(stream), MOST_OF_LINE, |line| {
+        callback(line.strip_suffix(b"\r").unwrap_or(line));
+        true
+    })
 }
+
+/// A longer line of a child is cut. Cargo's longest messages have some hundred kilobytes.
+const MOST_OF_LINE: usize = 16 << 20;
 
 /// Returns the output for an error message: standard error, or standard output if that is empty.
 /// Each line is indented.

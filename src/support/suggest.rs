@@ -1,12 +1,18 @@
 //! Suggestions for a mistyped name.
 
+use std::collections::HashSet;
+
 /// Returns at most `count` candidates that are similar to `wrong`, the most similar first.
 pub fn nearest<'a>(wrong: &str, candidates: impl IntoIterator<Item = &'a str>, count: usize) -> Vec<&'a str> {
+    if wrong.len() > LONGEST {
+        return Vec::new();
+    }
     let wrong = wrong.to_lowercase();
+    let mut known = HashSet::new();
     let mut scored: Vec<(f64, &str)> = Vec::new();
-    for candidate in candidates {
+    for candidate in candidates.into_iter().filter(|candidate| candidate.len() <= LONGEST) {
         let score = likeness(&wrong, &candidate.to_lowercase());
-        if score >= ALIKE && !scored.iter().any(|(_, known)| *known == candidate) {
+        if score >= ALIKE && known.insert(candidate) {
             scored.push((score, candidate));
         }
     }
@@ -26,8 +32,12 @@ pub fn did_you_mean_or_list(wrong: &str, what: &str, candidates: &[&str]) -> Str
         .unwrap_or_else(|| format!("{what}: {}", candidates.join(", ")))
 }
 
-/// The least similarity of a name and its misspelling.
-const ALIKE: f64 = 0.6;
+/// The least similarity of a name and its misspelling. It is relative to the length, because one
+/// letter of `v1` is half of it.
+pub const ALIKE: f64 = 0.6;
+
+/// No name that anybody mistypes is longer.
+const LONGEST: usize = 256;
 
 /// Returns a similarity from 0 to 1: high if one name contains the other, else by the number of
 /// edits between them.
@@ -36,7 +46,17 @@ fn likeness(wrong: &str, candidate: &str) -> f64 {
     {
         return 0.9;
     }
-    strsim::normalized_damerau_levenshtein(wrong, candidate)
+    similarity(wrong, candidate)
+}
+
+/// Returns 1 minus the number of edits between two names, relative to the longer one. Returns 0 if
+/// their lengths alone make them unlike, because counting edits is slow.
+pub fn similarity(one: &str, other: &str) -> f64 {
+    let (one_length, other_length) = (one.chars().count(), other.chars().count());
+    let (short, long) = (one_length.min(other_length), one_length.max(other_length));
+    #[expect(clippy::cast_precision_loss, reason = "names are short")]
+    let is_possible = long <= LONGEST && short as f64 >= ALIKE * long as f64;
+    if is_possible { strsim::normalized_damerau_levenshtein(one, other) } else { 0.0 }
 }
 
 #[cfg(test)]
@@ -55,5 +75,6 @@ mod tests {
         assert_eq!(did_you_mean("zebra", ["main", "overlay"]), None);
         assert_eq!(did_you_mean_or_list("zebra", "formats", &["table", "csv"]), "formats: table, csv");
         assert!(nearest("", ["main"], 3).is_empty());
+        assert!((similarity("aaaaaaaaaa", "a") - 0.0).abs() < f64::EPSILON);
     }
 }

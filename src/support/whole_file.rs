@@ -2,7 +2,7 @@
 //! tool's own folders; `output_file` writes where a user points.
 
 use std::fs::{File, Metadata, Permissions};
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -70,10 +70,18 @@ impl Write for WholeFile {
 
 /// Writes a file of the tool's own folders: it is complete, or it does not exist.
 pub fn write_whole(path: &Utf8Path, content: &[u8]) -> anyhow::Result<()> {
+    write_streamed(path, &|out| out.write_all(content))
+}
+
+/// Writes a file as [`write_whole`] does, while its content is produced.
+pub fn write_streamed(
+    path: &Utf8Path,
+    produce: &dyn Fn(&mut dyn Write) -> io::Result<()>,
+) -> anyhow::Result<()> {
     let write = || {
-        let mut file = WholeFile::create(path.as_std_path())?;
-        file.write_all(content)?;
-        file.finish()
+        let mut file = BufWriter::with_capacity(1 << 16, WholeFile::create(path.as_std_path())?);
+        produce(&mut file)?;
+        file.into_inner().map_err(io::IntoInnerError::into_error)?.finish()
     };
     write().with_context(|| format!("could not write {path}"))
 }

@@ -14,6 +14,7 @@ mod matrix_documentation;
 mod matrix_mistakes;
 mod outputs;
 mod reports;
+mod sizes;
 mod tensors;
 mod traced_reports;
 mod unmeasured;

@@ -3,6 +3,9 @@
 use camino::Utf8PathBuf;
 use clap::{Args, ValueHint};
 
+/// The most parallel jobs. Cargo keeps a token for each in a pipe, and a pipe holds 65,536.
+const MOST_JOBS: i64 = 10_000;
+
 /// Cargo's options.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Build")]
@@ -48,7 +51,7 @@ pub struct CargoArguments {
     #[arg(long, value_name = "NAME")]
     pub bench: Vec<String>,
     /// Number of parallel build jobs
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_JOBS))]
     pub jobs: Option<u32>,
     /// Do not use the network
     #[arg(long)]

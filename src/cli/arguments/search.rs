@@ -12,6 +12,7 @@ use crate::cli::arguments::request::{
 };
 use crate::cli::arguments::values::{self, Parameter};
 use crate::plan::quantity::{self, Limit};
+use crate::plan::repeat;
 use crate::plan::request::RefRequest;
 use crate::report::options::Format;
 
@@ -130,7 +131,7 @@ pub struct MeasuringArguments {
     pub threshold: Vec<SearchThreshold>,
     /// Run each commit at least N times, and more often while the result is unclear [default: 1,
     /// and 2 for the ends]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Metric")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(repeat::MOST)), help_heading = "Metric")]
     pub repeat: Option<u32>,
     /// Which tests; exactly one must remain.
     #[command(flatten)]

@@ -8,7 +8,8 @@ use camino::Utf8Path;
 use crate::bisect::chart;
 use crate::cli::arguments::presentation::PresentationArguments;
 use crate::cli::output::destinations::Output;
-use crate::cli::terminal::console::{Console, for_log};
+use crate::cli::terminal::console::Console;
+use crate::cli::terminal::filtered::filtered;
 use crate::compare::comparison::Comparison;
 use crate::compare::evaluation::Conclusion;
 use crate::compare::from_results::compare;
@@ -19,10 +20,9 @@ use crate::report::options::{Format, Options};
 use crate::results::run_folder::RunFolder;
 use crate::results::stored::Results;
 use crate::support::exit_code::ExitCode;
-use crate::support::output_file::{self, Target};
-use crate::support::whole_file::WholeFile;
+use crate::support::output_file::{OutputFile, Target};
+use crate::support::whole_file::write_streamed;
 use crate::support::workflow_commands::Notation;
-use crate::support::{redacted_file, redaction};
 
 /// What to show, and where.
 #[derive(Clone, Copy)]
@@ -45,13 +45,8 @@ impl Presentation<'_> {
     ) -> anyhow::Result<ExitCode> {
         let comparison = compare(results);
         let path = folder.comparison();
-        let keep = || {
-            let mut file = io::BufWriter::new(WholeFile::create(path.as_std_path())?);
-            report::json::render::render(&comparison, &mut file)?;
-            file.into_inner().map_err(io::IntoInnerError::into_error)?.finish()
-        };
-        keep().with_context(|| format!("could not write {path}"))?;
-        redacted_file::redact(&path, &redaction::of_process())?;
+        let render = |out: &mut dyn io::Write| report::json::render::render(&comparison, out);
+        write_streamed(&path, &|out| filtered(out, None, &render))?;
         self.of_comparison(console, &comparison, Some(folder))
     }
 
@@ -81,9 +76,8 @@ impl Presentation<'_> {
             actions.summarize(comparison, &options(None)).context("could not write GITHUB_STEP_SUMMARY")?;
         }
         for output in self.outputs {
-            let mut text = Vec::new();
-            report::render::render(output.format, comparison, &options(Some(output)), &mut text)?;
-            write(console, output, &text)?;
+            let options = options(Some(output));
+            write(console, output, &|out| report::render::render(output.format, comparison, &options, out))?;
         }
         Ok(exit_code(comparison))
     }
@@ -94,10 +88,10 @@ pub fn search_report(console: &Console, searched: Searched<'_>, outputs: &[Outpu
     console.finish();
     let unicode = chart::is_unicode(|name| std::env::var(name).ok());
     for output in outputs {
-        let mut text = Vec::new();
         let options = for_destination(console, output);
-        report::bisect::search::render(output.format, searched, &options, unicode, &mut text)?;
-        write(console, output, &text)?;
+        write(console, output, &|out| {
+            report::bisect::search::render(output.format, searched, &options, unicode, out)
+        })?;
     }
     Ok(())
 }
@@ -114,22 +108,24 @@ fn for_destination(console: &Console, output: &Output) -> Options {
     }
 }
 
-fn write(console: &Console, output: &Output, text: &[u8]) -> anyhow::Result<()> {
+/// Writes a copy of the report while it is rendered: a long one does not fit into memory.
+fn write(
+    console: &Console,
+    output: &Output,
+    render: &dyn Fn(&mut dyn io::Write) -> io::Result<()>,
+) -> anyhow::Result<()> {
     let notation = match output.format {
         Format::Table | Format::Markdown | Format::Csv => Notation::Text,
         Format::Json => Notation::Json,
         Format::Junit => Notation::Xml,
     };
-    let text = redaction::of_process().bytes(text);
-    let text = String::from_utf8_lossy(&text);
-    match &output.file {
-        // `/dev/stdout` leads to the same log as standard output.
-        Some(file) if matches!(Target::find(file)?, Target::Descriptor(_)) => {
-            output_file::write(file, for_log(notation, &text).as_bytes())
-        }
-        Some(file) => output_file::write(file, text.as_bytes()),
-        None => Ok(console.print_as(notation, &text)?),
-    }
+    let Some(path) = &output.file else { return Ok(console.print_streamed(notation, render)?) };
+    // `/dev/stdout` leads to the same log as standard output.
+    let is_log = matches!(Target::find(path)?, Target::Descriptor(_));
+    let mut file = io::BufWriter::with_capacity(1 << 16, OutputFile::create(path)?);
+    let written = filtered(&mut file, is_log.then_some(notation), render);
+    let finished = written.and_then(|()| file.into_inner().map_err(io::IntoInnerError::into_error)?.finish());
+    finished.with_context(|| format!("could not write {path}"))
 }
 
 /// The worst of the verdicts, of failed tests, and of executables that cannot be measured.

@@ -1,5 +1,8 @@
 //! The rules for verdicts: those of memprof.yaml, then those of the flags.
 
+use indexmap::IndexMap;
+use indexmap::map::Entry;
+
 use crate::cli::arguments::judging::JudgingArguments;
 use crate::config::mapping::OpenMapping;
 use crate::config::matrix::{AllowEntry, Matrix, Rules, ThresholdEntry};
@@ -23,14 +26,14 @@ pub fn judging(flags: &JudgingArguments, matrix: &Matrix) -> Result<Judging, Use
 
 /// Adds the rules of the flags. They come last, and the last rule wins.
 pub fn add_judging(judging: &mut Judging, flags: &JudgingArguments) {
-    let mut given: Vec<Rule> = Vec::new();
+    let mut given: IndexMap<_, Rule> = IndexMap::new();
     for flag in flags.thresholds.iter().chain(&flags.limits).chain(&flags.leaks) {
-        let same = |rule: &&mut Rule| {
-            rule.metric == flag.metric && rule.test == flag.test && rule.checkpoint == flag.checkpoint
-        };
-        let Some(rule) = given.iter_mut().find(same) else {
-            given.push(flag.clone());
-            continue;
+        let rule = match given.entry((&flag.metric, &flag.test, &flag.checkpoint)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                new.insert(flag.clone());
+                continue;
+            }
         };
         match (&mut rule.growth, &flag.growth) {
             // `--threshold heap.peak=5% --threshold heap.peak=1MiB` is one threshold with two
@@ -44,6 +47,6 @@ pub fn add_judging(judging: &mut Judging, flags: &JudgingArguments) {
         rule.limit = flag.limit.or(rule.limit);
         rule.leak = flag.leak.or(rule.leak);
     }
-    judging.rules.extend(given);
+    judging.rules.extend(given.into_values());
     judging.allow.extend(flags.allow.iter().cloned());
 }

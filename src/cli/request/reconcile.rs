@@ -4,6 +4,8 @@
 //! merged by name. `--skip`, `--exclude` and the selecting flags narrow what the file selects.
 //! `docs/matrix.md` has the rule for each key.
 
+use std::collections::HashSet;
+
 use crate::cli::arguments::presentation::PresentationArguments;
 use crate::cli::arguments::request::{
     EnvironmentArguments, RequestArguments, SelectionArguments, TraceArguments,
@@ -85,14 +87,14 @@ pub fn reconcile(
         request.repeat = Repeat::Times(most.max().unwrap_or(ENOUGH));
         request.tests.iter_mut().for_each(|test| test.repeat = None);
     }
-    for variable in &arguments.environment.env {
-        // A variable of the command line wins everywhere, also over the `env` of a ref or a test.
-        let narrower = request.refs.iter_mut().map(|one| &mut one.env);
-        for env in narrower.chain(request.tests.iter_mut().map(|one| &mut one.env)) {
-            env.remove(&variable.name);
-        }
-        request.env.insert(variable.name.clone(), variable.value.clone());
+    // A variable of the command line wins everywhere, also over the `env` of a ref or a test.
+    let given: HashSet<&String> = arguments.environment.env.iter().map(|variable| &variable.name).collect();
+    let narrower = request.refs.iter_mut().map(|one| &mut one.env);
+    for env in narrower.chain(request.tests.iter_mut().map(|one| &mut one.env)) {
+        env.retain(|name, _| !given.contains(name));
     }
+    let given = arguments.environment.env.iter();
+    request.env.extend(given.map(|variable| (variable.name.clone(), variable.value.clone())));
     Ok(request)
 }
 
@@ -186,14 +188,13 @@ fn test_request(entry: &TestEntry) -> TestRequest {
 
 /// Returns the cells that the file excludes, without entries for refs of the file that `--refs`
 /// does not compare.
-fn excluded<'a>(matrix: &'a Matrix, compared: &'a [RefRequest]) -> impl Iterator<Item = CellPattern> + 'a {
-    let means = |reference: &RefRequest, name: &str| ref_name(reference) == name || reference.spec == name;
-    let of_matrix = || matrix.refs.iter().flat_map(|List(entries)| entries).map(ref_request);
+fn excluded<'a>(matrix: &'a Matrix, compared: &[RefRequest]) -> impl Iterator<Item = CellPattern> + use<'a> {
+    let names = |one: &RefRequest| [ref_name(one).to_owned(), one.spec.clone()];
+    let of_matrix = matrix.refs.iter().flat_map(|List(entries)| entries);
+    let of_matrix: HashSet<String> = of_matrix.map(ref_request).flat_map(|one| names(&one)).collect();
+    let compared: HashSet<String> = compared.iter().flat_map(names).collect();
     cell_patterns(matrix.exclude.as_ref()).filter(move |pattern| {
-        pattern.r#ref.as_ref().is_none_or(|name| {
-            compared.iter().any(|reference| means(reference, name))
-                || !of_matrix().any(|reference| means(&reference, name))
-        })
+        pattern.r#ref.as_ref().is_none_or(|name| compared.contains(name) || !of_matrix.contains(name))
     })
 }
 

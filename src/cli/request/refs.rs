@@ -1,10 +1,13 @@
 //! The refs and the baseline of a request.
 
+use std::collections::{HashMap, HashSet};
+
 use crate::cli::arguments::request::RequestArguments;
 use crate::cli::request::yaml_values::{environment, text, texts};
 use crate::config::matrix::{Matrix, RefEntry};
 use crate::config::yaml::List;
-use crate::plan::request::{BaselineRequest, RefRequest};
+use crate::plan::request::{BaselineRequest, MOST_REFS, RefRequest};
+use crate::support::counted::{counted, grouped};
 use crate::support::user_error::UserError;
 
 /// How many refs a command needs.
@@ -23,20 +26,34 @@ pub fn refs(arguments: &RequestArguments, matrix: &Matrix) -> Result<Vec<RefRequ
     } else {
         arguments.refs.refs.clone()
     };
+    if refs.len() > MOST_REFS {
+        return Err(UserError::new(format!(
+            "{}, and a comparison takes at most {}",
+            counted(refs.len(), "ref"),
+            grouped(i128::try_from(MOST_REFS).unwrap_or(i128::MAX))
+        ))
+        .help("name fewer: --refs main,. (`cargo memprof history A..B` measures many commits)"));
+    }
     // A ref compared with itself (A/A) needs a second name; the user need not choose one.
-    for index in 1..refs.len() {
-        let (before, rest) = refs.split_at_mut(index);
-        let taken = |name: &str| before.iter().any(|other| ref_name(other) == name);
-        let name = ref_name(&rest[0]).to_owned();
-        if !taken(&name) {
+    let mut taken = HashSet::new();
+    let mut numbers: HashMap<String, usize> = HashMap::new();
+    for one in &mut refs {
+        let name = ref_name(one).to_owned();
+        if taken.insert(name.clone()) {
             continue;
         }
-        if rest[0].name.is_some() {
+        if one.name.is_some() {
             return Err(UserError::new(format!("two refs have the name '{name}'"))
                 .help(format!("give each ref a name of its own: --refs {name}=main,other=pr/7")));
         }
-        // More names than refs, so one is free.
-        rest[0].name = (2..=index + 2).map(|count| format!("{name} ({count})")).find(|name| !taken(name));
+        let number = numbers.entry(name.clone()).or_insert(1);
+        one.name = loop {
+            *number += 1;
+            let numbered = format!("{name} ({number})");
+            if taken.insert(numbered.clone()) {
+                break Some(numbered);
+            }
+        };
     }
     Ok(refs)
 }

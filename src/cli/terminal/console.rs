@@ -1,7 +1,6 @@
 //! The console: progress and errors on standard error, data on standard output. Nothing else in the
 //! program prints.
 
-use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -12,14 +11,16 @@ use owo_colors::{OwoColorize, Style};
 
 use crate::cli::arguments::terminal::{Color, TerminalArguments};
 use crate::cli::terminal::failure::explain;
+use crate::cli::terminal::filtered::filtered;
 use crate::cli::terminal::progress::{Line, Medium, Progress, StatusLine, Update, VERB_WIDTH, Verbosity};
+use crate::cli::terminal::workflow::for_log;
 use crate::support::elapsed::shown;
 use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;
 use crate::support::labels;
 use crate::support::redaction;
 use crate::support::user_error::UserError;
-use crate::support::workflow_commands::{self, Notation};
+use crate::support::workflow_commands::Notation;
 
 /// Draws progress, and prints errors and data.
 pub struct Console {
@@ -97,11 +98,18 @@ impl Console {
 
     /// Like [`Self::print`], for data of this notation.
     pub fn print_as(&self, notation: Notation, text: &str) -> io::Result<()> {
+        self.print_streamed(notation, &|out| out.write_all(text.as_bytes()))
+    }
+
+    /// Writes data to standard output while it is produced. A closed pipe is not an error.
+    pub fn print_streamed(
+        &self,
+        notation: Notation,
+        produce: &dyn Fn(&mut dyn Write) -> io::Result<()>,
+    ) -> io::Result<()> {
         self.finish();
-        let redacted = redaction::text(text);
-        let text = for_log(notation, &redacted);
-        let mut stdout = io::stdout().lock();
-        match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        let mut stdout = io::BufWriter::with_capacity(1 << 16, io::stdout().lock());
+        match filtered(&mut stdout, Some(notation), produce).and_then(|()| stdout.flush()) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             result => result,
         }
@@ -212,15 +220,6 @@ impl Console {
             line.to_owned()
         };
         text.lines().map(line).collect::<Vec<_>>().join("\n")
-    }
-}
-
-/// Returns the text as a CI runner may read it.
-pub(crate) fn for_log(notation: Notation, text: &str) -> Cow<'_, str> {
-    if workflow_commands::are_obeyed() {
-        workflow_commands::broken_up(text, notation)
-    } else {
-        Cow::Borrowed(text)
     }
 }
 

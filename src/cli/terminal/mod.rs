@@ -4,4 +4,6 @@
 
 pub mod console;
 pub mod failure;
+pub mod filtered;
 pub mod progress;
+pub mod workflow;

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 
 use indexmap::IndexMap;
+use serde::{Serialize, Serializer};
 
 use crate::compare::comparison::{Breach, BreachKind, Comparison, PairView};
 use crate::compare::evaluation::Conclusion;
@@ -28,7 +29,7 @@ pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     write!(out, ",\n\"environment\":")?;
     serde_json::to_writer(&mut *out, &comparison.environment)?;
     write!(out, ",\n\"breaches\":")?;
-    serde_json::to_writer(&mut *out, &breaches(comparison))?;
+    serde_json::to_writer(&mut *out, &Breaches(comparison))?;
     write!(out, ",\n\"rows\":[")?;
     let mut separator = "\n";
     for cell in &comparison.cells {
@@ -90,34 +91,39 @@ fn not_measured(comparison: &Comparison) -> Vec<NotMeasuredEntry<'_>> {
     entries.collect()
 }
 
-fn breaches(comparison: &Comparison) -> Vec<BreachEntry<'_>> {
-    let of_pair = |view: PairView<'_>| {
-        let entry = move |breach: &Breach| {
-            let key = view.key(&view.rows[breach.row]);
-            let RunRecordParts { test, params } = RunRecordParts::of(&view.cell.id);
-            BreachEntry {
-                r#ref: view.new.name.clone().into(),
-                test: test.into(),
-                params: params.into_iter().map(|(name, value)| (own(name), own(value))).collect(),
-                checkpoint: view.cell.labels[key.label as usize].to_string().into(),
-                occurrence: key.occurrence,
-                metric: breach.metric.clone().into(),
-                kind: match breach.kind {
-                    BreachKind::Limit => "limit".into(),
-                    BreachKind::Leak => "leak".into(),
-                },
-                value: breach.value,
-                limit: breach.limit,
-                expected: reason(comparison, breach.expected).map(|reason| reason.to_owned().into()),
-            }
-        };
-        view.pair.breaches.iter().map(entry).collect::<Vec<_>>()
-    };
-    comparison.pairs().flat_map(of_pair).collect()
+/// The breaches, serialized one by one: there may be one for each row.
+struct Breaches<'a>(&'a Comparison);
+
+impl Serialize for Breaches<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(breaches(self.0))
+    }
 }
 
-fn own(text: Cow<'_, str>) -> Cow<'static, str> {
-    text.into_owned().into()
+fn breaches(comparison: &Comparison) -> impl Iterator<Item = BreachEntry<'_>> {
+    comparison.pairs().flat_map(move |view| {
+        view.pair.breaches.iter().map(move |breach| breach_entry(comparison, &view, breach))
+    })
+}
+
+fn breach_entry<'a>(comparison: &'a Comparison, view: &PairView<'a>, breach: &Breach) -> BreachEntry<'a> {
+    let key = view.key(&view.rows[breach.row]);
+    let RunRecordParts { test, params } = RunRecordParts::of(&view.cell.id);
+    BreachEntry {
+        r#ref: (&view.new.name).into(),
+        test: test.into(),
+        params,
+        checkpoint: view.cell.labels[key.label as usize].to_string().into(),
+        occurrence: key.occurrence,
+        metric: breach.metric.clone().into(),
+        kind: match breach.kind {
+            BreachKind::Limit => "limit".into(),
+            BreachKind::Leak => "leak".into(),
+        },
+        value: breach.value,
+        limit: breach.limit,
+        expected: reason(comparison, breach.expected).map(|reason| reason.to_owned().into()),
+    }
 }
 
 fn cell_run<'a>(comparison: &'a Comparison, run: &'a Run) -> CellRun<'a> {
