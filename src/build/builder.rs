@@ -74,6 +74,7 @@ impl<'a> Builder<'a> {
     pub fn build(&mut self, index: usize) -> anyhow::Result<Build> {
         let toolchain = match self.toolchain(index) {
             Ok(toolchain) => toolchain,
+            Err(error) if failure::is_of_machine(&error) => return Err(error),
             Err(error) => return self.failed(index, BuildFailure::from_error(&error)),
         };
         self.provide_lockfile(&toolchain)?;

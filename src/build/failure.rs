@@ -124,6 +124,13 @@ fn errors_of_cargo(stderr: &str) -> String {
     lines[start..].iter().take(20).copied().collect::<Vec<_>>().join("\n")
 }
 
+/// Whether a file of the tool could not be read or written. That is no fault of the revision, and
+/// it may work again.
+pub fn is_of_machine(error: &anyhow::Error) -> bool {
+    let has = |is: fn(&(dyn std::error::Error + 'static)) -> bool| error.chain().any(is);
+    has(<dyn std::error::Error>::is::<std::io::Error>) && !has(<dyn std::error::Error>::is::<ProcessError>)
+}
+
 /// Whether an error concerns only this revision, so that the other revisions can continue.
 pub fn concerns_one_revision(error: &anyhow::Error) -> bool {
     advice::has::<CheckoutError>(error)

@@ -104,6 +104,12 @@ impl Status {
         matches!(self, Self::Ok)
     }
 
+    /// Whether a process ran. The other outcomes follow from the builds, and may change when an
+    /// interrupted comparison continues.
+    pub fn is_of_a_run(&self) -> bool {
+        !matches!(self, Self::Ignored | Self::NotInThisRef | Self::BuildFailed | Self::NotMeasured)
+    }
+
     /// Returns the word for files: `ok`, `failed`, `timeout`, `killed`, `out_of_memory`,
     /// `build_failed`, …
     pub fn as_str(&self) -> &'static str {

@@ -122,6 +122,9 @@ impl Runner<'_> {
             let of_cell = first.parent().unwrap_or(&first);
             forget_damaged(of_cell, self.sink)?;
             self.record_if_not_run(planned)?;
+            if planned.status == CellStatus::Run {
+                forget_not_run(&first)?;
+            }
             for entry in of_cell.read_dir_utf8().into_iter().flatten() {
                 let folder = entry?.into_path();
                 if folder.join(file::OUTCOME).exists() {
@@ -405,6 +408,16 @@ fn new_record(planned: &PlannedCell, repeat: u32, outcome: Outcome) -> RunRecord
         devices: None,
         files: BTreeMap::new(),
     }
+}
+
+/// Removes an outcome that says why a cell did not run, such as a build that failed in an earlier
+/// session. It runs now.
+fn forget_not_run(run: &Utf8Path) -> anyhow::Result<()> {
+    let path = run.join(file::OUTCOME);
+    if path.exists() && !sealed::read::<RunRecord>(&path)?.outcome.status.is_of_a_run() {
+        fs_err::remove_file(&path)?;
+    }
+    Ok(())
 }
 
 /// Removes the outcomes of runs below a folder whose files were changed, and warns of each. These
