@@ -11,11 +11,10 @@ use std::collections::BTreeMap;
 use camino::{Utf8Path, Utf8PathBuf};
 use walkdir::WalkDir;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 
-use crate::archive::contents::subfolder;
 use crate::archive::file::{Unpacked, set_executable};
-use crate::archive::manifest::{ArchivedBuild, Placed};
+use crate::archive::manifest::{ArchivedBuild, Placed, stays_inside, subfolder};
 use crate::build::attempts::Build;
 use crate::build::store::{self, Entry, hash_file};
 use crate::build::test_tree::TestTree;
@@ -78,10 +77,44 @@ impl<'a> ExtractedTree<'a> {
                 let mut entry = store::find(&store, key)
                     .with_context(|| format!("cannot read the provenance of build {key} in the archive"))?;
                 self.relocate(&mut entry);
+                self.check(&entry)?;
                 Ok(Build::Done(Box::new(entry)))
             }
         };
         self.unpacked.manifest.revisions.iter().map(|revision| build(&revision.build)).collect()
+    }
+
+    /// Checks that a build's files and folders are below the root.
+    fn check(&self, entry: &Entry) -> anyhow::Result<()> {
+        let provenance = &entry.provenance;
+        let folders = provenance.executables.iter().map(|executable| &executable.directory);
+        let companions = provenance.companions.iter().map(|companion| &companion.path);
+        for path in folders.chain(companions) {
+            let is_below = path.strip_prefix(&self.root).is_ok_and(stays_inside);
+            ensure!(
+                is_below,
+                "the archive is refused: a build of it needs '{path}', which is not below {}",
+                self.root
+            );
+        }
+        let files = provenance.executables.iter().map(|executable| &executable.file);
+        for file in files.chain(provenance.companions.iter().map(|companion| &companion.file)) {
+            ensure!(
+                stays_inside(file),
+                "the archive is refused: a build of it has an invalid path: '{file}'"
+            );
+        }
+        Ok(())
+    }
+
+    /// Creates a folder below the root. A link in its place, which a test can leave, is removed: what is
+    /// written below it would be written elsewhere.
+    fn create_folder(&self, folder: &Utf8Path) -> anyhow::Result<()> {
+        let above: Vec<&Utf8Path> = folder.ancestors().take_while(|above| *above != self.root).collect();
+        for link in above.into_iter().rev().filter(|above| above.is_symlink()) {
+            fs_err::remove_file(link)?;
+        }
+        Ok(fs_err::create_dir_all(folder)?)
     }
 
     /// Changes an entry's paths to this machine's.
@@ -116,7 +149,7 @@ impl<'a> ExtractedTree<'a> {
         self.remove_others(|path| files.contains_key(path))?;
         for (path, placed) in files {
             let path = self.root.join(path);
-            fs_err::create_dir_all(path.parent().unwrap_or(&self.root))?;
+            self.create_folder(path.parent().unwrap_or(&self.root))?;
             match placed {
                 Placed::File { blake3, executable } => self.extract_file(path, blake3, *executable)?,
                 Placed::Link(target) => {
@@ -126,10 +159,13 @@ impl<'a> ExtractedTree<'a> {
             }
         }
         for executable in &entry.provenance.executables {
-            fs_err::create_dir_all(&executable.directory)?;
+            self.create_folder(&executable.directory)?;
+        }
+        for companion in &entry.provenance.companions {
+            self.create_folder(companion.path.parent().unwrap_or(&self.root))?;
         }
         // `CARGO_TARGET_TMPDIR`, which cargo creates before it builds.
-        fs_err::create_dir_all(self.root.join(subfolder::TARGET).join("tmp"))?;
+        self.create_folder(&self.root.join(subfolder::TARGET).join("tmp"))?;
         Ok(())
     }
 
