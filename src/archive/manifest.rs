@@ -177,4 +177,51 @@ mod tests {
             assert!(!stays_inside(path.into()), "{path}");
         }
     }
+
+    /// What is wrong with an archive that places these files, and has this root, library and key.
+    fn problem(files: &[(&str, Placed)], root: &str, library: &str, key: &str) -> Option<String> {
+        let content = Content { blake3: "h".to_owned(), bytes: 1, executable: false };
+        let contents = [data_path(&"a".repeat(64)), "injection/lib.so".into()];
+        let files = files.iter().map(|(path, placed)| ((*path).into(), placed.clone()));
+        let manifest = Manifest {
+            tool: "0".to_owned(),
+            target: "any".to_owned(),
+            has_runner: false,
+            loaders: Vec::new(),
+            root: root.into(),
+            injection: ArchivedInjection::Library(library.into()),
+            metrics: Vec::new(),
+            revisions: vec![ArchivedRevision {
+                build: ArchivedBuild::Done(key.to_owned()),
+                files: files.collect(),
+            }],
+            contents: contents.into_iter().map(|path| (path, content.clone())).collect(),
+        };
+        manifest.check().err()
+    }
+
+    #[test]
+    fn what_leads_out_of_an_archive_is_refused() {
+        let file = |digit: &str| Placed::File { blake3: digit.repeat(64), executable: false };
+        let link = || Placed::Link("/etc".into());
+        let (root, library, key) = ("/home/r", "injection/lib.so", &*"0".repeat(64));
+        let usual = [("worktree/a", file("a")), ("worktree/link", link())];
+        assert_eq!(problem(&usual, root, library, key), None);
+        for files in [
+            &[("worktree/link", link()), ("worktree/link/passwd", file("a"))][..],
+            &[("../a", file("a"))],
+            &[("/etc/a", file("a"))],
+            &[("worktree", link())],
+            &[("made-for-an-archive", file("a"))],
+            &[("worktree/a", file("b"))],
+            &[("worktree/a", Placed::File { blake3: "/etc/passwd".to_owned(), executable: false })],
+        ] {
+            assert!(problem(files, root, library, key).is_some(), "{files:?}");
+        }
+        for root in ["", "/", "r", "/home/../etc"] {
+            assert!(problem(&usual, root, library, key).is_some(), "{root}");
+        }
+        assert!(problem(&usual, root, "../lib.so", key).is_some());
+        assert!(problem(&usual, root, library, "short").is_some());
+    }
 }

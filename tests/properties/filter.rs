@@ -58,8 +58,12 @@ pub fn check(bytes: &[u8]) {
         Ok(expression) => {
             let shown = expression.to_string();
             assert_eq!(shown.parse::<Expression>().as_ref(), Ok(&expression), "{shown:?}");
-            expression.matches(text);
-            assert!(expression.names().iter().all(|name| text.contains(name)));
+            expression.matches("bart::encoder::forward");
+            if text.len() < 4096 {
+                // Every name is in the text, so only `not` can keep it from matching.
+                assert!(expression.matches(text) || text.contains("not"), "{text:?}");
+                assert!(expression.names().iter().all(|name| text.contains(name)));
+            }
         }
         Err(error) => {
             assert!(error.column <= text.chars().count(), "{error:?}");
