@@ -83,6 +83,7 @@ impl Victim<'_> {
             for left in self.laboratory.leftovers() {
                 findings.complain(&fault, &left);
             }
+            self.laboratory.forget_temporary();
         }
         findings.report(self.name);
     }

@@ -119,7 +119,11 @@ impl Laboratory {
         let git = self.repository.path(".git/worktrees");
         for root in [self.runs(), self.home(), self.temporary(), git] {
             let walk = walkdir::WalkDir::new(&root).min_depth(1).into_iter();
-            let kept = walk.filter_entry(|entry| entry.file_name() != "target" && !entry.path_is_symlink());
+            // What lies in a temporary folder counts with the folder.
+            let is_inside = |entry: &walkdir::DirEntry| root == self.temporary() && entry.depth() > 1;
+            let is_kept =
+                |entry: &walkdir::DirEntry| entry.file_name() != "target" && !entry.path_is_symlink();
+            let kept = walk.filter_entry(|entry| is_kept(entry) && !is_inside(entry));
             for path in kept.flatten().map(walkdir::DirEntry::into_path) {
                 let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
                 let is_partial = name.contains(".partial") || name.starts_with(".tmp");
@@ -130,6 +134,12 @@ impl Laboratory {
             }
         }
         left
+    }
+
+    /// Empties the folder for temporary files, so that what a fault left is not counted again.
+    pub fn forget_temporary(&self) {
+        remove(&self.temporary());
+        fs::create_dir_all(self.temporary()).expect("the folder can be made");
     }
 
     /// The processes of this laboratory that do not end within ten seconds.

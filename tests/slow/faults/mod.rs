@@ -15,7 +15,7 @@ const KNOWN: [&str; 5] = [
     // A fault of the disk is no bug of the program.
     "code 101",
     "no help",
-    // `write_whole` leaves its partial file.
+    // `write_whole` leaves its partial file, and a build that is killed its temporary folder.
     "left: ",
     // An I/O error while a revision is prepared counts as a failed build, and the run keeps that.
     "--resume gives code 3",
@@ -99,12 +99,12 @@ impl Laboratory {
         }
         let how = if faulty.code == Some(0) { "whole at once" } else { self.recover(fault, findings) };
         findings.count(how);
-        for left in self.leftovers() {
-            findings.complain(fault, &left);
+        // A file that cannot be removed stays.
+        let is_removal = ["unlink", "rmdir"].iter().any(|removal| call.contains(removal));
+        for left in self.leftovers().iter().filter(|_| !is_removal) {
+            findings.complain(fault, left);
         }
-        // What a fault left must not be counted again.
-        let _ = std::fs::remove_dir_all(self.temporary());
-        std::fs::create_dir_all(self.temporary()).expect("the folder can be made");
+        self.forget_temporary();
         true
     }
 
