@@ -3,4 +3,8 @@
 #[path = "../../tests/properties/mod.rs"]
 mod properties;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| properties::log::check(bytes));
+const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus");
+
+libfuzzer_sys::fuzz_target!(init: properties::write_seeds("log", CORPUS), |bytes: &[u8]| {
+    properties::log::check(bytes);
+});

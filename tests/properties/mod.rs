@@ -49,3 +49,12 @@ pub const TARGETS: [Target; 9] = [
 pub fn target(name: &str) -> &'static Target {
     TARGETS.iter().find(|target| target.name == name).expect("there is such a property")
 }
+
+/// Writes the seeds of a property into a folder, for libFuzzer to start from.
+pub fn write_seeds(name: &str, corpus: &str) {
+    let folder = std::path::Path::new(corpus).join(name);
+    std::fs::create_dir_all(&folder).expect("the folder can be made");
+    for (number, seed) in (target(name).seeds)().iter().enumerate() {
+        std::fs::write(folder.join(format!("seed-{number}")), seed).expect("the folder is there");
+    }
+}
