@@ -8,13 +8,25 @@ check: && docs
     cargo clippy --all-targets -- -D warnings
     .ci/templates
 
-# Runs the tests. Builds of candle and burn are left out.
+# Runs the tests. Builds of candle and burn, and most faults, are left out.
 test:
     cargo test
 
-# Runs all tests, also those that build candle and burn (minutes).
+# Runs all tests, also those that build candle and burn, and every fault (minutes).
 test-all:
     cargo test -- --include-ignored
+
+# Tries damaged inputs on every reader, for so many seconds each.
+fuzz seconds="60":
+    MEMPROF_FUZZ_SECONDS={{seconds}} cargo test --test fast many_damaged_inputs -- --ignored --nocapture
+
+# The same with libFuzzer (nightly Rust, cargo-fuzz), one reader at a time: `just libfuzzer log 600`.
+libfuzzer target seconds="60":
+    cargo +nightly fuzz run --sanitizer none {{target}} -- -max_total_time={{seconds}} -timeout=60 -rss_limit_mb=4096
+
+# Fails every write, cuts the power and kills the program at random moments (minutes). `test-all` does it, too.
+faults:
+    cargo test --test slow faults:: -- --include-ignored --nocapture
 
 # Runs the benchmarks: the allocator, large reports, traces, false alarms.
 bench:

@@ -23,7 +23,9 @@ fn main() {
         println!("  {line}");
     }
     if arguments.is_empty() {
-        println!("\nNot run: the tests that build candle and burn (minutes). `just test-all` runs them:");
+        println!(
+            "\nNot run: the tests that build candle and burn, and most faults (minutes). `just test-all` runs them:"
+        );
         println!("  cargo test -- --include-ignored");
     }
 }

@@ -7,7 +7,9 @@ use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
-use crate::archive::manifest::{ArchivedBuild, ArchivedInjection, ArchivedRevision, Manifest, Placed};
+use crate::archive::manifest::{
+    ArchivedBuild, ArchivedInjection, ArchivedRevision, Manifest, Placed, subfolder,
+};
 use crate::archive::writer::{ArchiveWriter, WrittenArchive};
 use crate::build::attempts::Build;
 use crate::build::libraries;
@@ -24,18 +26,6 @@ use crate::run::session::Prepared;
 use crate::run::stored_plan;
 use crate::support::process::Command;
 use crate::support::user_error::UserError;
-
-/// The folders below the manifest's root that exist while tests run.
-pub mod subfolder {
-    /// The checkout.
-    pub const CHECKOUT: &str = "worktree";
-    /// The crate for external overlays.
-    pub const EXTERNAL: &str = "external";
-    /// Cargo's target folder.
-    pub const TARGET: &str = "target";
-    /// Libraries of the toolchain.
-    pub const LIBRARIES: &str = "libraries";
-}
 
 /// What to put into an archive, and where to find it.
 pub struct ArchiveContents<'a> {

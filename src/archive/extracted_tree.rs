@@ -11,11 +11,10 @@ use std::collections::BTreeMap;
 use camino::{Utf8Path, Utf8PathBuf};
 use walkdir::WalkDir;
 
-use anyhow::bail;
+use anyhow::{bail, ensure};
 
-use crate::archive::contents::subfolder;
 use crate::archive::file::{Unpacked, set_executable};
-use crate::archive::manifest::{ArchivedBuild, Placed};
+use crate::archive::manifest::{ArchivedBuild, Placed, stays_inside, subfolder};
 use crate::build::attempts::Build;
 use crate::build::store::{self, Entry, Stored, hash_file};
 use crate::build::test_tree::TestTree;
@@ -76,9 +75,43 @@ impl<'a> ExtractedTree<'a> {
         for build in &mut builds {
             if let Build::Done(entry) = build {
                 self.relocate(entry);
+                self.check(entry)?;
             }
         }
         Ok(builds)
+    }
+
+    /// Checks that a build's files and folders are below the root.
+    fn check(&self, entry: &Entry) -> anyhow::Result<()> {
+        let provenance = &entry.provenance;
+        let folders = provenance.executables.iter().map(|executable| &executable.directory);
+        let companions = provenance.companions.iter().map(|companion| &companion.path);
+        for path in folders.chain(companions) {
+            let is_below = path.strip_prefix(&self.root).is_ok_and(stays_inside);
+            ensure!(
+                is_below,
+                "the archive is refused: a build of it needs '{path}', which is not below {}",
+                self.root
+            );
+        }
+        let files = provenance.executables.iter().map(|executable| &executable.file);
+        for file in files.chain(provenance.companions.iter().map(|companion| &companion.file)) {
+            ensure!(
+                stays_inside(file),
+                "the archive is refused: a build of it has an invalid path: '{file}'"
+            );
+        }
+        Ok(())
+    }
+
+    /// Creates a folder below the root. A link in its place, which a test can leave, is removed: what is
+    /// written below it would be written elsewhere.
+    fn create_folder(&self, folder: &Utf8Path) -> anyhow::Result<()> {
+        let above: Vec<&Utf8Path> = folder.ancestors().take_while(|above| *above != self.root).collect();
+        for link in above.into_iter().rev().filter(|above| above.is_symlink()) {
+            fs_err::remove_file(link)?;
+        }
+        Ok(fs_err::create_dir_all(folder)?)
     }
 
     /// Changes an entry's paths to this machine's.
@@ -114,9 +147,9 @@ impl<'a> ExtractedTree<'a> {
         for (path, placed) in files {
             let path = self.root.join(path);
             let folder = path.parent().unwrap_or(&self.root);
-            // A link of the archive or of a test may lead elsewhere.
+            self.create_folder(folder)?;
+            // A link of the archive may lead elsewhere.
             injected_files::check_inside(&self.root, folder)?;
-            fs_err::create_dir_all(folder)?;
             match placed {
                 Placed::File { blake3, executable } => self.extract_file(path, blake3, *executable)?,
                 Placed::Link(target) => {
@@ -126,10 +159,13 @@ impl<'a> ExtractedTree<'a> {
             }
         }
         for executable in &entry.provenance.executables {
-            fs_err::create_dir_all(&executable.directory)?;
+            self.create_folder(&executable.directory)?;
+        }
+        for companion in &entry.provenance.companions {
+            self.create_folder(companion.path.parent().unwrap_or(&self.root))?;
         }
         // `CARGO_TARGET_TMPDIR`, which cargo creates before it builds.
-        fs_err::create_dir_all(self.root.join(subfolder::TARGET).join("tmp"))?;
+        self.create_folder(&self.root.join(subfolder::TARGET).join("tmp"))?;
         Ok(())
     }
 

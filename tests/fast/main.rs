@@ -13,6 +13,7 @@ mod judging;
 mod matrix_documentation;
 mod matrix_mistakes;
 mod outputs;
+mod properties;
 mod reports;
 mod sizes;
 mod tensors;

@@ -7,6 +7,7 @@ mod adapters;
 mod archive;
 mod bisect;
 mod end_to_end;
+mod faults;
 mod gpu_machine;
 mod hostile_tests;
 mod repeats;
