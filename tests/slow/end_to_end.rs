@@ -312,7 +312,8 @@ fn the_second_run_of_a_comparison_calls_cargo_for_no_build() {
 
 fn only_folder(home: &Path) -> std::path::PathBuf {
     let folders = std::fs::read_dir(home).expect("the cache").filter_map(Result::ok);
-    let mut of_repositories = folders.map(|entry| entry.path()).filter(|path| !path.ends_with("shim"));
+    let mut of_repositories =
+        folders.map(|entry| entry.path()).filter(|path| path.join("repository").exists());
     of_repositories.next().expect("one repository")
 }
 
