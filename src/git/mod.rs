@@ -10,5 +10,6 @@ pub mod ref_pattern;
 pub mod repository;
 pub mod resolve;
 pub mod resolve_error;
+pub mod usual_refs;
 pub mod working_tree;
 pub mod workspace_folder;

@@ -9,6 +9,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::git::program::{git, nul_separated, reading_git};
 use crate::support::process::Command;
+use crate::support::user_error::UserError;
 
 /// The first bytes of a Git LFS pointer file.
 pub const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
@@ -94,8 +95,17 @@ impl Repository {
 
     fn described_by_program(start: Utf8PathBuf) -> anyhow::Result<Self> {
         let ask = |question: &str| -> anyhow::Result<String> {
-            let answer = reading_git(&start).args(["rev-parse", question]).run();
-            Ok(answer.with_context(|| format!("no git repository at '{start}'"))?.text())
+            let command = reading_git(&start).args(["rev-parse", question]);
+            let answer = command.capture()?;
+            if answer.status.success() {
+                return Ok(answer.text());
+            }
+            if String::from_utf8_lossy(&answer.stderr).contains("not a git repository") {
+                return Err(UserError::new(format!("no git repository at '{start}' or above it"))
+                    .help("go to one with `cd`, or look at `cargo memprof demo`, which makes its own")
+                    .into());
+            }
+            Err(command.failed(&answer)).with_context(|| format!("no git repository at '{start}'"))
         };
         // The answers may be relative to `start`.
         let folder = |answer: String| canonical(start.join(answer).as_std_path());

@@ -192,6 +192,16 @@ pub fn reference(text: &str) -> Result<RefRequest, String> {
     Ok(RefRequest { spec: spec.to_owned(), name, ..RefRequest::default() })
 }
 
+/// Reads a ref that is an argument of its own: `main`, `main..feature`, `NAME=REF`.
+pub fn plain_reference(text: &str) -> Result<RefRequest, String> {
+    if text.starts_with('-') {
+        return Err("this is not a ref, and tests get no flags: each test's output is in the run's folder, and --verbose \
+                    names it (only `bisect` and `history` take arguments after `--`, which are paths)"
+            .to_owned());
+    }
+    reference(text)
+}
+
 fn pair<'a>(text: &'a str, example: &str) -> Result<(&'a str, &'a str), String> {
     text.split_once('=').ok_or_else(|| format!("expected an `=`, as in {example}"))
 }

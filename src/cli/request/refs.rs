@@ -4,6 +4,7 @@ use crate::cli::arguments::request::RequestArguments;
 use crate::cli::request::yaml_values::{environment, text, texts};
 use crate::config::matrix::{Matrix, RefEntry};
 use crate::config::yaml::List;
+use crate::git::usual_refs::merge_base;
 use crate::plan::request::{BaselineRequest, RefRequest};
 use crate::support::user_error::UserError;
 
@@ -14,15 +15,18 @@ pub enum RefsNeeded {
     Comparison,
     /// Any number; without a ref, the working tree.
     Any,
+    /// Any number; without a ref, the usual comparison. One ref alone is shown by itself.
+    Usual,
 }
 
 /// Returns the refs of the flags, or else of memprof.yaml, each with a name of its own.
 pub fn refs(arguments: &RequestArguments, matrix: &Matrix) -> Result<Vec<RefRequest>, UserError> {
-    let mut refs = if arguments.refs.refs.is_empty() {
+    let written: Vec<RefRequest> = if arguments.refs.refs.is_empty() {
         matrix.refs.iter().flat_map(|List(entries)| entries).map(ref_request).collect()
     } else {
         arguments.refs.refs.clone()
     };
+    let mut refs: Vec<RefRequest> = written.into_iter().flat_map(expanded).collect();
     // A ref compared with itself (A/A) needs a second name; the user need not choose one.
     for index in 1..refs.len() {
         let (before, rest) = refs.split_at_mut(index);
@@ -39,6 +43,24 @@ pub fn refs(arguments: &RequestArguments, matrix: &Matrix) -> Result<Vec<RefRequ
         rest[0].name = (2..=index + 2).map(|count| format!("{name} ({count})")).find(|name| !taken(name));
     }
     Ok(refs)
+}
+
+/// Returns the two refs of a range: `main..feature` is both, `main...feature` is their merge base
+/// and `feature`. As for git, a missing side is `HEAD`. Any other ref stays as it is.
+fn expanded(reference: RefRequest) -> Vec<RefRequest> {
+    let or_head = |name: &str| if name.is_empty() { "HEAD".to_owned() } else { name.to_owned() };
+    if reference.name.is_some() {
+        return vec![reference];
+    }
+    let (base, name, last) = if let Some((one, other)) = reference.spec.split_once("...") {
+        let base = merge_base(&or_head(one), &or_head(other));
+        (base.spec, base.name, or_head(other))
+    } else if let Some((one, other)) = reference.spec.split_once("..") {
+        (or_head(one), None, or_head(other))
+    } else {
+        return vec![reference];
+    };
+    vec![RefRequest { spec: base, name, ..reference.clone() }, RefRequest { spec: last, ..reference }]
 }
 
 /// Returns the baseline twice, for --aa.
@@ -105,7 +127,7 @@ pub fn enough(
     };
     match (needed, refs.len() + usize::from(is_further)) {
         (RefsNeeded::Any, 0) => refs.push(RefRequest { spec: ".".to_owned(), ..RefRequest::default() }),
-        (RefsNeeded::Comparison, 0) => {
+        (RefsNeeded::Comparison | RefsNeeded::Usual, 0) => {
             return Err(UserError::new("no refs to compare").help(
                 "name two: cargo memprof --refs main,. (`.` is the working tree, pr/7 a pull request)\n\
                  or list them in memprof.yaml, which `cargo memprof init` writes",

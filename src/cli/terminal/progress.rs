@@ -174,6 +174,7 @@ impl Progress {
     fn update_for(&mut self, event: &Event) -> Update {
         let on_terminal = self.medium == Medium::Terminal;
         match event {
+            Event::RefsChosen { text } => Update::line(good("Comparing", text.clone())),
             Event::Resolved { name, commit, note } => {
                 let note = note.as_ref().map_or_else(String::new, |note| format!(" ({note})"));
                 self.resolved.push(format!("{}{note}", revision(name, commit)));
