@@ -18,13 +18,19 @@ use crate::report::titles;
 use crate::report::troubles::{self, Trouble};
 use crate::results::measurement::Kind;
 use crate::support::counted::counted;
-use crate::support::labels;
+use crate::support::labels::{self, cut};
 
 /// The tables of checkpoints are shown for at most this many tests, unless all rows are wanted.
 const MOST_TABLES: usize = 5;
 
 /// Metrics of the table of tests, beside the peaks, if the user chose none.
 const OF_TESTS: [&str; 2] = ["heap.count", "time"];
+
+/// The number of metrics in one group of columns.
+const METRICS_OF_GROUP: usize = 4;
+
+/// The revision's name above its columns is cut to this width.
+const MOST_NAME: usize = 30;
 
 /// A comparison of one revision.
 pub struct Single<'a> {
@@ -48,12 +54,9 @@ impl Single<'_> {
                     Text::new(format!("{}{}", mark(side), titles::distinct_title(cell)), Tone::Plain)
                 })
                 .collect();
-            let column = |metric: &Metric| {
-                let figure =
-                    |(_, side): &(&Cell, &Aggregate)| vec![Text::figure(of_test(side, metric), metric.unit)];
-                Group::of(metric.name.clone(), vec![String::new()], measured.iter().map(figure).collect())
-            };
-            let groups = self.metrics_of_tests(&filter).into_iter().map(column).collect();
+            let groups = self.groups(&self.metrics_of_tests(&filter), measured.len(), |row, metric| {
+                of_test(measured[row].1, metric)
+            });
             page.tables("test", &labels, groups, out)?;
             writeln!(out)?;
         }
@@ -87,17 +90,12 @@ impl Single<'_> {
                 .iter()
                 .map(|&at| Text::new(side.keys[at].shown(&cell.labels), Tone::Plain))
                 .collect();
-            let groups = metrics.iter().filter_map(|metric| {
-                let column = side.column(&metric.name)?;
-                let figure =
-                    |&at: &usize| vec![Text::figure(column.figure(at).map(|it| it.value), metric.unit)];
-                Some(Group::of(
-                    metric.name.clone(),
-                    vec![String::new()],
-                    all[..rows].iter().map(figure).collect(),
-                ))
+            let metrics: Vec<&Metric> =
+                metrics.iter().copied().filter(|metric| side.column(&metric.name).is_some()).collect();
+            let groups = self.groups(&metrics, rows, |row, metric| {
+                Some(side.column(&metric.name)?.figure(all[row])?.value)
             });
-            page.tables("checkpoint", &labels, groups.collect(), out)?;
+            page.tables("checkpoint", &labels, groups, out)?;
             if rows < all.len() {
                 let line = format!("… {} not shown: --all-rows", counted(all.len() - rows, "row"));
                 page.line(&line, " ", Tone::Quiet, out)?;
@@ -114,6 +112,24 @@ impl Single<'_> {
             )?;
         }
         Ok(())
+    }
+
+    /// Returns the columns of the metrics, a few in each group, so that groups may wrap.
+    fn groups(
+        &self,
+        metrics: &[&Metric],
+        rows: usize,
+        figure: impl Fn(usize, &Metric) -> Option<i64>,
+    ) -> Vec<Group> {
+        let name = cut(&labels::one_line(&self.revision.name), MOST_NAME).into_owned();
+        let group = |some: &[&Metric]| {
+            let cells = |row: usize| {
+                some.iter().map(|metric| Text::figure(figure(row, metric), metric.unit)).collect()
+            };
+            let headings = some.iter().map(|metric| metric.name.clone()).collect();
+            Group::of(name.clone(), headings, (0..rows).map(cells).collect())
+        };
+        metrics.chunks(METRICS_OF_GROUP).map(group).collect()
     }
 
     /// Writes the table of tests as a comment.

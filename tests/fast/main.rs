@@ -12,6 +12,7 @@ mod git;
 mod judging;
 mod matrix_documentation;
 mod matrix_mistakes;
+mod one_revision;
 mod reports;
 mod tensors;
 mod traced_reports;
