@@ -68,9 +68,14 @@ impl Limit {
         let absolute = |amount| Ok(Threshold { percent: None, bytes: Some(amount) });
         match (self, unit) {
             (Self::Percent(percent), _) => Ok(Threshold { percent: Some(percent), bytes: None }),
-            (Self::Plain(amount), Unit::Bytes | Unit::Count)
+            // Zero is zero in any unit.
+            (Self::Plain(amount @ 0), Unit::Bytes)
+            | (Self::Plain(amount), Unit::Count)
             | (Self::Bytes(amount), Unit::Bytes)
             | (Self::Nanoseconds(amount), Unit::Nanoseconds) => absolute(amount),
+            (Self::Plain(amount), Unit::Bytes) => {
+                Err(format!("{amount} needs a unit: {amount}% of growth, or a size: {amount}B, {amount}MiB"))
+            }
             (_, Unit::Bytes) => {
                 Err("this metric needs a size such as 16MiB, or a percentage such as 5%".to_owned())
             }
@@ -185,6 +190,9 @@ mod tests {
         assert_eq!(on("5%", Unit::Count).unwrap().percent, Some(5.0));
         assert_eq!(on("16MiB", Unit::Bytes).unwrap().bytes, Some(16 << 20));
         assert_eq!(on("100", Unit::Count).unwrap().bytes, Some(100));
+        assert_eq!(on("0", Unit::Bytes).unwrap().bytes, Some(0));
+        let without_unit = on("5", Unit::Bytes).unwrap_err();
+        assert_eq!(without_unit, "5 needs a unit: 5% of growth, or a size: 5B, 5MiB");
         assert_eq!(on("50ms", Unit::Nanoseconds).unwrap().bytes, Some(50_000_000));
         assert!(on("16MiB", Unit::Count).unwrap_err().contains("a number such as 100"));
         assert!(on("100", Unit::Nanoseconds).unwrap_err().contains("50ms"));
