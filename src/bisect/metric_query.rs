@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::compare::matching::Key;
+use crate::compare::whole_test;
 use crate::results::measurement::{Checkpoint, Kind, Measurement, said_of};
 use crate::results::stored::Run;
 use crate::support::suggest;
@@ -59,16 +60,8 @@ impl MetricQuery {
     fn of_whole_test(&self, measurement: &Measurement, column: usize) -> Option<i64> {
         let checkpoints = measurement.checkpoints().iter().enumerate();
         let points = checkpoints.filter(|(_, checkpoint)| checkpoint.kind == Kind::Point);
-        let mut readings = points.filter_map(|(index, _)| measurement.reading(column, index));
-        let name = self.metric.rsplit('.').next().unwrap_or(&self.metric);
-        if name == "peak" || name.ends_with("_peak") {
-            readings.max()
-        } else if name == "allocated" || name == "count" {
-            let first = readings.next()?;
-            Some(readings.fold(first, i64::saturating_add))
-        } else {
-            readings.next_back()
-        }
+        let readings = points.filter_map(|(index, _)| measurement.reading(column, index));
+        whole_test::figure(&self.metric, readings)
     }
 
     /// Returns the error for a run that has no such checkpoint. It lists the run's checkpoints.

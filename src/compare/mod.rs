@@ -13,3 +13,4 @@ pub mod shared_storage;
 pub mod tensor_comparison;
 pub mod tensor_states;
 pub mod trace_comparison;
+pub mod whole_test;

@@ -12,5 +12,6 @@ pub mod repository;
 pub mod reserved_names;
 pub mod resolve;
 pub mod resolve_error;
+pub mod usual_refs;
 pub mod working_tree;
 pub mod workspace_folder;

@@ -450,6 +450,11 @@ fn found_by_program(start: &Utf8Path) -> anyhow::Result<Utf8PathBuf> {
             let advice = error.stderr().lines().map(str::trim).find(|line| line.contains("safe.directory"));
             Err(UserError::new(message).maybe_help(advice.map(|line| format!("to trust it: {line}"))).into())
         }
+        Err(error) if error.stderr().contains("not a git repository") => {
+            Err(UserError::new(format!("no git repository at '{start}' or above it"))
+                .help("go to one with `cd`, or look at `cargo memprof demo`, which makes its own")
+                .into())
+        }
         Err(error) => Err(error).with_context(|| format!("no git repository at '{start}'")),
     }
 }

@@ -186,7 +186,9 @@ impl<'a> Resolver<'a> {
             return Ok(found.clone());
         }
         let (name, suffix) = split_suffix(spec);
-        let found = if spec == WORKING_TREE {
+        let found = if let Some((one, other)) = spec.split_once("...") {
+            self.merge_base_of(one, other)?
+        } else if spec == WORKING_TREE {
             ResolvedCommit { commit: working_tree::snapshot(self.repository, self.sink)?, note: None }
         } else if let Some(wanted) = forge_ref(name, &self.patterns) {
             let mut found = self.forge(&wanted)?;
@@ -344,6 +346,19 @@ impl<'a> Resolver<'a> {
             });
         }
         Ok(())
+    }
+
+    /// Resolves `main...feature`, the merge base of the two. As for git, a missing side is `HEAD`.
+    fn merge_base_of(&mut self, one: &str, other: &str) -> anyhow::Result<ResolvedCommit> {
+        let names = [one, other].map(|name| if name.is_empty() { "HEAD" } else { name });
+        let commits = [self.commit(names[0])?.commit, self.commit(names[1])?.commit];
+        let found = self.repository.merge_base(&[&commits[0], &commits[1]])?;
+        let names = names.map(str::to_owned);
+        let Some(commit) = found else {
+            let shallow = self.repository.is_shallow();
+            return Err(ResolveError::NoMergeBase { names: names.to_vec(), shallow }.advised());
+        };
+        Ok(ResolvedCommit { commit, note: Some(format!("of {}", names.join(" and "))) })
     }
 
     fn merge_base(&mut self, revisions: &[Revision]) -> anyhow::Result<Revision> {

@@ -60,6 +60,17 @@ impl FromStr for Limit {
 }
 
 impl Limit {
+    /// Returns the limit, unless it lacks the unit that growth in bytes needs: 5 may mean 5 % or
+    /// five bytes. Zero is zero in any unit.
+    pub fn with_unit(self, unit: Unit) -> Result<Self, String> {
+        match (self, unit) {
+            (Self::Plain(amount @ 1..), Unit::Bytes) => {
+                Err(format!("{amount} needs a unit: {amount}% of growth, or a size: {amount}B, {amount}MiB"))
+            }
+            (limit, _) => Ok(limit),
+        }
+    }
+
     /// Returns the threshold that this limit sets for a metric of this unit.
     ///
     /// # Errors
@@ -185,6 +196,9 @@ mod tests {
         assert_eq!(on("5%", Unit::Count).unwrap().percent, Some(5.0));
         assert_eq!(on("16MiB", Unit::Bytes).unwrap().bytes, Some(16 << 20));
         assert_eq!(on("100", Unit::Count).unwrap().bytes, Some(100));
+        let growth = |text: &str| text.parse::<Limit>().and_then(|limit| limit.with_unit(Unit::Bytes));
+        assert!(growth("0").is_ok() && growth("5%").is_ok());
+        assert_eq!(growth("5").unwrap_err(), "5 needs a unit: 5% of growth, or a size: 5B, 5MiB");
         assert_eq!(on("50ms", Unit::Nanoseconds).unwrap().bytes, Some(50_000_000));
         assert!(on("16MiB", Unit::Count).unwrap_err().contains("a number such as 100"));
         assert!(on("100", Unit::Nanoseconds).unwrap_err().contains("50ms"));

@@ -3,11 +3,13 @@
 
 use std::io::{self, Write};
 
-use crate::compare::comparison::{Comparison, PairView};
+use crate::compare::aggregate::Aggregate;
+use crate::compare::comparison::{Cell, Comparison, PairView};
 use crate::plan::listing::NotMeasured;
-use crate::report::summary::{StatementKind, Tally};
+use crate::plan::resolved::Revision;
+use crate::report::summary::{AnswerLine, StatementKind, Tally};
 use crate::report::titles;
-use crate::report::troubles;
+use crate::report::troubles::{self, Trouble};
 use crate::results::outcome::Status;
 use crate::support::labels;
 
@@ -15,20 +17,7 @@ use crate::support::labels;
 /// exit code reports them.
 pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>")?;
-    let baseline = &comparison.revisions[comparison.baseline].name;
-    let suites: Vec<(String, Vec<Case>)> = comparison
-        .candidates()
-        .map(|candidate| {
-            let name = format!("{baseline} → {}", comparison.revisions[candidate].name);
-            let views = comparison.pairs().filter(|view| view.pair.candidate == candidate);
-            let of_pair = [comparison.baseline, candidate];
-            let not_measured =
-                comparison.not_measured.iter().filter(|(revision, _)| of_pair.contains(revision));
-            let not_measured = not_measured
-                .map(|(revision, one)| Case::not_measured(&comparison.revisions[*revision].name, one));
-            (name, views.map(|view| Case::new(comparison, &view)).chain(not_measured).collect())
-        })
-        .collect();
+    let suites = suites(comparison);
     writeln!(
         out,
         "<testsuites name=\"cargo memprof\" {}>",
@@ -42,6 +31,28 @@ pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "</testsuites>")
 }
 
+/// Returns the cases by candidate, or those of the only revision.
+fn suites(comparison: &Comparison) -> Vec<(String, Vec<Case>)> {
+    if let [only] = comparison.revisions.as_slice() {
+        let cases = comparison.cells.iter().map(|cell| Case::alone(comparison, only, cell));
+        return vec![(only.name.clone(), cases.chain(not_measured(comparison, &[0])).collect())];
+    }
+    let baseline = &comparison.revisions[comparison.baseline].name;
+    let suite = |candidate: usize| {
+        let name = format!("{baseline} → {}", comparison.revisions[candidate].name);
+        let views = comparison.pairs().filter(|view| view.pair.candidate == candidate);
+        let not_measured = not_measured(comparison, &[comparison.baseline, candidate]);
+        (name, views.map(|view| Case::of_pair(comparison, &view)).chain(not_measured).collect())
+    };
+    comparison.candidates().map(suite).collect()
+}
+
+/// Returns the cases of executables that cannot be measured at one of these revisions.
+fn not_measured(comparison: &Comparison, revisions: &[usize]) -> Vec<Case> {
+    let of_these = comparison.not_measured.iter().filter(|(revision, _)| revisions.contains(revision));
+    of_these.map(|(revision, one)| Case::not_measured(&comparison.revisions[*revision].name, one)).collect()
+}
+
 struct Case {
     class: String,
     name: String,
@@ -53,24 +64,40 @@ struct Case {
 }
 
 impl Case {
-    fn new(comparison: &Comparison, view: &PairView) -> Self {
-        let test = &view.cell.id.test;
+    /// A test at a candidate and at the baseline.
+    fn of_pair(comparison: &Comparison, view: &PairView) -> Self {
         let mut tally = Tally::default();
         tally.add(comparison, view, &[]);
-        let (failures, output): (Vec<_>, Vec<_>) = tally
-            .lines(usize::MAX)
+        let troubles = troubles::troubles(comparison, view);
+        Self::new(comparison, view.cell, &[view.baseline, view.candidate], tally.lines(usize::MAX), &troubles)
+    }
+
+    /// A test of a single revision.
+    fn alone(comparison: &Comparison, revision: &Revision, cell: &Cell) -> Self {
+        let sides: Vec<&Aggregate> = cell.sides.iter().collect();
+        let troubles =
+            sides.iter().flat_map(|side| troubles::side_troubles(&comparison.runs, revision, side));
+        Self::new(comparison, cell, &sides, Vec::new(), &troubles.collect::<Vec<_>>())
+    }
+
+    fn new(
+        comparison: &Comparison,
+        cell: &Cell,
+        sides: &[&Aggregate],
+        lines: Vec<AnswerLine>,
+        troubles: &[Trouble],
+    ) -> Self {
+        let test = &cell.id.test;
+        let (failures, output): (Vec<_>, Vec<_>) = lines
             .into_iter()
             .partition(|line| matches!(line.kind, Some(StatementKind::Regressed | StatementKind::OverLimit)));
-        let runs = || {
-            [view.baseline, view.candidate].into_iter().flat_map(|side| side.runs.iter().chain(&side.failed))
-        };
+        let runs = || sides.iter().flat_map(|side| side.runs.iter().chain(&side.failed));
         let nanoseconds: u64 =
             runs().filter_map(|&run| comparison.runs[run].record.outcome.wall_nanoseconds).sum();
         // A test that a side lacks or ignores is no failure.
         let is_absent = |run: &usize| {
             matches!(comparison.runs[*run].record.outcome.status, Status::NotInThisRef | Status::Ignored)
         };
-        let troubles = troubles::troubles(comparison, view);
         let skipped = runs().any(is_absent).then(|| troubles.first().map(|trouble| trouble.headline.clone()));
         let errors = troubles.iter().filter(|trouble| trouble.is_failure).map(|trouble| {
             std::iter::once(&trouble.headline).chain(&trouble.details).cloned().collect::<Vec<_>>().join("\n")
@@ -79,7 +106,7 @@ impl Case {
         let seconds = nanoseconds as f64 / 1e9;
         Self {
             class: format!("{}::{}", test.package, test.binary),
-            name: titles::title_of(&view.cell.id),
+            name: titles::title_of(&cell.id),
             seconds,
             failures: failures.iter().map(ToString::to_string).collect(),
             errors: errors.collect(),

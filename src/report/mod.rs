@@ -18,6 +18,7 @@ pub mod page;
 pub mod render;
 pub mod scopes;
 pub mod selection;
+pub mod single;
 pub mod summary;
 pub mod table;
 pub mod tensors;

@@ -9,6 +9,7 @@ use crate::report::junit;
 use crate::report::markdown;
 use crate::report::options::{Format, Options, View};
 use crate::report::scopes;
+use crate::report::single::Single;
 use crate::report::table;
 use crate::report::tensors::view;
 use crate::report::top;
@@ -21,6 +22,14 @@ pub fn render(
     options: &Options,
     out: &mut dyn Write,
 ) -> io::Result<()> {
+    if let [revision] = comparison.revisions.as_slice() {
+        let single = Single { comparison, revision };
+        match (format, options.view) {
+            (Format::Table, View::Checkpoints) => return single.table(options, out),
+            (Format::Markdown, _) => return single.markdown(options, out),
+            _ => {}
+        }
+    }
     match format {
         Format::Table => match options.view {
             View::Checkpoints => table::render(comparison, options, out),

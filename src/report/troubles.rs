@@ -33,7 +33,8 @@ pub fn troubles(comparison: &Comparison, view: &PairView) -> Vec<Trouble> {
     sides.into_iter().flat_map(|(revision, side)| side_troubles(&comparison.runs, revision, side)).collect()
 }
 
-fn side_troubles(runs: &[Run], revision: &Revision, side: &Aggregate) -> Vec<Trouble> {
+/// Returns what went wrong at one revision.
+pub fn side_troubles(runs: &[Run], revision: &Revision, side: &Aggregate) -> Vec<Trouble> {
     let name = &revision.name;
     let total = side.runs.len() + side.failed.iter().filter(|run| !side.runs.contains(run)).count();
     if total == 0 {

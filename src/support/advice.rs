@@ -57,12 +57,14 @@ pub fn is_usage(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| cause.is::<Advised>() || cause.is::<LockError>())
 }
 
+/// Returns the error of this type in the chain.
+pub fn find<E: Advice>(error: &anyhow::Error) -> Option<&E> {
+    error.chain().filter_map(<dyn Error>::downcast_ref::<Advised>).find_map(Advised::downcast_ref)
+}
+
 /// Whether an error in the chain is of this type.
 pub fn has<E: Advice>(error: &anyhow::Error) -> bool {
-    error
-        .chain()
-        .filter_map(<dyn Error>::downcast_ref::<Advised>)
-        .any(|advised| advised.downcast_ref::<E>().is_some())
+    find::<E>(error).is_some()
 }
 
 #[cfg(test)]

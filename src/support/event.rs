@@ -10,6 +10,8 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "the names and the comment on each variant explain the fields")]
 pub enum Event {
+    /// The user named no two refs; the text says what is compared.
+    RefsChosen { text: String },
     /// A ref was resolved. `note` says how, unless that is obvious: `fetched from upstream`.
     Resolved { name: String, commit: String, note: Option<String> },
     /// Another run holds the lock on a cache folder or a device.

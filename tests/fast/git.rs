@@ -455,7 +455,7 @@ fn a_repository_is_found_from_below_from_linked_worktrees_and_with_a_strange_nam
     assert_ne!(linked.git_directory(), below.git_directory());
     let outside = tempfile::tempdir().unwrap();
     let error = Repository::discover(Utf8Path::from_path(outside.path()).unwrap()).err().unwrap();
-    assert!(format!("{error:#}").contains("not a git repository"), "{error:#}");
+    assert!(format!("{error:#}").contains("no git repository at"), "{error:#}");
 }
 
 #[test]

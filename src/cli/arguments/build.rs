@@ -5,7 +5,9 @@ use camino::Utf8PathBuf;
 use clap::{Args, ValueHint};
 
 use crate::cli::arguments::request::RequestArguments;
+use crate::cli::arguments::values;
 use crate::config::values::Parsed;
+use crate::plan::request::RefRequest;
 use crate::plan::trace_pattern::TracePattern;
 
 /// What follows `build --help`.
@@ -33,6 +35,9 @@ Examples:
 /// `build`.
 #[derive(Clone, Debug, Default, Args)]
 pub struct BuildCommandArguments {
+    /// Revisions to build, as in `cargo memprof main feature`
+    #[arg(value_name = "REF", value_delimiter = ',', value_parser = values::plain_reference, conflicts_with = "refs")]
+    pub revisions: Vec<RefRequest>,
     /// What to build.
     #[command(flatten)]
     pub request: RequestArguments,
@@ -55,6 +60,9 @@ pub struct BuildCommandArguments {
 /// `list`.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ListArguments {
+    /// Revisions whose tests to list, as in `cargo memprof main feature`
+    #[arg(value_name = "REF", value_delimiter = ',', value_parser = values::plain_reference, conflicts_with = "refs")]
+    pub revisions: Vec<RefRequest>,
     /// What to list.
     #[command(flatten)]
     pub request: RequestArguments,

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue};
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::cli::arguments::build::{self, BuildCommandArguments, ListArguments, TraceCommandArguments};
 use crate::cli::arguments::reports::{self, CompareArguments, ReportArguments};
@@ -17,16 +17,18 @@ use crate::cli::arguments::terminal::TerminalArguments;
 
 const EXAMPLES: &str = "\
 Examples:
-  cargo memprof --refs main,pr/3370 -k hf_fwd      a pull request against main
-  cargo memprof --refs main,. --release            the working tree against main
-  cargo memprof --refs v1.2,HEAD --overlay tests/memory.rs -k memory
+  cargo memprof                                    your work since it forked from main
+  cargo memprof main feature                       two refs; main..feature means the same
+  cargo memprof pr/3370 -k hf_fwd                  a pull request against its merge base
+  cargo memprof .                                  the working tree alone: what do the tests use?
+  cargo memprof v1.2 HEAD --overlay tests/memory.rs -k memory
                                                    a test that neither ref has
-  cargo memprof --refs main,pr/7 --baseline merge-base --output comment.md
-                                                   a comment for a pull request
+  cargo memprof main...pr/7 --output comment.md    a comment for a pull request
   cargo memprof bisect --good v1 --bad main -k hf  the commit that changed it
-  cargo memprof list --refs main                   the tests that would run
-  cargo memprof report --format csv                the latest run again, as CSV
+  cargo memprof list main                          the tests that would run
+  cargo memprof report --format csv                the latest run again, as CSV";
 
+const EXIT_CODES: &str = "\
 Exit codes:
     0  no regression
     1  a regression: a metric exceeds its threshold
@@ -37,6 +39,47 @@ Exit codes:
   101  a bug in the tool, or a fault of the machine
   130  interrupted; finished runs are kept, and --resume continues
   If several apply, 1 comes first, then 3, then 4.";
+
+/// What `-h` prints: one screen. `--help` has everything.
+const SHORT_HELP: &str = "\
+Compares memory between git revisions, checkpoint by checkpoint
+
+Usage: cargo memprof [REF]... [OPTIONS]
+       cargo memprof <COMMAND>
+
+  cargo memprof                      your work since it forked from main
+  cargo memprof main feature         two refs; also main...feature, pr/7, v1.2
+  cargo memprof . -k decode          the working tree alone, tests that contain `decode`
+
+Options:
+  -k, --filter <EXPRESSION>          which tests: 'hf and not (bwd or slow)'
+      --baseline <REF|merge-base>    what the others are compared with
+      --overlay <[REF:]SRC[=DST]>    add a file to every revision: tests/memory.rs
+      --param <NAME=V1,V2>           run with each value of an environment variable
+      --repeat <N|auto>              runs of each test; by default as the verdict needs
+      --threshold <METRIC=LIMIT>     what a regression is: heap.peak=5%
+  -p, --package <SPEC>               the package to build
+  -r, --release                      build with the release profile
+      --metrics <NAME,NAME>          what to show: heap.peak,cpu.rss
+      --view <VIEW>                  checkpoints, scopes, top or tensors
+  -o, --output <FILE>                also write a report: .md, .csv, .json or .xml
+      --resume [<RUN>]               continue an interrupted run
+
+Commands:
+  bisect   find the commit that changed a test's memory
+  history  measure commit after commit
+  report   show an earlier run again, in any format
+  list     list the tests that would run
+  trace    list functions that --trace can measure
+  build    build only, or pack an archive for another machine
+  compare  compare two earlier runs
+  doctor   show what can be measured on this machine
+  init     write a first memprof.yaml
+  clean    remove builds and runs
+  Also: demo, schema, completions, man
+
+All flags, more examples and the exit codes: cargo memprof --help
+";
 
 const ABOUT: &str = "\
 Compares memory between git revisions, checkpoint by checkpoint.
@@ -53,7 +96,8 @@ Your checkout and the revisions' manifests and lock files stay unchanged.";
     version,
     about = "Compares memory between git revisions, checkpoint by checkpoint",
     long_about = ABOUT,
-    after_help = EXAMPLES,
+    before_long_help = EXAMPLES,
+    after_long_help = EXIT_CODES,
     args_conflicts_with_subcommands = true,
     subcommand_help_heading = "Commands (`run` is the default)",
     max_term_width = 100
@@ -74,7 +118,7 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 pub enum CommandArguments {
     /// Build, run and compare (the default)
-    #[command(after_help = EXAMPLES)]
+    #[command(before_long_help = EXAMPLES, after_long_help = EXIT_CODES)]
     Run(Box<RunArguments>),
     /// Build every revision, for later runs or for another machine
     ///
@@ -126,6 +170,13 @@ pub enum CommandArguments {
     Man,
 }
 
+impl CommandArguments {
+    /// Returns the names of all commands.
+    pub fn names() -> Vec<String> {
+        Arguments::command().get_subcommands().map(|command| command.get_name().to_owned()).collect()
+    }
+}
+
 /// What the user typed.
 #[derive(Debug)]
 pub struct CommandLine {
@@ -144,15 +195,38 @@ pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Result<CommandLine, cl
     }
     command_first(&mut argv);
     let has_separator = argv.iter().any(|argument| argument == "--");
-    let Arguments { command, run, terminal } = Arguments::try_parse_from(argv).map_err(|mut error| {
+    let wants_short_help = argv.iter().any(|argument| argument == "-h");
+    let command = Arguments::command();
+    let command = if wants_short_help {
+        let short = |command: clap::Command| command.help_template(SHORT_HELP);
+        short(command).mut_subcommand("run", short)
+    } else {
+        command
+    };
+    let matched = command
+        .try_get_matches_from(argv)
+        .and_then(|mut matches| Arguments::from_arg_matches_mut(&mut matches));
+    let Arguments { command, run, terminal } = matched.map_err(|mut error| {
         if has_separator && error.get(ContextKind::InvalidSubcommand).is_some() {
             let tip = "only `bisect` and `history` take arguments after `--`, which are paths".into();
             error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
         }
         error
     })?;
-    let command = command.unwrap_or_else(|| CommandArguments::Run(Box::new(run)));
+    let mut command = command.unwrap_or_else(|| CommandArguments::Run(Box::new(run)));
+    take_plain_refs(&mut command);
     Ok(CommandLine { command, terminal })
+}
+
+/// Takes refs that are plain arguments for those of `--refs`, which exclude each other.
+fn take_plain_refs(command: &mut CommandArguments) {
+    let (plain, request) = match command {
+        CommandArguments::Run(run) => (&mut run.revisions, &mut run.request),
+        CommandArguments::Build(build) => (&mut build.revisions, &mut build.request),
+        CommandArguments::List(list) => (&mut list.revisions, &mut list.request),
+        _ => return,
+    };
+    request.refs.refs.append(plain);
 }
 
 /// Moves a command before the terminal's flags, so that `--quiet list` works like `list --quiet`.
@@ -213,6 +287,9 @@ mod tests {
             "cargo-memprof --refs main,pr/7",
             "cargo-memprof memprof run --refs main --refs pr/7",
             "cargo-memprof run --refs main,pr/7",
+            "cargo-memprof memprof main pr/7",
+            "cargo-memprof main,pr/7 -k hf",
+            "cargo-memprof run -k hf main pr/7",
         ] {
             let refs = run(line).request.refs.refs;
             let specs: Vec<&str> = refs.iter().map(|one| one.spec.as_str()).collect();
@@ -294,8 +371,7 @@ mod tests {
     #[test]
     fn mistakes_exit_with_2_and_say_what_is_possible() {
         assert!(refused("cargo-memprof --refz main").contains("--refs"));
-        assert!(refused("cargo-memprof lsit").contains("list"));
-        for line in ["cargo-memprof -- --nocapture", "cargo-memprof --refs a,b -- --nocapture"] {
+        for line in ["cargo-memprof -- --nocapture", "cargo-memprof a b -- --nocapture"] {
             assert!(refused(line).contains("only `bisect` and `history`"), "{line}");
         }
         assert!(refused("cargo-memprof --timeout 10").contains("write 10s for seconds"));
@@ -315,5 +391,31 @@ mod tests {
         assert_eq!((error.exit_code(), error.use_stderr()), (0, false));
         // A fixed width: the error above is as wide as the terminal of whoever runs the tests.
         insta::assert_snapshot!(Arguments::command().term_width(100).render_long_help());
+    }
+
+    #[test]
+    fn short_help_fits_one_screen_and_names_what_exists() {
+        for line in ["cargo-memprof -h", "cargo-memprof memprof run -h"] {
+            let error = parse(line.split(' ').map(OsString::from)).unwrap_err();
+            assert_eq!(error.to_string(), SHORT_HELP, "{line}");
+        }
+        assert!(SHORT_HELP.lines().count() <= 42 && SHORT_HELP.lines().all(|line| line.len() <= 88));
+        let command = Arguments::command();
+        let words = || SHORT_HELP.split([' ', ',', ':', '\n', '[']);
+        for flag in words().filter_map(|word| word.strip_prefix("--")).filter(|flag| *flag != "help") {
+            assert!(command.get_arguments().any(|argument| argument.get_long() == Some(flag)), "--{flag}");
+        }
+        let commands = SHORT_HELP.split("Commands:\n").nth(1).unwrap().split("Also: ");
+        let [rows, rest] = commands.collect::<Vec<_>>()[..] else { panic!("no further commands") };
+        let named: Vec<&str> = rows
+            .lines()
+            .filter_map(|line| line.split_whitespace().next())
+            .chain(rest.lines().next().unwrap().split(", "))
+            .collect();
+        for command in
+            CommandArguments::names().iter().filter(|name| !["run", "help"].contains(&name.as_str()))
+        {
+            assert!(named.contains(&command.as_str()), "{command}");
+        }
     }
 }

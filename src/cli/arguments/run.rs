@@ -6,10 +6,18 @@ use clap::{Args, ValueHint};
 use crate::cli::arguments::presentation::PresentationArguments;
 use crate::cli::arguments::request::RequestArguments;
 use crate::cli::arguments::values;
+use crate::plan::request::RefRequest;
 
 /// `run`.
 #[derive(Clone, Debug, Default, Args)]
 pub struct RunArguments {
+    /// What to compare: `main feature`, `main..feature`, `main...feature` (from the merge base), or
+    /// `pr/7` (against its merge base with the default branch)
+    ///
+    /// One ref alone, such as `.` or v1.2, is shown by itself. Without a ref, the current work is
+    /// compared with its merge base with the default branch.
+    #[arg(value_name = "REF", value_delimiter = ',', value_parser = values::plain_reference, conflicts_with = "refs")]
+    pub revisions: Vec<RefRequest>,
     /// What to compare.
     #[command(flatten)]
     pub request: RequestArguments,
@@ -51,7 +59,7 @@ pub struct ExecutionArguments {
         long,
         value_name = "FILE",
         value_hint = ValueHint::FilePath,
-        conflicts_with_all = ["RefArguments", "SelectionArguments", "CellArguments", "CheckoutArguments", "TraceArguments", "CargoArguments"]
+        conflicts_with_all = ["revisions", "RefArguments", "SelectionArguments", "CellArguments", "CheckoutArguments", "TraceArguments", "CargoArguments"]
     )]
     pub archive: Option<Utf8PathBuf>,
     /// Folder for the results of an archive's run [default: a new folder in memprof-runs]

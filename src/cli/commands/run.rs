@@ -1,5 +1,6 @@
 //! `run`, the default: builds, runs, compares and reports.
 
+use crate::cli::arguments::command_line::CommandArguments;
 use crate::cli::arguments::run::RunArguments;
 use crate::cli::commands::context::CommandContext;
 use crate::cli::commands::run_archive::run_archive;
@@ -12,7 +13,8 @@ use crate::cli::request::secrets::SecretSources;
 use crate::compare::from_results::compare;
 use crate::compare::noise;
 use crate::git::repository::Repository;
-use crate::git::resolve::{resolve, resolve_any};
+use crate::git::resolve::resolve_any;
+use crate::git::resolve_error::ResolveError;
 use crate::gpu::watch::DeviceWatch;
 use crate::plan::resolved::Plan;
 use crate::report;
@@ -21,9 +23,12 @@ use crate::results::run_folder::RunFolder;
 use crate::results::stored;
 use crate::run::session::{self, Session, create_folder, find_run, read_plan, runs_folder};
 use crate::run::stored_plan;
+use crate::support::advice;
+use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;
 use crate::support::file_lock::WhenHeld;
 use crate::support::output_file::{self, Target};
+use crate::support::suggest;
 use crate::support::user_error::UserError;
 
 /// Starts a run, continues one, or runs an archive.
@@ -43,6 +48,19 @@ pub fn run(context: CommandContext<'_>, arguments: &RunArguments) -> anyhow::Res
         Some(name) => run.resume(name),
         None => run.start(),
     }
+}
+
+/// Adds to the error about a ref that does not exist what else the word may have meant: a command or
+/// a test.
+fn or_command(error: anyhow::Error) -> anyhow::Error {
+    let Some(ResolveError::NoRef { spec, .. }) = advice::find::<ResolveError>(&error) else { return error };
+    let commands = CommandArguments::names();
+    let command = suggest::nearest(spec, commands.iter().map(String::as_str), 1)
+        .first()
+        .map_or_else(String::new, |name| format!("for the command: cargo memprof {name}\n"));
+    let help = advice::help(&error).unwrap_or_default();
+    let message = format!("{error:#}");
+    UserError::new(message).help(format!("{command}{help}\nto select tests: -k {spec}")).into()
 }
 
 /// A run of tests in a repository.
@@ -72,17 +90,18 @@ impl Run<'_> {
     }
 
     fn start(&self) -> anyhow::Result<ExitCode> {
-        let RunArguments { request, execution, presentation } = self.arguments;
-        // These views also show a single revision.
+        let RunArguments { request, execution, presentation, .. } = self.arguments;
+        // Without refs, these views show the working tree.
         let needed = match presentation.view {
-            View::Checkpoints => RefsNeeded::Comparison,
+            View::Checkpoints => RefsNeeded::Usual,
             View::Scopes | View::Top | View::Tensors => RefsNeeded::Any,
         };
         let asked = Asked::read(request, presentation, self.repository, needed)?;
-        let mut plan = match needed {
-            RefsNeeded::Comparison => resolve(&asked.request, self.repository, self.context.console)?,
-            RefsNeeded::Any => resolve_any(&asked.request, self.repository, self.context.console)?,
-        };
+        if let Some(text) = asked.chosen {
+            self.context.console.emit(Event::RefsChosen { text });
+        }
+        let mut plan =
+            resolve_any(&asked.request, self.repository, self.context.console).map_err(or_command)?;
         if !execution.device.is_empty() {
             plan.request.give_devices(&execution.device);
         }

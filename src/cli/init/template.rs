@@ -119,10 +119,11 @@ timeout: 10m
 # Copy a test that only one ref has into all of them.
 # overlay: {from: <candidate>, package: <package>, paths: [tests/memory.rs]}
 
-# How much metrics may grow. A regression exceeds both `percent` and `bytes`.
+# How much metrics may grow. A regression exceeds both `percent` and `bytes`. Without this,
+# heap.peak may grow by 0.5 % and 16KiB, and cpu.peak by 3 % and 1MiB.
 # `limit` is an upper bound. `leak` is how much more a test may use at its end than at its start.
-thresholds:
-  heap.peak: {percent: 5, bytes: 1MiB}
+# thresholds:
+#   heap.peak: {percent: 2, bytes: 64KiB}
 #   gpu.*.peak: {percent: 5, bytes: 16MiB, limit: 8GiB}
 #   heap.live: {leak: 64KiB}
 

@@ -1,16 +1,22 @@
 //! What the user asks for: memprof.yaml read, and put together with the flags.
 
+use std::borrow::Cow;
+
 use camino::Utf8Path;
+use indexmap::IndexMap;
 
 use crate::cli::arguments::presentation::PresentationArguments;
 use crate::cli::arguments::request::RequestArguments;
 use crate::cli::request::reconcile::{metrics, on_request, reconcile};
-use crate::cli::request::refs::RefsNeeded;
+use crate::cli::request::refs::{RefsNeeded, baseline};
 use crate::cli::request::surroundings::Surroundings;
+use crate::cli::request::yaml_values::text;
 use crate::compare::noise;
 use crate::config::matrix::{self, Matrix};
+use crate::git::ref_pattern::forge_ref;
 use crate::git::repository::Repository;
-use crate::plan::request::Request;
+use crate::git::usual_refs::{self, UsualRefs};
+use crate::plan::request::{BaselineRequest, RefRequest, Request};
 use crate::run::stored_plan;
 
 /// What flags and memprof.yaml ask for.
@@ -19,6 +25,8 @@ pub struct Asked {
     pub request: Request,
     /// The metrics to show; empty means the default ones.
     pub metrics: Vec<String>,
+    /// What is compared, in words, if the user did not name two refs.
+    pub chosen: Option<String>,
 }
 
 impl Asked {
@@ -41,6 +49,8 @@ impl Asked {
             matrix: file.as_deref().and_then(Utf8Path::parent).unwrap_or(current),
             exists: &|path: &Utf8Path| path.exists(),
         };
+        let (arguments, chosen) = completed(arguments, &matrix, repository, needed)?;
+        let arguments = arguments.as_ref();
         let mut request = reconcile(arguments, &matrix, surroundings, needed)?;
         // With --aa, the noise file is written.
         if let Some(file) = arguments.judging.noise.as_deref().filter(|_| !arguments.refs.aa) {
@@ -49,6 +59,48 @@ impl Asked {
         stored_plan::learn(&request);
         let metrics = metrics(presentation, &matrix);
         request.on_request = on_request(&metrics, &request.judging.rules);
-        Ok(Self { request, metrics })
+        Ok(Self { request, metrics, chosen })
     }
+}
+
+/// Returns the arguments with the refs that the user left out, and what they are in words:
+/// - without any ref, the usual ones ([`usual_refs`])
+/// - a pull request alone is compared with its merge base with the default branch
+/// - with a baseline alone, the working tree is compared with it
+fn completed<'a>(
+    arguments: &'a RequestArguments,
+    matrix: &Matrix,
+    repository: &Repository,
+    needed: RefsNeeded,
+) -> anyhow::Result<(Cow<'a, RequestArguments>, Option<String>)> {
+    let refs = &arguments.refs.refs;
+    let is_of_matrix = refs.is_empty() && matrix.refs.is_some();
+    if needed != RefsNeeded::Usual || arguments.refs.aa || is_of_matrix {
+        return Ok((Cow::Borrowed(arguments), None));
+    }
+    let named = arguments.refs.baseline.as_deref().or(text(matrix.baseline.as_ref()));
+    let usual = match (refs.as_slice(), baseline(named)) {
+        ([], BaselineRequest::Ref(name)) => UsualRefs {
+            reason: format!("the working tree with {name}"),
+            refs: vec![RefRequest { spec: ".".to_owned(), ..RefRequest::default() }],
+        },
+        ([], _) => usual_refs::usual(repository)?,
+        ([only], BaselineRequest::First) if forge_ref(&only.spec, &IndexMap::new()).is_some() => {
+            let Some(default) = usual_refs::default_branch(repository)? else {
+                return Ok((Cow::Borrowed(arguments), None));
+            };
+            UsualRefs {
+                reason: format!("{} with its merge base with {default}", only.spec),
+                refs: vec![usual_refs::merge_base(&default, &only.spec), only.clone()],
+            }
+        }
+        _ => return Ok((Cow::Borrowed(arguments), None)),
+    };
+    let mut arguments = arguments.clone();
+    arguments.refs.refs = usual.refs;
+    if named == Some("merge-base") {
+        // The usual refs have their baseline, which is this one if there is any.
+        arguments.refs.baseline = None;
+    }
+    Ok((Cow::Owned(arguments), Some(usual.reason)))
 }

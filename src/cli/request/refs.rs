@@ -6,6 +6,7 @@ use crate::cli::arguments::request::RequestArguments;
 use crate::cli::request::yaml_values::{environment, text, texts};
 use crate::config::matrix::{Matrix, RefEntry};
 use crate::config::yaml::List;
+use crate::git::usual_refs::merge_base;
 use crate::plan::request::{BaselineRequest, MOST_REFS, RefRequest};
 use crate::support::counted::{counted, grouped};
 use crate::support::user_error::UserError;
@@ -17,15 +18,18 @@ pub enum RefsNeeded {
     Comparison,
     /// Any number; without a ref, the working tree.
     Any,
+    /// Any number; without a ref, the usual comparison. One ref alone is shown by itself.
+    Usual,
 }
 
 /// Returns the refs of the flags, or else of memprof.yaml, each with a name of its own.
 pub fn refs(arguments: &RequestArguments, matrix: &Matrix) -> Result<Vec<RefRequest>, UserError> {
-    let mut refs = if arguments.refs.refs.is_empty() {
+    let written: Vec<RefRequest> = if arguments.refs.refs.is_empty() {
         matrix.refs.iter().flat_map(|List(entries)| entries).map(ref_request).collect()
     } else {
         arguments.refs.refs.clone()
     };
+    let mut refs: Vec<RefRequest> = written.into_iter().flat_map(expanded).collect();
     if refs.len() > MOST_REFS {
         return Err(UserError::new(format!(
             "{}, and a comparison takes at most {}",
@@ -56,6 +60,24 @@ pub fn refs(arguments: &RequestArguments, matrix: &Matrix) -> Result<Vec<RefRequ
         };
     }
     Ok(refs)
+}
+
+/// Returns the two refs of a range: `main..feature` is both, `main...feature` is their merge base
+/// and `feature`. As for git, a missing side is `HEAD`. Any other ref stays as it is.
+fn expanded(reference: RefRequest) -> Vec<RefRequest> {
+    let or_head = |name: &str| if name.is_empty() { "HEAD".to_owned() } else { name.to_owned() };
+    if reference.name.is_some() {
+        return vec![reference];
+    }
+    let (base, name, last) = if let Some((one, other)) = reference.spec.split_once("...") {
+        let base = merge_base(&or_head(one), &or_head(other));
+        (base.spec, base.name, or_head(other))
+    } else if let Some((one, other)) = reference.spec.split_once("..") {
+        (or_head(one), None, or_head(other))
+    } else {
+        return vec![reference];
+    };
+    vec![RefRequest { spec: base, name, ..reference.clone() }, RefRequest { spec: last, ..reference }]
 }
 
 /// Returns the baseline twice, for --aa.
@@ -122,7 +144,7 @@ pub fn enough(
     };
     match (needed, refs.len() + usize::from(is_further)) {
         (RefsNeeded::Any, 0) => refs.push(RefRequest { spec: ".".to_owned(), ..RefRequest::default() }),
-        (RefsNeeded::Comparison, 0) => {
+        (RefsNeeded::Comparison | RefsNeeded::Usual, 0) => {
             return Err(UserError::new("no refs to compare").help(
                 "name two: cargo memprof --refs main,. (`.` is the working tree, pr/7 a pull request)\n\
                  or list them in memprof.yaml, which `cargo memprof init` writes",

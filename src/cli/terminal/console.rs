@@ -2,8 +2,9 @@
 //! program prints.
 
 use std::io::{self, IsTerminal, Write};
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anstream::{AutoStream, ColorChoice};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
@@ -17,17 +18,23 @@ use crate::cli::terminal::workflow::for_log;
 use crate::support::elapsed::shown;
 use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;
-use crate::support::labels;
+use crate::support::labels::{self, cut};
 use crate::support::redaction;
 use crate::support::user_error::UserError;
 use crate::support::workflow_commands::Notation;
 
 /// Draws progress, and prints errors and data.
 pub struct Console {
-    colored: bool,
+    canvas: Canvas,
     colored_output: bool,
+}
+
+/// Where progress is drawn. The thread that watches the time has a copy.
+#[derive(Clone)]
+struct Canvas {
+    colored: bool,
     bar: Option<ProgressBar>,
-    drawn: Mutex<Drawn>,
+    drawn: Arc<Mutex<Drawn>>,
 }
 
 struct Drawn {
@@ -77,8 +84,10 @@ impl Console {
             bar.finish_and_clear();
         }
         let medium = if bar.is_some() { Medium::Terminal } else { Medium::Plain };
-        let drawn = Drawn { progress: Progress::new(verbosity, medium), writer };
-        Self { colored, colored_output: false, bar, drawn: Mutex::new(drawn) }
+        let drawn = Arc::new(Mutex::new(Drawn { progress: Progress::new(verbosity, medium), writer }));
+        let canvas = Canvas { colored, bar, drawn };
+        canvas.watch_time();
+        Self { canvas, colored_output: false }
     }
 
     /// Returns whether the report on standard output may have colours.
@@ -88,7 +97,7 @@ impl Console {
 
     /// Removes the status line and prints what is pending. Call it before printing a report.
     pub fn finish(&self) {
-        self.update(Progress::finish);
+        self.canvas.update(Progress::finish);
     }
 
     /// Writes text to standard output. A closed pipe is not an error, as in `… | head`.
@@ -125,7 +134,11 @@ impl Console {
 
     /// Prints an error and returns the code to exit with.
     pub fn fail(&self, error: &anyhow::Error, is_interrupted: bool) -> ExitCode {
-        let (user_error, code) = explain(error, is_interrupted);
+        let running = self.canvas.running().filter(|_| is_interrupted);
+        let (mut user_error, code) = explain(error, is_interrupted);
+        if let Some(running) = running {
+            user_error.message = format!("{} ({running} was running)", user_error.message);
+        }
         self.show_error(&user_error);
         code
     }
@@ -133,9 +146,11 @@ impl Console {
     /// Prints an error.
     pub fn show_error(&self, error: &UserError) {
         self.finish();
-        self.write_line(&self.labelled(&labels::lines(&error.rendered())));
+        self.canvas.write_line(&self.canvas.labelled(&labels::lines(&error.rendered())));
     }
+}
 
+impl Canvas {
     fn update(&self, change: impl FnOnce(&mut Progress) -> Update) {
         let mut drawn = self.drawn.lock().unwrap_or_else(PoisonError::into_inner);
         let update = change(&mut drawn.progress);
@@ -157,12 +172,32 @@ impl Console {
                         bar.reset_elapsed();
                     }
                     bar.set_prefix(self.verb(verb, true));
-                    bar.set_message(labels::one_line(&redaction::text(&text)).into_owned());
+                    bar.set_message(fitting(&labels::one_line(&redaction::text(&text))));
                     // The clock keeps ticking while cargo or a test works and no event arrives.
                     bar.enable_steady_tick(Duration::from_millis(100));
                 }
             }
         }
+    }
+
+    /// Returns the test that is running.
+    fn running(&self) -> Option<String> {
+        let drawn = self.drawn.lock().unwrap_or_else(PoisonError::into_inner);
+        drawn.progress.running().map(str::to_owned)
+    }
+
+    /// Draws what is due because time has passed, each second, as long as the console exists.
+    fn watch_time(&self) {
+        let (drawn, colored, bar) = (Arc::downgrade(&self.drawn), self.colored, self.bar.clone());
+        // Without this thread, only the lines about long work are missing.
+        _ = thread::Builder::new().name("progress".to_owned()).spawn(move || {
+            loop {
+                thread::sleep(Duration::from_secs(1));
+                let Some(drawn) = Weak::upgrade(&drawn) else { return };
+                let canvas = Self { colored, bar: bar.clone(), drawn };
+                canvas.update(|progress| progress.on_tick(Instant::now()));
+            }
+        });
     }
 
     fn write_line(&self, text: &str) {
@@ -223,6 +258,16 @@ impl Console {
     }
 }
 
+/// Cuts a status line, so that it never wraps beside its verb and its clock.
+fn fitting(text: &str) -> String {
+    const CLOCK: usize = 12;
+    let width = terminal_size::terminal_size_of(io::stderr()).map(|(width, _)| usize::from(width.0));
+    match width {
+        Some(width) => cut(text, width.saturating_sub(VERB_WIDTH + 1 + CLOCK).max(10)).into_owned(),
+        None => text.to_owned(),
+    }
+}
+
 /// The style of the status line: the verb, the text, and the time since the stage began.
 fn status_style() -> ProgressStyle {
     let time = |state: &ProgressState, writer: &mut dyn std::fmt::Write| {
@@ -236,7 +281,7 @@ fn status_style() -> ProgressStyle {
 
 impl Sink for Console {
     fn emit(&self, event: Event) {
-        self.update(|progress| progress.on_event(&event));
+        self.canvas.update(|progress| progress.on_event(&event));
     }
 }
 

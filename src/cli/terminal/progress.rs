@@ -1,7 +1,7 @@
 //! Progress: events become lines that stay and one status line that changes. Pure; the console
-//! draws it.
+//! draws it, and says each second what time it is.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::support::counted::counted;
 use crate::support::elapsed::shown;
@@ -122,8 +122,36 @@ pub struct Progress {
     runs: usize,
     failed_runs: usize,
     run_time: Duration,
+    /// The time of the runs since the last line about them.
+    since_line: Duration,
     tests: Vec<String>,
+    activity: Option<Activity>,
 }
+
+/// What is under way: it takes long, and no event says so.
+#[derive(Debug)]
+struct Activity {
+    kind: ActivityKind,
+    /// `hf_fwd at main`, or `main · 12 crates · serde`.
+    text: String,
+    /// When it was first seen.
+    since: Option<Instant>,
+    /// When the next line about it is due, after `since`.
+    due: Duration,
+}
+
+/// A kind of activity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ActivityKind {
+    Build,
+    Run,
+}
+
+/// Without a terminal, a build and a series of runs print a line this often.
+const LINE_EVERY: Duration = Duration::from_secs(10);
+
+/// A test that takes longer is named.
+const SLOW: Duration = Duration::from_secs(60);
 
 impl Progress {
     /// The progress before the first event.
@@ -136,7 +164,63 @@ impl Progress {
             runs: 0,
             failed_runs: 0,
             run_time: Duration::ZERO,
+            since_line: Duration::ZERO,
             tests: Vec::new(),
+            activity: None,
+        }
+    }
+
+    /// Returns what to draw because time has passed: a build without a terminal, or a slow test.
+    pub fn on_tick(&mut self, now: Instant) -> Update {
+        let Some(activity) = &mut self.activity else { return Update::default() };
+        let passed = now.duration_since(*activity.since.get_or_insert(now));
+        if passed < activity.due || self.verbosity == Verbosity::Quiet {
+            return Update::default();
+        }
+        let seconds = passed.as_secs();
+        match activity.kind {
+            ActivityKind::Build => {
+                activity.due = passed + LINE_EVERY;
+                if self.medium == Medium::Terminal || self.is_searching {
+                    return Update::default();
+                }
+                Update::line(good("Building", format!("{} … {seconds} s", activity.text)))
+            }
+            ActivityKind::Run => {
+                activity.due = passed * 2;
+                let text = format!("{} ({seconds} s); --timeout {}s stops it", activity.text, SLOW.as_secs());
+                Update::line(Line::Stage { verb: "SLOW", text, good: false })
+            }
+        }
+    }
+
+    /// Returns the test that is running: `hf_fwd at main`.
+    pub fn running(&self) -> Option<&str> {
+        self.activity.as_ref().filter(|one| one.kind == ActivityKind::Run).map(|one| one.text.as_str())
+    }
+
+    /// Notes what is under way, or that nothing is.
+    fn note_activity(&mut self, event: &Event) {
+        let begun = |kind, text, due| Some(Activity { kind, text, since: None, due });
+        match event {
+            Event::BuildStarted { name, commit } => {
+                self.activity = begun(ActivityKind::Build, revision(name, commit), LINE_EVERY);
+            }
+            Event::BuildProgress { name, crate_name, compiled } => {
+                let text = building(name, crate_name, *compiled);
+                match &mut self.activity {
+                    Some(activity) if activity.kind == ActivityKind::Build => activity.text = text,
+                    _ => self.activity = begun(ActivityKind::Build, text, LINE_EVERY),
+                }
+            }
+            Event::RunStarted { test, name, .. } => {
+                self.activity = begun(ActivityKind::Run, format!("{test} at {name}"), SLOW);
+            }
+            Event::BuildFinished { .. }
+            | Event::BuildReused { .. }
+            | Event::BuildFailed { .. }
+            | Event::RunFinished { .. } => self.activity = None,
+            _ => {}
         }
     }
 
@@ -146,6 +230,7 @@ impl Progress {
         if !matches!(event, Event::Resolved { .. } | Event::Warning { .. } | Event::AbsentLibraries { .. }) {
             lines.extend(self.take_resolved());
         }
+        self.note_activity(event);
         let mut update = self.update_for(event);
         lines.append(&mut update.lines);
         update.lines = lines;
@@ -174,6 +259,7 @@ impl Progress {
     fn update_for(&mut self, event: &Event) -> Update {
         let on_terminal = self.medium == Medium::Terminal;
         match event {
+            Event::RefsChosen { text } => Update::line(good("Comparing", text.clone())),
             Event::Resolved { name, commit, note } => {
                 let note = note.as_ref().map_or_else(String::new, |note| format!(" ({note})"));
                 self.resolved.push(format!("{}{note}", revision(name, commit)));
@@ -194,9 +280,8 @@ impl Progress {
                 self.build_progress(name, crate_name, *compiled)
             }
             Event::BuildFinished { name, commit, took } => {
-                let verb = if on_terminal { "Building" } else { "Built" };
                 let text = format!("{} … {}", revision(name, commit), shown(*took));
-                Update::end_of_stage(vec![good(verb, text)])
+                Update::end_of_stage(vec![good("Built", text)])
             }
             Event::BuildReused { name, commit } => Update::end_of_stage(vec![good(
                 "Fresh",
@@ -229,7 +314,7 @@ impl Progress {
     fn build_progress(&self, name: &str, crate_name: &str, compiled: usize) -> Update {
         let is_verbose = self.verbosity == Verbosity::Verbose;
         let line = is_verbose.then(|| good("Compiled", format!("{crate_name} for {name}")));
-        let text = format!("{name} · {} · {crate_name}", counted(compiled, "crate"));
+        let text = building(name, crate_name, compiled);
         Update {
             lines: line.into_iter().collect(),
             status: StatusLine::Show { verb: "Building", text, restart: false },
@@ -243,6 +328,7 @@ impl Progress {
         self.runs += 1;
         self.failed_runs += usize::from(!ok);
         self.run_time += *took;
+        self.since_line += *took;
         if !self.tests.contains(test) {
             self.tests.push(test.clone());
         }
@@ -251,13 +337,18 @@ impl Progress {
         let mut lines = Vec::new();
         if !ok {
             lines.push(Line::Stage { verb: "Failed", text: format!("{run}: {outcome}"), good: false });
-        } else if !on_terminal || self.verbosity == Verbosity::Verbose {
-            lines.push(good("Running", format!("{run} … {}", shown(*took))));
+        } else if self.verbosity == Verbosity::Verbose {
+            lines.push(good("Ran", format!("{run} … {}", shown(*took))));
         }
         // By the index, and not by a count: --resume skips runs that are done.
         let is_last = index >= total;
-        if is_last && on_terminal {
-            lines.push(good("Running", self.all_runs(*total)));
+        if is_last {
+            lines.push(good("Ran", self.all_runs(*total)));
+        } else if !on_terminal && self.since_line >= LINE_EVERY {
+            lines.push(good("Running", format!("{run} … {}", shown(self.run_time))));
+        }
+        if !lines.is_empty() {
+            self.since_line = Duration::ZERO;
         }
         Update { lines, status: if is_last { StatusLine::Clear } else { StatusLine::Keep } }
     }
@@ -291,6 +382,11 @@ fn is_part_of_step(event: &Event) -> bool {
             | Event::BuildFailed { .. }
             | Event::RunFinished { .. }
     )
+}
+
+/// `main · 12 crates · serde`.
+fn building(name: &str, crate_name: &str, compiled: usize) -> String {
+    format!("{name} · {} · {crate_name}", counted(compiled, "crate"))
 }
 
 fn good(verb: &'static str, text: String) -> Line {
@@ -421,6 +517,65 @@ pub(crate) mod tests {
     #[test]
     fn verbose_names_crates_too() {
         assert!(printed(Verbosity::Verbose, Medium::Terminal).contains("Compiled serde for main\n"));
+    }
+
+    #[test]
+    fn without_a_terminal_a_long_build_prints_a_line_every_ten_seconds() {
+        let mut progress = Progress::new(Verbosity::Normal, Medium::Plain);
+        let begin = Instant::now();
+        let lines = |progress: &mut Progress, seconds: u64| {
+            let update = progress.on_tick(begin + Duration::from_secs(seconds));
+            update.lines.iter().map(Line::plain).collect::<Vec<_>>()
+        };
+        progress.on_event(&Event::BuildStarted { name: "main".to_owned(), commit: "4f1c2aa".to_owned() });
+        assert_eq!(lines(&mut progress, 0), [""; 0]);
+        assert_eq!(lines(&mut progress, 9), [""; 0]);
+        let (name, crate_name) = ("main".to_owned(), "serde".to_owned());
+        progress.on_event(&Event::BuildProgress { name, crate_name, compiled: 3 });
+        assert_eq!(lines(&mut progress, 11), ["    Building main · 3 crates · serde … 11 s"]);
+        assert_eq!(lines(&mut progress, 20), [""; 0]);
+        assert_eq!(lines(&mut progress, 21).len(), 1);
+    }
+
+    #[test]
+    fn a_slow_test_is_named_on_any_medium() {
+        for medium in [Medium::Plain, Medium::Terminal] {
+            let mut progress = Progress::new(Verbosity::Normal, medium);
+            let (test, name) = ("hangs".to_owned(), "main".to_owned());
+            progress.on_event(&Event::RunStarted { test, name, index: 1, total: 2 });
+            let begin = Instant::now();
+            let mut lines = |seconds: u64| {
+                let update = progress.on_tick(begin + Duration::from_secs(seconds));
+                update.lines.iter().map(Line::plain).collect::<Vec<_>>()
+            };
+            assert!(lines(0).is_empty() && lines(59).is_empty());
+            assert_eq!(lines(60), ["        SLOW hangs at main (60 s); --timeout 60s stops it"]);
+            assert!(lines(119).is_empty());
+            assert_eq!(lines(120).len(), 1);
+            assert_eq!(progress.running(), Some("hangs at main"));
+        }
+    }
+
+    #[test]
+    fn without_a_terminal_runs_print_a_line_every_ten_seconds_and_one_per_round() {
+        let mut progress = Progress::new(Verbosity::Normal, Medium::Plain);
+        let mut printed = Vec::new();
+        for index in 1..=100 {
+            let (test, name, outcome) = (format!("test_{index}"), "main".to_owned(), "ok".to_owned());
+            let took = Duration::from_millis(500);
+            let event = Event::RunFinished { test, name, index, total: 100, outcome, ok: true, took };
+            printed.extend(progress.on_event(&event).lines.iter().map(Line::plain));
+        }
+        assert_eq!(
+            printed,
+            [
+                "     Running test_20 at main 20/100 … 10.0 s",
+                "     Running test_40 at main 40/100 … 20.0 s",
+                "     Running test_60 at main 60/100 … 30.0 s",
+                "     Running test_80 at main 80/100 … 40.0 s",
+                "         Ran 100 tests 100/100 … 50.0 s",
+            ]
+        );
     }
 
     #[test]

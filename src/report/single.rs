@@ -1,0 +1,233 @@
+//! One revision alone: a line per test, then a table of checkpoints per test.
+
+use std::io::{self, Write};
+
+use crate::compare::aggregate::{Aggregate, Availability};
+use crate::compare::comparison::{Cell, Comparison, Metric};
+use crate::compare::whole_test;
+use crate::plan::metric::Unit;
+use crate::plan::resolved::Revision;
+use crate::report::frame::{Foot, tone_of};
+use crate::report::markdown::MARKER;
+use crate::report::markdown_text::{code, escape};
+use crate::report::options::Options;
+use crate::report::page::{Group, Page, Text, Tone};
+use crate::report::selection::{MOST_ROWS, MetricFilter};
+use crate::report::summary::Tally;
+use crate::report::text;
+use crate::report::titles;
+use crate::report::troubles::{self, Trouble};
+use crate::results::measurement::Kind;
+use crate::support::counted::counted;
+use crate::support::labels::{self, cut};
+
+/// The tables of checkpoints are shown for at most this many tests, unless all rows are wanted.
+const MOST_TABLES: usize = 5;
+
+/// Metrics of the table of tests, beside the peaks, if the user chose none.
+const OF_TESTS: [&str; 2] = ["heap.count", "time"];
+
+/// At most this many executables that cannot be measured are named in a comment.
+const MOST_LINES: usize = 10;
+
+/// The number of metrics in one group of columns.
+const METRICS_OF_GROUP: usize = 4;
+
+/// The revision's name above its columns is cut to this width.
+const MOST_NAME: usize = 30;
+
+/// A comparison of one revision.
+pub struct Single<'a> {
+    /// The comparison.
+    pub comparison: &'a Comparison,
+    /// Its only revision.
+    pub revision: &'a Revision,
+}
+
+impl Single<'_> {
+    /// Writes the tables for a terminal.
+    pub fn table(&self, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+        let page = Page::new(options);
+        let filter = MetricFilter::new(options);
+        writeln!(out, "{}\n", page.paint.apply(&self.headline(), Tone::Heading))?;
+        let measured: Vec<(&Cell, &Aggregate)> = self.sides().filter(|(_, side)| is_measured(side)).collect();
+        if !measured.is_empty() {
+            let labels: Vec<Text> = measured
+                .iter()
+                .map(|(cell, side)| {
+                    Text::new(format!("{}{}", mark(side), titles::distinct_title(cell)), Tone::Plain)
+                })
+                .collect();
+            let groups = self.groups(&self.metrics_of_tests(&filter), measured.len(), |row, metric| {
+                of_test(measured[row].1, metric)
+            });
+            page.tables("test", &labels, groups, out)?;
+            writeln!(out)?;
+        }
+        self.checkpoints(&measured, &filter, page, options, out)?;
+        for trouble in self.troubles() {
+            page.headline(&trouble, out)?;
+            trouble.details.iter().try_for_each(|detail| page.line(detail, "   ", tone_of(&trouble), out))?;
+        }
+        Foot { comparison: self.comparison, options, filter: &filter, tally: None, unchanged_tests: 0 }
+            .write(page, out)
+    }
+
+    /// Writes a table of checkpoints for each test that has some of its own.
+    fn checkpoints(
+        &self,
+        measured: &[(&Cell, &Aggregate)],
+        filter: &MetricFilter,
+        page: Page,
+        options: &Options,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let with_points = measured.iter().filter(|(_, side)| points(side).count() > 2);
+        let with_points: Vec<_> = with_points.collect();
+        let shown = if options.all_rows { with_points.len() } else { MOST_TABLES.min(with_points.len()) };
+        let metrics = filter.of_points(self.comparison);
+        for (cell, side) in &with_points[..shown] {
+            writeln!(out, "{}", page.paint.apply(&titles::full_title_of(&cell.id), Tone::Heading))?;
+            let all: Vec<usize> = points(side).collect();
+            let rows = if options.all_rows { all.len() } else { MOST_ROWS.min(all.len()) };
+            let labels: Vec<Text> = all[..rows]
+                .iter()
+                .map(|&at| Text::new(side.keys[at].shown(&cell.labels), Tone::Plain))
+                .collect();
+            let metrics: Vec<&Metric> =
+                metrics.iter().copied().filter(|metric| side.column(&metric.name).is_some()).collect();
+            let groups = self.groups(&metrics, rows, |row, metric| {
+                Some(side.column(&metric.name)?.figure(all[row])?.value)
+            });
+            page.tables("checkpoint", &labels, groups, out)?;
+            if rows < all.len() {
+                let line = format!("… {} not shown: --all-rows", counted(all.len() - rows, "row"));
+                page.line(&line, " ", Tone::Quiet, out)?;
+            }
+            writeln!(out)?;
+        }
+        if shown < with_points.len() {
+            let rest = counted(with_points.len() - shown, "more test");
+            page.line(
+                &format!("checkpoints of {rest}: --all-rows, or select with -k"),
+                "",
+                Tone::Quiet,
+                out,
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Returns the columns of the metrics, a few in each group, so that groups may wrap.
+    fn groups(
+        &self,
+        metrics: &[&Metric],
+        rows: usize,
+        figure: impl Fn(usize, &Metric) -> Option<i64>,
+    ) -> Vec<Group> {
+        let name = cut(&labels::one_line(&self.revision.name), MOST_NAME).into_owned();
+        let group = |some: &[&Metric]| {
+            let cells = |row: usize| {
+                some.iter().map(|metric| Text::figure(figure(row, metric), metric.unit)).collect()
+            };
+            let headings = some.iter().map(|metric| metric.name.clone()).collect();
+            Group::of(name.clone(), headings, (0..rows).map(cells).collect())
+        };
+        metrics.chunks(METRICS_OF_GROUP).map(group).collect()
+    }
+
+    /// Writes the table of tests as a comment.
+    pub fn markdown(&self, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+        let filter = MetricFilter::new(options);
+        let metrics = self.metrics_of_tests(&filter);
+        writeln!(
+            out,
+            "{MARKER}\n### {}\n",
+            self.headline_with(&code(&self.revision.name), &code(&self.revision.short()))
+        )?;
+        let heads = metrics.iter().map(|metric| code(&metric.name)).collect::<Vec<_>>();
+        writeln!(out, "| test | {} |", heads.join(" | "))?;
+        writeln!(out, "| --- |{}", " ---: |".repeat(metrics.len()))?;
+        for (cell, side) in self.sides().filter(|(_, side)| is_measured(side)) {
+            let shown = |metric: &&Metric| match of_test(side, metric) {
+                Some(value) => text::figure(value, metric.unit),
+                None => text::NONE.to_owned(),
+            };
+            let figures: Vec<String> = metrics.iter().map(shown).collect();
+            let title = format!("{}{}", mark(side), titles::distinct_title(cell));
+            writeln!(out, "| {} | {} |", code(&title), figures.join(" | "))?;
+        }
+        for line in Tally::of_whole(self.comparison).lines(MOST_LINES) {
+            writeln!(out, "\n{}", escape(&line.to_string()))?;
+        }
+        for trouble in self.troubles() {
+            writeln!(out, "\n{}", escape(&trouble.headline))?;
+        }
+        Ok(())
+    }
+
+    /// `memory of 3 tests in main 4f1c2aa, 1 not measured`.
+    fn headline(&self) -> String {
+        let name = labels::one_line(&self.revision.name);
+        self.headline_with(&name, &self.revision.short())
+    }
+
+    /// Returns the headline with the revision's name and commit as they are shown.
+    fn headline_with(&self, name: &str, short: &str) -> String {
+        let tests = counted(self.sides().filter(|(_, side)| is_measured(side)).count(), "test");
+        let commit =
+            if self.revision.spec == self.revision.short() { String::new() } else { format!(" {short}") };
+        let missing = self.sides().filter(|(_, side)| !is_measured(side)).count();
+        let missing = if missing > 0 { format!(", {missing} not measured") } else { String::new() };
+        format!("memory of {tests} in {name}{commit}{missing}")
+    }
+
+    fn sides(&self) -> impl Iterator<Item = (&Cell, &Aggregate)> {
+        self.comparison.cells.iter().filter_map(|cell| Some((cell, cell.sides.first()?)))
+    }
+
+    /// Returns what went wrong, with the test's name in front.
+    fn troubles(&self) -> Vec<Trouble> {
+        let of_side = |(cell, side): (&Cell, &Aggregate)| {
+            let title = titles::distinct_title(cell);
+            let troubles = troubles::side_troubles(&self.comparison.runs, self.revision, side);
+            let named = move |mut trouble: Trouble| {
+                trouble.headline = format!("{title}: {}", trouble.headline);
+                trouble
+            };
+            troubles.into_iter().map(named).collect::<Vec<_>>()
+        };
+        self.sides().flat_map(of_side).collect()
+    }
+
+    /// Returns the columns of the table of tests.
+    fn metrics_of_tests(&self, filter: &MetricFilter) -> Vec<&Metric> {
+        let mut metrics = filter.of_points(self.comparison);
+        if filter.is_default() {
+            let more =
+                self.comparison.metrics.iter().filter(|metric| OF_TESTS.contains(&metric.name.as_str()));
+            metrics.extend(more);
+        }
+        metrics
+    }
+}
+
+fn is_measured(side: &Aggregate) -> bool {
+    side.availability != Availability::Missing
+}
+
+/// Returns the mark of a test that did not pass.
+fn mark(side: &Aggregate) -> &'static str {
+    if side.availability == Availability::CutOff { "✗ " } else { "" }
+}
+
+/// Returns the indices of the test's checkpoints, without scopes and calls.
+fn points(side: &Aggregate) -> impl Iterator<Item = usize> + '_ {
+    side.keys.iter().enumerate().filter(|(_, key)| key.kind == Kind::Point).map(|(index, _)| index)
+}
+
+fn of_test(side: &Aggregate, metric: &Metric) -> Option<i64> {
+    let column = side.column(&metric.name)?;
+    debug_assert!(metric.unit == Unit::of(&metric.name), "the name gives the unit");
+    whole_test::figure(&metric.name, points(side).filter_map(|at| Some(column.figure(at)?.value)))
+}
