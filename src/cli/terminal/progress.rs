@@ -151,7 +151,7 @@ enum ActivityKind {
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
 /// A test that takes longer is named.
-const SLOW: Duration = Duration::from_secs(60);
+const SLOW: Duration = Duration::from_mins(1);
 
 impl Progress {
     /// The progress before the first event.
