@@ -1,5 +1,6 @@
 //! One revision alone: a line per test, then a table of checkpoints per test.
 
+use std::cmp::Reverse;
 use std::io::{self, Write};
 
 use crate::compare::aggregate::{Aggregate, Availability};
@@ -50,7 +51,14 @@ impl Single<'_> {
         let page = Page::new(options);
         let filter = MetricFilter::new(options);
         writeln!(out, "{}\n", page.paint.apply(&self.headline(), Tone::Heading))?;
-        let measured: Vec<(&Cell, &Aggregate)> = self.sides().filter(|(_, side)| is_measured(side)).collect();
+        let mut measured: Vec<(&Cell, &Aggregate)> =
+            self.sides().filter(|(_, side)| is_measured(side)).collect();
+        let left_out = if options.all_rows { 0 } else { measured.len().saturating_sub(MOST_ROWS) };
+        if left_out > 0 {
+            let first = filter.of_points(self.comparison).into_iter().next();
+            measured.sort_by_cached_key(|(_, side)| Reverse(first.and_then(|metric| of_test(side, metric))));
+            measured.truncate(MOST_ROWS);
+        }
         if !measured.is_empty() {
             let labels: Vec<Text> = measured
                 .iter()
@@ -62,6 +70,11 @@ impl Single<'_> {
                 of_test(measured[row].1, metric)
             });
             page.tables("test", &labels, groups, out)?;
+            if left_out > 0 {
+                let line =
+                    format!("… {} with less: --all-rows, or select with -k", counted(left_out, "more test"));
+                page.line(&line, " ", Tone::Quiet, out)?;
+            }
             writeln!(out)?;
         }
         self.checkpoints(&measured, &filter, page, options, out)?;

@@ -82,7 +82,9 @@ fn judge(process: &FinishedProcess, evidence: &Evidence<'_>) -> Option<(Status, 
         Exit::Signalled(libc::SIGABRT) if refused_by_gpu.is_some() => {
             (Status::OutOfMemory, with_panic(refused_by_gpu, &stderr))
         }
-        Exit::Signalled(signal) => (Status::Killed { signal }, panic_message(&stderr)),
+        Exit::Signalled(signal) => {
+            (Status::Killed { signal }, stack_overflow(&stderr).or_else(|| panic_message(&stderr)))
+        }
         Exit::Code(0) => judge_success(evidence, &stderr),
         // A test may continue after a refusal, or even expect one. If it failed, the refusal is the
         // reason.
@@ -206,6 +208,12 @@ fn panic_message(stderr: &str) -> Option<String> {
     let text: Vec<&str> = lines.take_while(ends).take(10).collect();
     // Before Rust 1.73, the first line had the text in quotes, then the place.
     Some(format!("{place}: {}", text.join("\n")).trim_end_matches([':', ' ', '\n']).to_owned())
+}
+
+/// Returns what Rust's handler of stack overflows printed, with what to do about it.
+fn stack_overflow(stderr: &str) -> Option<String> {
+    let line = stderr.lines().rev().find(|line| line.ends_with("has overflowed its stack"))?;
+    Some(format!("stack overflow: {}; a larger stack: --env RUST_MIN_STACK=16777216", line.trim()))
 }
 
 /// Returns the loader's message about a library, or a version of one, that this machine lacks. The
@@ -349,6 +357,11 @@ mod tests {
         assert_eq!(judged(Exit::Code(0), Some(&log), "running 1 test\n", "").0, Status::Ok);
         assert_eq!(judged(Exit::Signalled(6), Some(&log), "", "").0, Status::OutOfMemory);
         assert_eq!(judged(Exit::Signalled(11), Some(&log), "", "").0, Status::Killed { signal: 11 });
+        let overflow =
+            "\nthread 'deep' (7) has overflowed its stack\nfatal runtime error: stack overflow, aborting\n";
+        let (status, message) = judged(Exit::Signalled(6), Some(BEGIN), "", overflow);
+        assert_eq!(status, Status::Killed { signal: 6 });
+        assert!(message.unwrap().starts_with("stack overflow: thread 'deep' (7) has overflowed its stack"));
     }
 
     #[test]

@@ -54,3 +54,23 @@ fn markdown_junit_and_csv_have_the_same_tests() {
         assert!(csv.contains(test), "{csv}");
     }
 }
+
+#[test]
+fn of_very_many_tests_the_largest_are_shown() {
+    let log = |heap: i64| Log::new().checkpoint("start", &at(0, 0)).checkpoint("done", &at(heap, 7));
+    let synthetic = (0..900).fold(Synthetic::new(&["main"]), |synthetic, number| {
+        synthetic.passed(&format!("test_{number}"), 0, 0, &log(number * MIB))
+    });
+    let comparison = compare(&synthetic.results());
+    let shown = |all_rows| {
+        let mut out = Vec::new();
+        let options = Options { all_rows, ..Options::default() };
+        report::render::render(Format::Table, &comparison, &options, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    let text = shown(false);
+    assert!(text.lines().count() < 50, "{text}");
+    assert!(text.contains("memory of 900 tests") && text.contains("… 860 more tests with less"), "{text}");
+    assert!(text.contains("test_899") && text.contains("test_860 ") && !text.contains("test_859 "), "{text}");
+    assert!(shown(true).lines().count() > 900);
+}
