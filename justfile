@@ -20,9 +20,10 @@ test-all:
 fuzz seconds="60":
     MEMPROF_FUZZ_SECONDS={{seconds}} cargo test --test fast many_damaged_inputs -- --ignored --nocapture
 
+# With cfg(fuzzing), proc-macro2 leaves out the places that `trace` needs.
 # The same with libFuzzer (nightly Rust, cargo-fuzz), one reader at a time: `just libfuzzer log 600`.
 libfuzzer target seconds="60":
-    cargo +nightly fuzz run --sanitizer none {{target}} -- -max_total_time={{seconds}} -timeout=60 -rss_limit_mb=4096
+    cargo +nightly fuzz run --sanitizer none --no-cfg-fuzzing {{target}} -- -max_total_time={{seconds}} -timeout=60 -rss_limit_mb=4096
 
 # Fails every write, cuts the power and kills the program at random moments (minutes). `test-all` does it, too.
 faults:

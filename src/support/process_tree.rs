@@ -24,6 +24,8 @@ pub struct Process {
     /// Its id.
     pub id: i32,
     parent: i32,
+    /// When it started, in clock ticks since boot. No two processes with one id have the same.
+    started: u64,
     /// `R`, `S`, `T`, `Z`, …
     state: u8,
     is_descendant: bool,
@@ -54,7 +56,7 @@ impl Process {
                 }
                 return;
             }
-            if read(self.id).is_some_and(|now| now.parent == self.parent || now.parent == libc::getpid()) {
+            if read(self.id).is_some_and(|now| now.started == self.started) {
                 libc::syscall(libc::SYS_pidfd_send_signal, handle, signal, 0, 0);
             }
             libc::close(handle);
@@ -278,7 +280,9 @@ fn parse(stat: &[u8]) -> Option<Process> {
     name[..length].copy_from_slice(&source[..length]);
     let state = *stat.get(close + 2)?;
     let parent = number(stat.get(close + 4..)?)?;
-    Some(Process { id: number(stat)?, parent, state, is_descendant: false, name })
+    // `man 5 proc_pid_stat`: the state is field 3, the start time is field 22.
+    let started = stat.get(close + 2..)?.split(|byte| *byte == b' ').nth(19).map_or(0, large_number);
+    Some(Process { id: number(stat)?, parent, started, state, is_descendant: false, name })
 }
 
 /// Reads the digits at the start.
@@ -289,6 +293,12 @@ fn number(bytes: &[u8]) -> Option<i32> {
         value = Some(i32::checked_add(i32::checked_mul(value.unwrap_or(0), 10)?, digit)?);
     }
     value
+}
+
+/// Reads the digits at the start, modulo 2^64.
+fn large_number(bytes: &[u8]) -> u64 {
+    let digits = bytes.iter().take_while(|byte| byte.is_ascii_digit());
+    digits.fold(0, |value, byte| u64::wrapping_add(u64::wrapping_mul(value, 10), u64::from(byte - b'0')))
 }
 
 /// Takes the processes that lose their parent below this one as its own children, so that they stay
@@ -321,14 +331,22 @@ mod tests {
         let process = parse(b"4711 (a) S 1) T 42 4711 4711 0 -1").unwrap();
         assert_eq!((process.id, process.parent, process.state), (4711, 42, b'T'));
         assert_eq!(&process.name[..7], b"a) S 1\0");
+        let line = b"7 (sleep) S 3 7 3 0 -1 4194304 93 0 0 0 0 0 0 0 20 0 1 0 123456789012 5726208 200";
+        assert_eq!(parse(line).unwrap().started, 123_456_789_012);
         assert!(parse(b"4711 (cut off").is_none());
         assert!(parse(b"").is_none());
     }
 
     #[test]
     fn descendants_are_found_over_any_number_of_generations() {
-        let process =
-            |id: i32, parent: i32| Process { id, parent, state: b'S', is_descendant: false, name: [0; NAME] };
+        let process = |id: i32, parent: i32| Process {
+            id,
+            parent,
+            started: 0,
+            state: b'S',
+            is_descendant: false,
+            name: [0; NAME],
+        };
         // 5 is a child of 9, whose id is higher.
         let mut table =
             [process(1, 0), process(4, 1), process(5, 9), process(7, 4), process(9, 7), process(10, 1)];

@@ -46,7 +46,7 @@ pub fn check(bytes: &[u8]) {
     write(&folder, "cells/0-main/forward/0/log.jsonl", log::LOG.as_bytes());
     write(&folder, "cells/1-pr/forward/0/outcome.json", bytes);
     write(&folder, "cells/1-pr/forward/0/log.jsonl", log::LOG.as_bytes());
-    read(&folder, "outcome.json");
+    read(&folder, &["outcome.json"]);
 }
 
 fn seeds() -> Vec<Vec<u8>> {

@@ -1,5 +1,6 @@
 //! Names of refs, remotes and patterns. They come from the command line and from a `memprof.yaml`, and go to git.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
@@ -77,12 +78,17 @@ pub fn check(bytes: &[u8]) {
         .chain([&baseline, &remote, &at_remote].into_iter().flatten())
         .map(String::as_str)
         .collect();
-    PLACE.get_or_init(Place::new).resolve(&request, &given);
+    let place = PLACE.get_or_init(Place::new);
+    for call in place.resolve(&request) {
+        place.check(call, &given);
+    }
 }
 
 /// A repository, and a git that notes how it is called.
 struct Place {
     folder: tempfile::TempDir,
+    /// The options that git gets when no name looks like one.
+    usual: BTreeSet<String>,
 }
 
 struct Nobody;
@@ -94,7 +100,7 @@ impl Sink for Nobody {
 impl Place {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let place = Self { folder };
+        let mut place = Self { folder, usual: BTreeSet::new() };
         std::fs::create_dir_all(place.path("bin")).expect("the folder is new");
         let git = "#!/bin/sh\nPATH=${PATH#*:}\n{ for word; do printf '%s\\0' \"$word\"; done; printf '\\0\\0'; } >> \"$PROPERTY_CALLS.$$\"\n\
                    mv \"$PROPERTY_CALLS.$$\" \"$PROPERTY_CALLS-$$\"\nexec git \"$@\"\n";
@@ -112,6 +118,11 @@ impl Place {
             git.args(arguments).current_dir(place.folder.path()).envs(environment());
             assert!(git.status().expect("git is installed").success(), "{arguments:?}");
         }
+        for spec in ["main", "pr/7", ".", "nothing", "abcd", "HEAD~9"] {
+            let refs = vec![RefRequest { spec: spec.to_owned(), ..RefRequest::default() }];
+            let calls = place.resolve(&Request { refs, ..Request::default() });
+            place.usual.extend(calls.into_iter().flat_map(options));
+        }
         place
     }
 
@@ -119,7 +130,8 @@ impl Place {
         self.folder.path().join(name)
     }
 
-    fn resolve(&self, request: &Request, given: &[&str]) {
+    /// Resolves, and returns how git was called.
+    fn resolve(&self, request: &Request) -> Vec<Vec<String>> {
         // Inputs are checked by several threads at once.
         let calls = tempfile::tempdir().expect("a temporary folder");
         let path = std::env::var("PATH").expect("there is a PATH");
@@ -141,22 +153,25 @@ impl Place {
         }
         assert_eq!(refs(here.as_std_path()), before, "the user's refs stay");
         assert!(!self.path("here/dead").exists() && !self.path("dead").exists(), "a command ran");
-        for call in std::fs::read_dir(calls.path()).expect("it is there").flatten() {
-            let words = std::fs::read(call.path()).expect("it was listed");
-            let words = String::from_utf8_lossy(&words);
-            check_call(&words.split('\0').collect::<Vec<_>>(), given);
+        let calls = std::fs::read_dir(calls.path()).expect("it is there").flatten();
+        let words = |text: Vec<u8>| String::from_utf8_lossy(&text).split('\0').map(str::to_owned).collect();
+        calls.map(|call| words(std::fs::read(call.path()).expect("it was listed"))).collect()
+    }
+
+    /// No word that was given is an option.
+    fn check(&self, call: Vec<String>, given: &[&str]) {
+        for option in options(call).filter(|option| !self.usual.contains(option)) {
+            for text in given.iter().filter(|text| text.starts_with('-')) {
+                assert!(!option.starts_with(text), "git gets '{text}' as an option: {option}");
+            }
         }
     }
 }
 
-/// No word that was given is an option.
-fn check_call(words: &[&str], given: &[&str]) {
-    let options = words.iter().take_while(|word| !["--", "--end-of-options"].contains(word));
-    for option in options.filter(|word| word.starts_with('-')) {
-        for text in given.iter().filter(|text| text.starts_with('-') && text.len() > 1) {
-            assert!(!option.starts_with(text), "git gets '{text}' as an option: {words:?}");
-        }
-    }
+/// The words of a call that git takes for options.
+fn options(call: Vec<String>) -> impl Iterator<Item = String> {
+    let before = call.into_iter().take_while(|word| !["--", "--end-of-options"].contains(&word.as_str()));
+    before.filter(|word| word.starts_with('-') && word.len() > 1)
 }
 
 /// The refs that are not the tool's.
