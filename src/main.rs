@@ -12,6 +12,10 @@ use cargo_memprof::cli::terminal::console::Console;
 use cargo_memprof::support::exit_code::ExitCode;
 use cargo_memprof::support::termination;
 
+/// A revision's source may be nested or chained as deeply as it likes, and its syntax tree is parsed
+/// and visited by recursion. Only the part in use takes memory.
+const STACK: usize = 1 << 30;
+
 static INTERRUPT: AtomicBool = AtomicBool::new(false);
 
 fn main() -> ProcessExitCode {
@@ -33,7 +37,17 @@ fn main() -> ProcessExitCode {
     let console = Console::new(&command_line.terminal);
     let handler = ctrlc::set_handler(|| termination::handle(&INTERRUPT));
     debug_assert!(handler.is_ok(), "nothing else handles signals");
-    let result = act(&command_line, &console, &INTERRUPT);
+    let result = on_a_large_stack(|| act(&command_line, &console, &INTERRUPT));
     termination::leave_the_end_to_the_signal();
     result.unwrap_or_else(|error| console.fail(&error, INTERRUPT.load(Ordering::Relaxed))).into()
+}
+
+/// Does the work on a thread with a large stack, or on this thread if there is no room for one.
+fn on_a_large_stack<T: Send>(work: impl Fn() -> T + Sync) -> T {
+    std::thread::scope(|scope| {
+        match std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, &work) {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Err(_) => work(),
+        }
+    })
 }

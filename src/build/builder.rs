@@ -54,6 +54,10 @@ impl<'a> Builder<'a> {
         sink: &'a dyn Sink,
         interrupt: &'a AtomicBool,
     ) -> anyhow::Result<Self> {
+        if cache.notes().symlink_metadata().is_ok() {
+            // Those of a build that was killed.
+            fs_err::remove_dir_all(cache.notes())?;
+        }
         let worktree = Worktree::open(cache, repository, &plan.request.sparse_exclude)?;
         kept::keep(repository, &plan.revisions)?;
         let tree = BuildTree::new(worktree);

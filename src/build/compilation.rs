@@ -45,7 +45,8 @@ pub fn compile(
 ) -> anyhow::Result<Compiled> {
     let config = job.config()?;
     let target = job.target(&config)?;
-    let notes = tempfile::tempdir()?;
+    fs_err::create_dir_all(job.inputs.cache.notes())?;
+    let notes = tempfile::tempdir_in(job.inputs.cache.notes())?;
     note_environment(job, notes.path())?;
     let command = cargo(job, key_inputs, prepared, &config, target.as_deref(), notes.path())?;
     writeln!(log, "$ {command}")?;

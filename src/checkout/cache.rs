@@ -178,6 +178,11 @@ impl Cache {
         self.folder.join("wrapper")
     }
 
+    /// Returns the folder of what cargo's runner notes about test executables.
+    pub fn notes(&self) -> Utf8PathBuf {
+        self.folder.join("notes")
+    }
+
     /// Returns the folder of compiled shims, which all repositories below one home share.
     pub fn shims(&self) -> Utf8PathBuf {
         self.folder.with_file_name("shim")

@@ -26,7 +26,15 @@ impl<'a> SourceText<'a> {
 
     /// Parses the file's items, with places for [`Edits`]. The places are valid on this thread
     /// until [`forget_places`].
+    ///
+    /// # Errors
+    ///
+    /// Text that is not Rust, or that is nested too deeply: no compiler takes it.
     pub fn parse(&self) -> syn::Result<syn::File> {
+        if depth(self.text) > MOST_NESTED {
+            let message = format!("brackets are nested more than {MOST_NESTED} deep");
+            return Err(syn::Error::new(Span::call_site(), message));
+        }
         syn::parse_str(&self.text[self.before..])
     }
 
@@ -54,6 +62,23 @@ impl<'a> SourceText<'a> {
         let range = place.byte_range();
         range.start + self.before..range.end + self.before
     }
+}
+
+/// Deeper brackets are refused, because the parser recurses. rustc gives up long before.
+const MOST_NESTED: usize = 1000;
+
+/// Returns how deep brackets are nested at most. Those in text and comments count, too.
+fn depth(text: &str) -> usize {
+    let (mut depth, mut most) = (0_usize, 0);
+    for byte in text.bytes() {
+        match byte {
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        most = most.max(depth);
+    }
+    most
 }
 
 /// Frees the memory for the places of all sources that this thread has parsed. Those places are
@@ -159,6 +184,14 @@ mod tests {
             edits.around(item.expr.span(), "(", ")");
         }
         edits.applied()
+    }
+
+    #[test]
+    fn brackets_that_are_nested_without_end_are_refused() {
+        let nested = |depth: usize| format!("fn a() {{ {}1{} }}", "(".repeat(depth), ")".repeat(depth));
+        let error = SourceText::new(&nested(100_000)).parse().err().unwrap();
+        assert_eq!(error.to_string(), "brackets are nested more than 1000 deep");
+        assert!(SourceText::new(&nested(50)).parse().is_ok());
     }
 
     #[test]
