@@ -40,7 +40,10 @@ impl Mistake {
     /// Returns the mistake as an error of serde, which carries only text. Separators let
     /// `error_of` split it again.
     pub fn raise<E: de::Error>(self) -> E {
-        E::custom(format_args!("{MESSAGE}{}{HELP}{}", self.message, self.help.unwrap_or_default()))
+        // A text in quotes can contain a separator, as `\x1e`.
+        let plain = |text: &str| text.replace([MESSAGE, HELP], "\u{fffd}");
+        let (message, help) = (plain(&self.message), plain(&self.help.unwrap_or_default()));
+        E::custom(format_args!("{MESSAGE}{message}{HELP}{help}"))
     }
 }
 
@@ -50,7 +53,7 @@ impl From<String> for Mistake {
     }
 }
 
-/// ASCII's separators. YAML text cannot contain them, because it forbids control characters.
+/// ASCII's separators, which no text of this program contains.
 const MESSAGE: char = '\u{1e}';
 const HELP: char = '\u{1f}';
 /// Stands for the path of the mapping that has the mistake. Only `serde_yaml` knows it.
@@ -200,9 +203,12 @@ fn error_of(error: &serde_yaml::Error, file: &Utf8Path) -> UserError {
         let suffix = format!(" at line {line} column {column}");
         text = text.strip_suffix(&suffix).unwrap_or(&text).to_owned();
     }
-    let Some((path, rest)) = text.split_once(MESSAGE) else {
+    // The path before it has the user's keys, which can contain a separator, too.
+    let Some((path, rest)) = text.rsplit_once(MESSAGE) else {
         let (message, help) = reworded(&text);
-        return UserError::new(message).maybe_help(help).at(file, position);
+        return UserError::new(printable(&message))
+            .maybe_help(help.map(|help| printable(&help)))
+            .at(file, position);
     };
     let (message, help) = rest.split_once(HELP).unwrap_or((rest, ""));
     let path = path.trim_end().trim_end_matches(':');
@@ -213,7 +219,17 @@ fn error_of(error: &serde_yaml::Error, file: &Utf8Path) -> UserError {
     } else {
         format!("{path}: {message}")
     };
-    UserError::new(message).maybe_help((!help.is_empty()).then(|| help.to_owned())).at(file, position)
+    UserError::new(printable(&message))
+        .maybe_help((!help.is_empty()).then(|| printable(help)))
+        .at(file, position)
+}
+
+/// Returns a text without the control characters that the user's values may contain, except tabs and
+/// ends of lines. A terminal would obey them.
+fn printable(text: &str) -> String {
+    let is_unprintable = |character: char| character.is_control() && !"\n\t".contains(character);
+    let plain = |character: char| if is_unprintable(character) { '\u{fffd}' } else { character };
+    text.chars().map(plain).collect()
 }
 
 /// Rewords serde's own message, `refs: invalid type: string "x", expected a list`, and adds help.
