@@ -28,7 +28,10 @@ impl Mistake {
     /// Returns the mistake as an error of serde, which carries only text. Separators let
     /// `error_of` split it again.
     pub fn raise<E: de::Error>(self) -> E {
-        E::custom(format_args!("{MESSAGE}{}{HELP}{}", self.message, self.help.unwrap_or_default()))
+        // A text in quotes can contain a separator, as `\x1e`.
+        let plain = |text: &str| text.replace([MESSAGE, HELP], "\u{fffd}");
+        let (message, help) = (plain(&self.message), plain(&self.help.unwrap_or_default()));
+        E::custom(format_args!("{MESSAGE}{message}{HELP}{help}"))
     }
 }
 
@@ -38,7 +41,7 @@ impl From<String> for Mistake {
     }
 }
 
-/// ASCII's separators. YAML text cannot contain them, because it forbids control characters.
+/// ASCII's separators, which no text of this program contains.
 pub(crate) const MESSAGE: char = '\u{1e}';
 pub(crate) const HELP: char = '\u{1f}';
 /// Stands for the path of the mapping that has the mistake. Only `serde_yaml` knows it.

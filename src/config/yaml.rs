@@ -172,10 +172,11 @@ fn error_of(error: &serde_yaml::Error, file: &Utf8Path) -> UserError {
         let suffix = format!(" at line {line} column {column}");
         text = text.strip_suffix(&suffix).unwrap_or(&text).to_owned();
     }
-    let Some((path, rest)) = text.split_once(MESSAGE) else {
+    // The path before it has the user's keys, which can contain a separator, too.
+    let Some((path, rest)) = text.rsplit_once(MESSAGE) else {
         let (message, help) = reworded(&text);
-        return UserError::new(shortened(&message))
-            .maybe_help(help.as_deref().map(shortened))
+        return UserError::new(shortened(&printable(&message)))
+            .maybe_help(help.map(|help| shortened(&printable(&help))))
             .at(file, position);
     };
     let (message, help) = rest.split_once(HELP).unwrap_or((rest, ""));
@@ -187,8 +188,8 @@ fn error_of(error: &serde_yaml::Error, file: &Utf8Path) -> UserError {
     } else {
         format!("{path}: {message}")
     };
-    UserError::new(shortened(&message))
-        .maybe_help((!help.is_empty()).then(|| shortened(help)))
+    UserError::new(shortened(&printable(&message)))
+        .maybe_help((!help.is_empty()).then(|| shortened(&printable(help))))
         .at(file, position)
 }
 
@@ -199,6 +200,14 @@ fn shortened(message: &str) -> String {
     } else {
         cut(message, MOST_OF_VALUE).into_owned()
     }
+}
+
+/// Returns a text without the control characters that the user's values may contain, except tabs and
+/// ends of lines. A terminal would obey them.
+fn printable(text: &str) -> String {
+    let is_unprintable = |character: char| character.is_control() && !"\n\t".contains(character);
+    let plain = |character: char| if is_unprintable(character) { '\u{fffd}' } else { character };
+    text.chars().map(plain).collect()
 }
 
 /// Rewords serde's own message, `refs: invalid type: string "x", expected a list`, and adds help.

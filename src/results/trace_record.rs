@@ -64,9 +64,14 @@ impl TraceRecord {
     /// about traced functions.
     pub fn take(&mut self, event: &str, line: &[u8]) -> Option<serde_json::Result<()>> {
         Some(match event {
-            "calls" => serde_json::from_slice(line).map(|node: CallNode| {
+            "calls" => serde_json::from_slice(line).and_then(|node: CallNode| {
+                // Otherwise nodes can call each other in a circle, and nobody comes to the end of it.
+                if node.parent.is_some_and(|parent| parent >= node.node) {
+                    return Err(serde::de::Error::custom("`parent` is not lower than `node`"));
+                }
                 let label = labels::bounded(&node.label).into_owned();
                 self.nodes.insert(node.node, CallNode { label, ..node });
+                Ok(())
             }),
             "line" => serde_json::from_slice(line).map(|line: LineRecord| {
                 let label = labels::bounded(&line.label).into_owned();
@@ -79,5 +84,25 @@ impl TraceRecord {
     /// Whether nothing was traced.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty() && self.lines.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_that_call_each_other_in_a_circle_are_refused() {
+        let taken = |node: u64, parent: Option<u64>| {
+            let line = serde_json::json!({
+                "node": node, "parent": parent, "label": "f", "calls": 1, "recursive": 0, "open": 0, "overlapped": 0,
+                "metrics": {}, "most": {},
+            });
+            TraceRecord::default().take("calls", line.to_string().as_bytes()).expect("it is about calls")
+        };
+        assert!(taken(1, None).is_ok() && taken(2, Some(1)).is_ok());
+        for parent in [2, 3] {
+            assert_eq!(taken(2, Some(parent)).unwrap_err().to_string(), "`parent` is not lower than `node`");
+        }
     }
 }

@@ -113,5 +113,7 @@ fn seeds() -> Vec<Vec<u8>> {
         r#"{"v":1,"event":"end","seq":11"#,
         "{\"v\":1,\"event\":\"tensors_end\",\"seq\":11,\"pid\":7,\"group\":1}\n{\"v\":1,\"event\":\"pool\",\"seq\":12,\"pid\":7,\"name\":\"p\",\"device\":\"cuda:0\",\"in_use\":1,\"padding\":2,\"reserved\":3}\n{\"v\":1,\"event\":\"cuda_device\",\"seq\":13,\"pid\":7,\"ordinal\":0,\"device\":\"0\"}\n{\"v\":1,\"event\":\"end\",\"seq\":14",
     );
-    vec![LOG.into(), BEGIN.into(), extreme.into(), tensors.into()]
+    // Two functions that call each other.
+    let circle = LOG.replace(r#""node":1,"parent":null"#, r#""node":1,"parent":2"#);
+    vec![LOG.into(), BEGIN.into(), extreme.into(), tensors.into(), circle.into()]
 }

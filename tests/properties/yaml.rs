@@ -70,10 +70,7 @@ pub fn check(bytes: &[u8]) {
             if let Some((line, column)) = place.position {
                 assert!((1..=lines + 1).contains(&line) && column > 0, "line {line} of {lines}: {error}");
             }
-            assert!(
-                !error.message.trim().is_empty() && !error.message.contains(['\u{1d}', '\u{1e}', '\u{1f}']),
-                "{error:?}"
-            );
+            assert!(!error.message.trim().is_empty() && !error.message.contains(is_unprintable), "{error:?}");
             return;
         }
     };
@@ -87,6 +84,11 @@ pub fn check(bytes: &[u8]) {
     let written = serde_json::to_string(&request).expect("a request has a JSON form");
     let read: Request = serde_json::from_str(&written).unwrap_or_else(|error| panic!("{error}: {written}"));
     assert_eq!(read, request);
+}
+
+/// Whether a terminal would obey a character.
+fn is_unprintable(character: char) -> bool {
+    character.is_control() && !"\n\t".contains(character)
 }
 
 fn seeds() -> Vec<Vec<u8>> {
@@ -127,6 +129,8 @@ metrics: [heap.peak, cpu.rss]
         "{}",
         "- a\n",
         "refs: &a [*a]\n",
+        "\"a \\x1eb\\x1fc\\x1d\\x1b[31m\"",
+        "repeat: \"x\\x1fwrite y\"\n\"a\\x1e\": 1\n",
     ];
     std::iter::once(long).chain(short).map(Into::into).collect()
 }
