@@ -25,7 +25,7 @@ pub(super) struct Foot<'a> {
     pub(super) filter: &'a MetricFilter,
     /// The answer; `None` if nothing was compared.
     pub(super) tally: Option<&'a Tally>,
-    /// The number of tests that `--only-changed` left out.
+    /// The number of tests without a change that have no table.
     pub(super) unchanged_tests: usize,
 }
 
@@ -37,7 +37,8 @@ impl Foot<'_> {
         }
         if self.unchanged_tests > 0 {
             let tests = counted(self.unchanged_tests, "unchanged test");
-            page.line(&format!("{tests} not shown"), "", Tone::Quiet, out)?;
+            let how = if self.options.only_changed { "" } else { ": --all-rows" };
+            page.line(&format!("{tests} not shown{how}"), "", Tone::Quiet, out)?;
         }
         for note in notes::notes(self.comparison, self.filter) {
             page.line(&note, "", Tone::Plain, out)?;

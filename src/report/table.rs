@@ -27,6 +27,9 @@ use crate::verdict::kinds::Verdict;
 /// A ref's name above its column is cut to this width.
 const MOST_HEADING: usize = 12;
 
+/// With more tests than this, only those that changed or failed have a table.
+const MOST_TABLES: usize = 20;
+
 /// Writes the answer, the tables, and the foot.
 pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let page = Page::new(options);
@@ -41,12 +44,20 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
         })
         .collect();
     writeln!(out, "{}\n", page.paint.apply(&tally.counts(), Tone::Heading))?;
-    let mut unchanged_tests = 0;
+    // The report of a large suite fits a screen: tables of what changed or failed, and counts.
+    let is_large = pairs.len() > MOST_TABLES && !options.all_rows && comparison.traces.is_empty();
+    let (mut unchanged_tests, mut one_sided_tests) = (0, 0);
     let mut shown_before = HashSet::new();
     let mut lines = Vec::new();
     for (view, sections) in pairs {
         let troubles = new_troubles(comparison, &view, &mut shown_before);
-        if options.only_changed && troubles.is_empty() && !has_changes(&view, &sections) {
+        let has_failed = troubles.iter().any(|trouble| trouble.is_failure);
+        if is_large && !options.compact && !has_failed && !view.is_compared() {
+            one_sided_tests += 1;
+        } else if (options.only_changed || (is_large && !options.compact))
+            && troubles.is_empty()
+            && !has_changes(&view, &sections)
+        {
             unchanged_tests += 1;
         } else if options.compact {
             lines.extend(compact_lines(&view, &sections, &troubles, comparison.revisions.len() > 2));
@@ -62,6 +73,12 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
         page.compact_title(comparison, out)?;
         page.compact(&lines, out)?;
         writeln!(out)?;
+    }
+    if one_sided_tests > 0 {
+        let tests = counted(one_sided_tests, "test");
+        let line =
+            format!("{tests} that only one of two revisions runs: not compared, shown with --all-rows");
+        page.line(&line, "", Tone::Quiet, out)?;
     }
     Foot { comparison, options, filter: &filter, tally: Some(&tally), unchanged_tests }.write(page, out)
 }

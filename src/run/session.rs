@@ -371,7 +371,7 @@ pub fn find_run(runs: &Utf8Path, start: &Utf8Path, name: &str) -> anyhow::Result
     let help = match known.last() {
         Some(newest) => match suggest::did_you_mean(name, known.iter().map(String::as_str)) {
             Some(suggestion) => format!("{suggestion} (all runs are in {runs})"),
-            None => format!("the newest is {newest}; all runs are in {runs}"),
+            None => format!("write {newest} in its place, the newest run; all runs are in {runs}"),
         },
         None => "there are no runs yet; make one with `cargo memprof --refs main,.`".to_owned(),
     };

@@ -217,3 +217,29 @@ fn a_devices_memory_pool_is_shown_where_it_is_asked_for() {
     let grown = shown(&comparison, &Options { metrics: metrics(), ..top(100) });
     assert!(grown.contains("gpu.0.pool.used") && grown.contains("start → done"), "{grown}");
 }
+
+#[test]
+fn a_large_suite_without_changes_fits_a_screen() {
+    let log = |heap: i64| {
+        Log::new().checkpoint("start", &[("heap.peak", MIB)]).checkpoint("done", &[("heap.peak", heap)])
+    };
+    let mut synthetic = Synthetic::new(&["main", "pr/1"]);
+    for number in 0..900 {
+        let name = format!("test_{number}");
+        let candidate = if number == 7 { 90 * MIB } else { 2 * MIB };
+        synthetic = synthetic.passed(&name, 0, 0, &log(2 * MIB)).passed(&name, 1, 0, &log(candidate));
+        synthetic = synthetic.passed(&name, 0, 1, &log(2 * MIB)).passed(&name, 1, 1, &log(candidate));
+    }
+    for number in 0..40 {
+        synthetic = synthetic.passed(&format!("new_{number}"), 1, 0, &log(MIB));
+        synthetic = synthetic.failed(&format!("new_{number}"), 0, Status::NotInThisRef, "", None);
+    }
+    let comparison = compare(&synthetic.results());
+    let text = shown(&comparison, &Options { width: Some(100), ..Options::default() });
+    assert!(text.lines().count() < 30, "{text}");
+    assert!(text.contains("bart::tests test_7 ") && !text.contains("test_8"), "{text}");
+    assert!(text.contains("899 unchanged tests not shown: --all-rows"), "{text}");
+    assert!(text.contains("40 tests that only one of two revisions runs: not compared"), "{text}");
+    let whole = shown(&comparison, &Options { all_rows: true, width: Some(100), ..Options::default() });
+    assert!(whole.lines().count() > 5000);
+}

@@ -27,7 +27,11 @@ pub fn resumed(
     let runs = runs(repository, measuring.build.manifest_path.as_deref())?;
     let (folder, record) = if name == "latest" {
         let newest = newest(&runs, command)?;
-        newest.ok_or_else(|| UserError::new(format!("no {command} to continue in {runs}")))?
+        newest.ok_or_else(|| {
+            UserError::new(format!("no {command} to continue in {runs}")).help(
+                "an interrupt in the first moment leaves nothing; run the same command without --resume",
+            )
+        })?
     } else {
         let folder = session::find_run(&runs, repository.start(), name)?;
         let record = search_record(&folder)?;
