@@ -356,8 +356,8 @@ pub(crate) fn kept_runs(runs: &Utf8Path) -> Vec<String> {
 /// Writes the files of a new run that are known before its first test.
 pub fn fill_folder(folder: &RunFolder, plan: &Plan) -> anyhow::Result<()> {
     fs_err::create_dir_all(&folder.0)?;
-    sealed::write(&folder.plan(), &stored_plan::sealed(plan))?;
-    sealed::write(&folder.environment(), &environment::facts())
+    sealed::write(&folder.environment(), &environment::facts())?;
+    sealed::write(&folder.plan(), &stored_plan::sealed(plan))
 }
 
 /// Finds a stored run by its id, its folder, or `latest`.

@@ -251,7 +251,7 @@ fn new_run(
                     .help("add --resume to continue it, or choose another --run-folder")
                     .into());
             }
-            fill_folder(&folder, &plan)?;
+            fs_err::create_dir_all(&folder.0)?;
             folder
         }
     };
@@ -263,6 +263,10 @@ fn new_run(
     }
     let origin = json!({ "blake3": unpacked.hash, "tool": unpacked.manifest.tool });
     write_whole(&folder.0.join(ORIGIN), &serde_json::to_vec_pretty(&origin)?)?;
+    // The plan comes last: with it, the folder holds a run that --resume can continue.
+    if !folder.plan().exists() {
+        fill_folder(&folder, &plan)?;
+    }
     Ok((plan, folder))
 }
 
