@@ -33,10 +33,11 @@ use crate::support::event::{Event, Sink};
 use crate::support::file_lock::{Lock, LockFile, WhenHeld};
 use crate::support::paths;
 use crate::support::redaction;
+use crate::support::regular_file;
 use crate::support::sealed_json;
 use crate::support::suggest;
 use crate::support::user_error::UserError;
-use crate::support::whole_file::write_whole;
+use crate::support::whole_file::{self, write_whole};
 
 /// What every command on a repository needs.
 pub struct Session<'a> {
@@ -99,6 +100,7 @@ impl<'a> Session<'a> {
 
     /// Builds every revision and finds the cells. The caller holds the lock.
     pub fn prepare(&'a self, plan: &'a Plan, folder: &'a RunFolder) -> anyhow::Result<Prepared<'a>> {
+        whole_file::sweep(&folder.0).with_context(|| format!("cannot clean up {}", folder.0))?;
         let mut builder =
             Builder::new(plan, self.repository, &self.cache, folder, self.sink, self.interrupt)?;
         builder.check_patterns()?;
@@ -313,7 +315,10 @@ pub fn create_folder(runs: &Utf8Path, plan: &Plan) -> anyhow::Result<RunFolder> 
     fill_folder(&folder, plan)?;
     // The user may not ignore the target folder, but a run must not be part of the working tree
     // that it measures.
-    write_whole(&runs.join(".gitignore"), b"*\n")?;
+    let ignored = runs.join(".gitignore");
+    if regular_file::read(&ignored).ok().as_deref() != Some(b"*\n") {
+        write_whole(&ignored, b"*\n")?;
+    }
     point_latest(runs, &plan.id)?;
     Ok(folder)
 }

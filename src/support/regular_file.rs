@@ -7,6 +7,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 
 use camino::Utf8Path;
 
+use crate::support::whole_file::WholeFile;
+
 /// Opens a file for reading.
 ///
 /// # Errors
@@ -33,15 +35,16 @@ pub fn create(path: &Utf8Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).open(path)
 }
 
-/// Writes a file atomically, in the place of whatever is there.
+/// Writes a file atomically, in the place of whatever is there. It outlives a power failure: its
+/// content and its name reach the disk.
 pub fn replace(path: &Utf8Path, content: &[u8]) -> io::Result<()> {
-    let partial = path.with_file_name(format!("{}.partial", path.file_name().unwrap_or_default()));
-    remove(&partial)?;
-    create(&partial)?.write_all(content)?;
+    let mut file = WholeFile::create(path.as_std_path())?;
+    file.write_all(content)?;
     if path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()) {
         std::fs::remove_dir_all(path)?;
     }
-    std::fs::rename(partial, path)
+    file.finish()?;
+    File::open(path.parent().unwrap_or(path))?.sync_all()
 }
 
 /// Removes whatever is there. Does not follow links.
@@ -105,16 +108,14 @@ mod tests {
     fn a_file_replaces_a_link_or_a_folder_and_nothing_is_written_through_them() {
         let home = tempfile::tempdir().unwrap();
         let folder = Utf8Path::from_path(home.path()).unwrap();
-        let [target, path, partial] = ["target", "path", "path.partial"].map(|name| folder.join(name));
+        let [target, path] = ["target", "path"].map(|name| folder.join(name));
         std::fs::write(&target, "untouched").unwrap();
         symlink(&target, &path).unwrap();
-        symlink(&target, &partial).unwrap();
         assert!(create(&path).is_err());
         replace(&path, b"first").unwrap();
         assert_eq!(read(&path).unwrap(), b"first");
         std::fs::remove_file(&path).unwrap();
         std::fs::create_dir_all(path.join("inside")).unwrap();
-        std::fs::create_dir_all(partial.join("inside")).unwrap();
         replace(&path, b"second").unwrap();
         assert_eq!(read(&path).unwrap(), b"second");
         assert_eq!(std::fs::read(&target).unwrap(), b"untouched");

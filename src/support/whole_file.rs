@@ -10,6 +10,10 @@ use anyhow::Context;
 use camino::Utf8Path;
 use tempfile::NamedTempFile;
 
+/// How the temporary names of files under construction begin and end.
+const PREFIX: &str = ".memprof-";
+const SUFFIX: &str = ".partial";
+
 /// A file under construction. Dropping it removes what was written.
 pub struct WholeFile {
     partial: NamedTempFile,
@@ -22,8 +26,8 @@ impl WholeFile {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         // The system takes the umask off these permissions.
         let partial = tempfile::Builder::new()
-            .prefix(".memprof-")
-            .suffix(".partial")
+            .prefix(PREFIX)
+            .suffix(SUFFIX)
             .permissions(Permissions::from_mode(0o666))
             .tempfile_in(folder.unwrap_or(Path::new(".")))
             // The caller names the path; that of the temporary file helps nobody.
@@ -66,6 +70,19 @@ impl Write for WholeFile {
     fn flush(&mut self) -> io::Result<()> {
         self.partial.as_file_mut().flush()
     }
+}
+
+/// Removes what killed processes left of files under construction in a folder. The caller knows that
+/// no process writes there.
+pub fn sweep(folder: &Utf8Path) -> io::Result<()> {
+    for entry in folder.read_dir_utf8()? {
+        let entry = entry?;
+        let is_partial = entry.file_name().starts_with(PREFIX) && entry.file_name().ends_with(SUFFIX);
+        if is_partial && entry.file_type()?.is_file() {
+            std::fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// Writes a file of the tool's own folders: it is complete, or it does not exist.

@@ -11,15 +11,12 @@ use std::collections::BTreeMap;
 use laboratory::{COMPARE, Ended, Laboratory};
 
 /// What a comparison may not do after a fault, and does today. Each entry is the beginning of a complaint.
-const KNOWN: [&str; 5] = [
-    // A fault of the disk is no bug of the program.
+const KNOWN: [&str; 3] = [
+    // A fault of the machine has the code of a bug, with advice.
     "code 101",
-    "no help",
-    // `write_whole` leaves its partial file, and a build that is killed its temporary folder.
+    // Of a run that is killed, files under construction stay until it continues.
     "left: ",
-    // An I/O error while a revision is prepared counts as a failed build, and the run keeps that.
-    "--resume gives code 3",
-    // Files are renamed without being synced.
+    // The folders of a run are not synced, so a power failure may remove a run that had just begun.
     "--resume after a cut",
 ];
 
