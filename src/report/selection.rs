@@ -219,12 +219,15 @@ fn glob_of_one_part(pattern: &str) -> Regex {
     Regex::new(&format!("^{escaped}$")).expect("an escaped pattern is a regular expression")
 }
 
-/// Whether a row was added, removed or renamed, or one of the shown figures changed beyond noise.
+/// Whether a row was added, removed or renamed, or one of the shown figures changed beyond noise, or
+/// only one side has it.
 pub fn is_changed(view: &PairView, row: &Match, shown: &[ShownMetric]) -> bool {
     match view.change(row) {
         Some(RowChange::Matched) => shown.iter().any(|shown| {
-            let difference = shown.column.at(row).delta.map_or(0, |delta| delta.difference);
-            difference != 0 && !text::is_within_noise(shown.ruling(row), difference)
+            let figures = shown.column.at(row);
+            let difference = figures.delta.map_or(0, |delta| delta.difference);
+            figures.baseline.is_some() != figures.candidate.is_some()
+                || (difference != 0 && !text::is_within_noise(shown.ruling(row), difference))
         }),
         _ => true,
     }

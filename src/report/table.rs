@@ -51,12 +51,10 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
     let mut lines = Vec::new();
     for (view, sections) in pairs {
         let troubles = new_troubles(comparison, &view, &mut shown_before);
-        let has_failed = troubles.iter().any(|trouble| trouble.is_failure);
-        if is_large && !options.compact && !has_failed && !view.is_compared() {
+        let is_folded = is_large && !options.compact && view.pair.breaches.is_empty();
+        if is_folded && !view.is_compared() && !troubles.iter().any(|trouble| trouble.is_failure) {
             one_sided_tests += 1;
-        } else if (options.only_changed || (is_large && !options.compact))
-            && troubles.is_empty()
-            && !has_changes(&view, &sections)
+        } else if (options.only_changed || is_folded) && troubles.is_empty() && !has_changes(&view, &sections)
         {
             unchanged_tests += 1;
         } else if options.compact {

@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 
-use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::cli::arguments::build::{self, BuildCommandArguments, ListArguments, TraceCommandArguments};
@@ -194,7 +193,6 @@ pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Result<CommandLine, cl
         argv.remove(1);
     }
     command_first(&mut argv);
-    let has_separator = argv.iter().any(|argument| argument == "--");
     let wants_short_help = argv.iter().any(|argument| argument == "-h");
     let command = Arguments::command();
     let command = if wants_short_help {
@@ -206,13 +204,7 @@ pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Result<CommandLine, cl
     let matched = command
         .try_get_matches_from(argv)
         .and_then(|mut matches| Arguments::from_arg_matches_mut(&mut matches));
-    let Arguments { command, run, terminal } = matched.map_err(|mut error| {
-        if has_separator && error.get(ContextKind::InvalidSubcommand).is_some() {
-            let tip = "only `bisect` and `history` take arguments after `--`, which are paths".into();
-            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
-        }
-        error
-    })?;
+    let Arguments { command, run, terminal } = matched?;
     let mut command = command.unwrap_or_else(|| CommandArguments::Run(Box::new(run)));
     take_plain_refs(&mut command);
     Ok(CommandLine { command, terminal })

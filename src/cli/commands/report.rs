@@ -6,7 +6,7 @@ use crate::cli::commands::context::CommandContext;
 use crate::cli::kept_runs;
 use crate::cli::output::destinations::outputs;
 use crate::cli::output::present::Presentation;
-use crate::cli::request::judging::add_judging;
+use crate::cli::request::judging::{add_judging, refuse_unchecked};
 use crate::cli::search::report::present_search;
 use crate::compare::noise;
 use crate::results::stored::{self, Results};
@@ -21,6 +21,7 @@ pub fn report(context: CommandContext<'_>, arguments: &ReportArguments) -> anyho
         return present_search(context.console, &folder, &outputs);
     }
     let mut results = stored::read(&folder)?;
+    refuse_unchecked(&arguments.judging, results.plan.revisions.len())?;
     judge_by(&mut results, &arguments.judging)?;
     let metrics = &presentation.metrics;
     Presentation { arguments: presentation, outputs: &outputs, metrics }.of_run(

@@ -8,6 +8,7 @@ use crate::cli::kept_runs::{self, repository};
 use crate::cli::output::destinations::{Output, outputs};
 use crate::cli::output::present::Presentation;
 use crate::cli::request::asked::Asked;
+use crate::cli::request::judging::refuse_unchecked;
 use crate::cli::request::refs::RefsNeeded;
 use crate::cli::request::secrets::SecretSources;
 use crate::compare::from_results::compare;
@@ -102,6 +103,13 @@ impl Run<'_> {
         }
         let mut plan =
             resolve_any(&asked.request, self.repository, self.context.console).map_err(or_command)?;
+        refuse_unchecked(&request.judging, plan.revisions.len())?;
+        if plan.revisions.len() == 1 && plan.request.judging.has_absolute_rules() {
+            self.context.console.emit(Event::Warning {
+                message: "the limits of memprof.yaml are not checked: there is only one revision".to_owned(),
+                help: Some("add a baseline: cargo memprof main .".to_owned()),
+            });
+        }
         if !execution.device.is_empty() {
             plan.request.give_devices(&execution.device);
         }

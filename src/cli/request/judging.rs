@@ -24,6 +24,23 @@ pub fn judging(flags: &JudgingArguments, matrix: &Matrix) -> Result<Judging, Use
     Ok(judging)
 }
 
+/// Refuses rules of the flags for a single revision: nothing would check them, and the exit code 0
+/// would say otherwise.
+pub fn refuse_unchecked(flags: &JudgingArguments, revisions: usize) -> Result<(), UserError> {
+    let given = [
+        (!flags.thresholds.is_empty(), "--threshold"),
+        (!flags.limits.is_empty(), "--limit"),
+        (!flags.leaks.is_empty(), "--leak"),
+    ];
+    match given.iter().find(|(is_given, _)| *is_given) {
+        Some((_, flag)) if revisions == 1 => {
+            Err(UserError::new(format!("{flag} is checked in a comparison, and there is only one revision"))
+                .help("add a baseline: cargo memprof main ."))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Adds the rules of the flags. They come last, and the last rule wins.
 pub fn add_judging(judging: &mut Judging, flags: &JudgingArguments) {
     let mut given: IndexMap<_, Rule> = IndexMap::new();
