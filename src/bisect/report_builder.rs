@@ -293,6 +293,7 @@ pub fn comparisons(
         };
         let environment = stored::environment_of(folder)?;
         comparisons.push(compare(&Results {
+            failed_builds: BTreeMap::new(),
             plan: plan_of_pair,
             environment,
             builds: builds_of_pair,

@@ -152,6 +152,21 @@ impl Aggregate {
         self.figures.column(metric)
     }
 
+    /// Returns where a checkpoint is in the source, in the first repeat that has it:
+    /// `src/lib.rs:10`.
+    pub fn place(&self, checkpoint: usize) -> Option<&str> {
+        match &self.figures {
+            Figures::One(measurement) => measurement.place(checkpoint),
+            Figures::Several(several) => {
+                let repeats = several.measurements.iter().zip(&several.indices);
+                let mut places = repeats.filter_map(|(measurement, indices)| {
+                    measurement.place(indices.get(checkpoint).copied().flatten()?)
+                });
+                places.next()
+            }
+        }
+    }
+
     /// Returns the source of a metric's figures.
     pub fn source(&self, metric: &str) -> Option<&str> {
         said_of(&self.sources, metric).map(String::as_str)

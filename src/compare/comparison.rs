@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use camino::Utf8PathBuf;
 use serde_json::Value;
 
 use crate::compare::aggregate::{Aggregate, Availability, Column, Figure};
@@ -14,7 +15,7 @@ use crate::plan::resolved::{CellId, Revision};
 use crate::plan::rule::Allowance;
 use crate::results::comparability::IncomparableMetrics;
 use crate::results::measurement::{Kind, Names};
-use crate::results::stored::Run;
+use crate::results::stored::{FailedBuild, Run};
 use crate::results::trace_facts::TraceFacts;
 use crate::verdict::kinds::Verdict;
 use crate::verdict::limits::Expected;
@@ -33,6 +34,8 @@ pub struct Comparison {
     pub revisions: Vec<Revision>,
     /// Index of the baseline in `revisions`.
     pub baseline: usize,
+    /// The workspace's folder within the repository; empty for its root.
+    pub workspace: Utf8PathBuf,
     /// The machine that measured; `null` if unknown.
     pub environment: Value,
     /// All metrics with figures, in the order of the columns.
@@ -43,6 +46,8 @@ pub struct Comparison {
     pub runs: Vec<Run>,
     /// The executables that cannot be measured, each with its revision.
     pub not_measured: Vec<(usize, NotMeasured)>,
+    /// The revisions that did not build.
+    pub failed_builds: BTreeMap<usize, FailedBuild>,
     /// The cells, ordered by test and parameters.
     pub cells: Vec<Cell>,
     /// Notes on the whole comparison: differing environments, problems in logs.
@@ -156,6 +161,13 @@ pub struct Ruling {
 }
 
 impl Ruling {
+    /// Whether the interval of the change contains zero, so that there may be no change at all.
+    pub fn may_be_zero(&self) -> bool {
+        self.significance.is_some_and(|significance| {
+            !significance.exact && significance.low <= 0 && significance.high >= 0
+        })
+    }
+
     /// Whether it is an unexpected regression.
     pub fn counts(&self) -> bool {
         self.verdict == Verdict::Regressed && self.expected.is_none_or(|expected| expected.has_expired)

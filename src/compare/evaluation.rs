@@ -272,8 +272,8 @@ pub struct Conclusion {
     pub inconclusive: usize,
     /// Rows that could not be compared.
     pub missing: usize,
-    /// Those of metrics that a rule covers.
-    pub asked_and_missing: usize,
+    /// Those of tests that passed at both revisions.
+    pub missing_of_both: usize,
     /// Figures above an upper limit, and leaks.
     pub breaches: usize,
 }
@@ -300,7 +300,7 @@ impl Conclusion {
                     Verdict::Inconclusive => self.inconclusive += 1,
                     Verdict::Missing => {
                         self.missing += 1;
-                        self.asked_and_missing += usize::from(judged.is_asked);
+                        self.missing_of_both += usize::from(view.is_compared());
                     }
                     Verdict::Added | Verdict::Removed => {}
                 }
@@ -319,7 +319,7 @@ impl Conclusion {
     pub fn exit_code(&self) -> ExitCode {
         let applies = [
             (self.regressed + self.breaches > 0, ExitCode::Regression),
-            (self.asked_and_missing > 0, ExitCode::Incomplete),
+            (self.missing_of_both > 0, ExitCode::Incomplete),
             (self.inconclusive > 0, ExitCode::Inconclusive),
         ];
         let codes = applies.into_iter().filter(|(applies, _)| *applies).map(|(_, code)| code);
@@ -341,8 +341,8 @@ mod tests {
 
     #[test]
     fn a_regression_outranks_missing_figures_and_these_outrank_noise() {
-        let code = |regressed, inconclusive, asked_and_missing| {
-            Conclusion { regressed, inconclusive, asked_and_missing, ..Conclusion::default() }.exit_code()
+        let code = |regressed, inconclusive, missing_of_both| {
+            Conclusion { regressed, inconclusive, missing_of_both, ..Conclusion::default() }.exit_code()
         };
         assert_eq!(code(1, 1, 1), ExitCode::Regression);
         assert_eq!(code(0, 1, 1), ExitCode::Incomplete);
@@ -351,7 +351,7 @@ mod tests {
         assert_eq!(code(0, 0, 0), ExitCode::Success);
         let breached = Conclusion { breaches: 1, ..Conclusion::default() };
         assert_eq!(breached.exit_code(), ExitCode::Regression);
-        let expected = Conclusion { expected: 3, missing: 2, ..Conclusion::default() };
+        let expected = Conclusion { expected: 3, ..Conclusion::default() };
         assert_eq!(expected.exit_code(), ExitCode::Success);
     }
 }

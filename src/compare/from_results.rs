@@ -37,11 +37,13 @@ pub fn compare(results: &Results) -> Comparison {
         tool: plan.tool.clone(),
         revisions: plan.revisions.clone(),
         baseline: plan.baseline,
+        workspace: plan.workspace.clone(),
         environment: results.environment.clone(),
         metrics: metrics(&cells),
         traces: results.traces.clone(),
         runs: results.runs.clone(),
         not_measured: not_measured(results),
+        failed_builds: results.failed_builds.clone(),
         cells,
         notes,
         allow: plan.request.judging.allow.clone(),
@@ -198,10 +200,13 @@ pub fn merge(a: Results, b: Results) -> Results {
     let runs = of_a.chain(of_b).collect();
     let apart = (offset..plan.revisions.len()).map(|revision| (revision, apart.clone())).collect();
     plan.id = format!("{} / {}", plan.id, b.plan.id);
+    let mut failed_builds = a.failed_builds;
+    failed_builds.extend(b.failed_builds.into_iter().map(|(revision, failed)| (revision + offset, failed)));
     let mut traces = a.traces;
     traces.extend(b.traces.into_iter().map(|(revision, facts)| (revision + offset, facts)));
     let environment = json!({ "a": a.environment, "b": b.environment });
-    let mut merged = Results { plan, environment, builds, not_measured, traces, runs, notes, apart };
+    let mut merged =
+        Results { plan, environment, builds, not_measured, failed_builds, traces, runs, notes, apart };
     merged.sort();
     merged
 }

@@ -10,6 +10,7 @@ pub mod matching;
 pub mod noise;
 pub mod repeats;
 pub mod shared_storage;
+pub mod standing;
 pub mod tensor_comparison;
 pub mod tensor_states;
 pub mod trace_comparison;

@@ -4,12 +4,17 @@
 
 use std::io::{self, Write};
 
-use camino::Utf8PathBuf;
+use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 
 use crate::compare::comparison::Comparison;
+use crate::compare::standing::Standing;
 use crate::report;
+use crate::report::answer::Answer;
+use crate::report::answer_table;
+use crate::report::finding::Finding;
 use crate::report::options::{Format, Options};
-use crate::report::summary::{AnswerLine, StatementKind, Tally};
+use crate::report::troubles;
+use crate::support::labels;
 use crate::support::redaction;
 
 /// GitHub shows ten annotations of a kind in a step.
@@ -47,24 +52,60 @@ impl Actions {
     }
 }
 
-/// Returns the workflow commands that annotate the run: errors for regressions, warnings for
-/// inconclusive rows, notices for expected changes.
+/// Returns the workflow commands that annotate the run, one per test: errors for regressions and
+/// failures, warnings for inconclusive tests, notices for expected changes.
 pub fn annotations(comparison: &Comparison) -> Vec<String> {
-    let mut tally = Tally::of_whole(comparison);
-    for view in comparison.pairs() {
-        tally.add(comparison, &view, &[]);
-    }
-    let command = |line: AnswerLine| {
-        let (level, title) = match line.kind? {
-            StatementKind::Regressed => ("error", "Memory regressed"),
-            StatementKind::OverLimit => ("error", "Memory over its limit"),
-            StatementKind::NotMeasured => ("error", "Memory not measured"),
-            StatementKind::Inconclusive => ("warning", "Memory inconclusive"),
-            StatementKind::Expected => ("notice", "Memory grew as expected"),
+    let whole = troubles::of_whole(comparison).into_iter().map(|trouble| {
+        let lines: Vec<String> = std::iter::once(trouble.headline).chain(trouble.details).collect();
+        format!("::error title=Memory not measured::{}", escape(&lines.join("\n")))
+    });
+    let mut commands: Vec<String> = whole.take(MOST_ANNOTATIONS).collect();
+    for answer in Answer::of_all(comparison) {
+        let of = if comparison.revisions.len() > 2 {
+            format!(" in {}", labels::one_line(&comparison.revisions[answer.candidate].name))
+        } else {
+            String::new()
         };
-        Some(format!("::{level} title={title}::{}", escape(&line.text)))
+        for (trouble, tests) in answer.troubles().iter().take(MOST_ANNOTATIONS) {
+            let text = [&trouble.headline, &answer_table::some(tests)].map(String::as_str).join(": ");
+            let text = std::iter::once(text).chain(trouble.details.iter().cloned()).collect::<Vec<_>>();
+            commands.push(format!("::error title=Memory not compared::{}", escape(&text.join("\n"))));
+        }
+        for of_one in answer.findings.chunk_by(|a, b| a.standing == b.standing) {
+            let annotate = |finding: &Finding| annotation(comparison, finding, &of);
+            commands.extend(of_one.iter().take(MOST_ANNOTATIONS).filter_map(annotate));
+        }
+    }
+    commands
+}
+
+fn annotation(comparison: &Comparison, finding: &Finding, of: &str) -> Option<String> {
+    let (level, title) = match finding.standing {
+        Standing::Regressed => ("error", "Memory regressed"),
+        Standing::OverLimit => ("error", "Memory over its limit"),
+        Standing::Inconclusive => ("warning", "Memory inconclusive"),
+        Standing::Expected => ("notice", "Memory grew as expected"),
+        _ => return None,
     };
-    tally.lines(MOST_ANNOTATIONS).into_iter().filter_map(command).collect()
+    let place = finding.source.as_deref().and_then(|source| place(comparison, source)).unwrap_or_default();
+    let text = format!("{}{of}: {}", finding.test(), finding.sentence());
+    Some(format!("::{level} {place}title={title}::{}", escape(&text)))
+}
+
+/// Returns `file=src/lib.rs,line=10,`, with the path from the repository's root. GitHub shows the
+/// annotation there. `None` for a file of another crate.
+fn place(comparison: &Comparison, source: &str) -> Option<String> {
+    let (file, line) = source.rsplit_once(':')?;
+    let line: u32 = line.parse().ok()?;
+    let file = Utf8Path::new(file);
+    let is_inside = file.components().all(|part| matches!(part, Utf8Component::Normal(_)));
+    let file = comparison.workspace.join(file);
+    is_inside.then(|| format!("file={},line={line},", escape_property(file.as_str())))
+}
+
+/// Escapes what would end a property.
+fn escape_property(text: &str) -> String {
+    escape(text).replace(':', "%3A").replace(',', "%2C")
 }
 
 /// Escapes line ends, which would end the command.

@@ -4,16 +4,21 @@
 use std::io::{self, Write};
 
 use crate::compare::aggregate::Aggregate;
-use crate::compare::comparison::{Cell, Comparison, PairView};
+use crate::compare::comparison::{Cell, Comparison, PairView, Ruling};
+use crate::compare::standing::Standing;
 use crate::plan::listing::NotMeasured;
 use crate::plan::resolved::Revision;
-use crate::report::summary::{AnswerLine, StatementKind, Tally};
+use crate::report::finding::Finding;
+use crate::report::text;
 use crate::report::titles;
 use crate::report::troubles::{self, Trouble};
 use crate::results::outcome::Status;
 use crate::support::labels;
 
-/// Writes the report. Inconclusive rows go into a case's output. They fail no case, because the
+/// A failure lists at most this many rows.
+const MOST_LINES: usize = 40;
+
+/// Writes the report. A test that failed, or that could not be compared, is a failure. Inconclusive rows go into a case's output. They fail no case, because the
 /// exit code reports them.
 pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>")?;
@@ -35,14 +40,16 @@ pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
 fn suites(comparison: &Comparison) -> Vec<(String, Vec<Case>)> {
     if let [only] = comparison.revisions.as_slice() {
         let cases = comparison.cells.iter().map(|cell| Case::alone(comparison, only, cell));
-        return vec![(only.name.clone(), cases.chain(not_measured(comparison, &[0])).collect())];
+        let cases = cases.chain(not_measured(comparison, &[0])).chain(failed_builds(comparison));
+        return vec![(only.name.clone(), cases.collect())];
     }
     let baseline = &comparison.revisions[comparison.baseline].name;
     let suite = |candidate: usize| {
         let name = format!("{baseline} → {}", comparison.revisions[candidate].name);
         let views = comparison.pairs().filter(|view| view.pair.candidate == candidate);
         let not_measured = not_measured(comparison, &[comparison.baseline, candidate]);
-        (name, views.map(|view| Case::of_pair(comparison, &view)).chain(not_measured).collect())
+        let cases = views.map(|view| Case::of_pair(comparison, view)).chain(not_measured);
+        (name, cases.chain(failed_builds(comparison)).collect())
     };
     comparison.candidates().map(suite).collect()
 }
@@ -53,44 +60,65 @@ fn not_measured(comparison: &Comparison, revisions: &[usize]) -> Vec<Case> {
     of_these.map(|(revision, one)| Case::not_measured(&comparison.revisions[*revision].name, one)).collect()
 }
 
+/// Returns a case for each failed build, if no test shows it.
+fn failed_builds(comparison: &Comparison) -> impl Iterator<Item = Case> + '_ {
+    let builds = troubles::of_whole(comparison).into_iter().filter(|trouble| !trouble.details.is_empty());
+    builds.map(|trouble| Case {
+        class: "build".to_owned(),
+        name: trouble.headline.clone(),
+        seconds: 0.0,
+        failures: vec![std::iter::once(trouble.headline).chain(trouble.details).collect()],
+        skipped: None,
+        output: Vec::new(),
+    })
+}
+
 struct Case {
     class: String,
     name: String,
     seconds: f64,
-    failures: Vec<String>,
-    errors: Vec<String>,
+    /// By cause: a headline and further lines.
+    failures: Vec<Vec<String>>,
     skipped: Option<String>,
     output: Vec<String>,
 }
 
 impl Case {
     /// A test at a candidate and at the baseline.
-    fn of_pair(comparison: &Comparison, view: &PairView) -> Self {
-        let mut tally = Tally::default();
-        tally.add(comparison, view, &[]);
-        let troubles = troubles::troubles(comparison, view);
-        Self::new(comparison, view.cell, &[view.baseline, view.candidate], tally.lines(usize::MAX), &troubles)
+    fn of_pair(comparison: &Comparison, view: PairView) -> Self {
+        let troubles = troubles::troubles(comparison, &view);
+        let standing = Standing::of(comparison, &view);
+        let finding = Finding::of(comparison, view, standing);
+        let mut case = Self::new(comparison, view.cell, &[view.baseline, view.candidate], &troubles);
+        match standing {
+            Standing::Regressed => {
+                let all = rows_of(comparison, &view, &|ruling| ruling.counts());
+                case.failures.push([vec![format!("regressed: {}", finding.sentence())], all].concat());
+            }
+            Standing::OverLimit => {
+                case.failures.push(vec![format!("over its limit: {}", finding.sentence())]);
+            }
+            Standing::NotCompared if case.failures.is_empty() => {
+                case.failures.push(vec!["not compared: no figure may be compared".to_owned()]);
+            }
+            Standing::Inconclusive => case.output.push(format!("inconclusive: {}", finding.sentence())),
+            Standing::Expected => case.output.push(format!("grew as expected: {}", finding.sentence())),
+            Standing::Improved => case.output.push(format!("improved: {}", finding.sentence())),
+            Standing::Restructured => case.output.push(finding.sentence()),
+            _ => {}
+        }
+        case
     }
 
     /// A test of a single revision.
     fn alone(comparison: &Comparison, revision: &Revision, cell: &Cell) -> Self {
         let sides: Vec<&Aggregate> = cell.sides.iter().collect();
-        let troubles =
-            sides.iter().flat_map(|side| troubles::side_troubles(&comparison.runs, revision, side));
-        Self::new(comparison, cell, &sides, Vec::new(), &troubles.collect::<Vec<_>>())
+        let troubles = sides.iter().flat_map(|side| troubles::side_troubles(comparison, revision, side));
+        Self::new(comparison, cell, &sides, &troubles.collect::<Vec<_>>())
     }
 
-    fn new(
-        comparison: &Comparison,
-        cell: &Cell,
-        sides: &[&Aggregate],
-        lines: Vec<AnswerLine>,
-        troubles: &[Trouble],
-    ) -> Self {
+    fn new(comparison: &Comparison, cell: &Cell, sides: &[&Aggregate], troubles: &[Trouble]) -> Self {
         let test = &cell.id.test;
-        let (failures, output): (Vec<_>, Vec<_>) = lines
-            .into_iter()
-            .partition(|line| matches!(line.kind, Some(StatementKind::Regressed | StatementKind::OverLimit)));
         let runs = || sides.iter().flat_map(|side| side.runs.iter().chain(&side.failed));
         let nanoseconds: u64 =
             runs().filter_map(|&run| comparison.runs[run].record.outcome.wall_nanoseconds).sum();
@@ -99,19 +127,18 @@ impl Case {
             matches!(comparison.runs[*run].record.outcome.status, Status::NotInThisRef | Status::Ignored)
         };
         let skipped = runs().any(is_absent).then(|| troubles.first().map(|trouble| trouble.headline.clone()));
-        let errors = troubles.iter().filter(|trouble| trouble.is_failure).map(|trouble| {
-            std::iter::once(&trouble.headline).chain(&trouble.details).cloned().collect::<Vec<_>>().join("\n")
-        });
+        let failures = troubles.iter().filter(|trouble| trouble.is_failure);
+        let failures = failures
+            .map(|trouble| std::iter::once(&trouble.headline).chain(&trouble.details).cloned().collect());
         #[expect(clippy::cast_precision_loss, reason = "seconds are for reading")]
         let seconds = nanoseconds as f64 / 1e9;
         Self {
             class: format!("{}::{}", test.package, test.binary),
             name: titles::title_of(&cell.id),
             seconds,
-            failures: failures.iter().map(ToString::to_string).collect(),
-            errors: errors.collect(),
+            failures: failures.collect(),
             skipped: skipped.flatten(),
-            output: output.iter().map(ToString::to_string).collect(),
+            output: Vec::new(),
         }
     }
 
@@ -121,8 +148,7 @@ impl Case {
             class: executable.to_string(),
             name: format!("not measured in {revision}"),
             seconds: 0.0,
-            failures: Vec::new(),
-            errors: vec![format!("not measured: {executable} in {revision}: {}", executable.reason)],
+            failures: vec![vec![format!("not measured: {executable} in {revision}: {}", executable.reason)]],
             skipped: None,
             output: Vec::new(),
         }
@@ -134,10 +160,9 @@ impl Case {
         if let Some(reason) = &self.skipped {
             writeln!(out, "      <skipped message=\"{}\"/>", escape(reason))?;
         }
-        for (element, texts) in [("failure", &self.failures), ("error", &self.errors)] {
-            let Some(first) = texts.first().and_then(|text| text.lines().next()) else { continue };
-            let all = escape(&texts.join("\n"));
-            writeln!(out, "      <{element} message=\"{}\">{all}</{element}>", escape(first))?;
+        if let Some(first) = self.failures.first().and_then(|lines| lines.first()) {
+            let all = escape(&self.failures.concat().join("\n"));
+            writeln!(out, "      <failure message=\"{}\">{all}</failure>", escape(first))?;
         }
         if !self.output.is_empty() {
             writeln!(out, "      <system-out>{}</system-out>", escape(&self.output.join("\n")))?;
@@ -146,15 +171,36 @@ impl Case {
     }
 }
 
+/// Returns each row and metric with such a verdict, up to [`MOST_LINES`].
+fn rows_of(comparison: &Comparison, view: &PairView, is_meant: &dyn Fn(&Ruling) -> bool) -> Vec<String> {
+    let mut lines = Vec::new();
+    for metric in &comparison.metrics {
+        let Some(judged) = view.judged(&metric.name) else { continue };
+        let column = view.column(&metric.name);
+        for row in view.rows.iter().filter(|row| judged.at(row).is_some_and(|ruling| is_meant(&ruling))) {
+            if let Some(delta) = column.at(row).delta {
+                let change = text::difference(delta.difference, metric.unit);
+                let percent = text::percent(&delta);
+                lines.push(format!("{} {change} {percent} at '{}'", metric.name, text::row_label(view, row)));
+            }
+        }
+    }
+    if lines.len() > MOST_LINES {
+        let rest = format!("… and {} more: --format csv", lines.len() - MOST_LINES);
+        lines.truncate(MOST_LINES);
+        lines.push(rest);
+    }
+    lines
+}
+
 fn counts<'a>(cases: impl IntoIterator<Item = &'a Case>) -> String {
-    let (mut tests, mut failures, mut errors, mut skipped) = (0, 0, 0, 0);
+    let (mut tests, mut failures, mut skipped) = (0, 0, 0);
     for case in cases {
         tests += 1;
         failures += usize::from(!case.failures.is_empty());
-        errors += usize::from(!case.errors.is_empty());
         skipped += usize::from(case.skipped.is_some());
     }
-    format!("tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\" skipped=\"{skipped}\"")
+    format!("tests=\"{tests}\" failures=\"{failures}\" errors=\"0\" skipped=\"{skipped}\"")
 }
 
 /// Escapes text for XML 1.0 elements and attributes. Replaces characters that XML does not allow,

@@ -2,24 +2,26 @@
 //! Forges refuse long comments, so the comment counts what does not fit and leaves it out.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::io::{self, Write};
-
-use indexmap::IndexMap;
 
 use crate::compare::aggregate::Figure;
 use crate::compare::comparison::{Breach, Comparison, PairView, RowFigures};
 use crate::compare::matching::{Match, RowChange};
+use crate::compare::standing::Standing;
+use crate::report::answer::{Answer, NotJudged};
+use crate::report::answer_table::{self, is_failure};
+use crate::report::finding::Finding;
 use crate::report::markdown_text::{self, code, escape};
 use crate::report::notes;
-use crate::report::options::Options;
-use crate::report::selection::{self, MetricFilter, ShownMetric, TableSection};
-use crate::report::summary::{StatementKind, Tally};
+use crate::report::options::{Options, Rows};
+use crate::report::selection::{self, MOST_ROWS, MetricFilter, ShownMetric, TableSection};
 use crate::report::tensors::comment as tensor_comment;
 use crate::report::text;
 use crate::report::titles;
 use crate::report::trace::markdown as traced;
-use crate::report::troubles::{self, Trouble};
+use crate::report::troubles;
 use crate::support::counted::counted;
 use crate::verdict::kinds::Verdict;
 
@@ -29,12 +31,19 @@ pub const MARKER: &str = "<!-- cargo-memprof -->";
 /// GitHub accepts 65,536 characters. The rest is for what a bot adds.
 pub const MOST_CHARACTERS: usize = 65_000;
 
-/// The room for failures and for notes, so that rows fit too.
+/// The room for changed tests, for failures and for notes, so that rows fit too.
+const MOST_OF_FINDINGS: usize = 20_000;
 const MOST_OF_FAILURES: usize = 12_000;
 const MOST_OF_NOTES: usize = 8_000;
 
-/// Show at most this many lines about regressions, and as many about each other kind of finding.
-const MOST_LINES: usize = 10;
+/// Show at most this many tests of each standing, unless all rows are wanted.
+const MOST_FINDINGS: usize = 20;
+
+/// With at most this many tests, unchanged rows are shown, too, folded.
+const FEW_TESTS: usize = 3;
+
+/// A longer table of changed rows is folded.
+const FEW_ROWS: usize = 15;
 
 /// Reserved for the lines about what does not fit, and for closing tags.
 const RESERVE: usize = 800;
@@ -42,23 +51,25 @@ const RESERVE: usize = 800;
 /// Writes the comment.
 pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let filter = MetricFilter::new(options);
-    let mut tally = Tally::of_whole(comparison);
+    let answers = Answer::of_all(comparison);
+    let mut not_judged = NotJudged::default();
     let mut sections = Vec::new();
-    for candidate in comparison.candidates() {
-        sections.push(CandidateSection::new(comparison, candidate, &filter, options, &mut tally));
+    for answer in &answers {
+        sections.push(CandidateSection::new(comparison, answer, &filter, options, &mut not_judged));
     }
     let mut comment = Comment::default();
-    comment.head(comparison, &sections, &tally);
-    let failures = failures(&sections);
+    comment.head(&answers, options);
+    comment.rest_of_tests(comparison, &answers, not_judged.line().as_deref());
+    let failures = failures(comparison, &answers);
     let notes = notes(comparison, &filter);
     let tensors = tensor_comment::write(comparison);
     let taken = [&failures, &notes, &tensors].iter().map(|text| text.chars().count()).sum::<usize>();
     comment.room = MOST_CHARACTERS.saturating_sub(RESERVE + comment.characters() + taken);
     let several = sections.len() > 1;
+    comment.text.push_str(&failures);
     for section in &sections {
         comment.changed(section, several);
     }
-    comment.text.push_str(&failures);
     comment.text.push_str(&tensors);
     for block in sections.iter().flat_map(|section| &section.traced) {
         comment.block(block);
@@ -71,7 +82,7 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
     out.write_all(comment.text.as_bytes())
 }
 
-/// One candidate's part of the comment.
+/// One candidate's tables of checkpoints.
 struct CandidateSection {
     name: String,
     heading: String,
@@ -83,8 +94,6 @@ struct CandidateSection {
     not_shown: usize,
     /// Whether all rows of `rest` have a difference.
     rest_is_compared: bool,
-    troubles: Vec<(String, Trouble)>,
-    runs: Option<String>,
 }
 
 /// A line of a table, with its rank among others.
@@ -96,15 +105,15 @@ struct TableLine {
 impl CandidateSection {
     fn new(
         comparison: &Comparison,
-        candidate: usize,
+        answer: &Answer,
         filter: &MetricFilter,
         options: &Options,
-        tally: &mut Tally,
+        not_judged: &mut NotJudged,
     ) -> Self {
-        let (old, new) = (&comparison.revisions[comparison.baseline], &comparison.revisions[candidate]);
+        let [old, new] = [comparison.baseline, answer.candidate].map(|index| &comparison.revisions[index]);
         let mut section = Self {
             name: new.name.clone(),
-            heading: format!("{} {} → {} {}", code(&old.name), old.short(), code(&new.name), new.short()),
+            heading: answer.revisions(code),
             table_head: format!(
                 "| test | checkpoint | metric | {} | {} | Δ | Δ % | |\n| --- | --- | --- | ---: | ---: | ---: | ---: | --- |\n",
                 escape(&old.name),
@@ -115,38 +124,35 @@ impl CandidateSection {
             traced: Vec::new(),
             not_shown: 0,
             rest_is_compared: true,
-            troubles: Vec::new(),
-            runs: None,
         };
-        let mut runs: Vec<Option<String>> = Vec::new();
-        for view in comparison.pairs().filter(|view| view.new.name == new.name) {
+        let has_all_rows = options.all_rows() || comparison.cells.len() <= FEW_TESTS;
+        for view in comparison.pairs().filter(|view| view.pair.candidate == answer.candidate) {
             let tables = filter.sections(comparison, &view);
-            tally.add(comparison, &view, &tables);
-            runs.push(titles::runs(&view));
-            let troubles = troubles::troubles(comparison, &view).into_iter();
-            section.troubles.extend(troubles.map(|trouble| (titles::full_title(&view), trouble)));
-            for table in &tables {
-                section.add(&view, table, options);
-            }
+            not_judged.add(&view, &tables);
             section.traced.extend(traced::blocks(comparison, &view, options));
+            // A failed test is one line, with its reason.
+            let is_failed = is_failure(Standing::of(comparison, &view));
+            if options.rows == Rows::None || (is_failed && !options.all_rows()) {
+                continue;
+            }
+            for table in &tables {
+                section.add(&view, table, has_all_rows, options);
+            }
         }
-        // The heading shows the number of runs if it is the same for all tests.
-        runs.dedup();
-        section.runs = runs.pop().filter(|_| runs.is_empty()).flatten();
         section.changed.sort_by(|a, b| a.rank.0.cmp(&b.rank.0).then(b.rank.1.total_cmp(&a.rank.1)));
         section
     }
 
-    fn add(&mut self, view: &PairView, table: &TableSection, options: &Options) {
-        let rows = selection::rows(view, table, options);
-        self.not_shown += rows.left_out;
+    fn add(&mut self, view: &PairView, table: &TableSection, has_all_rows: bool, options: &Options) {
+        let rows = selection::rows(view, table, MOST_ROWS, options);
+        self.not_shown += if has_all_rows { rows.left_out } else { rows.changed_left_out };
         for row in &rows.shown {
             for shown in &table.shown {
                 let figures = shown.column.at(row);
                 let text = table_row(view, row, shown, &figures);
                 match rank(view, row, shown, &figures) {
                     Some(rank) => self.changed.push(TableLine { rank, text }),
-                    None if !options.only_changed => {
+                    None if has_all_rows && !options.only_changed => {
                         self.rest_is_compared &= figures.delta.is_some();
                         self.rest.push(TableLine { rank: (0, 0.0), text });
                     }
@@ -192,7 +198,10 @@ fn verdict_cell(view: &PairView, row: &Match, shown: &ShownMetric) -> String {
         Some((Verdict::Inconclusive, _)) => "? inconclusive",
         _ => "",
     };
+    let difference = shown.column.at(row).delta.map_or(0, |delta| delta.difference);
+    let is_noise = text::is_within_noise(shown.ruling(row), difference);
     match (word, breached(view, row, shown)) {
+        ("", None) if is_noise => "~".to_owned(),
         (word, None) => word.to_owned(),
         ("", Some(_)) => "**over its limit**".to_owned(),
         (word, Some(_)) => format!("{word}, **over its limit**"),
@@ -206,9 +215,6 @@ fn table_row(view: &PairView, row: &Match, shown: &ShownMetric, figures: &RowFig
     let (difference, percent) = match (view.change(row), figures.delta) {
         (Some(RowChange::Added), _) => ("added".to_owned(), String::new()),
         (Some(RowChange::Removed), _) => ("removed".to_owned(), String::new()),
-        (_, Some(delta)) if text::is_within_noise(shown.ruling(row), delta.difference) => {
-            ("\\~".to_owned(), String::new())
-        }
         (_, Some(delta)) => (text::difference(delta.difference, shown.metric.unit), text::percent(&delta)),
         (_, None) => ("not compared".to_owned(), String::new()),
     };
@@ -250,33 +256,68 @@ impl Comment {
         self.text.chars().count()
     }
 
-    fn head(&mut self, comparison: &Comparison, sections: &[CandidateSection], tally: &Tally) {
-        _ = write!(self.text, "{MARKER}\n**Memory: {}**", tally.counts());
-        if let [only] = sections {
-            _ = write!(self.text, " · {}", only.heading);
-            if let Some(runs) = &only.runs {
+    fn head(&mut self, answers: &[Answer], options: &Options) {
+        _ = writeln!(self.text, "{MARKER}");
+        for (index, answer) in answers.iter().enumerate() {
+            let blank = if index > 0 { "\n" } else { "" };
+            let revisions = answer.revisions(code);
+            _ = write!(self.text, "{blank}**Memory: {}** · {revisions}", answer.counts());
+            if let Some(runs) = answer.runs() {
                 _ = write!(self.text, " · {runs}");
             }
-        } else {
-            let baseline = &comparison.revisions[comparison.baseline];
-            let names: Vec<String> = sections.iter().map(|section| code(&section.name)).collect();
-            _ = write!(self.text, " · {} → {}", code(&baseline.name), names.join(", "));
-        }
-        self.text.push('\n');
-        let lines = tally.lines(MOST_LINES);
-        if !lines.is_empty() {
             self.text.push('\n');
+            self.findings(answer, options);
         }
-        for line in lines {
-            _ = match line.kind {
-                Some(StatementKind::Inconclusive) | None => {
-                    writeln!(self.text, "- {}", escape(&line.to_string()))
+    }
+
+    /// Adds a row for each test that changed.
+    fn findings(&mut self, answer: &Answer, options: &Options) {
+        let findings = answer.findings.iter().filter(|finding| !is_failure(finding.standing));
+        let findings: Vec<&Finding> = findings.collect();
+        if findings.is_empty() {
+            return;
+        }
+        self.text.push_str("\n| | test | metric | change | Δ | Δ % | where |\n");
+        self.text.push_str("| --- | --- | --- | ---: | ---: | ---: | --- |\n");
+        let mut left_out = Vec::new();
+        for of_one in findings.chunk_by(|a, b| a.standing == b.standing) {
+            let most = if options.all_rows() { of_one.len() } else { MOST_FINDINGS };
+            for finding in of_one.iter().take(most) {
+                let cells = [
+                    finding.test(),
+                    finding.metric.clone(),
+                    finding.figures.clone(),
+                    finding.difference.clone(),
+                    finding.percent.clone(),
+                    finding.place_and_remark(),
+                ];
+                let row = format!("| {} | {} |\n", finding.sign, cells.map(|cell| escape(&cell)).join(" | "));
+                if self.characters() + row.chars().count() > MOST_OF_FINDINGS {
+                    self.rows_left_out += 1;
+                } else {
+                    self.text.push_str(&row);
                 }
-                Some(kind) => writeln!(self.text, "- **{}**: {}", kind.word(), escape(&line.text)),
-            };
+            }
+            if of_one.len() > most {
+                left_out.push((of_one.len() - most, of_one[0].standing));
+            }
         }
-        if let Some(growth) = tally.largest_growth() {
-            _ = write!(self.text, "\nLargest growth: {}\n", escape(&growth));
+        for (count, standing) in left_out {
+            let tests = counted(count, "more test");
+            _ = write!(self.text, "\n_… {tests} {}_\n", answer_table::word(standing));
+        }
+    }
+
+    /// Says what became of the tests that no row names.
+    fn rest_of_tests(&mut self, comparison: &Comparison, answers: &[Answer], not_judged: Option<&str>) {
+        for answer in answers {
+            let Some(rest) = answer.rest() else { continue };
+            let name = &comparison.revisions[answer.candidate].name;
+            let of = if answers.len() > 1 { format!("{}: ", code(name)) } else { String::new() };
+            _ = write!(self.text, "\n{of}{}\n", escape(&rest));
+        }
+        if let Some(line) = not_judged {
+            _ = write!(self.text, "\n{}\n", escape(line));
         }
     }
 
@@ -286,7 +327,13 @@ impl Comment {
             return;
         }
         let heading = if several { format!("\n### {}\n", section.heading) } else { String::new() };
-        self.rows(&format!("{heading}\n{}", section.table_head), &section.changed, "");
+        // A long table would hide what follows.
+        if section.changed.len() <= FEW_ROWS {
+            return self.rows(&format!("{heading}\n{}", section.table_head), &section.changed, "");
+        }
+        let summary = counted(section.changed.len(), "changed row");
+        let head = format!("{heading}\n<details><summary>{summary}</summary>\n\n{}", section.table_head);
+        self.rows(&head, &section.changed, "\n</details>\n");
     }
 
     fn rest(&mut self, section: &CandidateSection, several: bool) {
@@ -335,35 +382,46 @@ impl Comment {
     }
 }
 
-/// Returns the troubles, each with the first lines of its message.
-fn failures(sections: &[CandidateSection]) -> String {
-    // A failed build is the same for all tests, and the baseline's failure for all candidates.
-    let mut tests: IndexMap<&Trouble, Vec<&str>> = IndexMap::new();
-    for (title, trouble) in sections.iter().flat_map(|section| &section.troubles) {
-        let titles = tests.entry(trouble).or_default();
-        if !titles.contains(&title.as_str()) {
-            titles.push(title);
-        }
-    }
+/// Returns what went wrong, each cause once, with the first lines of its message.
+fn failures(comparison: &Comparison, answers: &[Answer]) -> String {
     let mut text = String::new();
     let mut left_out = 0;
-    for (trouble, titles) in tests {
-        let more = match titles.len() {
-            1 => String::new(),
-            count => format!(" and {}", counted(count - 1, "other test")),
+    let mut add = |entry: String| {
+        if text.chars().count() + entry.chars().count() > MOST_OF_FAILURES {
+            left_out += 1;
+        } else {
+            text.push_str(&entry);
+        }
+    };
+    for trouble in troubles::of_whole(comparison) {
+        let mut entry = format!("\n✗ {}\n", escape(&trouble.headline));
+        if !trouble.details.is_empty() {
+            _ = writeln!(entry, "<pre>{}</pre>", html(&trouble.details.join("\n")));
+        }
+        add(entry);
+    }
+    let mut seen = HashSet::new();
+    for (trouble, tests) in answers.iter().flat_map(Answer::troubles) {
+        // The baseline's failure is the same for all candidates.
+        if !seen.insert((trouble.headline.clone(), tests.clone())) {
+            continue;
+        }
+        let tests = match tests.as_slice() {
+            [only] => escape(only),
+            tests => format!("{} ({})", counted(tests.len(), "test"), escape(&answer_table::some(tests))),
         };
-        let mut entry = format!("\n**{}** · {}{more}\n", escape(&trouble.headline), escape(titles[0]));
+        let mut entry = format!("\n✗ **{}** · {tests}\n", escape(&trouble.headline));
         if !trouble.details.is_empty() {
             _ = writeln!(entry, "<pre>{}</pre>", html(&trouble.details.join("\n")));
         }
         if let Some(figures) = &trouble.figures {
             _ = write!(entry, "\n{}\n", escape(figures));
         }
-        if text.chars().count() + entry.chars().count() > MOST_OF_FAILURES {
-            left_out += 1;
-        } else {
-            text.push_str(&entry);
-        }
+        add(entry);
+    }
+    let without_reason = answers.iter().flat_map(Answer::without_reason).collect::<Vec<_>>();
+    if !without_reason.is_empty() {
+        add(format!("\n✗ {}: no figure may be compared\n", escape(&answer_table::some(&without_reason))));
     }
     if left_out > 0 {
         let failures = counted(left_out, "more failure");
@@ -388,7 +446,7 @@ fn notes(comparison: &Comparison, filter: &MetricFilter) -> String {
 }
 
 /// Escapes text in a `<pre>`, where forges link nothing.
-fn html(text: &str) -> Cow<'_, str> {
+pub(super) fn html(text: &str) -> Cow<'_, str> {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").into()
 }
 

@@ -2,9 +2,12 @@
 //! Imports support, plan, verdict, results, compare and bisect.
 //! Writes to the writer that it is given; changes nothing else.
 
+pub mod answer;
+mod answer_table;
 pub mod bisect;
 pub mod contexts;
 pub mod csv;
+pub mod finding;
 mod frame;
 pub mod github;
 pub mod json;
@@ -19,7 +22,6 @@ pub mod render;
 pub mod scopes;
 pub mod selection;
 pub mod single;
-pub mod summary;
 pub mod table;
 pub mod tensors;
 pub mod text;

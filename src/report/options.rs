@@ -18,10 +18,29 @@ pub struct Options {
     pub width: Option<usize>,
     /// Use colours.
     pub color: bool,
-    /// Show all rows of a test, regardless of their number.
-    pub all_rows: bool,
+    /// Which tests have a table.
+    pub rows: Rows,
     /// The report's path, for the last line.
     pub report_path: Option<String>,
+}
+
+impl Options {
+    /// Whether everything is shown, regardless of its number.
+    pub fn all_rows(&self) -> bool {
+        self.rows == Rows::All
+    }
+}
+
+/// Which tests have a table of checkpoints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Rows {
+    /// Tests that changed, the worst first
+    #[default]
+    Changed,
+    /// All tests, with all their checkpoints
+    All,
+    /// None: only the answer, one line per changed test
+    None,
 }
 
 /// What the table shows. The other formats include everything.

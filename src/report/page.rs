@@ -148,12 +148,28 @@ pub(super) struct CompactLine {
 #[derive(Clone, Copy)]
 pub(super) struct Page {
     width: usize,
+    /// Whether a reader has only so many columns. Elsewhere nothing is cut.
+    is_terminal: bool,
     pub(super) paint: Paint,
 }
 
 impl Page {
     pub(super) fn new(options: &Options) -> Self {
-        Self { width: options.width.unwrap_or(WIDTH).max(20), paint: Paint { on: options.color } }
+        Self {
+            width: options.width.unwrap_or(WIDTH).max(20),
+            is_terminal: options.width.is_some(),
+            paint: Paint { on: options.color },
+        }
+    }
+
+    /// Whether the width is that of a terminal.
+    pub(super) fn is_terminal(self) -> bool {
+        self.is_terminal
+    }
+
+    /// Cuts a text to a width on a terminal, and keeps it elsewhere.
+    pub(super) fn cut(self, text: &str, to: usize) -> Cow<'_, str> {
+        if self.is_terminal { cut(text, to) } else { Cow::Borrowed(text) }
     }
 
     pub(super) fn width(self) -> usize {
@@ -266,7 +282,7 @@ impl Page {
     /// Cuts the labels to what columns of this width leave.
     fn labels_beside(self, taken: usize, noun: &str, labels: &[Text]) -> Vec<Text> {
         let room = self.width.saturating_sub(taken + 2).clamp(width(noun), longest(noun, labels));
-        labels.iter().map(|label| Text::new(cut(&label.text, room), label.tone)).collect()
+        labels.iter().map(|label| Text::new(self.cut(&label.text, room), label.tone)).collect()
     }
 
     fn block(self, noun: &str, labels: &[Text], groups: &[Group], out: &mut dyn Write) -> io::Result<()> {
@@ -326,10 +342,10 @@ impl Page {
         let mut table = Builder::new();
         for line in lines {
             let cells = line.cells.iter().map(|cell| self.paint.apply(&cell.text, cell.tone));
-            let record = [cut(&line.test, test).into_owned(), visible(line.metric.clone())]
+            let record = [self.cut(&line.test, test).into_owned(), visible(line.metric.clone())]
                 .into_iter()
                 .chain(cells)
-                .chain([self.paint.apply(&cut(&line.at.text, at), line.at.tone)]);
+                .chain([self.paint.apply(&self.cut(&line.at.text, at), line.at.tone)]);
             table.push_record(record);
         }
         let mut table = table.build();
@@ -339,6 +355,11 @@ impl Page {
         table.with(Modify::new(Columns::first()).with(Padding::new(1, 2, 0, 0)));
         table.with(Modify::new(Columns::last()).with(Padding::zero()).with(Alignment::left()));
         write_trimmed(&table.to_string(), out)
+    }
+
+    /// Writes a line of a message, with its own blanks. A terminal wraps it.
+    pub(super) fn quoted(self, line: &str, indent: &str, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "{indent}{}", self.paint.apply(&one_line(line), Tone::Quiet))
     }
 
     /// Writes a sentence, wrapped between words, with further lines indented.

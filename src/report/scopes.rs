@@ -12,11 +12,11 @@ use crate::compare::comparison::{Cell, Comparison, PairView};
 use crate::compare::matching::{Key, Match, RowChange};
 use crate::plan::metric::Unit;
 use crate::plan::resolved::Revision;
+use crate::report::answer::{Answer, NotJudged};
 use crate::report::frame::Foot;
 use crate::report::options::Options;
 use crate::report::page::{Group, Page, Text, Tone};
 use crate::report::selection::{self, MOST_ROWS, MetricFilter, ShownMetric, TableSection};
-use crate::report::summary::Tally;
 use crate::report::text;
 use crate::report::titles;
 use crate::report::trace::calls::{self, TraceReport};
@@ -40,7 +40,9 @@ const NO_SCOPE: &str =
 pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let filter = MetricFilter::new(options);
     let view = ScopeView { comparison, options, filter: &filter, page: Page::new(options) };
-    let mut tally = Tally::of_whole(comparison);
+    let answers = Answer::of_all(comparison);
+    let mut not_judged = NotJudged::default();
+    view.page.whole_troubles(comparison, out)?;
     let mut is_empty = true;
     if comparison.revisions.len() == 1 {
         for cell in &comparison.cells {
@@ -49,14 +51,15 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
     }
     for pair in comparison.pairs() {
         let sections: Vec<TableSection> = scope_section(comparison, &pair, &filter).into_iter().collect();
-        tally.add(comparison, &pair, &sections);
+        not_judged.add(&pair, &sections);
         is_empty &= !view.pair(&pair, out)?;
     }
     if is_empty {
         view.page.line(NO_SCOPE, "", Tone::Quiet, out)?;
     }
-    let tally = (comparison.revisions.len() > 1 && !is_empty).then_some(&tally);
-    Foot { comparison, options, filter: &filter, tally, unchanged_tests: 0 }.write(view.page, out)
+    let answers = if is_empty { &[][..] } else { &answers };
+    Foot { comparison, options, filter: &filter, answers, not_judged: not_judged.line() }
+        .write(view.page, out)
 }
 
 /// The view of a comparison's scopes.
@@ -127,7 +130,7 @@ impl ScopeView<'_> {
             }
         }
         if tree.left_out > 0 {
-            let line = format!("… {} not shown: --all-rows or --format csv", counted(tree.left_out, "scope"));
+            let line = format!("… {} not shown: --rows all or --format csv", counted(tree.left_out, "scope"));
             self.page.line(&line, " ", Tone::Quiet, out)?;
         }
         writeln!(out)
@@ -227,7 +230,7 @@ impl<'a> ScopeTree<'a> {
                 ScopeRow { label: Text::new(label, Tone::Plain), indices: vec![Some(index)], of_pair: None }
             })
             .collect();
-        let shown = if options.all_rows { rows.len() } else { rows.len().min(MOST_ROWS) };
+        let shown = if options.all_rows() { rows.len() } else { rows.len().min(MOST_ROWS) };
         let left_out = rows.len() - shown;
         rows.truncate(shown);
         Self { sides: vec![(&comparison.revisions[0], side)], pair: None, rows, left_out }
@@ -252,7 +255,7 @@ impl<'a> ScopeTree<'a> {
             (None, Some(index)) => old[&view.baseline.keys[index]],
             (None, None) => unreachable!("a row has at least one scope"),
         };
-        let rows = selection::rows(view, &section, options);
+        let rows = selection::rows(view, &section, MOST_ROWS, options);
         tree.left_out = rows.left_out;
         let shown: HashSet<*const Match> = rows.shown.iter().map(|row| std::ptr::from_ref(*row)).collect();
         let ends: Vec<Nesting> = section.rows.iter().map(|row| nesting(row)).collect();

@@ -243,23 +243,28 @@ pub struct ShownRows<'a> {
     pub changed_left_out: usize,
 }
 
-/// Selects rows: all, up to [`MOST_ROWS`]; beyond that, the ones with the largest changes.
-pub fn rows<'a>(view: &PairView<'a>, section: &TableSection<'a>, options: &Options) -> ShownRows<'a> {
+/// Selects rows: all, up to this number; beyond that, the ones with the largest changes.
+pub fn rows<'a>(
+    view: &PairView<'a>,
+    section: &TableSection<'a>,
+    most: usize,
+    options: &Options,
+) -> ShownRows<'a> {
     let TableSection { rows, shown, .. } = section;
     let mut rows = rows.clone();
     if options.only_changed {
         rows.retain(|row| is_changed(view, row, shown));
     }
-    if options.all_rows || rows.len() <= MOST_ROWS {
+    if options.all_rows() || rows.len() <= most {
         return ShownRows { shown: rows, left_out: 0, changed_left_out: 0 };
     }
     let mut ranked: Vec<(Weight, usize)> =
         rows.iter().enumerate().map(|(index, row)| (Weight::of(view, row, shown), index)).collect();
     // Largest change first; among equals, in the order of the run.
     let heaviest_first = |a: &(Weight, usize), b: &(Weight, usize)| b.0.cmp(&a.0).then(a.1.cmp(&b.1));
-    ranked.select_nth_unstable_by(MOST_ROWS - 1, heaviest_first);
-    let changed_left_out = ranked[MOST_ROWS..].iter().filter(|(weight, _)| weight.changed).count();
-    let mut kept: Vec<usize> = ranked[..MOST_ROWS].iter().map(|(_, index)| *index).collect();
+    ranked.select_nth_unstable_by(most - 1, heaviest_first);
+    let changed_left_out = ranked[most..].iter().filter(|(weight, _)| weight.changed).count();
+    let mut kept: Vec<usize> = ranked[..most].iter().map(|(_, index)| *index).collect();
     kept.sort_unstable();
     let left_out = rows.len() - kept.len();
     ShownRows { shown: kept.into_iter().map(|index| rows[index]).collect(), left_out, changed_left_out }

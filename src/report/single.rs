@@ -9,12 +9,11 @@ use crate::compare::whole_test;
 use crate::plan::metric::Unit;
 use crate::plan::resolved::Revision;
 use crate::report::frame::{Foot, tone_of};
-use crate::report::markdown::MARKER;
+use crate::report::markdown::{MARKER, html};
 use crate::report::markdown_text::{code, escape};
 use crate::report::options::Options;
 use crate::report::page::{Group, Page, Text, Tone};
 use crate::report::selection::{MOST_ROWS, MetricFilter};
-use crate::report::summary::Tally;
 use crate::report::text;
 use crate::report::titles;
 use crate::report::troubles::{self, Trouble};
@@ -53,7 +52,7 @@ impl Single<'_> {
         writeln!(out, "{}\n", page.paint.apply(&self.headline(), Tone::Heading))?;
         let mut measured: Vec<(&Cell, &Aggregate)> =
             self.sides().filter(|(_, side)| is_measured(side)).collect();
-        let left_out = if options.all_rows { 0 } else { measured.len().saturating_sub(MOST_ROWS) };
+        let left_out = if options.all_rows() { 0 } else { measured.len().saturating_sub(MOST_ROWS) };
         if left_out > 0 {
             let first = filter.of_points(self.comparison).into_iter().next();
             measured.sort_by_cached_key(|(_, side)| Reverse(first.and_then(|metric| of_test(side, metric))));
@@ -72,7 +71,7 @@ impl Single<'_> {
             page.tables("test", &labels, groups, out)?;
             if left_out > 0 {
                 let line =
-                    format!("… {} with less: --all-rows, or select with -k", counted(left_out, "more test"));
+                    format!("… {} with less: --rows all, or select with -k", counted(left_out, "more test"));
                 page.line(&line, " ", Tone::Quiet, out)?;
             }
             writeln!(out)?;
@@ -82,7 +81,8 @@ impl Single<'_> {
             page.headline(&trouble, out)?;
             trouble.details.iter().try_for_each(|detail| page.line(detail, "   ", tone_of(&trouble), out))?;
         }
-        Foot { comparison: self.comparison, options, filter: &filter, tally: None, unchanged_tests: 0 }
+        page.whole_troubles(self.comparison, out)?;
+        Foot { comparison: self.comparison, options, filter: &filter, answers: &[], not_judged: None }
             .write(page, out)
     }
 
@@ -97,12 +97,12 @@ impl Single<'_> {
     ) -> io::Result<()> {
         let with_points = measured.iter().filter(|(_, side)| points(side).count() > 2);
         let with_points: Vec<_> = with_points.collect();
-        let shown = if options.all_rows { with_points.len() } else { MOST_TABLES.min(with_points.len()) };
+        let shown = if options.all_rows() { with_points.len() } else { MOST_TABLES.min(with_points.len()) };
         let metrics = filter.of_points(self.comparison);
         for (cell, side) in &with_points[..shown] {
             writeln!(out, "{}", page.paint.apply(&titles::full_title_of(&cell.id), Tone::Heading))?;
             let all: Vec<usize> = points(side).collect();
-            let rows = if options.all_rows { all.len() } else { MOST_ROWS.min(all.len()) };
+            let rows = if options.all_rows() { all.len() } else { MOST_ROWS.min(all.len()) };
             let labels: Vec<Text> = all[..rows]
                 .iter()
                 .map(|&at| Text::new(side.keys[at].shown(&cell.labels), Tone::Plain))
@@ -114,7 +114,7 @@ impl Single<'_> {
             });
             page.tables("checkpoint", &labels, groups, out)?;
             if rows < all.len() {
-                let line = format!("… {} not shown: --all-rows", counted(all.len() - rows, "row"));
+                let line = format!("… {} not shown: --rows all", counted(all.len() - rows, "row"));
                 page.line(&line, " ", Tone::Quiet, out)?;
             }
             writeln!(out)?;
@@ -122,7 +122,7 @@ impl Single<'_> {
         if shown < with_points.len() {
             let rest = counted(with_points.len() - shown, "more test");
             page.line(
-                &format!("checkpoints of {rest}: --all-rows, or select with -k"),
+                &format!("checkpoints of {rest}: --rows all, or select with -k"),
                 "",
                 Tone::Quiet,
                 out,
@@ -170,8 +170,11 @@ impl Single<'_> {
             let title = format!("{}{}", mark(side), titles::distinct_title(cell));
             writeln!(out, "| {} | {} |", code(&title), figures.join(" | "))?;
         }
-        for line in Tally::of_whole(self.comparison).lines(MOST_LINES) {
-            writeln!(out, "\n{}", escape(&line.to_string()))?;
+        for trouble in troubles::of_whole(self.comparison).iter().take(MOST_LINES) {
+            writeln!(out, "\n✗ {}", escape(&trouble.headline))?;
+            if !trouble.details.is_empty() {
+                writeln!(out, "<pre>{}</pre>", html(&trouble.details.join("\n")))?;
+            }
         }
         for trouble in self.troubles() {
             writeln!(out, "\n{}", escape(&trouble.headline))?;
@@ -203,7 +206,7 @@ impl Single<'_> {
     fn troubles(&self) -> Vec<Trouble> {
         let of_side = |(cell, side): (&Cell, &Aggregate)| {
             let title = titles::distinct_title(cell);
-            let troubles = troubles::side_troubles(&self.comparison.runs, self.revision, side);
+            let troubles = troubles::side_troubles(self.comparison, self.revision, side);
             let named = move |mut trouble: Trouble| {
                 trouble.headline = format!("{title}: {}", trouble.headline);
                 trouble

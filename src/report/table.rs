@@ -1,19 +1,21 @@
-//! The table for a terminal. Metrics stand side by side as far as the width allows, then in blocks
-//! below. A row is always one line.
+//! The table for a terminal: the answer, then tables of checkpoints for tests that changed. Metrics
+//! stand side by side as far as the width allows, then in blocks below. A row is always one line.
 
 use std::cmp::Reverse;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use crate::compare::aggregate::Availability;
-use crate::compare::comparison::{Comparison, PairView, RowFigures};
+use crate::compare::comparison::{Comparison, Pair, PairView, RowFigures};
 use crate::compare::matching::{Match, RowChange};
+use crate::compare::standing::Standing;
+use crate::report::answer::{Answer, NotJudged};
+use crate::report::answer_table::is_failure;
 use crate::report::frame::{self, Foot};
-use crate::report::options::Options;
+use crate::report::options::{Options, Rows};
 use crate::report::page::{CompactLine, Group, Page, Text, Tone, tone_of};
-use crate::report::selection::{self, MetricFilter, ShownMetric, ShownRows, TableSection};
-use crate::report::summary::Tally;
+use crate::report::selection::{self, MOST_ROWS, MetricFilter, ShownMetric, ShownRows, TableSection};
 use crate::report::tensors::view;
 use crate::report::text;
 use crate::report::titles;
@@ -21,102 +23,143 @@ use crate::report::trace::calls;
 use crate::report::troubles::{self, Trouble};
 use crate::results::measurement::Kind;
 use crate::support::counted::counted;
-use crate::support::labels::{cut, one_line};
+use crate::support::labels::one_line;
 use crate::verdict::kinds::Verdict;
 
 /// A ref's name above its column is cut to this width.
 const MOST_HEADING: usize = 12;
 
-/// With more tests than this, only those that changed or failed have a table.
-const MOST_TABLES: usize = 20;
+/// With at most this many tests, each has a table.
+const FEW_TESTS: usize = 3;
+
+/// With more tests, at most this many of those that changed have a table.
+const MOST_TABLES: usize = 4;
+
+/// With several tables, each has at most this many rows.
+const FEW_ROWS: usize = 12;
 
 /// Writes the answer, the tables, and the foot.
 pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let page = Page::new(options);
     let filter = MetricFilter::new(options);
-    let mut tally = Tally::of_whole(comparison);
-    let pairs: Vec<(PairView, Vec<TableSection>)> = comparison
-        .pairs()
-        .map(|view| {
-            let sections = filter.sections(comparison, &view);
-            tally.add(comparison, &view, &sections);
-            (view, sections)
-        })
-        .collect();
-    writeln!(out, "{}\n", page.paint.apply(&tally.counts(), Tone::Heading))?;
-    // The report of a large suite fits a screen: tables of what changed or failed, and counts.
-    let is_large = pairs.len() > MOST_TABLES && !options.all_rows && comparison.traces.is_empty();
-    let (mut unchanged_tests, mut one_sided_tests) = (0, 0);
-    let mut shown_before = HashSet::new();
-    let mut lines = Vec::new();
-    for (view, sections) in pairs {
-        let troubles = new_troubles(comparison, &view, &mut shown_before);
-        let is_folded = is_large && !options.compact && view.pair.breaches.is_empty();
-        if is_folded && !view.is_compared() && !troubles.iter().any(|trouble| trouble.is_failure) {
-            one_sided_tests += 1;
-        } else if (options.only_changed || is_folded) && troubles.is_empty() && !has_changes(&view, &sections)
-        {
-            unchanged_tests += 1;
-        } else if options.compact {
-            lines.extend(compact_lines(&view, &sections, &troubles, comparison.revisions.len() > 2));
-        } else {
-            page.pair(&view, &sections, options, out)?;
-            page.troubles(&troubles, out)?;
-            calls::render(comparison, &view, options, out)?;
-            view::render(comparison, &view, options, out)?;
+    let answers = Answer::of_all(comparison);
+    page.answers(comparison, &answers, options, out)?;
+    let tables = Tables::select(comparison, &answers, &filter, options);
+    if options.compact {
+        page.compact_tables(comparison, &tables, out)?;
+    } else {
+        for (view, sections) in &tables.shown {
+            page.pair(view, sections, tables.most_rows, options, out)?;
+            page.beside_figures(&troubles::troubles(comparison, view), out)?;
+            calls::render(comparison, view, options, out)?;
+            view::render(comparison, view, options, out)?;
             writeln!(out)?;
         }
     }
-    if !lines.is_empty() {
-        page.compact_title(comparison, out)?;
-        page.compact(&lines, out)?;
-        writeln!(out)?;
-    }
-    if one_sided_tests > 0 {
-        let tests = counted(one_sided_tests, "test");
-        let line =
-            format!("{tests} that only one of two revisions runs: not compared, shown with --all-rows");
+    if tables.left_out > 0 {
+        let line = format!("tables of {}: --rows all", counted(tables.left_out, "more changed test"));
         page.line(&line, "", Tone::Quiet, out)?;
     }
-    Foot { comparison, options, filter: &filter, tally: Some(&tally), unchanged_tests }.write(page, out)
+    Foot { comparison, options, filter: &filter, answers: &answers, not_judged: tables.not_judged.line() }
+        .write(page, out)
 }
 
-/// Returns a pair's troubles. A failed build is the same for all tests, so only the first test
-/// shows its errors.
-fn new_troubles(
-    comparison: &Comparison,
-    view: &PairView,
-    shown_before: &mut HashSet<Trouble>,
-) -> Vec<Trouble> {
-    let mut troubles = troubles::troubles(comparison, view);
-    for trouble in &mut troubles {
-        if !shown_before.insert(trouble.clone()) {
-            trouble.details.clear();
+/// The tests that have a table, the worst first.
+struct Tables<'a> {
+    shown: Vec<(PairView<'a>, Vec<TableSection<'a>>)>,
+    /// Changed tests without a table.
+    left_out: usize,
+    most_rows: usize,
+    not_judged: NotJudged,
+}
+
+impl<'a> Tables<'a> {
+    fn select(
+        comparison: &'a Comparison,
+        answers: &[Answer<'a>],
+        filter: &MetricFilter,
+        options: &Options,
+    ) -> Self {
+        let ranks = ranks(answers);
+        let mut not_judged = NotJudged::default();
+        let mut shown = Vec::new();
+        let mut all = 0;
+        for view in comparison.pairs() {
+            let sections = filter.sections(comparison, &view);
+            let has_unjudged_change = not_judged.add(&view, &sections);
+            let rank = ranks.get(&std::ptr::from_ref(view.pair)).copied();
+            all += 1;
+            // Failures have a line above. Their tables show how far they came.
+            let is_cut_off =
+                [view.baseline, view.candidate].iter().any(|side| side.availability == Availability::CutOff);
+            let is_failed = is_failure(Standing::of(comparison, &view));
+            let relevance = match (rank.is_some() || has_unjudged_change, is_failed && !is_cut_off) {
+                (true, _) => Relevance::Changed,
+                (false, true) => Relevance::Failed,
+                (false, false) => Relevance::Asked,
+            };
+            shown.push((rank.unwrap_or(usize::MAX), relevance, view, sections));
         }
+        // What was asked for with few tests, or by tracing, is shown whatever became of it.
+        let is_few = all <= FEW_TESTS || !comparison.traces.is_empty();
+        match options.rows {
+            Rows::All => {}
+            Rows::None => shown.clear(),
+            Rows::Changed if options.only_changed => {
+                shown.retain(|(_, relevance, ..)| *relevance == Relevance::Changed);
+            }
+            Rows::Changed if options.compact => {}
+            Rows::Changed => {
+                let least = if is_few { Relevance::Asked } else { Relevance::Changed };
+                shown.retain(|(_, relevance, ..)| *relevance <= least);
+            }
+        }
+        let is_cut = options.rows == Rows::Changed && !is_few && !options.compact && !options.only_changed;
+        if is_cut {
+            shown.sort_by_key(|(rank, ..)| *rank);
+        }
+        let most = if is_cut { MOST_TABLES } else { usize::MAX };
+        let left_out = shown.len().saturating_sub(most);
+        shown.truncate(most);
+        let most_rows = if is_cut && shown.len() > 1 { FEW_ROWS } else { MOST_ROWS };
+        let shown = shown.into_iter().map(|(_, _, view, sections)| (view, sections)).collect();
+        Self { shown, left_out, most_rows, not_judged }
     }
-    troubles
 }
 
-fn has_changes(view: &PairView, sections: &[TableSection]) -> bool {
-    let is_changed = |section: &TableSection, row: &&Match| selection::is_changed(view, row, &section.shown);
-    sections.iter().any(|section| section.rows.iter().any(|row| is_changed(section, row)))
+/// Why a test has a table.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Relevance {
+    /// It changed.
+    Changed,
+    /// It is one of few tests that were asked for.
+    Asked,
+    /// It failed without a figure to show, and has a line above.
+    Failed,
+}
+
+/// Returns each changed pair's place among the findings. Failures have a line of their own.
+fn ranks(answers: &[Answer]) -> HashMap<*const Pair, usize> {
+    let findings = answers.iter().flat_map(|answer| &answer.findings);
+    let with_figures = findings.filter(|finding| !is_failure(finding.standing));
+    with_figures.enumerate().map(|(rank, finding)| (std::ptr::from_ref(finding.view.pair), rank)).collect()
 }
 
 /// Returns the headings of the measured sides. A mark shows that a run did not pass.
-fn side_headings(view: &PairView) -> Vec<String> {
+fn side_headings(page: Page, view: &PairView) -> Vec<String> {
     let sides = [(view.old, view.baseline), (view.new, view.candidate)];
     let measured = sides.iter().filter(|(_, side)| side.availability != Availability::Missing);
     measured
         .map(|(revision, side)| {
             let mark = if side.availability == Availability::CutOff { "✗ " } else { "" };
-            format!("{mark}{}", cut(&one_line(&revision.name), MOST_HEADING))
+            format!("{mark}{}", page.cut(&one_line(&revision.name), MOST_HEADING))
         })
         .collect()
 }
 
 /// Returns one metric's columns.
-fn group(view: &PairView, shown: &ShownMetric, rows: &[&Match]) -> Group {
-    let mut headings = side_headings(view);
+fn group(page: Page, view: &PairView, shown: &ShownMetric, rows: &[&Match]) -> Group {
+    let mut headings = side_headings(page, view);
     let is_compared = rows.iter().any(|row| {
         let came_or_went = matches!(view.change(row), Some(RowChange::Added | RowChange::Removed));
         came_or_went || shown.column.at(row).delta.is_some()
@@ -124,7 +167,10 @@ fn group(view: &PairView, shown: &ShownMetric, rows: &[&Match]) -> Group {
     if is_compared {
         headings.extend(["Δ".to_owned(), "Δ %".to_owned()]);
     }
-    let sign = |row: &Match| shown.ruling(row).and_then(|ruling| text::sign_of(ruling.verdict));
+    let sign = |row: &Match| {
+        let difference = shown.column.at(row).delta.map_or(0, |delta| delta.difference);
+        text::sign_of(shown.ruling(row), difference)
+    };
     let has_signs = rows.iter().any(|row| sign(row).is_some());
     let cells = rows.iter().map(|row| {
         let figures = shown.column.at(row);
@@ -151,11 +197,10 @@ fn differences(view: &PairView, row: &Match, figures: &RowFigures, shown: &Shown
         (Some(RowChange::Added), _) => [Text::new("added", Tone::Structure), Text::empty()],
         (Some(RowChange::Removed), _) => [Text::new("removed", Tone::Structure), Text::empty()],
         (_, None) => [Text::new(text::NONE, Tone::Quiet), Text::empty()],
-        (_, Some(delta)) if text::is_within_noise(shown.ruling(row), delta.difference) => {
-            [Text::new(text::WITHIN_NOISE, Tone::Quiet), Text::empty()]
-        }
         (_, Some(delta)) => {
+            let is_noise = text::is_within_noise(shown.ruling(row), delta.difference);
             let tone = match shown.ruling(row).map(|ruling| ruling.verdict) {
+                _ if is_noise => Tone::Quiet,
                 Some(Verdict::Unchanged | Verdict::Inconclusive) if delta.difference != 0 => Tone::Plain,
                 _ => tone_of(delta.difference),
             };
@@ -211,7 +256,8 @@ fn compact_line(
     let (row, figures) = most_important(section, shown)?;
     let ruling = shown.ruling(row);
     let [difference, percent] = differences(view, row, &figures, shown);
-    let percent = percent.signed(ruling.and_then(|ruling| text::sign_of(ruling.verdict)));
+    let sign = figures.delta.and_then(|delta| text::sign_of(ruling, delta.difference));
+    let percent = percent.signed(sign);
     let is_changed = figures
         .delta
         .is_some_and(|delta| delta.difference != 0 && !text::is_within_noise(ruling, delta.difference));
@@ -248,13 +294,14 @@ impl Page {
         self,
         view: &PairView,
         sections: &[TableSection],
+        most_rows: usize,
         options: &Options,
         out: &mut dyn Write,
     ) -> io::Result<()> {
         self.title(view, out)?;
         let mut is_first = true;
         for section in sections {
-            let rows = selection::rows(view, section, options);
+            let rows = selection::rows(view, section, most_rows, options);
             if rows.shown.is_empty() {
                 continue;
             }
@@ -267,11 +314,11 @@ impl Page {
         Ok(())
     }
 
-    fn troubles(self, troubles: &[Trouble], out: &mut dyn Write) -> io::Result<()> {
+    /// Writes why figures are missing. The messages of failures stand above the tables.
+    fn beside_figures(self, troubles: &[Trouble], out: &mut dyn Write) -> io::Result<()> {
         for trouble in troubles {
-            self.headline(trouble, out)?;
-            for detail in &trouble.details {
-                self.line(detail, "   ", Tone::Plain, out)?;
+            if !trouble.is_failure {
+                self.headline(trouble, out)?;
             }
             if let Some(figures) = &trouble.figures {
                 self.line(figures, " ", Tone::Quiet, out)?;
@@ -289,7 +336,7 @@ impl Page {
             changed => counted(changed, "smaller change"),
         };
         let line =
-            format!("… {} not shown ({changed}): --all-rows or --format csv", counted(rows.left_out, "row"));
+            format!("… {} not shown ({changed}): --rows all or --format csv", counted(rows.left_out, "row"));
         self.line(&line, " ", Tone::Quiet, out)
     }
 
@@ -310,14 +357,21 @@ impl Page {
             Text::new(text::row_label(view, row), tone)
         };
         let labels: Vec<Text> = rows.shown.iter().map(label).collect();
-        let groups = section.shown.iter().map(|shown| group(view, shown, &rows.shown)).collect();
+        let groups = section.shown.iter().map(|shown| group(self, view, shown, &rows.shown)).collect();
         self.tables(noun(section.kind), &labels, groups, out)
     }
 
-    fn compact_title(self, comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
-        let baseline = &comparison.revisions[comparison.baseline].name;
-        let candidates: Vec<&str> =
-            comparison.candidates().map(|index| comparison.revisions[index].name.as_str()).collect();
-        self.line(&format!("{baseline} → {}", candidates.join(", ")), "", Tone::Heading, out)
+    /// Writes a line for each test and metric.
+    fn compact_tables(self, comparison: &Comparison, tables: &Tables, out: &mut dyn Write) -> io::Result<()> {
+        let several = comparison.revisions.len() > 2;
+        let of_pair = |(view, sections): &(PairView, Vec<TableSection>)| {
+            compact_lines(view, sections, &troubles::troubles(comparison, view), several)
+        };
+        let lines: Vec<CompactLine> = tables.shown.iter().flat_map(of_pair).collect();
+        if lines.is_empty() {
+            return Ok(());
+        }
+        self.compact(&lines, out)?;
+        writeln!(out)
     }
 }

@@ -11,7 +11,7 @@ use crate::support::labels::width;
 use crate::verdict::kinds::Verdict;
 
 /// Marks a difference within noise.
-pub const WITHIN_NOISE: &str = "~";
+pub const WITHIN_NOISE: char = '~';
 
 /// Marks a missing figure.
 pub const NONE: &str = "—";
@@ -22,6 +22,16 @@ pub fn figure(value: i64, unit: Unit) -> String {
         Unit::Bytes => format!("{}{}", sign(value), Bytes(value.unsigned_abs())),
         Unit::Count => grouped(value.into()),
         Unit::Nanoseconds => format!("{}{}", sign(value), duration(value.unsigned_abs().into())),
+    }
+}
+
+/// Formats two figures with one unit, if they have the same: `9.85 → 17.6 MiB`.
+pub fn from_to(baseline: i64, candidate: i64, unit: Unit) -> String {
+    let [old, new] = [baseline, candidate].map(|value| figure(value, unit));
+    let unit_of = |text: &str| text.rsplit_once(' ').map(|(_, unit)| unit.to_owned());
+    match (old.rsplit_once(' '), unit_of(&new)) {
+        (Some((number, unit)), Some(other)) if unit == other => format!("{number} → {new}"),
+        _ => format!("{old} → {new}"),
     }
 }
 
@@ -81,22 +91,21 @@ fn duration(nanoseconds: u128) -> String {
     format!("{} {unit}", digits(value))
 }
 
-/// Returns the sign of a verdict: regressed, improved or inconclusive. Other verdicts have none.
-pub fn sign_of(verdict: Verdict) -> Option<char> {
-    match verdict {
+/// Returns the sign of a difference: `▲` regressed, `▼` improved, `?` inconclusive, `~` within
+/// noise. Other differences have none.
+pub fn sign_of(ruling: Option<Ruling>, difference: i128) -> Option<char> {
+    match ruling?.verdict {
         Verdict::Regressed => Some('▲'),
         Verdict::Improved => Some('▼'),
         Verdict::Inconclusive => Some('?'),
-        _ => None,
+        _ => is_within_noise(ruling, difference).then_some(WITHIN_NOISE),
     }
 }
 
-/// Whether a difference is within noise.
+/// Whether a difference is within noise: the interval of the change contains zero.
 pub fn is_within_noise(ruling: Option<Ruling>, difference: i128) -> bool {
-    ruling.is_some_and(|ruling| {
-        let is_exact = ruling.significance.is_some_and(|significance| significance.exact);
-        ruling.verdict == Verdict::Unchanged && difference != 0 && !is_exact
-    })
+    ruling
+        .is_some_and(|ruling| ruling.verdict == Verdict::Unchanged && difference != 0 && ruling.may_be_zero())
 }
 
 /// Returns a row's label with its change: `+ added`, `- removed`, `old → new`.
@@ -145,6 +154,9 @@ mod tests {
         assert_eq!(figure(1_234_567, Unit::Count), "1,234,567");
         let times = [0, 999, 1000, 999_499, 999_500, 12_345_678, 83_400_000_000, 5_000_000_000_000];
         let shown = times.map(|time| figure(time, Unit::Nanoseconds));
+        assert_eq!(from_to(10_328_474, 18_454_938, Unit::Bytes), "9.85 → 17.6 MiB");
+        assert_eq!(from_to(0, 2048, Unit::Bytes), "0 B → 2.00 KiB");
+        assert_eq!(from_to(-5, 1_000, Unit::Count), "-5 → 1,000");
         assert_eq!(shown, ["0 ns", "999 ns", "1.00 µs", "999 µs", "1.00 ms", "12.3 ms", "83.4 s", "5000 s"]);
     }
 

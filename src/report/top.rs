@@ -14,7 +14,7 @@ use crate::report::selection::MetricFilter;
 use crate::report::text;
 use crate::report::titles;
 
-/// The length of a list, without `--all-rows`.
+/// The length of a list, without `--rows all`.
 const MOST: usize = 10;
 
 /// A figure that grew.
@@ -62,7 +62,8 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
             GrowthList { heading, unit: metric.unit, grown, has_several_tests }.write(page, options, out)?;
         }
     }
-    Foot { comparison, options, filter: &filter, tally: None, unchanged_tests: 0 }.write(page, out)
+    page.whole_troubles(comparison, out)?;
+    Foot { comparison, options, filter: &filter, answers: &[], not_judged: None }.write(page, out)
 }
 
 fn against_baseline(comparison: &Comparison, candidate: usize, metric: &str) -> Vec<GrownFigure> {
@@ -115,11 +116,11 @@ impl GrowthList {
         // A stable sort: of equal growths, the earlier one comes first.
         self.grown.sort_by_key(|grown| Reverse(i128::from(grown.after) - i128::from(grown.before)));
         let all = self.grown.len();
-        let shown = if options.all_rows { all } else { MOST.min(all) };
+        let shown = if options.all_rows() { all } else { MOST.min(all) };
         let lines: Vec<CompactLine> = self.grown[..shown].iter().map(|grown| self.line(grown)).collect();
         page.compact(&lines, out)?;
         if shown < all {
-            page.line(&format!("… {} more grew: --all-rows", all - shown), " ", Tone::Quiet, out)?;
+            page.line(&format!("… {} more grew: --rows all", all - shown), " ", Tone::Quiet, out)?;
         }
         writeln!(out)
     }

@@ -7,9 +7,12 @@ use crate::compare::comparison::{Comparison, PairView};
 use crate::plan::resolved::Revision;
 use crate::results::measurement::Kind;
 use crate::results::outcome::Status;
-use crate::results::stored::Run;
+use crate::results::stored::{FailedBuild, Run};
 use crate::support::counted::counted;
 use crate::support::labels;
+
+/// Show at most this many lines of a compiler's errors.
+const BUILD_LINES: usize = 20;
 
 /// Show at most this many lines of a failure's message.
 const MESSAGE_LINES: usize = 6;
@@ -30,11 +33,11 @@ pub struct Trouble {
 /// Returns what went wrong on either side of a pair.
 pub fn troubles(comparison: &Comparison, view: &PairView) -> Vec<Trouble> {
     let sides = [(view.old, view.baseline), (view.new, view.candidate)];
-    sides.into_iter().flat_map(|(revision, side)| side_troubles(&comparison.runs, revision, side)).collect()
+    sides.into_iter().flat_map(|(revision, side)| side_troubles(comparison, revision, side)).collect()
 }
 
 /// Returns what went wrong at one revision.
-pub fn side_troubles(runs: &[Run], revision: &Revision, side: &Aggregate) -> Vec<Trouble> {
+pub fn side_troubles(comparison: &Comparison, revision: &Revision, side: &Aggregate) -> Vec<Trouble> {
     let name = &revision.name;
     let total = side.runs.len() + side.failed.iter().filter(|run| !side.runs.contains(run)).count();
     if total == 0 {
@@ -42,8 +45,12 @@ pub fn side_troubles(runs: &[Run], revision: &Revision, side: &Aggregate) -> Vec
         return vec![Trouble { headline, details: Vec::new(), figures: None, is_failure: true }];
     }
     let mut troubles: Vec<(Trouble, usize)> = Vec::new();
-    for run in side.failed.iter().map(|&index| &runs[index]) {
-        let trouble = run_trouble(run, revision);
+    for run in side.failed.iter().map(|&index| &comparison.runs[index]) {
+        let failed = comparison.failed_builds.get(&run.record.revision);
+        let trouble = match (&run.record.outcome.status, failed) {
+            (Status::BuildFailed, Some(failed)) => failed_build(name, failed),
+            _ => run_trouble(run, revision),
+        };
         match troubles.iter_mut().find(|(known, _)| *known == trouble) {
             Some((_, times)) => *times += 1,
             None => troubles.push((trouble, 1)),
@@ -89,12 +96,43 @@ fn run_trouble(run: &Run, revision: &Revision) -> Trouble {
         status => format!("{name} {status}"),
     };
     let message = outcome.message.as_deref().unwrap_or_default();
-    let lines: Vec<&str> = message.lines().filter(|line| !line.trim().is_empty()).collect();
-    let mut details: Vec<String> =
-        lines.iter().take(MESSAGE_LINES).map(|line| labels::one_line(line.trim_end()).into_owned()).collect();
-    if lines.len() > MESSAGE_LINES {
-        details.push(format!("… {} in {}", counted(lines.len() - MESSAGE_LINES, "more line"), run.folder));
-    }
+    let details = quoted(message, MESSAGE_LINES, Some(run.folder.as_str()));
     let is_failure = outcome.status.is_failure() || outcome.status.is_ok();
     Trouble { headline, details, figures: None, is_failure }
+}
+
+/// Returns the first lines of a message, and where the rest is.
+fn quoted(message: &str, most: usize, rest: Option<&str>) -> Vec<String> {
+    let lines: Vec<&str> = message.lines().filter(|line| !line.trim().is_empty()).collect();
+    let shown = lines.iter().take(most);
+    let mut quoted: Vec<String> = shown.map(|line| labels::one_line(line.trim_end()).into_owned()).collect();
+    if lines.len() > most {
+        let place = rest.map_or_else(String::new, |place| format!(" in {place}"));
+        quoted.push(format!("… {}{place}", counted(lines.len() - most, "more line")));
+    }
+    quoted
+}
+
+/// Returns why a revision did not build: the first errors, and the log's path.
+fn failed_build(name: &str, failed: &FailedBuild) -> Trouble {
+    let log = failed.log.as_deref();
+    let mut details = quoted(&failed.errors, BUILD_LINES, log);
+    if let Some(log) = log.filter(|_| details.len() <= BUILD_LINES) {
+        details.push(format!("full log: {log}"));
+    }
+    Trouble { headline: format!("{name} did not build"), details, figures: None, is_failure: true }
+}
+
+/// Returns what went wrong apart from single tests: executables that cannot be measured, and
+/// failed builds if no revision has a test to show them with.
+pub fn of_whole(comparison: &Comparison) -> Vec<Trouble> {
+    let name = |revision: usize| labels::one_line(&comparison.revisions[revision].name);
+    let not_measured = comparison.not_measured.iter().map(|(revision, executable)| {
+        let reason = labels::one_line(&executable.reason);
+        let headline = format!("not measured: {executable} in {}: {reason}", name(*revision));
+        Trouble { headline, details: Vec::new(), figures: None, is_failure: true }
+    });
+    let failed = comparison.failed_builds.iter().filter(|_| comparison.cells.is_empty());
+    let failed = failed.map(|(&revision, failed)| failed_build(&name(revision), failed));
+    not_measured.chain(failed).collect()
 }

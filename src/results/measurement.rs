@@ -31,6 +31,7 @@ pub struct Measurement {
     /// The named tensors, and the figures of memory pools.
     pub tensors: TensorRecord,
     labels: Names,
+    places: Names,
     metrics: Names,
     checkpoints: Vec<Checkpoint>,
     readings: Vec<Vec<i64>>,
@@ -48,6 +49,8 @@ pub struct Checkpoint {
     pub occurrence: u32,
     /// A point, a piece of code, or a call.
     pub kind: Kind,
+    /// Index of the place in the source; `None` for the shim's own checkpoints.
+    place: Option<u32>,
     /// The position of a scope among others.
     pub nesting: Nesting,
     /// The sequence number in the log.
@@ -108,7 +111,8 @@ impl Measurement {
     ) {
         let label = intern(&mut self.labels, label);
         let row = self.checkpoints.len();
-        self.checkpoints.push(Checkpoint { label, occurrence, kind, nesting: Nesting::default(), sequence });
+        let (place, nesting) = (None, Nesting::default());
+        self.checkpoints.push(Checkpoint { label, occurrence, kind, place, nesting, sequence });
         for (position, (metric, value)) in readings.into_iter().enumerate() {
             // Nearly all lines name the same metrics in the same order, so the position is tried
             // before the hash.
@@ -122,6 +126,14 @@ impl Measurement {
             let values = &mut self.readings[column];
             values.resize(row, NO_READING);
             values.push(value);
+        }
+    }
+
+    /// Sets where the checkpoint that was added last is in the source: `src/lib.rs:10`.
+    pub fn locate(&mut self, place: &str) {
+        let place = intern(&mut self.places, place);
+        if let Some(last) = self.checkpoints.last_mut() {
+            last.place = Some(place);
         }
     }
 
@@ -177,6 +189,12 @@ impl Measurement {
     /// Returns the label of a checkpoint of this measurement.
     pub fn label(&self, checkpoint: &Checkpoint) -> &str {
         &self.labels[checkpoint.label as usize]
+    }
+
+    /// Returns where a checkpoint is in the source: `src/lib.rs:10`. The shim's own have no place.
+    pub fn place(&self, checkpoint: usize) -> Option<&str> {
+        let place = self.checkpoints.get(checkpoint)?.place?;
+        Some(&self.places[place as usize])
     }
 
     /// Returns a reading, by the metric's column and the checkpoint's index.

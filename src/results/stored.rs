@@ -35,6 +35,8 @@ pub struct Results {
     pub builds: Builds,
     /// The executables that cannot be measured, by revision.
     pub not_measured: BTreeMap<usize, Vec<NotMeasured>>,
+    /// The revisions that did not build.
+    pub failed_builds: BTreeMap<usize, FailedBuild>,
     /// Which functions were traced, by revision.
     pub traces: BTreeMap<usize, TraceFacts>,
     /// The finished runs, ordered by test, parameters, revision and repeat.
@@ -44,6 +46,18 @@ pub struct Results {
     /// The metrics that cannot be compared with the baseline's, by revision.
     pub apart: BTreeMap<usize, Vec<IncomparableMetrics>>,
 }
+
+/// A revision that did not build.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedBuild {
+    /// The first errors of the compiler or of cargo.
+    pub errors: String,
+    /// The whole log, relative to the run's folder, if it is there.
+    pub log: Option<String>,
+}
+
+/// What begins the entry of a failed build in `builds.json`.
+pub const BUILD_FAILED: &str = "build failed: ";
 
 /// Toolchain, profile and other facts about builds, as text, by revision.
 pub type Builds = BTreeMap<usize, BTreeMap<String, String>>;
@@ -109,6 +123,7 @@ pub fn read_some(folder: &RunFolder, wanted: impl Fn(&RunRecord) -> bool) -> any
     let environment = environment_of(folder)?;
     let mut facts = build_facts_of(folder)?;
     let not_measured = take_not_measured(folder, &mut facts)?;
+    let failed_builds = failed_builds(folder, &plan, &facts);
     let builds = builds(facts);
     let traces = if folder.trace().exists() { sealed::read(&folder.trace())? } else { BTreeMap::new() };
     let mut records = records(folder, &folder.cells(), &plan)?;
@@ -119,6 +134,7 @@ pub fn read_some(folder: &RunFolder, wanted: impl Fn(&RunRecord) -> bool) -> any
         environment,
         builds,
         not_measured,
+        failed_builds,
         traces,
         runs,
         notes: Vec::new(),
@@ -147,6 +163,22 @@ pub fn builds_of(folder: &RunFolder) -> anyhow::Result<Builds> {
     let mut facts = build_facts_of(folder)?;
     take_not_measured(folder, &mut facts)?;
     Ok(builds(facts))
+}
+
+/// Returns the revisions that did not build, with their errors.
+fn failed_builds(
+    folder: &RunFolder,
+    plan: &Plan,
+    facts: &BTreeMap<String, Value>,
+) -> BTreeMap<usize, FailedBuild> {
+    let failed = facts.iter().filter_map(|(revision, facts)| {
+        let errors = facts.as_str()?.strip_prefix(BUILD_FAILED)?.to_owned();
+        let revision = revision.parse().ok().filter(|revision| *revision < plan.revisions.len())?;
+        let log = folder.build_log(plan, revision);
+        let log = log.exists().then(|| log.strip_prefix(&folder.0).unwrap_or(&log).to_string());
+        Some((revision, FailedBuild { errors, log }))
+    });
+    failed.collect()
 }
 
 /// Takes the executables that cannot be measured from the facts about the builds.

@@ -26,6 +26,7 @@ use crate::plan::resolved::{Plan, TestId};
 use crate::results::environment;
 use crate::results::run_folder::{self, RunFolder};
 use crate::results::sealed;
+use crate::results::stored::BUILD_FAILED;
 use crate::results::trace_facts::TraceFacts;
 use crate::run::runner::{Completion, Runner};
 use crate::run::stored_plan;
@@ -279,7 +280,7 @@ pub(crate) fn facts(plan: &Plan, build: &Build) -> serde_json::Value {
             })
         }
         // A failed build has no figures, so these facts are never compared.
-        Build::Failed(failure) => json!(format!("build failed: {}", failure.first_errors)),
+        Build::Failed(failure) => json!(format!("{BUILD_FAILED}{}", failure.first_errors)),
     }
 }
 

@@ -98,14 +98,14 @@ fn what_a_failed_run_lacks_is_missing() {
 }
 
 #[test]
-fn a_metric_that_a_rule_asks_for_and_that_cannot_be_compared_is_a_fault() {
+fn a_judged_metric_that_cannot_be_compared_is_a_fault() {
     let logs = ["one", "two"].map(|source| log("heap.peak", &[("a", MIB)]).source("heap.peak", source));
     let with = |judging| {
         let synthetic = Synthetic::new(&["main", "pr/1"]).judging(judging);
         compare(&synthetic.passed("t", 0, 0, &logs[0]).passed("t", 1, 0, &logs[1]).results())
     };
     let unasked = with(Judging::default());
-    assert_eq!((verdict(&unasked, "heap.peak", 0), code(&unasked)), (Some(Verdict::Missing), 0));
+    assert_eq!((verdict(&unasked, "heap.peak", 0), code(&unasked)), (Some(Verdict::Missing), 3));
     assert_eq!(code(&with(rules(vec![values::threshold("heap.peak=5%").unwrap()]))), 3);
 }
 
@@ -121,7 +121,7 @@ fn a_missing_figure_is_not_hidden_by_noise_that_a_job_accepts() {
             synthetic.passed("u", revision, 0, &noisy[0]).passed("u", revision, 1, &noisy[1])
         })
     };
-    program(&["report", judged(Judging::default()).folder().0.as_str()]).code(4);
+    program(&["report", judged(Judging::default()).folder().0.as_str()]).code(3);
     program(&["report", judged(asked).folder().0.as_str()]).code(3);
     let broken = judged(Judging::default()).failed("v", 1, Status::Failed { exit_code: 101 }, "", None);
     program(&["report", broken.folder().0.as_str()]).code(3);
@@ -187,9 +187,9 @@ fn upper_limits_and_leaks_count_whatever_the_baseline_is() {
     let mut text = Vec::new();
     report::render::render(Format::Table, &leaking, &Options::default(), &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
-    assert!(text.starts_with("1 over a limit"), "{text}");
+    assert!(text.starts_with("memory: 1 test over a limit"), "{text}");
     assert!(
-        text.contains("over its limit: heap.live +64.0 KiB since 'start' at 'done' of t (limit 64.0 KiB)"),
+        text.contains(" ▲ t  heap.live  +64.0 KiB  at 'done': not freed since 'start', limit 64.0 KiB"),
         "{text}"
     );
 }
@@ -207,7 +207,8 @@ fn an_expected_change_is_shown_and_does_not_count_until_its_day_is_over() {
     let mut text = Vec::new();
     report::render::render(Format::Table, &current, &Options::default(), &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
-    assert!(text.contains("expected: heap.peak +1.00 MiB (+100 %) at 'done' of t: a cache, #42"), "{text}");
+    let line = "t  heap.peak  1.00 → 2.00 MiB  +1.00 MiB  +100 %  at 'done': expected: a cache, #42";
+    assert!(text.contains(line), "{text}");
     let over = compared("heap.peak", &[MIB; 2], &[2 * MIB; 2], with("2025-03-01"));
     assert_eq!(code(&over), 1);
     assert_eq!(
@@ -330,10 +331,10 @@ fn in_actions_the_step_has_a_summary_and_annotations_beside_the_data() {
         "data alone on standard output"
     );
     let annotation =
-        "::error title=Memory regressed::heap.peak +1.00 MiB (+100 %25) at 'done' of t (limit 16.0 KiB)\n";
+        "::error title=Memory regressed::t: heap.peak 1.00 → 2.00 MiB, +1.00 MiB (+100 %25) at 'done'\n";
     assert!(String::from_utf8(output.stderr).unwrap().contains(annotation));
     let text = std::fs::read_to_string(&summary).unwrap();
-    assert!(text.starts_with("before\n<!-- cargo-memprof -->\n**Memory: 1 regressed"), "{text}");
+    assert!(text.starts_with("before\n<!-- cargo-memprof -->\n**Memory: 1 test regressed"), "{text}");
 }
 
 #[test]
@@ -378,4 +379,24 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn a_comparison_without_a_common_test_is_no_success() {
+    let log = log("heap.peak", &[("done", MIB)]);
+    let new = Synthetic::new(&["main", "pr/1"]).passed("new", 1, 0, &log).failed(
+        "new",
+        0,
+        Status::NotInThisRef,
+        "",
+        None,
+    );
+    let printed = program(&["report", new.folder().0.as_str()]).code(3).get_output().stdout.clone();
+    let text = String::from_utf8(printed).unwrap();
+    assert!(
+        text.starts_with("memory: nothing to compare · ") && text.contains("1 test only in pr/1"),
+        "{text}"
+    );
+    let both = new.passed("old", 0, 0, &log).passed("old", 1, 0, &log);
+    program(&["report", both.folder().0.as_str()]).code(0);
 }

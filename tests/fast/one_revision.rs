@@ -3,7 +3,7 @@
 use crate::support::synthetic::{Log, Synthetic};
 use cargo_memprof::compare::from_results::compare;
 use cargo_memprof::report;
-use cargo_memprof::report::options::{Format, Options};
+use cargo_memprof::report::options::{Format, Options, Rows};
 use cargo_memprof::results::outcome::Status;
 
 const MIB: i64 = 1024 * 1024;
@@ -64,7 +64,8 @@ fn of_very_many_tests_the_largest_are_shown() {
     let comparison = compare(&synthetic.results());
     let shown = |all_rows| {
         let mut out = Vec::new();
-        let options = Options { all_rows, ..Options::default() };
+        let rows = if all_rows { Rows::All } else { Rows::Changed };
+        let options = Options { rows, ..Options::default() };
         report::render::render(Format::Table, &comparison, &options, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     };

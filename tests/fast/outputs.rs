@@ -195,7 +195,9 @@ const COMMANDS: [&str; 3] = ["::error::planted", "##[error]planted", "##vso[task
 /// own annotations.
 fn obeyed(log: &str) -> Vec<&str> {
     let is_command = |line: &&str| {
-        let own = line.starts_with("::error title=Memory");
+        let own = ["::error title=Memory", "::error file=src/lib.rs,line=10,title=Memory"]
+            .iter()
+            .any(|start| line.starts_with(start));
         !own && (line.trim_start().starts_with("::") || line.contains("##[") || line.contains("##vso["))
     };
     log.split(['\n', '\r']).filter(is_command).collect()

@@ -5,7 +5,7 @@ use cargo_memprof::compare::comparison::Comparison;
 use cargo_memprof::compare::from_results::compare;
 use cargo_memprof::report;
 use cargo_memprof::report::github;
-use cargo_memprof::report::options::{Format, Options, View};
+use cargo_memprof::report::options::{Format, Options, Rows, View};
 use cargo_memprof::results::outcome::Status;
 use serde_json::{Value, json};
 
@@ -182,24 +182,27 @@ fn an_executable_that_is_not_measured_is_in_every_format() {
         assert!(text.contains(&format!("not measured: {hidden}")), "{text}");
     }
     let table = rendered(Format::Table, View::Checkpoints);
-    assert!(table.starts_with("3 executables not measured"), "{table}");
-    assert!(table.contains("pr/3370 was not measured") && !table.contains("no such test"), "{table}");
+    assert!(table.starts_with("memory: 1 test not compared · main "), "{table}");
+    assert!(
+        table.contains("✗ keeps: pr/3370 was not measured") && !table.contains("no such test"),
+        "{table}"
+    );
     let markdown = rendered(Format::Markdown, View::Checkpoints);
-    assert!(markdown.contains(&format!("- **not measured**: {hidden}")), "{markdown}");
+    assert!(markdown.contains(&format!("✗ not measured: {hidden}")), "{markdown}");
     let csv = rendered(Format::Csv, View::Checkpoints);
     assert!(
         csv.lines().any(|line| line.starts_with("main,") && line.contains(",bart::hidden,,0,not_measured,")),
         "{csv}"
     );
     let junit = rendered(Format::Junit, View::Checkpoints);
-    assert!(junit.contains(&format!("<error message=\"not measured: {hidden}\"")), "{junit}");
+    assert!(junit.contains(&format!("<failure message=\"not measured: {hidden}\"")), "{junit}");
     let json: Value = serde_json::from_str(&rendered(Format::Json, View::Checkpoints)).unwrap();
     let entry = json!({ "ref": "main", "executable": "bart::hidden", "reason": "its file has no place for the build key" });
     assert_eq!(json["not_measured"][0], entry);
     assert_eq!(json["not_measured"].as_array().map(Vec::len), Some(3));
     assert_eq!(json["cells"][1]["outcome"], "not_measured");
     let annotations = github::annotations(&comparison);
-    let annotation = format!("::error title=Memory not measured::{hidden}");
+    let annotation = format!("::error title=Memory not measured::not measured: {hidden}");
     assert!(annotations.contains(&annotation), "{annotations:?}");
 }
 
@@ -286,7 +289,7 @@ fn tests_of_one_name_are_told_apart_by_where_they_live() {
         .passed("other", 0, 0, &log(MIB))
         .passed("other", 1, 0, &log(5 * MIB));
     let mut results = synthetic.results();
-    assert!(table(&compare(&results), &at_width(100)).contains("at 'done' of forward"));
+    assert!(table(&compare(&results), &at_width(100)).contains(" ? forward  heap.peak"));
     for run in results.runs.iter_mut().filter(|run| run.record.cell.title == "other") {
         let cell = &mut run.record.cell;
         (cell.title, cell.test.name, cell.test.binary) = ("forward".into(), "forward".into(), "gpu".into());
@@ -295,7 +298,7 @@ fn tests_of_one_name_are_told_apart_by_where_they_live() {
     let compact = table(&comparison, &Options { compact: true, ..at_width(100) });
     for test in ["bart::tests forward", "bart::gpu forward"] {
         assert!(compact.contains(&format!("{test}  ")), "{compact}");
-        assert!(table(&comparison, &at_width(100)).contains(&format!("at 'done' of {test}")));
+        assert!(table(&comparison, &at_width(100)).contains(&format!(" ? {test}  ")));
     }
     // There, the class says where it lives.
     assert!(rendered(Format::Junit, &comparison, &Options::default()).contains("name=\"forward\""));
@@ -321,10 +324,10 @@ fn a_long_test_shows_its_changed_rows_in_order_and_says_what_is_left_out() {
     assert!(shown.is_sorted(), "in the order of the run: {shown:?}");
     assert_eq!((shown[0], shown[39]), (301, 496), "the forty that grew most");
     assert!(
-        text.contains(" … 460 rows not shown (59 smaller changes): --all-rows or --format csv\n"),
+        text.contains(" … 460 rows not shown (59 smaller changes): --rows all or --format csv\n"),
         "{text}"
     );
-    let whole = table(&comparison, &Options { all_rows: true, ..at_width(100) });
+    let whole = table(&comparison, &Options { rows: Rows::All, ..at_width(100) });
     assert_eq!(whole.matches("│").count(), 502);
     assert!(!whole.contains("not shown"));
 }
@@ -371,12 +374,10 @@ fn a_build_that_failed_is_quoted_once_for_all_its_tests() {
     });
     let comparison = compare(&synthetic.results());
     let text = table(&comparison, &at_width(100));
-    assert_eq!((text.matches("pr/1 did not build").count(), text.matches("E0425").count()), (3, 1), "{text}");
+    assert!(text.contains(" ✗ pr/1 did not build: 3 tests (a, b, c)\n     error[E0425]"), "{text}");
+    assert_eq!((text.matches("pr/1 did not build").count(), text.matches("E0425").count()), (1, 1), "{text}");
     let text = rendered(Format::Markdown, &comparison, &Options::default());
-    assert!(
-        text.contains("**pr/1 did not build** · bart::tests a and 2 other tests\n<pre>error[E0425]"),
-        "{text}"
-    );
+    assert!(text.contains("**pr/1 did not build** · 3 tests (a, b, c)\n<pre>error[E0425]"), "{text}");
 }
 
 #[test]
@@ -441,14 +442,12 @@ fn markdown_fits_into_a_comment_and_says_what_was_cut() {
     let text = rendered(
         Format::Markdown,
         &compare(&synthetic.results()),
-        &Options { all_rows: true, ..Options::default() },
+        &Options { rows: Rows::All, ..Options::default() },
     );
     assert!(text.chars().count() <= 65_000, "{} characters", text.chars().count());
-    assert!(
-        text.starts_with(
-            "<!-- cargo-memprof -->\n**Memory: 440 regressed, 40 unchanged, 1 test not compared**"
-        )
-    );
+    assert!(text.starts_with(
+        "<!-- cargo-memprof -->\n**Memory: 11 of 13 tests regressed, 1 not compared** · `main`"
+    ));
     assert!(
         text.contains("left out: the comment is full; `--format csv` and `--format json` show all._"),
         "{}",
@@ -520,4 +519,73 @@ fn json_of_a_failed_run_keeps_what_it_logged_and_compares_nothing() {
     let cell =
         report.cells.iter().find(|cell| cell.test.ends_with("crashes") && cell.r#ref == "pr/3370").unwrap();
     assert_eq!((&*cell.outcome, &*cell.detail), ("failed", "failed (exit code 101)"));
+}
+
+#[test]
+fn builds_that_all_failed_are_told_in_every_format_and_fail_a_case() {
+    let errors = "error[E0425]: cannot find value `x` in this scope\n --> src/lib.rs:3:5";
+    let facts = format!("build failed: {errors}");
+    let synthetic = Synthetic::new(&["main", "pr/1"]).builds(&json!({ "0": facts, "1": facts }));
+    let comparison = compare(&synthetic.results());
+    for format in [Format::Table, Format::Markdown, Format::Junit] {
+        let text = rendered(format, &comparison, &at_width(100));
+        for needle in ["main did not build", "pr/1 did not build", "E0425"] {
+            assert!(text.contains(needle), "{format:?}: {text}");
+        }
+    }
+    let junit = rendered(Format::Junit, &comparison, &Options::default());
+    assert!(junit.contains("tests=\"2\" failures=\"2\""), "{junit}");
+    assert_eq!(github::annotations(&comparison).len(), 2);
+}
+
+#[test]
+fn a_build_that_failed_shows_its_errors_and_its_log() {
+    let log = Log::new().checkpoint("start", &[("heap.peak", MIB)]);
+    let errors = (0..40).map(|line| format!("error line {line}")).collect::<Vec<_>>().join("\n");
+    let synthetic = Synthetic::new(&["main", "pr/1"])
+        .builds(&json!({ "1": format!("build failed: {errors}") }))
+        .passed("a", 0, 0, &log)
+        .failed("a", 1, Status::BuildFailed, "error line 0", None);
+    let folder = synthetic.folder().0.join("builds");
+    fs_err::create_dir_all(&folder).unwrap();
+    fs_err::write(folder.join("1-pr-1.log"), &errors).unwrap();
+    let text = table(&compare(&synthetic.results()), &at_width(100));
+    assert!(text.contains("     error line 19\n     … 20 more lines in builds/1-pr-1.log\n"), "{text}");
+}
+
+#[test]
+fn a_difference_is_always_printed_and_a_wave_means_that_it_may_be_none() {
+    let log = |heap: i64, resident: i64| {
+        Log::new().checkpoint("done", &[("heap.peak", heap), ("cpu.peak", resident)])
+    };
+    let mut synthetic = Synthetic::new(&["main", "pr/1"]);
+    for (repeat, noise) in [(0, 0), (1, 8), (2, 16)] {
+        synthetic = synthetic.passed("t", 0, repeat, &log(MIB, 100 * MIB + noise * KIB));
+        synthetic = synthetic.passed("t", 1, repeat, &log(MIB + 4 * KIB, 100 * MIB + (noise + 4) * KIB));
+    }
+    let comparison = compare(&synthetic.results());
+    let text = table(&comparison, &at_width(120));
+    let row = text.lines().find(|line| line.starts_with(" done")).unwrap();
+    let [_, heap, resident] = row.split('│').collect::<Vec<_>>()[..] else { panic!("{text}") };
+    assert!(heap.contains("+4.00 KiB  +0.39 %") && !heap.contains('~'), "below its limit, and real: {text}");
+    assert!(resident.contains("+4.00 KiB  <0.01 % ~"), "{text}");
+    assert!(text.starts_with("memory: 1 test without a change beyond a limit · "), "{text}");
+    let json: Value =
+        serde_json::from_str(&rendered(Format::Json, &comparison, &Options::default())).unwrap();
+    assert_eq!(json["verdict"]["tests"][0]["unchanged"], 1);
+    assert_eq!(json["verdict"]["tests"][0]["tests"], 1);
+}
+
+#[test]
+fn what_is_piped_is_never_cut() {
+    let label = "long ".repeat(20).trim_end().to_owned();
+    let log = |heap| Log::new().checkpoint(&label, &[("heap.peak", heap)]);
+    let refs = ["main", "feature/a-rather-long-branch-name-indeed"];
+    let synthetic = (0..2).fold(Synthetic::new(&refs), |synthetic, repeat| {
+        synthetic.passed("labels", 0, repeat, &log(MIB)).passed("labels", 1, repeat, &log(2 * MIB))
+    });
+    let comparison = compare(&synthetic.results());
+    let piped = table(&comparison, &Options::default());
+    assert!(!piped.contains('…') && piped.matches(&label).count() == 2, "{piped}");
+    assert!(table(&comparison, &at_width(80)).contains('…'));
 }

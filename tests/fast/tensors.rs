@@ -271,6 +271,6 @@ fn very_many_states_and_layers_are_bounded_and_counted() {
     assert!(text.contains("… 20 more tensors differ: --view tensors"), "{text}");
     assert!(
         view(&comparison, 100)
-            .contains("… 27 other sets of named tensors not shown (none is higher): --all-rows")
+            .contains("… 27 other sets of named tensors not shown (none is higher): --rows all")
     );
 }

@@ -174,7 +174,7 @@ fn calls_that_only_one_revision_has_are_no_checkpoints_that_came_or_went() {
         .passed("t", 1, 1, &log("bart::g", 1));
     let options = Options { width: Some(100), ..Options::default() };
     let text = rendered(Format::Table, &compare(&synthetic.results()), &options);
-    assert!(text.starts_with("2 unchanged\n"), "{text}");
+    assert!(text.starts_with("memory: 1 test unchanged · a "), "{text}");
     assert!(!text.contains("missing in some repeats") && !text.contains("bart::f"), "{text}");
 }
 
@@ -195,7 +195,7 @@ fn a_verdict_is_the_same_whether_functions_are_traced_or_not() {
     let comparison = usual(Judging::default());
     let text = rendered(Format::Table, &comparison, &Options { width: Some(100), ..Options::default() });
     // `decoder` is a scope of the code's own: it consumed and peaked more.
-    assert!(text.starts_with("2 regressed"), "{text}");
+    assert!(text.starts_with("memory: 1 test regressed"), "{text}");
     assert!(!text.contains("(call)"), "{text}");
     insta::assert_snapshot!("traced_table", text);
 
@@ -208,9 +208,9 @@ fn a_verdict_is_the_same_whether_functions_are_traced_or_not() {
     };
     let judging = Judging { rules: vec![rule("bart::Encoder::*")], ..Judging::default() };
     let asked = rendered(Format::Table, &usual(judging), &Options { width: Some(100), ..Options::default() });
-    assert!(asked.starts_with("3 regressed"), "{asked}");
+    assert!(asked.starts_with("memory: 1 test regressed"), "{asked}");
     assert!(asked.contains("bart::Encoder::forward (call)"), "{asked}");
     let judging = Judging { rules: vec![rule("*")], ..Judging::default() };
     let all = rendered(Format::Table, &usual(judging), &Options { width: Some(100), ..Options::default() });
-    assert!(all.starts_with("2 regressed"), "{all}");
+    assert!(all.starts_with("memory: 1 test regressed"), "{all}");
 }

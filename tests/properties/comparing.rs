@@ -73,6 +73,7 @@ pub fn results(baseline: &Measurement, candidate: &Measurement) -> Results {
         folder: format!("cells/{revision}/0").into(),
     };
     Results {
+        failed_builds: std::collections::BTreeMap::new(),
         plan: plan(),
         environment: serde_json::Value::Null,
         builds: BTreeMap::new(),

@@ -4,7 +4,7 @@ use camino::Utf8PathBuf;
 use clap::{Args, ValueHint};
 
 use crate::cli::arguments::values;
-use crate::report::options::{Format, View};
+use crate::report::options::{Format, Rows, View};
 
 /// What to show.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
@@ -23,11 +23,21 @@ pub struct PresentationArguments {
     /// Show one line per test and metric, or per scope
     #[arg(long)]
     pub compact: bool,
-    /// Show only checkpoints that changed
+    /// Which tests have a table of checkpoints: those that changed (the default), all, or none
+    #[arg(
+        long,
+        value_name = "WHICH",
+        value_enum,
+        default_value_t,
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
+    pub rows: Rows,
+    /// In these tables, show only checkpoints that changed
     #[arg(long, conflicts_with = "all_rows")]
     pub only_changed: bool,
-    /// Show every checkpoint, even if there are very many
-    #[arg(long)]
+    /// The same as `--rows all`
+    #[arg(long, hide = true, conflicts_with = "rows")]
     pub all_rows: bool,
     /// Report format; repeat it for several --output files, in the same order [default: from the
     /// file extension, else table]

@@ -11,7 +11,7 @@ pub const REPORT_HELP: &str = "\
 Examples:
   cargo memprof report                             the latest run, as a table
   cargo memprof report --output comment.md         as markdown
-  cargo memprof report latest --view scopes --all-rows";
+  cargo memprof report latest --view scopes --rows all";
 
 /// What follows `compare --help`.
 pub const COMPARE_HELP: &str = "\

@@ -13,10 +13,11 @@ use crate::cli::terminal::filtered::filtered;
 use crate::compare::comparison::Comparison;
 use crate::compare::evaluation::Conclusion;
 use crate::compare::from_results::compare;
+use crate::compare::standing::Standing;
 use crate::report;
 use crate::report::bisect::search::Searched;
 use crate::report::github::{self, Actions};
-use crate::report::options::{Format, Options};
+use crate::report::options::{Format, Options, Rows};
 use crate::results::run_folder::RunFolder;
 use crate::results::stored::Results;
 use crate::support::exit_code::ExitCode;
@@ -63,7 +64,7 @@ impl Presentation<'_> {
             view: self.arguments.view,
             compact: self.arguments.compact,
             only_changed: self.arguments.only_changed,
-            all_rows: self.arguments.all_rows,
+            rows: if self.arguments.all_rows { Rows::All } else { self.arguments.rows },
             report_path: folder.map(|folder| relative_to_current(&folder.0)),
             ..output.map_or_else(Options::default, |output| for_destination(console, output))
         };
@@ -128,10 +129,17 @@ fn write(
     finished.with_context(|| format!("could not write {path}"))
 }
 
-/// The worst of the verdicts, of failed tests, and of executables that cannot be measured.
+/// The worst of the verdicts, of tests that failed or could not be compared, and of executables that
+/// cannot be measured. A test that only one side has is no fault, unless there is no other.
 fn exit_code(comparison: &Comparison) -> ExitCode {
     let failed = comparison.runs.iter().any(|run| run.record.outcome.status.is_failure());
-    let is_incomplete = failed || !comparison.not_measured.is_empty();
+    let is_unanswered = |candidate: usize| {
+        let standings = Standing::counts(comparison, candidate);
+        let is_compared = standings.keys().any(|standing| standing.is_compared());
+        !is_compared || standings.contains_key(&Standing::NotCompared)
+    };
+    let is_incomplete =
+        failed || !comparison.not_measured.is_empty() || comparison.candidates().any(is_unanswered);
     let code = if is_incomplete { ExitCode::Incomplete } else { ExitCode::Success };
     code.worst(Conclusion::of(comparison).exit_code())
 }

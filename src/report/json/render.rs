@@ -9,9 +9,11 @@ use serde::{Serialize, Serializer};
 
 use crate::compare::comparison::{Breach, BreachKind, Comparison, PairView};
 use crate::compare::evaluation::Conclusion;
+use crate::compare::standing::Standing;
 use crate::report::json::rows::CellRows;
 use crate::report::json::schema::{
-    Answer, BreachEntry, CellRun, Identity, NotMeasuredEntry, Ref, RunRecordParts, VERSION, reason,
+    Answer, BreachEntry, CellRun, Identity, NotMeasuredEntry, Ref, RunRecordParts, TestCounts, VERSION,
+    reason,
 };
 use crate::report::notes;
 use crate::report::options::Options;
@@ -25,7 +27,7 @@ pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     write!(out, "{{\"version\":{VERSION},\n\"plan\":")?;
     serde_json::to_writer(&mut *out, &identity(comparison))?;
     write!(out, ",\n\"verdict\":")?;
-    serde_json::to_writer(&mut *out, &Answer::of(&Conclusion::of(comparison)))?;
+    serde_json::to_writer(&mut *out, &Answer::of(&Conclusion::of(comparison), test_counts(comparison)))?;
     write!(out, ",\n\"environment\":")?;
     serde_json::to_writer(&mut *out, &comparison.environment)?;
     write!(out, ",\n\"breaches\":")?;
@@ -64,6 +66,32 @@ pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
         serde_json::to_writer(&mut *out, &layers)?;
     }
     writeln!(out, "}}")
+}
+
+/// Counts the tests of each candidate.
+fn test_counts(comparison: &Comparison) -> Vec<TestCounts> {
+    let of = |candidate: usize| {
+        let standings = Standing::counts(comparison, candidate);
+        let count = |standing| standings.get(&standing).copied().unwrap_or(0);
+        TestCounts {
+            r#ref: comparison.revisions[candidate].name.clone(),
+            tests: standings.iter().filter(|(one, _)| one.is_of_both()).map(|(_, count)| count).sum(),
+            regressed: count(Standing::Regressed),
+            over_limit: count(Standing::OverLimit),
+            failed: count(Standing::Failed),
+            not_compared: count(Standing::NotCompared),
+            inconclusive: count(Standing::Inconclusive),
+            expected: count(Standing::Expected),
+            improved: count(Standing::Improved),
+            restructured: count(Standing::Restructured),
+            not_judged: count(Standing::NotJudged),
+            unchanged: count(Standing::Unchanged),
+            only_in_baseline: count(Standing::OnlyInBaseline),
+            only_in_candidate: count(Standing::OnlyInCandidate),
+            ignored: count(Standing::Ignored),
+        }
+    };
+    comparison.candidates().map(of).collect()
 }
 
 fn identity(comparison: &Comparison) -> Identity<'_> {

@@ -94,11 +94,49 @@ pub struct Answer {
     pub unchanged: usize,
     /// Rows without a comparable figure on one side.
     pub missing: usize,
+    /// What became of the tests, for each candidate. A test counts once, by the worst of its rows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tests: Vec<TestCounts>,
+}
+
+/// The tests of a candidate, by what became of them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TestCounts {
+    /// The candidate's name.
+    pub r#ref: String,
+    /// Tests that both revisions should have run: the sum of all below, up to `unchanged`.
+    pub tests: usize,
+    /// Tests with an unexpected regression.
+    pub regressed: usize,
+    /// Tests with a figure above an absolute limit, or a leak, and no regression.
+    pub over_limit: usize,
+    /// Tests that failed at a revision.
+    pub failed: usize,
+    /// Tests without a comparable figure, such as after a failed build.
+    pub not_compared: usize,
+    /// Tests with too much noise, or too few runs, for a verdict.
+    pub inconclusive: usize,
+    /// Tests that grew as `allow` expects.
+    pub expected: usize,
+    /// Tests that improved.
+    pub improved: usize,
+    /// Tests whose checkpoints were added, removed or renamed, and that did not change otherwise.
+    pub restructured: usize,
+    /// Tests that no rule judges.
+    pub not_judged: usize,
+    /// Tests without a change beyond a limit.
+    pub unchanged: usize,
+    /// Tests that only the baseline has.
+    pub only_in_baseline: usize,
+    /// Tests that only the candidate has.
+    pub only_in_candidate: usize,
+    /// Tests that a revision ignores.
+    pub ignored: usize,
 }
 
 impl Answer {
     /// Copies the conclusion's numbers.
-    pub(in crate::report) fn of(conclusion: &Conclusion) -> Self {
+    pub(in crate::report) fn of(conclusion: &Conclusion, tests: Vec<TestCounts>) -> Self {
         Self {
             exit_code: conclusion.exit_code() as u8,
             regressed: conclusion.regressed,
@@ -108,6 +146,7 @@ impl Answer {
             improved: conclusion.improved,
             unchanged: conclusion.unchanged,
             missing: conclusion.missing,
+            tests,
         }
     }
 }

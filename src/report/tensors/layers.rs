@@ -74,7 +74,7 @@ impl TensorReport<'_> {
             return Ok(());
         }
         largest_first(&mut changed);
-        let shown = if options.all_rows { changed.len() } else { changed.len().min(MOST_LAYERS) };
+        let shown = if options.all_rows() { changed.len() } else { changed.len().min(MOST_LAYERS) };
         writeln!(out)?;
         self.changes(page, &changed[..shown], out)?;
         if shown < changed.len() {

@@ -32,7 +32,7 @@ pub(in crate::report) fn render(
     let tensors = TensorReport::of_pair(comparison, view);
     let page = Page::new(options);
     let moments = tensors.moments();
-    let shown = if options.all_rows { moments.clone() } else { highest(&moments, MOST_MOMENTS) };
+    let shown = if options.all_rows() { moments.clone() } else { highest(&moments, MOST_MOMENTS) };
     let mut shown_before = ShownChanges::default();
     for moment in &shown {
         writeln!(out)?;
@@ -42,7 +42,7 @@ pub(in crate::report) fn render(
         tensors.differing(page, moment, &mut shown_before, options, out)?;
     }
     if shown.len() < moments.len() {
-        let line = format!("{}: --view tensors, --all-rows", left_out(moments.len() - shown.len()));
+        let line = format!("{}: --view tensors, --rows all", left_out(moments.len() - shown.len()));
         page.line(&line, " ", Tone::Quiet, out)?;
     }
     if shown.is_empty() { tensors.unseen(page, out) } else { tensors.remarks(page, out) }
@@ -84,7 +84,8 @@ pub fn render_view(comparison: &Comparison, options: &Options, out: &mut dyn Wri
         page.line(NO_TENSOR, "", Tone::Quiet, out)?;
     }
     let filter = MetricFilter::new(options);
-    Foot { comparison, options, filter: &filter, tally: None, unchanged_tests: 0 }.write(page, out)
+    page.whole_troubles(comparison, out)?;
+    Foot { comparison, options, filter: &filter, answers: &[], not_judged: None }.write(page, out)
 }
 
 fn left_out(count: usize) -> String {
@@ -103,7 +104,8 @@ impl TensorReport<'_> {
     /// Writes all named memory, layer by layer.
     fn whole(&self, page: Page, options: &Options, out: &mut dyn Write) -> io::Result<()> {
         let moments = self.moments();
-        let shown = if options.all_rows { moments.clone() } else { highest(&moments, MOST_MOMENTS_OF_VIEW) };
+        let shown =
+            if options.all_rows() { moments.clone() } else { highest(&moments, MOST_MOMENTS_OF_VIEW) };
         for (number, moment) in shown.iter().enumerate() {
             if number > 0 {
                 writeln!(out)?;
@@ -123,7 +125,7 @@ impl TensorReport<'_> {
             }
         }
         if shown.len() < moments.len() {
-            let line = format!("{}: --all-rows", left_out(moments.len() - shown.len()));
+            let line = format!("{}: --rows all", left_out(moments.len() - shown.len()));
             page.line(&line, " ", Tone::Quiet, out)?;
         }
         if shown.is_empty() { self.unseen(page, out) } else { self.remarks(page, out) }

@@ -17,7 +17,7 @@ use crate::support::counted::counted;
 use crate::support::labels;
 use crate::support::labels::cut;
 
-/// Show at most this many rows of a tree, without `--all-rows`.
+/// Show at most this many rows of a tree, without `--rows all`.
 const MOST_ROWS: usize = 60;
 
 /// A function's path is cut to this width before figures move to a block below.
@@ -162,7 +162,7 @@ impl<'a> TraceReport<'a> {
             return Ok(());
         }
         let all = rows.len();
-        let rows = if options.all_rows { rows } else { &rows[..all.min(MOST_ROWS)] };
+        let rows = if options.all_rows() { rows } else { &rows[..all.min(MOST_ROWS)] };
         writeln!(out)?;
         let labels: Vec<Text> = rows.iter().map(|row| self.label(row)).collect();
         let groups = self.groups(rows, options);
@@ -174,7 +174,7 @@ impl<'a> TraceReport<'a> {
             out,
         )?;
         if all > rows.len() {
-            let line = format!("… {} not shown: --all-rows", counted(all - rows.len(), "function"));
+            let line = format!("… {} not shown: --rows all", counted(all - rows.len(), "function"));
             page.line(&line, " ", Tone::Quiet, out)?;
         }
         self.oddities(page, rows, out)

@@ -1,0 +1,220 @@
+//! What became of each test: the worst of its verdicts, or why it was not compared.
+
+use std::collections::BTreeMap;
+
+use crate::compare::aggregate::{Aggregate, Availability};
+use crate::compare::comparison::{Breach, Comparability, Comparison, JudgedMetric, PairView, Ruling};
+use crate::compare::matching::{Match, RowChange};
+use crate::plan::metric::Unit;
+use crate::results::measurement::Kind;
+use crate::results::outcome::Status;
+use crate::verdict::kinds::Verdict;
+use crate::verdict::limits;
+
+/// What became of a test in a comparison of two revisions, the most important first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Standing {
+    /// A figure grew beyond its limit.
+    Regressed,
+    /// A figure exceeds an absolute limit, or memory leaked.
+    OverLimit,
+    /// The test failed at a revision.
+    Failed,
+    /// A side did not build, was not run, or has no figure that may be compared.
+    NotCompared,
+    /// Too much noise, or too few runs, for a verdict.
+    Inconclusive,
+    /// It grew, and `allow` expects it.
+    Expected,
+    /// A figure shrank beyond its limit.
+    Improved,
+    /// Checkpoints were added, removed or renamed; no figure changed beyond its limit.
+    Restructured,
+    /// No rule judges any of its figures.
+    NotJudged,
+    /// No figure changed beyond its limit.
+    Unchanged,
+    /// Only the baseline has the test.
+    OnlyInBaseline,
+    /// Only the candidate has the test.
+    OnlyInCandidate,
+    /// A side ignores the test.
+    Ignored,
+}
+
+impl Standing {
+    /// Whether the test is one that both revisions should have run.
+    pub fn is_of_both(self) -> bool {
+        self <= Self::Unchanged
+    }
+
+    /// Whether the test changed, or needs attention.
+    pub fn is_notable(self) -> bool {
+        self < Self::NotJudged
+    }
+
+    /// Counts a candidate's tests by what became of them.
+    pub fn counts(comparison: &Comparison, candidate: usize) -> BTreeMap<Self, usize> {
+        let mut counts = BTreeMap::new();
+        for view in comparison.pairs().filter(|view| view.pair.candidate == candidate) {
+            *counts.entry(Self::of(comparison, &view)).or_default() += 1;
+        }
+        counts
+    }
+
+    /// Whether figures of both revisions were compared.
+    pub fn is_compared(self) -> bool {
+        self.is_of_both() && !matches!(self, Self::Failed | Self::NotCompared)
+    }
+
+    /// Returns what became of a test.
+    pub fn of(comparison: &Comparison, view: &PairView<'_>) -> Self {
+        let [old, new] = [view.baseline, view.candidate].map(|side| SideState::of(comparison, side));
+        let of_sides = match (old, new) {
+            (SideState::Failed, _) | (_, SideState::Failed) => Some(Self::Failed),
+            (SideState::NotBuilt, _) | (_, SideState::NotBuilt) => Some(Self::NotCompared),
+            (SideState::Ignored, _) | (_, SideState::Ignored) => Some(Self::Ignored),
+            (_, SideState::Lacking) => Some(Self::OnlyInBaseline),
+            (SideState::Lacking, _) => Some(Self::OnlyInCandidate),
+            (SideState::Measured, SideState::Measured) => None,
+        };
+        let by_verdict = Self::by_verdict(view);
+        match of_sides {
+            // A test that failed in some runs is judged by the others.
+            Some(Self::Failed) if by_verdict <= Self::OverLimit => by_verdict,
+            Some(of_sides) if by_verdict != Self::OverLimit => of_sides,
+            _ => by_verdict,
+        }
+    }
+
+    fn by_verdict(view: &PairView<'_>) -> Self {
+        let rulings = || view.pair.judged.iter().flat_map(JudgedMetric::rulings);
+        let has = |verdict| rulings().any(|ruling| ruling.verdict == verdict);
+        if rulings().any(Ruling::counts) {
+            Self::Regressed
+        } else if view.pair.breaches.iter().any(Breach::counts) {
+            Self::OverLimit
+        } else if !has_comparable_figure(view) {
+            Self::NotCompared
+        } else if has(Verdict::Inconclusive) {
+            Self::Inconclusive
+        } else if has(Verdict::Regressed) || !view.pair.breaches.is_empty() {
+            Self::Expected
+        } else if has(Verdict::Improved) {
+            Self::Improved
+        } else if came_or_went(view) {
+            Self::Restructured
+        } else if rulings().next().is_none() {
+            Self::NotJudged
+        } else {
+            Self::Unchanged
+        }
+    }
+}
+
+/// What one revision has of a test.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SideState {
+    Measured,
+    Failed,
+    NotBuilt,
+    Ignored,
+    Lacking,
+}
+
+impl SideState {
+    fn of(comparison: &Comparison, side: &Aggregate) -> Self {
+        let mut failed = side.failed.iter().map(|&run| &comparison.runs[run].record.outcome.status);
+        let worst = failed.clone().find(|status| status.is_failure() || status.is_ok());
+        match (worst, failed.next(), side.availability) {
+            (Some(Status::BuildFailed | Status::NotMeasured), ..) => Self::NotBuilt,
+            (Some(_), ..) => Self::Failed,
+            (None, Some(Status::Ignored), _) => Self::Ignored,
+            (None, Some(_), _) => Self::Lacking,
+            (None, None, Availability::Measured) => Self::Measured,
+            // An interrupted comparison has no run of this side.
+            (None, None, _) => Self::NotBuilt,
+        }
+    }
+}
+
+/// Whether any row has figures of both sides that may be compared; of judged metrics, if any is
+/// judged.
+fn has_comparable_figure(view: &PairView<'_>) -> bool {
+    let mut rulings = view.pair.judged.iter().flat_map(JudgedMetric::rulings).peekable();
+    if rulings.peek().is_some() {
+        return rulings.any(|ruling| ruling.verdict != Verdict::Missing);
+    }
+    let metrics = view.baseline.metrics();
+    metrics.iter().map(|metric| view.column(metric)).any(|column| {
+        column.comparability == Comparability::Comparable
+            && view.rows.iter().any(|row| column.at(row).delta.is_some())
+    })
+}
+
+fn came_or_went(view: &PairView<'_>) -> bool {
+    // Calls that came or went show in the table of calls.
+    let mut rows = view.rows.iter().filter(|row| view.key(row).kind != Kind::Call);
+    rows.any(|row| view.change(row) != Some(RowChange::Matched))
+}
+
+/// The change that a test is reported with.
+#[derive(Clone, Copy, Debug)]
+pub struct WorstChange<'a> {
+    /// The metric that changed most. Exact metrics come before resident memory, and bytes before
+    /// counts and times.
+    pub metric: &'a str,
+    /// The first row at which it changed.
+    pub row: &'a Match,
+    /// The ruling there.
+    pub ruling: Ruling,
+    /// The number of further rows with this verdict.
+    pub others: usize,
+    /// The largest difference of all these rows, by magnitude.
+    pub largest: i128,
+}
+
+/// Returns the worst change of a test with a verdict; `None` if no row with figures has it.
+pub fn worst_change<'a>(
+    view: &PairView<'a>,
+    is_meant: impl Fn(&Ruling) -> bool + Copy,
+) -> Option<WorstChange<'a>> {
+    let of_metrics = view.pair.judged.iter().filter_map(|judged| {
+        let column = view.column(&judged.metric);
+        let mut worst: Option<WorstChange<'a>> = None;
+        for row in view.rows {
+            let Some(ruling) = judged.at(row).filter(is_meant) else { continue };
+            let Some(delta) = column.at(row).delta else { continue };
+            if let Some(worst) = &mut worst {
+                worst.others += 1;
+                if delta.difference.abs() > worst.largest.abs() {
+                    worst.largest = delta.difference;
+                }
+            } else {
+                let (metric, largest) = (judged.metric.as_str(), delta.difference);
+                worst = Some(WorstChange { metric, row, ruling, others: 0, largest });
+            }
+        }
+        worst
+    });
+    of_metrics.max_by_key(WorstChange::rank)
+}
+
+impl WorstChange<'_> {
+    /// Returns what orders changes by importance.
+    pub fn rank(&self) -> (bool, bool, i128) {
+        (limits::is_counted(self.metric), Unit::of(self.metric) == Unit::Bytes, self.largest.abs())
+    }
+}
+
+/// Whether a judged figure changed by less than its limit, and not by noise alone.
+pub fn changed_below_limit(view: &PairView<'_>) -> bool {
+    view.pair.judged.iter().any(|judged| {
+        let column = view.column(&judged.metric);
+        view.rows.iter().any(|row| {
+            let ruling = judged.at(row).filter(|ruling| ruling.verdict == Verdict::Unchanged);
+            let delta = column.at(row).delta.filter(|delta| delta.difference != 0);
+            ruling.zip(delta).is_some_and(|(ruling, _)| !ruling.may_be_zero())
+        })
+    })
+}

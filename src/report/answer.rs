@@ -1,0 +1,288 @@
+//! The answer about each candidate: what became of each test, and how many tests that were.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+
+use crate::compare::comparison::{Comparison, PairView};
+use crate::compare::matching::Match;
+use crate::compare::standing::{Standing, changed_below_limit};
+use crate::plan::metric::Unit;
+use crate::report::finding::Finding;
+use crate::report::selection::{ShownMetric, TableSection};
+use crate::report::text;
+use crate::report::titles;
+use crate::report::troubles::{self, Trouble};
+use crate::support::counted::{counted, grouped};
+use crate::support::labels;
+use crate::support::process::shell_quoted;
+
+/// What is said about one candidate.
+pub struct Answer<'a> {
+    comparison: &'a Comparison,
+    /// Index of the candidate.
+    pub candidate: usize,
+    /// The tests that changed or need attention, the most important first.
+    pub findings: Vec<Finding<'a>>,
+    counts: BTreeMap<Standing, usize>,
+    /// Unchanged tests with a difference below its limit.
+    below_limit: usize,
+    /// The number of runs, if it is the same for all tests.
+    runs: Option<String>,
+}
+
+impl<'a> Answer<'a> {
+    /// Answers for each candidate, in the order of the refs.
+    pub fn of_all(comparison: &'a Comparison) -> Vec<Self> {
+        comparison.candidates().map(|candidate| Self::of(comparison, candidate)).collect()
+    }
+
+    fn of(comparison: &'a Comparison, candidate: usize) -> Self {
+        let mut answer = Self {
+            comparison,
+            candidate,
+            findings: Vec::new(),
+            counts: BTreeMap::new(),
+            below_limit: 0,
+            runs: None,
+        };
+        let mut runs: Vec<Option<String>> = Vec::new();
+        for view in comparison.pairs().filter(|view| view.pair.candidate == candidate) {
+            let standing = Standing::of(comparison, &view);
+            *answer.counts.entry(standing).or_default() += 1;
+            if standing.is_of_both() {
+                runs.push(titles::runs(&view));
+            }
+            answer.below_limit += usize::from(standing == Standing::Unchanged && changed_below_limit(&view));
+            if standing.is_notable() {
+                answer.findings.push(Finding::of(comparison, view, standing));
+            }
+        }
+        runs.dedup();
+        answer.runs = runs.pop().filter(|_| runs.is_empty()).flatten();
+        answer.findings.sort_by_key(Finding::order);
+        answer
+    }
+
+    fn count(&self, standing: Standing) -> usize {
+        self.counts.get(&standing).copied().unwrap_or(0)
+    }
+
+    /// Returns the number of tests that both revisions should have run.
+    pub fn tests(&self) -> usize {
+        self.counts.iter().filter(|(standing, _)| standing.is_of_both()).map(|(_, count)| count).sum()
+    }
+
+    /// Returns `1 of 55 tests regressed, 1 improved`; `55 tests unchanged`.
+    pub fn counts(&self) -> String {
+        let words = [
+            (Standing::Regressed, "regressed"),
+            (Standing::OverLimit, "over a limit"),
+            (Standing::Failed, "failed"),
+            (Standing::NotCompared, "not compared"),
+            (Standing::Inconclusive, "inconclusive"),
+            (Standing::Expected, "grown as expected"),
+            (Standing::Improved, "improved"),
+            (Standing::Restructured, "with other checkpoints"),
+            (Standing::NotJudged, "not judged"),
+        ];
+        let parts = words.iter().map(|(standing, word)| (self.count(*standing), *word));
+        let mut parts = parts.filter(|(count, _)| *count > 0);
+        let Some((count, word)) = parts.next() else {
+            return match self.tests() {
+                0 => "nothing to compare".to_owned(),
+                tests if self.below_limit > 0 => {
+                    format!("{} without a change beyond a limit", counted(tests, "test"))
+                }
+                tests => format!("{} unchanged", counted(tests, "test")),
+            };
+        };
+        let tests = counted(self.tests(), "test");
+        let mut text = match count {
+            1 if self.tests() == 1 => format!("1 test {word}"),
+            count if count == self.tests() => format!("all {tests} {word}"),
+            count => format!("{} of {tests} {word}", number(count)),
+        };
+        for (count, word) in parts {
+            _ = write!(text, ", {} {word}", number(count));
+        }
+        text
+    }
+
+    /// Returns `main 4f1c2aa → pr/7 9be0d13`, with the names as `shown` gives them.
+    pub fn revisions(&self, shown: impl Fn(&str) -> String) -> String {
+        let side = |index: usize| {
+            let revision = &self.comparison.revisions[index];
+            let name = shown(&labels::one_line(&revision.name));
+            if revision.name == revision.short() { name } else { format!("{name} {}", revision.short()) }
+        };
+        format!("{} → {}", side(self.comparison.baseline), side(self.candidate))
+    }
+
+    /// Returns `2 runs each`, if it is the same for all tests.
+    pub fn runs(&self) -> Option<&str> {
+        self.runs.as_deref()
+    }
+
+    /// Returns what became of the tests that no line names: `52 tests unchanged · 12 changed by less
+    /// than a limit · 896 only in pr/7 · 3 ignored`.
+    pub fn rest(&self) -> Option<String> {
+        let [old, new] = [self.comparison.baseline, self.candidate]
+            .map(|index| labels::one_line(&self.comparison.revisions[index].name));
+        let mut parts = Vec::new();
+        let unchanged = self.count(Standing::Unchanged) - self.below_limit;
+        if unchanged > 0 && unchanged < self.tests() {
+            parts.push(format!("{} unchanged", number(unchanged)));
+        }
+        if self.below_limit > 0 {
+            parts.push(format!("{} changed by less than a limit", number(self.below_limit)));
+        }
+        let others = [
+            (Standing::OnlyInBaseline, format!("only in {old}")),
+            (Standing::OnlyInCandidate, format!("only in {new}")),
+            (Standing::Ignored, "ignored".to_owned()),
+        ];
+        for (standing, words) in others {
+            let count = self.count(standing);
+            if count > 0 {
+                parts.push(format!("{} {words}", number(count)));
+            }
+        }
+        let first = parts.first_mut()?;
+        // The first number says what is counted.
+        if let Some((count, words)) = first.split_once(' ') {
+            let noun = if count == "1" { "test" } else { "tests" };
+            *first = format!("{count} {noun} {words}");
+        }
+        Some(parts.join(" · "))
+    }
+
+    /// Returns the command that finds the commit of the worst regression; `None` without one, and for
+    /// the working tree, which is no commit.
+    pub fn next_command(&self) -> Option<String> {
+        let [old, new] =
+            [self.comparison.baseline, self.candidate].map(|index| &self.comparison.revisions[index]);
+        let first = self.findings.first().filter(|finding| finding.standing == Standing::Regressed)?;
+        let is_plain = first.view.cell.id.params.is_empty() && !first.view.cell.id.test.name.is_empty();
+        // A scope's metric is no metric of the whole test.
+        let is_of_scope = [".consumed", ".peaked", ".used"].iter().any(|end| first.metric.ends_with(end));
+        if old.working_tree || new.working_tree || !is_plain || is_of_scope {
+            return None;
+        }
+        let metric = match first.metric.as_str() {
+            "heap.peak" => String::new(),
+            metric => format!(" --metric {metric}"),
+        };
+        let words = [&old.spec, &new.spec, &first.view.cell.id.test.to_string()]
+            .map(|word| shell_quoted(OsStr::new(word)));
+        let [good, bad, test] = words;
+        Some(format!("cargo memprof bisect --good {good} --bad {bad} --exact {test}{metric}"))
+    }
+
+    /// Returns the troubles of all tests that failed or were not compared, each once, with the tests
+    /// that have it. A failed build is the same for all its tests.
+    pub fn troubles(&self) -> Vec<(Trouble, Vec<String>)> {
+        let mut tests: indexmap::IndexMap<Trouble, Vec<String>> = indexmap::IndexMap::new();
+        for finding in &self.findings {
+            for trouble in troubles::troubles(self.comparison, &finding.view) {
+                if trouble.is_failure {
+                    tests.entry(trouble).or_default().push(titles::title(&finding.view));
+                }
+            }
+        }
+        tests.into_iter().collect()
+    }
+
+    /// Returns the tests without a comparable figure that did not fail. Notes give the reasons.
+    pub fn without_reason(&self) -> Vec<String> {
+        let not_compared = self.findings.iter().filter(|finding| finding.standing == Standing::NotCompared);
+        let without = not_compared.filter(|finding| {
+            let troubles = troubles::troubles(self.comparison, &finding.view);
+            !troubles.iter().any(|trouble| trouble.is_failure)
+        });
+        without.map(Finding::test).collect()
+    }
+}
+
+fn number(count: usize) -> String {
+    grouped(i128::try_from(count).unwrap_or(i128::MAX))
+}
+
+/// How the shown figures changed that no rule judges.
+#[derive(Default)]
+pub struct NotJudged {
+    grew: usize,
+    shrank: usize,
+    largest: Option<(Unit, i128, String)>,
+}
+
+impl NotJudged {
+    /// Adds a test's figures. Returns whether any of them changed.
+    pub fn add(&mut self, view: &PairView, sections: &[TableSection]) -> bool {
+        let (mut grew, mut shrank) = (false, false);
+        for section in sections {
+            for shown in &section.shown {
+                let differences = section.rows.iter().filter_map(|row| not_judged(shown, row));
+                let mut largest: Option<(i128, &Match)> = None;
+                for (difference, row) in differences {
+                    grew |= difference > 0;
+                    shrank |= difference < 0;
+                    if difference > largest.map_or(0, |(largest, _)| largest) {
+                        largest = Some((difference, row));
+                    }
+                }
+                if let Some((difference, row)) = largest {
+                    self.add_largest(view, shown, difference, row);
+                }
+            }
+        }
+        self.grew += usize::from(grew);
+        self.shrank += usize::from(shrank);
+        grew || shrank
+    }
+
+    fn add_largest(&mut self, view: &PairView, shown: &ShownMetric, difference: i128, row: &Match) {
+        // Bytes matter most: another unit's growth is named only if no bytes grew.
+        let rank = |unit, difference| (unit == Unit::Bytes, unit == Unit::Count, difference);
+        let unit = shown.metric.unit;
+        let best = self.largest.as_ref().map(|(unit, difference, _)| rank(*unit, *difference));
+        if best.is_some_and(|best| rank(unit, difference) <= best) {
+            return;
+        }
+        let Some(delta) = shown.column.at(row).delta else { return };
+        let percent = match text::percent(&delta) {
+            percent if percent.is_empty() => percent,
+            percent => format!(" ({percent})"),
+        };
+        let text = format!(
+            "{} {}{percent} at '{}' of {}",
+            shown.metric.name,
+            text::difference(difference, unit),
+            text::row_label(view, row),
+            titles::title(view)
+        );
+        self.largest = Some((unit, difference, text));
+    }
+
+    /// Returns `figures without a verdict: grew in 3 tests, shrank in 1; largest growth: heap.live
+    /// +112 KiB …`; `None` if none changed.
+    pub fn line(&self) -> Option<String> {
+        let parts = [(self.grew, "grew"), (self.shrank, "shrank")];
+        let parts: Vec<String> = parts
+            .iter()
+            .filter(|(tests, _)| *tests > 0)
+            .map(|(tests, word)| format!("{word} in {}", counted(*tests, "test")))
+            .collect();
+        let largest = self
+            .largest
+            .as_ref()
+            .map_or_else(String::new, |(_, _, text)| format!("; largest growth: {text}"));
+        (!parts.is_empty()).then(|| format!("figures without a verdict: {}{largest}", parts.join(", ")))
+    }
+}
+
+/// Returns the difference of a figure that is compared and not judged, unless it is zero.
+fn not_judged<'a>(shown: &ShownMetric, row: &'a Match) -> Option<(i128, &'a Match)> {
+    let delta = shown.column.at(row).delta.filter(|_| shown.ruling(row).is_none())?;
+    (delta.difference != 0).then_some((delta.difference, row))
+}

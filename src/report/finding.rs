@@ -1,0 +1,256 @@
+//! What is reported about one test that changed or needs attention: one line, with its worst
+//! change.
+
+use std::cmp::Reverse;
+
+use crate::compare::comparison::{Breach, BreachKind, Comparison, PairView, Ruling};
+use crate::compare::matching::{Match, RowChange};
+use crate::compare::standing::{Standing, WorstChange, worst_change};
+use crate::plan::metric::Unit;
+use crate::report::text;
+use crate::report::titles;
+use crate::report::troubles;
+use crate::results::measurement::Kind;
+use crate::support::counted::counted;
+use crate::support::labels;
+use crate::verdict::kinds::Verdict;
+use crate::verdict::limits::Expected;
+use crate::verdict::significance::{ENOUGH, Significance};
+
+/// A test, and what became of it.
+pub struct Finding<'a> {
+    /// The test at both revisions.
+    pub view: PairView<'a>,
+    /// What became of it.
+    pub standing: Standing,
+    /// `▲`, `▼`, `?`, `✗` or `+`.
+    pub sign: char,
+    /// The metric that changed most; empty if none did.
+    pub metric: String,
+    /// `9.85 → 17.6 MiB`, or the figure above a limit.
+    pub figures: String,
+    /// `+7.74 MiB`.
+    pub difference: String,
+    /// `+79 %`.
+    pub percent: String,
+    /// `at 'parsed' (src/lib.rs:10), and 3 later ones`.
+    pub place: String,
+    /// Why there is no verdict, why a change is expected, or what went wrong.
+    pub remark: String,
+    /// File and line of the checkpoint, if known.
+    pub source: Option<String>,
+    size: (bool, bool, i128),
+}
+
+impl<'a> Finding<'a> {
+    /// Looks up what to report.
+    pub fn of(comparison: &Comparison, view: PairView<'a>, standing: Standing) -> Self {
+        let empty = Self {
+            view,
+            standing,
+            sign: sign(standing),
+            metric: String::new(),
+            figures: String::new(),
+            difference: String::new(),
+            percent: String::new(),
+            place: String::new(),
+            remark: String::new(),
+            source: None,
+            size: (false, false, 0),
+        };
+        let is_meant = |ruling: &Ruling| match standing {
+            Standing::Regressed => ruling.counts(),
+            Standing::Inconclusive => ruling.verdict == Verdict::Inconclusive,
+            Standing::Expected => ruling.verdict == Verdict::Regressed,
+            Standing::Improved => ruling.verdict == Verdict::Improved,
+            _ => false,
+        };
+        match (worst_change(&view, is_meant), standing) {
+            (Some(worst), _) => empty.with_change(comparison, &worst),
+            (None, Standing::OverLimit | Standing::Expected) => empty.with_breach(comparison),
+            (None, Standing::Restructured) => Self { remark: restructured(&view), ..empty },
+            (None, _) => Self { remark: first_trouble(comparison, &view), ..empty },
+        }
+    }
+
+    fn with_change(self, comparison: &Comparison, worst: &WorstChange) -> Self {
+        let WorstChange { metric, row, ruling, others, largest } = *worst;
+        let unit = Unit::of(metric);
+        let figures = self.view.column(metric).at(row);
+        let Some(delta) = figures.delta else { return self };
+        let sides =
+            [figures.baseline, figures.candidate].map(|figure| figure.map_or(0, |figure| figure.value));
+        let mut place = place(&self.view, row);
+        if others > 0 {
+            let most = if largest == delta.difference {
+                String::new()
+            } else {
+                format!(", up to {}", text::difference(largest, unit))
+            };
+            place.push_str(&later(others));
+            place.push_str(&most);
+        }
+        let remark = match (ruling.verdict, reason(comparison, ruling.expected)) {
+            (Verdict::Regressed, Some(reason)) => format!("expected: {reason}"),
+            (Verdict::Inconclusive, _) => {
+                ruling.significance.map_or_else(String::new, |one| doubt(&one, unit))
+            }
+            _ => String::new(),
+        };
+        Self {
+            metric: metric.to_owned(),
+            figures: text::from_to(sides[0], sides[1], unit),
+            difference: text::difference(delta.difference, unit),
+            percent: text::percent(&delta),
+            place,
+            remark,
+            source: source(&self.view, row).map(str::to_owned),
+            size: worst.rank(),
+            ..self
+        }
+    }
+
+    fn with_breach(self, comparison: &Comparison) -> Self {
+        let view = self.view;
+        let is_meant = |breach: &&Breach| breach.counts() || self.standing == Standing::Expected;
+        let breaches = || view.pair.breaches.iter().filter(is_meant);
+        let Some(first) = breaches().next() else { return self };
+        let unit = Unit::of(&first.metric);
+        let others = breaches().filter(|breach| breach.metric == first.metric).count() - 1;
+        let row = &view.rows[first.row];
+        let mut place = place(&view, row);
+        if others > 0 {
+            place.push_str(&later(others));
+        }
+        let limit = text::figure(i64::try_from(first.limit).unwrap_or(i64::MAX), unit);
+        let remark = match (first.kind, reason(comparison, first.expected)) {
+            (_, Some(reason)) => format!("expected: {reason}"),
+            (BreachKind::Limit, None) => format!("limit {limit}"),
+            (BreachKind::Leak, None) => format!("not freed since 'start', limit {limit}"),
+        };
+        let figures = match first.kind {
+            BreachKind::Limit => text::figure(first.value, unit),
+            BreachKind::Leak => text::difference(first.value.into(), unit),
+        };
+        Self {
+            metric: first.metric.clone(),
+            figures,
+            place,
+            remark,
+            source: source(&view, row).map(str::to_owned),
+            size: (true, unit == Unit::Bytes, first.value.into()),
+            ..self
+        }
+    }
+
+    /// Returns what orders findings: by standing, then the largest change first.
+    pub fn order(&self) -> (Standing, Reverse<(bool, bool, i128)>) {
+        (self.standing, Reverse(self.size))
+    }
+
+    /// Returns the test's name.
+    pub fn test(&self) -> String {
+        titles::title(&self.view)
+    }
+
+    /// Returns place and remark: `at 'parsed' (src/lib.rs:10): limit 4.00 MiB`.
+    pub fn place_and_remark(&self) -> String {
+        match (self.place.is_empty(), self.remark.is_empty()) {
+            (false, false) => format!("{}: {}", self.place, self.remark),
+            _ => format!("{}{}", self.place, self.remark),
+        }
+    }
+
+    /// Returns all in one sentence, without the test's name: `heap.peak 9.85 → 17.6 MiB, +7.74 MiB
+    /// (+79 %) at …`.
+    pub fn sentence(&self) -> String {
+        let mut sentence = [self.metric.as_str(), &self.figures].join(" ").trim().to_owned();
+        if !self.difference.is_empty() {
+            sentence = format!("{sentence}, {}", self.difference);
+        }
+        if !self.percent.is_empty() {
+            sentence = format!("{sentence} ({})", self.percent);
+        }
+        format!("{sentence} {}", self.place_and_remark()).trim().to_owned()
+    }
+}
+
+/// Returns `, and 3 later ones`.
+fn later(others: usize) -> String {
+    format!(", and {others} later {}", if others == 1 { "one" } else { "ones" })
+}
+
+fn sign(standing: Standing) -> char {
+    match standing {
+        Standing::Regressed | Standing::OverLimit | Standing::Expected => '▲',
+        Standing::Failed | Standing::NotCompared => '✗',
+        Standing::Inconclusive => '?',
+        Standing::Improved => '▼',
+        _ => '+',
+    }
+}
+
+/// Returns `at 'parsed' (src/lib.rs:10)`.
+fn place(view: &PairView, row: &Match) -> String {
+    let source =
+        source(view, row).map_or_else(String::new, |source| format!(" ({})", labels::one_line(source)));
+    format!("at '{}'{source}", text::row_label(view, row))
+}
+
+/// Returns the checkpoint's file and line: the candidate's, else the baseline's.
+fn source<'a>(view: &PairView<'a>, row: &Match) -> Option<&'a str> {
+    let of_candidate = row.candidate.and_then(|index| view.candidate.place(index));
+    of_candidate.or_else(|| view.baseline.place(row.baseline?))
+}
+
+/// Returns why a change was expected, if it was.
+fn reason(comparison: &Comparison, expected: Option<Expected>) -> Option<String> {
+    let expected = expected.filter(|expected| !expected.has_expired)?;
+    Some(labels::one_line(&comparison.allow.get(expected.index)?.reason).into_owned())
+}
+
+/// Returns why the runs allow no verdict.
+fn doubt(significance: &Significance, unit: Unit) -> String {
+    let Significance { samples, low, high, limit, .. } = *significance;
+    match samples {
+        1 => "one run a side cannot separate a change from noise".to_owned(),
+        few if few < ENOUGH => {
+            format!("{few} runs a side cannot separate a change from noise, {ENOUGH} can")
+        }
+        _ => {
+            let [low, high] = [low, high].map(|bound| match bound {
+                0 => "0".to_owned(),
+                bound => text::difference(bound, unit),
+            });
+            let limit = text::figure(i64::try_from(limit).unwrap_or(i64::MAX), unit);
+            format!("between {low} and {high} after {samples} runs a side, limit {limit}")
+        }
+    }
+}
+
+/// Returns `2 checkpoints added, 1 renamed`.
+fn restructured(view: &PairView) -> String {
+    let rows = view.rows.iter().filter(|row| view.key(row).kind != Kind::Call);
+    let changes: Vec<_> = rows.map(|row| view.change(row)).collect();
+    let words =
+        [(RowChange::Added, "added"), (RowChange::Removed, "removed"), (RowChange::Renamed, "renamed")];
+    let mut parts = Vec::new();
+    for (change, word) in words {
+        let count = changes.iter().filter(|one| **one == Some(change)).count();
+        match (count, parts.is_empty()) {
+            (0, _) => {}
+            (count, true) => parts.push(format!("{} {word}", counted(count, "checkpoint"))),
+            (count, false) => parts.push(format!("{count} {word}")),
+        }
+    }
+    parts.join(", ")
+}
+
+/// Returns the first thing that went wrong, or that no figure may be compared.
+fn first_trouble(comparison: &Comparison, view: &PairView) -> String {
+    let troubles = troubles::troubles(comparison, view);
+    match troubles.iter().find(|trouble| trouble.is_failure) {
+        Some(trouble) => trouble.headline.clone(),
+        None => "no figure may be compared".to_owned(),
+    }
+}
