@@ -99,6 +99,7 @@ fn cargo(
         _ => None,
     };
     let with_host = |mut wrapping: wrapper::WrapperShim| {
+        wrapping.has_target = target.is_some();
         wrapping.in_build = host_shim.as_ref().map(|shim| shim.in_build(&wrapping));
         wrapping
     };

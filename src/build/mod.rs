@@ -15,6 +15,7 @@ pub mod failure;
 pub mod freshness;
 pub mod job;
 pub mod libraries;
+pub mod memory_crate;
 pub mod own_program;
 pub mod prepared_source;
 pub mod provenance;

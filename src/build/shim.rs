@@ -133,6 +133,7 @@ impl CompiledShim {
             inner,
             adapters: None,
             in_build: None,
+            has_target: false,
         }
     }
 

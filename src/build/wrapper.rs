@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::build::adapters::{self, Adapters};
 use crate::build::configured_out;
+use crate::build::memory_crate;
 use crate::trace::dependency_copies::CopiedCrate;
 
 /// The name under which this program wraps the compiler for workspace members.
@@ -43,6 +44,9 @@ pub struct WrapperShim {
     /// run on the host, which may be another target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_build: Option<HostShim>,
+    /// Whether tests are built with `--target`.
+    #[serde(default)]
+    pub has_target: bool,
 }
 
 /// The shim for the host, the compiler's own target.
@@ -223,6 +227,9 @@ fn conflicting_crate(stderr: &str) -> Option<&str> {
     Some(if owner == "this crate" { "" } else { owner })
 }
 
+/// The `cfg` of every workspace member.
+pub const CFG: &str = "memprof";
+
 /// The `cfg` under which the appended line links the shim's allocator.
 pub const HEAP_CFG: &str = "memprof_heap";
 
@@ -263,10 +270,11 @@ fn compiles_test(call: &[OsString]) -> bool {
 /// Whether a crate is compiled for a build script or a procedural macro. Cargo then passes no
 /// `--target`. Without a requested target, tests share these crates.
 fn runs_in_build(shim: &WrapperShim, call: &[OsString]) -> bool {
-    let names_target = call
-        .iter()
-        .any(|argument| argument == "--target" || argument.to_string_lossy().starts_with("--target="));
-    shim.in_build.is_some() && !names_target
+    shim.in_build.is_some() && !names_target(call)
+}
+
+fn names_target(call: &[OsString]) -> bool {
+    call.iter().any(|argument| argument == "--target" || argument.to_string_lossy().starts_with("--target="))
 }
 
 /// Returns the user's wrapper if there is one, the compiler, the shim's arguments, and cargo's own.
@@ -286,10 +294,16 @@ fn compiler_argv(shim: &WrapperShim, call: &[OsString]) -> Vec<OsString> {
     // cannot undo ours.
     argv.extend(["--cap-lints".into(), "warn".into()]);
     argv.extend_from_slice(arguments);
+    argv.extend(["--cfg".into(), CFG.into()]);
+    argv.extend(check_cfg(call).map(OsString::from));
     let (externs, folder) = match &shim.in_build {
         Some(own) if runs_in_build(shim, call) => (&own.externs, &own.search),
         _ => (&shim.externs, &shim.search),
     };
+    let is_for_target = !shim.has_target || names_target(call) || shim.in_build.is_some();
+    if let Some((_, shim)) = externs.first().filter(|_| is_for_target) {
+        memory_crate::replace(&mut argv, shim);
+    }
     for (name, rlib) in externs {
         // If a crate of the repository has the shim's name, the name keeps its meaning.
         if !has_extern(call, name) && !compiles_crate(call, name) {
@@ -302,6 +316,18 @@ fn compiler_argv(shim: &WrapperShim, call: &[OsString]) -> Vec<OsString> {
     search.push(folder);
     argv.extend(["-L".into(), search]);
     argv
+}
+
+/// Returns the arguments that make our names known to the compiler. Cargo passes such arguments if
+/// the compiler takes them (Rust 1.80 and later).
+fn check_cfg(call: &[OsString]) -> impl Iterator<Item = String> + use<> {
+    let checks = |pair: &[OsString]| {
+        pair[0] == "--check-cfg" && pair[1].to_str().is_some_and(|value| value.starts_with("cfg("))
+    };
+    let adapters = adapters::ADAPTERS.iter().map(|adapter| adapter.name);
+    let names: Vec<&str> = [CFG, HEAP_CFG].into_iter().chain(adapters).collect();
+    let known = call.windows(2).any(checks).then(|| format!("cfg({})", names.join(", ")));
+    known.into_iter().flat_map(|known| ["--check-cfg".to_owned(), known])
 }
 
 fn has_extern(call: &[OsString], name: &str) -> bool {
@@ -416,6 +442,7 @@ mod tests {
             inner: None,
             adapters: None,
             in_build: None,
+            has_target: false,
         }
     }
 
@@ -428,9 +455,36 @@ mod tests {
     fn a_compilation_gets_the_shim() {
         assert_eq!(
             wrapped("rustc --crate-name a src/lib.rs --test"),
-            "rustc --cap-lints warn --crate-name a src/lib.rs --test --extern memprof=/s/libmemprof.rlib \
-             --extern memprof_heap=/s/libmemprof_heap.rlib -L dependency=/s"
+            "rustc --cap-lints warn --crate-name a src/lib.rs --test --cfg memprof \
+             --extern memprof=/s/libmemprof.rlib --extern memprof_heap=/s/libmemprof_heap.rlib -L dependency=/s"
         );
+    }
+
+    #[test]
+    fn a_compiler_that_checks_names_of_cfgs_knows_ours() {
+        let known = "--check-cfg cfg(memprof, memprof_heap, memprof_candle";
+        let now = "rustc --crate-name a src/lib.rs --check-cfg cfg(docsrs,test)";
+        assert!(wrapped(now).contains(known), "{}", wrapped(now));
+        let nightly_of_2022 = "rustc --crate-name a src/lib.rs --check-cfg names()";
+        for before in ["rustc --crate-name a src/lib.rs", nightly_of_2022] {
+            assert!(!wrapped(before).contains("cfg(memprof"), "{}", wrapped(before));
+            assert!(wrapped(before).contains(" --cfg memprof "), "{}", wrapped(before));
+        }
+    }
+
+    #[test]
+    fn build_scripts_of_another_target_keep_the_crate_that_does_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let library = folder.path().join("libmemprof-1.rlib");
+        fs_err::write(&library, "cargo_memprof_replaces_this_crate").unwrap();
+        let shim = WrapperShim { has_target: true, ..shim() };
+        let line = format!("rustc --crate-name a src/lib.rs --extern memprof={}", library.display());
+        let replaces = |line: &str| {
+            let argv = compiler_argv(&shim, &words(line));
+            !argv.iter().any(|word| word.to_string_lossy().contains(library.to_str().unwrap()))
+        };
+        assert!(!replaces(&line));
+        assert!(replaces(&format!("{line} --target t")));
     }
 
     #[test]
@@ -487,11 +541,11 @@ mod tests {
         assert_eq!(
             wrapped("rustc --crate-name a /registry/a-1.0/src/lib.rs", "/"),
             "rustc --cap-lints warn --crate-name a /copies/a-1.0/src/lib.rs --remap-path-prefix \
-             /copies/a-1.0=/registry/a-1.0 --extern memprof_shim=/s/m.rlib -L dependency=/s"
+             /copies/a-1.0=/registry/a-1.0 --cfg memprof --extern memprof_shim=/s/m.rlib -L dependency=/s"
         );
         assert_eq!(
             wrapped("rustc --crate-name b excluded/src/lib.rs", "/checkout"),
-            "rustc --cap-lints warn --crate-name b excluded/src/lib.rs --extern memprof_shim=/s/m.rlib -L dependency=/s"
+            "rustc --cap-lints warn --crate-name b excluded/src/lib.rs --cfg memprof --extern memprof_shim=/s/m.rlib -L dependency=/s"
         );
         for line in [
             "rustc --crate-name c /registry/c-1.0/src/lib.rs",
@@ -509,6 +563,7 @@ mod tests {
         let shim = WrapperShim {
             externs: externs("/t"),
             search: "/t".into(),
+            has_target: true,
             inner: None,
             adapters: None,
             in_build: Some(HostShim { externs: externs("/host"), search: "/host".into() }),
