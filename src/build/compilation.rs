@@ -9,6 +9,7 @@ use anyhow::bail;
 
 use crate::build::adapters;
 use crate::build::job::Job;
+use crate::build::noting_runner;
 use crate::build::own_program;
 use crate::build::prepared_source::PreparedSource;
 use crate::build::provenance::KeyInputs;
@@ -124,7 +125,7 @@ fn cargo(
         .env("RUSTC_WORKSPACE_WRAPPER", links.join(wrapper::WRAP_NAME))
         .env(command::runner_variable(triple), &note)
         .env(wrapper::SHIM, serde_json::to_string(&wrapping)?)
-        .env(wrapper::NOTES, notes)
+        .env(noting_runner::NOTES, notes)
         .env("CARGO_TERM_COLOR", "never");
     if prepared.copies.is_empty() && !prepared.tracing.is_beyond_members() {
         return Ok(command);
@@ -149,6 +150,6 @@ fn note_environment(job: &Job<'_>, notes: &Path) -> anyhow::Result<()> {
         .chain(job.requested_environment())
         .chain([("CARGO_TERM_COLOR".to_owned(), "never".to_owned())])
         .collect();
-    let given = wrapper::GivenEnvironment::of(&given);
-    Ok(fs_err::write(notes.join(wrapper::GIVEN), serde_json::to_vec(&given)?)?)
+    let given = noting_runner::GivenEnvironment::of(&given);
+    Ok(fs_err::write(notes.join(noting_runner::GIVEN), serde_json::to_vec(&given)?)?)
 }
