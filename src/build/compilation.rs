@@ -14,6 +14,7 @@ use crate::build::own_program;
 use crate::build::prepared_source::PreparedSource;
 use crate::build::provenance::KeyInputs;
 use crate::build::shim::CompiledShim;
+use crate::build::traced_sources;
 use crate::build::wrapper;
 use crate::cargo::command;
 use crate::cargo::configuration::{self, CargoConfig};
@@ -93,10 +94,13 @@ fn cargo(
     let (inputs, toolchain) = (job.inputs, job.toolchain);
     let shim = CompiledShim::find_or_compile(inputs.cache, toolchain, target)?;
     let links = own_program::links(inputs.cache)?;
+    let has_memory_crate = traced_sources::has_memory_crate(job)?;
     let is_traced = !prepared.copies.is_empty() || !prepared.tracing.is_empty();
-    // Build scripts and procedural macros run on the host, and may also use a traced crate.
+    // Build scripts and procedural macros run on the host, and may also use a crate with the shim.
     let host_shim = match target {
-        Some(_) if is_traced => Some(CompiledShim::find_or_compile(inputs.cache, toolchain, None)?),
+        Some(_) if is_traced || has_memory_crate => {
+            Some(CompiledShim::find_or_compile(inputs.cache, toolchain, None)?)
+        }
         _ => None,
     };
     let with_host = |mut wrapping: wrapper::WrapperShim| {
@@ -127,12 +131,13 @@ fn cargo(
         .env(wrapper::SHIM, serde_json::to_string(&wrapping)?)
         .env(noting_runner::NOTES, notes)
         .env("CARGO_TERM_COLOR", "never");
-    if prepared.copies.is_empty() && !prepared.tracing.is_beyond_members() {
+    if prepared.copies.is_empty() && !prepared.tracing.is_beyond_members() && !has_memory_crate {
         return Ok(command);
     }
     let dependencies = wrapper::Dependencies {
         shim: with_host(shim.wrapping_dependencies(config.compiler_wrapper())),
         checkout: inputs.checkout.clone().into(),
+        has_memory_crate,
         copies: prepared.copies.iter().map(|copy| copy.place.clone()).collect(),
     };
     Ok(command

@@ -3,16 +3,20 @@
 //! Both would otherwise be linked, and the calls would go to the one that does nothing. Cargo still
 //! compiles the crate, because manifests and lock files stay unchanged.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
+
+use toml_edit::{DocumentMut, Table};
 
 /// The name of an item in the crate, and so a text in its metadata. A crate of the same name that
 /// lacks it has nothing to do with us. The shim has it, too, so that a copy of it is replaced.
 const MARK: &[u8] = b"cargo_memprof_replaces_this_crate";
 
-/// Replaces the crate in the arguments of a call of the compiler. A dependency may be renamed, so
-/// the file decides.
-pub fn replace(arguments: &mut [OsString], shim: &Path) {
+/// Replaces the crate in the arguments of a call of the compiler. Returns whether it was there. A
+/// dependency may be renamed, so the file decides.
+pub fn replace(arguments: &mut [OsString], shim: &Path) -> bool {
+    let mut is_there = false;
     let mut is_extern = false;
     for argument in arguments {
         if std::mem::replace(&mut is_extern, argument == "--extern")
@@ -22,8 +26,41 @@ pub fn replace(arguments: &mut [OsString], shim: &Path) {
             let mut replaced = OsString::from(format!("{name}="));
             replaced.push(shim);
             *argument = replaced;
+            is_there = true;
         }
     }
+    is_there
+}
+
+/// Whether crates depend on it for which cargo does not call the workspace's wrapper.
+///
+/// `lock` and `manifest` are those of the workspace. The lock file does not say which packages are
+/// members. With a `[workspace]`, those from a path count as members, otherwise only the root
+/// package does. In an external overlay, none is a member.
+pub fn is_used_outside(lock: &str, manifest: &str, is_external: bool) -> bool {
+    if !lock.contains("\"memprof") {
+        return false;
+    }
+    let (Ok(lock), Ok(manifest)) = (lock.parse::<DocumentMut>(), manifest.parse::<DocumentMut>()) else {
+        return false;
+    };
+    let root = manifest.get("package").and_then(|package| package.get("name")?.as_str());
+    let is_member = |package: &Table| {
+        let name = package.get("name").and_then(|name| name.as_str());
+        !is_external
+            && !package.contains_key("source")
+            && (manifest.contains_key("workspace") || name == root)
+    };
+    let packages = lock.get("package").and_then(|packages| packages.as_array_of_tables());
+    packages.into_iter().flatten().filter(|package| !is_member(package)).any(|package| {
+        let dependencies = package.get("dependencies").and_then(|dependencies| dependencies.as_array());
+        let names = dependencies.into_iter().flatten().filter_map(|dependency| dependency.as_str());
+        // With several versions in the lock file, the version follows the name.
+        names
+            .map(|name| name.split(' ').next().unwrap_or_default())
+            .collect::<BTreeSet<_>>()
+            .contains("memprof")
+    })
 }
 
 /// Splits `priv:name=path`.
@@ -47,6 +84,34 @@ mod tests {
     use super::*;
 
     #[test]
+    fn users_outside_the_workspace_are_found_in_the_lock_file() {
+        let lock = |user: &str| {
+            format!(
+                "version = 4\n[[package]]\nname = \"memprof\"\nversion = \"0.1.0\"\n{user}\
+                 dependencies = [\"libc\", \"memprof 0.1.0\"]\n"
+            )
+        };
+        let of_path = lock("[[package]]\nname = \"user\"\nversion = \"1.0.0\"\n");
+        let of_registry =
+            lock("[[package]]\nname = \"user\"\nversion = \"1.0.0\"\nsource = \"registry+x\"\n");
+        let root = "[package]\nname = \"user\"\n";
+        let other_root = "[package]\nname = \"other\"\n";
+        let workspace = "[workspace]\nmembers = [\"user\"]\n";
+        for (lock, manifest, is_external, expected) in [
+            (&of_path, root, false, false),
+            (&of_path, workspace, false, false),
+            (&of_path, other_root, false, true),
+            (&of_path, root, true, true),
+            (&of_registry, root, false, true),
+            (&of_registry, workspace, false, true),
+            (&of_registry.replace("memprof 0", "other 0"), root, false, false),
+            (&String::new(), root, true, false),
+        ] {
+            assert_eq!(is_used_outside(lock, manifest, is_external), expected, "{manifest} {lock}");
+        }
+    }
+
+    #[test]
     fn only_our_crate_is_replaced_under_any_name() {
         let folder = tempfile::tempdir().unwrap();
         let file = |name: &str, content: &[u8]| {
@@ -65,7 +130,8 @@ mod tests {
              --extern b={program} --extern serde -o memprof={ours} --extern gone=/libmemprof-5.rlib"
         );
         let mut arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-        replace(&mut arguments, Path::new("/s/m.rlib"));
+        assert!(replace(&mut arguments, Path::new("/s/m.rlib")));
+        assert!(!replace(&mut arguments, Path::new("/s/m.rlib")), "it is gone");
         let replaced = arguments.join(OsStr::new(" ")).into_string().unwrap();
         let expected = format!(
             "--extern memprof=/s/m.rlib --extern priv:renamed=/s/m.rlib --extern memprof={theirs} \

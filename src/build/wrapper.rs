@@ -67,6 +67,9 @@ pub struct Dependencies {
     pub shim: WrapperShim,
     /// All crates below this folder get the shim.
     pub checkout: PathBuf,
+    /// Whether some of them depend on the crate `memprof`, which the shim replaces.
+    #[serde(default)]
+    pub has_memory_crate: bool,
     /// Registry crates with an edited copy, which is compiled instead. Build scripts and procedural
     /// macros get the original.
     pub copies: Vec<CopiedCrate>,
@@ -155,9 +158,40 @@ fn dependency_argv(dependencies: &Dependencies, call: &[OsString], current: &Pat
             call.extend(["--remap-path-prefix".into(), prefix]);
         }
         None if path.starts_with(&dependencies.checkout) => {}
+        None if dependencies.has_memory_crate => {
+            let mut argv = unchanged();
+            use_shim(&dependencies.shim, &call, &mut argv);
+            return argv;
+        }
         None => return unchanged(),
     }
     compiler_argv(&dependencies.shim, &call)
+}
+
+/// Replaces the crate `memprof` in a call. All crates need the folder, because one that they depend
+/// on may use the shim.
+fn use_shim(shim: &WrapperShim, call: &[OsString], argv: &mut Vec<OsString>) {
+    let (externs, folder) = shim.place_for(call);
+    let is_for_target = !shim.has_target || names_target(call) || shim.in_build.is_some();
+    if let Some((_, shim)) = externs.first().filter(|_| is_for_target)
+        && memory_crate::replace(argv, shim)
+        && !argv.windows(2).any(|pair| pair[0] == "--cfg" && pair[1] == CFG)
+    {
+        argv.extend(["--cfg".into(), CFG.into()]);
+    }
+    let mut search = OsString::from("dependency=");
+    search.push(folder);
+    argv.extend(["-L".into(), search]);
+}
+
+impl WrapperShim {
+    /// Returns the shim's libraries and their folder for a call of the compiler.
+    fn place_for(&self, call: &[OsString]) -> (&[(String, PathBuf)], &Path) {
+        match &self.in_build {
+            Some(own) if runs_in_build(self, call) => (&own.externs, &own.search),
+            _ => (&self.externs, &self.search),
+        }
+    }
 }
 
 /// Compiles a test target with the shim's allocator. If the target has its own allocator, compiles
@@ -281,15 +315,7 @@ fn compiler_argv(shim: &WrapperShim, call: &[OsString]) -> Vec<OsString> {
     argv.extend_from_slice(arguments);
     argv.extend(["--cfg".into(), CFG.into()]);
     argv.extend(check_cfg(call).map(OsString::from));
-    let (externs, folder) = match &shim.in_build {
-        Some(own) if runs_in_build(shim, call) => (&own.externs, &own.search),
-        _ => (&shim.externs, &shim.search),
-    };
-    let is_for_target = !shim.has_target || names_target(call) || shim.in_build.is_some();
-    if let Some((_, shim)) = externs.first().filter(|_| is_for_target) {
-        memory_crate::replace(&mut argv, shim);
-    }
-    for (name, rlib) in externs {
+    for (name, rlib) in shim.place_for(call).0 {
         // If a crate of the repository has the shim's name, the name keeps its meaning.
         if !has_extern(call, name) && !compiles_crate(call, name) {
             let mut value = OsString::from(format!("{name}="));
@@ -297,9 +323,7 @@ fn compiler_argv(shim: &WrapperShim, call: &[OsString]) -> Vec<OsString> {
             argv.extend(["--extern".into(), value]);
         }
     }
-    let mut search = OsString::from("dependency=");
-    search.push(folder);
-    argv.extend(["-L".into(), search]);
+    use_shim(shim, call, &mut argv);
     argv
 }
 
@@ -436,6 +460,7 @@ mod tests {
         let dependencies = Dependencies {
             shim: WrapperShim { externs: vec![("memprof_shim".into(), "/s/m.rlib".into())], ..shim() },
             checkout: "/checkout".into(),
+            has_memory_crate: false,
             copies: vec![CopiedCrate { original: "/registry/a-1.0".into(), copy: "/copies/a-1.0".into() }],
         };
         let wrapped = |line: &str, current: &str| {
@@ -475,6 +500,7 @@ mod tests {
         let dependencies = Dependencies {
             shim,
             checkout: "/checkout".into(),
+            has_memory_crate: false,
             copies: vec![CopiedCrate { original: "/registry/a-1.0".into(), copy: "/copies/a-1.0".into() }],
         };
         let wrapped = |line: &str| {
@@ -489,6 +515,29 @@ mod tests {
         assert!(copied.contains("/copies/a-1.0/src/lib.rs"), "{copied}");
         let original = "rustc --crate-name a /registry/a-1.0/src/lib.rs";
         assert_eq!(wrapped(original), original);
+    }
+
+    #[test]
+    fn dependencies_that_use_the_crate_get_the_shim_and_all_others_its_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let library = folder.path().join("libmemprof-1.rmeta");
+        fs_err::write(&library, "cargo_memprof_replaces_this_crate").unwrap();
+        let dependencies = Dependencies {
+            shim: WrapperShim { externs: vec![("memprof_shim".into(), "/s/m.rlib".into())], ..shim() },
+            checkout: "/checkout".into(),
+            has_memory_crate: true,
+            copies: Vec::new(),
+        };
+        let wrapped = |line: &str| {
+            let argv = dependency_argv(&dependencies, &words(line), Path::new("/"));
+            argv.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+        };
+        let uses = wrapped(&format!("rustc --crate-name u /r/u.rs --extern memprof={}", library.display()));
+        let expected =
+            "rustc --crate-name u /r/u.rs --extern memprof=/s/m.rlib --cfg memprof -L dependency=/s";
+        assert_eq!(uses, expected);
+        assert_eq!(wrapped("rustc --crate-name o /r/o.rs"), "rustc --crate-name o /r/o.rs -L dependency=/s");
+        assert_eq!(wrapped("rustc -vV"), "rustc -vV");
     }
 
     #[test]

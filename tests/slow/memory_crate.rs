@@ -152,3 +152,43 @@ fn a_test_file_for_the_tool_alone_needs_no_crate_in_the_manifest() {
     assert_eq!(printed.code, 0, "{}", printed.everything());
     assert!(has_checkpoint(&values, "alone"), "{}", printed.stdout);
 }
+
+/// A crate that depends on others, with this library.
+fn write_crate(repository: &TestRepository, folder: &str, name: &str, dependencies: &str, library: &str) {
+    let manifest = format!("[package]\nname = \"{name}\"\nversion = \"1.0.0\"\nedition = \"2021\"\n");
+    repository.write(&format!("{folder}/Cargo.toml"), format!("{manifest}[dependencies]\n{dependencies}\n"));
+    repository.write(&format!("{folder}/src/lib.rs"), library);
+    repository.write(&format!("{folder}/.cargo-checksum.json"), "{\"files\":{}}");
+}
+
+#[test]
+fn crates_of_the_registry_and_beside_the_workspace_log_their_checkpoints() {
+    let mut repository = TestRepository::new();
+    if !copy_crate(&repository, "vendor/memprof") {
+        return;
+    }
+    repository.write("vendor/memprof/.cargo-checksum.json", "{\"files\":{}}");
+    let config =
+        "[source.crates-io]\nreplace-with = \"vendored\"\n[source.vendored]\ndirectory = \"vendor\"\n";
+    repository.write(".cargo/config.toml", config);
+    let inside = |label: &str| {
+        format!(
+            "pub fn work() -> bool {{ memprof::checkpoint!(\"{label}\"); cfg!(memprof) }}\n\
+             pub fn scope() -> memprof::Scope {{ memprof::scope!(\"{label}\") }}\n"
+        )
+    };
+    write_crate(&repository, "vendor/used", "used", "memprof = \"0.1\"", &inside("in the registry"));
+    write_crate(&repository, "vendor/middle", "middle", "used = \"1\"", "pub use used::{scope, work};\n");
+    write_crate(&repository, "beside", "beside", "memprof = \"0.1\"", &inside("beside"));
+    let body = "assert_eq!([middle::work(), beside::work()], [cfg!(memprof); 2]);\n    \
+                let scopes: [memprof::Scope; 2] = [middle::scope(), beside::scope()];\n    drop(scopes);\n    \
+                std::mem::forget(engine::kept());\n    memprof::checkpoint!(\"kept\");";
+    let dependencies = "memprof = \"0.1\"\nmiddle = \"1\"\nbeside = { path = \"beside\" }";
+    commit(&mut repository, "with", dependencies, &test("memprof", body));
+    succeed(repository.command("cargo").args(["test", "--offline", "--quiet"]));
+    let (printed, values) = run(&repository, "with");
+    assert_eq!(printed.code, 0, "{}", printed.everything());
+    for label in ["in the registry", "beside", "kept"] {
+        assert!(values.iter().any(|value| value.checkpoint == label), "{label}: {}", printed.everything());
+    }
+}
