@@ -108,13 +108,8 @@ fn cargo(
         wrapping.in_build = host_shim.as_ref().map(|shim| shim.in_build(&wrapping));
         wrapping
     };
-    let lock = prepared.manifest.with_file_name("Cargo.lock");
-    let lock = match fs_err::read_to_string(lock) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-        read => read?,
-    };
     let wrapping = wrapper::WrapperShim {
-        adapters: shim.adapters(&lock, target),
+        adapters: shim.adapters(&lock_of(prepared)?, target),
         ..with_host(shim.wrapping(config.workspace_wrapper()))
     };
     let triple = target.unwrap_or(toolchain.host());
@@ -143,6 +138,14 @@ fn cargo(
     Ok(command
         .env("RUSTC_WRAPPER", links.join(wrapper::WRAP_DEPENDENCY_NAME))
         .env(wrapper::DEPENDENCIES, serde_json::to_string(&dependencies)?))
+}
+
+/// Returns the text of the lock file that cargo will read; empty if there is none yet.
+fn lock_of(prepared: &PreparedSource) -> std::io::Result<String> {
+    match fs_err::read_to_string(prepared.manifest.with_file_name("Cargo.lock")) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
+        read => read,
+    }
 }
 
 /// Notes the environment that cargo gets, so that the runner can tell which variables cargo added.

@@ -235,6 +235,17 @@ mod tests {
     }
 
     #[test]
+    fn a_program_that_embeds_the_source_has_no_second_place_for_the_key() {
+        let mut files = Vec::new();
+        collect(&TEMPLATES, &mut files);
+        let text = ["cargo-memprof", "-build-key:"].concat();
+        for (path, content) in files {
+            let found = memchr::memmem::find(content, text.as_bytes());
+            assert!(found.is_none(), "{}", path.display());
+        }
+    }
+
+    #[test]
     fn the_shim_of_another_target_is_another_one() {
         let arguments = |target| arguments("memprof", "".into(), target);
         assert_ne!(arguments(None), arguments(Some("x86_64-unknown-linux-musl")));

@@ -127,10 +127,11 @@ fn add_impl(items: &mut BTreeSet<String>, one: &syn::ItemImpl, exported: &BTreeS
         return;
     }
     for item in &one.items {
-        if let ImplItem::Fn(method) = item {
-            if is_public(&method.vis) && !is_hidden(&method.attrs) {
-                items.insert(signature(&format!("{of}::"), &method.sig));
-            }
+        if let ImplItem::Fn(method) = item
+            && is_public(&method.vis)
+            && !is_hidden(&method.attrs)
+        {
+            items.insert(signature(&format!("{of}::"), &method.sig));
         }
     }
 }
