@@ -156,6 +156,8 @@ impl Usage {
     }
 }
 
+// There is no `limit > figure`: an implementation for `u64` would make types ambiguous in code that
+// this crate is linked to, such as `size == text.parse().unwrap()`.
 impl<T: PartialEq> PartialEq<T> for Figure<T> {
     fn eq(&self, other: &T) -> bool {
         match &self.0 {
@@ -174,27 +176,6 @@ impl<T: PartialOrd> PartialOrd<T> for Figure<T> {
         }
     }
 }
-
-/// The same with the limit on the left: `limit > figure`.
-macro_rules! compare_from_the_left {
-    ($($value:ty),*) => {
-        $(
-            impl PartialEq<Figure<$value>> for $value {
-                fn eq(&self, other: &Figure<$value>) -> bool {
-                    other == self
-                }
-            }
-
-            impl PartialOrd<Figure<$value>> for $value {
-                fn partial_cmp(&self, other: &Figure<$value>) -> Option<Ordering> {
-                    other.partial_cmp(self).map(Ordering::reverse)
-                }
-            }
-        )*
-    };
-}
-
-compare_from_the_left!(u64, i64, Duration);
 
 pub(crate) const NOT_MEASURED: &str = "not measured; run under `cargo memprof`";
 
