@@ -10,6 +10,9 @@ use crate::sources::Extent;
 use crate::untracked::{Text, Untracked};
 use crate::usage::{Figure, Gpu, Memory, Usage};
 
+/// Page-locked memory of the host has a place among the GPUs' metrics.
+const HOST: &str = "host_pinned";
+
 /// The mark at which a scope began, to compare with at its end. `values` has an entry for each
 /// metric that existed then.
 pub(crate) struct ScopeStart {
@@ -116,7 +119,8 @@ impl Recorder {
             if let Kind::Peak { family, .. } = metric.kind {
                 // Pools have families of their own: `gpu.0.pool.used`.
                 let is_whole = metric.name.strip_suffix(".peak") == Some(family);
-                if let Some(device) = family.strip_prefix("gpu.").filter(|_| is_whole) {
+                let device = family.strip_prefix("gpu.").filter(|device| is_whole && *device != HOST);
+                if let Some(device) = device {
                     usage.gpus.push(Gpu { device, memory: self.memory_of(index, start, end) });
                 }
             }
