@@ -7,6 +7,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::Artifact;
 
 use crate::build::libraries;
+use crate::build::noting_runner;
 use crate::build::provenance::{Companion, Executable};
 use crate::build::store::{Draft, Unproven};
 use crate::build::test_listing::{self, Listing};
@@ -85,7 +86,7 @@ impl Artifacts<'_> {
         let file_name = built.file_name().context("an executable has a name")?;
         let note = fs_err::read(self.notes.join(format!("{file_name}.json")))
             .with_context(|| format!("cargo built {built}, but did not run it"))?;
-        let invocation: wrapper::TestInvocation = serde_json::from_slice(&note)?;
+        let invocation: noting_runner::TestInvocation = serde_json::from_slice(&note)?;
         let directory = paths::utf8(invocation.directory)?;
         let harness = !manifest::without_harness(&artifact.manifest_path)?
             .iter()
@@ -239,7 +240,7 @@ mod tests {
             let root = Utf8Path::from_path(folder.path()).unwrap();
             fs_err::write(root.join("Cargo.toml"), "[package]\nname = 'kept'\nversion = '1.0.0'\n").unwrap();
             fs_err::write(root.join("keep-1"), content).unwrap();
-            let invocation = wrapper::TestInvocation {
+            let invocation = noting_runner::TestInvocation {
                 executable: root.join("keep-1").into(),
                 directory: root.into(),
                 environment: std::collections::BTreeMap::new(),

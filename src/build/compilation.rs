@@ -9,10 +9,12 @@ use anyhow::bail;
 
 use crate::build::adapters;
 use crate::build::job::Job;
+use crate::build::noting_runner;
 use crate::build::own_program;
 use crate::build::prepared_source::PreparedSource;
 use crate::build::provenance::KeyInputs;
 use crate::build::shim::CompiledShim;
+use crate::build::traced_sources;
 use crate::build::wrapper;
 use crate::cargo::command;
 use crate::cargo::configuration::{self, CargoConfig};
@@ -92,23 +94,22 @@ fn cargo(
     let (inputs, toolchain) = (job.inputs, job.toolchain);
     let shim = CompiledShim::find_or_compile(inputs.cache, toolchain, target)?;
     let links = own_program::links(inputs.cache)?;
+    let has_memory_crate = traced_sources::has_memory_crate(job)?;
     let is_traced = !prepared.copies.is_empty() || !prepared.tracing.is_empty();
-    // Build scripts and procedural macros run on the host, and may also use a traced crate.
+    // Build scripts and procedural macros run on the host, and may also use a crate with the shim.
     let host_shim = match target {
-        Some(_) if is_traced => Some(CompiledShim::find_or_compile(inputs.cache, toolchain, None)?),
+        Some(_) if is_traced || has_memory_crate => {
+            Some(CompiledShim::find_or_compile(inputs.cache, toolchain, None)?)
+        }
         _ => None,
     };
     let with_host = |mut wrapping: wrapper::WrapperShim| {
+        wrapping.has_target = target.is_some();
         wrapping.in_build = host_shim.as_ref().map(|shim| shim.in_build(&wrapping));
         wrapping
     };
-    let lock = prepared.manifest.with_file_name("Cargo.lock");
-    let lock = match fs_err::read_to_string(lock) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-        read => read?,
-    };
     let wrapping = wrapper::WrapperShim {
-        adapters: shim.adapters(&lock, target),
+        adapters: shim.adapters(&lock_of(prepared)?, target),
         ..with_host(shim.wrapping(config.workspace_wrapper()))
     };
     let triple = target.unwrap_or(toolchain.host());
@@ -123,19 +124,28 @@ fn cargo(
         .env("RUSTC_WORKSPACE_WRAPPER", links.join(wrapper::WRAP_NAME))
         .env(command::runner_variable(triple), &note)
         .env(wrapper::SHIM, serde_json::to_string(&wrapping)?)
-        .env(wrapper::NOTES, notes)
+        .env(noting_runner::NOTES, notes)
         .env("CARGO_TERM_COLOR", "never");
-    if prepared.copies.is_empty() && !prepared.tracing.is_beyond_members() {
+    if prepared.copies.is_empty() && !prepared.tracing.is_beyond_members() && !has_memory_crate {
         return Ok(command);
     }
     let dependencies = wrapper::Dependencies {
         shim: with_host(shim.wrapping_dependencies(config.compiler_wrapper())),
         checkout: inputs.checkout.clone().into(),
+        has_memory_crate,
         copies: prepared.copies.iter().map(|copy| copy.place.clone()).collect(),
     };
     Ok(command
         .env("RUSTC_WRAPPER", links.join(wrapper::WRAP_DEPENDENCY_NAME))
         .env(wrapper::DEPENDENCIES, serde_json::to_string(&dependencies)?))
+}
+
+/// Returns the text of the lock file that cargo will read; empty if there is none yet.
+fn lock_of(prepared: &PreparedSource) -> std::io::Result<String> {
+    match fs_err::read_to_string(prepared.manifest.with_file_name("Cargo.lock")) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
+        read => read,
+    }
 }
 
 /// Notes the environment that cargo gets, so that the runner can tell which variables cargo added.
@@ -148,6 +158,6 @@ fn note_environment(job: &Job<'_>, notes: &Path) -> anyhow::Result<()> {
         .chain(job.requested_environment())
         .chain([("CARGO_TERM_COLOR".to_owned(), "never".to_owned())])
         .collect();
-    let given = wrapper::GivenEnvironment::of(&given);
-    Ok(fs_err::write(notes.join(wrapper::GIVEN), serde_json::to_vec(&given)?)?)
+    let given = noting_runner::GivenEnvironment::of(&given);
+    Ok(fs_err::write(notes.join(noting_runner::GIVEN), serde_json::to_vec(&given)?)?)
 }

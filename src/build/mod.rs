@@ -15,6 +15,8 @@ pub mod failure;
 pub mod freshness;
 pub mod job;
 pub mod libraries;
+pub mod memory_crate;
+pub mod noting_runner;
 pub mod own_program;
 pub mod prepared_source;
 pub mod provenance;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use camino::Utf8PathBuf;
 use serde::{Deserialize, Serialize};
 
-use crate::build::wrapper::LIBRARY_PATHS;
+use crate::build::noting_runner::LIBRARY_PATHS;
 use crate::plan::clean_env::CleanEnv;
 use crate::plan::listing::NotMeasured;
 use crate::plan::request::TargetKind;

@@ -133,6 +133,7 @@ impl CompiledShim {
             inner,
             adapters: None,
             in_build: None,
+            has_target: false,
         }
     }
 
@@ -231,6 +232,17 @@ mod tests {
         }
         assert_eq!(fs_err::read_to_string(home.join("shim/made by")).unwrap(), "first");
         assert!(place(&home.join("missing"), &home.join("other")).is_err());
+    }
+
+    #[test]
+    fn a_program_that_embeds_the_source_has_no_second_place_for_the_key() {
+        let mut files = Vec::new();
+        collect(&TEMPLATES, &mut files);
+        let text = ["cargo-memprof", "-build-key:"].concat();
+        for (path, content) in files {
+            let found = memchr::memmem::find(content, text.as_bytes());
+            assert!(found.is_none(), "{}", path.display());
+        }
     }
 
     #[test]

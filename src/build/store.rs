@@ -85,17 +85,18 @@ const STAMP: &[u8] = b"cargo-memprof-build-key:";
 /// The key does not have 64 digits.
 pub fn stamp(executable: &mut [u8], key: &str) -> Result<(), Unproven> {
     assert_eq!(key.len(), 64, "a key has 64 digits");
-    let places: Vec<usize> = memchr::memmem::find_iter(executable, STAMP).collect();
-    let place = match places[..] {
-        [place] => place,
-        [] => return Err(Unproven::NoPlace),
+    let is_unused =
+        |place: &usize| executable[place + STAMP.len()..].get(..64).is_some_and(|place| *place == [b'-'; 64]);
+    let texts: Vec<usize> = memchr::memmem::find_iter(executable, STAMP).collect();
+    // The text alone is no place: a program may search for it, as this one does.
+    let places: Vec<usize> = texts.iter().copied().filter(is_unused).collect();
+    let start = match places[..] {
+        [place] => place + STAMP.len(),
+        [] if texts.is_empty() => return Err(Unproven::NoPlace),
+        [] => return Err(Unproven::Changed),
         _ => return Err(Unproven::Several(places.len())),
     };
-    let start = place + STAMP.len();
-    let target = executable.get_mut(start..start + 64).ok_or(Unproven::Changed)?;
-    if !target.iter().all(|byte| *byte == b'-') {
-        return Err(Unproven::Changed);
-    }
+    let target = &mut executable[start..start + 64];
     target.copy_from_slice(key.as_bytes());
     Ok(())
 }
@@ -375,6 +376,8 @@ mod tests {
         assert_eq!(stamp(&mut b"plain".to_vec(), KEY), Err(Unproven::NoPlace));
         assert_eq!(stamp(&mut [linked(), linked()].concat(), KEY), Err(Unproven::Several(2)));
         assert_eq!(stamp(&mut linked()[..40], KEY), Err(Unproven::Changed));
+        let mut with_text = [STAMP, b" is searched for", &linked(), STAMP].concat();
+        assert_eq!(stamp(&mut with_text, KEY), Ok(()));
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashSet};
 use camino::Utf8Path;
 
 use crate::build::absent_libraries::EmptyLibraries;
+use crate::build::noting_runner::LIBRARY_PATHS;
 use crate::build::provenance::ListedTest;
-use crate::build::wrapper::LIBRARY_PATHS;
 use crate::cargo::toolchain::{clean, inheriting};
 use crate::plan::clean_env::{Child, CleanEnv};
 use crate::support::process::{Command, ProcessError};

@@ -1,14 +1,17 @@
 //! Tracing in a build: the edited functions of the checkout, and edited copies of registry crates.
-//! Builds with such copies have their own target folder.
+//! Builds with such copies have their own target folder, and so have those whose dependencies use
+//! the crate `memprof`.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::Metadata;
 
 use crate::build::job::{Inputs, Job};
+use crate::build::memory_crate;
 use crate::build::shim;
 use crate::cargo::lockfile::{self, Lockfile};
+use crate::git::links::{self, Linked};
 use crate::inject::checkout_edits;
-use crate::plan::request::TraceRequest;
+use crate::plan::request::{OverlayMode, TraceRequest};
 use crate::trace::crates;
 use crate::trace::dependency_copies::{self, EditedCopy, LockedCrate};
 use crate::trace::instrument::{self, Dropped, Patterns, Search, Tracing};
@@ -49,8 +52,28 @@ fn search(
 /// Returns cargo's target folder for the revision.
 pub fn target_folder(job: &Job<'_>) -> anyhow::Result<Utf8PathBuf> {
     let cache = job.inputs.cache;
-    let is_plain = traced_dependencies(job)?.is_empty();
-    Ok(if is_plain { cache.target() } else { cache.target_of_traced(&edits(job.inputs)) })
+    Ok(if !traced_dependencies(job)?.is_empty() {
+        cache.target_of_traced(&edits(job.inputs))
+    } else if has_memory_crate(job)? {
+        // These crates are compiled against the shim, and cargo does not see when it changes.
+        cache.target_of_traced(&format!("memprof-{}", shim::source_hash()))
+    } else {
+        cache.target()
+    })
+}
+
+/// Whether crates outside the workspace use the crate `memprof`, which the shim replaces.
+pub fn has_memory_crate(job: &Job<'_>) -> anyhow::Result<bool> {
+    let Some(lock) = lock_text(job)? else { return Ok(false) };
+    let inputs = job.inputs;
+    let manifest = inputs.plan.workspace.join("Cargo.toml");
+    let manifest = match links::show(inputs.repository, &job.revision().commit, manifest.as_str())? {
+        Linked::File(text) | Linked::Link(text) => text,
+        Linked::LeadsOutside(_) | Linked::Absent => Vec::new(),
+    };
+    let is_external = !inputs.overlay_of(OverlayMode::External).is_empty();
+    let (lock, manifest) = (String::from_utf8_lossy(&lock), String::from_utf8_lossy(&manifest));
+    Ok(memory_crate::is_used_outside(&lock, &manifest, is_external))
 }
 
 /// Makes edited copies of the registry crates that patterns name.
@@ -72,12 +95,17 @@ fn traced_dependencies(job: &Job<'_>) -> anyhow::Result<Vec<LockedCrate>> {
     if inputs.patterns.crate_names().is_empty() {
         return Ok(Vec::new());
     }
-    let committed = lockfile::committed_text(inputs.plan, job.index, inputs.repository)?;
-    let lock = match (&committed, job.lockfile) {
-        (Some(text), _) | (None, Lockfile::Given(text)) => text.as_slice(),
-        _ => return Ok(Vec::new()),
-    };
-    Ok(dependency_copies::named_in(&String::from_utf8_lossy(lock), &inputs.patterns))
+    let lock = lock_text(job)?.unwrap_or_default();
+    Ok(dependency_copies::named_in(&String::from_utf8_lossy(&lock), &inputs.patterns))
+}
+
+/// Returns the revision's lock file, its own or the one that it gets.
+fn lock_text(job: &Job<'_>) -> anyhow::Result<Option<Vec<u8>>> {
+    let committed = lockfile::committed_text(job.inputs.plan, job.index, job.inputs.repository)?;
+    Ok(committed.or_else(|| match job.lockfile {
+        Lockfile::Given(text) => Some(text.clone()),
+        Lockfile::NotNeeded | Lockfile::ToGenerate { .. } => None,
+    }))
 }
 
 /// Returns a name for the edits of traced registry crates. It depends on the target, because with

@@ -3,10 +3,8 @@
 //! As `RUSTC_WORKSPACE_WRAPPER`, it adds the shim to every workspace member with `--extern`, so
 //! that manifests and lock files stay unchanged. As `RUSTC_WRAPPER`, it does the same for traced
 //! crates outside the workspace, and compiles edited copies of registry crates. As the target's
-//! runner, it notes the folder and the environment of a test executable instead of running it: only
-//! cargo knows all of them (`OUT_DIR`, library paths, the `[env]` table).
+//! runner, it only notes the call: see `noting_runner`.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -16,6 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::build::adapters::{self, Adapters};
 use crate::build::configured_out;
+use crate::build::memory_crate;
+use crate::build::noting_runner;
 use crate::trace::dependency_copies::CopiedCrate;
 
 /// The name under which this program wraps the compiler for workspace members.
@@ -24,9 +24,6 @@ pub const WRAP_NAME: &str = "memprof-wrap-rustc";
 pub const NOTE_NAME: &str = "memprof-note-test";
 /// The variable with what the compiler wrapper adds: [`WrapperShim`] as JSON.
 pub const SHIM: &str = "CARGO_MEMPROF_WRAP";
-/// The variable with the folder for the runner's notes.
-pub const NOTES: &str = "CARGO_MEMPROF_NOTES";
-
 /// The shim as the wrapper adds it to each call of rustc.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WrapperShim {
@@ -43,6 +40,9 @@ pub struct WrapperShim {
     /// run on the host, which may be another target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_build: Option<HostShim>,
+    /// Whether tests are built with `--target`.
+    #[serde(default)]
+    pub has_target: bool,
 }
 
 /// The shim for the host, the compiler's own target.
@@ -67,20 +67,12 @@ pub struct Dependencies {
     pub shim: WrapperShim,
     /// All crates below this folder get the shim.
     pub checkout: PathBuf,
+    /// Whether some of them depend on the crate `memprof`, which the shim replaces.
+    #[serde(default)]
+    pub has_memory_crate: bool,
     /// Registry crates with an edited copy, which is compiled instead. Build scripts and procedural
     /// macros get the original.
     pub copies: Vec<CopiedCrate>,
-}
-
-/// How cargo would run a test executable.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TestInvocation {
-    /// The test executable.
-    pub executable: PathBuf,
-    /// Its working directory.
-    pub directory: PathBuf,
-    /// Variables that cargo set or changed.
-    pub environment: BTreeMap<String, String>,
 }
 
 /// Takes the role that the program's name selects, if any. On success, this does not return.
@@ -89,7 +81,7 @@ pub fn act(arguments: &[OsString]) -> Option<anyhow::Error> {
     match Path::new(own_name).file_name()?.to_str()? {
         WRAP_NAME => Some(wrap_compiler(call)),
         WRAP_DEPENDENCY_NAME => Some(wrap_dependency(call)),
-        NOTE_NAME => match note_invocation(call) {
+        NOTE_NAME => match noting_runner::note_invocation(call) {
             #[expect(clippy::exit, reason = "the runner is done, and there is nothing to unwind")]
             Ok(()) => std::process::exit(0),
             Err(error) => Some(error),
@@ -166,9 +158,40 @@ fn dependency_argv(dependencies: &Dependencies, call: &[OsString], current: &Pat
             call.extend(["--remap-path-prefix".into(), prefix]);
         }
         None if path.starts_with(&dependencies.checkout) => {}
+        None if dependencies.has_memory_crate => {
+            let mut argv = unchanged();
+            use_shim(&dependencies.shim, &call, &mut argv);
+            return argv;
+        }
         None => return unchanged(),
     }
     compiler_argv(&dependencies.shim, &call)
+}
+
+/// Replaces the crate `memprof` in a call. All crates need the folder, because one that they depend
+/// on may use the shim.
+fn use_shim(shim: &WrapperShim, call: &[OsString], argv: &mut Vec<OsString>) {
+    let (externs, folder) = shim.place_for(call);
+    let is_for_target = !shim.has_target || names_target(call) || shim.in_build.is_some();
+    if let Some((_, shim)) = externs.first().filter(|_| is_for_target)
+        && memory_crate::replace(argv, shim)
+        && !argv.windows(2).any(|pair| pair[0] == "--cfg" && pair[1] == CFG)
+    {
+        argv.extend(["--cfg".into(), CFG.into()]);
+    }
+    let mut search = OsString::from("dependency=");
+    search.push(folder);
+    argv.extend(["-L".into(), search]);
+}
+
+impl WrapperShim {
+    /// Returns the shim's libraries and their folder for a call of the compiler.
+    fn place_for(&self, call: &[OsString]) -> (&[(String, PathBuf)], &Path) {
+        match &self.in_build {
+            Some(own) if runs_in_build(self, call) => (&own.externs, &own.search),
+            _ => (&self.externs, &self.search),
+        }
+    }
 }
 
 /// Compiles a test target with the shim's allocator. If the target has its own allocator, compiles
@@ -223,6 +246,9 @@ fn conflicting_crate(stderr: &str) -> Option<&str> {
     Some(if owner == "this crate" { "" } else { owner })
 }
 
+/// The `cfg` of every workspace member.
+pub const CFG: &str = "memprof";
+
 /// The `cfg` under which the appended line links the shim's allocator.
 pub const HEAP_CFG: &str = "memprof_heap";
 
@@ -263,10 +289,11 @@ fn compiles_test(call: &[OsString]) -> bool {
 /// Whether a crate is compiled for a build script or a procedural macro. Cargo then passes no
 /// `--target`. Without a requested target, tests share these crates.
 fn runs_in_build(shim: &WrapperShim, call: &[OsString]) -> bool {
-    let names_target = call
-        .iter()
-        .any(|argument| argument == "--target" || argument.to_string_lossy().starts_with("--target="));
-    shim.in_build.is_some() && !names_target
+    shim.in_build.is_some() && !names_target(call)
+}
+
+fn names_target(call: &[OsString]) -> bool {
+    call.iter().any(|argument| argument == "--target" || argument.to_string_lossy().starts_with("--target="))
 }
 
 /// Returns the user's wrapper if there is one, the compiler, the shim's arguments, and cargo's own.
@@ -286,11 +313,9 @@ fn compiler_argv(shim: &WrapperShim, call: &[OsString]) -> Vec<OsString> {
     // cannot undo ours.
     argv.extend(["--cap-lints".into(), "warn".into()]);
     argv.extend_from_slice(arguments);
-    let (externs, folder) = match &shim.in_build {
-        Some(own) if runs_in_build(shim, call) => (&own.externs, &own.search),
-        _ => (&shim.externs, &shim.search),
-    };
-    for (name, rlib) in externs {
+    argv.extend(["--cfg".into(), CFG.into()]);
+    argv.extend(check_cfg(call).map(OsString::from));
+    for (name, rlib) in shim.place_for(call).0 {
         // If a crate of the repository has the shim's name, the name keeps its meaning.
         if !has_extern(call, name) && !compiles_crate(call, name) {
             let mut value = OsString::from(format!("{name}="));
@@ -298,10 +323,20 @@ fn compiler_argv(shim: &WrapperShim, call: &[OsString]) -> Vec<OsString> {
             argv.extend(["--extern".into(), value]);
         }
     }
-    let mut search = OsString::from("dependency=");
-    search.push(folder);
-    argv.extend(["-L".into(), search]);
+    use_shim(shim, call, &mut argv);
     argv
+}
+
+/// Returns the arguments that make our names known to the compiler. Cargo passes such arguments if
+/// the compiler takes them (Rust 1.80 and later).
+fn check_cfg(call: &[OsString]) -> impl Iterator<Item = String> + use<> {
+    let checks = |pair: &[OsString]| {
+        pair[0] == "--check-cfg" && pair[1].to_str().is_some_and(|value| value.starts_with("cfg("))
+    };
+    let adapters = adapters::ADAPTERS.iter().map(|adapter| adapter.name);
+    let names: Vec<&str> = [CFG, HEAP_CFG].into_iter().chain(adapters).collect();
+    let known = call.windows(2).any(checks).then(|| format!("cfg({})", names.join(", ")));
+    known.into_iter().flat_map(|known| ["--check-cfg".to_owned(), known])
 }
 
 fn has_extern(call: &[OsString], name: &str) -> bool {
@@ -315,87 +350,6 @@ fn has_extern(call: &[OsString], name: &str) -> bool {
 
 fn compiles_crate(call: &[OsString], name: &str) -> bool {
     call.windows(2).any(|pair| pair[0] == "--crate-name" && pair[1] == name)
-}
-
-fn note_invocation(call: &[OsString]) -> anyhow::Result<()> {
-    let executable = Path::new(call.first().context("cargo gave no executable to run")?);
-    let folder = PathBuf::from(std::env::var_os(NOTES).with_context(|| format!("{NOTES} is not set"))?);
-    // The variables that the tool itself gave cargo. Only cargo's own additions are noted.
-    let given: GivenEnvironment = serde_json::from_slice(&fs_err::read(folder.join(GIVEN))?)?;
-    let environment = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .filter(|(name, value)| !given.has(name, value) && !is_ours(name))
-        .map(|(name, value)| {
-            let own = own_part(&name, value, given.library_paths.get(&name));
-            (name, own)
-        })
-        .collect();
-    let directory = std::env::current_dir()?;
-    let invocation = TestInvocation { executable: executable.to_owned(), directory, environment };
-    let name = executable.file_name().with_context(|| format!("{} is not a file", executable.display()))?;
-    let mut file = name.to_owned();
-    file.push(".json");
-    fs_err::write(folder.join(file), serde_json::to_vec(&invocation)?)?;
-    Ok(())
-}
-
-/// The variables with library folders. Cargo puts its own folders before the user's.
-pub const LIBRARY_PATHS: [&str; 2] = ["LD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH"];
-
-/// Returns cargo's part of a value. The user's part of a library path is added when a test runs,
-/// because it may have changed by then.
-fn own_part(name: &str, value: String, given: Option<&String>) -> String {
-    let had = given.filter(|had| LIBRARY_PATHS.contains(&name) && !had.is_empty());
-    match had.and_then(|had| value.strip_suffix(had.as_str())) {
-        Some(own) => own.trim_end_matches(':').to_owned(),
-        None => value,
-    }
-}
-
-/// The file among the runner's notes with the environment that cargo itself got.
-pub const GIVEN: &str = "given.json";
-
-/// The environment that cargo itself got. It may hold secrets, so there are only hashes of its
-/// values.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GivenEnvironment {
-    hashes: BTreeMap<String, String>,
-    /// The library paths as they are, because cargo extends them.
-    library_paths: BTreeMap<String, String>,
-}
-
-impl GivenEnvironment {
-    /// Takes these variables.
-    pub fn of(variables: &BTreeMap<String, String>) -> Self {
-        let paths = variables.iter().filter(|(name, _)| LIBRARY_PATHS.contains(&name.as_str()));
-        Self {
-            hashes: variables.iter().map(|(name, value)| (name.clone(), hash(name, value))).collect(),
-            library_paths: paths.map(|(name, value)| (name.clone(), value.clone())).collect(),
-        }
-    }
-
-    fn has(&self, name: &str, value: &str) -> bool {
-        self.hashes.get(name).is_some_and(|given| *given == hash(name, value))
-    }
-}
-
-fn hash(name: &str, value: &str) -> String {
-    blake3::hash(format!("{name}={value}").as_bytes()).to_hex().to_string()
-}
-
-/// Whether a variable belongs to the call of cargo and not to the test.
-fn is_ours(name: &str) -> bool {
-    name.starts_with("CARGO_MEMPROF_")
-        || (name.starts_with("CARGO_TARGET_") && name.ends_with("_RUNNER"))
-        || [
-            "RUSTC_WORKSPACE_WRAPPER",
-            "RUSTC_WRAPPER",
-            "RUST_RECURSION_COUNT",
-            "CARGO_TARGET_DIR",
-            "_",
-            "PWD",
-        ]
-        .contains(&name)
 }
 
 #[cfg(test)]
@@ -416,6 +370,7 @@ mod tests {
             inner: None,
             adapters: None,
             in_build: None,
+            has_target: false,
         }
     }
 
@@ -428,9 +383,36 @@ mod tests {
     fn a_compilation_gets_the_shim() {
         assert_eq!(
             wrapped("rustc --crate-name a src/lib.rs --test"),
-            "rustc --cap-lints warn --crate-name a src/lib.rs --test --extern memprof=/s/libmemprof.rlib \
-             --extern memprof_heap=/s/libmemprof_heap.rlib -L dependency=/s"
+            "rustc --cap-lints warn --crate-name a src/lib.rs --test --cfg memprof \
+             --extern memprof=/s/libmemprof.rlib --extern memprof_heap=/s/libmemprof_heap.rlib -L dependency=/s"
         );
+    }
+
+    #[test]
+    fn a_compiler_that_checks_names_of_cfgs_knows_ours() {
+        let known = "--check-cfg cfg(memprof, memprof_heap, memprof_candle";
+        let now = "rustc --crate-name a src/lib.rs --check-cfg cfg(docsrs,test)";
+        assert!(wrapped(now).contains(known), "{}", wrapped(now));
+        let nightly_of_2022 = "rustc --crate-name a src/lib.rs --check-cfg names()";
+        for before in ["rustc --crate-name a src/lib.rs", nightly_of_2022] {
+            assert!(!wrapped(before).contains("cfg(memprof"), "{}", wrapped(before));
+            assert!(wrapped(before).contains(" --cfg memprof "), "{}", wrapped(before));
+        }
+    }
+
+    #[test]
+    fn build_scripts_of_another_target_keep_the_crate_that_does_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let library = folder.path().join("libmemprof-1.rlib");
+        fs_err::write(&library, "cargo_memprof_replaces_this_crate").unwrap();
+        let shim = WrapperShim { has_target: true, ..shim() };
+        let line = format!("rustc --crate-name a src/lib.rs --extern memprof={}", library.display());
+        let replaces = |line: &str| {
+            let argv = compiler_argv(&shim, &words(line));
+            !argv.iter().any(|word| word.to_string_lossy().contains(library.to_str().unwrap()))
+        };
+        assert!(!replaces(&line));
+        assert!(replaces(&format!("{line} --target t")));
     }
 
     #[test]
@@ -478,6 +460,7 @@ mod tests {
         let dependencies = Dependencies {
             shim: WrapperShim { externs: vec![("memprof_shim".into(), "/s/m.rlib".into())], ..shim() },
             checkout: "/checkout".into(),
+            has_memory_crate: false,
             copies: vec![CopiedCrate { original: "/registry/a-1.0".into(), copy: "/copies/a-1.0".into() }],
         };
         let wrapped = |line: &str, current: &str| {
@@ -487,11 +470,11 @@ mod tests {
         assert_eq!(
             wrapped("rustc --crate-name a /registry/a-1.0/src/lib.rs", "/"),
             "rustc --cap-lints warn --crate-name a /copies/a-1.0/src/lib.rs --remap-path-prefix \
-             /copies/a-1.0=/registry/a-1.0 --extern memprof_shim=/s/m.rlib -L dependency=/s"
+             /copies/a-1.0=/registry/a-1.0 --cfg memprof --extern memprof_shim=/s/m.rlib -L dependency=/s"
         );
         assert_eq!(
             wrapped("rustc --crate-name b excluded/src/lib.rs", "/checkout"),
-            "rustc --cap-lints warn --crate-name b excluded/src/lib.rs --extern memprof_shim=/s/m.rlib -L dependency=/s"
+            "rustc --cap-lints warn --crate-name b excluded/src/lib.rs --cfg memprof --extern memprof_shim=/s/m.rlib -L dependency=/s"
         );
         for line in [
             "rustc --crate-name c /registry/c-1.0/src/lib.rs",
@@ -509,6 +492,7 @@ mod tests {
         let shim = WrapperShim {
             externs: externs("/t"),
             search: "/t".into(),
+            has_target: true,
             inner: None,
             adapters: None,
             in_build: Some(HostShim { externs: externs("/host"), search: "/host".into() }),
@@ -516,6 +500,7 @@ mod tests {
         let dependencies = Dependencies {
             shim,
             checkout: "/checkout".into(),
+            has_memory_crate: false,
             copies: vec![CopiedCrate { original: "/registry/a-1.0".into(), copy: "/copies/a-1.0".into() }],
         };
         let wrapped = |line: &str| {
@@ -530,6 +515,29 @@ mod tests {
         assert!(copied.contains("/copies/a-1.0/src/lib.rs"), "{copied}");
         let original = "rustc --crate-name a /registry/a-1.0/src/lib.rs";
         assert_eq!(wrapped(original), original);
+    }
+
+    #[test]
+    fn dependencies_that_use_the_crate_get_the_shim_and_all_others_its_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let library = folder.path().join("libmemprof-1.rmeta");
+        fs_err::write(&library, "cargo_memprof_replaces_this_crate").unwrap();
+        let dependencies = Dependencies {
+            shim: WrapperShim { externs: vec![("memprof_shim".into(), "/s/m.rlib".into())], ..shim() },
+            checkout: "/checkout".into(),
+            has_memory_crate: true,
+            copies: Vec::new(),
+        };
+        let wrapped = |line: &str| {
+            let argv = dependency_argv(&dependencies, &words(line), Path::new("/"));
+            argv.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+        };
+        let uses = wrapped(&format!("rustc --crate-name u /r/u.rs --extern memprof={}", library.display()));
+        let expected =
+            "rustc --crate-name u /r/u.rs --extern memprof=/s/m.rlib --cfg memprof -L dependency=/s";
+        assert_eq!(uses, expected);
+        assert_eq!(wrapped("rustc --crate-name o /r/o.rs"), "rustc --crate-name o /r/o.rs -L dependency=/s");
+        assert_eq!(wrapped("rustc -vV"), "rustc -vV");
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! ```ignore
 //! memprof::checkpoint!("encoded {:?}", output.shape()); // memory now, and its peak so far
 //! let _scope = memprof::scope!("decoder"); // consumed, peaked and used, logged at its drop
+//! let (image, used) = memprof::measure("decode", || decode(SAMPLE)); // the same, as data
+//! memprof::assert_heap_peak!(used, 4 << 20); // at most 4 MiB
 //! memprof::warm_up(); // pays lazy costs now, in a checkpoint of its own
 //! let reading = memprof::read(); // the figures as data, in bytes
 //! let _named = memprof::tensor(weight); // a `memprof::Tensor`: names memory until its drop
@@ -24,6 +26,7 @@
 //! * keeping: `peak_history`, `occurrences`, `calls` with `call_tree`, and `recorder`, which ties
 //!   all together under a `lock`;
 //! * logging: `scope_log`, `call_log` and `tensor_log`; the recorder logs checkpoints itself;
+//! * asserting: `usage` with `gpus`, `assertions`, and `parameter`;
 //! * naming and tracing: `tensors`; `trace`, which the tool inserts into traced functions;
 //! * writing: `log` with `checksum`, `json`, `terminal`; all keep their memory in `untracked`;
 //! * beginning and end: `constructor`, `environment`, `stamp`.
@@ -45,6 +48,7 @@
 // Other platforms have no GPU figures, and some code is unused there.
 #![cfg_attr(not(all(target_os = "linux", target_pointer_width = "64", not(miri))), allow(dead_code))]
 
+mod assertions;
 mod call_log;
 mod call_tree;
 mod calls;
@@ -68,6 +72,7 @@ mod gpu;
 mod gpu_metrics;
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 mod gpu_rendezvous;
+mod gpus;
 mod heap;
 mod heap_metrics;
 mod json;
@@ -79,6 +84,7 @@ mod metric;
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 mod nvml;
 mod occurrences;
+mod parameter;
 mod peak_history;
 mod reading;
 mod recorder;
@@ -94,13 +100,18 @@ mod terminal;
 mod thread_number;
 mod trace;
 mod untracked;
+mod usage;
 
+#[doc(hidden)]
+pub use assertions::Broken;
 #[doc(hidden)]
 pub use counts::{Account, Counts};
 pub use every::Every;
+pub use gpus::Gpus;
 pub use heap::Heap;
+pub use parameter::param;
 pub use reading::Reading;
-pub use scope::Scope;
+pub use scope::{Scope, measure};
 #[doc(hidden)]
 pub use tally::{CAN_BE_OWNED, Claimed, Slot};
 pub use tensors::{Device, Kind, Names, Pool, Tensor, pool, tensor};
@@ -110,6 +121,12 @@ pub use trace::{Block, Site, Traced};
 /// hold (`scope!("{}", shape.join("×"))`) is freed before the figures are read.
 #[doc(hidden)]
 pub use untracked::Text as Label;
+pub use usage::{Figure, Gpu, Memory, Usage};
+
+/// `cargo memprof` links itself in place of every crate whose metadata has this name. Otherwise the
+/// copy of this crate that a manifest names would be linked as well.
+#[doc(hidden)]
+pub mod cargo_memprof_replaces_this_crate {}
 
 /// The shim's version, in the log's first line.
 const VERSION: &str = "0.1.0";
@@ -200,11 +217,16 @@ pub fn every(period: u64) -> Every {
     Every::new(period)
 }
 
-/// Whether checkpoints are logged.
+/// Whether this is a run of `cargo memprof`, so that checkpoints and scopes are logged.
+#[inline]
+pub fn is_measuring() -> bool {
+    recorder::is_recording()
+}
+
 #[doc(hidden)]
 #[inline]
 pub fn is_recording() -> bool {
-    recorder::is_recording()
+    is_measuring()
 }
 
 #[doc(hidden)]

@@ -1,11 +1,17 @@
 //! Scopes in the log, and what a scope keeps of its beginning.
 
+use std::time::Duration;
+
 use crate::json::Json;
 use crate::metric::{Index, Kind, Metric};
 use crate::occurrences::Logged;
 use crate::recorder::{Mark, Recorder, settle_and_hold};
 use crate::sources::Extent;
 use crate::untracked::{Text, Untracked};
+use crate::usage::{Figure, Gpu, Memory, Usage};
+
+/// Page-locked memory of the host has a place among the GPUs' metrics.
+const HOST: &str = "host_pinned";
 
 /// The mark at which a scope began, to compare with at its end. `values` has an entry for each
 /// metric that existed then.
@@ -28,6 +34,13 @@ pub(crate) fn end_scope(label: &str, at: &str, depth: u64, start: &ScopeStart) {
     }
 }
 
+/// Like [`end_scope`], and returns what the scope used; `None` if nothing was recorded.
+pub(crate) fn finish_scope(label: &str, at: &str, depth: u64, start: &ScopeStart) -> Option<Usage> {
+    let mut recorder = settle_and_hold()?;
+    let end = recorder.end_scope(label, at, depth, start)?;
+    Some(recorder.usage(start, &end))
+}
+
 impl Recorder {
     fn start_scope(&mut self, label: &str) -> Option<ScopeStart> {
         self.log.as_ref()?;
@@ -41,11 +54,10 @@ impl Recorder {
         Some(ScopeStart { number: mark.number, nanoseconds: mark.nanoseconds, occurrence, values })
     }
 
-    fn end_scope(&mut self, label: &str, at: &str, depth: u64, start: &ScopeStart) {
+    /// Returns the mark at its end, if there is a log.
+    fn end_scope(&mut self, label: &str, at: &str, depth: u64, start: &ScopeStart) -> Option<Mark> {
         self.open_scopes = self.open_scopes.saturating_sub(1);
-        if self.log.is_none() {
-            return;
-        }
+        self.log.as_ref()?;
         let mark = self.mark(Extent::Scopes);
         self.log_what_appeared(&mark);
         self.log(|recorder, log| {
@@ -62,6 +74,7 @@ impl Recorder {
                 });
             })
         });
+        Some(mark)
     }
 
     /// Writes consumed, peaked and used for a peak and its level; for a total, its growth.
@@ -90,6 +103,83 @@ impl Recorder {
             }
             Kind::Level => {}
         }
+    }
+}
+
+impl Recorder {
+    /// The figures of a scope's line, as data.
+    fn usage(&self, start: &ScopeStart, end: &Mark) -> Usage {
+        let mut usage = Usage::not_measured();
+        usage.heap = self.memory("heap.live", "heap.peak", start, end);
+        usage.cpu = self.memory("cpu.rss", "cpu.peak", start, end);
+        usage.heap_allocated = self.growth("heap.allocated", start, end);
+        usage.heap_count = self.growth("heap.count", start, end);
+        usage.time = Figure::measured(Duration::from_nanos(end.nanoseconds - start.nanoseconds));
+        for (index, metric) in self.catalogue.metrics() {
+            if let Kind::Peak { family, .. } = metric.kind {
+                // Pools have families of their own: `gpu.0.pool.used`.
+                let is_whole = metric.name.strip_suffix(".peak") == Some(family);
+                let device = family.strip_prefix("gpu.").filter(|device| is_whole && *device != HOST);
+                if let Some(device) = device {
+                    usage.gpus.push(Gpu { device, memory: self.memory_of(index, start, end) });
+                }
+            }
+        }
+        usage
+    }
+
+    fn memory(&self, level: &str, peak: &str, start: &ScopeStart, end: &Mark) -> Memory {
+        match self.index_of(peak) {
+            Some(index) => self.memory_of(index, start, end),
+            None => Memory::unavailable(self.why_absent(&[peak, level])),
+        }
+    }
+
+    /// The figures of a metric that is a peak.
+    fn memory_of(&self, peak: Index, start: &ScopeStart, end: &Mark) -> Memory {
+        let metric = self.catalogue.metric(peak);
+        let level = match metric.kind {
+            Kind::Peak { level, .. } => level,
+            Kind::Level | Kind::Total => peak,
+        };
+        let both = start.value(level).and_then(|before| Some((before, end.values.get(level)?)));
+        let (before, after) = match both {
+            Some(both) => both,
+            None => return Memory::unavailable(metric.lost),
+        };
+        let consumed = i128::from(after) - i128::from(before);
+        let highest = self.histories.of(peak).since(start.number);
+        Memory {
+            consumed: Figure::measured(i64::try_from(consumed).unwrap_or(i64::MAX)),
+            peaked: match highest {
+                Some(highest) => Figure::measured(highest.saturating_sub(before.max(after))),
+                None => Figure::unavailable(metric.lost),
+            },
+            used: Figure::measured(after),
+        }
+    }
+
+    /// What a total grew by.
+    fn growth(&self, name: &str, start: &ScopeStart, end: &Mark) -> Figure<u64> {
+        let index = match self.index_of(name) {
+            Some(index) => index,
+            None => return Figure::unavailable(self.why_absent(&[name])),
+        };
+        let both = start.value(index).and_then(|before| Some((before, end.values.get(index)?)));
+        match both {
+            Some((before, after)) => Figure::measured(after.wrapping_sub(before)),
+            None => Figure::unavailable(self.catalogue.metric(index).lost),
+        }
+    }
+
+    fn index_of(&self, name: &str) -> Option<Index> {
+        self.catalogue.metrics().find(|(_, metric)| metric.name == name).map(|(index, _)| index)
+    }
+
+    /// Why this process lacks the first of these metrics that the catalogue has a reason for.
+    fn why_absent(&self, names: &[&str]) -> &'static str {
+        let absent = |name: &&str| self.catalogue.absent().iter().find(|absent| absent.name == *name);
+        names.iter().find_map(absent).map_or("this platform does not have it", |absent| absent.reason)
     }
 }
 

@@ -12,6 +12,7 @@ mod git;
 mod judging;
 mod matrix_documentation;
 mod matrix_mistakes;
+mod memory_crate;
 mod one_revision;
 mod outputs;
 mod properties;

@@ -101,6 +101,26 @@ pub fn program(name: &str, flags: &[&str]) -> PathBuf {
     })
 }
 
+/// The same program, with the crate for ordinary builds in place of the shim; `None` if that crate is not here.
+pub fn ordinary_program(name: &str, flags: &[&str]) -> Option<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let source = root.join("crates/memprof/src/lib.rs");
+    if !source.exists() {
+        return None;
+    }
+    let libraries = once("the crate for ordinary builds", |libraries| {
+        fs_err::create_dir_all(libraries).unwrap();
+        let mut command = rustc();
+        command.args(["--crate-name", "memprof", "--crate-type", "rlib", "--edition", "2021"]);
+        succeed(command.args(["-D", "warnings", "--out-dir"]).arg(libraries).arg(&source));
+    });
+    Some(once(&format!("{name} {flags:?} in an ordinary build"), |executable| {
+        let mut command = rustc();
+        command.args(["--edition", "2021", "-D", "warnings"]).args(flags).args(shim_flags(&libraries));
+        succeed(command.arg(root.join(format!("fixtures/shim/{name}.rs"))).arg("-o").arg(executable));
+    }))
+}
+
 /// Makes something at a path of its own, the first time that it is asked for.
 fn once(key: &str, make: impl FnOnce(&Path)) -> PathBuf {
     static MADE: OnceLock<Mutex<HashMap<String, &'static OnceLock<PathBuf>>>> = OnceLock::new();

@@ -17,3 +17,4 @@ mod scopes;
 mod skips;
 mod tensors;
 mod traced;
+mod usage;

@@ -1,0 +1,149 @@
+//! Memory checkpoints, scopes and assertions for tests. They do nothing in an ordinary build, and
+//! measure under `cargo memprof`.
+//!
+//! ```
+//! # fn decode(bytes: &[u8]) -> Vec<u8> { bytes.to_vec() }
+//! let (image, used) = memprof::measure("decode", || decode(b"sample"));
+//! assert!(used.heap.peaked < 4 << 20, "{used}");
+//! memprof::checkpoint!("decoded {} bytes", image.len());
+//! ```
+//!
+//! `cargo memprof` links a crate with the same items in place of this one, which measures. Here, a
+//! call costs at most a branch and allocates nothing. The arguments of a label are compiled, but
+//! neither evaluated nor formatted. Figures are absent: [`Reading`] has none, and an assertion about
+//! a [`Usage`] passes.
+//!
+//! No dependencies, no build script; Rust 1.63 and later.
+
+#![warn(missing_docs)]
+// A test may call these for nothing, and its crate may deny warnings.
+#![allow(clippy::must_use_candidate)]
+
+use std::fmt;
+use std::str::FromStr;
+
+mod assertions;
+mod every;
+mod gpus;
+mod heap;
+mod reading;
+mod scope;
+mod tensors;
+// Only the crate that measures makes figures.
+#[allow(dead_code)]
+mod usage;
+
+#[doc(hidden)]
+pub use assertions::Broken;
+pub use every::Every;
+pub use gpus::Gpus;
+pub use heap::Heap;
+pub use reading::Reading;
+pub use scope::{Scope, measure};
+pub use tensors::{Device, Kind, Names, Pool, Tensor, pool, tensor};
+pub use usage::{Figure, Gpu, Memory, Usage};
+
+/// `cargo memprof` recognizes this crate by this name, and links its own in place of it.
+#[doc(hidden)]
+pub mod cargo_memprof_replaces_this_crate {}
+
+/// Logs a checkpoint: memory now, and its peak and totals since the last checkpoint, in bytes.
+///
+/// The arguments are those of `format!`. Revisions are matched by the label and its occurrence
+/// (1-based: how often this label was logged). So the same label in both revisions compares.
+///
+/// ```
+/// let (epoch, step) = (1, 2);
+/// memprof::checkpoint!("epoch {} step {}", epoch, step);
+/// ```
+#[macro_export]
+macro_rules! checkpoint {
+    ($($label:tt)+) => {
+        if $crate::is_measuring() {
+            let _ = ::core::format_args!($($label)+);
+        }
+    };
+}
+
+/// Logs a checkpoint each n-th time that this line runs; a period of 0 never logs.
+///
+/// ```
+/// for step in 0..1_000 {
+///     memprof::checkpoint_every!(100, "step {}", step);
+/// }
+/// ```
+#[macro_export]
+macro_rules! checkpoint_every {
+    ($period:expr, $($label:tt)+) => {
+        if $crate::is_measuring() {
+            let _: u64 = $period;
+            $crate::checkpoint!($($label)+);
+        }
+    };
+}
+
+/// Measures until the returned guard ([`Scope`]) is dropped, then logs consumed, peaked and used
+/// bytes. The arguments are those of `format!`.
+///
+/// ```
+/// let index = 3;
+/// let _scope = memprof::scope!("layer {}", index);
+/// ```
+#[macro_export]
+macro_rules! scope {
+    ($($label:tt)+) => {{
+        if $crate::is_measuring() {
+            let _ = ::core::format_args!($($label)+);
+        }
+        $crate::Scope::inert()
+    }};
+}
+
+/// Pays now what is otherwise paid at first use, and logs a checkpoint named `warm up`. The cost
+/// then has a row of its own and does not appear in a random later one.
+///
+/// If the program has a CUDA context, this cost is the context, loading NVML, and waiting for the
+/// device. This function makes no context, because the program chooses the device. Make the context
+/// first, for example with `CudaContext::new(0)` or `Device::new_cuda(0)`.
+#[inline]
+pub fn warm_up() {}
+
+/// Returns the figures as data. Nothing is logged, and the interval since the last checkpoint goes
+/// on. Without `cargo memprof`, all of them are `None`.
+#[inline]
+pub fn read() -> Reading {
+    Reading::new()
+}
+
+/// Returns a counter for loops whose [`tick`](Every::tick) is true each `period`-th time.
+pub fn every(period: u64) -> Every {
+    Every::new(period)
+}
+
+/// Whether this is a run of `cargo memprof`, so that checkpoints and scopes are logged.
+#[inline]
+pub fn is_measuring() -> bool {
+    false
+}
+
+/// Returns the value of a parameter of this test (`--param batch=8,64`), if it has one.
+///
+/// `None` means that the test runs without this parameter, or outside a run of `cargo memprof`. So
+/// give a default:
+///
+/// ```
+/// let batch = memprof::param("batch").unwrap_or(8);
+/// # assert_eq!(batch, 8);
+/// ```
+///
+/// # Panics
+///
+/// Under `cargo memprof`, the value is not a `T`. A test that went on with a default would measure
+/// something else.
+#[inline]
+pub fn param<T: FromStr>(_name: &str) -> Option<T>
+where
+    T::Err: fmt::Display,
+{
+    None
+}
