@@ -173,10 +173,9 @@ impl<'a> Answer<'a> {
             "heap.peak" => String::new(),
             metric => format!(" --metric {metric}"),
         };
-        let words = [&old.spec, &new.spec, &first.view.cell.id.test.to_string()]
-            .map(|word| shell_quoted(OsStr::new(word)));
-        let [good, bad, test] = words;
-        Some(format!("cargo memprof bisect --good {good} --bad {bad} --exact {test}{metric}"))
+        let words = [format!("{}..{}", old.spec, new.spec), first.view.cell.id.test.to_string()];
+        let [range, test] = words.map(|word| shell_quoted(OsStr::new(&word)));
+        Some(format!("cargo memprof bisect {range} --exact {test}{metric}"))
     }
 
     /// Returns the troubles of all tests that failed or were not compared, each once, with the tests

@@ -1,6 +1,9 @@
 //! What went wrong on one side of a pair: failed, missing or ignored tests.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
+
+use indexmap::IndexMap;
 
 use crate::compare::aggregate::{Aggregate, Availability};
 use crate::compare::comparison::{Comparison, PairView};
@@ -132,7 +135,16 @@ pub fn of_whole(comparison: &Comparison) -> Vec<Trouble> {
         let headline = format!("not measured: {executable} in {}: {reason}", name(*revision));
         Trouble { headline, details: Vec::new(), figures: None, is_failure: true }
     });
-    let failed = comparison.failed_builds.iter().filter(|_| comparison.cells.is_empty());
-    let failed = failed.map(|(&revision, failed)| failed_build(&name(revision), failed));
-    not_measured.chain(failed).collect()
+    let mut troubles: Vec<Trouble> = not_measured.collect();
+    if comparison.cells.is_empty() {
+        // Revisions that fail for the same reason share one message.
+        let mut by_errors: IndexMap<&str, (Vec<Cow<'_, str>>, &FailedBuild)> = IndexMap::new();
+        for (&revision, failed) in &comparison.failed_builds {
+            let same = by_errors.entry(&failed.errors).or_insert_with(|| (Vec::new(), failed));
+            same.0.push(name(revision));
+        }
+        let failed = by_errors.into_values();
+        troubles.extend(failed.map(|(names, failed)| failed_build(&names.join(" and "), failed)));
+    }
+    troubles
 }

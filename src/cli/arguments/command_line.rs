@@ -23,7 +23,7 @@ Examples:
   cargo memprof v1.2 HEAD --overlay tests/memory.rs -k memory
                                                    a test that neither ref has
   cargo memprof main...pr/7 --output comment.md    a comment for a pull request
-  cargo memprof bisect --good v1 --bad main -k hf  the commit that changed it
+  cargo memprof bisect v1..main -k hf  the commit that changed it
   cargo memprof list main                          the tests that would run
   cargo memprof report --format csv                the latest run again, as CSV";
 

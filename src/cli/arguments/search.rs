@@ -19,10 +19,10 @@ use crate::report::options::Format;
 /// What follows `bisect --help`.
 pub const BISECT_HELP: &str = "\
 Examples:
-  cargo memprof bisect --good v0.4.0 --bad HEAD -k decode
-  cargo memprof bisect --good v1.2 --bad main -k decode --checkpoint parsed
-  cargo memprof bisect --good v1.2 --bad main -k memory --find all -- src/parser
-  cargo memprof bisect --good v1 --bad main --overlay memory.rs=tests/memory.rs
+  cargo memprof bisect v0.4.0..HEAD -k decode
+  cargo memprof bisect v1.2..main -k decode --checkpoint parsed
+  cargo memprof bisect v1.2..main -k memory --find all -- src/parser
+  cargo memprof bisect v1..main --overlay memory.rs=tests/memory.rs
   cargo memprof bisect --resume                    after an interrupt
 
 Skips commits that do not build, lack the test or fail it. The two ends tell
@@ -53,12 +53,15 @@ Exit codes:
 /// `bisect`.
 #[derive(Clone, Debug, Default, Args)]
 pub struct BisectArguments {
+    /// A commit before the change, and one with it: main..pr/7 (`main..` ends at HEAD)
+    #[arg(value_name = "GOOD..BAD", conflicts_with_all = ["good", "bad"])]
+    pub range: Option<String>,
     /// A commit before the change
     #[arg(
         long,
         visible_alias = "old",
         value_name = "REF",
-        required_unless_present = "resume",
+        required_unless_present_any = ["resume", "range"],
         help_heading = "Commits"
     )]
     pub good: Option<String>,
@@ -67,7 +70,7 @@ pub struct BisectArguments {
         long,
         visible_alias = "new",
         value_name = "REF",
-        required_unless_present = "resume",
+        required_unless_present_any = ["resume", "range"],
         help_heading = "Commits"
     )]
     pub bad: Option<String>,

@@ -6,7 +6,7 @@ use crate::bisect::merge_search::Merges;
 use crate::bisect::record::Task;
 use crate::cli::arguments::search::BisectArguments;
 use crate::cli::commands::context::CommandContext;
-use crate::cli::search::plan::{SearchPlan, SearchRequest};
+use crate::cli::search::plan::{SearchPlan, SearchRequest, ends};
 use crate::cli::search::session::search;
 use crate::git::repository::Repository;
 use crate::support::event::Sink;
@@ -21,8 +21,13 @@ pub fn bisect(context: CommandContext<'_>, arguments: &BisectArguments) -> anyho
 }
 
 fn plan(arguments: &BisectArguments, repository: &Repository, sink: &dyn Sink) -> anyhow::Result<SearchPlan> {
-    let good = arguments.good.as_deref().context("clap requires --good")?;
-    let bad = arguments.bad.as_deref().context("clap requires --bad")?;
+    let (good, bad) = match &arguments.range {
+        Some(range) => ends(range)?,
+        None => {
+            let good = arguments.good.as_deref().context("clap requires --good")?;
+            (good, arguments.bad.as_deref().context("clap requires --bad")?)
+        }
+    };
     let merges = if arguments.first_parent { Merges::Name } else { Merges::Enter };
     let request = SearchRequest { good, bad, paths: &arguments.paths, measuring: &arguments.measuring };
     request.plan(repository, sink, |_| Ok(Task::Bisect { find: arguments.find, merges }))

@@ -8,7 +8,7 @@ use crate::bisect::history as sample;
 use crate::bisect::record::Task;
 use crate::cli::arguments::search::HistoryArguments;
 use crate::cli::commands::context::CommandContext;
-use crate::cli::search::plan::{SearchPlan, SearchRequest};
+use crate::cli::search::plan::{SearchPlan, SearchRequest, ends};
 use crate::cli::search::session::search;
 use crate::git::commits::{self, Range};
 use crate::git::repository::Repository;
@@ -34,16 +34,6 @@ fn plan(
     let (good, bad) = ends(range)?;
     let request = SearchRequest { good, bad, paths: &arguments.paths, measuring: &arguments.measuring };
     request.plan(repository, sink, |range| task(arguments, repository, range, (good, bad)))
-}
-
-/// The two ends of `FROM..TO`; `FROM..` ends at HEAD.
-fn ends(range: &str) -> Result<(&str, &str), UserError> {
-    match range.split_once("..") {
-        Some((good, "")) if !good.is_empty() => Ok((good, "HEAD")),
-        Some((good, bad)) if !good.is_empty() && !bad.starts_with('.') => Ok((good, bad)),
-        _ => Err(UserError::new(format!("'{range}' is not a range of commits"))
-            .help("write FROM..TO, such as v0.4.0..HEAD; FROM.. ends at HEAD")),
-    }
 }
 
 /// Which commits of the range to measure.

@@ -47,6 +47,16 @@ pub struct SearchRequest<'a> {
     pub measuring: &'a MeasuringArguments,
 }
 
+/// Returns the two ends of `FROM..TO`; `FROM..` ends at HEAD.
+pub fn ends(range: &str) -> Result<(&str, &str), UserError> {
+    match range.split_once("..") {
+        Some((good, "")) if !good.is_empty() => Ok((good, "HEAD")),
+        Some((good, bad)) if !good.is_empty() && !bad.starts_with('.') => Ok((good, bad)),
+        _ => Err(UserError::new(format!("'{range}' is not a range of commits"))
+            .help("write FROM..TO, such as v0.4.0..HEAD; FROM.. ends at HEAD")),
+    }
+}
+
 impl SearchRequest<'_> {
     /// Resolves the commits, and returns the plan. `task` gets the range of commits.
     pub fn plan(
