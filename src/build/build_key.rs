@@ -81,7 +81,7 @@ pub fn build_environment(job: &Job<'_>) -> BTreeMap<String, String> {
 
 fn overlay_inputs(job: &Job<'_>) -> BTreeMap<String, String> {
     let request = &job.inputs.plan.request;
-    let mut all = overlay::ingredients(&job.inputs.overlay);
+    let mut all = overlay::ingredients(&job.overlay());
     if has_external_overlay(job) {
         let (options, _) = PackageOptions::split_off(&request.build, job.features());
         all.insert("external".to_owned(), format!("{options:?}"));

@@ -29,6 +29,8 @@ pub struct Inputs<'a> {
     pub checkout: Utf8PathBuf,
     /// The overlay's files.
     pub overlay: Vec<OverlayFile>,
+    /// Test files of other revisions that are put into single revisions, by their index.
+    pub added_tests: BTreeMap<usize, Vec<OverlayFile>>,
     /// Which functions to trace.
     pub patterns: Patterns,
     /// Where events go.
@@ -81,6 +83,12 @@ impl Job<'_> {
     /// Returns the revision.
     pub fn revision(&self) -> &Revision {
         &self.inputs.plan.revisions[self.index]
+    }
+
+    /// Returns the overlay's files and the test files that this revision gets from others.
+    pub fn overlay(&self) -> Vec<OverlayFile> {
+        let added = self.inputs.added_tests.get(&self.index).into_iter().flatten();
+        self.inputs.overlay.iter().chain(added).cloned().collect()
     }
 
     /// Returns the variables that the user gave for its builds and runs.

@@ -55,7 +55,8 @@ pub fn prepare(
     // Cargo writes the lock file there.
     injected_files::check_inside(checkout, &inputs.workspace())?;
     let mut injected = InjectedFiles::load(&inputs.cache.injected())?;
-    let overlay = inputs.overlay_of(OverlayMode::Package);
+    let mut overlay = job.overlay();
+    overlay.retain(|file| file.mode == OverlayMode::Package);
     let mut injection = checkout_edits::lay_overlay(
         &overlay,
         checkout,

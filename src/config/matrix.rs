@@ -38,6 +38,8 @@ mapping! {
         "tests" => tests: List<TestEntry>,
         /// Files from another ref or from disk that are added to every revision.
         "overlay" => overlay: OneOrMany<OverlayEntry>,
+        /// Whether a test file that only one ref has is put into the others. Yes by default.
+        "auto-overlay" => auto_overlay: Scalar<bool>,
         /// Cells to leave out.
         "exclude" => exclude: List<CellEntry>,
         /// Cells to keep. If absent, all cells are kept.

@@ -3,7 +3,9 @@
 //! Writes the checkout.
 
 pub mod checkout_edits;
+pub mod committed_package;
 pub mod external;
+pub mod hidden_changes;
 pub mod module_files;
 pub mod overlay;
 pub mod own_allocator;

@@ -29,6 +29,9 @@ pub struct Request {
     pub tests: Vec<TestRequest>,
     /// Files that are added to every revision.
     pub overlay: Vec<OverlayRequest>,
+    /// Whether a test file that only one revision has stays out of the others.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_auto_overlay: bool,
     /// Cargo options for every revision.
     pub build: BuildOptions,
     /// Environment of every build and run.

@@ -33,6 +33,9 @@ pub struct Plan {
     /// The commit that each overlay's files come from, in the order of `request.overlay`. `None`
     /// means the disk.
     pub overlay_commits: Vec<Option<String>>,
+    /// Warnings about the request that every report repeats.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// The request. Its `refs` correspond to the revisions, including a baseline that was added.
     pub request: Request,
 }

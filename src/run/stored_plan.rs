@@ -249,6 +249,7 @@ mod tests {
             revisions: Vec::new(),
             baseline: 0,
             overlay_commits: Vec::new(),
+            notes: Vec::new(),
             request,
         }
     }

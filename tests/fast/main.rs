@@ -14,6 +14,7 @@ mod matrix_documentation;
 mod matrix_mistakes;
 mod one_revision;
 mod outputs;
+mod overlays;
 mod properties;
 mod reports;
 mod sizes;

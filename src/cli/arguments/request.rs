@@ -152,6 +152,9 @@ pub struct CheckoutArguments {
     /// Put overlay tests into the package, or into a separate crate outside the workspace
     #[arg(long, value_name = "package|external", value_parser = overlay_mode, requires = "overlay")]
     pub overlay_mode: Option<OverlayMode>,
+    /// Do not put a test file that only one ref has into the others
+    #[arg(long)]
+    pub no_auto_overlay: bool,
     /// Use this ref's lock file for revisions that have none committed
     #[arg(long, value_name = "REF")]
     pub lockfile_from: Option<String>,

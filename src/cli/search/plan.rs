@@ -13,6 +13,7 @@ use crate::cli::request::refs::RefsNeeded;
 use crate::git::commits::{self, End, Range};
 use crate::git::repository::Repository;
 use crate::git::resolve::{resolve, run_id};
+use crate::inject::hidden_changes;
 use crate::inject::overlay;
 use crate::plan::metric::Unit;
 use crate::plan::quantity::Threshold;
@@ -59,6 +60,7 @@ impl SearchRequest<'_> {
         let presentation = PresentationArguments::default();
         let asked = Asked::read(&arguments, &presentation, repository, RefsNeeded::Comparison)?;
         let mut plan = resolve(&asked.request, repository, sink)?;
+        hidden_changes::note(&mut plan, repository, sink)?;
         let [good, bad] = &plan.revisions[..] else { anyhow::bail!("a search has two ends") };
         let (good, bad) =
             (End { spec: self.good, commit: &good.commit }, End { spec: self.bad, commit: &bad.commit });

@@ -1,0 +1,113 @@
+//! Overlays in real builds: test files that only one revision has, and changes that an overlay hides.
+
+use std::path::Path;
+
+use crate::support::csv::{kept, memprof, values};
+use crate::support::zoo::ZooRepository;
+use crate::support::{Printed, home};
+
+/// The notes of the latest run's JSON report, as a bot reads them.
+fn notes(root: &Path, home: &Path) -> Vec<String> {
+    let printed = memprof(root, home, &["report", "--format", "json"]);
+    let report: serde_json::Value = serde_json::from_str(&printed.stdout).expect("a JSON report");
+    let notes = report["notes"].as_array().expect("notes").iter();
+    notes.map(|note| note.as_str().expect("text").to_owned()).collect()
+}
+
+/// Runs one test by its name, at both tags.
+fn run(repository: &ZooRepository, home: &Path, name: &str, arguments: &[&str]) -> Printed {
+    let usual = ["--refs", "old,new", "--offline", "--repeat", "1", "-k", name, "--format", "csv"];
+    let printed = memprof(&repository.root(), home, &[&usual, arguments].concat());
+    assert_eq!(printed.code, 0, "{}", printed.everything());
+    printed
+}
+
+#[test]
+fn a_test_file_of_one_revision_is_put_into_the_other_and_the_report_says_so() {
+    let repository = ZooRepository::of("test-only-in-new");
+    let home = home();
+    let both = run(&repository, home.path(), "keeps_in", &[]);
+    let kept_bytes = kept(&values(&both));
+    assert_eq!(kept_bytes.len(), 4, "both tests at both refs: {}", both.everything());
+    let new_only = |name: &str| {
+        kept_bytes[&("test-only-in-new::new_only::keeps_in_new_only".to_owned(), name.to_owned())]
+    };
+    assert_eq!(new_only("new") - new_only("old"), 1 << 20, "each side runs its own library");
+    let notes_of_both = notes(&repository.root(), home.path());
+    for (file, donor, revision) in [("new_only", "new", "old"), ("old_only", "old", "new")] {
+        let has = |note: &String| {
+            note.starts_with(&format!("tests/{file}.rs of {donor} ("))
+                && note.contains(&format!("was put into {revision} ("))
+        };
+        assert!(notes_of_both.iter().any(has), "{notes_of_both:?}");
+    }
+    let again = run(&repository, home.path(), "keeps_in", &[]);
+    assert!(!again.stderr.contains("Building"), "both builds are kept: {}", again.everything());
+
+    let off = run(&repository, home.path(), "keeps_in_new_only", &["--no-auto-overlay"]);
+    assert_eq!(kept(&values(&off)).len(), 1, "{}", off.everything());
+    assert!(
+        off.stderr.contains("only new has it; `--overlay new:tests/new_only.rs` puts it into both"),
+        "{}",
+        off.everything()
+    );
+    assert_eq!(
+        notes(&repository.root(), home.path())
+            .iter()
+            .filter(|note| note.contains("--no-auto-overlay"))
+            .count(),
+        1
+    );
+    // Cargo refuses to build a revision that lacks a target of `--test`.
+    let named = run(&repository, home.path(), "keeps_in", &["--test", "new_only"]);
+    assert_eq!(kept(&values(&named)).len(), 2, "{}", named.everything());
+}
+
+#[test]
+fn a_test_file_that_does_not_build_in_the_other_revision_stays_one_sided_with_the_reason() {
+    let repository = ZooRepository::of("single");
+    let home = home();
+    let root = repository.root();
+    let write = |path: &str, text: &str| std::fs::write(root.join(path), text).expect("it can be written");
+    let library = std::fs::read_to_string(root.join("src/lib.rs")).expect("the library");
+    write("src/lib.rs", &format!("{library}\npub fn brand_new() {{}}\n"));
+    write("tests/fails.rs", "#[test]\nfn one_sided_fails() { single::brand_new() }\n");
+    write("tests/works.rs", "#[test]\nfn one_sided_works() {}\n");
+    let usual = ["--refs", "new,.", "--offline", "--repeat", "1", "-k", "one_sided", "--format", "csv"];
+    let printed = memprof(&root, home.path(), &usual);
+    assert_eq!(printed.code, 0, "{}", printed.everything());
+    let measured: Vec<(String, String)> = kept(&values(&printed)).into_keys().collect();
+    let test = |name: &str| format!("single::{name}::one_sided_{name}");
+    let pair = |name: &str, at: &str| (test(name), at.to_owned());
+    assert_eq!(
+        measured,
+        [pair("fails", "."), pair("works", "."), pair("works", "new")],
+        "{}",
+        printed.everything()
+    );
+    let reason = "tests/fails.rs: 1 test of . (";
+    let told = printed.stderr.lines().find(|line| line.contains(reason)).expect("a warning");
+    assert!(told.contains("brand_new") && told.contains("does not build there"), "{told}");
+    let notes = notes(&root, home.path());
+    assert!(notes.iter().any(|note| note.starts_with(reason) && note.contains("brand_new")), "{notes:?}");
+    assert!(notes.iter().any(|note| note.starts_with("tests/works.rs of . (")), "{notes:?}");
+}
+
+#[test]
+fn a_change_that_the_overlay_hides_is_in_the_plan_and_in_the_report() {
+    let repository = ZooRepository::of("single");
+    let home = home();
+    let laid = repository.beside("lib.rs");
+    std::fs::copy(repository.root().join("src/lib.rs"), &laid).expect("it can be copied");
+    let overlay = format!("{}=src/lib.rs", laid.display());
+    let arguments = ["--overlay", &overlay];
+    let printed = run(&repository, home.path(), "keeps_through", &arguments);
+    let hidden = "the overlay replaces src/lib.rs, which differs between old (";
+    assert!(printed.stderr.contains(hidden), "{}", printed.everything());
+    let notes = notes(&repository.root(), home.path());
+    assert_eq!(notes.iter().filter(|note| note.starts_with(hidden)).count(), 1, "{notes:?}");
+    let dry = ["--refs", "old,new", "--dry-run", "--overlay", &overlay];
+    let plan = memprof(&repository.root(), home.path(), &dry);
+    let plan: serde_json::Value = serde_json::from_str(&plan.stdout).expect("the plan is JSON");
+    assert!(plan["notes"][0].as_str().expect("a note").starts_with(hidden), "{plan}");
+}
