@@ -27,6 +27,7 @@ use crate::checkout::kept;
 use crate::checkout::worktree::Worktree;
 use crate::git::repository::Repository;
 use crate::inject::overlay::{self, OverlayFile};
+use crate::inject::patch;
 use crate::plan::clean_env::own_variables;
 use crate::plan::resolved::{Plan, Revision};
 use crate::results::run_folder::RunFolder;
@@ -67,9 +68,19 @@ impl<'a> Builder<'a> {
         warn_of_withheld(plan, sink);
         let patterns = Patterns::of(&plan.request.trace)?;
         let lockfile = lockfile::choose(plan, repository, &cache.lockfiles(), sink)?;
-        let added_tests = BTreeMap::new();
-        let inputs =
-            Inputs { plan, repository, cache, checkout, overlay, added_tests, patterns, sink, interrupt };
+        let patches = patch::read(&plan.request.overlay_patches, repository.root())?;
+        let inputs = Inputs {
+            plan,
+            repository,
+            cache,
+            checkout,
+            overlay,
+            patches,
+            added_tests: BTreeMap::new(),
+            patterns,
+            sink,
+            interrupt,
+        };
         Ok(Self { inputs, folder, tree, lockfile, toolchains: Toolchains::default() })
     }
 

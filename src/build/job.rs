@@ -11,6 +11,7 @@ use crate::cargo::toolchain::Toolchain;
 use crate::checkout::cache::Cache;
 use crate::git::repository::Repository;
 use crate::inject::overlay::OverlayFile;
+use crate::inject::patch::Patch;
 use crate::plan::request::OverlayMode;
 use crate::plan::resolved::{Plan, Revision};
 use crate::support::event::{Event, Sink};
@@ -29,6 +30,8 @@ pub struct Inputs<'a> {
     pub checkout: Utf8PathBuf,
     /// The overlay's files.
     pub overlay: Vec<OverlayFile>,
+    /// The patches for every revision.
+    pub patches: Vec<Patch>,
     /// Test files of other revisions that are put into single revisions, by their index.
     pub added_tests: BTreeMap<usize, Vec<OverlayFile>>,
     /// Which functions to trace.

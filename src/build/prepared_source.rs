@@ -14,6 +14,7 @@ use crate::checkout::injected_files::{self, InjectedFiles};
 use crate::inject::checkout_edits::{self, AddedFiles};
 use crate::inject::external::{self, PackageOptions};
 use crate::inject::own_allocator::{self, OwnAllocators, RefusedFiles};
+use crate::inject::patch;
 use crate::plan::request::OverlayMode;
 use crate::support::counted::counted;
 use crate::trace::dependency_copies::EditedCopy;
@@ -64,6 +65,7 @@ pub fn prepare(
         job.toolchain,
         &mut injected,
     )?;
+    injection.extend(patch::apply(&inputs.patches, job.revision(), checkout, &mut injected)?);
     if let Some(text) = job.injected_lockfile()? {
         let path = inputs.plan.workspace.join("Cargo.lock");
         injected.write(checkout, &path, &text)?;

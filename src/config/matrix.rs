@@ -151,6 +151,8 @@ mapping! {
     pub struct OverlayEntry {
         /// The ref that the files come from, or `.` for the disk.
         "from" => from: Scalar<String>,
+        /// A patch to apply to every revision's own files, in place of the other keys.
+        "patch" => patch: Scalar<String>,
         /// Which files or folders, `SRC` or `SRC=DST`.
         "paths" => paths: List<PathEntry>,
         /// The package that the files go into, wherever a revision has its folder.

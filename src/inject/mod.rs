@@ -1,4 +1,4 @@
-//! What the tool adds to a checkout: overlay files, the shim's lines, wrapped allocators.
+//! What the tool adds to a checkout: overlay files, patches, the shim's lines, wrapped allocators.
 //! Imports support, plan, git, checkout and cargo.
 //! Writes the checkout.
 
@@ -9,4 +9,5 @@ pub mod hidden_changes;
 pub mod module_files;
 pub mod overlay;
 pub mod own_allocator;
+pub mod patch;
 pub mod source_edit;

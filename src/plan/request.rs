@@ -29,6 +29,9 @@ pub struct Request {
     pub tests: Vec<TestRequest>,
     /// Files that are added to every revision.
     pub overlay: Vec<OverlayRequest>,
+    /// Patches that are applied to every revision, after the overlay.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overlay_patches: Vec<String>,
     /// Whether a test file that only one revision has stays out of the others.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_auto_overlay: bool,

@@ -111,3 +111,50 @@ fn a_change_that_the_overlay_hides_is_in_the_plan_and_in_the_report() {
     let plan: serde_json::Value = serde_json::from_str(&plan.stdout).expect("the plan is JSON");
     assert!(plan["notes"][0].as_str().expect("a note").starts_with(hidden), "{plan}");
 }
+
+/// A patch that inserts a line after the first one that contains `after`.
+fn inserting(path: &str, text: &str, after: &str, line: &str) -> String {
+    let position = text.lines().position(|one| one.contains(after)).expect("the line");
+    let [before, next] = [position, position + 1].map(|at| text.lines().nth(at).expect("the line"));
+    let number = position + 1;
+    format!("--- a/{path}\n+++ b/{path}\n@@ -{number},2 +{number},3 @@\n {before}\n+{line}\n {next}\n")
+}
+
+#[test]
+fn a_patch_changes_each_revisions_own_file_and_fails_the_one_that_it_does_not_fit() {
+    let repository = ZooRepository::of("single");
+    let home = home();
+    let root = repository.root();
+    let before = repository.git(&["status", "--porcelain"]);
+    let library = std::fs::read_to_string(root.join("src/lib.rs")).expect("the library");
+    let signature = "pub fn keep()";
+    let patch = repository.beside("more.patch");
+    let patch_text = patch.to_str().expect("text");
+    let keeps_more = "    std::hint::black_box(vec![1_u8; 3 << 20]).leak();";
+    let write = |text: &str| std::fs::write(&patch, text).expect("it can be written");
+    write(&inserting("src/lib.rs", &library, signature, keeps_more));
+    let plain = kept(&values(&run(&repository, home.path(), "keeps_through", &[])));
+    let patched = run(&repository, home.path(), "keeps_through", &["--overlay-patch", patch_text]);
+    let patched = kept(&values(&patched));
+    assert_eq!(patched.len(), 2);
+    for (cell, bytes) in &plain {
+        assert_eq!(patched[cell] - bytes, 3 << 20, "{cell:?}: its own file, and three MiB more");
+    }
+    assert_eq!(repository.git(&["status", "--porcelain"]), before, "the user's files are untouched");
+    let again = kept(&values(&run(&repository, home.path(), "keeps_through", &[])));
+    assert_eq!(again, plain, "the checkout is restored, and the patch is a part of the key");
+
+    // The bytes that each call keeps differ between the revisions.
+    write(&inserting("src/lib.rs", &library, "KEPT: usize", "// only new has this context"));
+    let usual = ["--refs", "old,new", "--offline", "--repeat", "1", "-k", "keeps_through", "--format", "csv"];
+    let printed = memprof(&root, home.path(), &[&usual[..], &["--overlay-patch", patch_text]].concat());
+    assert_eq!(printed.code, 3, "{}", printed.everything());
+    let reason = "more.patch does not apply at old (";
+    assert!(
+        printed.stderr.contains(reason) && printed.stderr.contains("src/lib.rs, hunk 1 of 1"),
+        "{}",
+        printed.everything()
+    );
+    let report = memprof(&root, home.path(), &["report", "--format", "json"]);
+    assert!(report.stdout.contains(reason), "{}", report.everything());
+}

@@ -152,6 +152,9 @@ pub struct CheckoutArguments {
     /// Put overlay tests into the package, or into a separate crate outside the workspace
     #[arg(long, value_name = "package|external", value_parser = overlay_mode, requires = "overlay")]
     pub overlay_mode: Option<OverlayMode>,
+    /// Apply this patch to every revision's own files, as `git apply` does (repeatable)
+    #[arg(long, value_name = "FILE")]
+    pub overlay_patch: Vec<String>,
     /// Do not put a test file that only one ref has into the others
     #[arg(long)]
     pub no_auto_overlay: bool,

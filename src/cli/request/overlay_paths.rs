@@ -25,8 +25,33 @@ pub fn overlay(
         .overlay
         .iter()
         .flat_map(|OneOrMany(entries)| entries)
+        .filter(|entry| entry.patch.is_none())
         .map(|entry| of_entry(entry, surroundings))
         .collect()
+}
+
+/// Returns the patches of the flags, or else those of memprof.yaml, relative to the repository's
+/// root if they are inside.
+pub fn patches(
+    flags: &CheckoutArguments,
+    matrix: &Matrix,
+    surroundings: Surroundings<'_>,
+) -> Result<Vec<String>, UserError> {
+    let found = |path: &str, base: &Utf8Path, label: &str| {
+        let absolute = normalized(&base.join(path));
+        if !(surroundings.exists)(&absolute) {
+            return Err(UserError::new(format!("{label}: there is no file {absolute}"))
+                .help(format!("make it from your changes: git diff > {path}")));
+        }
+        Ok(absolute.strip_prefix(surroundings.repository).unwrap_or(&absolute).to_string())
+    };
+    if !flags.overlay_patch.is_empty() {
+        let of_flag = |path: &String| found(path, surroundings.current, "--overlay-patch");
+        return flags.overlay_patch.iter().map(of_flag).collect();
+    }
+    let entries = matrix.overlay.iter().flat_map(|OneOrMany(entries)| entries);
+    let named = entries.filter_map(|entry| entry.patch.as_ref());
+    named.map(|Scalar(path)| found(path, surroundings.matrix, "overlay in memprof.yaml")).collect()
 }
 
 /// Reads `[REF:]SRC[=DST]`.

@@ -59,6 +59,7 @@ pub fn reconcile(
         refspecs: named(matrix.refspecs.as_ref(), |pattern| pattern.0.0.clone()),
         tests: tests(arguments, matrix),
         overlay: overlay_paths::overlay(&arguments.checkout, matrix, surroundings)?,
+        overlay_patches: overlay_paths::patches(&arguments.checkout, matrix, surroundings)?,
         no_auto_overlay: arguments.checkout.no_auto_overlay || matrix.auto_overlay == Some(Scalar(false)),
         build: build_options(&arguments.build, matrix, surroundings)?,
         env: environment(matrix.env.as_ref()),

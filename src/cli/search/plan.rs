@@ -15,6 +15,7 @@ use crate::git::repository::Repository;
 use crate::git::resolve::{resolve, run_id};
 use crate::inject::hidden_changes;
 use crate::inject::overlay;
+use crate::inject::patch;
 use crate::plan::metric::Unit;
 use crate::plan::quantity::Threshold;
 use crate::plan::request::RefRequest;
@@ -134,7 +135,10 @@ impl SearchPlan {
 /// Returns the hash of each overlay file. A search that continues with a changed test would compare
 /// different things.
 pub fn overlay_hashes(plan: &Plan, repository: &Repository) -> anyhow::Result<BTreeMap<String, String>> {
-    Ok(overlay::ingredients(&overlay::read(&plan.request.overlay, &plan.overlay_commits, repository)?))
+    let files = overlay::read(&plan.request.overlay, &plan.overlay_commits, repository)?;
+    let mut hashes = overlay::ingredients(&files);
+    hashes.extend(patch::ingredients(&patch::read(&plan.request.overlay_patches, repository.root())?));
+    Ok(hashes)
 }
 
 /// Makes every commit of the range a revision of the plan, with the same index.
