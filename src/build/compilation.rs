@@ -92,7 +92,8 @@ fn cargo(
     let (inputs, toolchain) = (job.inputs, job.toolchain);
     let shim = CompiledShim::find_or_compile(inputs.cache, toolchain, target)?;
     let links = own_program::links(inputs.cache)?;
-    let is_traced = !prepared.copies.is_empty() || !prepared.tracing.is_empty();
+    let is_checkpointed = job.checkpoints().next().is_some();
+    let is_traced = !prepared.copies.is_empty() || !prepared.tracing.is_empty() || is_checkpointed;
     // Build scripts and procedural macros run on the host, and may also use a traced crate.
     let host_shim = match target {
         Some(_) if is_traced => Some(CompiledShim::find_or_compile(inputs.cache, toolchain, None)?),
@@ -125,7 +126,7 @@ fn cargo(
         .env(wrapper::SHIM, serde_json::to_string(&wrapping)?)
         .env(wrapper::NOTES, notes)
         .env("CARGO_TERM_COLOR", "never");
-    if prepared.copies.is_empty() && !prepared.tracing.is_beyond_members() {
+    if prepared.copies.is_empty() && !prepared.beyond_members {
         return Ok(command);
     }
     let dependencies = wrapper::Dependencies {

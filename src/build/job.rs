@@ -12,6 +12,7 @@ use crate::checkout::cache::Cache;
 use crate::git::repository::Repository;
 use crate::inject::overlay::OverlayFile;
 use crate::inject::patch::Patch;
+use crate::plan::checkpoint_at::CheckpointAt;
 use crate::plan::request::OverlayMode;
 use crate::plan::resolved::{Plan, Revision};
 use crate::support::event::{Event, Sink};
@@ -82,7 +83,7 @@ impl Inputs<'_> {
     }
 }
 
-impl Job<'_> {
+impl<'a> Job<'a> {
     /// Returns the revision.
     pub fn revision(&self) -> &Revision {
         &self.inputs.plan.revisions[self.index]
@@ -92,6 +93,12 @@ impl Job<'_> {
     pub fn overlay(&self) -> Vec<OverlayFile> {
         let added = self.inputs.added_tests.get(&self.index).into_iter().flatten();
         self.inputs.overlay.iter().chain(added).cloned().collect()
+    }
+
+    /// Returns the checkpoints of the request that this revision gets.
+    pub fn checkpoints(&self) -> impl Iterator<Item = &'a CheckpointAt> {
+        let revision = &self.inputs.plan.revisions[self.index];
+        self.inputs.plan.request.checkpoints_at.iter().filter(move |one| revision.gets(one))
     }
 
     /// Returns the variables that the user gave for its builds and runs.

@@ -8,6 +8,7 @@ use cargo_metadata::CompilerMessage;
 use cargo_metadata::diagnostic::Diagnostic;
 
 use crate::build::build_tree::BuildTree;
+use crate::build::inserted_checkpoints;
 use crate::build::job::Job;
 use crate::build::traced_sources;
 use crate::checkout::injected_files::{self, InjectedFiles};
@@ -32,6 +33,8 @@ pub struct PreparedSource {
     pub tracing: Tracing,
     /// Edited copies of registry crates.
     pub copies: Vec<EditedCopy>,
+    /// Whether crates of the checkout that are not members of the workspace are edited.
+    pub beyond_members: bool,
 }
 
 /// Edits that are skipped because a build failed with them.
@@ -90,6 +93,8 @@ fn prepare_workspace(
     let metadata = checkout_edits::metadata(job.toolchain, &manifest)?;
     let allocators = own_allocator::find(&metadata, checkout, &skipped.allocators)?;
     injection.extend(allocators.write(checkout, injected)?);
+    let checkpoints = inserted_checkpoints::insert(job, &metadata, injected)?;
+    injection.extend(checkpoints.files);
     // Tracing must see the files with the edits so far.
     let mut tracing = traced_sources::traced(job, &metadata, &skipped.functions)?;
     injection.extend(tracing.write(checkout, injected)?);
@@ -98,7 +103,9 @@ fn prepare_workspace(
         tracing.add_facts(&copy.tracing.facts);
     }
     injection.extend(checkout_edits::append_lines(&metadata, checkout, injected)?);
-    Ok(PreparedSource { injection, manifest, allocators: Some(allocators), tracing, copies })
+    let beyond_members = checkpoints.beyond_members || tracing.is_beyond_members();
+    let allocators = Some(allocators);
+    Ok(PreparedSource { injection, manifest, allocators, tracing, copies, beyond_members })
 }
 
 /// Writes the crate for external overlays, which depends on the workspace's members.
@@ -126,8 +133,12 @@ fn prepare_external_crate(
     // other wrapper.
     let mut tracing = Tracing::default();
     let mut copies = Vec::new();
-    if !inputs.patterns.is_empty() {
+    let mut beyond_members = false;
+    if !inputs.patterns.is_empty() || job.checkpoints().next().is_some() {
         let metadata = checkout_edits::metadata(job.toolchain, &laid.manifest)?;
+        let checkpoints = inserted_checkpoints::insert(job, &metadata, injected)?;
+        injection.extend(checkpoints.files);
+        beyond_members = checkpoints.beyond_members;
         tracing = traced_sources::traced(job, &metadata, &skipped.functions)?;
         injection.extend(tracing.write(checkout, injected)?);
         copies = traced_sources::copies(job, &laid.manifest)?;
@@ -135,7 +146,9 @@ fn prepare_external_crate(
             tracing.add_facts(&copy.tracing.facts);
         }
     }
-    Ok(PreparedSource { injection, manifest: laid.manifest, allocators: None, tracing, copies })
+    beyond_members |= tracing.is_beyond_members();
+    let manifest = laid.manifest;
+    Ok(PreparedSource { injection, manifest, allocators: None, tracing, copies, beyond_members })
 }
 
 impl PreparedSource {

@@ -7,6 +7,7 @@ use anyhow::Context;
 use camino::Utf8PathBuf;
 
 use crate::git::repository::Repository;
+use crate::inject::checkpoint_lines;
 use crate::inject::committed_package;
 use crate::inject::overlay::{self, OverlayFile};
 use crate::plan::request::OverlayMode;
@@ -21,12 +22,13 @@ const HELP: &str = "put a test at a path of its own: --overlay FILE=tests/NAME.r
 /// How many files a warning names.
 const NAMED: usize = 3;
 
-/// Warns of each change that the overlay hides, and adds it to the plan's notes, so that every
+/// Warns of each change that the overlay hides, and of checkpoints at different code, and adds it to the plan's notes, so that every
 /// report has it too.
 ///
 /// # Errors
 /// An overlay cannot be read.
 pub fn note(plan: &mut Plan, repository: &Repository, sink: &dyn Sink) -> anyhow::Result<()> {
+    checkpoint_lines::note(plan, repository, sink)?;
     let is_one_tree = plan.revisions.windows(2).all(|pair| pair[0].tree == pair[1].tree);
     if plan.request.overlay.is_empty() || is_one_tree {
         return Ok(());
@@ -132,24 +134,20 @@ fn joined(names: &[String]) -> String {
 }
 
 fn warning(paths: &[String], between: &str) -> String {
-    match paths {
-        [path] => {
-            format!(
-                "the overlay replaces {path}, which differs between {between}: this change is not measured"
-            )
-        }
-        _ => {
-            let mut named: Vec<&str> = paths.iter().take(NAMED).map(String::as_str).collect();
-            let more = format!("{} more", paths.len().saturating_sub(NAMED));
-            if paths.len() > NAMED {
-                named.push(&more);
-            }
-            let files = counted(paths.len(), "file");
-            let named = named.join(", ");
-            format!(
-                "the overlay replaces {files} that differ between {between} ({named}): these changes are not \
-                 measured"
-            )
-        }
+    if let [path] = paths {
+        return format!(
+            "the overlay replaces {path}, which differs between {between}: this change is not measured"
+        );
     }
+    let mut named: Vec<&str> = paths.iter().take(NAMED).map(String::as_str).collect();
+    let more = format!("{} more", paths.len().saturating_sub(NAMED));
+    if paths.len() > NAMED {
+        named.push(&more);
+    }
+    let files = counted(paths.len(), "file");
+    let named = named.join(", ");
+    format!(
+        "the overlay replaces {files} that differ between {between} ({named}): these changes are not \
+                 measured"
+    )
 }

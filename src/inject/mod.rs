@@ -3,6 +3,7 @@
 //! Writes the checkout.
 
 pub mod checkout_edits;
+pub mod checkpoint_lines;
 pub mod committed_package;
 pub mod external;
 pub mod hidden_changes;

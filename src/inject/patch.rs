@@ -65,7 +65,7 @@ pub fn apply(
         for path in &patch.paths {
             let copy = folder.join(path);
             if !copy.exists() {
-                copy_file(checkout, path, &copy, patch, revision)?;
+                copy_file(checkout, path, &copy, &patch.name, revision)?;
             }
         }
         let applied = git_apply(&folder).arg("-").input(patch.content.clone()).capture()?;
@@ -86,18 +86,15 @@ fn copy_file(
     checkout: &Utf8Path,
     path: &Utf8Path,
     copy: &Utf8Path,
-    patch: &Patch,
+    name: &str,
     revision: &Revision,
 ) -> anyhow::Result<()> {
     let file = checkout.join(path);
     injected_files::check_inside(checkout, file.parent().unwrap_or(checkout))?;
     let Ok(metadata) = file.symlink_metadata() else { return Ok(()) };
     if !metadata.is_file() {
-        let message = format!(
-            "the patch {} changes {path}, which is no regular file at {}",
-            patch.name,
-            shown(revision)
-        );
+        let message =
+            format!("the patch {} changes {path}, which is no regular file at {}", name, shown(revision));
         return Err(UserError::new(message).help("patch the file itself, by its own path").into());
     }
     fs_err::create_dir_all(copy.parent().context("a file has a folder")?)?;
@@ -151,15 +148,12 @@ impl Patch {
     fn refused(&self, message: &str, revision: &Revision) -> UserError {
         let failed =
             message.lines().find_map(|line| line.strip_prefix("error: patch failed: ")?.rsplit_once(':'));
-        let place = match failed {
-            Some((path, line)) => {
-                let hunk = self.hunk(path, line).map(|(hunk, all)| format!("hunk {hunk} of {all}, "));
-                format!("{path}, {}at its line {line}", hunk.unwrap_or_default())
-            }
-            None => {
-                let first = message.lines().find_map(|line| line.strip_prefix("error: "));
-                first.unwrap_or_else(|| message.trim()).to_owned()
-            }
+        let place = if let Some((path, line)) = failed {
+            let hunk = self.hunk(path, line).map(|(hunk, all)| format!("hunk {hunk} of {all}, "));
+            format!("{path}, {}at its line {line}", hunk.unwrap_or_default())
+        } else {
+            let first = message.lines().find_map(|line| line.strip_prefix("error: "));
+            first.unwrap_or_else(|| message.trim()).to_owned()
         };
         let commit = revision.commit.get(..12).unwrap_or(&revision.commit);
         UserError::new(format!("the patch {} does not apply at {}: {place}", self.name, shown(revision))).help(
@@ -195,13 +189,13 @@ impl Patch {
 }
 
 /// Refuses a path outside of the checkout, and git's own files.
-fn inside(patch: &str, path: &Utf8Path) -> Result<Utf8PathBuf, UserError> {
+fn inside(name: &str, path: &Utf8Path) -> Result<Utf8PathBuf, UserError> {
     let stays = path.components().all(|part| matches!(part, Utf8Component::Normal(_)));
     if stays && !path.as_str().is_empty() && reserved_part(path).is_none() {
         return Ok(path.to_owned());
     }
-    let message = format!("--overlay-patch {patch}: '{path}' is not a path inside the checkout");
-    Err(UserError::new(message).help(format!("make it at the repository's root: git diff > {patch}")))
+    let message = format!("--overlay-patch {name}: '{path}' is not a path inside the checkout");
+    Err(UserError::new(message).help(format!("make it at the repository's root: git diff > {name}")))
 }
 
 #[cfg(test)]
@@ -248,7 +242,7 @@ mod tests {
     fn lines(from: usize, to: usize) -> String {
         const WORDS: [&str; 10] =
             ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"];
-        WORDS[from - 1..to].iter().map(|word| format!("{word}\n")).collect()
+        WORDS[from - 1..to].join("\n") + "\n"
     }
 
     #[test]

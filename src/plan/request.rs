@@ -7,6 +7,7 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::plan::checkpoint_at::CheckpointAt;
 use crate::plan::clean_env::CleanEnv;
 use crate::plan::repeat::Repeat;
 use crate::plan::rule::Judging;
@@ -32,6 +33,9 @@ pub struct Request {
     /// Patches that are applied to every revision, after the overlay.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overlay_patches: Vec<String>,
+    /// Checkpoints to put before lines of source files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checkpoints_at: Vec<CheckpointAt>,
     /// Whether a test file that only one revision has stays out of the others.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_auto_overlay: bool,

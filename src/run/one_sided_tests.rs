@@ -151,7 +151,7 @@ impl Completion<'_> {
         let donor = &self.plan.revisions[gap.donor];
         let revision = &self.plan.revisions[gap.revision];
         let root = match packages.folder(donor, &gap.package)? {
-            Some(folder) => root_of(self.repository, donor, &folder, &gap.binary)?.map(|root| (folder, root)),
+            Some(folder) => root_of(self.repository, donor, &folder, &gap.binary).map(|root| (folder, root)),
             None => None,
         };
         let Some((folder, root)) = root else {
@@ -355,21 +355,17 @@ fn roots(binary: &str) -> [Utf8PathBuf; 2] {
     [format!("tests/{binary}.rs").into(), format!("tests/{binary}/main.rs").into()]
 }
 
-/// Returns which of these files a revision has.
+/// Returns which of these files a revision has. A link has no content of its own.
 fn root_of(
     repository: &Repository,
     revision: &Revision,
     folder: &Utf8Path,
     binary: &str,
-) -> anyhow::Result<Option<Utf8PathBuf>> {
-    for root in roots(binary) {
-        // A link has no content of its own.
-        let content = repository.show(&revision.commit, folder.join(&root).as_str());
-        if matches!(content, Ok(Some(_))) {
-            return Ok(Some(root));
-        }
-    }
-    Ok(None)
+) -> Option<Utf8PathBuf> {
+    let is_file = |root: &Utf8PathBuf| {
+        matches!(repository.show(&revision.commit, folder.join(root).as_str()), Ok(Some(_)))
+    };
+    roots(binary).into_iter().find(is_file)
 }
 
 /// The packages' folders by commit, each searched for once.

@@ -68,8 +68,10 @@ fn an_overlay_that_replaces_a_changed_file_is_named_with_the_revisions() {
         let expected = format!(
             "the overlay replaces src/lib.rs, which differs between {between}: this change is not measured"
         );
-        assert_eq!(noted(&repository, None, &[("src/lib.rs", content)]), [expected.clone()]);
-        assert_eq!(noted(&repository, Some("fixture"), &[("src/lib.rs", content)]), [expected]);
+        for package in [None, Some("fixture")] {
+            let found = noted(&repository, package, &[("src/lib.rs", content)]);
+            assert_eq!(found.join("; "), expected, "{package:?}");
+        }
     }
     let both = noted(&repository, None, &[("src/lib.rs", "x"), ("tests/new.rs", "not the same\n")]);
     let [both] = &both[..] else { panic!("one warning for both: {both:?}") };
@@ -87,4 +89,29 @@ fn an_overlay_that_hides_no_change_is_not_warned_of() {
     ] {
         assert!(noted(&repository, None, &[file]).is_empty(), "{file:?}");
     }
+}
+
+#[test]
+fn a_checkpoint_at_a_line_with_another_text_is_noted_and_one_of_an_unknown_ref_refused() {
+    let repository = two_branches();
+    let opened = repository.open();
+    let notes_of = |checkpoint: &str| {
+        let reference = |spec: &str| RefRequest { spec: spec.to_owned(), ..RefRequest::default() };
+        let request = Request {
+            refs: ["main", "feature"].map(reference).to_vec(),
+            checkpoints_at: vec![checkpoint.parse().unwrap()],
+            ..Request::default()
+        };
+        let mut plan = resolve(&request, &opened, &|_| ()).unwrap();
+        hidden_changes::note(&mut plan, &opened, &|_| ()).map(|()| plan.notes)
+    };
+    let notes = notes_of("src/lib.rs:1=x").unwrap();
+    let [note] = &notes[..] else { panic!("one note: {notes:?}") };
+    assert!(note.starts_with("src/lib.rs:1 is `pub fn one() -> u32 { 1 }` in main ("), "{note}");
+    assert!(note.ends_with("the checkpoint 'x' stands at different code"), "{note}");
+    for fine in ["src/equal.rs:1=x", "main:src/lib.rs:1=x", "tests/new.rs:1=x"] {
+        assert!(notes_of(fine).unwrap().is_empty(), "{fine}");
+    }
+    let error = notes_of("later:src/lib.rs:1=x").unwrap_err().to_string();
+    assert!(error.ends_with("this ref is not among main, feature"), "{error}");
 }

@@ -158,3 +158,72 @@ fn a_patch_changes_each_revisions_own_file_and_fails_the_one_that_it_does_not_fi
     let report = memprof(&root, home.path(), &["report", "--format", "json"]);
     assert!(report.stdout.contains(reason), "{}", report.everything());
 }
+
+#[test]
+fn a_checkpoint_at_a_line_is_measured_and_a_place_without_a_statement_is_refused() {
+    let repository = ZooRepository::of("single");
+    let home = home();
+    let root = repository.root();
+    let library = std::fs::read_to_string(root.join("src/lib.rs")).expect("the library");
+    let line = library.lines().position(|line| line.contains("black_box")).expect("the statement") + 1;
+    let place = format!("src/lib.rs:{line}=inside");
+    let all = values(&run(&repository, home.path(), "keeps_through", &["--checkpoint-at", &place]));
+    for name in ["old", "new"] {
+        let live_at = |checkpoint: &str| {
+            let found = all.iter().find(|value| {
+                (value.r#ref.as_str(), value.checkpoint.as_str(), value.metric.as_str())
+                    == (name, checkpoint, "heap.live")
+            });
+            found
+                .and_then(|value| value.value)
+                .unwrap_or_else(|| panic!("no {checkpoint} at {name}: {all:?}"))
+        };
+        assert!(live_at("inside") < 4096 && live_at("done") >= 1 << 20, "it stands before the allocation");
+    }
+    let refused = |place: &str| {
+        let arguments = ["--refs", "old,new", "--offline", "--checkpoint-at", place];
+        let printed = memprof(&root, home.path(), &arguments);
+        assert_eq!(printed.code, 2, "{}", printed.everything());
+        printed.stderr
+    };
+    let nowhere = refused("src/lib.rs:1=x");
+    assert!(nowhere.contains("--checkpoint-at src/lib.rs:1 has no place at old ("), "{nowhere}");
+    assert!(nowhere.contains(&format!("the nearest begin at {line}")), "{nowhere}");
+    assert!(refused("main:src/lib.rs:1=x").contains("this ref is not among old, new"));
+
+    // Old has another text in this line, and the checkpoint would stand at different code.
+    let differs = library.lines().position(|line| line.contains("KEPT: usize")).expect("the constant") + 1;
+    let place = format!("src/lib.rs:{differs}=x");
+    let dry = memprof(&root, home.path(), &["--refs", "old,new", "--dry-run", "--checkpoint-at", &place]);
+    let plan: serde_json::Value = serde_json::from_str(&dry.stdout).expect("the plan is JSON");
+    let note = plan["notes"][0].as_str().expect("a note");
+    assert!(
+        note.contains("is `pub const KEPT: usize = 1 << 20;` in old (") && note.contains("different code"),
+        "{note}"
+    );
+    assert!(dry.stderr.contains(note), "{}", dry.everything());
+}
+
+#[test]
+fn a_checkpoint_that_does_not_compile_is_named() {
+    let repository = ZooRepository::of("single");
+    let home = home();
+    let root = repository.root();
+    let text = "mod memprof_shim {}
+/// One.
+pub fn one() -> u8 {
+    let one = 1;
+    one
+}
+";
+    std::fs::write(root.join("src/one.rs"), text).expect("it can be written");
+    let library = std::fs::read_to_string(root.join("src/lib.rs")).expect("the library");
+    std::fs::write(root.join("src/lib.rs"), library.replacen("/// Bytes", "pub mod one;\n/// Bytes", 1))
+        .expect("it can be written");
+    let arguments = ["--refs", ".,again=.", "--offline", "--checkpoint-at", "src/one.rs:5=here"];
+    let printed = memprof(&root, home.path(), &arguments);
+    assert_ne!(printed.code, 0, "{}", printed.everything());
+    let told = "the checkpoint 'here' at src/one.rs:5 may be the cause";
+    let words = printed.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains(told), "{}", printed.everything());
+}

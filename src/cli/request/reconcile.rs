@@ -60,6 +60,7 @@ pub fn reconcile(
         tests: tests(arguments, matrix),
         overlay: overlay_paths::overlay(&arguments.checkout, matrix, surroundings)?,
         overlay_patches: overlay_paths::patches(&arguments.checkout, matrix, surroundings)?,
+        checkpoints_at: overlay_paths::checkpoints(&arguments.checkout, matrix, surroundings)?,
         no_auto_overlay: arguments.checkout.no_auto_overlay || matrix.auto_overlay == Some(Scalar(false)),
         build: build_options(&arguments.build, matrix, surroundings)?,
         env: environment(matrix.env.as_ref()),

@@ -16,6 +16,7 @@ use crate::git::resolve::{resolve, run_id};
 use crate::inject::hidden_changes;
 use crate::inject::overlay;
 use crate::inject::patch;
+use crate::plan::checkpoint_at::CheckpointAt;
 use crate::plan::metric::Unit;
 use crate::plan::quantity::Threshold;
 use crate::plan::request::RefRequest;
@@ -61,6 +62,14 @@ impl SearchRequest<'_> {
         let presentation = PresentationArguments::default();
         let asked = Asked::read(&arguments, &presentation, repository, RefsNeeded::Comparison)?;
         let mut plan = resolve(&asked.request, repository, sink)?;
+        if let Some(one) = plan.request.checkpoints_at.iter().find(|one| one.revision.is_some()) {
+            let all = CheckpointAt { revision: None, ..one.clone() };
+            return Err(UserError::new(format!(
+                "--checkpoint-at {one}: a search measures every commit alike"
+            ))
+            .help(format!("for every commit: --checkpoint-at {all}"))
+            .into());
+        }
         hidden_changes::note(&mut plan, repository, sink)?;
         let [good, bad] = &plan.revisions[..] else { anyhow::bail!("a search has two ends") };
         let (good, bad) =
