@@ -46,13 +46,14 @@ fn difference(checkpoint: &CheckpointAt, plan: &Plan, repository: &Repository) -
         // A link has no lines, and a file of the registry is in no commit.
         if let Ok(Some(text)) = repository.show(&revision.commit, &checkpoint.file) {
             let text = String::from_utf8_lossy(&text);
-            let line = text.lines().nth(checkpoint.line - 1).unwrap_or_default().trim().to_owned();
-            lines.push((revision, line));
+            let line = text.lines().nth(checkpoint.line - 1).unwrap_or_default().trim();
+            lines.push((revision, line.to_owned()));
         }
     }
     let (first, line) = lines.first()?;
     let (other, other_line) = lines.iter().find(|(_, other)| other != line)?;
     let place = checkpoint.place();
+    let [line, other_line] = [line, other_line].map(|line| beginning(line));
     let message = format!(
         "{place} is `{line}` in {} and `{other_line}` in {}: the checkpoint '{}' stands at different code",
         shown(first),
@@ -101,6 +102,16 @@ fn other_version(
     Some((message, help))
 }
 
+/// Returns the beginning of a line of source for a message.
+fn beginning(line: &str) -> String {
+    const MOST: usize = 60;
+    let mut shown: String = line.chars().filter(|one| !one.is_control()).take(MOST).collect();
+    if line.chars().count() > MOST {
+        shown.push('…');
+    }
+    shown
+}
+
 /// Returns the versions of a crate in a lock file.
 fn versions(lock: &str, name: &str) -> Vec<String> {
     let Ok(lock) = lock.parse::<DocumentMut>() else { return Vec::new() };
@@ -119,6 +130,12 @@ fn shown(revision: &Revision) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_line_is_cut() {
+        assert_eq!(beginning("let a = 1;\u{1b}"), "let a = 1;");
+        assert_eq!(beginning(&"x".repeat(1000)), format!("{}…", "x".repeat(60)));
+    }
 
     #[test]
     fn the_versions_of_a_crate_are_those_of_the_lock_file() {

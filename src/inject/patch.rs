@@ -128,9 +128,11 @@ impl Patch {
                 .into())
         };
         for line in String::from_utf8_lossy(&ask(&["--summary"])?).lines() {
-            if !line.trim().starts_with("create mode 100644 ") {
-                let message =
-                    format!("--overlay-patch {name}: a patch changes and adds files, but: {}", line.trim());
+            let line = line.trim();
+            let is_plain = line.starts_with("create mode 100644 ")
+                || (line.starts_with("create ") && !line.starts_with("create mode "));
+            if !is_plain {
+                let message = format!("--overlay-patch {name}: a patch changes and adds files, but: {line}");
                 let help = "remove this part from the patch; a test can also be added with --overlay FILE";
                 return Err(UserError::new(message).help(help).into());
             }
@@ -318,6 +320,10 @@ mod tests {
                 refused(text)
             );
         }
+        // Plain `diff -u` states no modes.
+        let plain_removal = "--- a/a\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n";
+        assert!(refused(plain_removal).contains("but: delete a"), "{}", refused(plain_removal));
+        assert_eq!(patch("--- /dev/null\n+++ b/a\n@@ -0,0 +1 @@\n+a\n").paths, ["a"]);
         assert!(refused("no patch at all\n").contains("No valid patches in input"), "{}", refused("no"));
     }
 }

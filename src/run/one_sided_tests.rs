@@ -11,6 +11,7 @@ use crate::build::builder::Builder;
 use crate::build::failure::BuildFailure;
 use crate::build::provenance::Executable;
 use crate::git::repository::Repository;
+use crate::git::resolve::MERGE_BASE;
 use crate::inject::committed_package;
 use crate::inject::overlay::OverlayFile;
 use crate::plan::cells::{CellStatus, PlannedCell};
@@ -239,6 +240,8 @@ impl Completion<'_> {
         let source = match path.strip_prefix(start) {
             Ok(relative) if donor.working_tree => relative.to_string(),
             Err(_) if donor.working_tree => self.repository.root().join(path).to_string(),
+            // The plan's own name for the merge base is no name that git knows.
+            _ if donor.spec == MERGE_BASE => format!("{}:{path}", donor.commit),
             _ => format!("{}:{path}", donor.spec),
         };
         format!("only {} has it; `--overlay {source}` puts it into both", donor.name)
