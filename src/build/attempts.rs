@@ -14,6 +14,7 @@ use crate::build::build_tree::BuildTree;
 use crate::build::compilation::{self, Compiled};
 use crate::build::failure::BuildFailure;
 use crate::build::freshness::{self, Check, SourceRecords};
+use crate::build::inserted_checkpoints;
 use crate::build::job::Job;
 use crate::build::prepared_source::{self, PreparedSource, SkippedEdits};
 use crate::build::provenance::{self, KeyInputs, Provenance};
@@ -84,6 +85,8 @@ pub fn build(
                 continue;
             }
             let mut failure = BuildFailure::from_compiler(&compiled.messages, &compiled.stderr);
+            let errors: Vec<_> = errors.iter().map(|error| &error.message).collect();
+            failure.hints.extend(inserted_checkpoints::hints(job, &errors));
             failure.hints.extend(adapters::hint(&failure.first_errors, &compiled.messages.kept));
             return Ok(Build::Failed(failure));
         }

@@ -7,10 +7,11 @@ use camino::Utf8Path;
 
 use crate::build::job::Job;
 use crate::build::provenance::KeyInputs;
-use crate::build::{shim, traced_sources};
+use crate::build::{inserted_checkpoints, shim, traced_sources};
 use crate::cargo::{command, configuration, toolchain};
 use crate::inject::external::PackageOptions;
 use crate::inject::overlay;
+use crate::inject::patch;
 use crate::plan::clean_env::{Child, own_variables};
 use crate::plan::request::OverlayMode;
 
@@ -81,7 +82,9 @@ pub fn build_environment(job: &Job<'_>) -> BTreeMap<String, String> {
 
 fn overlay_inputs(job: &Job<'_>) -> BTreeMap<String, String> {
     let request = &job.inputs.plan.request;
-    let mut all = overlay::ingredients(&job.inputs.overlay);
+    let mut all = overlay::ingredients(&job.overlay());
+    all.extend(inserted_checkpoints::ingredients(job));
+    all.extend(patch::ingredients(&job.inputs.patches));
     if has_external_overlay(job) {
         let (options, _) = PackageOptions::split_off(&request.build, job.features());
         all.insert("external".to_owned(), format!("{options:?}"));

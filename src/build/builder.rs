@@ -1,10 +1,11 @@
 //! Finds each revision's build in the store, or makes it. Reports failed builds.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use anyhow::Context;
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::build::attempts::{self, Build};
 use crate::build::build_key::key_inputs;
@@ -25,7 +26,8 @@ use crate::checkout::injected_files;
 use crate::checkout::kept;
 use crate::checkout::worktree::Worktree;
 use crate::git::repository::Repository;
-use crate::inject::overlay;
+use crate::inject::overlay::{self, OverlayFile};
+use crate::inject::patch;
 use crate::plan::clean_env::own_variables;
 use crate::plan::resolved::{Plan, Revision};
 use crate::results::run_folder::RunFolder;
@@ -66,7 +68,19 @@ impl<'a> Builder<'a> {
         warn_of_withheld(plan, sink);
         let patterns = Patterns::of(&plan.request.trace)?;
         let lockfile = lockfile::choose(plan, repository, &cache.lockfiles(), sink)?;
-        let inputs = Inputs { plan, repository, cache, checkout, overlay, patterns, sink, interrupt };
+        let patches = patch::read(&plan.request.overlay_patches, repository.root())?;
+        let inputs = Inputs {
+            plan,
+            repository,
+            cache,
+            checkout,
+            overlay,
+            patches,
+            added_tests: BTreeMap::new(),
+            patterns,
+            sink,
+            interrupt,
+        };
         Ok(Self { inputs, folder, tree, lockfile, toolchains: Toolchains::default() })
     }
 
@@ -106,6 +120,51 @@ impl<'a> Builder<'a> {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Finds or makes another build of a revision, with test files that it lacks. The log of a build
+    /// that fails is kept in `log`.
+    ///
+    /// # Errors
+    ///
+    /// The tool itself failed.
+    pub fn build_with(
+        &mut self,
+        index: usize,
+        files: Vec<OverlayFile>,
+        log: &Utf8Path,
+    ) -> anyhow::Result<Build> {
+        self.inputs.added_tests.insert(index, files);
+        let built = self.build_added(index, log).or_else(|error| {
+            let is_of_revision = failure::concerns_one_revision(&error);
+            if is_of_revision { Ok(Build::Failed(BuildFailure::from_error(&error))) } else { Err(error) }
+        });
+        if !matches!(built, Ok(Build::Done(_))) {
+            self.inputs.added_tests.remove(&index);
+        }
+        built
+    }
+
+    fn build_added(&mut self, index: usize, log: &Utf8Path) -> anyhow::Result<Build> {
+        let toolchain = self.toolchain(index)?;
+        self.provide_lockfile(&toolchain)?;
+        let job = Job { inputs: &self.inputs, index, toolchain: &toolchain, lockfile: &self.lockfile };
+        let revision = job.revision();
+        let names = self.inputs.added_tests[&index].iter().map(|file| file.destination.as_str());
+        let name = format!("{} with {}", revision.name, names.collect::<Vec<_>>().join(", "));
+        let commit = revision.short();
+        let key_inputs = key_inputs(&job)?;
+        if let Some(entry) = self.stored(revision, &key_inputs) {
+            self.emit(Event::BuildReused { name, commit });
+            return Ok(Build::Done(entry));
+        }
+        self.emit(Event::BuildStarted { name: name.clone(), commit: commit.clone() });
+        let started = Instant::now();
+        let built = attempts::build(&job, &mut self.tree, key_inputs, log)?;
+        if built.entry().is_some() {
+            self.emit(Event::BuildFinished { name, commit, took: started.elapsed() });
+        }
+        Ok(built)
     }
 
     /// Returns git in the checkout.

@@ -95,7 +95,8 @@ fn cargo(
     let shim = CompiledShim::find_or_compile(inputs.cache, toolchain, target)?;
     let links = own_program::links(inputs.cache)?;
     let has_memory_crate = traced_sources::has_memory_crate(job)?;
-    let is_traced = !prepared.copies.is_empty() || !prepared.tracing.is_empty();
+    let is_checkpointed = job.checkpoints().next().is_some();
+    let is_traced = !prepared.copies.is_empty() || !prepared.tracing.is_empty() || is_checkpointed;
     // Build scripts and procedural macros run on the host, and may also use a crate with the shim.
     let host_shim = match target {
         Some(_) if is_traced || has_memory_crate => {
@@ -126,7 +127,7 @@ fn cargo(
         .env(wrapper::SHIM, serde_json::to_string(&wrapping)?)
         .env(noting_runner::NOTES, notes)
         .env("CARGO_TERM_COLOR", "never");
-    if prepared.copies.is_empty() && !prepared.tracing.is_beyond_members() && !has_memory_crate {
+    if prepared.copies.is_empty() && !prepared.beyond_members && !has_memory_crate {
         return Ok(command);
     }
     let dependencies = wrapper::Dependencies {

@@ -11,6 +11,8 @@ use crate::cargo::toolchain::Toolchain;
 use crate::checkout::cache::Cache;
 use crate::git::repository::Repository;
 use crate::inject::overlay::OverlayFile;
+use crate::inject::patch::Patch;
+use crate::plan::checkpoint_at::CheckpointAt;
 use crate::plan::request::OverlayMode;
 use crate::plan::resolved::{Plan, Revision};
 use crate::support::event::{Event, Sink};
@@ -29,6 +31,10 @@ pub struct Inputs<'a> {
     pub checkout: Utf8PathBuf,
     /// The overlay's files.
     pub overlay: Vec<OverlayFile>,
+    /// The patches for every revision.
+    pub patches: Vec<Patch>,
+    /// Test files of other revisions that are put into single revisions, by their index.
+    pub added_tests: BTreeMap<usize, Vec<OverlayFile>>,
     /// Which functions to trace.
     pub patterns: Patterns,
     /// Where events go.
@@ -77,10 +83,22 @@ impl Inputs<'_> {
     }
 }
 
-impl Job<'_> {
+impl<'a> Job<'a> {
     /// Returns the revision.
     pub fn revision(&self) -> &Revision {
         &self.inputs.plan.revisions[self.index]
+    }
+
+    /// Returns the overlay's files and the test files that this revision gets from others.
+    pub fn overlay(&self) -> Vec<OverlayFile> {
+        let added = self.inputs.added_tests.get(&self.index).into_iter().flatten();
+        self.inputs.overlay.iter().chain(added).cloned().collect()
+    }
+
+    /// Returns the checkpoints of the request that this revision gets.
+    pub fn checkpoints(&self) -> impl Iterator<Item = &'a CheckpointAt> {
+        let revision = &self.inputs.plan.revisions[self.index];
+        self.inputs.plan.request.checkpoints_at.iter().filter(move |one| revision.gets(one))
     }
 
     /// Returns the variables that the user gave for its builds and runs.

@@ -13,6 +13,7 @@ pub mod compilation;
 pub mod configured_out;
 pub mod failure;
 pub mod freshness;
+pub mod inserted_checkpoints;
 pub mod job;
 pub mod libraries;
 pub mod memory_crate;

@@ -8,12 +8,14 @@ use cargo_metadata::CompilerMessage;
 use cargo_metadata::diagnostic::Diagnostic;
 
 use crate::build::build_tree::BuildTree;
+use crate::build::inserted_checkpoints;
 use crate::build::job::Job;
 use crate::build::traced_sources;
 use crate::checkout::injected_files::{self, InjectedFiles};
 use crate::inject::checkout_edits::{self, AddedFiles};
 use crate::inject::external::{self, PackageOptions};
 use crate::inject::own_allocator::{self, OwnAllocators, RefusedFiles};
+use crate::inject::patch;
 use crate::plan::request::OverlayMode;
 use crate::support::counted::counted;
 use crate::trace::dependency_copies::EditedCopy;
@@ -31,6 +33,8 @@ pub struct PreparedSource {
     pub tracing: Tracing,
     /// Edited copies of registry crates.
     pub copies: Vec<EditedCopy>,
+    /// Whether crates of the checkout that are not members of the workspace are edited.
+    pub beyond_members: bool,
 }
 
 /// Edits that are skipped because a build failed with them.
@@ -55,7 +59,8 @@ pub fn prepare(
     // Cargo writes the lock file there.
     injected_files::check_inside(checkout, &inputs.workspace())?;
     let mut injected = InjectedFiles::load(&inputs.cache.injected())?;
-    let overlay = inputs.overlay_of(OverlayMode::Package);
+    let mut overlay = job.overlay();
+    overlay.retain(|file| file.mode == OverlayMode::Package);
     let mut injection = checkout_edits::lay_overlay(
         &overlay,
         checkout,
@@ -63,6 +68,7 @@ pub fn prepare(
         job.toolchain,
         &mut injected,
     )?;
+    injection.extend(patch::apply(&inputs.patches, job.revision(), checkout, &mut injected)?);
     if let Some(text) = job.injected_lockfile()? {
         let path = inputs.plan.workspace.join("Cargo.lock");
         injected.write(checkout, &path, &text)?;
@@ -87,6 +93,8 @@ fn prepare_workspace(
     let metadata = checkout_edits::metadata(job.toolchain, &manifest)?;
     let allocators = own_allocator::find(&metadata, checkout, &skipped.allocators)?;
     injection.extend(allocators.write(checkout, injected)?);
+    let checkpoints = inserted_checkpoints::insert(job, &metadata, injected)?;
+    injection.extend(checkpoints.files);
     // Tracing must see the files with the edits so far.
     let mut tracing = traced_sources::traced(job, &metadata, &skipped.functions)?;
     injection.extend(tracing.write(checkout, injected)?);
@@ -95,7 +103,9 @@ fn prepare_workspace(
         tracing.add_facts(&copy.tracing.facts);
     }
     injection.extend(checkout_edits::append_lines(&metadata, checkout, injected)?);
-    Ok(PreparedSource { injection, manifest, allocators: Some(allocators), tracing, copies })
+    let beyond_members = checkpoints.beyond_members || tracing.is_beyond_members();
+    let allocators = Some(allocators);
+    Ok(PreparedSource { injection, manifest, allocators, tracing, copies, beyond_members })
 }
 
 /// Writes the crate for external overlays, which depends on the workspace's members.
@@ -123,8 +133,12 @@ fn prepare_external_crate(
     // other wrapper.
     let mut tracing = Tracing::default();
     let mut copies = Vec::new();
-    if !inputs.patterns.is_empty() {
+    let mut beyond_members = false;
+    if !inputs.patterns.is_empty() || job.checkpoints().next().is_some() {
         let metadata = checkout_edits::metadata(job.toolchain, &laid.manifest)?;
+        let checkpoints = inserted_checkpoints::insert(job, &metadata, injected)?;
+        injection.extend(checkpoints.files);
+        beyond_members = checkpoints.beyond_members;
         tracing = traced_sources::traced(job, &metadata, &skipped.functions)?;
         injection.extend(tracing.write(checkout, injected)?);
         copies = traced_sources::copies(job, &laid.manifest)?;
@@ -132,7 +146,9 @@ fn prepare_external_crate(
             tracing.add_facts(&copy.tracing.facts);
         }
     }
-    Ok(PreparedSource { injection, manifest: laid.manifest, allocators: None, tracing, copies })
+    beyond_members |= tracing.is_beyond_members();
+    let manifest = laid.manifest;
+    Ok(PreparedSource { injection, manifest, allocators: None, tracing, copies, beyond_members })
 }
 
 impl PreparedSource {

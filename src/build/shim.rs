@@ -13,6 +13,7 @@ use crate::checkout::cache::Cache;
 use crate::inject::checkout_edits;
 use crate::inject::own_allocator;
 use crate::support::process::Command;
+use crate::trace::checkpoints;
 use crate::trace::functions;
 use crate::trace::lines;
 
@@ -49,7 +50,12 @@ pub fn source_hash() -> String {
     hasher.update(format!("{:?}", adapters::ADAPTERS).as_bytes()).update(&[0]);
     // This program's code decides how these are compiled and injected.
     hasher.update(env!("CARGO_PKG_VERSION").as_bytes()).update(&[0]);
-    let put_in = own_allocator::WRAPPING.into_iter().flatten().chain(functions::TEXTS).chain(lines::TEXTS);
+    let put_in = own_allocator::WRAPPING
+        .into_iter()
+        .flatten()
+        .chain(functions::TEXTS)
+        .chain(lines::TEXTS)
+        .chain(checkpoints::TEXTS);
     for text in std::iter::once(checkout_edits::LINES).chain(put_in) {
         hasher.update(text.as_bytes()).update(&[0]);
     }

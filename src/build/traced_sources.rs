@@ -2,6 +2,8 @@
 //! Builds with such copies have their own target folder, and so have those whose dependencies use
 //! the crate `memprof`.
 
+use std::collections::BTreeSet;
+
 use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::Metadata;
 
@@ -11,7 +13,9 @@ use crate::build::shim;
 use crate::cargo::lockfile::{self, Lockfile};
 use crate::git::links::{self, Linked};
 use crate::inject::checkout_edits;
+use crate::plan::checkpoint_at::CheckpointAt;
 use crate::plan::request::{OverlayMode, TraceRequest};
+use crate::support::user_error::UserError;
 use crate::trace::crates;
 use crate::trace::dependency_copies::{self, EditedCopy, LockedCrate};
 use crate::trace::instrument::{self, Dropped, Patterns, Search, Tracing};
@@ -86,17 +90,60 @@ pub fn copies(job: &Job<'_>, manifest: &Utf8Path) -> anyhow::Result<Vec<EditedCo
         shim_hash: &shim::source_hash(),
     };
     let crates = traced_dependencies(job)?;
-    crates.iter().map(|one| dependency_copies::copy(one, &place, &inputs.patterns, job.toolchain)).collect()
+    let edits = dependency_copies::Edits {
+        patterns: &inputs.patterns,
+        checkpoints: &registry_checkpoints(job)?.into_iter().cloned().collect::<Vec<_>>(),
+    };
+    crates.iter().map(|one| dependency_copies::copy(one, &place, &edits, job.toolchain)).collect()
 }
 
-/// Returns the registry crates that patterns name, in the versions of the revision's lock file.
+/// Returns the checkpoints in crates of the registry: those whose path begins with the name of a
+/// crate in the lock file, and with nothing that the revision has itself.
+///
+/// # Errors
+/// Such a checkpoint is for one ref only. Cargo cannot tell the edited crates of refs apart.
+pub fn registry_checkpoints<'a>(job: &Job<'a>) -> anyhow::Result<Vec<&'a CheckpointAt>> {
+    let mut found = Vec::new();
+    for one in job.checkpoints() {
+        let name = one.file.split('/').next().unwrap_or_default();
+        let in_repository = job.inputs.repository.tree_entry(&job.revision().commit, name)?.is_some();
+        if in_repository
+            || name == one.file
+            || locked(job, &BTreeSet::from([name.replace('-', "_").as_str()]))?.is_empty()
+        {
+            continue;
+        }
+        if let Some(revision) = &one.revision {
+            let all = CheckpointAt { revision: None, ..one.clone() };
+            return Err(UserError::new(format!(
+                "--checkpoint-at {one}: a crate of the registry cannot differ by ref"
+            ))
+            .help(format!("leave out {revision}: --checkpoint-at {all}"))
+            .into());
+        }
+        found.push(one);
+    }
+    Ok(found)
+}
+
+/// Returns the registry crates that patterns and checkpoints name, in the versions of the revision's
+/// lock file.
 fn traced_dependencies(job: &Job<'_>) -> anyhow::Result<Vec<LockedCrate>> {
-    let inputs = job.inputs;
-    if inputs.patterns.crate_names().is_empty() {
+    let checkpoints = registry_checkpoints(job)?;
+    let first = |one: &&CheckpointAt| one.file.split('/').next().unwrap_or_default().replace('-', "_");
+    let of_checkpoints: Vec<String> = checkpoints.iter().map(first).collect();
+    let mut names = job.inputs.patterns.crate_names();
+    names.extend(of_checkpoints.iter().map(String::as_str));
+    locked(job, &names)
+}
+
+/// Returns the registry crates of these names, in the versions of the revision's lock file.
+fn locked(job: &Job<'_>, names: &BTreeSet<&str>) -> anyhow::Result<Vec<LockedCrate>> {
+    if names.is_empty() {
         return Ok(Vec::new());
     }
     let lock = lock_text(job)?.unwrap_or_default();
-    Ok(dependency_copies::named_in(&String::from_utf8_lossy(&lock), &inputs.patterns))
+    Ok(dependency_copies::named_in(&String::from_utf8_lossy(&lock), names))
 }
 
 /// Returns the revision's lock file, its own or the one that it gets.
@@ -112,6 +159,8 @@ fn lock_text(job: &Job<'_>) -> anyhow::Result<Option<Vec<u8>>> {
 /// `--target`, crates for build scripts and procedural macros are not edited.
 fn edits(inputs: &Inputs<'_>) -> String {
     let target = inputs.plan.request.build.target.as_deref().unwrap_or_default();
-    let text = format!("{}\n{target}\n{}", shim::source_hash(), inputs.patterns.texts().join("\n"));
+    let mut edits = inputs.patterns.texts();
+    edits.extend(inputs.plan.request.checkpoints_at.iter().map(|one| format!("checkpoint {one}")));
+    let text = format!("{}\n{target}\n{}", shim::source_hash(), edits.join("\n"));
     blake3::hash(text.as_bytes()).to_hex()[..12].to_owned()
 }

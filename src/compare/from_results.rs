@@ -26,7 +26,8 @@ const MOST_ENVIRONMENT_NOTES: usize = 12;
 pub fn compare(results: &Results) -> Comparison {
     let plan = &results.plan;
     let cells = cells(&results.runs, plan.revisions.len(), plan.baseline);
-    let mut notes = results.notes.clone();
+    let mut notes = plan.notes.clone();
+    notes.extend(results.notes.iter().cloned());
     for candidate in (0..plan.revisions.len()).filter(|&revision| revision != plan.baseline) {
         notes.extend(build_notes(results, candidate));
     }
@@ -183,6 +184,7 @@ pub fn merge(a: Results, b: Results) -> Results {
         }
     }
     plan.revisions.extend(revisions_of_b);
+    plan.notes.extend(b.plan.notes);
     let mut notes = a.notes;
     notes.extend(b.notes);
     notes.extend(environment_notes(&a.environment, &b.environment));

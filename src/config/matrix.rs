@@ -10,6 +10,7 @@ use crate::config::values::{
     RepeatCount, Seconds, Value,
 };
 use crate::config::yaml::{List, Scalar};
+use crate::plan::checkpoint_at::CheckpointAt;
 use crate::plan::expression::Expression;
 use crate::plan::request::{Ignored, OverlayMode, TargetKind, TraceColumn};
 use crate::plan::title::Template;
@@ -38,6 +39,10 @@ mapping! {
         "tests" => tests: List<TestEntry>,
         /// Files from another ref or from disk that are added to every revision.
         "overlay" => overlay: OneOrMany<OverlayEntry>,
+        /// Checkpoints to put before lines of source files: `src/lib.rs:42=loaded`.
+        "checkpoints-at" => checkpoints_at: List<Scalar<Parsed<CheckpointAt>>>,
+        /// Whether a test file that only one ref has is put into the others. Yes by default.
+        "auto-overlay" => auto_overlay: Scalar<bool>,
         /// Cells to leave out.
         "exclude" => exclude: List<CellEntry>,
         /// Cells to keep. If absent, all cells are kept.
@@ -149,6 +154,8 @@ mapping! {
     pub struct OverlayEntry {
         /// The ref that the files come from, or `.` for the disk.
         "from" => from: Scalar<String>,
+        /// A patch to apply to every revision's own files, in place of the other keys.
+        "patch" => patch: Scalar<String>,
         /// Which files or folders, `SRC` or `SRC=DST`.
         "paths" => paths: List<PathEntry>,
         /// The package that the files go into, wherever a revision has its folder.

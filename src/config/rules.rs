@@ -79,6 +79,13 @@ impl Entry for OverlayEntry {
     const EXPECTED: &'static str = "an overlay such as {from: main, paths: [tests/memory.rs]}";
 
     fn check(&self) -> Result<(), Mistake> {
+        if self.patch.is_some() {
+            return match self {
+                Self { from: None, paths: None, package: None, mode: None, dependencies: None, .. } => Ok(()),
+                _ => Err(Mistake::new("`patch` stands alone")
+                    .help("write two entries: [{patch: FILE}, {paths: [FILE]}]")),
+            };
+        }
         if self.paths.as_ref().is_none_or(|paths| paths.0.is_empty()) {
             return Err(Mistake::new("an overlay needs `paths`").help("write paths: [tests/memory.rs]"));
         }

@@ -7,6 +7,7 @@ use schemars::{Schema, json_schema};
 
 use crate::config::mistake::Mistake;
 use crate::config::yaml::FromText;
+use crate::plan::checkpoint_at::CheckpointAt;
 use crate::plan::expression::Expression;
 use crate::plan::quantity;
 use crate::plan::repeat::Repeat;
@@ -38,6 +39,14 @@ fn parsed<T: FromStr<Err: fmt::Display>>(text: &str) -> Result<Parsed<T>, Mistak
 
 impl FromText for Parsed<Expression> {
     const EXPECTED: &'static str = "a -k expression such as hf and not bwd";
+
+    fn from_text(text: &str) -> Result<Self, Mistake> {
+        parsed(text)
+    }
+}
+
+impl FromText for Parsed<CheckpointAt> {
+    const EXPECTED: &'static str = "a place and a label such as src/lib.rs:42=loaded";
 
     fn from_text(text: &str) -> Result<Self, Mistake> {
         parsed(text)

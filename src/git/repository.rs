@@ -343,7 +343,7 @@ impl Repository {
     }
 
     /// Returns the mode and hash of the entry at a path.
-    fn tree_entry(&self, commit: &str, path: &str) -> anyhow::Result<Option<(u32, String)>> {
+    pub fn tree_entry(&self, commit: &str, path: &str) -> anyhow::Result<Option<(u32, String)>> {
         let path = path.trim_end_matches('/');
         self.answer(
             |libgit2| {

@@ -67,6 +67,7 @@ pub fn resolve_any(request: &Request, repository: &Repository, sink: &dyn Sink) 
         revisions,
         baseline,
         overlay_commits,
+        notes: Vec::new(),
         request,
     })
 }

@@ -1,10 +1,14 @@
-//! What the tool adds to a checkout: overlay files, the shim's lines, wrapped allocators.
+//! What the tool adds to a checkout: overlay files, patches, the shim's lines, wrapped allocators.
 //! Imports support, plan, git, checkout and cargo.
 //! Writes the checkout.
 
 pub mod checkout_edits;
+pub mod checkpoint_lines;
+pub mod committed_package;
 pub mod external;
+pub mod hidden_changes;
 pub mod module_files;
 pub mod overlay;
 pub mod own_allocator;
+pub mod patch;
 pub mod source_edit;

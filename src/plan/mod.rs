@@ -6,6 +6,7 @@ pub mod cell_filters;
 pub mod cell_names;
 pub mod cell_pattern;
 pub mod cells;
+pub mod checkpoint_at;
 pub mod clean_env;
 pub mod expression;
 pub mod listing;

@@ -7,6 +7,7 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::plan::checkpoint_at::CheckpointAt;
 use crate::plan::clean_env::CleanEnv;
 use crate::plan::repeat::Repeat;
 use crate::plan::rule::Judging;
@@ -29,6 +30,15 @@ pub struct Request {
     pub tests: Vec<TestRequest>,
     /// Files that are added to every revision.
     pub overlay: Vec<OverlayRequest>,
+    /// Patches that are applied to every revision, after the overlay.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overlay_patches: Vec<String>,
+    /// Checkpoints to put before lines of source files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checkpoints_at: Vec<CheckpointAt>,
+    /// Whether a test file that only one revision has stays out of the others.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_auto_overlay: bool,
     /// Cargo options for every revision.
     pub build: BuildOptions,
     /// Environment of every build and run.

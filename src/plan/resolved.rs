@@ -4,6 +4,7 @@
 use camino::Utf8PathBuf;
 use serde::{Deserialize, Serialize};
 
+use crate::plan::checkpoint_at::CheckpointAt;
 use crate::plan::request::{RefRequest, Request};
 
 /// The version of `plan.json`'s format.
@@ -33,6 +34,9 @@ pub struct Plan {
     /// The commit that each overlay's files come from, in the order of `request.overlay`. `None`
     /// means the disk.
     pub overlay_commits: Vec<Option<String>>,
+    /// Warnings about the request that every report repeats.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// The request. Its `refs` correspond to the revisions, including a baseline that was added.
     pub request: Request,
 }
@@ -65,6 +69,11 @@ impl Revision {
     pub fn short(&self) -> String {
         let digits = self.commit.get(..7).unwrap_or(&self.commit);
         if self.working_tree { format!("{digits}+") } else { digits.to_owned() }
+    }
+
+    /// Whether the revision gets this checkpoint.
+    pub fn gets(&self, checkpoint: &CheckpointAt) -> bool {
+        checkpoint.revision.as_ref().is_none_or(|name| *name == self.name || *name == self.spec)
     }
 
     /// Returns the request's entry for the revision; `None` if there is none, as for a merge base.

@@ -124,6 +124,7 @@ pub fn read_some(folder: &RunFolder, wanted: impl Fn(&RunRecord) -> bool) -> any
     let mut facts = build_facts_of(folder)?;
     let not_measured = take_not_measured(folder, &mut facts)?;
     let failed_builds = failed_builds(folder, &plan, &facts);
+    let notes = take_notes(folder, &mut facts)?;
     let builds = builds(facts);
     let traces = if folder.trace().exists() { sealed::read(&folder.trace())? } else { BTreeMap::new() };
     let mut records = records(folder, &folder.cells(), &plan)?;
@@ -137,7 +138,7 @@ pub fn read_some(folder: &RunFolder, wanted: impl Fn(&RunRecord) -> bool) -> any
         failed_builds,
         traces,
         runs,
-        notes: Vec::new(),
+        notes,
         apart: BTreeMap::new(),
     };
     results.sort();
@@ -162,6 +163,7 @@ pub fn environment_of(folder: &RunFolder) -> anyhow::Result<Value> {
 pub fn builds_of(folder: &RunFolder) -> anyhow::Result<Builds> {
     let mut facts = build_facts_of(folder)?;
     take_not_measured(folder, &mut facts)?;
+    take_notes(folder, &mut facts)?;
     Ok(builds(facts))
 }
 
@@ -195,6 +197,20 @@ fn take_not_measured(
         }
     }
     Ok(all)
+}
+
+/// Takes the notes on test files that were put into single revisions from the facts about the
+/// builds.
+fn take_notes(folder: &RunFolder, revisions: &mut BTreeMap<String, Value>) -> anyhow::Result<Vec<String>> {
+    let mut notes = Vec::new();
+    for facts in revisions.values_mut() {
+        if let Some(list) = facts.as_object_mut().and_then(|facts| facts.remove("notes")) {
+            let list: Vec<String> =
+                serde_json::from_value(list).with_context(|| folder.builds().to_string())?;
+            notes.extend(list);
+        }
+    }
+    Ok(notes)
 }
 
 /// Reads `builds.json`: the facts about each revision's build, by its index in the plan. Empty if

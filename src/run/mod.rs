@@ -1,11 +1,12 @@
 //! Runs each cell in its own process and records the outcome.
-//! Imports support, gpu, plan, git, checkout, cargo, results, compare and build.
+//! Imports support, gpu, plan, git, checkout, cargo, results, compare, inject and build.
 //! Runs tests; writes the run's folder.
 
 pub mod classify;
 pub mod executables;
 pub mod finished;
 pub mod home;
+pub mod one_sided_tests;
 pub mod process_group;
 pub mod runner;
 pub mod session;

@@ -28,6 +28,7 @@ use crate::results::run_folder::{self, RunFolder};
 use crate::results::sealed;
 use crate::results::stored::BUILD_FAILED;
 use crate::results::trace_facts::TraceFacts;
+use crate::run::one_sided_tests::{self, Notes};
 use crate::run::runner::{Completion, Runner};
 use crate::run::stored_plan;
 use crate::support::event::{Event, Sink};
@@ -112,6 +113,10 @@ impl<'a> Session<'a> {
             }
             builds.push(builder.build(index)?);
         }
+        let notes = self.complete(plan, folder, &mut builder, &mut builds)?;
+        if self.interrupt.load(Ordering::Relaxed) {
+            return Err(Interrupted.into());
+        }
         let failures: Vec<_> = builds.iter().filter_map(Build::failure).collect();
         if failures.len() == builds.len()
             && let Some(user_error) = BuildFailure::of_all(&failures)
@@ -123,10 +128,31 @@ impl<'a> Session<'a> {
                 builder.report_failure(index, failure);
             }
         }
-        write_whole(&folder.builds(), &sealed_json::sealed(&facts_of(plan, &builds))?)?;
+        write_whole(&folder.builds(), &sealed_json::sealed(&facts_of(plan, &builds, notes))?)?;
         self.store_trace(plan, folder, &builds)?;
         let cells = self.cells(plan, &builds)?;
         Ok(Prepared { builder, builds, cells })
+    }
+
+    /// Puts test files that only one revision has into the others. Returns notes for the report.
+    fn complete(
+        &self,
+        plan: &Plan,
+        folder: &RunFolder,
+        builder: &mut Builder<'_>,
+        builds: &mut [Build],
+    ) -> anyhow::Result<Notes> {
+        if builds.len() < 2 || self.interrupt.load(Ordering::Relaxed) {
+            return Ok(Notes::new());
+        }
+        // A mistake in the request is reported when the cells of the final builds are planned.
+        let tests: Vec<Option<Vec<DiscoveredTest>>> = builds.iter().map(listed).collect();
+        let not_measured: Vec<Vec<NotMeasured>> = builds.iter().map(Build::not_measured).collect();
+        let cells = cells::cells(&plan.request, &listed_revisions(plan, &tests, &not_measured));
+        let cells = cells.map(|cells| cells.cells).unwrap_or_default();
+        let completion =
+            one_sided_tests::Completion { plan, repository: self.repository, folder, sink: self.sink };
+        completion.complete(builder, builds, &cells)
     }
 
     /// Stores which functions are traced in the run's folder, and warns of those that cannot be.
@@ -165,17 +191,7 @@ impl<'a> Session<'a> {
                 }
             }
         }
-        let listed: Vec<ListedRevision<'_>> = plan
-            .revisions
-            .iter()
-            .zip(&tests)
-            .zip(&not_measured)
-            .map(|((revision, tests), not_measured)| ListedRevision {
-                revision,
-                tests: tests.as_deref(),
-                not_measured,
-            })
-            .collect();
+        let listed = listed_revisions(plan, &tests, &not_measured);
         if tests.iter().all(Option::is_none) {
             // Every build failed, and each failure was reported. There are no cells without a test.
             return Ok(Vec::new());
@@ -252,9 +268,32 @@ pub(crate) fn listed(build: &Build) -> Option<Vec<DiscoveredTest>> {
     Some(tests)
 }
 
+/// Returns the revisions with their tests and with the executables that cannot be measured.
+fn listed_revisions<'a>(
+    plan: &'a Plan,
+    tests: &'a [Option<Vec<DiscoveredTest>>],
+    not_measured: &'a [Vec<NotMeasured>],
+) -> Vec<ListedRevision<'a>> {
+    let revisions = plan.revisions.iter().zip(tests).zip(not_measured);
+    revisions
+        .map(|((revision, tests), not_measured)| ListedRevision {
+            revision,
+            tests: tests.as_deref(),
+            not_measured,
+        })
+        .collect()
+}
+
 /// Returns the content of `builds.json`: what a report needs to know which builds are comparable.
-fn facts_of(plan: &Plan, builds: &[Build]) -> BTreeMap<String, serde_json::Value> {
-    builds.iter().enumerate().map(|(index, build)| (index.to_string(), facts(plan, build))).collect()
+fn facts_of(plan: &Plan, builds: &[Build], notes: Notes) -> BTreeMap<String, serde_json::Value> {
+    let mut all: BTreeMap<String, serde_json::Value> =
+        builds.iter().enumerate().map(|(index, build)| (index.to_string(), facts(plan, build))).collect();
+    for (index, notes) in notes {
+        if let Some(serde_json::Value::Object(facts)) = all.get_mut(&index.to_string()) {
+            facts.insert("notes".to_owned(), json!(notes));
+        }
+    }
+    all
 }
 
 /// Returns a revision's entry in `builds.json`.

@@ -32,6 +32,9 @@ pub fn sealed(plan: &Plan) -> Plan {
     for overlay in &mut sealed.request.overlay {
         seal(&mut overlay.dependencies);
     }
+    for note in &mut sealed.notes {
+        *note = redaction::text(note).into_owned();
+    }
     let shown = sealed
         .revisions
         .iter_mut()
@@ -249,6 +252,7 @@ mod tests {
             revisions: Vec::new(),
             baseline: 0,
             overlay_commits: Vec::new(),
+            notes: Vec::new(),
             request,
         }
     }

@@ -18,8 +18,11 @@ use toml_edit::DocumentMut;
 
 use crate::cargo::configuration;
 use crate::cargo::toolchain::Toolchain;
+use crate::inject::module_files;
+use crate::plan::checkpoint_at::CheckpointAt;
 use crate::support::paths;
 use crate::support::user_error::UserError;
+use crate::trace::checkpoints;
 use crate::trace::crates::{self, Crate};
 use crate::trace::instrument::{self, Dropped, Patterns, Search, Tracing};
 use serde::{Deserialize, Serialize};
@@ -40,9 +43,8 @@ impl LockedCrate {
     }
 }
 
-/// Returns the crates of a lock file that patterns name outright.
-pub fn named_in(lock: &str, patterns: &Patterns) -> Vec<LockedCrate> {
-    let names: BTreeSet<&str> = patterns.crate_names();
+/// Returns the crates of a lock file with these names, which have `_` for each `-`.
+pub fn named_in(lock: &str, names: &BTreeSet<&str>) -> Vec<LockedCrate> {
     if names.is_empty() {
         return Vec::new();
     }
@@ -97,12 +99,20 @@ pub struct CopyPlan<'a> {
     pub shim_hash: &'a str,
 }
 
+/// What is inserted into copies.
+pub struct Edits<'a> {
+    /// The functions to trace.
+    pub patterns: &'a Patterns,
+    /// The checkpoints. Their paths begin with a crate's name.
+    pub checkpoints: &'a [CheckpointAt],
+}
+
 /// Creates or finds the copy of a crate. Its traced functions are edited, except those that an
 /// earlier build had to drop.
 pub fn copy(
     one: &LockedCrate,
     place: &CopyPlan<'_>,
-    patterns: &Patterns,
+    edits: &Edits<'_>,
     toolchain: &Toolchain,
 ) -> anyhow::Result<EditedCopy> {
     let (archive, original) = archive(one, place, toolchain)?;
@@ -121,26 +131,28 @@ pub fn copy(
         tracing: Tracing::default(),
         dropped,
     };
-    copy.edit(one, patterns, place.shim_hash)?;
+    copy.edit(one, edits, place.shim_hash)?;
     Ok(copy)
 }
 
 impl EditedCopy {
     /// Edits the copy's files. It always reads the unedited files, even if the copy is edited
     /// already.
-    fn edit(&mut self, one: &LockedCrate, patterns: &Patterns, shim_hash: &str) -> anyhow::Result<()> {
+    fn edit(&mut self, one: &LockedCrate, edits: &Edits<'_>, shim_hash: &str) -> anyhow::Result<()> {
         let pristine = self.folder.with_file_name(format!("{}.pristine", one.title()));
         let library = library(&pristine, one)?;
         let crates = [library];
         self.tracing = instrument::find(&Search {
             crates: &crates,
-            patterns,
+            patterns: edits.patterns,
             base: &pristine,
             prefix: Utf8Path::new(&one.title()),
             dropped: &self.dropped,
             shim_hash,
         });
-        let edited: BTreeMap<&Utf8Path, &str> = self.tracing.files().collect();
+        let mut edited: BTreeMap<Utf8PathBuf, String> =
+            self.tracing.files().map(|(path, text)| (path.to_owned(), text.to_owned())).collect();
+        insert_checkpoints(one, &crates[0], &pristine, edits.checkpoints, &mut edited)?;
         for entry in walkdir::WalkDir::new(&pristine) {
             let entry = entry?;
             let path = paths::utf8(entry.path().to_owned())?;
@@ -177,6 +189,53 @@ impl EditedCopy {
         let file = self.folder.with_file_name(format!("{title}.dropped.json"));
         Ok(fs_err::write(file, serde_json::to_vec_pretty(&list)?)?)
     }
+}
+
+/// Inserts the checkpoints of a crate into its files, which may be edited already.
+///
+/// # Errors
+/// A place does not exist in this version of the crate.
+fn insert_checkpoints(
+    one: &LockedCrate,
+    library: &Crate,
+    pristine: &Utf8Path,
+    wanted: &[CheckpointAt],
+    edited: &mut BTreeMap<Utf8PathBuf, String>,
+) -> anyhow::Result<()> {
+    let mut by_file: BTreeMap<&str, Vec<(usize, &str)>> = BTreeMap::new();
+    for checkpoint in wanted {
+        let Some((name, file)) = checkpoint.file.split_once('/') else { continue };
+        if name.replace('-', "_") == library.name {
+            by_file.entry(file).or_default().push((checkpoint.line, &checkpoint.label));
+        }
+    }
+    for (file, places) in by_file {
+        let path = Utf8Path::new(file);
+        let refused = |line: usize, reason: &str| {
+            let message = format!(
+                "--checkpoint-at {}/{file}:{line} has no place in {}: {reason}",
+                one.name,
+                one.title()
+            );
+            UserError::new(message)
+                .help(format!("choose a line of this version: less {}", pristine.join(path)))
+        };
+        let mut is_module = false;
+        module_files::visit_files(&library.root, pristine, &mut |found| {
+            is_module |= found.path.strip_prefix(pristine) == Ok(path);
+        });
+        let reason = library.untraceable.or((!is_module).then_some("the crate has no such module"));
+        if let Some(reason) = reason {
+            return Err(refused(places[0].0, reason).into());
+        }
+        let text = match edited.get(path) {
+            Some(text) => text.clone(),
+            None => fs_err::read_to_string(pristine.join(path))?,
+        };
+        let text = checkpoints::insert(&text, &places).map_err(|(line, reason)| refused(line, &reason))?;
+        edited.insert(path.to_owned(), text);
+    }
+    Ok(())
 }
 
 /// Returns the crate's archive, checked by its checksum, and the folder that cargo unpacked it to.
@@ -311,7 +370,7 @@ checksum = "bb"
         let named = |pattern: &str| -> Vec<String> {
             let request = TraceRequest { functions: vec![pattern.to_owned()], ..TraceRequest::default() };
             let patterns = Patterns::of(&request).unwrap();
-            named_in(lock, &patterns).iter().map(LockedCrate::title).collect()
+            named_in(lock, &patterns.crate_names()).iter().map(LockedCrate::title).collect()
         };
         assert_eq!(named("small_vec::**"), ["small-vec-1.2.3"]);
         for pattern in ["**", "own_crate::**", "it*::**", "<A as B>::c"] {

@@ -57,7 +57,7 @@ impl Lines<'_, '_> {
 /// Returns the `#[cfg(…)]` of a statement, and its first place after the attributes. The mark gets
 /// the same conditions, so that it is absent whenever the statement is. Otherwise a mark would
 /// separate the possible values of a block: `#[cfg(a)] { x } #[cfg(not(a))] { y }`.
-fn beginning(statement: &syn::Stmt) -> (String, Span) {
+pub fn beginning(statement: &syn::Stmt) -> (String, Span) {
     let mut conditions = String::new();
     let mut tokens = statement.to_token_stream().into_iter();
     while let Some(token) = tokens.next() {

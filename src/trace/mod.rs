@@ -1,7 +1,8 @@
-//! Finds the functions to trace, and inserts scopes into them.
+//! Finds the functions to trace, and inserts scopes into them, and checkpoints at lines.
 //! Imports support, plan, checkout, cargo, results and inject.
 //! Writes the checkout.
 
+pub mod checkpoints;
 pub mod crates;
 pub mod dependency_copies;
 pub mod function_names;

@@ -349,6 +349,17 @@ fn a_comparison_needs_two_refs_and_a_list_none() {
 
 #[test]
 fn paths_are_relative_to_where_they_were_written() {
+    let both = "refs: [a, b]\noverlay: [{patch: bart/tests/memory.rs}, {paths: [bart/tests/memory.rs]}]";
+    let of_matrix = request(&[], both);
+    assert_eq!(
+        (of_matrix.overlay_patches, of_matrix.overlay.len()),
+        (vec!["crates/bart/tests/memory.rs".to_owned()], 1)
+    );
+    let of_flag = request(&["--overlay-patch", "tests/memory.rs"], both);
+    assert_eq!(
+        (of_flag.overlay_patches, of_flag.overlay.len()),
+        (vec!["crates/bart/tests/memory.rs".to_owned()], 1)
+    );
     let of_flag = request(&["--refs", "a,b", "--overlay", "tests/memory.rs"], "");
     assert_eq!(of_flag.overlay[0].paths[0].source, "crates/bart/tests/memory.rs");
     let of_matrix = request(&[], "refs: [a, b]\noverlay: {paths: [bart/tests/memory.rs]}");

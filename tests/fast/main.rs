@@ -15,6 +15,7 @@ mod matrix_mistakes;
 mod memory_crate;
 mod one_revision;
 mod outputs;
+mod overlays;
 mod properties;
 mod reports;
 mod sizes;

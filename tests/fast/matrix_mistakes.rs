@@ -120,6 +120,8 @@ overlay: {paths: [tests], dependencies: {rand: '0.9'}}
 
 overlay: {paths: [{src: tests}]}
 
+overlay: {patch: memory.patch, paths: [tests]}
+
 exclude: [{ref: main, batch: 8}]
 
 exclude: [{}]

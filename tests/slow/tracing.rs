@@ -205,6 +205,23 @@ fn a_crate_of_the_registry_is_traced_in_a_copy_and_the_lock_file_stays() {
     assert_eq!(function["file"], format!("itoa-{number}/src/lib.rs"));
     assert_eq!(repository.read("Cargo.lock"), lock);
 
+    // A checkpoint before the function's first statement, in the copy too.
+    let line = function["line"].as_u64().unwrap() + 1;
+    let refs = ["--refs", "HEAD,again=HEAD", "--locked", "--format", "csv", "--checkpoint-at"];
+    let at = |place: &str| memprof(&repository, &[&refs[..], &[place]].concat());
+    let printed = at(&format!("itoa/src/lib.rs:{line}=formatted"));
+    assert_eq!(printed.code, 0, "{}", printed.stderr);
+    for name in ["HEAD,", "again,"] {
+        let is_measured =
+            |row: &str| row.starts_with(name) && row.contains(",formatted,") && row.contains("heap.live");
+        assert!(printed.stdout.lines().any(is_measured), "{}", printed.stdout);
+    }
+    let printed = at("itoa/src/lib.rs:1=x");
+    let refused = format!("--checkpoint-at itoa/src/lib.rs:1 has no place in itoa-{number}: no statement");
+    assert!(printed.code == 2 && printed.stderr.contains(&refused), "{}", printed.stderr);
+    let printed = at("HEAD:itoa/src/lib.rs:1=x");
+    assert!(printed.stderr.contains("a crate of the registry cannot differ by ref"), "{}", printed.stderr);
+
     // An archive that is not what the lock file says is refused.
     let checksum = entry.lines().find(|line| line.starts_with("checksum")).unwrap();
     let wrong = checksum.replace(['1', '2', '3', '4', '5'], "0");

@@ -46,6 +46,7 @@ impl Synthetic {
             revisions: revisions.collect(),
             baseline: 0,
             overlay_commits: Vec::new(),
+            notes: Vec::new(),
             request: Request::default(),
         };
         let synthetic = Self { _home: home, folder: RunFolder(root), plan };

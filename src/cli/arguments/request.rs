@@ -9,6 +9,7 @@ use crate::cli::arguments::judging::JudgingArguments;
 use crate::cli::arguments::values::{self, Parameter, Variable};
 use crate::config::values::{Parsed, RegularExpression};
 use crate::plan::cell_pattern;
+use crate::plan::checkpoint_at::CheckpointAt;
 use crate::plan::expression::Expression;
 use crate::plan::quantity;
 use crate::plan::repeat::Repeat;
@@ -152,6 +153,21 @@ pub struct CheckoutArguments {
     /// Put overlay tests into the package, or into a separate crate outside the workspace
     #[arg(long, value_name = "package|external", value_parser = overlay_mode, requires = "overlay")]
     pub overlay_mode: Option<OverlayMode>,
+    /// Apply this patch to every revision's own files, as `git apply` does (repeatable)
+    #[arg(long, value_name = "FILE")]
+    pub overlay_patch: Vec<String>,
+    /// Put a checkpoint before a line.
+    #[arg(
+        long,
+        value_name = "[REF:]FILE:LINE=LABEL",
+        help = "Put a checkpoint before a line: src/lib.rs:42=loaded (repeatable)",
+        long_help = "Put a checkpoint before a line: src/lib.rs:42=loaded (repeatable)\n\nFor one ref: \
+                     main:src/lib.rs:40=loaded. In a crate of the registry: serde_json/src/de.rs:2100=parsed"
+    )]
+    pub checkpoint_at: Vec<CheckpointAt>,
+    /// Do not put a test file that only one ref has into the others
+    #[arg(long)]
+    pub no_auto_overlay: bool,
     /// Use this ref's lock file for revisions that have none committed
     #[arg(long, value_name = "REF")]
     pub lockfile_from: Option<String>,

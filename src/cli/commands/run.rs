@@ -17,6 +17,7 @@ use crate::git::repository::Repository;
 use crate::git::resolve::resolve_any;
 use crate::git::resolve_error::ResolveError;
 use crate::gpu::watch::DeviceWatch;
+use crate::inject::hidden_changes;
 use crate::plan::resolved::Plan;
 use crate::report;
 use crate::report::options::View;
@@ -110,6 +111,7 @@ impl Run<'_> {
                 help: Some("add a baseline: cargo memprof main .".to_owned()),
             });
         }
+        hidden_changes::note(&mut plan, self.repository, self.context.console)?;
         if !execution.device.is_empty() {
             plan.request.give_devices(&execution.device);
         }

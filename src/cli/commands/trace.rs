@@ -116,6 +116,7 @@ mod tests {
             revisions: vec![revision],
             baseline: 0,
             overlay_commits: Vec::new(),
+            notes: Vec::new(),
             request: crate::plan::request::Request::default(),
         };
         assert_eq!(

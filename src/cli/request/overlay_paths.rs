@@ -9,6 +9,7 @@ use crate::config::mapping::{OneOrMany, OpenMapping};
 use crate::config::matrix::{Matrix, OverlayEntry};
 use crate::config::values::Dependency;
 use crate::config::yaml::{List, Scalar};
+use crate::plan::checkpoint_at::CheckpointAt;
 use crate::plan::request::{OverlayPath, OverlayRequest};
 use crate::support::user_error::UserError;
 
@@ -25,8 +26,68 @@ pub fn overlay(
         .overlay
         .iter()
         .flat_map(|OneOrMany(entries)| entries)
+        .filter(|entry| entry.patch.is_none())
         .map(|entry| of_entry(entry, surroundings))
         .collect()
+}
+
+/// Returns the patches of the flags, or else those of memprof.yaml, relative to the repository's
+/// root if they are inside.
+pub fn patches(
+    flags: &CheckoutArguments,
+    matrix: &Matrix,
+    surroundings: Surroundings<'_>,
+) -> Result<Vec<String>, UserError> {
+    let found = |path: &str, base: &Utf8Path, label: &str| {
+        let absolute = normalized(&base.join(path));
+        if !(surroundings.exists)(&absolute) {
+            return Err(UserError::new(format!("{label}: there is no file {absolute}"))
+                .help(format!("make it from your changes: git diff > {path}")));
+        }
+        Ok(absolute.strip_prefix(surroundings.repository).unwrap_or(&absolute).to_string())
+    };
+    if !flags.overlay_patch.is_empty() {
+        let of_flag = |path: &String| found(path, surroundings.current, "--overlay-patch");
+        return flags.overlay_patch.iter().map(of_flag).collect();
+    }
+    let entries = matrix.overlay.iter().flat_map(|OneOrMany(entries)| entries);
+    let named = entries.filter_map(|entry| entry.patch.as_ref());
+    named.map(|Scalar(path)| found(path, surroundings.matrix, "overlay in memprof.yaml")).collect()
+}
+
+/// Returns the checkpoints of the flags, or else those of memprof.yaml. A file that is on the disk
+/// becomes relative to the repository's root. Others are in the repository of another ref, or in a
+/// crate of the registry.
+pub fn checkpoints(
+    flags: &CheckoutArguments,
+    matrix: &Matrix,
+    surroundings: Surroundings<'_>,
+) -> Result<Vec<CheckpointAt>, UserError> {
+    let placed = |checkpoint: &CheckpointAt, base: &Utf8Path| {
+        let absolute = normalized(&base.join(&checkpoint.file));
+        let inside = absolute.strip_prefix(surroundings.repository);
+        let file = match inside {
+            Ok(inside) if (surroundings.exists)(&absolute) => inside.to_string(),
+            _ => normalized(Utf8Path::new(&checkpoint.file)).to_string(),
+        };
+        let leaves =
+            Utf8Path::new(&checkpoint.file).components().any(|part| part == Utf8Component::ParentDir);
+        if Utf8Path::new(&file).is_absolute() || (leaves && inside.is_err()) {
+            return Err(UserError::new(format!(
+                "--checkpoint-at {checkpoint}: the file is not in the repository"
+            ))
+            .help(format!(
+                "for a crate of the registry, begin with its name: NAME/src/lib.rs:{}={}",
+                checkpoint.line, checkpoint.label
+            )));
+        }
+        Ok(CheckpointAt { file, ..checkpoint.clone() })
+    };
+    if !flags.checkpoint_at.is_empty() {
+        return flags.checkpoint_at.iter().map(|one| placed(one, surroundings.current)).collect();
+    }
+    let entries = matrix.checkpoints_at.iter().flat_map(|List(entries)| entries);
+    entries.map(|Scalar(one)| placed(&one.value, surroundings.matrix)).collect()
 }
 
 /// Reads `[REF:]SRC[=DST]`.

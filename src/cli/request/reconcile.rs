@@ -59,6 +59,9 @@ pub fn reconcile(
         refspecs: named(matrix.refspecs.as_ref(), |pattern| pattern.0.0.clone()),
         tests: tests(arguments, matrix),
         overlay: overlay_paths::overlay(&arguments.checkout, matrix, surroundings)?,
+        overlay_patches: overlay_paths::patches(&arguments.checkout, matrix, surroundings)?,
+        checkpoints_at: overlay_paths::checkpoints(&arguments.checkout, matrix, surroundings)?,
+        no_auto_overlay: arguments.checkout.no_auto_overlay || matrix.auto_overlay == Some(Scalar(false)),
         build: build_options(&arguments.build, matrix, surroundings)?,
         env: environment(matrix.env.as_ref()),
         clean_env: clean_env(&arguments.environment, matrix)?,
@@ -80,12 +83,7 @@ pub fn reconcile(
         trace: trace(&arguments.trace, matrix.trace.as_ref())?,
     };
     if arguments.refs.aa {
-        // Noise is measured with a fixed number of runs; `auto` would stop too early.
-        let times = request.tests.iter().filter_map(|test| test.repeat).chain([request.repeat]);
-        let most =
-            times.filter_map(|repeat| if let Repeat::Times(times) = repeat { Some(times) } else { None });
-        request.repeat = Repeat::Times(most.max().unwrap_or(ENOUGH));
-        request.tests.iter_mut().for_each(|test| test.repeat = None);
+        fix_repeats(&mut request);
     }
     // A variable of the command line wins everywhere, also over the `env` of a ref or a test.
     let given: HashSet<&String> = arguments.environment.env.iter().map(|variable| &variable.name).collect();
@@ -96,6 +94,15 @@ pub fn reconcile(
     let given = arguments.environment.env.iter();
     request.env.extend(given.map(|variable| (variable.name.clone(), variable.value.clone())));
     Ok(request)
+}
+
+/// Gives every test the same number of runs. Noise is measured with a fixed number, because `auto`
+/// would stop too early.
+fn fix_repeats(request: &mut Request) {
+    let times = request.tests.iter().filter_map(|test| test.repeat).chain([request.repeat]);
+    let most = times.filter_map(|repeat| if let Repeat::Times(times) = repeat { Some(times) } else { None });
+    request.repeat = Repeat::Times(most.max().unwrap_or(ENOUGH));
+    request.tests.iter_mut().for_each(|test| test.repeat = None);
 }
 
 /// Returns the metrics to read on request: those that are shown or judged.

@@ -13,7 +13,10 @@ use crate::cli::request::refs::RefsNeeded;
 use crate::git::commits::{self, End, Range};
 use crate::git::repository::Repository;
 use crate::git::resolve::{resolve, run_id};
+use crate::inject::hidden_changes;
 use crate::inject::overlay;
+use crate::inject::patch;
+use crate::plan::checkpoint_at::CheckpointAt;
 use crate::plan::metric::Unit;
 use crate::plan::quantity::Threshold;
 use crate::plan::request::RefRequest;
@@ -69,6 +72,15 @@ impl SearchRequest<'_> {
         let presentation = PresentationArguments::default();
         let asked = Asked::read(&arguments, &presentation, repository, RefsNeeded::Comparison)?;
         let mut plan = resolve(&asked.request, repository, sink)?;
+        if let Some(one) = plan.request.checkpoints_at.iter().find(|one| one.revision.is_some()) {
+            let all = CheckpointAt { revision: None, ..one.clone() };
+            return Err(UserError::new(format!(
+                "--checkpoint-at {one}: a search measures every commit alike"
+            ))
+            .help(format!("for every commit: --checkpoint-at {all}"))
+            .into());
+        }
+        hidden_changes::note(&mut plan, repository, sink)?;
         let [good, bad] = &plan.revisions[..] else { anyhow::bail!("a search has two ends") };
         let (good, bad) =
             (End { spec: self.good, commit: &good.commit }, End { spec: self.bad, commit: &bad.commit });
@@ -142,7 +154,10 @@ impl SearchPlan {
 /// Returns the hash of each overlay file. A search that continues with a changed test would compare
 /// different things.
 pub fn overlay_hashes(plan: &Plan, repository: &Repository) -> anyhow::Result<BTreeMap<String, String>> {
-    Ok(overlay::ingredients(&overlay::read(&plan.request.overlay, &plan.overlay_commits, repository)?))
+    let files = overlay::read(&plan.request.overlay, &plan.overlay_commits, repository)?;
+    let mut hashes = overlay::ingredients(&files);
+    hashes.extend(patch::ingredients(&patch::read(&plan.request.overlay_patches, repository.root())?));
+    Ok(hashes)
 }
 
 /// Makes every commit of the range a revision of the plan, with the same index.

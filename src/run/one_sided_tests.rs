@@ -1,0 +1,441 @@
+//! Test files that only one revision has: puts them into the revisions that lack them, so that both
+//! sides are measured. What cannot be put there stays one-sided, with the reason.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use crate::build::attempts::Build;
+use crate::build::builder::Builder;
+use crate::build::failure::BuildFailure;
+use crate::build::provenance::Executable;
+use crate::git::repository::Repository;
+use crate::git::resolve::MERGE_BASE;
+use crate::inject::committed_package;
+use crate::inject::overlay::OverlayFile;
+use crate::plan::cells::{CellStatus, PlannedCell};
+use crate::plan::request::{OverlayMode, TargetKind};
+use crate::plan::resolved::{CellId, Plan, Revision};
+use crate::results::run_folder::RunFolder;
+use crate::support::counted::counted;
+use crate::support::event::{Event, Sink};
+
+/// How often a revision is built again without the files that did not compile.
+const MOST_BUILDS: usize = 4;
+
+/// How many warnings about files a revision gets.
+const MOST_WARNINGS: usize = 5;
+
+/// Notes for the report, by the index of the revision that they are about.
+pub type Notes = BTreeMap<usize, Vec<String>>;
+
+/// The revisions to complete, and where to report.
+pub struct Completion<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// The user's repository.
+    pub repository: &'a Repository,
+    /// The run's folder, for the logs of builds that fail.
+    pub folder: &'a RunFolder,
+    /// Where warnings go.
+    pub sink: &'a dyn Sink,
+}
+
+/// Tests of one target that a revision lacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Gap {
+    /// The revision that lacks them.
+    revision: usize,
+    /// A revision that has them.
+    donor: usize,
+    package: String,
+    binary: String,
+    kind: TargetKind,
+    tests: usize,
+}
+
+/// A gap and the files that would close it.
+struct Offer {
+    gap: Gap,
+    /// The target's root at the donor, relative to the repository's root.
+    path: Utf8PathBuf,
+    files: Vec<OverlayFile>,
+}
+
+/// Why a gap stays open.
+struct Refusal {
+    message: String,
+    help: String,
+}
+
+impl Completion<'_> {
+    /// Builds each revision again with the test files that it lacks. `cells` are those of the builds
+    /// so far.
+    ///
+    /// # Errors
+    /// The tool itself failed. A file that does not compile is no error.
+    pub fn complete(
+        &self,
+        builder: &mut Builder<'_>,
+        builds: &mut [Build],
+        cells: &[PlannedCell],
+    ) -> anyhow::Result<Notes> {
+        let mut gaps = gaps(cells, self.plan.baseline);
+        gaps.extend(unnamed_targets(self.plan, builds));
+        self.tell_of_other_targets(&gaps);
+        let mut by_revision: BTreeMap<usize, Vec<Gap>> = BTreeMap::new();
+        for gap in gaps.into_iter().filter(|gap| gap.kind == TargetKind::Test) {
+            by_revision.entry(gap.revision).or_default().push(gap);
+        }
+        let mut packages = Packages { repository: self.repository, known: HashMap::new() };
+        let mut notes = Notes::new();
+        for (revision, gaps) in by_revision {
+            let mut refusals = Vec::new();
+            let mut offers = Vec::new();
+            for gap in one_donor_each(gaps) {
+                match self.offer(gap, builds, &mut packages)? {
+                    Ok(offer) => offers.push(offer),
+                    Err(refusal) => refusals.push(refusal),
+                }
+            }
+            let mut added = self.close(revision, offers, builder, builds, &mut refusals)?;
+            self.warn(&refusals);
+            added.extend(refusals.into_iter().map(|refusal| refusal.message));
+            notes.insert(revision, added);
+        }
+        Ok(notes)
+    }
+
+    /// Builds the revision with the offered files, and again without those that do not compile.
+    /// Returns notes on the files that it got.
+    fn close(
+        &self,
+        revision: usize,
+        mut offers: Vec<Offer>,
+        builder: &mut Builder<'_>,
+        builds: &mut [Build],
+        refusals: &mut Vec<Refusal>,
+    ) -> anyhow::Result<Vec<String>> {
+        let log = self.folder.build_log(self.plan, revision).with_extension("overlay.log");
+        for build in 1..=MOST_BUILDS {
+            if offers.is_empty() {
+                break;
+            }
+            let files = offers.iter().flat_map(|offer| offer.files.clone()).collect();
+            let failure = match builder.build_with(revision, files, &log)? {
+                Build::Failed(failure) => failure,
+                done @ Build::Done(_) => {
+                    builds[revision] = done;
+                    return Ok(offers.iter().map(|offer| self.added(offer)).collect());
+                }
+            };
+            let is_blamed =
+                |offer: &Offer| failure.first_errors.contains(offer.files[0].destination.as_str());
+            let is_any_blamed = offers.iter().any(is_blamed);
+            let gives_up = build == MOST_BUILDS || !is_any_blamed;
+            let (refused, rest): (Vec<_>, Vec<_>) =
+                offers.into_iter().partition(|offer| gives_up || is_blamed(offer));
+            refusals.extend(refused.iter().map(|offer| self.not_compiled(offer, &failure)));
+            offers = rest;
+        }
+        Ok(Vec::new())
+    }
+
+    /// Returns the files that would close the gap, or why there are none.
+    fn offer(
+        &self,
+        gap: Gap,
+        builds: &[Build],
+        packages: &mut Packages<'_>,
+    ) -> anyhow::Result<Result<Offer, Refusal>> {
+        let donor = &self.plan.revisions[gap.donor];
+        let revision = &self.plan.revisions[gap.revision];
+        let root = match packages.folder(donor, &gap.package)? {
+            Some(folder) => root_of(self.repository, donor, &folder, &gap.binary).map(|root| (folder, root)),
+            None => None,
+        };
+        let Some((folder, root)) = root else {
+            let what = format!("{}::{}", gap.package, gap.binary);
+            let reason = format!("its file in {} is not tests/{}.rs", donor.name, gap.binary);
+            return Ok(Err(self.refusal(&gap, &what, &reason, OWN_FILE.to_owned())));
+        };
+        let path = folder.join(&root);
+        let command = self.command(&gap, &path);
+        let refuse = |reason: String| Ok(Err(self.refusal(&gap, path.as_str(), &reason, command.clone())));
+        if self.plan.request.no_auto_overlay {
+            return refuse("--no-auto-overlay keeps it there".to_owned());
+        }
+        if self.plan.request.overlay.iter().any(|overlay| overlay.mode == OverlayMode::External) {
+            return refuse("an external overlay is built without the package's own tests".to_owned());
+        }
+        if executable(&builds[gap.donor], &gap).is_some_and(|executable| !executable.harness) {
+            return refuse("it needs the `[[test]]` entry with `harness = false` in Cargo.toml".to_owned());
+        }
+        let Some(folder_there) = packages.folder(revision, &gap.package)? else {
+            return refuse(format!("{} has no package '{}'", revision.name, gap.package));
+        };
+        for taken in roots(&gap.binary) {
+            let taken = folder_there.join(taken);
+            if self.repository.tree_entry(&revision.commit, taken.as_str())?.is_some() {
+                return refuse(format!("{} has another {taken}, which is not replaced", revision.name));
+            }
+        }
+        let files = self.files(donor, &folder, &root, &gap.package)?;
+        Ok(Ok(Offer { gap, path, files }))
+    }
+
+    /// Returns the target's files at the donor: its root, or the whole folder of a `main.rs`.
+    fn files(
+        &self,
+        donor: &Revision,
+        folder: &Utf8Path,
+        root: &Utf8Path,
+        package: &str,
+    ) -> anyhow::Result<Vec<OverlayFile>> {
+        let is_folder = root.file_name() == Some("main.rs");
+        let below = root.parent().filter(|_| is_folder).unwrap_or(root);
+        let mut files = Vec::new();
+        for name in self.repository.files(&donor.commit, folder.join(below).as_str())? {
+            let Some(content) = self.repository.show(&donor.commit, &name)? else { continue };
+            let destination = Utf8Path::new(&name).strip_prefix(folder)?.to_owned();
+            let package = Some(package.to_owned());
+            files.push(OverlayFile { package, destination, content, mode: OverlayMode::Package });
+        }
+        // The root comes first, because errors are searched for its name.
+        files.sort_by_key(|file| file.destination != root);
+        Ok(files)
+    }
+
+    fn shown(&self, revision: usize) -> String {
+        let revision = &self.plan.revisions[revision];
+        format!("{} ({})", revision.name, revision.short())
+    }
+
+    fn added(&self, offer: &Offer) -> String {
+        let (donor, revision) = (self.shown(offer.gap.donor), self.shown(offer.gap.revision));
+        format!("{} of {donor} was put into {revision}, which lacks it", offer.path)
+    }
+
+    fn refusal(&self, gap: &Gap, what: &str, reason: &str, help: String) -> Refusal {
+        let tests = counted(gap.tests, "test");
+        let are = if gap.tests == 1 { "is" } else { "are" };
+        let (donor, revision) = (self.shown(gap.donor), self.shown(gap.revision));
+        let message =
+            format!("{what}: {tests} of {donor} {are} not compared, because {revision} has none: {reason}");
+        Refusal { message, help }
+    }
+
+    fn not_compiled(&self, offer: &Offer, failure: &BuildFailure) -> Refusal {
+        let error = failure.first_errors.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        let reason = format!("it does not build there ({})", error.trim());
+        self.refusal(&offer.gap, offer.path.as_str(), &reason, OWN_FILE.to_owned())
+    }
+
+    /// Returns the command that puts the donor's file into every revision.
+    fn command(&self, gap: &Gap, path: &Utf8Path) -> String {
+        let donor = &self.plan.revisions[gap.donor];
+        // A path on the disk is relative to where the user is.
+        let start = self.repository.start().strip_prefix(self.repository.root()).unwrap_or(Utf8Path::new(""));
+        let source = match path.strip_prefix(start) {
+            Ok(relative) if donor.working_tree => relative.to_string(),
+            Err(_) if donor.working_tree => self.repository.root().join(path).to_string(),
+            // The plan's own name for the merge base is no name that git knows.
+            _ if donor.spec == MERGE_BASE => format!("{}:{path}", donor.commit),
+            _ => format!("{}:{path}", donor.spec),
+        };
+        format!("only {} has it; `--overlay {source}` puts it into both", donor.name)
+    }
+
+    fn warn(&self, refusals: &[Refusal]) {
+        for Refusal { message, help } in refusals.iter().take(MOST_WARNINGS) {
+            self.sink.emit(Event::Warning { message: message.clone(), help: Some(help.clone()) });
+        }
+        if let Some(left) = refusals.len().checked_sub(MOST_WARNINGS).filter(|left| *left > 0) {
+            let files = counted(left, "more test file");
+            let message = format!("{files} of one revision only; the report's notes name them");
+            self.sink.emit(Event::Warning { message, help: None });
+        }
+    }
+
+    /// Warns once per pair of revisions of tests that are not in files of their own.
+    fn tell_of_other_targets(&self, gaps: &[Gap]) {
+        let mut counts: BTreeMap<(usize, usize), usize> = BTreeMap::new();
+        for gap in gaps.iter().filter(|gap| gap.kind != TargetKind::Test) {
+            *counts.entry((gap.donor, gap.revision)).or_default() += gap.tests;
+        }
+        for ((donor, revision), count) in counts {
+            let are = if count == 1 { "is" } else { "are" };
+            let message = format!(
+                "{} of {} {are} not compared, because {} has none, and they are not in files of their own in tests/",
+                counted(count, "test"),
+                self.shown(donor),
+                self.shown(revision),
+            );
+            self.sink.emit(Event::Warning { message, help: Some(OWN_FILE.to_owned()) });
+        }
+    }
+}
+
+/// What helps if a file cannot be put into a revision as it is.
+const OWN_FILE: &str = "write a test that compiles in both, and add it: --overlay FILE=tests/NAME.rs";
+
+/// Returns the tests that run at one revision and that another one lacks, by target.
+fn gaps(cells: &[PlannedCell], baseline: usize) -> Vec<Gap> {
+    let mut donors: HashMap<&CellId, usize> = HashMap::new();
+    for cell in cells.iter().filter(|cell| cell.status == CellStatus::Run) {
+        let donor = donors.entry(&cell.cell).or_insert(cell.revision);
+        if cell.revision == baseline {
+            *donor = baseline;
+        }
+    }
+    let mut gaps: Vec<Gap> = Vec::new();
+    for cell in cells.iter().filter(|cell| cell.status == CellStatus::NotInThisRef) {
+        let Some(&donor) = donors.get(&cell.cell) else { continue };
+        let test = &cell.cell.test;
+        let gap = Gap {
+            revision: cell.revision,
+            donor,
+            package: test.package.clone(),
+            binary: test.binary.clone(),
+            kind: test.kind,
+            tests: 1,
+        };
+        match gaps.iter_mut().find(|known| Gap { tests: 1, ..(*known).clone() } == gap) {
+            Some(known) => known.tests += 1,
+            None => gaps.push(gap),
+        }
+    }
+    gaps
+}
+
+/// Returns one gap for each target: the one with the most tests, because a file comes from one
+/// revision.
+fn one_donor_each(mut gaps: Vec<Gap>) -> Vec<Gap> {
+    gaps.sort_by_key(|gap| Reverse(gap.tests));
+    let mut seen = HashSet::new();
+    gaps.retain(|gap| seen.insert((gap.package.clone(), gap.binary.clone())));
+    gaps
+}
+
+/// Returns the targets of `--test` that a revision lacks, so that cargo refused to build it.
+fn unnamed_targets(plan: &Plan, builds: &[Build]) -> Vec<Gap> {
+    let mut gaps = Vec::new();
+    for (revision, build) in builds.iter().enumerate() {
+        let is_refused = |failure: &BuildFailure| failure.first_errors.contains("no test target named");
+        if !build.failure().is_some_and(is_refused) {
+            continue;
+        }
+        for name in &plan.request.build.tests {
+            let of = |donor: usize| {
+                let executables = &builds[donor].entry()?.provenance.executables;
+                executables.iter().find(|one| one.kind == TargetKind::Test && one.binary == *name)
+            };
+            let mut donors = std::iter::once(plan.baseline).chain(0..builds.len());
+            let found = donors.find_map(|donor| Some((donor, of(donor)?)));
+            gaps.extend(found.map(|(donor, executable)| Gap {
+                revision,
+                donor,
+                package: executable.package.clone(),
+                binary: name.clone(),
+                kind: TargetKind::Test,
+                tests: executable.tests.len(),
+            }));
+        }
+    }
+    gaps
+}
+
+fn executable<'a>(build: &'a Build, gap: &Gap) -> Option<&'a Executable> {
+    let executables = &build.entry()?.provenance.executables;
+    executables
+        .iter()
+        .find(|one| one.package == gap.package && one.binary == gap.binary && one.kind == gap.kind)
+}
+
+/// Returns the files in a package that cargo takes for the root of a test target.
+fn roots(binary: &str) -> [Utf8PathBuf; 2] {
+    [format!("tests/{binary}.rs").into(), format!("tests/{binary}/main.rs").into()]
+}
+
+/// Returns which of these files a revision has. A link has no content of its own.
+fn root_of(
+    repository: &Repository,
+    revision: &Revision,
+    folder: &Utf8Path,
+    binary: &str,
+) -> Option<Utf8PathBuf> {
+    let is_file = |root: &Utf8PathBuf| {
+        matches!(repository.show(&revision.commit, folder.join(root).as_str()), Ok(Some(_)))
+    };
+    roots(binary).into_iter().find(is_file)
+}
+
+/// The packages' folders by commit, each searched for once.
+struct Packages<'a> {
+    repository: &'a Repository,
+    known: HashMap<(String, String), Option<Utf8PathBuf>>,
+}
+
+impl Packages<'_> {
+    fn folder(&mut self, revision: &Revision, name: &str) -> anyhow::Result<Option<Utf8PathBuf>> {
+        let key = (revision.commit.clone(), name.to_owned());
+        if let Some(folder) = self.known.get(&key) {
+            return Ok(folder.clone());
+        }
+        let folder = committed_package::folder(self.repository, &revision.commit, name)?;
+        self.known.insert(key, folder.clone());
+        Ok(folder)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::repeat::Repeat;
+    use crate::plan::resolved::TestId;
+
+    fn cell(test: &str, kind: TargetKind, revision: usize, status: CellStatus) -> PlannedCell {
+        let (binary, name) = test.split_once("::").unwrap();
+        let test = TestId { package: "bart".into(), binary: binary.into(), kind, name: name.into() };
+        PlannedCell {
+            cell: CellId { test, params: Vec::new(), title: name.to_owned() },
+            revision,
+            status,
+            env: BTreeMap::new(),
+            timeout_seconds: None,
+            repeat: Repeat::Times(1),
+            devices: None,
+        }
+    }
+
+    #[test]
+    fn the_tests_that_a_revision_lacks_are_taken_from_the_baseline_if_it_has_them() {
+        use CellStatus::{Ignored, NotInThisRef, NotMeasured, Run};
+        use TargetKind::{Lib, Test};
+        let cells = [
+            cell("mem::a", Test, 0, NotInThisRef),
+            cell("mem::a", Test, 1, Run),
+            cell("mem::a", Test, 2, Run),
+            cell("mem::b", Test, 0, NotInThisRef),
+            cell("mem::b", Test, 1, Run),
+            cell("mem::b", Test, 2, NotInThisRef),
+            cell("bart::unit", Lib, 0, Run),
+            cell("bart::unit", Lib, 2, NotInThisRef),
+            // These have nothing to put into another revision, or are not missing.
+            cell("mem::c", Test, 0, Ignored),
+            cell("mem::c", Test, 1, NotInThisRef),
+            cell("mem::d", Test, 0, NotMeasured),
+            cell("mem::d", Test, 1, Run),
+        ];
+        let shown = |baseline: usize| -> Vec<String> {
+            let gaps = gaps(&cells, baseline);
+            let shown = |gap: Gap| format!("{} {}<-{} {}", gap.binary, gap.revision, gap.donor, gap.tests);
+            gaps.into_iter().map(shown).collect()
+        };
+        assert_eq!(shown(0), ["mem 0<-1 2", "mem 2<-1 1", "bart 2<-0 1"]);
+        let gaps_of_main = one_donor_each(gaps(&cells, 2)).into_iter().filter(|gap| gap.revision == 0);
+        assert_eq!(gaps_of_main.count(), 1, "a file comes from one revision");
+        assert_eq!(shown(2), ["mem 0<-2 1", "mem 0<-1 1", "mem 2<-1 1", "bart 2<-0 1"]);
+    }
+}

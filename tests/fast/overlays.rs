@@ -1,0 +1,117 @@
+//! Overlays that would hide a change, on real repositories.
+
+use std::cell::RefCell;
+
+use crate::support::TestRepository;
+use cargo_memprof::git::resolve::resolve;
+use cargo_memprof::inject::hidden_changes;
+use cargo_memprof::plan::request::{OverlayMode, OverlayPath, OverlayRequest, RefRequest, Request};
+use cargo_memprof::support::event::Event;
+
+const MANIFEST: &str = "[package]\nname = \"fixture\"\nversion = \"0.1.0\"\nedition = \"2024\"\n";
+
+/// `main` and `feature`: they differ in `src/lib.rs`, and only `feature` has `tests/new.rs`.
+fn two_branches() -> TestRepository {
+    let mut repository = TestRepository::new();
+    repository.write("Cargo.toml", MANIFEST);
+    repository.write("src/lib.rs", "pub fn one() -> u32 { 1 }\n");
+    repository.write("src/equal.rs", "// the same\n");
+    repository.commit("first");
+    repository.git(["switch", "--quiet", "--create", "feature"]);
+    repository.write("src/lib.rs", "pub fn one() -> u32 { 2 }\n");
+    repository.write("tests/new.rs", "// new\n");
+    repository.commit("second");
+    repository.git(["branch", "--quiet", "later"]);
+    repository
+}
+
+/// Returns the plan's notes for an overlay of files beside the repository, and the warnings.
+fn noted(repository: &TestRepository, package: Option<&str>, files: &[(&str, &str)]) -> Vec<String> {
+    let mut paths = Vec::new();
+    for (number, (destination, content)) in files.iter().enumerate() {
+        let source = repository.beside(&format!("overlay-{number}.rs"));
+        std::fs::write(&source, content).unwrap();
+        let source = source.to_str().unwrap().to_owned();
+        paths.push(OverlayPath { source, destination: Some((*destination).to_owned()) });
+    }
+    let overlay = OverlayRequest {
+        from: None,
+        paths,
+        package: package.map(str::to_owned),
+        mode: OverlayMode::Package,
+        dependencies: std::collections::BTreeMap::default(),
+    };
+    let reference = |spec: &str| RefRequest { spec: spec.to_owned(), ..RefRequest::default() };
+    let refs = ["main", "feature", "later"].map(reference).to_vec();
+    let request = Request { refs, overlay: vec![overlay], ..Request::default() };
+    let opened = repository.open();
+    let mut plan = resolve(&request, &opened, &|_| ()).unwrap();
+    let warnings = RefCell::new(Vec::new());
+    let collect = |event: Event| {
+        if let Event::Warning { message, help } = event {
+            assert!(help.unwrap().contains("--overlay-patch"), "{message}");
+            warnings.borrow_mut().push(message);
+        }
+    };
+    hidden_changes::note(&mut plan, &opened, &collect).unwrap();
+    assert_eq!(plan.notes, warnings.into_inner(), "the plan keeps what was warned of");
+    plan.notes
+}
+
+#[test]
+fn an_overlay_that_replaces_a_changed_file_is_named_with_the_revisions() {
+    let repository = two_branches();
+    let short = |name: &str| repository.git(["rev-parse", "--short=7", name]);
+    let (main, feature) = (short("main"), short("feature"));
+    let between = format!("main ({main}) and feature ({feature}) and later ({feature})");
+    for content in ["pub fn one() -> u32 { 3 }\n", "pub fn one() -> u32 { 2 }\n"] {
+        let expected = format!(
+            "the overlay replaces src/lib.rs, which differs between {between}: this change is not measured"
+        );
+        for package in [None, Some("fixture")] {
+            let found = noted(&repository, package, &[("src/lib.rs", content)]);
+            assert_eq!(found.join("; "), expected, "{package:?}");
+        }
+    }
+    let both = noted(&repository, None, &[("src/lib.rs", "x"), ("tests/new.rs", "not the same\n")]);
+    let [both] = &both[..] else { panic!("one warning for both: {both:?}") };
+    assert!(both.contains("replaces 2 files") && both.contains("(src/lib.rs, tests/new.rs)"), "{both}");
+}
+
+#[test]
+fn an_overlay_that_hides_no_change_is_not_warned_of() {
+    let repository = two_branches();
+    for file in [
+        ("src/equal.rs", "replaced\n"),
+        ("tests/memory.rs", "no revision has it\n"),
+        // The overlay gives the file to the revision that lacks it.
+        ("tests/new.rs", "// new\n"),
+    ] {
+        assert!(noted(&repository, None, &[file]).is_empty(), "{file:?}");
+    }
+}
+
+#[test]
+fn a_checkpoint_at_a_line_with_another_text_is_noted_and_one_of_an_unknown_ref_refused() {
+    let repository = two_branches();
+    let opened = repository.open();
+    let notes_of = |checkpoint: &str| {
+        let reference = |spec: &str| RefRequest { spec: spec.to_owned(), ..RefRequest::default() };
+        let request = Request {
+            refs: ["main", "feature"].map(reference).to_vec(),
+            checkpoints_at: vec![checkpoint.parse().unwrap()],
+            ..Request::default()
+        };
+        let mut plan = resolve(&request, &opened, &|_| ()).unwrap();
+        hidden_changes::note(&mut plan, &opened, &|_| ()).map(|()| plan.notes)
+    };
+    let notes = notes_of("src/lib.rs:1=x").unwrap();
+    let [note] = &notes[..] else { panic!("one note: {notes:?}") };
+    assert!(note.starts_with("src/lib.rs:1 is `pub fn one() -> u32 { 1 }` in main ("), "{note}");
+    assert!(note.ends_with("the checkpoint 'x' stands at different code"), "{note}");
+    for fine in ["src/equal.rs:1=x", "main:src/lib.rs:1=x", "tests/new.rs:1=x"] {
+        assert!(notes_of(fine).unwrap().is_empty(), "{fine}");
+    }
+    let error = notes_of("later:src/lib.rs:1=x").unwrap_err().to_string();
+    assert!(error.ends_with("this ref is not among main, feature"), "{error}");
+}

@@ -1,0 +1,229 @@
+//! Overlays in real builds: test files that only one revision has, and changes that an overlay hides.
+
+use std::path::Path;
+
+use crate::support::csv::{kept, memprof, values};
+use crate::support::zoo::ZooRepository;
+use crate::support::{Printed, home};
+
+/// The notes of the latest run's JSON report, as a bot reads them.
+fn notes(root: &Path, home: &Path) -> Vec<String> {
+    let printed = memprof(root, home, &["report", "--format", "json"]);
+    let report: serde_json::Value = serde_json::from_str(&printed.stdout).expect("a JSON report");
+    let notes = report["notes"].as_array().expect("notes").iter();
+    notes.map(|note| note.as_str().expect("text").to_owned()).collect()
+}
+
+/// Runs one test by its name, at both tags.
+fn run(repository: &ZooRepository, home: &Path, name: &str, arguments: &[&str]) -> Printed {
+    let usual = ["--refs", "old,new", "--offline", "--repeat", "1", "-k", name, "--format", "csv"];
+    let printed = memprof(&repository.root(), home, &[&usual, arguments].concat());
+    assert_eq!(printed.code, 0, "{}", printed.everything());
+    printed
+}
+
+#[test]
+fn a_test_file_of_one_revision_is_put_into_the_other_and_the_report_says_so() {
+    let repository = ZooRepository::of("test-only-in-new");
+    let home = home();
+    let both = run(&repository, home.path(), "keeps_in", &[]);
+    let kept_bytes = kept(&values(&both));
+    assert_eq!(kept_bytes.len(), 4, "both tests at both refs: {}", both.everything());
+    let new_only = |name: &str| {
+        kept_bytes[&("test-only-in-new::new_only::keeps_in_new_only".to_owned(), name.to_owned())]
+    };
+    assert_eq!(new_only("new") - new_only("old"), 1 << 20, "each side runs its own library");
+    let notes_of_both = notes(&repository.root(), home.path());
+    for (file, donor, revision) in [("new_only", "new", "old"), ("old_only", "old", "new")] {
+        let has = |note: &String| {
+            note.starts_with(&format!("tests/{file}.rs of {donor} ("))
+                && note.contains(&format!("was put into {revision} ("))
+        };
+        assert!(notes_of_both.iter().any(has), "{notes_of_both:?}");
+    }
+    let again = run(&repository, home.path(), "keeps_in", &[]);
+    assert!(!again.stderr.contains("Building"), "both builds are kept: {}", again.everything());
+
+    let off = run(&repository, home.path(), "keeps_in_new_only", &["--no-auto-overlay"]);
+    assert_eq!(kept(&values(&off)).len(), 1, "{}", off.everything());
+    assert!(
+        off.stderr.contains("only new has it; `--overlay new:tests/new_only.rs` puts it into both"),
+        "{}",
+        off.everything()
+    );
+    assert_eq!(
+        notes(&repository.root(), home.path())
+            .iter()
+            .filter(|note| note.contains("--no-auto-overlay"))
+            .count(),
+        1
+    );
+    // Cargo refuses to build a revision that lacks a target of `--test`.
+    let named = run(&repository, home.path(), "keeps_in", &["--test", "new_only"]);
+    assert_eq!(kept(&values(&named)).len(), 2, "{}", named.everything());
+}
+
+#[test]
+fn a_test_file_that_does_not_build_in_the_other_revision_stays_one_sided_with_the_reason() {
+    let repository = ZooRepository::of("single");
+    let home = home();
+    let root = repository.root();
+    let write = |path: &str, text: &str| std::fs::write(root.join(path), text).expect("it can be written");
+    let library = std::fs::read_to_string(root.join("src/lib.rs")).expect("the library");
+    write("src/lib.rs", &format!("{library}\npub fn brand_new() {{}}\n"));
+    write("tests/fails.rs", "#[test]\nfn one_sided_fails() { single::brand_new() }\n");
+    write("tests/works.rs", "#[test]\nfn one_sided_works() {}\n");
+    let usual = ["--refs", "new,.", "--offline", "--repeat", "1", "-k", "one_sided", "--format", "csv"];
+    let printed = memprof(&root, home.path(), &usual);
+    assert_eq!(printed.code, 0, "{}", printed.everything());
+    let measured: Vec<(String, String)> = kept(&values(&printed)).into_keys().collect();
+    let test = |name: &str| format!("single::{name}::one_sided_{name}");
+    let pair = |name: &str, at: &str| (test(name), at.to_owned());
+    assert_eq!(
+        measured,
+        [pair("fails", "."), pair("works", "."), pair("works", "new")],
+        "{}",
+        printed.everything()
+    );
+    let reason = "tests/fails.rs: 1 test of . (";
+    let told = printed.stderr.lines().find(|line| line.contains(reason)).expect("a warning");
+    assert!(told.contains("brand_new") && told.contains("does not build there"), "{told}");
+    let notes = notes(&root, home.path());
+    assert!(notes.iter().any(|note| note.starts_with(reason) && note.contains("brand_new")), "{notes:?}");
+    assert!(notes.iter().any(|note| note.starts_with("tests/works.rs of . (")), "{notes:?}");
+}
+
+#[test]
+fn a_change_that_the_overlay_hides_is_in_the_plan_and_in_the_report() {
+    let repository = ZooRepository::of("single");
+    let home = home();
+    let laid = repository.beside("lib.rs");
+    std::fs::copy(repository.root().join("src/lib.rs"), &laid).expect("it can be copied");
+    let overlay = format!("{}=src/lib.rs", laid.display());
+    let arguments = ["--overlay", &overlay];
+    let printed = run(&repository, home.path(), "keeps_through", &arguments);
+    let hidden = "the overlay replaces src/lib.rs, which differs between old (";
+    assert!(printed.stderr.contains(hidden), "{}", printed.everything());
+    let notes = notes(&repository.root(), home.path());
+    assert_eq!(notes.iter().filter(|note| note.starts_with(hidden)).count(), 1, "{notes:?}");
+    let dry = ["--refs", "old,new", "--dry-run", "--overlay", &overlay];
+    let plan = memprof(&repository.root(), home.path(), &dry);
+    let plan: serde_json::Value = serde_json::from_str(&plan.stdout).expect("the plan is JSON");
+    assert!(plan["notes"][0].as_str().expect("a note").starts_with(hidden), "{plan}");
+}
+
+/// A patch that inserts a line after the first one that contains `after`.
+fn inserting(path: &str, text: &str, after: &str, line: &str) -> String {
+    let position = text.lines().position(|one| one.contains(after)).expect("the line");
+    let [before, next] = [position, position + 1].map(|at| text.lines().nth(at).expect("the line"));
+    let number = position + 1;
+    format!("--- a/{path}\n+++ b/{path}\n@@ -{number},2 +{number},3 @@\n {before}\n+{line}\n {next}\n")
+}
+
+#[test]
+fn a_patch_changes_each_revisions_own_file_and_fails_the_one_that_it_does_not_fit() {
+    let repository = ZooRepository::of("single");
+    let home = home();
+    let root = repository.root();
+    let before = repository.git(&["status", "--porcelain"]);
+    let library = std::fs::read_to_string(root.join("src/lib.rs")).expect("the library");
+    let signature = "pub fn keep()";
+    let patch = repository.beside("more.patch");
+    let patch_text = patch.to_str().expect("text");
+    let keeps_more = "    std::hint::black_box(vec![1_u8; 3 << 20]).leak();";
+    let write = |text: &str| std::fs::write(&patch, text).expect("it can be written");
+    write(&inserting("src/lib.rs", &library, signature, keeps_more));
+    let plain = kept(&values(&run(&repository, home.path(), "keeps_through", &[])));
+    let patched = run(&repository, home.path(), "keeps_through", &["--overlay-patch", patch_text]);
+    let patched = kept(&values(&patched));
+    assert_eq!(patched.len(), 2);
+    for (cell, bytes) in &plain {
+        assert_eq!(patched[cell] - bytes, 3 << 20, "{cell:?}: its own file, and three MiB more");
+    }
+    assert_eq!(repository.git(&["status", "--porcelain"]), before, "the user's files are untouched");
+    let again = kept(&values(&run(&repository, home.path(), "keeps_through", &[])));
+    assert_eq!(again, plain, "the checkout is restored, and the patch is a part of the key");
+
+    // The bytes that each call keeps differ between the revisions.
+    write(&inserting("src/lib.rs", &library, "KEPT: usize", "// only new has this context"));
+    let usual = ["--refs", "old,new", "--offline", "--repeat", "1", "-k", "keeps_through", "--format", "csv"];
+    let printed = memprof(&root, home.path(), &[&usual[..], &["--overlay-patch", patch_text]].concat());
+    assert_eq!(printed.code, 3, "{}", printed.everything());
+    let reason = "more.patch does not apply at old (";
+    assert!(
+        printed.stderr.contains(reason) && printed.stderr.contains("src/lib.rs, hunk 1 of 1"),
+        "{}",
+        printed.everything()
+    );
+    let report = memprof(&root, home.path(), &["report", "--format", "json"]);
+    assert!(report.stdout.contains(reason), "{}", report.everything());
+}
+
+#[test]
+fn a_checkpoint_at_a_line_is_measured_and_a_place_without_a_statement_is_refused() {
+    let repository = ZooRepository::of("single");
+    let home = home();
+    let root = repository.root();
+    let library = std::fs::read_to_string(root.join("src/lib.rs")).expect("the library");
+    let line = library.lines().position(|line| line.contains("black_box")).expect("the statement") + 1;
+    let place = format!("src/lib.rs:{line}=inside");
+    let all = values(&run(&repository, home.path(), "keeps_through", &["--checkpoint-at", &place]));
+    for name in ["old", "new"] {
+        let live_at = |checkpoint: &str| {
+            let found = all.iter().find(|value| {
+                (value.r#ref.as_str(), value.checkpoint.as_str(), value.metric.as_str())
+                    == (name, checkpoint, "heap.live")
+            });
+            found
+                .and_then(|value| value.value)
+                .unwrap_or_else(|| panic!("no {checkpoint} at {name}: {all:?}"))
+        };
+        assert!(live_at("inside") < 4096 && live_at("done") >= 1 << 20, "it stands before the allocation");
+    }
+    let refused = |place: &str| {
+        let arguments = ["--refs", "old,new", "--offline", "--checkpoint-at", place];
+        let printed = memprof(&root, home.path(), &arguments);
+        assert_eq!(printed.code, 2, "{}", printed.everything());
+        printed.stderr
+    };
+    let nowhere = refused("src/lib.rs:1=x");
+    assert!(nowhere.contains("--checkpoint-at src/lib.rs:1 has no place at old ("), "{nowhere}");
+    assert!(nowhere.contains(&format!("the nearest begin at {line}")), "{nowhere}");
+    assert!(refused("main:src/lib.rs:1=x").contains("this ref is not among old, new"));
+
+    // Old has another text in this line, and the checkpoint would stand at different code.
+    let differs = library.lines().position(|line| line.contains("KEPT: usize")).expect("the constant") + 1;
+    let place = format!("src/lib.rs:{differs}=x");
+    let dry = memprof(&root, home.path(), &["--refs", "old,new", "--dry-run", "--checkpoint-at", &place]);
+    let plan: serde_json::Value = serde_json::from_str(&dry.stdout).expect("the plan is JSON");
+    let note = plan["notes"][0].as_str().expect("a note");
+    assert!(
+        note.contains("is `pub const KEPT: usize = 1 << 20;` in old (") && note.contains("different code"),
+        "{note}"
+    );
+    assert!(dry.stderr.contains(note), "{}", dry.everything());
+}
+
+#[test]
+fn a_checkpoint_that_does_not_compile_is_named() {
+    let repository = ZooRepository::of("single");
+    let home = home();
+    let root = repository.root();
+    let text = "mod memprof_shim {}
+/// One.
+pub fn one() -> u8 {
+    let one = 1;
+    one
+}
+";
+    std::fs::write(root.join("src/one.rs"), text).expect("it can be written");
+    let library = std::fs::read_to_string(root.join("src/lib.rs")).expect("the library");
+    std::fs::write(root.join("src/lib.rs"), library.replacen("/// Bytes", "pub mod one;\n/// Bytes", 1))
+        .expect("it can be written");
+    let arguments = ["--refs", ".,again=.", "--offline", "--checkpoint-at", "src/one.rs:5=here"];
+    let printed = memprof(&root, home.path(), &arguments);
+    assert_ne!(printed.code, 0, "{}", printed.everything());
+    let told = "the checkpoint 'here' at src/one.rs:5 may be the cause";
+    let words = printed.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains(told), "{}", printed.everything());
+}
