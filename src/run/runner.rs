@@ -483,6 +483,7 @@ fn test_command(
         .into_iter()
         .chain(trace.iter().map(|(name, value)| (*name, value.as_str())))
         .chain(executable.heap_absent.as_deref().map(|reason| ("MEMPROF_HEAP_ABSENT", reason)))
+        .chain(executable.harness.then_some(("MEMPROF_HARNESS_TEST", planned.cell.test.name.as_str())))
         .collect();
     // A backtrace keeps tens of MiB of symbols on the heap, even one that a `should_panic` test
     // catches.
