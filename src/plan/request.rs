@@ -174,7 +174,7 @@ pub struct TestRequest {
 /// Which tests of the built executables run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Selection {
-    /// pytest's `-k` expression over `package::binary::test`.
+    /// pytest's `-k` expression over `package::binary::test` and the cell's name.
     pub expression: Option<String>,
     /// A regular expression over `package::binary::test`.
     pub regex: Option<String>,
