@@ -25,6 +25,7 @@ use crate::results::outcome::Status;
 use crate::results::run_folder::RunFolder;
 use crate::results::sealed;
 use crate::results::stored::{self, Run};
+use crate::run::delay::Delay;
 use crate::run::runner::{self, Completion, Runner};
 use crate::run::session::{self, Interrupted, Session};
 use crate::support::event::{Event, Sink};
@@ -47,6 +48,7 @@ pub struct CommitRunner<'a> {
     facts: BTreeMap<String, Value>,
     gpu: Option<BTreeMap<&'static str, String>>,
     devices: DeviceWatch<'a>,
+    delay: Delay,
     /// The source that every figure must have.
     source: ExpectedSource,
     /// What the user asked, and the time that each commit took.
@@ -132,6 +134,7 @@ impl<'a> CommitRunner<'a> {
             facts,
             gpu: None,
             devices,
+            delay: Delay::of(&plan.request),
             source: ExpectedSource::NotKnownYet,
             record,
             observations: Observations::new(commits),
@@ -404,6 +407,7 @@ impl<'a> CommitRunner<'a> {
             builds: &self.builds,
             cells: &cells,
             devices: &self.devices,
+            delay: &self.delay,
             gpu: self.gpu.as_ref().context("it was set above")?,
             sink: self.notes,
             interrupt: self.session.interrupt,

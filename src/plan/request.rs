@@ -44,6 +44,9 @@ pub struct Request {
     pub repeat: Repeat,
     /// Time limit of one run, in seconds.
     pub timeout_seconds: Option<u64>,
+    /// The pause between two test processes, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_milliseconds: Option<u64>,
     /// Metrics to read in addition to the default ones:
     /// [`ON_REQUEST`](crate::plan::metric::ON_REQUEST).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -29,6 +29,7 @@ use crate::results::run_folder::{RunFolder, file};
 use crate::results::sealed;
 use crate::results::stored;
 use crate::run::classify::{self, Evidence};
+use crate::run::delay::Delay;
 use crate::run::executables::ProvenExecutables;
 use crate::run::finished::FinishedRuns;
 use crate::run::home::{self, RunHome};
@@ -60,6 +61,8 @@ pub struct Runner<'a> {
     pub gpu: &'a BTreeMap<&'static str, String>,
     /// The devices that runs may use.
     pub devices: &'a DeviceWatch<'a>,
+    /// The pause between two runs.
+    pub delay: &'a Delay,
     /// Where events go.
     pub sink: &'a dyn Sink,
     /// Set by Ctrl-C.
@@ -196,6 +199,7 @@ impl Runner<'_> {
     ) -> anyhow::Result<Completion> {
         let total = done + pending.len();
         for (index, pending) in pending.iter().enumerate() {
+            self.delay.before_run(self.interrupt, self.sink);
             if self.interrupt.load(Ordering::Relaxed) {
                 return Ok(Completion::Interrupted);
             }

@@ -27,6 +27,7 @@ use crate::results::environment;
 use crate::results::run_folder::{self, RunFolder};
 use crate::results::sealed;
 use crate::results::trace_facts::TraceFacts;
+use crate::run::delay::Delay;
 use crate::run::runner::{Completion, Runner};
 use crate::run::stored_plan;
 use crate::support::event::{Event, Sink};
@@ -199,6 +200,7 @@ impl<'a> Session<'a> {
             plan,
             gpu: &gpu,
             devices,
+            delay: &Delay::of(&plan.request),
             folder,
             builds: &prepared.builds,
             cells: &prepared.cells,

@@ -28,6 +28,8 @@ pub enum Event {
     BuildReused { name: String, commit: String },
     /// A revision did not build; the log is kept at the path.
     BuildFailed { name: String, commit: String, first_errors: String, log: String, hints: Vec<String> },
+    /// The pause before the next run begins.
+    Delaying { length: Duration },
     /// A run is about to start; `index` counts from 1 to `total`, over all runs.
     RunStarted { test: String, name: String, index: usize, total: usize },
     /// A run ended.

@@ -110,6 +110,9 @@ pub struct CellArguments {
     /// Kill a run after this time: 90s, 10m
     #[arg(long, value_name = "DURATION", value_parser = quantity::timeout)]
     pub timeout: Option<u64>,
+    /// Wait this long between two test processes: 2s, 500ms
+    #[arg(long, value_name = "DURATION", value_parser = quantity::delay)]
+    pub delay: Option<u64>,
     /// Leave out these cells: ref=main,test=hf,batch=64 (repeatable)
     #[arg(long, value_name = "CELL", value_parser = cell_pattern::parse)]
     pub exclude: Vec<CellPattern>,

@@ -28,6 +28,7 @@ use crate::plan::request::TestRequest;
 use crate::plan::resolved::{self, Plan};
 use crate::results::run_folder::RunFolder;
 use crate::results::stored;
+use crate::run::delay::Delay;
 use crate::run::runner::{Completion, Runner};
 use crate::run::session::{Interrupted, create_folder, fill_folder, find_run, gpu_variables, read_plan};
 use crate::run::stored_plan::{self, GivenSecrets, Restoration};
@@ -205,6 +206,7 @@ impl ArchiveRun<'_> {
             plan: self.plan,
             gpu: &gpu,
             devices: self.devices,
+            delay: &Delay::of(&self.plan.request),
             folder: self.folder,
             builds: &builds,
             cells,

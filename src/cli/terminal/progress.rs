@@ -290,6 +290,9 @@ impl Progress {
             Event::BuildFailed { name, commit, first_errors, log, hints } => {
                 Update::end_of_stage(build_failed(&revision(name, commit), first_errors, log, hints))
             }
+            Event::Delaying { length } => {
+                Update::stage("Waiting", format!("{} before the next run", shown(*length)))
+            }
             Event::RunStarted { test, name, index, total } => {
                 let left = self.time_left((total + 1).saturating_sub(*index));
                 let left = left.map_or_else(String::new, |left| format!(" · about {} left", shown(left)));
