@@ -4,6 +4,7 @@
 
 pub mod classify;
 pub mod delay;
+pub mod estimate;
 pub mod executables;
 pub mod finished;
 pub mod home;

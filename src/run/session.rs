@@ -28,7 +28,8 @@ use crate::results::run_folder::{self, RunFolder};
 use crate::results::sealed;
 use crate::results::trace_facts::TraceFacts;
 use crate::run::delay::Delay;
-use crate::run::runner::{Completion, Runner};
+use crate::run::estimate::PastTimes;
+use crate::run::runner::{Completion, Interrupted, Runner};
 use crate::run::stored_plan;
 use crate::support::event::{Event, Sink};
 use crate::support::file_lock::{Lock, LockFile, WhenHeld};
@@ -61,11 +62,6 @@ pub struct Prepared<'a> {
     /// The cells to run.
     pub cells: Vec<PlannedCell>,
 }
-
-/// The user interrupted the command. All finished measurements are kept.
-#[derive(Debug, thiserror::Error)]
-#[error("interrupted")]
-pub struct Interrupted;
 
 impl<'a> Session<'a> {
     /// Opens the cache of a repository.
@@ -108,7 +104,7 @@ impl<'a> Session<'a> {
         let mut builds = Vec::new();
         for index in 0..plan.revisions.len() {
             if self.interrupt.load(Ordering::Relaxed) {
-                return Err(Interrupted.into());
+                return Err(Interrupted::default().into());
             }
             builds.push(builder.build(index)?);
         }
@@ -201,6 +197,7 @@ impl<'a> Session<'a> {
             gpu: &gpu,
             devices,
             delay: &Delay::of(&plan.request),
+            past: &past_times(folder),
             folder,
             builds: &prepared.builds,
             cells: &prepared.cells,
@@ -209,7 +206,7 @@ impl<'a> Session<'a> {
         };
         match runner.run(&mut prepared.builder)? {
             Completion::Finished => Ok(()),
-            Completion::Interrupted => Err(Interrupted.into()),
+            Completion::Interrupted(interrupted) => Err(interrupted.into()),
         }
     }
 }
@@ -358,6 +355,16 @@ pub(crate) fn kept_runs(runs: &Utf8Path) -> Vec<String> {
         .collect();
     known.sort();
     known
+}
+
+/// The runs whose times are read for an estimate.
+const PAST_RUNS: usize = 3;
+
+/// Returns how long tests took in the newest runs beside this one.
+pub fn past_times(folder: &RunFolder) -> PastTimes {
+    let Some(runs) = folder.0.parent() else { return PastTimes::default() };
+    let newest_first = kept_runs(runs).into_iter().rev().map(|id| RunFolder(runs.join(id)));
+    PastTimes::of_runs(newest_first.filter(|one| one != folder).take(PAST_RUNS))
 }
 
 /// Writes the files of a new run that are known before its first test.

@@ -30,8 +30,9 @@ pub enum Event {
     BuildFailed { name: String, commit: String, first_errors: String, log: String, hints: Vec<String> },
     /// The pause before the next run begins.
     Delaying { length: Duration },
-    /// A run is about to start; `index` counts from 1 to `total`, over all runs.
-    RunStarted { test: String, name: String, index: usize, total: usize },
+    /// A run is about to start; `index` counts from 1 to `total`, over all runs. `left` is how long
+    /// this run and those after it will take.
+    RunStarted { test: String, name: String, index: usize, total: usize, left: Option<Duration> },
     /// A run ended.
     RunFinished {
         test: String,

@@ -137,11 +137,12 @@ impl Run<'_> {
         let session = Session::open(self.repository, console, interrupt)?;
         let lock = session.lock(no_wait)?;
         let mut prepared = session.prepare(plan, folder)?;
-        session.run(plan, folder, &mut prepared, &devices)?;
+        let ran = session.run(plan, folder, &mut prepared, &devices);
         let built = prepared.builds.iter().all(|build| build.entry().is_some());
         drop((prepared, devices, lock));
         let presentation =
             Presentation { arguments: &self.arguments.presentation, outputs: self.outputs, metrics };
+        ran.map_err(|error| presentation.as_far_as_it_got(console, folder, error))?;
         let code = presentation.of_run(console, &stored::read(folder)?, folder)?;
         Ok(if built { code } else { code.worst(ExitCode::Incomplete) })
     }
