@@ -465,6 +465,16 @@ fn an_interrupt_keeps_what_was_measured_and_leaves_no_process() {
     let output = child.wait_with_output().expect("it ends");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{stderr}");
+    assert!(stderr.contains("error: interrupted after 2 of 6 runs; finished runs are kept"), "{stderr}");
     assert!(stderr.contains("--resume"), "{stderr}");
     assert!(!outcomes(&repository.root()).is_empty(), "what was measured is kept");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(stdout.contains("passes") && stdout.contains("new was not run"), "{stdout}");
+
+    let arguments = ["--resume", "-k", "panics"];
+    let other = command(&repository.root(), home.path(), &arguments).output().expect("the program runs");
+    let stderr = String::from_utf8_lossy(&other.stderr);
+    assert_eq!(other.status.code(), Some(2), "{stderr}");
+    let selection = "was planned with -k 'sleeps_with_a_child or passes', now -k 'panics'";
+    assert!(stderr.contains(selection) && stderr.contains("--resume 20"), "{stderr}");
 }

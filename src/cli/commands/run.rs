@@ -8,6 +8,7 @@ use crate::cli::kept_runs::{self, repository};
 use crate::cli::output::destinations::{Output, outputs};
 use crate::cli::output::present::Presentation;
 use crate::cli::request::asked::Asked;
+use crate::cli::request::continued;
 use crate::cli::request::judging::refuse_unchecked;
 use crate::cli::request::refs::RefsNeeded;
 use crate::cli::request::secrets::SecretSources;
@@ -87,17 +88,26 @@ impl Run<'_> {
             repository: self.repository,
         };
         sources.restore(&mut plan)?;
+        if continued::has_flags(request) {
+            let names_refs = !request.refs.refs.is_empty() || request.refs.baseline.is_some();
+            let needed = if names_refs { self.needed() } else { RefsNeeded::Any };
+            let asked = Asked::read(request, &self.arguments.presentation, self.repository, needed)?;
+            continued::refuse_other(request, &asked.request, &plan)?;
+        }
         self.measure(&plan, &folder, &self.arguments.presentation.metrics)
+    }
+
+    /// How many refs the command needs. Without refs, some views show the working tree.
+    fn needed(&self) -> RefsNeeded {
+        match self.arguments.presentation.view {
+            View::Checkpoints => RefsNeeded::Usual,
+            View::Scopes | View::Top | View::Tensors => RefsNeeded::Any,
+        }
     }
 
     fn start(&self) -> anyhow::Result<ExitCode> {
         let RunArguments { request, execution, presentation, .. } = self.arguments;
-        // Without refs, these views show the working tree.
-        let needed = match presentation.view {
-            View::Checkpoints => RefsNeeded::Usual,
-            View::Scopes | View::Top | View::Tensors => RefsNeeded::Any,
-        };
-        let asked = Asked::read(request, presentation, self.repository, needed)?;
+        let asked = Asked::read(request, presentation, self.repository, self.needed())?;
         if let Some(text) = asked.chosen {
             self.context.console.emit(Event::RefsChosen { text });
         }
