@@ -272,6 +272,7 @@ pub(crate) fn facts(plan: &Plan, build: &Build) -> serde_json::Value {
                 "features": provenance.key_inputs.overlay.get("external").cloned()
                     .unwrap_or_else(|| features_of(&provenance.key_inputs.arguments)),
                 "lock": provenance.lock,
+                "packages": Some(provenance.packages.join("\n")).filter(|packages| !packages.is_empty()),
                 "shim": provenance.key_inputs.shim,
                 "flags": provenance.key_inputs.environment.get("RUSTFLAGS").map(|flags| redaction::setting(flags)),
                 "not_measured": provenance.not_measured(),
