@@ -132,6 +132,9 @@ pub struct RefRequest {
     pub env: BTreeMap<String, String>,
     /// The toolchain (`+TOOLCHAIN` of rustup) for this ref.
     pub toolchain: Option<String>,
+    /// The names of other refs that are the same commit, and are not measured again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<String>,
 }
 
 /// Which revision is the baseline.

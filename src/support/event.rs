@@ -14,6 +14,8 @@ pub enum Event {
     RefsChosen { text: String },
     /// A ref was resolved. `note` says how, unless that is obvious: `fetched from upstream`.
     Resolved { name: String, commit: String, note: Option<String> },
+    /// One commit has several names, and is measured once. The text says which.
+    SameCommit { text: String },
     /// Another run holds the lock on a cache folder or a device.
     WaitingForLock { subject: String, holder: String },
     /// A finished run's memory is still in use on a device, and the tool waits for it.

@@ -15,10 +15,11 @@ use crate::cli::request::secrets::SecretSources;
 use crate::compare::from_results::compare;
 use crate::compare::noise;
 use crate::git::repository::Repository;
-use crate::git::resolve::resolve_any;
+use crate::git::resolve::{resolve_any, run_id};
 use crate::git::resolve_error::ResolveError;
 use crate::gpu::watch::DeviceWatch;
 use crate::plan::resolved::Plan;
+use crate::plan::same_commit;
 use crate::report;
 use crate::report::options::View;
 use crate::results::run_folder::RunFolder;
@@ -114,6 +115,7 @@ impl Run<'_> {
         let mut plan =
             resolve_any(&asked.request, self.repository, self.context.console).map_err(or_command)?;
         refuse_unchecked(&request.judging, plan.revisions.len())?;
+        self.merge_same(&mut plan);
         if plan.revisions.len() == 1 && plan.request.judging.has_absolute_rules() {
             self.context.console.emit(Event::Warning {
                 message: "the limits of memprof.yaml are not checked: there is only one revision".to_owned(),
@@ -135,6 +137,21 @@ impl Run<'_> {
             session::discard(&runs, &folder)?;
         }
         if request.refs.aa { self.report_noise(&folder, measured?) } else { measured }
+    }
+
+    /// Plans one run for each commit, whatever its names are.
+    fn merge_same(&self, plan: &mut Plan) {
+        let merged = same_commit::merge(plan);
+        if merged.is_empty() {
+            return;
+        }
+        plan.id = run_id(jiff::Timestamp::now(), &plan.revisions);
+        for one in merged {
+            let nothing = if plan.revisions.len() == 1 { ", so there is nothing to compare" } else { "" };
+            let text =
+                format!("{}: one commit, {}, measured once{nothing}", one.names.join(" and "), one.commit);
+            self.context.console.emit(Event::SameCommit { text });
+        }
     }
 
     /// Builds, runs, compares and reports. The plan is new, or that of an interrupted run.

@@ -83,7 +83,11 @@ fn planned_with(then: &str, now: &str) -> String {
 
 fn other_refs(asked: &Request, plan: &Plan) -> Option<String> {
     let names = |request: &Request| -> Vec<String> {
-        let refs = request.refs.iter().map(|one| ref_name(one).to_owned());
+        let refs = request
+            .refs
+            .iter()
+            .flat_map(|one| [ref_name(one)].into_iter().chain(one.also.iter().map(String::as_str)));
+        let refs = refs.map(str::to_owned);
         let mut names: Vec<String> = refs.filter(|name| name != MERGE_BASE).collect();
         // Planning adds a baseline that is none of the refs.
         if let BaselineRequest::Ref(name) = &request.baseline
@@ -94,7 +98,13 @@ fn other_refs(asked: &Request, plan: &Plan) -> Option<String> {
         names
     };
     let (then, now) = (names(&plan.request), names(asked));
-    let is_other = then != now || asked.baseline != plan.request.baseline;
+    let sorted = |names: &[String]| {
+        let mut names = names.to_vec();
+        names.sort();
+        names
+    };
+    // Refs that are one commit lie together in the plan.
+    let is_other = sorted(&then) != sorted(&now) || asked.baseline != plan.request.baseline;
     let baseline = |request: &Request| match &request.baseline {
         BaselineRequest::First => String::new(),
         BaselineRequest::MergeBase => format!(" --baseline {MERGE_BASE}"),
@@ -192,7 +202,10 @@ mod tests {
 
     /// Plans the first flags, and continues with the second.
     fn continued(first: &str, second: &str) -> String {
-        let mut request = asked(first);
+        continued_of(asked(first), second)
+    }
+
+    fn continued_of(mut request: Request, second: &str) -> String {
         // What planning completes.
         request.build.packages.push("bart".to_owned());
         let plan = Plan {
@@ -223,6 +236,10 @@ mod tests {
         assert_eq!(continued(all, all), "the same");
         assert_eq!(continued(all, "-k hf"), "the same");
         assert_eq!(continued(all, "--refs main,x --baseline main --offline"), "the same");
+        let mut merged = asked("--refs main,x,.");
+        merged.refs.pop();
+        merged.refs[0].also.push(".".to_owned());
+        assert_eq!(continued_of(merged, "--refs main,x,."), "the same");
         for none in ["", "--env TOKEN=1 --config a=1 --manifest-path a/Cargo.toml --matrix m.yaml -j 2"] {
             assert_eq!(continued(all, none), "no flags");
         }

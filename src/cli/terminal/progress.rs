@@ -234,6 +234,7 @@ impl Progress {
                 self.resolved.push(format!("{}{note}", revision(name, commit)));
                 Update::default()
             }
+            Event::SameCommit { text } => Update::line(good("Merging", text.clone())),
             Event::WaitingForLock { subject, holder } => {
                 Update::line(good("Waiting", format!("for another run on {subject} ({holder})")))
             }
