@@ -63,17 +63,22 @@ mod tests {
             *events.borrow_mut() += 1;
         };
         let interrupt = AtomicBool::new(false);
-        let delay = Delay::new(Some(Duration::from_millis(20)));
-        let begin = Instant::now();
-        delay.before_run(&interrupt, &sink);
-        assert_eq!(*events.borrow(), 0);
-        delay.before_run(&interrupt, &sink);
-        assert!(begin.elapsed() >= delay.length());
+        let endless = Delay::new(Some(Duration::MAX));
+        endless.before_run(&interrupt, &sink);
+        assert_eq!(*events.borrow(), 0, "the first process does not wait");
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(STEP);
+                interrupt.store(true, Ordering::Relaxed);
+            });
+            endless.before_run(&interrupt, &sink);
+            assert!(interrupt.load(Ordering::Relaxed), "it waited for the interrupt");
+        });
         assert_eq!(*events.borrow(), 1);
 
-        let endless = Delay::new(Some(Duration::MAX));
-        interrupt.store(true, Ordering::Relaxed);
-        (0..3).for_each(|_| endless.before_run(&interrupt, &sink));
+        let short = Delay::new(Some(Duration::from_millis(1)));
+        (0..3).for_each(|_| short.before_run(&AtomicBool::new(false), &sink));
+        assert_eq!(*events.borrow(), 3);
         let none = Delay::new(None);
         (0..3).for_each(|_| none.before_run(&AtomicBool::new(false), &|event| panic!("{event:?}")));
     }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
 
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
@@ -12,9 +13,11 @@ use serde_json::json;
 use crate::build::attempts::Build;
 use crate::build::builder::Builder;
 use crate::build::failure::BuildFailure;
+use crate::build::store;
 use crate::cargo::configuration::CargoConfig;
 use crate::checkout::cache::{self, Cache};
 use crate::checkout::kept;
+use crate::checkout::size_limit;
 use crate::git::repository::Repository;
 use crate::gpu::cupti;
 use crate::gpu::nvml;
@@ -101,6 +104,8 @@ impl<'a> Session<'a> {
         let mut builder =
             Builder::new(plan, self.repository, &self.cache, folder, self.sink, self.interrupt)?;
         builder.check_patterns()?;
+        let limit = size_limit::limit()?;
+        let began = SystemTime::now();
         let mut builds = Vec::new();
         for index in 0..plan.revisions.len() {
             if self.interrupt.load(Ordering::Relaxed) {
@@ -121,8 +126,25 @@ impl<'a> Session<'a> {
         }
         write_whole(&folder.builds(), &sealed_json::sealed(&facts_of(plan, &builds))?)?;
         self.store_trace(plan, folder, &builds)?;
+        self.limit_cache(limit, began, &builds)?;
         let cells = self.cells(plan, &builds)?;
         Ok(Prepared { builder, builds, cells })
+    }
+
+    /// Notes which builds are used, and keeps the cache below its limit if a build was added.
+    fn limit_cache(&self, limit: Option<u64>, began: SystemTime, builds: &[Build]) -> anyhow::Result<()> {
+        let used: Vec<&Utf8Path> =
+            builds.iter().filter_map(Build::entry).map(|entry| entry.folder.as_path()).collect();
+        let is_new = |build: &&Utf8Path| {
+            let written = build.join(store::PROVENANCE).metadata().and_then(|metadata| metadata.modified());
+            written.is_ok_and(|written| written >= began)
+        };
+        let has_new = used.iter().any(is_new);
+        used.iter().for_each(|build| size_limit::note_use(build));
+        if let Some(limit) = limit.filter(|_| has_new) {
+            size_limit::shrink(&self.cache, &used, limit, self.interrupt, self.sink)?;
+        }
+        Ok(())
     }
 
     /// Stores which functions are traced in the run's folder, and warns of those that cannot be.

@@ -391,7 +391,11 @@ fn a_whole_run_leaves_the_users_repository_as_it_was() {
     assert_eq!(printed.code, 0, "{}", printed.everything());
     assert_same_bytes(&before, &every_byte(&root, ours));
 
-    let cleaned = memprof(&root, home.path(), &["clean"]);
+    let asked = memprof(&root, home.path(), &["clean"]);
+    assert_eq!(asked.code, 2, "{}", asked.everything());
+    assert!(asked.stderr.contains("help: cargo memprof clean --yes"), "{}", asked.everything());
+    assert!(asked.stderr.contains("target/memprof") && root.join("target/memprof").exists());
+    let cleaned = memprof(&root, home.path(), &["clean", "--yes"]);
     assert!(cleaned.stdout.contains("bytes"), "{}", cleaned.everything());
     for left in ["target/memprof", ".git/refs/memprof", ".git/worktrees"] {
         assert!(!root.join(left).exists(), "{left} is still there");

@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use crate::cli::terminal::activity::{Activity, ActivityKind, LINE_EVERY, SLOW};
+use crate::support::bytes::Bytes;
 use crate::support::counted::counted;
 use crate::support::elapsed::shown;
 use crate::support::event::Event;
@@ -276,6 +277,11 @@ impl Progress {
             Event::SearchStep { text, measured } => {
                 let verb = if *measured { "Measured" } else { "Skipped" };
                 Update::end_of_stage(vec![good(verb, text.clone())])
+            }
+            Event::CacheShrunk { removed, limit } => {
+                let text =
+                    format!("{} of old builds from the cache (limit {})", Bytes(*removed), Bytes(*limit));
+                Update::line(good("Removed", text))
             }
             Event::AbsentLibraries { target, names } => Update::line(absent_libraries(target, names)),
             Event::Warning { message, help } => {
