@@ -4,7 +4,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::{Utf8DirEntry, Utf8Path, Utf8PathBuf};
 
 use crate::checkout::cache::{Cache, bytes_on_disk};
 use crate::checkout::removal::remove_whatever_is_at;
@@ -119,7 +119,7 @@ fn parts_of(repository: &Utf8Path, own: &Cache) -> Vec<Part> {
 fn below(folder: &Utf8Path) -> Vec<Utf8PathBuf> {
     let entries = folder.read_dir_utf8().into_iter().flatten().flatten();
     let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    folders.map(|entry| entry.into_path()).collect()
+    folders.map(Utf8DirEntry::into_path).collect()
 }
 
 /// Notes that a build is used now.
@@ -159,7 +159,7 @@ mod tests {
         }
 
         /// A folder of one MiB that was used so many hours ago.
-        fn part(&self, repository: &Utf8Path, name: &str, hours: u64) -> Utf8PathBuf {
+        fn part(repository: &Utf8Path, name: &str, hours: u64) -> Utf8PathBuf {
             let path = repository.join(name);
             fs_err::create_dir_all(&path).unwrap();
             fs_err::write(path.join("file"), vec![1; MIB]).unwrap();
@@ -189,13 +189,13 @@ mod tests {
     fn the_oldest_parts_go_first_and_what_is_used_stays() {
         let place = Place::new();
         let own = place.own.folder().to_owned();
-        let used = place.part(&own, "store/used", 100);
+        let used = Place::part(&own, "store/used", 100);
         let [old, new] =
-            [("store/old", 50), ("store/new", 1)].map(|(name, hours)| place.part(&own, name, hours));
-        let target = place.part(&own, "target", 1_000);
+            [("store/old", 50), ("store/new", 1)].map(|(name, hours)| Place::part(&own, name, hours));
+        let target = Place::part(&own, "target", 1_000);
         let other = place.other("other-1", 70);
-        let of_other = place.part(&other, "target", 0);
-        let users = place.part(&place.home, "taxes-2025/target", 2_000);
+        let of_other = Place::part(&other, "target", 0);
+        let users = Place::part(&place.home, "taxes-2025/target", 2_000);
         assert_eq!(place.shrink(&[&used], 100 * MIB), 0, "below the limit nothing goes");
         place.shrink(&[&used], 5 * MIB + MIB / 2);
         assert!(!of_other.exists() && old.exists(), "the other repository was opened 70 hours ago");
@@ -209,7 +209,7 @@ mod tests {
     fn what_another_session_holds_stays() {
         let place = Place::new();
         let other = place.other("other-1", 70);
-        let of_other = place.part(&other, "store/a", 70);
+        let of_other = Place::part(&other, "store/a", 70);
         let lock_file = LockFile::of_folder(other.join("lock"));
         let held = Lock::acquire(&lock_file, WhenHeld::Fail, &AtomicBool::new(false), &|_| ()).unwrap();
         assert_eq!(place.shrink(&[], 0), 0);

@@ -162,13 +162,13 @@ fn of_packages(old: &BTreeMap<String, String>, new: &BTreeMap<String, String>) -
         .filter(|name| old.get(*name) != new.get(*name))
         .map(|name| format!("{name} {} / {}", shown(old.get(name)), shown(new.get(name))))
         .collect();
-    let named = differing.iter().take(NAMED_PACKAGES).cloned().collect::<Vec<_>>().join(", ");
+    let first = differing.iter().take(NAMED_PACKAGES).cloned().collect::<Vec<_>>().join(", ");
     match differing.len() {
         0 => None,
         count if count > NAMED_PACKAGES => {
-            Some(format!("{named} and {}", counted(count - NAMED_PACKAGES, "more package")))
+            Some(format!("{first} and {}", counted(count - NAMED_PACKAGES, "more package")))
         }
-        _ => Some(named),
+        _ => Some(first),
     }
 }
 

@@ -177,7 +177,8 @@ fn bare_name_length(text: &str) -> usize {
             ']' => is_in_brackets = false,
             _ => {}
         }
-        !is_name_character(character) && !(is_in_brackets && character == ',')
+        let is_part = is_name_character(character) || (is_in_brackets && character == ',');
+        !is_part
     });
     end.unwrap_or(text.len())
 }
@@ -216,17 +217,17 @@ fn tokens(text: &str) -> Result<Vec<(Token<'_>, usize)>, ExpressionError> {
             '(' => (Some(Token::Open), 1),
             ')' => (Some(Token::Close), 1),
             space if space.is_whitespace() => (None, space.len_utf8()),
-            other => match name_at(rest) {
-                Some((token, length)) => (Some(token), length),
-                None => {
+            other => {
+                let Some((token, length)) = name_at(rest) else {
                     let message = unexpected_character(other);
                     return Err(ExpressionError { message, text: text.to_owned(), column });
-                }
-            },
+                };
+                (Some(token), length)
+            }
         };
         tokens.extend(token.map(|token| (token, column)));
-        let (taken, after) = rest.split_at(length);
-        (rest, column) = (after, column + taken.chars().count());
+        let (before, after) = rest.split_at(length);
+        (rest, column) = (after, column + before.chars().count());
     }
     tokens.push((Token::End, column));
     Ok(tokens)

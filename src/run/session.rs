@@ -140,7 +140,9 @@ impl<'a> Session<'a> {
             written.is_ok_and(|written| written >= began)
         };
         let has_new = used.iter().any(is_new);
-        used.iter().for_each(|build| size_limit::note_use(build));
+        for build in &used {
+            size_limit::note_use(build);
+        }
         if let Some(limit) = limit.filter(|_| has_new) {
             size_limit::shrink(&self.cache, &used, limit, self.interrupt, self.sink)?;
         }

@@ -52,6 +52,7 @@ Examples:
 
 /// `clean`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct CleanArguments {
     /// Print what would be removed, and remove nothing
     #[arg(long)]

@@ -59,7 +59,8 @@ fn clean_archives(context: CommandContext<'_>, arguments: &CleanArguments) -> an
 
 /// Returns a line for each folder: its size and its path.
 fn with_sizes(folders: &[Utf8PathBuf]) -> String {
-    folders.iter().map(|folder| format!("{} {folder}\n", Bytes(cache::bytes_on_disk(folder)))).collect()
+    let line = |folder: &Utf8PathBuf| format!("{} {folder}", Bytes(cache::bytes_on_disk(folder)));
+    folders.iter().map(line).map(|line| line + "\n").collect()
 }
 
 /// Shows what would be removed, and asks whether to remove it. With `--yes`, does neither.

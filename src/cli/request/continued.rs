@@ -19,7 +19,7 @@ pub fn has_flags(arguments: &RequestArguments) -> bool {
     let RequestArguments { refs, selection, cells, environment: _, judging, checkout, trace, build } =
         arguments;
     let RefArguments { matrix, remote, .. } = refs.clone();
-    *refs != RefArguments { matrix, remote, ..RefArguments::default() }
+    *refs != RefArguments { remote, matrix, ..RefArguments::default() }
         || *selection != SelectionArguments::default()
         || *cells != CellArguments::default()
         || *judging != JudgingArguments::default()
@@ -151,7 +151,7 @@ fn other_cells(given: &CellArguments, asked: &Request, planned: &Request) -> Vec
 /// setting of `--config` may be a secret.
 fn is_about_figures(build: &CargoArguments) -> bool {
     let CargoArguments { manifest_path, config, jobs, offline, locked, .. } = build.clone();
-    *build != CargoArguments { manifest_path, config, jobs, offline, locked, ..CargoArguments::default() }
+    *build != CargoArguments { jobs, offline, locked, config, manifest_path, ..CargoArguments::default() }
 }
 
 /// The options that change what is built, without a package that planning completes.
