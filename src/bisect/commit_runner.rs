@@ -25,8 +25,10 @@ use crate::results::outcome::Status;
 use crate::results::run_folder::RunFolder;
 use crate::results::sealed;
 use crate::results::stored::{self, Run};
-use crate::run::runner::{self, Completion, Runner};
-use crate::run::session::{self, Interrupted, Session};
+use crate::run::delay::Delay;
+use crate::run::estimate::PastTimes;
+use crate::run::runner::{self, Completion, Interrupted, Runner};
+use crate::run::session::{self, Session};
 use crate::support::event::{Event, Sink};
 use crate::support::sealed_json;
 use crate::support::user_error::UserError;
@@ -47,6 +49,8 @@ pub struct CommitRunner<'a> {
     facts: BTreeMap<String, Value>,
     gpu: Option<BTreeMap<&'static str, String>>,
     devices: DeviceWatch<'a>,
+    delay: Delay,
+    past: PastTimes,
     /// The source that every figure must have.
     source: ExpectedSource,
     /// What the user asked, and the time that each commit took.
@@ -132,6 +136,8 @@ impl<'a> CommitRunner<'a> {
             facts,
             gpu: None,
             devices,
+            delay: Delay::of(&plan.request),
+            past: PastTimes::default(),
             source: ExpectedSource::NotKnownYet,
             record,
             observations: Observations::new(commits),
@@ -362,7 +368,7 @@ impl<'a> CommitRunner<'a> {
 
     fn build(&mut self, commit: usize) -> anyhow::Result<()> {
         if self.session.interrupt.load(Ordering::Relaxed) {
-            return Err(Interrupted.into());
+            return Err(Interrupted::default().into());
         }
         self.builds[commit] = self.builder.build(commit)?;
         self.is_built[commit] = true;
@@ -404,13 +410,15 @@ impl<'a> CommitRunner<'a> {
             builds: &self.builds,
             cells: &cells,
             devices: &self.devices,
+            delay: &self.delay,
+            past: &self.past,
             gpu: self.gpu.as_ref().context("it was set above")?,
             sink: self.notes,
             interrupt: self.session.interrupt,
         };
         match runner.run(&mut self.builder)? {
             Completion::Finished => Ok(()),
-            Completion::Interrupted => Err(Interrupted.into()),
+            Completion::Interrupted(interrupted) => Err(interrupted.into()),
         }
     }
 

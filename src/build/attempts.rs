@@ -20,6 +20,7 @@ use crate::build::prepared_source::{self, PreparedSource, SkippedEdits};
 use crate::build::provenance::{self, KeyInputs, Provenance};
 use crate::build::store::{self, Draft, Entry};
 use crate::build::traced_sources;
+use crate::cargo::lockfile;
 use crate::plan::listing::NotMeasured;
 
 /// A revision's build.
@@ -173,6 +174,7 @@ fn store_artifacts(
         key,
         commit: job.revision().commit.clone(),
         key_inputs,
+        packages: lock.as_deref().map(lockfile::packages).unwrap_or_default(),
         lock: lock.map(|text| blake3::hash(&text).to_hex().to_string()),
         sources,
         executables,

@@ -7,6 +7,9 @@ use std::str::FromStr;
 
 use anyhow::Context;
 use cargo_platform::{Cfg, CfgExpr};
+use quote::ToTokens;
+use syn::punctuated::Punctuated;
+use syn::{Meta, Token};
 
 use crate::inject::source_edit::{SourceText, forget_places};
 
@@ -37,15 +40,27 @@ fn conditions(text: &str) -> Vec<CfgExpr> {
     }
     let file = SourceText::new(text).parse();
     let attributes = file.map(|file| file.attrs).unwrap_or_default();
-    let conditions = attributes.iter().filter(|attribute| attribute.path().is_ident("cfg"));
-    let conditions = conditions
-        .filter_map(|attribute| {
-            let condition = attribute.meta.require_list().ok()?;
-            CfgExpr::from_str(&condition.tokens.to_string()).ok()
-        })
-        .collect();
+    let conditions = attributes.iter().flat_map(|attribute| conditions_of(&attribute.meta)).collect();
     forget_places();
     conditions
+}
+
+/// The conditions of `cfg(…)`, and of a `cfg_attr(…, cfg(…))`, which count only if its first one
+/// holds.
+fn conditions_of(attribute: &Meta) -> Vec<CfgExpr> {
+    let Ok(list) = attribute.require_list() else { return Vec::new() };
+    if list.path.is_ident("cfg") {
+        return CfgExpr::from_str(&list.tokens.to_string()).into_iter().collect();
+    }
+    if !list.path.is_ident("cfg_attr") {
+        return Vec::new();
+    }
+    let parts = list.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated);
+    let mut parts = parts.unwrap_or_default().into_iter();
+    let first = parts.next().and_then(|first| CfgExpr::from_str(&first.to_token_stream().to_string()).ok());
+    let Some(first) = first else { return Vec::new() };
+    let unless = |condition| CfgExpr::Any(vec![CfgExpr::Not(Box::new(first.clone())), condition]);
+    parts.flat_map(|part| conditions_of(&part)).map(unless).collect()
 }
 
 #[cfg(test)]
@@ -65,5 +80,8 @@ mod tests {
         for text in ["#![cfg(any())]", "//! Doc.\n#![cfg(not(unix))]", "#![cfg(unix)]\n#![cfg(windows)]"] {
             assert!(!holds(text), "{text}");
         }
+        assert!(holds("#![cfg_attr(windows, cfg(any()))]") && holds("#![cfg_attr(unix, allow(dead_code))]"));
+        assert!(!holds("#![cfg_attr(not(feature = \"fast\"), cfg(any()))]"));
+        assert!(!holds("#![cfg_attr(unix, allow(dead_code), cfg(windows))]"));
     }
 }

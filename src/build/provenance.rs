@@ -94,6 +94,9 @@ pub struct Provenance {
     pub key_inputs: KeyInputs,
     /// Hash of the lock file as it was after the build.
     pub lock: Option<String>,
+    /// The lock file's packages with their versions. Empty in builds of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub packages: Vec<String>,
     /// Hash over the sources of all crates of the checkout, as compiled.
     pub sources: String,
     /// The test executables.
@@ -275,6 +278,7 @@ pub(crate) mod tests {
             commit: "c".into(),
             key_inputs,
             lock: None,
+            packages: Vec::new(),
             sources: "d".into(),
             executables: vec![executable],
             unproven: Vec::new(),

@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 
 use camino::Utf8Path;
+use toml_edit::{DocumentMut, Item, Value};
 
 use crate::cargo::toolchain::{Toolchain, ToolchainChoice};
 use crate::checkout::cache::Cache;
 use crate::git::links::{self, Linked};
 use crate::git::repository::Repository;
 use crate::plan::resolved::{Plan, Revision};
+use crate::support::process::ProcessError;
 use crate::support::user_error::UserError;
 
 /// With more revisions, their toolchain files are not listed: a search over a history would print
@@ -51,10 +53,47 @@ impl Toolchains {
         if !name.is_empty() {
             fs_err::write(directory.join(&name), &text)?;
         }
-        let toolchain = Toolchain::ask(&choice, &directory, request.clean_env.clone())?;
+        let asked = Toolchain::ask(&choice, &directory, request.clean_env.clone());
+        let toolchain = asked.map_err(|error| named_in(&name, &text, error))?;
         self.known.insert((choice, text), toolchain.clone());
         Ok(toolchain)
     }
+}
+
+/// Returns an error that names the toolchain of the file that rustup could not use, and how to install
+/// it. Any other error stays as it is.
+fn named_in(file: &str, text: &[u8], error: anyhow::Error) -> anyhow::Error {
+    let of_rustup = error.chain().find_map(|cause| cause.downcast_ref::<ProcessError>());
+    let stderr = of_rustup.map(ProcessError::stderr).filter(|stderr| !stderr.is_empty());
+    let (Some(stderr), Some((channel, more))) = (stderr, channel_in(&String::from_utf8_lossy(text))) else {
+        return error;
+    };
+    let reason = stderr.lines().find_map(|line| line.strip_prefix("error: ")).unwrap_or(stderr);
+    UserError::new(format!("{file} names the toolchain '{channel}', which cannot be used: {reason}"))
+        .help(format!(
+            "rustup toolchain install {channel}{more}\nor build every ref with another toolchain: --toolchain NAME"
+        ))
+        .into()
+}
+
+/// Returns the channel of a toolchain file, and what else it requests, as flags of rustup. The file
+/// is TOML, or else the channel alone.
+fn channel_in(text: &str) -> Option<(String, String)> {
+    let Ok(document) = text.parse::<DocumentMut>() else {
+        let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        return lines
+            .next()
+            .filter(|line| !line.contains(char::is_whitespace))
+            .map(|line| (line.into(), String::new()));
+    };
+    let table = document.get("toolchain")?;
+    let channel = table.get("channel")?.as_str()?.to_owned();
+    let flags = [("components", "--component"), ("targets", "--target")].map(|(key, flag)| {
+        let list = table.get(key).and_then(Item::as_array);
+        let names: Vec<&str> = list.into_iter().flatten().filter_map(Value::as_str).collect();
+        if names.is_empty() { String::new() } else { format!(" {flag} {}", names.join(",")) }
+    });
+    Some((channel, flags.concat()))
 }
 
 /// Returns name and toolchain file of each revision, for advice if they differ; empty for a long
@@ -97,4 +136,34 @@ fn toolchain_file(
         }
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::support::process::Command;
+
+    #[test]
+    fn a_toolchain_that_is_not_installed_is_named_with_the_command_that_installs_it() {
+        let script = "echo \"error: toolchain '1.70.0-x' is not installed\" >&2; exit 1";
+        let asked = || anyhow::Error::new(Command::new("sh").args(["-c", script]).run().unwrap_err());
+        let shown = |text: &str| {
+            let error = named_in("rust-toolchain.toml", text.as_bytes(), asked().context("could not ask"));
+            error.downcast_ref::<UserError>().map_or_else(|| "as it was".to_owned(), UserError::rendered)
+        };
+        insta::assert_snapshot!(
+            shown("[toolchain]\nchannel = \"1.70.0\"\ncomponents = [\"rustfmt\", \"clippy\"]\ntargets = [\"wasm32-wasip1\"]"),
+            @"
+        error: rust-toolchain.toml names the toolchain '1.70.0', which cannot be used: toolchain '1.70.0-x' is not installed
+          help: rustup toolchain install 1.70.0 --component rustfmt,clippy --target wasm32-wasip1
+                or build every ref with another toolchain: --toolchain NAME
+        "
+        );
+        assert!(shown("1.70.0\n").contains("help: rustup toolchain install 1.70.0\n"));
+        for unknown in ["", "[toolchain]\npath = \"/opt/rust\"", "what is this"] {
+            assert_eq!(shown(unknown), "as it was");
+        }
+        let missing = anyhow::anyhow!("no rustup here");
+        assert_eq!(named_in("rust-toolchain", b"1.70.0", missing).to_string(), "no rustup here");
+    }
 }

@@ -3,6 +3,7 @@
 
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
+use toml_edit::{DocumentMut, Item, Table};
 
 use crate::cargo::toolchain::Toolchain;
 use crate::git::links::{self, Linked};
@@ -26,6 +27,15 @@ pub enum Lockfile {
         /// The day whose versions it has. Today if absent.
         date: Option<String>,
     },
+}
+
+/// Returns the packages of a lock file, `serde 1.0.219`, in its order. Empty if it cannot be parsed:
+/// cargo reports that.
+pub fn packages(text: &[u8]) -> Vec<String> {
+    let document = String::from_utf8_lossy(text).parse::<DocumentMut>().unwrap_or_default();
+    let tables = document.get("package").and_then(Item::as_array_of_tables).into_iter().flatten();
+    let text = |table: &Table, key: &str| Some(table.get(key)?.as_str()?.to_owned());
+    tables.filter_map(|table| Some(format!("{} {}", text(table, "name")?, text(table, "version")?))).collect()
 }
 
 /// Returns the path of the workspace's lock file in a revision's tree.
@@ -204,4 +214,16 @@ pub fn generate(
     fs_err::write(&partial, &text)?;
     fs_err::rename(partial, kept)?;
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_file_has_packages_with_versions() {
+        let text = b"version = 4\n[[package]]\nname = \"a\"\nversion = \"1.0.0\"\n\n[[package]]\nname = \"a\"\nversion = \"2.0.0\"\n";
+        assert_eq!(packages(text), ["a 1.0.0", "a 2.0.0"]);
+        assert!(packages(b"").is_empty() && packages(b"<<<<<<< HEAD").is_empty());
+    }
 }

@@ -13,6 +13,7 @@ pub mod kept;
 pub mod lfs;
 pub mod registry;
 pub mod removal;
+pub mod size_limit;
 pub mod stamps;
 pub mod submodules;
 pub mod worktree;

@@ -6,7 +6,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use crate::config::limits;
 use crate::config::mapping::{Mapping, OneOrMany, OpenMapping, mapping};
 use crate::config::values::{
-    Absolute, Amount, CallLimit, Day, Dependency, Parsed, Percentage, Refspec, RegularExpression,
+    Absolute, Amount, CallLimit, Day, Delay, Dependency, Parsed, Percentage, Refspec, RegularExpression,
     RepeatCount, Seconds, Value,
 };
 use crate::config::yaml::{List, Scalar};
@@ -51,6 +51,8 @@ mapping! {
         "repeat" => repeat: Scalar<RepeatCount>,
         /// Time limit of one run.
         "timeout" => timeout: Scalar<Seconds>,
+        /// A pause between two test processes, for example to let the machine cool down.
+        "delay" => delay: Scalar<Delay>,
         /// Cargo's build profile, such as `release`.
         "profile" => profile: Scalar<String>,
         /// Cargo features for every ref.

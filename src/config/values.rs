@@ -123,6 +123,22 @@ impl FromText for Seconds {
     }
 }
 
+/// A pause in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delay(pub u64);
+
+impl FromText for Delay {
+    const EXPECTED: &'static str = "a duration such as 2s";
+
+    fn from_text(text: &str) -> Result<Self, Mistake> {
+        Ok(Self(quantity::delay(text)?))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({"type": "string", "examples": ["2s", "500ms"]})
+    }
+}
+
 /// How often a cell runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RepeatCount(pub Repeat);

@@ -16,6 +16,8 @@ pub struct MachineFacts {
     pub programs: Vec<(&'static str, Result<String, String>)>,
     /// The folder of all caches, if it is writable.
     pub cache: Result<Utf8PathBuf, String>,
+    /// How many bytes it takes, and its limit if it has one.
+    pub cache_size: Result<(u64, Option<u64>), String>,
     /// The locked caches in it, each with the process that holds the lock.
     pub cache_locks: Vec<(String, String)>,
     /// The platform.
@@ -119,13 +121,24 @@ fn cache(facts: &MachineFacts) -> Vec<Finding> {
         Err(reason) => Finding::new("folder", Availability::Broken, reason)
             .help("set CARGO_MEMPROF_HOME to a folder that is writable and outside of any repository"),
     };
+    let size = match &facts.cache_size {
+        Ok((bytes, Some(limit))) => Finding::new(
+            "size",
+            Availability::Good,
+            format!("{} of at most {}", Bytes(*bytes), Bytes(*limit)),
+        ),
+        Ok((bytes, None)) => {
+            Finding::new("size", Availability::Good, format!("{}, without a limit", Bytes(*bytes)))
+        }
+        Err(reason) => Finding::new("size", Availability::Broken, reason),
+    };
     let lock = |(name, holder): &(String, String)| {
         Finding::new("lock", Availability::Limited, format!("{name} is held by {holder}"))
             .help("a comparison in that repository waits until that process ends; with --no-wait, it fails")
     };
     let locks: Vec<Finding> = facts.cache_locks.iter().map(lock).collect();
     let free = locks.is_empty().then(|| Finding::new("locks", Availability::Good, "no cache is locked"));
-    std::iter::once(folder).chain(locks).chain(free).collect()
+    [folder, size].into_iter().chain(locks).chain(free).collect()
 }
 
 fn gpus(facts: &MachineFacts) -> Vec<Finding> {
@@ -422,6 +435,7 @@ mod tests {
                 ("git-lfs", Err("not found".into())),
             ],
             cache: Ok("/home/me/.cache/cargo-memprof".into()),
+            cache_size: Ok((3 << 30, Some(20 << 30))),
             cache_locks: Vec::new(),
             platform: "linux x86_64".into(),
             resident: Resident::Linux { statm: Ok(()), reset: Ok(()), rollup: Ok(()) },

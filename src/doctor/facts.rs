@@ -5,6 +5,7 @@ use std::path::Path;
 use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::checkout::cache;
+use crate::checkout::size_limit;
 use crate::doctor::checks::{Cupti, MachineFacts, NvmlFacts, Resident};
 use crate::gpu::cupti;
 use crate::gpu::devices::Device;
@@ -23,6 +24,7 @@ pub fn gather() -> MachineFacts {
     MachineFacts {
         programs: programs(),
         cache_locks: home.as_deref().map(held_locks).unwrap_or_default(),
+        cache_size: cache_size(home.as_deref().ok()),
         cache: home.and_then(usable),
         platform: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
         resident: resident(),
@@ -66,6 +68,12 @@ fn usable(home: Utf8PathBuf) -> Result<Utf8PathBuf, String> {
         Ok(_) => Ok(home),
         Err(error) => Err(format!("{home}: cannot create a file in {existing}: {error}")),
     }
+}
+
+/// Returns the size of the cache and its limit.
+fn cache_size(home: Option<&Utf8Path>) -> Result<(u64, Option<u64>), String> {
+    let limit = size_limit::limit().map_err(|error| error.to_string())?;
+    Ok((home.map_or(0, cache::bytes_on_disk), limit))
 }
 
 /// Returns the locked caches: the name of the folder, and the process that holds the lock.

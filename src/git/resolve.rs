@@ -106,6 +106,14 @@ fn add_named_baseline(request: &mut Request) -> usize {
 struct ResolvedCommit {
     commit: String,
     note: Option<String>,
+    /// Whether this is the working tree, and it differs from `HEAD`.
+    is_uncommitted: bool,
+}
+
+impl ResolvedCommit {
+    fn new(commit: String, note: Option<String>) -> Self {
+        Self { commit, note, is_uncommitted: false }
+    }
 }
 
 /// Looks up each spec once, so that a spec that appears twice is one revision and is fetched once.
@@ -178,7 +186,7 @@ impl<'a> Resolver<'a> {
             subject: commit.subject,
             time: commit.time,
             found: found.note,
-            working_tree: spec == WORKING_TREE,
+            working_tree: found.is_uncommitted,
         })
     }
 
@@ -190,7 +198,8 @@ impl<'a> Resolver<'a> {
         let found = if let Some((one, other)) = spec.split_once("...") {
             self.merge_base_of(one, other)?
         } else if spec == WORKING_TREE {
-            ResolvedCommit { commit: working_tree::snapshot(self.repository, self.sink)?, note: None }
+            let snapshot = working_tree::snapshot(self.repository, self.sink)?;
+            ResolvedCommit { commit: snapshot.commit, note: None, is_uncommitted: snapshot.is_changed }
         } else if let Some(wanted) = forge_ref(name, &self.patterns) {
             let mut found = self.forge(&wanted)?;
             if !suffix.is_empty() {
@@ -199,7 +208,7 @@ impl<'a> Resolver<'a> {
             found
         } else {
             self.warn_of_two_meanings(name)?;
-            ResolvedCommit { commit: self.plain(spec, spec)?, note: None }
+            ResolvedCommit::new(self.plain(spec, spec)?, None)
         };
         self.known.insert(spec.to_owned(), found.clone());
         Ok(found)
@@ -261,7 +270,7 @@ impl<'a> Resolver<'a> {
         }
         let remote = self.remote(&wanted.name)?;
         let commit = fetch(self.repository, &remote, &wanted.name, &wanted.remote)?;
-        Ok(ResolvedCommit { commit, note: Some(format!("fetched from {remote}")) })
+        Ok(ResolvedCommit::new(commit, Some(format!("fetched from {remote}"))))
     }
 
     fn local_copy(&self, wanted: &ForgeRef) -> anyhow::Result<Option<ResolvedCommit>> {
@@ -278,7 +287,7 @@ impl<'a> Resolver<'a> {
         }
         if let Some(place) = places.into_iter().find(|place| self.has(place)) {
             let commit = self.plain(&place, name)?;
-            return Ok(Some(ResolvedCommit { commit, note: Some(place) }));
+            return Ok(Some(ResolvedCommit::new(commit, Some(place))));
         }
         if self.remote.is_some() {
             return Ok(None);
@@ -291,7 +300,7 @@ impl<'a> Resolver<'a> {
         let distinct: HashSet<_> = commits.iter().collect();
         match (distinct.len(), commits.first(), elsewhere.first()) {
             (1, Some(commit), Some(place)) => {
-                Ok(Some(ResolvedCommit { commit: commit.clone(), note: Some(place.clone()) }))
+                Ok(Some(ResolvedCommit::new(commit.clone(), Some(place.clone()))))
             }
             (0, ..) => Ok(None),
             _ => Err(ResolveError::SeveralCopies { spec: name.clone(), copies: elsewhere }.advised()),
@@ -359,7 +368,7 @@ impl<'a> Resolver<'a> {
             let shallow = self.repository.is_shallow();
             return Err(ResolveError::NoMergeBase { names: names.to_vec(), shallow }.advised());
         };
-        Ok(ResolvedCommit { commit, note: Some(format!("of {}", names.join(" and "))) })
+        Ok(ResolvedCommit::new(commit, Some(format!("of {}", names.join(" and ")))))
     }
 
     fn merge_base(&mut self, revisions: &[Revision]) -> anyhow::Result<Revision> {

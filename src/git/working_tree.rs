@@ -12,9 +12,17 @@ use crate::git::repository::{Lookup, Repository};
 use crate::support::event::{Event, Sink};
 use crate::support::process::Command;
 
-/// Makes a commit of the working tree, keeps it alive with a ref of the tool, and returns its full
-/// hash.
-pub fn snapshot(repository: &Repository, sink: &dyn Sink) -> anyhow::Result<String> {
+/// The commit that has the content of the working tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Its full hash. Without changes, this is `HEAD`'s.
+    pub commit: String,
+    /// Whether the working tree differs from `HEAD`.
+    pub is_changed: bool,
+}
+
+/// Finds or makes a commit of the working tree. A new one is kept alive with a ref of the tool.
+pub fn snapshot(repository: &Repository, sink: &dyn Sink) -> anyhow::Result<Snapshot> {
     ensure!(
         !repository.is_bare(),
         "'.' is the working tree, which a bare repository lacks; use a ref instead"
@@ -32,6 +40,9 @@ pub fn snapshot(repository: &Repository, sink: &dyn Sink) -> anyhow::Result<Stri
         Lookup::Commit(hash) => Some(repository.commit(&hash)?),
         Lookup::Ambiguous(_) | Lookup::NotACommit(_) | Lookup::Missing => None,
     };
+    if let Some(head) = head.as_ref().filter(|head| head.tree == tree) {
+        return Ok(Snapshot { commit: head.hash.clone(), is_changed: false });
+    }
     let time = head.as_ref().map_or(0, |commit| commit.time);
     let base = head.as_ref().map_or("no commit yet".to_owned(), |commit| commit.hash.clone());
     // The `@` keeps git from reading small numbers as years.
@@ -51,7 +62,7 @@ pub fn snapshot(repository: &Repository, sink: &dyn Sink) -> anyhow::Result<Stri
     }
     let commit = command.run()?.text();
     repository.git().args(["update-ref", &format!("{OUR_REFS}worktree/{commit}"), &commit]).run()?;
-    Ok(commit)
+    Ok(Snapshot { commit, is_changed: true })
 }
 
 /// A temporary index file for the user's working tree.

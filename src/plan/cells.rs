@@ -3,13 +3,11 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use indexmap::IndexMap;
-
-use crate::gpu::visible_devices::VISIBLE;
 use crate::plan::cell_filters::CellFilters;
 use crate::plan::cell_names::{CellNames, EntryName};
 use crate::plan::listing::{ListedRevision, TestsByRevision, in_revisions, no_match, tests_by_revision};
-use crate::plan::plan_size::{MOST_CELLS, PlanSize};
+use crate::plan::parameter::{check_parameters, combinations};
+use crate::plan::plan_size::PlanSize;
 use crate::plan::repeat::Repeat;
 use crate::plan::request::{Ignored, Request, TestRequest};
 use crate::plan::resolved::{CellId, Revision, TestId};
@@ -107,34 +105,45 @@ impl<'a> Planner<'a> {
         check_parameters(self.request, entry, entry_name)?;
         let template = entry.name.as_deref().map(str::parse::<Template>).transpose();
         let template = template.map_err(|error| UserError::new(format!("{entry_name}: {error}")))?;
+        let selector = Selector::new(&entry.selection)?;
         let combinations = combinations(&entry.params);
-        for test in self.selected(entry)? {
-            self.taken.insert(test);
+        let mut is_unmatched = true;
+        let mut taken = Vec::new();
+        for (test, is_wanted) in self.wanted(entry) {
             for params in &combinations {
                 let title = title_of(test, params, template.as_ref(), entry_name)?;
-                let cell = CellId { test: test.clone(), params: params.clone(), title };
-                self.names.take(&cell, template.as_ref(), entry_name)?;
-                self.add_cell(entry, &cell);
-                self.size.check(entry_name)?;
+                // A name that the entry gives cannot be what it selects by.
+                if !selector.matches(test, template.is_none().then_some(&*title)) {
+                    continue;
+                }
+                is_unmatched = false;
+                if !is_wanted {
+                    continue;
+                }
+                taken.push(test);
+                if selector.keeps(test, &title) {
+                    let cell = CellId { test: test.clone(), params: params.clone(), title };
+                    self.names.take(&cell, template.as_ref(), entry_name)?;
+                    self.add_cell(entry, &cell);
+                    self.size.check(entry_name)?;
+                }
             }
+        }
+        self.taken.extend(taken);
+        if is_unmatched && !entry.rest && !self.tests.is_empty() {
+            self.planned.warnings.extend(self.unmatched_entry(entry, &selector)?);
         }
         Ok(())
     }
 
-    /// Returns the tests that the entry selects, in the order found.
-    fn selected(&mut self, entry: &TestRequest) -> Result<Vec<&'a TestId>, UserError> {
-        let selector = Selector::new(&entry.selection)?;
-        let is_unmatched = || !self.tests.keys().any(|test| selector.matches_alone(test));
-        if !entry.rest && !self.tests.is_empty() && is_unmatched() {
-            self.planned.warnings.extend(self.unmatched_entry(entry, &selector)?);
-        }
-        let is_selected = |test: &TestId, ignored: &[Option<bool>]| {
-            selector.matches(test)
-                && (entry.selection.ignored != Ignored::Only || ignored.contains(&Some(true)))
+    /// Returns the tests in the order found, and whether the entry may run them: `#[ignore]` may
+    /// forbid it, or an earlier entry.
+    fn wanted(&self, entry: &TestRequest) -> Vec<(&'a TestId, bool)> {
+        let is_wanted = |test: &TestId, ignored: &[Option<bool>]| {
+            (entry.selection.ignored != Ignored::Only || ignored.contains(&Some(true)))
                 && !(entry.rest && self.taken.contains(test))
         };
-        let selected = self.tests.iter().filter(|(test, ignored)| is_selected(test, ignored));
-        Ok(selected.map(|(test, _)| *test).collect())
+        self.tests.iter().map(|(test, ignored)| (*test, is_wanted(test, ignored))).collect()
     }
 
     /// Adds the cell at each revision that the filters keep it at.
@@ -250,25 +259,6 @@ fn status(
     }
 }
 
-/// Returns all combinations of the parameters' values, in the order written: the last parameter
-/// changes fastest.
-fn combinations(params: &IndexMap<String, Vec<String>>) -> Vec<Vec<(String, String)>> {
-    let mut combinations = vec![Vec::new()];
-    for (name, values) in params {
-        combinations = combinations
-            .into_iter()
-            .flat_map(|combination: Vec<(String, String)>| {
-                values.iter().map(move |value| {
-                    let mut longer = combination.clone();
-                    longer.push((name.clone(), value.clone()));
-                    longer
-                })
-            })
-            .collect();
-    }
-    combinations
-}
-
 fn environment(
     request: &Request,
     revision: &Revision,
@@ -282,42 +272,6 @@ fn environment(
     env
 }
 
-fn check_parameters(
-    request: &Request,
-    entry: &TestRequest,
-    entry_name: &EntryName<'_>,
-) -> Result<(), UserError> {
-    let everywhere = || {
-        let refs = request.refs.iter().map(|one| &one.env);
-        refs.chain([&request.env, &entry.env])
-    };
-    let chooses_devices = |env: &BTreeMap<String, String>| env.contains_key(VISIBLE);
-    if entry.devices.is_some() && (everywhere().any(chooses_devices) || entry.params.contains_key(VISIBLE)) {
-        return Err(UserError::new(format!("{entry_name}: `device` and {VISIBLE} both choose devices"))
-            .help(format!("remove one of them: `device` sets {VISIBLE}")));
-    }
-    let mut count: usize = 1;
-    for (name, values) in &entry.params {
-        let complain = |message: String| UserError::new(format!("{entry_name}: {message}"));
-        if everywhere().any(|env| env.contains_key(name)) {
-            return Err(complain(format!("parameter '{name}' is also set under `env`"))
-                .help("a parameter is an environment variable: rename one of them"));
-        }
-        if values.is_empty() {
-            return Err(complain(format!("parameter '{name}' has no values")));
-        }
-        let mut known = HashSet::new();
-        if let Some(value) = values.iter().find(|value| !known.insert(*value)) {
-            return Err(complain(format!("parameter '{name}' has the value '{value}' twice")));
-        }
-        count = count.saturating_mul(values.len());
-        if count > MOST_CELLS {
-            return Err(complain(format!("its parameters have more than {MOST_CELLS} combinations")));
-        }
-    }
-    Ok(())
-}
-
 fn described_or_any(entry: &TestRequest) -> String {
     let words = described(&crate::plan::request::Selection { within: None, ..entry.selection.clone() });
     if words.is_empty() { "anything".to_owned() } else { words }
@@ -326,6 +280,7 @@ fn described_or_any(entry: &TestRequest) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gpu::visible_devices::VISIBLE;
     use crate::plan::listing::DiscoveredTest;
     use crate::plan::request::{CellPattern, RefRequest, Selection, TargetKind};
 
@@ -567,6 +522,30 @@ mod tests {
             cells,
             "parses_a[batch=8]@0 Run\nparses_a[batch=8]@1 NotInThisRef\nparses_b@0 Run\nparses_b@1 NotInThisRef"
         );
+    }
+
+    #[test]
+    fn the_command_line_selects_cells_by_their_names() {
+        let both: &[&str] = &["hf", "other"];
+        let shown = |narrowing: &Selection| {
+            let mut named =
+                with_params(entry("hf"), Some("RoBERTa/MNLI/{batch}"), &[("batch", &["8", "16"])]);
+            named.selection.within = Some(Box::new(narrowing.clone()));
+            let rest = TestRequest { selection: narrowing.clone(), rest: true, ..TestRequest::default() };
+            shown_cells(&request(vec![named, rest]), both, both)
+        };
+        let only = "RoBERTa/MNLI/16@0 Run\nRoBERTa/MNLI/16@1 Run";
+        assert_eq!(shown(&Selection { exact: vec!["RoBERTa/MNLI/16".into()], ..Selection::default() }), only);
+        assert_eq!(shown(&Selection { expression: Some("mnli/16".into()), ..Selection::default() }), only);
+        assert_eq!(shown(&Selection { regex: Some("I/16$".into()), ..Selection::default() }), only);
+        // The test whose cells are all left out does not come back under its own name.
+        let others = shown(&Selection { expression: Some("not RoBERTa".into()), ..Selection::default() });
+        assert_eq!(others, "other@0 Run\nother@1 Run");
+
+        // Without a matrix, the flags are the only entry.
+        let mut alone = with_params(entry("hf"), None, &[("batch", &["8", "16"])]);
+        alone.selection = Selection { exact: vec!["hf[batch=16]".into()], ..Selection::default() };
+        assert_eq!(shown_cells(&request(vec![alone]), both, both), "hf[batch=16]@0 Run\nhf[batch=16]@1 Run");
     }
 
     #[test]

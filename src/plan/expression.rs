@@ -4,11 +4,13 @@
 //! expression: and_expression ("or" and_expression)*
 //! and_expression: not_expression ("and" not_expression)*
 //! not_expression: "not" not_expression | "(" expression ")" | name
-//! name: (word character | ":" | "+" | "-" | "." | "[" | "]" | "\" | "/")+
+//! name: (word character | ":" | "+" | "-" | "." | "[" | "]" | "\" | "/" | "=")+ | quoted
+//! quoted: '"' any characters but '"' '"' | "'" any characters but "'" "'"
 //! ```
 //!
 //! The grammar is that of pytest's `_pytest/mark/expression.py`, without the keyword arguments that
-//! only marks have.
+//! only marks have. Names of cells need more: `=`, commas between brackets (`[batch=8,dtype=f32]`),
+//! and quotes around any other text.
 
 use std::fmt;
 use std::str::FromStr;
@@ -102,7 +104,11 @@ impl fmt::Display for Expression {
             }
         };
         match self {
-            Self::Name(name) => formatter.write_str(name),
+            Self::Name(name) if is_bare_name(name) => formatter.write_str(name),
+            Self::Name(name) => {
+                let quote = if name.contains('"') { '\'' } else { '"' };
+                write!(formatter, "{quote}{name}{quote}")
+            }
             Self::Not(inner) => {
                 formatter.write_str("not ")?;
                 part(formatter, inner, 2)
@@ -159,51 +165,84 @@ impl fmt::Display for Token<'_> {
 }
 
 fn is_name_character(character: char) -> bool {
-    character.is_alphanumeric() || "_:+-.[]\\/".contains(character)
+    character.is_alphanumeric() || "_:+-.[]\\/=".contains(character)
+}
+
+/// The length of the name that the text begins with, in bytes.
+fn bare_name_length(text: &str) -> usize {
+    let mut is_in_brackets = false;
+    let end = text.find(|character| {
+        match character {
+            '[' => is_in_brackets = true,
+            ']' => is_in_brackets = false,
+            _ => {}
+        }
+        let is_part = is_name_character(character) || (is_in_brackets && character == ',');
+        !is_part
+    });
+    end.unwrap_or(text.len())
+}
+
+/// Whether the name needs no quotes.
+fn is_bare_name(name: &str) -> bool {
+    let is_name = !name.is_empty() && bare_name_length(name) == name.len();
+    is_name && !["and", "or", "not"].contains(&name)
+}
+
+/// Returns the name that the text begins with, and how many bytes it takes. `None` if the
+/// text begins with no name.
+fn name_at(text: &str) -> Option<(Token<'_>, usize)> {
+    let quote = text.chars().next().filter(|first| ['"', '\''].contains(first));
+    if quote.is_some() {
+        let length = text[1..].find(|character| Some(character) == quote).filter(|length| *length > 0)?;
+        return Some((Token::Name(&text[1..=length]), length + 2));
+    }
+    let length = bare_name_length(text);
+    let token = match &text[..length] {
+        "" => return None,
+        "and" => Token::And,
+        "or" => Token::Or,
+        "not" => Token::Not,
+        name => Token::Name(name),
+    };
+    Some((token, length))
 }
 
 /// Returns the tokens with their columns in characters, and an end token.
 fn tokens(text: &str) -> Result<Vec<(Token<'_>, usize)>, ExpressionError> {
     let mut tokens = Vec::new();
-    let mut characters = text.char_indices().enumerate().peekable();
-    let mut length = 0;
-    while let Some((column, (start, character))) = characters.next() {
-        length = column + 1;
-        let token = match character {
-            '(' => Token::Open,
-            ')' => Token::Close,
-            space if space.is_whitespace() => continue,
-            first if is_name_character(first) => {
-                let mut end = start + first.len_utf8();
-                while let Some((inner, (at, next))) =
-                    characters.next_if(|(_, (_, next))| is_name_character(*next))
-                {
-                    end = at + next.len_utf8();
-                    length = inner + 1;
-                }
-                match &text[start..end] {
-                    "and" => Token::And,
-                    "or" => Token::Or,
-                    "not" => Token::Not,
-                    name => Token::Name(name),
-                }
-            }
+    let (mut rest, mut column) = (text, 0);
+    while let Some(character) = rest.chars().next() {
+        let (token, length) = match character {
+            '(' => (Some(Token::Open), 1),
+            ')' => (Some(Token::Close), 1),
+            space if space.is_whitespace() => (None, space.len_utf8()),
             other => {
-                let hint = match other {
-                    '&' => "; write `and`",
-                    '|' | ',' => "; write `or`",
-                    '!' => "; write `not`",
-                    '*' | '?' | '^' | '$' => "; names are substrings, and --regex takes patterns",
-                    _ => "",
+                let Some((token, length)) = name_at(rest) else {
+                    let message = unexpected_character(other);
+                    return Err(ExpressionError { message, text: text.to_owned(), column });
                 };
-                let message = format!("unexpected character '{other}'{hint}");
-                return Err(ExpressionError { message, text: text.to_owned(), column });
+                (Some(token), length)
             }
         };
-        tokens.push((token, column));
+        tokens.extend(token.map(|token| (token, column)));
+        let (before, after) = rest.split_at(length);
+        (rest, column) = (after, column + before.chars().count());
     }
-    tokens.push((Token::End, length));
+    tokens.push((Token::End, column));
     Ok(tokens)
+}
+
+fn unexpected_character(character: char) -> String {
+    let hint = match character {
+        '&' => "; write `and`",
+        '|' | ',' => "; write `or`",
+        '!' => "; write `not`",
+        '*' | '?' | '^' | '$' => "; names are substrings, and --regex takes patterns",
+        '"' | '\'' => "; quotes stand around a name, in pairs",
+        _ => "; put the name into quotes",
+    };
+    format!("unexpected character '{character}'{hint}")
 }
 
 struct Parser<'a> {
@@ -306,6 +345,19 @@ mod tests {
     }
 
     #[test]
+    fn the_name_of_a_cell_is_a_name_too() {
+        let name = |text: &str| Expression::Name(text.to_owned());
+        assert_eq!(parse("hf_fwd[batch=8,dtype=f32]"), name("hf_fwd[batch=8,dtype=f32]"));
+        assert_eq!(parse("RoBERTa/MNLI/16"), name("RoBERTa/MNLI/16"));
+        assert_eq!(parse("\"RoBERTa (MNLI), 16\""), name("RoBERTa (MNLI), 16"));
+        let both = Expression::And(vec![name("it's"), Expression::Not(Box::new(name("or")))]);
+        assert_eq!(parse("\"it's\" and not 'or'"), both);
+        for wrong in ["\"open", "''", "a,b", "a[b],c"] {
+            assert!(wrong.parse::<Expression>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
     fn keywords_are_lower_case_as_in_pytest_and_only_whole_words() {
         assert_eq!(parse("NOT"), Expression::Name("NOT".to_owned()));
         assert_eq!(parse("android"), Expression::Name("android".to_owned()));
@@ -354,9 +406,13 @@ mod tests {
     }
 
     fn any_expression() -> impl Strategy<Value = Expression> {
-        let name = "[a-cA-C_:.\\[\\]/+-]{1,4}"
-            .prop_filter("keywords are no names", |name| !["and", "or", "not"].contains(&name.as_str()))
-            .prop_map(Expression::Name);
+        let name = prop_oneof![
+            "[a-cA-C_:.\\[\\],=/+-]{1,4}",
+            "[a-c ()&ö'*]{1,4}",
+            "[a-c ()&ö\"*]{1,4}",
+            prop::sample::select(vec!["and", "or", "not"]).prop_map(str::to_owned),
+        ]
+        .prop_map(Expression::Name);
         name.prop_recursive(4, 24, 3, |inner| {
             prop_oneof![
                 inner.clone().prop_map(|inner| Expression::Not(Box::new(inner))),

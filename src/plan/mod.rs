@@ -19,6 +19,7 @@ pub mod repeat;
 pub mod request;
 pub mod resolved;
 pub mod rule;
+pub mod same_commit;
 pub mod selection;
 pub mod title;
 pub mod trace_pattern;

@@ -166,6 +166,19 @@ pub fn timeout(text: &str) -> Result<u64, String> {
     Ok(duration.as_secs())
 }
 
+/// Reads a pause such as `2s` or `500ms`, in milliseconds.
+pub fn delay(text: &str) -> Result<u64, String> {
+    if text.trim().parse::<f64>().is_ok() {
+        return Err(format!("'{text}' has no unit: write {}s for seconds", text.trim()));
+    }
+    let duration = humantime::parse_duration(text.trim())
+        .map_err(|problem| format!("'{text}' is not a duration such as 2s: {problem}"))?;
+    if duration.subsec_nanos() % 1_000_000 != 0 {
+        return Err(format!("'{text}' is not in whole milliseconds"));
+    }
+    u64::try_from(duration.as_millis()).map_err(|_| format!("'{text}' is too long"))
+}
+
 /// Reads a day such as `2023-05-01`, and returns it in the same form.
 pub fn day(text: &str) -> Result<String, String> {
     text.trim()
@@ -215,6 +228,16 @@ mod tests {
         assert!(timeout("500ms").unwrap_err().contains("shorter than a second"));
         assert!(timeout("1500ms").unwrap_err().contains("whole seconds"));
         assert!(timeout("soon").unwrap_err().contains("such as 10m"));
+    }
+
+    #[test]
+    fn a_delay_needs_a_unit_and_whole_milliseconds() {
+        assert_eq!(delay("2s"), Ok(2_000));
+        assert_eq!(delay("1500ms"), Ok(1_500));
+        assert_eq!(delay("0s"), Ok(0));
+        assert_eq!(delay("2").unwrap_err(), "'2' has no unit: write 2s for seconds");
+        assert!(delay("10us").unwrap_err().contains("whole milliseconds"));
+        assert!(delay("soon").unwrap_err().contains("such as 2s"));
     }
 
     #[test]

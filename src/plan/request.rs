@@ -54,6 +54,9 @@ pub struct Request {
     pub repeat: Repeat,
     /// Time limit of one run, in seconds.
     pub timeout_seconds: Option<u64>,
+    /// The pause between two test processes, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_milliseconds: Option<u64>,
     /// Metrics to read in addition to the default ones:
     /// [`ON_REQUEST`](crate::plan::metric::ON_REQUEST).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -139,6 +142,9 @@ pub struct RefRequest {
     pub env: BTreeMap<String, String>,
     /// The toolchain (`+TOOLCHAIN` of rustup) for this ref.
     pub toolchain: Option<String>,
+    /// The names of other refs that are the same commit, and are not measured again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<String>,
 }
 
 /// Which revision is the baseline.
@@ -184,7 +190,7 @@ pub struct TestRequest {
 /// Which tests of the built executables run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Selection {
-    /// pytest's `-k` expression over `package::binary::test`.
+    /// pytest's `-k` expression over `package::binary::test` and the cell's name.
     pub expression: Option<String>,
     /// A regular expression over `package::binary::test`.
     pub regex: Option<String>,

@@ -48,8 +48,8 @@ pub struct Revision {
     pub name: String,
     /// What the user wrote.
     pub spec: String,
-    /// Full hash of the commit. For the working tree, this is a commit of its content, which a ref
-    /// below `refs/memprof/` keeps.
+    /// Full hash of the commit. For a working tree with changes, this is a commit of its content,
+    /// which a ref below `refs/memprof/` keeps.
     pub commit: String,
     /// Full hash of the commit's tree.
     pub tree: String,
@@ -60,7 +60,7 @@ pub struct Revision {
     /// Where the ref was found, unless that is obvious: `fetched from upstream`,
     /// `refs/remotes/origin/pr/7`.
     pub found: Option<String>,
-    /// Whether this is the working tree with its uncommitted files.
+    /// Whether this is the working tree, and it differs from `HEAD`.
     pub working_tree: bool,
 }
 

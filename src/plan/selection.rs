@@ -36,22 +36,28 @@ impl<'a> Selector<'a> {
         })
     }
 
-    /// Whether this selection matches the test, and so does the selection that narrows it.
-    pub fn matches(&self, test: &TestId) -> bool {
-        self.matches_alone(test) && self.within.as_ref().is_none_or(|within| within.matches(test))
-    }
-
-    /// Whether this selection matches the test, regardless of the selection that narrows it.
-    pub fn matches_alone(&self, test: &TestId) -> bool {
+    /// Whether this selection matches the cell of this test, regardless of the selection that narrows
+    /// it. A `title` is a name of the cell beside the test's.
+    pub fn matches(&self, test: &TestId, title: Option<&str>) -> bool {
         let Selection { exact, skip, package, kind, .. } = self.selection;
-        let id = test.to_string();
         let own = own_name(test);
-        self.expression.as_ref().is_none_or(|expression| expression.matches(&id))
-            && self.regex.as_ref().is_none_or(|regex| regex.is_match(&id))
-            && (exact.is_empty() || exact.iter().any(|name| is_name_of(name, test, &id)))
+        let names = names(test, title);
+        self.expression.as_ref().is_none_or(|expression| expression.matches(&names.join("\n")))
+            && self.regex.as_ref().is_none_or(|regex| names.iter().any(|name| regex.is_match(name)))
+            && (exact.is_empty()
+                || exact.iter().any(|wanted| {
+                    names.contains(wanted) || names.iter().any(|name| is_path_of(wanted, test, name))
+                }))
             && !skip.iter().any(|text| own.contains(text.as_str()))
             && package.as_ref().is_none_or(|package| *package == test.package)
             && kind.is_none_or(|kind| kind == test.kind)
+    }
+
+    /// Whether the selection that narrows this one matches the cell of this title.
+    pub fn keeps(&self, test: &TestId, title: &str) -> bool {
+        self.within
+            .as_ref()
+            .is_none_or(|within| within.matches(test, Some(title)) && within.keeps(test, title))
     }
 
     /// Returns names that are similar to those in the selection that match no test, for a help
@@ -82,9 +88,22 @@ impl<'a> Selector<'a> {
     }
 }
 
-/// Whether this is a name of the test: its path, `binary::path`, or `package::binary::path`.
-fn is_name_of(name: &str, test: &TestId, id: &str) -> bool {
-    name == own_name(test) || name == id || id.strip_prefix(&format!("{}::", test.package)) == Some(name)
+/// Returns the names of a cell: the test's whole id, the title, and the id with the title's
+/// parameters.
+fn names(test: &TestId, title: Option<&str>) -> Vec<String> {
+    let id = test.to_string();
+    let own = own_name(test);
+    let Some(title) = title.filter(|title| *title != own) else { return vec![id] };
+    let parameters = title.strip_prefix(own).filter(|rest| rest.starts_with('['));
+    let with_parameters = parameters.map(|parameters| format!("{id}{parameters}"));
+    [id, title.to_owned()].into_iter().chain(with_parameters).collect()
+}
+
+/// Whether this is the name without its package, `binary::path`, or without its target, `path`.
+fn is_path_of(wanted: &str, test: &TestId, name: &str) -> bool {
+    let Some(in_package) = name.strip_prefix(&format!("{}::", test.package)) else { return false };
+    let path = in_package.strip_prefix(&format!("{}::", test.binary));
+    wanted == in_package || Some(wanted) == path
 }
 
 fn last_part(name: &str) -> &str {
@@ -125,7 +144,11 @@ mod tests {
         let all =
             ["bart::tests::hf_fwd", "bart::tests::slow::hf_bwd", "bert::bert::tests::parses", "bert::bench"];
         let selector = Selector::new(selection).unwrap();
-        all.iter().map(|id| test(id)).filter(|id| selector.matches(id)).map(|id| id.to_string()).collect()
+        all.iter()
+            .map(|id| test(id))
+            .filter(|id| selector.matches(id, None) && selector.keeps(id, own_name(id)))
+            .map(|id| id.to_string())
+            .collect()
     }
 
     #[test]
@@ -158,6 +181,29 @@ mod tests {
             meant(&Selection { exact: vec!["bench".into()], ..Selection::default() }),
             ["bert::bench"]
         );
+    }
+
+    #[test]
+    fn the_name_of_a_cell_selects_it_and_no_other() {
+        let fwd = test("bart::tests::hf_fwd");
+        let matches =
+            |selection: &Selection, title: &str| Selector::new(selection).unwrap().matches(&fwd, Some(title));
+        for (own, other) in [("RoBERTa/MNLI/16", "RoBERTa/MNLI/8"), ("hf_fwd[a=1,b=2]", "hf_fwd[a=1,b=3]")] {
+            let selections = [
+                Selection { exact: vec![own.into()], ..Selection::default() },
+                Selection { expression: Some(own.into()), ..Selection::default() },
+                Selection { regex: Some(format!("^{}$", regex::escape(own))), ..Selection::default() },
+            ];
+            for selection in &selections {
+                assert!(matches(selection, own), "{selection:?}");
+                assert!(!matches(selection, other), "{selection:?}");
+            }
+        }
+        let exact = |name: &str| Selection { exact: vec![name.into()], ..Selection::default() };
+        for name in ["bart::tests::hf_fwd[a=1]", "tests::hf_fwd[a=1]", "hf_fwd", "bart::tests::hf_fwd"] {
+            assert!(matches(&exact(name), "hf_fwd[a=1]"), "{name}");
+        }
+        assert!(!matches(&exact("[a=1]"), "hf_fwd[a=1]"));
     }
 
     #[test]

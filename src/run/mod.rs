@@ -3,6 +3,8 @@
 //! Runs tests; writes the run's folder.
 
 pub mod classify;
+pub mod delay;
+pub mod estimate;
 pub mod executables;
 pub mod finished;
 pub mod home;

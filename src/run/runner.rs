@@ -29,10 +29,13 @@ use crate::results::run_folder::{RunFolder, file};
 use crate::results::sealed;
 use crate::results::stored;
 use crate::run::classify::{self, Evidence};
+use crate::run::delay::Delay;
+use crate::run::estimate::{PastTimes, TimeLeft};
 use crate::run::executables::ProvenExecutables;
 use crate::run::finished::FinishedRuns;
 use crate::run::home::{self, RunHome};
 use crate::run::process_group;
+use crate::support::counted::counted;
 use crate::support::event::{Event, Sink};
 use crate::support::process::Command;
 use crate::support::regular_file;
@@ -43,7 +46,24 @@ pub enum Completion {
     /// Every cell has its outcomes.
     Finished,
     /// The user stopped it; the outcomes so far are kept.
-    Interrupted,
+    Interrupted(Interrupted),
+}
+
+/// The user interrupted the command. All finished measurements are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, thiserror::Error)]
+#[error("interrupted{}", after(*finished, *planned))]
+pub struct Interrupted {
+    /// How many runs have an outcome, of this session or an earlier one.
+    pub finished: usize,
+    /// How many runs were planned so far; 0 before the tests are known.
+    pub planned: usize,
+}
+
+fn after(finished: usize, planned: usize) -> String {
+    match planned {
+        0 => String::new(),
+        planned => format!(" after {finished} of {}", counted(planned, "run")),
+    }
 }
 
 /// Runs the cells of a plan.
@@ -60,6 +80,10 @@ pub struct Runner<'a> {
     pub gpu: &'a BTreeMap<&'static str, String>,
     /// The devices that runs may use.
     pub devices: &'a DeviceWatch<'a>,
+    /// The pause between two runs.
+    pub delay: &'a Delay,
+    /// How long tests took before.
+    pub past: &'a PastTimes,
     /// Where events go.
     pub sink: &'a dyn Sink,
     /// Set by Ctrl-C.
@@ -67,10 +91,10 @@ pub struct Runner<'a> {
 }
 
 /// What is known of the runs so far.
-#[derive(Default)]
-struct Progress {
+struct Progress<'a> {
     executables: ProvenExecutables,
     finished: FinishedRuns,
+    time_left: TimeLeft<'a>,
 }
 
 /// A run that has no outcome yet.
@@ -101,11 +125,14 @@ impl Runner<'_> {
         let mut done = 0;
         loop {
             let pending = self.pending(&wanted, &progress);
+            for one in &pending {
+                progress.time_left.add(&one.planned.cell, self.past);
+            }
             let _locks = self.devices.lock(&self.places(&pending)?)?;
-            let completion = self.run_all(tree, &pending, done, &mut progress)?;
+            let is_interrupted = !self.run_all(tree, &pending, done, &mut progress)?;
             self.refuse_changed(&mut progress)?;
-            if completion == Completion::Interrupted {
-                return Ok(completion);
+            if is_interrupted {
+                return Ok(Completion::Interrupted(self.interrupted(&wanted, &progress)));
             }
             done += pending.len();
             if !self.raise_repeats(&mut wanted)? {
@@ -115,8 +142,12 @@ impl Runner<'_> {
     }
 
     /// Records the cells that do not run, and finds the runs that an earlier session finished.
-    fn begin(&self) -> anyhow::Result<Progress> {
-        let mut progress = Progress::default();
+    fn begin(&self) -> anyhow::Result<Progress<'_>> {
+        let mut progress = Progress {
+            executables: ProvenExecutables::default(),
+            finished: FinishedRuns::default(),
+            time_left: TimeLeft::new(self.delay.length()),
+        };
         for planned in self.cells {
             let first = self.run_folder(planned, 0);
             let of_cell = first.parent().unwrap_or(&first);
@@ -137,7 +168,7 @@ impl Runner<'_> {
 
     /// Refuses the finished runs whose files have changed since: one test may have changed those of
     /// another. Removes outcomes that nobody recorded.
-    fn refuse_changed(&self, progress: &mut Progress) -> anyhow::Result<()> {
+    fn refuse_changed(&self, progress: &mut Progress<'_>) -> anyhow::Result<()> {
         for planned in self.cells {
             let first = self.run_folder(planned, 0);
             let of_cell = first.parent().unwrap_or(&first);
@@ -187,35 +218,46 @@ impl Runner<'_> {
         Ok(is_raised)
     }
 
+    /// Runs these one after the other. Returns `false` if the user interrupted them.
     fn run_all(
         &self,
         tree: &mut dyn TestTree,
         pending: &[Pending<'_>],
         done: usize,
-        progress: &mut Progress,
-    ) -> anyhow::Result<Completion> {
+        progress: &mut Progress<'_>,
+    ) -> anyhow::Result<bool> {
         let total = done + pending.len();
         for (index, pending) in pending.iter().enumerate() {
+            self.delay.before_run(self.interrupt, self.sink);
             if self.interrupt.load(Ordering::Relaxed) {
-                return Ok(Completion::Interrupted);
+                return Ok(false);
             }
             let name = self.plan.revisions[pending.planned.revision].name.clone();
             let test = pending.planned.cell.title.clone();
             let index = done + index + 1;
-            self.sink.emit(Event::RunStarted { test: test.clone(), name: name.clone(), index, total });
+            let left = progress.time_left.left();
+            self.sink.emit(Event::RunStarted { test: test.clone(), name: name.clone(), index, total, left });
             let Some(outcome) = self.run_one(tree, pending, progress)? else {
-                return Ok(Completion::Interrupted);
+                return Ok(false);
             };
             let took = Duration::from_nanos(outcome.wall_nanoseconds.unwrap_or_default());
+            progress.time_left.end(&pending.planned.cell, took);
             let ok = outcome.status.is_ok();
             let outcome = outcome.status.to_string();
             self.sink.emit(Event::RunFinished { test, name, index, total, outcome, ok, took });
         }
-        Ok(Completion::Finished)
+        Ok(true)
+    }
+
+    /// Returns how far an interrupted session got.
+    fn interrupted(&self, wanted: &[u32], progress: &Progress<'_>) -> Interrupted {
+        let of_runs = self.cells.iter().zip(wanted).filter(|(planned, _)| planned.status == CellStatus::Run);
+        let planned: usize = of_runs.map(|(_, wanted)| *wanted as usize).sum();
+        Interrupted { finished: planned.saturating_sub(self.pending(wanted, progress).len()), planned }
     }
 
     /// Returns the runs that have no outcome yet, for this number of runs of each cell.
-    fn pending(&self, wanted: &[u32], progress: &Progress) -> Vec<Pending<'_>> {
+    fn pending(&self, wanted: &[u32], progress: &Progress<'_>) -> Vec<Pending<'_>> {
         let runs = || {
             let cells = self.cells.iter().zip(wanted);
             cells.filter(|(planned, _)| planned.status == CellStatus::Run)
@@ -310,7 +352,7 @@ impl Runner<'_> {
         &self,
         tree: &mut dyn TestTree,
         pending: &Pending<'_>,
-        progress: &mut Progress,
+        progress: &mut Progress<'_>,
     ) -> anyhow::Result<Option<Outcome>> {
         let planned = pending.planned;
         let (entry, executable) = self.executable(planned)?;
@@ -483,6 +525,7 @@ fn test_command(
         .into_iter()
         .chain(trace.iter().map(|(name, value)| (*name, value.as_str())))
         .chain(executable.heap_absent.as_deref().map(|reason| ("MEMPROF_HEAP_ABSENT", reason)))
+        .chain(executable.harness.then_some(("MEMPROF_HARNESS_TEST", planned.cell.test.name.as_str())))
         .collect();
     // A backtrace keeps tens of MiB of symbols on the heap, even one that a `should_panic` test
     // catches.

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
 
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
@@ -12,9 +13,11 @@ use serde_json::json;
 use crate::build::attempts::Build;
 use crate::build::builder::Builder;
 use crate::build::failure::BuildFailure;
+use crate::build::store;
 use crate::cargo::configuration::CargoConfig;
 use crate::checkout::cache::{self, Cache};
 use crate::checkout::kept;
+use crate::checkout::size_limit;
 use crate::git::repository::Repository;
 use crate::gpu::cupti;
 use crate::gpu::nvml;
@@ -28,8 +31,10 @@ use crate::results::run_folder::{self, RunFolder};
 use crate::results::sealed;
 use crate::results::stored::BUILD_FAILED;
 use crate::results::trace_facts::TraceFacts;
+use crate::run::delay::Delay;
+use crate::run::estimate::PastTimes;
 use crate::run::one_sided_tests::{self, Notes};
-use crate::run::runner::{Completion, Runner};
+use crate::run::runner::{Completion, Interrupted, Runner};
 use crate::run::stored_plan;
 use crate::support::event::{Event, Sink};
 use crate::support::file_lock::{Lock, LockFile, WhenHeld};
@@ -62,11 +67,6 @@ pub struct Prepared<'a> {
     /// The cells to run.
     pub cells: Vec<PlannedCell>,
 }
-
-/// The user interrupted the command. All finished measurements are kept.
-#[derive(Debug, thiserror::Error)]
-#[error("interrupted")]
-pub struct Interrupted;
 
 impl<'a> Session<'a> {
     /// Opens the cache of a repository.
@@ -106,16 +106,18 @@ impl<'a> Session<'a> {
         let mut builder =
             Builder::new(plan, self.repository, &self.cache, folder, self.sink, self.interrupt)?;
         builder.check_patterns()?;
+        let limit = size_limit::limit()?;
+        let began = SystemTime::now();
         let mut builds = Vec::new();
         for index in 0..plan.revisions.len() {
             if self.interrupt.load(Ordering::Relaxed) {
-                return Err(Interrupted.into());
+                return Err(Interrupted::default().into());
             }
             builds.push(builder.build(index)?);
         }
         let notes = self.complete(plan, folder, &mut builder, &mut builds)?;
         if self.interrupt.load(Ordering::Relaxed) {
-            return Err(Interrupted.into());
+            return Err(Interrupted::default().into());
         }
         let failures: Vec<_> = builds.iter().filter_map(Build::failure).collect();
         if failures.len() == builds.len()
@@ -130,6 +132,7 @@ impl<'a> Session<'a> {
         }
         write_whole(&folder.builds(), &sealed_json::sealed(&facts_of(plan, &builds, notes))?)?;
         self.store_trace(plan, folder, &builds)?;
+        self.limit_cache(limit, began, &builds)?;
         let cells = self.cells(plan, &builds)?;
         Ok(Prepared { builder, builds, cells })
     }
@@ -153,6 +156,24 @@ impl<'a> Session<'a> {
         let completion =
             one_sided_tests::Completion { plan, repository: self.repository, folder, sink: self.sink };
         completion.complete(builder, builds, &cells)
+    }
+
+    /// Notes which builds are used, and keeps the cache below its limit if a build was added.
+    fn limit_cache(&self, limit: Option<u64>, began: SystemTime, builds: &[Build]) -> anyhow::Result<()> {
+        let used: Vec<&Utf8Path> =
+            builds.iter().filter_map(Build::entry).map(|entry| entry.folder.as_path()).collect();
+        let is_new = |build: &&Utf8Path| {
+            let written = build.join(store::PROVENANCE).metadata().and_then(|metadata| metadata.modified());
+            written.is_ok_and(|written| written >= began)
+        };
+        let has_new = used.iter().any(is_new);
+        for build in &used {
+            size_limit::note_use(build);
+        }
+        if let Some(limit) = limit.filter(|_| has_new) {
+            size_limit::shrink(&self.cache, &used, limit, self.interrupt, self.sink)?;
+        }
+        Ok(())
     }
 
     /// Stores which functions are traced in the run's folder, and warns of those that cannot be.
@@ -216,6 +237,8 @@ impl<'a> Session<'a> {
             plan,
             gpu: &gpu,
             devices,
+            delay: &Delay::of(&plan.request),
+            past: &past_times(folder),
             folder,
             builds: &prepared.builds,
             cells: &prepared.cells,
@@ -224,7 +247,7 @@ impl<'a> Session<'a> {
         };
         match runner.run(&mut prepared.builder)? {
             Completion::Finished => Ok(()),
-            Completion::Interrupted => Err(Interrupted.into()),
+            Completion::Interrupted(interrupted) => Err(interrupted.into()),
         }
     }
 }
@@ -313,6 +336,7 @@ pub(crate) fn facts(plan: &Plan, build: &Build) -> serde_json::Value {
                 "features": provenance.key_inputs.overlay.get("external").cloned()
                     .unwrap_or_else(|| features_of(&provenance.key_inputs.arguments)),
                 "lock": provenance.lock,
+                "packages": Some(provenance.packages.join("\n")).filter(|packages| !packages.is_empty()),
                 "shim": provenance.key_inputs.shim,
                 "flags": provenance.key_inputs.environment.get("RUSTFLAGS").map(|flags| redaction::setting(flags)),
                 "not_measured": provenance.not_measured(),
@@ -396,6 +420,16 @@ pub(crate) fn kept_runs(runs: &Utf8Path) -> Vec<String> {
         .collect();
     known.sort();
     known
+}
+
+/// The runs whose times are read for an estimate.
+const PAST_RUNS: usize = 3;
+
+/// Returns how long tests took in the newest runs beside this one.
+pub fn past_times(folder: &RunFolder) -> PastTimes {
+    let Some(runs) = folder.0.parent() else { return PastTimes::default() };
+    let newest_first = kept_runs(runs).into_iter().rev().map(|id| RunFolder(runs.join(id)));
+    PastTimes::of_runs(newest_first.filter(|one| one != folder).take(PAST_RUNS))
 }
 
 /// Writes the files of a new run that are known before its first test.

@@ -14,6 +14,8 @@ pub enum Event {
     RefsChosen { text: String },
     /// A ref was resolved. `note` says how, unless that is obvious: `fetched from upstream`.
     Resolved { name: String, commit: String, note: Option<String> },
+    /// One commit has several names, and is measured once. The text says which.
+    SameCommit { text: String },
     /// Another run holds the lock on a cache folder or a device.
     WaitingForLock { subject: String, holder: String },
     /// A finished run's memory is still in use on a device, and the tool waits for it.
@@ -28,8 +30,11 @@ pub enum Event {
     BuildReused { name: String, commit: String },
     /// A revision did not build; the log is kept at the path.
     BuildFailed { name: String, commit: String, first_errors: String, log: String, hints: Vec<String> },
-    /// A run is about to start; `index` counts from 1 to `total`, over all runs.
-    RunStarted { test: String, name: String, index: usize, total: usize },
+    /// The pause before the next run begins.
+    Delaying { length: Duration },
+    /// A run is about to start; `index` counts from 1 to `total`, over all runs. `left` is how long
+    /// this run and those after it will take.
+    RunStarted { test: String, name: String, index: usize, total: usize, left: Option<Duration> },
     /// A run ended.
     RunFinished {
         test: String,
@@ -47,6 +52,8 @@ pub enum Event {
     /// A test program needs libraries that this machine lacks: its tests can be listed here, but
     /// not run.
     AbsentLibraries { target: String, names: Vec<String> },
+    /// The cache was larger than its limit, and old builds were removed; both in bytes.
+    CacheShrunk { removed: u64, limit: u64 },
     /// Something the user should know, with what to do about it.
     Warning { message: String, help: Option<String> },
 }

@@ -14,6 +14,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::thread::LocalKey;
 
+use crate::harness;
 use crate::live::{Epoch, Live};
 use crate::tally::{CAN_BE_OWNED, Claimed, Slot, Tally, Totals};
 
@@ -58,6 +59,7 @@ impl Account {
 
     /// Claims a slot for the calling thread. Each thread comes here before it counts anything.
     pub(crate) fn claim(self) -> &'static Slot {
+        harness::settle();
         let counts = self.counts as *const Counts as *mut Counts;
         let _ = READ.compare_exchange(ptr::null_mut(), counts, Ordering::AcqRel, Ordering::Relaxed);
         if CAN_BE_OWNED {

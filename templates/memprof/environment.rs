@@ -34,8 +34,11 @@ const TRACE_EVENTS: &str = "MEMPROF_TRACE_EVENTS";
 /// What is read when a traced function begins and ends: `heap`, `cpu`, `gpu`, separated by commas.
 const TRACE_COLUMNS: &str = "MEMPROF_TRACE_COLUMNS";
 
+/// The test's name, if libtest runs it in a thread of this name.
+const HARNESS_TEST: &str = "MEMPROF_HARNESS_TEST";
+
 /// All variables. Add new ones here, or child processes inherit them.
-const ALL: [&str; 11] = [
+const ALL: [&str; 12] = [
     LOG,
     LOG_KEY,
     PRINT,
@@ -47,6 +50,7 @@ const ALL: [&str; 11] = [
     RESIDENT,
     TRACE_EVENTS,
     TRACE_COLUMNS,
+    HARNESS_TEST,
 ];
 
 #[derive(Default)]
@@ -62,6 +66,7 @@ pub(crate) struct Environment {
     leaves_resident_out: bool,
     pub(crate) trace_events: Option<u64>,
     pub(crate) trace_columns: Option<String>,
+    pub(crate) harness_test: String,
 }
 
 impl Environment {
@@ -80,6 +85,7 @@ impl Environment {
             leaves_resident_out: is_off(RESIDENT),
             trace_events: std::env::var(TRACE_EVENTS).ok().and_then(|value| value.parse().ok()),
             trace_columns: std::env::var(TRACE_COLUMNS).ok().filter(|columns| !columns.is_empty()),
+            harness_test: std::env::var(HARNESS_TEST).unwrap_or_default(),
         };
         for name in ALL {
             std::env::remove_var(name);

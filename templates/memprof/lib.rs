@@ -29,7 +29,8 @@
 //! * asserting: `usage` with `gpus`, `assertions`, and `parameter`;
 //! * naming and tracing: `tensors`; `trace`, which the tool inserts into traced functions;
 //! * writing: `log` with `checksum`, `json`, `terminal`; all keep their memory in `untracked`;
-//! * beginning and end: `constructor`, `environment`, `stamp`.
+//! * beginning and end: `constructor`, `environment`, `stamp`, and `harness`, which keeps libtest's
+//!   own allocations apart from the test's.
 
 #![warn(missing_docs)]
 // What these lints suggest needs a newer compiler than Rust 1.63.
@@ -73,6 +74,7 @@ mod gpu_metrics;
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 mod gpu_rendezvous;
 mod gpus;
+mod harness;
 mod heap;
 mod heap_metrics;
 mod json;

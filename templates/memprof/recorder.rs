@@ -16,6 +16,7 @@ use std::time::Instant;
 
 use crate::calls::Calls;
 use crate::environment::Environment;
+use crate::harness;
 use crate::lock::{Held, Lock};
 use crate::log::Log;
 use crate::metric::{Catalogue, Index, Kind, MAXIMUM, Metric, PerMetric, Values};
@@ -83,6 +84,7 @@ pub(crate) fn hold() -> Option<Held<'static, Recorder>> {
 
 /// Leaves out what a signal handler logs while the interrupted thread writes a line.
 fn hold_here() -> Option<Held<'static, Recorder>> {
+    harness::settle();
     let held = RECORDER.hold_as(thread_number::place());
     if held.is_none() {
         LEFT_OUT.store(true, Ordering::Relaxed);
@@ -127,6 +129,7 @@ pub(crate) fn start(environment: Environment) -> bool {
     recorder.print = environment.print;
     recorder.open(&environment);
     recorder.set_up_calls(&environment);
+    harness::expect(&environment.harness_test);
     // It holds memory of the tracked heap.
     drop(environment);
     recorder.begin();

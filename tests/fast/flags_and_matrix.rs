@@ -78,6 +78,7 @@ exclude: [{ref: main, test: bert, params: {batch: 8}}]
 include: ['test=bert']
 repeat: 3
 timeout: 10m
+delay: 2s
 profile: release
 features: [gpu, cuda]
 all-features: true
@@ -192,6 +193,8 @@ fn single_values_and_lists_of_flags_take_the_place_of_the_matrixs() {
             "1",
             "--timeout",
             "1m",
+            "--delay",
+            "0s",
             "--profile",
             "p",
             "-F",
@@ -217,6 +220,7 @@ fn single_values_and_lists_of_flags_take_the_place_of_the_matrixs() {
         (Some("r"), Repeat::Times(1), Some(60))
     );
     assert_eq!((request.tests[0].repeat, request.tests[0].timeout_seconds), (None, None));
+    assert_eq!(request.delay_milliseconds, None, "0s turns the delay of the file off");
     assert_eq!(request.build.features, ["f"]);
     assert!(request.build.workspace && request.build.packages.is_empty());
     assert_eq!(request.build.profile.as_deref(), Some("p"));

@@ -459,6 +459,46 @@ fn a_repository_is_found_from_below_from_linked_worktrees_and_with_a_strange_nam
 }
 
 #[test]
+fn a_working_tree_without_changes_is_its_commit() {
+    let repository = package();
+    let head = repository.git(["rev-parse", "HEAD"]);
+    repository.write("ignored/x", "");
+    repository.write(".git/info/exclude", "ignored/\n");
+    let clean = revision(&repository, ".");
+    assert_eq!((clean.commit.as_str(), clean.working_tree), (head.as_str(), false));
+    assert_eq!(clean.short(), head[..7]);
+    repository.write("new.txt", "");
+    let changed = revision(&repository, ".");
+    assert!(changed.working_tree && changed.commit != head && changed.short().ends_with('+'));
+}
+
+#[test]
+fn one_commit_under_two_names_is_planned_once_and_one_name_twice_is_not() {
+    let repository = package();
+    repository.git(["tag", "v1.2"]);
+    let run = |arguments: &[&str]| {
+        let run = repository.memprof().arg("run").args(arguments).arg("--dry-run").assert().success();
+        let output = run.get_output();
+        let plan: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let names: Vec<String> = (plan["revisions"].as_array().unwrap().iter())
+            .map(|one| one["name"].as_str().unwrap().to_owned())
+            .collect();
+        (names, String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (names, stderr) = run(&["main", ".", "v1.2"]);
+    assert_eq!(names, ["main"]);
+    let told = "main and . and v1.2: one commit, ";
+    assert!(stderr.contains(told) && stderr.contains("there is nothing to compare"), "{stderr}");
+    // Thresholds say nothing about one revision, and are no mistake here.
+    assert_eq!(run(&["main", ".", "--threshold", "heap.peak=5%"]).0, ["main"]);
+    for twice in [&["main", "main"][..], &["--aa", "--refs", "main"]] {
+        assert_eq!(run(twice).0, ["main", "main (2)"]);
+    }
+    // Limits are checked in comparisons only.
+    assert_eq!(run(&["main", ".", "--limit", "heap.peak=1GiB"]).0, ["main", "."]);
+}
+
+#[test]
 fn a_repository_of_another_user_is_refused_until_git_trusts_it() {
     let repository = package();
     if std::os::unix::fs::chown(repository.root(), Some(12345), None).is_err() {

@@ -126,3 +126,23 @@ fn heap_metrics_are_absent_with_the_reason_where_no_tracking_allocator_is_linked
     let record = Experiment::of(&executable).succeed();
     assert_eq!(reasons(&record), names.map(|name| (name.to_owned(), generic.to_owned())));
 }
+
+#[test]
+fn the_harness_own_allocations_never_vary() {
+    let executable = program("libtest", &["--test"]);
+    let figures = |test: &str| -> Vec<[i64; 4]> {
+        let harness = ["--exact", test, "--nocapture", "--test-threads=1"];
+        let experiment = harness.into_iter().fold(Experiment::of(&executable), Experiment::arg);
+        let record = experiment.env("MEMPROF_HARNESS_TEST", test).succeed();
+        let metrics = ["heap.live", "heap.peak", "heap.allocated", "heap.count"];
+        record.events("checkpoint").iter().map(|line| metrics.map(|metric| figure(line, metric))).collect()
+    };
+    // By the time that this one ends, the harness waits for it.
+    let expected = figures("sleep");
+    assert_eq!(expected.len(), 3);
+    for _ in 0..if cfg!(target_os = "linux") { 200 } else { 0 } {
+        assert_eq!(figures("quick"), expected);
+    }
+    let twins = figures("twins");
+    (0..20).for_each(|_| assert_eq!(figures("twins"), twins));
+}

@@ -245,7 +245,7 @@ fn without_the_build_hosts_path_tests_are_led_to_their_files(
     assert!(!rows.iter().any(|row| row.contains("by_built_in_path ") && row.contains(" ok ")), "{rows:#?}");
     fs::remove_file(built_in).unwrap();
 
-    let cleaned = host.run(&["clean", "--archives"]);
+    let cleaned = host.run(&["clean", "--archives", "--yes"]);
     assert_code(&cleaned, 0);
     assert!(text(&cleaned.stdout).starts_with("removed "), "{}", text(&cleaned.stdout));
     assert!(!host.folder.join("cache/archives").exists());

@@ -391,7 +391,11 @@ fn a_whole_run_leaves_the_users_repository_as_it_was() {
     assert_eq!(printed.code, 0, "{}", printed.everything());
     assert_same_bytes(&before, &every_byte(&root, ours));
 
-    let cleaned = memprof(&root, home.path(), &["clean"]);
+    let asked = memprof(&root, home.path(), &["clean"]);
+    assert_eq!(asked.code, 2, "{}", asked.everything());
+    assert!(asked.stderr.contains("help: cargo memprof clean --yes"), "{}", asked.everything());
+    assert!(asked.stderr.contains("target/memprof") && root.join("target/memprof").exists());
+    let cleaned = memprof(&root, home.path(), &["clean", "--yes"]);
     assert!(cleaned.stdout.contains("bytes"), "{}", cleaned.everything());
     for left in ["target/memprof", ".git/refs/memprof", ".git/worktrees"] {
         assert!(!root.join(left).exists(), "{left} is still there");
@@ -465,6 +469,16 @@ fn an_interrupt_keeps_what_was_measured_and_leaves_no_process() {
     let output = child.wait_with_output().expect("it ends");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{stderr}");
+    assert!(stderr.contains("error: interrupted after 2 of 6 runs; finished runs are kept"), "{stderr}");
     assert!(stderr.contains("--resume"), "{stderr}");
     assert!(!outcomes(&repository.root()).is_empty(), "what was measured is kept");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(stdout.contains("passes") && stdout.contains("new was not run"), "{stdout}");
+
+    let arguments = ["--resume", "-k", "panics"];
+    let other = command(&repository.root(), home.path(), &arguments).output().expect("the program runs");
+    let stderr = String::from_utf8_lossy(&other.stderr);
+    assert_eq!(other.status.code(), Some(2), "{stderr}");
+    let selection = "was planned with -k 'sleeps_with_a_child or passes', now -k 'panics'";
+    assert!(stderr.contains(selection) && stderr.contains("--resume 20"), "{stderr}");
 }

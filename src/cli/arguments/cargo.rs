@@ -7,7 +7,7 @@ use clap::{Args, ValueHint};
 const MOST_JOBS: i64 = 10_000;
 
 /// Cargo's options.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, PartialEq, Args)]
 #[command(next_help_heading = "Build")]
 #[expect(clippy::struct_excessive_bools, reason = "they are cargo's flags")]
 pub struct CargoArguments {

@@ -296,7 +296,7 @@ mod tests {
             --regex ^a --exact t --skip s --include-ignored -p a -p b -F x,y --all-features --no-default-features \
             --release --target t --lib --bin b --test t --example e --bench n -j 4 --offline --locked --config k=1 \
             --manifest-path Cargo.toml --toolchain nightly --overlay main:a=b --overlay-mode external \
-            --overlay-package a --param batch=8,64 --env A=b --repeat 3 --timeout 10m --threshold heap.peak=5% \
+            --overlay-package a --param batch=8,64 --env A=b --repeat 3 --timeout 10m --delay 2s --threshold heap.peak=5% \
             --exclude ref=main --include batch=8 --lockfile-from main --sparse-exclude *.bin --resume --no-wait \
             --metrics heap.peak,cpu.rss --compact --only-changed --format markdown -o a.md --output b.csv",
         );
@@ -310,6 +310,7 @@ mod tests {
         assert_eq!(request.checkout.overlay_mode, Some(OverlayMode::External));
         assert_eq!(request.cells.params[0].values, ["8", "64"]);
         assert_eq!(request.cells.timeout, Some(600));
+        assert_eq!(request.cells.delay, Some(2_000));
         assert_eq!(run.execution.resume.as_deref(), Some("latest"));
         assert_eq!(run.presentation.metrics, ["heap.peak", "cpu.rss"]);
         assert_eq!(run.presentation.format, [Format::Markdown]);

@@ -17,7 +17,7 @@ use crate::plan::request::{CellPattern, OverlayMode, RefRequest, TraceColumn};
 use crate::plan::trace_pattern::TracePattern;
 
 /// Everything that makes a request.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, PartialEq, Args)]
 pub struct RequestArguments {
     /// Which revisions.
     #[command(flatten)]
@@ -46,7 +46,7 @@ pub struct RequestArguments {
 }
 
 /// Which revisions.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, PartialEq, Args)]
 #[command(next_help_heading = "Refs")]
 pub struct RefArguments {
     /// Revisions to compare: branches, tags, commits, HEAD~3, pr/N, mr/N, or `.` for the working
@@ -72,7 +72,7 @@ pub struct RefArguments {
 }
 
 /// Which tests.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, PartialEq, Args)]
 #[command(next_help_heading = "Tests")]
 pub struct SelectionArguments {
     /// Run tests whose `package::binary::test` contains these words: 'hf and not (bwd or slow)'
@@ -98,7 +98,7 @@ pub struct SelectionArguments {
 }
 
 /// How often each test runs, with which parameters, and which combinations.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, PartialEq, Args)]
 #[command(next_help_heading = "Cells (a cell is a test with one set of parameters, at one ref)")]
 pub struct CellArguments {
     /// Run with each of these values in the environment variable NAME (repeatable: all combinations
@@ -111,6 +111,9 @@ pub struct CellArguments {
     /// Kill a run after this time: 90s, 10m
     #[arg(long, value_name = "DURATION", value_parser = quantity::timeout)]
     pub timeout: Option<u64>,
+    /// Wait this long between two test processes: 2s, 500ms
+    #[arg(long, value_name = "DURATION", value_parser = quantity::delay)]
+    pub delay: Option<u64>,
     /// Leave out these cells: ref=main,test=hf,batch=64 (repeatable)
     #[arg(long, value_name = "CELL", value_parser = cell_pattern::parse)]
     pub exclude: Vec<CellPattern>,
@@ -120,7 +123,7 @@ pub struct CellArguments {
 }
 
 /// The variables of builds and tests.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, PartialEq, Args)]
 #[command(next_help_heading = "Environment")]
 pub struct EnvironmentArguments {
     /// Set an environment variable for builds and runs (repeatable)
@@ -137,7 +140,7 @@ pub struct EnvironmentArguments {
 }
 
 /// What is added to the checkouts, and left out.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, PartialEq, Args)]
 #[command(next_help_heading = "Checkout")]
 pub struct CheckoutArguments {
     /// Copy a file or folder into every revision, from disk or from a ref: tests/memory.rs

@@ -20,7 +20,8 @@ Exit codes:
 pub const CLEAN_HELP: &str = "\
 Examples:
   cargo memprof clean --dry-run                    what would be removed
-  cargo memprof clean                              remove builds and runs
+  cargo memprof clean                              remove builds and runs, after asking
+  cargo memprof clean --yes                        the same without asking, for scripts
   cargo memprof clean --archives                   remove unpacked archives";
 
 /// What follows `init --help`.
@@ -51,10 +52,14 @@ Examples:
 
 /// `clean`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct CleanArguments {
     /// Print what would be removed, and remove nothing
     #[arg(long)]
     pub dry_run: bool,
+    /// Do not ask before removing
+    #[arg(long, short)]
+    pub yes: bool,
     /// Remove only unpacked archives; needs no repository
     #[arg(long)]
     pub archives: bool,

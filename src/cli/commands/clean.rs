@@ -1,5 +1,9 @@
 //! `clean`: removes what the tool keeps for a repository, or the unpacked archives.
 
+use std::io::{self, IsTerminal, Write};
+
+use camino::Utf8PathBuf;
+
 use crate::checkout::cache;
 use crate::cli::arguments::setup::CleanArguments;
 use crate::cli::commands::context::CommandContext;
@@ -8,6 +12,7 @@ use crate::run::session::Session;
 use crate::support::bytes::Bytes;
 use crate::support::exit_code::ExitCode;
 use crate::support::file_lock::{Lock, LockFile, WhenHeld};
+use crate::support::user_error::UserError;
 
 /// Removes the repository's cache and runs, or with `--archives` the unpacked archives.
 pub fn clean(context: CommandContext<'_>, arguments: &CleanArguments) -> anyhow::Result<ExitCode> {
@@ -18,11 +23,13 @@ pub fn clean(context: CommandContext<'_>, arguments: &CleanArguments) -> anyhow:
     let session = Session::open(&repository, context.console, context.interrupt)?;
     let lock = session.lock(arguments.no_wait)?;
     let runs = runs(&repository, arguments.workspace.manifest_path.as_deref()).ok();
+    let folders = [Some(session.cache.folder().to_owned()), runs.clone()];
+    let folders: Vec<Utf8PathBuf> = folders.into_iter().flatten().filter(|folder| folder.exists()).collect();
     if arguments.dry_run {
-        let folders = [Some(session.cache.folder().to_owned()), runs];
-        let folders = folders.iter().flatten().filter(|folder| folder.exists());
-        let lines = folders.map(|folder| format!("{} {folder}\n", Bytes(cache::bytes_on_disk(folder))));
-        return context.print(&format!("would remove:\n{}", lines.collect::<String>()));
+        return context.print(&format!("would remove:\n{}", with_sizes(&folders)));
+    }
+    if !is_agreed(arguments, &folders)? {
+        return context.print("nothing was removed\n");
     }
     let bytes = session.cache.clean(&repository, lock, runs.as_deref())?;
     context.print(&removed(bytes))
@@ -33,6 +40,9 @@ fn clean_archives(context: CommandContext<'_>, arguments: &CleanArguments) -> an
     let bytes = cache::unpacked_archives(&archives).iter().map(|folder| cache::bytes_on_disk(folder)).sum();
     if arguments.dry_run {
         return context.print(&format!("would remove:\n{} {archives}\n", Bytes(bytes)));
+    }
+    if !is_agreed(arguments, std::slice::from_ref(&archives))? {
+        return context.print("nothing was removed\n");
     }
     let when_held = if arguments.no_wait { WhenHeld::Fail } else { WhenHeld::Wait };
     let lock_file = LockFile::of_folder(archives.join("lock"));
@@ -45,6 +55,36 @@ fn clean_archives(context: CommandContext<'_>, arguments: &CleanArguments) -> an
     let _ = std::fs::remove_dir(&archives);
     drop(lock);
     context.print(&removed(bytes))
+}
+
+/// Returns a line for each folder: its size and its path.
+fn with_sizes(folders: &[Utf8PathBuf]) -> String {
+    let line = |folder: &Utf8PathBuf| format!("{} {folder}", Bytes(cache::bytes_on_disk(folder)));
+    folders.iter().map(line).map(|line| line + "\n").collect()
+}
+
+/// Shows what would be removed, and asks whether to remove it. With `--yes`, does neither.
+///
+/// # Errors
+/// There is no terminal, so nobody can answer.
+fn is_agreed(arguments: &CleanArguments, folders: &[Utf8PathBuf]) -> anyhow::Result<bool> {
+    if arguments.yes {
+        return Ok(true);
+    }
+    let list = with_sizes(folders);
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        let archives = if arguments.archives { " --archives" } else { "" };
+        return Err(UserError::new(format!(
+            "without a terminal, clean needs --yes to remove\n{}",
+            list.trim_end()
+        ))
+        .help(format!("cargo memprof clean{archives} --yes"))
+        .into());
+    }
+    write!(io::stderr(), "This removes:\n{list}Continue? [y/N] ")?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 
 fn removed(bytes: u64) -> String {

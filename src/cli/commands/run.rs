@@ -8,17 +8,19 @@ use crate::cli::kept_runs::{self, repository};
 use crate::cli::output::destinations::{Output, outputs};
 use crate::cli::output::present::Presentation;
 use crate::cli::request::asked::Asked;
+use crate::cli::request::continued;
 use crate::cli::request::judging::refuse_unchecked;
 use crate::cli::request::refs::RefsNeeded;
 use crate::cli::request::secrets::SecretSources;
 use crate::compare::from_results::compare;
 use crate::compare::noise;
 use crate::git::repository::Repository;
-use crate::git::resolve::resolve_any;
+use crate::git::resolve::{resolve_any, run_id};
 use crate::git::resolve_error::ResolveError;
 use crate::gpu::watch::DeviceWatch;
 use crate::inject::hidden_changes;
 use crate::plan::resolved::Plan;
+use crate::plan::same_commit;
 use crate::report;
 use crate::report::options::View;
 use crate::results::run_folder::RunFolder;
@@ -88,23 +90,33 @@ impl Run<'_> {
             repository: self.repository,
         };
         sources.restore(&mut plan)?;
+        if continued::has_flags(request) {
+            let names_refs = !request.refs.refs.is_empty() || request.refs.baseline.is_some();
+            let needed = if names_refs { self.needed() } else { RefsNeeded::Any };
+            let asked = Asked::read(request, &self.arguments.presentation, self.repository, needed)?;
+            continued::refuse_other(request, &asked.request, &plan)?;
+        }
         self.measure(&plan, &folder, &self.arguments.presentation.metrics)
+    }
+
+    /// How many refs the command needs. Without refs, some views show the working tree.
+    fn needed(&self) -> RefsNeeded {
+        match self.arguments.presentation.view {
+            View::Checkpoints => RefsNeeded::Usual,
+            View::Scopes | View::Top | View::Tensors => RefsNeeded::Any,
+        }
     }
 
     fn start(&self) -> anyhow::Result<ExitCode> {
         let RunArguments { request, execution, presentation, .. } = self.arguments;
-        // Without refs, these views show the working tree.
-        let needed = match presentation.view {
-            View::Checkpoints => RefsNeeded::Usual,
-            View::Scopes | View::Top | View::Tensors => RefsNeeded::Any,
-        };
-        let asked = Asked::read(request, presentation, self.repository, needed)?;
+        let asked = Asked::read(request, presentation, self.repository, self.needed())?;
         if let Some(text) = asked.chosen {
             self.context.console.emit(Event::RefsChosen { text });
         }
         let mut plan =
             resolve_any(&asked.request, self.repository, self.context.console).map_err(or_command)?;
         refuse_unchecked(&request.judging, plan.revisions.len())?;
+        self.merge_same(&mut plan);
         if plan.revisions.len() == 1 && plan.request.judging.has_absolute_rules() {
             self.context.console.emit(Event::Warning {
                 message: "the limits of memprof.yaml are not checked: there is only one revision".to_owned(),
@@ -129,6 +141,21 @@ impl Run<'_> {
         if request.refs.aa { self.report_noise(&folder, measured?) } else { measured }
     }
 
+    /// Plans one run for each commit, whatever its names are.
+    fn merge_same(&self, plan: &mut Plan) {
+        let merged = same_commit::merge(plan);
+        if merged.is_empty() {
+            return;
+        }
+        plan.id = run_id(jiff::Timestamp::now(), &plan.revisions);
+        for one in merged {
+            let nothing = if plan.revisions.len() == 1 { ", so there is nothing to compare" } else { "" };
+            let text =
+                format!("{}: one commit, {}, measured once{nothing}", one.names.join(" and "), one.commit);
+            self.context.console.emit(Event::SameCommit { text });
+        }
+    }
+
     /// Builds, runs, compares and reports. The plan is new, or that of an interrupted run.
     fn measure(&self, plan: &Plan, folder: &RunFolder, metrics: &[String]) -> anyhow::Result<ExitCode> {
         let CommandContext { console, interrupt } = self.context;
@@ -139,11 +166,12 @@ impl Run<'_> {
         let session = Session::open(self.repository, console, interrupt)?;
         let lock = session.lock(no_wait)?;
         let mut prepared = session.prepare(plan, folder)?;
-        session.run(plan, folder, &mut prepared, &devices)?;
+        let ran = session.run(plan, folder, &mut prepared, &devices);
         let built = prepared.builds.iter().all(|build| build.entry().is_some());
         drop((prepared, devices, lock));
         let presentation =
             Presentation { arguments: &self.arguments.presentation, outputs: self.outputs, metrics };
+        ran.map_err(|error| presentation.as_far_as_it_got(console, folder, error))?;
         let code = presentation.of_run(console, &stored::read(folder)?, folder)?;
         Ok(if built { code } else { code.worst(ExitCode::Incomplete) })
     }

@@ -28,8 +28,9 @@ use crate::plan::request::TestRequest;
 use crate::plan::resolved::{self, Plan};
 use crate::results::run_folder::RunFolder;
 use crate::results::stored;
+use crate::run::delay::Delay;
 use crate::run::runner::{Completion, Runner};
-use crate::run::session::{Interrupted, create_folder, fill_folder, find_run, gpu_variables, read_plan};
+use crate::run::session::{create_folder, fill_folder, find_run, gpu_variables, past_times, read_plan};
 use crate::run::stored_plan::{self, GivenSecrets, Restoration};
 use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;
@@ -82,11 +83,12 @@ pub fn run_archive(
     };
     let (unpacked, plan, folder, devices) = (&unpacked, &plan, &folder, devices);
     let run = ArchiveRun { context, unpacked, plan, folder, devices: &devices, secrets: &given_secrets };
-    let all_built = run.run(&cells(unpacked, plan, &packed_tests, &given_secrets)?)?;
+    let ran = run.run(&cells(unpacked, plan, &packed_tests, &given_secrets)?);
     drop((devices, lock));
     let shown = &arguments.presentation.metrics;
     let metrics = if shown.is_empty() { &unpacked.manifest.metrics } else { shown };
     let presentation = Presentation { arguments: &arguments.presentation, outputs, metrics };
+    let all_built = ran.map_err(|error| presentation.as_far_as_it_got(console, folder, error))?;
     let code = presentation.of_run(console, &stored::read(folder)?, folder)?;
     Ok(if all_built { code } else { code.worst(ExitCode::Incomplete) })
 }
@@ -205,14 +207,16 @@ impl ArchiveRun<'_> {
             plan: self.plan,
             gpu: &gpu,
             devices: self.devices,
+            delay: &Delay::of(&self.plan.request),
+            past: &past_times(self.folder),
             folder: self.folder,
             builds: &builds,
             cells,
             sink: self.context.console,
             interrupt: self.context.interrupt,
         };
-        if runner.run(&mut tree)? == Completion::Interrupted {
-            return Err(Interrupted.into());
+        if let Completion::Interrupted(interrupted) = runner.run(&mut tree)? {
+            return Err(interrupted.into());
         }
         Ok(builds.iter().all(|build| build.entry().is_some()))
     }

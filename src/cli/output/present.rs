@@ -19,7 +19,8 @@ use crate::report::bisect::search::Searched;
 use crate::report::github::{self, Actions};
 use crate::report::options::{Format, Options, Rows};
 use crate::results::run_folder::RunFolder;
-use crate::results::stored::Results;
+use crate::results::stored::{self, Results};
+use crate::run::runner::Interrupted;
 use crate::support::exit_code::ExitCode;
 use crate::support::output_file::{OutputFile, Target};
 use crate::support::whole_file::write_streamed;
@@ -49,6 +50,24 @@ impl Presentation<'_> {
         let render = |out: &mut dyn io::Write| report::json::render::render(&comparison, out);
         write_streamed(&path, &|out| filtered(out, None, &render))?;
         self.of_comparison(console, &comparison, Some(folder))
+    }
+
+    /// Reports an interrupted run as far as it got. Returns the error that ended it.
+    pub fn as_far_as_it_got(
+        &self,
+        console: &Console,
+        folder: &RunFolder,
+        error: anyhow::Error,
+    ) -> anyhow::Error {
+        let has_runs =
+            error.downcast_ref::<Interrupted>().is_some_and(|interrupted| interrupted.finished > 0);
+        if !has_runs {
+            return error;
+        }
+        match stored::read(folder).and_then(|results| self.of_run(console, &results, folder)) {
+            Ok(_) => error,
+            Err(unreported) => unreported,
+        }
     }
 
     /// Writes the report of a comparison. `folder` is its run's, if it is of one run.

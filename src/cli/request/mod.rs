@@ -4,6 +4,7 @@
 
 pub mod asked;
 pub mod cargo_options;
+pub mod continued;
 pub mod judging;
 pub mod overlay_paths;
 pub mod reconcile;

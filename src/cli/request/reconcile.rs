@@ -19,7 +19,7 @@ use crate::cli::request::yaml_values::{environment, flag, list, named, text, tex
 use crate::config::matrix::{
     CellEntry, DeviceNames, LockfileEntry, Matrix, MetricName, TestEntry, TraceEntry,
 };
-use crate::config::values::{CallLimit, Day, Parsed, RegularExpression, RepeatCount, Seconds};
+use crate::config::values::{CallLimit, Day, Delay, Parsed, RegularExpression, RepeatCount, Seconds};
 use crate::config::yaml::{List, Scalar};
 use crate::plan::clean_env::CleanEnv;
 use crate::plan::metric;
@@ -75,6 +75,10 @@ pub fn reconcile(
             .repeat
             .or(matrix.repeat.as_ref().map(|Scalar(RepeatCount(count))| *count))
             .unwrap_or_default(),
+        delay_milliseconds: cells
+            .delay
+            .or(matrix.delay.as_ref().map(|Scalar(Delay(length))| *length))
+            .filter(|length| *length > 0),
         timeout_seconds: cells.timeout.or(matrix.timeout.as_ref().map(|Scalar(Seconds(seconds))| *seconds)),
         judging: judging(&arguments.judging, matrix)?,
         on_request: Vec::new(),

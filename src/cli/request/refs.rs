@@ -116,6 +116,7 @@ pub fn ref_request(entry: &RefEntry) -> RefRequest {
         features: texts(entry.features.as_ref()),
         env: environment(entry.env.as_ref()),
         toolchain: text(entry.toolchain.as_ref()).map(str::to_owned),
+        also: Vec::new(),
     }
 }
 

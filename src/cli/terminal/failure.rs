@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind};
 
-use crate::run::session::Interrupted;
+use crate::run::runner::Interrupted;
 use crate::support::advice;
 use crate::support::exit_code::ExitCode;
 use crate::support::process::ProcessError;
@@ -13,9 +13,10 @@ use crate::support::user_error::UserError;
 /// `is_interrupted` says that the user pressed Ctrl-C, which explains any error that follows.
 pub fn explain(error: &anyhow::Error, is_interrupted: bool) -> (UserError, ExitCode) {
     if is_interrupted || was_interrupted(error) {
-        let interrupted = UserError::new("interrupted; finished runs are kept")
+        let interrupted = error.downcast_ref::<Interrupted>().copied().unwrap_or_default();
+        let user_error = UserError::new(format!("{interrupted}; finished runs are kept"))
             .help("to continue, run the same command again with `--resume`");
-        return (interrupted, ExitCode::Interrupted);
+        return (user_error, ExitCode::Interrupted);
     }
     let help = advice::help(error);
     let is_users = help.is_some() || advice::is_usage(error) || error.is::<UserError>();
@@ -74,11 +75,13 @@ mod tests {
     #[test]
     fn after_an_interrupt_the_user_learns_how_to_continue() {
         for (error, is_interrupted) in
-            [(anyhow::Error::from(Interrupted), false), (anyhow::anyhow!("killed"), true)]
+            [(anyhow::Error::from(Interrupted::default()), false), (anyhow::anyhow!("killed"), true)]
         {
             let (shown, code) = explain(&error, is_interrupted);
             assert_eq!(code, ExitCode::Interrupted);
             assert!(shown.rendered().contains("--resume"), "{}", shown.rendered());
         }
+        let (shown, _) = explain(&Interrupted { finished: 8, planned: 14 }.into(), true);
+        assert_eq!(shown.message, "interrupted after 8 of 14 runs; finished runs are kept");
     }
 }

@@ -2,6 +2,7 @@
 //! Imports the flags for colour and verbosity, events, and the session's interrupt.
 //! The console prints; `progress` and `failure` are pure.
 
+pub mod activity;
 pub mod console;
 pub mod failure;
 pub mod filtered;

@@ -3,6 +3,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::cli::terminal::activity::{Activity, ActivityKind, LINE_EVERY, SLOW};
+use crate::support::bytes::Bytes;
 use crate::support::counted::counted;
 use crate::support::elapsed::shown;
 use crate::support::event::Event;
@@ -128,31 +130,6 @@ pub struct Progress {
     activity: Option<Activity>,
 }
 
-/// What is under way: it takes long, and no event says so.
-#[derive(Debug)]
-struct Activity {
-    kind: ActivityKind,
-    /// `hf_fwd at main`, or `main · 12 crates · serde`.
-    text: String,
-    /// When it was first seen.
-    since: Option<Instant>,
-    /// When the next line about it is due, after `since`.
-    due: Duration,
-}
-
-/// A kind of activity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ActivityKind {
-    Build,
-    Run,
-}
-
-/// Without a terminal, a build and a series of runs print a line this often.
-const LINE_EVERY: Duration = Duration::from_secs(10);
-
-/// A test that takes longer is named.
-const SLOW: Duration = Duration::from_mins(1);
-
 impl Progress {
     /// The progress before the first event.
     pub fn new(verbosity: Verbosity, medium: Medium) -> Self {
@@ -173,22 +150,15 @@ impl Progress {
     /// Returns what to draw because time has passed: a build without a terminal, or a slow test.
     pub fn on_tick(&mut self, now: Instant) -> Update {
         let Some(activity) = &mut self.activity else { return Update::default() };
-        let passed = now.duration_since(*activity.since.get_or_insert(now));
-        if passed < activity.due || self.verbosity == Verbosity::Quiet {
+        let Some(passed) = activity.due(now).filter(|_| self.verbosity > Verbosity::Quiet) else {
             return Update::default();
-        }
-        let seconds = passed.as_secs();
-        match activity.kind {
-            ActivityKind::Build => {
-                activity.due = passed + LINE_EVERY;
-                if self.medium == Medium::Terminal || self.is_searching {
-                    return Update::default();
-                }
-                Update::line(good("Building", format!("{} … {seconds} s", activity.text)))
-            }
+        };
+        let (text, seconds) = (activity.text(), passed.as_secs());
+        match activity.kind() {
+            ActivityKind::Build if self.medium == Medium::Terminal || self.is_searching => Update::default(),
+            ActivityKind::Build => Update::line(good("Building", format!("{text} … {seconds} s"))),
             ActivityKind::Run => {
-                activity.due = passed * 2;
-                let text = format!("{} ({seconds} s); --timeout {}s stops it", activity.text, SLOW.as_secs());
+                let text = format!("{text} ({seconds} s); --timeout {}s stops it", SLOW.as_secs());
                 Update::line(Line::Stage { verb: "SLOW", text, good: false })
             }
         }
@@ -196,25 +166,25 @@ impl Progress {
 
     /// Returns the test that is running: `hf_fwd at main`.
     pub fn running(&self) -> Option<&str> {
-        self.activity.as_ref().filter(|one| one.kind == ActivityKind::Run).map(|one| one.text.as_str())
+        self.activity.as_ref().filter(|one| one.kind() == ActivityKind::Run).map(Activity::text)
     }
 
     /// Notes what is under way, or that nothing is.
     fn note_activity(&mut self, event: &Event) {
-        let begun = |kind, text, due| Some(Activity { kind, text, since: None, due });
+        let begun = |kind, text| Some(Activity::begun(kind, text));
         match event {
             Event::BuildStarted { name, commit } => {
-                self.activity = begun(ActivityKind::Build, revision(name, commit), LINE_EVERY);
+                self.activity = begun(ActivityKind::Build, revision(name, commit));
             }
             Event::BuildProgress { name, crate_name, compiled } => {
                 let text = building(name, crate_name, *compiled);
                 match &mut self.activity {
-                    Some(activity) if activity.kind == ActivityKind::Build => activity.text = text,
-                    _ => self.activity = begun(ActivityKind::Build, text, LINE_EVERY),
+                    Some(activity) if activity.kind() == ActivityKind::Build => activity.rename(text),
+                    _ => self.activity = begun(ActivityKind::Build, text),
                 }
             }
             Event::RunStarted { test, name, .. } => {
-                self.activity = begun(ActivityKind::Run, format!("{test} at {name}"), SLOW);
+                self.activity = begun(ActivityKind::Run, format!("{test} at {name}"));
             }
             Event::BuildFinished { .. }
             | Event::BuildReused { .. }
@@ -265,6 +235,7 @@ impl Progress {
                 self.resolved.push(format!("{}{note}", revision(name, commit)));
                 Update::default()
             }
+            Event::SameCommit { text } => Update::line(good("Merging", text.clone())),
             Event::WaitingForLock { subject, holder } => {
                 Update::line(good("Waiting", format!("for another run on {subject} ({holder})")))
             }
@@ -290,8 +261,11 @@ impl Progress {
             Event::BuildFailed { name, commit, first_errors, log, hints } => {
                 Update::end_of_stage(build_failed(&revision(name, commit), first_errors, log, hints))
             }
-            Event::RunStarted { test, name, index, total } => {
-                let left = self.time_left((total + 1).saturating_sub(*index));
+            Event::Delaying { length } => {
+                Update::stage("Waiting", format!("{} before the next run", shown(*length)))
+            }
+            Event::RunStarted { test, name, index, total, left } => {
+                let left = left.filter(|left| !left.is_zero());
                 let left = left.map_or_else(String::new, |left| format!(" · about {} left", shown(left)));
                 Update::stage("Running", format!("{test} at {name} {index}/{total}{left}"))
             }
@@ -303,6 +277,11 @@ impl Progress {
             Event::SearchStep { text, measured } => {
                 let verb = if *measured { "Measured" } else { "Skipped" };
                 Update::end_of_stage(vec![good(verb, text.clone())])
+            }
+            Event::CacheShrunk { removed, limit } => {
+                let text =
+                    format!("{} of old builds from the cache (limit {})", Bytes(*removed), Bytes(*limit));
+                Update::line(good("Removed", text))
             }
             Event::AbsentLibraries { target, names } => Update::line(absent_libraries(target, names)),
             Event::Warning { message, help } => {
@@ -362,14 +341,6 @@ impl Progress {
         let failed =
             if self.failed_runs > 0 { format!(", {} failed", self.failed_runs) } else { String::new() };
         format!("{what} {total}/{total}{failed} … {}", shown(self.run_time))
-    }
-
-    /// Returns the time for the runs that are left, by the mean so far. `None` before the first run
-    /// ends.
-    fn time_left(&self, left: usize) -> Option<Duration> {
-        let left = u32::try_from(left).ok()?;
-        let done = u32::try_from(self.runs).ok().filter(|done| *done > 0)?;
-        Some(self.run_time / done * left)
     }
 }
 
@@ -439,7 +410,14 @@ pub(crate) mod tests {
         let ran = |name: &str, index, ok, outcome: &str| {
             let (test, name) = ("hf_fwd".to_owned(), name.to_owned());
             [
-                Event::RunStarted { test: test.clone(), name: name.clone(), index, total: 3 },
+                Event::RunStarted {
+                    test: test.clone(),
+                    name: name.clone(),
+                    index,
+                    total: 3,
+                    left: (index > 1)
+                        .then(|| Duration::from_millis(800) * (4 - u32::try_from(index).unwrap())),
+                },
                 Event::RunFinished {
                     test,
                     name,
@@ -542,7 +520,7 @@ pub(crate) mod tests {
         for medium in [Medium::Plain, Medium::Terminal] {
             let mut progress = Progress::new(Verbosity::Normal, medium);
             let (test, name) = ("hangs".to_owned(), "main".to_owned());
-            progress.on_event(&Event::RunStarted { test, name, index: 1, total: 2 });
+            progress.on_event(&Event::RunStarted { test, name, index: 1, total: 2, left: None });
             let begin = Instant::now();
             let mut lines = |seconds: u64| {
                 let update = progress.on_tick(begin + Duration::from_secs(seconds));

@@ -194,7 +194,7 @@ fn archive_is_killed(laboratory: &Laboratory, moments: &mut Moments) {
 }
 
 fn clean_is_killed(laboratory: &Laboratory, moments: &mut Moments) {
-    let clean = ["clean"];
+    let clean = ["clean", "--yes"];
     Victim {
         laboratory,
         name: "clean",
