@@ -49,6 +49,8 @@ pub struct Comparison {
     pub notes: Vec<String>,
     /// The expected changes. Verdicts refer to them by index.
     pub allow: Vec<Allowance>,
+    /// The number of limits that no figure of a single revision was checked against.
+    pub unchecked_limits: usize,
     /// By revision: the metrics that cannot be compared with the baseline's.
     pub apart: Vec<Vec<IncomparableMetrics>>,
 }
@@ -76,6 +78,8 @@ pub struct Cell {
     pub sides: Vec<Aggregate>,
     /// One pair per candidate.
     pub pairs: Vec<Pair>,
+    /// The only revision against itself, to check limits and leaks; `None` with several revisions.
+    pub alone: Option<Pair>,
 }
 
 /// A candidate's checkpoints against the baseline's.
@@ -276,6 +280,16 @@ impl Comparison {
         self.cells.iter().flat_map(|cell| cell.pairs.iter().map(|pair| self.view(cell, pair)))
     }
 
+    /// Returns the tests of a single revision, each against itself; nothing with several revisions.
+    pub fn alone(&self) -> impl Iterator<Item = PairView<'_>> {
+        self.cells.iter().flat_map(|cell| cell.alone.iter().map(|pair| self.view(cell, pair)))
+    }
+
+    /// Returns everything that has verdicts: the pairs, or the tests of a single revision.
+    pub fn checked(&self) -> impl Iterator<Item = PairView<'_>> {
+        self.pairs().chain(self.alone())
+    }
+
     /// Returns a pair of a cell with everything that it refers to.
     pub fn view<'a>(&'a self, cell: &'a Cell, pair: &'a Pair) -> PairView<'a> {
         PairView {
@@ -298,6 +312,11 @@ impl Comparison {
 }
 
 impl<'a> PairView<'a> {
+    /// Whether this is a single revision against itself.
+    pub fn is_alone(&self) -> bool {
+        std::ptr::eq(self.old, self.new)
+    }
+
     /// Whether both sides have runs that passed.
     pub fn is_compared(&self) -> bool {
         self.baseline.availability == Availability::Measured

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::compare::aggregate::{Aggregate, Availability};
 use crate::compare::comparison::{Cell, Comparison, Metric, Pair};
 use crate::compare::evaluation;
-use crate::compare::matching::{Renames, match_checkpoints};
+use crate::compare::matching::{Match, Renames, match_checkpoints};
 use crate::plan::listing::NotMeasured;
 use crate::plan::metric::{CATALOGUE, Unit};
 use crate::results::comparability::{self, IncomparableMetrics};
@@ -45,6 +45,7 @@ pub fn compare(results: &Results) -> Comparison {
         cells,
         notes,
         allow: plan.request.judging.allow.clone(),
+        unchecked_limits: 0,
         apart: apart(results),
     };
     evaluation::judge_all(&mut comparison, &plan.request.judging);
@@ -100,7 +101,15 @@ fn cell(runs: &[(usize, &Run)], revisions: usize, baseline: usize) -> Cell {
             Pair { candidate, rows, judged: Vec::new(), breaches: Vec::new() }
         })
         .collect();
-    Cell { id: runs[0].1.record.cell.clone(), has_namesake: false, labels, sides, pairs }
+    let alone = (revisions == 1).then(|| alone(&sides[0]));
+    Cell { id: runs[0].1.record.cell.clone(), has_namesake: false, labels, sides, pairs, alone }
+}
+
+/// Returns a single revision against itself, with every checkpoint in a row.
+fn alone(side: &Aggregate) -> Pair {
+    let row = |index| Match { baseline: Some(index), candidate: Some(index) };
+    let rows = (0..side.keys.len()).map(row).collect();
+    Pair { candidate: 0, rows, judged: Vec::new(), breaches: Vec::new() }
 }
 
 /// Returns all metrics: the GPUs', then the catalogue's in its order, then others by name.

@@ -13,4 +13,5 @@ pub mod shared_storage;
 pub mod tensor_comparison;
 pub mod tensor_states;
 pub mod trace_comparison;
+mod unchecked_limits;
 pub mod whole_test;

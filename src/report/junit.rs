@@ -77,7 +77,11 @@ impl Case {
         let sides: Vec<&Aggregate> = cell.sides.iter().collect();
         let troubles =
             sides.iter().flat_map(|side| troubles::side_troubles(&comparison.runs, revision, side));
-        Self::new(comparison, cell, &sides, Vec::new(), &troubles.collect::<Vec<_>>())
+        let mut tally = Tally::default();
+        if let Some(pair) = &cell.alone {
+            tally.add_alone(comparison, &comparison.view(cell, pair));
+        }
+        Self::new(comparison, cell, &sides, tally.lines(usize::MAX), &troubles.collect::<Vec<_>>())
     }
 
     fn new(

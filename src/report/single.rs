@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::io::{self, Write};
 
 use crate::compare::aggregate::{Aggregate, Availability};
-use crate::compare::comparison::{Cell, Comparison, Metric};
+use crate::compare::comparison::{Breach, Cell, Comparison, Metric};
 use crate::compare::whole_test;
 use crate::plan::metric::Unit;
 use crate::plan::resolved::Revision;
@@ -63,7 +63,8 @@ impl Single<'_> {
             let labels: Vec<Text> = measured
                 .iter()
                 .map(|(cell, side)| {
-                    Text::new(format!("{}{}", mark(side), titles::distinct_title(cell)), Tone::Plain)
+                    let tone = if is_over_limit(cell) { Tone::Growth } else { Tone::Plain };
+                    Text::new(format!("{}{}", mark(cell, side), titles::distinct_title(cell)), tone)
                 })
                 .collect();
             let groups = self.groups(&self.metrics_of_tests(&filter), measured.len(), |row, metric| {
@@ -167,7 +168,7 @@ impl Single<'_> {
                 None => text::NONE.to_owned(),
             };
             let figures: Vec<String> = metrics.iter().map(shown).collect();
-            let title = format!("{}{}", mark(side), titles::distinct_title(cell));
+            let title = format!("{}{}", mark(cell, side), titles::distinct_title(cell));
             writeln!(out, "| {} | {} |", code(&title), figures.join(" | "))?;
         }
         for line in Tally::of_whole(self.comparison).lines(MOST_LINES) {
@@ -192,7 +193,9 @@ impl Single<'_> {
             if self.revision.spec == self.revision.short() { String::new() } else { format!(" {short}") };
         let missing = self.sides().filter(|(_, side)| !is_measured(side)).count();
         let missing = if missing > 0 { format!(", {missing} not measured") } else { String::new() };
-        format!("memory of {tests} in {name}{commit}{missing}")
+        let over = self.comparison.cells.iter().filter(|cell| is_over_limit(cell)).count();
+        let over = if over > 0 { format!(", {over} over a limit") } else { String::new() };
+        format!("memory of {tests} in {name}{commit}{over}{missing}")
     }
 
     fn sides(&self) -> impl Iterator<Item = (&Cell, &Aggregate)> {
@@ -220,6 +223,15 @@ impl Single<'_> {
             let more =
                 self.comparison.metrics.iter().filter(|metric| OF_TESTS.contains(&metric.name.as_str()));
             metrics.extend(more);
+            // A limit may be on a metric that is not shown by default.
+            let is_exceeded = |metric: &&Metric| {
+                let mut breaches = self.comparison.alone().flat_map(|view| &view.pair.breaches);
+                breaches.any(|breach| breach.metric == metric.name)
+            };
+            let is_new = |metric: &&Metric| metrics.iter().all(|known| known.name != metric.name);
+            let more: Vec<&Metric> =
+                self.comparison.metrics.iter().filter(is_new).filter(is_exceeded).collect();
+            metrics.extend(more);
         }
         metrics
     }
@@ -229,9 +241,18 @@ fn is_measured(side: &Aggregate) -> bool {
     side.availability != Availability::Missing
 }
 
-/// Returns the mark of a test that did not pass.
-fn mark(side: &Aggregate) -> &'static str {
-    if side.availability == Availability::CutOff { "✗ " } else { "" }
+/// Returns the mark of a test that did not pass, or that exceeds a limit.
+fn mark(cell: &Cell, side: &Aggregate) -> &'static str {
+    match side.availability {
+        Availability::CutOff => "✗ ",
+        _ if is_over_limit(cell) => "▲ ",
+        _ => "",
+    }
+}
+
+/// Whether a figure of the test exceeds a limit that `allow` does not lift.
+fn is_over_limit(cell: &Cell) -> bool {
+    cell.alone.iter().flat_map(|pair| &pair.breaches).any(Breach::counts)
 }
 
 /// Returns the indices of the test's checkpoints, without scopes and calls.

@@ -104,8 +104,8 @@ struct UnjudgedGrowth {
 }
 
 impl Tally {
-    /// Returns the tally of a comparison without its pairs: only the executables that cannot be
-    /// measured.
+    /// Returns the tally of a comparison without its pairs: the executables that cannot be measured,
+    /// and the exceeded limits of a single revision.
     pub fn of_whole(comparison: &Comparison) -> Self {
         let statements = comparison.not_measured.iter().map(|(revision, executable)| {
             let name = &comparison.revisions[*revision].name;
@@ -114,7 +114,17 @@ impl Tally {
             Statement { order: (StatementKind::NotMeasured, false, Reverse(0)), text }
         });
         let statements: Vec<Statement> = statements.collect();
-        Self { not_measured: statements.len(), statements, ..Self::default() }
+        let mut tally = Self { not_measured: statements.len(), statements, ..Self::default() };
+        for view in comparison.alone() {
+            tally.add_alone(comparison, &view);
+        }
+        tally
+    }
+
+    /// Adds a test of a single revision: its exceeded limits.
+    pub fn add_alone(&mut self, comparison: &Comparison, view: &PairView) {
+        self.conclusion.add(view);
+        self.add_statements(comparison, view);
     }
 
     /// Adds a pair: all its verdicts, and the shown figures that are not judged.

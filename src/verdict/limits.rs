@@ -17,6 +17,12 @@ const WIDE: Threshold = Threshold { percent: Some(3.0), bytes: Some(64 << 10) };
 /// Ignore smaller growth of resident memory, which comes in pages, arenas and the kernel's batches.
 const RESIDENT: Threshold = Threshold { percent: Some(3.0), bytes: Some(1 << 20) };
 
+/// A leak is the growth from this checkpoint. Every run has it.
+pub const LEAK_FROM: &str = "start";
+
+/// A leak is the growth up to this checkpoint.
+pub const LEAK_TO: &str = "done";
+
 /// Returns the default limits on growth; `None` for metrics that are judged on request only.
 ///
 /// Only peaks are judged by default. A level cannot exceed the peak before it, so lasting growth
@@ -77,6 +83,15 @@ impl Limits {
             fits && has_unit && glob::matches(&rule.metric, metric)
         });
         MetricLimits { defaults: defaults(metric), rules: rules.map(|(rule, _)| rule).collect() }
+    }
+
+    /// Returns the rules with an upper limit or a leak that cover a test.
+    pub fn absolute<'a>(&'a self, test: &str) -> impl Iterator<Item = &'a Rule> {
+        let covers = move |expression: &Option<Expression>| {
+            expression.as_ref().is_none_or(|expression| expression.matches(test))
+        };
+        let rules = self.rules.iter().filter(move |(_, expression)| covers(expression));
+        rules.map(|(rule, _)| rule).filter(|rule| rule.limit.is_some() || rule.leak.is_some())
     }
 
     /// Returns the first entry of `allow` that expects this change and is valid today; else the

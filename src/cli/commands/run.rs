@@ -104,12 +104,6 @@ impl Run<'_> {
         let mut plan =
             resolve_any(&asked.request, self.repository, self.context.console).map_err(or_command)?;
         refuse_unchecked(&request.judging, plan.revisions.len())?;
-        if plan.revisions.len() == 1 && plan.request.judging.has_absolute_rules() {
-            self.context.console.emit(Event::Warning {
-                message: "the limits of memprof.yaml are not checked: there is only one revision".to_owned(),
-                help: Some("add a baseline: cargo memprof main .".to_owned()),
-            });
-        }
         if !execution.device.is_empty() {
             plan.request.give_devices(&execution.device);
         }
