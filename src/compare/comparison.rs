@@ -290,6 +290,12 @@ impl Comparison {
         self.pairs().chain(self.alone())
     }
 
+    /// Returns where in the source a side logged a checkpoint first: `tests/stages.rs:31`.
+    pub fn place<'a>(&'a self, cell: &Cell, side: &Aggregate, key: Key) -> Option<&'a str> {
+        let label = &cell.labels[key.label as usize];
+        side.runs.iter().find_map(|run| self.runs[*run].measurement.place(label, key.kind))
+    }
+
     /// Returns a pair of a cell with everything that it refers to.
     pub fn view<'a>(&'a self, cell: &'a Cell, pair: &'a Pair) -> PairView<'a> {
         PairView {

@@ -43,7 +43,8 @@ fn is_checked(rule: &Rule, cell: &Cell, side: &Aggregate, metric: &str) -> bool 
     };
     let checkpoint = rule.checkpoint.as_deref().unwrap_or("*");
     let has_limit = rule.limit.is_none() || has(&|label| glob::matches(checkpoint, label));
-    let has_leak = rule.leak.is_none() || (has(&|label| label == LEAK_FROM) && has(&|label| label == LEAK_TO));
+    let has_leak =
+        rule.leak.is_none() || (has(&|label| label == LEAK_FROM) && has(&|label| label == LEAK_TO));
     has_limit && has_leak
 }
 

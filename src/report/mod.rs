@@ -22,6 +22,7 @@ pub mod single;
 pub mod summary;
 pub mod table;
 pub mod tensors;
+pub mod test_list;
 pub mod text;
 pub mod titles;
 pub mod top;

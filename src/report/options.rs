@@ -20,6 +20,8 @@ pub struct Options {
     pub color: bool,
     /// Show all rows of a test, regardless of their number.
     pub all_rows: bool,
+    /// Write the table of one revision as a list of tests with their results.
+    pub is_test: bool,
     /// The report's path, for the last line.
     pub report_path: Option<String>,
 }

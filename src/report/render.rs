@@ -12,6 +12,7 @@ use crate::report::scopes;
 use crate::report::single::Single;
 use crate::report::table;
 use crate::report::tensors::view;
+use crate::report::test_list::TestList;
 use crate::report::top;
 
 /// Writes the comparison in a format. The writer should be buffered. Returns its errors, including
@@ -25,6 +26,9 @@ pub fn render(
     if let [revision] = comparison.revisions.as_slice() {
         let single = Single { comparison, revision };
         match (format, options.view) {
+            (Format::Table, View::Checkpoints) if options.is_test => {
+                return TestList { single: &single, options }.write(out);
+            }
             (Format::Table, View::Checkpoints) => return single.table(options, out),
             (Format::Markdown, _) => return single.markdown(options, out),
             _ => {}

@@ -198,7 +198,7 @@ impl Single<'_> {
         format!("memory of {tests} in {name}{commit}{over}{missing}")
     }
 
-    fn sides(&self) -> impl Iterator<Item = (&Cell, &Aggregate)> {
+    pub(super) fn sides(&self) -> impl Iterator<Item = (&Cell, &Aggregate)> {
         self.comparison.cells.iter().filter_map(|cell| Some((cell, cell.sides.first()?)))
     }
 
@@ -217,7 +217,7 @@ impl Single<'_> {
     }
 
     /// Returns the columns of the table of tests.
-    fn metrics_of_tests(&self, filter: &MetricFilter) -> Vec<&Metric> {
+    pub(super) fn metrics_of_tests(&self, filter: &MetricFilter) -> Vec<&Metric> {
         let mut metrics = filter.of_points(self.comparison);
         if filter.is_default() {
             let more =
@@ -237,7 +237,7 @@ impl Single<'_> {
     }
 }
 
-fn is_measured(side: &Aggregate) -> bool {
+pub(super) fn is_measured(side: &Aggregate) -> bool {
     side.availability != Availability::Missing
 }
 
@@ -251,16 +251,16 @@ fn mark(cell: &Cell, side: &Aggregate) -> &'static str {
 }
 
 /// Whether a figure of the test exceeds a limit that `allow` does not lift.
-fn is_over_limit(cell: &Cell) -> bool {
+pub(super) fn is_over_limit(cell: &Cell) -> bool {
     cell.alone.iter().flat_map(|pair| &pair.breaches).any(Breach::counts)
 }
 
 /// Returns the indices of the test's checkpoints, without scopes and calls.
-fn points(side: &Aggregate) -> impl Iterator<Item = usize> + '_ {
+pub(super) fn points(side: &Aggregate) -> impl Iterator<Item = usize> + '_ {
     side.keys.iter().enumerate().filter(|(_, key)| key.kind == Kind::Point).map(|(index, _)| index)
 }
 
-fn of_test(side: &Aggregate, metric: &Metric) -> Option<i64> {
+pub(super) fn of_test(side: &Aggregate, metric: &Metric) -> Option<i64> {
     let column = side.column(&metric.name)?;
     debug_assert!(metric.unit == Unit::of(&metric.name), "the name gives the unit");
     whole_test::figure(&metric.name, points(side).filter_map(|at| Some(column.figure(at)?.value)))

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use indexmap::IndexSet;
-use rustc_hash::FxBuildHasher;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::results::tensor_record::TensorRecord;
 use crate::results::trace_record::TraceRecord;
@@ -34,6 +34,8 @@ pub struct Measurement {
     metrics: Names,
     checkpoints: Vec<Checkpoint>,
     readings: Vec<Vec<i64>>,
+    /// Where a label is first logged in the source, `tests/stages.rs:31`.
+    places: FxHashMap<(u32, Kind), Box<str>>,
 }
 
 /// Interned texts: each text once, by index.
@@ -123,6 +125,20 @@ impl Measurement {
             values.resize(row, NO_READING);
             values.push(value);
         }
+    }
+
+    /// Sets where in the source the checkpoint is that was added last. A label that several places
+    /// log keeps the first.
+    pub fn locate(&mut self, place: &str) {
+        if let Some(last) = self.checkpoints.last() {
+            self.places.entry((last.label, last.kind)).or_insert_with(|| place.into());
+        }
+    }
+
+    /// Returns where in the source a label is first logged, if it is known.
+    pub fn place(&self, label: &str, kind: Kind) -> Option<&str> {
+        let label = u32::try_from(self.labels.get_index_of(label)?).ok()?;
+        self.places.get(&(label, kind)).map(|place| &**place)
     }
 
     /// Sets the position among other scopes of the scope that was added last.

@@ -191,6 +191,9 @@ impl LogReader {
             _ => name,
         };
         self.measurement.push(&label, occurrence, kind, line.seq, readings);
+        if let Some(place) = &line.at {
+            self.measurement.locate(&place.0);
+        }
         if kind != Kind::Point {
             let nesting = Nesting { thread: line.thread.unwrap_or(0), depth: line.depth.unwrap_or(0) };
             self.measurement.nest(nesting);

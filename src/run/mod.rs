@@ -5,6 +5,7 @@
 pub mod classify;
 pub mod executables;
 pub mod finished;
+pub mod follow;
 pub mod home;
 pub mod process_group;
 pub mod runner;

@@ -27,6 +27,7 @@ use crate::results::environment;
 use crate::results::run_folder::{self, RunFolder};
 use crate::results::sealed;
 use crate::results::trace_facts::TraceFacts;
+use crate::run::follow::Follow;
 use crate::run::runner::{Completion, Runner};
 use crate::run::stored_plan;
 use crate::support::event::{Event, Sink};
@@ -49,6 +50,8 @@ pub struct Session<'a> {
     pub sink: &'a dyn Sink,
     /// Set by Ctrl-C.
     pub interrupt: &'a AtomicBool,
+    /// What to show of a test while it runs.
+    pub follow: Follow,
 }
 
 /// The builds of a plan, and the cells that follow from them.
@@ -74,7 +77,7 @@ impl<'a> Session<'a> {
         interrupt: &'a AtomicBool,
     ) -> anyhow::Result<Self> {
         let cache = Cache::open(&cache::home()?, repository)?;
-        Ok(Self { repository, cache, sink, interrupt })
+        Ok(Self { repository, cache, sink, interrupt, follow: Follow::default() })
     }
 
     /// Takes the repository's lock. The revisions of earlier runs are then no longer kept from git's
@@ -204,6 +207,7 @@ impl<'a> Session<'a> {
             cells: &prepared.cells,
             sink: self.sink,
             interrupt: self.interrupt,
+            follow: self.follow,
         };
         match runner.run(&mut prepared.builder)? {
             Completion::Finished => Ok(()),

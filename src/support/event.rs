@@ -30,6 +30,8 @@ pub enum Event {
     BuildFailed { name: String, commit: String, first_errors: String, log: String, hints: Vec<String> },
     /// A run is about to start; `index` counts from 1 to `total`, over all runs.
     RunStarted { test: String, name: String, index: usize, total: usize },
+    /// A test that is running wrote these lines, or logged these checkpoints.
+    TestWrote { test: String, name: String, text: String },
     /// A run ended.
     RunFinished {
         test: String,

@@ -61,7 +61,10 @@ fn limits_and_leaks_of_one_revision_fail_in_every_format() {
             assert!(text.contains(&format!("over its limit: {line}")), "{text}");
         }
         let annotations = github::annotations(&comparison).join("\n");
-        assert!(annotations.contains(&format!("::error title=Memory over its limit::{line}")), "{annotations}");
+        assert!(
+            annotations.contains(&format!("::error title=Memory over its limit::{line}")),
+            "{annotations}"
+        );
     }
     let junit = shown(Format::Junit, &comparison);
     assert!(junit.contains("tests=\"2\" failures=\"1\" errors=\"0\"") && junit.contains(over), "{junit}");
@@ -156,4 +159,32 @@ fn of_very_many_tests_the_largest_are_shown() {
     assert!(text.contains("memory of 900 tests") && text.contains("… 860 more tests with less"), "{text}");
     assert!(text.contains("test_899") && text.contains("test_860 ") && !text.contains("test_859 "), "{text}");
     assert!(shown(true).lines().count() > 900);
+}
+
+#[test]
+fn test_lists_results_and_explains_failures_with_place_and_figure() {
+    let passed = Log::new().checkpoint("start", &at(0, 0)).checkpoint("done", &at(3 * MIB, 7));
+    let large = Log::new().checkpoint("start", &at(0, 0)).checkpoint("decoded", &at(9 * MIB, 7));
+    let synthetic = Synthetic::new(&["."])
+        .judging(Judging { rules: vec![values::limit("heap.peak=4MiB").unwrap()], ..Judging::default() })
+        .passed("finds_nothing", 0, 0, &passed)
+        .passed("index_by_stage", 0, 0, &large)
+        .failed(
+            "breaks",
+            0,
+            Status::Failed { exit_code: 101 },
+            "tests/a.rs:3:5: assertion failed: a == b",
+            None,
+        )
+        .failed("slow", 0, Status::Ignored, "", None);
+    let list = |synthetic: &Synthetic| {
+        let options = Options { is_test: true, ..Options::default() };
+        let mut out = Vec::new();
+        report::render::render(Format::Table, &compare(&synthetic.results()), &options, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    insta::assert_snapshot!("test_list", list(&synthetic));
+    let all_passed = Synthetic::new(&["."]).passed("finds_nothing", 0, 0, &passed);
+    assert!(list(&all_passed).contains("test result: ok. 1 passed; 0 failed; 0 ignored"));
+    assert!(!list(&all_passed).contains("failures:"));
 }

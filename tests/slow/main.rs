@@ -10,6 +10,7 @@ mod end_to_end;
 mod faults;
 mod gpu_machine;
 mod hostile_tests;
+mod one_revision;
 mod repeats;
 mod secrets;
 mod tensors;

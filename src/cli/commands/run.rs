@@ -17,6 +17,7 @@ use crate::git::repository::Repository;
 use crate::git::resolve::resolve_any;
 use crate::git::resolve_error::ResolveError;
 use crate::gpu::watch::DeviceWatch;
+use crate::plan::request::BaselineRequest;
 use crate::plan::resolved::Plan;
 use crate::report;
 use crate::report::options::View;
@@ -94,10 +95,14 @@ impl Run<'_> {
         let RunArguments { request, execution, presentation, .. } = self.arguments;
         // Without refs, these views show the working tree.
         let needed = match presentation.view {
-            View::Checkpoints => RefsNeeded::Usual,
-            View::Scopes | View::Top | View::Tensors => RefsNeeded::Any,
+            View::Checkpoints if !presentation.is_test => RefsNeeded::Usual,
+            _ => RefsNeeded::Any,
         };
-        let asked = Asked::read(request, presentation, self.repository, needed)?;
+        let mut asked = Asked::read(request, presentation, self.repository, needed)?;
+        if presentation.is_test {
+            // The baseline of memprof.yaml is for comparisons.
+            asked.request.baseline = BaselineRequest::First;
+        }
         if let Some(text) = asked.chosen {
             self.context.console.emit(Event::RefsChosen { text });
         }
@@ -128,7 +133,8 @@ impl Run<'_> {
         let when_held = if no_wait { WhenHeld::Fail } else { WhenHeld::Wait };
         let devices = DeviceWatch::open(when_held, console, interrupt);
         devices.check(plan.request.tests.iter().filter_map(|test| test.devices.as_ref()))?;
-        let session = Session::open(self.repository, console, interrupt)?;
+        let follow = self.arguments.execution.follow();
+        let session = Session { follow, ..Session::open(self.repository, console, interrupt)? };
         let lock = session.lock(no_wait)?;
         let mut prepared = session.prepare(plan, folder)?;
         session.run(plan, folder, &mut prepared, &devices)?;

@@ -28,6 +28,7 @@ use crate::plan::request::TestRequest;
 use crate::plan::resolved::{self, Plan};
 use crate::results::run_folder::RunFolder;
 use crate::results::stored;
+use crate::run::follow::Follow;
 use crate::run::runner::{Completion, Runner};
 use crate::run::session::{Interrupted, create_folder, fill_folder, find_run, gpu_variables, read_plan};
 use crate::run::stored_plan::{self, GivenSecrets, Restoration};
@@ -81,7 +82,9 @@ pub fn run_archive(
         None => new_run(with_metrics(plan, arguments), run_folder, &unpacked)?,
     };
     let (unpacked, plan, folder, devices) = (&unpacked, &plan, &folder, devices);
-    let run = ArchiveRun { context, unpacked, plan, folder, devices: &devices, secrets: &given_secrets };
+    let follow = execution.follow();
+    let run =
+        ArchiveRun { context, unpacked, plan, folder, devices: &devices, follow, secrets: &given_secrets };
     let all_built = run.run(&cells(unpacked, plan, &packed_tests, &given_secrets)?)?;
     drop((devices, lock));
     let shown = &arguments.presentation.metrics;
@@ -140,6 +143,7 @@ struct ArchiveRun<'a> {
     plan: &'a Plan,
     folder: &'a RunFolder,
     devices: &'a DeviceWatch<'a>,
+    follow: Follow,
     secrets: &'a ArchiveSecrets,
 }
 
@@ -210,6 +214,7 @@ impl ArchiveRun<'_> {
             cells,
             sink: self.context.console,
             interrupt: self.context.interrupt,
+            follow: self.follow,
         };
         if runner.run(&mut tree)? == Completion::Interrupted {
             return Err(Interrupted.into());

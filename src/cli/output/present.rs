@@ -64,6 +64,7 @@ impl Presentation<'_> {
             compact: self.arguments.compact,
             only_changed: self.arguments.only_changed,
             all_rows: self.arguments.all_rows,
+            is_test: self.arguments.is_test,
             report_path: folder.map(|folder| relative_to_current(&folder.0)),
             ..output.map_or_else(Options::default, |output| for_destination(console, output))
         };

@@ -87,6 +87,9 @@ mod tests {
         assert!(refuse_unchecked(&flags(None), 1).is_ok());
         assert!(refuse_unchecked(&flags(Some("heap.peak=5%")), 2).is_ok());
         let refused = refuse_unchecked(&flags(Some("heap.count=5%")), 1).unwrap_err().rendered();
-        assert!(refused.contains("add a baseline") && refused.contains("--limit heap.count=1000"), "{refused}");
+        assert!(
+            refused.contains("add a baseline") && refused.contains("--limit heap.count=1000"),
+            "{refused}"
+        );
     }
 }
