@@ -364,7 +364,7 @@ fn indented(level: usize, label: &str) -> String {
 }
 
 /// Returns how each scope of a side was nested, in the first repeat that has it.
-fn nestings(runs: &[Run], cell: &Cell, side: &Aggregate) -> FxHashMap<Key, Nesting> {
+pub(super) fn nestings(runs: &[Run], cell: &Cell, side: &Aggregate) -> FxHashMap<Key, Nesting> {
     let mut nestings = FxHashMap::default();
     for run in &side.runs {
         let measurement = &runs[*run].measurement;

@@ -6,6 +6,7 @@ mod support;
 mod ci_script;
 mod comparing;
 mod contents;
+mod csv_tables;
 mod design;
 mod flags_and_matrix;
 mod git;

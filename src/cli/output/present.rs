@@ -116,9 +116,9 @@ fn write(
     render: &dyn Fn(&mut dyn io::Write) -> io::Result<()>,
 ) -> anyhow::Result<()> {
     let notation = match output.format {
-        Format::Table | Format::Markdown | Format::Csv => Notation::Text,
         Format::Json => Notation::Json,
         Format::Junit => Notation::Xml,
+        _ => Notation::Text,
     };
     let Some(path) = &output.file else { return Ok(console.print_streamed(notation, render)?) };
     // `/dev/stdout` leads to the same log as standard output.
