@@ -49,8 +49,9 @@ pub struct Comparison {
     pub notes: Vec<String>,
     /// The expected changes. Verdicts refer to them by index.
     pub allow: Vec<Allowance>,
-    /// The number of limits that no figure of a single revision was checked against.
-    pub unchecked_limits: usize,
+    /// The number of things that were asked for and not checked: limits of a single revision that no
+    /// figure was checked against, and failed tests that belong to no pair.
+    pub unchecked: usize,
     /// By revision: the metrics that cannot be compared with the baseline's.
     pub apart: Vec<Vec<IncomparableMetrics>>,
 }
@@ -78,6 +79,8 @@ pub struct Cell {
     pub sides: Vec<Aggregate>,
     /// One pair per candidate.
     pub pairs: Vec<Pair>,
+    /// The two tests that the sides are, if this is a pair of tests within one revision.
+    pub origins: Option<[CellId; 2]>,
     /// The only revision against itself, to check limits and leaks; `None` with several revisions.
     pub alone: Option<Pair>,
 }

@@ -50,7 +50,7 @@ pub fn judge_all(comparison: &mut Comparison, judging: &Judging) {
         (pair.judged, pair.breaches) = (judged, breaches);
     }
     comparison.notes.extend(expired(comparison));
-    comparison.unchecked_limits = unchecked.len();
+    comparison.unchecked += unchecked.len();
     comparison.notes.extend(unchecked);
 }
 
@@ -275,7 +275,8 @@ pub struct Conclusion {
     pub inconclusive: usize,
     /// Rows that could not be compared.
     pub missing: usize,
-    /// Those of metrics that a rule covers, and limits that no figure was checked against.
+    /// Those of metrics that a rule covers, limits that no figure was checked against, and failed tests without
+    /// a partner.
     pub asked_and_missing: usize,
     /// Figures above an upper limit, and leaks.
     pub breaches: usize,
@@ -284,7 +285,7 @@ pub struct Conclusion {
 impl Conclusion {
     /// Counts the verdicts of a comparison.
     pub fn of(comparison: &Comparison) -> Self {
-        let mut conclusion = Self { asked_and_missing: comparison.unchecked_limits, ..Self::default() };
+        let mut conclusion = Self { asked_and_missing: comparison.unchecked, ..Self::default() };
         for view in comparison.checked() {
             conclusion.add(&view);
         }

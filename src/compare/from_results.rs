@@ -10,6 +10,7 @@ use crate::compare::aggregate::{Aggregate, Availability};
 use crate::compare::comparison::{Cell, Comparison, Metric, Pair};
 use crate::compare::evaluation;
 use crate::compare::matching::{Match, Renames, match_checkpoints};
+use crate::compare::paired_tests::PairedResults;
 use crate::plan::listing::NotMeasured;
 use crate::plan::metric::{CATALOGUE, Unit};
 use crate::results::comparability::{self, IncomparableMetrics};
@@ -22,8 +23,18 @@ const BUILD_FACTS: [&str; 6] = ["toolchain", "profile", "features", "lock", "tar
 /// Lists at most this many differing facts of two environments.
 const MOST_ENVIRONMENT_NOTES: usize = 12;
 
-/// Compares each candidate with the baseline, in every cell.
+/// Compares each candidate with the baseline, in every cell; or the tests of a single revision with
+/// each other, if the plan has pairs.
 pub fn compare(results: &Results) -> Comparison {
+    let Some(paired) = PairedResults::of(results) else { return compare_revisions(results, 0) };
+    let mut comparison = compare_revisions(&paired.results, paired.not_compared);
+    for cell in &mut comparison.cells {
+        cell.origins = paired.origins.get(&cell.id).cloned();
+    }
+    comparison
+}
+
+fn compare_revisions(results: &Results, unchecked: usize) -> Comparison {
     let plan = &results.plan;
     let cells = cells(&results.runs, plan.revisions.len(), plan.baseline);
     let mut notes = results.notes.clone();
@@ -45,7 +56,7 @@ pub fn compare(results: &Results) -> Comparison {
         cells,
         notes,
         allow: plan.request.judging.allow.clone(),
-        unchecked_limits: 0,
+        unchecked,
         apart: apart(results),
     };
     evaluation::judge_all(&mut comparison, &plan.request.judging);
@@ -102,7 +113,8 @@ fn cell(runs: &[(usize, &Run)], revisions: usize, baseline: usize) -> Cell {
         })
         .collect();
     let alone = (revisions == 1).then(|| alone(&sides[0]));
-    Cell { id: runs[0].1.record.cell.clone(), has_namesake: false, labels, sides, pairs, alone }
+    let id = runs[0].1.record.cell.clone();
+    Cell { id, has_namesake: false, labels, sides, pairs, origins: None, alone }
 }
 
 /// Returns a single revision against itself, with every checkpoint in a row.

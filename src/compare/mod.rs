@@ -8,6 +8,7 @@ pub mod evaluation;
 pub mod from_results;
 pub mod matching;
 pub mod noise;
+pub mod paired_tests;
 pub mod repeats;
 pub mod shared_storage;
 pub mod tensor_comparison;

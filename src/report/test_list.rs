@@ -196,7 +196,7 @@ impl TestList<'_> {
         let count = |wanted| tests.iter().filter(|(.., result)| *result == wanted).count();
         let [passed, failed, ignored] =
             [TestResult::Passed, TestResult::Failed, TestResult::Ignored].map(count);
-        let is_failed = failed + comparison.not_measured.len() + comparison.unchecked_limits > 0;
+        let is_failed = failed + comparison.not_measured.len() + comparison.unchecked > 0;
         let result = if is_failed { TestResult::Failed } else { TestResult::Passed };
         let runs = comparison.runs.iter().filter_map(|run| run.record.outcome.wall_nanoseconds);
         let took = elapsed::shown(Duration::from_nanos(runs.fold(0, u64::saturating_add)));

@@ -15,6 +15,7 @@ mod matrix_documentation;
 mod matrix_mistakes;
 mod one_revision;
 mod outputs;
+mod pairs;
 mod properties;
 mod reports;
 mod sizes;

@@ -65,3 +65,17 @@ fn test_fails_on_a_broken_limit_and_a_broken_assertion_and_shows_what_runs() {
     let broken = memprof(&repository, &["test", "breaks", "--offline"]);
     assert_eq!(broken.code, 3, "{}", broken.everything());
 }
+
+#[test]
+fn two_implementations_of_one_revision_are_compared() {
+    let repository = repository();
+    let printed = memprof(&repository, &["-k", "small", "--pair", "hf_*=fs_*", "--offline"]);
+    assert_eq!(printed.code, 1, "{}", printed.everything());
+    assert!(printed.stdout.contains("hf_small → fs_small"), "{}", printed.everything());
+    assert!(printed.stdout.contains("+2.00 MiB"), "{}", printed.everything());
+    let several = memprof(&repository, &["HEAD", ".", "--pair", "hf_*=fs_*"]);
+    assert_eq!(several.code, 2, "{}", several.everything());
+    assert!(several.stderr.contains("cargo memprof . --pair 'hf_*=fs_*'"), "{}", several.everything());
+    let none = memprof(&repository, &[".", "--pair", "a_*=b_*", "--offline"]);
+    assert!(none.code == 2 && none.stderr.contains("cargo memprof list ."), "{}", none.everything());
+}

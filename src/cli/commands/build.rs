@@ -9,6 +9,7 @@ use crate::cli::arguments::presentation::PresentationArguments;
 use crate::cli::commands::context::CommandContext;
 use crate::cli::kept_runs::repository;
 use crate::cli::request::asked::Asked;
+use crate::cli::request::pairs;
 use crate::cli::request::refs::RefsNeeded;
 use crate::git::resolve::{resolve, resolve_any};
 use crate::plan::resolved::Plan;
@@ -29,10 +30,11 @@ pub fn build(context: CommandContext<'_>, arguments: &BuildCommandArguments) -> 
     // An archive is run as a comparison. For a build alone, one ref is enough.
     let needed = if archive.is_some() { RefsNeeded::Comparison } else { RefsNeeded::Any };
     let asked = Asked::read(&arguments.request, &presentation, &repository, needed)?;
-    let plan = match needed {
+    let mut plan = match needed {
         RefsNeeded::Comparison => resolve(&asked.request, &repository, context.console)?,
         RefsNeeded::Any | RefsNeeded::Usual => resolve_any(&asked.request, &repository, context.console)?,
     };
+    pairs::check(&arguments.request, &mut plan)?;
     // The machine that runs the archive may have the libraries that this one lacks.
     let without_libraries = |event: Event| match event {
         Event::AbsentLibraries { .. } => {}

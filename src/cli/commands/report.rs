@@ -21,7 +21,9 @@ pub fn report(context: CommandContext<'_>, arguments: &ReportArguments) -> anyho
         return present_search(context.console, &folder, &outputs);
     }
     let mut results = stored::read(&folder)?;
-    refuse_unchecked(&arguments.judging, results.plan.revisions.len())?;
+    if results.plan.request.pairs.is_empty() {
+        refuse_unchecked(&arguments.judging, results.plan.revisions.len())?;
+    }
     judge_by(&mut results, &arguments.judging)?;
     let metrics = &presentation.metrics;
     Presentation { arguments: presentation, outputs: &outputs, metrics }.of_run(

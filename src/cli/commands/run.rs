@@ -9,6 +9,7 @@ use crate::cli::output::destinations::{Output, outputs};
 use crate::cli::output::present::Presentation;
 use crate::cli::request::asked::Asked;
 use crate::cli::request::judging::refuse_unchecked;
+use crate::cli::request::pairs;
 use crate::cli::request::refs::RefsNeeded;
 use crate::cli::request::secrets::SecretSources;
 use crate::compare::from_results::compare;
@@ -94,7 +95,9 @@ impl Run<'_> {
     fn start(&self) -> anyhow::Result<ExitCode> {
         let RunArguments { request, execution, presentation, .. } = self.arguments;
         // Without refs, these views show the working tree.
+        // Pairs are compared within one ref, by default the working tree.
         let needed = match presentation.view {
+            _ if !request.cells.pairs.is_empty() => RefsNeeded::Any,
             View::Checkpoints if !presentation.is_test => RefsNeeded::Usual,
             _ => RefsNeeded::Any,
         };
@@ -102,13 +105,17 @@ impl Run<'_> {
         if presentation.is_test {
             // The baseline of memprof.yaml is for comparisons.
             asked.request.baseline = BaselineRequest::First;
+            asked.request.pairs.clear();
         }
         if let Some(text) = asked.chosen {
             self.context.console.emit(Event::RefsChosen { text });
         }
         let mut plan =
             resolve_any(&asked.request, self.repository, self.context.console).map_err(or_command)?;
-        refuse_unchecked(&request.judging, plan.revisions.len())?;
+        pairs::check(request, &mut plan)?;
+        if plan.request.pairs.is_empty() {
+            refuse_unchecked(&request.judging, plan.revisions.len())?;
+        }
         if !execution.device.is_empty() {
             plan.request.give_devices(&execution.device);
         }
@@ -137,6 +144,7 @@ impl Run<'_> {
         let session = Session { follow, ..Session::open(self.repository, console, interrupt)? };
         let lock = session.lock(no_wait)?;
         let mut prepared = session.prepare(plan, folder)?;
+        pairs::check_tests(&self.arguments.request, plan, &prepared.cells)?;
         session.run(plan, folder, &mut prepared, &devices)?;
         let built = prepared.builds.iter().all(|build| build.entry().is_some());
         drop((prepared, devices, lock));

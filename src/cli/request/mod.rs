@@ -6,6 +6,7 @@ pub mod asked;
 pub mod cargo_options;
 pub mod judging;
 pub mod overlay_paths;
+pub mod pairs;
 pub mod reconcile;
 pub mod refs;
 pub mod secrets;

@@ -73,6 +73,12 @@ pub fn reconcile(
             .or(matrix.repeat.as_ref().map(|Scalar(RepeatCount(count))| *count))
             .unwrap_or_default(),
         timeout_seconds: cells.timeout.or(matrix.timeout.as_ref().map(|Scalar(Seconds(seconds))| *seconds)),
+        pairs: if cells.pairs.is_empty() {
+            let entries = matrix.pairs.iter().flat_map(|List(entries)| entries);
+            entries.map(|Scalar(pair)| pair.value.clone()).collect()
+        } else {
+            cells.pairs.clone()
+        },
         judging: judging(&arguments.judging, matrix)?,
         on_request: Vec::new(),
         lockfile: lockfile(arguments, matrix.lockfile.as_ref()),
