@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::compare::aggregate::{Aggregate, Availability};
 use crate::compare::comparison::{Cell, Comparison, Metric, Pair};
+use crate::compare::derived;
 use crate::compare::evaluation;
 use crate::compare::matching::{Match, Renames, match_checkpoints};
 use crate::compare::paired_tests::PairedResults;
@@ -26,6 +27,8 @@ const MOST_ENVIRONMENT_NOTES: usize = 12;
 /// Compares each candidate with the baseline, in every cell; or the tests of a single revision with
 /// each other, if the plan has pairs.
 pub fn compare(results: &Results) -> Comparison {
+    let with_derived = derived::with_derived(results);
+    let results = with_derived.as_ref().unwrap_or(results);
     let Some(paired) = PairedResults::of(results) else { return compare_revisions(results, 0) };
     let mut comparison = compare_revisions(&paired.results, paired.not_compared);
     for cell in &mut comparison.cells {

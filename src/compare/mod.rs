@@ -4,6 +4,7 @@
 
 pub mod aggregate;
 pub mod comparison;
+pub mod derived;
 pub mod evaluation;
 pub mod from_results;
 pub mod matching;

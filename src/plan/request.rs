@@ -49,6 +49,9 @@ pub struct Request {
     /// [`ON_REQUEST`](crate::plan::metric::ON_REQUEST).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub on_request: Vec<String>,
+    /// Metrics to compute from others: [`derived`](crate::plan::metric::derived).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub derived: Vec<String>,
     /// Tests that are compared with each other within a single revision.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pairs: Vec<PairPattern>,

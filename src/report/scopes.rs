@@ -120,10 +120,13 @@ impl ScopeView<'_> {
             if index > 0 {
                 writeln!(out)?;
             }
+            // Time and place are the same for all families.
+            let more = tree.time_and_place().filter(|_| index == 0);
             if self.options.compact {
                 self.page.one_table("scope", &labels, &tree.groups_of_parts(family), out)?;
             } else {
-                self.page.tables("scope", &labels, tree.groups_of_sides(family), out)?;
+                let groups = tree.groups_of_sides(family).into_iter().chain(more);
+                self.page.tables("scope", &labels, groups.collect(), out)?;
             }
         }
         if tree.left_out > 0 {
@@ -207,6 +210,8 @@ struct ScopeTree<'a> {
 
 struct ScopeRow<'a> {
     label: Text,
+    /// Where in the source it is; of two places, the newer one.
+    place: String,
     /// The index of the scope on each side.
     indices: Vec<Option<usize>>,
     of_pair: Option<&'a Match>,
@@ -224,7 +229,9 @@ impl<'a> ScopeTree<'a> {
             .map(|(row, level)| {
                 let index = scopes[row];
                 let label = indented(level, &label(side.keys[index], cell));
-                ScopeRow { label: Text::new(label, Tone::Plain), indices: vec![Some(index)], of_pair: None }
+                let place = comparison.place(cell, side, side.keys[index]).unwrap_or_default().to_owned();
+                let (label, indices) = (Text::new(label, Tone::Plain), vec![Some(index)]);
+                ScopeRow { label, place, indices, of_pair: None }
             })
             .collect();
         let shown = if options.all_rows { rows.len() } else { rows.len().min(MOST_ROWS) };
@@ -258,7 +265,10 @@ impl<'a> ScopeTree<'a> {
         let ends: Vec<Nesting> = section.rows.iter().map(|row| nesting(row)).collect();
         let in_tree = outer_first(&ends).into_iter().map(|(index, level)| (section.rows[index], level));
         let is_shown = |(row, _): &(&'a Match, usize)| shown.contains(&std::ptr::from_ref(*row));
-        tree.rows = in_tree.filter(is_shown).map(|(row, level)| ScopeRow::new(view, row, level)).collect();
+        tree.rows = in_tree
+            .filter(is_shown)
+            .map(|(row, level)| ScopeRow::new(comparison, view, row, level))
+            .collect();
         tree
     }
 
@@ -309,6 +319,33 @@ impl<'a> ScopeTree<'a> {
         PARTS.iter().enumerate().map(group).collect()
     }
 
+    /// Returns how long each scope took, and where it is in the source, as far as it is known.
+    fn time_and_place(&self) -> Option<Group> {
+        let duration = |row: &ScopeRow, number: usize| {
+            let column = self.sides[number].1.column("time")?;
+            Some(column.figure(row.indices[number]?)?.value)
+        };
+        let has_time = |number: &usize| self.rows.iter().any(|row| duration(row, *number).is_some());
+        let timed: Vec<usize> = (0..self.sides.len()).filter(has_time).collect();
+        let has_places = self.rows.iter().any(|row| !row.place.is_empty());
+        let name = |number: &usize| match self.sides.len() {
+            1 => "Time".to_owned(),
+            _ => cut(&labels::one_line(&self.sides[*number].0.name), MOST_HEADING).into_owned(),
+        };
+        let mut headings: Vec<String> = timed.iter().map(name).collect();
+        headings.extend(has_places.then(|| "At".to_owned()));
+        if headings.is_empty() {
+            return None;
+        }
+        let cells = self.rows.iter().map(|row| {
+            let times = timed.iter().map(|number| Text::figure(duration(row, *number), Unit::Nanoseconds));
+            let place = has_places.then(|| Text::new(labels::one_line(&row.place), Tone::Quiet));
+            times.chain(place).collect()
+        });
+        let title = if self.sides.len() > 1 && !timed.is_empty() { "Time" } else { "" };
+        Some(Group::of(title.to_owned(), headings, cells.collect()))
+    }
+
     fn is_compared(&self) -> bool {
         self.pair.is_some_and(|view| view.is_compared())
     }
@@ -327,7 +364,7 @@ impl<'a> ScopeTree<'a> {
 
 impl<'a> ScopeRow<'a> {
     /// The row of a pair at a level of the tree.
-    fn new(view: &PairView<'a>, row: &'a Match, level: usize) -> Self {
+    fn new(comparison: &Comparison, view: &PairView<'a>, row: &'a Match, level: usize) -> Self {
         let old_label = label(view.key(row), view.cell);
         let (label, tone) = match (view.change(row), view.new_key(row)) {
             (Some(RowChange::Added), _) => (format!("+ {old_label}"), Tone::Structure),
@@ -337,8 +374,11 @@ impl<'a> ScopeRow<'a> {
         };
         let sides = [(view.baseline, row.baseline), (view.candidate, row.candidate)];
         let measured = sides.into_iter().filter(|(side, _)| side.availability != Availability::Missing);
+        let places = sides.iter().rev().filter_map(|(side, index)| Some((side, side.keys[(*index)?])));
+        let place = places.filter_map(|(side, key)| comparison.place(view.cell, side, key)).next();
         Self {
             label: Text::new(indented(level, &label), tone),
+            place: place.unwrap_or_default().to_owned(),
             indices: measured.map(|(_, index)| index).collect(),
             of_pair: Some(row),
         }

@@ -1,7 +1,7 @@
 //! The limits of a metric at a checkpoint, and the expected changes: defaults, overridden by rules.
 
 use crate::plan::expression::Expression;
-use crate::plan::metric::Unit;
+use crate::plan::metric::{ABOVE_START, Unit};
 use crate::plan::quantity::Limit;
 use crate::plan::quantity::Threshold;
 use crate::plan::rule::{Allowance, Growth, Judging, Rule};
@@ -47,7 +47,9 @@ pub fn is_counted(metric: &str) -> bool {
     let mut parts = metric.split('.');
     match (parts.next(), parts.next(), parts.next()) {
         (Some("heap" | "malloc"), ..) | (Some("gpu"), _, Some("pool")) => true,
-        (Some("gpu"), _, Some(part)) => ["live", "peak", "consumed", "peaked", "used"].contains(&part),
+        (Some("gpu"), _, Some(part)) => {
+            ["live", "peak", "consumed", "peaked", "used", ABOVE_START].contains(&part)
+        }
         _ => false,
     }
 }

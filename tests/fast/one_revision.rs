@@ -1,6 +1,7 @@
 //! Reports of a single revision.
 
 use crate::support::synthetic::{Log, Synthetic};
+use crate::support::tables::table as table_of;
 use cargo_memprof::cli::arguments::values;
 use cargo_memprof::compare::comparison::Comparison;
 use cargo_memprof::compare::evaluation::Conclusion;
@@ -187,4 +188,39 @@ fn test_lists_results_and_explains_failures_with_place_and_figure() {
     let all_passed = Synthetic::new(&["."]).passed("finds_nothing", 0, 0, &passed);
     assert!(list(&all_passed).contains("test result: ok. 1 passed; 0 failed; 0 ignored"));
     assert!(!list(&all_passed).contains("failures:"));
+}
+
+#[test]
+fn the_peak_above_start_is_computed_where_it_is_named() {
+    let log = Log::new()
+        .checkpoint("start", &[("heap.live", MIB), ("heap.peak", MIB), ("cpu.rss", 5 * MIB)])
+        .checkpoint("loaded", &[("heap.live", 3 * MIB), ("heap.peak", 6 * MIB)])
+        .checkpoint("done", &[("heap.live", MIB), ("heap.peak", 3 * MIB)]);
+    let folder = |rules: Vec<Rule>| {
+        let judging = Judging { rules, ..Judging::default() };
+        Synthetic::new(&["main"]).judging(judging).passed("index", 0, 0, &log)
+    };
+    let named = |comparison: &Comparison| {
+        let names = comparison.metrics.iter().map(|metric| metric.name.clone());
+        names.filter(|name| name.ends_with("above_start")).collect::<Vec<_>>()
+    };
+    assert!(named(&compare(&folder(vec![]).results())).is_empty());
+    // A rule over all heap metrics does not ask for it.
+    assert!(named(&compare(&folder(vec![values::limit("heap.*=99MiB").unwrap()]).results())).is_empty());
+
+    let comparison = compare(&folder(vec![values::limit("heap.peak_above_start=4MiB").unwrap()]).results());
+    assert_eq!(Conclusion::of(&comparison).exit_code(), ExitCode::Regression);
+    let table = shown(Format::Table, &comparison);
+    assert!(table.contains("heap.peak_above_start 5.00 MiB at 'loaded' of index"), "{table}");
+
+    let mut results = folder(vec![]).results();
+    results.plan.request.derived =
+        ["heap.peak_above_start", "cpu.peak_above_start"].map(str::to_owned).to_vec();
+    let comparison = compare(&results);
+    assert_eq!(named(&comparison), ["heap.peak_above_start"]);
+    let rows = table_of(Format::CsvWide, &comparison);
+    let above: Vec<&str> = rows.iter().map(|row| &*row["heap.peak_above_start:main"]).collect();
+    assert_eq!(above, ["0", "5242880", "2097152"]);
+    let side = &comparison.cells[0].sides[0];
+    assert_eq!(side.source("heap.peak_above_start"), Some("tracking allocator"));
 }

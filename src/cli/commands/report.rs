@@ -9,6 +9,7 @@ use crate::cli::output::present::Presentation;
 use crate::cli::request::judging::{add_judging, refuse_unchecked};
 use crate::cli::search::report::present_search;
 use crate::compare::noise;
+use crate::plan::metric::derived;
 use crate::results::stored::{self, Results};
 use crate::support::exit_code::ExitCode;
 
@@ -26,6 +27,7 @@ pub fn report(context: CommandContext<'_>, arguments: &ReportArguments) -> anyho
     }
     judge_by(&mut results, &arguments.judging)?;
     let metrics = &presentation.metrics;
+    results.plan.request.derived.extend(derived(metrics.iter().map(String::as_str)));
     Presentation { arguments: presentation, outputs: &outputs, metrics }.of_run(
         context.console,
         &results,

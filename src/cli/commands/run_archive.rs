@@ -109,7 +109,9 @@ fn packed_plan(unpacked: &Unpacked, file: &Utf8Path, arguments: &RunArguments) -
 /// The plan with the metrics that are read on request. The flags here may add some to those of the
 /// build machine.
 fn with_metrics(mut plan: Plan, arguments: &RunArguments) -> Plan {
-    let shown = arguments.presentation.metrics.iter().chain(&plan.request.on_request);
+    let given = || arguments.presentation.metrics.iter();
+    plan.request.derived = metric::derived(given().chain(&plan.request.derived).map(String::as_str));
+    let shown = given().chain(&plan.request.on_request);
     plan.request.on_request = metric::on_request(shown.map(String::as_str));
     plan
 }

@@ -81,6 +81,7 @@ pub fn reconcile(
         },
         judging: judging(&arguments.judging, matrix)?,
         on_request: Vec::new(),
+        derived: Vec::new(),
         lockfile: lockfile(arguments, matrix.lockfile.as_ref()),
         sparse_exclude: list(&arguments.checkout.sparse_exclude, matrix.sparse_exclude.as_ref()),
         trace: trace(&arguments.trace, matrix.trace.as_ref())?,
