@@ -326,23 +326,24 @@ impl<'a> ScopeTree<'a> {
             Some(column.figure(row.indices[number]?)?.value)
         };
         let has_time = |number: &usize| self.rows.iter().any(|row| duration(row, *number).is_some());
-        let timed: Vec<usize> = (0..self.sides.len()).filter(has_time).collect();
+        let with_time: Vec<usize> = (0..self.sides.len()).filter(has_time).collect();
         let has_places = self.rows.iter().any(|row| !row.place.is_empty());
         let name = |number: &usize| match self.sides.len() {
             1 => "Time".to_owned(),
             _ => cut(&labels::one_line(&self.sides[*number].0.name), MOST_HEADING).into_owned(),
         };
-        let mut headings: Vec<String> = timed.iter().map(name).collect();
+        let mut headings: Vec<String> = with_time.iter().map(name).collect();
         headings.extend(has_places.then(|| "At".to_owned()));
         if headings.is_empty() {
             return None;
         }
         let cells = self.rows.iter().map(|row| {
-            let times = timed.iter().map(|number| Text::figure(duration(row, *number), Unit::Nanoseconds));
+            let times =
+                with_time.iter().map(|number| Text::figure(duration(row, *number), Unit::Nanoseconds));
             let place = has_places.then(|| Text::new(labels::one_line(&row.place), Tone::Quiet));
             times.chain(place).collect()
         });
-        let title = if self.sides.len() > 1 && !timed.is_empty() { "Time" } else { "" };
+        let title = if self.sides.len() > 1 && !with_time.is_empty() { "Time" } else { "" };
         Some(Group::of(title.to_owned(), headings, cells.collect()))
     }
 
@@ -374,8 +375,8 @@ impl<'a> ScopeRow<'a> {
         };
         let sides = [(view.baseline, row.baseline), (view.candidate, row.candidate)];
         let measured = sides.into_iter().filter(|(side, _)| side.availability != Availability::Missing);
-        let places = sides.iter().rev().filter_map(|(side, index)| Some((side, side.keys[(*index)?])));
-        let place = places.filter_map(|(side, key)| comparison.place(view.cell, side, key)).next();
+        let mut places = sides.iter().rev().filter_map(|(side, index)| Some((side, side.keys[(*index)?])));
+        let place = places.find_map(|(side, key)| comparison.place(view.cell, side, key));
         Self {
             label: Text::new(indented(level, &label), tone),
             place: place.unwrap_or_default().to_owned(),

@@ -105,14 +105,14 @@ impl FollowedFile {
 }
 
 fn emit(sink: &dyn Sink, test: &str, name: &str, is_log: bool, lines: &[u8]) {
-    let text = if is_log {
+    let shown = if is_log {
         let checkpoints = lines.split(|byte| *byte == b'\n').filter_map(LiveCheckpoint::of_line);
         checkpoints.map(|checkpoint| checkpoint.to_string()).collect::<Vec<_>>().join("\n")
     } else {
         String::from_utf8_lossy(lines).trim_end_matches('\n').to_owned()
     };
-    if !text.is_empty() {
-        sink.emit(Event::TestWrote { test: test.to_owned(), name: name.to_owned(), text });
+    if !shown.is_empty() {
+        sink.emit(Event::TestWrote { test: test.to_owned(), name: name.to_owned(), text: shown });
     }
 }
 

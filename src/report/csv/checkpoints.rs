@@ -184,16 +184,16 @@ impl<'a, 'o> Table<'a, 'o> {
             None => "",
         };
         let sides = || of.sides.iter().zip(&row.indices);
-        let places = sides().filter_map(|(side, at)| self.comparison.place(of, side, side.keys[(*at)?]));
-        let place = places.last().unwrap_or_default();
+        let mut places = sides().filter_map(|(side, at)| self.comparison.place(of, side, side.keys[(*at)?]));
+        let place = places.next_back().unwrap_or_default();
         let mut about = vec![cell(label).into_owned(), row.key.occurrence.to_string()];
         about.extend([change.to_owned(), cell(place).into_owned()]);
         if self.rows == Rows::Scopes {
-            let depths = sides().zip(nestings).filter_map(|((side, at), nestings)| {
+            let mut depths = sides().zip(nestings).filter_map(|((side, at), nestings)| {
                 let nesting: &Nesting = nestings.get(&side.keys[(*at)?])?;
                 Some(nesting.depth)
             });
-            about.push(depths.last().map_or_else(String::new, |depth| depth.to_string()));
+            about.push(depths.next_back().map_or_else(String::new, |depth| depth.to_string()));
         }
         about
     }

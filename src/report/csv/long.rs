@@ -90,7 +90,9 @@ fn write_run(
             record.push_field(unit.as_bytes());
             push_number(&mut record, value);
             record.push_field(source.as_bytes());
-            values_of_params.iter().for_each(|value| record.push_field(value.as_bytes()));
+            for value in &values_of_params {
+                record.push_field(value.as_bytes());
+            }
             writer.write_byte_record(&record)?;
         }
     }
