@@ -165,22 +165,24 @@ impl TestList<'_> {
         Ok(())
     }
 
-    /// Returns `heap.peak 9.00 MiB at 'postings collected' (tests/stages.rs:31), limit 4.00 MiB`.
+    /// Returns `heap.peak 9.00 MiB at 'decoded' (tests/a.rs:31), 5.00 MiB over the limit of 4.00 MiB`.
     fn excess(&self, view: &PairView, breach: &Breach) -> String {
         let unit = Unit::of(&breach.metric);
         let row = &view.rows[breach.row];
         let key = view.key(row);
         let place = self.single.comparison.place(view.cell, view.candidate, key);
         let place = place.map_or_else(String::new, |place| format!(" ({})", one_line(place)));
-        let limit = text::figure(i64::try_from(breach.limit).unwrap_or(i64::MAX), unit);
+        let limit = i64::try_from(breach.limit).unwrap_or(i64::MAX);
+        let over = text::figure(breach.value.saturating_sub(limit), unit);
+        let over = format!("{over} over the limit of {}", text::figure(limit, unit));
         let (metric, label) = (&breach.metric, text::row_label(view, row));
         match breach.kind {
             BreachKind::Limit => {
-                format!("{metric} {} at '{label}'{place}, limit {limit}", text::figure(breach.value, unit))
+                format!("{metric} {} at '{label}'{place}, {over}", text::figure(breach.value, unit))
             }
             BreachKind::Leak => {
                 let growth = text::difference(breach.value.into(), unit);
-                format!("leak: {metric} {growth} from 'start' to '{label}', limit {limit}")
+                format!("leak: {metric} {growth} from 'start' to '{label}', {over}")
             }
         }
     }

@@ -41,7 +41,7 @@ fn test_fails_on_a_broken_limit_and_a_broken_assertion_and_shows_what_runs() {
     let repository = repository();
     let failed = memprof(&repository, &["test", "--offline", "--limit", "heap.peak=2MiB", "--live"]);
     assert_eq!(failed.code, 1, "{}", failed.everything());
-    let over = "heap.peak 3.00 MiB at 'filled' (tests/mem.rs:13), limit 2.00 MiB";
+    let over = "heap.peak 3.00 MiB at 'filled' (tests/mem.rs:13), 1.00 MiB over the limit of 2.00 MiB";
     for line in ["test hf_small ... ok", "test fs_small ... FAILED", "test breaks   ... FAILED", over] {
         assert!(failed.stdout.contains(line), "{}", failed.everything());
     }
