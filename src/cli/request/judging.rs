@@ -28,7 +28,8 @@ pub fn judging(flags: &JudgingArguments, matrix: &Matrix) -> Result<Judging, Use
 /// Refuses `--threshold` for a single revision: nothing would check it, and the exit code 0 would
 /// say otherwise.
 pub fn refuse_unchecked(flags: &JudgingArguments, revisions: usize) -> Result<(), UserError> {
-    match flags.thresholds.first() {
+    // `off` asks for nothing.
+    match flags.thresholds.iter().find(|rule| rule.growth != Some(Growth::Off)) {
         Some(rule) if revisions == 1 => {
             let metric = &rule.metric;
             let example = match Unit::of(metric) {
@@ -86,6 +87,7 @@ mod tests {
         };
         assert!(refuse_unchecked(&flags(None), 1).is_ok());
         assert!(refuse_unchecked(&flags(Some("heap.peak=5%")), 2).is_ok());
+        assert!(refuse_unchecked(&flags(Some("*=off")), 1).is_ok());
         let refused = refuse_unchecked(&flags(Some("heap.count=5%")), 1).unwrap_err().rendered();
         assert!(
             refused.contains("add a baseline") && refused.contains("--limit heap.count=1000"),
