@@ -415,6 +415,7 @@ impl<'a> CommitRunner<'a> {
             gpu: self.gpu.as_ref().context("it was set above")?,
             sink: self.notes,
             interrupt: self.session.interrupt,
+            follow: self.session.follow,
         };
         match runner.run(&mut self.builder)? {
             Completion::Finished => Ok(()),

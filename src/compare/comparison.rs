@@ -54,6 +54,9 @@ pub struct Comparison {
     pub notes: Vec<String>,
     /// The expected changes. Verdicts refer to them by index.
     pub allow: Vec<Allowance>,
+    /// The number of things that were asked for and not checked: limits of a single revision that no
+    /// figure was checked against, and failed tests that belong to no pair.
+    pub unchecked: usize,
     /// By revision: the metrics that cannot be compared with the baseline's.
     pub apart: Vec<Vec<IncomparableMetrics>>,
 }
@@ -81,6 +84,10 @@ pub struct Cell {
     pub sides: Vec<Aggregate>,
     /// One pair per candidate.
     pub pairs: Vec<Pair>,
+    /// The two tests that the sides are, if this is a pair of tests within one revision.
+    pub origins: Option<[CellId; 2]>,
+    /// The only revision against itself, to check limits and leaks; `None` with several revisions.
+    pub alone: Option<Pair>,
 }
 
 /// A candidate's checkpoints against the baseline's.
@@ -288,6 +295,16 @@ impl Comparison {
         self.cells.iter().flat_map(|cell| cell.pairs.iter().map(|pair| self.view(cell, pair)))
     }
 
+    /// Returns the tests of a single revision, each against itself; nothing with several revisions.
+    pub fn alone(&self) -> impl Iterator<Item = PairView<'_>> {
+        self.cells.iter().flat_map(|cell| cell.alone.iter().map(|pair| self.view(cell, pair)))
+    }
+
+    /// Returns everything that has verdicts: the pairs, or the tests of a single revision.
+    pub fn checked(&self) -> impl Iterator<Item = PairView<'_>> {
+        self.pairs().chain(self.alone())
+    }
+
     /// Returns a pair of a cell with everything that it refers to.
     pub fn view<'a>(&'a self, cell: &'a Cell, pair: &'a Pair) -> PairView<'a> {
         PairView {
@@ -310,6 +327,11 @@ impl Comparison {
 }
 
 impl<'a> PairView<'a> {
+    /// Whether this is a single revision against itself.
+    pub fn is_alone(&self) -> bool {
+        std::ptr::eq(self.old, self.new)
+    }
+
     /// Whether both sides have runs that passed.
     pub fn is_compared(&self) -> bool {
         self.baseline.availability == Availability::Measured

@@ -7,6 +7,7 @@ use crate::compare::comparison::{
 };
 use crate::compare::matching::{Match, RowChange};
 use crate::compare::noise::KnownNoise;
+use crate::compare::unchecked_limits;
 use crate::plan::metric::Unit;
 use crate::plan::rule::Judging;
 use crate::results::measurement::Kind;
@@ -14,10 +15,6 @@ use crate::support::exit_code::ExitCode;
 use crate::verdict::kinds::Verdict;
 use crate::verdict::limits::{self, Limits, MetricLimits, RowLimits};
 use crate::verdict::significance::{Noise, Thresholds, judge};
-
-/// A leak is the growth between these checkpoints. Every run has them.
-const FIRST: &str = "start";
-const LAST: &str = "done";
 
 /// Gives every verdict. Expiry uses the comparison's date, so a later report of the same run says
 /// the same.
@@ -31,25 +28,30 @@ pub fn judge_all(comparison: &mut Comparison, judging: &Judging) {
     let mut verdicts = Vec::new();
     for cell in &comparison.cells {
         let test = format!("{} {}", cell.id.test, cell.id.title);
-        for pair in &cell.pairs {
+        for pair in cell.pairs.iter().chain(&cell.alone) {
             let view = comparison.view(cell, pair);
             let pair_judge = PairJudge { view, limits: &limits, known: &known, test: &test, today: &today };
             let mut judged = Vec::new();
             let mut breaches = Vec::new();
             for metric in &comparison.metrics {
                 let of_metric = limits.of(&test, &metric.name);
-                judged.extend(pair_judge.metric(&metric.name, &of_metric));
+                if !view.is_alone() {
+                    judged.extend(pair_judge.metric(&metric.name, &of_metric));
+                }
                 breaches.extend(pair_judge.breaches(&metric.name, &of_metric));
                 breaches.extend(pair_judge.leak(&metric.name, &of_metric));
             }
             verdicts.push((judged, breaches));
         }
     }
-    let pairs = comparison.cells.iter_mut().flat_map(|cell| &mut cell.pairs);
+    let unchecked = unchecked_limits::notes(comparison, &limits);
+    let pairs = comparison.cells.iter_mut().flat_map(|cell| cell.pairs.iter_mut().chain(&mut cell.alone));
     for (pair, (judged, breaches)) in pairs.zip(verdicts) {
         (pair.judged, pair.breaches) = (judged, breaches);
     }
     comparison.notes.extend(expired(comparison));
+    comparison.unchecked += unchecked.len();
+    comparison.notes.extend(unchecked);
 }
 
 /// Judges one pair.
@@ -169,7 +171,8 @@ impl PairJudge<'_> {
             if i128::from(value) <= i128::from(limit) {
                 return None;
             }
-            let baseline = column.at(row).baseline.map(|figure| figure.value);
+            let baseline = column.at(row).baseline.filter(|_| !self.view.is_alone());
+            let baseline = baseline.map(|figure| figure.value);
             Some(self.breach(metric, index, baseline, Excess { kind: BreachKind::Limit, value, limit }))
         });
         breaches.collect()
@@ -188,7 +191,7 @@ impl PairJudge<'_> {
                 .iter()
                 .position(|key| key.label == label && key.kind == Kind::Point && key.occurrence == 1)
         };
-        let (first, last) = (named(FIRST)?, named(LAST)?);
+        let (first, last) = (named(limits::LEAK_FROM)?, named(limits::LEAK_TO)?);
         let both = column.readings(first).zip(column.readings(last));
         let left = both.filter_map(|(first, last)| last?.checked_sub(first?)).max()?;
         if i128::from(left) <= i128::from(limit) {
@@ -243,7 +246,7 @@ fn expired(comparison: &Comparison) -> Vec<String> {
             .into_iter()
             .chain(view.pair.breaches.iter().filter_map(|breach| breach.expected).collect::<Vec<_>>())
     };
-    let mut indices: Vec<usize> = (comparison.pairs().flat_map(rulings))
+    let mut indices: Vec<usize> = (comparison.checked().flat_map(rulings))
         .filter(|expected| expected.has_expired)
         .map(|expected| expected.index)
         .collect();
@@ -272,7 +275,8 @@ pub struct Conclusion {
     pub inconclusive: usize,
     /// Rows that could not be compared.
     pub missing: usize,
-    /// Those of tests that passed at both revisions.
+    /// Those of tests that passed at both revisions, limits that no figure was checked against, and
+    /// failed tests without a partner.
     pub missing_of_both: usize,
     /// Figures above an upper limit, and leaks.
     pub breaches: usize,
@@ -281,8 +285,8 @@ pub struct Conclusion {
 impl Conclusion {
     /// Counts the verdicts of a comparison.
     pub fn of(comparison: &Comparison) -> Self {
-        let mut conclusion = Self::default();
-        for view in comparison.pairs() {
+        let mut conclusion = Self { missing_of_both: comparison.unchecked, ..Self::default() };
+        for view in comparison.checked() {
             conclusion.add(&view);
         }
         conclusion

@@ -8,8 +8,10 @@ use serde_json::{Value, json};
 
 use crate::compare::aggregate::{Aggregate, Availability};
 use crate::compare::comparison::{Cell, Comparison, Metric, Pair};
+use crate::compare::derived;
 use crate::compare::evaluation;
-use crate::compare::matching::{Renames, match_checkpoints};
+use crate::compare::matching::{Match, Renames, match_checkpoints};
+use crate::compare::paired_tests::PairedResults;
 use crate::plan::listing::NotMeasured;
 use crate::plan::metric::{CATALOGUE, Unit};
 use crate::results::comparability::{self, IncomparableMetrics};
@@ -23,8 +25,20 @@ const BUILD_FACTS: [&str; 6] = ["toolchain", "profile", "features", "lock", "tar
 /// Lists at most this many differing facts of two environments.
 const MOST_ENVIRONMENT_NOTES: usize = 12;
 
-/// Compares each candidate with the baseline, in every cell.
+/// Compares each candidate with the baseline, in every cell; or the tests of a single revision with
+/// each other, if the plan has pairs.
 pub fn compare(results: &Results) -> Comparison {
+    let with_derived = derived::with_derived(results);
+    let results = with_derived.as_ref().unwrap_or(results);
+    let Some(paired) = PairedResults::of(results) else { return compare_revisions(results, 0) };
+    let mut comparison = compare_revisions(&paired.results, paired.not_compared);
+    for cell in &mut comparison.cells {
+        cell.origins = paired.origins.get(&cell.id).cloned();
+    }
+    comparison
+}
+
+fn compare_revisions(results: &Results, unchecked: usize) -> Comparison {
     let plan = &results.plan;
     let cells = cells(&results.runs, plan.revisions.len(), plan.baseline);
     let mut notes = plan.notes.clone();
@@ -49,6 +63,7 @@ pub fn compare(results: &Results) -> Comparison {
         cells,
         notes,
         allow: plan.request.judging.allow.clone(),
+        unchecked,
         apart: apart(results),
     };
     evaluation::judge_all(&mut comparison, &plan.request.judging);
@@ -104,7 +119,16 @@ fn cell(runs: &[(usize, &Run)], revisions: usize, baseline: usize) -> Cell {
             Pair { candidate, rows, judged: Vec::new(), breaches: Vec::new() }
         })
         .collect();
-    Cell { id: runs[0].1.record.cell.clone(), has_namesake: false, labels, sides, pairs }
+    let alone = (revisions == 1).then(|| alone(&sides[0]));
+    let id = runs[0].1.record.cell.clone();
+    Cell { id, has_namesake: false, labels, sides, pairs, origins: None, alone }
+}
+
+/// Returns a single revision against itself, with every checkpoint in a row.
+fn alone(side: &Aggregate) -> Pair {
+    let row = |index| Match { baseline: Some(index), candidate: Some(index) };
+    let rows = (0..side.keys.len()).map(row).collect();
+    Pair { candidate: 0, rows, judged: Vec::new(), breaches: Vec::new() }
 }
 
 /// Returns all metrics: the GPUs', then the catalogue's in its order, then others by name.

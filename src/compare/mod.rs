@@ -4,14 +4,17 @@
 
 pub mod aggregate;
 pub mod comparison;
+pub mod derived;
 pub mod evaluation;
 pub mod from_results;
 pub mod matching;
 pub mod noise;
+pub mod paired_tests;
 pub mod repeats;
 pub mod shared_storage;
 pub mod standing;
 pub mod tensor_comparison;
 pub mod tensor_states;
 pub mod trace_comparison;
+mod unchecked_limits;
 pub mod whole_test;

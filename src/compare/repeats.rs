@@ -16,7 +16,12 @@ pub fn wanted(comparison: &Comparison) -> HashMap<(&CellId, usize), u32> {
             let view = comparison.view(cell, pair);
             let Some(runs) = next_look(&view) else { continue };
             for revision in [comparison.baseline, pair.candidate] {
-                let most = wanted.entry((&cell.id, revision)).or_default();
+                // The runs of a pair are those of two tests at the only revision.
+                let planned = match &cell.origins {
+                    Some(tests) => (&tests[revision], 0),
+                    None => (&cell.id, revision),
+                };
+                let most = wanted.entry(planned).or_default();
                 *most = runs.max(*most);
             }
         }

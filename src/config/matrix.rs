@@ -12,6 +12,7 @@ use crate::config::values::{
 use crate::config::yaml::{List, Scalar};
 use crate::plan::checkpoint_at::CheckpointAt;
 use crate::plan::expression::Expression;
+use crate::plan::pair_pattern::PairPattern;
 use crate::plan::request::{Ignored, OverlayMode, TargetKind, TraceColumn};
 use crate::plan::title::Template;
 use crate::plan::trace_pattern::TracePattern;
@@ -47,6 +48,8 @@ mapping! {
         "exclude" => exclude: List<CellEntry>,
         /// Cells to keep. If absent, all cells are kept.
         "include" => include: List<CellEntry>,
+        /// Tests to compare with each other within one revision: `hf_*=fs_*`.
+        "pairs" => pairs: List<Scalar<Parsed<PairPattern>>>,
         /// How often each cell runs.
         "repeat" => repeat: Scalar<RepeatCount>,
         /// Time limit of one run.

@@ -9,6 +9,7 @@ use crate::config::mistake::Mistake;
 use crate::config::yaml::FromText;
 use crate::plan::checkpoint_at::CheckpointAt;
 use crate::plan::expression::Expression;
+use crate::plan::pair_pattern::PairPattern;
 use crate::plan::quantity;
 use crate::plan::repeat::Repeat;
 use crate::plan::request::{Ignored, OverlayMode, TargetKind, TraceColumn};
@@ -55,6 +56,14 @@ impl FromText for Parsed<CheckpointAt> {
 
 impl FromText for Parsed<TracePattern> {
     const EXPECTED: &'static str = "a pattern of functions such as bart::encoder::*::forward";
+
+    fn from_text(text: &str) -> Result<Self, Mistake> {
+        parsed(text)
+    }
+}
+
+impl FromText for Parsed<PairPattern> {
+    const EXPECTED: &'static str = "two patterns of tests such as hf_*=fs_*";
 
     fn from_text(text: &str) -> Result<Self, Mistake> {
         parsed(text)

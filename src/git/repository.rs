@@ -452,7 +452,11 @@ fn found_by_program(start: &Utf8Path) -> anyhow::Result<Utf8PathBuf> {
         }
         Err(error) if error.stderr().contains("not a git repository") => {
             Err(UserError::new(format!("no git repository at '{start}' or above it"))
-                .help("go to one with `cd`, or look at `cargo memprof demo`, which makes its own")
+                .help(
+                    "go to one with `cd`\n\
+                     or make one here: git init && git add -A && git commit -m start\n\
+                     or look at the demo: cargo memprof demo",
+                )
                 .into())
         }
         Err(error) => Err(error).with_context(|| format!("no git repository at '{start}'")),

@@ -38,12 +38,14 @@ impl Unit {
 
 /// The metrics that any platform may have, with their meanings, in the order of the table's
 /// columns.
-pub const CATALOGUE: [(&str, &str); 11] = [
+pub const CATALOGUE: [(&str, &str); 13] = [
     ("heap.peak", "peak of live heap bytes since the last checkpoint (exact)"),
+    ("heap.peak_above_start", "heap.peak minus heap.live at `start` (computed)"),
     ("heap.live", "live heap bytes"),
     ("heap.allocated", "heap bytes allocated since the last checkpoint"),
     ("heap.count", "number of heap allocations since the last checkpoint"),
     ("cpu.peak", "peak of resident memory since the last checkpoint"),
+    ("cpu.peak_above_start", "cpu.peak minus cpu.rss at `start` (computed)"),
     ("cpu.rss", "resident memory (RSS)"),
     ("cpu.pss", "proportional set size (PSS): a shared page counts in part, divided among all that share it"),
     ("cpu.private", "resident memory that no other process maps"),
@@ -59,6 +61,23 @@ pub const ON_REQUEST: [&str; 4] = ["cpu.pss", "cpu.private", "cpu.shared", "mall
 pub fn on_request<'a>(metrics: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let wanted: Vec<&str> = metrics.into_iter().collect();
     ON_REQUEST.into_iter().filter(|name| wanted.contains(name)).map(str::to_owned).collect()
+}
+
+/// The last part of metrics that are computed: a peak above the level at `start`. Also of GPUs:
+/// `gpu.0.peak_above_start`.
+pub const ABOVE_START: &str = "peak_above_start";
+
+/// Returns which of these metrics are computed, each once. They exist only where they are named, so
+/// that reports and files hold no figure twice.
+pub fn derived<'a>(metrics: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    let mut names: Vec<String> = metrics
+        .into_iter()
+        .filter(|name| name.rsplit('.').next() == Some(ABOVE_START))
+        .map(str::to_owned)
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    names
 }
 
 /// The metrics shown by default, as far as the measurement has them.

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::checkpoint_at::CheckpointAt;
 use crate::plan::clean_env::CleanEnv;
+use crate::plan::pair_pattern::PairPattern;
 use crate::plan::repeat::Repeat;
 use crate::plan::rule::Judging;
 
@@ -61,6 +62,12 @@ pub struct Request {
     /// [`ON_REQUEST`](crate::plan::metric::ON_REQUEST).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub on_request: Vec<String>,
+    /// Metrics to compute from others: [`derived`](crate::plan::metric::derived).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub derived: Vec<String>,
+    /// Tests that are compared with each other within a single revision.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pairs: Vec<PairPattern>,
     /// The rules for verdicts. Plans of earlier versions lack them.
     #[serde(default)]
     pub judging: Judging,

@@ -20,13 +20,6 @@ pub struct Judging {
     pub noise: Vec<NoiseFigure>,
 }
 
-impl Judging {
-    /// Whether a rule limits figures themselves, and not only their growth.
-    pub fn has_absolute_rules(&self) -> bool {
-        self.rules.iter().any(|rule| rule.limit.is_some() || rule.leak.is_some())
-    }
-}
-
 /// A rule about a metric.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rule {

@@ -15,8 +15,6 @@ pub struct SameCommit {
 
 /// Keeps the first name of each commit, and returns those with several. Refs with settings of their
 /// own stay, and so do those that a filter of cells names.
-///
-/// Limits are checked in comparisons only. So with limits, one revision is never all that is left.
 pub fn merge(plan: &mut Plan) -> Vec<SameCommit> {
     let mut kept: Vec<usize> = Vec::new();
     let mut place_of: Vec<usize> = Vec::new();
@@ -26,10 +24,6 @@ pub fn merge(plan: &mut Plan) -> Vec<SameCommit> {
         if same.is_none() {
             kept.push(index);
         }
-    }
-    let is_single = kept.len() == 1 && plan.revisions.len() > 1;
-    if is_single && plan.request.judging.has_absolute_rules() {
-        return Vec::new();
     }
     let merged: Vec<SameCommit> = (kept.iter().enumerate())
         .filter_map(|(place, &index)| {
@@ -72,7 +66,6 @@ fn is_in_filter(request: &Request, revision: &Revision) -> bool {
 mod tests {
     use super::*;
     use crate::plan::cell_pattern;
-    use crate::plan::rule::Rule;
 
     fn plan(refs: &[(&str, &str)], baseline: usize) -> Plan {
         let revision = |(name, commit): &(&str, &str)| Revision {
@@ -132,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_settings_filters_or_limits_of_its_own_stays() {
+    fn what_has_settings_or_filters_of_its_own_stays() {
         let both = [("main", "a"), ("v1.2", "a")];
         let mut with_features = plan(&both, 0);
         with_features.request.refs[1].features.push("fast".to_owned());
@@ -140,17 +133,5 @@ mod tests {
         let mut filtered = plan(&both, 0);
         filtered.request.exclude.push(cell_pattern::parse("ref=v1.2,test=hf").unwrap());
         assert_eq!(merged(filtered), "main v1.2 | main | ");
-        let mut limited = plan(&both, 0);
-        let rule = Rule { metric: "heap.peak".into(), limit: Some(1), ..Rule::default() };
-        limited.request.judging.rules.push(rule);
-        assert_eq!(merged(limited.clone()), "main v1.2 | main | ");
-        limited.revisions.push(Revision {
-            name: "x".into(),
-            spec: "x".into(),
-            commit: "b".into(),
-            ..limited.revisions[0].clone()
-        });
-        limited.request.refs.push(RefRequest { spec: "x".into(), ..RefRequest::default() });
-        assert_eq!(merged(limited), "main x | main | main=v1.2 a");
     }
 }

@@ -45,15 +45,21 @@ impl Page {
                 self.line(rest.trim_start_matches(" · "), "  ", Tone::Plain, out)?;
             }
             writeln!(out)?;
-            self.findings(answer, options, out)?;
+            self.findings(&answer.findings, options, out)?;
             self.failures(answer, options, out)?;
         }
         self.whole_troubles(comparison, out)
     }
 
-    fn findings(self, answer: &Answer, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    /// Writes a line for each test that changed, the worst first.
+    pub(super) fn findings(
+        self,
+        findings: &[Finding],
+        options: &Options,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
         let findings: Vec<&Finding> =
-            answer.findings.iter().filter(|finding| !is_failure(finding.standing)).collect();
+            findings.iter().filter(|finding| !is_failure(finding.standing)).collect();
         let mut lines: Vec<FindingLine> = Vec::new();
         let mut left_out: Vec<(usize, Standing)> = Vec::new();
         for of_one in findings.chunk_by(|a, b| a.standing == b.standing) {

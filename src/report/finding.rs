@@ -3,7 +3,7 @@
 
 use std::cmp::Reverse;
 
-use crate::compare::comparison::{Breach, BreachKind, Comparison, PairView, Ruling};
+use crate::compare::comparison::{Breach, BreachKind, Cell, Comparison, PairView, Ruling};
 use crate::compare::matching::{Match, RowChange};
 use crate::compare::standing::{Standing, WorstChange, worst_change};
 use crate::plan::metric::Unit;
@@ -66,11 +66,19 @@ impl<'a> Finding<'a> {
             _ => false,
         };
         match (worst_change(&view, is_meant), standing) {
-            (Some(worst), _) => empty.with_change(comparison, &worst),
+            (Some(worst), _) => empty.with_change(comparison, &worst).with_limits(comparison),
             (None, Standing::OverLimit | Standing::Expected) => empty.with_breach(comparison),
             (None, Standing::Restructured) => Self { remark: restructured(&view), ..empty },
             (None, _) => Self { remark: first_trouble(comparison, &view), ..empty },
         }
+    }
+
+    /// Looks up what to report about a test of a single revision: figures above a limit.
+    pub fn alone(comparison: &'a Comparison, cell: &'a Cell) -> Option<Self> {
+        let pair = cell.alone.as_ref().filter(|pair| !pair.breaches.is_empty())?;
+        let counts = pair.breaches.iter().any(Breach::counts);
+        let standing = if counts { Standing::OverLimit } else { Standing::Expected };
+        Some(Self::of(comparison, comparison.view(cell, pair), standing))
     }
 
     fn with_change(self, comparison: &Comparison, worst: &WorstChange) -> Self {
@@ -111,36 +119,33 @@ impl<'a> Finding<'a> {
     }
 
     fn with_breach(self, comparison: &Comparison) -> Self {
+        let broken =
+            BrokenLimit::all(&self.view, |breach| breach.counts() || self.standing == Standing::Expected);
+        let Some((first, others)) = broken.split_first() else { return self };
         let view = self.view;
-        let is_meant = |breach: &&Breach| breach.counts() || self.standing == Standing::Expected;
-        let breaches = || view.pair.breaches.iter().filter(is_meant);
-        let Some(first) = breaches().next() else { return self };
-        let unit = Unit::of(&first.metric);
-        let others = breaches().filter(|breach| breach.metric == first.metric).count() - 1;
-        let row = &view.rows[first.row];
-        let mut place = place(&view, row);
-        if others > 0 {
-            place.push_str(&later(others));
-        }
-        let limit = text::figure(i64::try_from(first.limit).unwrap_or(i64::MAX), unit);
-        let remark = match (first.kind, reason(comparison, first.expected)) {
-            (_, Some(reason)) => format!("expected: {reason}"),
-            (BreachKind::Limit, None) => format!("limit {limit}"),
-            (BreachKind::Leak, None) => format!("not freed since 'start', limit {limit}"),
-        };
-        let figures = match first.kind {
-            BreachKind::Limit => text::figure(first.value, unit),
-            BreachKind::Leak => text::difference(first.value.into(), unit),
-        };
+        let others: Vec<String> = others.iter().map(|other| other.sentence(comparison, &view)).collect();
+        let also = if others.is_empty() { String::new() } else { format!("; also {}", others.join("; ")) };
         Self {
-            metric: first.metric.clone(),
-            figures,
-            place,
-            remark,
-            source: source(&view, row).map(str::to_owned),
-            size: (true, unit == Unit::Bytes, first.value.into()),
+            metric: first.breach.metric.clone(),
+            figures: first.figure(),
+            place: first.place(&view),
+            remark: first.remark(comparison) + &also,
+            source: source(&view, &view.rows[first.breach.row]).map(str::to_owned),
+            size: (true, first.unit() == Unit::Bytes, first.breach.value.into()),
             ..self
         }
+    }
+
+    /// Adds the limits that the test broke beside its worst change.
+    fn with_limits(mut self, comparison: &Comparison) -> Self {
+        let broken = BrokenLimit::all(&self.view, Breach::counts);
+        let sentences: Vec<String> =
+            broken.iter().map(|broken| broken.sentence(comparison, &self.view)).collect();
+        if !sentences.is_empty() {
+            let separator = if self.remark.is_empty() { "" } else { "; " };
+            self.remark = format!("{}{separator}over a limit: {}", self.remark, sentences.join("; "));
+        }
+        self
     }
 
     /// Returns what orders findings: by standing, then the largest change first.
@@ -172,6 +177,61 @@ impl<'a> Finding<'a> {
             sentence = format!("{sentence} ({})", self.percent);
         }
         format!("{sentence} {}", self.place_and_remark()).trim().to_owned()
+    }
+}
+
+/// A limit that a test broke, at its first checkpoint.
+struct BrokenLimit<'a> {
+    breach: &'a Breach,
+    /// The number of later checkpoints.
+    others: usize,
+}
+
+impl<'a> BrokenLimit<'a> {
+    /// Returns each metric's limit and leak, once.
+    fn all(view: &PairView<'a>, is_meant: impl Fn(&Breach) -> bool) -> Vec<Self> {
+        let mut all: Vec<Self> = Vec::new();
+        for breach in view.pair.breaches.iter().filter(|breach| is_meant(breach)) {
+            let is_same = |known: &&mut Self| {
+                (&known.breach.metric, known.breach.kind) == (&breach.metric, breach.kind)
+            };
+            match all.iter_mut().find(is_same) {
+                Some(known) => known.others += 1,
+                None => all.push(Self { breach, others: 0 }),
+            }
+        }
+        all
+    }
+
+    fn unit(&self) -> Unit {
+        Unit::of(&self.breach.metric)
+    }
+
+    fn figure(&self) -> String {
+        match self.breach.kind {
+            BreachKind::Limit => text::figure(self.breach.value, self.unit()),
+            BreachKind::Leak => text::difference(self.breach.value.into(), self.unit()),
+        }
+    }
+
+    fn place(&self, view: &PairView) -> String {
+        let later = if self.others > 0 { later(self.others) } else { String::new() };
+        place(view, &view.rows[self.breach.row]) + &later
+    }
+
+    /// Returns `limit 4.00 MiB`, or why it may be broken.
+    fn remark(&self, comparison: &Comparison) -> String {
+        let limit = text::figure(i64::try_from(self.breach.limit).unwrap_or(i64::MAX), self.unit());
+        let expected = reason(comparison, self.breach.expected)
+            .map_or_else(String::new, |reason| format!(", expected: {reason}"));
+        match self.breach.kind {
+            BreachKind::Limit => format!("limit {limit}{expected}"),
+            BreachKind::Leak => format!("not freed since 'start', limit {limit}{expected}"),
+        }
+    }
+
+    fn sentence(&self, comparison: &Comparison, view: &PairView) -> String {
+        format!("{} {} {}: {}", self.breach.metric, self.figure(), self.place(view), self.remark(comparison))
     }
 }
 

@@ -60,6 +60,8 @@ pub fn annotations(comparison: &Comparison) -> Vec<String> {
         format!("::error title=Memory not measured::{}", escape(&lines.join("\n")))
     });
     let mut commands: Vec<String> = whole.take(MOST_ANNOTATIONS).collect();
+    let alone = comparison.cells.iter().filter_map(|cell| Finding::alone(comparison, cell));
+    commands.extend(alone.take(MOST_ANNOTATIONS).filter_map(|finding| annotation(comparison, &finding, "")));
     for answer in Answer::of_all(comparison) {
         let of = if comparison.revisions.len() > 2 {
             format!(" in {}", labels::one_line(&comparison.revisions[answer.candidate].name))

@@ -114,7 +114,16 @@ impl Case {
     fn alone(comparison: &Comparison, revision: &Revision, cell: &Cell) -> Self {
         let sides: Vec<&Aggregate> = cell.sides.iter().collect();
         let troubles = sides.iter().flat_map(|side| troubles::side_troubles(comparison, revision, side));
-        Self::new(comparison, cell, &sides, &troubles.collect::<Vec<_>>())
+        let mut case = Self::new(comparison, cell, &sides, &troubles.collect::<Vec<_>>());
+        if let Some(finding) = Finding::alone(comparison, cell) {
+            match finding.standing {
+                Standing::OverLimit => {
+                    case.failures.push(vec![format!("over its limit: {}", finding.sentence())]);
+                }
+                _ => case.output.push(format!("over its limit: {}", finding.sentence())),
+            }
+        }
+        case
     }
 
     fn new(comparison: &Comparison, cell: &Cell, sides: &[&Aggregate], troubles: &[Trouble]) -> Self {

@@ -24,6 +24,7 @@ pub mod selection;
 pub mod single;
 pub mod table;
 pub mod tensors;
+pub mod test_list;
 pub mod text;
 pub mod titles;
 pub mod top;

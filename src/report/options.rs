@@ -20,6 +20,8 @@ pub struct Options {
     pub color: bool,
     /// Which tests have a table.
     pub rows: Rows,
+    /// Write the table of one revision as a list of tests with their results.
+    pub is_test: bool,
     /// The report's path, for the last line.
     pub report_path: Option<String>,
 }
@@ -64,8 +66,24 @@ pub enum Format {
     Table,
     /// A comment for a pull request
     Markdown,
-    /// Raw values, one per row
+    /// Raw values, one per row; also csv=long
+    #[value(alias = "csv=long")]
     Csv,
+    /// A row per checkpoint, a column per metric and ref
+    #[value(name = "csv=wide")]
+    CsvWide,
+    /// A row per scope
+    #[value(name = "csv=scopes")]
+    CsvScopes,
+    /// A row per traced function
+    #[value(name = "csv=calls")]
+    CsvCalls,
+    /// A row per line of traced functions
+    #[value(name = "csv=lines")]
+    CsvLines,
+    /// A row per named tensor
+    #[value(name = "csv=tensors")]
+    CsvTensors,
     /// The complete report, in a versioned format
     Json,
     /// Test results in XML, for CI systems

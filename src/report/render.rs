@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use crate::compare::comparison::Comparison;
 use crate::report::csv;
+use crate::report::csv::checkpoints::Rows;
 use crate::report::json;
 use crate::report::junit;
 use crate::report::markdown;
@@ -12,6 +13,7 @@ use crate::report::scopes;
 use crate::report::single::Single;
 use crate::report::table;
 use crate::report::tensors::view;
+use crate::report::test_list::TestList;
 use crate::report::top;
 
 /// Writes the comparison in a format. The writer should be buffered. Returns its errors, including
@@ -25,6 +27,9 @@ pub fn render(
     if let [revision] = comparison.revisions.as_slice() {
         let single = Single { comparison, revision };
         match (format, options.view) {
+            (Format::Table, View::Checkpoints) if options.is_test => {
+                return TestList { single: &single, options }.write(out);
+            }
             (Format::Table, View::Checkpoints) => return single.table(options, out),
             (Format::Markdown, _) => return single.markdown(options, out),
             _ => {}
@@ -38,7 +43,12 @@ pub fn render(
             View::Tensors => view::render_view(comparison, options, out),
         },
         Format::Markdown => markdown::render(comparison, options, out),
-        Format::Csv => csv::render(comparison, out),
+        Format::Csv => csv::long::render(comparison, out),
+        Format::CsvWide => csv::checkpoints::render(comparison, Rows::Checkpoints, out),
+        Format::CsvScopes => csv::checkpoints::render(comparison, Rows::Scopes, out),
+        Format::CsvCalls => csv::traced::render_calls(comparison, out),
+        Format::CsvLines => csv::traced::render_lines(comparison, out),
+        Format::CsvTensors => csv::tensors::render(comparison, out),
         Format::Json => json::render::render(comparison, out),
         Format::Junit => junit::render(comparison, out),
     }

@@ -123,10 +123,13 @@ impl ScopeView<'_> {
             if index > 0 {
                 writeln!(out)?;
             }
+            // Time and place are the same for all families.
+            let more = tree.time_and_place().filter(|_| index == 0);
             if self.options.compact {
                 self.page.one_table("scope", &labels, &tree.groups_of_parts(family), out)?;
             } else {
-                self.page.tables("scope", &labels, tree.groups_of_sides(family), out)?;
+                let groups = tree.groups_of_sides(family).into_iter().chain(more);
+                self.page.tables("scope", &labels, groups.collect(), out)?;
             }
         }
         if tree.left_out > 0 {
@@ -210,6 +213,8 @@ struct ScopeTree<'a> {
 
 struct ScopeRow<'a> {
     label: Text,
+    /// Where in the source it is; of two places, the newer one.
+    place: String,
     /// The index of the scope on each side.
     indices: Vec<Option<usize>>,
     of_pair: Option<&'a Match>,
@@ -227,7 +232,9 @@ impl<'a> ScopeTree<'a> {
             .map(|(row, level)| {
                 let index = scopes[row];
                 let label = indented(level, &label(side.keys[index], cell));
-                ScopeRow { label: Text::new(label, Tone::Plain), indices: vec![Some(index)], of_pair: None }
+                let place = side.place(index).unwrap_or_default().to_owned();
+                let (label, indices) = (Text::new(label, Tone::Plain), vec![Some(index)]);
+                ScopeRow { label, place, indices, of_pair: None }
             })
             .collect();
         let shown = if options.all_rows() { rows.len() } else { rows.len().min(MOST_ROWS) };
@@ -312,6 +319,34 @@ impl<'a> ScopeTree<'a> {
         PARTS.iter().enumerate().map(group).collect()
     }
 
+    /// Returns how long each scope took, and where it is in the source, as far as it is known.
+    fn time_and_place(&self) -> Option<Group> {
+        let duration = |row: &ScopeRow, number: usize| {
+            let column = self.sides[number].1.column("time")?;
+            Some(column.figure(row.indices[number]?)?.value)
+        };
+        let has_time = |number: &usize| self.rows.iter().any(|row| duration(row, *number).is_some());
+        let with_time: Vec<usize> = (0..self.sides.len()).filter(has_time).collect();
+        let has_places = self.rows.iter().any(|row| !row.place.is_empty());
+        let name = |number: &usize| match self.sides.len() {
+            1 => "Time".to_owned(),
+            _ => cut(&labels::one_line(&self.sides[*number].0.name), MOST_HEADING).into_owned(),
+        };
+        let mut headings: Vec<String> = with_time.iter().map(name).collect();
+        headings.extend(has_places.then(|| "At".to_owned()));
+        if headings.is_empty() {
+            return None;
+        }
+        let cells = self.rows.iter().map(|row| {
+            let times =
+                with_time.iter().map(|number| Text::figure(duration(row, *number), Unit::Nanoseconds));
+            let place = has_places.then(|| Text::new(labels::one_line(&row.place), Tone::Quiet));
+            times.chain(place).collect()
+        });
+        let title = if self.sides.len() > 1 && !with_time.is_empty() { "Time" } else { "" };
+        Some(Group::of(title.to_owned(), headings, cells.collect()))
+    }
+
     fn is_compared(&self) -> bool {
         self.pair.is_some_and(|view| view.is_compared())
     }
@@ -340,8 +375,10 @@ impl<'a> ScopeRow<'a> {
         };
         let sides = [(view.baseline, row.baseline), (view.candidate, row.candidate)];
         let measured = sides.into_iter().filter(|(side, _)| side.availability != Availability::Missing);
+        let place = sides.iter().rev().find_map(|(side, index)| side.place((*index)?));
         Self {
             label: Text::new(indented(level, &label), tone),
+            place: place.unwrap_or_default().to_owned(),
             indices: measured.map(|(_, index)| index).collect(),
             of_pair: Some(row),
         }
@@ -367,7 +404,7 @@ fn indented(level: usize, label: &str) -> String {
 }
 
 /// Returns how each scope of a side was nested, in the first repeat that has it.
-fn nestings(runs: &[Run], cell: &Cell, side: &Aggregate) -> FxHashMap<Key, Nesting> {
+pub(super) fn nestings(runs: &[Run], cell: &Cell, side: &Aggregate) -> FxHashMap<Key, Nesting> {
     let mut nestings = FxHashMap::default();
     for run in &side.runs {
         let measurement = &runs[*run].measurement;

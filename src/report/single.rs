@@ -4,10 +4,11 @@ use std::cmp::Reverse;
 use std::io::{self, Write};
 
 use crate::compare::aggregate::{Aggregate, Availability};
-use crate::compare::comparison::{Cell, Comparison, Metric};
+use crate::compare::comparison::{Breach, Cell, Comparison, Metric};
 use crate::compare::whole_test;
 use crate::plan::metric::Unit;
 use crate::plan::resolved::Revision;
+use crate::report::finding::Finding;
 use crate::report::frame::{Foot, tone_of};
 use crate::report::markdown::{MARKER, html};
 use crate::report::markdown_text::{code, escape};
@@ -62,7 +63,8 @@ impl Single<'_> {
             let labels: Vec<Text> = measured
                 .iter()
                 .map(|(cell, side)| {
-                    Text::new(format!("{}{}", mark(side), titles::distinct_title(cell)), Tone::Plain)
+                    let tone = if is_over_limit(cell) { Tone::Growth } else { Tone::Plain };
+                    Text::new(format!("{}{}", mark(cell, side), titles::distinct_title(cell)), tone)
                 })
                 .collect();
             let groups = self.groups(&self.metrics_of_tests(&filter), measured.len(), |row, metric| {
@@ -81,6 +83,7 @@ impl Single<'_> {
             page.headline(&trouble, out)?;
             trouble.details.iter().try_for_each(|detail| page.line(detail, "   ", tone_of(&trouble), out))?;
         }
+        page.findings(&self.findings(), options, out)?;
         page.whole_troubles(self.comparison, out)?;
         Foot { comparison: self.comparison, options, filter: &filter, answers: &[], not_judged: None }
             .write(page, out)
@@ -167,8 +170,12 @@ impl Single<'_> {
                 None => text::NONE.to_owned(),
             };
             let figures: Vec<String> = metrics.iter().map(shown).collect();
-            let title = format!("{}{}", mark(side), titles::distinct_title(cell));
+            let title = format!("{}{}", mark(cell, side), titles::distinct_title(cell));
             writeln!(out, "| {} | {} |", code(&title), figures.join(" | "))?;
+        }
+        for finding in self.findings() {
+            let line = format!("{} {}: {}", finding.sign, finding.test(), finding.sentence());
+            writeln!(out, "\n{}", escape(&line))?;
         }
         for trouble in troubles::of_whole(self.comparison).iter().take(MOST_LINES) {
             writeln!(out, "\n✗ {}", escape(&trouble.headline))?;
@@ -195,11 +202,18 @@ impl Single<'_> {
             if self.revision.spec == self.revision.short() { String::new() } else { format!(" {short}") };
         let missing = self.sides().filter(|(_, side)| !is_measured(side)).count();
         let missing = if missing > 0 { format!(", {missing} not measured") } else { String::new() };
-        format!("memory of {tests} in {name}{commit}{missing}")
+        let over = self.comparison.cells.iter().filter(|cell| is_over_limit(cell)).count();
+        let over = if over > 0 { format!(", {over} over a limit") } else { String::new() };
+        format!("memory of {tests} in {name}{commit}{over}{missing}")
     }
 
-    fn sides(&self) -> impl Iterator<Item = (&Cell, &Aggregate)> {
+    pub(super) fn sides(&self) -> impl Iterator<Item = (&Cell, &Aggregate)> {
         self.comparison.cells.iter().filter_map(|cell| Some((cell, cell.sides.first()?)))
+    }
+
+    /// Returns the tests with figures above a limit.
+    fn findings(&self) -> Vec<Finding<'_>> {
+        self.comparison.cells.iter().filter_map(|cell| Finding::alone(self.comparison, cell)).collect()
     }
 
     /// Returns what went wrong, with the test's name in front.
@@ -217,32 +231,50 @@ impl Single<'_> {
     }
 
     /// Returns the columns of the table of tests.
-    fn metrics_of_tests(&self, filter: &MetricFilter) -> Vec<&Metric> {
+    pub(super) fn metrics_of_tests(&self, filter: &MetricFilter) -> Vec<&Metric> {
         let mut metrics = filter.of_points(self.comparison);
         if filter.is_default() {
             let more =
                 self.comparison.metrics.iter().filter(|metric| OF_TESTS.contains(&metric.name.as_str()));
+            metrics.extend(more);
+            // A limit may be on a metric that is not shown by default.
+            let is_exceeded = |metric: &&Metric| {
+                let mut breaches = self.comparison.alone().flat_map(|view| &view.pair.breaches);
+                breaches.any(|breach| breach.metric == metric.name)
+            };
+            let is_new = |metric: &&Metric| metrics.iter().all(|known| known.name != metric.name);
+            let more: Vec<&Metric> =
+                self.comparison.metrics.iter().filter(is_new).filter(is_exceeded).collect();
             metrics.extend(more);
         }
         metrics
     }
 }
 
-fn is_measured(side: &Aggregate) -> bool {
+pub(super) fn is_measured(side: &Aggregate) -> bool {
     side.availability != Availability::Missing
 }
 
-/// Returns the mark of a test that did not pass.
-fn mark(side: &Aggregate) -> &'static str {
-    if side.availability == Availability::CutOff { "✗ " } else { "" }
+/// Returns the mark of a test that did not pass, or that exceeds a limit.
+fn mark(cell: &Cell, side: &Aggregate) -> &'static str {
+    match side.availability {
+        Availability::CutOff => "✗ ",
+        _ if is_over_limit(cell) => "▲ ",
+        _ => "",
+    }
+}
+
+/// Whether a figure of the test exceeds a limit that `allow` does not lift.
+pub(super) fn is_over_limit(cell: &Cell) -> bool {
+    cell.alone.iter().flat_map(|pair| &pair.breaches).any(Breach::counts)
 }
 
 /// Returns the indices of the test's checkpoints, without scopes and calls.
-fn points(side: &Aggregate) -> impl Iterator<Item = usize> + '_ {
+pub(super) fn points(side: &Aggregate) -> impl Iterator<Item = usize> + '_ {
     side.keys.iter().enumerate().filter(|(_, key)| key.kind == Kind::Point).map(|(index, _)| index)
 }
 
-fn of_test(side: &Aggregate, metric: &Metric) -> Option<i64> {
+pub(super) fn of_test(side: &Aggregate, metric: &Metric) -> Option<i64> {
     let column = side.column(&metric.name)?;
     debug_assert!(metric.unit == Unit::of(&metric.name), "the name gives the unit");
     whole_test::figure(&metric.name, points(side).filter_map(|at| Some(column.figure(at)?.value)))

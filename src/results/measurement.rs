@@ -171,6 +171,14 @@ impl Measurement {
         self.absent.insert(metric.to_owned(), reason.to_owned());
     }
 
+    /// Adds a metric that no line of the log has, by checkpoint.
+    pub fn add_column(&mut self, metric: &str, values: &[Option<i64>], source: &str) {
+        if intern(&mut self.metrics, metric) as usize == self.readings.len() {
+            self.readings.push(values.iter().map(|value| value.unwrap_or(NO_READING)).collect());
+            self.sources.insert(metric.to_owned(), source.to_owned());
+        }
+    }
+
     /// Returns the checkpoints, in order.
     pub fn checkpoints(&self) -> &[Checkpoint] {
         &self.checkpoints

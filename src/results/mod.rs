@@ -4,6 +4,7 @@
 
 pub mod comparability;
 pub mod environment;
+pub mod live_checkpoint;
 pub mod log_checksum;
 pub mod measurement;
 pub mod outcome;

@@ -7,6 +7,7 @@ pub mod delay;
 pub mod estimate;
 pub mod executables;
 pub mod finished;
+pub mod follow;
 pub mod home;
 pub mod one_sided_tests;
 pub mod process_group;

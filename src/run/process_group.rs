@@ -83,6 +83,7 @@ impl LeftProcesses {
 }
 
 /// Runs the command in a new process group until it ends, exceeds `limit`, or `interrupt` is set.
+/// Calls `on_poll` many times a second while it runs.
 ///
 /// The calling thread must live as long as the child. On Linux, the kernel tells the supervisor
 /// when the thread that spawned it ends, so that no test outlives this tool if the tool is killed.
@@ -96,6 +97,7 @@ pub fn run(
     stderr: File,
     limit: Option<Duration>,
     interrupt: &AtomicBool,
+    on_poll: &mut dyn FnMut(),
 ) -> Result<FinishedProcess, ProcessError> {
     let _mode = terminal_mode::keep();
     let start = Instant::now();
@@ -108,7 +110,7 @@ pub fn run(
                 let _ = sender.send(start.elapsed());
             })
         });
-        let ended = wait(&child, start, limit, interrupt, &receiver);
+        let ended = wait(&child, start, limit, interrupt, &receiver, on_poll);
         drop(receiver);
         (ended, watching.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     });
@@ -130,6 +132,7 @@ fn wait(
     limit: Option<Duration>,
     interrupt: &AtomicBool,
     ended: &Receiver<Duration>,
+    on_poll: &mut dyn FnMut(),
 ) -> (Option<Exit>, Duration) {
     let stopped = loop {
         if interrupt.load(Ordering::Relaxed) {
@@ -141,7 +144,7 @@ fn wait(
             Err(RecvTimeoutError::Timeout) if limit.is_some_and(|limit| start.elapsed() >= limit) => {
                 break Exit::TimedOut;
             }
-            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Timeout) => on_poll(),
             Err(RecvTimeoutError::Disconnected) => return (None, start.elapsed()),
         }
     };
@@ -271,7 +274,7 @@ mod tests {
         let stdout = File::create(&path).unwrap();
         let stderr = File::create(folder.path().join("stderr")).unwrap();
         let command = Command::new("sh").args(["-c", script]);
-        let process = run(&command, stdout, stderr, limit, interrupt).unwrap();
+        let process = run(&command, stdout, stderr, limit, interrupt, &mut || {}).unwrap();
         Ran { process, stdout: std::fs::read_to_string(path).unwrap() }
     }
 

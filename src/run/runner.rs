@@ -33,6 +33,7 @@ use crate::run::delay::Delay;
 use crate::run::estimate::{PastTimes, TimeLeft};
 use crate::run::executables::ProvenExecutables;
 use crate::run::finished::FinishedRuns;
+use crate::run::follow::{Follow, Follower};
 use crate::run::home::{self, RunHome};
 use crate::run::process_group;
 use crate::support::counted::counted;
@@ -88,6 +89,8 @@ pub struct Runner<'a> {
     pub sink: &'a dyn Sink,
     /// Set by Ctrl-C.
     pub interrupt: &'a AtomicBool,
+    /// What to show of a test while it runs.
+    pub follow: Follow,
 }
 
 /// What is known of the runs so far.
@@ -387,7 +390,11 @@ impl Runner<'_> {
         let limit = planned.timeout_seconds.map(Duration::from_secs);
         let kills_before = classify::kernel_kills();
         let before = self.devices.before(devices.places);
-        let process = process_group::run(&command, stdout, stderr, limit, self.interrupt)?;
+        let name = &self.plan.revisions[planned.revision].name;
+        let mut follower = Follower::new(self.follow, &home.path, &planned.cell.title, name, self.sink);
+        let process =
+            process_group::run(&command, stdout, stderr, limit, self.interrupt, &mut || follower.look())?;
+        follower.finish();
         // First, because redaction puts other files in the places of the test's outputs.
         let harm = home.harm().or_else(|| executables.harm(entry, executable));
         home.redact_outputs()?;

@@ -33,6 +33,7 @@ use crate::results::stored::BUILD_FAILED;
 use crate::results::trace_facts::TraceFacts;
 use crate::run::delay::Delay;
 use crate::run::estimate::PastTimes;
+use crate::run::follow::Follow;
 use crate::run::one_sided_tests::{self, Notes};
 use crate::run::runner::{Completion, Interrupted, Runner};
 use crate::run::stored_plan;
@@ -56,6 +57,8 @@ pub struct Session<'a> {
     pub sink: &'a dyn Sink,
     /// Set by Ctrl-C.
     pub interrupt: &'a AtomicBool,
+    /// What to show of a test while it runs.
+    pub follow: Follow,
 }
 
 /// The builds of a plan, and the cells that follow from them.
@@ -76,7 +79,7 @@ impl<'a> Session<'a> {
         interrupt: &'a AtomicBool,
     ) -> anyhow::Result<Self> {
         let cache = Cache::open(&cache::home()?, repository)?;
-        Ok(Self { repository, cache, sink, interrupt })
+        Ok(Self { repository, cache, sink, interrupt, follow: Follow::default() })
     }
 
     /// Takes the repository's lock. The revisions of earlier runs are then no longer kept from git's
@@ -244,6 +247,7 @@ impl<'a> Session<'a> {
             cells: &prepared.cells,
             sink: self.sink,
             interrupt: self.interrupt,
+            follow: self.follow,
         };
         match runner.run(&mut prepared.builder)? {
             Completion::Finished => Ok(()),

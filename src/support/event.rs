@@ -35,6 +35,8 @@ pub enum Event {
     /// A run is about to start; `index` counts from 1 to `total`, over all runs. `left` is how long
     /// this run and those after it will take.
     RunStarted { test: String, name: String, index: usize, total: usize, left: Option<Duration> },
+    /// A test that is running wrote these lines, or logged these checkpoints.
+    TestWrote { test: String, name: String, text: String },
     /// A run ended.
     RunFinished {
         test: String,

@@ -1,7 +1,7 @@
 //! The limits of a metric at a checkpoint, and the expected changes: defaults, overridden by rules.
 
 use crate::plan::expression::Expression;
-use crate::plan::metric::Unit;
+use crate::plan::metric::{ABOVE_START, Unit};
 use crate::plan::quantity::Limit;
 use crate::plan::quantity::Threshold;
 use crate::plan::rule::{Allowance, Growth, Judging, Rule};
@@ -16,6 +16,12 @@ const WIDE: Threshold = Threshold { percent: Some(3.0), bytes: Some(64 << 10) };
 
 /// Ignore smaller growth of resident memory, which comes in pages, arenas and the kernel's batches.
 const RESIDENT: Threshold = Threshold { percent: Some(3.0), bytes: Some(1 << 20) };
+
+/// A leak is the growth from this checkpoint. Every run has it.
+pub const LEAK_FROM: &str = "start";
+
+/// A leak is the growth up to this checkpoint.
+pub const LEAK_TO: &str = "done";
 
 /// Returns the default limits on growth; `None` for metrics that are judged on request only.
 ///
@@ -41,7 +47,9 @@ pub fn is_counted(metric: &str) -> bool {
     let mut parts = metric.split('.');
     match (parts.next(), parts.next(), parts.next()) {
         (Some("heap" | "malloc"), ..) | (Some("gpu"), _, Some("pool")) => true,
-        (Some("gpu"), _, Some(part)) => ["live", "peak", "consumed", "peaked", "used"].contains(&part),
+        (Some("gpu"), _, Some(part)) => {
+            ["live", "peak", "consumed", "peaked", "used", ABOVE_START].contains(&part)
+        }
         _ => false,
     }
 }
@@ -77,6 +85,15 @@ impl Limits {
             fits && has_unit && glob::matches(&rule.metric, metric)
         });
         MetricLimits { defaults: defaults(metric), rules: rules.map(|(rule, _)| rule).collect() }
+    }
+
+    /// Returns the rules with an upper limit or a leak that cover a test.
+    pub fn absolute<'a>(&'a self, test: &str) -> impl Iterator<Item = &'a Rule> {
+        let covers = move |expression: &Option<Expression>| {
+            expression.as_ref().is_none_or(|expression| expression.matches(test))
+        };
+        let rules = self.rules.iter().filter(move |(_, expression)| covers(expression));
+        rules.map(|(rule, _)| rule).filter(|rule| rule.limit.is_some() || rule.leak.is_some())
     }
 
     /// Returns the first entry of `allow` that expects this change and is valid today; else the

@@ -76,6 +76,7 @@ tests:
 overlay: {from: main, package: bart, mode: external, paths: [tests/a.rs=tests/b.rs], dependencies: {rand: 0.9}}
 exclude: [{ref: main, test: bert, params: {batch: 8}}]
 include: ['test=bert']
+pairs: ['hf_*=fs_*']
 repeat: 3
 timeout: 10m
 delay: 2s

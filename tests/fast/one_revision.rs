@@ -1,10 +1,17 @@
 //! Reports of a single revision.
 
 use crate::support::synthetic::{Log, Synthetic};
+use crate::support::tables::table as table_of;
+use cargo_memprof::cli::arguments::values;
+use cargo_memprof::compare::comparison::Comparison;
+use cargo_memprof::compare::evaluation::Conclusion;
 use cargo_memprof::compare::from_results::compare;
+use cargo_memprof::plan::rule::{Judging, Rule};
 use cargo_memprof::report;
+use cargo_memprof::report::github;
 use cargo_memprof::report::options::{Format, Options, Rows};
 use cargo_memprof::results::outcome::Status;
+use cargo_memprof::support::exit_code::ExitCode;
 
 const MIB: i64 = 1024 * 1024;
 
@@ -15,6 +22,85 @@ fn at(heap: i64, milliseconds: i64) -> [(&'static str, i64); 4] {
         ("heap.count", heap / 100_000),
         ("time", milliseconds * 1_000_000),
     ]
+}
+
+/// Two tests, the second of them over the limit of 4 MiB and with a leak, under these rules.
+fn limited(rules: Vec<Rule>) -> Comparison {
+    let log = |peak: i64, left: i64| {
+        Log::new()
+            .checkpoint("start", &[("heap.peak", 0), ("heap.live", 0)])
+            .checkpoint("postings collected", &[("heap.peak", peak), ("heap.live", peak)])
+            .checkpoint("done", &[("heap.peak", peak), ("heap.live", left)])
+    };
+    let synthetic = Synthetic::new(&["main"])
+        .judging(Judging { rules, ..Judging::default() })
+        .passed("finds_nothing", 0, 0, &log(3 * MIB, 0))
+        .passed("index_by_stage", 0, 0, &log(9 * MIB, MIB));
+    compare(&synthetic.results())
+}
+
+fn shown(format: Format, comparison: &Comparison) -> String {
+    let mut out = Vec::new();
+    report::render::render(format, comparison, &Options::default(), &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn limits_and_leaks_of_one_revision_fail_in_every_format() {
+    let rules = vec![values::limit("heap.peak=4MiB").unwrap(), values::leak("heap.live=64KiB").unwrap()];
+    let comparison = limited(rules);
+    assert_eq!(Conclusion::of(&comparison).exit_code(), ExitCode::Regression);
+    let table = shown(Format::Table, &comparison);
+    assert!(table.starts_with("memory of 2 tests in main 0aa2c1f, 1 over a limit\n"), "{table}");
+    assert!(table.contains("▲ index_by_stage") && !table.contains("▲ finds_nothing"), "{table}");
+    let over = "heap.peak 9.00 MiB at 'postings collected' (src/lib.rs:10), and 1 later one: limit 4.00 MiB";
+    let leak = "; also heap.live +1.00 MiB at 'done': not freed since 'start', limit 64.0 KiB";
+    for line in [over, leak] {
+        for format in [Format::Table, Format::Markdown] {
+            let text = shown(format, &comparison).replace(['\\', '*'], "");
+            let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(text.contains(line), "{text}");
+        }
+        let annotations = github::annotations(&comparison).join("\n");
+        assert!(annotations.contains(line), "{annotations}");
+        let place = "::error file=src/lib.rs,line=10,title=Memory over its limit::index_by_stage: ";
+        assert!(annotations.starts_with(place), "{annotations}");
+    }
+    let junit = shown(Format::Junit, &comparison);
+    assert!(junit.contains("tests=\"2\" failures=\"1\" errors=\"0\"") && junit.contains(over), "{junit}");
+    let json: serde_json::Value = serde_json::from_str(&shown(Format::Json, &comparison)).unwrap();
+    assert_eq!(json["breaches"].as_array().unwrap().len(), 3);
+    assert_eq!(json["breaches"][0]["limit"], 4 * MIB);
+    assert_eq!(json["verdict"]["breaches"], 3);
+}
+
+#[test]
+fn a_limit_that_holds_passes_and_one_that_was_not_checked_does_not() {
+    let code = |rule: Rule| Conclusion::of(&limited(vec![rule])).exit_code();
+    assert_eq!(code(values::limit("heap.peak=9MiB").unwrap()), ExitCode::Success);
+    assert_eq!(code(values::leak("heap.live=1MiB").unwrap()), ExitCode::Success);
+    // No test has this metric or this checkpoint, so nothing was checked.
+    for rule in ["gpu.0.peak=4MiB", "heap.peak=99MiB,checkpoint=dnoe"] {
+        let comparison = limited(vec![values::limit(rule).unwrap()]);
+        assert_eq!(Conclusion::of(&comparison).exit_code(), ExitCode::Incomplete, "{rule}");
+        let table = shown(Format::Table, &comparison);
+        assert!(table.contains("was not checked: no test has a figure for it"), "{table}");
+    }
+    // A rule for tests that were not selected has nothing to check.
+    assert_eq!(code(values::limit("gpu.0.peak=4MiB,test=bwd").unwrap()), ExitCode::Success);
+}
+
+#[test]
+fn an_expected_figure_above_its_limit_does_not_count() {
+    let rules = vec![values::limit("heap.peak=4MiB").unwrap()];
+    let allow = vec![values::allow("test=index,reason=see #7").unwrap()];
+    let log = Log::new().checkpoint("start", &at(0, 0)).checkpoint("done", &at(9 * MIB, 7));
+    let synthetic = Synthetic::new(&["main"])
+        .judging(Judging { rules, allow, ..Judging::default() })
+        .passed("index", 0, 0, &log);
+    let comparison = compare(&synthetic.results());
+    assert_eq!(Conclusion::of(&comparison).exit_code(), ExitCode::Success);
+    assert!(shown(Format::Table, &comparison).contains("limit 4.00 MiB, expected: see #7"));
 }
 
 fn rendered(format: Format, width: usize) -> String {
@@ -74,4 +160,67 @@ fn of_very_many_tests_the_largest_are_shown() {
     assert!(text.contains("memory of 900 tests") && text.contains("… 860 more tests with less"), "{text}");
     assert!(text.contains("test_899") && text.contains("test_860 ") && !text.contains("test_859 "), "{text}");
     assert!(shown(true).lines().count() > 900);
+}
+
+#[test]
+fn test_lists_results_and_explains_failures_with_place_and_figure() {
+    let passed = Log::new().checkpoint("start", &at(0, 0)).checkpoint("done", &at(3 * MIB, 7));
+    let large = Log::new().checkpoint("start", &at(0, 0)).checkpoint("decoded", &at(9 * MIB, 7));
+    let synthetic = Synthetic::new(&["."])
+        .judging(Judging { rules: vec![values::limit("heap.peak=4MiB").unwrap()], ..Judging::default() })
+        .passed("finds_nothing", 0, 0, &passed)
+        .passed("index_by_stage", 0, 0, &large)
+        .failed(
+            "breaks",
+            0,
+            Status::Failed { exit_code: 101 },
+            "tests/a.rs:3:5: assertion failed: a == b",
+            None,
+        )
+        .failed("slow", 0, Status::Ignored, "", None);
+    let list = |synthetic: &Synthetic| {
+        let options = Options { is_test: true, ..Options::default() };
+        let mut out = Vec::new();
+        report::render::render(Format::Table, &compare(&synthetic.results()), &options, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    insta::assert_snapshot!("test_list", list(&synthetic));
+    let all_passed = Synthetic::new(&["."]).passed("finds_nothing", 0, 0, &passed);
+    assert!(list(&all_passed).contains("test result: ok. 1 passed; 0 failed; 0 ignored"));
+    assert!(!list(&all_passed).contains("failures:"));
+}
+
+#[test]
+fn the_peak_above_start_is_computed_where_it_is_named() {
+    let log = Log::new()
+        .checkpoint("start", &[("heap.live", MIB), ("heap.peak", MIB), ("cpu.rss", 5 * MIB)])
+        .checkpoint("loaded", &[("heap.live", 3 * MIB), ("heap.peak", 6 * MIB)])
+        .checkpoint("done", &[("heap.live", MIB), ("heap.peak", 3 * MIB)]);
+    let folder = |rules: Vec<Rule>| {
+        let judging = Judging { rules, ..Judging::default() };
+        Synthetic::new(&["main"]).judging(judging).passed("index", 0, 0, &log)
+    };
+    let named = |comparison: &Comparison| {
+        let names = comparison.metrics.iter().map(|metric| metric.name.clone());
+        names.filter(|name| name.ends_with("above_start")).collect::<Vec<_>>()
+    };
+    assert!(named(&compare(&folder(vec![]).results())).is_empty());
+    // A rule over all heap metrics does not ask for it.
+    assert!(named(&compare(&folder(vec![values::limit("heap.*=99MiB").unwrap()]).results())).is_empty());
+
+    let comparison = compare(&folder(vec![values::limit("heap.peak_above_start=4MiB").unwrap()]).results());
+    assert_eq!(Conclusion::of(&comparison).exit_code(), ExitCode::Regression);
+    let table = shown(Format::Table, &comparison);
+    assert!(table.contains("index  heap.peak_above_start  5.00 MiB  at 'loaded'"), "{table}");
+
+    let mut results = folder(vec![]).results();
+    results.plan.request.derived =
+        ["heap.peak_above_start", "cpu.peak_above_start"].map(str::to_owned).to_vec();
+    let comparison = compare(&results);
+    assert_eq!(named(&comparison), ["heap.peak_above_start"]);
+    let rows = table_of(Format::CsvWide, &comparison);
+    let above: Vec<&str> = rows.iter().map(|row| &*row["heap.peak_above_start:main"]).collect();
+    assert_eq!(above, ["0", "5242880", "2097152"]);
+    let side = &comparison.cells[0].sides[0];
+    assert_eq!(side.source("heap.peak_above_start"), Some("tracking allocator"));
 }

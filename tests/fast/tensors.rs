@@ -1,6 +1,7 @@
 //! Every report of named memory.
 
 use crate::support::synthetic::{Log, Synthetic};
+use crate::support::tables::table as csv_table;
 use cargo_memprof::compare::comparison::Comparison;
 use cargo_memprof::compare::from_results::compare;
 use cargo_memprof::report;
@@ -272,5 +273,32 @@ fn very_many_states_and_layers_are_bounded_and_counted() {
     assert!(
         view(&comparison, 100)
             .contains("… 27 other sets of named tensors not shown (none is higher): --rows all")
+    );
+}
+
+#[test]
+fn as_csv_a_tensor_is_a_row() {
+    let rows = csv_table(Format::CsvTensors, &usual());
+    assert_eq!(rows.len(), 2 + 6 + 1 + 6, "weights on the CPU and the GPU, a norm, gradients");
+    let is = |row: &&std::collections::BTreeMap<String, String>| {
+        row["tensor"].contains("layers.3") && row["kind"] == "gradient"
+    };
+    let gradient = rows.iter().find(is).unwrap();
+    for (heading, expected) in [
+        ("device", "cuda:0"),
+        ("times:main", "2"),
+        ("bytes:main", "25600"),
+        ("bytes:pr/3370", "30720"),
+        ("bytes:pr/3370:delta", "5120"),
+        ("bytes:pr/3370:percent", "20.0000"),
+        ("shape:pr/3370", "[120, 64]"),
+        ("dtype:main", "f32"),
+    ] {
+        assert_eq!(gradient[heading], expected, "{heading}");
+    }
+    let norm = rows.iter().find(|row| row["tensor"].contains("norm")).unwrap();
+    assert_eq!(
+        (&*norm["bytes:main"], &*norm["bytes:pr/3370"], &*norm["bytes:pr/3370:delta"]),
+        ("256", "", "")
     );
 }

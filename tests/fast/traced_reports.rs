@@ -1,6 +1,7 @@
 //! Traced functions in the reports: as a tree, as annotated source, in a comment on a pull request, and beside scopes.
 
 use crate::support::synthetic::{Log, Synthetic};
+use crate::support::tables::table;
 use cargo_memprof::compare::comparison::Comparison;
 use cargo_memprof::compare::from_results::compare;
 use cargo_memprof::plan::quantity::Threshold;
@@ -213,4 +214,30 @@ fn a_verdict_is_the_same_whether_functions_are_traced_or_not() {
     let judging = Judging { rules: vec![rule("*")], ..Judging::default() };
     let all = rendered(Format::Table, &usual(judging), &Options { width: Some(100), ..Options::default() });
     assert!(all.starts_with("memory: 1 test regressed"), "{all}");
+}
+
+#[test]
+fn as_csv_a_function_is_a_row_and_so_is_a_line() {
+    let comparison = usual(Judging::default());
+    let rows = table(Format::CsvCalls, &comparison);
+    assert_eq!(rows.len(), 3);
+    let layer = rows.iter().find(|row| row["function"].contains("Layer")).unwrap();
+    for (heading, expected) in [
+        ("callers", "bart::Encoder::forward".to_owned()),
+        ("depth", "1".to_owned()),
+        ("calls:main", "6".to_owned()),
+        ("heap.consumed:main", (6 * MIB).to_string()),
+        ("heap.consumed:pr/3370", (24 * MIB).to_string()),
+        ("heap.consumed:pr/3370:percent", "300.0000".to_owned()),
+        ("heap.peaked.most:main", (12 * MIB).to_string()),
+    ] {
+        assert_eq!(layer[heading], expected, "{heading}");
+    }
+    let rows = table(Format::CsvLines, &comparison);
+    let of = |text: &str| rows.iter().find(|row| row["text"].contains(text)).unwrap();
+    assert_eq!(of("1024")["place:main"], "src/lib.rs:4");
+    assert_eq!((&*of("1024")["times:main"], &*of("1024")["times:pr/3370"]), ("6", ""));
+    assert_eq!(of("4096")["place:pr/3370"], "src/lib.rs:4");
+    assert_eq!(of("out // ```")["times:pr/3370"], "6", "the same line on both sides is one row");
+    assert_eq!(of("out // ```")["times:pr/3370:delta"], "0");
 }

@@ -149,7 +149,7 @@ fn very_many_scopes_are_cut_to_those_that_changed_most() {
     let comparison = compare(&synthetic.results());
     let text = shown(&comparison, &scopes(120));
     assert!(text.contains("… 460 scopes not shown") && text.contains("step #500"), "{text}");
-    let whole = shown(&comparison, &Options { rows: Rows::All, ..scopes(120) });
+    let whole = shown(&comparison, &Options { rows: Rows::All, ..scopes(160) });
     let rows = whole.lines().filter(|line| line.contains("step") && line.contains('│'));
     assert_eq!(rows.count(), 500);
 }

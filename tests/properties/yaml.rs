@@ -106,6 +106,7 @@ tests:
   - {regex: '^a.*b$', kind: test, package: bart, ignored: only, device: 0}
 overlay: {from: main, paths: [tests/memory.rs, 'a.rs=tests/b.rs']}
 exclude: [{ref: main, params: {batch: 64}}, 'batch=8']
+pairs: ['hf_*=fs_*', a=b]
 repeat: auto
 timeout: 2h
 profile: release

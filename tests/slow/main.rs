@@ -11,6 +11,7 @@ mod faults;
 mod gpu_machine;
 mod hostile_tests;
 mod memory_crate;
+mod one_revision;
 mod overlays;
 mod repeats;
 mod secrets;

@@ -14,6 +14,7 @@
 pub mod csv;
 mod skips;
 pub mod synthetic;
+pub mod tables;
 pub mod traced;
 pub mod zoo;
 

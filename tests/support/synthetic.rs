@@ -61,6 +61,13 @@ impl Synthetic {
         self
     }
 
+    /// Which tests are pairs.
+    pub fn pairs(mut self, patterns: &[&str]) -> Self {
+        self.plan.request.pairs = patterns.iter().map(|pattern| pattern.parse().unwrap()).collect();
+        write_json(&self.folder.plan(), &serde_json::to_value(&self.plan).unwrap());
+        self
+    }
+
     /// `environment.json`.
     pub fn environment(self, environment: &Value) -> Self {
         write_json(&self.folder.environment(), environment);

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::cli::arguments::build::{self, BuildCommandArguments, ListArguments, TraceCommandArguments};
@@ -13,6 +14,8 @@ use crate::cli::arguments::setup::{
     SchemaArguments,
 };
 use crate::cli::arguments::terminal::TerminalArguments;
+use crate::cli::arguments::test::{self, TestArguments};
+use crate::cli::arguments::test_options;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -20,6 +23,7 @@ Examples:
   cargo memprof main feature                       two refs; main..feature means the same
   cargo memprof pr/3370 -k hf_fwd                  a pull request against its merge base
   cargo memprof .                                  the working tree alone: what do the tests use?
+  cargo memprof test                               its tests, which fail on a broken limit
   cargo memprof v1.2 HEAD --overlay tests/memory.rs -k memory
                                                    a test that neither ref has
   cargo memprof main...pr/7 --output comment.md    a comment for a pull request
@@ -65,6 +69,7 @@ Options:
       --resume [<RUN>]               continue an interrupted run
 
 Commands:
+  test     run the working tree's tests, and fail on a broken limit
   bisect   find the commit that changed a test's memory
   history  measure commit after commit
   report   show an earlier run again, in any format
@@ -119,6 +124,12 @@ pub enum CommandArguments {
     /// Build, run and compare (the default)
     #[command(before_long_help = EXAMPLES, after_long_help = EXIT_CODES)]
     Run(Box<RunArguments>),
+    /// Run the memory tests of the working tree, and fail on a broken limit
+    ///
+    /// One line per test, as with `cargo test`, and the failures at the end: tests that failed,
+    /// figures above a `--limit`, and leaks.
+    #[command(after_help = test::TEST_HELP)]
+    Test(Box<TestArguments>),
     /// Build every revision, for later runs or for another machine
     ///
     /// This runs no test. With --archive, a machine without a toolchain can run the tests.
@@ -193,6 +204,7 @@ pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Result<CommandLine, cl
         argv.remove(1);
     }
     command_first(&mut argv);
+    let argv = with_test_options(argv)?;
     let wants_short_help = argv.iter().any(|argument| argument == "-h");
     let command = Arguments::command();
     let command = if wants_short_help {
@@ -208,6 +220,17 @@ pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Result<CommandLine, cl
     let mut command = command.unwrap_or_else(|| CommandArguments::Run(Box::new(run)));
     take_plain_refs(&mut command);
     Ok(CommandLine { command, terminal })
+}
+
+/// Takes the options of the test harness behind `--`, for commands that run tests once.
+fn with_test_options(argv: Vec<OsString>) -> Result<Vec<OsString>, clap::Error> {
+    let first = argv.get(1).and_then(|argument| argument.to_str()).unwrap_or_default();
+    let is_other = !["run", "test"].contains(&first) && Arguments::command().find_subcommand(first).is_some();
+    if is_other {
+        return Ok(argv);
+    }
+    test_options::taken(argv)
+        .map_err(|message| Arguments::command().error(ErrorKind::UnknownArgument, message))
 }
 
 /// Takes refs that are plain arguments for those of `--refs`, which exclude each other.
@@ -343,6 +366,23 @@ mod tests {
     }
 
     #[test]
+    fn test_runs_the_working_tree_with_any_of_its_filters() {
+        let test = |line: &str| match parsed(line).command {
+            CommandArguments::Test(test) => test.run(),
+            other => panic!("{line} is {other:?}"),
+        };
+        let run = test("cargo-memprof memprof test decode hf -k fast -- --nocapture").unwrap();
+        assert_eq!(run.request.refs.refs[0].spec, ".");
+        assert_eq!(run.request.selection.filter.unwrap().text, "(decode or hf) and fast");
+        assert!(run.presentation.is_test && run.execution.nocapture);
+        assert_eq!(test("cargo-memprof test").unwrap().request.selection.filter, None);
+        for flag in ["--refs main", "--baseline main", "--aa"] {
+            let refused = test(&format!("cargo-memprof test {flag}")).unwrap_err().rendered();
+            assert!(refused.contains("cargo memprof main ."), "{refused}");
+        }
+    }
+
+    #[test]
     fn an_archive_has_its_plan_in_it_and_takes_no_other_request() {
         let run = run("cargo-memprof run --archive a.tar.zst --resume --run-folder out --format csv");
         assert_eq!(run.execution.archive.unwrap(), "a.tar.zst");
@@ -364,9 +404,14 @@ mod tests {
     #[test]
     fn mistakes_exit_with_2_and_say_what_is_possible() {
         assert!(refused("cargo-memprof --refz main").contains("--refs"));
-        for line in ["cargo-memprof -- --nocapture", "cargo-memprof a b -- --nocapture"] {
-            assert!(refused(line).contains("only `bisect` and `history`"), "{line}");
+        for line in
+            ["cargo-memprof -- --nocapture", "cargo-memprof a b -s", "cargo-memprof . -- --show-output"]
+        {
+            assert!(run(line).execution.nocapture, "{line}");
         }
+        assert!(refused("cargo-memprof a -- --test-threads=4").contains("leave it out"));
+        assert!(refused("cargo-memprof run -- decode").contains("write -k decode"));
+        assert!(refused("cargo-memprof list -- --nocapture").contains("only `bisect` and `history`"));
         assert!(refused("cargo-memprof --timeout 10").contains("write 10s for seconds"));
         assert!(refused("cargo-memprof --threshold heap.peek=5%").contains("did you mean 'heap.peak'?"));
         assert!(refused("cargo-memprof --format xml").contains("markdown"));

@@ -13,5 +13,7 @@ pub mod run;
 pub mod search;
 pub mod setup;
 pub mod terminal;
+pub mod test;
+pub mod test_options;
 pub mod values;
 pub mod workspace;

@@ -43,6 +43,9 @@ pub struct PresentationArguments {
     /// file extension, else table]
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub format: Vec<Format>,
+    /// Whether the table is a list of tests with their results.
+    #[arg(skip)]
+    pub is_test: bool,
     /// Write the report to a file (repeatable)
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Vec<Utf8PathBuf>,

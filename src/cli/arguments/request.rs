@@ -11,6 +11,7 @@ use crate::config::values::{Parsed, RegularExpression};
 use crate::plan::cell_pattern;
 use crate::plan::checkpoint_at::CheckpointAt;
 use crate::plan::expression::Expression;
+use crate::plan::pair_pattern::PairPattern;
 use crate::plan::quantity;
 use crate::plan::repeat::Repeat;
 use crate::plan::request::{CellPattern, OverlayMode, RefRequest, TraceColumn};
@@ -105,6 +106,12 @@ pub struct CellArguments {
     /// run)
     #[arg(long = "param", value_name = "NAME=V1,V2", value_parser = values::parameter)]
     pub params: Vec<Parameter>,
+    /// Compare two implementations within one ref, test by test: 'hf_*=fs_*' (repeatable)
+    ///
+    /// The tests of the left pattern are the baselines. The star stands for the same text in both
+    /// names.
+    #[arg(long = "pair", value_name = "PATTERN=PATTERN")]
+    pub pairs: Vec<PairPattern>,
     /// Run each cell N times, or `auto`: as often as the verdict needs [default: auto]
     #[arg(long, value_name = "N|auto")]
     pub repeat: Option<Repeat>,

@@ -7,6 +7,7 @@ use crate::cli::arguments::presentation::PresentationArguments;
 use crate::cli::arguments::request::RequestArguments;
 use crate::cli::arguments::values;
 use crate::plan::request::RefRequest;
+use crate::run::follow::Follow;
 
 /// `run`.
 #[derive(Clone, Debug, Default, Args)]
@@ -32,6 +33,7 @@ pub struct RunArguments {
 /// How to run a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 #[command(next_help_heading = "Run")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct ExecutionArguments {
     /// Print the plan as JSON, then stop
     #[arg(long)]
@@ -39,6 +41,12 @@ pub struct ExecutionArguments {
     /// Continue an interrupted run, by default the latest; finished tests do not run again
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "latest", conflicts_with = "dry_run")]
     pub resume: Option<String>,
+    /// Print each checkpoint when it is logged, with GPU, resident and heap memory
+    #[arg(long)]
+    pub live: bool,
+    /// Print the output of the tests while they run; `-- --nocapture` means the same
+    #[arg(short = 's', long, visible_alias = "no-capture")]
+    pub nocapture: bool,
     /// Fail instead of waiting for another run that uses this repository, or a GPU that the tests
     /// can see
     #[arg(long)]
@@ -65,4 +73,11 @@ pub struct ExecutionArguments {
     /// Folder for the results of an archive's run [default: a new folder in memprof-runs]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, requires = "archive")]
     pub run_folder: Option<Utf8PathBuf>,
+}
+
+impl ExecutionArguments {
+    /// Returns what to show of a test while it runs.
+    pub fn follow(&self) -> Follow {
+        Follow { checkpoints: self.live, output: self.nocapture }
+    }
 }

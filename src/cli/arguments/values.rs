@@ -196,11 +196,9 @@ pub fn reference(text: &str) -> Result<RefRequest, String> {
 /// Reads a ref that is an argument of its own: `main`, `main..feature`, `NAME=REF`.
 pub fn plain_reference(text: &str) -> Result<RefRequest, String> {
     if text.starts_with('-') {
-        return Err(
-            "this is not a ref, and tests get no flags: each test's output is kept in the run's folder \
-                    (cells/…/stdout); only `bisect` and `history` take arguments after `--`, which are paths"
-                .to_owned(),
-        );
+        return Err("this is not a ref; only `bisect` and `history` take arguments after `--`, which are \
+                    paths"
+            .to_owned());
     }
     reference(text)
 }

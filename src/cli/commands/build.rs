@@ -9,6 +9,7 @@ use crate::cli::arguments::presentation::PresentationArguments;
 use crate::cli::commands::context::CommandContext;
 use crate::cli::kept_runs::repository;
 use crate::cli::request::asked::Asked;
+use crate::cli::request::pairs;
 use crate::cli::request::refs::RefsNeeded;
 use crate::git::resolve::{resolve, resolve_any};
 use crate::inject::hidden_changes;
@@ -35,6 +36,7 @@ pub fn build(context: CommandContext<'_>, arguments: &BuildCommandArguments) -> 
         RefsNeeded::Any | RefsNeeded::Usual => resolve_any(&asked.request, &repository, context.console)?,
     };
     hidden_changes::note(&mut plan, &repository, context.console)?;
+    pairs::check(&arguments.request, &mut plan)?;
     // The machine that runs the archive may have the libraries that this one lacks.
     let without_libraries = |event: Event| match event {
         Event::AbsentLibraries { .. } => {}

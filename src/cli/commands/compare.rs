@@ -7,6 +7,7 @@ use crate::cli::kept_runs;
 use crate::cli::output::destinations::outputs;
 use crate::cli::output::present::Presentation;
 use crate::compare::from_results::{self, compare as compare_results};
+use crate::plan::metric::derived;
 use crate::results::stored;
 use crate::support::exit_code::ExitCode;
 
@@ -23,6 +24,7 @@ pub fn compare(context: CommandContext<'_>, arguments: &CompareArguments) -> any
     let mut merged = from_results::merge(read(&arguments.baseline)?, read(&arguments.candidate)?);
     judge_by(&mut merged, &arguments.judging)?;
     let metrics = &presentation.metrics;
+    merged.plan.request.derived.extend(derived(metrics.iter().map(String::as_str)));
     Presentation { arguments: presentation, outputs: &outputs, metrics }.of_comparison(
         context.console,
         &compare_results(&merged),

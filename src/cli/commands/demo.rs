@@ -19,6 +19,7 @@ use crate::git::resolve::resolve;
 use crate::gpu::watch::DeviceWatch;
 use crate::results::run_folder::RunFolder;
 use crate::results::stored;
+use crate::run::follow::Follow;
 use crate::run::session::{Session, create_folder, runs_folder};
 use crate::support::exit_code::ExitCode;
 use crate::support::file_lock::WhenHeld;
@@ -75,7 +76,8 @@ fn measure(
     let plan = resolve(&asked.request, repository, context.console)?;
     let folder = create_folder(&runs_folder(repository, &plan.workspace)?, &plan)?;
     let cache = Cache::open(cache, repository)?;
-    let session = Session { repository, cache, sink: context.console, interrupt: context.interrupt };
+    let CommandContext { console, interrupt } = context;
+    let session = Session { repository, cache, sink: console, interrupt, follow: Follow::default() };
     let lock = session.lock(true)?;
     let mut prepared = session.prepare(&plan, &folder)?;
     let devices = DeviceWatch::open(WhenHeld::Wait, context.console, context.interrupt);

@@ -9,6 +9,7 @@ use crate::cli::output::present::Presentation;
 use crate::cli::request::judging::{add_judging, refuse_unchecked};
 use crate::cli::search::report::present_search;
 use crate::compare::noise;
+use crate::plan::metric::derived;
 use crate::results::stored::{self, Results};
 use crate::support::exit_code::ExitCode;
 
@@ -21,9 +22,12 @@ pub fn report(context: CommandContext<'_>, arguments: &ReportArguments) -> anyho
         return present_search(context.console, &folder, &outputs);
     }
     let mut results = stored::read(&folder)?;
-    refuse_unchecked(&arguments.judging, results.plan.revisions.len())?;
+    if results.plan.request.pairs.is_empty() {
+        refuse_unchecked(&arguments.judging, results.plan.revisions.len())?;
+    }
     judge_by(&mut results, &arguments.judging)?;
     let metrics = &presentation.metrics;
+    results.plan.request.derived.extend(derived(metrics.iter().map(String::as_str)));
     Presentation { arguments: presentation, outputs: &outputs, metrics }.of_run(
         context.console,
         &results,

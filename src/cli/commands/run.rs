@@ -10,6 +10,7 @@ use crate::cli::output::present::Presentation;
 use crate::cli::request::asked::Asked;
 use crate::cli::request::continued;
 use crate::cli::request::judging::refuse_unchecked;
+use crate::cli::request::pairs;
 use crate::cli::request::refs::RefsNeeded;
 use crate::cli::request::secrets::SecretSources;
 use crate::compare::from_results::compare;
@@ -19,6 +20,7 @@ use crate::git::resolve::{resolve_any, run_id};
 use crate::git::resolve_error::ResolveError;
 use crate::gpu::watch::DeviceWatch;
 use crate::inject::hidden_changes;
+use crate::plan::request::BaselineRequest;
 use crate::plan::resolved::Plan;
 use crate::plan::same_commit;
 use crate::report;
@@ -101,27 +103,32 @@ impl Run<'_> {
 
     /// How many refs the command needs. Without refs, some views show the working tree.
     fn needed(&self) -> RefsNeeded {
-        match self.arguments.presentation.view {
-            View::Checkpoints => RefsNeeded::Usual,
-            View::Scopes | View::Top | View::Tensors => RefsNeeded::Any,
+        let RunArguments { request, presentation, .. } = self.arguments;
+        match presentation.view {
+            // Pairs are compared within one ref, by default the working tree.
+            _ if !request.cells.pairs.is_empty() => RefsNeeded::Any,
+            View::Checkpoints if !presentation.is_test => RefsNeeded::Usual,
+            _ => RefsNeeded::Any,
         }
     }
 
     fn start(&self) -> anyhow::Result<ExitCode> {
         let RunArguments { request, execution, presentation, .. } = self.arguments;
-        let asked = Asked::read(request, presentation, self.repository, self.needed())?;
+        let mut asked = Asked::read(request, presentation, self.repository, self.needed())?;
+        if presentation.is_test {
+            // The baseline of memprof.yaml is for comparisons.
+            asked.request.baseline = BaselineRequest::First;
+            asked.request.pairs.clear();
+        }
         if let Some(text) = asked.chosen {
             self.context.console.emit(Event::RefsChosen { text });
         }
         let mut plan =
             resolve_any(&asked.request, self.repository, self.context.console).map_err(or_command)?;
-        refuse_unchecked(&request.judging, plan.revisions.len())?;
-        self.merge_same(&mut plan);
-        if plan.revisions.len() == 1 && plan.request.judging.has_absolute_rules() {
-            self.context.console.emit(Event::Warning {
-                message: "the limits of memprof.yaml are not checked: there is only one revision".to_owned(),
-                help: Some("add a baseline: cargo memprof main .".to_owned()),
-            });
+        pairs::check(request, &mut plan)?;
+        if plan.request.pairs.is_empty() {
+            refuse_unchecked(&request.judging, plan.revisions.len())?;
+            self.merge_same(&mut plan);
         }
         hidden_changes::note(&mut plan, self.repository, self.context.console)?;
         if !execution.device.is_empty() {
@@ -163,9 +170,11 @@ impl Run<'_> {
         let when_held = if no_wait { WhenHeld::Fail } else { WhenHeld::Wait };
         let devices = DeviceWatch::open(when_held, console, interrupt);
         devices.check(plan.request.tests.iter().filter_map(|test| test.devices.as_ref()))?;
-        let session = Session::open(self.repository, console, interrupt)?;
+        let follow = self.arguments.execution.follow();
+        let session = Session { follow, ..Session::open(self.repository, console, interrupt)? };
         let lock = session.lock(no_wait)?;
         let mut prepared = session.prepare(plan, folder)?;
+        pairs::check_tests(&self.arguments.request, plan, &prepared.cells)?;
         let ran = session.run(plan, folder, &mut prepared, &devices);
         let built = prepared.builds.iter().all(|build| build.entry().is_some());
         drop((prepared, devices, lock));

@@ -29,6 +29,7 @@ use crate::plan::resolved::{self, Plan};
 use crate::results::run_folder::RunFolder;
 use crate::results::stored;
 use crate::run::delay::Delay;
+use crate::run::follow::Follow;
 use crate::run::runner::{Completion, Runner};
 use crate::run::session::{create_folder, fill_folder, find_run, gpu_variables, past_times, read_plan};
 use crate::run::stored_plan::{self, GivenSecrets, Restoration};
@@ -82,7 +83,9 @@ pub fn run_archive(
         None => new_run(with_metrics(plan, arguments), run_folder, &unpacked)?,
     };
     let (unpacked, plan, folder, devices) = (&unpacked, &plan, &folder, devices);
-    let run = ArchiveRun { context, unpacked, plan, folder, devices: &devices, secrets: &given_secrets };
+    let follow = execution.follow();
+    let run =
+        ArchiveRun { context, unpacked, plan, folder, devices: &devices, follow, secrets: &given_secrets };
     let ran = run.run(&cells(unpacked, plan, &packed_tests, &given_secrets)?);
     drop((devices, lock));
     let shown = &arguments.presentation.metrics;
@@ -108,7 +111,9 @@ fn packed_plan(unpacked: &Unpacked, file: &Utf8Path, arguments: &RunArguments) -
 /// The plan with the metrics that are read on request. The flags here may add some to those of the
 /// build machine.
 fn with_metrics(mut plan: Plan, arguments: &RunArguments) -> Plan {
-    let shown = arguments.presentation.metrics.iter().chain(&plan.request.on_request);
+    let given = || arguments.presentation.metrics.iter();
+    plan.request.derived = metric::derived(given().chain(&plan.request.derived).map(String::as_str));
+    let shown = given().chain(&plan.request.on_request);
     plan.request.on_request = metric::on_request(shown.map(String::as_str));
     plan
 }
@@ -142,6 +147,7 @@ struct ArchiveRun<'a> {
     plan: &'a Plan,
     folder: &'a RunFolder,
     devices: &'a DeviceWatch<'a>,
+    follow: Follow,
     secrets: &'a ArchiveSecrets,
 }
 
@@ -214,6 +220,7 @@ impl ArchiveRun<'_> {
             cells,
             sink: self.context.console,
             interrupt: self.context.interrupt,
+            follow: self.follow,
         };
         if let Completion::Interrupted(interrupted) = runner.run(&mut tree)? {
             return Err(interrupted.into());

@@ -84,6 +84,7 @@ impl Presentation<'_> {
             compact: self.arguments.compact,
             only_changed: self.arguments.only_changed,
             rows: if self.arguments.all_rows { Rows::All } else { self.arguments.rows },
+            is_test: self.arguments.is_test,
             report_path: folder.map(|folder| relative_to_current(&folder.0)),
             ..output.map_or_else(Options::default, |output| for_destination(console, output))
         };
@@ -135,9 +136,9 @@ fn write(
     render: &dyn Fn(&mut dyn io::Write) -> io::Result<()>,
 ) -> anyhow::Result<()> {
     let notation = match output.format {
-        Format::Table | Format::Markdown | Format::Csv => Notation::Text,
         Format::Json => Notation::Json,
         Format::Junit => Notation::Xml,
+        _ => Notation::Text,
     };
     let Some(path) = &output.file else { return Ok(console.print_streamed(notation, render)?) };
     // `/dev/stdout` leads to the same log as standard output.

@@ -16,6 +16,7 @@ use crate::config::matrix::{self, Matrix};
 use crate::git::ref_pattern::forge_ref;
 use crate::git::repository::Repository;
 use crate::git::usual_refs::{self, UsualRefs};
+use crate::plan::metric::derived;
 use crate::plan::request::{BaselineRequest, RefRequest, Request};
 use crate::run::stored_plan;
 
@@ -59,6 +60,7 @@ impl Asked {
         stored_plan::learn(&request);
         let metrics = metrics(presentation, &matrix);
         request.on_request = on_request(&metrics, &request.judging.rules);
+        request.derived = derived(metrics.iter().map(String::as_str));
         Ok(Self { request, metrics, chosen })
     }
 }

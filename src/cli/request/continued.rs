@@ -135,7 +135,7 @@ fn other_cells(given: &CellArguments, asked: &Request, planned: &Request) -> Vec
         let own = request.tests.iter().map(|test| test.repeat);
         (own.collect::<Vec<_>>(), request.repeat)
     };
-    let CellArguments { params: values, repeat, timeout, delay, exclude, include } = given;
+    let CellArguments { params: values, repeat, timeout, delay, exclude, include, pairs } = given;
     let flags = [
         (!values.is_empty() && params(asked) != params(planned), "another --param"),
         (repeat.is_some() && repeats(asked) != repeats(planned), "another --repeat"),
@@ -143,6 +143,7 @@ fn other_cells(given: &CellArguments, asked: &Request, planned: &Request) -> Vec
         (delay.is_some() && asked.delay_milliseconds != planned.delay_milliseconds, "another --delay"),
         (!exclude.is_empty() && asked.exclude != planned.exclude, "another --exclude"),
         (!include.is_empty() && asked.include != planned.include, "another --include"),
+        (!pairs.is_empty() && asked.pairs != planned.pairs, "another --pair"),
     ];
     flags.into_iter().filter(|(is_other, _)| *is_other).map(|(_, what)| what.to_owned()).collect()
 }

@@ -7,6 +7,7 @@ use crate::cli::arguments::judging::JudgingArguments;
 use crate::config::mapping::OpenMapping;
 use crate::config::matrix::{AllowEntry, Matrix, Rules, ThresholdEntry};
 use crate::config::yaml::List;
+use crate::plan::metric::Unit;
 use crate::plan::rule::{Growth, Judging, Rule};
 use crate::support::user_error::UserError;
 
@@ -24,18 +25,21 @@ pub fn judging(flags: &JudgingArguments, matrix: &Matrix) -> Result<Judging, Use
     Ok(judging)
 }
 
-/// Refuses rules of the flags for a single revision: nothing would check them, and the exit code 0
-/// would say otherwise.
+/// Refuses `--threshold` for a single revision: nothing would check it, and the exit code 0 would
+/// say otherwise.
 pub fn refuse_unchecked(flags: &JudgingArguments, revisions: usize) -> Result<(), UserError> {
-    let given = [
-        (!flags.thresholds.is_empty(), "--threshold"),
-        (!flags.limits.is_empty(), "--limit"),
-        (!flags.leaks.is_empty(), "--leak"),
-    ];
-    match given.iter().find(|(is_given, _)| *is_given) {
-        Some((_, flag)) if revisions == 1 => {
-            Err(UserError::new(format!("{flag} is checked in a comparison, and there is only one revision"))
-                .help("add a baseline: cargo memprof main ."))
+    // `off` asks for nothing.
+    match flags.thresholds.iter().find(|rule| rule.growth != Some(Growth::Off)) {
+        Some(rule) if revisions == 1 => {
+            let metric = &rule.metric;
+            let example = match Unit::of(metric) {
+                Unit::Bytes => "8MiB",
+                Unit::Count => "1000",
+                Unit::Nanoseconds => "1s",
+            };
+            Err(UserError::new("--threshold limits growth, and there is only one revision").help(format!(
+                "add a baseline: cargo memprof main .\nto limit the figure itself: --limit {metric}={example}"
+            )))
         }
         _ => Ok(()),
     }
@@ -66,4 +70,28 @@ pub fn add_judging(judging: &mut Judging, flags: &JudgingArguments) {
     }
     judging.rules.extend(given.into_values());
     judging.allow.extend(flags.allow.iter().cloned());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::arguments::values;
+
+    #[test]
+    fn one_revision_takes_limits_and_leaks_and_no_threshold() {
+        let flags = |threshold: Option<&str>| JudgingArguments {
+            thresholds: threshold.map(|text| values::threshold(text).unwrap()).into_iter().collect(),
+            limits: vec![values::limit("heap.peak=4MiB").unwrap()],
+            leaks: vec![values::leak("heap.live=0").unwrap()],
+            ..JudgingArguments::default()
+        };
+        assert!(refuse_unchecked(&flags(None), 1).is_ok());
+        assert!(refuse_unchecked(&flags(Some("heap.peak=5%")), 2).is_ok());
+        assert!(refuse_unchecked(&flags(Some("*=off")), 1).is_ok());
+        let refused = refuse_unchecked(&flags(Some("heap.count=5%")), 1).unwrap_err().rendered();
+        assert!(
+            refused.contains("add a baseline") && refused.contains("--limit heap.count=1000"),
+            "{refused}"
+        );
+    }
 }

@@ -7,6 +7,7 @@ pub mod cargo_options;
 pub mod continued;
 pub mod judging;
 pub mod overlay_paths;
+pub mod pairs;
 pub mod reconcile;
 pub mod refs;
 pub mod secrets;

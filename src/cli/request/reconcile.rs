@@ -80,8 +80,15 @@ pub fn reconcile(
             .or(matrix.delay.as_ref().map(|Scalar(Delay(length))| *length))
             .filter(|length| *length > 0),
         timeout_seconds: cells.timeout.or(matrix.timeout.as_ref().map(|Scalar(Seconds(seconds))| *seconds)),
+        pairs: if cells.pairs.is_empty() {
+            let entries = matrix.pairs.iter().flat_map(|List(entries)| entries);
+            entries.map(|Scalar(pair)| pair.value.clone()).collect()
+        } else {
+            cells.pairs.clone()
+        },
         judging: judging(&arguments.judging, matrix)?,
         on_request: Vec::new(),
+        derived: Vec::new(),
         lockfile: lockfile(arguments, matrix.lockfile.as_ref()),
         sparse_exclude: list(&arguments.checkout.sparse_exclude, matrix.sparse_exclude.as_ref()),
         trace: trace(&arguments.trace, matrix.trace.as_ref())?,

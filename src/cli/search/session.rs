@@ -2,6 +2,8 @@
 
 use std::sync::atomic::AtomicBool;
 
+use clap::ValueEnum;
+
 use crate::bisect::commit_runner::{BuildNotes, CommitRunner, EndWithoutFigure};
 use crate::bisect::history;
 use crate::bisect::linear_search::{NextMeasurement, Remaining};
@@ -38,9 +40,16 @@ pub fn search(
     plan: impl FnOnce(&Repository) -> anyhow::Result<SearchPlan>,
 ) -> anyhow::Result<ExitCode> {
     let outputs = outputs(&measuring.format, &measuring.output)?;
-    if outputs.iter().any(|output| output.format == Format::Junit) {
-        // A search does not pass or fail a test.
-        return Err(UserError::new(format!("{command} has no JUnit report"))
+    let known = [Format::Table, Format::Markdown, Format::Csv, Format::Json];
+    if let Some(other) = outputs.iter().find(|output| !known.contains(&output.format)) {
+        // A search does not pass or fail a test, and has a row per commit.
+        let name = match other.format {
+            Format::Junit => "JUnit".to_owned(),
+            format => {
+                format.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+            }
+        };
+        return Err(UserError::new(format!("{command} has no {name} report"))
             .help("choose --format json or --format csv")
             .into());
     }

@@ -128,6 +128,8 @@ pub struct Progress {
     since_line: Duration,
     tests: Vec<String>,
     activity: Option<Activity>,
+    /// Whether the test that is running was named above what it wrote.
+    is_run_named: bool,
 }
 
 impl Progress {
@@ -144,6 +146,7 @@ impl Progress {
             since_line: Duration::ZERO,
             tests: Vec::new(),
             activity: None,
+            is_run_named: false,
         }
     }
 
@@ -269,7 +272,18 @@ impl Progress {
                 let left = left.map_or_else(String::new, |left| format!(" · about {} left", shown(left)));
                 Update::stage("Running", format!("{test} at {name} {index}/{total}{left}"))
             }
-            Event::RunFinished { .. } => self.run_finished(event),
+            Event::TestWrote { test, name, text } => {
+                let is_new = !std::mem::replace(&mut self.is_run_named, true);
+                let heading = is_new.then(|| good("Running", format!("{test} at {name}")));
+                Update {
+                    lines: heading.into_iter().chain([Line::Quote(text.clone())]).collect(),
+                    status: StatusLine::Keep,
+                }
+            }
+            Event::RunFinished { .. } => {
+                self.is_run_named = false;
+                self.run_finished(event)
+            }
             Event::SearchBegan { text } => {
                 self.is_searching = true;
                 Update::line(good("Searching", text.clone()))
@@ -485,6 +499,23 @@ pub(crate) mod tests {
     #[test]
     fn on_a_terminal_one_status_line_changes_and_results_stay() {
         insta::assert_snapshot!(printed(Verbosity::Normal, Medium::Terminal));
+    }
+
+    #[test]
+    fn what_a_test_writes_stands_below_its_name_and_is_quiet_about_nothing() {
+        let lines = |verbosity| {
+            let mut progress = Progress::new(verbosity, Medium::Plain);
+            let wrote = |text: &str| Event::TestWrote {
+                test: "hf".to_owned(),
+                name: "main".to_owned(),
+                text: text.to_owned(),
+            };
+            let all = [wrote("one"), wrote("two")];
+            let updates = all.iter().map(|event| progress.on_event(event)).collect::<Vec<_>>();
+            updates.iter().flat_map(|update| &update.lines).map(Line::plain).collect::<Vec<_>>()
+        };
+        assert_eq!(lines(Verbosity::Normal), ["     Running hf at main", "one", "two"]);
+        assert_eq!(lines(Verbosity::Quiet), ["one", "two"]);
     }
 
     #[test]

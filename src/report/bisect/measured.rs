@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use crate::bisect::report_data::{MeasuredCommit, SearchReport};
 use crate::compare::comparison::Delta;
-use crate::report::csv::cell;
+use crate::report::csv::text::cell;
 use crate::report::markdown_text::escape_but_hashes;
 use crate::report::options::Options;
 use crate::report::text::{NONE, difference, figure, percent};

@@ -40,8 +40,13 @@ pub fn render(
     let report = searched.report;
     match format {
         Format::Csv => measured::csv(report, out),
-        // The command line refuses this format.
-        Format::Junit => Err(io::Error::other("bisect and history have no JUnit report")),
+        // The command line refuses the other formats.
+        Format::Junit
+        | Format::CsvWide
+        | Format::CsvScopes
+        | Format::CsvCalls
+        | Format::CsvLines
+        | Format::CsvTensors => Err(io::Error::other("bisect and history have no report in this format")),
         Format::Json => as_json(searched, out),
         Format::Table => {
             writeln!(out, "{}\n", one_line(&title(report)))?;

@@ -3,5 +3,5 @@
 //! Writes to the writer that it is given; changes nothing else.
 
 pub mod render;
-mod rows;
+pub(in crate::report) mod rows;
 pub mod schema;

@@ -129,7 +129,7 @@ impl Serialize for Breaches<'_> {
 }
 
 fn breaches(comparison: &Comparison) -> impl Iterator<Item = BreachEntry<'_>> {
-    comparison.pairs().flat_map(move |view| {
+    comparison.checked().flat_map(move |view| {
         view.pair.breaches.iter().map(move |breach| breach_entry(comparison, &view, breach))
     })
 }

@@ -13,11 +13,11 @@ use crate::report::json::schema::{
 };
 
 /// A checkpoint at all refs.
-struct AlignedCheckpoint {
-    key: Key,
+pub(in crate::report) struct AlignedCheckpoint {
+    pub(in crate::report) key: Key,
     /// By revision: its index on that side.
-    indices: Vec<Option<usize>>,
-    change: Option<RowChange>,
+    pub(in crate::report) indices: Vec<Option<usize>>,
+    pub(in crate::report) change: Option<RowChange>,
 }
 
 impl AlignedCheckpoint {
@@ -27,7 +27,7 @@ impl AlignedCheckpoint {
 }
 
 /// Aligns the checkpoints of all refs: the baseline's in order, added ones after their predecessor.
-fn aligned(comparison: &Comparison, cell: &Cell) -> Vec<AlignedCheckpoint> {
+pub(in crate::report) fn aligned(comparison: &Comparison, cell: &Cell) -> Vec<AlignedCheckpoint> {
     let mut alignment = Alignment::new(comparison, cell);
     for pair in &cell.pairs {
         alignment.add(&comparison.view(cell, pair));

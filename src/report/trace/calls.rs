@@ -71,7 +71,11 @@ fn heading(name: &str) -> String {
     cut(&labels::one_line(name), MOST_HEADING).into_owned()
 }
 
-fn trace_side<'a>(comparison: &'a Comparison, side: &Aggregate, name: &str) -> TraceSide<'a> {
+pub(in crate::report) fn trace_side<'a>(
+    comparison: &'a Comparison,
+    side: &Aggregate,
+    name: &str,
+) -> TraceSide<'a> {
     let records = side.runs.iter().map(|&run| &comparison.runs[run].measurement.trace);
     let revision = comparison.revisions.iter().position(|revision| revision.name == name);
     TraceSide {

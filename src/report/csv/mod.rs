@@ -1,0 +1,11 @@
+//! CSV: raw values one by one, or tables of checkpoints, scopes, calls, lines and tensors.
+//! Imports support, plan, results, compare, and the report's alignment of checkpoints.
+//! Writes to the writer that it is given; changes nothing else.
+
+pub mod checkpoints;
+pub mod long;
+mod params;
+mod pivot;
+pub mod tensors;
+pub mod text;
+pub mod traced;

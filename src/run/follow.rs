@@ -1,0 +1,169 @@
+//! What a test writes while it runs, handed on as it comes: its checkpoints, and its output.
+
+use std::io::{Read, Seek, SeekFrom};
+
+use camino::Utf8PathBuf;
+
+use crate::results::live_checkpoint::LiveCheckpoint;
+use crate::results::run_folder::file;
+use crate::support::event::{Event, Sink};
+use crate::support::regular_file;
+
+/// What to show of a test while it runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Follow {
+    /// A line for each checkpoint.
+    pub checkpoints: bool,
+    /// The test's output.
+    pub output: bool,
+}
+
+/// How much of a file is read at a time, so that a test that writes without end can be stopped.
+const PIECE: u64 = 1 << 20;
+
+/// The followed files of one run.
+pub struct Follower<'a> {
+    sink: &'a dyn Sink,
+    test: &'a str,
+    name: &'a str,
+    files: Vec<FollowedFile>,
+}
+
+struct FollowedFile {
+    path: Utf8PathBuf,
+    is_log: bool,
+    /// How much was read.
+    offset: u64,
+    /// The beginning of a line that has no end yet.
+    rest: Vec<u8>,
+}
+
+impl<'a> Follower<'a> {
+    /// Follows a run in this folder. The files need not exist yet.
+    pub fn new(
+        follow: Follow,
+        folder: &camino::Utf8Path,
+        test: &'a str,
+        name: &'a str,
+        sink: &'a dyn Sink,
+    ) -> Self {
+        let outputs = [file::STDOUT, file::STDERR].map(|name| (name, false));
+        let wanted = outputs.into_iter().filter(|_| follow.output);
+        let wanted = wanted.chain(follow.checkpoints.then_some((file::LOG, true)));
+        let files = wanted.map(|(name, is_log)| FollowedFile {
+            path: folder.join(name),
+            is_log,
+            offset: 0,
+            rest: Vec::new(),
+        });
+        Self { sink, test, name, files: files.collect() }
+    }
+
+    /// Hands on the whole lines that were written since the last look.
+    pub fn look(&mut self) {
+        for file in &mut self.files {
+            let lines = file.new_lines();
+            emit(self.sink, self.test, self.name, file.is_log, &lines);
+        }
+    }
+
+    /// Hands on everything that is left, once the process has ended.
+    pub fn finish(mut self) {
+        for file in &mut self.files {
+            loop {
+                let before = file.offset;
+                let lines = file.new_lines();
+                emit(self.sink, self.test, self.name, file.is_log, &lines);
+                if file.offset == before {
+                    break;
+                }
+            }
+            let rest = std::mem::take(&mut file.rest);
+            emit(self.sink, self.test, self.name, file.is_log, &rest);
+        }
+    }
+}
+
+impl FollowedFile {
+    /// Returns the whole lines since the last look. A file that cannot be read has none: the outcome
+    /// says what the test did to it.
+    fn new_lines(&mut self) -> Vec<u8> {
+        let mut read = || {
+            let mut file = regular_file::open(&self.path)?;
+            file.seek(SeekFrom::Start(self.offset))?;
+            file.take(PIECE).read_to_end(&mut self.rest)
+        };
+        let Ok(length) = read() else { return Vec::new() };
+        self.offset += length as u64;
+        let end = memchr::memrchr(b'\n', &self.rest).map_or(0, |newline| newline + 1);
+        if end == 0 && self.rest.len() as u64 >= PIECE {
+            return std::mem::take(&mut self.rest);
+        }
+        let rest = self.rest.split_off(end);
+        std::mem::replace(&mut self.rest, rest)
+    }
+}
+
+fn emit(sink: &dyn Sink, test: &str, name: &str, is_log: bool, lines: &[u8]) {
+    let shown = if is_log {
+        let checkpoints = lines.split(|byte| *byte == b'\n').filter_map(LiveCheckpoint::of_line);
+        checkpoints.map(|checkpoint| checkpoint.to_string()).collect::<Vec<_>>().join("\n")
+    } else {
+        String::from_utf8_lossy(lines).trim_end_matches('\n').to_owned()
+    };
+    if !shown.is_empty() {
+        sink.emit(Event::TestWrote { test: test.to_owned(), name: name.to_owned(), text: shown });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::io::Write;
+
+    use camino::Utf8Path;
+
+    use super::*;
+
+    #[test]
+    fn lines_are_handed_on_as_they_are_completed() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = Utf8Path::from_path(folder.path()).unwrap();
+        let texts = RefCell::new(Vec::new());
+        let sink = |event| {
+            if let Event::TestWrote { text, .. } = event {
+                texts.borrow_mut().push(text);
+            }
+        };
+        let follow = Follow { checkpoints: true, output: true };
+        let mut follower = Follower::new(follow, folder, "t", "main", &sink);
+        follower.look();
+        let write = |name: &str, text: &str| {
+            let path = folder.join(name);
+            let mut file = fs_err::OpenOptions::new().append(true).create(true).open(path).unwrap();
+            file.write_all(text.as_bytes()).unwrap();
+        };
+        write("stdout", "one\ntwo\nthr");
+        follower.look();
+        write("stdout", "ee\n");
+        write(
+            "log.jsonl",
+            "{\"event\":\"begin\"}\n{\"event\":\"checkpoint\",\"label\":\"done\",\"metrics\":{\"cpu.rss\":1024}}\n",
+        );
+        follower.look();
+        write("stderr", "no newline");
+        follower.finish();
+        assert_eq!(*texts.borrow(), ["one\ntwo", "three", "done: CPU 1.00 KiB", "no newline"]);
+    }
+
+    #[test]
+    fn a_file_that_the_test_replaced_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = Utf8Path::from_path(folder.path()).unwrap();
+        fs_err::write(folder.join("secret"), "secret\n").unwrap();
+        fs_err::os::unix::fs::symlink(folder.join("secret"), folder.join("stdout")).unwrap();
+        let sink = |event: Event| panic!("{event:?}");
+        let follow = Follow { checkpoints: false, output: true };
+        Follower::new(follow, folder, "t", "main", &sink).finish();
+    }
+}
