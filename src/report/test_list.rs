@@ -158,7 +158,7 @@ impl TestList<'_> {
                     0 => String::new(),
                     others => format!(", also at {}", counted(others, "other checkpoint")),
                 };
-                let line = format!("{}{others}", self.excess(&view, worst));
+                let line = format!("{}{others}", Self::excess(&view, worst));
                 page.line(&line, "    ", Tone::Growth, out)?;
             }
         }
@@ -166,7 +166,7 @@ impl TestList<'_> {
     }
 
     /// Returns `heap.peak 9.00 MiB at 'decoded' (tests/a.rs:31), 5.00 MiB over the limit of 4.00 MiB`.
-    fn excess(&self, view: &PairView, breach: &Breach) -> String {
+    fn excess(view: &PairView, breach: &Breach) -> String {
         let unit = Unit::of(&breach.metric);
         let row = &view.rows[breach.row];
         let place = row.candidate.and_then(|index| view.candidate.place(index));

@@ -21,12 +21,11 @@ pub fn bisect(context: CommandContext<'_>, arguments: &BisectArguments) -> anyho
 }
 
 fn plan(arguments: &BisectArguments, repository: &Repository, sink: &dyn Sink) -> anyhow::Result<SearchPlan> {
-    let (good, bad) = match &arguments.range {
-        Some(range) => ends(range)?,
-        None => {
-            let good = arguments.good.as_deref().context("clap requires --good")?;
-            (good, arguments.bad.as_deref().context("clap requires --bad")?)
-        }
+    let (good, bad) = if let Some(range) = &arguments.range {
+        ends(range)?
+    } else {
+        let good = arguments.good.as_deref().context("clap requires --good")?;
+        (good, arguments.bad.as_deref().context("clap requires --bad")?)
     };
     let merges = if arguments.first_parent { Merges::Name } else { Merges::Enter };
     let request = SearchRequest { good, bad, paths: &arguments.paths, measuring: &arguments.measuring };
