@@ -21,6 +21,9 @@ const MOST_MESSAGES: usize = 5;
 /// Name at most this many tests of a failure.
 const MOST_NAMES: usize = 3;
 
+/// A test's name is not cut below this width.
+const LEAST_NAME: usize = 16;
+
 /// Place and remark stand below the figures, at this distance from the edge.
 const INDENT: &str = "     ";
 
@@ -73,10 +76,13 @@ impl Page {
             return Ok(());
         }
         let widths = Widths::of(&lines);
-        let fits = |line: &FindingLine| widths.all() + 2 + width(&line.place) <= self.width();
-        let is_one_line = !self.is_terminal() || lines.iter().all(fits);
+        let room = self.width().saturating_sub(widths.all() - widths.test).max(LEAST_NAME);
+        for line in &mut lines {
+            line.test = self.cut(&line.test, room).into_owned();
+        }
+        let widths = Widths::of(&lines);
         for line in &lines {
-            self.finding(line, &widths, is_one_line, out)?;
+            self.finding(line, &widths, out)?;
         }
         for (count, standing) in left_out {
             let line = format!("… {} {}: --rows all", counted(count, "more test"), word(standing));
@@ -85,13 +91,7 @@ impl Page {
         writeln!(out)
     }
 
-    fn finding(
-        self,
-        line: &FindingLine,
-        widths: &Widths,
-        is_one_line: bool,
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
+    fn finding(self, line: &FindingLine, widths: &Widths, out: &mut dyn Write) -> io::Result<()> {
         let mut text = format!(" {} {}", line.sign, padded(&line.test, widths.test));
         for (cell, width) in line.cells.iter().zip(widths.cells) {
             if width > 0 {
@@ -103,7 +103,7 @@ impl Page {
         if line.place.is_empty() {
             return writeln!(out, "{text}");
         }
-        if is_one_line {
+        if !self.is_terminal() || widths.all() + 2 + width(&line.place) <= self.width() {
             let blanks = " ".repeat(widths.all() + 2 - line.width(widths));
             return writeln!(out, "{text}{blanks}{}", line.place);
         }

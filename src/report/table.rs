@@ -115,7 +115,7 @@ impl<'a> Tables<'a> {
             }
         }
         let is_cut = options.rows == Rows::Changed && !is_few && !options.compact && !options.only_changed;
-        if is_cut {
+        if options.rows == Rows::Changed {
             shown.sort_by_key(|(rank, ..)| *rank);
         }
         let most = if is_cut { MOST_TABLES } else { usize::MAX };
@@ -138,11 +138,17 @@ enum Relevance {
     Failed,
 }
 
-/// Returns each changed pair's place among the findings. Failures have a line of their own.
+/// Returns each changed pair's place among the findings of all candidates. Failures have a line of
+/// their own.
 fn ranks(answers: &[Answer]) -> HashMap<*const Pair, usize> {
     let findings = answers.iter().flat_map(|answer| &answer.findings);
-    let with_figures = findings.filter(|finding| !is_failure(finding.standing));
-    with_figures.enumerate().map(|(rank, finding)| (std::ptr::from_ref(finding.view.pair), rank)).collect()
+    let mut with_figures: Vec<_> = findings.filter(|finding| !is_failure(finding.standing)).collect();
+    with_figures.sort_by_key(|finding| finding.order());
+    with_figures
+        .into_iter()
+        .enumerate()
+        .map(|(rank, finding)| (std::ptr::from_ref(finding.view.pair), rank))
+        .collect()
 }
 
 /// Returns the headings of the measured sides. A mark shows that a run did not pass.
