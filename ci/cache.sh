@@ -52,6 +52,17 @@ folder() {
     done
 }
 
+# Copies what git knows about a checkout.
+copy() {
+    local file
+    mkdir -p "$2/info"
+    for file in HEAD index cargo-memprof cargo-memprof-conversion info/sparse-checkout; do
+        if [ -f "$1/$file" ] && [ ! -L "$1/$file" ]; then
+            cp "$1/$file" "$2/$file"
+        fi
+    done
+}
+
 restore() {
     local folder entries entry
     folder=$(folder)
@@ -60,8 +71,10 @@ restore() {
     entry=$entries/worktree
     # A runner that keeps its clone still knows the checkout.
     [ ! -e "$entries" ] || return 0
-    mkdir "$entries"
-    cp -R "$folder/entry" "$entry"
+    copy "$folder/entry" "$entry"
+    # Written anew: the code that ran in the earlier job could have led git to settings of its own.
+    echo ../.. >"$entry/commondir"
+    echo "$folder/worktree/.git" >"$entry/gitdir"
     # Restored files have new inodes. Git compares their contents once, and notes those.
     git --git-dir="$entry" --work-tree="$folder/worktree" -c core.fsmonitor=false -c core.hooksPath=/dev/null \
         update-index -q --refresh >/dev/null || true
@@ -80,9 +93,7 @@ save() {
     for entry in "$(git rev-parse --path-format=absolute --git-common-dir)"/worktrees/*/; do
         # Repositories of submodules would have to come along, so those checkouts are made again.
         if [ -f "$entry/gitdir" ] && [ "$(cat "$entry/gitdir")" = "$folder/worktree/.git" ] && [ ! -e "$entry/modules" ]; then
-            mkdir -p "$folder/entry/info"
-            cp "$entry"/{HEAD,commondir,gitdir,index,cargo-memprof*} "$folder/entry"
-            cp "$entry/info/sparse-checkout" "$folder/entry/info"
+            copy "$entry" "$folder/entry"
         fi
     done
 }

@@ -297,7 +297,12 @@ fn a_fresh_clone_knows_the_restored_checkout_and_its_files_keep_their_times() {
     std::fs::remove_dir_all(&folder).unwrap();
     std::fs::rename(&copy, &folder).unwrap();
 
+    // The code of the earlier job could write there, too.
+    std::fs::write(folder.join("entry/commondir"), "/elsewhere\n").unwrap();
+    std::fs::write(folder.join("entry/config.worktree"), "[core]\n").unwrap();
     job.run("restore", &[]);
+    assert_eq!(std::fs::read_to_string(worktrees.join("worktree/commondir")).unwrap(), "../..\n");
+    assert!(!worktrees.join("worktree/config.worktree").exists());
     let file = folder.join("worktree/src/lib.rs");
     let time = || std::fs::metadata(&file).unwrap().modified().unwrap();
     let before = time();
