@@ -3,6 +3,7 @@
 #
 #   memprof.sh compare     writes memory.md, memory.json, memory.xml and memory.code;
 #                          succeeds whenever there is a verdict
+#   memprof.sh build       only builds MEMPROF_HEAD, so that later jobs find it in the cache
 #   memprof.sh comment     posts memory.md to GitHub (gh, GH_TOKEN) or GitLab (curl, jq, GITLAB_TOKEN)
 #   memprof.sh verdict     exits with the code in memory.code
 #
@@ -57,9 +58,18 @@ compare() {
     echo "$code" >"$output/memory.code"
 }
 
-# Prints one count of the JSON report's verdict, which is on a line of its own.
+build() {
+    local head clean=''
+    [ "${MEMPROF_CLEAN_ENV:-}" != true ] || clean=--clean-env
+    head=$(git rev-parse "${MEMPROF_HEAD:-HEAD}^{commit}")
+    # shellcheck disable=SC2086 # MEMPROF_ARGUMENTS is split into words on purpose
+    cargo memprof build --refs "head=$head" ${clean:+"$clean"} ${MEMPROF_ARGUMENTS:-}
+}
+
+# Prints one count of the JSON report's verdict, which is on a line of its own. Counts of tests with the
+# same names follow it there.
 answer() {
-    sed -n "s/^\"verdict\":{.*\"$1\":\([0-9]*\).*/\1/p" "$output/memory.json" | head -n 1
+    sed -n '/^"verdict":{/p' "$output/memory.json" | grep -o "\"$1\":[0-9]*" | head -n 1 | cut -d : -f 2
 }
 
 # Succeeds if there is something to report: a change, an exceeded limit, or an incomplete comparison.
@@ -128,6 +138,6 @@ verdict() {
 }
 
 case ${1:-} in
-    compare | comment | verdict) "$1" ;;
-    *) fail "unknown step '${1:-}': use compare, comment or verdict" ;;
+    compare | build | comment | verdict) "$1" ;;
+    *) fail "unknown step '${1:-}': use compare, build, comment or verdict" ;;
 esac

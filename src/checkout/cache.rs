@@ -12,6 +12,7 @@
 //!     lfs.git/                    settings and downloads of Git LFS
 //!     sources.json                what cargo compiled last    clock   a file with the present time
 //!     last-build/                 the logs of `cargo memprof build`
+//!     entry/                      what git knows of the checkout, for the next CI job (ci/cache.sh)
 //!   archives/                     unpacked archives by their hashes, and their lock
 //!   shim/                         compiled shims by hash, shared by all repositories
 //!   salt                          keys the hashes that stand for secrets

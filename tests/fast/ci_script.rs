@@ -40,7 +40,7 @@ impl Fakes {
             "cargo",
             &format!(
                 "printf '<!-- cargo-memprof -->\\n**Memory**\\n' >out/memory.md\n\
-                 printf '{{\"version\":2,\\n\"plan\":{{}},\\n\"verdict\":{{\"exit_code\":{code},\"regressed\":{regressed},\"breaches\":0,\"expected\":0,\"improved\":0}},\\n' >out/memory.json\n\
+                 printf '{{\"version\":2,\\n\"plan\":{{}},\\n\"verdict\":{{\"exit_code\":{code},\"regressed\":{regressed},\"breaches\":0,\"expected\":0,\"improved\":0,\"tests\":[{{\"regressed\":0,\"improved\":0}}]}},\\n' >out/memory.json\n\
                  exit {code}"
             ),
         );
@@ -118,6 +118,19 @@ fn no_workflow_leaves_its_token_in_the_checkout() {
 }
 
 #[test]
+fn a_push_is_only_built() {
+    let fakes = Fakes::new();
+    fakes.program("cargo", "");
+    let variables = [("MEMPROF_CLEAN_ENV", "true"), ("MEMPROF_ARGUMENTS", "-k memory --release")];
+    let output = fakes.run("build", &variables);
+    assert!(output.status.success(), "{}", said(&output));
+    let call = fakes.calls().pop().unwrap();
+    assert_eq!(call, "cargo memprof build --refs head=2222 --clean-env -k memory --release");
+    fakes.program("cargo", "exit 2");
+    assert_eq!(fakes.run("build", &[]).status.code(), Some(2));
+}
+
+#[test]
 fn a_shallow_clone_is_told_what_it_lacks() {
     let fakes = Fakes::new();
     fakes.cargo(0, 0);
@@ -152,6 +165,7 @@ fn a_comment_is_written_on_a_change_and_kept_up_to_date_ever_after() {
     let new = "gh api --silent repos/o/n/issues/7/comments -F body=@out/memory.md";
     let patch = "gh api --silent --method PATCH repos/o/n/issues/comments/42 -F body=@out/memory.md";
     assert_eq!(posted(1, 1, "").as_deref(), Some(new));
+    assert_eq!(posted(1, 0, "").as_deref(), Some(new), "a row counts, whatever the counts of tests say");
     assert_eq!(posted(0, 3, "").as_deref(), Some(new), "what failed is said too");
     assert_eq!(posted(0, 0, ""), None, "nothing changed, nothing to say");
     assert_eq!(posted(0, 0, "42").as_deref(), Some(patch), "what regressed before does so no more");
@@ -206,15 +220,20 @@ fn on_gitlab_the_note_is_posted_and_the_token_is_in_no_argument() {
 #[test]
 fn the_action_calls_the_script_by_its_steps_and_knows_its_variables() {
     let action = include_str!("../../action.yml");
-    let script = include_str!("../../ci/memprof.sh");
-    for step in ["compare", "comment", "verdict"] {
+    let scripts = [
+        include_str!("../../ci/memprof.sh"),
+        include_str!("../../ci/install.sh"),
+        include_str!("../../ci/cache.sh"),
+    ];
+    for step in ["compare", "build", "comment", "verdict"] {
         assert!(action.contains(&format!("/ci/memprof.sh\" {step}")), "{step}");
     }
     let variables = regex::Regex::new("MEMPROF_[A-Z_]+").unwrap();
     for text in [action, include_str!("../../docs/ci.md")] {
         for variable in variables.find_iter(text).map(|found| found.as_str()) {
-            let is_ours = script.contains(&format!("#   {variable} ")) || variable == "MEMPROF_HOME";
-            assert!(is_ours, "the script does not explain {variable}");
+            let is_ours = |script: &&str| script.contains(&format!("#   {variable} "));
+            let is_explained = scripts.iter().any(is_ours) || variable == "MEMPROF_HOME";
+            assert!(is_explained, "no script explains {variable}");
         }
     }
     let parsed: serde_yaml::Value = serde_yaml::from_str(action).unwrap();
@@ -223,7 +242,10 @@ fn the_action_calls_the_script_by_its_steps_and_knows_its_variables() {
 
 #[test]
 fn shellcheck_has_nothing_to_say() {
-    match Command::new("shellcheck").arg(SCRIPT).output() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/ci");
+    let scripts = ["memprof.sh", "install.sh", "cache.sh", "release.sh"];
+    let scripts = scripts.map(|script| format!("{folder}/{script}"));
+    match Command::new("shellcheck").args(scripts).output() {
         Ok(output) => assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout)),
         Err(_) => skip("shellcheck is not installed"),
     }
