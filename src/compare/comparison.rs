@@ -175,6 +175,13 @@ impl Ruling {
         })
     }
 
+    /// Whether it is inconclusive because growth beyond the limit cannot be ruled out. "Improved or
+    /// unchanged" is no reason to look closer.
+    pub fn may_have_grown(&self) -> bool {
+        self.verdict == Verdict::Inconclusive
+            && self.significance.is_none_or(|significance| significance.high > i128::from(significance.limit))
+    }
+
     /// Whether it is an unexpected regression.
     pub fn counts(&self) -> bool {
         self.verdict == Verdict::Regressed && self.expected.is_none_or(|expected| expected.has_expired)

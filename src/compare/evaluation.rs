@@ -273,6 +273,8 @@ pub struct Conclusion {
     pub unchanged: usize,
     /// Rows with too much noise, or too few runs, for a verdict.
     pub inconclusive: usize,
+    /// Those of them whose growth cannot be ruled out. The others improved, or did not change.
+    pub may_have_grown: usize,
     /// Rows that could not be compared.
     pub missing: usize,
     /// Those of tests that passed at both revisions, limits that no figure was checked against, and
@@ -301,7 +303,10 @@ impl Conclusion {
                     Verdict::Regressed => self.expected += 1,
                     Verdict::Improved => self.improved += 1,
                     Verdict::Unchanged => self.unchanged += 1,
-                    Verdict::Inconclusive => self.inconclusive += 1,
+                    Verdict::Inconclusive => {
+                        self.inconclusive += 1;
+                        self.may_have_grown += usize::from(ruling.may_have_grown());
+                    }
                     Verdict::Missing => {
                         self.missing += 1;
                         self.missing_of_both += usize::from(view.is_compared());
@@ -324,7 +329,7 @@ impl Conclusion {
         let applies = [
             (self.regressed + self.breaches > 0, ExitCode::Regression),
             (self.missing_of_both > 0, ExitCode::Incomplete),
-            (self.inconclusive > 0, ExitCode::Inconclusive),
+            (self.may_have_grown > 0, ExitCode::Inconclusive),
         ];
         let codes = applies.into_iter().filter(|(applies, _)| *applies).map(|(_, code)| code);
         codes.fold(ExitCode::Success, ExitCode::worst)
@@ -345,8 +350,8 @@ mod tests {
 
     #[test]
     fn a_regression_outranks_missing_figures_and_these_outrank_noise() {
-        let code = |regressed, inconclusive, missing_of_both| {
-            Conclusion { regressed, inconclusive, missing_of_both, ..Conclusion::default() }.exit_code()
+        let code = |regressed, may_have_grown, missing_of_both| {
+            Conclusion { regressed, may_have_grown, missing_of_both, ..Conclusion::default() }.exit_code()
         };
         assert_eq!(code(1, 1, 1), ExitCode::Regression);
         assert_eq!(code(0, 1, 1), ExitCode::Incomplete);

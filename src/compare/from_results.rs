@@ -12,6 +12,7 @@ use crate::compare::derived;
 use crate::compare::evaluation;
 use crate::compare::matching::{Match, Renames, match_checkpoints};
 use crate::compare::paired_tests::PairedResults;
+use crate::compare::settling;
 use crate::plan::listing::NotMeasured;
 use crate::plan::metric::{CATALOGUE, Unit};
 use crate::results::comparability::{self, IncomparableMetrics};
@@ -67,6 +68,8 @@ fn compare_revisions(results: &Results, unchecked: usize) -> Comparison {
         apart: apart(results),
     };
     evaluation::judge_all(&mut comparison, &plan.request.judging);
+    let settling = settling::notes(&comparison, &results.builds);
+    comparison.notes.extend(settling);
     comparison
 }
 

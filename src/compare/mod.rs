@@ -11,6 +11,7 @@ pub mod matching;
 pub mod noise;
 pub mod paired_tests;
 pub mod repeats;
+pub mod settling;
 pub mod shared_storage;
 pub mod standing;
 pub mod tensor_comparison;

@@ -96,7 +96,7 @@ impl Standing {
             Self::OverLimit
         } else if !has_comparable_figure(view) {
             Self::NotCompared
-        } else if has(Verdict::Inconclusive) {
+        } else if rulings().any(Ruling::may_have_grown) {
             Self::Inconclusive
         } else if has(Verdict::Regressed) || !view.pair.breaches.is_empty() {
             Self::Expected
@@ -174,30 +174,51 @@ pub struct WorstChange<'a> {
     pub largest: i128,
 }
 
-/// Returns the worst change of a test with a verdict; `None` if no row with figures has it.
+/// Returns the worst change of a test with a verdict; `None` if no row with figures has it. A peak
+/// and its level are one quantity: `heap.live` may show a change one checkpoint before `heap.peak`.
 pub fn worst_change<'a>(
     view: &PairView<'a>,
     is_meant: impl Fn(&Ruling) -> bool + Copy,
 ) -> Option<WorstChange<'a>> {
-    let of_metrics = view.pair.judged.iter().filter_map(|judged| {
-        let column = view.column(&judged.metric);
+    let mut families: BTreeMap<&str, Vec<&JudgedMetric>> = BTreeMap::new();
+    for judged in &view.pair.judged {
+        families.entry(family(&judged.metric)).or_default().push(judged);
+    }
+    let of_families = families.into_values().filter_map(|family| {
+        let columns: Vec<_> = family.iter().map(|judged| (*judged, view.column(&judged.metric))).collect();
         let mut worst: Option<WorstChange<'a>> = None;
         for row in view.rows {
-            let Some(ruling) = judged.at(row).filter(is_meant) else { continue };
-            let Some(delta) = column.at(row).delta else { continue };
+            let changes = columns.iter().filter_map(|(judged, column)| {
+                let ruling = judged.at(row).filter(is_meant)?;
+                let largest = column.at(row).delta?.difference;
+                let metric = judged.metric.as_str();
+                Some(WorstChange { metric, row, ruling, others: 0, largest })
+            });
+            let Some(change) = changes.max_by_key(|change| (change.largest.abs(), is_peak(change.metric)))
+            else {
+                continue;
+            };
             if let Some(worst) = &mut worst {
                 worst.others += 1;
-                if delta.difference.abs() > worst.largest.abs() {
-                    worst.largest = delta.difference;
+                if change.largest.abs() > worst.largest.abs() {
+                    worst.largest = change.largest;
                 }
             } else {
-                let (metric, largest) = (judged.metric.as_str(), delta.difference);
-                worst = Some(WorstChange { metric, row, ruling, others: 0, largest });
+                worst = Some(change);
             }
         }
         worst
     });
-    of_metrics.max_by_key(WorstChange::rank)
+    of_families.max_by_key(WorstChange::rank)
+}
+
+/// Returns `heap` for `heap.peak` and `heap.live`, and other metrics as they are.
+fn family(metric: &str) -> &str {
+    metric.strip_suffix(".live").or_else(|| metric.strip_suffix(".peak")).unwrap_or(metric)
+}
+
+fn is_peak(metric: &str) -> bool {
+    metric.ends_with(".peak")
 }
 
 impl WorstChange<'_> {

@@ -60,7 +60,7 @@ impl<'a> Finding<'a> {
         };
         let is_meant = |ruling: &Ruling| match standing {
             Standing::Regressed => ruling.counts(),
-            Standing::Inconclusive => ruling.verdict == Verdict::Inconclusive,
+            Standing::Inconclusive => ruling.may_have_grown(),
             Standing::Expected => ruling.verdict == Verdict::Regressed,
             Standing::Improved => ruling.verdict == Verdict::Improved,
             _ => false,

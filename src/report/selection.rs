@@ -39,8 +39,17 @@ impl ShownMetric<'_> {
     /// Whether to show it even if it is not a default metric: a rule covers it, it regressed, or it
     /// exceeds a limit.
     fn matters(&self, view: &PairView) -> bool {
+        // A level that grew together with its peak says nothing more.
+        let peak = self.metric.name.strip_suffix(".live").map(|family| format!("{family}.peak"));
+        let peak = peak.and_then(|peak| view.judged(&peak));
+        let is_regressed = |judged: &JudgedMetric, row: &Match| {
+            judged.at(row).is_some_and(|ruling| ruling.verdict == Verdict::Regressed)
+        };
+        let regressed_alone = |judged: &JudgedMetric, row: &Match| {
+            is_regressed(judged, row) && !peak.is_some_and(|peak| is_regressed(peak, row))
+        };
         let is_judged = self.judged.is_some_and(|judged| {
-            judged.is_asked || judged.rulings().any(|ruling| ruling.verdict == Verdict::Regressed)
+            judged.is_asked || view.rows.iter().any(|row| regressed_alone(judged, row))
         });
         is_judged || view.breaches(&self.metric.name).next().is_some()
     }

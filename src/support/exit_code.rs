@@ -13,7 +13,7 @@ pub enum ExitCode {
     Usage = 2,
     /// A build or a test failed, or an executable could not be measured, so part of the comparison is missing.
     Incomplete = 3,
-    /// Noise is too large for the threshold.
+    /// Growth beyond the threshold cannot be ruled out.
     Inconclusive = 4,
     /// A bisection whose two ends do not differ.
     NothingFound = 5,

@@ -25,18 +25,22 @@ pub const LEAK_TO: &str = "done";
 
 /// Returns the default limits on growth; `None` for metrics that are judged on request only.
 ///
-/// Only peaks are judged by default. A level cannot exceed the peak before it, so lasting growth
-/// shows in the peak too. Totals and times are not memory.
+/// Exact peaks and levels are judged by default, and the peak of resident memory. A level shows
+/// where memory is kept: the peak grows at the next checkpoint only. Totals and times are not memory.
 pub fn defaults(metric: &str) -> Option<Thresholds> {
     let counted = || Some(Thresholds { tight: TIGHT, wide: WIDE });
     match metric {
-        "heap.peak" | "heap.peaked" | "heap.consumed" => counted(),
+        "heap.peak" | "heap.live" | "heap.peaked" | "heap.consumed" => counted(),
         "cpu.peak" => Some(Thresholds::both(&RESIDENT)),
         _ => {
             let mut parts = metric.split('.');
             let is_of_gpu = parts.next() == Some("gpu") && parts.next().is_some();
             let part = parts.next().filter(|_| parts.next().is_none());
-            if is_of_gpu && matches!(part, Some("peak" | "peaked" | "consumed")) { counted() } else { None }
+            if is_of_gpu && matches!(part, Some("peak" | "live" | "peaked" | "consumed")) {
+                counted()
+            } else {
+                None
+            }
         }
     }
 }
@@ -238,18 +242,18 @@ mod tests {
     }
 
     #[test]
-    fn only_peaks_are_judged_by_default() {
-        let judged = ["heap.peak", "cpu.peak", "gpu.0.peak", "heap.peaked", "gpu.1.consumed"];
-        assert!(judged.iter().all(|metric| defaults(metric).is_some()));
-        let others = [
+    fn peaks_and_exact_levels_are_judged_by_default() {
+        let judged = [
+            "heap.peak",
+            "cpu.peak",
+            "gpu.0.peak",
+            "heap.peaked",
+            "gpu.1.consumed",
             "heap.live",
-            "heap.count",
-            "cpu.rss",
-            "time",
-            "gpu.0.pool.used_peak",
-            "gpu.0.device",
-            "gpu.peak",
+            "gpu.1.live",
         ];
+        assert!(judged.iter().all(|metric| defaults(metric).is_some()));
+        let others = ["heap.count", "cpu.rss", "time", "gpu.0.pool.used_peak", "gpu.0.device", "gpu.peak"];
         assert!(others.iter().all(|metric| defaults(metric).is_none()));
     }
 

@@ -133,8 +133,8 @@ fn levels_totals_and_times_are_judged_where_a_rule_asks() {
         let judging = rules(flag.map(|flag| values::threshold(flag).unwrap()).into_iter().collect());
         verdict(&compared(metric, &[MIB; 2], &[2 * MIB; 2], judging), metric, 1)
     };
-    assert_eq!(of("heap.live", None), None);
-    assert_eq!(of("heap.live", Some("heap.*=5%")), Some(Verdict::Regressed));
+    assert_eq!(of("heap.allocated", None), None);
+    assert_eq!(of("heap.allocated", Some("heap.*=5%")), Some(Verdict::Regressed));
     assert_eq!(of("heap.count", Some("heap.count=100")), Some(Verdict::Regressed));
     assert_eq!(of("heap.peak", Some("heap.peak=off")), None);
     assert_eq!(
@@ -177,6 +177,8 @@ fn a_metric_that_varies_elsewhere_in_the_test_is_not_called_exact_where_it_happe
 fn upper_limits_and_leaks_count_whatever_the_baseline_is() {
     let judging =
         rules(vec![values::limit("heap.peak=8MiB").unwrap(), values::leak("heap.live=64KiB").unwrap()]);
+    let off = values::threshold("heap.live=off").unwrap();
+    let judging = Judging { rules: [judging.rules, vec![off]].concat(), ..judging };
     let comparison = compared("heap.peak", &[9 * MIB; 2], &[9 * MIB; 2], judging.clone());
     assert_eq!((verdict(&comparison, "heap.peak", 1), code(&comparison)), (Some(Verdict::Unchanged), 1));
     assert_eq!(code(&compared("heap.peak", &[9 * MIB; 2], &[8 * MIB; 2], judging.clone())), 0);
@@ -399,4 +401,54 @@ fn a_comparison_without_a_common_test_is_no_success() {
     );
     let both = new.passed("old", 0, 0, &log).passed("old", 1, 0, &log);
     program(&["report", both.folder().0.as_str()]).code(0);
+}
+
+#[test]
+fn memory_that_is_kept_is_reported_where_it_is_kept_first() {
+    let with = |kept: i64| {
+        let at = |live: i64, peak: i64| [("heap.live", live), ("heap.peak", peak)];
+        Log::new()
+            .checkpoint("loaded", &at(40 * MIB, 80 * MIB))
+            .checkpoint("after_drop", &at(MIB + kept, 40 * MIB))
+            .checkpoint("done", &at(MIB + kept, 20 * MIB + kept))
+    };
+    let synthetic = (0..2).fold(Synthetic::new(&["main", "pr/1"]), |synthetic, repeat| {
+        synthetic.passed("t", 0, repeat, &with(0)).passed("t", 1, repeat, &with(18 * MIB))
+    });
+    let comparison = compare(&synthetic.results());
+    let mut text = Vec::new();
+    report::render::render(Format::Table, &comparison, &Options::default(), &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    let line =
+        "t  heap.live  1.00 → 19.0 MiB  +18.0 MiB  ×19.0  at 'after_drop' (src/lib.rs:10), and 1 later one\n";
+    assert!(text.contains(line), "{text}");
+    assert!(text.contains("│ heap.live"), "the column that shows it: {text}");
+}
+
+#[test]
+fn improved_or_unchanged_is_no_reason_to_look_closer() {
+    // Between -30 MiB and -100 KiB: it did not grow, and may or may not have improved.
+    let steps: Vec<i64> = (0..15).map(|run| 200 * MIB + (run % 3) * 10 * MIB).collect();
+    let fewer: Vec<i64> = steps.iter().map(|step| step - 10 * MIB).collect();
+    let comparison = compared("cpu.peak", &steps, &fewer, Judging::default());
+    assert_eq!((verdict(&comparison, "cpu.peak", 1), code(&comparison)), (Some(Verdict::Inconclusive), 0));
+    let grown = compared("cpu.peak", &fewer, &steps, Judging::default());
+    assert_eq!((verdict(&grown, "cpu.peak", 1), code(&grown)), (Some(Verdict::Inconclusive), 4));
+}
+
+#[test]
+fn what_may_settle_varying_figures_is_named() {
+    let figures: Vec<i64> = (0..6).map(|run| 100 * MIB + (run % 3) * 10 * MIB).collect();
+    let more: Vec<i64> = figures.iter().map(|figure| figure + 5 * MIB).collect();
+    let note = |metric: &str, packages: &str| {
+        let facts = serde_json::json!({ "packages": packages });
+        let builds = serde_json::json!({ "0": facts, "1": facts });
+        let synthetic = folder(metric, &figures, &more, Judging::default()).builds(&builds);
+        compare(&synthetic.results()).notes.join("\n")
+    };
+    let rayon = note("heap.peak", "rayon 1.10.0\nrayon-core 1.12.1");
+    assert!(rayon.contains("heap.peak varies from run to run in 1 test"), "{rayon}");
+    assert!(rayon.contains("`--env RAYON_NUM_THREADS=1`") && !rayon.contains("TOKIO"), "{rayon}");
+    assert!(note("heap.peak", "libc 0.2.1").contains("use one thread and a fixed seed"));
+    assert!(note("cpu.peak", "libc 0.2.1").contains("`--env MALLOC_ARENA_MAX=1`"));
 }

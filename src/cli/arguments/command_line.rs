@@ -38,7 +38,7 @@ Exit codes:
     2  a mistake in the command line or in memprof.yaml
     3  something is missing: a build or a test failed, or a metric that a rule
        names could not be compared
-    4  inconclusive: the noise is too large for the threshold
+    4  inconclusive: growth beyond the threshold cannot be ruled out
   101  a bug in the tool, or a fault of the machine
   130  interrupted; finished runs are kept, and --resume continues
   If several apply, 1 comes first, then 3, then 4.";
