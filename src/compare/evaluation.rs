@@ -193,7 +193,8 @@ impl PairJudge<'_> {
         };
         let (first, last) = (named(limits::LEAK_FROM)?, named(limits::LEAK_TO)?);
         let both = column.readings(first).zip(column.readings(last));
-        let left = both.filter_map(|(first, last)| last?.checked_sub(first?)).max()?;
+        let nothing = limits::is_zero_at_first(metric).then_some(0);
+        let left = both.filter_map(|(first, last)| last?.checked_sub(first.or(nothing)?)).max()?;
         if i128::from(left) <= i128::from(limit) {
             return None;
         }

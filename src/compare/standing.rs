@@ -218,7 +218,7 @@ fn family(metric: &str) -> &str {
 }
 
 fn is_peak(metric: &str) -> bool {
-    metric.ends_with(".peak")
+    metric.rsplit_once('.').is_some_and(|(_, part)| part == "peak")
 }
 
 impl WorstChange<'_> {

@@ -6,7 +6,7 @@ use crate::compare::comparison::{Cell, Comparison};
 use crate::plan::metric::Unit;
 use crate::plan::rule::Rule;
 use crate::support::glob;
-use crate::verdict::limits::{LEAK_FROM, LEAK_TO, Limits};
+use crate::verdict::limits::{self, LEAK_FROM, LEAK_TO, Limits};
 
 /// Returns a note for each limit or leak of a single revision that covers a measured test and was
 /// checked in none. A rule whose tests were not selected, or failed, gets no note.
@@ -43,8 +43,8 @@ fn is_checked(rule: &Rule, cell: &Cell, side: &Aggregate, metric: &str) -> bool 
     };
     let checkpoint = rule.checkpoint.as_deref().unwrap_or("*");
     let has_limit = rule.limit.is_none() || has(&|label| glob::matches(checkpoint, label));
-    let has_leak =
-        rule.leak.is_none() || (has(&|label| label == LEAK_FROM) && has(&|label| label == LEAK_TO));
+    let has_start = limits::is_zero_at_first(metric) || has(&|label| label == LEAK_FROM);
+    let has_leak = rule.leak.is_none() || (has_start && has(&|label| label == LEAK_TO));
     has_limit && has_leak
 }
 

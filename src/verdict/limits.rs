@@ -45,6 +45,12 @@ pub fn defaults(metric: &str) -> Option<Thresholds> {
     }
 }
 
+/// Whether a metric is zero before it has its first figure: before the GPU's driver starts, the
+/// process holds no memory of the device.
+pub fn is_zero_at_first(metric: &str) -> bool {
+    metric.strip_prefix("gpu.").and_then(|rest| rest.split_once('.')).is_some_and(|(_, part)| part == "live")
+}
+
 /// Whether equal repeats prove that this metric does not vary. True for what is counted at every
 /// allocation. Figures of the kernel or a GPU driver may be equal by chance.
 pub fn is_counted(metric: &str) -> bool {

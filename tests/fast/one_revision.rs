@@ -224,3 +224,18 @@ fn the_peak_above_start_is_computed_where_it_is_named() {
     let side = &comparison.cells[0].sides[0];
     assert_eq!(side.source("heap.peak_above_start"), Some("tracking allocator"));
 }
+
+#[test]
+fn a_gpu_that_is_not_in_use_yet_holds_nothing_of_the_process() {
+    let log = Log::new()
+        .checkpoint("start", &[("heap.live", 0)])
+        .checkpoint("loaded", &[("heap.live", 0), ("gpu.0.live", 64 * MIB)])
+        .checkpoint("done", &[("heap.live", 0), ("gpu.0.live", 2 * MIB)]);
+    let judging = |limit: &str| {
+        let rules = vec![values::leak(&format!("gpu.0.live={limit}")).unwrap()];
+        let judging = Judging { rules, ..Judging::default() };
+        let synthetic = Synthetic::new(&["main"]).judging(judging).passed("gpu", 0, 0, &log);
+        Conclusion::of(&compare(&synthetic.results())).exit_code()
+    };
+    assert_eq!((judging("1MiB"), judging("2MiB")), (ExitCode::Regression, ExitCode::Success));
+}

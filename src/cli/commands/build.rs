@@ -11,7 +11,7 @@ use crate::cli::kept_runs::repository;
 use crate::cli::request::asked::Asked;
 use crate::cli::request::pairs;
 use crate::cli::request::refs::RefsNeeded;
-use crate::git::resolve::{resolve, resolve_any};
+use crate::git::resolve::resolve_any;
 use crate::inject::hidden_changes;
 use crate::plan::resolved::Plan;
 use crate::results::run_folder::RunFolder;
@@ -28,13 +28,8 @@ pub fn build(context: CommandContext<'_>, arguments: &BuildCommandArguments) -> 
     let archive = arguments.archive.as_deref();
     // Check the file now, and not after an hour of building.
     archive.map(Target::find).transpose()?;
-    // An archive is run as a comparison. For a build alone, one ref is enough.
-    let needed = if archive.is_some() { RefsNeeded::Comparison } else { RefsNeeded::Any };
-    let asked = Asked::read(&arguments.request, &presentation, &repository, needed)?;
-    let mut plan = match needed {
-        RefsNeeded::Comparison => resolve(&asked.request, &repository, context.console)?,
-        RefsNeeded::Any | RefsNeeded::Usual => resolve_any(&asked.request, &repository, context.console)?,
-    };
+    let asked = Asked::read(&arguments.request, &presentation, &repository, RefsNeeded::Any)?;
+    let mut plan = resolve_any(&asked.request, &repository, context.console)?;
     hidden_changes::note(&mut plan, &repository, context.console)?;
     pairs::check(&arguments.request, &mut plan)?;
     // The machine that runs the archive may have the libraries that this one lacks.
