@@ -228,9 +228,10 @@ impl WorstChange<'_> {
     }
 }
 
-/// Whether a judged figure changed by less than its limit, and not by noise alone.
+/// Whether a counted figure changed by less than its limit, and not by noise alone. Resident memory
+/// takes many runs to tell.
 pub fn changed_below_limit(view: &PairView<'_>) -> bool {
-    view.pair.judged.iter().any(|judged| {
+    view.pair.judged.iter().filter(|judged| limits::is_counted(&judged.metric)).any(|judged| {
         let column = view.column(&judged.metric);
         view.rows.iter().any(|row| {
             let ruling = judged.at(row).filter(|ruling| ruling.verdict == Verdict::Unchanged);

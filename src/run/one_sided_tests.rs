@@ -67,6 +67,15 @@ struct Offer {
 struct Refusal {
     message: String,
     help: String,
+    /// If the revision has a file of this name with other tests: what is counted in one message.
+    other_version: Option<OtherVersion>,
+}
+
+/// A test file that differs between two revisions, and the tests that only one of them has.
+struct OtherVersion {
+    donor: usize,
+    path: Utf8PathBuf,
+    tests: usize,
 }
 
 impl Completion<'_> {
@@ -100,6 +109,7 @@ impl Completion<'_> {
                 }
             }
             let mut added = self.close(revision, offers, builder, builds, &mut refusals)?;
+            let refusals = self.with_other_versions_in_one(revision, refusals);
             self.warn(&refusals);
             added.extend(refusals.into_iter().map(|refusal| refusal.message));
             notes.insert(revision, added);
@@ -178,7 +188,10 @@ impl Completion<'_> {
         for taken in roots(&gap.binary) {
             let taken = folder_there.join(taken);
             if self.repository.tree_entry(&revision.commit, taken.as_str())?.is_some() {
-                return refuse(format!("{} has another {taken}, which is not replaced", revision.name));
+                let reason = format!("{} has another {taken}, which is not replaced", revision.name);
+                let mut refusal = self.refusal(&gap, path.as_str(), &reason, command);
+                refusal.other_version = Some(OtherVersion { donor: gap.donor, path, tests: gap.tests });
+                return Ok(Err(refusal));
             }
         }
         let files = self.files(donor, &folder, &root, &gap.package)?;
@@ -223,7 +236,38 @@ impl Completion<'_> {
         let (donor, revision) = (self.shown(gap.donor), self.shown(gap.revision));
         let message =
             format!("{what}: {tests} of {donor} {are} not compared, because {revision} has none: {reason}");
-        Refusal { message, help }
+        Refusal { message, help, other_version: None }
+    }
+
+    /// Merges the refusals about files that differ: one message for each donor.
+    fn with_other_versions_in_one(&self, revision: usize, refusals: Vec<Refusal>) -> Vec<Refusal> {
+        let (differing, mut rest): (Vec<_>, Vec<_>) =
+            refusals.into_iter().partition(|refusal| refusal.other_version.is_some());
+        let mut by_donor: BTreeMap<usize, Vec<(OtherVersion, Refusal)>> = BTreeMap::new();
+        for mut refusal in differing {
+            if let Some(other) = refusal.other_version.take() {
+                by_donor.entry(other.donor).or_default().push((other, refusal));
+            }
+        }
+        for (donor, mut files) in by_donor {
+            if files.len() > 1 {
+                let tests = files.iter().map(|(other, _)| other.tests).sum();
+                files.sort_by_key(|(other, _)| std::cmp::Reverse(other.tests));
+                let message = format!(
+                    "{} of {} are not compared, because {} has other versions of {}: {} and {} more",
+                    counted(tests, "test"),
+                    self.shown(donor),
+                    self.shown(revision),
+                    counted(files.len(), "test file"),
+                    files[0].0.path,
+                    files.len() - 1,
+                );
+                files.truncate(1);
+                files[0].1.message = message;
+            }
+            rest.extend(files.into_iter().map(|(_, refusal)| refusal));
+        }
+        rest
     }
 
     fn not_compiled(&self, offer: &Offer, failure: &BuildFailure) -> Refusal {
@@ -248,7 +292,7 @@ impl Completion<'_> {
     }
 
     fn warn(&self, refusals: &[Refusal]) {
-        for Refusal { message, help } in refusals.iter().take(MOST_WARNINGS) {
+        for Refusal { message, help, .. } in refusals.iter().take(MOST_WARNINGS) {
             self.sink.emit(Event::Warning { message: message.clone(), help: Some(help.clone()) });
         }
         if let Some(left) = refusals.len().checked_sub(MOST_WARNINGS).filter(|left| *left > 0) {

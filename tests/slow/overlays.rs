@@ -232,3 +232,31 @@ pub fn one() -> u8 {
     let words = printed.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains(told), "{}", printed.everything());
 }
+
+#[test]
+fn test_files_that_both_revisions_have_are_not_replaced_and_told_in_one_line() {
+    let repository = ZooRepository::of("single");
+    let home = home();
+    let root = repository.root();
+    let test = |name: &str| format!("#[test]\nfn {name}() {{}}\n");
+    let commit = |message: &str, tests: &[&str]| {
+        for file in ["one", "two"] {
+            let text = tests.iter().map(|name| test(&format!("{file}_{name}"))).collect::<Vec<_>>().concat();
+            fs_err::create_dir_all(root.join("tests")).unwrap();
+            fs_err::write(root.join("tests").join(format!("{file}.rs")), text).unwrap();
+        }
+        repository.git(&["add", "--all"]);
+        repository.git(&["commit", "--quiet", "--message", message]);
+    };
+    commit("few", &["first"]);
+    repository.git(&["tag", "few"]);
+    commit("more", &["first", "second", "third"]);
+    let arguments = ["--refs", "few,main", "--offline", "--repeat", "1", "-k", "one or two"];
+    let printed = memprof(&root, home.path(), &arguments);
+    assert_eq!(printed.code, 0, "{}", printed.everything());
+    let told = "4 tests of main (";
+    let why = "has other versions of 2 test files: tests/one.rs and 1 more";
+    let notes: Vec<String> =
+        notes(&root, home.path()).into_iter().filter(|note| note.contains("other versions")).collect();
+    assert!(notes.len() == 1 && notes[0].starts_with(told) && notes[0].contains(why), "{notes:?}");
+}
