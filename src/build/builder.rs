@@ -176,7 +176,10 @@ impl<'a> Builder<'a> {
     fn stored(&self, revision: &Revision, key_inputs: &KeyInputs) -> Option<Box<Entry>> {
         match store::find_intact(&self.inputs.cache.store(), &key_inputs.key()) {
             Stored::Complete(entry) => {
-                Some(entry).filter(|entry| !entry.lacks_libraries() && !entry.lacks_secrets())
+                // A submodule that was missing may be there now.
+                let is_whole = |entry: &Box<Entry>| entry.provenance.missing_submodules.is_empty();
+                Some(entry)
+                    .filter(|entry| is_whole(entry) && !entry.lacks_libraries() && !entry.lacks_secrets())
             }
             Stored::Absent => None,
             Stored::Damaged(reason) => {
@@ -267,7 +270,7 @@ impl<'a> Builder<'a> {
     fn provide_lockfile(&mut self, toolchain: &Toolchain) -> anyhow::Result<()> {
         if let Lockfile::ToGenerate { kept, date } = &self.lockfile {
             let plan = self.inputs.plan;
-            self.tree.check_out(&plan.revisions[plan.baseline])?;
+            self.tree.check_out(&self.inputs, &plan.revisions[plan.baseline])?;
             let manifest = self.inputs.workspace().join("Cargo.toml");
             injected_files::check_inside(&self.inputs.checkout, &self.inputs.workspace())?;
             let lock = manifest.with_file_name("Cargo.lock");
@@ -290,7 +293,9 @@ impl<'a> Builder<'a> {
         let Inputs { plan, repository, .. } = self.inputs;
         let committed = lockfile::is_committed(plan, index, repository)?;
         let today = !committed && plan.request.lockfile.is_none();
-        failure.add_hints(&plan.revisions[index], today, &toolchain_files(plan, repository)?);
+        let revision = &plan.revisions[index];
+        failure.add_hints(revision, today, &toolchain_files(plan, repository)?);
+        failure.add_missing_submodules(&self.tree.missing_submodules(revision));
         let log = self.folder.build_log(plan, index);
         // Without a call of cargo, the log is empty.
         if !fs_err::metadata(&log).is_ok_and(|log| log.len() > 0) {
