@@ -59,8 +59,9 @@ impl BuildFailure {
         let first = failures.first().filter(|_| failures.iter().all(|failure| failure.of_request))?;
         let mut lines = first.first_errors.lines().map(str::trim).filter(|line| !line.is_empty());
         let message = lines.next().map(|line| line.trim_start_matches("error: "))?;
-        let help = lines.map(|line| line.trim_start_matches("help: ")).collect::<Vec<_>>().join("; ");
-        let help = Some(help).filter(|help| !help.is_empty()).or_else(|| first.hints.first().cloned());
+        let help = Some(in_one_line(lines.map(|line| line.trim_start_matches("help: "))))
+            .filter(|help| !help.is_empty())
+            .or_else(|| first.hints.first().cloned());
         Some(UserError::new(format!("no ref can be built as requested: {message}")).maybe_help(help))
     }
 
@@ -118,6 +119,23 @@ impl BuildFailure {
             ));
         }
     }
+}
+
+/// Returns the lines of cargo's help as one. A list follows its title: `available test targets: a, b`.
+/// A title without a list is left out.
+fn in_one_line<'a>(lines: impl Iterator<Item = &'a str>) -> String {
+    let mut sentences: Vec<String> = Vec::new();
+    let mut is_list = false;
+    for line in lines {
+        match sentences.last_mut() {
+            Some(title) if title.ends_with(':') => *title = format!("{title} {line}"),
+            Some(list) if is_list => *list = format!("{list}, {line}"),
+            _ => sentences.push(line.to_owned()),
+        }
+        is_list |= line.ends_with(':');
+    }
+    sentences.retain(|sentence| !sentence.ends_with(':'));
+    sentences.join("; ")
 }
 
 /// Whether cargo rejected the command line because something that it names does not exist. Cargo
@@ -189,6 +207,12 @@ mod tests {
         assert!(broken.of_dependencies && !broken.of_request);
         assert_eq!(BuildFailure::of_all(&[&refused(typo), &broken]), None, "one ref may have it");
         assert_eq!(BuildFailure::of_all(&[]), None);
+        let help = |list: &str| {
+            let stderr = format!("error: no test target named `x`\n\nhelp: available test targets:\n{list}");
+            BuildFailure::of_all(&[&refused(&stderr)]).unwrap().help
+        };
+        assert_eq!(help("    a\n    b\n").as_deref(), Some("available test targets: a, b"));
+        assert_eq!(help(""), None, "a title without a list");
     }
 
     #[test]

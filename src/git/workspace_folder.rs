@@ -176,13 +176,13 @@ impl ManifestTree<'_> {
             let Some(document) = self.read(&path)? else { continue };
             let Some(workspace) = document.get("workspace") else { continue };
             let excluded = workspace.get("exclude").and_then(Item::as_array);
-            let excludes = |entry: &Value| {
+            let leaves_out = |entry: &Value| {
                 entry
                     .as_str()
                     .and_then(|entry| normal(&above.join(entry)))
                     .is_some_and(|out| folder.starts_with(out))
             };
-            if !excluded.is_some_and(|entries| entries.iter().any(excludes)) {
+            if !excluded.is_some_and(|entries| entries.iter().any(leaves_out)) {
                 return Ok(path);
             }
         }
