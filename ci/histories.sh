@@ -107,15 +107,22 @@ try() {
     case $code in 0 | 1 | 4) ;; *) return 1 ;; esac
 }
 
-failed=0
-echo '| kind | repository | command | attempts | time | exit code | verdict |'
-echo '| --- | --- | --- | --- | --- | --- | --- |'
-while IFS='|' read -r kind name before after arguments; do
-    [ -n "$name" ] || continue
-    is_wanted "$kind $name" "$@" || continue
-    try "$(trimmed "$kind")" "$(trimmed "$name")" "$(trimmed "$before")" "$(trimmed "$after")" "$(trimmed "$arguments")" ||
-        failed=$((failed + 1))
-done <<<"$pairs"
-echo
-echo "output of each pair: $folder"
-[ "$failed" -eq 0 ] || { echo "$failed without a verdict" >&2; exit 1; }
+# Bash reads a script while it runs. A function is read first, so that an edit does no harm.
+main() {
+    local failed=0 kind name before after arguments
+    echo '| kind | repository | command | attempts | time | exit code | verdict |'
+    echo '| --- | --- | --- | --- | --- | --- | --- |'
+    while IFS='|' read -r kind name before after arguments; do
+        [ -n "$name" ] || continue
+        is_wanted "$kind $name" "$@" || continue
+        try "$(trimmed "$kind")" "$(trimmed "$name")" "$(trimmed "$before")" "$(trimmed "$after")" \
+            "$(trimmed "$arguments")" || failed=$((failed + 1))
+    done <<<"$pairs"
+    echo
+    echo "output of each pair: $folder"
+    [ "$failed" -eq 0 ] || echo "$failed without a verdict" >&2
+    [ "$failed" -eq 0 ]
+    exit
+}
+
+main "$@"
