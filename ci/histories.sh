@@ -27,7 +27,7 @@ old, no lock file               | petgraph/petgraph      | 5e3a5b5b~1  | 5e3a5b5
 toolchain file, slow to build   | petgraph/petgraph      | 5fdd192b~1  | 5fdd192b  | -k matching
 autotests = false               | rust-lang/regex        | 930770b~1   | 930770b   | -k set
 workspace member                | rust-lang/regex        | 17d9c1c~1   | 17d9c1c   | -p regex-syntax -k parse_flags
-old, nightly features           | coreylowman/dfdx       | 32f534b5~1  | 32f534b5  | -k dropout
+old, yanked dependencies        | coreylowman/dfdx       | 32f534b5~1  | 32f534b5  | -k dropout
 virtual workspace, submodule    | huggingface/candle     | 455c42aa7~1 | 455c42aa7 | -p candle-core -k squeeze
 no manifest at the root         | huggingface/tokenizers | 51a6e820~1  | 51a6e820  | -k bpe
 '
