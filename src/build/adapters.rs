@@ -143,6 +143,11 @@ pub fn is_left_out(message: &str) -> bool {
         .any(|adapter| message.strip_prefix(adapter.name).is_some_and(|rest| rest.starts_with(LEFT_OUT)))
 }
 
+/// Returns the name of the adapter that such a message is about.
+pub fn named_in(message: &str) -> &str {
+    message.split_once(LEFT_OUT).map_or(message, |(name, _)| name)
+}
+
 /// Returns why code that uses an adapter may not compile.
 pub fn hint(errors: &str, left_out: &[String]) -> Option<String> {
     let adapter = ADAPTERS.iter().find(|adapter| errors.contains(&format!("`{}`", adapter.name)))?;

@@ -94,13 +94,8 @@ pub fn build(
         let check = check_sources(job, &prepared, &compiled)?;
         if check.stale.is_empty() {
             warn_of_unwrapped_allocators(job, &skipped);
-            return Ok(Build::Done(Box::new(store_artifacts(
-                job,
-                prepared,
-                compiled,
-                key_inputs,
-                check.digest,
-            )?)));
+            let entry = store_artifacts(job, tree, prepared, compiled, key_inputs, check.digest)?;
+            return Ok(Build::Done(Box::new(entry)));
         }
         remedy = remedy.apply(job, &check.stale)?;
     }
@@ -143,6 +138,7 @@ impl Remedy {
 /// Copies cargo's artifacts into the store.
 fn store_artifacts(
     job: &Job<'_>,
+    tree: &BuildTree<'_>,
     prepared: PreparedSource,
     compiled: Compiled,
     key_inputs: KeyInputs,
@@ -186,6 +182,7 @@ fn store_artifacts(
         target: compiled.target,
         trace: prepared.tracing.facts,
         left_out: compiled.messages.kept,
+        missing_submodules: tree.missing_submodules(job.revision()).into_iter().map(|one| one.path).collect(),
     })
 }
 

@@ -5,6 +5,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use crate::build::job::Inputs;
 use crate::build::store::Entry;
 use crate::checkout::injected_files::InjectedFiles;
+use crate::checkout::missing_submodules::MissingSubmodule;
 use crate::checkout::stamps::Stamps;
 use crate::checkout::worktree::Worktree;
 use crate::inject::external;
@@ -44,10 +45,21 @@ impl<'a> BuildTree<'a> {
         self.worktree.git()
     }
 
-    /// Checks a revision out, without injecting anything.
-    pub fn check_out(&mut self, revision: &Revision) -> anyhow::Result<()> {
+    /// Checks a revision out, without injecting anything. Warns of submodules that are missing.
+    pub fn check_out(&mut self, inputs: &Inputs<'_>, revision: &Revision) -> anyhow::Result<()> {
         self.restored = None;
-        self.worktree.check_out(revision)
+        self.worktree.check_out(revision)?;
+        for missing in self.worktree.missing_submodules().take_new() {
+            let message =
+                format!("{} lacks the submodule {}: {}", revision.name, missing.path, missing.reason);
+            inputs.warn(message, Some(&missing.help()));
+        }
+        Ok(())
+    }
+
+    /// Returns the submodules that a revision lacks, if it has been checked out.
+    pub fn missing_submodules(&self, revision: &Revision) -> Vec<MissingSubmodule> {
+        self.worktree.missing_submodules().of(&revision.name)
     }
 
     /// Restores the checkout to the state of a build. This is cheap if no test has changed it.
@@ -55,7 +67,7 @@ impl<'a> BuildTree<'a> {
         if self.is_restored(inputs, entry)? {
             return Ok(());
         }
-        self.check_out(&inputs.plan.revisions[index])?;
+        self.check_out(inputs, &inputs.plan.revisions[index])?;
         let mut injected = InjectedFiles::load(&inputs.cache.injected())?;
         for (path, content) in entry.injection()? {
             injected.write(self.worktree.path(), &path, &content)?;

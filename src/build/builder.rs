@@ -7,6 +7,7 @@ use std::time::Instant;
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 
+use crate::build::adapters;
 use crate::build::attempts::{self, Build};
 use crate::build::build_key::key_inputs;
 use crate::build::build_tree::BuildTree;
@@ -176,7 +177,10 @@ impl<'a> Builder<'a> {
     fn stored(&self, revision: &Revision, key_inputs: &KeyInputs) -> Option<Box<Entry>> {
         match store::find_intact(&self.inputs.cache.store(), &key_inputs.key()) {
             Stored::Complete(entry) => {
-                Some(entry).filter(|entry| !entry.lacks_libraries() && !entry.lacks_secrets())
+                // A submodule that was missing may be there now.
+                let is_whole = |entry: &Entry| entry.provenance.missing_submodules.is_empty();
+                Some(entry)
+                    .filter(|entry| is_whole(entry) && !entry.lacks_libraries() && !entry.lacks_secrets())
             }
             Stored::Absent => None,
             Stored::Damaged(reason) => {
@@ -267,7 +271,7 @@ impl<'a> Builder<'a> {
     fn provide_lockfile(&mut self, toolchain: &Toolchain) -> anyhow::Result<()> {
         if let Lockfile::ToGenerate { kept, date } = &self.lockfile {
             let plan = self.inputs.plan;
-            self.tree.check_out(&plan.revisions[plan.baseline])?;
+            self.tree.check_out(&self.inputs, &plan.revisions[plan.baseline])?;
             let manifest = self.inputs.workspace().join("Cargo.toml");
             injected_files::check_inside(&self.inputs.checkout, &self.inputs.workspace())?;
             let lock = manifest.with_file_name("Cargo.lock");
@@ -290,7 +294,9 @@ impl<'a> Builder<'a> {
         let Inputs { plan, repository, .. } = self.inputs;
         let committed = lockfile::is_committed(plan, index, repository)?;
         let today = !committed && plan.request.lockfile.is_none();
-        failure.add_hints(&plan.revisions[index], today, &toolchain_files(plan, repository)?);
+        let revision = &plan.revisions[index];
+        failure.add_hints(revision, today, &toolchain_files(plan, repository)?);
+        failure.add_missing_submodules(&self.tree.missing_submodules(revision));
         let log = self.folder.build_log(plan, index);
         // Without a call of cargo, the log is empty.
         if !fs_err::metadata(&log).is_ok_and(|log| log.len() > 0) {
@@ -304,7 +310,7 @@ impl<'a> Builder<'a> {
         Ok(Build::Failed(failure))
     }
 
-    /// Warns of executables that are not measured, and of frameworks without an adapter in a build.
+    /// Warns of executables that are not measured, and of missing adapters that the code uses.
     fn warn_of(&self, revision: &Revision, entry: &Entry) {
         for executable in &entry.provenance.unproven {
             let message = format!("not measured: {executable} in {}: {}", revision.name, executable.reason);
@@ -312,9 +318,25 @@ impl<'a> Builder<'a> {
             self.inputs.warn(message, Some(help));
         }
         for reason in &entry.provenance.left_out {
+            if !self.uses(revision, adapters::named_in(reason)) {
+                continue;
+            }
             let help = "its report does not name this framework's tensors; everything else is measured";
             self.inputs.warn(format!("{}: {reason}", revision.name), Some(help));
         }
+    }
+
+    /// Whether the code of a revision or of an overlay has this name. Frameworks of today and of
+    /// years ago have adapters that do not compile, which is nothing to those who use none.
+    fn uses(&self, revision: &Revision, adapter: &str) -> bool {
+        let Inputs { overlay, patches, repository, .. } = &self.inputs;
+        let has = |text: &[u8]| String::from_utf8_lossy(text).contains(adapter);
+        if overlay.iter().any(|file| has(&file.content)) || patches.iter().any(|patch| has(patch.text())) {
+            return true;
+        }
+        let search = ["grep", "--quiet", "--fixed-strings", "-e", adapter, &revision.commit, "--", "*.rs"];
+        // Code 1 means that there is no such text. After an error, the warning does no harm.
+        repository.git().args(search).capture().is_ok_and(|found| found.status.code() != Some(1))
     }
 
     fn emit(&self, event: Event) {

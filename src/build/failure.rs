@@ -6,6 +6,7 @@ use crate::build::store::UnreadableArtifact;
 use crate::cargo::messages::{Messages, is_path_id};
 use crate::checkout::error::CheckoutError;
 use crate::checkout::injected_files::LeadsOutside;
+use crate::checkout::missing_submodules::MissingSubmodule;
 use crate::plan::resolved::Revision;
 use crate::support::advice;
 use crate::support::process::ProcessError;
@@ -58,9 +59,28 @@ impl BuildFailure {
         let first = failures.first().filter(|_| failures.iter().all(|failure| failure.of_request))?;
         let mut lines = first.first_errors.lines().map(str::trim).filter(|line| !line.is_empty());
         let message = lines.next().map(|line| line.trim_start_matches("error: "))?;
-        let help = lines.map(|line| line.trim_start_matches("help: ")).collect::<Vec<_>>().join("; ");
-        let help = Some(help).filter(|help| !help.is_empty()).or_else(|| first.hints.first().cloned());
+        let help = Some(in_one_line(lines.map(|line| line.trim_start_matches("help: "))))
+            .filter(|help| !help.is_empty())
+            .or_else(|| first.hints.first().cloned());
         Some(UserError::new(format!("no ref can be built as requested: {message}")).maybe_help(help))
+    }
+
+    /// Adds the submodules that the revision was built without. One that the errors name comes
+    /// first: it is the cause.
+    pub fn add_missing_submodules(&mut self, missing: &[MissingSubmodule]) {
+        let is_named = |one: &&MissingSubmodule| self.first_errors.contains(one.path.as_str());
+        let (named, others): (Vec<_>, Vec<_>) = missing.iter().partition(is_named);
+        let hint = |needs: &str, one: &MissingSubmodule| {
+            let MissingSubmodule { path, reason, .. } = one;
+            format!(
+                "the build {needs} the submodule {path}, which could not be fetched: {reason}\n{}",
+                one.help()
+            )
+        };
+        let of_named = named.into_iter().map(|one| hint("needs", one));
+        let hints: Vec<String> =
+            of_named.chain(others.into_iter().map(|one| hint("may need", one))).collect();
+        self.hints.splice(0..0, hints);
     }
 
     /// Adds advice for known causes. `today` is set if the lock file was generated without a date.
@@ -99,6 +119,23 @@ impl BuildFailure {
             ));
         }
     }
+}
+
+/// Returns the lines of cargo's help as one. A list follows its title: `available test targets: a, b`.
+/// A title without a list is left out.
+fn in_one_line<'a>(lines: impl Iterator<Item = &'a str>) -> String {
+    let mut sentences: Vec<String> = Vec::new();
+    let mut is_list = false;
+    for line in lines {
+        match sentences.last_mut() {
+            Some(title) if title.ends_with(':') => *title = format!("{title} {line}"),
+            Some(list) if is_list => *list = format!("{list}, {line}"),
+            _ => sentences.push(line.to_owned()),
+        }
+        is_list |= line.ends_with(':');
+    }
+    sentences.retain(|sentence| !sentence.ends_with(':'));
+    sentences.join("; ")
 }
 
 /// Whether cargo rejected the command line because something that it names does not exist. Cargo
@@ -147,6 +184,7 @@ pub fn concerns_one_revision(error: &anyhow::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checkout::missing_submodules::MissingSubmodules;
 
     #[test]
     fn cargos_own_errors_are_shown_without_progress_lines() {
@@ -169,6 +207,36 @@ mod tests {
         assert!(broken.of_dependencies && !broken.of_request);
         assert_eq!(BuildFailure::of_all(&[&refused(typo), &broken]), None, "one ref may have it");
         assert_eq!(BuildFailure::of_all(&[]), None);
+        let help = |list: &str| {
+            let stderr = format!("error: no test target named `x`\n\nhelp: available test targets:\n{list}");
+            BuildFailure::of_all(&[&refused(&stderr)]).unwrap().help
+        };
+        assert_eq!(help("    a\n    b\n").as_deref(), Some("available test targets: a, b"));
+        assert_eq!(help(""), None, "a title without a list");
+    }
+
+    #[test]
+    fn a_missing_submodule_that_the_errors_name_is_the_first_hint() {
+        let missing = MissingSubmodules::default();
+        for path in ["vendor/other", "vendor/lib"] {
+            missing.add("old", path.into(), "1".to_owned(), "fatal: no network");
+        }
+        let mut failure = BuildFailure {
+            first_errors: "error: failed to read `/checkout/vendor/lib/Cargo.toml`".to_owned(),
+            hints: vec!["another".to_owned()],
+            ..BuildFailure::default()
+        };
+        failure.add_missing_submodules(&missing.of("old"));
+        let first_lines: Vec<_> = failure.hints.iter().filter_map(|hint| hint.lines().next()).collect();
+        assert_eq!(
+            first_lines,
+            [
+                "the build needs the submodule vendor/lib, which could not be fetched: no network",
+                "the build may need the submodule vendor/other, which could not be fetched: no network",
+                "another",
+            ]
+        );
+        assert!(failure.hints[0].contains("\nto fetch it into your clone: git submodule update --init"));
     }
 
     #[test]

@@ -54,7 +54,7 @@ pub fn prepare(
     skipped: &SkippedEdits,
 ) -> anyhow::Result<PreparedSource> {
     let inputs = job.inputs;
-    tree.check_out(job.revision())?;
+    tree.check_out(inputs, job.revision())?;
     let checkout = &inputs.checkout;
     // Cargo writes the lock file there.
     injected_files::check_inside(checkout, &inputs.workspace())?;

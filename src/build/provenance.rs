@@ -122,6 +122,9 @@ pub struct Provenance {
     /// Why adapters for the build's frameworks are missing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
+    /// Paths of the submodules that could not be fetched for the build.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing_submodules: Vec<Utf8PathBuf>,
 }
 
 impl Provenance {
@@ -289,6 +292,7 @@ pub(crate) mod tests {
             target: None,
             trace: TraceFacts::default(),
             left_out: Vec::new(),
+            missing_submodules: Vec::new(),
         }
     }
 

@@ -71,7 +71,7 @@ fn named_in(file: &str, text: &[u8], error: anyhow::Error) -> anyhow::Error {
     let reason = stderr.lines().find_map(|line| line.strip_prefix("error: ")).unwrap_or(stderr);
     UserError::new(format!("{file} names the toolchain '{channel}', which cannot be used: {reason}"))
         .help(format!(
-            "rustup toolchain install {channel}{more}\nor build every ref with another toolchain: --toolchain NAME"
+            "rustup toolchain install {channel}{more}\nor build every ref with another toolchain: --toolchain stable"
         ))
         .into()
 }
@@ -156,7 +156,7 @@ mod tests {
             @"
         error: rust-toolchain.toml names the toolchain '1.70.0', which cannot be used: toolchain '1.70.0-x' is not installed
           help: rustup toolchain install 1.70.0 --component rustfmt,clippy --target wasm32-wasip1
-                or build every ref with another toolchain: --toolchain NAME
+                or build every ref with another toolchain: --toolchain stable
         "
         );
         assert!(shown("1.70.0\n").contains("help: rustup toolchain install 1.70.0\n"));

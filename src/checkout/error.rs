@@ -2,7 +2,7 @@
 
 use crate::checkout::lfs::quoted_list;
 use crate::support::advice::Advice;
-use crate::support::process::ProcessError;
+use crate::support::process::{ProcessError, shell_quoted};
 
 /// Why a revision could not be checked out.
 #[derive(Debug, thiserror::Error)]
@@ -14,6 +14,10 @@ pub enum CheckoutError {
         revision: String,
         /// Paths of the files.
         files: Vec<String>,
+        /// The commit, whose contents git can fetch from the remote.
+        commit: String,
+        /// The remote that promised the contents.
+        remote: String,
         /// What git said.
         source: ProcessError,
     },
@@ -90,17 +94,39 @@ impl Advice for CheckoutError {
             }
             Self::Git { .. } => return None,
         };
-        let exclude = format!(
-            "leave them out with --sparse-exclude '{}'",
-            files.first().map_or("PATTERN", |file| file)
-        );
         Some(match self {
-            Self::LfsPointers { .. } => {
-                format!("install git-lfs and check that `git lfs fetch` can reach the server, or {exclude}")
-            }
-            _ => format!("run again while the remote can be reached, or {exclude}"),
+            Self::MissingContents { commit, remote, .. } => format!(
+                "to fetch {}: git rev-list --objects --no-object-names --missing=print -1 {commit} | \
+                 sed -n 's/^?//p' | git fetch --no-tags --no-write-fetch-head --filter=blob:none --stdin {}\n\
+                 or leave out what the tests do not need: {}",
+                match files.len() {
+                    1 => "it".to_owned(),
+                    more => format!("all {more}"),
+                },
+                shell_quoted(remote.as_ref()),
+                exclusions(files)
+            ),
+            _ => format!(
+                "install git-lfs and check that `git lfs fetch` can reach the server, or leave them out: {}",
+                exclusions(files)
+            ),
         })
     }
+}
+
+/// Returns the flags that leave these files out. Of many files, it returns their folders.
+fn exclusions(files: &[String]) -> String {
+    const MOST: usize = 12;
+    let mut patterns: Vec<String> = files.iter().map(|file| format!("/{file}")).collect();
+    if patterns.len() > MOST {
+        let folder =
+            |file: &String| file.split_once('/').map_or(format!("/{file}"), |(top, _)| format!("/{top}/"));
+        patterns = files.iter().map(folder).collect();
+        patterns.dedup();
+    }
+    let flag = |pattern: &String| format!("--sparse-exclude {}", shell_quoted(pattern.as_ref()));
+    let shown = patterns.iter().take(MOST).map(flag).collect::<Vec<_>>().join(" ");
+    if patterns.len() > MOST { format!("{shown} …") } else { shown }
 }
 
 fn because(reason: &str) -> String {

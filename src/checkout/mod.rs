@@ -11,6 +11,7 @@ pub mod filters;
 pub mod injected_files;
 pub mod kept;
 pub mod lfs;
+pub mod missing_submodules;
 pub mod registry;
 pub mod removal;
 pub mod size_limit;

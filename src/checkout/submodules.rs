@@ -3,7 +3,8 @@
 //! `git submodule init` would write their URLs to the configuration that the user's repository
 //! shares with its worktrees. Instead, the command line makes them active, and `update` reads the
 //! URLs from the user's configuration, or else from `.gitmodules`. Git's own rules decide which
-//! URLs are allowed (`protocol.*`).
+//! URLs are allowed (`protocol.*`). A submodule that git cannot fetch is left out: many builds do not
+//! need it.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,11 +13,12 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::checkout::declared_submodules::{Declared, Refusal, declared, first_link};
 use crate::checkout::error::CheckoutError;
+use crate::checkout::missing_submodules::MissingSubmodules;
 use crate::checkout::removal::{remove_file_if_there, remove_whatever_is_at};
 use crate::git::program::{Place, nul_separated};
 use crate::git::repository::Repository;
 use crate::support::advice::Advice;
-use crate::support::process::Command;
+use crate::support::process::{Command, ProcessError};
 
 /// A repository in the checkout whose submodules are checked out: the checkout itself, or one of
 /// its submodules.
@@ -33,6 +35,8 @@ pub struct Level<'a> {
     pub work_tree: Utf8PathBuf,
     /// The user's git directories for this level, which may have clones of the submodules.
     pub users: Vec<Utf8PathBuf>,
+    /// Takes the submodules that cannot be fetched.
+    pub missing: &'a MissingSubmodules,
 }
 
 /// A submodule of the revision that is checked out.
@@ -51,14 +55,42 @@ impl Level<'_> {
             return Ok(());
         }
         let declared = declared(&self.git(), &self.work_tree)?.map_err(|refusal| self.refused(refusal))?;
-        let submodules = self.wanted(&declared)?;
-        if submodules.is_empty() {
-            return Ok(());
+        let mut submodules = Vec::new();
+        for submodule in self.wanted(&declared)? {
+            let path = self.inside.join(&submodule.path);
+            if self.missing.is_known(self.revision, &path, &submodule.commit) {
+                self.empty(&submodule.path)?;
+            } else {
+                self.make_room(&submodule)?;
+                self.seed(&submodule.name)?;
+                submodules.push(submodule);
+            }
         }
-        for submodule in &submodules {
-            self.make_room(submodule)?;
-            self.seed(&submodule.name)?;
+        self.fetch(submodules)?.iter().try_for_each(|submodule| self.finish(submodule))
+    }
+
+    /// Lets git fetch and check out these submodules. Returns those that it could check out.
+    fn fetch(&self, submodules: Vec<Submodule>) -> anyhow::Result<Vec<Submodule>> {
+        if submodules.is_empty() || self.update(&submodules).is_ok() {
+            return Ok(submodules);
         }
+        // One submodule may keep the others from being updated.
+        let mut fetched = Vec::new();
+        for submodule in submodules {
+            match self.update(std::slice::from_ref(&submodule)) {
+                Ok(()) => fetched.push(submodule),
+                Err(error @ ProcessError::Failed { .. }) => {
+                    self.empty(&submodule.path)?;
+                    let path = self.inside.join(&submodule.path);
+                    self.missing.add(self.revision, path, submodule.commit, error.stderr());
+                }
+                Err(error) => return Err(error).context("could not check out the submodules"),
+            }
+        }
+        Ok(fetched)
+    }
+
+    fn update(&self, submodules: &[Submodule]) -> Result<(), ProcessError> {
         self.git()
             .args(["-c", "submodule.active=.", "--literal-pathspecs"])
             // Another way of updating, such as `merge`, could leave another commit than the
@@ -66,8 +98,16 @@ impl Level<'_> {
             .args(["submodule", "--quiet", "update", "--checkout", "--force", "--"])
             .args(submodules.iter().map(|submodule| &submodule.path))
             .run()
-            .context("could not check out the submodules")?;
-        submodules.iter().try_for_each(|submodule| self.finish(submodule))
+            .map(drop)
+    }
+
+    /// Makes the folder of a submodule empty, as git does for one that is not initialised. It may
+    /// hold the files of another revision.
+    fn empty(&self, path: &str) -> anyhow::Result<()> {
+        let folder = self.work_tree.join(path);
+        remove_whatever_is_at(&folder)?;
+        fs_err::create_dir_all(&folder)?;
+        Ok(())
     }
 
     fn git(&self) -> Command {
@@ -91,7 +131,7 @@ impl Level<'_> {
     }
 
     /// Returns the submodules that the revision has, without those that are never updated
-    /// (`submodule.NAME.update = none`).
+    /// (`submodule.NAME.update = none`), and those that the user excluded.
     fn wanted(&self, declared: &BTreeMap<String, Declared>) -> anyhow::Result<Vec<Submodule>> {
         let by_path: HashMap<&str, &String> = declared
             .iter()
@@ -101,10 +141,12 @@ impl Level<'_> {
         let configured = nul_separated(&self.git().args(updates).capture()?.stdout);
         let ways: HashMap<&str, &str> =
             configured.iter().filter_map(|entry| entry.split_once('\n')).collect();
+        let excluded = self.excluded_folders()?;
         let mut found = Vec::new();
-        for entry in nul_separated(&self.git().args(["ls-files", "--stage", "-z"]).run()?.stdout) {
-            // `160000 HASH STAGE<tab>PATH` is a submodule.
+        for entry in nul_separated(&self.git().args(["ls-files", "-t", "--stage", "-z"]).run()?.stdout) {
+            // `TAG 160000 HASH STAGE<tab>PATH` is a submodule. A sparse pattern gives it the tag S.
             let Some((facts, path)) = entry.split_once('\t') else { continue };
+            let Some((tag, facts)) = facts.split_once(' ') else { continue };
             let Some(commit) = facts.strip_prefix("160000 ").and_then(|rest| rest.split(' ').next()) else {
                 continue;
             };
@@ -112,12 +154,29 @@ impl Level<'_> {
             if let Some(link) = first_link(&self.work_tree, path.as_ref()) {
                 return Err(self.refused(Refusal::linked(&name, &link)));
             }
+            if tag == "S" || excluded.iter().any(|folder| folder == path) {
+                self.empty(path)?;
+                continue;
+            }
             let of_user = ways.get(format!("submodule.{name}.update").as_str()).copied();
             if of_user.or(declared[&name].update.as_deref()) != Some("none") {
                 found.push(Submodule { name, path: path.to_owned(), commit: commit.to_owned() });
             }
         }
         Ok(found)
+    }
+
+    /// Returns the sparse patterns that name one folder (`vendor/lib/`). Git takes a submodule for a
+    /// file there, and such a pattern does not match a file.
+    fn excluded_folders(&self) -> anyhow::Result<Vec<String>> {
+        let patterns = self.git_directory.join("info/sparse-checkout");
+        if !patterns.is_file() {
+            return Ok(Vec::new());
+        }
+        let text = fs_err::read_to_string(patterns)?;
+        let folder = |line: &str| Some(line.strip_prefix('!')?.strip_suffix('/')?.to_owned());
+        let folders = text.lines().filter_map(folder);
+        Ok(folders.map(|folder| folder.strip_prefix('/').map_or(folder.clone(), str::to_owned)).collect())
     }
 
     /// Removes what would lead git elsewhere: links and other submodules' repositories on the way
@@ -211,6 +270,7 @@ impl Level<'_> {
             git_directory: self.git_of(&submodule.name),
             work_tree: self.work_tree.join(&submodule.path),
             users: self.users.iter().map(|users| users.join("modules").join(&submodule.name)).collect(),
+            missing: self.missing,
         };
         let head = level.git().args(["rev-parse", "--verify", "--quiet", "HEAD"]).capture()?.text();
         if head != submodule.commit || !links_to(&level.work_tree.join(".git"), &level.git_directory) {

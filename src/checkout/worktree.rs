@@ -16,6 +16,7 @@ use crate::checkout::error::CheckoutError;
 use crate::checkout::filters;
 use crate::checkout::injected_files;
 use crate::checkout::lfs::{self, Lfs};
+use crate::checkout::missing_submodules::MissingSubmodules;
 use crate::checkout::registry::{registered, registry};
 use crate::checkout::removal::{remove_file_if_there, remove_whatever_is_at};
 use crate::checkout::submodules::Level;
@@ -38,6 +39,7 @@ pub struct Worktree<'repository> {
     git_directory: Utf8PathBuf,
     injected: Utf8PathBuf,
     lfs: Lfs,
+    missing: MissingSubmodules,
 }
 
 impl<'repository> Worktree<'repository> {
@@ -63,7 +65,8 @@ impl<'repository> Worktree<'repository> {
         fs_err::create_dir_all(git_directory.join("info"))?;
         fs_err::write(git_directory.join("info/sparse-checkout"), sparse_patterns(sparse_exclude)?)?;
         let lfs = Lfs::open(&cache.lfs(), repository)?;
-        let worktree = Self { repository, path, git_directory, injected: cache.injected(), lfs };
+        let (injected, missing) = (cache.injected(), MissingSubmodules::default());
+        let worktree = Self { repository, path, git_directory, injected, lfs, missing };
         let unavailable = worktree.lfs.why_unavailable();
         let git = worktree.git_without_lfs();
         conversion::forget_files_if_changed(
@@ -97,9 +100,15 @@ impl<'repository> Worktree<'repository> {
             git_directory: self.git_directory.clone(),
             work_tree: self.path.clone(),
             users: users.map(Utf8Path::to_owned).to_vec(),
+            missing: &self.missing,
         };
         level.check_out()?;
         self.verify(revision)
+    }
+
+    /// Returns the submodules that could not be fetched so far.
+    pub fn missing_submodules(&self) -> &MissingSubmodules {
+        &self.missing
     }
 
     /// Lets git write the revision's files, through the user's filters.
@@ -207,7 +216,17 @@ impl<'repository> Worktree<'repository> {
         if missing.is_empty() {
             return Ok(CheckoutError::Git { revision: name, source });
         }
-        Ok(CheckoutError::MissingContents { revision: name, files: missing, source })
+        let (commit, remote) = (revision.commit.clone(), self.promisor()?);
+        Ok(CheckoutError::MissingContents { revision: name, files: missing, commit, remote, source })
+    }
+
+    /// Returns the name of the remote that a partial clone fetches contents from.
+    fn promisor(&self) -> anyhow::Result<String> {
+        let settings = ["config", "--get-regexp", r"^remote\..*\.promisor$", "true"];
+        let listed = self.repository.git().args(settings).capture()?.text();
+        let key = listed.lines().next().and_then(|line| line.split(' ').next());
+        let name = key.and_then(|key| key.strip_prefix("remote.")?.strip_suffix(".promisor"));
+        Ok(name.unwrap_or("origin").to_owned())
     }
 
     /// Returns the files of a commit whose contents a partial clone lacks.

@@ -27,6 +27,10 @@ pub fn repository() -> anyhow::Result<Repository> {
 
 /// Returns the folder of a workspace's runs.
 pub fn runs(repository: &Repository, manifest: Option<&Utf8Path>) -> anyhow::Result<Utf8PathBuf> {
+    if repository.is_bare() {
+        // All its workspaces share one folder.
+        return runs_folder(repository, Utf8Path::new(""));
+    }
     let place = workspace_folder::find(repository, manifest.map(Utf8Path::as_str), &[])?;
     runs_folder(repository, &place.workspace)
 }

@@ -144,6 +144,20 @@ impl Repository {
         self.bare
     }
 
+    /// Whether there are files of the user: not in a bare repository, and not after `git clone
+    /// --no-checkout`, whose working tree git describes as if all files were deleted.
+    pub fn has_checkout(&self) -> anyhow::Result<bool> {
+        if self.bare {
+            return Ok(false);
+        }
+        if self.git_directory.join("index").exists() || self.is_head_unborn()? {
+            return Ok(true);
+        }
+        let listed = self.reading().args(["ls-tree", "--name-only", "-z", "--full-tree", "HEAD"]).run()?;
+        let is_there = |name: &String| self.root.join(name).symlink_metadata().is_ok();
+        Ok(nul_separated(&listed.stdout).iter().any(is_there))
+    }
+
     /// Whether `--depth` cut off the history.
     pub fn is_shallow(&self) -> bool {
         self.common_directory.join("shallow").exists()

@@ -55,7 +55,7 @@ pub fn usual(repository: &Repository) -> anyhow::Result<UsualRefs> {
     let head = commit(repository, "HEAD")?.context("'HEAD' has no commit yet; make one first")?;
     let branch = repository.git().args(["symbolic-ref", "--quiet", "--short", "HEAD"]).capture()?;
     let branch = branch.status.success().then(|| branch.text());
-    let is_dirty = !repository.is_bare() && has_changes(repository)?;
+    let is_dirty = repository.has_checkout()? && has_changes(repository)?;
     let work = if is_dirty { "." } else { "HEAD" };
     let work_in_words = match (&branch, is_dirty) {
         (_, true) => "the working tree".to_owned(),

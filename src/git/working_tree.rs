@@ -27,6 +27,11 @@ pub fn snapshot(repository: &Repository, sink: &dyn Sink) -> anyhow::Result<Snap
         !repository.is_bare(),
         "'.' is the working tree, which a bare repository lacks; use a ref instead"
     );
+    ensure!(
+        repository.has_checkout()?,
+        "'.' is the working tree, and no files are checked out in {}; use a ref instead, such as HEAD",
+        repository.root()
+    );
     let folder = tempfile::tempdir().context("could not create a temporary folder for git's index")?;
     let folder = Utf8Path::from_path(folder.path()).context("the temporary folder's path is not UTF-8")?;
     let index = TemporaryIndex { repository, path: &folder.join("index") };

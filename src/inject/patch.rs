@@ -113,6 +113,11 @@ fn shown(revision: &Revision) -> String {
 }
 
 impl Patch {
+    /// Returns the patch's text.
+    pub fn text(&self) -> &[u8] {
+        &self.content
+    }
+
     fn new(name: &str, content: Vec<u8>) -> anyhow::Result<Self> {
         let scratch = tempfile::tempdir()?;
         let folder = paths::utf8(scratch.path().to_owned())?;

@@ -336,11 +336,82 @@ fn gits_rules_for_urls_of_submodules_are_those_of_the_user() {
         user.git(["update-index", "--add", "--cacheinfo", &entry]);
         user.git(["commit", "--quiet", "--message", "a submodule"]);
         let repository = user.open();
-        let (message, _) = refused(&repository, &cache(&user, &repository), "main");
-        assert!(message.contains("could not check out the submodules"), "{message}");
-        assert!(message.contains(reason), "{message}");
+        let cache = cache(&user, &repository);
+        let worktree = Worktree::open(&cache, &repository, &[]).unwrap();
+        worktree.check_out(&revision(&repository, "main")).unwrap_or_else(|error| panic!("{error:#}"));
+        let missing = worktree.missing_submodules().of("main");
+        assert!(missing[0].reason.contains(reason), "{missing:?}");
         assert!(!ran.exists(), "{url} ran");
     }
+}
+
+#[test]
+fn a_submodule_that_cannot_be_fetched_is_left_out_and_told_once() {
+    let (near, mut far) = (library("near\n"), library("far\n"));
+    let mut source = package();
+    add_submodule(&source, "vendor/near", &near);
+    add_submodule(&source, "vendor/far", &far);
+    source.commit("both");
+    let user = TestRepository::clone_of(&source, &[]);
+    let repository = user.open().with_environment(ALLOW_FILE);
+    let cache = cache(&user, &repository);
+    let worktree = Worktree::open(&cache, &repository, &[]).unwrap();
+    let check_out = |worktree: &Worktree<'_>, spec: &str| {
+        worktree.check_out(&revision(&repository, spec)).unwrap_or_else(|error| panic!("{spec}: {error:#}"));
+    };
+    check_out(&worktree, "main");
+    let lib = |name: &str| worktree.path().join("vendor").join(name).join("lib.c");
+    assert_eq!((read(&lib("near")), read(&lib("far"))), ("near\n".to_owned(), "far\n".to_owned()));
+
+    // The other commit of the submodule cannot be had, so the files of this one must not stay.
+    far.write("lib.c", "moved\n");
+    let moved = far.commit("moved");
+    source.git(["update-index", "--cacheinfo", &format!("160000,{moved},vendor/far")]);
+    source.git(["commit", "--quiet", "--message", "moved"]);
+    user.git(["pull", "--quiet", "--no-recurse-submodules"]);
+    let away = far.beside("away");
+    std::fs::rename(far.root(), &away).unwrap();
+    check_out(&worktree, "main");
+    assert_eq!(read(&lib("near")), "near\n");
+    assert_eq!(std::fs::read_dir(lib("far").parent().unwrap()).unwrap().count(), 0);
+    let new = worktree.missing_submodules().take_new();
+    assert_eq!((new.len(), new[0].path.as_str()), (1, "vendor/far"));
+    assert!(!new[0].reason.is_empty() && worktree.missing_submodules().take_new().is_empty());
+
+    // All checkouts of a comparison have the same files, also if the remote comes back.
+    std::fs::rename(&away, far.root()).unwrap();
+    check_out(&worktree, "main");
+    assert!(!lib("far").exists());
+    assert_eq!(worktree.status().unwrap(), b"", "git sees a submodule that is not initialised");
+    check_out(&Worktree::open(&cache, &repository, &[]).unwrap(), "main");
+    assert_eq!(read(&lib("far")), "moved\n", "the next comparison tries again");
+}
+
+#[test]
+fn an_excluded_submodule_is_neither_fetched_nor_kept() {
+    let (near, far) = (library("near\n"), library("far\n"));
+    let mut source = package();
+    add_submodule(&source, "vendor/near", &near);
+    add_submodule(&source, "vendor/far", &far);
+    source.commit("both");
+    let user = TestRepository::clone_of(&source, &[]);
+    let repository = user.open().with_environment(ALLOW_FILE);
+    let cache = cache(&user, &repository);
+    let main = revision(&repository, "main");
+    let check_out = |exclude: &[&str]| {
+        let exclude: Vec<String> = exclude.iter().map(|pattern| (*pattern).to_owned()).collect();
+        let worktree = Worktree::open(&cache, &repository, &exclude).unwrap();
+        worktree.check_out(&main).unwrap_or_else(|error| panic!("{exclude:?}: {error:#}"));
+        assert_eq!(worktree.missing_submodules().of("main"), []);
+        assert_eq!(worktree.status().unwrap(), b"", "{exclude:?}");
+        ["near", "far"].map(|name| worktree.path().join("vendor").join(name).join("lib.c").exists())
+    };
+    assert_eq!(check_out(&[]), [true, true]);
+    std::fs::rename(far.root(), far.beside("away")).unwrap();
+    for pattern in ["vendor/far", "vendor/far/", "/vendor/far/", "far"] {
+        assert_eq!(check_out(&[pattern]), [true, false], "{pattern}");
+    }
+    assert_eq!(check_out(&["vendor/"]), [false, false]);
 }
 
 #[test]
@@ -465,14 +536,18 @@ fn pointers_that_no_filter_replaced_are_an_error() {
 fn a_partial_clone_fetches_what_it_lacks_and_names_what_it_cannot_have() {
     let mut source = package();
     source.write("old é.txt", "one\n");
+    for number in 0..4 {
+        source.write(&format!("data/{number}"), format!("{number}, one\n"));
+    }
     source.commit("one");
     source.write("old é.txt", "two\n");
+    source.git(["rm", "--quiet", "-r", "data"]);
     source.commit("two");
     source.git(["config", "uploadpack.allowFilter", "true"]);
     source.git(["config", "uploadpack.allowAnySHA1InWant", "true"]);
     let user = TestRepository::clone_of(&source, &["--filter=blob:none"]);
     let missing = || user.git(["rev-list", "--objects", "--all", "--missing=print"]).matches('?').count();
-    assert_eq!(missing(), 1, "the old content is not here");
+    assert_eq!(missing(), 5, "the old contents are not here");
     let repository = user.open();
     let cache = cache(&user, &repository);
     let worktree = Worktree::open(&cache, &repository, &[]).unwrap();
@@ -480,16 +555,23 @@ fn a_partial_clone_fetches_what_it_lacks_and_names_what_it_cannot_have() {
 
     std::fs::rename(source.root(), source.beside("unreachable")).unwrap();
     let error = worktree.check_out(&old).unwrap_err();
-    assert_eq!(error.to_string(), "main~1 lacks the contents of 'old é.txt'");
+    assert_eq!(error.to_string(), "main~1 lacks the contents of 'data/0', 'data/1', 'data/2' and 2 more");
     assert!(format!("{error:#}").contains("fatal:"), "{error:#}");
-    assert!(help(&error).unwrap().contains("--sparse-exclude 'old é.txt'"));
+    let advice = help(&error).unwrap();
+    assert!(advice.starts_with("to fetch all 5: git rev-list "), "{advice}");
+    let exclude = "--sparse-exclude /data/0 --sparse-exclude /data/1 --sparse-exclude /data/2 --sparse-exclude /data/3 --sparse-exclude '/old é.txt'";
+    assert!(advice.ends_with(exclude), "{advice}");
     let error = repository.show(&old.commit, "old é.txt").unwrap_err();
     assert!(format!("{error:#}").contains("'old é.txt' at "), "{error:#}");
-    let sparse = Worktree::open(&cache, &repository, &["old*.txt".to_owned()]).unwrap();
+    let sparse = Worktree::open(&cache, &repository, &["old*.txt".to_owned(), "data/".to_owned()]).unwrap();
     sparse.check_out(&old).unwrap_or_else(|error| panic!("{error:#}"));
     assert!(sparse.path().join("src/lib.rs").exists() && !sparse.path().join("old é.txt").exists());
 
     std::fs::rename(source.beside("unreachable"), source.root()).unwrap();
+    let fetch = advice.lines().next().and_then(|line| line.strip_prefix("to fetch all 5: ")).unwrap();
+    let pasted = user.command("sh").args(["-c", fetch]).output().unwrap();
+    assert!(pasted.status.success(), "{pasted:?}");
+    assert_eq!(missing(), 0, "the command of the help fetches all of them");
     let worktree = Worktree::open(&cache, &repository, &[]).unwrap();
     worktree.check_out(&old).unwrap_or_else(|error| panic!("{error:#}"));
     assert_eq!(read(&worktree.path().join("old é.txt")), "one\n");

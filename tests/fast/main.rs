@@ -11,6 +11,7 @@ mod csv_tables;
 mod design;
 mod flags_and_matrix;
 mod git;
+mod histories_script;
 mod judging;
 mod matrix_documentation;
 mod matrix_mistakes;

@@ -105,7 +105,8 @@ fn pools() {
 }
 ";
 
-/// Four branches: without the framework, with it, with one of another interface, and a test that insists on it there.
+/// Five branches: without the framework, with it, with one of another interface, a test that insists on it there, and one
+/// that does not use it.
 fn pools() -> TestRepository {
     let mut repository = TestRepository::new();
     repository.write("Cargo.toml", MANIFEST);
@@ -137,6 +138,10 @@ fn pools() -> TestRepository {
     repository.write("tests/pools.rs", GUARDED.replace("    #[cfg(memprof_cubecl)]\n", ""));
     repository.commit("insists");
     repository.git(["branch", "insists"]);
+    repository.write("src/lib.rs", "");
+    repository.write("tests/pools.rs", "#[test]\nfn pools() {}\n");
+    repository.commit("unused");
+    repository.git(["branch", "unused"]);
     repository
 }
 
@@ -167,6 +172,10 @@ fn an_adapter_is_there_where_its_framework_is_and_says_why_where_it_is_not() {
     // From the store as well.
     let printed = memprof(&repository, &["--refs", "without,other"]);
     assert!(printed.stderr.contains(&said), "{}", printed.stderr);
+
+    let printed = memprof(&repository, &["--refs", "without,unused"]);
+    assert_eq!(printed.code, 0, "{}", printed.stderr);
+    assert!(!printed.stderr.contains("memprof_"), "not a word for who uses no adapter: {}", printed.stderr);
 
     let printed = memprof(&repository, &["--refs", "without,insists"]);
     assert_ne!(printed.code, 0);
