@@ -241,9 +241,10 @@ fn test_files_that_both_revisions_have_are_not_replaced_and_told_in_one_line() {
     let test = |name: &str| format!("#[test]\nfn {name}() {{}}\n");
     let commit = |message: &str, tests: &[&str]| {
         for file in ["one", "two"] {
-            let text = tests.iter().map(|name| test(&format!("{file}_{name}"))).collect::<Vec<_>>().concat();
+            let content =
+                tests.iter().map(|name| test(&format!("{file}_{name}"))).collect::<Vec<_>>().concat();
             fs_err::create_dir_all(root.join("tests")).unwrap();
-            fs_err::write(root.join("tests").join(format!("{file}.rs")), text).unwrap();
+            fs_err::write(root.join("tests").join(format!("{file}.rs")), content).unwrap();
         }
         repository.git(&["add", "--all"]);
         repository.git(&["commit", "--quiet", "--message", message]);
