@@ -362,7 +362,10 @@ impl<'a> Builder<'a> {
         if !self.lacks_lockfile(index)? {
             return Ok(Ok(()));
         }
-        self.lockfile.provide(&self.inputs, &mut self.tree, toolchain)
+        match self.lockfile.provide(&self.inputs, &mut self.tree, toolchain) {
+            Err(error) if failure::concerns_one_revision(&error) => Ok(Err(BuildFailure::from_error(&error))),
+            provided => provided,
+        }
     }
 
     /// Adds hints to a failure, writes its log, and reports it.

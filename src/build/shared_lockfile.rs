@@ -99,7 +99,9 @@ impl SharedLockfile {
             self.accept(inputs)?;
             return Ok(Ok(()));
         }
-        let failure = BuildFailure::from_compiler(&Messages::default(), &error.0);
+        let mut failure = BuildFailure::from_compiler(&Messages::default(), &error.0);
+        // Another date does not help if a registry or a repository does not answer.
+        failure.of_dependencies &= error.lacks_version();
         self.failure = Some(failure.clone());
         Ok(Err(failure))
     }

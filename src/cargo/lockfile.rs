@@ -158,12 +158,7 @@ pub fn choose(
         }
         None => {}
     }
-    let warn = |solution: &str| {
-        let message = format!("{}: {solution}", committed.lack(plan));
-        let help =
-            "commit a Cargo.lock, or choose one with `--lockfile-from REF` or `--lockfile-date commit`";
-        sink.emit(Event::Warning { message, help: Some(help.to_owned()) });
-    };
+    let warn = |solution: &str| committed.warn(plan, solution, sink);
     if let Some((revision, text)) = &committed.first {
         warn(&format!("using the one of {revision}"));
         return Ok(fixed(Lockfile::Given(text.clone())));
@@ -266,6 +261,13 @@ impl<'a> Committed<'a> {
             }
         }
         Ok(committed)
+    }
+
+    fn warn(&self, plan: &Plan, solution: &str, sink: &dyn Sink) {
+        let message = format!("{}: {solution}", self.lack(plan));
+        let help =
+            "commit a Cargo.lock, or choose one with `--lockfile-from REF` or `--lockfile-date commit`";
+        sink.emit(Event::Warning { message, help: Some(help.to_owned()) });
     }
 
     /// `main, pr/7 have no Cargo.lock`.

@@ -13,6 +13,7 @@ use crate::cli::request::pairs;
 use crate::cli::request::refs::RefsNeeded;
 use crate::git::resolve::{resolve, resolve_any};
 use crate::inject::hidden_changes;
+use crate::inject::overlay_packages;
 use crate::plan::resolved::Plan;
 use crate::results::run_folder::RunFolder;
 use crate::run::session::Session;
@@ -35,6 +36,7 @@ pub fn build(context: CommandContext<'_>, arguments: &BuildCommandArguments) -> 
         RefsNeeded::Comparison => resolve(&asked.request, &repository, context.console)?,
         RefsNeeded::Any | RefsNeeded::Usual => resolve_any(&asked.request, &repository, context.console)?,
     };
+    overlay_packages::complete(&mut plan, &repository, context.console)?;
     hidden_changes::note(&mut plan, &repository, context.console)?;
     pairs::check(&arguments.request, &mut plan)?;
     // The machine that runs the archive may have the libraries that this one lacks.
