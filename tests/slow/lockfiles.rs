@@ -143,10 +143,9 @@ fn a_build_that_fails_with_every_lock_file_reports_its_first_failure() {
 
 #[test]
 fn a_version_that_the_date_lacks_is_the_nearest_one_and_a_note_names_it() {
-    let repository = with_a_broken_dependency();
+    let mut repository = with_a_broken_dependency();
     let registry = Registry::of(&repository);
     registry.publish("other", "1.0.0", "2024-06-01T00:00:00Z", "", false);
-    let mut repository = repository;
     repository.git(["checkout", "--quiet", "old"]);
     let manifest = repository.read("Cargo.toml");
     repository.write("Cargo.toml", manifest + "other = '1'\n");
@@ -209,8 +208,8 @@ fn an_external_overlay_resolves_only_what_it_needs() {
     }
     let home = home();
     let test = repository.beside("memory.rs");
-    let text = "#[test]\nfn keeps() { std::mem::forget((engine::kept(), loose::kept())) }\n";
-    fs::write(&test, text).expect("a file");
+    let source = "#[test]\nfn keeps() { std::mem::forget((engine::kept(), loose::kept())) }\n";
+    fs::write(&test, source).expect("a file");
     let overlay = format!("{}=tests/memory.rs", test.display());
     let external = ["--overlay", &overlay, "--overlay-mode", "external", "--overlay-package", "engine"];
     let loose = ["--overlay-dependency", "loose = { path = 'loose' }"];
