@@ -371,6 +371,10 @@ impl<'a> CommitRunner<'a> {
             return Err(Interrupted::default().into());
         }
         self.builds[commit] = self.builder.build(commit)?;
+        if self.builds[commit].entry().is_some() {
+            // What is measured from now on is compared with this build.
+            self.builder.settle_lockfile();
+        }
         self.is_built[commit] = true;
         let facts = session::facts(self.plan, &self.builds[commit]);
         self.facts.insert(commit.to_string(), facts);

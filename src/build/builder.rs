@@ -15,15 +15,16 @@ use crate::build::failure::{self, BuildFailure};
 use crate::build::job::{Inputs, Job};
 use crate::build::prepared_source::{self, SkippedEdits};
 use crate::build::provenance::KeyInputs;
+use crate::build::shared_lockfile::{self, SharedLockfile};
 use crate::build::shim::CompiledShim;
 use crate::build::store::{self, Entry, Stored};
 use crate::build::test_tree::TestTree;
 use crate::build::toolchains::{Toolchains, toolchain_files};
 use crate::build::traced_sources;
-use crate::cargo::lockfile::{self, Lockfile};
+use crate::cargo::lockfile;
+use crate::cargo::resolution::Unresolved;
 use crate::cargo::toolchain::Toolchain;
 use crate::checkout::cache::Cache;
-use crate::checkout::injected_files;
 use crate::checkout::kept;
 use crate::checkout::worktree::Worktree;
 use crate::git::repository::Repository;
@@ -33,6 +34,7 @@ use crate::plan::clean_env::own_variables;
 use crate::plan::resolved::{Plan, Revision};
 use crate::results::run_folder::RunFolder;
 use crate::results::trace_facts::TraceFacts;
+use crate::support::advice;
 use crate::support::event::{Event, Sink};
 use crate::support::process::Command;
 use crate::trace::instrument::{self, Patterns};
@@ -43,7 +45,7 @@ pub struct Builder<'a> {
     inputs: Inputs<'a>,
     folder: &'a RunFolder,
     tree: BuildTree<'a>,
-    lockfile: Lockfile,
+    lockfile: SharedLockfile,
     toolchains: Toolchains,
 }
 
@@ -68,7 +70,8 @@ impl<'a> Builder<'a> {
         let overlay = overlay::read(&plan.request.overlay, &plan.overlay_commits, repository)?;
         warn_of_withheld(plan, sink);
         let patterns = Patterns::of(&plan.request.trace)?;
-        let lockfile = lockfile::choose(plan, repository, &cache.lockfiles(), sink)?;
+        let crate_of_tests = shared_lockfile::crate_of_tests(plan);
+        let lockfile = lockfile::choose(plan, repository, &cache.lockfiles(), &crate_of_tests, sink)?;
         let patches = patch::read(&plan.request.overlay_patches, repository.root())?;
         let inputs = Inputs {
             plan,
@@ -82,6 +85,7 @@ impl<'a> Builder<'a> {
             sink,
             interrupt,
         };
+        let lockfile = SharedLockfile::new(lockfile);
         Ok(Self { inputs, folder, tree, lockfile, toolchains: Toolchains::default() })
     }
 
@@ -96,31 +100,107 @@ impl<'a> Builder<'a> {
             Err(error) if failure::is_of_machine(&error) => return Err(error),
             Err(error) => return self.failed(index, BuildFailure::from_error(&error)),
         };
-        self.provide_lockfile(&toolchain)?;
-        let job = Job { inputs: &self.inputs, index, toolchain: &toolchain, lockfile: &self.lockfile };
+        if let Err(failure) = self.provide_lockfile(index, &toolchain)? {
+            return self.failed(index, failure);
+        }
+        let log = self.folder.build_log(self.inputs.plan, index);
+        match self.build_once(index, &toolchain, &log)? {
+            Build::Failed(failure) => self.build_as_of_date(index, &toolchain, failure),
+            done @ Build::Done(_) => Ok(done),
+        }
+    }
+
+    /// Whether revisions that were built before must be built again, because all revisions without
+    /// a lock file now use another one. Resets this.
+    pub fn take_outdated(&mut self) -> bool {
+        self.lockfile.take_outdated()
+    }
+
+    /// Keeps the lock file for revisions that have none from being replaced from now on.
+    pub fn settle_lockfile(&mut self) {
+        self.lockfile.settle();
+    }
+
+    /// Returns what every report says about the lock file.
+    pub fn lockfile_notes(&self) -> &[String] {
+        self.lockfile.notes()
+    }
+
+    /// Finds a revision's build in the store, or makes it with the current lock file. A failure is
+    /// not reported.
+    fn build_once(&mut self, index: usize, toolchain: &Toolchain, log: &Utf8Path) -> anyhow::Result<Build> {
+        let job = Job { inputs: &self.inputs, index, toolchain, lockfile: self.lockfile.lockfile() };
         let revision = job.revision();
         let key_inputs = key_inputs(&job)?;
-        if let Some(entry) = self.stored(revision, &key_inputs) {
+        let built = if let Some(entry) = self.stored(revision, &key_inputs) {
             self.emit(Event::BuildReused { name: revision.name.clone(), commit: revision.short() });
-            self.warn_of(revision, &entry);
-            return Ok(Build::Done(entry));
-        }
-        self.emit(Event::BuildStarted { name: revision.name.clone(), commit: revision.short() });
-        let started = Instant::now();
-        let log = self.folder.build_log(self.inputs.plan, index);
-        match attempts::build(&job, &mut self.tree, key_inputs, &log) {
-            Ok(Build::Done(entry)) => {
-                let (name, commit) = (revision.name.clone(), revision.short());
-                self.emit(Event::BuildFinished { name, commit, took: started.elapsed() });
-                self.warn_of(revision, &entry);
-                Ok(Build::Done(entry))
+            entry
+        } else {
+            self.emit(Event::BuildStarted { name: revision.name.clone(), commit: revision.short() });
+            let started = Instant::now();
+            match attempts::build(&job, &mut self.tree, key_inputs, log) {
+                Ok(Build::Done(entry)) => {
+                    let (name, commit) = (revision.name.clone(), revision.short());
+                    self.emit(Event::BuildFinished { name, commit, took: started.elapsed() });
+                    entry
+                }
+                Ok(failed @ Build::Failed(_)) => return Ok(failed),
+                Err(error) if failure::concerns_one_revision(&error) => {
+                    return Ok(Build::Failed(BuildFailure::from_error(&error)));
+                }
+                Err(error) => return Err(error),
             }
-            Ok(Build::Failed(failure)) => self.failed(index, failure),
+        };
+        self.warn_of(revision, &built);
+        if self.lacks_lockfile(index)? {
+            self.lockfile.note_use();
+        }
+        Ok(Build::Done(built))
+    }
+
+    /// Builds a revision again with the dependencies of the newest commit's date, if the user did not
+    /// choose others. If that fails, too, the first failure is reported.
+    fn build_as_of_date(
+        &mut self,
+        index: usize,
+        toolchain: &Toolchain,
+        mut failure: BuildFailure,
+    ) -> anyhow::Result<Build> {
+        if failure.of_request || self.inputs.is_interrupted() || !self.lacks_lockfile(index)? {
+            return self.failed(index, failure);
+        }
+        let revision = &self.inputs.plan.revisions[index];
+        let reason = format!("today's dependencies do not build {} ({})", revision.name, revision.short());
+        match self.lockfile.try_date(&self.inputs, &mut self.tree, toolchain, &reason) {
+            Ok(true) => {}
+            Ok(false) => return self.failed(index, failure),
             Err(error) if failure::concerns_one_revision(&error) => {
-                self.failed(index, BuildFailure::from_error(&error))
+                failure.hints.extend(advice::help(&error));
+                return self.failed(index, failure);
             }
-            Err(error) => Err(error),
+            Err(error) => return Err(error),
         }
+        let log = self.folder.build_log(self.inputs.plan, index);
+        let log_of_trial = log.with_extension("as-of-date.log");
+        let built = self.build_once(index, toolchain, &log_of_trial);
+        if let Ok(done @ Build::Done(_)) = built {
+            self.lockfile.accept(&self.inputs)?;
+            if log_of_trial.exists() {
+                fs_err::rename(&log_of_trial, &log)?;
+            }
+            return Ok(done);
+        }
+        self.lockfile.revert();
+        built?;
+        failure
+            .hints
+            .push(format!("dependencies of its commit's date do not build it either: {log_of_trial}"));
+        failure.is_of_date_too = true;
+        self.failed(index, failure)
+    }
+
+    fn lacks_lockfile(&self, index: usize) -> anyhow::Result<bool> {
+        Ok(!lockfile::is_committed(self.inputs.plan, index, self.inputs.repository)?)
     }
 
     /// Finds or makes another build of a revision, with test files that it lacks. The log of a build
@@ -148,8 +228,11 @@ impl<'a> Builder<'a> {
 
     fn build_added(&mut self, index: usize, log: &Utf8Path) -> anyhow::Result<Build> {
         let toolchain = self.toolchain(index)?;
-        self.provide_lockfile(&toolchain)?;
-        let job = Job { inputs: &self.inputs, index, toolchain: &toolchain, lockfile: &self.lockfile };
+        if let Err(failure) = self.provide_lockfile(index, &toolchain)? {
+            return Ok(Build::Failed(failure));
+        }
+        let lockfile = self.lockfile.lockfile();
+        let job = Job { inputs: &self.inputs, index, toolchain: &toolchain, lockfile };
         let revision = job.revision();
         let names = self.inputs.added_tests[&index].iter().map(|file| file.destination.as_str());
         let name = format!("{} with {}", revision.name, names.collect::<Vec<_>>().join(", "));
@@ -217,8 +300,11 @@ impl<'a> Builder<'a> {
     /// Returns the functions of a revision that the request's patterns match, without building it.
     pub fn traceable(&mut self, index: usize) -> anyhow::Result<TraceFacts> {
         let toolchain = self.toolchain(index)?;
-        self.provide_lockfile(&toolchain)?;
-        let job = Job { inputs: &self.inputs, index, toolchain: &toolchain, lockfile: &self.lockfile };
+        if let Err(failure) = self.provide_lockfile(index, &toolchain)? {
+            return Err(Unresolved(failure.first_errors).into());
+        }
+        let lockfile = self.lockfile.lockfile();
+        let job = Job { inputs: &self.inputs, index, toolchain: &toolchain, lockfile };
         let prepared = prepared_source::prepare(&job, &mut self.tree, &SkippedEdits::default())?;
         Ok(prepared.tracing.facts)
     }
@@ -247,7 +333,7 @@ impl<'a> Builder<'a> {
     /// Returns which functions are traced in a revision that is already built.
     fn stored_facts(&mut self, index: usize) -> Option<TraceFacts> {
         let toolchain = self.toolchain(index).ok()?;
-        let job = Job { inputs: &self.inputs, index, toolchain: &toolchain, lockfile: &self.lockfile };
+        let job = self.job(index, &toolchain);
         let key = key_inputs(&job).ok()?.key();
         match store::find(&self.inputs.cache.store(), &key) {
             Stored::Complete(entry) => Some(entry.provenance.trace),
@@ -259,7 +345,7 @@ impl<'a> Builder<'a> {
     fn all_functions(&mut self) -> anyhow::Result<Vec<String>> {
         let index = self.inputs.plan.baseline;
         let toolchain = self.toolchain(index)?;
-        let job = Job { inputs: &self.inputs, index, toolchain: &toolchain, lockfile: &self.lockfile };
+        let job = self.job(index, &toolchain);
         traced_sources::all_functions(&job)
     }
 
@@ -267,33 +353,30 @@ impl<'a> Builder<'a> {
         self.toolchains.of(self.inputs.plan, index, self.inputs.repository, self.inputs.cache)
     }
 
-    /// Generates the lock file if it is needed and does not exist yet.
-    fn provide_lockfile(&mut self, toolchain: &Toolchain) -> anyhow::Result<()> {
-        if let Lockfile::ToGenerate { kept, date } = &self.lockfile {
-            let plan = self.inputs.plan;
-            self.tree.check_out(&self.inputs, &plan.revisions[plan.baseline])?;
-            let manifest = self.inputs.workspace().join("Cargo.toml");
-            injected_files::check_inside(&self.inputs.checkout, &self.inputs.workspace())?;
-            let lock = manifest.with_file_name("Cargo.lock");
-            if lock.is_symlink() {
-                // Cargo would write through it.
-                fs_err::remove_file(&lock)?;
-            }
-            let offline = plan.request.build.offline;
-            let text = lockfile::generate(&manifest, kept, date.as_deref(), offline, toolchain)?;
-            // An ignored file would survive checkouts. Each revision gets this lock file by
-            // injection.
-            fs_err::remove_file(lock)?;
-            self.lockfile = Lockfile::Given(text);
+    fn job<'b>(&'b self, index: usize, toolchain: &'b Toolchain) -> Job<'b> {
+        Job { inputs: &self.inputs, index, toolchain, lockfile: self.lockfile.lockfile() }
+    }
+
+    /// Generates the lock file if the revision needs it and it does not exist yet.
+    fn provide_lockfile(
+        &mut self,
+        index: usize,
+        toolchain: &Toolchain,
+    ) -> anyhow::Result<Result<(), BuildFailure>> {
+        if !self.lacks_lockfile(index)? {
+            return Ok(Ok(()));
         }
-        Ok(())
+        match self.lockfile.provide(&self.inputs, &mut self.tree, toolchain) {
+            Err(error) if failure::concerns_one_revision(&error) => Ok(Err(BuildFailure::from_error(&error))),
+            provided => provided,
+        }
     }
 
     /// Adds hints to a failure, writes its log, and reports it.
     fn failed(&self, index: usize, mut failure: BuildFailure) -> anyhow::Result<Build> {
         let Inputs { plan, repository, .. } = self.inputs;
-        let committed = lockfile::is_committed(plan, index, repository)?;
-        let today = !committed && plan.request.lockfile.is_none();
+        let today =
+            plan.request.lockfile.is_none() && !failure.is_of_date_too && self.lacks_lockfile(index)?;
         let revision = &plan.revisions[index];
         failure.add_hints(revision, today, &toolchain_files(plan, repository)?);
         failure.add_missing_submodules(&self.tree.missing_submodules(revision));

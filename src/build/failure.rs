@@ -27,6 +27,9 @@ pub struct BuildFailure {
     /// toolchain.
     #[serde(default)]
     pub of_request: bool,
+    /// Whether the build also failed with the dependencies of the commit's date.
+    #[serde(default)]
+    pub is_of_date_too: bool,
 }
 
 /// The number of compiler errors to show. The log has all of them.
@@ -43,7 +46,7 @@ impl BuildFailure {
             || messages.errors.iter().any(|error| !is_path_id(&error.package_id.repr));
         let of_request = messages.errors.is_empty() && is_refusal(&first_errors);
         let first_errors = redaction::text(&first_errors).into_owned();
-        Self { first_errors, hints: Vec::new(), of_dependencies: of_dependencies && !of_request, of_request }
+        Self { first_errors, of_dependencies: of_dependencies && !of_request, of_request, ..Self::default() }
     }
 
     /// Returns the failure for an error before or around the build.
@@ -51,7 +54,7 @@ impl BuildFailure {
         let hints = advice::help(error).into_iter().collect();
         let of_request = error.chain().any(<dyn std::error::Error>::is::<UserError>);
         let first_errors = redaction::text(&format!("{error:#}")).into_owned();
-        Self { first_errors, hints, of_dependencies: false, of_request }
+        Self { first_errors, hints, of_request, ..Self::default() }
     }
 
     /// Returns an error for the request, if no revision has what the user asked for.
@@ -83,7 +86,8 @@ impl BuildFailure {
         self.hints.splice(0..0, hints);
     }
 
-    /// Adds advice for known causes. `today` is set if the lock file was generated without a date.
+    /// Adds advice for known causes. `today` is set if the revision has no lock file and its commit's
+    /// date was not tried.
     /// `toolchain_files` holds each revision's name and toolchain file.
     pub fn add_hints(
         &mut self,
@@ -92,13 +96,10 @@ impl BuildFailure {
         toolchain_files: &[(String, Option<String>)],
     ) {
         if today && self.of_dependencies {
-            let day =
-                jiff::Timestamp::from_second(revision.time).map(|time| time.strftime("%Y-%m-%d").to_string());
             self.hints.push(format!(
-                "{} has no Cargo.lock, so it was built with today's dependencies; use those of its \
-                 commit date (`--lockfile-date {}`), or the lock file of another ref (`--lockfile-from REF`)",
+                "{} has no Cargo.lock of its own; use the dependencies of its commit's date \
+                 (`--lockfile-date commit`), or the lock file of another ref (`--lockfile-from REF`)",
                 revision.name,
-                day.unwrap_or_else(|_| "YYYY-MM-DD".to_owned()),
             ));
         }
         let own = toolchain_files
@@ -254,7 +255,7 @@ mod tests {
         let mut failure = BuildFailure { of_dependencies: true, ..BuildFailure::default() };
         let files = [("old".to_owned(), Some("1.60".to_owned())), ("main".to_owned(), None)];
         failure.add_hints(&revision, true, &files);
-        assert!(failure.hints[0].contains("--lockfile-date 2023-05-02"), "{:?}", failure.hints);
+        assert!(failure.hints[0].contains("--lockfile-date commit"), "{:?}", failure.hints);
         assert!(failure.hints[1].contains("old: 1.60; main: none"), "{:?}", failure.hints);
     }
 }

@@ -21,6 +21,7 @@ pub mod noting_runner;
 pub mod own_program;
 pub mod prepared_source;
 pub mod provenance;
+pub mod shared_lockfile;
 pub mod shim;
 pub mod store;
 pub mod test_listing;

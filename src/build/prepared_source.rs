@@ -13,7 +13,7 @@ use crate::build::job::Job;
 use crate::build::traced_sources;
 use crate::checkout::injected_files::{self, InjectedFiles};
 use crate::inject::checkout_edits::{self, AddedFiles};
-use crate::inject::external::{self, PackageOptions};
+use crate::inject::external::{self, ExternalCrate, PackageOptions};
 use crate::inject::own_allocator::{self, OwnAllocators, RefusedFiles};
 use crate::inject::patch;
 use crate::plan::request::OverlayMode;
@@ -108,7 +108,21 @@ fn prepare_workspace(
     Ok(PreparedSource { injection, manifest, allocators, tracing, copies, beyond_members })
 }
 
-/// Writes the crate for external overlays, which depends on the workspace's members.
+/// Writes the crate for external overlays, which depends on packages of the checkout.
+pub fn external_crate(job: &Job<'_>) -> anyhow::Result<ExternalCrate> {
+    let inputs = job.inputs;
+    let place = external::ExternalCratePaths {
+        folder: inputs.external_folder(),
+        record: inputs.cache.folder().join("external.json"),
+        checkout: &inputs.checkout,
+        workspace: &inputs.plan.workspace,
+    };
+    let (options, _) = PackageOptions::split_off(&inputs.plan.request.build, job.features());
+    let files = inputs.overlay_of(OverlayMode::External);
+    external::lay_out(&place, &inputs.plan.request.overlay, &files, &options, job.toolchain)
+}
+
+/// Prepares the crate for external overlays, and traces what it depends on.
 fn prepare_external_crate(
     job: &Job<'_>,
     skipped: &SkippedEdits,
@@ -117,15 +131,7 @@ fn prepare_external_crate(
 ) -> anyhow::Result<PreparedSource> {
     let inputs = job.inputs;
     let checkout = &inputs.checkout;
-    let place = external::ExternalCratePaths {
-        folder: inputs.external_folder(),
-        record: inputs.cache.folder().join("external.json"),
-        checkout,
-        workspace: &inputs.plan.workspace,
-    };
-    let (options, _) = PackageOptions::split_off(&inputs.plan.request.build, job.features());
-    let files = inputs.overlay_of(OverlayMode::External);
-    let laid = external::lay_out(&place, &inputs.plan.request.overlay, &files, &options, job.toolchain)?;
+    let laid = external_crate(job)?;
     for message in laid.not_carried {
         inputs.warn(message, None);
     }

@@ -1,11 +1,10 @@
 //! The lock file for revisions that have not committed one. All of them get the same file, which is
 //! kept between runs.
 
-use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
+use jiff::Timestamp;
 use toml_edit::{DocumentMut, Item, Table};
 
-use crate::cargo::toolchain::Toolchain;
 use crate::git::links::{self, Linked};
 use crate::git::repository::{Lookup, Repository};
 use crate::plan::request::LockfileRequest;
@@ -20,13 +19,45 @@ pub enum Lockfile {
     Given(Vec<u8>),
     /// Every revision has its own.
     NotNeeded,
-    /// It must be generated in a checkout of the baseline.
+    /// It must be generated in a checkout.
     ToGenerate {
         /// The path to keep it at.
         kept: Utf8PathBuf,
-        /// The day whose versions it has. Today if absent.
-        date: Option<String>,
+        /// The moment whose versions it has. Today if absent.
+        moment: Option<Timestamp>,
     },
+}
+
+/// The decision about the lock file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// The lock file.
+    pub lockfile: Lockfile,
+    /// What every report says about it.
+    pub notes: Vec<String>,
+    /// The revision whose dependencies it has: the baseline if that has none committed.
+    pub of: usize,
+    /// Where another lock file comes from if this one does not build; `None` if the user chose it.
+    pub fallback: Option<Fallback>,
+}
+
+/// Where another lock file comes from if today's versions do not build.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fallback {
+    /// The moment whose versions it has.
+    pub moment: Timestamp,
+    lockfiles: Utf8PathBuf,
+    name: String,
+}
+
+impl Fallback {
+    /// Returns the path of the lock file that is used from now on where this one would be. `None`
+    /// means that today's dependencies do not even resolve.
+    pub fn kept(&self, broken: Option<&[u8]>) -> Utf8PathBuf {
+        let broken = broken.map_or("none".to_owned(), |text| blake3::hash(text).to_hex()[..16].to_owned());
+        let day = self.moment.strftime("%Y%m%dT%H%M%SZ");
+        self.lockfiles.join(format!("{}-{day}-for-{broken}.lock", self.name))
+    }
 }
 
 /// Returns the packages of a lock file, `serde 1.0.219`, in its order. Empty if it cannot be parsed:
@@ -90,50 +121,128 @@ const MANY: usize = 8;
 
 /// Decides where the lock file comes from: from what the user asked for; else from another
 /// revision, the baseline first; else from the user's checkout, where git ignores it and which the
-/// user builds with. As a last resort, one is generated for the baseline.
+/// user builds with. As a last resort, one is generated.
+///
+/// `crate_of_tests` describes the crate of an external overlay, which has a lock file of its own.
 pub fn choose(
     plan: &Plan,
     repository: &Repository,
     lockfiles: &Utf8Path,
+    crate_of_tests: &str,
     sink: &dyn Sink,
-) -> anyhow::Result<Lockfile> {
+) -> anyhow::Result<Choice> {
     let path = path_in(plan);
     let committed = Committed::find(plan, repository, &path)?;
+    let of = committed.lacking.first().copied().unwrap_or(plan.baseline);
+    let fixed = |lockfile: Lockfile| Choice { lockfile, notes: Vec::new(), of, fallback: None };
     if committed.lacking.is_empty() {
-        return Ok(Lockfile::NotNeeded);
+        return Ok(fixed(Lockfile::NotNeeded));
     }
+    let name = name_of(plan, of, crate_of_tests);
+    let generated = |suffix: &str, moment| {
+        let kept = lockfiles.join(format!("{name}-{suffix}.lock"));
+        kept_or(kept, |kept| fixed(Lockfile::ToGenerate { kept, moment }), fixed)
+    };
+    let newest = committed.lacking.iter().map(|index| plan.revisions[*index].time).max().unwrap_or_default();
+    let newest = Timestamp::from_second(newest)?;
     match &plan.request.lockfile {
         Some(LockfileRequest::From(spec)) => {
-            return Ok(Lockfile::Given(text_at(repository, spec, &path)?));
+            return Ok(fixed(Lockfile::Given(text_at(repository, spec, &path)?)));
         }
-        Some(LockfileRequest::Date(day)) => return generated(plan, lockfiles, Some(day.clone())),
+        Some(LockfileRequest::Date(day)) => return generated(day, Some(start_of(day)?)),
+        Some(LockfileRequest::Commit) => {
+            return generated(&newest.strftime("%Y%m%dT%H%M%SZ").to_string(), Some(newest));
+        }
+        Some(LockfileRequest::Today) => {
+            return generated(&Timestamp::now().strftime("today-%Y-%m-%d").to_string(), None);
+        }
         None => {}
     }
-    let warn = |solution: &str| {
-        let message = format!("{}: {solution}", committed.lack());
-        let help = "commit a Cargo.lock, or choose one with `lockfile: {from: REF}` or `{date: DAY}`";
-        sink.emit(Event::Warning { message, help: Some(help.to_owned()) });
-    };
+    let warn = |solution: &str| committed.warn(plan, solution, sink);
     if let Some((revision, text)) = &committed.first {
         warn(&format!("using the one of {revision}"));
-        return Ok(Lockfile::Given(text.clone()));
+        return Ok(fixed(Lockfile::Given(text.clone())));
     }
-    match fs_err::read(repository.root().join(&path)) {
+    let chosen = match fs_err::read(repository.root().join(&path)) {
         Ok(text) => {
             warn("using the one in your checkout for all");
-            return Ok(Lockfile::Given(text));
+            fixed(Lockfile::Given(text))
         }
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
-        Err(_) => {}
+        Err(_) => {
+            warn("generating one for all");
+            generated("first-use", None)?
+        }
+    };
+    let fallback = Fallback { moment: newest, lockfiles: lockfiles.to_owned(), name };
+    let broken = match &chosen.lockfile {
+        Lockfile::Given(text) => Some(text.as_slice()),
+        Lockfile::NotNeeded | Lockfile::ToGenerate { .. } => None,
+    };
+    let kept = fallback.kept(broken);
+    let chosen = Choice { fallback: Some(fallback), ..chosen };
+    kept_or(kept, |_| chosen, fixed)
+}
+
+/// Returns the lock file that an earlier run kept, or else `generated`.
+fn kept_or(
+    kept: Utf8PathBuf,
+    generated: impl FnOnce(Utf8PathBuf) -> Choice,
+    given: impl FnOnce(Lockfile) -> Choice,
+) -> anyhow::Result<Choice> {
+    if !kept.exists() {
+        return Ok(generated(kept));
     }
-    warn("generating one for all");
-    generated(plan, lockfiles, None)
+    let text = fs_err::read(&kept)?;
+    Ok(Choice { notes: notes_in(&text), ..given(Lockfile::Given(text)) })
+}
+
+/// Returns the start of a day.
+fn start_of(day: &str) -> anyhow::Result<Timestamp> {
+    Ok(day.parse::<jiff::civil::Date>()?.to_zoned(jiff::tz::TimeZone::UTC)?.timestamp())
+}
+
+/// Returns the name of a generated lock file: of a revision's workspace, or of the crate of an
+/// external overlay.
+fn name_of(plan: &Plan, of: usize, crate_of_tests: &str) -> String {
+    let tree = &plan.revisions[of].tree[..16];
+    if plan.workspace.as_str().is_empty() && crate_of_tests.is_empty() {
+        return tree.to_owned();
+    }
+    let what = blake3::hash(format!("{} {crate_of_tests}", plan.workspace).as_bytes()).to_hex();
+    format!("{tree}-{}", &what[..16])
+}
+
+/// What begins a comment with a note in a kept lock file.
+const NOTE: &str = "# note: ";
+
+/// Returns the notes in a kept lock file.
+fn notes_in(text: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(text);
+    text.lines().map_while(|line| line.strip_prefix(NOTE)).map(ToOwned::to_owned).collect()
+}
+
+/// Returns a lock file with notes as comments.
+pub fn with_notes(text: &[u8], notes: &[String]) -> Vec<u8> {
+    let lines = notes.iter().map(|note| format!("{NOTE}{}\n", note.replace('\n', " ")));
+    [lines.collect::<String>().as_bytes(), text].concat()
+}
+
+/// Keeps a lock file for later runs.
+pub fn keep(kept: &Utf8Path, text: &[u8]) -> anyhow::Result<()> {
+    if let Some(folder) = kept.parent() {
+        fs_err::create_dir_all(folder)?;
+    }
+    // Later runs use this file, so it must never be half of it.
+    let partial = kept.with_extension("partial");
+    fs_err::write(&partial, text)?;
+    Ok(fs_err::rename(partial, kept)?)
 }
 
 /// Which revisions of a plan have committed a lock file.
 struct Committed<'a> {
-    /// The names of those that have not.
-    lacking: Vec<&'a str>,
+    /// The indices of those that have not, the baseline before the others.
+    lacking: Vec<usize>,
     /// The name and text of the first that has, the baseline before the others.
     first: Option<(&'a str, Vec<u8>)>,
 }
@@ -148,19 +257,28 @@ impl<'a> Committed<'a> {
                 Some(text) => {
                     committed.first.get_or_insert((&revision.name, text));
                 }
-                None => committed.lacking.push(&revision.name),
+                None => committed.lacking.push(index),
             }
         }
         Ok(committed)
     }
 
+    fn warn(&self, plan: &Plan, solution: &str, sink: &dyn Sink) {
+        let message = format!("{}: {solution}", self.lack(plan));
+        let help =
+            "commit a Cargo.lock, or choose one with `--lockfile-from REF` or `--lockfile-date commit`";
+        sink.emit(Event::Warning { message, help: Some(help.to_owned()) });
+    }
+
     /// `main, pr/7 have no Cargo.lock`.
-    fn lack(&self) -> String {
-        match self.lacking.len() {
-            1 => format!("{} has no Cargo.lock", self.lacking[0]),
+    fn lack(&self, plan: &Plan) -> String {
+        let names: Vec<&str> =
+            self.lacking.iter().map(|index| plan.revisions[*index].name.as_str()).collect();
+        match names.len() {
+            1 => format!("{} has no Cargo.lock", names[0]),
             // A search may have hundreds of commits.
             count @ MANY.. => format!("{count} revisions have no Cargo.lock"),
-            _ => format!("{} have no Cargo.lock", self.lacking.join(", ")),
+            _ => format!("{} have no Cargo.lock", names.join(", ")),
         }
     }
 }
@@ -174,48 +292,6 @@ fn text_at(repository: &Repository, spec: &str, path: &str) -> anyhow::Result<Ve
     Ok(text.ok_or_else(|| UserError::new(format!("lockfile: {spec} has no {path}")))?)
 }
 
-fn generated(plan: &Plan, lockfiles: &Utf8Path, date: Option<String>) -> anyhow::Result<Lockfile> {
-    let baseline = &plan.revisions[plan.baseline];
-    let name = format!("{}-{}.lock", &baseline.tree[..16], date.as_deref().unwrap_or("first-use"));
-    let kept = lockfiles.join(name);
-    if kept.exists() {
-        return Ok(Lockfile::Given(fs_err::read(&kept)?));
-    }
-    Ok(Lockfile::ToGenerate { kept, date })
-}
-
-/// Generates the lock file in a checkout, keeps it, and returns its text.
-pub fn generate(
-    manifest: &Utf8Path,
-    kept: &Utf8Path,
-    date: Option<&str>,
-    offline: bool,
-    toolchain: &Toolchain,
-) -> anyhow::Result<Vec<u8>> {
-    let mut cargo = toolchain.cargo().arg("generate-lockfile").arg("--manifest-path").arg(manifest);
-    if offline {
-        cargo = cargo.arg("--offline");
-    }
-    if let Some(date) = date {
-        // Resolving as of a date is a nightly feature of cargo. This variable enables it on stable,
-        // and only for this command, which compiles nothing.
-        cargo = cargo
-            .env("RUSTC_BOOTSTRAP", "1")
-            .args(["-Zunstable-options", "--publish-time"])
-            .arg(if date.contains('T') { date.to_owned() } else { format!("{date}T00:00:00Z") });
-    }
-    cargo.run().context("could not generate a lock file")?;
-    let text = fs_err::read(manifest.with_file_name("Cargo.lock"))?;
-    if let Some(folder) = kept.parent() {
-        fs_err::create_dir_all(folder)?;
-    }
-    // Later runs use this file, so it must never be half of it.
-    let partial = kept.with_extension("partial");
-    fs_err::write(&partial, &text)?;
-    fs_err::rename(partial, kept)?;
-    Ok(text)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -225,5 +301,23 @@ mod tests {
         let text = b"version = 4\n[[package]]\nname = \"a\"\nversion = \"1.0.0\"\n\n[[package]]\nname = \"a\"\nversion = \"2.0.0\"\n";
         assert_eq!(packages(text), ["a 1.0.0", "a 2.0.0"]);
         assert!(packages(b"").is_empty() && packages(b"<<<<<<< HEAD").is_empty());
+    }
+
+    #[test]
+    fn a_kept_lock_file_has_its_notes() {
+        let folder = tempfile::tempdir().unwrap();
+        let kept = Utf8Path::from_path(folder.path()).unwrap().join("locks/one.lock");
+        let notes = ["as of 2023-05-01".to_owned(), "took a 1.0.0".to_owned()];
+        let text = with_notes(b"version = 4\n", &notes);
+        keep(&kept, &text).unwrap();
+        assert_eq!(fs_err::read(&kept).unwrap(), text);
+        assert_eq!(notes_in(&text), notes);
+        assert!(text.ends_with(b"\nversion = 4\n") && packages(&text).is_empty());
+        assert!(notes_in(b"version = 4\n# note: later\n").is_empty());
+    }
+
+    #[test]
+    fn a_day_begins_at_midnight() {
+        assert_eq!(start_of("2023-05-01").unwrap().to_string(), "2023-05-01T00:00:00Z");
     }
 }

@@ -7,4 +7,5 @@ pub mod configuration;
 pub mod lockfile;
 pub mod manifest;
 pub mod messages;
+pub mod resolution;
 pub mod toolchain;

@@ -6,8 +6,8 @@ use camino::{Utf8Path, Utf8PathBuf};
 use crate::config::limits;
 use crate::config::mapping::{Mapping, OneOrMany, OpenMapping, mapping};
 use crate::config::values::{
-    Absolute, Amount, CallLimit, Day, Delay, Dependency, Parsed, Percentage, Refspec, RegularExpression,
-    RepeatCount, Seconds, Value,
+    Absolute, Amount, CallLimit, Day, Delay, Dependency, LockfileDate, Parsed, Percentage, Refspec,
+    RegularExpression, RepeatCount, Seconds, Value,
 };
 use crate::config::yaml::{List, Scalar};
 use crate::plan::checkpoint_at::CheckpointAt;
@@ -241,8 +241,9 @@ mapping! {
     pub struct LockfileEntry {
         /// The ref whose lock file they get.
         "from" => from: Scalar<String>,
-        /// The day whose versions of dependencies they get (a nightly feature of cargo).
-        "date" => date: Scalar<Day>,
+        /// The date whose versions of dependencies they get: a day, `commit` for the time of the
+        /// newest commit without a lock file, or `today`.
+        "date" => date: Scalar<LockfileDate>,
     }
 }
 

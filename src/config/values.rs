@@ -12,7 +12,7 @@ use crate::plan::expression::Expression;
 use crate::plan::pair_pattern::PairPattern;
 use crate::plan::quantity;
 use crate::plan::repeat::Repeat;
-use crate::plan::request::{Ignored, OverlayMode, TargetKind, TraceColumn};
+use crate::plan::request::{Ignored, LockfileRequest, OverlayMode, TargetKind, TraceColumn};
 use crate::plan::title::Template;
 use crate::plan::trace_pattern::TracePattern;
 use crate::support::suggest;
@@ -177,6 +177,22 @@ impl FromText for Day {
 
     fn schema() -> Schema {
         json_schema!({"type": "string", "format": "date"})
+    }
+}
+
+/// The date of a lock file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockfileDate(pub LockfileRequest);
+
+impl FromText for LockfileDate {
+    const EXPECTED: &'static str = "a day such as 2023-05-01, `commit` or `today`";
+
+    fn from_text(text: &str) -> Result<Self, Mistake> {
+        Ok(Self(LockfileRequest::of_date(text)?))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({"anyOf": [{"type": "string", "format": "date"}, {"enum": ["commit", "today"]}]})
     }
 }
 

@@ -166,7 +166,7 @@ fn dependencies(
         table.insert(name, Item::Value(Value::InlineTable(dependency)));
     }
     for (name, text) in external.iter().flat_map(|overlay| &overlay.dependencies) {
-        table.insert(name, dependency(name, text)?);
+        table.insert(name, dependency(name, text, checkout)?);
     }
     Ok(Dependencies { table, edition })
 }
@@ -321,13 +321,17 @@ fn find_package(checkout: &Utf8Path, name: &str) -> anyhow::Result<(Utf8PathBuf,
         .into())
 }
 
-/// Reads a dependency: `"0.9"`, or an inline table as in a manifest.
-fn dependency(name: &str, text: &str) -> anyhow::Result<Item> {
+/// Reads a dependency: `"0.9"`, or an inline table as in a manifest. Its path is relative to the
+/// repository, as for all paths of an overlay.
+fn dependency(name: &str, text: &str, checkout: &Utf8Path) -> anyhow::Result<Item> {
     let written = text.parse::<Value>().ok().filter(|value| value.is_str() || value.is_inline_table());
     // A version without quotes is not a TOML string. If it is not a version, cargo says so.
     let version = || (!text.contains('{')).then(|| Value::from(text));
     let value = written.or_else(version);
-    Ok(Item::Value(value.with_context(|| format!("overlay: the dependency {name} = {text} is not TOML"))?))
+    let mut item =
+        Item::Value(value.with_context(|| format!("overlay: the dependency {name} = {text} is not TOML"))?);
+    absolute_paths(&mut item, checkout);
+    Ok(item)
 }
 
 /// Makes every `path = "…"` below an item absolute.
@@ -355,9 +359,13 @@ mod tests {
 
     #[test]
     fn a_dependency_is_a_version_or_a_table() {
-        assert_eq!(dependency("a", "0.9").unwrap().as_str(), Some("0.9"));
-        assert_eq!(dependency("a", "\"0.9\"").unwrap().as_str(), Some("0.9"));
-        let table = dependency("a", "{ version = '1', features = ['x'] }").unwrap();
+        let read = |text: &str| dependency("a", text, Utf8Path::new("/checkout")).unwrap();
+        assert_eq!(read("0.9").as_str(), Some("0.9"));
+        assert_eq!(read("\"0.9\"").as_str(), Some("0.9"));
+        let table = read("{ version = '1', features = ['x'] }");
         assert_eq!(table["version"].as_str(), Some("1"));
+        let inside = read("{ path = 'crates/a', features = ['x'] }");
+        assert_eq!(inside["path"].as_str(), Some("/checkout/crates/a"));
+        assert_eq!(read("{ path = '/elsewhere/a' }")["path"].as_str(), Some("/elsewhere/a"));
     }
 }

@@ -9,6 +9,7 @@ pub mod external;
 pub mod hidden_changes;
 pub mod module_files;
 pub mod overlay;
+pub mod overlay_packages;
 pub mod own_allocator;
 pub mod patch;
 pub mod source_edit;

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::plan::checkpoint_at::CheckpointAt;
 use crate::plan::clean_env::CleanEnv;
 use crate::plan::pair_pattern::PairPattern;
+use crate::plan::quantity;
 use crate::plan::repeat::Repeat;
 use crate::plan::rule::Judging;
 
@@ -341,7 +342,23 @@ pub struct CellPattern {
 pub enum LockfileRequest {
     /// `from: REF`: the lock file that this ref has committed.
     From(String),
-    /// `date: 2023-05-01`: the versions as of this day (cargo's `--publish-time`, a nightly
-    /// feature).
+    /// `date: 2023-05-01`: the versions that were published before this day.
     Date(String),
+    /// `date: commit`: the versions at the time of the newest commit without a lock file.
+    Commit,
+    /// `date: today`: today's versions, also if they do not build.
+    Today,
+}
+
+impl LockfileRequest {
+    /// Reads a date: `commit`, `today`, or a day.
+    pub fn of_date(text: &str) -> Result<Self, String> {
+        match text.trim() {
+            "commit" => Ok(Self::Commit),
+            "today" => Ok(Self::Today),
+            day => {
+                quantity::day(day).map(Self::Date).map_err(|error| format!("{error}, `commit` or `today`"))
+            }
+        }
+    }
 }

@@ -112,13 +112,19 @@ impl<'a> Session<'a> {
         let limit = size_limit::limit()?;
         let began = SystemTime::now();
         let mut builds = Vec::new();
-        for index in 0..plan.revisions.len() {
+        while builds.len() < plan.revisions.len() {
             if self.interrupt.load(Ordering::Relaxed) {
                 return Err(Interrupted::default().into());
             }
-            builds.push(builder.build(index)?);
+            let build = builder.build(builds.len())?;
+            builds.push(build);
+            if builder.take_outdated() {
+                // All refs without a lock file share one. It was replaced, so these builds are repeated.
+                builds.clear();
+            }
         }
-        let notes = self.complete(plan, folder, &mut builder, &mut builds)?;
+        let mut notes = self.complete(plan, folder, &mut builder, &mut builds)?;
+        notes.entry(plan.baseline).or_default().extend(builder.lockfile_notes().iter().cloned());
         if self.interrupt.load(Ordering::Relaxed) {
             return Err(Interrupted::default().into());
         }

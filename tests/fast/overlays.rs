@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use crate::support::TestRepository;
 use cargo_memprof::git::resolve::resolve;
-use cargo_memprof::inject::hidden_changes;
+use cargo_memprof::inject::{hidden_changes, overlay_packages};
 use cargo_memprof::plan::request::{OverlayMode, OverlayPath, OverlayRequest, RefRequest, Request};
 use cargo_memprof::support::event::Event;
 
@@ -114,4 +114,98 @@ fn a_checkpoint_at_a_line_with_another_text_is_noted_and_one_of_an_unknown_ref_r
     }
     let error = notes_of("later:src/lib.rs:1=x").unwrap_err().to_string();
     assert!(error.ends_with("this ref is not among main, feature"), "{error}");
+}
+
+/// A root package that cargo builds by default, a member that it does not build, and a package of
+/// another workspace.
+fn with_members() -> TestRepository {
+    let mut repository = TestRepository::new();
+    let manifest = |name: &str| format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\n");
+    repository.write(
+        "Cargo.toml",
+        manifest("root") + "[workspace]\nmembers = [\"syntax\"]\nexclude = [\"other\"]\n",
+    );
+    repository.write("syntax/Cargo.toml", manifest("syntax"));
+    repository.write("other/Cargo.toml", manifest("other") + "[workspace]\n");
+    for folder in ["", "syntax/", "other/"] {
+        repository.write(&format!("{folder}src/lib.rs"), "");
+    }
+    repository.commit("first");
+    repository.git(["branch", "--quiet", "feature"]);
+    repository
+}
+
+/// Returns `-p` of the completed plan and the package of its overlay, or the rendered error.
+fn completed(
+    repository: &TestRepository,
+    manifest_path: Option<&str>,
+    packages: &[&str],
+    overlay: OverlayRequest,
+) -> Result<(Vec<String>, Option<String>), String> {
+    let reference = |spec: &str| RefRequest { spec: spec.to_owned(), ..RefRequest::default() };
+    let mut request = Request {
+        refs: ["main", "feature"].map(reference).to_vec(),
+        overlay: vec![overlay],
+        ..Request::default()
+    };
+    request.build.manifest_path = manifest_path.map(str::to_owned);
+    request.build.packages = packages.iter().map(|name| (*name).to_owned()).collect();
+    let opened = repository.open();
+    let mut plan = resolve(&request, &opened, &|_| ()).unwrap();
+    overlay_packages::complete(&mut plan, &opened, &|_| ()).map_err(|error| {
+        error.downcast::<cargo_memprof::support::user_error::UserError>().unwrap().rendered()
+    })?;
+    Ok((plan.request.build.packages, plan.request.overlay[0].package.clone()))
+}
+
+fn overlay_to(repository: &TestRepository, destination: &str, mode: OverlayMode) -> OverlayRequest {
+    let source = repository.beside("memory.rs");
+    std::fs::write(&source, "// a test\n").unwrap();
+    let path = OverlayPath {
+        source: source.to_str().unwrap().to_owned(),
+        destination: Some(destination.to_owned()),
+    };
+    OverlayRequest {
+        from: None,
+        paths: vec![path],
+        package: None,
+        mode,
+        dependencies: std::collections::BTreeMap::default(),
+    }
+}
+
+#[test]
+fn the_package_to_build_follows_from_the_overlays_path() {
+    let repository = with_members();
+    let built = |packages: &[&str], overlay| completed(&repository, None, packages, overlay).unwrap().0;
+    let to = |destination| overlay_to(&repository, destination, OverlayMode::Package);
+    assert_eq!(built(&[], to("syntax/tests/memory.rs")), ["syntax"]);
+    assert!(built(&[], to("tests/memory.rs")).is_empty(), "cargo builds the root by default");
+    assert!(built(&[], to("syntax/src/lib.rs")).is_empty(), "this is no test");
+    assert!(built(&[], to("other/tests/memory.rs")).is_empty(), "this is no member");
+    assert_eq!(built(&["root"], to("syntax/tests/memory.rs")), ["root"], "the user chose");
+    let named = OverlayRequest { package: Some("syntax".to_owned()), ..to("tests/memory.rs") };
+    assert_eq!(built(&[], named), ["syntax"]);
+    let external = overlay_to(&repository, "tests/memory.rs", OverlayMode::External);
+    assert_eq!(completed(&repository, None, &[], external).unwrap().1.as_deref(), Some("root"));
+}
+
+#[test]
+fn an_overlay_outside_the_workspace_is_refused_before_a_build() {
+    let repository = with_members();
+    let overlay = overlay_to(&repository, "tests/memory.rs", OverlayMode::Package);
+    let source = overlay.paths[0].source.clone();
+    let refused = completed(&repository, Some("other/Cargo.toml"), &[], overlay).unwrap_err();
+    assert_eq!(
+        refused,
+        format!(
+            "error: overlay: 'tests/memory.rs' is in no package of the workspace 'other/Cargo.toml'\n  \
+             help: the nearest package is other: --overlay {source}=other/tests/memory.rs"
+        )
+    );
+    // A file that the revisions have may be included from anywhere, and so may data.
+    for destination in ["src/lib.rs", "data/sizes.txt"] {
+        let overlay = overlay_to(&repository, destination, OverlayMode::Package);
+        assert!(completed(&repository, Some("other/Cargo.toml"), &[], overlay).is_ok(), "{destination}");
+    }
 }

@@ -10,6 +10,7 @@ mod end_to_end;
 mod faults;
 mod gpu_machine;
 mod hostile_tests;
+mod lockfiles;
 mod memory_crate;
 mod one_revision;
 mod overlays;

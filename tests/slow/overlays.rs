@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::support::csv::{kept, memprof, values};
 use crate::support::zoo::ZooRepository;
-use crate::support::{Printed, home};
+use crate::support::{Printed, TestRepository, home};
 
 /// The notes of the latest run's JSON report, as a bot reads them.
 fn notes(root: &Path, home: &Path) -> Vec<String> {
@@ -260,4 +260,30 @@ fn test_files_that_both_revisions_have_are_not_replaced_and_told_in_one_line() {
     let notes: Vec<String> =
         notes(&root, home.path()).into_iter().filter(|note| note.contains("other versions")).collect();
     assert!(notes.len() == 1 && notes[0].starts_with(told) && notes[0].contains(why), "{notes:?}");
+}
+
+#[test]
+fn an_overlay_into_a_member_that_cargo_does_not_build_by_default_builds_that_member() {
+    let mut repository = TestRepository::new();
+    let manifest = |name: &str| format!("[package]\nname = '{name}'\nversion = '0.1.0'\nedition = '2021'\n");
+    repository.write("Cargo.toml", manifest("outer") + "[workspace]\nmembers = ['inner']\n");
+    repository.write("src/lib.rs", "");
+    repository.write("inner/Cargo.toml", manifest("inner"));
+    for (tag, mebibytes) in [("old", 1), ("new", 2)] {
+        let library = format!("pub fn kept() -> Vec<u8> {{ vec![1; {mebibytes} << 20] }}\n");
+        repository.write("inner/src/lib.rs", library);
+        repository.commit(tag);
+        repository.git(["tag", tag]);
+    }
+    let test = repository.beside("memory.rs");
+    std::fs::write(&test, "#[test]\nfn keeps() { std::mem::forget(inner::kept()) }\n").expect("a file");
+    let overlay = format!("{}=inner/tests/memory.rs", test.display());
+    let home = home();
+    let usual = ["--refs", "old,new", "--offline", "--repeat", "1", "--format", "csv", "--overlay", &overlay];
+    let printed = memprof(repository.root(), home.path(), &usual);
+    assert_eq!(printed.code, 0, "{}", printed.everything());
+    assert!(printed.stderr.contains("building only inner"), "{}", printed.everything());
+    let kept = kept(&values(&printed));
+    let of = |name: &str| kept[&("inner::memory::keeps".to_owned(), name.to_owned())] >> 20;
+    assert_eq!([of("old"), of("new")], [1, 2], "{}", printed.everything());
 }

@@ -6,7 +6,7 @@ use clap::{Args, ValueHint};
 
 use crate::cli::arguments::cargo::CargoArguments;
 use crate::cli::arguments::judging::JudgingArguments;
-use crate::cli::arguments::values::{self, Parameter, Variable};
+use crate::cli::arguments::values::{self, OverlayDependency, Parameter, Variable};
 use crate::config::values::{Parsed, RegularExpression};
 use crate::plan::cell_pattern;
 use crate::plan::checkpoint_at::CheckpointAt;
@@ -14,7 +14,7 @@ use crate::plan::expression::Expression;
 use crate::plan::pair_pattern::PairPattern;
 use crate::plan::quantity;
 use crate::plan::repeat::Repeat;
-use crate::plan::request::{CellPattern, OverlayMode, RefRequest, TraceColumn};
+use crate::plan::request::{CellPattern, LockfileRequest, OverlayMode, RefRequest, TraceColumn};
 use crate::plan::trace_pattern::TracePattern;
 
 /// Everything that makes a request.
@@ -163,6 +163,12 @@ pub struct CheckoutArguments {
     /// Put overlay tests into the package, or into a separate crate outside the workspace
     #[arg(long, value_name = "package|external", value_parser = overlay_mode, requires = "overlay")]
     pub overlay_mode: Option<OverlayMode>,
+    /// Give the external overlay's crate this dependency, as in a Cargo.toml (repeatable)
+    ///
+    /// For example 'rand = "0.9"', or 'helper = { path = "crates/helper" }' with a path from the
+    /// repository's root.
+    #[arg(long, value_name = "NAME = VALUE", requires = "overlay")]
+    pub overlay_dependency: Vec<OverlayDependency>,
     /// Apply this patch to every revision's own files, as `git apply` does (repeatable)
     #[arg(long, value_name = "FILE")]
     pub overlay_patch: Vec<String>,
@@ -181,10 +187,12 @@ pub struct CheckoutArguments {
     /// Use this ref's lock file for revisions that have none committed
     #[arg(long, value_name = "REF")]
     pub lockfile_from: Option<String>,
-    /// Resolve dependencies as of this day for revisions that have no lock file committed (needs
-    /// nightly cargo)
-    #[arg(long, value_name = "YYYY-MM-DD", value_parser = quantity::day, conflicts_with = "lockfile_from")]
-    pub lockfile_date: Option<String>,
+    /// Resolve dependencies as of this date for revisions that have no lock file committed
+    ///
+    /// `commit` is the time of the newest of these commits. `today` keeps today's versions. By
+    /// default, today's versions are used, and those of `commit` if they do not build.
+    #[arg(long, value_name = "commit|today|YYYY-MM-DD", value_parser = LockfileRequest::of_date, conflicts_with = "lockfile_from")]
+    pub lockfile_date: Option<LockfileRequest>,
     /// Leave these paths out of the checkouts, in .gitignore syntax (repeatable)
     #[arg(long, value_name = "PATTERN")]
     pub sparse_exclude: Vec<String>,

@@ -1,5 +1,9 @@
 //! Values of flags with a syntax of their own: `NAME=V1,V2`, `NAME=VALUE`, `METRIC=5%`, `NAME=REF`.
 
+use std::str::FromStr;
+
+use crate::config::values::Dependency;
+use crate::config::yaml::FromText;
 use crate::plan::expression::Expression;
 use crate::plan::metric::Unit;
 use crate::plan::metric_name;
@@ -26,6 +30,30 @@ pub struct Variable {
     pub name: String,
     /// Its value, which may be empty.
     pub value: String,
+}
+
+/// `--overlay-dependency 'NAME = VALUE'`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OverlayDependency {
+    /// The dependency.
+    pub name: String,
+    /// Its TOML value: a version in quotes, or an inline table.
+    pub toml: String,
+}
+
+impl FromStr for OverlayDependency {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (name, value) = pair(text, "rand=0.9")?;
+        let Dependency(toml) = Dependency::from_text(value).map_err(|mistake| mistake.message)?;
+        let name = name.trim().trim_matches(['"', '\'']);
+        let is_name = |letter: char| letter.is_alphanumeric() || letter == '-' || letter == '_';
+        if name.is_empty() || !name.chars().all(is_name) {
+            return Err(format!("'{name}' is not the name of a crate"));
+        }
+        Ok(Self { name: name.to_owned(), toml })
+    }
 }
 
 /// Reads `--param NAME=V1,V2`.
@@ -215,6 +243,18 @@ pub fn device(text: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_overlay_dependency_is_a_version_or_a_table() {
+        let read = |text: &str| text.parse::<OverlayDependency>().map(|one| (one.name, one.toml));
+        let taken = |name: &str, toml: &str| Ok((name.to_owned(), toml.to_owned()));
+        assert_eq!(read("rand = \"0.9\""), taken("rand", "\"0.9\""));
+        assert_eq!(read("rand=0.9"), taken("rand", "\"0.9\""));
+        assert_eq!(read("x = { path = 'a/x' }"), taken("x", "{ path = 'a/x' }"));
+        for wrong in ["rand", "= '1'", "a b = '1'", "x = { path = "] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn parameters_and_variables_keep_their_text() {

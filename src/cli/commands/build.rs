@@ -13,6 +13,7 @@ use crate::cli::request::pairs;
 use crate::cli::request::refs::RefsNeeded;
 use crate::git::resolve::resolve_any;
 use crate::inject::hidden_changes;
+use crate::inject::overlay_packages;
 use crate::plan::resolved::Plan;
 use crate::results::run_folder::RunFolder;
 use crate::run::session::Session;
@@ -30,6 +31,7 @@ pub fn build(context: CommandContext<'_>, arguments: &BuildCommandArguments) -> 
     archive.map(Target::find).transpose()?;
     let asked = Asked::read(&arguments.request, &presentation, &repository, RefsNeeded::Any)?;
     let mut plan = resolve_any(&asked.request, &repository, context.console)?;
+    overlay_packages::complete(&mut plan, &repository, context.console)?;
     hidden_changes::note(&mut plan, &repository, context.console)?;
     pairs::check(&arguments.request, &mut plan)?;
     // The machine that runs the archive may have the libraries that this one lacks.

@@ -10,6 +10,7 @@ use crate::cli::kept_runs::repository;
 use crate::cli::request::asked::Asked;
 use crate::cli::request::refs::RefsNeeded;
 use crate::git::resolve::resolve_any;
+use crate::inject::overlay_packages;
 use crate::plan::cells::{CellStatus, PlannedCell};
 use crate::plan::resolved::Plan;
 use crate::results::run_folder::RunFolder;
@@ -22,7 +23,8 @@ pub fn list(context: CommandContext<'_>, arguments: &ListArguments) -> anyhow::R
     let repository = repository()?;
     let presentation = PresentationArguments::default();
     let asked = Asked::read(&arguments.request, &presentation, &repository, RefsNeeded::Any)?;
-    let plan = resolve_any(&asked.request, &repository, context.console)?;
+    let mut plan = resolve_any(&asked.request, &repository, context.console)?;
+    overlay_packages::complete(&mut plan, &repository, context.console)?;
     let session = Session::open(&repository, context.console, context.interrupt)?;
     let lock = session.lock(arguments.no_wait)?;
     let scratch = tempfile::tempdir()?;

@@ -20,6 +20,7 @@ use crate::git::resolve::{resolve_any, run_id};
 use crate::git::resolve_error::ResolveError;
 use crate::gpu::watch::DeviceWatch;
 use crate::inject::hidden_changes;
+use crate::inject::overlay_packages;
 use crate::plan::request::BaselineRequest;
 use crate::plan::resolved::Plan;
 use crate::plan::same_commit;
@@ -130,6 +131,7 @@ impl Run<'_> {
             refuse_unchecked(&request.judging, plan.revisions.len())?;
             self.merge_same(&mut plan);
         }
+        overlay_packages::complete(&mut plan, self.repository, self.context.console)?;
         hidden_changes::note(&mut plan, self.repository, self.context.console)?;
         if !execution.device.is_empty() {
             plan.request.give_devices(&execution.device);

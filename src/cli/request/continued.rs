@@ -8,7 +8,7 @@ use crate::cli::arguments::request::{
 };
 use crate::cli::request::refs::ref_name;
 use crate::git::resolve::MERGE_BASE;
-use crate::plan::request::{BaselineRequest, BuildOptions, Request, TestRequest};
+use crate::plan::request::{BaselineRequest, BuildOptions, OverlayRequest, Request, TestRequest};
 use crate::plan::resolved::Plan;
 use crate::plan::selection::described;
 use crate::support::user_error::UserError;
@@ -53,7 +53,7 @@ pub fn refuse_other(arguments: &RequestArguments, asked: &Request, plan: &Plan) 
         ),
         (
             arguments.checkout != CheckoutArguments::default()
-                && (&asked.overlay, &asked.sparse_exclude) != (&planned.overlay, &planned.sparse_exclude),
+                && (!same_overlays(asked, planned) || asked.sparse_exclude != planned.sparse_exclude),
             "other files (--overlay, --sparse-exclude)",
         ),
         (
@@ -74,6 +74,15 @@ pub fn refuse_other(arguments: &RequestArguments, asked: &Request, plan: &Plan) 
     Err(UserError::new(format!("{id} was planned with {}", others.join("; "))).help(format!(
         "to continue it as planned: cargo memprof --resume {id}\nfor another comparison, leave out --resume"
     )))
+}
+
+/// Whether the overlays are the same. Planning adds the package that follows from a path.
+fn same_overlays(asked: &Request, planned: &Request) -> bool {
+    let is_same = |(asked, planned): (&OverlayRequest, &OverlayRequest)| {
+        let package = asked.package.as_ref().and(planned.package.clone());
+        *asked == OverlayRequest { package, ..planned.clone() }
+    };
+    asked.overlay.len() == planned.overlay.len() && asked.overlay.iter().zip(&planned.overlay).all(is_same)
 }
 
 /// `-k 'hf', now -k 'bwd'`.
@@ -199,6 +208,17 @@ mod tests {
             exists: &|_: &camino::Utf8Path| true,
         };
         reconcile(&arguments(flags), &Matrix::default(), surroundings, RefsNeeded::Any).unwrap()
+    }
+
+    #[test]
+    fn a_package_that_planning_added_is_no_other_overlay() {
+        let flags = "--overlay a/tests/x.rs --overlay-mode external";
+        let mut planned = asked(flags);
+        planned.overlay[0].package = Some("bart".to_owned());
+        assert_eq!(continued_of(planned.clone(), flags), "the same");
+        let other =
+            continued_of(planned, "--overlay a/tests/x.rs --overlay-mode external --overlay-package b");
+        assert!(other.contains("other files"), "{other}");
     }
 
     /// Plans the first flags, and continues with the second.

@@ -1,6 +1,8 @@
 //! The overlays of a request: `--overlay [REF:]SRC[=DST]` and the key `overlay`, with paths made
 //! relative to the repository's root.
 
+use std::collections::BTreeMap;
+
 use camino::{Utf8Component, Utf8Path};
 
 use crate::cli::arguments::request::CheckoutArguments;
@@ -10,7 +12,7 @@ use crate::config::matrix::{Matrix, OverlayEntry};
 use crate::config::values::Dependency;
 use crate::config::yaml::{List, Scalar};
 use crate::plan::checkpoint_at::CheckpointAt;
-use crate::plan::request::{OverlayPath, OverlayRequest};
+use crate::plan::request::{OverlayMode, OverlayPath, OverlayRequest};
 use crate::support::user_error::UserError;
 
 /// Returns the overlays of the flags, or else those of memprof.yaml.
@@ -122,8 +124,18 @@ fn of_flag(
         paths: vec![origin.resolved(path, from.is_some(), flags.overlay_package.is_some())?],
         package: flags.overlay_package.clone(),
         mode: flags.overlay_mode.unwrap_or_default(),
-        dependencies: std::collections::BTreeMap::new(),
+        dependencies: dependencies_of(flags)?,
     })
+}
+
+/// Returns the dependencies of `--overlay-dependency`.
+fn dependencies_of(flags: &CheckoutArguments) -> Result<BTreeMap<String, String>, UserError> {
+    if !flags.overlay_dependency.is_empty() && flags.overlay_mode != Some(OverlayMode::External) {
+        return Err(UserError::new("--overlay-dependency needs an external overlay")
+            .help("add --overlay-mode external; otherwise, tests use the package's own dev-dependencies"));
+    }
+    let each = flags.overlay_dependency.iter();
+    Ok(each.map(|one| (one.name.clone(), one.toml.clone())).collect())
 }
 
 fn of_entry(entry: &OverlayEntry, surroundings: Surroundings<'_>) -> Result<OverlayRequest, UserError> {

@@ -19,7 +19,9 @@ use crate::cli::request::yaml_values::{environment, flag, list, named, text, tex
 use crate::config::matrix::{
     CellEntry, DeviceNames, LockfileEntry, Matrix, MetricName, TestEntry, TraceEntry,
 };
-use crate::config::values::{CallLimit, Day, Delay, Parsed, RegularExpression, RepeatCount, Seconds};
+use crate::config::values::{
+    CallLimit, Delay, LockfileDate, Parsed, RegularExpression, RepeatCount, Seconds,
+};
 use crate::config::yaml::{List, Scalar};
 use crate::plan::clean_env::CleanEnv;
 use crate::plan::metric;
@@ -226,11 +228,11 @@ fn cell_patterns(entries: Option<&List<CellEntry>>) -> impl Iterator<Item = Cell
 
 fn lockfile(arguments: &RequestArguments, entry: Option<&LockfileEntry>) -> Option<LockfileRequest> {
     let flags = &arguments.checkout;
-    let of_flags = (flags.lockfile_from.clone().map(LockfileRequest::From))
-        .or_else(|| flags.lockfile_date.clone().map(LockfileRequest::Date));
+    let of_flags =
+        (flags.lockfile_from.clone().map(LockfileRequest::From)).or_else(|| flags.lockfile_date.clone());
     of_flags.or_else(|| {
         let entry = entry?;
-        let date = || entry.date.as_ref().map(|Scalar(Day(day))| LockfileRequest::Date(day.clone()));
+        let date = || entry.date.as_ref().map(|Scalar(LockfileDate(date))| date.clone());
         text(entry.from.as_ref()).map(|name| LockfileRequest::From(name.to_owned())).or_else(date)
     })
 }

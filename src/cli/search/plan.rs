@@ -15,6 +15,7 @@ use crate::git::repository::Repository;
 use crate::git::resolve::{resolve, run_id};
 use crate::inject::hidden_changes;
 use crate::inject::overlay;
+use crate::inject::overlay_packages;
 use crate::inject::patch;
 use crate::plan::checkpoint_at::CheckpointAt;
 use crate::plan::metric::Unit;
@@ -80,6 +81,7 @@ impl SearchRequest<'_> {
             .help(format!("for every commit: --checkpoint-at {all}"))
             .into());
         }
+        overlay_packages::complete(&mut plan, repository, sink)?;
         hidden_changes::note(&mut plan, repository, sink)?;
         let [good, bad] = &plan.revisions[..] else { anyhow::bail!("a search has two ends") };
         let (good, bad) =

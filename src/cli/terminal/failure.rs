@@ -2,6 +2,7 @@
 
 use std::io::{self, ErrorKind};
 
+use crate::cargo::resolution::Unresolved;
 use crate::run::runner::Interrupted;
 use crate::support::advice;
 use crate::support::exit_code::ExitCode;
@@ -20,7 +21,11 @@ pub fn explain(error: &anyhow::Error, is_interrupted: bool) -> (UserError, ExitC
     }
     let help = advice::help(error);
     let is_users = help.is_some() || advice::is_usage(error) || error.is::<UserError>();
-    let code = if is_users { ExitCode::Usage } else { ExitCode::Internal };
+    let code = match is_users {
+        true => ExitCode::Usage,
+        false if error.is::<Unresolved>() => ExitCode::Incomplete,
+        false => ExitCode::Internal,
+    };
     let help = help.or_else(|| machine_help(error).map(str::to_owned));
     (UserError::new(format!("{error:#}")).maybe_help(help), code)
 }

@@ -1,0 +1,218 @@
+//! Revisions without a lock file: their dependencies come from a registry on the disk, whose versions
+//! have dates.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::support::csv::{command, kept, values};
+use crate::support::{Printed, TestRepository, home, succeed};
+
+const EARLY: &str = "2020-01-01T00:00:00Z";
+const LATE: &str = "2026-02-01T00:00:00Z";
+
+/// A registry on the disk, in place of crates.io.
+struct Registry {
+    folder: PathBuf,
+}
+
+impl Registry {
+    /// Makes a registry beside a repository, and configures it there.
+    fn of(repository: &TestRepository) -> Self {
+        let folder = repository.beside("registry");
+        fs::create_dir_all(folder.join("index")).expect("a folder");
+        repository.write(
+            ".cargo/config.toml",
+            format!(
+                "[source.crates-io]\nreplace-with = 'disk'\n[source.disk]\nlocal-registry = '{}'\n",
+                folder.display()
+            ),
+        );
+        Self { folder }
+    }
+
+    /// Publishes a version of a crate whose name has four letters or more.
+    fn publish(&self, name: &str, version: &str, published: &str, library: &str, is_yanked: bool) {
+        let sources = tempfile::tempdir().expect("a folder");
+        let package = format!("{name}-{version}");
+        let write = |file: &str, text: &str| {
+            let path = sources.path().join(&package).join(file);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            fs::write(path, text).expect("a file");
+        };
+        write(
+            "Cargo.toml",
+            &format!("[package]\nname = '{name}'\nversion = '{version}'\nedition = '2021'\n"),
+        );
+        write("src/lib.rs", library);
+        let archive = self.folder.join(format!("{package}.crate"));
+        succeed(Command::new("tar").arg("czf").arg(&archive).arg("-C").arg(sources.path()).arg(&package));
+        let sum = succeed(Command::new("sha256sum").arg(&archive)).stdout;
+        let sum = String::from_utf8(sum).expect("a checksum");
+        let sum = sum.split_whitespace().next().expect("a checksum");
+        let index = self.folder.join("index").join(&name[..2]).join(&name[2..4]);
+        fs::create_dir_all(&index).expect("a folder");
+        let file = index.join(name);
+        let line = format!(
+            "{{\"name\":\"{name}\",\"vers\":\"{version}\",\"deps\":[],\"cksum\":\"{sum}\",\"features\":{{}},\
+             \"yanked\":{is_yanked},\"pubtime\":\"{published}\"}}\n"
+        );
+        let before = fs::read_to_string(&file).unwrap_or_default();
+        fs::write(file, before + &line).expect("a file");
+    }
+}
+
+/// Calls the tool. Cargo unpacks the crates below a home of its own.
+fn compared(repository: &TestRepository, home: &Path, arguments: &[&str]) -> Printed {
+    let usual = ["--refs", "old,new", "--repeat", "1", "--format", "csv"];
+    let mut command = command(repository.root(), home, &[&usual, arguments].concat());
+    command.env("CARGO_HOME", repository.beside("cargo-home"));
+    Printed::of(command)
+}
+
+fn notes(repository: &TestRepository, home: &Path) -> Vec<String> {
+    let printed = Printed::of(command(repository.root(), home, &["report", "--format", "json"]));
+    let report: serde_json::Value = serde_json::from_str(&printed.stdout).expect("a JSON report");
+    let notes = report["notes"].as_array().expect("notes").iter();
+    notes.map(|note| note.as_str().expect("text").to_owned()).collect()
+}
+
+fn mebibytes_of(printed: &Printed, revision: &str) -> u64 {
+    let kept = kept(&values(printed));
+    let of_revision = kept.iter().filter(|((_, name), _)| name == revision).map(|(_, bytes)| bytes >> 20);
+    of_revision.max().unwrap_or_else(|| panic!("{}", printed.everything()))
+}
+
+/// `old` and `new` need `stock = "1"`. Only `new` uses a function that today's version lacks.
+fn with_a_broken_dependency() -> TestRepository {
+    let mut repository = TestRepository::new();
+    let registry = Registry::of(&repository);
+    let kept = |mebibytes: usize| format!("pub fn kept() -> Vec<u8> {{ vec![1; {mebibytes} << 20] }}\n");
+    registry.publish("stock", "1.0.0", EARLY, &(kept(1) + "pub fn gone_later() {}\n"), false);
+    registry.publish("stock", "1.1.0", LATE, &kept(2), false);
+    repository.write(
+        "Cargo.toml",
+        "[package]\nname = 'shop'\nversion = '0.1.0'\nedition = '2021'\n[dependencies]\nstock = '1'\n",
+    );
+    repository.write(".gitignore", "/target\nCargo.lock\n");
+    repository.write("tests/keeps.rs", "#[test]\nfn keeps() { std::mem::forget(stock::kept()) }\n");
+    for (tag, library) in [("old", ""), ("new", "pub fn used() { stock::gone_later() }\n")] {
+        repository.write("src/lib.rs", library);
+        repository.commit(tag);
+        repository.git(["tag", tag]);
+    }
+    repository
+}
+
+#[test]
+fn if_todays_dependencies_do_not_build_all_refs_get_those_of_the_newest_commits_date() {
+    let repository = with_a_broken_dependency();
+    let home = home();
+    let printed = compared(&repository, home.path(), &[]);
+    assert_eq!(printed.code, 0, "{}", printed.everything());
+    let both = ["old", "new"].map(|revision| mebibytes_of(&printed, revision));
+    assert_eq!(both, [1, 1], "both refs have stock 1.0.0: {}", printed.everything());
+    let is_told = |note: &String| note.starts_with("today's dependencies do not build new (");
+    assert_eq!(notes(&repository, home.path()).iter().filter(|note| is_told(note)).count(), 1);
+
+    let again = compared(&repository, home.path(), &[]);
+    assert!(again.code == 0 && !again.stderr.contains("Building"), "{}", again.everything());
+    assert!(notes(&repository, home.path()).iter().any(is_told), "a kept lock file keeps its note");
+
+    let today = compared(&repository, home.path(), &["--lockfile-date", "today"]);
+    assert_eq!(today.code, 3, "{}", today.everything());
+    assert!(today.stderr.contains("gone_later"), "{}", today.everything());
+    assert_eq!(mebibytes_of(&today, "old"), 2, "{}", today.everything());
+    let commit = compared(&repository, home.path(), &["--lockfile-date", "commit"]);
+    assert_eq!((commit.code, mebibytes_of(&commit, "old")), (0, 1), "{}", commit.everything());
+}
+
+#[test]
+fn a_build_that_fails_with_every_lock_file_reports_its_first_failure() {
+    let mut repository = with_a_broken_dependency();
+    repository.write("src/lib.rs", "pub fn used() { stock::never_there() }\n");
+    repository.commit("broken");
+    repository.git(["tag", "--force", "new"]);
+    let home = home();
+    let printed = compared(&repository, home.path(), &[]);
+    assert_eq!(printed.code, 3, "{}", printed.everything());
+    assert!(printed.stderr.contains("never_there"), "{}", printed.everything());
+    assert!(printed.stderr.contains("do not build it either"), "{}", printed.everything());
+    assert_eq!(mebibytes_of(&printed, "old"), 2, "today's versions stay: {}", printed.everything());
+}
+
+#[test]
+fn a_version_that_the_date_lacks_is_the_nearest_one_and_a_note_names_it() {
+    let mut repository = with_a_broken_dependency();
+    let registry = Registry::of(&repository);
+    registry.publish("other", "1.0.0", "2024-06-01T00:00:00Z", "", false);
+    repository.git(["checkout", "--quiet", "old"]);
+    let manifest = repository.read("Cargo.toml");
+    repository.write("Cargo.toml", manifest + "other = '1'\n");
+    for tag in ["old", "new"] {
+        repository.write("tests/more.rs", format!("// {tag}\n"));
+        repository.commit(tag);
+        repository.git(["tag", "--force", tag]);
+    }
+    let home = home();
+    let printed = compared(&repository, home.path(), &["--lockfile-date", "2023-05-01"]);
+    assert_eq!((printed.code, mebibytes_of(&printed, "new")), (0, 1), "{}", printed.everything());
+    let told = notes(&repository, home.path());
+    let nearest = "`other = \"^1\"` has no version of 2023-05-01 that can be used: took other 1.0.0, and all dependencies as of 2024-06-0";
+    assert!(told.iter().any(|note| note.starts_with(nearest)), "{told:?}");
+}
+
+#[test]
+fn dependencies_that_cannot_be_resolved_end_with_exit_code_3_and_cargos_message() {
+    let mut repository = with_a_broken_dependency();
+    repository.write(
+        "Cargo.toml",
+        "[package]\nname = 'shop'\nversion = '0.1.0'\nedition = '2021'\n[dependencies]\nstock = '7'\n",
+    );
+    for tag in ["old", "new"] {
+        repository.commit(tag);
+        repository.git(["tag", "--force", tag]);
+    }
+    let home = home();
+    for arguments in [&[][..], &["--lockfile-date", "2023-05-01"], &["--lockfile-date", "today"]] {
+        let printed = compared(&repository, home.path(), arguments);
+        assert_eq!(printed.code, 3, "{}", printed.everything());
+        assert!(
+            printed.stderr.contains("failed to select a version for the requirement `stock = \"^7\"`"),
+            "{}",
+            printed.everything()
+        );
+    }
+}
+
+#[test]
+fn an_external_overlay_resolves_only_what_it_needs() {
+    let mut repository = TestRepository::new();
+    let registry = Registry::of(&repository);
+    registry.publish("stock", "1.0.0", EARLY, "pub fn kept() -> Vec<u8> { vec![1; 1 << 20] }\n", false);
+    registry.publish("withdrawn", "1.0.0", EARLY, "", true);
+    repository.write("Cargo.toml", "[workspace]\nmembers = ['engine', 'sibling']\n");
+    for (name, dependency) in [("engine", "stock"), ("sibling", "withdrawn")] {
+        let manifest = format!(
+            "[package]\nname = '{name}'\nversion = '0.1.0'\nedition = '2021'\n[dependencies]\n{dependency} = '1'\n"
+        );
+        repository.write(&format!("{name}/Cargo.toml"), manifest);
+        repository.write(&format!("{name}/src/lib.rs"), "");
+    }
+    repository.write("engine/src/lib.rs", "pub fn kept() -> Vec<u8> { stock::kept() }\n");
+    repository.write("loose/Cargo.toml", "[package]\nname = 'loose'\nversion = '0.1.0'\n[workspace]\n");
+    repository.write("loose/src/lib.rs", "pub fn kept() -> Vec<u8> { vec![1; 2 << 20] }\n");
+    for tag in ["old", "new"] {
+        repository.commit(tag);
+        repository.git(["tag", tag]);
+    }
+    let home = home();
+    let test = repository.beside("memory.rs");
+    let source = "#[test]\nfn keeps() { std::mem::forget((engine::kept(), loose::kept())) }\n";
+    fs::write(&test, source).expect("a file");
+    let overlay = format!("{}=tests/memory.rs", test.display());
+    let external = ["--overlay", &overlay, "--overlay-mode", "external", "--overlay-package", "engine"];
+    let loose = ["--overlay-dependency", "loose = { path = 'loose' }"];
+    let printed = compared(&repository, home.path(), &[&external[..], &loose].concat());
+    assert_eq!((printed.code, mebibytes_of(&printed, "old")), (0, 3), "{}", printed.everything());
+}
