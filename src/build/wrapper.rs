@@ -16,6 +16,7 @@ use crate::build::adapters::{self, Adapters};
 use crate::build::configured_out;
 use crate::build::memory_crate;
 use crate::build::noting_runner;
+use crate::build::stand_in;
 use crate::trace::dependency_copies::CopiedCrate;
 
 /// The name under which this program wraps the compiler for workspace members.
@@ -218,6 +219,15 @@ fn compile_test(argv: &[OsString], call: &[OsString]) -> anyhow::Result<i32> {
         }
     } else if let Some(mark) = mark {
         remove_mark(&mark)?;
+    }
+    if let Some(mark) = self::mark(call, stand_in::NOT_COMPILED) {
+        remove_mark(&mark)?;
+        // A signal stopped a compiler without an exit code. Such a build must fail.
+        let has_errors = output.status.code().is_some_and(|code| code != 0);
+        if has_errors && stand_in::compile(argv, &mark.with_extension(""))? {
+            std::io::stderr().lock().write_all(&output.stderr)?;
+            return Ok(0);
+        }
     }
     if let Some(mark) = self::mark(call, CONFIGURED_OUT) {
         if output.status.success() && configured_out::is_configured_out(argv)? {

@@ -113,6 +113,16 @@ fn shown(revision: &Revision) -> String {
 }
 
 impl Patch {
+    /// Returns the files that it changes or adds, relative to the repository's root.
+    pub fn paths(&self) -> &[Utf8PathBuf] {
+        &self.paths
+    }
+
+    /// Returns its text.
+    pub fn content(&self) -> &[u8] {
+        &self.content
+    }
+
     fn new(name: &str, content: Vec<u8>) -> anyhow::Result<Self> {
         let scratch = tempfile::tempdir()?;
         let folder = paths::utf8(scratch.path().to_owned())?;
