@@ -23,6 +23,7 @@ pub mod prepared_source;
 pub mod provenance;
 pub mod selected_targets;
 pub mod shim;
+pub mod shim_lock;
 pub mod stand_in;
 pub mod store;
 pub mod test_listing;
