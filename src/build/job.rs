@@ -100,8 +100,9 @@ impl<'a> Job<'a> {
     pub fn only_tests(&self) -> Option<BTreeSet<String>> {
         let overlay = self.overlay();
         let (repository, patches) = (self.inputs.repository, &self.inputs.patches);
+        let request = &self.inputs.plan.request;
         let texts = RevisionTexts::new(repository, self.revision(), &overlay, patches);
-        selected_targets::only_tests(&texts, &self.inputs.plan.request)
+        selected_targets::only_tests(&texts.without(&request.sparse_exclude), request)
     }
 
     /// Returns the checkpoints of the request that this revision gets.

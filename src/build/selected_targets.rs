@@ -28,6 +28,8 @@ pub struct RevisionTexts<'a> {
     pub overlay: &'a [OverlayFile],
     /// The patches.
     pub patches: &'a [Patch],
+    /// Patterns of files that are left out of the checkout.
+    pub not_checked_out: &'a [String],
     found: RefCell<HashMap<String, Option<Rc<Vec<Utf8PathBuf>>>>>,
 }
 
@@ -45,7 +47,14 @@ impl<'a> RevisionTexts<'a> {
         overlay: &'a [OverlayFile],
         patches: &'a [Patch],
     ) -> Self {
-        Self { repository, revision, overlay, patches, found: RefCell::default() }
+        let found = RefCell::default();
+        Self { repository, revision, overlay, patches, not_checked_out: &[], found }
+    }
+
+    /// Leaves files of these patterns out of the search, as they are out of the checkout.
+    #[must_use]
+    pub fn without(self, not_checked_out: &'a [String]) -> Self {
+        Self { not_checked_out, ..self }
     }
 
     /// Whether a target that does not compile may contain a selected test.
@@ -121,7 +130,7 @@ impl<'a> RevisionTexts<'a> {
 
     fn search(&self, text: &str) -> Option<Vec<Utf8PathBuf>> {
         let commit = &self.revision.commit;
-        let in_commit = self.repository.files_with(commit, text).ok()?;
+        let in_commit = self.repository.files_with(commit, text, self.not_checked_out).ok()?;
         let mut paths: Vec<Utf8PathBuf> = in_commit.into_iter().map(Utf8PathBuf::from).collect();
         let has = |content: &[u8]| String::from_utf8_lossy(content).to_lowercase().contains(text);
         for file in self.overlay {
@@ -172,29 +181,29 @@ pub fn only_tests(texts: &RevisionTexts<'_>, request: &Request) -> Option<BTreeS
     }
     let added = texts.overlay.iter().map(|file| &file.destination);
     let added = added.chain(texts.patches.iter().flat_map(Patch::paths)).filter(|path| is_root_of_test(path));
-    let tests: BTreeSet<String> = added.filter_map(|path| test_of(path)).map(str::to_owned).collect();
+    let names: BTreeSet<String> = added.filter_map(|path| test_of(path)).map(str::to_owned).collect();
     // A manifest may give the file another name, and another test may have it as a module.
     let is_mentioned = |test: &String| {
         let name = test.to_lowercase();
-        let beside = |path: &Utf8PathBuf| !is_of(&tests, path) && !is_prose(path, &name);
+        let beside = |path: &Utf8PathBuf| !is_of(&names, path) && !is_prose(path, &name);
         texts.paths_with(&name).is_none_or(|paths| paths.iter().any(beside))
     };
-    let is_only = !tests.is_empty()
-        && may_be_added(texts, request, &tests)
-        && !tests.iter().any(is_mentioned)
-        && !texts.may_select_beside(request, &tests);
-    is_only.then_some(tests)
+    let is_only = !names.is_empty()
+        && may_be_added(texts, request, &names)
+        && !names.iter().any(is_mentioned)
+        && !texts.may_select_beside(request, &names);
+    is_only.then_some(names)
 }
 
 /// Whether the added tests may contain a selected one. A misspelt name is reported best if all tests
 /// are known.
-fn may_be_added(texts: &RevisionTexts<'_>, request: &Request, tests: &BTreeSet<String>) -> bool {
+fn may_be_added(texts: &RevisionTexts<'_>, request: &Request, added_tests: &BTreeSet<String>) -> bool {
     let contents = texts.overlay.iter().map(|file| file.content.as_slice());
     let added: Vec<String> = contents
         .chain(texts.patches.iter().map(Patch::content))
         .map(|content| String::from_utf8_lossy(content).to_lowercase())
         .collect();
-    let names: Vec<String> = tests.iter().map(|test| test.to_lowercase()).collect();
+    let names: Vec<String> = added_tests.iter().map(|test| test.to_lowercase()).collect();
     // A package's name is in its manifest.
     let is_in_manifest = |part: &str| {
         let of_manifest = |path: &Utf8PathBuf| path.file_name() == Some("Cargo.toml");
@@ -236,7 +245,7 @@ fn is_root_of_test(path: &Utf8Path) -> bool {
     let parts: Vec<&str> = path.iter().collect();
     let is_folder = |name: &str| ["tests", "benches", "examples"].contains(&name);
     match parts[..] {
-        [.., folder, file] if is_folder(folder) => file.ends_with(".rs"),
+        [.., folder, _] if is_folder(folder) => path.extension() == Some("rs"),
         [.., folder, _, "main.rs"] => is_folder(folder),
         _ => false,
     }

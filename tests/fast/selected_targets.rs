@@ -119,3 +119,20 @@ fn only_the_overlays_tests_are_built_if_nothing_else_has_the_name() {
     asked.build.all_tests = true;
     assert_eq!(only(&plain, &asked, &overlay), None);
 }
+
+#[test]
+fn a_file_that_the_clone_lacks_may_have_any_name_unless_it_is_not_checked_out() {
+    let mut repository = TestRepository::new();
+    repository.write("src/lib.rs", "fn keeps() {}\n");
+    repository.write("data/large.bin", "unlike any other\n");
+    let commit = repository.commit("all");
+    let blob = repository.git(["rev-parse", "HEAD:data/large.bin"]);
+    let (folder, file) = blob.trim().split_at(2);
+    std::fs::remove_file(repository.root().join(".git/objects").join(folder).join(file))
+        .expect("a loose object");
+    let opened = repository.open();
+    let found =
+        |without: &[String]| opened.files_with(&commit, "keeps", without).map_err(|error| error.to_string());
+    assert!(found(&[]).unwrap_err().contains("data/large.bin"));
+    assert_eq!(found(&["/data/".to_owned()]), Ok(vec!["src/lib.rs".to_owned()]));
+}
