@@ -340,7 +340,12 @@ mod tests {
         executable.directory = package;
         let tool = Companion { path: root.join("target/debug/tool"), file: "c".into(), hash: "h".into() };
         provenance.companions.push(tool);
-        Entry { folder: "/nowhere".into(), provenance }
+        Entry {
+            folder: "/nowhere".into(),
+            provenance,
+            unselected: std::collections::BTreeSet::new(),
+            hints: Vec::new(),
+        }
     }
 
     fn folder() -> (tempfile::TempDir, Utf8PathBuf) {

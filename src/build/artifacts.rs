@@ -8,7 +8,8 @@ use cargo_metadata::Artifact;
 
 use crate::build::libraries;
 use crate::build::noting_runner;
-use crate::build::provenance::{Companion, Executable};
+use crate::build::provenance::{Companion, Executable, FailedTarget};
+use crate::build::stand_in;
 use crate::build::store::{Draft, Unproven};
 use crate::build::test_listing::{self, Listing};
 use crate::build::wrapper;
@@ -29,6 +30,8 @@ pub struct Artifacts<'a> {
     pub messages: &'a Messages,
     /// The folder with the runner's note about each executable that cargo ran.
     pub notes: &'a Path,
+    /// The root of the checkout.
+    pub checkout: &'a Utf8Path,
     /// Cargo's target folder.
     pub target: &'a Utf8Path,
     /// The global allocators of the workspace; `None` if the tests are in a crate outside it.
@@ -39,6 +42,9 @@ pub struct Artifacts<'a> {
     pub sink: &'a dyn Sink,
 }
 
+/// How many errors of a target are kept. The log has all of them.
+const SHOWN: usize = 3;
+
 /// The test executables of a build.
 #[derive(Debug, Default)]
 pub struct Collected {
@@ -46,6 +52,8 @@ pub struct Collected {
     pub executables: Vec<Executable>,
     /// Those that are not proven to be this build.
     pub unproven: Vec<NotMeasured>,
+    /// The targets that do not compile.
+    pub failed: Vec<FailedTarget>,
 }
 
 impl Artifacts<'_> {
@@ -68,6 +76,9 @@ impl Artifacts<'_> {
             .executables
             .sort_by(|a, b| (&a.package, a.kind, &a.binary).cmp(&(&b.package, b.kind, &b.binary)));
         collected
+            .failed
+            .sort_by(|a, b| (&a.package, a.kind, &a.binary).cmp(&(&b.package, b.kind, &b.binary)));
+        collected
             .unproven
             .sort_by(|a, b| (&a.package, a.kind, &a.binary).cmp(&(&b.package, b.kind, &b.binary)));
         Ok(collected)
@@ -83,6 +94,10 @@ impl Artifacts<'_> {
         runner: &[String],
         key: &str,
     ) -> anyhow::Result<()> {
+        if mark_beside(built, stand_in::NOT_COMPILED)?.is_some() {
+            collected.failed.push(self.failed(artifact, kind)?);
+            return Ok(());
+        }
         let file_name = built.file_name().context("an executable has a name")?;
         let note = fs_err::read(self.notes.join(format!("{file_name}.json")))
             .with_context(|| format!("cargo built {built}, but did not run it"))?;
@@ -129,6 +144,18 @@ impl Artifacts<'_> {
             heap_absent: self.heap_absent(artifact, built)?,
         });
         Ok(())
+    }
+
+    /// Returns a target that does not compile, with its errors.
+    fn failed(&self, artifact: &Artifact, kind: TargetKind) -> anyhow::Result<FailedTarget> {
+        let root = &artifact.target.src_path;
+        Ok(FailedTarget {
+            package: manifest::package_name(artifact)?,
+            binary: artifact.target.name.clone(),
+            kind,
+            root: root.strip_prefix(self.checkout).unwrap_or(root).to_owned(),
+            errors: self.messages.errors_in(artifact, SHOWN),
+        })
     }
 
     /// Returns why an executable has no heap metrics: the compiler wrapper marked it, because the
@@ -276,6 +303,7 @@ mod tests {
                 draft,
                 messages: &self.messages,
                 notes: self.folder.path(),
+                checkout: &self.root(),
                 target: &self.root(),
                 allocators: None,
                 clean_env: None,

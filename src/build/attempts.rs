@@ -43,7 +43,7 @@ impl Build {
 
     /// Returns the executables whose tests cannot be measured, if the build succeeded.
     pub fn not_measured(&self) -> Vec<NotMeasured> {
-        self.entry().map(|entry| entry.provenance.not_measured()).unwrap_or_default()
+        self.entry().map(Entry::not_measured).unwrap_or_default()
     }
 
     /// Returns the failure, if the build failed.
@@ -80,25 +80,42 @@ pub fn build(
     loop {
         let mut prepared = prepared_source::prepare(job, tree, &skipped)?;
         let compiled = compilation::compile(job, &key_inputs, &prepared, &mut log)?;
+        // A target that does not compile has errors although cargo succeeded: see `stand_in`.
+        let errors = &compiled.messages.errors;
+        let may_be_ours = !compiled.success || prepared.has_edits_at(job, errors);
+        if may_be_ours
+            && !job.inputs.is_interrupted()
+            && prepared.skip_suspects(&mut skipped, job, errors, &mut log)?
+        {
+            continue;
+        }
         if !compiled.success {
-            let errors = &compiled.messages.errors;
-            if !job.inputs.is_interrupted() && prepared.skip_suspects(&mut skipped, job, errors, &mut log)? {
-                continue;
-            }
-            let mut failure = BuildFailure::from_compiler(&compiled.messages, &compiled.stderr);
-            let errors: Vec<_> = errors.iter().map(|error| &error.message).collect();
-            failure.hints.extend(inserted_checkpoints::hints(job, &errors));
-            failure.hints.extend(adapters::hint(&failure.first_errors, &compiled.messages.kept));
-            return Ok(Build::Failed(failure));
+            return Ok(Build::Failed(failure_of(job, &compiled)));
         }
         let check = check_sources(job, &prepared, &compiled)?;
         if check.stale.is_empty() {
             warn_of_unwrapped_allocators(job, &skipped);
-            let entry = store_artifacts(job, tree, prepared, compiled, key_inputs, check.digest)?;
+            let failure = failure_of(job, &compiled);
+            let mut entry = store_artifacts(job, tree, prepared, compiled, key_inputs, check.digest)?;
+            let has_nothing = entry.provenance.executables.is_empty() && entry.provenance.unproven.is_empty();
+            let is_failed = has_nothing && !entry.provenance.failed_targets.is_empty();
+            if is_failed {
+                return Ok(Build::Failed(failure));
+            }
+            entry.hints = failure.hints;
             return Ok(Build::Done(Box::new(entry)));
         }
         remedy = remedy.apply(job, &check.stale)?;
     }
+}
+
+/// Returns the failure of a call of cargo, with hints about what was put into the sources.
+fn failure_of(job: &Job<'_>, compiled: &Compiled) -> BuildFailure {
+    let mut failure = BuildFailure::from_compiler(&compiled.messages, &compiled.stderr);
+    let errors: Vec<_> = compiled.messages.errors.iter().map(|error| &error.message).collect();
+    failure.hints.extend(inserted_checkpoints::hints(job, &errors));
+    failure.hints.extend(adapters::hint(&failure.first_errors, &compiled.messages.kept));
+    failure
 }
 
 /// Compares the sources of cargo's artifacts with those in the checkout.
@@ -154,12 +171,13 @@ fn store_artifacts(
         draft: &draft,
         messages: &compiled.messages,
         notes: compiled.notes.path(),
+        checkout: &job.inputs.checkout,
         target: &traced_sources::target_folder(job)?,
         allocators: prepared.allocators.as_ref(),
         clean_env: job.inputs.plan.request.clean_env.as_ref(),
         sink: job.inputs.sink,
     };
-    let Collected { executables, unproven } = artifacts.executables(&runner, &key)?;
+    let Collected { executables, unproven, failed } = artifacts.executables(&runner, &key)?;
     let companions = artifacts.companions(&executables)?;
     let lock = match fs_err::read(workspace_of(&prepared).join("Cargo.lock")) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
@@ -175,6 +193,7 @@ fn store_artifacts(
         sources,
         executables,
         unproven,
+        failed_targets: failed,
         companions,
         injected_hash: store::hash_of_injected(&prepared.injection),
         injected: prepared.injection.into_keys().collect(),

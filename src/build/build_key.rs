@@ -13,7 +13,7 @@ use crate::inject::external::PackageOptions;
 use crate::inject::overlay;
 use crate::inject::patch;
 use crate::plan::clean_env::{Child, own_variables};
-use crate::plan::request::OverlayMode;
+use crate::plan::request::{BuildOptions, OverlayMode};
 
 /// Returns everything that affects a revision's build.
 pub fn key_inputs(job: &Job<'_>) -> anyhow::Result<KeyInputs> {
@@ -108,6 +108,9 @@ fn arguments(job: &Job<'_>, target: &Utf8Path) -> Vec<String> {
         // options.
         let (_, rest) = PackageOptions::split_off(build, features);
         command::test_argv(&rest, &[], target)
+    } else if let Some(tests) = job.only_tests() {
+        let build = BuildOptions { tests: tests.into_iter().collect(), ..build.clone() };
+        command::test_argv(&build, &features, target)
     } else {
         command::test_argv(build, &features, target)
     };

@@ -1,6 +1,7 @@
 //! Finds each revision's build in the store, or makes it. Reports failed builds.
 
-use std::collections::BTreeMap;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
@@ -14,7 +15,8 @@ use crate::build::build_tree::BuildTree;
 use crate::build::failure::{self, BuildFailure};
 use crate::build::job::{Inputs, Job};
 use crate::build::prepared_source::{self, SkippedEdits};
-use crate::build::provenance::KeyInputs;
+use crate::build::provenance::{FailedTarget, KeyInputs};
+use crate::build::selected_targets::{self, RevisionTexts};
 use crate::build::shared_lockfile::{self, SharedLockfile};
 use crate::build::shim::CompiledShim;
 use crate::build::store::{self, Entry, Stored};
@@ -31,10 +33,12 @@ use crate::git::repository::Repository;
 use crate::inject::overlay::{self, OverlayFile};
 use crate::inject::patch;
 use crate::plan::clean_env::own_variables;
+use crate::plan::request::Request;
 use crate::plan::resolved::{Plan, Revision};
 use crate::results::run_folder::RunFolder;
 use crate::results::trace_facts::TraceFacts;
 use crate::support::advice;
+use crate::support::counted::counted;
 use crate::support::event::{Event, Sink};
 use crate::support::process::Command;
 use crate::trace::instrument::{self, Patterns};
@@ -47,6 +51,10 @@ pub struct Builder<'a> {
     tree: BuildTree<'a>,
     lockfile: SharedLockfile,
     toolchains: Toolchains,
+    /// Whether the user knows that not all targets are built.
+    has_told: Cell<bool>,
+    /// The errors that were reported, and the revision that had them first.
+    reported: RefCell<HashMap<String, String>>,
 }
 
 impl<'a> Builder<'a> {
@@ -86,7 +94,15 @@ impl<'a> Builder<'a> {
             interrupt,
         };
         let lockfile = SharedLockfile::new(lockfile);
-        Ok(Self { inputs, folder, tree, lockfile, toolchains: Toolchains::default() })
+        Ok(Self {
+            inputs,
+            folder,
+            tree,
+            lockfile,
+            toolchains: Toolchains::default(),
+            has_told: Cell::new(false),
+            reported: RefCell::default(),
+        })
     }
 
     /// Finds a revision's build in the store, or makes it.
@@ -132,14 +148,19 @@ impl<'a> Builder<'a> {
         let job = Job { inputs: &self.inputs, index, toolchain, lockfile: self.lockfile.lockfile() };
         let revision = job.revision();
         let key_inputs = key_inputs(&job)?;
-        let built = if let Some(entry) = self.stored(revision, &key_inputs) {
+        let built = if let Some(entry) = self.stored(&job, &key_inputs) {
             self.emit(Event::BuildReused { name: revision.name.clone(), commit: revision.short() });
             entry
         } else {
             self.emit(Event::BuildStarted { name: revision.name.clone(), commit: revision.short() });
+            self.tell_of_only_tests(&job);
             let started = Instant::now();
             match attempts::build(&job, &mut self.tree, key_inputs, log) {
                 Ok(Build::Done(entry)) => {
+                    let entry = judged(&job, entry);
+                    if let Some(failure) = failure_of_selected(&self.inputs.plan.request, &entry) {
+                        return Ok(Build::Failed(failure));
+                    }
                     let (name, commit) = (revision.name.clone(), revision.short());
                     self.emit(Event::BuildFinished { name, commit, took: started.elapsed() });
                     entry
@@ -238,13 +259,22 @@ impl<'a> Builder<'a> {
         let name = format!("{} with {}", revision.name, names.collect::<Vec<_>>().join(", "));
         let commit = revision.short();
         let key_inputs = key_inputs(&job)?;
-        if let Some(entry) = self.stored(revision, &key_inputs) {
+        if let Some(entry) = self.stored(&job, &key_inputs) {
             self.emit(Event::BuildReused { name, commit });
             return Ok(Build::Done(entry));
         }
         self.emit(Event::BuildStarted { name: name.clone(), commit: commit.clone() });
         let started = Instant::now();
-        let built = attempts::build(&job, &mut self.tree, key_inputs, log)?;
+        let built = match attempts::build(&job, &mut self.tree, key_inputs, log)? {
+            Build::Done(entry) => {
+                let entry = judged(&job, entry);
+                match failure_of_added(&entry, &self.inputs.added_tests[&index]) {
+                    Some(failure) => Build::Failed(failure),
+                    None => Build::Done(entry),
+                }
+            }
+            failed @ Build::Failed(_) => failed,
+        };
         if built.entry().is_some() {
             self.emit(Event::BuildFinished { name, commit, took: started.elapsed() });
         }
@@ -256,18 +286,21 @@ impl<'a> Builder<'a> {
         self.tree.git()
     }
 
-    /// Returns a revision's build from the store. Warns of a damaged one, which is built again.
-    fn stored(&self, revision: &Revision, key_inputs: &KeyInputs) -> Option<Box<Entry>> {
+    /// Returns a revision's build from the store. Warns of a damaged one, which is built again. So is
+    /// one that lacks selected tests, because their targets may compile by now.
+    fn stored(&self, job: &Job<'_>, key_inputs: &KeyInputs) -> Option<Box<Entry>> {
         match store::find_intact(&self.inputs.cache.store(), &key_inputs.key()) {
             Stored::Complete(entry) => {
                 // A submodule that was missing may be there now.
                 let is_whole = |entry: &Entry| entry.provenance.missing_submodules.is_empty();
                 Some(entry)
                     .filter(|entry| is_whole(entry) && !entry.lacks_libraries() && !entry.lacks_secrets())
+                    .map(|entry| judged(job, entry))
+                    .filter(|entry| entry.selected_failures().next().is_none())
             }
             Stored::Absent => None,
             Stored::Damaged(reason) => {
-                let name = &revision.name;
+                let name = &job.revision().name;
                 let message =
                     format!("the stored build of {name} is damaged, so it is built again: {reason}");
                 self.inputs.warn(message, None);
@@ -285,16 +318,19 @@ impl<'a> Builder<'a> {
         shim.map_err(|error| format!("{error:#}"))?.injection(&toolchain, target)
     }
 
-    /// Reports that a revision does not build, and why.
+    /// Reports that a revision does not build, and why. Errors that another revision has too are
+    /// reported once.
     pub fn report_failure(&self, index: usize, failure: &BuildFailure) {
         let revision = &self.inputs.plan.revisions[index];
-        self.emit(Event::BuildFailed {
-            name: revision.name.clone(),
-            commit: revision.short(),
-            first_errors: failure.first_errors.clone(),
-            log: self.folder.build_log(self.inputs.plan, index).to_string(),
-            hints: failure.hints.clone(),
-        });
+        let mut reported = self.reported.borrow_mut();
+        let (first_errors, hints) = match reported.get(&failure.first_errors) {
+            Some(earlier) => (format!("for the same reason as {earlier}"), Vec::new()),
+            None => (failure.first_errors.clone(), failure.hints.clone()),
+        };
+        reported.entry(failure.first_errors.clone()).or_insert_with(|| revision.name.clone());
+        let log = self.folder.build_log(self.inputs.plan, index).to_string();
+        let (name, commit) = (revision.name.clone(), revision.short());
+        self.emit(Event::BuildFailed { name, commit, first_errors, log, hints });
     }
 
     /// Returns the functions of a revision that the request's patterns match, without building it.
@@ -400,6 +436,22 @@ impl<'a> Builder<'a> {
             let help = "its tests have no figures, and the exit code is 3";
             self.inputs.warn(message, Some(help));
         }
+        for failed in entry.selected_failures().map(FailedTarget::not_measured) {
+            let message = format!("not measured: {failed} in {}: {}", revision.name, failed.reason);
+            let help =
+                "its tests have no figures, and the exit code is 3; the log of the build has all errors";
+            self.inputs.warn(message, Some(help));
+        }
+        let notes = entry.notes(revision);
+        if let Some(more) = notes.len().checked_sub(MOST_NOTES).filter(|more| *more > 0) {
+            let targets = counted(more, "more test target");
+            let message =
+                format!("{targets} of {} do not compile; the report's notes name them", revision.name);
+            self.inputs.warn(message, None);
+        }
+        for note in notes.into_iter().take(MOST_NOTES) {
+            self.inputs.warn(note, None);
+        }
         for reason in &entry.provenance.left_out {
             if !self.uses(revision, adapters::named_in(reason)) {
                 continue;
@@ -414,7 +466,7 @@ impl<'a> Builder<'a> {
     fn uses(&self, revision: &Revision, adapter: &str) -> bool {
         let Inputs { overlay, patches, repository, .. } = &self.inputs;
         let has = |text: &[u8]| String::from_utf8_lossy(text).contains(adapter);
-        if overlay.iter().any(|file| has(&file.content)) || patches.iter().any(|patch| has(patch.text())) {
+        if overlay.iter().any(|file| has(&file.content)) || patches.iter().any(|patch| has(patch.content())) {
             return true;
         }
         let search = ["grep", "--quiet", "--fixed-strings", "-e", adapter, &revision.commit, "--", "*.rs"];
@@ -422,9 +474,56 @@ impl<'a> Builder<'a> {
         repository.git().args(search).capture().is_ok_and(|found| found.status.code() != Some(1))
     }
 
+    /// Says once that the other targets are not built.
+    fn tell_of_only_tests(&self, job: &Job<'_>) {
+        let Some(tests) = job.only_tests().filter(|_| !self.has_told.replace(true)) else { return };
+        let names = tests.into_iter().collect::<Vec<_>>().join(", ");
+        let text = format!(
+            "only the integration test {names}, which the overlay adds and the selection names \
+             (--all-tests builds the rest)"
+        );
+        self.emit(Event::TargetsChosen { text });
+    }
+
     fn emit(&self, event: Event) {
         self.inputs.sink.emit(event);
     }
+}
+
+/// How many warnings about targets without selected tests a revision gets.
+const MOST_NOTES: usize = 3;
+
+/// Returns the build with those of its failed targets set aside that cannot contain a selected test.
+fn judged(job: &Job<'_>, mut entry: Box<Entry>) -> Box<Entry> {
+    let overlay = job.overlay();
+    let texts = RevisionTexts::new(job.inputs.repository, job.revision(), &overlay, &job.inputs.patches);
+    let failed = entry.provenance.failed_targets.iter().enumerate();
+    let request = &job.inputs.plan.request;
+    let texts = texts.without(&request.sparse_exclude);
+    let unselected = failed.filter(|(_, failed)| !texts.may_select(request, failed)).map(|(index, _)| index);
+    entry.unselected = unselected.collect();
+    entry
+}
+
+/// Returns the failure of a build in which no target with selected tests compiles.
+fn failure_of_selected(request: &Request, entry: &Entry) -> Option<BuildFailure> {
+    let provenance = &entry.provenance;
+    let has_some = provenance.executables.iter().any(|one| selected_targets::has_selected(request, one))
+        || !provenance.unproven.is_empty();
+    let failed: Vec<&FailedTarget> = entry.selected_failures().collect();
+    (!has_some && !failed.is_empty()).then(|| failure_of(entry, &failed))
+}
+
+/// Returns the failure of a build in which one of the added test files does not compile.
+fn failure_of_added(entry: &Entry, added: &[OverlayFile]) -> Option<BuildFailure> {
+    let is_added = |failed: &&FailedTarget| added.iter().any(|file| failed.root.ends_with(&file.destination));
+    let failed: Vec<&FailedTarget> = entry.provenance.failed_targets.iter().filter(is_added).collect();
+    (!failed.is_empty()).then(|| failure_of(entry, &failed))
+}
+
+fn failure_of(entry: &Entry, failed: &[&FailedTarget]) -> BuildFailure {
+    let errors: Vec<&str> = failed.iter().map(|failed| failed.errors.as_str()).collect();
+    BuildFailure { first_errors: errors.join("\n"), hints: entry.hints.clone(), ..BuildFailure::default() }
 }
 
 /// Warns of variables that decide builds and that `--clean-env` removes because they hold a secret.

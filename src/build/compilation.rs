@@ -13,12 +13,13 @@ use crate::build::noting_runner;
 use crate::build::own_program;
 use crate::build::prepared_source::PreparedSource;
 use crate::build::provenance::KeyInputs;
-use crate::build::shim::CompiledShim;
+use crate::build::shim::{CompiledShim, MissingShim};
 use crate::build::traced_sources;
 use crate::build::wrapper;
 use crate::cargo::command;
 use crate::cargo::configuration::{self, CargoConfig};
 use crate::cargo::messages::Messages;
+use crate::cargo::toolchain::Toolchain;
 use crate::plan::clean_env::{Child, own_variables};
 use crate::support::event::Event;
 use crate::support::process::Command;
@@ -50,25 +51,34 @@ pub fn compile(
     fs_err::create_dir_all(job.inputs.cache.notes())?;
     let notes = tempfile::tempdir_in(job.inputs.cache.notes())?;
     note_environment(job, notes.path())?;
-    let command = cargo(job, key_inputs, prepared, &config, target.as_deref(), notes.path())?;
+    let shims = Shims::of(job, prepared, target.as_deref())?;
+    let command = cargo(job, key_inputs, prepared, &config, &shims, notes.path())?;
     writeln!(log, "$ {command}")?;
+    let missing = shims.missing()?;
     let mut messages = Messages::default();
     let mut compiled = 0;
     let mut stderr = String::new();
-    let status = command.stream(
-        job.inputs.interrupt,
-        |line| {
-            if let Some(crate_name) = messages.take(line, adapters::is_left_out) {
-                compiled += 1;
-                let name = job.revision().name.clone();
-                job.inputs.sink.emit(Event::BuildProgress { name, crate_name, compiled });
-            }
-        },
-        |line| {
-            stderr.push_str(&String::from_utf8_lossy(line));
-            stderr.push('\n');
-        },
-    )?;
+    let status = std::thread::scope(|scope| {
+        // Cargo begins with the dependencies, and the wrapper waits for the shim.
+        let compiling = scope.spawn(|| compile_shims(missing, job.toolchain));
+        let status = command.stream(
+            job.inputs.interrupt,
+            |line| {
+                if let Some(crate_name) = messages.take(line, adapters::is_left_out) {
+                    compiled += 1;
+                    let name = job.revision().name.clone();
+                    job.inputs.sink.emit(Event::BuildProgress { name, crate_name, compiled });
+                }
+            },
+            |line| {
+                stderr.push_str(&String::from_utf8_lossy(line));
+                stderr.push('\n');
+            },
+        );
+        // Without the shim, cargo fails too, and its message says less.
+        compiling.join().map_err(|_| anyhow::anyhow!("the shim's compilation panicked"))??;
+        anyhow::Ok(status?)
+    })?;
     let stderr = redaction::text(&stderr).into_owned();
     log.write_all(stderr.as_bytes())?;
     if let Some(unreadable) = &messages.unreadable {
@@ -82,31 +92,61 @@ pub fn compile(
     Ok(Compiled { messages, stderr, success: status.success(), notes, target })
 }
 
+/// The shims that a build needs.
+struct Shims<'a> {
+    /// The target, if one is set.
+    target: Option<&'a str>,
+    /// The shim for the tests.
+    shim: CompiledShim,
+    /// The shim for build scripts and procedural macros. They run on the host, and may also use a
+    /// crate with the shim.
+    of_host: Option<CompiledShim>,
+    has_memory_crate: bool,
+}
+
+impl<'a> Shims<'a> {
+    fn of(job: &Job<'_>, prepared: &PreparedSource, target: Option<&'a str>) -> anyhow::Result<Self> {
+        let has_memory_crate = traced_sources::has_memory_crate(job)?;
+        let is_checkpointed = job.checkpoints().next().is_some();
+        let is_traced = !prepared.copies.is_empty() || !prepared.tracing.is_empty() || is_checkpointed;
+        let needs_host = target.is_some() && (is_traced || has_memory_crate);
+        let of = |target| CompiledShim::of(job.inputs.cache, job.toolchain, target);
+        Ok(Self { target, shim: of(target), of_host: needs_host.then(|| of(None)), has_memory_crate })
+    }
+
+    /// Returns those that are not compiled yet, each with its target. They stay locked until they
+    /// are.
+    fn missing(&self) -> anyhow::Result<Vec<(MissingShim, Option<&'a str>)>> {
+        let all =
+            std::iter::once((&self.shim, self.target)).chain(self.of_host.iter().map(|shim| (shim, None)));
+        let mut missing = Vec::new();
+        for (shim, target) in all {
+            missing.extend(shim.missing()?.map(|shim| (shim, target)));
+        }
+        Ok(missing)
+    }
+}
+
+fn compile_shims(missing: Vec<(MissingShim, Option<&str>)>, toolchain: &Toolchain) -> anyhow::Result<()> {
+    missing.into_iter().try_for_each(|(shim, target)| shim.compile(toolchain, target))
+}
+
 /// Returns the call of cargo, with the wrappers and the runner in its environment.
 fn cargo(
     job: &Job<'_>,
     key_inputs: &KeyInputs,
     prepared: &PreparedSource,
     config: &CargoConfig,
-    target: Option<&str>,
+    shims: &Shims<'_>,
     notes: &Path,
 ) -> anyhow::Result<Command> {
     let (inputs, toolchain) = (job.inputs, job.toolchain);
-    let shim = CompiledShim::find_or_compile(inputs.cache, toolchain, target)?;
+    let Shims { target, shim, of_host, has_memory_crate } = shims;
+    let (target, has_memory_crate) = (*target, *has_memory_crate);
     let links = own_program::links(inputs.cache)?;
-    let has_memory_crate = traced_sources::has_memory_crate(job)?;
-    let is_checkpointed = job.checkpoints().next().is_some();
-    let is_traced = !prepared.copies.is_empty() || !prepared.tracing.is_empty() || is_checkpointed;
-    // Build scripts and procedural macros run on the host, and may also use a crate with the shim.
-    let host_shim = match target {
-        Some(_) if is_traced || has_memory_crate => {
-            Some(CompiledShim::find_or_compile(inputs.cache, toolchain, None)?)
-        }
-        _ => None,
-    };
     let with_host = |mut wrapping: wrapper::WrapperShim| {
         wrapping.has_target = target.is_some();
-        wrapping.in_build = host_shim.as_ref().map(|shim| shim.in_build(&wrapping));
+        wrapping.in_build = of_host.as_ref().map(|shim| shim.in_build(&wrapping));
         wrapping
     };
     let wrapping = wrapper::WrapperShim {

@@ -1,10 +1,11 @@
 //! One revision to build: the inputs that all revisions of a plan share, and its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use camino::Utf8PathBuf;
 
+use crate::build::selected_targets::{self, RevisionTexts};
 use crate::cargo::configuration::CargoConfig;
 use crate::cargo::lockfile::Lockfile;
 use crate::cargo::toolchain::Toolchain;
@@ -93,6 +94,15 @@ impl<'a> Job<'a> {
     pub fn overlay(&self) -> Vec<OverlayFile> {
         let added = self.inputs.added_tests.get(&self.index).into_iter().flatten();
         self.inputs.overlay.iter().chain(added).cloned().collect()
+    }
+
+    /// Returns the integration tests to build, if no other target can contain a selected test.
+    pub fn only_tests(&self) -> Option<BTreeSet<String>> {
+        let overlay = self.overlay();
+        let (repository, patches) = (self.inputs.repository, &self.inputs.patches);
+        let request = &self.inputs.plan.request;
+        let texts = RevisionTexts::new(repository, self.revision(), &overlay, patches);
+        selected_targets::only_tests(&texts.without(&request.sparse_exclude), request)
     }
 
     /// Returns the checkpoints of the request that this revision gets.

@@ -158,6 +158,24 @@ fn prepare_external_crate(
 }
 
 impl PreparedSource {
+    /// Whether an error may come from an edit: it is in an edited file, or it mentions what was put in.
+    pub fn has_edits_at(&self, job: &Job<'_>, errors: &[CompilerMessage]) -> bool {
+        let workspace = job.inputs.workspace();
+        let is_edited = |file: &str| {
+            let path = workspace.join(file);
+            let path = path.strip_prefix(&job.inputs.checkout).unwrap_or(&path);
+            self.tracing.is_edited(path)
+                || self.allocators.as_ref().is_some_and(|allocators| allocators.is_edited(path))
+                || self.copies.iter().any(|copy| copy.located(file).is_some())
+        };
+        errors.iter().map(|error| &error.message).any(|error| {
+            let text = error.rendered.as_deref().unwrap_or(&error.message);
+            let mentions_edit = text.contains("Heap<") || text.contains("memprof::");
+            let has_any = !self.tracing.is_empty() || self.allocators.is_some();
+            (has_any && mentions_edit) || error.spans.iter().any(|span| is_edited(&span.file_name))
+        })
+    }
+
     /// After a failed build, skips the edits that may have caused it. Returns whether there are
     /// any, so that another build makes sense.
     pub fn skip_suspects(

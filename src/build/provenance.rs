@@ -104,6 +104,9 @@ pub struct Provenance {
     /// The test executables that cannot be proven to be this build, and why. They are not kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unproven: Vec<NotMeasured>,
+    /// The test targets that do not compile.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed_targets: Vec<FailedTarget>,
     /// Other files that tests run or load from the path where they were built.
     pub companions: Vec<Companion>,
     /// The files that were injected into the checkout, as paths below `injected/` in the entry's
@@ -129,7 +132,8 @@ pub struct Provenance {
 
 impl Provenance {
     /// Returns the executables whose tests cannot be measured: those that are not proven to be this
-    /// build, and those whose tests could not be listed.
+    /// build, and those whose tests could not be listed. Targets that do not compile are not among
+    /// them: they matter only to those who select their tests.
     pub fn not_measured(&self) -> Vec<NotMeasured> {
         let unlisted = self.executables.iter().filter_map(|executable| {
             let reason = executable.unlisted.as_ref()?;
@@ -159,6 +163,9 @@ impl Provenance {
         for one in &mut redacted.unproven {
             one.reason = redaction::text(&one.reason).into_owned();
         }
+        for failed in &mut redacted.failed_targets {
+            failed.errors = redaction::text(&failed.errors).into_owned();
+        }
         for reason in &mut redacted.left_out {
             *reason = redaction::text(reason).into_owned();
         }
@@ -174,6 +181,38 @@ impl Provenance {
     /// Whether the user's runner contains a secret, which is not stored.
     pub fn is_runner_redacted(&self) -> bool {
         self.runner.iter().any(|word| redaction::is_mark(word))
+    }
+}
+
+/// A test target that does not compile, in a build of the others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedTarget {
+    /// The package's name.
+    pub package: String,
+    /// The target's name.
+    pub binary: String,
+    /// The target's kind.
+    pub kind: TargetKind,
+    /// Its root file, relative to the checkout if it is below that.
+    pub root: Utf8PathBuf,
+    /// The first errors, as the compiler rendered them.
+    pub errors: String,
+}
+
+impl FailedTarget {
+    /// Returns the first error: `error[E0425]: cannot find value …`
+    pub fn first_line(&self) -> &str {
+        self.errors.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no error was printed")
+    }
+
+    /// Returns it as a target whose tests have no figures.
+    pub fn not_measured(&self) -> NotMeasured {
+        NotMeasured {
+            package: self.package.clone(),
+            binary: self.binary.clone(),
+            kind: self.kind,
+            reason: format!("it does not compile: {}", self.first_line()),
+        }
     }
 }
 
@@ -285,6 +324,7 @@ pub(crate) mod tests {
             sources: "d".into(),
             executables: vec![executable],
             unproven: Vec::new(),
+            failed_targets: Vec::new(),
             companions: Vec::new(),
             injected: Vec::new(),
             injected_hash: String::new(),

@@ -7,6 +7,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use include_dir::{Dir, include_dir};
 
 use crate::build::adapters::{self, Adapters};
+use crate::build::shim_lock;
 use crate::build::wrapper;
 use crate::cargo::toolchain::Toolchain;
 use crate::checkout::cache::Cache;
@@ -32,6 +33,25 @@ pub struct CompiledShim {
     folder: Utf8PathBuf,
     /// Adapters are compiled against the frameworks of one repository, which keeps them.
     adapters: Utf8PathBuf,
+}
+
+/// A shim that is not compiled yet. Nobody else compiles it while this exists.
+#[derive(Debug)]
+pub struct MissingShim {
+    folder: Utf8PathBuf,
+    _lock: std::fs::File,
+}
+
+impl MissingShim {
+    /// Compiles the shim and moves it to its place.
+    pub fn compile(self, toolchain: &Toolchain, target: Option<&str>) -> anyhow::Result<()> {
+        let shims = self.folder.parent().context("the cache has a folder")?;
+        let name = self.folder.file_name().context("a shim is named by its hash")?;
+        let beside = tempfile::tempdir_in(shims)?;
+        let made = Utf8Path::from_path(beside.path()).context("the cache is UTF-8")?.join(name);
+        compile_all(&made, toolchain, target)?;
+        place(&made, &self.folder)
+    }
 }
 
 /// Returns a hash of the shim's source, of the list of adapters, and of the texts that are injected
@@ -70,22 +90,36 @@ fn collect<'a>(folder: &'a Dir<'a>, files: &mut Vec<(&'a std::path::Path, &'a [u
 }
 
 impl CompiledShim {
+    /// Returns where the shim for this toolchain and target is, or will be.
+    pub fn of(cache: &Cache, toolchain: &Toolchain, target: Option<&str>) -> Self {
+        let hash = hash(toolchain, target);
+        Self { folder: cache.shims().join(&hash), adapters: cache.adapters().join(hash) }
+    }
+
     /// Finds the shim for this toolchain and target in the cache, or compiles it.
     pub fn find_or_compile(
         cache: &Cache,
         toolchain: &Toolchain,
         target: Option<&str>,
     ) -> anyhow::Result<Self> {
-        let hash = hash(toolchain, target);
-        let folder = cache.shims().join(&hash);
-        if !folder.exists() {
-            fs_err::create_dir_all(cache.shims())?;
-            let beside = tempfile::tempdir_in(cache.shims())?;
-            let made = Utf8Path::from_path(beside.path()).context("the cache is UTF-8")?.join(&hash);
-            compile_all(&made, toolchain, target)?;
-            place(&made, &folder)?;
+        let shim = Self::of(cache, toolchain, target);
+        if let Some(missing) = shim.missing()? {
+            missing.compile(toolchain, target)?;
         }
-        Ok(Self { folder, adapters: cache.adapters().join(hash) })
+        Ok(shim)
+    }
+
+    /// Returns the shim's place with its lock, if it is not compiled yet. Waits if another process is
+    /// compiling it. The compiler wrapper waits for the lock too: see [`shim_lock`].
+    pub fn missing(&self) -> anyhow::Result<Option<MissingShim>> {
+        if self.folder.exists() {
+            return Ok(None);
+        }
+        fs_err::create_dir_all(self.folder.parent().context("the cache has a folder")?)?;
+        let lock = fs_err::File::create(shim_lock::lock_of(self.folder.as_std_path()))?.into_parts().0;
+        lock.lock().context("cannot lock the shim's place")?;
+        let is_missing = !self.folder.exists();
+        Ok(is_missing.then(|| MissingShim { folder: self.folder.clone(), _lock: lock }))
     }
 
     /// Returns the library that the CUDA driver loads into test processes, or why it is missing.
@@ -226,6 +260,7 @@ fn arguments(name: &str, folder: &Utf8Path, target: Option<&str>) -> Vec<String>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::build::shim_lock::wait_for;
 
     #[test]
     fn the_first_of_two_processes_places_the_shim() {
@@ -238,6 +273,28 @@ mod tests {
         }
         assert_eq!(fs_err::read_to_string(home.join("shim/made by")).unwrap(), "first");
         assert!(place(&home.join("missing"), &home.join("other")).is_err());
+    }
+
+    #[test]
+    fn whoever_needs_the_shim_waits_for_the_process_that_compiles_it() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = Utf8PathBuf::from_path_buf(home.path().join("shim/0123")).unwrap();
+        let shim = CompiledShim { folder: folder.clone(), adapters: folder.clone() };
+        assert!(wait_for(folder.as_std_path()).is_err(), "nobody compiles it");
+        let missing = shim.missing().unwrap().unwrap();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| wait_for(folder.as_std_path()).map(|()| folder.join("a").exists()));
+            let second = scope.spawn(|| shim.missing().unwrap().is_none());
+            fs_err::create_dir_all(home.path().join("made/a")).unwrap();
+            place(Utf8Path::from_path(&home.path().join("made")).unwrap(), &folder).unwrap();
+            drop(missing);
+            assert!(waiting.join().unwrap().unwrap(), "it is complete");
+            assert!(second.join().unwrap(), "it is compiled once");
+        });
+        fs_err::remove_dir_all(&folder).unwrap();
+        drop(shim.missing().unwrap());
+        let error = wait_for(folder.as_std_path()).unwrap_err();
+        assert_eq!(error.to_string(), "the shim was not compiled");
     }
 
     #[test]

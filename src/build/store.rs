@@ -4,13 +4,15 @@
 //! The key is a hash of everything that affects the build, so that the same build is never made
 //! twice.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, ensure};
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::build::provenance::{Executable, Provenance, VERSION};
+use crate::build::provenance::{Executable, FailedTarget, Provenance, VERSION};
 use crate::build::test_listing;
+use crate::plan::listing::NotMeasured;
+use crate::plan::resolved::Revision;
 use crate::support::redaction;
 use crate::support::sealed_json;
 
@@ -21,6 +23,11 @@ pub struct Entry {
     pub folder: Utf8PathBuf,
     /// Its content.
     pub provenance: Provenance,
+    /// Which of its failed targets cannot contain a selected test, as indices. A build that is read
+    /// from the store has none.
+    pub unselected: BTreeSet<usize>,
+    /// What may help with its failed targets. A build that is read from the store has none.
+    pub hints: Vec<String>,
 }
 
 /// An executable is not the planned build, so its figures do not count.
@@ -128,9 +135,12 @@ pub fn find(store: &Utf8Path, key: &str) -> Stored {
         Ok(_) | Err(_) => {}
     }
     match read_provenance(&folder.join(PROVENANCE)) {
-        Ok(Some(provenance)) if provenance.key == key => {
-            Stored::Complete(Box::new(Entry { folder, provenance }))
-        }
+        Ok(Some(provenance)) if provenance.key == key => Stored::Complete(Box::new(Entry {
+            folder,
+            provenance,
+            unselected: BTreeSet::new(),
+            hints: Vec::new(),
+        })),
         Ok(_) => Stored::Absent,
         Err(error) => Stored::Damaged(format!("{error:#}")),
     }
@@ -244,11 +254,39 @@ impl Draft {
         fs_err::write(self.partial.join(PROVENANCE), sealed_json::sealed(&provenance.redacted())?)?;
         remove(&self.folder)?;
         fs_err::rename(&self.partial, &self.folder)?;
-        Ok(Entry { folder: self.folder, provenance })
+        Ok(Entry { folder: self.folder, provenance, unselected: BTreeSet::new(), hints: Vec::new() })
     }
 }
 
 impl Entry {
+    /// Returns the targets that do not compile and may contain a selected test.
+    pub fn selected_failures(&self) -> impl Iterator<Item = &FailedTarget> {
+        let failed = self.provenance.failed_targets.iter().enumerate();
+        failed.filter(|(index, _)| !self.unselected.contains(index)).map(|(_, failed)| failed)
+    }
+
+    /// Returns the targets that do not compile and cannot contain a selected test.
+    pub fn unselected_failures(&self) -> impl Iterator<Item = &FailedTarget> {
+        self.unselected.iter().filter_map(|&index| self.provenance.failed_targets.get(index))
+    }
+
+    /// Returns a note for the report about each target that does not compile and cannot contain a
+    /// selected test.
+    pub fn notes(&self, revision: &Revision) -> Vec<String> {
+        let note = |failed: &FailedTarget| {
+            let (name, commit) = (&revision.name, revision.short());
+            let (root, error) = (&failed.root, failed.first_line());
+            format!("{root} does not compile in {name} ({commit}), but has no selected test: {error}")
+        };
+        self.unselected_failures().map(note).collect()
+    }
+
+    /// Returns the executables and targets whose tests cannot be measured.
+    pub fn not_measured(&self) -> Vec<NotMeasured> {
+        let failed = self.selected_failures().map(FailedTarget::not_measured);
+        self.provenance.not_measured().into_iter().chain(failed).collect()
+    }
+
     /// Whether an executable could not list its tests because shared libraries were missing. They
     /// may exist by now.
     pub fn lacks_libraries(&self) -> bool {

@@ -16,6 +16,8 @@ use crate::build::adapters::{self, Adapters};
 use crate::build::configured_out;
 use crate::build::memory_crate;
 use crate::build::noting_runner;
+use crate::build::shim_lock;
+use crate::build::stand_in;
 use crate::trace::dependency_copies::CopiedCrate;
 
 /// The name under which this program wraps the compiler for workspace members.
@@ -97,6 +99,9 @@ fn wrap_compiler(call: &[OsString]) -> anyhow::Error {
         _ => WrapperShim::default(),
     };
     let mut argv = compiler_argv(&shim, call);
+    if let Err(error) = shim.wait(&argv) {
+        return error;
+    }
     if let Some(adapters) = shim.adapters.as_ref().filter(|_| argv.len() > call.len()) {
         match adapters::provide(adapters, &shim.externs, &shim.search, call) {
             Ok(provided) => {
@@ -129,6 +134,9 @@ fn wrap_dependency(call: &[OsString]) -> anyhow::Error {
         _ => Dependencies::default(),
     };
     let argv = dependency_argv(&dependencies, call, &std::env::current_dir().unwrap_or_default());
+    if let Err(error) = dependencies.shim.wait(&argv) {
+        return error;
+    }
     let error = std::process::Command::new(&argv[0]).args(&argv[1..]).exec();
     anyhow::Error::new(error).context(format!("could not start {}", Path::new(&argv[0]).display()))
 }
@@ -185,6 +193,16 @@ fn use_shim(shim: &WrapperShim, call: &[OsString], argv: &mut Vec<OsString>) {
 }
 
 impl WrapperShim {
+    /// Waits for the shims that a call uses. The tool compiles them while cargo builds dependencies.
+    fn wait(&self, argv: &[OsString]) -> anyhow::Result<()> {
+        let folders = [Some(&self.search), self.in_build.as_ref().map(|own| &own.search)];
+        let is_used = |folder: &&PathBuf| {
+            let folder = folder.to_string_lossy();
+            !folder.is_empty() && argv.iter().any(|argument| argument.to_string_lossy().contains(&*folder))
+        };
+        folders.into_iter().flatten().filter(is_used).try_for_each(|folder| shim_lock::wait_for(folder))
+    }
+
     /// Returns the shim's libraries and their folder for a call of the compiler.
     fn place_for(&self, call: &[OsString]) -> (&[(String, PathBuf)], &Path) {
         match &self.in_build {
@@ -218,6 +236,15 @@ fn compile_test(argv: &[OsString], call: &[OsString]) -> anyhow::Result<i32> {
         }
     } else if let Some(mark) = mark {
         remove_mark(&mark)?;
+    }
+    if let Some(mark) = self::mark(call, stand_in::NOT_COMPILED) {
+        remove_mark(&mark)?;
+        // A signal stopped a compiler without an exit code. Such a build must fail.
+        let has_errors = output.status.code().is_some_and(|code| code != 0);
+        if has_errors && stand_in::compile(argv, &mark.with_extension(""))? {
+            std::io::stderr().lock().write_all(&output.stderr)?;
+            return Ok(0);
+        }
     }
     if let Some(mark) = self::mark(call, CONFIGURED_OUT) {
         if output.status.success() && configured_out::is_configured_out(argv)? {

@@ -65,18 +65,30 @@ impl Messages {
 
     /// Returns the text of the first errors, as the compiler rendered them.
     pub fn first_errors(&self, count: usize) -> String {
-        let mut seen = Vec::new();
-        for error in &self.errors {
-            let text = error.message.rendered.as_deref().unwrap_or(&error.message.message).trim_end();
-            // "aborting due to 2 previous errors" adds nothing. A library's error appears again
-            // with its tests.
-            if !text.starts_with("error: aborting due to") && !seen.contains(&text) {
-                seen.push(text);
-            }
-        }
-        seen.truncate(count);
-        seen.join("\n")
+        first_of(self.errors.iter(), count)
     }
+
+    /// Returns the text of the first errors in an artifact's target.
+    pub fn errors_in(&self, artifact: &Artifact, count: usize) -> String {
+        let is_of_target = |error: &&CompilerMessage| {
+            error.package_id == artifact.package_id && error.target.src_path == artifact.target.src_path
+        };
+        first_of(self.errors.iter().filter(is_of_target), count)
+    }
+}
+
+fn first_of<'a>(errors: impl Iterator<Item = &'a CompilerMessage>, count: usize) -> String {
+    let mut seen = Vec::new();
+    for error in errors {
+        let text = error.message.rendered.as_deref().unwrap_or(&error.message.message).trim_end();
+        // "aborting due to 2 previous errors" adds nothing. A library's error appears again with its
+        // tests.
+        if !text.starts_with("error: aborting due to") && !seen.contains(&text) {
+            seen.push(text);
+        }
+    }
+    seen.truncate(count);
+    seen.join("\n")
 }
 
 /// Whether a checkout can change the sources of this package, because they are not from a registry

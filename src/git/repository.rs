@@ -400,6 +400,37 @@ impl Repository {
         Ok(blobs.filter(|(facts, _)| facts.contains(" blob ")).map(|(_, path)| path.to_owned()).collect())
     }
 
+    /// Returns the files of a commit whose content or path contains this text, in upper or lower case.
+    /// Files of submodules are left out. The content of files of these patterns does not count.
+    ///
+    /// # Errors
+    /// Git cannot read a file, because a partial clone lacks it.
+    pub fn files_with(&self, commit: &str, text: &str, without: &[String]) -> anyhow::Result<Vec<String>> {
+        let lowercase = text.to_lowercase();
+        let mut found = self.files(commit, "")?;
+        found.retain(|path| path.to_lowercase().contains(&lowercase));
+        let options = ["grep", "-z", "-l", "-a", "-i", "-F", "--full-name", "-e", text, commit, "--"];
+        // A pattern in .gitignore's syntax may match more than this.
+        let excluded =
+            without.iter().map(|pattern| format!(":(exclude,top,glob){}", pattern.trim_matches('/')));
+        let command = self.reading().env("GIT_NO_LAZY_FETCH", "1").args(options).args(excluded);
+        let searched = command.capture()?;
+        let stderr = String::from_utf8_lossy(&searched.stderr);
+        // Git exits with 1 if no file has the text, and goes on after a file that it cannot read.
+        let is_finished = searched.status.success() || searched.status.code() == Some(1);
+        if !is_finished || !stderr.trim().is_empty() {
+            anyhow::bail!("git grep: {}", stderr.trim());
+        }
+        let prefix = format!("{commit}:");
+        for path in nul_separated(&searched.stdout) {
+            let path = path.strip_prefix(&prefix).unwrap_or(&path).to_owned();
+            if !found.contains(&path) {
+                found.push(path);
+            }
+        }
+        Ok(found)
+    }
+
     /// Returns the paths that differ between two commits, sorted.
     pub fn changed_paths(&self, before: &str, after: &str) -> anyhow::Result<Vec<String>> {
         let mut paths = self.answer(

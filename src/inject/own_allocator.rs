@@ -151,6 +151,11 @@ impl OwnAllocators {
         Ok(injection)
     }
 
+    /// Whether this file has edits. The path is relative to the checkout.
+    pub fn is_edited(&self, path: &Utf8Path) -> bool {
+        self.edited.contains_key(path)
+    }
+
     /// Returns the edited files that may have caused a failed build, with the reason: those with
     /// errors, else all, because the code that does not accept another type may be anywhere. If
     /// files were refused before, it also returns all, so that no build is tried more than three

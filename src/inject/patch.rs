@@ -113,8 +113,13 @@ fn shown(revision: &Revision) -> String {
 }
 
 impl Patch {
-    /// Returns the patch's text.
-    pub fn text(&self) -> &[u8] {
+    /// Returns the files that it changes or adds, relative to the repository's root.
+    pub fn paths(&self) -> &[Utf8PathBuf] {
+        &self.paths
+    }
+
+    /// Returns its text.
+    pub fn content(&self) -> &[u8] {
         &self.content
     }
 

@@ -74,6 +74,23 @@ impl Expression {
         }
     }
 
+    /// Whether the expression holds, as far as `holds` knows of each name. `None` means that it may.
+    pub fn may_hold(&self, holds: &dyn Fn(&str) -> Option<bool>) -> Option<bool> {
+        let decided = |parts: &[Self], by: bool| {
+            let parts: Vec<Option<bool>> = parts.iter().map(|part| part.may_hold(holds)).collect();
+            if parts.contains(&Some(by)) {
+                return Some(by);
+            }
+            parts.iter().all(|part| *part == Some(!by)).then_some(!by)
+        };
+        match self {
+            Self::Name(name) => holds(name),
+            Self::Not(inner) => inner.may_hold(holds).map(|inner| !inner),
+            Self::And(parts) => decided(parts, false),
+            Self::Or(parts) => decided(parts, true),
+        }
+    }
+
     /// Returns the names that the expression asks for, without those after `not`. Suggestions are
     /// made for these.
     pub fn names(&self) -> Vec<&str> {
@@ -403,6 +420,27 @@ mod tests {
         let message = |text: String| text.parse::<Expression>().unwrap_err().message;
         assert!(message("(".repeat(1_000_000)).contains("levels deep"));
         assert!(message("not ".repeat(1_000_000)).contains("levels deep"));
+    }
+
+    #[test]
+    fn what_is_not_known_decides_only_if_nothing_else_does() {
+        let known = |name: &str| match name {
+            "yes" => Some(true),
+            "no" => Some(false),
+            _ => None,
+        };
+        let cases = [
+            ("open", None),
+            ("not no", Some(true)),
+            ("open and no", Some(false)),
+            ("open or yes", Some(true)),
+            ("not open", None),
+            ("open or no", None),
+            ("yes and not (no or open)", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(parse(text).may_hold(&known), expected, "{text}");
+        }
     }
 
     fn any_expression() -> impl Strategy<Value = Expression> {

@@ -304,6 +304,9 @@ pub struct BuildOptions {
     pub profile: Option<String>,
     /// `--target`.
     pub target: Option<String>,
+    /// `--all-tests`: every target with tests, even if the overlay provides all selected tests.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub all_tests: bool,
     /// `--lib`.
     pub lib: bool,
     /// `--bin`.

@@ -1,10 +1,11 @@
 //! Which tests a selection matches, how messages describe it, and which names are similar if it
 //! matches none.
 
+use indexmap::IndexMap;
 use regex::Regex;
 
 use crate::plan::expression::Expression;
-use crate::plan::request::Selection;
+use crate::plan::request::{Selection, TargetKind};
 use crate::plan::resolved::TestId;
 use crate::plan::title::own_name;
 use crate::support::suggest;
@@ -19,7 +20,55 @@ pub struct Selector<'a> {
     within: Option<Box<Selector<'a>>>,
 }
 
+/// A target whose tests are not known, because it was not built.
+pub struct UnlistedTarget<'a> {
+    /// The package's name and the target's name; `None` means any.
+    pub name: Option<(&'a str, &'a str)>,
+    /// Its kind; `None` means any.
+    pub kind: Option<TargetKind>,
+    /// Whether this text may be a part of a module's or a function's name in it.
+    pub may_name: &'a dyn Fn(&str) -> bool,
+}
+
+impl UnlistedTarget<'_> {
+    /// Whether the names of its tests contain this text. `None` means that some may.
+    fn holds(&self, name: &str, params: &IndexMap<String, Vec<String>>) -> Option<bool> {
+        let name = name.to_lowercase();
+        let known = self.name.map(|(package, binary)| format!("{package}::{binary}").to_lowercase());
+        let known = known.unwrap_or_default();
+        if known.contains(&name) {
+            return Some(true);
+        }
+        let values = params.iter().flat_map(|(key, values)| values.iter().map(move |value| (key, value)));
+        if values.into_iter().any(|(key, value)| format!("[{key}={value},").to_lowercase().contains(&name)) {
+            return None;
+        }
+        // Parameters begin with a bracket. What stands before it belongs to the test.
+        let own = name.split('[').next().unwrap_or_default();
+        let is_word = |part: &&str| {
+            let is_of_word = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+            !part.is_empty() && part.bytes().all(is_of_word)
+        };
+        let mut parts = own.split("::").filter(is_word);
+        let is_impossible = parts.any(|part| !known.contains(part) && !(self.may_name)(part));
+        is_impossible.then_some(false)
+    }
+}
+
 impl<'a> Selector<'a> {
+    /// Whether the selection may match a test of this target. `params` are those of its entry.
+    pub fn may_match(&self, target: &UnlistedTarget<'_>, params: &IndexMap<String, Vec<String>>) -> bool {
+        let Selection { exact, package, kind, .. } = self.selection;
+        let is_possible = |name: &str| target.holds(name, params) != Some(false);
+        self.expression
+            .as_ref()
+            .is_none_or(|expression| expression.may_hold(&|name| target.holds(name, params)) != Some(false))
+            && (exact.is_empty() || exact.iter().any(|name| is_possible(name)))
+            && package.as_ref().is_none_or(|package| target.name.is_none_or(|(own, _)| own == package))
+            && kind.is_none_or(|kind| target.kind.is_none_or(|own| own == kind))
+            && self.within.as_ref().is_none_or(|within| within.may_match(target, params))
+    }
+
     /// Parses the selection's expression and pattern.
     pub fn new(selection: &'a Selection) -> Result<Self, UserError> {
         let expression = selection.expression.as_deref().map(|text| {
@@ -132,7 +181,6 @@ pub fn described(selection: &Selection) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::request::TargetKind;
 
     fn test(id: &str) -> TestId {
         let mut parts = id.splitn(3, "::");
@@ -204,6 +252,32 @@ mod tests {
             assert!(matches(&exact(name), "hf_fwd[a=1]"), "{name}");
         }
         assert!(!matches(&exact("[a=1]"), "hf_fwd[a=1]"));
+    }
+
+    #[test]
+    fn a_target_that_was_not_built_may_match_unless_its_names_rule_it_out() {
+        let no_params = IndexMap::new();
+        let params = IndexMap::from([("batch".to_owned(), vec!["8".to_owned()])]);
+        let may_name = |part: &str| ["hf_fwd", "hf", "tests"].contains(&part);
+        let target =
+            UnlistedTarget { name: Some(("bart", "it")), kind: Some(TargetKind::Test), may_name: &may_name };
+        let may =
+            |selection: &Selection, params| Selector::new(selection).unwrap().may_match(&target, params);
+        let by = |expression: &str| Selection { expression: Some(expression.into()), ..Selection::default() };
+        for possible in ["hf_fwd", "BART", "it::hf", "not hf_fwd", "tests::hf_fwd[batch=8]", "hf or zebra"] {
+            assert!(may(&by(possible), &no_params), "{possible}");
+        }
+        for impossible in ["zebra", "not bart", "hf_fwd and zebra", "zebra::hf_fwd", "it::zebra[hf=1]"] {
+            assert!(!may(&by(impossible), &no_params), "{impossible}");
+        }
+        assert!(may(&by("batch=8"), &params) && may(&by("größe"), &no_params));
+        let exact = |name: &str| Selection { exact: vec![name.into()], ..Selection::default() };
+        assert!(may(&exact("tests::hf_fwd"), &no_params) && !may(&exact("tests::zebra"), &no_params));
+        assert!(!may(&Selection { kind: Some(TargetKind::Lib), ..Selection::default() }, &no_params));
+        assert!(!may(&Selection { package: Some("bert".into()), ..Selection::default() }, &no_params));
+        let within = Selection { within: Some(Box::new(by("zebra"))), ..Selection::default() };
+        assert!(!may(&within, &no_params));
+        assert!(may(&Selection { regex: Some("zebra".into()), ..Selection::default() }, &no_params));
     }
 
     #[test]

@@ -321,9 +321,18 @@ fn listed_revisions<'a>(
 fn facts_of(plan: &Plan, builds: &[Build], notes: Notes) -> BTreeMap<String, serde_json::Value> {
     let mut all: BTreeMap<String, serde_json::Value> =
         builds.iter().enumerate().map(|(index, build)| (index.to_string(), facts(plan, build))).collect();
+    for (index, build) in builds.iter().enumerate() {
+        let own = build.entry().map(|entry| entry.notes(&plan.revisions[index])).unwrap_or_default();
+        if let Some(facts) = all.get_mut(&index.to_string()).filter(|_| !own.is_empty()) {
+            facts["notes"] = json!(own);
+        }
+    }
     for (index, notes) in notes {
         if let Some(serde_json::Value::Object(facts)) = all.get_mut(&index.to_string()) {
-            facts.insert("notes".to_owned(), json!(notes));
+            let known = facts.entry("notes").or_insert_with(|| json!([]));
+            if let Some(known) = known.as_array_mut() {
+                known.extend(notes.into_iter().map(serde_json::Value::from));
+            }
         }
     }
     all
@@ -349,7 +358,7 @@ pub(crate) fn facts(plan: &Plan, build: &Build) -> serde_json::Value {
                 "packages": Some(provenance.packages.join("\n")).filter(|packages| !packages.is_empty()),
                 "shim": provenance.key_inputs.shim,
                 "flags": provenance.key_inputs.environment.get("RUSTFLAGS").map(|flags| redaction::setting(flags)),
-                "not_measured": provenance.not_measured(),
+                "not_measured": entry.not_measured(),
             })
         }
         // A failed build has no figures, so these facts are never compared.

@@ -22,6 +22,8 @@ pub enum Event {
     WaitingForMemory { device: String },
     /// A revision is about to be built.
     BuildStarted { name: String, commit: String },
+    /// Not all targets are built; the text says which are.
+    TargetsChosen { text: String },
     /// Cargo compiled one more crate of the current build.
     BuildProgress { name: String, crate_name: String, compiled: usize },
     /// A revision was built.

@@ -209,6 +209,11 @@ impl Tracing {
         Ok(injection)
     }
 
+    /// Whether this file has edits. The path is relative to the base.
+    pub fn is_edited(&self, path: &Utf8Path) -> bool {
+        self.edited.contains_key(path)
+    }
+
     /// Returns the functions whose edits may have caused a failed build. `blame` chooses between
     /// functions with errors, all functions of files with errors, and all functions. `located`
     /// returns the file of an error's place, relative to the base.

@@ -22,6 +22,7 @@ mod overlays;
 mod pairs;
 mod properties;
 mod reports;
+mod selected_targets;
 mod sizes;
 mod tensors;
 mod traced_reports;

@@ -6,6 +6,7 @@ mod support;
 mod adapters;
 mod archive;
 mod bisect;
+mod broken_targets;
 mod end_to_end;
 mod faults;
 mod gpu_machine;

@@ -50,6 +50,9 @@ pub struct CargoArguments {
     /// Build only this bench (repeatable)
     #[arg(long, value_name = "NAME")]
     pub bench: Vec<String>,
+    /// Build every target with tests, even if the overlay provides all selected tests
+    #[arg(long)]
+    pub all_tests: bool,
     /// Number of parallel build jobs
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_JOBS))]
     pub jobs: Option<u32>,

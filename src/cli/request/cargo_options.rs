@@ -33,6 +33,7 @@ pub fn build_options(
         no_default_features: flag(flags.no_default_features, matrix.no_default_features.as_ref()),
         profile: profile.or_else(|| owned(matrix.profile.as_ref())),
         target: flags.target.clone().or_else(|| owned(matrix.target.as_ref())),
+        all_tests: flags.all_tests,
         lib: flags.lib,
         bins: flags.bin.clone(),
         tests: flags.test.clone(),

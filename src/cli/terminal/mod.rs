@@ -1,8 +1,9 @@
 //! The terminal: progress, warnings and errors on standard error, reports on standard output.
 //! Imports the flags for colour and verbosity, events, and the session's interrupt.
-//! The console prints; `progress` and `failure` are pure.
+//! The console prints; `build_errors`, `progress` and `failure` are pure.
 
 pub mod activity;
+pub mod build_errors;
 pub mod console;
 pub mod failure;
 pub mod filtered;

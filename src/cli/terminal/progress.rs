@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use crate::cli::terminal::activity::{Activity, ActivityKind, LINE_EVERY, SLOW};
+use crate::cli::terminal::build_errors;
 use crate::support::bytes::Bytes;
 use crate::support::counted::counted;
 use crate::support::elapsed::shown;
@@ -239,6 +240,7 @@ impl Progress {
                 Update::default()
             }
             Event::SameCommit { text } => Update::line(good("Merging", text.clone())),
+            Event::TargetsChosen { text } => Update::line(good("Building", text.clone())),
             Event::WaitingForLock { subject, holder } => {
                 Update::line(good("Waiting", format!("for another run on {subject} ({holder})")))
             }
@@ -262,7 +264,10 @@ impl Progress {
                 format!("{} (built before)", revision(name, commit)),
             )]),
             Event::BuildFailed { name, commit, first_errors, log, hints } => {
-                Update::end_of_stage(build_failed(&revision(name, commit), first_errors, log, hints))
+                let text = format!("{} did not build; full log: {log}", revision(name, commit));
+                let headline = Line::Stage { verb: "Failed", text, good: false };
+                let quoted = build_errors::quoted(first_errors, hints).into_iter().map(Line::Quote);
+                Update::end_of_stage(std::iter::once(headline).chain(quoted).collect())
             }
             Event::Delaying { length } => {
                 Update::stage("Waiting", format!("{} before the next run", shown(*length)))
@@ -378,25 +383,10 @@ fn good(verb: &'static str, text: String) -> Line {
     Line::Stage { verb, text, good: true }
 }
 
-fn build_failed(revision: &str, first_errors: &str, log: &str, hints: &[String]) -> Vec<Line> {
-    let text = format!("{revision} did not build; full log: {log}");
-    let mut lines = vec![Line::Stage { verb: "Failed", text, good: false }];
-    if !first_errors.trim().is_empty() {
-        lines.push(Line::Quote(indented(first_errors)));
-    }
-    let help = |hint: &String| Line::Quote(format!("  help: {}", hint.replace('\n', "\n        ")));
-    lines.extend(hints.iter().map(help));
-    lines
-}
-
 fn revision(name: &str, commit: &str) -> String {
     let short =
         commit.get(..7).filter(|_| commit.bytes().all(|byte| byte.is_ascii_hexdigit())).unwrap_or(commit);
     if short.is_empty() || short == name { name.to_owned() } else { format!("{name} {short}") }
-}
-
-fn indented(text: &str) -> String {
-    text.trim_end().lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
 }
 
 fn absent_libraries(target: &str, names: &[String]) -> Line {

@@ -1,0 +1,138 @@
+//! Which targets can contain a selected test, by the texts of a revision.
+
+use cargo_memprof::build::provenance::FailedTarget;
+use cargo_memprof::build::selected_targets::{RevisionTexts, only_tests};
+use cargo_memprof::inject::overlay::OverlayFile;
+use cargo_memprof::plan::request::{OverlayMode, Request, Selection, TargetKind, TestRequest};
+use cargo_memprof::plan::resolved::Revision;
+
+use crate::support::TestRepository;
+
+fn selecting(expression: &str) -> Request {
+    let selection = Selection { expression: Some(expression.into()), ..Selection::default() };
+    Request { tests: vec![TestRequest { selection, ..TestRequest::default() }], ..Request::default() }
+}
+
+fn revision(commit: &str) -> Revision {
+    Revision {
+        name: "main".into(),
+        spec: "main".into(),
+        commit: commit.into(),
+        tree: commit.into(),
+        subject: String::new(),
+        time: 0,
+        found: None,
+        working_tree: false,
+    }
+}
+
+fn failed(kind: TargetKind, root: &str) -> FailedTarget {
+    let binary = root.rsplit('/').next().unwrap().trim_end_matches(".rs").to_owned();
+    FailedTarget { package: "tool".into(), binary, kind, root: root.into(), errors: String::new() }
+}
+
+#[test]
+fn a_failed_target_may_contain_what_its_own_files_and_macros_name() {
+    let mut repository = TestRepository::new();
+    repository.write("Cargo.toml", "[package]\nname = 'tool'\n# keeps\n");
+    repository.write("README.md", "keeps drops shares\n");
+    repository.write("src/lib.rs", "mod inner;\n");
+    repository.write("src/inner.rs", "#[test]\nfn drops() {}\n");
+    repository.write("src/suite.rs", "macro_rules! suite { () => { #[test] fn conforms() {} } }\n");
+    repository.write("tests/broken.rs", "mod common;\nfn Keeps_all() {}\n");
+    repository.write("tests/other.rs", "fn other_only() {}\n");
+    repository.write("tests/common/mod.rs", "fn shares() {}\n");
+    repository.write("tests/data/Listed_Case.json", "{}\n");
+    let commit = repository.commit("all");
+    let (repository, revision) = (repository.open(), revision(&commit));
+    let texts = RevisionTexts::new(&repository, &revision, &[], &[]);
+    let may =
+        |expression: &str, kind, root: &str| texts.may_select(&selecting(expression), &failed(kind, root));
+    let broken = |expression: &str| may(expression, TargetKind::Test, "tests/broken.rs");
+    for possible in
+        ["keeps", "broken", "tool", "shares", "conforms", "listed_case", "not other_only", "broken::keeps"]
+    {
+        assert!(broken(possible), "{possible}");
+    }
+    for impossible in ["drops", "other_only", "nowhere", "not broken", "keeps and drops", "other::keeps"] {
+        assert!(!broken(impossible), "{impossible}");
+    }
+    let library = |expression: &str| may(expression, TargetKind::Lib, "src/lib.rs");
+    assert!(library("drops") && library("tool::lib::drops") && !library("other_only"));
+}
+
+#[test]
+fn a_test_file_that_others_have_as_a_module_counts_for_them() {
+    let mut repository = TestRepository::new();
+    repository.write("tests/broken.rs", "mod other;\n");
+    repository.write("tests/other.rs", "fn other_only() {}\n");
+    repository.write("benches/speed.rs", "#[path = \"../tests/far.rs\"] mod far;\n");
+    repository.write("tests/far.rs", "fn far_away() {}\n");
+    let commit = repository.commit("all");
+    let (repository, revision) = (repository.open(), revision(&commit));
+    let texts = RevisionTexts::new(&repository, &revision, &[], &[]);
+    let may =
+        |expression: &str, kind, root: &str| texts.may_select(&selecting(expression), &failed(kind, root));
+    assert!(may("other_only", TargetKind::Test, "tests/broken.rs"));
+    assert!(may("far_away", TargetKind::Bench, "benches/speed.rs"));
+    assert!(!may("far_away", TargetKind::Test, "tests/broken.rs"));
+}
+
+#[test]
+fn only_the_overlays_tests_are_built_if_nothing_else_has_the_name() {
+    let mut repository = TestRepository::new();
+    repository.write("Cargo.toml", "[package]\nname = 'tool'\n");
+    repository.write("README.md", "memprobe\n");
+    repository.write("src/lib.rs", "fn keeps() {}\n");
+    repository.write("tests/memprobe.rs", "fn replaced() {}\n");
+    let plain = repository.commit("plain");
+    repository.write("tests/all.rs", "mod memprobe;\n");
+    let as_module = repository.commit("a module");
+    let opened = repository.open();
+    let file = |destination: &str, content: &str| OverlayFile {
+        package: None,
+        destination: destination.into(),
+        content: content.into(),
+        mode: OverlayMode::Package,
+    };
+    let overlay = [file("tests/memprobe.rs", "fn retains() {}\n")];
+    let only = |commit: &str, request: &Request, overlay: &[OverlayFile]| {
+        let revision = revision(commit);
+        let texts = RevisionTexts::new(&opened, &revision, overlay, &[]);
+        only_tests(&texts, request).map(|tests| tests.into_iter().collect::<Vec<_>>().join(","))
+    };
+    for narrow in
+        ["memprobe", "RETAINS", "tool and memprobe", "memprobe or retains", "memprobe and not keeps"]
+    {
+        assert_eq!(only(&plain, &selecting(narrow), &overlay).as_deref(), Some("memprobe"), "{narrow}");
+    }
+    for wide in ["keeps", "memprobe or keeps", "not memprobe", "tool", "memprobbe", "m"] {
+        assert_eq!(only(&plain, &selecting(wide), &overlay), None, "{wide}");
+    }
+    assert_eq!(only(&as_module, &selecting("retains"), &overlay), None, "all::memprobe::retains is a test");
+    let and_library = [&overlay[..], &[file("src/lib.rs", "fn retains() {}\n")]].concat();
+    assert_eq!(only(&plain, &selecting("retains"), &and_library), None);
+    assert_eq!(only(&plain, &selecting("memprobe"), &[]), None);
+    let everything = Request { tests: vec![TestRequest::default()], ..Request::default() };
+    assert_eq!(only(&plain, &everything, &overlay), None);
+    let mut asked = selecting("memprobe");
+    asked.build.all_tests = true;
+    assert_eq!(only(&plain, &asked, &overlay), None);
+}
+
+#[test]
+fn a_file_that_the_clone_lacks_may_have_any_name_unless_it_is_not_checked_out() {
+    let mut repository = TestRepository::new();
+    repository.write("src/lib.rs", "fn keeps() {}\n");
+    repository.write("data/large.bin", "unlike any other\n");
+    let commit = repository.commit("all");
+    let blob = repository.git(["rev-parse", "HEAD:data/large.bin"]);
+    let (folder, file) = blob.trim().split_at(2);
+    std::fs::remove_file(repository.root().join(".git/objects").join(folder).join(file))
+        .expect("a loose object");
+    let opened = repository.open();
+    let found =
+        |without: &[String]| opened.files_with(&commit, "keeps", without).map_err(|error| error.to_string());
+    assert!(found(&[]).unwrap_err().contains("data/large.bin"));
+    assert_eq!(found(&["/data/".to_owned()]), Ok(vec!["src/lib.rs".to_owned()]));
+}
