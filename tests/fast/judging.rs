@@ -452,3 +452,16 @@ fn what_may_settle_varying_figures_is_named() {
     assert!(note("heap.peak", "libc 0.2.1").contains("use one thread and a fixed seed"));
     assert!(note("cpu.peak", "libc 0.2.1").contains("`--env MALLOC_ARENA_MAX=1`"));
 }
+
+#[test]
+fn compare_is_for_runs_and_says_how_to_compare_refs() {
+    let folder = tempfile::tempdir().unwrap();
+    let git = std::process::Command::new("git").arg("init").arg("-q").current_dir(folder.path()).status();
+    assert!(git.unwrap().success());
+    std::fs::write(folder.path().join("Cargo.toml"), "[package]\nname = 'p'\nversion = '0.1.0'\n").unwrap();
+    let mut command = assert_cmd::Command::cargo_bin("cargo-memprof").unwrap();
+    let output = command.current_dir(folder.path()).args(["compare", "main", "feature"]).output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("help: to compare revisions: cargo memprof main feature\n"), "{text}");
+}

@@ -10,14 +10,25 @@ use crate::compare::from_results::{self, compare as compare_results};
 use crate::plan::metric::derived;
 use crate::results::stored;
 use crate::support::exit_code::ExitCode;
+use crate::support::user_error::UserError;
 
 /// Compares two runs, and writes the report.
 pub fn compare(context: CommandContext<'_>, arguments: &CompareArguments) -> anyhow::Result<ExitCode> {
     let presentation = &arguments.presentation;
     let outputs = outputs(&presentation.format, &presentation.output)?;
     let manifest = arguments.workspace.manifest_path.as_deref();
+    let or_refs = |error: anyhow::Error| match error.downcast::<UserError>() {
+        Ok(user_error) => {
+            let refs =
+                format!("to compare revisions: cargo memprof {} {}", arguments.baseline, arguments.candidate);
+            let help =
+                user_error.help.as_ref().map_or_else(|| refs.clone(), |help| format!("{refs}\n{help}"));
+            user_error.help(help).into()
+        }
+        Err(error) => error,
+    };
     let read = |name: &str| {
-        let folder = kept_runs::find(name, manifest)?;
+        let folder = kept_runs::find(name, manifest).map_err(or_refs)?;
         kept_runs::refuse_search(&folder)?;
         stored::read(&folder)
     };
