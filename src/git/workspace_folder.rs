@@ -9,6 +9,7 @@ use crate::git::repository::{Lookup, Repository};
 use crate::plan::resolved::Revision;
 use crate::support::advice::Advice;
 use crate::support::process::{Command, shell_quoted};
+use crate::support::user_error::UserError;
 
 /// A cargo workspace, by paths relative to the repository's root.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -230,8 +231,15 @@ fn workspace_manifest(manifest: &Utf8Path) -> anyhow::Result<Utf8PathBuf> {
         .args(["locate-project", "--workspace", "--message-format", "plain", "--manifest-path"])
         .arg(manifest)
         .current_dir("/")
-        .run()
+        .capture()
         .context("could not find the cargo workspace")?;
+    if !located.status.success() {
+        let reason = String::from_utf8_lossy(&located.stderr);
+        let reason = reason.trim().trim_start_matches("error: ").to_owned();
+        return Err(UserError::new(format!("cargo cannot read the workspace: {reason}"))
+            .help(format!("see the same with: cargo metadata --no-deps --manifest-path {manifest}"))
+            .into());
+    }
     Utf8PathBuf::from(located.text()).canonicalize_utf8().context("the workspace's manifest")
 }
 

@@ -459,9 +459,18 @@ fn compare_is_for_runs_and_says_how_to_compare_refs() {
     let git = std::process::Command::new("git").arg("init").arg("-q").current_dir(folder.path()).status();
     assert!(git.unwrap().success());
     std::fs::write(folder.path().join("Cargo.toml"), "[package]\nname = 'p'\nversion = '0.1.0'\n").unwrap();
-    let mut command = assert_cmd::Command::cargo_bin("cargo-memprof").unwrap();
-    let output = command.current_dir(folder.path()).args(["compare", "main", "feature"]).output().unwrap();
-    let text = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{text}");
+    let compare = || {
+        let mut command = assert_cmd::Command::cargo_bin("cargo-memprof").unwrap();
+        let output =
+            command.current_dir(folder.path()).args(["compare", "main", "feature"]).output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        text
+    };
+    let text = compare();
+    assert!(text.contains("cargo cannot read the workspace: failed to parse manifest"), "{text}");
+    std::fs::create_dir(folder.path().join("src")).unwrap();
+    std::fs::write(folder.path().join("src/lib.rs"), "").unwrap();
+    let text = compare();
     assert!(text.contains("help: to compare revisions: cargo memprof main feature\n"), "{text}");
 }
