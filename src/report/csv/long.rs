@@ -43,6 +43,15 @@ pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
         let head = [&*revision.name, &revision.commit, &executable, "", "0", "not_measured"];
         write_empty(head, &params.none(), &mut writer)?;
     }
+    // A failed build has a row of its own if no test shows it.
+    for revision in comparison.failed_builds.keys().filter(|_| comparison.cells.is_empty()) {
+        let revision = &comparison.revisions[*revision];
+        write_empty(
+            [&*revision.name, &revision.commit, "", "", "0", "build_failed"],
+            &params.none(),
+            &mut writer,
+        )?;
+    }
     writer.flush()
 }
 

@@ -12,8 +12,8 @@ use crate::compare::evaluation::Conclusion;
 use crate::compare::standing::Standing;
 use crate::report::json::rows::CellRows;
 use crate::report::json::schema::{
-    Answer, BreachEntry, CellRun, Identity, NotMeasuredEntry, Ref, RunRecordParts, TestCounts, VERSION,
-    reason,
+    Answer, BreachEntry, CellRun, FailedBuildEntry, Identity, NotMeasuredEntry, Ref, RunRecordParts,
+    TestCounts, VERSION, reason,
 };
 use crate::report::notes;
 use crate::report::options::Options;
@@ -48,6 +48,11 @@ pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     if !comparison.not_measured.is_empty() {
         write!(out, "\n\"not_measured\":")?;
         serde_json::to_writer(&mut *out, &not_measured(comparison))?;
+        write!(out, ",")?;
+    }
+    if !comparison.failed_builds.is_empty() {
+        write!(out, "\n\"failed_builds\":")?;
+        serde_json::to_writer(&mut *out, &failed_builds(comparison))?;
         write!(out, ",")?;
     }
     write!(out, "\n\"notes\":")?;
@@ -108,6 +113,15 @@ fn identity(comparison: &Comparison) -> Identity<'_> {
         baseline: (&comparison.revisions[comparison.baseline].name).into(),
         refs: refs.collect(),
     }
+}
+
+fn failed_builds(comparison: &Comparison) -> Vec<FailedBuildEntry<'_>> {
+    let entries = comparison.failed_builds.iter().map(|(revision, failed)| FailedBuildEntry {
+        r#ref: (&comparison.revisions[*revision].name).into(),
+        errors: (&failed.errors).into(),
+        log: failed.log.as_deref().map(Cow::from),
+    });
+    entries.collect()
 }
 
 fn not_measured(comparison: &Comparison) -> Vec<NotMeasuredEntry<'_>> {

@@ -48,6 +48,9 @@ pub struct Report<'a> {
     /// are any, the exit code is 3, unless 1 or 4 applies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_measured: Vec<NotMeasuredEntry<'a>>,
+    /// The refs that did not build.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed_builds: Vec<FailedBuildEntry<'a>>,
     /// Notes: unavailable metrics, differing sources and environments, problems in logs.
     pub notes: Vec<String>,
     /// The functions that trace patterns match, by ref.
@@ -161,6 +164,19 @@ pub struct NotMeasuredEntry<'a> {
     pub executable: Cow<'a, str>,
     /// Why it cannot be measured.
     pub reason: Cow<'a, str>,
+}
+
+/// A ref that did not build.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "FailedBuild")]
+pub struct FailedBuildEntry<'a> {
+    /// The ref's name.
+    pub r#ref: Cow<'a, str>,
+    /// The first errors of the compiler or of cargo.
+    pub errors: Cow<'a, str>,
+    /// The whole log, relative to the run's folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<Cow<'a, str>>,
 }
 
 /// A figure above an absolute limit, or a leak.
