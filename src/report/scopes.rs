@@ -24,7 +24,7 @@ use crate::report::troubles;
 use crate::results::measurement::{Kind, Nesting};
 use crate::results::stored::Run;
 use crate::support::counted::counted;
-use crate::support::labels::{self, cut};
+use crate::support::labels;
 
 /// The parts of a scope's figures, with their headings.
 const PARTS: [(&str, &str); 3] = [("consumed", "Consumed"), ("peaked", "Peaked"), ("used", "Used")];
@@ -124,11 +124,11 @@ impl ScopeView<'_> {
                 writeln!(out)?;
             }
             // Time and place are the same for all families.
-            let more = tree.time_and_place().filter(|_| index == 0);
+            let more = tree.time_and_place(self.page).filter(|_| index == 0);
             if self.options.compact {
-                self.page.one_table("scope", &labels, &tree.groups_of_parts(family), out)?;
+                self.page.one_table("scope", &labels, &tree.groups_of_parts(self.page, family), out)?;
             } else {
-                let groups = tree.groups_of_sides(family).into_iter().chain(more);
+                let groups = tree.groups_of_sides(self.page, family).into_iter().chain(more);
                 self.page.tables("scope", &labels, groups.collect(), out)?;
             }
         }
@@ -279,11 +279,11 @@ impl<'a> ScopeTree<'a> {
     }
 
     /// Returns each revision's three figures, then the differences.
-    fn groups_of_sides(&self, family: &str) -> Vec<Group> {
+    fn groups_of_sides(&self, page: Page, family: &str) -> Vec<Group> {
         let headings = || PARTS.iter().map(|(_, heading)| (*heading).to_owned()).collect::<Vec<_>>();
         let of_side = |(number, (revision, side)): (usize, &(&Revision, &Aggregate))| {
             let mark = if side.availability == Availability::CutOff { "✗ " } else { "" };
-            let name = cut(&labels::one_line(&revision.name), MOST_HEADING).into_owned();
+            let name = page.cut(&labels::one_line(&revision.name), MOST_HEADING).into_owned();
             let cells = self.rows.iter().map(|row| {
                 PARTS.iter().map(|(part, _)| figure(side, family, part, row.indices[number])).collect()
             });
@@ -302,11 +302,11 @@ impl<'a> ScopeTree<'a> {
 
     /// Returns the newest revision's figures, each with its difference: one line per scope at any
     /// width.
-    fn groups_of_parts(&self, family: &str) -> Vec<Group> {
+    fn groups_of_parts(&self, page: Page, family: &str) -> Vec<Group> {
         let group = |(index, (part, name)): (usize, &(&str, &str))| {
             let newest = self.sides.len() - 1;
             let (revision, side) = self.sides[newest];
-            let mut headings = vec![cut(&labels::one_line(&revision.name), MOST_HEADING).into_owned()];
+            let mut headings = vec![page.cut(&labels::one_line(&revision.name), MOST_HEADING).into_owned()];
             headings.extend(self.is_compared().then(|| "Δ".to_owned()));
             let cells = self.rows.iter().map(|row| {
                 let mut cells = vec![figure(side, family, part, row.indices[newest])];
@@ -320,7 +320,7 @@ impl<'a> ScopeTree<'a> {
     }
 
     /// Returns how long each scope took, and where it is in the source, as far as it is known.
-    fn time_and_place(&self) -> Option<Group> {
+    fn time_and_place(&self, page: Page) -> Option<Group> {
         let duration = |row: &ScopeRow, number: usize| {
             let column = self.sides[number].1.column("time")?;
             Some(column.figure(row.indices[number]?)?.value)
@@ -330,7 +330,7 @@ impl<'a> ScopeTree<'a> {
         let has_places = self.rows.iter().any(|row| !row.place.is_empty());
         let name = |number: &usize| match self.sides.len() {
             1 => "Time".to_owned(),
-            _ => cut(&labels::one_line(&self.sides[*number].0.name), MOST_HEADING).into_owned(),
+            _ => page.cut(&labels::one_line(&self.sides[*number].0.name), MOST_HEADING).into_owned(),
         };
         let mut headings: Vec<String> = with_time.iter().map(name).collect();
         headings.extend(has_places.then(|| "At".to_owned()));

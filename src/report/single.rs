@@ -20,7 +20,7 @@ use crate::report::titles;
 use crate::report::troubles::{self, Trouble};
 use crate::results::measurement::Kind;
 use crate::support::counted::counted;
-use crate::support::labels::{self, cut};
+use crate::support::labels;
 
 /// The tables of checkpoints are shown for at most this many tests, unless all rows are wanted.
 const MOST_TABLES: usize = 5;
@@ -67,7 +67,7 @@ impl Single<'_> {
                     Text::new(format!("{}{}", mark(cell, side), titles::distinct_title(cell)), tone)
                 })
                 .collect();
-            let groups = self.groups(&self.metrics_of_tests(&filter), measured.len(), |row, metric| {
+            let groups = self.groups(page, &self.metrics_of_tests(&filter), measured.len(), |row, metric| {
                 of_test(measured[row].1, metric)
             });
             page.tables("test", &labels, groups, out)?;
@@ -112,7 +112,7 @@ impl Single<'_> {
                 .collect();
             let metrics: Vec<&Metric> =
                 metrics.iter().copied().filter(|metric| side.column(&metric.name).is_some()).collect();
-            let groups = self.groups(&metrics, rows, |row, metric| {
+            let groups = self.groups(page, &metrics, rows, |row, metric| {
                 Some(side.column(&metric.name)?.figure(all[row])?.value)
             });
             page.tables("checkpoint", &labels, groups, out)?;
@@ -137,11 +137,12 @@ impl Single<'_> {
     /// Returns the columns of the metrics, a few in each group, so that groups may wrap.
     fn groups(
         &self,
+        page: Page,
         metrics: &[&Metric],
         rows: usize,
         figure: impl Fn(usize, &Metric) -> Option<i64>,
     ) -> Vec<Group> {
-        let name = cut(&labels::one_line(&self.revision.name), MOST_NAME).into_owned();
+        let name = page.cut(&labels::one_line(&self.revision.name), MOST_NAME).into_owned();
         let group = |some: &[&Metric]| {
             let cells = |row: usize| {
                 some.iter().map(|metric| Text::figure(figure(row, metric), metric.unit)).collect()
