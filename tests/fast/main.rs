@@ -24,6 +24,7 @@ mod properties;
 mod reports;
 mod selected_targets;
 mod sizes;
+mod submodules;
 mod tensors;
 mod traced_reports;
 mod unmeasured;

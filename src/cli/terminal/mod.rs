@@ -1,11 +1,12 @@
 //! The terminal: progress, warnings and errors on standard error, reports on standard output.
 //! Imports the flags for colour and verbosity, events, and the session's interrupt.
-//! The console prints; `build_errors`, `progress` and `failure` are pure.
+//! The console prints; `build_errors`, `lines`, `progress` and `failure` are pure.
 
 pub mod activity;
 pub mod build_errors;
 pub mod console;
 pub mod failure;
 pub mod filtered;
+pub mod lines;
 pub mod progress;
 pub mod workflow;

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use crate::cli::terminal::activity::{Activity, ActivityKind, LINE_EVERY, SLOW};
 use crate::cli::terminal::build_errors;
+use crate::cli::terminal::lines::{Line, StatusLine, Update};
 use crate::support::bytes::Bytes;
 use crate::support::counted::counted;
 use crate::support::elapsed::shown;
 use crate::support::event::Event;
-use crate::support::user_error;
 
 /// How much to print.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,86 +30,6 @@ pub enum Medium {
     Terminal,
     /// A file or a pipe, without.
     Plain,
-}
-
-/// A line that stays.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Line {
-    /// `    Building main 4f1c2aa … 38.2 s`.
-    Stage {
-        /// What happens, right-aligned as in cargo's output.
-        verb: &'static str,
-        /// To what.
-        text: String,
-        /// Whether it succeeded.
-        good: bool,
-    },
-    /// `warning: …` with its help.
-    Warning {
-        /// What the user should know.
-        message: String,
-        /// What to do about it.
-        help: Option<String>,
-    },
-    /// Text as it is, such as a compiler's error.
-    Quote(String),
-}
-
-/// What an event changes on the screen.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Update {
-    /// New lines that stay, in order.
-    pub lines: Vec<Line>,
-    /// The new status line.
-    pub status: StatusLine,
-}
-
-/// What happens to the status line.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum StatusLine {
-    /// It stays as it is.
-    #[default]
-    Keep,
-    /// It disappears.
-    Clear,
-    /// It shows this text, with a clock beside it.
-    Show {
-        /// What happens.
-        verb: &'static str,
-        /// To what.
-        text: String,
-        /// Whether the clock starts again.
-        restart: bool,
-    },
-}
-
-/// The width of the verbs: cargo's, so that its lines and ours align.
-pub const VERB_WIDTH: usize = 12;
-
-impl Line {
-    /// Returns the line without colour.
-    pub fn plain(&self) -> String {
-        match self {
-            Self::Stage { verb, text, .. } => format!("{verb:>VERB_WIDTH$} {text}"),
-            Self::Warning { message, help } => user_error::labelled("warning", message, help.as_deref()),
-            Self::Quote(text) => text.clone(),
-        }
-    }
-}
-
-impl Update {
-    fn line(line: Line) -> Self {
-        Self { lines: vec![line], status: StatusLine::Keep }
-    }
-
-    /// Lines that end a stage, and with it the status line.
-    fn end_of_stage(lines: Vec<Line>) -> Self {
-        Self { lines, status: StatusLine::Clear }
-    }
-
-    fn stage(verb: &'static str, text: String) -> Self {
-        Self { lines: Vec::new(), status: StatusLine::Show { verb, text, restart: true } }
-    }
 }
 
 /// The progress of one command: what the next line needs to know about the events so far.
