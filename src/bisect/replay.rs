@@ -30,6 +30,22 @@ const SEARCH_FLAGS: [(&str, bool); 21] = [
     ("-v", false),
 ];
 
+/// Flags without a value that `run` has, too. A range may follow them.
+const WITHOUT_VALUE: [&str; 12] = [
+    "--release",
+    "-r",
+    "--all-features",
+    "--no-default-features",
+    "--all-packages",
+    "--workspace",
+    "--lib",
+    "--ignored",
+    "--include-ignored",
+    "--clean-env",
+    "--offline",
+    "--locked",
+];
+
 /// Returns the command line that compares two commits as the search measured them. `arguments` are
 /// the search's own, including the name of its command.
 pub fn comparison(command: &str, arguments: &[String], before: &str, after: &str) -> String {
@@ -50,9 +66,9 @@ pub fn comparison(command: &str, arguments: &[String], before: &str, after: &str
         let joined = SEARCH_FLAGS
             .iter()
             .any(|(flag, value)| *value && word.strip_prefix(flag).is_some_and(|rest| rest.starts_with('=')));
-        // The range of a history is the only word with dots that belongs to no flag.
+        // The range of a search is the only word with dots that belongs to no flag.
         let is_range = !takes_value && !word.starts_with('-') && word.contains("..");
-        takes_value = word.starts_with('-') && !word.contains('=');
+        takes_value = word.starts_with('-') && !word.contains('=') && !WITHOUT_VALUE.contains(&word.as_str());
         match own {
             Some((_, value)) => {
                 skips_value = *value;
@@ -73,6 +89,15 @@ mod tests {
         let arguments: Vec<String> = text.split(' ').map(str::to_owned).collect();
         let command = if text.contains("bisect") { "bisect" } else { "history" };
         comparison(command, &arguments, "aaa", "bbb")
+    }
+
+    #[test]
+    fn the_range_of_a_search_is_left_out_wherever_it_stands() {
+        for text in ["bisect v1..main -k hf --release", "bisect --release v1..main -k hf"] {
+            let words: Vec<String> = line(text).split(' ').map(str::to_owned).collect();
+            assert!(!words.contains(&"v1..main".to_owned()), "{words:?}");
+            assert!(words.contains(&"--release".to_owned()) && words.contains(&"hf".to_owned()), "{words:?}");
+        }
     }
 
     #[test]

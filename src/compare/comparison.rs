@@ -38,6 +38,9 @@ pub struct Comparison {
     pub workspace: Utf8PathBuf,
     /// The machine that measured; `null` if unknown.
     pub environment: Value,
+    /// Whether overlays, options of the build or variables shape the tests. A further command must
+    /// repeat them.
+    pub has_own_settings: bool,
     /// All metrics with figures, in the order of the columns.
     pub metrics: Vec<Metric>,
     /// The functions that trace patterns match, by revision.

@@ -15,6 +15,7 @@ use crate::compare::paired_tests::PairedResults;
 use crate::compare::settling;
 use crate::plan::listing::NotMeasured;
 use crate::plan::metric::{CATALOGUE, Unit};
+use crate::plan::request::{BuildOptions, RefRequest, Request};
 use crate::results::comparability::{self, IncomparableMetrics};
 use crate::results::measurement::Names;
 use crate::results::stored::{Builds, Results, Run};
@@ -56,6 +57,7 @@ fn compare_revisions(results: &Results, unchecked: usize) -> Comparison {
         baseline: plan.baseline,
         workspace: plan.workspace.clone(),
         environment: results.environment.clone(),
+        has_own_settings: has_own_settings(&plan.request),
         metrics: metrics(&cells),
         traces: results.traces.clone(),
         runs: results.runs.clone(),
@@ -71,6 +73,21 @@ fn compare_revisions(results: &Results, unchecked: usize) -> Comparison {
     let settling = settling::notes(&comparison, &results.builds);
     comparison.notes.extend(settling);
     comparison
+}
+
+/// Whether anything but refs and tests was asked for that decides what is built and run.
+fn has_own_settings(request: &Request) -> bool {
+    let of_refs =
+        |one: &RefRequest| !one.features.is_empty() || !one.env.is_empty() || one.toolchain.is_some();
+    !request.overlay.is_empty()
+        || !request.overlay_patches.is_empty()
+        || !request.checkpoints_at.is_empty()
+        || request.build != BuildOptions::default()
+        || !request.env.is_empty()
+        || request.clean_env.is_some()
+        || request.lockfile.is_some()
+        || !request.sparse_exclude.is_empty()
+        || request.refs.iter().any(of_refs)
 }
 
 /// Returns which metrics cannot be compared, by revision.

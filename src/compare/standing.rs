@@ -228,6 +228,12 @@ impl WorstChange<'_> {
     }
 }
 
+/// Whether a judged metric has a row of a compared test whose figures cannot be compared.
+pub fn lacks_figures(view: &PairView<'_>) -> bool {
+    let mut rulings = view.pair.judged.iter().flat_map(JudgedMetric::rulings);
+    view.is_compared() && rulings.any(|ruling| ruling.verdict == Verdict::Missing)
+}
+
 /// Whether a counted figure changed by less than its limit, and not by noise alone. Resident memory
 /// takes many runs to tell.
 pub fn changed_below_limit(view: &PairView<'_>) -> bool {

@@ -6,8 +6,10 @@ use std::fmt::Write as _;
 
 use crate::compare::comparison::{Comparison, PairView};
 use crate::compare::matching::Match;
-use crate::compare::standing::{Standing, changed_below_limit};
+use crate::compare::standing::{Standing, changed_below_limit, lacks_figures};
+use crate::git::resolve::MERGE_BASE;
 use crate::plan::metric::Unit;
+use crate::plan::resolved::Revision;
 use crate::report::finding::Finding;
 use crate::report::selection::{ShownMetric, TableSection};
 use crate::report::text;
@@ -27,6 +29,8 @@ pub struct Answer<'a> {
     counts: BTreeMap<Standing, usize>,
     /// Unchanged tests with a difference below its limit.
     below_limit: usize,
+    /// Compared tests with a judged metric that could not be compared.
+    partly: usize,
     /// The number of runs, if it is the same for all tests.
     runs: Option<String>,
 }
@@ -44,6 +48,7 @@ impl<'a> Answer<'a> {
             findings: Vec::new(),
             counts: BTreeMap::new(),
             below_limit: 0,
+            partly: 0,
             runs: None,
         };
         let mut runs: Vec<Option<String>> = Vec::new();
@@ -54,6 +59,7 @@ impl<'a> Answer<'a> {
                 runs.push(titles::runs(&view));
             }
             answer.below_limit += usize::from(standing == Standing::Unchanged && changed_below_limit(&view));
+            answer.partly += usize::from(standing.is_compared() && lacks_figures(&view));
             if standing.is_notable() {
                 answer.findings.push(Finding::of(comparison, view, standing));
             }
@@ -142,6 +148,9 @@ impl<'a> Answer<'a> {
             (Standing::OnlyInCandidate, format!("only in {new}")),
             (Standing::Ignored, "ignored".to_owned()),
         ];
+        if self.partly > 0 {
+            parts.push(format!("{} not compared in every metric", number(self.partly)));
+        }
         for (standing, words) in others {
             let count = self.count(standing);
             if count > 0 {
@@ -157,25 +166,32 @@ impl<'a> Answer<'a> {
         Some(parts.join(" · "))
     }
 
-    /// Returns the command that finds the commit of the worst regression; `None` without one, and for
-    /// the working tree, which is no commit.
+    /// Returns the line with the command that finds the commit of the worst regression. `None` without
+    /// one, and where a search makes no sense: for the working tree, a single commit, pairs of tests,
+    /// and metrics of scopes.
     pub fn next_command(&self) -> Option<String> {
         let [old, new] =
             [self.comparison.baseline, self.candidate].map(|index| &self.comparison.revisions[index]);
         let first = self.findings.first().filter(|finding| finding.standing == Standing::Regressed)?;
-        let is_plain = first.view.cell.id.params.is_empty() && !first.view.cell.id.test.name.is_empty();
-        // A scope's metric is no metric of the whole test.
+        let cell = first.view.cell;
+        let is_plain = cell.id.params.is_empty() && !cell.id.test.name.is_empty() && cell.origins.is_none();
         let is_of_scope = [".consumed", ".peaked", ".used"].iter().any(|end| first.metric.ends_with(end));
-        if old.working_tree || new.working_tree || !is_plain || is_of_scope {
+        let is_one_commit = old.spec == format!("{}~1", new.spec) || old.spec == format!("{}^", new.spec);
+        if old.working_tree || new.working_tree || !is_plain || is_of_scope || is_one_commit {
             return None;
         }
         let metric = match first.metric.as_str() {
             "heap.peak" => String::new(),
             metric => format!(" --metric {metric}"),
         };
-        let words = [format!("{}..{}", old.spec, new.spec), first.view.cell.id.test.to_string()];
+        let words = [format!("{}..{}", end_of_range(old), end_of_range(new)), cell.id.test.to_string()];
         let [range, test] = words.map(|word| shell_quoted(OsStr::new(&word)));
-        Some(format!("cargo memprof bisect {range} --exact {test}{metric}"))
+        let settings = if self.comparison.has_own_settings {
+            ", with this comparison's overlays and options"
+        } else {
+            ""
+        };
+        Some(format!("next{settings}: cargo memprof bisect {range} --exact {test}{metric}"))
     }
 
     /// Returns the troubles of all tests that failed or were not compared, each once, with the tests
@@ -201,6 +217,12 @@ impl<'a> Answer<'a> {
         });
         without.map(Finding::test).collect()
     }
+}
+
+/// Returns the revision as an end of `A..B`: as the user wrote it, if that fits there.
+fn end_of_range(revision: &Revision) -> String {
+    let is_name = !revision.spec.contains("..") && !["", ".", MERGE_BASE].contains(&revision.spec.as_str());
+    if is_name { revision.spec.clone() } else { revision.short() }
 }
 
 fn number(count: usize) -> String {

@@ -43,7 +43,7 @@ impl Foot<'_> {
         }
         for next in self.answers.iter().filter_map(Answer::next_command) {
             // A command is for copying, so it is never wrapped.
-            writeln!(out, "next: {next}")?;
+            writeln!(out, "{next}")?;
         }
         if let Some(path) = &self.options.report_path {
             writeln!(out, "{}", page.paint.apply(&format!("report: {path}"), Tone::Quiet))?;

@@ -595,3 +595,54 @@ fn what_is_piped_is_never_cut() {
     assert!(!piped.contains('…') && piped.matches(&label).count() == 2, "{piped}");
     assert!(table(&comparison, &at_width(80)).contains('…'));
 }
+
+#[test]
+fn the_next_command_can_be_pasted_or_is_left_out() {
+    let log = |heap| Log::new().checkpoint("done", &[("heap.peak", heap)]);
+    let next = |specs: [&str; 2], change: &dyn Fn(&mut cargo_memprof::results::stored::Results)| {
+        let synthetic = (0..2).fold(Synthetic::new(&["old", "new"]), |synthetic, repeat| {
+            synthetic.passed("t", 0, repeat, &log(MIB)).passed("t", 1, repeat, &log(2 * MIB))
+        });
+        let mut results = synthetic.results();
+        for (revision, spec) in results.plan.revisions.iter_mut().zip(specs) {
+            revision.spec = spec.to_owned();
+        }
+        change(&mut results);
+        let text = table(&compare(&results), &at_width(120));
+        text.lines().find(|line| line.starts_with("next")).unwrap_or_default().to_owned()
+    };
+    let same = |_: &mut cargo_memprof::results::stored::Results| ();
+    let command = "cargo memprof bisect";
+    assert_eq!(next(["main", "pr/7"], &same), format!("next: {command} main..pr/7 --exact bart::tests::t"));
+    // What the plan calls its ends is no end of a range: the commits stand in for them.
+    for specs in [["main...HEAD", "HEAD"], ["merge-base", "HEAD"]] {
+        assert_eq!(next(specs, &same), format!("next: {command} 0aa2c1f..HEAD --exact bart::tests::t"));
+    }
+    assert_eq!(next(["main", "."], &same), format!("next: {command} main..1aa2c1f --exact bart::tests::t"));
+    assert_eq!(next(["HEAD~1", "HEAD"], &same), "", "there is only one commit");
+    let dirty = |results: &mut cargo_memprof::results::stored::Results| {
+        results.plan.revisions[1].working_tree = true;
+    };
+    assert_eq!(next(["main", "."], &dirty), "");
+    let release = |results: &mut cargo_memprof::results::stored::Results| {
+        results.plan.request.build.profile = Some("release".to_owned());
+    };
+    let told = format!("next, with this comparison's overlays and options: {command} main..pr/7");
+    assert!(next(["main", "pr/7"], &release).starts_with(&told));
+}
+
+#[test]
+fn a_test_with_a_metric_that_was_not_compared_is_counted() {
+    let log = |source: &str| {
+        Log::new().source("cpu.peak", source).checkpoint("done", &[("heap.peak", MIB), ("cpu.peak", MIB)])
+    };
+    let synthetic = (0..2).fold(Synthetic::new(&["main", "pr/1"]), |synthetic, repeat| {
+        synthetic.passed("t", 0, repeat, &log("one")).passed("t", 1, repeat, &log("two"))
+    });
+    let comparison = compare(&synthetic.results());
+    let text = table(&comparison, &at_width(100));
+    assert!(text.starts_with("memory: 1 test unchanged") && text.contains("cpu.peak not compared"), "{text}");
+    assert!(text.contains("\n1 test not compared in every metric\n"), "{text}");
+    let markdown = rendered(Format::Markdown, &comparison, &Options::default());
+    assert!(markdown.contains("1 test not compared in every metric"), "{markdown}");
+}

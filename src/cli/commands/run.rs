@@ -64,10 +64,10 @@ fn or_command(error: anyhow::Error) -> anyhow::Error {
     let commands = CommandArguments::names();
     let command = suggest::nearest(spec, commands.iter().map(String::as_str), 1)
         .first()
-        .map_or_else(String::new, |name| format!("for the command: cargo memprof {name}\n"));
+        .map_or_else(String::new, |name| format!("\nfor the command: cargo memprof {name}"));
     let help = advice::help(&error).unwrap_or_default();
     let message = format!("{error:#}");
-    UserError::new(message).help(format!("{command}{help}\nto select tests: -k {spec}")).into()
+    UserError::new(message).help(format!("{help}\nto select tests: -k {spec}{command}")).into()
 }
 
 /// A run of tests in a repository.
