@@ -16,6 +16,7 @@ use std::thread::LocalKey;
 
 use crate::harness;
 use crate::live::{Epoch, Live};
+use crate::stacks;
 use crate::tally::{CAN_BE_OWNED, Claimed, Slot, Tally, Totals};
 
 /// What is live, and what was allocated since the process began.
@@ -87,10 +88,17 @@ fn read() -> Option<&'static Counts> {
 
 /// Totals since the process began; `None` if nothing was counted.
 pub(crate) fn totals() -> Option<Totals> {
+    if stacks::are_recorded() {
+        return stacks::totals();
+    }
     read().map(|counts| counts.tally.totals())
 }
 
-/// Ends the peak's interval. Calls must not overlap.
-pub(crate) fn end_epoch() -> Option<Epoch> {
-    read().map(|counts| counts.live.end_epoch())
+/// Ends the peak's interval. Returns its figures, and the totals since the process began. Calls must
+/// not overlap.
+pub(crate) fn mark() -> Option<(Epoch, Totals)> {
+    if stacks::are_recorded() {
+        return stacks::mark();
+    }
+    read().map(|counts| (counts.live.end_epoch(), counts.tally.totals()))
 }

@@ -8,31 +8,17 @@ use std::ffi::CStr;
 use std::os::raw::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::loaded::{Object, dl_iterate_phdr};
 use crate::untracked::kept;
 
 extern "C" {
     fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void;
     fn dlsym(handle: *mut c_void, symbol: *const c_char) -> *mut c_void;
     fn dlerror() -> *mut c_char;
-    fn dl_iterate_phdr(
-        callback: unsafe extern "C" fn(*const Object, usize, *mut c_void) -> c_int,
-        data: *mut c_void,
-    ) -> c_int;
 }
 
 const RTLD_LAZY: c_int = 1;
 const RTLD_NOLOAD: c_int = 4;
-
-/// `struct dl_phdr_info` of `link.h`, as in glibc and musl, up to the last field that is read.
-#[repr(C)]
-struct Object {
-    address: usize,
-    name: *const c_char,
-    headers: *const c_void,
-    header_count: u16,
-    /// How many objects the process has loaded since it began.
-    loads: u64,
-}
 
 /// A library that stays loaded for the life of the process.
 #[derive(Clone, Copy)]

@@ -13,6 +13,7 @@
 use std::alloc::{GlobalAlloc, Layout};
 
 use crate::counts::{self, Account};
+use crate::stacks;
 
 /// A global allocator that counts, and leaves the work to `A`.
 ///
@@ -92,8 +93,13 @@ impl Account {
     #[doc(hidden)]
     #[inline(always)]
     pub unsafe fn alloc_zeroed<A: GlobalAlloc>(self, inner: &A, layout: Layout) -> *mut u8 {
-        self.tally(layout.size());
-        self.count_in(inner.alloc_zeroed(layout), layout.size())
+        match self.claimed() {
+            Some(slot) => {
+                slot.add_as_owner(layout.size());
+                self.count_in(inner.alloc_zeroed(layout), layout.size())
+            }
+            None => alloc_zeroed_rarely(layout.size(), layout.align(), inner, self),
+        }
     }
 
     #[doc(hidden)]
@@ -118,16 +124,26 @@ impl Account {
         layout: Layout,
         new_size: usize,
     ) -> *mut u8 {
-        self.tally(new_size);
-        let moved = inner.realloc(block, layout, new_size);
+        match self.claimed() {
+            Some(slot) => {
+                slot.add_as_owner(new_size);
+                let moved = inner.realloc(block, layout, new_size);
+                self.count_moved(moved, layout.size(), new_size);
+                moved
+            }
+            None => realloc_rarely(block, layout, new_size, inner, self),
+        }
+    }
+
+    #[inline(always)]
+    fn count_moved(self, moved: *mut u8, old_size: usize, new_size: usize) {
         if moved.is_null() {
             self.take_back(new_size);
-        } else if new_size >= layout.size() {
-            self.counts.live.add(new_size - layout.size());
-        } else if !self.counts.live.subtract_at_once(layout.size() - new_size) {
-            self.counts.live.subtract(layout.size() - new_size);
+        } else if new_size >= old_size {
+            self.counts.live.add(new_size - old_size);
+        } else if !self.counts.live.subtract_at_once(old_size - new_size) {
+            self.counts.live.subtract(old_size - new_size);
         }
-        moved
     }
 
     /// Counts one block.
@@ -135,14 +151,8 @@ impl Account {
     fn tally(self, bytes: usize) {
         match self.claimed() {
             Some(slot) => slot.add_as_owner(bytes),
-            None => self.tally_rarely(bytes),
+            None => self.claim().add(bytes),
         }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn tally_rarely(self, bytes: usize) {
-        self.claim().add(bytes);
     }
 
     #[cold]
@@ -165,6 +175,18 @@ impl Account {
     }
 }
 
+impl Account {
+    /// Whether this run records call stacks. No thread claims a slot then, and nothing is counted
+    /// out at once, so that every call comes here.
+    fn records_stacks(self) -> bool {
+        let records = stacks::are_in_use();
+        if records {
+            self.counts.live.never_count_out_at_once();
+        }
+        records
+    }
+}
+
 /// What `malloc` aligns to on 64-bit platforms. For larger alignments, and for sizes below the
 /// alignment, `System` calls another function, so those are the rare cases here. For other
 /// allocators this is a guess.
@@ -174,8 +196,44 @@ const USUAL_ALIGN: usize = 16;
 #[cold]
 #[inline(never)]
 unsafe fn alloc_rarely<A: GlobalAlloc>(size: usize, align: usize, inner: &A, account: Account) -> *mut u8 {
+    if account.records_stacks() {
+        return stacks::alloc(inner, size, align, false);
+    }
     account.tally(size);
     account.count_in(inner.alloc(Layout::from_size_align_unchecked(size, align)), size)
+}
+
+#[cold]
+#[inline(never)]
+unsafe fn alloc_zeroed_rarely<A: GlobalAlloc>(
+    size: usize,
+    align: usize,
+    inner: &A,
+    account: Account,
+) -> *mut u8 {
+    if account.records_stacks() {
+        return stacks::alloc(inner, size, align, true);
+    }
+    account.tally(size);
+    account.count_in(inner.alloc_zeroed(Layout::from_size_align_unchecked(size, align)), size)
+}
+
+#[cold]
+#[inline(never)]
+unsafe fn realloc_rarely<A: GlobalAlloc>(
+    block: *mut u8,
+    layout: Layout,
+    new_size: usize,
+    inner: &A,
+    account: Account,
+) -> *mut u8 {
+    if account.records_stacks() {
+        return stacks::realloc(inner, block, layout, new_size);
+    }
+    account.tally(new_size);
+    let moved = inner.realloc(block, layout, new_size);
+    account.count_moved(moved, layout.size(), new_size);
+    moved
 }
 
 #[cold]
@@ -187,6 +245,9 @@ unsafe fn dealloc_rarely<A: GlobalAlloc>(
     inner: &A,
     account: Account,
 ) {
+    if account.records_stacks() {
+        return stacks::dealloc(inner, block, size, align);
+    }
     account.counts.live.subtract(size);
     inner.dealloc(block, Layout::from_size_align_unchecked(size, align));
 }

@@ -50,12 +50,11 @@ impl Source for HeapMetrics {
 
     fn read(&mut self, values: &mut Values, _extent: Extent) {
         if let Some(indices) = self.tracked {
-            let epoch = counts::end_epoch();
-            let totals = counts::totals();
-            values.set(indices.live, epoch.map(|epoch| epoch.live));
-            values.set(indices.peak, epoch.map(|epoch| epoch.peak));
-            values.set(indices.allocated, totals.map(|totals| totals.bytes));
-            values.set(indices.count, totals.map(|totals| totals.blocks));
+            let read = counts::mark();
+            values.set(indices.live, read.map(|(epoch, _)| epoch.live));
+            values.set(indices.peak, read.map(|(epoch, _)| epoch.peak));
+            values.set(indices.allocated, read.map(|(_, totals)| totals.bytes));
+            values.set(indices.count, read.map(|(_, totals)| totals.blocks));
         }
     }
 }

@@ -40,26 +40,24 @@ impl<'a> Json<'a> {
         let _ = self.buffer.write_fmt(value);
     }
 
-    /// Writes a figure. Formatting figures with `write!` would take most of a checkpoint's time.
-    // The cast values are less than 100.
-    #[allow(clippy::cast_possible_truncation)]
     pub(crate) fn figure(&mut self, name: &str, value: u64) {
         self.name(name);
-        let mut digits = [0; DIGITS];
-        let mut first = DIGITS;
-        let mut left = value;
-        while left >= 10 {
-            let pair = (left % 100) as u8;
-            left /= 100;
-            first -= 2;
-            digits[first] = b'0' + pair / 10;
-            digits[first + 1] = b'0' + pair % 10;
+        write_figure(self.buffer, value);
+    }
+
+    /// Writes an array of numbers. `None` becomes -1.
+    pub(crate) fn numbers(&mut self, name: &str, values: impl Iterator<Item = Option<u64>>) {
+        self.name(name);
+        let mut before = b'[';
+        for value in values {
+            self.buffer.push(before);
+            before = b',';
+            match value {
+                Some(value) => write_figure(self.buffer, value),
+                None => self.buffer.extend(b"-1"),
+            }
         }
-        if left > 0 || first == DIGITS {
-            first -= 1;
-            digits[first] = b'0' + left as u8;
-        }
-        self.buffer.extend(&digits[first..]);
+        self.buffer.extend(if before == b'[' { b"[]".as_ref() } else { b"]" });
     }
 
     /// Writes 16 hexadecimal digits as text. A number of 64 bits is more than some readers of JSON
@@ -125,6 +123,27 @@ impl<'a> Json<'a> {
         self.buffer.extend(&bytes[plain_from..]);
         self.buffer.push(b'"');
     }
+}
+
+/// Writes a figure. Formatting figures with `write!` would take most of a checkpoint's time.
+// The cast values are less than 100.
+#[allow(clippy::cast_possible_truncation)]
+fn write_figure(buffer: &mut Untracked<u8>, value: u64) {
+    let mut digits = [0; DIGITS];
+    let mut first = DIGITS;
+    let mut left = value;
+    while left >= 10 {
+        let pair = (left % 100) as u8;
+        left /= 100;
+        first -= 2;
+        digits[first] = b'0' + pair / 10;
+        digits[first + 1] = b'0' + pair % 10;
+    }
+    if left > 0 || first == DIGITS {
+        first -= 1;
+        digits[first] = b'0' + left as u8;
+    }
+    buffer.extend(&digits[first..]);
 }
 
 fn must_be_escaped(byte: u8) -> bool {

@@ -19,6 +19,9 @@
 //!
 //! * counting: `heap` (the allocator), `counts` with `live` (live bytes and their exact peak) and
 //!   `tally` (totals);
+//! * call stacks, in runs that record them: `stacks` puts a header before each block, or `blocks`
+//!   keeps it in a table; `sites` tells call stacks apart, with `stack_walk`, `unwind_table` and
+//!   `loaded`; `site_figures` adds up, with a `timeline`; `stack_log` writes;
 //! * reading: `heap_metrics`, `resident` (with a file for each platform), `malloc`, `gpu`, `drm`;
 //!   `sources` lists them and `metric` describes what they report;
 //! * GPUs: `gpu_metrics`, `cuda_driver`, `nvml`, and `gpu_rendezvous`, where the crate
@@ -50,6 +53,8 @@
 #![cfg_attr(not(all(target_os = "linux", target_pointer_width = "64", not(miri))), allow(dead_code))]
 
 mod assertions;
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
+mod blocks;
 mod call_log;
 mod call_tree;
 mod calls;
@@ -79,6 +84,8 @@ mod heap;
 mod heap_metrics;
 mod json;
 mod live;
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
+mod loaded;
 mod lock;
 mod log;
 mod malloc;
@@ -93,15 +100,35 @@ mod recorder;
 mod resident;
 mod scope;
 mod scope_log;
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
+mod site_figures;
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
+mod sites;
 mod sources;
+#[cfg_attr(
+    not(all(target_os = "linux", target_pointer_width = "64", not(miri))),
+    path = "stack_log_elsewhere.rs"
+)]
+mod stack_log;
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
+mod stack_walk;
+#[cfg_attr(
+    not(all(target_os = "linux", target_pointer_width = "64", not(miri))),
+    path = "stacks_elsewhere.rs"
+)]
+mod stacks;
 mod stamp;
 mod tally;
 mod tensor_log;
 mod tensors;
 mod terminal;
 mod thread_number;
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
+mod timeline;
 mod trace;
 mod untracked;
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
+mod unwind_table;
 mod usage;
 
 #[doc(hidden)]

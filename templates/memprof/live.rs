@@ -88,6 +88,13 @@ impl Live {
         word <= self.peak.load(Ordering::Relaxed) && self.swap(word, bytes).is_ok()
     }
 
+    /// Keeps [`Live::subtract_at_once`] from counting anything out. The word is of no use then.
+    pub(crate) fn never_count_out_at_once(&self) {
+        if self.word.load(Ordering::Relaxed) != 1 {
+            self.word.store(1, Ordering::Relaxed);
+        }
+    }
+
     /// Counts bytes out, after the word's current value is recorded in the peak.
     #[cold]
     #[inline(never)]

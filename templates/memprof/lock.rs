@@ -41,6 +41,12 @@ impl<T> Lock<T> {
         if self.is_refused(thread) { None } else { Some(Held { lock: self }) }
     }
 
+    /// Holds the lock if no thread does.
+    pub(crate) fn try_hold(&self, thread: usize) -> Option<Held<'_, T>> {
+        let free = self.holder.compare_exchange(0, thread, Ordering::Acquire, Ordering::Relaxed);
+        if free.is_ok() { Some(Held { lock: self }) } else { None }
+    }
+
     /// Waits until the lock is held. Returns true if this very thread holds it already.
     fn is_refused(&self, thread: usize) -> bool {
         let mut attempts = 0_u32;

@@ -24,6 +24,7 @@ use crate::occurrences::{Logged, Occurrences};
 use crate::peak_history::PeakHistory;
 use crate::reading::Reading;
 use crate::sources::{self, Extent, Sources};
+use crate::stack_log::StackLog;
 use crate::stamp;
 use crate::tensors::Registry;
 use crate::terminal;
@@ -64,6 +65,8 @@ pub(crate) struct Recorder {
     announced: (usize, usize),
     pub(crate) calls: Calls,
     pub(crate) tensors: Registry,
+    /// What the log has of call stacks; `None` if the run does not record them.
+    stacks: Option<StackLog>,
     /// Traced calls that ended since the last look at the clock, and when their sums were last
     /// logged.
     pub(crate) ended_calls: u32,
@@ -213,6 +216,8 @@ pub(crate) fn finish() {
         recorder.log_calls();
         recorder.log_lines();
         let nanoseconds = recorder.nanoseconds();
+        let started = recorder.started;
+        recorder.log_stacks(|stacks, log| stacks.end(log, nanoseconds, started));
         recorder.log(|_, log| log.end(nanoseconds));
         recorder.log = None;
         RECORDING.store(false, Ordering::Relaxed);
@@ -239,6 +244,7 @@ impl Recorder {
             announced: (0, 0),
             calls: Calls::new(),
             tensors: Registry::new(),
+            stacks: None,
             ended_calls: 0,
             told_of_calls: 0,
         }
@@ -274,6 +280,8 @@ impl Recorder {
             })
         });
         self.announced = (self.catalogue.length(), self.catalogue.absent().len());
+        self.stacks = StackLog::new();
+        self.log_stacks(StackLog::begin);
         // The cost of opening all this does not belong to the test.
         let before = self.mark(Extent::Whole);
         self.count_from(&before);
@@ -332,6 +340,9 @@ impl Recorder {
                 "left out what a signal handler logged, because it interrupted the writing of another line"
             ));
         }
+        if let Some(stacks) = &self.stacks {
+            stacks.end_interval_at_next_mark();
+        }
         let mark = self.mark(Extent::Whole);
         self.log_what_appeared(&mark);
         self.log_tensor_devices(&mark);
@@ -352,6 +363,7 @@ impl Recorder {
                 });
             })
         });
+        self.log_stacks(|stacks, log| stacks.interval(log, mark.nanoseconds, label, occurrence));
         self.log_what_was_lost(&mark);
         self.count_from(&mark);
         if self.print && at.is_some() {
@@ -418,6 +430,14 @@ impl Recorder {
                     })
                 });
             }
+        }
+    }
+
+    /// Writes lines about call stacks, if the run records them.
+    fn log_stacks(&mut self, write: impl FnOnce(&mut StackLog, &mut Log) -> io::Result<()>) {
+        if let Some(mut stacks) = self.stacks.take() {
+            self.log(|_, log| write(&mut stacks, log));
+            self.stacks = Some(stacks);
         }
     }
 

@@ -1,0 +1,30 @@
+//! No call stacks are recorded here.
+
+use std::io;
+use std::time::Instant;
+
+use crate::log::Log;
+
+pub(crate) enum StackLog {}
+
+impl StackLog {
+    pub(crate) fn new() -> Option<Self> {
+        None
+    }
+
+    pub(crate) fn begin(&mut self, _: &mut Log) -> io::Result<()> {
+        match *self {}
+    }
+
+    pub(crate) fn end_interval_at_next_mark(&self) {
+        match *self {}
+    }
+
+    pub(crate) fn interval(&mut self, _: &mut Log, _: u64, _: &str, _: u64) -> io::Result<()> {
+        match *self {}
+    }
+
+    pub(crate) fn end(&mut self, _: &mut Log, _: u64, _: Option<Instant>) -> io::Result<()> {
+        match *self {}
+    }
+}
