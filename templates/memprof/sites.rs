@@ -63,8 +63,17 @@ static OUTERMOST: [AtomicUsize; BOTTOMS] = {
 /// Why some memory is not attributed; see [`left_out`].
 static LEFT_OUT: AtomicU32 = AtomicU32::new(0);
 
+/// New stacks that were walked both ways.
+static COMPARED: AtomicU32 = AtomicU32::new(0);
+/// Whether both ways led to different stacks. From then on, only the unwinder walks.
+static DISAGREE: AtomicBool = AtomicBool::new(false);
+
+/// So many new stacks are walked both ways.
+const COMPARE: u32 = 256;
+
 const TOO_MANY_STACKS: u32 = 1;
 const IN_SIGNAL_HANDLER: u32 = 2;
+const WALKS_DISAGREE: u32 = 4;
 
 struct Stacks {
     /// The frame at place 0 is never used.
@@ -104,8 +113,8 @@ pub(crate) fn current() -> u32 {
     }
     let setup = setup();
     let table = match &setup.table {
-        Some(table) => table,
-        None => return by_unwinder(setup, 0),
+        Some(table) if !DISAGREE.load(Ordering::Relaxed) => table,
+        _ => return by_unwinder(setup, 0),
     };
     let start = stack_walk::here();
     let mut hash = Hash::new();
@@ -125,8 +134,66 @@ pub(crate) fn current() -> u32 {
     }
     match find(setup.index, hash.value()) {
         Some(site) => site,
+        None if !is_confirmed(table, start, first) => by_unwinder(setup, first),
         None => add_by_table(setup.index, table, start, hash.value()),
     }
+}
+
+/// Compares a new stack with the unwinder's, for the first ones of a process.
+#[cold]
+#[inline(never)]
+fn is_confirmed(table: &UnwindTable, start: Registers, first: usize) -> bool {
+    if COMPARED.fetch_add(1, Ordering::Relaxed) >= COMPARE {
+        COMPARED.store(COMPARE, Ordering::Relaxed);
+        return true;
+    }
+    // SAFETY: the caller, whose registers these are, waits for this function.
+    let is_equal = unsafe { agree(table, start, first) };
+    if !is_equal {
+        DISAGREE.store(true, Ordering::Relaxed);
+        LEFT_OUT.fetch_or(WALKS_DISAGREE, Ordering::Relaxed);
+    }
+    is_equal
+}
+
+/// Whether the unwinder finds the table's return addresses, from `first` on, and after them none of
+/// the executable.
+unsafe fn agree(table: &UnwindTable, start: Registers, first: usize) -> bool {
+    const PART: usize = 128;
+    let mut done = 0;
+    loop {
+        // A part at a time, because nothing here may allocate.
+        let (mut part, mut count, mut passed) = ([0; PART], 0, 0);
+        stack_walk::with_table(table, start, |address| {
+            if passed >= done && count < PART {
+                part[count] = address;
+                count += 1;
+            }
+            passed += 1;
+        });
+        let (mut at, mut is_equal) = (0_usize, true);
+        from_first(first, &mut |address| {
+            let expected = at.wrapping_sub(done);
+            if at >= done && expected < count {
+                is_equal &= part[expected] == address;
+            } else if at >= passed {
+                is_equal &= is_no_caller(table, address);
+            }
+            at += 1;
+        });
+        if !is_equal || at < passed {
+            return false;
+        }
+        done += count;
+        if done >= passed {
+            return true;
+        }
+    }
+}
+
+/// Whether this is outside the executable, or in the process's first function.
+fn is_no_caller(table: &UnwindTable, address: usize) -> bool {
+    table.place(address - 1).map_or(true, |place| table.rule(place).is_end())
 }
 
 /// Walks with the unwinder. The frames inside of the one that returns to `first` are left out; 0
@@ -179,8 +246,7 @@ fn slot_of(address: usize) -> usize {
 fn learn_outermost(table: &UnwindTable, outside: usize) -> bool {
     let (mut is_behind, mut more) = (false, false);
     stack_walk::with_unwinder(&mut |address| {
-        let place = table.place(address - 1);
-        more |= is_behind && place.map_or(false, |place| !table.rule(place).is_end());
+        more |= is_behind && !is_no_caller(table, address);
         is_behind |= address == outside;
         true
     });
@@ -263,6 +329,8 @@ pub(crate) fn left_out() -> Option<&'static str> {
     let reasons = LEFT_OUT.load(Ordering::Relaxed);
     if reasons & TOO_MANY_STACKS != 0 {
         Some("there are more than 390,000 call stacks, or they have more than 2,000,000 frames")
+    } else if reasons & WALKS_DISAGREE != 0 {
+        Some("the unwind table and the unwinder disagreed about a call stack; since then the unwinder walked")
     } else if reasons & IN_SIGNAL_HANDLER != 0 {
         Some("a signal handler allocated while the interrupted thread recorded a call stack")
     } else {
@@ -349,6 +417,11 @@ pub(crate) fn copy_from(frames: usize, sites: usize, into: &mut (Untracked<Frame
         into.0.extend(stacks.frames.get(frames..).unwrap_or_default());
         into.1.extend(stacks.sites.get(sites..).unwrap_or_default());
     }
+}
+
+/// How many new stacks were walked both ways.
+pub(crate) fn compared() -> u32 {
+    COMPARED.load(Ordering::Relaxed).min(COMPARE)
 }
 
 /// Compares both ways to walk on one known stack. Returns whether they agree.

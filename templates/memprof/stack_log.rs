@@ -164,6 +164,9 @@ impl StackLog {
         nanoseconds: u64,
         started: Option<Instant>,
     ) -> io::Result<()> {
+        log.write("stacks_compared", nanoseconds, |json| {
+            json.figure("stacks", sites::compared().into());
+        })?;
         let mut result = Ok(());
         site_figures::with_timeline(|timeline| {
             let (spans, begin, width) = match timeline.spans() {
