@@ -21,7 +21,7 @@
 //!   `tally` (totals);
 //! * call stacks, in runs that record them: `stacks` puts a header before each block, or `blocks`
 //!   keeps it in a table; `sites` tells call stacks apart, with `stack_walk`, `unwind_table` and
-//!   `loaded`; `site_figures` adds up, with a `timeline`; `stack_log` writes;
+//!   `loaded`; `events` orders them, and `site_figures` adds up, with a `timeline`; `stack_log` writes;
 //! * reading: `heap_metrics`, `resident` (with a file for each platform), `malloc`, `gpu`, `drm`;
 //!   `sources` lists them and `metric` describes what they report;
 //! * GPUs: `gpu_metrics`, `cuda_driver`, `nvml`, and `gpu_rendezvous`, where the crate
@@ -71,6 +71,8 @@ mod drm_fdinfo;
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 mod dynamic_library;
 mod environment;
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
+mod events;
 mod every;
 #[cfg_attr(not(all(target_os = "linux", target_pointer_width = "64", not(miri))), path = "gpu_elsewhere.rs")]
 mod gpu;

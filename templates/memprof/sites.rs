@@ -23,8 +23,8 @@ const PLACES: usize = 1 << 19;
 const MOST_SITES: usize = PLACES / 4 * 3;
 const MOST_FRAMES: usize = 1 << 21;
 
-/// Addresses of the functions that threads begin in, outside the executable.
-const BOTTOMS: usize = 64;
+/// How many addresses outside the executable are remembered.
+const ADDRESSES: usize = 64;
 
 /// A frame of the tree: its caller, and its return address.
 #[derive(Clone, Copy)]
@@ -54,12 +54,15 @@ unsafe impl Sync for SetupCell {}
 static SETUP: SetupCell = SetupCell(UnsafeCell::new(Setup { table: None, index: &[] }));
 static IS_READY: AtomicBool = AtomicBool::new(false);
 static STACKS: Lock<Stacks> = Lock::new(Stacks::new());
-/// Return addresses outside the executable with none of its frames behind them.
-static OUTERMOST: [AtomicUsize; BOTTOMS] = {
-    #[allow(clippy::declare_interior_mutable_const)]
-    const FREE: AtomicUsize = AtomicUsize::new(0);
-    [FREE; BOTTOMS]
-};
+/// Return addresses outside the executable, each at the place that [`slot_of`] gives it.
+type Addresses = [AtomicUsize; ADDRESSES];
+
+#[allow(clippy::declare_interior_mutable_const)]
+const FREE: AtomicUsize = AtomicUsize::new(0);
+/// Those with none of the executable's frames behind them.
+static OUTERMOST: Addresses = [FREE; ADDRESSES];
+/// Those with some, for example in a library that calls back.
+static IN_BETWEEN: Addresses = [FREE; ADDRESSES];
 /// Why some memory is not attributed; see [`left_out`].
 static LEFT_OUT: AtomicU32 = AtomicU32::new(0);
 
@@ -128,8 +131,8 @@ pub(crate) fn current() -> u32 {
     };
     match end {
         End::Outermost => {}
-        End::Outside(address) if is_outermost(address) => {}
-        End::Outside(address) if learn_outermost(table, address) => {}
+        End::Outside(address) if is_known(&OUTERMOST, address) => {}
+        End::Outside(address) if !is_known(&IN_BETWEEN, address) && is_outermost(table, address) => {}
         End::Outside(_) | End::Unknown => return by_unwinder(setup, first),
     }
     match find(setup.index, hash.value()) {
@@ -229,21 +232,20 @@ fn add_by_table(index: &'static [Place], table: &UnwindTable, start: Registers, 
     })
 }
 
-/// Whether threads begin in the function that this address returns to.
 #[inline(always)]
-fn is_outermost(address: usize) -> bool {
-    OUTERMOST[slot_of(address)].load(Ordering::Relaxed) == address
+fn is_known(addresses: &Addresses, address: usize) -> bool {
+    addresses[slot_of(address)].load(Ordering::Relaxed) == address
 }
 
 fn slot_of(address: usize) -> usize {
-    (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) & (BOTTOMS - 1)
+    (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) & (ADDRESSES - 1)
 }
 
 /// Asks the unwinder whether frames of the executable come after this return address outside it. If
-/// there is none but the process's first function, the address is remembered.
+/// there is none but the process's first function, threads begin there. The answer is remembered.
 #[cold]
 #[inline(never)]
-fn learn_outermost(table: &UnwindTable, outside: usize) -> bool {
+fn is_outermost(table: &UnwindTable, outside: usize) -> bool {
     let (mut is_behind, mut more) = (false, false);
     stack_walk::with_unwinder(&mut |address| {
         more |= is_behind && !is_no_caller(table, address);
@@ -251,9 +253,8 @@ fn learn_outermost(table: &UnwindTable, outside: usize) -> bool {
         true
     });
     let is_outermost = is_behind && !more;
-    if is_outermost {
-        OUTERMOST[slot_of(outside)].store(outside, Ordering::Relaxed);
-    }
+    let known = if is_outermost { &OUTERMOST } else { &IN_BETWEEN };
+    known[slot_of(outside)].store(outside, Ordering::Relaxed);
     is_outermost
 }
 

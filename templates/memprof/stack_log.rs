@@ -6,9 +6,10 @@
 use std::io;
 use std::time::Instant;
 
+use crate::events;
 use crate::loaded::{self, Module};
 use crate::log::Log;
-use crate::site_figures::{self, AtNextMark, Changed};
+use crate::site_figures::{AtNextMark, Changed};
 use crate::sites::{self, Frame};
 use crate::stacks;
 use crate::untracked::Untracked;
@@ -47,7 +48,7 @@ impl StackLog {
 
     /// Logs how call stacks are recorded, and begins the first interval at the next mark.
     pub(crate) fn begin(&mut self, log: &mut Log) -> io::Result<()> {
-        site_figures::at_next_mark(AtNextMark::Begin);
+        events::at_next_mark(AtNextMark::Begin);
         match stacks::description() {
             Some(description) => log.write("stacks", 0, |json| {
                 json.text("blocks", description.blocks);
@@ -60,7 +61,7 @@ impl StackLog {
     }
 
     pub(crate) fn end_interval_at_next_mark(&self) {
-        site_figures::at_next_mark(AtNextMark::End);
+        events::at_next_mark(AtNextMark::End);
     }
 
     /// Logs the interval that ended at the last mark.
@@ -71,7 +72,7 @@ impl StackLog {
         label: &str,
         occurrence: u64,
     ) -> io::Result<()> {
-        let interval = match site_figures::take_interval(&mut self.changed) {
+        let interval = match events::take_interval(&mut self.changed) {
             Some(interval) => interval,
             None => return Ok(()),
         };
@@ -148,7 +149,7 @@ impl StackLog {
 
     fn what_is_left_out(&mut self, log: &mut Log, nanoseconds: u64) -> io::Result<()> {
         let lost = "a thread stopped while it recorded an allocation, so some allocations are missing";
-        let reason = if site_figures::is_incomplete() { Some(lost) } else { sites::left_out() };
+        let reason = if events::is_incomplete() { Some(lost) } else { sites::left_out() };
         match reason {
             Some(reason) if !std::mem::replace(&mut self.has_told_what_is_left_out, true) => {
                 log.write("stacks_incomplete", nanoseconds, |json| json.text("reason", reason))
@@ -168,7 +169,7 @@ impl StackLog {
             json.figure("stacks", sites::compared().into());
         })?;
         let mut result = Ok(());
-        site_figures::with_timeline(|timeline| {
+        events::with_timeline(|timeline| {
             let (spans, begin, width) = match timeline.spans() {
                 Some(found) => found,
                 None => return,

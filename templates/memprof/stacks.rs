@@ -15,10 +15,11 @@ use std::os::raw::{c_char, c_int};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::blocks;
+use crate::events;
 use crate::harness;
 use crate::live::Epoch;
 use crate::loaded;
-use crate::site_figures::{self, Event};
+use crate::site_figures::Change;
 use crate::sites;
 use crate::tally::Totals;
 use crate::unwind_table::UnwindTable;
@@ -86,12 +87,12 @@ pub(crate) fn are_recorded() -> bool {
 
 /// The figures of a run that records call stacks, from its own counts.
 pub(crate) fn mark() -> Option<(Epoch, Totals)> {
-    site_figures::mark()
+    events::mark()
 }
 
 /// Totals since the process began.
 pub(crate) fn totals() -> Option<Totals> {
-    site_figures::totals()
+    events::totals()
 }
 
 /// Whether the allocator's calls must come here. The first allocation decides, so that no block
@@ -139,7 +140,7 @@ fn variable(name: &'static [u8]) -> Option<&'static [u8]> {
 }
 
 fn set_up() -> Result<(), &'static str> {
-    site_figures::set_up()?;
+    events::set_up()?;
     let table = match variable(b"MEMPROF_UNWIND_TABLE\0") {
         Some(path) => UnwindTable::map(path.as_ptr().cast(), loaded::executable_bias()),
         None => Err(REASONS[1]),
@@ -316,7 +317,7 @@ fn new_block(size: usize) -> u32 {
 #[inline(always)]
 fn record_new(site: u32, size: usize) {
     harness::settle();
-    site_figures::record(Event {
+    events::record(Change {
         new_site: site,
         old_site: 0,
         new_size: size as u64,
@@ -328,7 +329,7 @@ fn record_new(site: u32, size: usize) {
 #[inline(always)]
 fn record_gone(site: u32, size: usize) {
     if are_recorded() {
-        site_figures::record(Event {
+        events::record(Change {
             new_site: 0,
             old_site: site,
             new_size: 0,
@@ -343,7 +344,7 @@ fn record_gone(site: u32, size: usize) {
 fn record_moved(old: Option<(u32, usize)>, site: u32, size: usize) {
     if are_recorded() {
         let (old_site, old_size) = old.unwrap_or((sites::NOT_ATTRIBUTED, 0));
-        site_figures::record(Event {
+        events::record(Change {
             new_site: site,
             old_site,
             new_size: size as u64,

@@ -1,0 +1,215 @@
+//! Every allocation and deallocation of a run that records call stacks, in one order.
+//!
+//! Each takes the next number and is written to its place in a ring. Whoever holds the lock applies
+//! the events in the order of their numbers. So all threads have one order, in which the peak is
+//! exact, and they do not wait for each other.
+
+// Some of these run at each allocation: benches/stacks.rs measures them.
+#![allow(clippy::cast_possible_truncation, clippy::inline_always)]
+
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::live::Epoch;
+use crate::lock::Lock;
+use crate::site_figures::{AtNextMark, Change, Changed, Interval, SiteFigures};
+use crate::tally::Totals;
+use crate::thread_number;
+use crate::timeline::{self, Timeline};
+use crate::untracked::Untracked;
+use crate::unwind_table;
+
+/// Places of the ring; a power of two.
+const PLACES: u64 = 1 << 12;
+/// How often a thread applies what is in the ring.
+const APPLY_EVERY: u64 = PLACES / 4;
+/// How long to wait for a thread that took a number and has not written its event.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+
+/// An event in the ring. Two fit a cache line.
+#[repr(C, align(32))]
+struct Place {
+    /// The event's number plus one, in its lower 32 bits. Written last.
+    written: AtomicU32,
+    time: UnsafeCell<u32>,
+    /// The upper bit of the new site is set if there is no new block.
+    sites: UnsafeCell<(u32, u32)>,
+    sizes: UnsafeCell<(u64, u64)>,
+}
+
+const NO_BLOCK: u32 = 1 << 31;
+
+static RING: AtomicPtr<Place> = AtomicPtr::new(std::ptr::null_mut());
+/// The number of the next event.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+/// All events below this number are applied.
+static APPLIED: AtomicU64 = AtomicU64::new(0);
+static APPLIED_EVENTS: Lock<Applied> = Lock::new(Applied::new());
+static IS_INCOMPLETE: AtomicBool = AtomicBool::new(false);
+
+/// What the events add up to.
+struct Applied {
+    figures: SiteFigures,
+    /// The peak since the last mark.
+    mark_peak: u64,
+    timeline: Timeline,
+}
+
+/// Prepares the ring.
+pub(crate) fn set_up() -> Result<(), &'static str> {
+    let memory = unwind_table::anonymous(PLACES as usize * std::mem::size_of::<Place>());
+    let memory = memory.ok_or("there is no memory for the list of allocations")?;
+    RING.store(memory.cast(), Ordering::Release);
+    Ok(())
+}
+
+/// The ring's place for an event.
+#[inline(always)]
+fn place(number: u64) -> &'static Place {
+    // SAFETY: `set_up` made the ring before the first event. Zeroed memory is a valid `Place`, and
+    // the remainder is inside.
+    unsafe { &*RING.load(Ordering::Relaxed).add((number & (PLACES - 1)) as usize) }
+}
+
+/// Records an event. Numbers follow the order in which threads call this.
+#[inline(always)]
+pub(crate) fn record(change: Change) {
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    if number.wrapping_sub(APPLIED.load(Ordering::Acquire)) >= PLACES {
+        wait_for_room(number);
+    }
+    let place = place(number);
+    let no_block = if change.allocates { 0 } else { NO_BLOCK };
+    // SAFETY: the place is applied, so nobody reads it before `written` has this number, and no
+    // other thread has this number.
+    unsafe {
+        *place.time.get() = timeline::now();
+        *place.sites.get() = (change.new_site | no_block, change.old_site);
+        *place.sizes.get() = (change.new_size, change.old_size);
+    }
+    place.written.store((number as u32).wrapping_add(1), Ordering::Release);
+    if number & (APPLY_EVERY - 1) == 0 {
+        apply_now();
+    }
+}
+
+/// Applies what is in the ring, unless another thread is doing so.
+#[cold]
+#[inline(never)]
+fn apply_now() {
+    if let Some(mut applied) = APPLIED_EVENTS.try_hold(thread_number::place()) {
+        applied.apply_up_to(NEXT.load(Ordering::Relaxed));
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn wait_for_room(number: u64) {
+    let begin = Instant::now();
+    while number.wrapping_sub(APPLIED.load(Ordering::Acquire)) >= PLACES {
+        apply_now();
+        if begin.elapsed() > LONGEST_WAIT {
+            // A thread was stopped between two instructions, or a signal handler allocates on it.
+            IS_INCOMPLETE.store(true, Ordering::Relaxed);
+            return;
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// Whether events were lost, so that the figures mean nothing.
+pub(crate) fn is_incomplete() -> bool {
+    IS_INCOMPLETE.load(Ordering::Relaxed)
+}
+
+/// Tells the next mark what it means for the interval.
+pub(crate) fn at_next_mark(what: AtNextMark) {
+    if let Some(mut applied) = APPLIED_EVENTS.hold_as(thread_number::place()) {
+        applied.figures.at_next_mark = what;
+    }
+}
+
+/// Ends the peak's interval of a mark: live bytes, their peak since the last mark, and totals.
+pub(crate) fn mark() -> Option<(Epoch, Totals)> {
+    let mut applied = APPLIED_EVENTS.hold_as(thread_number::place())?;
+    applied.apply_all();
+    let live = applied.figures.live();
+    let epoch = Epoch { live, peak: std::mem::replace(&mut applied.mark_peak, live) };
+    applied.figures.mark();
+    Some((epoch, applied.totals()))
+}
+
+/// Totals since the process began.
+pub(crate) fn totals() -> Option<Totals> {
+    let mut applied = APPLIED_EVENTS.hold_as(thread_number::place())?;
+    applied.apply_all();
+    Some(applied.totals())
+}
+
+/// Hands over the figures of the interval that ended at the last mark: its own, and those of the
+/// sites that changed.
+pub(crate) fn take_interval(into: &mut Untracked<Changed>) -> Option<Interval> {
+    let mut applied = APPLIED_EVENTS.hold_as(thread_number::place())?;
+    Some(applied.figures.take_interval(into))
+}
+
+/// Hands over the timeline.
+pub(crate) fn with_timeline(use_it: impl FnOnce(&Timeline)) {
+    if let Some(mut applied) = APPLIED_EVENTS.hold_as(thread_number::place()) {
+        applied.apply_all();
+        use_it(&applied.timeline);
+    }
+}
+
+impl Applied {
+    const fn new() -> Self {
+        Self { figures: SiteFigures::new(), mark_peak: 0, timeline: Timeline::new() }
+    }
+
+    fn totals(&self) -> Totals {
+        let (bytes, blocks) = self.figures.totals();
+        Totals { bytes, blocks }
+    }
+
+    /// Applies all events that have a number by now.
+    fn apply_all(&mut self) {
+        let until = NEXT.load(Ordering::Acquire);
+        let begin = Instant::now();
+        while self.apply_up_to(until) < until {
+            if begin.elapsed() > LONGEST_WAIT {
+                IS_INCOMPLETE.store(true, Ordering::Relaxed);
+                return;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// Applies events in order, up to the first one that is not written yet. Returns its number.
+    fn apply_up_to(&mut self, until: u64) -> u64 {
+        let mut number = APPLIED.load(Ordering::Relaxed);
+        while number < until {
+            let place = place(number);
+            if place.written.load(Ordering::Acquire) != (number as u32).wrapping_add(1) {
+                break;
+            }
+            // SAFETY: the event is written, and its place is not used again before it is applied.
+            let (time, sites, sizes) = unsafe { (*place.time.get(), *place.sites.get(), *place.sizes.get()) };
+            self.figures.apply(Change {
+                new_site: sites.0 & !NO_BLOCK,
+                old_site: sites.1,
+                new_size: sizes.0,
+                old_size: sizes.1,
+                allocates: sites.0 & NO_BLOCK == 0,
+            });
+            self.mark_peak = self.mark_peak.max(self.figures.live());
+            self.timeline.add(time, self.figures.live());
+            number += 1;
+            if number & 63 == 0 {
+                APPLIED.store(number, Ordering::Release);
+            }
+        }
+        APPLIED.store(number, Ordering::Release);
+        number
+    }
+}
