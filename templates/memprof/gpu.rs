@@ -17,7 +17,9 @@ use crate::gpu_rendezvous::{Figures, HOST, Rendezvous};
 use crate::metric::{Catalogue, Index, Kind, MAXIMUM, Values};
 use crate::nvml::{self, Nvml, Uuid};
 use crate::recorder;
+use crate::site_figures::{AtNextMark, Changed, Interval};
 use crate::sources::{Extent, Source};
+use crate::stacks;
 use crate::untracked::{Untracked, kept};
 
 /// In the executable's writable data, where the injection library looks for it.
@@ -32,6 +34,8 @@ const AFTER_SHUTDOWN: &str =
     "the CUDA driver shut down before the first checkpoint; add a checkpoint inside the test";
 const NOT_INJECTED: &str = "the CUDA driver did not load the library that CUDA_INJECTION64_PATH names, or loaded it \
                             before this executable's first code ran";
+/// Stands for page-locked host memory in the names of metrics.
+const OF_HOST_NAME: &str = "host_pinned";
 const OUTSIDE_A_RUN: &str = "counted only in a run of cargo memprof";
 
 const USED: [&str; 2] = ["pool.used", "pool.used_peak"];
@@ -209,6 +213,40 @@ impl Gpu {
         self.figures[..self.figure_count].iter().find(|figures| figures.ordinal == ordinal)
     }
 
+    /// Tells the next mark what it means for the intervals of call stacks.
+    pub(crate) fn at_next_mark(what: AtNextMark) {
+        if let Some(sites) = RENDEZVOUS.sites() {
+            sites(0, what as u32, std::ptr::null_mut(), std::ptr::null_mut(), 0);
+        }
+    }
+
+    /// Calls `each` with each device's family of metrics, and with the figures of the interval that
+    /// ended at the last mark and of the sites that changed in it.
+    pub(crate) fn each_interval(&self, each: &mut dyn FnMut(&str, Interval, &[Changed])) {
+        let sites = match RENDEZVOUS.sites() {
+            Some(sites) => sites,
+            None => return,
+        };
+        let devices = self.devices.iter().filter(|device| device.live.is_some());
+        let families = devices.map(|device| (device.ordinal, device.name));
+        for (ordinal, name) in families.chain(self.host.map(|_| (HOST, OF_HOST_NAME))) {
+            let mut interval = Interval { live: 0, peak: 0, allocated: 0, count: 0 };
+            let mut changed = Untracked::new();
+            let nothing = Changed { site: 0, at_peak: 0, live: 0, allocated: 0, count: 0 };
+            loop {
+                let room = changed.len();
+                let count = sites(ordinal, 0, &mut interval, changed.as_mut().as_mut_ptr(), room);
+                if count <= room {
+                    each(kept(format_args!("gpu.{name}")), interval, &changed[..count]);
+                    break;
+                }
+                for _ in room..count {
+                    changed.push(nothing);
+                }
+            }
+        }
+    }
+
     fn take_figures(&mut self, ends_interval: bool) {
         self.figure_count = match RENDEZVOUS.reader() {
             Some(read) => read(self.figures.as_mut_ptr(), ROOM, ends_interval).min(ROOM),
@@ -362,6 +400,9 @@ impl Source for Gpu {
         }
         self.cupti_absent = match environment.cupti() {
             Ok(path) => {
+                if stacks::are_recorded() {
+                    RENDEZVOUS.give_sites(stacks::current_site_of_gpu);
+                }
                 RENDEZVOUS.listen(path, recorder::take_last_figures_at_exit, recorder::gpu_out_of_memory);
                 None
             }
@@ -378,7 +419,7 @@ impl Source for Gpu {
         }
         let has_room = catalogue.length() + OF_HOST <= MAXIMUM;
         if self.host.is_none() && has_room && self.figures(HOST).is_some() {
-            let mut metrics = DeviceMetrics { device: "host_pinned", is_part: false, catalogue };
+            let mut metrics = DeviceMetrics { device: OF_HOST_NAME, is_part: false, catalogue };
             self.host = Some(metrics.add_pair(["live", "peak"], "", CUPTI_SOURCE));
         }
     }

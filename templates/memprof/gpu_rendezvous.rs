@@ -10,6 +10,10 @@
 use std::os::raw::c_char;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
+#[cfg(doc)]
+use crate::site_figures::AtNextMark;
+use crate::site_figures::{Changed, Interval};
+
 /// The first and the second half. They are apart, so that only the structure itself has them side
 /// by side.
 const MAGIC: [[u8; 16]; 2] = [*b"cargo-memprof-gp", *b"u-rendezvous-v1\0"];
@@ -38,6 +42,20 @@ pub(crate) const HOST: u32 = u32::MAX;
 /// Fills the array and returns how many it filled. If the interval ends here, the peaks begin anew.
 pub(crate) type Read = extern "C" fn(figures: *mut Figures, room: usize, ends_interval: bool) -> usize;
 
+/// Returns the site of the calling thread's stack.
+pub(crate) type CurrentSite = extern "C" fn() -> u32;
+
+/// With `at_next_mark`, an [`AtNextMark`], tells the next reading what it means for the intervals of
+/// call stacks. With 0, copies those of the interval that ended last on a device: its own figures, and
+/// those of up to `room` sites that changed. Returns how many sites changed.
+pub(crate) type Sites = extern "C" fn(
+    ordinal: u32,
+    at_next_mark: u32,
+    interval: *mut Interval,
+    sites: *mut Changed,
+    room: usize,
+) -> usize;
+
 /// Tells that something was allocated on a device for the first time.
 pub(crate) type FirstUse = extern "C" fn();
 
@@ -58,6 +76,10 @@ pub(crate) struct Rendezvous {
     first_use: AtomicPtr<()>,
     /// An [`OutOfMemory`].
     out_of_memory: AtomicPtr<()>,
+    /// A [`CurrentSite`]; null if the run does not record call stacks.
+    current_site: AtomicPtr<()>,
+    /// The library's answer: a [`Sites`].
+    sites: AtomicPtr<()>,
     /// The library's answer: a [`Read`], or the reason why there is none, a C string.
     read: AtomicPtr<()>,
     problem: AtomicPtr<c_char>,
@@ -77,6 +99,8 @@ impl Rendezvous {
             cupti: AtomicPtr::new(std::ptr::null_mut()),
             first_use: AtomicPtr::new(std::ptr::null_mut()),
             out_of_memory: AtomicPtr::new(std::ptr::null_mut()),
+            current_site: AtomicPtr::new(std::ptr::null_mut()),
+            sites: AtomicPtr::new(std::ptr::null_mut()),
             read: AtomicPtr::new(std::ptr::null_mut()),
             problem: AtomicPtr::new(std::ptr::null_mut()),
         }
@@ -88,6 +112,36 @@ impl Rendezvous {
         self.first_use.store(first_use as *mut (), Ordering::Relaxed);
         self.out_of_memory.store(out_of_memory as *mut (), Ordering::Relaxed);
         self.process.store(std::process::id(), Ordering::Release);
+    }
+
+    /// Asks for the sites of allocations. Called before [`Rendezvous::listen`].
+    pub(crate) fn give_sites(&self, current_site: CurrentSite) {
+        self.current_site.store(current_site as *mut (), Ordering::Relaxed);
+    }
+
+    /// The site of the calling thread's stack; `None` if nobody asks for sites.
+    pub(crate) fn current_site(&self) -> Option<u32> {
+        let current = self.current_site.load(Ordering::Relaxed);
+        if current.is_null() {
+            return None;
+        }
+        // SAFETY: `give_sites` stored a function of this type.
+        let current = unsafe { std::mem::transmute::<*mut (), CurrentSite>(current) };
+        Some(current())
+    }
+
+    pub(crate) fn answer_with_sites(&self, sites: Sites) {
+        self.sites.store(sites as *mut (), Ordering::Release);
+    }
+
+    pub(crate) fn sites(&self) -> Option<Sites> {
+        let sites = self.sites.load(Ordering::Acquire);
+        if sites.is_null() {
+            return None;
+        }
+        // SAFETY: `answer_with_sites` stored a function of this type, and its library is never
+        // unloaded.
+        Some(unsafe { std::mem::transmute::<*mut (), Sites>(sites) })
     }
 
     /// Whether the bytes here are a rendezvous at which this process listens. They may be anything.

@@ -363,7 +363,13 @@ impl Recorder {
                 });
             })
         });
-        self.log_stacks(|stacks, log| stacks.interval(log, mark.nanoseconds, label, occurrence));
+        if let Some(mut stacks) = self.stacks.take() {
+            self.log(|recorder, log| {
+                let gpu = &recorder.sources.gpu;
+                stacks.checkpoint(log, gpu, mark.nanoseconds, (label, occurrence))
+            });
+            self.stacks = Some(stacks);
+        }
         self.log_what_was_lost(&mark);
         self.count_from(&mark);
         if self.print && at.is_some() {

@@ -7,9 +7,10 @@ use std::io;
 use std::time::Instant;
 
 use crate::events;
+use crate::gpu::Gpu;
 use crate::loaded::{self, Module};
 use crate::log::Log;
-use crate::site_figures::{AtNextMark, Changed};
+use crate::site_figures::{AtNextMark, Changed, Interval};
 use crate::sites::{self, Frame};
 use crate::stacks;
 use crate::untracked::Untracked;
@@ -49,6 +50,7 @@ impl StackLog {
     /// Logs how call stacks are recorded, and begins the first interval at the next mark.
     pub(crate) fn begin(&mut self, log: &mut Log) -> io::Result<()> {
         events::at_next_mark(AtNextMark::Begin);
+        Gpu::at_next_mark(AtNextMark::Begin);
         match stacks::description() {
             Some(description) => log.write("stacks", 0, |json| {
                 json.text("blocks", description.blocks);
@@ -62,39 +64,31 @@ impl StackLog {
 
     pub(crate) fn end_interval_at_next_mark(&self) {
         events::at_next_mark(AtNextMark::End);
+        Gpu::at_next_mark(AtNextMark::End);
     }
 
-    /// Logs the interval that ended at the last mark.
-    pub(crate) fn interval(
+    /// Logs the intervals that ended at the last mark, of the heap and of each GPU.
+    pub(crate) fn checkpoint(
         &mut self,
         log: &mut Log,
+        gpu: &Gpu,
         nanoseconds: u64,
-        label: &str,
-        occurrence: u64,
+        checkpoint: (&str, u64),
     ) -> io::Result<()> {
         let interval = match events::take_interval(&mut self.changed) {
             Some(interval) => interval,
             None => return Ok(()),
         };
         self.new_stacks(log, nanoseconds)?;
-        let parts = ((self.changed.len() + LONGEST - 1) / LONGEST).max(1);
-        for part in 0..parts {
-            let sites = self.changed.get(part * LONGEST..).unwrap_or_default();
-            let sites = &sites[..sites.len().min(LONGEST)];
-            log.write("interval", nanoseconds, |json| {
-                json.text("family", "heap");
-                json.text("label", label);
-                json.figure("occurrence", occurrence);
-                json.figure("part", part as u64);
-                json.figure("parts", parts as u64);
-                json.figure("live", interval.live);
-                json.figure("peak", interval.peak);
-                json.figure("allocated", interval.allocated);
-                json.figure("count", interval.count);
-                let numbers = sites.iter().flat_map(|site| numbers_of(site));
-                json.numbers("sites", numbers.map(Some));
-            })?;
-        }
+        let heap = OfFamily { family: "heap", interval, changed: &self.changed };
+        heap.write(log, nanoseconds, checkpoint)?;
+        let mut result = Ok(());
+        gpu.each_interval(&mut |family, interval, changed| {
+            if result.is_ok() {
+                result = OfFamily { family, interval, changed }.write(log, nanoseconds, checkpoint);
+            }
+        });
+        result?;
         self.what_is_left_out(log, nanoseconds)
     }
 
@@ -185,6 +179,38 @@ impl StackLog {
             });
         });
         result
+    }
+}
+
+/// The figures of an interval.
+struct OfFamily<'a> {
+    /// The metrics' common beginning.
+    family: &'a str,
+    interval: Interval,
+    /// The sites that changed.
+    changed: &'a [Changed],
+}
+
+impl OfFamily<'_> {
+    fn write(&self, log: &mut Log, nanoseconds: u64, (label, occurrence): (&str, u64)) -> io::Result<()> {
+        let parts = ((self.changed.len() + LONGEST - 1) / LONGEST).max(1);
+        for part in 0..parts {
+            let sites = self.changed.get(part * LONGEST..).unwrap_or_default();
+            let sites = &sites[..sites.len().min(LONGEST)];
+            log.write("interval", nanoseconds, |json| {
+                json.text("family", self.family);
+                json.text("label", label);
+                json.figure("occurrence", occurrence);
+                json.figure("part", part as u64);
+                json.figure("parts", parts as u64);
+                json.figure("live", self.interval.live);
+                json.figure("peak", self.interval.peak);
+                json.figure("allocated", self.interval.allocated);
+                json.figure("count", self.interval.count);
+                json.numbers("sites", sites.iter().flat_map(numbers_of).map(Some));
+            })?;
+        }
+        Ok(())
     }
 }
 

@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Instant;
 
+use crate::gpu::Gpu;
 use crate::log::Log;
 
 pub(crate) enum StackLog {}
@@ -20,7 +21,7 @@ impl StackLog {
         match *self {}
     }
 
-    pub(crate) fn interval(&mut self, _: &mut Log, _: u64, _: &str, _: u64) -> io::Result<()> {
+    pub(crate) fn checkpoint(&mut self, _: &mut Log, _: &Gpu, _: u64, _: (&str, u64)) -> io::Result<()> {
         match *self {}
     }
 

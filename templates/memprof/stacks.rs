@@ -95,6 +95,11 @@ pub(crate) fn totals() -> Option<Totals> {
     events::totals()
 }
 
+/// The site of an allocation on a GPU. The injection library calls this from CUPTI's callback.
+pub(crate) extern "C" fn current_site_of_gpu() -> u32 {
+    if are_recorded() { sites::current() } else { sites::NOT_ATTRIBUTED }
+}
+
 /// Whether the allocator's calls must come here. The first allocation decides, so that no block
 /// exists before.
 #[inline(always)]

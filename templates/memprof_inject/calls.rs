@@ -10,7 +10,7 @@
 use std::os::raw::{c_int, c_void};
 
 use crate::allocation::Allocation;
-use crate::cupti::with_ledger;
+use crate::cupti::{self, with_ledger};
 use crate::driver;
 use crate::ledger::{Block, Place, Space};
 use crate::parameters::{Free, Map, Retain, Unmap};
@@ -225,7 +225,8 @@ fn count(allocation: &Allocation, context: u64) -> Outcome {
         Place::Device(ordinal) => Some(ordinal),
         Place::Host => driver::current_device(),
     };
-    let block = Block { bytes, place, kind, context, owner };
+    // The ledger's lock is not held here.
+    let block = Block { bytes, place, kind, context, owner, site: cupti::current_site() };
     with_ledger(|ledger| {
         ledger.open(place, uuid);
         match space {

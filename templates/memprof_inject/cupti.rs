@@ -13,6 +13,8 @@ use crate::driver;
 use crate::ledger::{Ledger, Place};
 use crate::lock::{Held, Lock};
 use crate::rendezvous::{Figures, HOST, Rendezvous};
+use crate::site_figures::{AtNextMark, Changed, Interval};
+use crate::untracked::Untracked;
 
 extern "C" {
     fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void;
@@ -103,6 +105,7 @@ pub(crate) fn subscribe(rendezvous: &'static Rendezvous) -> Result<(), CString> 
             )));
         }
     }
+    rendezvous.answer_with_sites(sites);
     rendezvous.answer(read);
     Ok(())
 }
@@ -164,11 +167,48 @@ extern "C" fn called(_user: *mut c_void, domain: c_int, number: u32, data: *cons
     }
 }
 
+/// The site of the allocation that is being counted; 0 if the run does not record call stacks.
+pub(crate) fn current_site() -> u32 {
+    // SAFETY: it is a static of the shim.
+    let rendezvous = unsafe { RENDEZVOUS.load(Ordering::Acquire).as_ref() };
+    rendezvous.and_then(Rendezvous::current_site).unwrap_or(0)
+}
+
 fn ordinal_of(place: Place) -> u32 {
     match place {
         Place::Device(ordinal) => ordinal,
         Place::Host => HOST,
     }
+}
+
+/// The shim calls this around the marks of checkpoints: see [`crate::rendezvous::Sites`].
+extern "C" fn sites(
+    ordinal: u32,
+    at_next_mark: u32,
+    interval: *mut Interval,
+    into: *mut Changed,
+    room: usize,
+) -> usize {
+    let place = if ordinal == HOST { Place::Host } else { Place::Device(ordinal) };
+    with_ledger(|ledger| {
+        if at_next_mark != 0 {
+            let end = AtNextMark::End as u32;
+            ledger.at_next_mark(if at_next_mark == end { AtNextMark::End } else { AtNextMark::Begin });
+            return 0;
+        }
+        let account = match ledger.account_mut(place) {
+            Some(account) => account,
+            None => return 0,
+        };
+        let (ended, changed): (Interval, &Untracked<Changed>) = account.sites.ended();
+        // SAFETY: the caller gives a place for the interval, and the array's length in `room`.
+        unsafe {
+            interval.write(ended);
+            into.copy_from_nonoverlapping(changed.as_ptr(), changed.len().min(room));
+        }
+        changed.len()
+    })
+    .unwrap_or(0)
 }
 
 /// The shim calls this at each mark.

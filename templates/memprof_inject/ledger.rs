@@ -6,6 +6,8 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
+use crate::site_figures::{AtNextMark, Change, SiteFigures};
+
 /// The place of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
@@ -44,6 +46,8 @@ pub(crate) struct Block {
     /// The context that was current, and its device. Memory allocated in a context ends with it.
     pub(crate) context: u64,
     pub(crate) owner: Option<u32>,
+    /// The call stack of its allocation; 0 if it is not recorded.
+    pub(crate) site: u32,
 }
 
 /// Bytes now, and the peak since the last reading.
@@ -56,11 +60,12 @@ pub(crate) struct Level {
 }
 
 /// A device, or the host, in the order of first use.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct Account {
     pub(crate) place: Place,
     pub(crate) uuid: Option<[u8; 16]>,
     pub(crate) level: Level,
+    /// The same by call stack.
+    pub(crate) sites: SiteFigures,
 }
 
 /// Memory made by `cuMemCreate`. It is freed when no handle and no mapping is left.
@@ -94,6 +99,8 @@ pub(crate) struct Ledger {
     leaving: Map<u32, Leaving>,
     /// Contexts that the program made itself. None of them is a primary context.
     own_contexts: Vec<u64>,
+    /// What the next mark means for the intervals of call stacks; `None` if they go on.
+    at_next_mark: Option<AtNextMark>,
 }
 
 #[derive(Clone, Copy)]
@@ -112,7 +119,7 @@ impl Ledger {
     /// must not be called in here.
     pub(crate) fn open(&mut self, place: Place, uuid: Option<[u8; 16]>) {
         if !self.knows(place) {
-            self.accounts.push(Account { place, uuid, level: Level::default() });
+            self.accounts.push(Account { place, uuid, level: Level::default(), sites: SiteFigures::new() });
         }
     }
 
@@ -126,10 +133,23 @@ impl Ledger {
         &self.accounts
     }
 
+    /// The account of a place.
+    pub(crate) fn account_mut(&mut self, place: Place) -> Option<&mut Account> {
+        self.accounts.iter_mut().find(|account| account.place == place)
+    }
+
+    /// Tells the next mark what it means for the intervals of call stacks.
+    pub(crate) fn at_next_mark(&mut self, what: AtNextMark) {
+        self.at_next_mark = Some(what);
+    }
+
     /// Begins a new interval for the peaks.
     pub(crate) fn begin_interval(&mut self) {
+        let what = self.at_next_mark.take().unwrap_or(AtNextMark::GoOn);
         for account in &mut self.accounts {
             account.level.peak = account.level.live;
+            account.sites.at_next_mark = what;
+            account.sites.mark();
         }
     }
 
@@ -281,7 +301,15 @@ impl Ledger {
 
     fn add_to_account(&mut self, block: &Block) {
         self.open(block.place, None);
-        let level = self.level_mut(block.place);
+        let account = self.existing_mut(block.place);
+        account.sites.apply(Change {
+            new_site: block.site,
+            old_site: 0,
+            new_size: block.bytes,
+            old_size: 0,
+            allocates: true,
+        });
+        let level = &mut account.level;
         level.live += block.bytes;
         level.peak = level.peak.max(level.live);
         match block.kind {
@@ -292,7 +320,15 @@ impl Ledger {
     }
 
     fn subtract_from_account(&mut self, block: &Block) {
-        let level = self.level_mut(block.place);
+        let account = self.existing_mut(block.place);
+        account.sites.apply(Change {
+            new_site: 0,
+            old_site: block.site,
+            new_size: 0,
+            old_size: block.bytes,
+            allocates: false,
+        });
+        let level = &mut account.level;
         level.live -= block.bytes;
         match block.kind {
             Kind::Pooled => level.pooled -= block.bytes,
@@ -302,9 +338,9 @@ impl Ledger {
     }
 
     /// The account was opened when the first bytes were added.
-    fn level_mut(&mut self, place: Place) -> &mut Level {
+    fn existing_mut(&mut self, place: Place) -> &mut Account {
         let index = self.accounts.iter().position(|account| account.place == place).unwrap_or(0);
-        &mut self.accounts[index].level
+        &mut self.accounts[index]
     }
 }
 

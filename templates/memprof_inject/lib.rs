@@ -6,7 +6,8 @@
 //! executable listen at the `rendezvous`. It has its own allocator and its own standard library, so
 //! its memory is not in the heap's figures.
 //!
-//! * `ledger`: what is allocated, and the peaks; pure.
+//! * `ledger`: what is allocated, and the peaks; pure. `site_figures`, with `untracked`: the same for
+//!   each call stack, in runs that record them.
 //! * `calls`: the driver's calls and their numbers, and what each does to the ledger; `allocation`:
 //!   what a call allocates; `parameters`: their layout.
 //! * `cupti`: loading it and subscribing; `driver`: questions to the driver; `search`: finding the
@@ -44,6 +45,13 @@ mod parameters;
 mod rendezvous;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod search;
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+#[path = "../memprof/site_figures.rs"]
+mod site_figures;
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+#[allow(dead_code)]
+#[path = "../memprof/untracked.rs"]
+mod untracked;
 
 /// Called by the driver while it is being initialised. The driver goes on, whatever this returns.
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]

@@ -69,7 +69,7 @@ mod counting {
     const DEVICE: Place = Place::Device(0);
 
     fn block(bytes: u64) -> Block {
-        Block { bytes, place: DEVICE, kind: Kind::Direct, context: 1, owner: Some(0) }
+        Block { bytes, place: DEVICE, kind: Kind::Direct, context: 1, owner: Some(0), site: 0 }
     }
 
     #[test]

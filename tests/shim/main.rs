@@ -13,8 +13,14 @@ mod log;
 mod miri;
 mod resident;
 mod scopes;
+#[path = "../../templates/memprof/site_figures.rs"]
+#[expect(dead_code, clippy::pedantic, reason = "the shim's own file, of which the ledger uses a part")]
+mod site_figures;
 #[path = "../support/skips.rs"]
 mod skips;
 mod tensors;
 mod traced;
+#[path = "../../templates/memprof/untracked.rs"]
+#[expect(dead_code, unsafe_code, clippy::pedantic, reason = "the shim's own file, of which the ledger uses a part")]
+mod untracked;
 mod usage;
