@@ -23,7 +23,7 @@ const PLACES: usize = 1 << 19;
 const MOST_SITES: usize = PLACES / 4 * 3;
 const MOST_FRAMES: usize = 1 << 21;
 
-/// How many addresses outside the executable are remembered.
+/// How many addresses that the table cannot pass are remembered.
 const ADDRESSES: usize = 64;
 
 /// A frame of the tree: its caller, and its return address.
@@ -54,7 +54,7 @@ unsafe impl Sync for SetupCell {}
 static SETUP: SetupCell = SetupCell(UnsafeCell::new(Setup { table: None, index: &[] }));
 static IS_READY: AtomicBool = AtomicBool::new(false);
 static STACKS: Lock<Stacks> = Lock::new(Stacks::new());
-/// Return addresses outside the executable, each at the place that [`slot_of`] gives it.
+/// Return addresses that the table cannot pass, each at the place that [`slot_of`] gives it.
 type Addresses = [AtomicUsize; ADDRESSES];
 
 #[allow(clippy::declare_interior_mutable_const)]
@@ -131,9 +131,9 @@ pub(crate) fn current() -> u32 {
     };
     match end {
         End::Outermost => {}
-        End::Outside(address) if is_known(&OUTERMOST, address) => {}
-        End::Outside(address) if !is_known(&IN_BETWEEN, address) && is_outermost(table, address) => {}
-        End::Outside(_) | End::Unknown => return by_unwinder(setup, first),
+        End::Beyond(address) if is_known(&OUTERMOST, address) => {}
+        End::Beyond(address) if !is_known(&IN_BETWEEN, address) && is_outermost(table, address) => {}
+        End::Beyond(_) | End::Lost => return by_unwinder(setup, first),
     }
     match find(setup.index, hash.value()) {
         Some(site) => site,
@@ -241,7 +241,7 @@ fn slot_of(address: usize) -> usize {
     (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) & (ADDRESSES - 1)
 }
 
-/// Asks the unwinder whether frames of the executable come after this return address outside it. If
+/// Asks the unwinder whether frames of the executable come after this return address. If
 /// there is none but the process's first function, threads begin there. The answer is remembered.
 #[cold]
 #[inline(never)]

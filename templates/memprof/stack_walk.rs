@@ -24,10 +24,10 @@ pub(crate) struct Registers {
 pub(crate) enum End {
     /// At the outermost function.
     Outermost,
-    /// At this return address, which is not in the executable.
-    Outside(usize),
-    /// At a frame that the table does not express.
-    Unknown,
+    /// At this return address: it is not in the executable, or the table does not express its frame.
+    Beyond(usize),
+    /// At a frame that cannot be right.
+    Lost,
 }
 
 /// The registers of the function that this is inlined into.
@@ -70,16 +70,20 @@ pub(crate) unsafe fn with_table(table: &UnwindTable, start: Registers, mut each:
     for _ in 0..LONGEST {
         let place = match table.place(program_counter) {
             Some(place) => place,
-            None => return End::Outside(program_counter),
+            None => return End::Beyond(program_counter),
         };
         let rule = table.rule(place - back);
         if rule.is_special() {
-            return if rule.is_end() { End::Outermost } else { End::Unknown };
+            return match (rule.is_end(), back) {
+                (true, _) => End::Outermost,
+                (false, 0) => End::Lost,
+                (false, _) => End::Beyond(program_counter),
+            };
         }
         let frame_address = rule.frame_address(stack_pointer, frame_pointer);
         // A frame pointer that the code uses for something else leads anywhere.
         if frame_address <= stack_pointer || frame_address & 7 != 0 {
-            return End::Unknown;
+            return End::Lost;
         }
         let below = rule.frame_pointer_below();
         if below != 0 {
@@ -93,7 +97,7 @@ pub(crate) unsafe fn with_table(table: &UnwindTable, start: Registers, mut each:
         }
         each(program_counter);
     }
-    End::Unknown
+    End::Lost
 }
 
 /// Calls `each` with the return addresses, from this function's on. `each` returns whether to go on.
