@@ -34,6 +34,26 @@ pub enum Place {
     Other(Utf8PathBuf),
 }
 
+impl Place {
+    /// Guesses the module that a file of a library holds, such as `serde_json::de`. It is right unless
+    /// the library says otherwise with `mod` blocks or `#[path]`.
+    pub fn module(&self) -> Option<String> {
+        let (library, path) = match self {
+            Self::Std(path) => {
+                let mut parts = path.components();
+                (parts.next()?.as_str(), parts.as_path())
+            }
+            Self::Registry { name, path, .. } => (name.as_str(), path.as_path()),
+            Self::Checkout(_) | Self::Git { .. } | Self::Other(_) => return None,
+        };
+        let module = path.strip_prefix("src").ok().filter(|path| path.extension() == Some("rs"))?;
+        let module = module.with_extension("");
+        let library = library.replace('-', "_");
+        let parts = module.iter().filter(|part| !matches!(*part, "mod" | "lib"));
+        Some(std::iter::once(library.as_str()).chain(parts).collect::<Vec<_>>().join("::"))
+    }
+}
+
 impl fmt::Display for Place {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -123,14 +143,14 @@ fn in_git_dependency(parts: &[&str]) -> Option<Place> {
 /// `/rustc/HASH/library/…`, the same below a toolchain's `lib/rustlib/src/rust`, and the crates that
 /// the standard library is built with.
 fn in_std(parts: &[&str]) -> Option<Place> {
-    let rest = match parts {
-        ["/", "rustc", _, "library", rest @ ..] => rest,
-        ["/", "rustc", _, rest @ ..] | ["/", "rust", "deps", rest @ ..] => rest,
-        _ => {
-            let source = ["lib", "rustlib", "src", "rust", "library"];
-            let at = parts.windows(source.len()).position(|part| part == source)?;
-            &parts[at + source.len()..]
-        }
+    let source = ["lib", "rustlib", "src", "rust", "library"];
+    let rest = if let ["/", "rustc", _, rest @ ..] = parts {
+        rest.strip_prefix(&["library"]).unwrap_or(rest)
+    } else if let ["/", "rust", "deps", rest @ ..] = parts {
+        rest
+    } else {
+        let at = parts.windows(source.len()).position(|part| part == source)?;
+        &parts[at + source.len()..]
     };
     (!rest.is_empty()).then(|| Place::Std(rest.iter().collect()))
 }
@@ -229,6 +249,27 @@ mod tests {
             ),
         ] {
             assert_eq!(place(file), Place::Std(path.into()), "{file}");
+        }
+    }
+
+    #[test]
+    fn files_of_libraries_are_modules() {
+        let module = |file: &str| place(file).module();
+        for (file, expected) in [
+            ("/rustc/5980/library/alloc/src/vec/mod.rs", "alloc::vec"),
+            (
+                "/rustc/5980/library/core/src/slice/sort/shared/smallsort.rs",
+                "core::slice::sort::shared::smallsort",
+            ),
+            ("/rustc/5980/library/std/src/lib.rs", "std"),
+            ("/c/registry/src/index-0/serde-json-1.0.2/src/de.rs", "serde_json::de"),
+        ] {
+            assert_eq!(module(file).as_deref(), Some(expected));
+        }
+        for file in
+            ["/home/me/checkout/src/a.rs", "/usr/a.c", "/c/registry/src/index-0/zstd-sys-2.0.1/src/zstd.c"]
+        {
+            assert_eq!(module(file), None, "{file}");
         }
     }
 

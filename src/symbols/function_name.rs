@@ -38,15 +38,13 @@ fn readable(path: &str) -> String {
     let mut rest = path;
     while let Some((before, after)) = rest.split_once("{{") {
         text.push_str(before);
-        match after.split_once("}}").filter(|(inner, _)| !inner.contains(['{', '}'])) {
-            Some((inner, behind)) => {
-                text.extend(["{", inner, "}"]);
-                rest = behind;
-            }
-            None => {
-                text.push_str("{{");
-                rest = after;
-            }
+        let marked = after.split_once("}}").filter(|(inner, _)| !inner.contains(['{', '}']));
+        if let Some((inner, behind)) = marked {
+            text.extend(["{", inner, "}"]);
+            rest = behind;
+        } else {
+            text.push_str("{{");
+            rest = after;
         }
     }
     text.push_str(rest);

@@ -119,17 +119,19 @@ impl Resolver {
 
     /// Returns how much the file says about its code, judged by the addresses resolved so far.
     ///
-    /// The standard library always has lines, so it counts only if nothing else was resolved.
+    /// The standard library always has lines and C code has settings of its own, so they count only if
+    /// nothing else was resolved.
     pub fn detail(&self) -> Detail {
         let best = |is_wanted: fn(&Frame) -> bool| {
             let outer = self.known.values().filter_map(|frames| frames.last());
             outer.filter(|frame| is_wanted(frame)).map(Frame::detail).max()
         };
-        best(|frame| !is_of_toolchain(frame)).or_else(|| best(|_| true)).unwrap_or(Detail::Addresses)
+        let own = |frame: &Frame| frame.crate_name().is_some() && !is_of_toolchain(frame);
+        best(own).or_else(|| best(|_| true)).unwrap_or(Detail::Addresses)
     }
 
     fn look_up(&mut self, address: u64) -> Vec<Frame> {
-        let mut frames = match self.from_debug_information(address) {
+        let mut frames = match self.debugged_frames(address) {
             Ok(frames) => frames,
             Err(error) => {
                 self.damage.get_or_insert(error);
@@ -145,7 +147,7 @@ impl Resolver {
         }
         let symbol = self.symbol(address);
         let outermost = &mut frames[count - 1];
-        // Debug information may have a function's last name alone, and symbols have the whole path.
+        // Line tables have a function's last name alone, and symbols have the whole path.
         if let Some(symbol) = symbol
             && (outermost.function.is_none()
                 || outermost.module.is_none() && function_name::is_mangled(symbol))
@@ -153,11 +155,19 @@ impl Resolver {
             let FunctionName { path, module } = FunctionName::new(symbol);
             (outermost.function, outermost.module) = (Some(path), module);
         }
+        // Inlined functions have no symbol.
+        for frame in frames.iter_mut().filter(|frame| frame.is_inlined && frame.module.is_none()) {
+            frame.module = frame.place.as_ref().and_then(Place::module);
+        }
         frames
     }
 
-    fn from_debug_information(&self, address: u64) -> Result<Vec<Frame>, String> {
+    fn debugged_frames(&self, address: u64) -> Result<Vec<Frame>, String> {
         let Source::Debug(loader) = &self.source else { return Ok(Vec::new()) };
+        if address == u64::MAX {
+            // addr2line adds 1 to it.
+            return Ok(Vec::new());
+        }
         let mut found = loader.find_frames(address).map_err(|error| error.to_string())?;
         let mut frames = Vec::new();
         while let Some(frame) = found.next().map_err(|error| error.to_string())? {

@@ -190,7 +190,7 @@ impl UnwindTable {
         let (numbers, rest) = rows.as_chunks::<4>();
         let mut numbers: Vec<u32> = numbers.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect();
         let count = usize::try_from(number(header, 8) & 0xFFFF_FFFF).map_err(|_| Damage::Length)?;
-        if !rest.is_empty() || numbers.len() % 2 != 0 || numbers.len() / 2 != count || count == 0 {
+        if !rest.is_empty() || Some(numbers.len()) != count.checked_mul(2) || count == 0 {
             return Err(Damage::Length);
         }
         let rules = numbers.split_off(count).into_iter().map(Rule::from_bits).collect();
