@@ -18,10 +18,16 @@ mod scopes;
 mod site_figures;
 #[path = "../support/skips.rs"]
 mod skips;
+mod stacks;
 mod symbols;
 mod tensors;
 mod traced;
 #[path = "../../templates/memprof/untracked.rs"]
-#[expect(dead_code, unsafe_code, clippy::pedantic, reason = "the shim's own file, of which the ledger uses a part")]
+#[expect(
+    dead_code,
+    unsafe_code,
+    clippy::pedantic,
+    reason = "the shim's own file, of which the ledger uses a part"
+)]
 mod untracked;
 mod usage;
