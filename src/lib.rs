@@ -10,7 +10,7 @@
 //! 4. [`run`] runs each test in a process of its own. The shim in that process writes a log, which
 //!    [`results`] reads. [`gpu`] watches the devices.
 //! 5. [`compare`] aligns checkpoints and computes differences, with the statistics of [`verdict`].
-//!    [`report`] renders them.
+//!    [`why`] finds the call sites of a difference. [`report`] renders them.
 //!
 //! [`bisect`] repeats this over a history, [`archive`] splits it between two machines, and
 //! [`doctor`] checks a machine. [`support`] is below all of them.
@@ -37,3 +37,4 @@ pub mod support;
 pub mod symbols;
 pub mod trace;
 pub mod verdict;
+pub mod why;

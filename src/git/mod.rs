@@ -2,6 +2,7 @@
 //! Imports support and plan.
 //! Reads the repository; writes only below `refs/memprof/`.
 
+pub mod changed_files;
 pub mod commits;
 pub mod fetch;
 pub mod lineage;

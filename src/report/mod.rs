@@ -1,5 +1,5 @@
 //! Writes reports in every format: table, markdown, CSV, JSON, `JUnit`.
-//! Imports support, plan, git, verdict, results, compare and bisect.
+//! Imports support, plan, git, verdict, results, compare, why and bisect.
 //! Writes to the writer that it is given; changes nothing else.
 
 pub mod answer;
@@ -30,3 +30,4 @@ pub mod titles;
 pub mod top;
 pub mod trace;
 pub mod troubles;
+pub mod why;

@@ -13,6 +13,8 @@ pub mod run_folder;
 pub(crate) mod sample_log;
 pub mod sealed;
 pub mod shim_log;
+pub mod stack_log;
+pub mod stack_log_reader;
 pub mod stored;
 pub mod tensor_record;
 pub mod trace_facts;

@@ -82,8 +82,20 @@ pub enum LogError {
 
 /// Reads a whole log. `file` is its name in errors.
 pub fn read(log: impl BufRead, file: &str) -> Result<Measurement, LogError> {
-    let mut log = log.take(MOST_OF_LOG + 1);
     let mut reader = LogReader::default();
+    let torn = each_line(log, file, |text, _| reader.take(text))?;
+    reader.measurement.notes.extend(torn);
+    Ok(reader.finish())
+}
+
+/// Gives each line of a log to the callback, with its number from 1. Returns a note if the last line
+/// is cut off, which the callback cannot read.
+pub(super) fn each_line(
+    log: impl BufRead,
+    file: &str,
+    mut take: impl FnMut(&[u8], usize) -> Result<(), LineError>,
+) -> Result<Option<String>, LogError> {
+    let mut log = log.take(MOST_OF_LOG + 1);
     let mut bytes = Vec::with_capacity(4096);
     let mut line = 0;
     let mut length = 0;
@@ -91,7 +103,7 @@ pub fn read(log: impl BufRead, file: &str) -> Result<Measurement, LogError> {
         line += 1;
         let next = read_line(&mut log, MOST_OF_LINE, &mut bytes);
         let Some(next) = next.map_err(|source| LogError::Io { file: file.to_owned(), line, source })? else {
-            return Ok(reader.finish());
+            return Ok(None);
         };
         length += next.length;
         if length > MOST_OF_LOG {
@@ -106,14 +118,16 @@ pub fn read(log: impl BufRead, file: &str) -> Result<Measurement, LogError> {
         if text.is_empty() {
             continue;
         }
-        match reader.take(text) {
+        match take(text, line) {
             Ok(()) => {}
             Err(LineError::Newer(version)) => {
                 return Err(LogError::Newer { file: file.to_owned(), line, version });
             }
+            // A line without its newline is the last one.
             Err(LineError::Malformed(_)) if torn => {
-                let note = format!("line {line} is cut off: the process ended while it was being written");
-                reader.measurement.notes.push(note);
+                return Ok(Some(format!(
+                    "line {line} is cut off: the process ended while it was being written"
+                )));
             }
             Err(LineError::Malformed(problem)) => {
                 return Err(LogError::Malformed { file: file.to_owned(), line, problem });
@@ -131,6 +145,14 @@ pub fn too_large(file: &str, line: usize) -> LogError {
 /// The labels of the checkpoints that the shim adds to every run.
 const OWN_LABELS: [&str; 2] = ["start", "done"];
 
+/// Returns the label under which a checkpoint is known. The shim's own checkpoints have no place in
+/// the source. A test's checkpoint of the same label is another point of the program, and must not
+/// be compared with them.
+pub(super) fn known_label(label: &str, has_place: bool) -> Cow<'_, str> {
+    let name = labels::bounded(label);
+    if has_place && OWN_LABELS.contains(&&*name) { format!("{name} (test)").into() } else { name }
+}
+
 /// What has been read so far.
 #[derive(Default)]
 struct LogReader {
@@ -142,8 +164,11 @@ struct LogReader {
     of_unknown_kind: usize,
 }
 
-enum LineError {
+/// Why a line cannot be used.
+pub(super) enum LineError {
+    /// Its format is newer than [`VERSION`].
     Newer(u32),
+    /// The shim did not write such a line.
     Malformed(String),
 }
 
@@ -183,13 +208,7 @@ impl LogReader {
         }
         self.sequence.push(line.seq);
         let readings = readings.0.iter().map(|(metric, value)| (&*metric.0, *value));
-        let name = labels::bounded(&label.0);
-        let label = match (kind, &line.at) {
-            // The shim's own checkpoints have no place in the source. A test's checkpoint of the
-            // same label is another point of the program, and must not be compared with them.
-            (Kind::Point, Some(_)) if OWN_LABELS.contains(&&*name) => format!("{name} (test)").into(),
-            _ => name,
-        };
+        let label = known_label(&label.0, kind == Kind::Point && line.at.is_some());
         self.measurement.push(&label, occurrence, kind, line.seq, readings);
         if let Some(place) = &line.at {
             self.measurement.locate(&labels::bounded(&place.0));
@@ -220,6 +239,8 @@ impl LogReader {
             }
             // If this ended the test, the outcome says so.
             "gpu_out_of_memory" => {}
+            // `stack_log` reads these, of a run that records call stacks.
+            "stacks" | "module" | "frames" | "sites" | "interval" | "timeline" | "stacks_incomplete" => {}
             "absent" => {
                 let metric = line.metric.as_ref().ok_or_else(|| missing("metric"))?.0.to_string();
                 let reason = line.reason.as_ref().ok_or_else(|| missing("reason"))?.0.to_string();

@@ -1,0 +1,11 @@
+//! Call sites in every format: text, markdown, JSON, and files for pprof, DHAT and flame graphs.
+//! Imports what its parent folder may.
+//! Writes to the writer that it is given; changes nothing else.
+
+pub mod dhat;
+pub mod folded;
+pub mod json;
+pub mod markdown;
+pub mod pprof;
+pub mod text;
+mod words;

@@ -1,0 +1,219 @@
+//! Call sites for the terminal: the worst ones, one line each, then the rest in one line.
+
+use std::io::{self, Write};
+
+use crate::plan::metric::Unit;
+use crate::report::options::Options;
+use crate::report::page::{Page, Tone};
+use crate::report::text::{cut_path, difference as signed, figure};
+use crate::report::why::words;
+use crate::support::labels::{one_line, width};
+use crate::why::agreement::Agreement;
+use crate::why::difference::{Difference, Group};
+use crate::why::frame::Frame;
+use crate::why::function_path::shortened;
+use crate::why::stacks::displayed;
+
+/// How much to show of a row's sites.
+#[derive(Clone, Debug)]
+pub struct Sites<'a> {
+    /// The name of the candidate, or of the only revision.
+    pub candidate: &'a str,
+    /// At most this many groups.
+    pub most: usize,
+    /// This many frames of each.
+    pub frames: usize,
+    /// How the runs with call stacks compare with the plain ones, by side.
+    pub agreements: Vec<Agreement>,
+}
+
+/// A function is not cut below this width.
+const LEAST_FUNCTION: usize = 28;
+
+/// The blanks before each line after the first.
+const INDENT: &str = "     ";
+
+/// One line of the block.
+struct Line {
+    amount: String,
+    tone: Tone,
+    function: String,
+    location: String,
+    class: String,
+    callers: Vec<[String; 2]>,
+}
+
+/// Writes the sites of a difference, below `why:`.
+pub fn difference(
+    difference: &Difference,
+    sites: &Sites<'_>,
+    options: &Options,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let page = Page::new(options);
+    let unit = Unit::of(&difference.metric);
+    let differing = difference.groups.iter().filter(|group| difference.of(group) != 0);
+    let amount = |value: i64| signed(value.into(), unit);
+    let shown: Vec<&Group> = differing.take(sites.most).collect();
+    let mut lines: Vec<Line> = shown
+        .iter()
+        .map(|group| {
+            let own = difference.of(group);
+            let tone = if own > 0 { Tone::Growth } else { Tone::Shrinkage };
+            line(group, (amount(own), tone), sites)
+        })
+        .collect();
+    let elsewhere = difference.elsewhere(shown.len());
+    if elsewhere != 0 || lines.is_empty() {
+        lines.push(Line::plain(amount(elsewhere), "elsewhere"));
+    }
+    block("why: ", &lines, page, out)?;
+    remarks(difference, sites, page, out)
+}
+
+/// Writes the sites of a figure of one revision, below a sentence that says which figure it is.
+pub fn figure_of_one(
+    difference: &Difference,
+    sites: &Sites<'_>,
+    options: &Options,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let page = Page::new(options);
+    let unit = Unit::of(&difference.metric);
+    let whole = difference.whole();
+    let share = |value: i64| match i128::from(value) * 100 {
+        _ if whole <= 0 => String::new(),
+        hundredfold => format!("  {:>3} %", hundredfold / i128::from(whole)),
+    };
+    let amount = |value: i64| format!("{:>9}{}", figure(value, unit), share(value));
+    writeln!(out, "{}", heading(difference, page))?;
+    let groups = difference.groups.iter().filter(|group| difference.of(group) != 0);
+    let shown: Vec<&Group> = groups.take(sites.most).collect();
+    let mut lines: Vec<Line> = shown
+        .iter()
+        .map(|group| line(group, (amount(difference.of(group)), Tone::Plain), sites))
+        .collect();
+    let elsewhere = difference.elsewhere(shown.len());
+    if elsewhere != 0 {
+        lines.push(Line::plain(amount(elsewhere), "elsewhere"));
+    }
+    block(" ", &lines, page, out)?;
+    remarks(difference, sites, page, out)
+}
+
+/// `at the peak, 9.85 MiB at 'postings collected':`
+fn heading(difference: &Difference, page: Page) -> String {
+    let checkpoint = difference.checkpoints.iter().rev().flatten().next();
+    let label = checkpoint.map_or(String::new(), |one| match one.occurrence {
+        1 => format!(" at '{}'", one_line(&one.label)),
+        occurrence => format!(" at '{}' #{occurrence}", one_line(&one.label)),
+    });
+    let what = match difference.metric.rsplit('.').next() {
+        Some("peak") => "at the peak",
+        Some("live") => "live",
+        Some("allocated") => "allocated",
+        _ => "allocations",
+    };
+    let amount = figure(difference.whole(), Unit::of(&difference.metric));
+    let text = format!("{what}, {amount}{label}:");
+    page.cut(&text, page.width()).into_owned()
+}
+
+impl Line {
+    fn plain(amount: String, text: &str) -> Self {
+        let (location, class, callers) = (String::new(), String::new(), Vec::new());
+        Self { amount, tone: Tone::Quiet, function: text.to_owned(), location, class, callers }
+    }
+}
+
+fn line(group: &Group, (amount, tone): (String, Tone), sites: &Sites<'_>) -> Line {
+    let stack: Vec<&Frame> = group.stack.iter().collect();
+    let callers = displayed(&stack).into_iter().skip(1).take(sites.frames.saturating_sub(1));
+    let caller = |frame: &Frame| {
+        let location = frame.location().unwrap_or_default();
+        [one_line(&frame.name()).into_owned(), one_line(&location).into_owned()]
+    };
+    Line {
+        amount,
+        tone,
+        function: one_line(group.name()).into_owned(),
+        location: one_line(group.location().unwrap_or_default()).into_owned(),
+        class: one_line(&words::class(group.class.as_ref(), sites.candidate)).into_owned(),
+        callers: callers.map(caller).collect(),
+    }
+}
+
+/// Writes aligned lines. If they are too wide, functions are shortened. If that is not enough, the
+/// class goes to a line of its own.
+fn block(first: &str, lines: &[Line], page: Page, out: &mut dyn Write) -> io::Result<()> {
+    let widest = |of: fn(&Line) -> &str| lines.iter().map(|line| width(of(line))).max().unwrap_or(0);
+    let [amounts, locations, classes] =
+        [widest(|line| &line.amount), widest(|line| &line.location), widest(|line| &line.class)];
+    // The rest is mostly a text, not a function.
+    let is_function = |line: &&Line| !line.location.is_empty();
+    let natural = lines.iter().filter(is_function).map(|line| width(&line.function)).max().unwrap_or(0);
+    let room = if page.is_terminal() { page.width() } else { usize::MAX };
+    let taken = first.len().max(1) + amounts + 2;
+    let beside = locations + classes + 4;
+    let has_own_line = taken + LEAST_FUNCTION.min(natural) + beside > room;
+    let beside = if has_own_line { locations + 2 } else { beside };
+    let functions = natural.min(room.saturating_sub(taken + beside).max(LEAST_FUNCTION));
+    let indent = &INDENT[..first.len().min(INDENT.len())];
+    for (index, line) in lines.iter().enumerate() {
+        let start = if index == 0 { first } else { indent };
+        let amount = page.paint.apply(&format!("{:>amounts$}", line.amount), line.tone);
+        let function = fitting(&line.function, functions, page);
+        let mut text = format!("{start}{amount}  {}", padded(&function, functions));
+        text.push_str(&format!("  {}", padded(&line.location, locations)));
+        if !has_own_line {
+            text.push_str(&format!("  {}", page.paint.apply(&line.class, Tone::Structure)));
+        }
+        writeln!(out, "{}", text.trim_end())?;
+        let below = " ".repeat(taken);
+        if has_own_line && !line.class.is_empty() {
+            let class = page.cut(&line.class, room.saturating_sub(taken + 2));
+            writeln!(out, "{below}  {}", page.paint.apply(&class, Tone::Structure))?;
+        }
+        for [function, location] in &line.callers {
+            let function = fitting(function, functions.saturating_sub(2), page);
+            let text = format!("{below}↑ {}  {location}", padded(&function, functions.saturating_sub(2)));
+            writeln!(out, "{}", page.paint.apply(text.trim_end(), Tone::Quiet))?;
+        }
+    }
+    Ok(())
+}
+
+/// Shortens a function on a terminal: its generic arguments first, then its modules, then the rest.
+fn fitting(function: &str, columns: usize, page: Page) -> String {
+    if !page.is_terminal() || width(function) <= columns {
+        return function.to_owned();
+    }
+    let short = shortened(function, columns);
+    let short = cut_path(&short, columns);
+    page.cut(&short, columns).into_owned()
+}
+
+fn padded(text: &str, columns: usize) -> String {
+    format!("{text}{}", " ".repeat(columns.saturating_sub(width(text))))
+}
+
+/// Writes what limits the answer.
+fn remarks(
+    difference: &Difference,
+    sites: &Sites<'_>,
+    page: Page,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut remarks: Vec<String> = Vec::new();
+    if difference.is_estimate {
+        remarks.push("these figures are estimates from a sample of the allocations".to_owned());
+    }
+    for agreement in sites.agreements.iter().filter(|agreement| !agreement.is_fine()) {
+        let remark = format!("the run with call stacks {agreement}");
+        if !remarks.contains(&remark) {
+            remarks.push(remark);
+        }
+    }
+    remarks.extend(difference.incomplete.iter().map(|reason| format!("call stacks are incomplete: {reason}")));
+    remarks.iter().try_for_each(|remark| page.line(remark, INDENT, Tone::Quiet, out))
+}

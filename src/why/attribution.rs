@@ -1,0 +1,282 @@
+//! Attributes the figures of rows to call sites: of two revisions, of one, or of two checkpoints of
+//! one run.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use crate::results::stack_log::{Family, Figures, StackLog};
+use crate::support::counted::grouped;
+use crate::why::class::{Class, Diff};
+use crate::why::difference::{CheckpointName, Difference, Group, GroupKind, Measure};
+use crate::why::frame::Frame;
+use crate::why::grouping::Grouping;
+use crate::why::hunks::{Changes, SIDES, Side};
+use crate::why::matching::{Matching, pair_leftovers};
+use crate::why::stacks::{StackFigures, Stacks, shown};
+
+/// One side: what a run recorded, with its functions.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordedRun<'a> {
+    /// The log.
+    pub log: &'a StackLog,
+    /// Its stacks.
+    pub stacks: &'a Stacks,
+}
+
+/// One test with call stacks, at a baseline and a candidate.
+pub struct Attribution<'a> {
+    sides: [RecordedRun<'a>; 2],
+    diff: &'a Diff,
+    matching: Matching,
+}
+
+/// A row of the report: a metric at a checkpoint, which may have another label on each side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// The metric: `heap.peak`.
+    pub metric: String,
+    /// The checkpoint of each side; `None` if the side lacks it.
+    pub checkpoints: [Option<CheckpointName>; 2],
+}
+
+/// Why a row has no sites.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoAnswer {
+    /// Sites have no such figure.
+    #[error("{0} has no call sites; heap.peak, heap.live, heap.allocated and heap.count have")]
+    Metric(String),
+    /// The run recorded no stacks for this family.
+    #[error("the run with call stacks recorded none for {0}")]
+    Family(String),
+    /// The run did not reach this checkpoint.
+    #[error("the run with call stacks has no checkpoint '{label}' #{occurrence}", label = .0.label, occurrence = .0.occurrence)]
+    Checkpoint(CheckpointName),
+    /// The sites do not add up to the row.
+    #[error("the sites add up to {found} instead of {expected}")]
+    Sum {
+        /// The sum over the sites.
+        found: String,
+        /// The row's figure.
+        expected: String,
+    },
+}
+
+/// One side of a row: its figures by stack, and their sum.
+struct OneSide {
+    checkpoint: CheckpointName,
+    figures: StackFigures,
+    total: Figures,
+}
+
+impl<'a> Attribution<'a> {
+    /// Matches the stacks of two runs.
+    pub fn new(baseline: RecordedRun<'a>, candidate: RecordedRun<'a>, diff: &'a Diff) -> Self {
+        let matching = Matching::new(baseline.stacks, candidate.stacks, &diff.changes);
+        Self { sides: [baseline, candidate], diff, matching }
+    }
+
+    /// Attributes the difference of a row to its sites.
+    pub fn answer(&self, question: &Question, grouping: &Grouping) -> Result<Difference, NoAnswer> {
+        let [baseline, candidate] = &question.checkpoints;
+        let side = |side: usize, checkpoint: &Option<CheckpointName>| match checkpoint {
+            Some(checkpoint) => self.sides[side].at(&question.metric, checkpoint).map(Some),
+            None => Ok(None),
+        };
+        let sides = [side(0, baseline)?, side(1, candidate)?];
+        let stacks = self.sides.map(|side| side.stacks);
+        let nodes = |side: usize| sides[side].iter().flat_map(|side| side.figures.of_node.keys());
+        let mut pairs = self.matching.pairs(nodes(0), nodes(1));
+        pair_leftovers(&mut pairs, stacks, &self.diff.changes);
+        let sheet = Sheet { stacks, diff: Some(self.diff), grouping };
+        sheet.difference(&question.metric, &sides, &pairs, self.sides.map(|side| side.log))
+    }
+}
+
+impl RecordedRun<'_> {
+    /// Attributes a figure at a checkpoint to its sites. The figures are the candidate's; there is
+    /// no baseline.
+    pub fn answer(
+        &self,
+        metric: &str,
+        checkpoint: &CheckpointName,
+        grouping: &Grouping,
+    ) -> Result<Difference, NoAnswer> {
+        let sides = [None, Some(self.at(metric, checkpoint)?)];
+        let nodes = sides.iter().flatten().flat_map(|side| side.figures.of_node.keys());
+        let pairs: Vec<_> = nodes.map(|node| [None, Some(*node)]).collect();
+        self.sheet(grouping).difference(metric, &sides, &pairs, [self.log; 2])
+    }
+
+    /// Attributes what a figure grew from one checkpoint of the run to another.
+    pub fn growth(
+        &self,
+        metric: &str,
+        from: &CheckpointName,
+        to: &CheckpointName,
+        grouping: &Grouping,
+    ) -> Result<Difference, NoAnswer> {
+        let sides = [self.at(metric, from)?, self.at(metric, to)?];
+        let mut pairs: BTreeMap<u32, [Option<u32>; 2]> = BTreeMap::new();
+        for (index, side) in sides.iter().enumerate() {
+            for &node in side.figures.of_node.keys() {
+                pairs.entry(node).or_default()[index] = Some(node);
+            }
+        }
+        let pairs: Vec<_> = pairs.into_values().collect();
+        self.sheet(grouping).difference(metric, &sides.map(Some), &pairs, [self.log; 2])
+    }
+
+    fn sheet<'b>(&'b self, grouping: &'b Grouping) -> Sheet<'b> {
+        Sheet { stacks: [self.stacks; 2], diff: None, grouping }
+    }
+
+    fn at(&self, metric: &str, checkpoint: &CheckpointName) -> Result<OneSide, NoAnswer> {
+        let (family, _) = Measure::of(metric).ok_or_else(|| NoAnswer::Metric(metric.to_owned()))?;
+        let family: &Family =
+            self.log.family(family).ok_or_else(|| NoAnswer::Family(family.to_owned()))?;
+        let interval = family.at(&checkpoint.label, checkpoint.occurrence);
+        let interval = interval.ok_or_else(|| NoAnswer::Checkpoint(checkpoint.clone()))?;
+        Ok(OneSide {
+            checkpoint: checkpoint.clone(),
+            figures: self.stacks.figures(&family.figures(interval)),
+            total: family.intervals[interval].total,
+        })
+    }
+}
+
+/// Where groups are put together.
+struct Sheet<'a> {
+    stacks: [&'a Stacks; 2],
+    diff: Option<&'a Diff>,
+    grouping: &'a Grouping,
+}
+
+/// A group with the difference of the site that stands for it.
+struct Draft {
+    group: Group,
+    largest: u64,
+}
+
+impl Sheet<'_> {
+    fn difference(
+        &self,
+        metric: &str,
+        sides: &[Option<OneSide>; 2],
+        pairs: &[[Option<u32>; 2]],
+        logs: [&StackLog; 2],
+    ) -> Result<Difference, NoAnswer> {
+        let (_, measure) = Measure::of(metric).ok_or_else(|| NoAnswer::Metric(metric.to_owned()))?;
+        let measured = || logs.iter().zip(sides).filter(|(_, side)| side.is_some()).map(|(log, _)| log);
+        let mut incomplete: Vec<String> = measured().flat_map(|log| log.incomplete.clone()).collect();
+        incomplete.dedup();
+        let mut difference = Difference {
+            metric: metric.to_owned(),
+            measure,
+            checkpoints: sides.each_ref().map(|side| side.as_ref().map(|side| side.checkpoint.clone())),
+            totals: sides.each_ref().map(|side| side.as_ref().map(|side| side.total)),
+            by: self.grouping.by,
+            groups: Vec::new(),
+            is_estimate: measured()
+                .any(|log| log.recording.as_ref().is_some_and(|recording| recording.sample.is_some())),
+            incomplete,
+        };
+        let mut drafts: BTreeMap<(u8, String), Draft> = BTreeMap::new();
+        for (index, pair) in pairs.iter().enumerate() {
+            let figures = [0, 1].map(|side| {
+                let of_side = sides[side].as_ref().zip(pair[side]);
+                of_side.and_then(|(of, node)| of.figures.of_node.get(&node)).copied().unwrap_or_default()
+            });
+            if figures == [Figures::default(); 2] {
+                continue;
+            }
+            let (key, group) = self.group(*pair, figures, index);
+            let own = difference.of(&group).unsigned_abs();
+            match drafts.entry(key) {
+                Entry::Vacant(entry) => {
+                    entry.insert(Draft { group, largest: own });
+                }
+                Entry::Occupied(mut entry) => entry.get_mut().add(group, own),
+            }
+        }
+        difference.groups = drafts.into_values().map(|draft| draft.group).collect();
+        let without_stack =
+            sides.each_ref().map(|side| side.as_ref().map_or_else(Figures::default, |side| side.figures.without_stack));
+        if without_stack != [Figures::default(); 2] {
+            difference.groups.push(Group {
+                kind: GroupKind::WithoutStack,
+                figures: without_stack,
+                class: None,
+                stack: Vec::new(),
+                stacks: 0,
+            });
+        }
+        check_sums(&difference)?;
+        difference.sort();
+        Ok(difference)
+    }
+
+    /// Returns the group of one stack, and its key.
+    fn group(&self, pair: [Option<u32>; 2], figures: [Figures; 2], index: usize) -> ((u8, String), Group) {
+        let stacks = [0, 1].map(|side| pair[side].map(|node| self.stacks[side].stack(node)));
+        let is_in_focus = stacks.iter().flatten().any(|stack| self.grouping.contains(stack));
+        let (side, stack) = match &stacks {
+            [_, Some(stack)] => (Side::Candidate, stack.as_slice()),
+            [Some(stack), None] => (Side::Baseline, stack.as_slice()),
+            [None, None] => (Side::Candidate, &[][..]),
+        };
+        let class = if is_in_focus { self.class(&stacks) } else { None };
+        let frame = shown(stack).map(|index| stack[index]);
+        let (key, kind) = match frame {
+            Some(frame) if is_in_focus => {
+                let by = self.grouping.by;
+                let (name, location) = by.title(frame, class.as_ref());
+                (by.key(side, frame, class.as_ref(), self.changes(), index), GroupKind::Sites { name, location })
+            }
+            _ => (String::new(), GroupKind::OutOfFocus),
+        };
+        let stack = if is_in_focus { stack.iter().map(|frame| (*frame).clone()).collect() } else { Vec::new() };
+        let order = u8::from(kind == GroupKind::OutOfFocus);
+        ((order, key), Group { kind, figures, class, stack, stacks: 1 })
+    }
+
+    fn changes(&self) -> &Changes {
+        static NONE: Changes = Changes::NONE;
+        self.diff.map_or(&NONE, |diff| &diff.changes)
+    }
+
+    /// The candidate's stack decides, and the baseline's if that is unchanged: its code may be gone.
+    fn class(&self, stacks: &[Option<Vec<&Frame>>; 2]) -> Option<Class> {
+        let of = |side: usize| self.diff?.class(SIDES[side], stacks[side].as_ref()?);
+        let (old, new) = (of(0), of(1));
+        match new {
+            None => old,
+            Some(Class::Unchanged) => old.or(new),
+            changed => changed,
+        }
+    }
+}
+
+impl Draft {
+    fn add(&mut self, other: Group, own: u64) {
+        let figures = [0, 1].map(|side| self.group.figures[side].plus(other.figures[side]));
+        let stacks = self.group.stacks + other.stacks;
+        if own > self.largest {
+            self.largest = own;
+            self.group = other;
+        }
+        self.group.figures = figures;
+        self.group.stacks = stacks;
+    }
+}
+
+fn check_sums(difference: &Difference) -> Result<(), NoAnswer> {
+    for (side, total) in difference.totals.iter().enumerate() {
+        let groups = difference.groups.iter();
+        let sum = groups.fold(Figures::default(), |sum, group| sum.plus(group.figures[side]));
+        if sum != total.unwrap_or_default() {
+            let shown = |figures: Figures| grouped(difference.measure.get(figures).into());
+            return Err(NoAnswer::Sum { found: shown(sum), expected: shown(total.unwrap_or_default()) });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,152 @@
+//! What a change has to do with a site: its code changed, a caller's, a dependency, or nothing.
+
+use crate::why::frame::Frame;
+use crate::why::hunks::{Changes, HunkAt, Side};
+use crate::why::stacks::shown;
+use crate::why::versions::{ChangedDependency, Versions};
+
+/// What the diff has to do with a site.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// The site's own function is in the diff.
+    Changed(Existence, HunkAt),
+    /// A caller of the site is in the diff: the nearest one.
+    CalledFrom(Caller, HunkAt),
+    /// The memory is allocated in a dependency, or on its behalf, and its version differs.
+    Dependency(ChangedDependency),
+    /// None of these.
+    Unchanged,
+}
+
+/// On which sides a changed function exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Existence {
+    /// On both.
+    Both,
+    /// At the candidate alone.
+    New,
+    /// At the baseline alone.
+    Deleted,
+}
+
+/// A function that leads to a site.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Caller {
+    /// Its path.
+    pub function: String,
+    /// The file and the line of its call.
+    pub location: String,
+}
+
+/// The diff of two revisions: their sources, and their dependencies.
+#[derive(Clone, Debug, Default)]
+pub struct Diff {
+    /// The changed lines.
+    pub changes: Changes,
+    /// The versions of dependencies.
+    pub versions: Versions,
+}
+
+impl Diff {
+    /// Returns the class of a stack, whose frames are the innermost first; `None` if its frames have
+    /// no lines, so that nothing can be said.
+    pub fn class(&self, side: Side, stack: &[&Frame]) -> Option<Class> {
+        let first = shown(stack)?;
+        stack[first].place.as_ref()?;
+        if let Some(hunk) = self.hunk(side, stack[first]) {
+            return Some(Class::Changed(self.existence(side, stack[first]), hunk));
+        }
+        // What is nearest to the allocation says most.
+        for (index, frame) in stack.iter().enumerate() {
+            if let Some(changed) = self.versions.change(side, frame) {
+                return Some(Class::Dependency(changed));
+            }
+            if let Some(hunk) = self.hunk(side, frame).filter(|_| index > first) {
+                let location = frame.location().unwrap_or_default();
+                return Some(Class::CalledFrom(Caller { function: frame.name(), location }, hunk));
+            }
+        }
+        Some(Class::Unchanged)
+    }
+
+    fn hunk(&self, side: Side, frame: &Frame) -> Option<HunkAt> {
+        self.changes.hunk(side, frame.checkout_path()?, frame.line?)
+    }
+
+    fn existence(&self, side: Side, frame: &Frame) -> Existence {
+        let (Some(path), Some(line)) = (frame.checkout_path(), frame.line) else { return Existence::Both };
+        match side {
+            _ if !self.changes.is_only_here(side, path, line) => Existence::Both,
+            Side::Baseline => Existence::Deleted,
+            Side::Candidate => Existence::New,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::why::hunks::tests::changes;
+    use crate::why::stacks::tests::frame;
+
+    const OLD: &str = "fn a() {\n    b();\n}\nfn b() {\n    c(1);\n}\nfn c() {\n    x();\n}\nfn gone() {\n}\n";
+    const NEW: &str = "fn a() {\n    b();\n}\nfn b() {\n    c(2);\n}\nfn c() {\n    x();\n}\nfn fresh() {\n}\n";
+
+    fn class(side: Side, stack: &[&str]) -> Option<Class> {
+        let frames: Vec<Frame> = stack.iter().map(|text| frame(text)).collect();
+        let packages = |version: &str| [("d".to_owned(), [version.to_owned()].into())].into();
+        let versions = Versions::of_lock_files([packages("1.0.0"), packages("1.1.0")]);
+        let diff = Diff { changes: changes(OLD, NEW), versions };
+        diff.class(side, &frames.iter().collect::<Vec<_>>())
+    }
+
+    fn of_candidate(stack: &[&str]) -> Option<Class> {
+        class(Side::Candidate, stack)
+    }
+
+    #[test]
+    fn the_sites_own_function_comes_first() {
+        let Some(Class::Changed(Existence::Both, hunk)) =
+            of_candidate(&["d::f@d-1.1.0/src/lib.rs:1", "a::b@src/lib.rs:5"])
+        else {
+            panic!("it is changed");
+        };
+        assert_eq!((&*hunk.path, &*hunk.hunk.to_string()), ("src/lib.rs", "@@ -5 +5 @@"));
+    }
+
+    #[test]
+    fn new_and_deleted_functions_are_changed() {
+        let existence = |class: Option<Class>| match class {
+            Some(Class::Changed(existence, _)) => existence,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(existence(of_candidate(&["a::fresh@src/lib.rs:10"])), Existence::New);
+        assert_eq!(existence(class(Side::Baseline, &["a::gone@src/lib.rs:10"])), Existence::Deleted);
+    }
+
+    #[test]
+    fn the_nearest_changed_caller_is_named() {
+        let found = of_candidate(&["a::c@src/lib.rs:8", "a::b@src/lib.rs:5", "a::fresh@src/lib.rs:10"]);
+        let Some(Class::CalledFrom(caller, hunk)) = found else { panic!("{found:?}") };
+        assert_eq!((&*caller.function, &*caller.location), ("a::b", "src/lib.rs:5"));
+        assert_eq!(hunk.hunk.to_string(), "@@ -5 +5 @@");
+    }
+
+    #[test]
+    fn a_changed_dependency_is_named_with_both_versions() {
+        let found = of_candidate(&["alloc::vec::f", "d::f@d-1.1.0/src/lib.rs:1", "a::c@src/lib.rs:8", "a::b@src/lib.rs:5"]);
+        let Some(Class::Dependency(changed)) = found else { panic!("{found:?}") };
+        assert_eq!(
+            (&*changed.name, changed.old.as_deref(), changed.new.as_deref()),
+            ("d", Some("1.0.0"), Some("1.1.0"))
+        );
+    }
+
+    #[test]
+    fn the_rest_is_unchanged_and_without_lines_nothing_is_said() {
+        assert_eq!(of_candidate(&["a::c@src/lib.rs:8", "a::a@src/lib.rs:2"]), Some(Class::Unchanged));
+        let bare = Frame { place: None, line: None, ..frame("a::c@src/lib.rs:8") };
+        assert_eq!(Diff::default().class(Side::Candidate, &[&bare]), None);
+        assert_eq!(Diff::default().class(Side::Candidate, &[]), None);
+    }
+}

@@ -1,0 +1,246 @@
+//! A frame of a call stack: a function, and where its code is.
+
+use crate::why::function_path::{crate_name, module, normalised, readable};
+
+/// A function on a call stack.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Frame {
+    /// The function's path, demangled; `None` if there are no symbols.
+    pub function: Option<String>,
+    /// The file; `None` without line tables.
+    pub place: Option<Place>,
+    /// The line in this file that runs: the call, or the allocation.
+    pub line: Option<u32>,
+    /// Whether the function is inlined into the next one outside.
+    pub is_inlined: bool,
+    /// The address, if there is no function.
+    pub address: Option<Address>,
+}
+
+/// Where a source file comes from. Paths are relative to it and have slashes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Place {
+    /// The user's repository.
+    Checkout(String),
+    /// A package of a registry.
+    Registry {
+        /// The package.
+        name: String,
+        /// Its version.
+        version: String,
+        /// The path in the package.
+        path: String,
+    },
+    /// A package of a git repository.
+    Git {
+        /// The repository's name.
+        name: String,
+        /// The commit.
+        rev: String,
+        /// The path in the repository.
+        path: String,
+    },
+    /// The standard library.
+    Std(String),
+    /// Elsewhere: generated code, C libraries.
+    Other(String),
+}
+
+/// Where a frame without a function is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Address {
+    /// The library's path; empty for the executable, `None` if the address is in no module.
+    pub module: Option<String>,
+    /// The address in the module, or in the process if there is no module.
+    pub address: u64,
+}
+
+/// Whose code a frame is, the most interesting first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Owner {
+    /// The user's.
+    Checkout,
+    /// A dependency's.
+    Dependency,
+    /// The standard library's.
+    Std,
+    /// Unknown, or a library in another language.
+    Unknown,
+}
+
+/// The beginnings of the functions that lead from a container to the allocator.
+const OF_ALLOCATOR: [&str; 9] = [
+    "__rust_",
+    "__rustc::",
+    "__rdl_",
+    "__rg_",
+    "alloc::alloc::",
+    "<alloc::alloc::",
+    "alloc::raw_vec::",
+    "<alloc::raw_vec::",
+    "core::alloc::",
+];
+
+impl Frame {
+    /// Returns a frame of which only the address is known.
+    pub fn unknown(module: Option<String>, address: u64) -> Self {
+        let address = Some(Address { module, address });
+        Self { function: None, place: None, line: None, is_inlined: false, address }
+    }
+
+    /// Returns whose code it is.
+    pub fn owner(&self) -> Owner {
+        match &self.place {
+            Some(Place::Checkout(_)) => Owner::Checkout,
+            Some(Place::Registry { .. } | Place::Git { .. }) => Owner::Dependency,
+            Some(Place::Std(_)) => Owner::Std,
+            Some(Place::Other(_)) => Owner::Unknown,
+            // Without line tables, the path tells the standard library from the rest.
+            None => match self.function.as_deref().map(crate_name) {
+                Some("std" | "core" | "alloc" | "test" | "__rustc" | "hashbrown") => Owner::Std,
+                Some(_) if self.function.as_ref().is_some_and(|path| path.contains("::")) => {
+                    Owner::Dependency
+                }
+                _ => Owner::Unknown,
+            },
+        }
+    }
+
+    /// Returns the function's path, or else its address: `libcuda.so.1+0x2f10`.
+    pub fn name(&self) -> String {
+        if let Some(function) = &self.function {
+            return readable(function);
+        }
+        let Some(Address { module, address }) = &self.address else { return "unknown".to_owned() };
+        match module.as_deref() {
+            Some("") => format!("0x{address:x} in the executable"),
+            Some(path) => format!("{}+0x{address:x}", path.rsplit('/').next().unwrap_or(path)),
+            None => format!("0x{address:x}"),
+        }
+    }
+
+    /// Returns a text that is the same for a function in both revisions.
+    pub fn key(&self) -> String {
+        match (&self.function, &self.address) {
+            (Some(function), _) => normalised(function),
+            // Addresses move with every build.
+            (None, Some(Address { module: Some(module), .. })) => format!("in {module}"),
+            (None, _) => String::new(),
+        }
+    }
+
+    /// Returns the file and the line: `src/lib.rs:7`, `serde 1.0.2 src/de.rs:7`.
+    pub fn location(&self) -> Option<String> {
+        let file = self.place.as_ref()?.to_string();
+        Some(self.line.map_or(file.clone(), |line| format!("{file}:{line}")))
+    }
+
+    /// Returns the path of a file of the user's repository.
+    pub fn checkout_path(&self) -> Option<&str> {
+        match &self.place {
+            Some(Place::Checkout(path)) => Some(path),
+            _ => None,
+        }
+    }
+
+    /// Returns the name of the crate or package.
+    pub fn crate_name(&self) -> String {
+        match (&self.place, &self.function) {
+            (Some(Place::Registry { name, .. } | Place::Git { name, .. }), _) => name.clone(),
+            (Some(Place::Std(_)), _) => "std".to_owned(),
+            (_, Some(function)) => {
+                crate_name(&readable(function)).to_owned()
+            }
+            (_, None) => self.key(),
+        }
+    }
+
+    /// Returns the path of the module.
+    pub fn module(&self) -> String {
+        self.function.as_deref().map_or_else(|| self.key(), module)
+    }
+
+    /// Whether it belongs to the allocator, and says nothing about who allocates.
+    pub fn is_of_allocator(&self) -> bool {
+        let Some(function) = &self.function else { return false };
+        let path = normalised(function);
+        let is_of_shim = path.starts_with("memprof::") || path.starts_with("<memprof::");
+        OF_ALLOCATOR.iter().any(|start| path.starts_with(start))
+            || path.contains(" as core::alloc::global::GlobalAlloc>::")
+            || (is_of_shim && self.owner() != Owner::Checkout)
+    }
+}
+
+impl Place {
+    /// Returns what is the same in both revisions: the file, without the version.
+    pub fn key(&self) -> String {
+        match self {
+            Self::Checkout(path) => path.clone(),
+            Self::Registry { name, path, .. } | Self::Git { name, path, .. } => format!("{name} {path}"),
+            Self::Std(path) => format!("std {path}"),
+            Self::Other(path) => format!("other {path}"),
+        }
+    }
+}
+
+/// `src/lib.rs`, `serde 1.0.2 src/de.rs`, `std alloc/src/vec/mod.rs`.
+impl std::fmt::Display for Place {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Checkout(path) | Self::Other(path) => formatter.write_str(path),
+            Self::Registry { name, version, path } => write!(formatter, "{name} {version} {path}"),
+            Self::Git { name, rev, path } => {
+                write!(formatter, "{name} {} {path}", rev.get(..9).unwrap_or(rev))
+            }
+            Self::Std(path) => write!(formatter, "std {path}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(function: &str, place: Option<Place>) -> Frame {
+        Frame { function: Some(function.to_owned()), place, line: Some(7), is_inlined: false, address: None }
+    }
+
+    #[test]
+    fn the_allocators_frames_are_known_by_name() {
+        for function in [
+            "__rust_alloc",
+            "__rustc[1f]::__rust_alloc",
+            "alloc::alloc::alloc_zeroed",
+            "<alloc::alloc::Global as core::alloc::Allocator>::allocate",
+            "alloc::raw_vec::RawVecInner<A>::try_allocate_in",
+            "<alloc::raw_vec::RawVec<u8>>::grow_one",
+            "memprof::heap::Tracking::alloc",
+            "<jemalloc::Jemalloc as core::alloc::global::GlobalAlloc>::alloc",
+        ] {
+            assert!(of(function, None).is_of_allocator(), "{function}");
+        }
+        for function in ["alloc::vec::Vec<T>::push", "a::alloc::alloc", "memprofile::f"] {
+            assert!(!of(function, None).is_of_allocator(), "{function}");
+        }
+        let own = of("memprof::decode", Some(Place::Checkout("src/lib.rs".to_owned())));
+        assert!(!own.is_of_allocator(), "the user's crate may have any name");
+    }
+
+    #[test]
+    fn without_symbols_a_frame_is_its_address() {
+        let name = |module: Option<&str>| Frame::unknown(module.map(str::to_owned), 0x2f10).name();
+        assert_eq!(name(Some("/lib/libcuda.so.1")), "libcuda.so.1+0x2f10");
+        assert_eq!(name(Some("")), "0x2f10 in the executable");
+        assert_eq!(name(None), "0x2f10");
+    }
+
+    #[test]
+    fn without_line_tables_the_path_tells_whose_code_it_is() {
+        let owner = |function: &str| of(function, None).owner();
+        assert_eq!([owner("core::iter::f"), owner("a::f"), owner("main")], [
+            Owner::Std,
+            Owner::Dependency,
+            Owner::Unknown
+        ]);
+    }
+}

@@ -1,0 +1,225 @@
+//! Paths of functions as a demangler writes them: `<a::Type<u8> as b::Trait>::f::{{closure}}`.
+
+/// Returns the path without the hash of the old mangling and without crates' hashes:
+/// `a[1f]::f::h0123456789abcdef` is `a::f`.
+pub fn readable(path: &str) -> String {
+    let path = match path.rsplit_once("::h") {
+        Some((rest, hash)) if hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) => rest,
+        _ => path,
+    };
+    let mut text = String::with_capacity(path.len());
+    let mut rest = path;
+    while let Some(open) = rest.find('[') {
+        let (before, from) = rest.split_at(open);
+        text.push_str(before);
+        let hash = from[1..].split(']').next().unwrap_or_default();
+        let follows_name = before.ends_with(|one: char| one.is_alphanumeric() || one == '_');
+        let is_hash = !hash.is_empty() && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if follows_name && is_hash && from.len() > hash.len() + 1 {
+            rest = &from[hash.len() + 2..];
+        } else {
+            text.push('[');
+            rest = &from[1..];
+        }
+    }
+    text.push_str(rest);
+    text
+}
+
+/// Returns what stays the same when generic arguments and the numbers of closures change:
+/// `a::f::<u8>::{closure#1}` and `a::f<u16>::{{closure}}` are `a::f::{closure}`.
+pub fn normalised(path: &str) -> String {
+    let path = readable(path);
+    let mut text = String::with_capacity(path.len());
+    let mut rest = path.as_str();
+    while let Some(character) = rest.chars().next() {
+        let follows_name = text.ends_with(|one: char| one.is_alphanumeric() || "_}>".contains(one));
+        if character == '<' && (follows_name || text.ends_with("::")) {
+            // The arguments may be behind `::`.
+            if text.ends_with("::") && !rest.starts_with("<impl ") {
+                text.truncate(text.len() - 2);
+            } else if text.ends_with("::") {
+                text.push('<');
+                rest = &rest[1..];
+                continue;
+            }
+            rest = &rest[length_of_arguments(rest)..];
+            continue;
+        }
+        if character == '{' {
+            let length = rest.rfind('}').map_or(rest.len(), |_| length_of_braces(rest));
+            let name = rest[..length].trim_matches(['{', '}']);
+            let name = name.split('#').next().unwrap_or(name).trim_end_matches("_env");
+            text.push('{');
+            text.push_str(name);
+            text.push('}');
+            rest = &rest[length..];
+            // Another style writes the number behind the braces.
+            if let Some(number) = rest.strip_prefix('#') {
+                rest = number.trim_start_matches(|one: char| one.is_ascii_digit());
+            }
+            continue;
+        }
+        text.push(character);
+        rest = &rest[character.len_utf8()..];
+    }
+    text
+}
+
+/// Returns the path without its closures: those are parts of the function.
+pub fn without_closures(normalised: &str) -> &str {
+    let mut path = normalised;
+    while let Some((rest, last)) = path.rsplit_once("::")
+        && last.starts_with('{')
+    {
+        path = rest;
+    }
+    path
+}
+
+/// Returns the path with `…` for generic arguments, if it is wider than this: `a::Type<…>::f`.
+pub fn shortened(path: &str, columns: usize) -> String {
+    let path = readable(path);
+    if path.chars().count() <= columns {
+        return path;
+    }
+    let mut text = String::with_capacity(path.len());
+    let mut rest = path.as_str();
+    while let Some(character) = rest.chars().next() {
+        let is_behind_name = text.ends_with(|one: char| one.is_alphanumeric() || one == '_');
+        let is_turbofish = text.ends_with("::") && !rest.starts_with("<impl ");
+        if character == '<' && (is_behind_name || is_turbofish) {
+            text.push_str("<…>");
+            rest = &rest[length_of_arguments(rest)..];
+        } else {
+            text.push(character);
+            rest = &rest[character.len_utf8()..];
+        }
+    }
+    text
+}
+
+/// Returns the name of the crate: `a` of `<a::Type as b::Trait>::f`.
+pub fn crate_name(path: &str) -> &str {
+    let own = path.trim_start_matches(['<', '&', '*', '[', '(', ' ']);
+    let own = own.trim_start_matches("mut ").trim_start_matches("const ").trim_start_matches("dyn ");
+    let own = own.trim_start_matches(['<', '&']);
+    // A primitive type has no crate, but its trait has one.
+    let name = name_at_start(own);
+    if own[name.len()..].starts_with("::") || !path.starts_with('<') {
+        return name;
+    }
+    path.split_once(" as ").map_or(name, |(_, of)| name_at_start(of.trim_start_matches('<')))
+}
+
+/// Returns the path of the module: `a::b` of `a::b::Type::f`.
+pub fn module(path: &str) -> String {
+    let path = normalised(path);
+    let own = path.trim_start_matches(['<', '&', '[', '(']).trim_start_matches("mut ");
+    let is_module = |part: &&str| part.starts_with(|one: char| one.is_lowercase() || one == '_');
+    let end = own.find([' ', '>', '<', '{']).unwrap_or(own.len());
+    let is_cut = end < own.len();
+    let parts: Vec<&str> = own[..end].split("::").filter(|part| !part.is_empty()).collect();
+    let mut modules: Vec<&str> = parts.iter().copied().take_while(is_module).collect();
+    // The last part is the function, unless a type or a closure stands behind it.
+    if modules.len() == parts.len() && (!is_cut || own[end..].starts_with('{')) {
+        modules.pop();
+    }
+    if modules.is_empty() { crate_name(&path).to_owned() } else { modules.join("::") }
+}
+
+fn name_at_start(text: &str) -> &str {
+    let end = text.find(|one: char| !one.is_alphanumeric() && one != '_').unwrap_or(text.len());
+    &text[..end]
+}
+
+/// Returns the length of `<…>`, whose `->` closes nothing.
+fn length_of_arguments(text: &str) -> usize {
+    let (mut depth, mut before) = (0_usize, ' ');
+    for (index, character) in text.char_indices() {
+        match character {
+            '<' => depth += 1,
+            '>' if before != '-' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return index + 1;
+        }
+        before = character;
+    }
+    text.len()
+}
+
+fn length_of_braces(text: &str) -> usize {
+    let mut depth = 0_usize;
+    for (index, character) in text.char_indices() {
+        match character {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return index + 1;
+        }
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn generic_arguments_closure_numbers_and_hashes_do_not_tell_functions_apart() {
+        for (path, expected) in [
+            ("a::f", "a::f"),
+            ("a::f::h0123456789abcdef", "a::f"),
+            ("a[1f2e]::f::<u8>", "a::f"),
+            ("a::f::<alloc::vec::Vec<u8>>::{closure#1}", "a::f::{closure}"),
+            ("a::f::{{closure}}", "a::f::{closure}"),
+            ("a::f::{{closure}}#3::g", "a::f::{closure}::g"),
+            ("a::f::{async_fn_env#0}", "a::f::{async_fn}"),
+            ("<a::T<u8> as b::Into<[u8; 3]>>::into", "<a::T as b::Into>::into"),
+            ("<a::T<fn(u8) -> u16>>::f", "<a::T>::f"),
+            ("a::T<X>::push", "a::T::push"),
+            ("a::b::<impl c::D for a::E<u8>>::f", "a::b::<impl c::D for a::E>::f"),
+        ] {
+            assert_eq!(normalised(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_function_has_a_crate_and_a_module() {
+        for (path, name, of) in [
+            ("a::b::f", "a", "a::b"),
+            ("a::b::Type::f", "a", "a::b"),
+            ("a::b::f::{{closure}}", "a", "a::b"),
+            ("<a::b::Type<u8> as c::Trait>::f", "a", "a::b"),
+            ("<&mut a::Type as c::Trait>::f", "a", "a"),
+            ("<u8 as c::d::Trait>::f", "c", "c"),
+            ("main", "main", "main"),
+        ] {
+            assert_eq!((crate_name(path), &*module(path)), (name, of), "{path}");
+        }
+        assert_eq!(without_closures("a::f::{closure}::{closure}"), "a::f");
+    }
+
+    #[test]
+    fn long_arguments_become_an_ellipsis() {
+        let path = "<a::T<u8> as b::Into<c::Very<Long>>>::into::<d::E>";
+        assert_eq!(shortened(path, 80), path);
+        assert_eq!(shortened(path, 20), "<a::T<…> as b::Into<…>>::into::<…>");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_taken(path in "[a-c:<>{}#\\[\\]>\\- é]{0,40}") {
+            for text in [readable(&path), normalised(&path), shortened(&path, 3), module(&path)] {
+                prop_assert!(text.len() <= 3 * path.len() + 8);
+            }
+            crate_name(&path);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! How sites are put together: by stack, line, function, module, crate or hunk.
+
+use regex::Regex;
+
+use crate::why::class::Class;
+use crate::why::frame::{Frame, Place};
+use crate::why::function_path::{normalised, without_closures};
+use crate::why::hunks::{Changes, Side};
+
+/// What sites have in common in a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum GroupBy {
+    /// The whole call stack
+    Site,
+    /// The line of the innermost frame of the user's code
+    #[default]
+    Line,
+    /// Its function
+    Function,
+    /// Its module
+    Module,
+    /// Its crate
+    Crate,
+    /// The hunk of the diff
+    Hunk,
+}
+
+/// How to group sites, and which ones.
+#[derive(Clone, Debug, Default)]
+pub struct Grouping {
+    /// What sites have in common in a group.
+    pub by: GroupBy,
+    /// Only stacks with a function or `file:line` that matches. The others are one group.
+    pub focus: Option<Regex>,
+}
+
+impl GroupBy {
+    /// Returns its name on the command line and in files.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Site => "site",
+            Self::Line => "line",
+            Self::Function => "function",
+            Self::Module => "module",
+            Self::Crate => "crate",
+            Self::Hunk => "hunk",
+        }
+    }
+
+    /// Returns a text that all sites of a group have. `frame` names the site; `index` is the number
+    /// of its stack.
+    pub(super) fn key(
+        self,
+        side: Side,
+        frame: &Frame,
+        class: Option<&Class>,
+        changes: &Changes,
+        index: usize,
+    ) -> String {
+        match self {
+            Self::Site => index.to_string(),
+            Self::Line => line(side, frame, changes),
+            Self::Function => function(frame),
+            Self::Module => frame.module(),
+            Self::Crate => frame.crate_name(),
+            Self::Hunk => hunk(class),
+        }
+    }
+
+    /// Returns the name of the group of a frame, and its place.
+    pub(super) fn title(self, frame: &Frame, class: Option<&Class>) -> (String, Option<String>) {
+        match self {
+            Self::Site | Self::Line => (frame.name(), frame.location()),
+            Self::Function => {
+                let name = frame.name();
+                let file = frame.place.as_ref().map(Place::to_string);
+                (without_closures(&name).to_owned(), file)
+            }
+            Self::Module => (frame.module(), None),
+            Self::Crate => (frame.crate_name(), None),
+            Self::Hunk => (hunk(class), None),
+        }
+    }
+}
+
+impl Grouping {
+    /// Whether a stack is in focus.
+    pub(super) fn contains(&self, stack: &[&Frame]) -> bool {
+        let Some(focus) = &self.focus else { return true };
+        let matches = |frame: &&Frame| {
+            focus.is_match(&frame.name()) || frame.location().is_some_and(|at| focus.is_match(&at))
+        };
+        stack.iter().any(matches)
+    }
+}
+
+fn function(frame: &Frame) -> String {
+    let key = frame.function.as_deref().map_or_else(|| frame.key(), normalised);
+    without_closures(&key).to_owned()
+}
+
+/// Lines of the user's code move with the diff. Others move with versions, so the function counts.
+fn line(side: Side, frame: &Frame, changes: &Changes) -> String {
+    match (&frame.place, frame.line) {
+        (Some(Place::Checkout(path)), Some(line)) if side == Side::Baseline => {
+            match changes.moved(path, line) {
+                Some(moved) => format!("{}:{}", moved.path, moved.line),
+                None => format!("{path}:{line} before"),
+            }
+        }
+        (Some(Place::Checkout(path)), Some(line)) => format!("{path}:{line}"),
+        (Some(place), _) => format!("{} {}", frame.key(), place.key()),
+        (None, _) => frame.key(),
+    }
+}
+
+fn hunk(class: Option<&Class>) -> String {
+    match class {
+        Some(Class::Changed(_, hunk) | Class::CalledFrom(_, hunk)) => format!("{} {}", hunk.path, hunk.hunk),
+        Some(Class::Dependency(changed)) => format!("dependency {}", changed.name),
+        Some(Class::Unchanged) | None => "outside of the diff".to_owned(),
+    }
+}

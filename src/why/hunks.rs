@@ -1,0 +1,322 @@
+//! What the diff between two revisions changed: hunks of lines, and where other lines moved to.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use similar::{Algorithm, DiffTag};
+
+use crate::git::changed_files::ChangedFile;
+use crate::why::frame::Frame;
+use crate::why::functions::{self, FunctionLines};
+
+/// One of the two revisions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// The one that the other is compared with.
+    Baseline,
+    /// The one that changed something.
+    Candidate,
+}
+
+/// Both sides, in the order of arrays with an element for each.
+pub const SIDES: [Side; 2] = [Side::Baseline, Side::Candidate];
+
+/// The changes of the files that stacks are in.
+#[derive(Clone, Debug, Default)]
+pub struct Changes {
+    files: Vec<FileChange>,
+    /// The file of each path, for each side.
+    of_path: [BTreeMap<String, usize>; 2],
+}
+
+#[derive(Clone, Debug)]
+struct FileChange {
+    paths: [Option<String>; 2],
+    hunks: Vec<Hunk>,
+    functions: [Vec<FunctionLines>; 2],
+}
+
+/// Lines that were replaced, added or deleted. Lines count from 1. An empty range is a place before
+/// its start.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Hunk {
+    /// The lines before.
+    pub old: Range<u32>,
+    /// The lines after.
+    pub new: Range<u32>,
+}
+
+/// A hunk and its file.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct HunkAt {
+    /// The path after the change; of a deleted file, before it.
+    pub path: String,
+    /// The lines.
+    pub hunk: Hunk,
+}
+
+/// Where a line of the baseline is in the candidate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// The file.
+    pub path: String,
+    /// The line.
+    pub line: u32,
+    /// Whether it is the same line. If not, it was replaced, and the line is about where it was.
+    pub is_same: bool,
+}
+
+impl Changes {
+    /// No changes: one revision alone.
+    pub const NONE: Self = Self { files: Vec::new(), of_path: [BTreeMap::new(), BTreeMap::new()] };
+
+    /// Compares the changed files that stacks are in. `is_used` says which files these are, and
+    /// `text` returns the text of a file.
+    pub fn new(
+        changed: &[ChangedFile],
+        is_used: impl Fn(Side, &str) -> bool,
+        mut text: impl FnMut(Side, &str) -> Option<String>,
+    ) -> Self {
+        let mut changes = Self::default();
+        for ChangedFile { old, new } in changed {
+            let paths = [old.clone(), new.clone()];
+            let uses = |(path, side): (&Option<String>, Side)| {
+                path.as_ref().is_some_and(|path| is_used(side, path))
+            };
+            if !paths.iter().zip(SIDES).any(uses) {
+                continue;
+            }
+            let texts = [0, 1].map(|side| match &paths[side] {
+                Some(path) => text(SIDES[side], path),
+                None => Some(String::new()),
+            });
+            let hunks = match &texts {
+                [Some(old), Some(new)] => hunks(old, new),
+                // The file changed, and it cannot be said where.
+                _ => vec![Hunk { old: 1..u32::MAX, new: 1..u32::MAX }],
+            };
+            let functions = texts.map(|text| functions::functions(&text.unwrap_or_default()));
+            for (of_path, path) in changes.of_path.iter_mut().zip(&paths) {
+                of_path.extend(path.clone().map(|path| (path, changes.files.len())));
+            }
+            changes.files.push(FileChange { paths, hunks, functions });
+        }
+        changes
+    }
+
+    fn file(&self, side: Side, path: &str) -> Option<&FileChange> {
+        self.of_path[side as usize].get(path).map(|index| &self.files[*index])
+    }
+
+    /// Returns the hunk that has a line, or else one in the function around it.
+    pub fn hunk(&self, side: Side, path: &str, line: u32) -> Option<HunkAt> {
+        let file = self.file(side, path)?;
+        let own = |hunk: &&Hunk| hunk.of(side).contains(&line);
+        let function = functions::at(&file.functions[side as usize], line);
+        let touches = |hunk: &&Hunk| function.is_some_and(|function| hunk.touches(side, &function.lines));
+        // The nearest one, if the function has several.
+        let distance = |hunk: &&Hunk| hunk.of(side).start.abs_diff(line);
+        let hunks = || file.hunks.iter();
+        let found = hunks().find(own).or_else(|| hunks().filter(touches).min_by_key(distance))?;
+        let path = file.paths.iter().rev().flatten().next()?;
+        Some(HunkAt { path: path.clone(), hunk: found.clone() })
+    }
+
+    /// Whether the function at this line is on this side alone.
+    pub fn is_only_here(&self, side: Side, path: &str, line: u32) -> bool {
+        let Some(file) = self.file(side, path) else { return false };
+        let other = 1 - side as usize;
+        match functions::at(&file.functions[side as usize], line) {
+            Some(function) => file.functions[other].iter().all(|one| one.name != function.name),
+            None => file.paths[other].is_none(),
+        }
+    }
+
+    /// Returns where a line of the baseline is in the candidate; `None` if its file is gone.
+    pub fn moved(&self, path: &str, line: u32) -> Option<Moved> {
+        let Some(file) = self.file(Side::Baseline, path) else {
+            return Some(Moved { path: path.to_owned(), line, is_same: true });
+        };
+        let path = file.paths[1].clone()?;
+        let before = file.hunks.iter().take_while(|hunk| hunk.old.start <= line).last();
+        let Some(hunk) = before else { return Some(Moved { path, line, is_same: true }) };
+        if hunk.old.contains(&line) {
+            let last = hunk.new.end.saturating_sub(1).max(hunk.new.start);
+            let line = (hunk.new.start + (line - hunk.old.start)).min(last);
+            return Some(Moved { path, line, is_same: false });
+        }
+        Some(Moved { path, line: line - hunk.old.end + hunk.new.end, is_same: true })
+    }
+
+    /// Whether a line of the candidate was in the baseline, too.
+    pub fn is_old_line(&self, path: &str, line: u32) -> bool {
+        let Some(file) = self.file(Side::Candidate, path) else { return true };
+        file.hunks.iter().all(|hunk| !hunk.new.contains(&line))
+    }
+}
+
+impl Hunk {
+    /// Returns the lines on a side.
+    pub fn of(&self, side: Side) -> &Range<u32> {
+        match side {
+            Side::Baseline => &self.old,
+            Side::Candidate => &self.new,
+        }
+    }
+
+    /// Whether lines were changed, added or deleted inside of these.
+    fn touches(&self, side: Side, lines: &Range<u32>) -> bool {
+        let own = self.of(side);
+        if own.is_empty() {
+            // A place before the first line is outside.
+            return lines.start < own.start && own.start < lines.end;
+        }
+        own.start < lines.end && lines.start < own.end
+    }
+}
+
+/// `@@ -7,2 +7,3 @@`, as git writes it.
+impl std::fmt::Display for Hunk {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let lines = |range: &Range<u32>| match range.end - range.start {
+            // Git names the line before.
+            0 => format!("{},0", range.start.saturating_sub(1)),
+            1 => range.start.to_string(),
+            count => format!("{},{count}", range.start),
+        };
+        write!(formatter, "@@ -{} +{} @@", lines(&self.old), lines(&self.new))
+    }
+}
+
+/// Compares two texts by lines.
+fn hunks(old: &str, new: &str) -> Vec<Hunk> {
+    let texts = [old, new].map(|text| text.lines().collect::<Vec<_>>());
+    let line = |index: usize| u32::try_from(index + 1).unwrap_or(u32::MAX);
+    let mut hunks: Vec<Hunk> = Vec::new();
+    for change in similar::capture_diff_slices(Algorithm::Patience, &texts[0], &texts[1]) {
+        let (tag, old, new) = change.as_tag_tuple();
+        if tag == DiffTag::Equal {
+            continue;
+        }
+        let hunk = Hunk { old: line(old.start)..line(old.end), new: line(new.start)..line(new.end) };
+        match hunks.last_mut() {
+            // A deletion and an insertion at the same place are one hunk.
+            Some(last) if last.old.end == hunk.old.start && last.new.end == hunk.new.start => {
+                last.old.end = hunk.old.end;
+                last.new.end = hunk.new.end;
+            }
+            _ => hunks.push(hunk),
+        }
+    }
+    hunks
+}
+
+/// Returns the paths of the user's files in stacks.
+pub fn used_paths<'a>(frames: impl Iterator<Item = &'a Frame>) -> BTreeSet<&'a str> {
+    frames.filter_map(Frame::checkout_path).collect()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn changed(old: &str, new: &str) -> ChangedFile {
+        let path = |path: &str| (!path.is_empty()).then(|| path.to_owned());
+        ChangedFile { old: path(old), new: path(new) }
+    }
+
+    /// The changes from one text of `src/lib.rs` to another.
+    pub(crate) fn changes(old: &str, new: &str) -> Changes {
+        let text = |side, _: &str| Some(if side == Side::Baseline { old } else { new }.to_owned());
+        Changes::new(&[changed("src/lib.rs", "src/lib.rs")], |_, _| true, text)
+    }
+
+    const OLD: &str = "\
+fn a() {
+    one();
+}
+fn b() {
+    two();
+    three();
+}
+fn gone() {
+    x();
+}
+";
+    const NEW: &str = "\
+fn fresh() {
+    y();
+}
+fn a() {
+    one();
+}
+fn b() {
+    two(2);
+    three();
+}
+";
+
+    #[test]
+    fn lines_move_with_what_stands_before_them() {
+        let changes = changes(OLD, NEW);
+        let moved = |line| changes.moved("src/lib.rs", line).map(|moved| (moved.line, moved.is_same));
+        assert_eq!(moved(2), Some((5, true)));
+        assert_eq!(moved(5), Some((8, false)), "a replaced line is about where it was");
+        assert_eq!(moved(6), Some((9, true)));
+        assert_eq!(changes.moved("src/other.rs", 6).unwrap().line, 6);
+        assert!(changes.is_old_line("src/lib.rs", 9) && !changes.is_old_line("src/lib.rs", 8));
+    }
+
+    #[test]
+    fn a_line_is_changed_if_its_function_is() {
+        let changes = changes(OLD, NEW);
+        let hunk = |side, line| changes.hunk(side, "src/lib.rs", line).map(|found| found.hunk.to_string());
+        assert_eq!(hunk(Side::Candidate, 8).as_deref(), Some("@@ -5 +8 @@"));
+        assert_eq!(hunk(Side::Candidate, 9).as_deref(), Some("@@ -5 +8 @@"), "another line of the function");
+        assert_eq!(hunk(Side::Candidate, 5), None, "its function only moved");
+        assert_eq!(hunk(Side::Candidate, 2).as_deref(), Some("@@ -0,0 +1,3 @@"));
+        assert_eq!(hunk(Side::Baseline, 9).as_deref(), Some("@@ -8,3 +10,0 @@"));
+        let only = |side, line| changes.is_only_here(side, "src/lib.rs", line);
+        assert!(only(Side::Candidate, 2) && only(Side::Baseline, 9));
+        assert!(!only(Side::Candidate, 8) && !only(Side::Baseline, 5));
+    }
+
+    #[test]
+    fn a_deleted_line_changes_the_function_around_it_and_no_neighbour() {
+        let changes = changes("fn a() {\n    x();\n    y();\n}\nfn b() {}\n", "fn a() {\n    y();\n}\nfn b() {}\n");
+        assert!(changes.hunk(Side::Candidate, "src/lib.rs", 2).is_some());
+        assert_eq!(changes.hunk(Side::Candidate, "src/lib.rs", 4), None);
+    }
+
+    #[test]
+    fn renamed_new_and_unreadable_files_have_hunks() {
+        let files = [changed("src/old.rs", "src/new.rs"), changed("", "src/added.rs"), changed("src/bin.rs", "src/bin.rs")];
+        let text = |side, path: &str| match path {
+            "src/old.rs" => Some("fn a() {\n}\n".to_owned()),
+            "src/new.rs" => Some("\nfn a() {\n}\n".to_owned()),
+            "src/added.rs" => Some("fn n() {}\n".to_owned()),
+            _ if side == Side::Baseline => Some(String::new()),
+            _ => None,
+        };
+        let changes = Changes::new(&files, |_, path| path != "src/unused.rs", text);
+        let moved = changes.moved("src/old.rs", 1).unwrap();
+        assert_eq!((&*moved.path, moved.line), ("src/new.rs", 2));
+        assert!(changes.is_only_here(Side::Candidate, "src/added.rs", 1));
+        assert!(changes.hunk(Side::Candidate, "src/bin.rs", 500).is_some(), "changed, but unknown where");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_line_that_did_not_change_is_found_again(old in "[a-c\n]{0,40}", new in "[a-c\n]{0,40}") {
+            let changes = changes(&old, &new);
+            let lines: Vec<&str> = new.lines().collect();
+            for (index, text) in old.lines().enumerate() {
+                let moved = changes.moved("src/lib.rs", u32::try_from(index).unwrap() + 1).unwrap();
+                if moved.is_same {
+                    proptest::prop_assert_eq!(lines[moved.line as usize - 1], text);
+                    proptest::prop_assert!(changes.is_old_line("src/lib.rs", moved.line));
+                }
+            }
+        }
+    }
+}

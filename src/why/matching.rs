@@ -1,0 +1,318 @@
+//! Matches the stacks of two revisions, from the outermost frame inward.
+//!
+//! Frames match if they have the same function and the same line, after the diff moved it. Then the
+//! same function on replaced lines. Then the same function apart from generic arguments and the
+//! numbers of closures. A frame that one side lacks, because the function is inlined or gone, is
+//! skipped.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::why::frame::{Frame, Place};
+use crate::why::function_path::readable;
+use crate::why::hunks::Changes;
+use crate::why::stacks::{Stacks, shown};
+
+/// At most this many frames in a row are skipped.
+const MOST_SKIPPED: usize = 16;
+
+/// Which nodes of the two trees are the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Matching {
+    /// The candidate's node of each node of the baseline.
+    candidate_of: FxHashMap<u32, u32>,
+}
+
+/// The frames below matched ones, on both sides.
+struct Pool {
+    nodes: [Vec<u32>; 2],
+    skipped: usize,
+}
+
+impl Matching {
+    /// Matches the stacks of a baseline and a candidate.
+    pub fn new(baseline: &Stacks, candidate: &Stacks, changes: &Changes) -> Self {
+        let mut matcher = Matcher { stacks: [baseline, candidate], changes, matched: Self::default() };
+        let nodes = matcher.stacks.map(|stacks| stacks.children(0).to_vec());
+        let mut pools = vec![Pool { nodes, skipped: 0 }];
+        while let Some(pool) = pools.pop() {
+            matcher.step(pool, &mut pools);
+        }
+        matcher.matched
+    }
+
+    /// Pairs the stacks of two sides: matched ones, then those that only one side has.
+    pub fn pairs<'a>(
+        &'a self,
+        baseline: impl Iterator<Item = &'a u32>,
+        candidate: impl Iterator<Item = &'a u32>,
+    ) -> Vec<[Option<u32>; 2]> {
+        let mut rest: FxHashSet<u32> = candidate.copied().collect();
+        let mut pairs: Vec<[Option<u32>; 2]> = baseline
+            .map(|&node| [Some(node), self.candidate_of.get(&node).copied().filter(|of| rest.remove(of))])
+            .collect();
+        let mut rest: Vec<u32> = rest.into_iter().collect();
+        rest.sort_unstable();
+        pairs.extend(rest.into_iter().map(|node| [None, Some(node)]));
+        pairs
+    }
+}
+
+struct Matcher<'a> {
+    stacks: [&'a Stacks; 2],
+    changes: &'a Changes,
+    matched: Matching,
+}
+
+impl Matcher<'_> {
+    /// Matches the frames of a pool. What is below matched frames becomes a pool of its own.
+    fn step(&mut self, pool: Pool, pools: &mut Vec<Pool>) {
+        let mut rest = pool.nodes;
+        for key_of in [exact as fn(&Frame) -> String, Frame::key] {
+            for is_same_line in [true, false] {
+                let matches = self.matches(&rest, key_of, is_same_line);
+                for &[old, new] in &matches {
+                    self.matched.candidate_of.insert(old, new);
+                    let nodes = [self.stacks[0].children(old), self.stacks[1].children(new)];
+                    pools.push(Pool { nodes: nodes.map(<[u32]>::to_vec), skipped: 0 });
+                }
+                for (side, nodes) in rest.iter_mut().enumerate() {
+                    let taken: FxHashSet<u32> = matches.iter().map(|nodes| nodes[side]).collect();
+                    nodes.retain(|node| !taken.contains(node));
+                }
+            }
+        }
+        if pool.skipped < MOST_SKIPPED && rest.iter().all(|nodes| !nodes.is_empty()) {
+            pools.extend(self.skip(rest, pool.skipped));
+        }
+    }
+
+    /// Returns pairs of frames with the same key: on the same line, or both on lines that the diff
+    /// has.
+    fn matches(
+        &self,
+        nodes: &[Vec<u32>; 2],
+        key_of: fn(&Frame) -> String,
+        is_same_line: bool,
+    ) -> Vec<[u32; 2]> {
+        let mut by_key: BTreeMap<(String, Option<(String, u32)>), [Vec<u32>; 2]> = BTreeMap::new();
+        for (side, nodes) in nodes.iter().enumerate() {
+            for &node in nodes {
+                let frame = self.stacks[side].frame(node);
+                let place = self.place(side, frame);
+                let line = match place {
+                    Line::At(path, line) if is_same_line => Some((path, line)),
+                    Line::At(..) => continue,
+                    Line::Free => None,
+                    Line::Replaced(..) if is_same_line => continue,
+                    Line::Replaced(path) => Some((path, 0)),
+                };
+                by_key.entry((key_of(frame), line)).or_default()[side].push(node);
+            }
+        }
+        let pairs = by_key.into_values().flat_map(|mut sides| {
+            for (side, nodes) in sides.iter_mut().enumerate() {
+                nodes.sort_by_key(|node| self.stacks[side].frame(*node).line);
+            }
+            let [old, new] = sides;
+            old.into_iter().zip(new).map(|(old, new)| [old, new])
+        });
+        pairs.collect()
+    }
+
+    /// Says where a line is in the candidate.
+    fn place(&self, side: usize, frame: &Frame) -> Line {
+        match (&frame.place, frame.line) {
+            (Some(Place::Checkout(path)), Some(line)) if side == 0 => {
+                match self.changes.moved(path, line) {
+                    Some(moved) if moved.is_same => Line::At(moved.path, moved.line),
+                    Some(moved) => Line::Replaced(moved.path),
+                    None => Line::Replaced(path.clone()),
+                }
+            }
+            (Some(Place::Checkout(path)), Some(line)) if self.changes.is_old_line(path, line) => {
+                Line::At(path.clone(), line)
+            }
+            (Some(Place::Checkout(path)), Some(_)) => Line::Replaced(path.clone()),
+            // Lines of dependencies move with their version, and there is no diff of them.
+            _ => Line::Free,
+        }
+    }
+
+    /// Replaces frames by what they call, if the other side has a frame like that.
+    fn skip(&self, rest: [Vec<u32>; 2], skipped: usize) -> Option<Pool> {
+        for side in [0, 1] {
+            let other = 1 - side;
+            let keys: FxHashSet<String> =
+                rest[other].iter().map(|node| self.stacks[other].frame(*node).key()).collect();
+            let leads = |node: &u32| {
+                let children = self.stacks[side].children(*node).iter();
+                children.clone().any(|child| keys.contains(&self.stacks[side].frame(*child).key()))
+            };
+            if !rest[side].iter().any(leads) {
+                continue;
+            }
+            let mut nodes = rest.clone();
+            nodes[side] = rest[side]
+                .iter()
+                .flat_map(|node| {
+                    if leads(node) { self.stacks[side].children(*node).to_vec() } else { vec![*node] }
+                })
+                .collect();
+            return Some(Pool { nodes, skipped: skipped + 1 });
+        }
+        None
+    }
+}
+
+/// A line, as it is in the candidate.
+enum Line {
+    /// In this file, unchanged.
+    At(String, u32),
+    /// Somewhere in the hunks of this file.
+    Replaced(String),
+    /// Any line will do.
+    Free,
+}
+
+fn exact(frame: &Frame) -> String {
+    frame.function.as_deref().map_or_else(|| frame.key(), readable)
+}
+
+/// Pairs stacks that only one side has, if they are the only ones of their function and line: what
+/// is around them is compiled in another way.
+pub fn pair_leftovers(pairs: &mut Vec<[Option<u32>; 2]>, stacks: [&Stacks; 2], changes: &Changes) {
+    let mut lonely: BTreeMap<String, [Vec<usize>; 2]> = BTreeMap::new();
+    for (index, pair) in pairs.iter().enumerate() {
+        let (side, node) = match pair {
+            [Some(node), None] => (0, *node),
+            [None, Some(node)] => (1, *node),
+            _ => continue,
+        };
+        let stack = stacks[side].stack(node);
+        let Some(frame) = shown(&stack).map(|index| stack[index]) else { continue };
+        let line = match (frame.checkout_path(), frame.line) {
+            (Some(path), Some(line)) if side == 0 => changes
+                .moved(path, line)
+                .map_or_else(|| path.to_owned(), |moved| format!("{}:{}", moved.path, moved.line)),
+            (Some(path), Some(line)) => format!("{path}:{line}"),
+            _ => String::new(),
+        };
+        lonely.entry(format!("{}\n{line}", frame.key())).or_default()[side].push(index);
+    }
+    let mut gone = FxHashSet::default();
+    for sides in lonely.into_values() {
+        if let [old, new] = &sides
+            && let ([old], [new]) = (old.as_slice(), new.as_slice())
+        {
+            pairs[*old][1] = pairs[*new][1];
+            gone.insert(*new);
+        }
+    }
+    let mut index = 0;
+    pairs.retain(|_| {
+        index += 1;
+        !gone.contains(&(index - 1))
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::why::hunks::tests::changes;
+    use crate::why::stacks::tests::stacks;
+
+    /// Says which sites match, by their positions.
+    fn matched(old: &[&[&str]], new: &[&[&str]], changes: &Changes) -> Vec<[Option<usize>; 2]> {
+        let sides = [stacks(old), stacks(new)];
+        let one = |side: usize, number: u32| sides[side].figures(&[(number, crate::results::stack_log::Figures { live: 1, ..Default::default() })]);
+        let nodes = |side: usize, count: usize| -> Vec<u32> {
+            let numbers = 1..=u32::try_from(count).unwrap();
+            numbers.map(|number| *one(side, number).of_node.keys().next().unwrap()).collect()
+        };
+        let nodes = [nodes(0, old.len()), nodes(1, new.len())];
+        let matching = Matching::new(&sides[0], &sides[1], changes);
+        let mut pairs = matching.pairs(nodes[0].iter(), nodes[1].iter());
+        pair_leftovers(&mut pairs, [&sides[0], &sides[1]], changes);
+        let mut found: Vec<[Option<usize>; 2]> = pairs
+            .into_iter()
+            .map(|[old, new]| {
+                let position = |side: usize, node: u32| nodes[side].iter().position(|one| *one == node);
+                [old.and_then(|node| position(0, node)), new.and_then(|node| position(1, node))]
+            })
+            .collect();
+        found.sort();
+        found
+    }
+
+    const BOTH: [Option<usize>; 2] = [Some(0), Some(0)];
+
+    #[test]
+    fn moved_lines_match_and_different_lines_of_a_function_do_not() {
+        let changes = changes("a\nb\nc\n", "new\na\nb\nc\n");
+        let old: &[&[&str]] = &[&["a::f@src/lib.rs:2"], &["a::f@src/lib.rs:3"]];
+        let new: &[&[&str]] = &[&["a::f@src/lib.rs:4"], &["a::f@src/lib.rs:3"], &["a::f@src/lib.rs:1"]];
+        assert_eq!(matched(old, new, &changes), [
+            [None, Some(2)],
+            [Some(0), Some(1)],
+            [Some(1), Some(0)],
+        ]);
+    }
+
+    #[test]
+    fn replaced_lines_of_a_function_match_in_order() {
+        let changes = changes("a\nx\ny\nb\n", "a\nx2\ny2\nz2\nb\n");
+        let old: &[&[&str]] = &[&["a::f@src/lib.rs:2"], &["a::f@src/lib.rs:3"]];
+        let new: &[&[&str]] = &[&["a::f@src/lib.rs:2"], &["a::f@src/lib.rs:3"], &["a::f@src/lib.rs:4"]];
+        assert_eq!(matched(old, new, &changes), [
+            [None, Some(2)],
+            [Some(0), Some(0)],
+            [Some(1), Some(1)],
+        ]);
+    }
+
+    #[test]
+    fn renumbered_closures_and_other_generic_arguments_match() {
+        let old: &[&[&str]] =
+            &[&["a::f<u8>@src/lib.rs:2", "a::f<u8>::{closure#0}@src/lib.rs:3", "b::g@b-1.0.0/src/lib.rs:5"]];
+        let new: &[&[&str]] =
+            &[&["a::f<u16>@src/lib.rs:2", "a::f<u16>::{closure#1}@src/lib.rs:3", "b::g@b-1.1.0/src/lib.rs:9"]];
+        assert_eq!(matched(old, new, &Changes::default()), [BOTH]);
+    }
+
+    #[test]
+    fn equal_functions_come_before_those_with_other_arguments() {
+        let old: &[&[&str]] = &[&["core::f<u8>"], &["core::f<u16>"]];
+        let new: &[&[&str]] = &[&["core::f<u16>"], &["core::f<u32>"]];
+        assert_eq!(matched(old, new, &Changes::default()), [[Some(0), Some(1)], [Some(1), Some(0)]]);
+    }
+
+    #[test]
+    fn a_frame_that_one_side_lacks_is_skipped() {
+        let inlined: &[&[&str]] =
+            &[&["a::t@src/lib.rs:1", "core::iter::map", "core::iter::fold", "a::f@src/lib.rs:3"]];
+        let called: &[&[&str]] = &[&["a::t@src/lib.rs:1", "core::iter::fold", "a::f@src/lib.rs:3"]];
+        assert_eq!(matched(inlined, called, &Changes::default()), [BOTH]);
+        assert_eq!(matched(called, inlined, &Changes::default()), [BOTH]);
+    }
+
+    #[test]
+    fn what_is_around_a_site_may_be_compiled_in_another_way() {
+        let old: &[&[&str]] = &[&["x::a@src/lib.rs:1", "core::p", "core::q", "core::r", "a::f@src/lib.rs:3"]];
+        let new: &[&[&str]] = &[&["y::b@src/lib.rs:2", "core::s", "core::t", "a::f@src/lib.rs:3"]];
+        assert_eq!(matched(old, new, &Changes::default()), [BOTH]);
+        let twice: &[&[&str]] = &[new[0], &["z::c@src/lib.rs:4", "a::f@src/lib.rs:3"]];
+        assert_eq!(matched(old, twice, &Changes::default()).len(), 3, "which of two is not known");
+    }
+
+    #[test]
+    fn deep_recursion_matches() {
+        let frames = |start: usize| -> Vec<String> {
+            (0..10_000).map(|depth| format!("a::f@src/lib.rs:{}", start + depth % 3)).collect()
+        };
+        let sides = [frames(1), frames(1)];
+        let sites = sides.each_ref().map(|side| side.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(matched(&[&sites[0]], &[&sites[1]], &Changes::default()), [BOTH]);
+    }
+}

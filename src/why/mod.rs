@@ -1,0 +1,16 @@
+//! Which call sites make a difference: recorded stacks, matched across revisions and with the diff.
+//! Imports support, git and results.
+//! None, pure.
+
+pub mod agreement;
+pub mod attribution;
+pub mod class;
+pub mod difference;
+pub mod frame;
+pub mod function_path;
+pub mod functions;
+pub mod grouping;
+pub mod hunks;
+pub mod matching;
+pub mod stacks;
+pub mod versions;

@@ -1,0 +1,259 @@
+//! Recorded stacks with their functions, as one tree for a run. Inlined functions are frames of their
+//! own.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::{FxBuildHasher, FxHashMap};
+
+use indexmap::IndexSet;
+
+use crate::results::stack_log::{Figures, Module, Node, StackLog};
+use crate::why::frame::{Frame, Owner};
+
+/// The stacks of a run as a tree. Node 0 is the root; the outermost frames are its children.
+#[derive(Clone, Debug)]
+pub struct Stacks {
+    frames: IndexSet<Frame, FxBuildHasher>,
+    nodes: Vec<TreeNode>,
+    /// The node of each site, at its number minus 1; 0 if the stack is empty.
+    sites: Vec<u32>,
+}
+
+#[derive(Clone, Debug)]
+struct TreeNode {
+    parent: u32,
+    frame: u32,
+    children: Vec<u32>,
+}
+
+/// The figures of a run's stacks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StackFigures {
+    /// By the innermost node.
+    pub of_node: BTreeMap<u32, Figures>,
+    /// What has no stack: allocated before recording began, or not in the sample.
+    pub without_stack: Figures,
+}
+
+impl Stacks {
+    /// Finds the functions of all frames. `resolve` gets a module and an address in its file, or no
+    /// module and an address of the process. It returns the function there and those that it is
+    /// inlined into, the innermost first; nothing if it knows none.
+    pub fn new(log: &StackLog, mut resolve: impl FnMut(Option<&Module>, u64) -> Vec<Frame>) -> Self {
+        let root = TreeNode { parent: 0, frame: 0, children: Vec::new() };
+        let mut stacks = Self { frames: IndexSet::default(), nodes: vec![root], sites: Vec::new() };
+        let mut resolved: FxHashMap<(Option<u32>, u64), Vec<u32>> = FxHashMap::default();
+        let mut known: FxHashMap<(u32, u32), u32> = FxHashMap::default();
+        // The new node of each node of the log.
+        let mut innermost: Vec<u32> = vec![0];
+        for &Node { parent, module, address } in &log.nodes {
+            let frames = resolved.entry((module, address)).or_insert_with(|| {
+                let module = module.and_then(|number| log.module(number));
+                let mut frames = resolve(module, address);
+                if frames.is_empty() {
+                    frames.push(Frame::unknown(module.map(|module| module.path.clone()), address));
+                }
+                frames.into_iter().map(|frame| stacks.frame_number(frame)).collect()
+            });
+            let parent = innermost[parent as usize];
+            let node = frames.iter().rev().fold(parent, |parent, &frame| {
+                *known.entry((parent, frame)).or_insert_with(|| stacks.add(parent, frame))
+            });
+            innermost.push(node);
+        }
+        stacks.sites = log.sites.iter().map(|&node| stacks.cut(innermost[node as usize])).collect();
+        stacks
+    }
+
+    fn frame_number(&mut self, frame: Frame) -> u32 {
+        u32::try_from(self.frames.insert_full(frame).0).unwrap_or(u32::MAX)
+    }
+
+    fn add(&mut self, parent: u32, frame: u32) -> u32 {
+        let number = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
+        self.nodes.push(TreeNode { parent, frame, children: Vec::new() });
+        self.nodes[parent as usize].children.push(number);
+        number
+    }
+
+    /// Cuts the allocator's own frames at the inner end, unless there are no others.
+    fn cut(&self, node: u32) -> u32 {
+        let mut outer = node;
+        while outer != 0 && self.frame(outer).is_of_allocator() {
+            outer = self.nodes[outer as usize].parent;
+        }
+        if outer == 0 { node } else { outer }
+    }
+
+    /// Returns the frame of a node.
+    ///
+    /// # Panics
+    /// It is the root, or there is no such node.
+    pub fn frame(&self, node: u32) -> &Frame {
+        assert!(node != 0, "the root has no frame");
+        &self.frames[self.nodes[node as usize].frame as usize]
+    }
+
+    /// Returns the nodes of a stack, the innermost first.
+    pub fn chain(&self, node: u32) -> impl Iterator<Item = u32> {
+        std::iter::successors(Some(node), |node| Some(self.nodes[*node as usize].parent))
+            .take_while(|node| *node != 0)
+    }
+
+    /// Returns the frames of a stack, the innermost first.
+    pub fn stack(&self, node: u32) -> Vec<&Frame> {
+        self.chain(node).map(|node| self.frame(node)).collect()
+    }
+
+    /// Returns the frames that a node's frame calls.
+    pub(super) fn children(&self, node: u32) -> &[u32] {
+        &self.nodes[node as usize].children
+    }
+
+    /// Returns all frames, each once.
+    pub fn frames(&self) -> impl Iterator<Item = &Frame> {
+        self.frames.iter()
+    }
+
+    /// Adds up the figures of sites with the same stack.
+    pub fn figures(&self, of_sites: &[(u32, Figures)]) -> StackFigures {
+        let mut figures = StackFigures::default();
+        for (site, of_site) in of_sites {
+            let node = site.checked_sub(1).and_then(|index| self.sites.get(index as usize)).copied();
+            let sum = match node.unwrap_or(0) {
+                0 => &mut figures.without_stack,
+                node => figures.of_node.entry(node).or_default(),
+            };
+            *sum = sum.plus(*of_site);
+        }
+        figures
+    }
+}
+
+/// Returns the index of the frame that names the site: the innermost of the user's code; else of a
+/// dependency, of the standard library, or of all.
+pub fn shown(stack: &[&Frame]) -> Option<usize> {
+    let owners: Vec<Owner> = stack.iter().map(|frame| frame.owner()).collect();
+    let best = owners.iter().min()?;
+    owners.iter().position(|owner| owner == best)
+}
+
+/// Returns the frames for people, the innermost first: from the one that names the site to the
+/// outermost one of the user or a dependency. The test harness is outside of it.
+pub fn displayed<'a>(stack: &[&'a Frame]) -> Vec<&'a Frame> {
+    let Some(first) = shown(stack) else { return Vec::new() };
+    let is_of_program = |frame: &&Frame| frame.owner() <= Owner::Dependency;
+    let last = stack.iter().rposition(is_of_program).unwrap_or(stack.len() - 1);
+    stack[first..=last.max(first)].to_vec()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::why::frame::Place;
+
+    /// Returns a frame of `function@src/file.rs:7`, of `function@name-1.0.2/src/file.rs:7` in a
+    /// dependency, or of `function`, which is the standard library's.
+    pub(crate) fn frame(text: &str) -> Frame {
+        let (function, at) = text.split_once('@').unwrap_or((text, "std/lib.rs:1"));
+        let (file, line) = at.split_once(':').unwrap();
+        let place = match file.split_once('/').unwrap() {
+            ("src" | "tests", _) => Place::Checkout(file.to_owned()),
+            ("std", path) => Place::Std(path.to_owned()),
+            (package, path) => {
+                let (name, version) = package.rsplit_once('-').unwrap();
+                Place::Registry { name: name.into(), version: version.into(), path: path.into() }
+            }
+        };
+        Frame {
+            function: Some(function.to_owned()),
+            place: Some(place),
+            line: Some(line.parse().unwrap()),
+            is_inlined: false,
+            address: None,
+        }
+    }
+
+    /// Returns the stacks of sites, each written from the outermost frame inward.
+    pub(crate) fn stacks(sites: &[&[&str]]) -> Stacks {
+        let mut names: Vec<&str> = Vec::new();
+        let mut log = StackLog::default();
+        for site in sites {
+            let mut parent = 0;
+            for name in *site {
+                let index = names.iter().position(|one| one == name).unwrap_or_else(|| {
+                    names.push(name);
+                    names.len() - 1
+                });
+                log.nodes.push(Node { parent, module: None, address: index as u64 });
+                parent = u32::try_from(log.nodes.len()).unwrap();
+            }
+            log.sites.push(parent);
+        }
+        // `outer>inner` is a function and one that is inlined into it.
+        Stacks::new(&log, |_, address| {
+            let inlined: Vec<&str> = names[usize::try_from(address).unwrap()].split('>').rev().collect();
+            let last = inlined.len() - 1;
+            let frames = inlined.iter().enumerate();
+            frames.map(|(index, name)| Frame { is_inlined: index < last, ..frame(name) }).collect()
+        })
+    }
+
+    fn names(stack: &[&Frame]) -> Vec<String> {
+        stack.iter().map(|frame| frame.name()).collect()
+    }
+
+    #[test]
+    fn a_site_is_the_innermost_frame_of_the_user() {
+        let stacks = stacks(&[&[
+            "main",
+            "test::run",
+            "a::tests::t@src/lib.rs:90",
+            "a::push@src/lib.rs:7",
+            "serde::grow@serde-1.0.0/src/lib.rs:3",
+            "alloc::vec::Vec<T>::push",
+            "alloc::raw_vec::RawVec<T>::grow_one",
+            "__rust_alloc",
+        ]]);
+        let stack = stacks.stack(stacks.sites[0]);
+        assert_eq!(stack[0].name(), "alloc::vec::Vec<T>::push", "the allocator's own frames are cut");
+        assert_eq!(stack.last().unwrap().name(), "main", "the harness stays for flame graphs");
+        assert_eq!(names(&displayed(&stack)), ["a::push", "a::tests::t"]);
+    }
+
+    #[test]
+    fn without_the_user_a_dependency_names_the_site_then_the_standard_library() {
+        let stacks = stacks(&[
+            &["std::thread::start", "rayon::run@rayon-1.0.0/src/lib.rs:3", "alloc::vec::Vec<T>::push"],
+            &["std::thread::start", "std::thread::name"],
+            &["__rust_alloc"],
+        ]);
+        let shown = |site: usize| names(&displayed(&stacks.stack(stacks.sites[site])));
+        assert_eq!(shown(0), ["rayon::run"]);
+        assert_eq!(shown(1), ["std::thread::name", "std::thread::start"]);
+        assert_eq!(shown(2), ["__rust_alloc"], "a stack of nothing else is kept");
+    }
+
+    #[test]
+    fn inlined_functions_are_frames_and_equal_stacks_are_one() {
+        let log_sites: &[&[&str]] = &[
+            &["a::f@src/lib.rs:3>a::g@src/lib.rs:9"],
+            &["a::f@src/lib.rs:3>a::g@src/lib.rs:9"],
+        ];
+        let stacks = stacks(log_sites);
+        assert_eq!(names(&stacks.stack(stacks.sites[0])), ["a::g", "a::f"]);
+        assert!(stacks.stack(stacks.sites[0])[0].is_inlined);
+        let one = Figures { at_peak: 1, live: 2, allocated: 3, count: 4 };
+        let figures = stacks.figures(&[(1, one), (2, one), (0, one), (9, one)]);
+        assert_eq!(figures.of_node.into_values().collect::<Vec<_>>(), [one.plus(one)]);
+        assert_eq!(figures.without_stack, one.plus(one), "site 0, and one that the log does not have");
+    }
+
+    #[test]
+    fn a_recursion_of_ten_thousand_frames_is_a_stack() {
+        let frames: Vec<String> = (1..=10_000).map(|line| format!("a::f@src/lib.rs:{line}")).collect();
+        let frames: Vec<&str> = frames.iter().map(String::as_str).collect();
+        let stacks = stacks(&[&frames]);
+        assert_eq!(stacks.stack(stacks.sites[0]).len(), 10_000);
+    }
+}
