@@ -420,6 +420,7 @@ impl<'a> CommitRunner<'a> {
             sink: self.notes,
             interrupt: self.session.interrupt,
             follow: self.session.follow,
+            recording: None,
         };
         match runner.run(&mut self.builder)? {
             Completion::Finished => Ok(()),

@@ -4,6 +4,7 @@
 //! ```text
 //! <id>/plan.json  environment.json  builds.json  trace.json  comparison.json  search.json  found.json
 //! <id>/cells/<revision>/<cell>/<repeat>/  log.jsonl  stdout  stderr  outcome.json
+//! <id>/changes.json  why/tests.json  why/cells/<revision>/<cell>/0/  … symbols.json
 //! <id>/builds/<revision>.log
 //! ```
 
@@ -51,6 +52,21 @@ impl RunFolder {
         self.0.join("found.json")
     }
 
+    /// Returns `changes.json`: the source files that differ from the baseline's.
+    pub fn changes(&self) -> Utf8PathBuf {
+        self.0.join("changes.json")
+    }
+
+    /// Returns the folder of the runs with call stacks. It has cells of its own.
+    pub fn why(&self) -> Self {
+        Self(self.0.join("why"))
+    }
+
+    /// Returns `tests.json` of the folder of the runs with call stacks: which tests these are.
+    pub fn tests(&self) -> Utf8PathBuf {
+        self.0.join("tests.json")
+    }
+
     /// Returns the folder of all cells. Each `outcome.json` below it is one finished run.
     pub fn cells(&self) -> Utf8PathBuf {
         self.0.join("cells")
@@ -71,6 +87,8 @@ impl RunFolder {
 pub mod file {
     /// The shim's log.
     pub const LOG: &str = "log.jsonl";
+    /// The functions of the log's call stacks.
+    pub const SYMBOLS: &str = "symbols.json";
     /// The test's standard output.
     pub const STDOUT: &str = "stdout";
     /// The test's standard error.

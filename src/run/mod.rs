@@ -1,7 +1,10 @@
 //! Runs each cell in its own process and records the outcome.
-//! Imports support, gpu, plan, git, checkout, cargo, results, compare, inject and build.
+//! Imports support, symbols, gpu, plan, git, checkout, cargo, results, compare, why, inject and
+//! build.
 //! Runs tests; writes the run's folder.
 
+pub mod attribution;
+pub mod changed_sources;
 pub mod classify;
 pub mod delay;
 pub mod estimate;
@@ -11,6 +14,7 @@ pub mod follow;
 pub mod home;
 pub mod one_sided_tests;
 pub mod process_group;
+pub mod recording;
 pub mod runner;
 pub mod session;
 pub mod stored_plan;

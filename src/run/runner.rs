@@ -36,6 +36,7 @@ use crate::run::finished::FinishedRuns;
 use crate::run::follow::{Follow, Follower};
 use crate::run::home::{self, RunHome};
 use crate::run::process_group;
+use crate::run::recording::Recording;
 use crate::support::counted::counted;
 use crate::support::event::{Event, Sink};
 use crate::support::process::Command;
@@ -68,6 +69,7 @@ fn after(finished: usize, planned: usize) -> String {
 }
 
 /// Runs the cells of a plan.
+#[derive(Clone)]
 pub struct Runner<'a> {
     /// The plan.
     pub plan: &'a Plan,
@@ -91,6 +93,8 @@ pub struct Runner<'a> {
     pub interrupt: &'a AtomicBool,
     /// What to show of a test while it runs.
     pub follow: Follow,
+    /// How the processes record call stacks; `None` if they do not.
+    pub recording: Option<Recording>,
 }
 
 /// What is known of the runs so far.
@@ -324,7 +328,8 @@ impl Runner<'_> {
         Ok(all)
     }
 
-    fn executable(&self, planned: &PlannedCell) -> anyhow::Result<(&Entry, &Executable)> {
+    /// Returns the build and the executable of a cell.
+    pub(crate) fn executable(&self, planned: &PlannedCell) -> anyhow::Result<(&Entry, &Executable)> {
         let entry = self.builds[planned.revision].entry().context("a cell without a build is not run")?;
         let executable = executable_of(entry, &planned.cell.test)
             .with_context(|| format!("the build has no test {}", planned.cell.test))?;
@@ -383,8 +388,14 @@ impl Runner<'_> {
             RunHome::create(&self.folder.0, &self.run_folder(planned, pending.repeat))?;
         let key = LogKey::random();
         let log = home.path.join(file::LOG);
-        let command =
-            self.command(planned, entry, executable, &devices, &log).env("MEMPROF_LOG_KEY", key.as_str());
+        let recording = match self.recording {
+            Some(recording) => recording.variables(&entry.folder.join(&executable.file))?,
+            None => BTreeMap::new(),
+        };
+        let command = self
+            .command(planned, entry, executable, &devices, &log)
+            .envs(recording)
+            .env("MEMPROF_LOG_KEY", key.as_str());
         let given = devices.given.is_some();
         let uuids = given.then(|| devices.places.iter().map(|place| place.uuid.clone()).collect());
         let limit = planned.timeout_seconds.map(Duration::from_secs);

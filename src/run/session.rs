@@ -31,6 +31,8 @@ use crate::results::run_folder::{self, RunFolder};
 use crate::results::sealed;
 use crate::results::stored::BUILD_FAILED;
 use crate::results::trace_facts::TraceFacts;
+use crate::run::attribution::{self, Attribution};
+use crate::run::changed_sources;
 use crate::run::delay::Delay;
 use crate::run::estimate::PastTimes;
 use crate::run::follow::Follow;
@@ -46,6 +48,7 @@ use crate::support::sealed_json;
 use crate::support::suggest;
 use crate::support::user_error::UserError;
 use crate::support::whole_file::{self, write_whole};
+use crate::why::explanations::Why;
 
 /// What every command on a repository needs.
 pub struct Session<'a> {
@@ -59,6 +62,8 @@ pub struct Session<'a> {
     pub interrupt: &'a AtomicBool,
     /// What to show of a test while it runs.
     pub follow: Follow,
+    /// Which tests run once more with call stacks.
+    pub attribution: Attribution,
 }
 
 /// The builds of a plan, and the cells that follow from them.
@@ -79,7 +84,14 @@ impl<'a> Session<'a> {
         interrupt: &'a AtomicBool,
     ) -> anyhow::Result<Self> {
         let cache = Cache::open(&cache::home()?, repository)?;
-        Ok(Self { repository, cache, sink, interrupt, follow: Follow::default() })
+        Ok(Self {
+            repository,
+            cache,
+            sink,
+            interrupt,
+            follow: Follow::default(),
+            attribution: Attribution::NONE,
+        })
     }
 
     /// Takes the repository's lock. The revisions of earlier runs are then no longer kept from git's
@@ -141,6 +153,9 @@ impl<'a> Session<'a> {
         }
         write_whole(&folder.builds(), &sealed_json::sealed(&facts_of(plan, &builds, notes))?)?;
         self.store_trace(plan, folder, &builds)?;
+        if self.attribution.why != Why::Never {
+            changed_sources::keep(self.repository, plan, folder)?;
+        }
         self.limit_cache(limit, began, &builds)?;
         let cells = self.cells(plan, &builds)?;
         Ok(Prepared { builder, builds, cells })
@@ -254,8 +269,13 @@ impl<'a> Session<'a> {
             sink: self.sink,
             interrupt: self.interrupt,
             follow: self.follow,
+            recording: None,
         };
-        match runner.run(&mut prepared.builder)? {
+        let mut completion = runner.run(&mut prepared.builder)?;
+        if completion == Completion::Finished {
+            completion = attribution::attribute(&runner, &mut prepared.builder, self.attribution)?;
+        }
+        match completion {
             Completion::Finished => Ok(()),
             Completion::Interrupted(interrupted) => Err(interrupted.into()),
         }

@@ -49,6 +49,10 @@ pub enum Event {
         ok: bool,
         took: Duration,
     },
+    /// Changed tests run once more, with call stacks.
+    ExplanationBegan { tests: usize },
+    /// These runs ended.
+    ExplanationEnded { tests: usize, took: Duration },
     /// A search begins. The text says over how many commits, and in about how many steps.
     SearchBegan { text: String },
     /// The search measured or skipped a commit. The text also says how many are left.

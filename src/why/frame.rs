@@ -1,9 +1,11 @@
 //! A frame of a call stack: a function, and where its code is.
 
+use serde::{Deserialize, Serialize};
+
 use crate::why::function_path::{crate_name, module, normalised, readable};
 
 /// A function on a call stack.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Frame {
     /// The function's path, demangled; `None` if there are no symbols.
     pub function: Option<String>,
@@ -18,7 +20,7 @@ pub struct Frame {
 }
 
 /// Where a source file comes from. Paths are relative to it and have slashes.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Place {
     /// The user's repository.
     Checkout(String),
@@ -47,7 +49,7 @@ pub enum Place {
 }
 
 /// Where a frame without a function is.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Address {
     /// The library's path; empty for the executable, `None` if the address is in no module.
     pub module: Option<String>,

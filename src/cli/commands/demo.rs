@@ -19,6 +19,7 @@ use crate::git::resolve::resolve;
 use crate::gpu::watch::DeviceWatch;
 use crate::results::run_folder::RunFolder;
 use crate::results::stored;
+use crate::run::attribution::Attribution;
 use crate::run::follow::Follow;
 use crate::run::session::{Session, create_folder, runs_folder};
 use crate::support::exit_code::ExitCode;
@@ -77,7 +78,14 @@ fn measure(
     let folder = create_folder(&runs_folder(repository, &plan.workspace)?, &plan)?;
     let cache = Cache::open(cache, repository)?;
     let CommandContext { console, interrupt } = context;
-    let session = Session { repository, cache, sink: console, interrupt, follow: Follow::default() };
+    let session = Session {
+        repository,
+        cache,
+        sink: console,
+        interrupt,
+        follow: Follow::default(),
+        attribution: Attribution::NONE,
+    };
     let lock = session.lock(true)?;
     let mut prepared = session.prepare(&plan, &folder)?;
     let devices = DeviceWatch::open(WhenHeld::Wait, context.console, context.interrupt);

@@ -221,6 +221,7 @@ impl ArchiveRun<'_> {
             sink: self.context.console,
             interrupt: self.context.interrupt,
             follow: self.follow,
+            recording: None,
         };
         if let Completion::Interrupted(interrupted) = runner.run(&mut tree)? {
             return Err(interrupted.into());

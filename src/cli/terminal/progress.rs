@@ -42,6 +42,8 @@ pub struct Progress {
     /// Whether a search is under way: it prints one line per commit, and none for its builds and
     /// runs.
     is_searching: bool,
+    /// Whether runs with call stacks are under way.
+    is_explaining: bool,
     runs: usize,
     failed_runs: usize,
     run_time: Duration,
@@ -61,6 +63,7 @@ impl Progress {
             medium,
             resolved: Vec::new(),
             is_searching: false,
+            is_explaining: false,
             runs: 0,
             failed_runs: 0,
             run_time: Duration::ZERO,
@@ -125,6 +128,10 @@ impl Progress {
             lines.extend(self.take_resolved());
         }
         self.note_activity(event);
+        if self.is_explaining && matches!(event, Event::RunFinished { .. }) {
+            // The report says what became of these runs. They are not counted with the others.
+            return Update::default();
+        }
         let mut update = self.update_for(event);
         lines.append(&mut update.lines);
         update.lines = lines;
@@ -208,6 +215,17 @@ impl Progress {
             Event::RunFinished { .. } => {
                 self.is_run_named = false;
                 self.run_finished(event)
+            }
+            Event::ExplanationBegan { tests } => {
+                self.is_explaining = true;
+                let text = format!("{}: once more, with call stacks", counted(*tests, "test"));
+                let line = (!on_terminal).then(|| good("Explaining", text.clone()));
+                Update { lines: line.into_iter().collect(), ..Update::stage("Explaining", text) }
+            }
+            Event::ExplanationEnded { tests, took } => {
+                self.is_explaining = false;
+                let text = format!("{} with call stacks … {}", counted(*tests, "test"), shown(*took));
+                Update::end_of_stage(vec![good("Explained", text)])
             }
             Event::SearchBegan { text } => {
                 self.is_searching = true;

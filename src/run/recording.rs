@@ -1,0 +1,48 @@
+//! How a test process records call stacks, and the variables that tell it.
+
+use std::collections::BTreeMap;
+
+use camino::Utf8Path;
+
+use crate::symbols::kept_table;
+
+/// How a process records call stacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recording {
+    /// Where it keeps the site of a block.
+    pub blocks: Blocks,
+    /// One allocation of so many bytes is recorded on average.
+    pub sample: Option<u64>,
+}
+
+/// Where a process keeps the site of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blocks {
+    /// In 16 bytes before it.
+    Headers,
+    /// In a table: slower, but a program may free the block by any means.
+    Table,
+}
+
+impl Recording {
+    /// Returns the variables that make a process record, for this executable.
+    ///
+    /// # Errors
+    /// The executable cannot be read, or its unwind table cannot be written beside it.
+    pub fn variables(self, executable: &Utf8Path) -> anyhow::Result<BTreeMap<&'static str, String>> {
+        let blocks = match self.blocks {
+            Blocks::Headers => "headers",
+            Blocks::Table => "table",
+        };
+        let mut variables = BTreeMap::from([("MEMPROF_STACKS", blocks.to_owned())]);
+        let table = kept_table::beside(executable);
+        // Without a table, the log says that there is none, and the unwinder walks.
+        if kept_table::keep(executable, &table)?.is_ok() {
+            variables.insert("MEMPROF_UNWIND_TABLE", table.into_string());
+        }
+        if let Some(sample) = self.sample {
+            variables.insert("MEMPROF_STACKS_SAMPLE", sample.to_string());
+        }
+        Ok(variables)
+    }
+}

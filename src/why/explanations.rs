@@ -1,0 +1,385 @@
+//! The call sites of a comparison's changed tests, from what the run's folder keeps.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::BufReader;
+
+use camino::Utf8Path;
+
+use crate::compare::aggregate::Figure;
+use crate::compare::comparison::{Comparison, PairView, Ruling};
+use crate::compare::matching::Match;
+use crate::compare::standing::{Standing, WorstChange, worst_change};
+use crate::git::changed_files::ChangedFile;
+use crate::plan::resolved::CellId;
+use crate::results::run_folder::{RunFolder, file};
+use crate::results::sealed;
+use crate::results::stack_log::{Module, StackLog};
+use crate::results::stack_log_reader;
+use crate::results::stored::Results;
+use crate::support::regular_file;
+use crate::verdict::kinds::Verdict;
+use crate::why::agreement::Agreement;
+use crate::why::attribution::{Attribution, Question, RecordedRun};
+use crate::why::class::Diff;
+use crate::why::difference::{CheckpointName, Difference, Measure};
+use crate::why::frame::{Address, Frame};
+use crate::why::grouping::Grouping;
+use crate::why::hunks::{Changes, Side};
+use crate::why::stacks::Stacks;
+use crate::why::stored::{StoredChanges, StoredSymbols, StoredTest, StoredTests};
+use crate::why::versions::Versions;
+
+/// A test has at most this many explained rows.
+const MOST_ROWS: usize = 50;
+
+/// The call sites of tests.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Explanations {
+    /// The tests, the worst first.
+    pub tests: Vec<Explained>,
+    /// Which tests were left out, and why.
+    pub left_out: Option<String>,
+    /// At most this many frames of each site are shown.
+    pub frames: usize,
+}
+
+/// A test's call sites.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explained {
+    /// The test.
+    pub cell: CellId,
+    /// Index of the candidate, or of the only revision.
+    pub candidate: usize,
+    /// The rows, the one that the test is reported with first.
+    pub rows: Vec<ExplainedRow>,
+    /// Why there are no sites, or no lines.
+    pub remarks: Vec<String>,
+    /// What the sides recorded, for exports and pages: the baseline and the candidate.
+    pub recorded: [Option<Recorded>; 2],
+}
+
+/// A row with its sites.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExplainedRow {
+    /// The sites.
+    pub difference: Difference,
+    /// Whether the recorded figures are those of the plain runs, by side.
+    pub agreements: [Option<Agreement>; 2],
+}
+
+/// What one run recorded, with its functions.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// The log.
+    pub log: StackLog,
+    /// Its stacks.
+    pub stacks: Stacks,
+    /// Why lines or names are missing.
+    note: Option<String>,
+}
+
+/// Two recordings are compared by their logs.
+impl PartialEq for Recorded {
+    fn eq(&self, other: &Self) -> bool {
+        self.log == other.log
+    }
+}
+
+/// Which tests are explained.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Why {
+    /// None
+    Never,
+    /// Those that changed
+    #[default]
+    Changed,
+    /// All that were measured
+    Always,
+}
+
+/// A test to record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chosen {
+    /// The test.
+    pub cell: CellId,
+    /// Index of the candidate, or of the only revision.
+    pub candidate: usize,
+}
+
+/// Returns the tests to explain, the worst first.
+pub fn choose(comparison: &Comparison, why: Why) -> Vec<Chosen> {
+    let alone = comparison.revisions.len() == 1;
+    let mut chosen = Vec::new();
+    let views = || comparison.cells.iter().flat_map(|cell| cell.pairs.iter().chain(&cell.alone).map(move |pair| (cell, pair)));
+    for (cell, pair) in views().filter(|(cell, _)| cell.origins.is_none()) {
+        let view = comparison.view(cell, pair);
+        let standing = Standing::of(comparison, &view);
+        let is_wanted = match why {
+            Why::Never => false,
+            Why::Changed => is_changed(standing),
+            Why::Always => alone || standing.is_compared(),
+        };
+        if is_wanted {
+            let rank = worst_of(&view, standing).map(|worst| worst.rank());
+            let one = Chosen { cell: cell.id.clone(), candidate: pair.candidate };
+            chosen.push(((standing, std::cmp::Reverse(rank)), one));
+        }
+    }
+    chosen.sort_by_key(|(order, _)| *order);
+    chosen.into_iter().map(|(_, one)| one).collect()
+}
+
+fn is_changed(standing: Standing) -> bool {
+    matches!(standing, Standing::Regressed | Standing::OverLimit | Standing::Expected | Standing::Improved)
+}
+
+/// The change that a test is reported with.
+fn worst_of<'a>(view: &PairView<'a>, standing: Standing) -> Option<WorstChange<'a>> {
+    worst_change(view, |ruling: &Ruling| match standing {
+        Standing::Regressed => ruling.counts(),
+        Standing::Improved => ruling.verdict == Verdict::Improved,
+        Standing::Unchanged | Standing::Restructured | Standing::NotJudged => true,
+        _ => matches!(ruling.verdict, Verdict::Regressed | Verdict::Improved),
+    })
+}
+
+impl Explanations {
+    /// Reads what a run's folder keeps. `None` if no test was recorded.
+    ///
+    /// # Errors
+    /// A file was changed or cannot be read.
+    pub fn read(
+        folder: &RunFolder,
+        results: &Results,
+        comparison: &Comparison,
+        grouping: &Grouping,
+    ) -> anyhow::Result<Option<Self>> {
+        let why = folder.why();
+        if !why.tests().exists() {
+            return Ok(None);
+        }
+        let stored: StoredTests = sealed::read(&why.tests())?;
+        let changes: StoredChanges =
+            if folder.changes().exists() { sealed::read(&folder.changes())? } else { StoredChanges::default() };
+        let reader = Reader { why: &why, results, comparison, changes: &changes, grouping };
+        let tests = stored.tests.iter().map(|test| reader.explain(test)).collect::<anyhow::Result<_>>()?;
+        Ok(Some(Self { tests, left_out: stored.left_out, frames: 1 }))
+    }
+
+    /// Returns the sites of a test.
+    pub fn of(&self, view: &PairView<'_>) -> Option<&Explained> {
+        self.tests.iter().find(|test| test.cell == view.cell.id && test.candidate == view.pair.candidate)
+    }
+}
+
+struct Reader<'a> {
+    why: &'a RunFolder,
+    results: &'a Results,
+    comparison: &'a Comparison,
+    changes: &'a StoredChanges,
+    grouping: &'a Grouping,
+}
+
+impl Reader<'_> {
+    fn explain(&self, test: &StoredTest) -> anyhow::Result<Explained> {
+        let mut explained = Explained {
+            cell: test.cell.clone(),
+            candidate: test.candidate,
+            rows: Vec::new(),
+            remarks: test.problem.iter().cloned().collect(),
+            recorded: [None, None],
+        };
+        if test.problem.is_some() {
+            return Ok(explained);
+        }
+        let cells = self.comparison.cells.iter().filter(|cell| cell.id == test.cell);
+        let found = cells.flat_map(|cell| cell.pairs.iter().chain(&cell.alone).map(move |pair| (cell, pair)));
+        let view = found.map(|(cell, pair)| self.comparison.view(cell, pair)).find(|view| view.pair.candidate == test.candidate);
+        let Some(view) = view else { return Ok(explained) };
+        let alone = self.comparison.revisions.len() == 1;
+        explained.recorded[1] = self.recorded(test, test.candidate)?;
+        if !alone {
+            explained.recorded[0] = self.recorded(test, self.comparison.baseline)?;
+        }
+        let notes: BTreeSet<String> =
+            explained.recorded.iter().flatten().flat_map(|side| side.note.clone()).collect();
+        explained.remarks.extend(notes);
+        let (rows, remarks) = match &explained.recorded {
+            [None, Some(own)] => self.rows_of_one(&view, own),
+            [Some(old), Some(new)] => self.rows(&view, test.candidate, old, new),
+            _ => (Vec::new(), vec!["the runs with call stacks have no log".to_owned()]),
+        };
+        explained.rows = rows;
+        explained.remarks.extend(remarks);
+        Ok(explained)
+    }
+
+    /// Reads one side's log and its functions.
+    fn recorded(&self, test: &StoredTest, revision: usize) -> anyhow::Result<Option<Recorded>> {
+        let folder = self.why.cell(&self.results.plan, revision, &test.cell, 0);
+        let (log, symbols) = (folder.join(file::LOG), folder.join(file::SYMBOLS));
+        if !log.exists() || !symbols.exists() {
+            return Ok(None);
+        }
+        let symbols: StoredSymbols = sealed::read(&symbols)?;
+        let log = read_log(&log)?;
+        let stacks = Stacks::new(&log, |module, address| functions(&symbols, module, address));
+        Ok(Some(Recorded { log, stacks, note: symbols.note }))
+    }
+
+    /// The rows that changed, the one that the test is reported with first.
+    fn rows(
+        &self,
+        view: &PairView<'_>,
+        candidate: usize,
+        old: &Recorded,
+        new: &Recorded,
+    ) -> (Vec<ExplainedRow>, Vec<String>) {
+        let diff = self.diff(candidate, old, new);
+        let attribution = Attribution::new(old.run(), new.run(), &diff);
+        let (mut rows, mut remarks) = (Vec::new(), BTreeSet::new());
+        for (metric, row) in self.changed_rows(view) {
+            let question = Question { metric: metric.to_owned(), checkpoints: names(view, row) };
+            match attribution.answer(&question, self.grouping) {
+                Ok(difference) => {
+                    let figures = view.column(metric).at(row);
+                    let agreements = [
+                        agreement(metric, &difference, 0, figures.baseline),
+                        agreement(metric, &difference, 1, figures.candidate),
+                    ];
+                    rows.push(ExplainedRow { difference, agreements });
+                }
+                Err(reason) => {
+                    remarks.insert(reason.to_string());
+                }
+            }
+        }
+        // One row with sites says more than another's reason for having none.
+        let remarks = if rows.is_empty() { remarks.into_iter().collect() } else { Vec::new() };
+        (rows, remarks)
+    }
+
+    /// What a test of one revision has at its highest peak, and what it keeps at the end.
+    fn rows_of_one(&self, view: &PairView<'_>, own: &Recorded) -> (Vec<ExplainedRow>, Vec<String>) {
+        let (mut rows, mut remarks) = (Vec::new(), Vec::new());
+        for family in &own.log.families {
+            let Some(highest) = family.highest() else { continue };
+            let last = family.intervals.len() - 1;
+            let kept = (family.intervals[last].total.live > 0).then_some(("live", last));
+            for (part, interval) in std::iter::once(("peak", highest)).chain(kept) {
+                let metric = format!("{}.{part}", family.name);
+                let interval = &family.intervals[interval];
+                let name = CheckpointName { label: interval.label.clone(), occurrence: interval.occurrence };
+                match own.run().answer(&metric, &name, self.grouping) {
+                    Ok(difference) => {
+                        let row = view.rows.iter().find(|row| names(view, row)[1].as_ref() == Some(&name));
+                        let figure = row.and_then(|row| view.column(&metric).at(row).candidate);
+                        let agreement = agreement(&metric, &difference, 1, figure);
+                        rows.push(ExplainedRow { difference, agreements: [None, agreement] });
+                    }
+                    Err(reason) => remarks.push(reason.to_string()),
+                }
+            }
+        }
+        (rows, remarks)
+    }
+
+    /// The changed rows of metrics that have sites. The one that the test is reported with is the
+    /// first.
+    fn changed_rows<'b>(&self, view: &PairView<'b>) -> Vec<(&'b str, &'b Match)> {
+        let worst = worst_of(view, Standing::of(self.comparison, view));
+        let mut rows: Vec<(&str, &Match)> = worst.iter().map(|worst| (worst.metric, worst.row)).collect();
+        let breaches = view.pair.breaches.iter();
+        rows.extend(breaches.map(|breach| (breach.metric.as_str(), &view.rows[breach.row])));
+        for judged in &view.pair.judged {
+            let changed = |row: &&Match| {
+                let ruling = judged.at(row);
+                ruling.is_some_and(|one| matches!(one.verdict, Verdict::Regressed | Verdict::Improved))
+            };
+            rows.extend(view.rows.iter().filter(changed).map(|row| (judged.metric.as_str(), row)));
+        }
+        let mut known = BTreeSet::new();
+        rows.retain(|(metric, row)| {
+            Measure::of(metric).is_some() && known.insert((*metric, row.baseline, row.candidate))
+        });
+        rows.truncate(MOST_ROWS);
+        rows
+    }
+
+    fn diff(&self, candidate: usize, old: &Recorded, new: &Recorded) -> Diff {
+        let files = self.changes.of.get(&candidate).map_or(&[][..], Vec::as_slice);
+        let changed: Vec<ChangedFile> = files
+            .iter()
+            .map(|file| ChangedFile { old: file.paths[0].clone(), new: file.paths[1].clone() })
+            .collect();
+        let used = [old, new].map(|side| {
+            side.stacks.frames().filter_map(Frame::checkout_path).collect::<BTreeSet<&str>>()
+        });
+        let text = |side: Side, path: &str| {
+            let own = |file: &&crate::why::stored::StoredFile| file.paths[side as usize].as_deref() == Some(path);
+            files.iter().find(own).and_then(|file| file.texts[side as usize].clone())
+        };
+        let changes = Changes::new(&changed, |side, path| used[side as usize].contains(path), text);
+        let packages = [self.comparison.baseline, candidate].map(|revision| self.packages(revision));
+        let versions = match packages {
+            [Some(old), Some(new)] => Versions::of_lock_files([old, new]),
+            _ => {
+                let [mut old, mut new] = [old, new].map(|side| side.stacks.frames());
+                Versions::of_frames([&mut old, &mut new])
+            }
+        };
+        Diff { changes, versions }
+    }
+
+    /// The packages of a revision's lock file.
+    fn packages(&self, revision: usize) -> Option<BTreeMap<String, BTreeSet<String>>> {
+        let mut packages: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (name, version) in
+            self.results.builds.get(&revision)?.get("packages")?.lines().filter_map(|line| line.split_once(' '))
+        {
+            packages.entry(name.to_owned()).or_default().insert(version.to_owned());
+        }
+        Some(packages)
+    }
+}
+
+impl Recorded {
+    /// Returns the log with its stacks.
+    pub fn run(&self) -> RecordedRun<'_> {
+        RecordedRun { log: &self.log, stacks: &self.stacks }
+    }
+}
+
+/// Reads the call stacks of a log.
+pub fn read_log(path: &Utf8Path) -> anyhow::Result<StackLog> {
+    let log = regular_file::open(path)?;
+    Ok(stack_log_reader::read(BufReader::new(log), path.as_str())?)
+}
+
+fn functions(symbols: &StoredSymbols, module: Option<&Module>, address: u64) -> Vec<Frame> {
+    let key = StoredSymbols::key(module.map(|module| module.number), address);
+    let unknown = || {
+        let address = Some(Address { module: module.map(|module| module.path.clone()), address });
+        vec![Frame { function: None, place: None, line: None, is_inlined: false, address }]
+    };
+    symbols.frames.get(&key).cloned().unwrap_or_else(unknown)
+}
+
+/// The checkpoints of a row, by side.
+fn names(view: &PairView<'_>, row: &Match) -> [Option<CheckpointName>; 2] {
+    let sides = [(view.baseline, row.baseline), (view.candidate, row.candidate)];
+    sides.map(|(side, index)| {
+        let key = side.keys[index?];
+        Some(CheckpointName {
+            label: view.cell.labels[key.label as usize].to_string(),
+            occurrence: key.occurrence,
+        })
+    })
+}
+
+/// Whether a side's recorded figure is that of the plain runs.
+fn agreement(metric: &str, difference: &Difference, side: usize, plain: Option<Figure>) -> Option<Agreement> {
+    let recorded = difference.measure.get(difference.totals[side]?);
+    let plain: Vec<i64> = plain.map(|figure| vec![figure.min, figure.max]).unwrap_or_default();
+    Some(Agreement::of(metric, recorded, &plain))
+}
