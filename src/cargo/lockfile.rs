@@ -197,6 +197,11 @@ fn kept_or(
     Ok(Choice { notes: notes_in(&text), ..given(Lockfile::Given(text)) })
 }
 
+/// Returns the day of a moment, `2023-05-01`.
+pub fn day(moment: Timestamp) -> String {
+    moment.strftime("%Y-%m-%d").to_string()
+}
+
 /// Returns the start of a day.
 fn start_of(day: &str) -> anyhow::Result<Timestamp> {
     Ok(day.parse::<jiff::civil::Date>()?.to_zoned(jiff::tz::TimeZone::UTC)?.timestamp())
