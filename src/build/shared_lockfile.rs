@@ -50,6 +50,11 @@ impl SharedLockfile {
         &self.choice.lockfile
     }
 
+    /// Returns where it comes from, if there is one.
+    pub fn origin(&self) -> Option<&str> {
+        self.text().map(|_| self.choice.origin.as_str())
+    }
+
     /// Returns what every report says about it.
     pub fn notes(&self) -> &[String] {
         &self.choice.notes
@@ -130,8 +135,13 @@ impl SharedLockfile {
         let notes: Vec<String> = std::iter::once(note).chain(notes).collect();
         let text = lockfile::with_notes(&text, &notes);
         let kept = fallback.kept(self.text());
-        let choice =
-            Choice { lockfile: Lockfile::Given(text.clone()), notes, of: self.choice.of, fallback: None };
+        let choice = Choice {
+            lockfile: Lockfile::Given(text.clone()),
+            origin: format!("dependencies of {}", lockfile::day(moment)),
+            notes,
+            of: self.choice.of,
+            fallback: None,
+        };
         let before = std::mem::replace(&mut self.choice, choice);
         self.on_trial = Some(Trial { before, was_used: self.is_used, kept, text });
         Ok(true)

@@ -171,7 +171,39 @@ fn a_build_that_fails_with_every_lock_file_reports_its_first_failure() {
     assert_eq!(printed.code, 3, "{}", printed.everything());
     assert!(printed.stderr.contains("never_there"), "{}", printed.everything());
     assert!(printed.stderr.contains("do not build it either"), "{}", printed.everything());
+    let today = "new has no Cargo.lock; it was built with today's dependencies";
+    assert!(printed.stderr.contains(today), "{}", printed.everything());
     assert_eq!(mebibytes_of(&printed, "old"), 2, "today's versions stay: {}", printed.everything());
+    let failed = &json_report(&repository, home.path())["failed_builds"][0];
+    let used = failed["lockfile"].as_str().expect("text");
+    assert!(
+        used.starts_with("today's dependencies; dependencies of 20") && used.ends_with(" either"),
+        "{failed}"
+    );
+}
+
+#[test]
+fn a_build_that_fails_with_a_kept_lock_file_of_a_date_says_so_and_keeps_the_note() {
+    let repository = with_a_broken_dependency();
+    let home = home();
+    let first = compared(&repository, home.path(), &[]);
+    assert_eq!(first.code, 0, "{}", first.everything());
+    let unknown = "RUSTFLAGS=--crate-type never";
+    let printed = compared(&repository, home.path(), &["--env", unknown]);
+    assert_eq!(printed.code, 3, "{}", printed.everything());
+    let dated = "it was built with dependencies of 20";
+    assert!(printed.stderr.contains(dated), "{}", printed.everything());
+    let report = json_report(&repository, home.path());
+    let used = report["failed_builds"][0]["lockfile"].as_str().expect("text");
+    assert!(used.starts_with("dependencies of 20"), "{report}");
+    let told = notes(&repository, home.path());
+    assert!(told.iter().any(|note| note.starts_with("today's dependencies do not build new (")), "{told:?}");
+    let text = Printed::of(command(repository.root(), home.path(), &["report"]));
+    assert!(
+        text.stdout.contains("without a Cargo.lock: built with dependencies of 20"),
+        "{}",
+        text.everything()
+    );
 }
 
 /// Like [`with_a_broken_dependency`], and both refs need `other`, which a date before 2024-06-01 lacks.
