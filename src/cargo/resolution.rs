@@ -424,6 +424,7 @@ fn readable_by(toolchain: &Toolchain, text: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cargo::toolchain::ToolchainChoice;
 
     fn moment(text: &str) -> Timestamp {
         text.parse().unwrap()
@@ -481,6 +482,41 @@ mod tests {
         assert_eq!(conflict.conflict(), Requirement::parse("hf-hub = \"^0.3.0\""));
         let network = Unresolved("error: failed to get `serde` as a dependency\nCaused by: timeout".into());
         assert!(!network.lacks_version());
+    }
+
+    /// The optional dependency of `hubs` has no version.
+    #[test]
+    fn a_conflict_is_traced_to_the_dependency_without_a_version() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Utf8Path::from_path(folder.path()).unwrap();
+        let write = |path: &str, text: &str| {
+            fs_err::create_dir_all(root.join(path).parent().unwrap()).unwrap();
+            fs_err::write(root.join(path), text).unwrap();
+        };
+        let sources = "[source.crates-io]\nreplace-with = 'disk'\n[source.disk]\ndirectory = 'vendor'\n";
+        write(".cargo/config.toml", sources);
+        let optional = "[dependencies.inner]\nversion = '2'\noptional = true\n";
+        for (name, dependencies) in [("hubs", optional), ("inner", "")] {
+            let package = format!("[package]\nname = '{name}'\nversion = '1.0.0'\nedition = '2021'\n");
+            write(&format!("vendor/{name}/Cargo.toml"), &(package + dependencies));
+            write(&format!("vendor/{name}/src/lib.rs"), "");
+            let checksum = format!("{{\"files\":{{}},\"package\":\"{}\"}}", "0".repeat(64));
+            write(&format!("vendor/{name}/.cargo-checksum.json"), &checksum);
+        }
+        let toolchain = Toolchain::ask(&ToolchainChoice::OfRevision, root, None).unwrap();
+        let (manifest, options) = (root.join("Cargo.toml"), BuildOptions::default());
+        let resolution =
+            Resolution { manifest: &manifest, workspace: root, options: &options, toolchain: &toolchain };
+        let lacking = |versions: &str| {
+            let error = format!(
+                "error: failed to select a version for `hubs`.\n\
+                 versions that meet the requirements `{versions}` are: 1.0.0\n"
+            );
+            let folder = root.join(format!("scratch{versions}"));
+            resolution.lacking(&toolchain, &When::today(), Unresolved(error), &folder).unwrap()
+        };
+        assert_eq!(lacking("^1"), Requirement::parse("inner = \"^2\""));
+        assert_eq!(lacking("^7"), Requirement::parse("hubs = \"^7\""));
     }
 
     #[test]
