@@ -28,7 +28,7 @@ toolchain file, slow to build   | petgraph/petgraph      | 5fdd192b~1  | 5fdd192
 autotests = false               | rust-lang/regex        | 930770b~1   | 930770b   | -k set
 workspace member                | rust-lang/regex        | 17d9c1c~1   | 17d9c1c   | -p regex-syntax -k parse_flags
 old, yanked dependencies        | coreylowman/dfdx       | 32f534b5~1  | 32f534b5  | -k dropout
-virtual workspace, submodule    | huggingface/candle     | 455c42aa7~1 | 455c42aa7 | -p candle-core -k squeeze
+virtual workspace, submodule    | huggingface/candle     | 455c42aa7~1 | 455c42aa7 | -p candle-core -k pool2d
 no manifest at the root         | huggingface/tokenizers | 51a6e820~1  | 51a6e820  | -k bpe
 '
 

@@ -62,6 +62,11 @@ impl<'a> BuildTree<'a> {
         self.worktree.missing_submodules().of(&revision.name)
     }
 
+    /// Returns the submodules that any revision lacks, of those that have been checked out.
+    pub fn all_missing_submodules(&self) -> Vec<MissingSubmodule> {
+        self.worktree.missing_submodules().all()
+    }
+
     /// Restores the checkout to the state of a build. This is cheap if no test has changed it.
     pub fn restore(&mut self, inputs: &Inputs<'_>, index: usize, entry: &Entry) -> anyhow::Result<()> {
         if self.is_restored(inputs, entry)? {

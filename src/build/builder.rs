@@ -137,9 +137,10 @@ impl<'a> Builder<'a> {
         self.lockfile.settle();
     }
 
-    /// Returns what every report says about the lock file.
-    pub fn lockfile_notes(&self) -> &[String] {
-        self.lockfile.notes()
+    /// Returns what every report says about the lock file and about missing submodules.
+    pub fn notes(&self) -> Vec<String> {
+        let of_submodules = self.tree.all_missing_submodules().into_iter().map(|one| one.note());
+        self.lockfile.notes().iter().cloned().chain(of_submodules).collect()
     }
 
     /// Finds a revision's build in the store, or makes it with the current lock file. A failure is
@@ -191,6 +192,10 @@ impl<'a> Builder<'a> {
             return self.failed(index, failure);
         }
         let revision = &self.inputs.plan.revisions[index];
+        if let Some(used) = self.lockfile.origin() {
+            failure.hints.push(format!("{} has no Cargo.lock; it was built with {used}", revision.name));
+            failure.lockfile = Some(used.to_owned());
+        }
         let reason = format!("today's dependencies do not build {} ({})", revision.name, revision.short());
         match self.lockfile.try_date(&self.inputs, &mut self.tree, toolchain, &reason) {
             Ok(true) => {}
@@ -211,11 +216,11 @@ impl<'a> Builder<'a> {
             }
             return Ok(done);
         }
+        let tried = self.lockfile.origin().unwrap_or_default().to_owned();
         self.lockfile.revert();
         built?;
-        failure
-            .hints
-            .push(format!("dependencies of its commit's date do not build it either: {log_of_trial}"));
+        failure.hints.push(format!("{tried} do not build it either: {log_of_trial}"));
+        failure.lockfile = failure.lockfile.map(|used| format!("{used}; {tried} do not build it either"));
         failure.is_of_date_too = true;
         self.failed(index, failure)
     }

@@ -30,6 +30,9 @@ pub struct BuildFailure {
     /// Whether the build also failed with the dependencies of the commit's date.
     #[serde(default)]
     pub is_of_date_too: bool,
+    /// Which lock file the build used, if the revision has committed none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lockfile: Option<String>,
 }
 
 /// The number of compiler errors to show. The log has all of them.

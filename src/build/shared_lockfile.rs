@@ -11,7 +11,7 @@ use crate::build::job::{Inputs, Job};
 use crate::build::prepared_source;
 use crate::cargo::lockfile::{self, Choice, Fallback, Lockfile};
 use crate::cargo::messages::Messages;
-use crate::cargo::resolution::{self, Resolution, Resolved, Unresolved};
+use crate::cargo::resolution::{Resolution, Resolved, Unresolved};
 use crate::cargo::toolchain::Toolchain;
 use crate::checkout::injected_files;
 use crate::plan::request::OverlayMode;
@@ -33,6 +33,8 @@ pub struct SharedLockfile {
 /// A lock file of the commits' date that no build has used yet.
 struct Trial {
     before: Choice,
+    /// Whether a revision was built with the one before.
+    was_used: bool,
     kept: Utf8PathBuf,
     text: Vec<u8>,
 }
@@ -46,6 +48,11 @@ impl SharedLockfile {
     /// Returns the lock file.
     pub fn lockfile(&self) -> &Lockfile {
         &self.choice.lockfile
+    }
+
+    /// Returns where it comes from, if there is one.
+    pub fn origin(&self) -> Option<&str> {
+        self.text().map(|_| self.choice.origin.as_str())
     }
 
     /// Returns what every report says about it.
@@ -123,15 +130,20 @@ impl SharedLockfile {
         let note = format!(
             "{reason}, so refs without a Cargo.lock use the dependencies of {}, the date of the newest \
              of these commits",
-            resolution::day(moment)
+            lockfile::day(moment)
         );
         let notes: Vec<String> = std::iter::once(note).chain(notes).collect();
         let text = lockfile::with_notes(&text, &notes);
         let kept = fallback.kept(self.text());
-        let choice =
-            Choice { lockfile: Lockfile::Given(text.clone()), notes, of: self.choice.of, fallback: None };
+        let choice = Choice {
+            lockfile: Lockfile::Given(text.clone()),
+            origin: format!("dependencies of {}", lockfile::day(moment)),
+            notes,
+            of: self.choice.of,
+            fallback: None,
+        };
         let before = std::mem::replace(&mut self.choice, choice);
-        self.on_trial = Some(Trial { before, kept, text });
+        self.on_trial = Some(Trial { before, was_used: self.is_used, kept, text });
         Ok(true)
     }
 
@@ -139,7 +151,7 @@ impl SharedLockfile {
     pub fn accept(&mut self, inputs: &Inputs<'_>) -> anyhow::Result<()> {
         let Some(trial) = self.on_trial.take() else { bail!("no lock file is on trial") };
         lockfile::keep(&trial.kept, &trial.text)?;
-        self.is_outdated = self.is_used;
+        self.is_outdated = trial.was_used;
         warn_of(inputs, &self.choice.notes);
         Ok(())
     }
@@ -206,8 +218,8 @@ pub fn crate_of_tests(plan: &Plan) -> String {
 }
 
 fn warn_of(inputs: &Inputs<'_>, notes: &[String]) {
-    for note in notes {
-        let help = "to keep today's: --lockfile-date today; for the lock file of a ref: --lockfile-from REF";
-        inputs.warn(note.clone(), Some(help));
+    let help = "to keep today's: --lockfile-date today; for the lock file of a ref: --lockfile-from REF";
+    for (index, note) in notes.iter().enumerate() {
+        inputs.warn(note.clone(), (index + 1 == notes.len()).then_some(help));
     }
 }

@@ -33,6 +33,8 @@ pub enum Lockfile {
 pub struct Choice {
     /// The lock file.
     pub lockfile: Lockfile,
+    /// Where it comes from: `the Cargo.lock of main`, `dependencies of 2024-05-01`.
+    pub origin: String,
     /// What every report says about it.
     pub notes: Vec<String>,
     /// The revision whose dependencies it has: the baseline if that has none committed.
@@ -134,20 +136,32 @@ pub fn choose(
     let path = path_in(plan);
     let committed = Committed::find(plan, repository, &path)?;
     let of = committed.lacking.first().copied().unwrap_or(plan.baseline);
-    let fixed = |lockfile: Lockfile| Choice { lockfile, notes: Vec::new(), of, fallback: None };
+    let fixed = |lockfile: Lockfile, origin: String| Choice {
+        lockfile,
+        origin,
+        notes: Vec::new(),
+        of,
+        fallback: None,
+    };
     if committed.lacking.is_empty() {
-        return Ok(fixed(Lockfile::NotNeeded));
+        return Ok(fixed(Lockfile::NotNeeded, String::new()));
     }
     let name = name_of(plan, of, crate_of_tests);
-    let generated = |suffix: &str, moment| {
+    let generated = |suffix: &str, moment: Option<Timestamp>| {
         let kept = lockfiles.join(format!("{name}-{suffix}.lock"));
-        kept_or(kept, |kept| fixed(Lockfile::ToGenerate { kept, moment }), fixed)
+        let origin = |written: Option<Timestamp>| of_date(moment, written);
+        kept_or(
+            kept,
+            |kept| fixed(Lockfile::ToGenerate { kept, moment }, origin(None)),
+            |given, written| fixed(given, origin(Some(written))),
+        )
     };
     let newest = committed.lacking.iter().map(|index| plan.revisions[*index].time).max().unwrap_or_default();
     let newest = Timestamp::from_second(newest)?;
     match &plan.request.lockfile {
         Some(LockfileRequest::From(spec)) => {
-            return Ok(fixed(Lockfile::Given(text_at(repository, spec, &path)?)));
+            let text = text_at(repository, spec, &path)?;
+            return Ok(fixed(Lockfile::Given(text), format!("the Cargo.lock of {spec}")));
         }
         Some(LockfileRequest::Date(day)) => return generated(day, Some(start_of(day)?)),
         Some(LockfileRequest::Commit) => {
@@ -161,12 +175,12 @@ pub fn choose(
     let warn = |solution: &str| committed.warn(plan, solution, sink);
     if let Some((revision, text)) = &committed.first {
         warn(&format!("using the one of {revision}"));
-        return Ok(fixed(Lockfile::Given(text.clone())));
+        return Ok(fixed(Lockfile::Given(text.clone()), format!("the Cargo.lock of {revision}")));
     }
     let chosen = match fs_err::read(repository.root().join(&path)) {
         Ok(text) => {
             warn("using the one in your checkout for all");
-            fixed(Lockfile::Given(text))
+            fixed(Lockfile::Given(text), "the Cargo.lock in your checkout".to_owned())
         }
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
         Err(_) => {
@@ -181,20 +195,36 @@ pub fn choose(
     };
     let kept = fallback.kept(broken);
     let chosen = Choice { fallback: Some(fallback), ..chosen };
-    kept_or(kept, |_| chosen, fixed)
+    kept_or(kept, |_| chosen, |given, _| fixed(given, of_date(Some(newest), None)))
 }
 
-/// Returns the lock file that an earlier run kept, or else `generated`.
+/// Returns the origin of a generated lock file: of a moment, or with the newest versions of the time
+/// when it was written.
+fn of_date(moment: Option<Timestamp>, written: Option<Timestamp>) -> String {
+    let today = day(Timestamp::now());
+    match moment.or(written).map(day).filter(|day| moment.is_some() || *day != today) {
+        Some(day) => format!("dependencies of {day}"),
+        None => "today's dependencies".to_owned(),
+    }
+}
+
+/// Returns the lock file that an earlier run kept, with the time when it did, or else `generated`.
 fn kept_or(
     kept: Utf8PathBuf,
     generated: impl FnOnce(Utf8PathBuf) -> Choice,
-    given: impl FnOnce(Lockfile) -> Choice,
+    given: impl FnOnce(Lockfile, Timestamp) -> Choice,
 ) -> anyhow::Result<Choice> {
     if !kept.exists() {
         return Ok(generated(kept));
     }
     let text = fs_err::read(&kept)?;
-    Ok(Choice { notes: notes_in(&text), ..given(Lockfile::Given(text)) })
+    let written = Timestamp::try_from(fs_err::metadata(&kept)?.modified()?)?;
+    Ok(Choice { notes: notes_in(&text), ..given(Lockfile::Given(text), written) })
+}
+
+/// Returns the day of a moment, `2023-05-01`.
+pub fn day(moment: Timestamp) -> String {
+    moment.strftime("%Y-%m-%d").to_string()
 }
 
 /// Returns the start of a day.
@@ -314,6 +344,15 @@ mod tests {
         assert_eq!(notes_in(&text), notes);
         assert!(text.ends_with(b"\nversion = 4\n") && packages(&text).is_empty());
         assert!(notes_in(b"version = 4\n# note: later\n").is_empty());
+    }
+
+    #[test]
+    fn a_generated_lock_file_has_the_versions_of_a_day() {
+        let may = "2023-05-01T08:00:00Z".parse().ok();
+        assert_eq!(of_date(may, Some(Timestamp::now())), "dependencies of 2023-05-01");
+        assert_eq!(of_date(None, may), "dependencies of 2023-05-01", "kept since its first use");
+        assert_eq!(of_date(None, Some(Timestamp::now())), "today's dependencies");
+        assert_eq!(of_date(None, None), "today's dependencies");
     }
 
     #[test]

@@ -7,5 +7,6 @@ pub mod configuration;
 pub mod lockfile;
 pub mod manifest;
 pub mod messages;
+pub mod moved_package;
 pub mod resolution;
 pub mod toolchain;

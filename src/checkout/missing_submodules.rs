@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::support::process::shell_quoted;
+use crate::support::redaction;
 
 /// A submodule that a revision has, and that git could not fetch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +55,11 @@ impl MissingSubmodules {
         all.iter().filter(has).cloned().collect()
     }
 
+    /// Returns those of all revisions that have been checked out.
+    pub fn all(&self) -> Vec<MissingSubmodule> {
+        self.all.borrow().clone()
+    }
+
     /// Returns those whose paths were not returned before, so that each is reported once.
     pub fn take_new(&self) -> Vec<MissingSubmodule> {
         let mut taken = self.taken.borrow_mut();
@@ -69,6 +75,14 @@ impl MissingSubmodules {
 }
 
 impl MissingSubmodule {
+    /// Returns the note for reports.
+    pub fn note(&self) -> String {
+        let verb = if self.revisions.len() == 1 { "lacks" } else { "lack" };
+        let names = self.revisions.join(", ");
+        let reason = redaction::text(&self.reason);
+        format!("{names} {verb} the submodule {}, which could not be fetched: {reason}", self.path)
+    }
+
     /// Returns the commands that provide it, or do without it.
     pub fn help(&self) -> String {
         let path = shell_quoted(self.path.as_ref());
@@ -100,6 +114,10 @@ mod tests {
         assert!(new[0].help().contains("git submodule update --init --recursive -- vendor/lib"));
         assert!(missing.is_known("new", &path, "1"));
         assert!(!missing.is_known("newer", &path, "2"), "another commit may be there");
+        assert_eq!(
+            missing.all()[0].note(),
+            "old, new lack the submodule vendor/lib, which could not be fetched: unable to access 'https://x/': no host"
+        );
         missing.add("newer", path, "2".to_owned(), "");
         assert_eq!(missing.take_new(), []);
         assert_eq!(

@@ -116,13 +116,15 @@ fn quoted(message: &str, most: usize, rest: Option<&str>) -> Vec<String> {
     quoted
 }
 
-/// Returns why a revision did not build: the first errors, and the log's path.
+/// Returns why a revision did not build: the first errors, the log's path, and the lock file.
 fn failed_build(name: &str, failed: &FailedBuild) -> Trouble {
     let log = failed.log.as_deref();
+    let lockfile = failed.lockfile.as_deref().map(|used| format!("without a Cargo.lock: built with {used}"));
     let mut details = quoted(&failed.errors, BUILD_LINES, log);
     if let Some(log) = log.filter(|_| details.len() <= BUILD_LINES) {
         details.push(format!("full log: {log}"));
     }
+    details.extend(lockfile);
     Trouble { headline: format!("{name} did not build"), details, figures: None, is_failure: true }
 }
 
@@ -138,9 +140,10 @@ pub fn of_whole(comparison: &Comparison) -> Vec<Trouble> {
     let mut troubles: Vec<Trouble> = not_measured.collect();
     if comparison.cells.is_empty() {
         // Revisions that fail for the same reason share one message.
-        let mut by_errors: IndexMap<&str, (Vec<Cow<'_, str>>, &FailedBuild)> = IndexMap::new();
+        let mut by_errors: IndexMap<_, (Vec<Cow<'_, str>>, &FailedBuild)> = IndexMap::new();
         for (&revision, failed) in &comparison.failed_builds {
-            let same = by_errors.entry(&failed.errors).or_insert_with(|| (Vec::new(), failed));
+            let same =
+                by_errors.entry((&failed.errors, &failed.lockfile)).or_insert_with(|| (Vec::new(), failed));
             same.0.push(name(revision));
         }
         let failed = by_errors.into_values();

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering as Memory};
 
 use anyhow::{Context, bail, ensure};
 use camino::{Utf8Path, Utf8PathBuf};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::plan::listing::NotMeasured;
@@ -54,10 +55,29 @@ pub struct FailedBuild {
     pub errors: String,
     /// The whole log, relative to the run's folder, if it is there.
     pub log: Option<String>,
+    /// Which lock file the build used, if the revision has committed none.
+    pub lockfile: Option<String>,
 }
 
-/// What begins the entry of a failed build in `builds.json`.
-pub const BUILD_FAILED: &str = "build failed: ";
+/// The entry of a failed build in `builds.json`, apart from notes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailureFacts {
+    /// The first errors of the compiler or of cargo.
+    pub build_failed: String,
+    /// Which lock file the build used, if the revision has committed none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lockfile: Option<String>,
+}
+
+impl FailureFacts {
+    /// Reads an entry. `None` if it is one of a build that did not fail.
+    fn of(facts: &Value) -> Option<Self> {
+        // Earlier versions wrote a text.
+        let text = facts.as_str().and_then(|text| text.strip_prefix("build failed: "));
+        let old = text.map(|errors| Self { build_failed: errors.to_owned(), lockfile: None });
+        old.or_else(|| Self::deserialize(facts).ok())
+    }
+}
 
 /// Toolchain, profile and other facts about builds, as text, by revision.
 pub type Builds = BTreeMap<usize, BTreeMap<String, String>>;
@@ -174,11 +194,11 @@ fn failed_builds(
     facts: &BTreeMap<String, Value>,
 ) -> BTreeMap<usize, FailedBuild> {
     let failed = facts.iter().filter_map(|(revision, facts)| {
-        let errors = facts.as_str()?.strip_prefix(BUILD_FAILED)?.to_owned();
+        let FailureFacts { build_failed: errors, lockfile } = FailureFacts::of(facts)?;
         let revision = revision.parse().ok().filter(|revision| *revision < plan.revisions.len())?;
         let log = folder.build_log(plan, revision);
         let log = log.exists().then(|| log.strip_prefix(&folder.0).unwrap_or(&log).to_string());
-        Some((revision, FailedBuild { errors, log }))
+        Some((revision, FailedBuild { errors, log, lockfile }))
     });
     failed.collect()
 }
@@ -199,8 +219,7 @@ fn take_not_measured(
     Ok(all)
 }
 
-/// Takes the notes on test files that were put into single revisions from the facts about the
-/// builds.
+/// Takes the notes on the builds from the facts about them.
 fn take_notes(folder: &RunFolder, revisions: &mut BTreeMap<String, Value>) -> anyhow::Result<Vec<String>> {
     let mut notes = Vec::new();
     for facts in revisions.values_mut() {
@@ -259,7 +278,8 @@ fn read_optional(path: &Utf8Path) -> anyhow::Result<Value> {
 
 /// Returns the facts as text. A build that failed has none.
 fn builds(revisions: BTreeMap<String, Value>) -> Builds {
-    let entries = revisions.into_iter().filter_map(|(revision, facts)| {
+    let entries = revisions.into_iter().filter(|(_, facts)| FailureFacts::of(facts).is_none());
+    let entries = entries.filter_map(|(revision, facts)| {
         let Value::Object(facts) = facts else { return None };
         let facts = facts.into_iter().filter_map(|(key, fact)| match fact {
             Value::Null => None,

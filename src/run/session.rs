@@ -29,7 +29,7 @@ use crate::plan::resolved::{Plan, TestId};
 use crate::results::environment;
 use crate::results::run_folder::{self, RunFolder};
 use crate::results::sealed;
-use crate::results::stored::BUILD_FAILED;
+use crate::results::stored::FailureFacts;
 use crate::results::trace_facts::TraceFacts;
 use crate::run::attribution::{self, Attribution};
 use crate::run::changed_sources;
@@ -136,7 +136,7 @@ impl<'a> Session<'a> {
             }
         }
         let mut notes = self.complete(plan, folder, &mut builder, &mut builds)?;
-        notes.entry(plan.baseline).or_default().extend(builder.lockfile_notes().iter().cloned());
+        notes.entry(plan.baseline).or_default().extend(builder.notes());
         if self.interrupt.load(Ordering::Relaxed) {
             return Err(Interrupted::default().into());
         }
@@ -381,8 +381,10 @@ pub(crate) fn facts(plan: &Plan, build: &Build) -> serde_json::Value {
                 "not_measured": entry.not_measured(),
             })
         }
-        // A failed build has no figures, so these facts are never compared.
-        Build::Failed(failure) => json!(format!("{BUILD_FAILED}{}", failure.first_errors)),
+        Build::Failed(failure) => json!(FailureFacts {
+            build_failed: failure.first_errors.clone(),
+            lockfile: failure.lockfile.clone(),
+        }),
     }
 }
 

@@ -545,6 +545,25 @@ fn builds_that_all_failed_are_told_in_every_format_and_fail_a_case() {
 }
 
 #[test]
+fn a_failed_build_is_told_with_its_lock_file_and_with_the_notes_on_it() {
+    let used = "dependencies of 2024-05-01";
+    let facts = json!({ "build_failed": "error[E0425]: x", "lockfile": used, "notes": ["took a 1.0.0"] });
+    let synthetic = Synthetic::new(&["main", "pr/1"]).builds(&json!({ "0": facts }));
+    let results = synthetic.results();
+    assert!(results.builds.is_empty(), "it has no facts to compare: {:?}", results.builds);
+    let comparison = compare(&results);
+    for format in [Format::Table, Format::Markdown, Format::Junit] {
+        let text = rendered(format, &comparison, &at_width(100));
+        assert!(text.contains("without a Cargo.lock: built with dependencies of 2024-05-01"), "{text}");
+    }
+    let json: Value =
+        serde_json::from_str(&rendered(Format::Json, &comparison, &Options::default())).unwrap();
+    assert_eq!(json["failed_builds"][0]["errors"], "error[E0425]: x");
+    assert_eq!(json["failed_builds"][0]["lockfile"], used);
+    assert_eq!(json["notes"], json!(["took a 1.0.0"]));
+}
+
+#[test]
 fn a_build_that_failed_shows_its_errors_and_its_log() {
     let log = Log::new().checkpoint("start", &[("heap.peak", MIB)]);
     let errors = (0..40).map(|line| format!("error line {line}")).collect::<Vec<_>>().join("\n");

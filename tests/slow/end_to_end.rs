@@ -172,6 +172,40 @@ fn a_revision_with_a_submodule_that_leads_elsewhere_fails_alone() {
     assert_same_bytes(&before, &everything());
 }
 
+#[test]
+fn a_submodule_that_cannot_be_fetched_is_a_note_of_every_report_also_after_resume() {
+    let repository = ZooRepository::of("single");
+    let root = repository.root();
+    let git = |arguments: &[&str]| repository.git(arguments);
+    git(&["switch", "--quiet", "--create", "extended"]);
+    let text = "[submodule \"lib\"]\n\tpath = vendor/lib\n\turl = /nowhere/lib\n";
+    std::fs::write(root.join(".gitmodules"), text).expect("written");
+    git(&["add", ".gitmodules"]);
+    let entry = format!("160000,{},vendor/lib", "1".repeat(40));
+    git(&["update-index", "--add", "--cacheinfo", &entry]);
+    git(&["commit", "--quiet", "--message", "a submodule"]);
+
+    let home = home();
+    let json = |arguments: &[&str]| {
+        let printed = memprof(&root, home.path(), &[arguments, &["--format", "json"]].concat());
+        let report: serde_json::Value = serde_json::from_str(&printed.stdout).expect("a JSON report");
+        let notes = report["notes"].as_array().expect("notes").clone();
+        let of_submodule = notes.iter().filter(|note| note.as_str().is_some_and(|note| note.contains("lib")));
+        let of_submodule: Vec<String> = of_submodule.map(|note| note.as_str().unwrap().to_owned()).collect();
+        assert_eq!(of_submodule.len(), 1, "{arguments:?}: {notes:?}");
+        of_submodule[0].clone()
+    };
+    let first = json(&["--refs", "old,extended", "--offline", "-k", "keeps_through", "--repeat", "1"]);
+    assert!(
+        first.starts_with("extended lacks the submodule vendor/lib, which could not be fetched: "),
+        "{first}"
+    );
+    assert_eq!(json(&["run", "--resume"]), first);
+    assert_eq!(json(&["report"]), first);
+    let markdown = memprof(&root, home.path(), &["report", "--format", "markdown"]);
+    assert!(markdown.stdout.contains("extended lacks the submodule vendor/lib"), "{}", markdown.everything());
+}
+
 /// A package whose workspace does not load: a member's dependency is gone.
 fn with_a_broken_workspace() -> TestRepository {
     let mut repository = TestRepository::new();

@@ -33,6 +33,20 @@ impl Registry {
 
     /// Publishes a version of a crate whose name has four letters or more.
     fn publish(&self, name: &str, version: &str, published: &str, library: &str, is_yanked: bool) {
+        self.publish_with(&[], name, version, published, library, is_yanked);
+    }
+
+    /// Publishes a version of a crate that depends on others: name and requirement. A question mark
+    /// before the name makes the dependency optional.
+    fn publish_with(
+        &self,
+        dependencies: &[(&str, &str)],
+        name: &str,
+        version: &str,
+        published: &str,
+        library: &str,
+        is_yanked: bool,
+    ) {
         let sources = tempfile::tempdir().expect("a folder");
         let package = format!("{name}-{version}");
         let write = |file: &str, text: &str| {
@@ -40,10 +54,15 @@ impl Registry {
             fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
             fs::write(path, text).expect("a file");
         };
-        write(
-            "Cargo.toml",
-            &format!("[package]\nname = '{name}'\nversion = '{version}'\nedition = '2021'\n"),
-        );
+        let dependencies: Vec<(&str, &str, bool)> = (dependencies.iter())
+            .map(|(name, versions)| (name.trim_start_matches('?'), *versions, name.starts_with('?')))
+            .collect();
+        let line = |(name, versions, optional): &(&str, &str, bool)| {
+            format!("{name} = {{ version = '{versions}', optional = {optional} }}\n")
+        };
+        let lines: String = dependencies.iter().map(line).collect();
+        let manifest = format!("[package]\nname = '{name}'\nversion = '{version}'\nedition = '2021'\n");
+        write("Cargo.toml", &format!("{manifest}[dependencies]\n{lines}"));
         write("src/lib.rs", library);
         let archive = self.folder.join(format!("{package}.crate"));
         succeed(Command::new("tar").arg("czf").arg(&archive).arg("-C").arg(sources.path()).arg(&package));
@@ -53,8 +72,18 @@ impl Registry {
         let index = self.folder.join("index").join(&name[..2]).join(&name[2..4]);
         fs::create_dir_all(&index).expect("a folder");
         let file = index.join(name);
+        let dependencies: Vec<_> = dependencies
+            .iter()
+            .map(|(name, versions, optional)| {
+                serde_json::json!({
+                    "name": name, "req": versions, "features": [], "optional": optional,
+                    "default_features": true, "target": null, "kind": "normal",
+                })
+            })
+            .collect();
+        let dependencies = serde_json::Value::from(dependencies);
         let line = format!(
-            "{{\"name\":\"{name}\",\"vers\":\"{version}\",\"deps\":[],\"cksum\":\"{sum}\",\"features\":{{}},\
+            "{{\"name\":\"{name}\",\"vers\":\"{version}\",\"deps\":{dependencies},\"cksum\":\"{sum}\",\"features\":{{}},\
              \"yanked\":{is_yanked},\"pubtime\":\"{published}\"}}\n"
         );
         let before = fs::read_to_string(&file).unwrap_or_default();
@@ -70,9 +99,13 @@ fn compared(repository: &TestRepository, home: &Path, arguments: &[&str]) -> Pri
     Printed::of(command)
 }
 
-fn notes(repository: &TestRepository, home: &Path) -> Vec<String> {
+fn json_report(repository: &TestRepository, home: &Path) -> serde_json::Value {
     let printed = Printed::of(command(repository.root(), home, &["report", "--format", "json"]));
-    let report: serde_json::Value = serde_json::from_str(&printed.stdout).expect("a JSON report");
+    serde_json::from_str(&printed.stdout).expect("a JSON report")
+}
+
+fn notes(repository: &TestRepository, home: &Path) -> Vec<String> {
+    let report = json_report(repository, home);
     let notes = report["notes"].as_array().expect("notes").iter();
     notes.map(|note| note.as_str().expect("text").to_owned()).collect()
 }
@@ -138,28 +171,121 @@ fn a_build_that_fails_with_every_lock_file_reports_its_first_failure() {
     assert_eq!(printed.code, 3, "{}", printed.everything());
     assert!(printed.stderr.contains("never_there"), "{}", printed.everything());
     assert!(printed.stderr.contains("do not build it either"), "{}", printed.everything());
+    let today = "new has no Cargo.lock; it was built with today's dependencies";
+    assert!(printed.stderr.contains(today), "{}", printed.everything());
     assert_eq!(mebibytes_of(&printed, "old"), 2, "today's versions stay: {}", printed.everything());
+    let failed = &json_report(&repository, home.path())["failed_builds"][0];
+    let used = failed["lockfile"].as_str().expect("text");
+    assert!(
+        used.starts_with("today's dependencies; dependencies of 20") && used.ends_with(" either"),
+        "{failed}"
+    );
 }
 
 #[test]
-fn a_version_that_the_date_lacks_is_the_nearest_one_and_a_note_names_it() {
+fn a_build_that_fails_with_a_kept_lock_file_of_a_date_says_so_and_keeps_the_note() {
+    let repository = with_a_broken_dependency();
+    let home = home();
+    let first = compared(&repository, home.path(), &[]);
+    assert_eq!(first.code, 0, "{}", first.everything());
+    let unknown = "RUSTFLAGS=--crate-type never";
+    let printed = compared(&repository, home.path(), &["--env", unknown]);
+    assert_eq!(printed.code, 3, "{}", printed.everything());
+    let dated = "it was built with dependencies of 20";
+    assert!(printed.stderr.contains(dated), "{}", printed.everything());
+    let report = json_report(&repository, home.path());
+    let used = report["failed_builds"][0]["lockfile"].as_str().expect("text");
+    assert!(used.starts_with("dependencies of 20"), "{report}");
+    let told = notes(&repository, home.path());
+    assert!(told.iter().any(|note| note.starts_with("today's dependencies do not build new (")), "{told:?}");
+    let text = Printed::of(command(repository.root(), home.path(), &["report"]));
+    assert!(
+        text.stdout.contains("without a Cargo.lock: built with dependencies of 20"),
+        "{}",
+        text.everything()
+    );
+}
+
+/// Like [`with_a_broken_dependency`], and both refs need `other`, which a date before 2024-06-01 lacks.
+/// So it does `inner`, which `other` needs. Today's `stock` is not the one of 2023 nor the one of 2024.
+fn with_a_late_dependency() -> TestRepository {
     let mut repository = with_a_broken_dependency();
     let registry = Registry::of(&repository);
-    registry.publish("other", "1.0.0", "2024-06-01T00:00:00Z", "", false);
+    let kept = "pub fn gone_later() {}\npub fn kept() -> Vec<u8> { vec![1; 4 << 20] }\n";
+    registry.publish("stock", "1.0.5", "2024-02-01T00:00:00Z", kept, false);
+    registry.publish("inner", "2.0.0", "2024-03-03T10:00:00Z", "pub struct Inner;\n", false);
+    registry.publish("other", "1.0.0", EARLY, "", true);
+    let (inner, library) = ([("inner", "^2")], "pub use inner::Inner;\n");
+    registry.publish_with(&inner, "other", "1.0.1", "2024-06-01T10:00:00Z", library, false);
+    registry.publish_with(&inner, "other", "1.2.0", LATE, library, false);
     repository.git(["checkout", "--quiet", "old"]);
     let manifest = repository.read("Cargo.toml");
     repository.write("Cargo.toml", manifest + "other = '1'\n");
+    commit_both(&mut repository);
+    repository
+}
+
+fn commit_both(repository: &mut TestRepository) {
     for tag in ["old", "new"] {
         repository.write("tests/more.rs", format!("// {tag}\n"));
         repository.commit(tag);
         repository.git(["tag", "--force", tag]);
     }
+}
+
+#[test]
+fn only_a_package_that_the_date_lacks_is_the_nearest_later_one_and_a_note_names_it() {
+    let repository = with_a_late_dependency();
     let home = home();
     let printed = compared(&repository, home.path(), &["--lockfile-date", "2023-05-01"]);
     assert_eq!((printed.code, mebibytes_of(&printed, "new")), (0, 1), "{}", printed.everything());
     let told = notes(&repository, home.path());
-    let nearest = "`other = \"^1\"` has no version of 2023-05-01 that can be used: took other 1.0.0, and all dependencies as of 2024-06-0";
-    assert!(told.iter().any(|note| note.starts_with(nearest)), "{told:?}");
+    let expected = "2 packages have no version of 2023-05-01 that can be used: \
+                    took other 1.0.1 of 2024-06-01, inner 2.0.0 of 2024-03-03";
+    assert!(told.iter().any(|note| note == expected), "{told:?}");
+}
+
+#[test]
+fn a_package_that_only_a_feature_needs_moves_alone_too() {
+    let mut repository = with_a_broken_dependency();
+    let registry = Registry::of(&repository);
+    registry.publish("inner", "2.0.0", "2024-03-03T10:00:00Z", "", false);
+    registry.publish_with(&[("?inner", "^2")], "hubs", "1.0.0", EARLY, "", false);
+    // One member uses the package without the feature.
+    let member = "[package]\nname = 'aaaa'\nversion = '0.1.0'\n[dependencies]\nhubs = '1'\n";
+    repository.write("member/Cargo.toml", member);
+    repository.write("member/src/lib.rs", "");
+    repository.git(["checkout", "--quiet", "old"]);
+    let manifest = repository.read("Cargo.toml");
+    let needs = "hubs = { version = '1', features = ['inner'] }\n[workspace]\nmembers = ['member']\n";
+    repository.write("Cargo.toml", manifest + needs);
+    commit_both(&mut repository);
+    let home = home();
+    let printed = compared(&repository, home.path(), &["--lockfile-date", "2023-05-01"]);
+    assert_eq!((printed.code, mebibytes_of(&printed, "new")), (0, 1), "{}", printed.everything());
+    let expected =
+        "`inner = \"^2\"` has no version of 2023-05-01 that can be used: took inner 2.0.0 of 2024-03-03";
+    let told = notes(&repository, home.path());
+    assert!(told.iter().any(|note| note == expected), "{told:?}");
+}
+
+#[test]
+fn if_a_package_cannot_move_alone_all_do_and_a_note_says_so() {
+    let mut repository = with_a_late_dependency();
+    // The folder of the registry's package and this one cannot be told apart in a lock file.
+    let member = "[package]\nname = 'other'\nversion = '1.0.1'\nedition = '2021'\n";
+    repository.write("own/Cargo.toml", member);
+    repository.write("own/src/lib.rs", "");
+    let manifest = repository.read("Cargo.toml");
+    repository.write("Cargo.toml", manifest + "[workspace]\nmembers = ['own']\n");
+    commit_both(&mut repository);
+    let home = home();
+    let printed = compared(&repository, home.path(), &["--lockfile-date", "2023-05-01"]);
+    assert_eq!((printed.code, mebibytes_of(&printed, "new")), (0, 4), "{}", printed.everything());
+    let told = notes(&repository, home.path());
+    let nearest = "`other = \"^1\"` has no version of 2023-05-01 that can be used: took ";
+    let all = "all dependencies as of 2024-06-01";
+    assert!(told.iter().any(|note| note.starts_with(nearest) && note.ends_with(all)), "{told:?}");
 }
 
 #[test]

@@ -120,6 +120,7 @@ fn failed_builds(comparison: &Comparison) -> Vec<FailedBuildEntry<'_>> {
         r#ref: (&comparison.revisions[*revision].name).into(),
         errors: (&failed.errors).into(),
         log: failed.log.as_deref().map(Cow::from),
+        lockfile: failed.lockfile.as_deref().map(Cow::from),
     });
     entries.collect()
 }

@@ -177,6 +177,9 @@ pub struct FailedBuildEntry<'a> {
     /// The whole log, relative to the run's folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<Cow<'a, str>>,
+    /// Which lock file the build used, if the ref has none committed: `dependencies of 2024-05-01`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lockfile: Option<Cow<'a, str>>,
 }
 
 /// A figure above an absolute limit, or a leak.
