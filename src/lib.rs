@@ -34,5 +34,6 @@ pub mod report;
 pub mod results;
 pub mod run;
 pub mod support;
+pub mod symbols;
 pub mod trace;
 pub mod verdict;

@@ -15,6 +15,7 @@ mod resident;
 mod scopes;
 #[path = "../support/skips.rs"]
 mod skips;
+mod symbols;
 mod tensors;
 mod traced;
 mod usage;
