@@ -13,7 +13,8 @@
 //!    [`why`] finds the call sites of a difference. [`report`] renders them.
 //!
 //! [`bisect`] repeats this over a history, [`archive`] splits it between two machines, and
-//! [`doctor`] checks a machine. [`support`] is below all of them.
+//! [`doctor`] checks a machine. [`symbols`] reads the functions and lines of executables.
+//! [`support`] is below all of them.
 //!
 //! Each module imports only modules below it. `DESIGN.md` has the order.
 

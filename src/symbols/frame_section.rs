@@ -7,8 +7,8 @@ use anyhow::Context;
 use camino::Utf8Path;
 use gimli::{BaseAddresses, CfaRule, CieOrFde, EhFrame, EndianSlice, LittleEndian};
 use gimli::{RegisterRule, UnwindContext, UnwindSection, UnwindTableRow, X86_64};
-use object::elf::{EM_X86_64, PF_X, PT_LOAD};
-use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
+use object::elf::{PF_X, PT_LOAD};
+use object::read::elf::{ElfFile64, ProgramHeader};
 use object::{FileKind, Object, ObjectSection, ReadCache};
 
 use crate::symbols::unwind_rule::{Base, Rule};
@@ -17,7 +17,7 @@ use crate::symbols::unwind_rule::{Base, Rule};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
     /// It has another format.
-    #[error("the file is no ELF executable")]
+    #[error("the file is not an ELF executable")]
     NotElf,
     /// It runs on another processor.
     #[error("call stacks are read with a table on x86-64 only, and the executable is for {0}")]
@@ -71,15 +71,12 @@ impl FrameSection {
 
     fn of_elf(cache: &ReadCache<std::fs::File>) -> Result<Self, Reason> {
         let damaged = |error: object::read::Error| Reason::Damaged(error.to_string());
-        // The machine comes first: a file with the other byte order is no damaged one.
+        // The machine comes first: a file with the other byte order is not damaged.
         let any = object::File::parse(cache).map_err(damaged)?;
         if any.architecture() != object::Architecture::X86_64 {
             return Err(Reason::Architecture(format!("{:?}", any.architecture())));
         }
         let elf = ElfFile64::<object::LittleEndian, _>::parse(cache).map_err(damaged)?;
-        if elf.elf_header().e_machine(object::LittleEndian) != EM_X86_64 {
-            return Err(Reason::NotElf);
-        }
         let section = elf.section_by_name(".eh_frame").ok_or(Reason::NoFrames)?;
         let bytes = section.data().map_err(damaged)?.to_vec();
         if bytes.is_empty() {
@@ -145,8 +142,7 @@ impl FrameSection {
         context: &mut UnwindContext<usize>,
         ranges: &mut Vec<RuleRange>,
     ) -> gimli::Result<()> {
-        // The kernel calls signal handlers between two instructions. There, the return address is no
-        // address after a call, and only the unwinder knows about it.
+        // A signal handler returns to any instruction, not behind a call. The unwinder knows that.
         let is_expressible =
             !function.is_signal_trampoline() && function.cie().return_address_register() == X86_64::RA;
         let (mut at, end) = (function.initial_address(), function.end_address());

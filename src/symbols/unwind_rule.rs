@@ -8,7 +8,7 @@
 /// | 0 | the register that the canonical frame address (CFA) starts from: 0 `rsp`, 1 `rbp` |
 /// | 1 to 16 | how far above that register the CFA is, in 8 bytes |
 /// | 17 to 30 | how far below the CFA the caller's `rbp` is saved, in 8 bytes; 0: `rbp` is unchanged |
-/// | 31 | no such rule: see the constants |
+/// | 31 | set: the rule is one of the constants below |
 ///
 /// The return address is 8 bytes below the CFA. The caller's `rsp` is the CFA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

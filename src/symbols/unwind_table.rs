@@ -36,11 +36,11 @@ pub struct UnwindTable {
     rules: Vec<Rule>,
 }
 
-/// Why bytes are no unwind table.
+/// Why bytes are not an unwind table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
     /// They begin with something else.
-    #[error("it is no unwind table of this version")]
+    #[error("it is not an unwind table of this version")]
     Format,
     /// There are more or fewer bytes than rows.
     #[error("it is incomplete")]

@@ -122,7 +122,7 @@ pub fn ordinary_program(name: &str, flags: &[&str]) -> Option<PathBuf> {
 }
 
 /// Makes something at a path of its own, the first time that it is asked for.
-fn once(key: &str, make: impl FnOnce(&Path)) -> PathBuf {
+pub fn once(key: &str, make: impl FnOnce(&Path)) -> PathBuf {
     static MADE: OnceLock<Mutex<HashMap<String, &'static OnceLock<PathBuf>>>> = OnceLock::new();
     let cell = {
         let mut cells = MADE.get_or_init(Mutex::default).lock().unwrap();

@@ -18,7 +18,6 @@ mod scopes;
 mod site_figures;
 #[path = "../support/skips.rs"]
 mod skips;
-mod stacks;
 mod symbols;
 mod tensors;
 mod traced;

@@ -4,13 +4,12 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Mutex, OnceLock};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use cargo_memprof::symbols::code_place::{Paths, Place};
 use cargo_memprof::symbols::kept_table;
 use cargo_memprof::symbols::resolver::{Detail, Frame, Resolver};
-use cargo_memprof::symbols::unwind_rule::{Base, Rule};
+use cargo_memprof::symbols::unwind_rule::{Base, Rule, Step};
 use cargo_memprof::symbols::unwind_table::{self, Reason, UnwindTable};
 use gimli::{
     BaseAddresses, CfaRule, EhFrame, EhFrameHdr, LittleEndian, RegisterRule, UnwindContext, UnwindSection,
@@ -18,7 +17,7 @@ use gimli::{
 };
 use object::{Object, ObjectSection, ObjectSymbol};
 
-use crate::laboratory::{scratch, succeed, text, usual_rustc};
+use crate::laboratory::{once, scratch, succeed, text, usual_rustc};
 use crate::skips::skip;
 
 fn sources() -> Utf8PathBuf {
@@ -31,19 +30,12 @@ fn scratch_path(name: &str) -> Utf8PathBuf {
 
 /// A program under `fixtures/symbols`, compiled once with these flags.
 fn program(name: &str, flags: &[&str]) -> Utf8PathBuf {
-    static MADE: OnceLock<Mutex<HashMap<String, &'static OnceLock<Utf8PathBuf>>>> = OnceLock::new();
-    let cell = {
-        let mut cells = MADE.get_or_init(Mutex::default).lock().unwrap();
-        *cells.entry(format!("{name} {flags:?}")).or_insert_with(|| Box::leak(Box::default()))
-    };
-    let make = || {
-        let executable = scratch_path(name);
+    let executable = once(&format!("symbols {name} {flags:?}"), |executable| {
         let mut command = usual_rustc();
         command.args(["--edition", "2021", "-C", "link-arg=-Wl,--build-id", "-D", "warnings"]).args(flags);
-        succeed(command.arg(sources().join(format!("{name}.rs"))).arg("-o").arg(&executable));
-        executable
-    };
-    cell.get_or_init(make).clone()
+        succeed(command.arg(sources().join(format!("{name}.rs"))).arg("-o").arg(executable));
+    });
+    Utf8PathBuf::from_path_buf(executable).unwrap()
 }
 
 fn table(executable: &Utf8Path) -> UnwindTable {
@@ -235,11 +227,58 @@ fn a_table_is_made_once_and_again_for_another_executable() {
 fn stacks(executable: &Utf8Path) -> HashMap<String, Vec<u64>> {
     let output = succeed(&mut Command::new(executable));
     let line = |line: &str| {
-        let (label, addresses) = line.split_once(' ').unwrap();
+        let (label, addresses) = line.split_once(" | ").unwrap().0.split_once(' ').unwrap();
         let addresses = addresses.split(' ').map(|digits| u64::from_str_radix(digits, 16).unwrap());
         (label.to_owned(), addresses.collect())
     };
     text(&output.stdout).lines().map(line).collect()
+}
+
+/// Walks the stacks that the program prints with the table alone, until they leave the executable.
+/// Returns each with what the unwinder found in the same process.
+fn walks(executable: &Utf8Path) -> Vec<(String, Vec<u64>, Vec<u64>)> {
+    let table = table(executable);
+    let output = succeed(&mut Command::new(executable));
+    let number = |digits: &str| u64::from_str_radix(digits, 16).unwrap();
+    let walk = |line: &str| {
+        let (stack, state) = line.split_once(" | ").unwrap();
+        let (label, unwound) = stack.split_once(' ').unwrap();
+        let state: Vec<&str> = state.split(' ').collect();
+        let [begin, rip, bottom, rbp, memory] = state[..] else { panic!("{line}") };
+        let memory: Vec<u64> = memory.split(',').map(number).collect();
+        let (begin, bottom) = (number(begin), number(bottom));
+        let read = |address: u64| memory[usize::try_from((address - bottom) / 8).unwrap()];
+        let (mut address, mut rsp, mut rbp) = (number(rip) - begin, bottom, number(rbp));
+        let mut walked = Vec::new();
+        while let Step::Caller { base, cfa_offset, saved_rbp } = table.rule_at(address).step() {
+            let cfa = cfa_offset + if base == Base::Rsp { rsp } else { rbp };
+            rbp = saved_rbp.map_or(rbp, |below| read(cfa - below));
+            address = read(cfa - 8).wrapping_sub(begin + 1);
+            rsp = cfa;
+            walked.push(address);
+        }
+        let unwound = unwound.split(' ').map(number).take(walked.len()).collect();
+        (label.to_owned(), walked, unwound)
+    };
+    text(&output.stdout).lines().map(walk).collect()
+}
+
+#[test]
+fn a_walk_with_the_table_passes_the_frames_that_the_unwinder_passes() {
+    if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
+        return skip("unwind tables are for x86-64 Linux");
+    }
+    let release = ["-C", "opt-level=3", "-C", "lto=fat", "-C", "panic=abort"];
+    for flags in [&[][..], &release, &["-C", "opt-level=s"], &["-C", "force-frame-pointers=yes"]] {
+        let walks = walks(&program("stacks", flags));
+        assert_eq!(walks.len(), 7, "{flags:?}");
+        for (label, walked, unwound) in walks {
+            assert_eq!(walked, unwound, "{flags:?} {label}");
+            let outside = walked.last().unwrap();
+            assert!(*outside > 1 << 32, "it ends where libc called `main`: {outside:#x}");
+            assert!(walked.len() > if label == "recursive" { 300 } else { 2 }, "{flags:?} {label}");
+        }
+    }
 }
 
 /// All frames of a stack up to `main`.
