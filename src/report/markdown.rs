@@ -22,6 +22,7 @@ use crate::report::text;
 use crate::report::titles;
 use crate::report::trace::markdown as traced;
 use crate::report::troubles;
+use crate::report::why::explained;
 use crate::support::counted::counted;
 use crate::verdict::kinds::Verdict;
 
@@ -89,7 +90,7 @@ struct CandidateSection {
     table_head: String,
     changed: Vec<TableLine>,
     rest: Vec<TableLine>,
-    /// Traced functions, in blocks that may be left out one by one.
+    /// Call sites and traced functions, in blocks that may be left out one by one.
     traced: Vec<String>,
     not_shown: usize,
     /// Whether all rows of `rest` have a difference.
@@ -129,6 +130,7 @@ impl CandidateSection {
         for view in comparison.pairs().filter(|view| view.pair.candidate == answer.candidate) {
             let tables = filter.sections(comparison, &view);
             not_judged.add(&view, &tables);
+            section.traced.extend(Some(explained::markdown(&view, options)).filter(|text| !text.is_empty()));
             section.traced.extend(traced::blocks(comparison, &view, options));
             // A failed test is one line, with its reason.
             let is_failed = is_failure(Standing::of(comparison, &view));

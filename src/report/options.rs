@@ -1,7 +1,11 @@
 //! The formats of a report and their options.
 
+use std::sync::Arc;
+
+use crate::why::explanations::Explanations;
+
 /// What to show and how. CSV and JSON are always complete.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own on the command line")]
 pub struct Options {
     /// The metrics to show; `*` matches any part of a name. `None` means the default metrics.
@@ -24,6 +28,15 @@ pub struct Options {
     pub is_test: bool,
     /// The report's path, for the last line.
     pub report_path: Option<String>,
+    /// The call sites of changed tests; `None` if no test ran with call stacks.
+    pub why: Option<Arc<Explanations>>,
+}
+
+impl Format {
+    /// Whether it shows nothing but call sites.
+    pub fn is_of_call_sites(self) -> bool {
+        matches!(self, Self::Pprof | Self::Dhat | Self::Folded)
+    }
 }
 
 impl Options {
@@ -88,6 +101,12 @@ pub enum Format {
     Json,
     /// Test results in XML, for CI systems
     Junit,
+    /// Call sites for pprof; one file per test and ref
+    Pprof,
+    /// Call sites for DHAT's viewer; one file per test and ref
+    Dhat,
+    /// Folded call stacks for flame graphs; files per test: each ref, what grew, what shrank
+    Folded,
 }
 
 impl Format {

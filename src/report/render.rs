@@ -49,7 +49,10 @@ pub fn render(
         Format::CsvCalls => csv::traced::render_calls(comparison, out),
         Format::CsvLines => csv::traced::render_lines(comparison, out),
         Format::CsvTensors => csv::tensors::render(comparison, out),
-        Format::Json => json::render::render(comparison, out),
+        Format::Json => json::render::render(comparison, options.why.as_deref(), out),
         Format::Junit => junit::render(comparison, out),
+        Format::Pprof | Format::Dhat | Format::Folded => {
+            Err(io::Error::other("call sites are written to files of their own"))
+        }
     }
 }

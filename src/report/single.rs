@@ -18,6 +18,7 @@ use crate::report::selection::{MOST_ROWS, MetricFilter};
 use crate::report::text;
 use crate::report::titles;
 use crate::report::troubles::{self, Trouble};
+use crate::report::why::explained;
 use crate::results::measurement::Kind;
 use crate::support::counted::counted;
 use crate::support::labels;
@@ -121,6 +122,9 @@ impl Single<'_> {
                 page.line(&line, " ", Tone::Quiet, out)?;
             }
             writeln!(out)?;
+        }
+        for view in self.comparison.alone() {
+            explained::write_text(&view, options, out)?;
         }
         if shown < with_points.len() {
             let rest = counted(with_points.len() - shown, "more test");

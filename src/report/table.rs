@@ -21,6 +21,7 @@ use crate::report::text;
 use crate::report::titles;
 use crate::report::trace::calls;
 use crate::report::troubles::{self, Trouble};
+use crate::report::why::explained;
 use crate::results::measurement::Kind;
 use crate::support::counted::counted;
 use crate::support::labels::one_line;
@@ -50,6 +51,7 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
     } else {
         for (view, sections) in &tables.shown {
             page.pair(view, sections, tables.most_rows, options, out)?;
+            explained::write_text(view, options, out)?;
             page.beside_figures(&troubles::troubles(comparison, view), out)?;
             calls::render(comparison, view, options, out)?;
             view::render(comparison, view, options, out)?;

@@ -22,8 +22,8 @@ use crate::run::runner::{Completion, Interrupted, Runner};
 use crate::support::counted::counted;
 use crate::support::event::Event;
 use crate::symbols::code_place::{Paths, Place};
-use crate::symbols::resolver::{Detail, Resolver};
 use crate::symbols::resolver;
+use crate::symbols::resolver::{Detail, Resolver};
 use crate::why::explanations::{Chosen, Why, choose, read_log};
 use crate::why::frame;
 use crate::why::stored::{StoredSymbols, StoredTest, StoredTests};
@@ -85,7 +85,11 @@ pub fn attribute(
         let Some(problem) = work.record(tree, one)? else {
             return Ok(Completion::Interrupted(Interrupted::default()));
         };
-        stored.tests.push(StoredTest { cell: one.cell.clone(), candidate: one.candidate, problem: problem.err() });
+        stored.tests.push(StoredTest {
+            cell: one.cell.clone(),
+            candidate: one.candidate,
+            problem: problem.err(),
+        });
     }
     runner.sink.emit(Event::ExplanationEnded { tests: stored.tests.len(), took: begin.elapsed() });
     sealed::write(&folder.tests(), &stored)?;
@@ -164,7 +168,9 @@ impl Work<'_> {
                 return Ok(Some(format!("with call stacks, the test at {name} did not pass: {status}")));
             }
             match read_log(&folder.join(file::LOG)) {
-                Err(error) => return Ok(Some(format!("the call stacks of {name} cannot be read: {error:#}"))),
+                Err(error) => {
+                    return Ok(Some(format!("the call stacks of {name} cannot be read: {error:#}")));
+                }
                 Ok(log) if log.recording.is_none() => {
                     let reason = "needs Linux with 64 bits, and heap figures";
                     return Ok(Some(format!("the test at {name} recorded no call stacks ({reason})")));
@@ -217,11 +223,14 @@ fn symbols(log: &StackLog, executable: &Utf8Path, paths: &Paths) -> anyhow::Resu
 /// What is missing in an executable, and what provides it.
 fn missing(resolver: &Resolver) -> Option<String> {
     match (resolver.detail(), resolver.damage()) {
-        (_, Some(damage)) => Some(format!("no lines, because the debug information cannot be read: {damage}")),
-        (Detail::Lines, None) => None,
-        (Detail::Names, None) => {
-            Some("no lines, because the profile has no debug information: set `debug = \"limited\"` in it".to_owned())
+        (_, Some(damage)) => {
+            Some(format!("no lines, because the debug information cannot be read: {damage}"))
         }
+        (Detail::Lines, None) => None,
+        (Detail::Names, None) => Some(
+            "no lines, because the profile has no debug information: set `debug = \"limited\"` in it"
+                .to_owned(),
+        ),
         (Detail::Addresses, None) => {
             Some("no names, because the profile strips symbols: set `strip = false` in it".to_owned())
         }

@@ -35,7 +35,9 @@ fn with_texts(
     let mut left = MOST;
     let is_source = |path: &Option<String>| path.as_ref().is_none_or(|path| path.ends_with(".rs"));
     let mut files = Vec::new();
-    for ChangedFile { old, new } in changed.into_iter().filter(|file| is_source(&file.old) && is_source(&file.new)) {
+    for ChangedFile { old, new } in
+        changed.into_iter().filter(|file| is_source(&file.old) && is_source(&file.new))
+    {
         let paths = [old, new];
         let mut texts = [None, None];
         for side in 0..2 {

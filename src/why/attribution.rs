@@ -132,8 +132,7 @@ impl RecordedRun<'_> {
 
     fn at(&self, metric: &str, checkpoint: &CheckpointName) -> Result<OneSide, NoAnswer> {
         let (family, _) = Measure::of(metric).ok_or_else(|| NoAnswer::Metric(metric.to_owned()))?;
-        let family: &Family =
-            self.log.family(family).ok_or_else(|| NoAnswer::Family(family.to_owned()))?;
+        let family: &Family = self.log.family(family).ok_or_else(|| NoAnswer::Family(family.to_owned()))?;
         let interval = family.at(&checkpoint.label, checkpoint.occurrence);
         let interval = interval.ok_or_else(|| NoAnswer::Checkpoint(checkpoint.clone()))?;
         Ok(OneSide {
@@ -199,8 +198,9 @@ impl Sheet<'_> {
             }
         }
         difference.groups = drafts.into_values().map(|draft| draft.group).collect();
-        let without_stack =
-            sides.each_ref().map(|side| side.as_ref().map_or_else(Figures::default, |side| side.figures.without_stack));
+        let without_stack = sides
+            .each_ref()
+            .map(|side| side.as_ref().map_or_else(Figures::default, |side| side.figures.without_stack));
         if without_stack != [Figures::default(); 2] {
             difference.groups.push(Group {
                 kind: GroupKind::WithoutStack,
@@ -230,11 +230,15 @@ impl Sheet<'_> {
             Some(frame) if is_in_focus => {
                 let by = self.grouping.by;
                 let (name, location) = by.title(frame, class.as_ref());
-                (by.key(side, frame, class.as_ref(), self.changes(), index), GroupKind::Sites { name, location })
+                (
+                    by.key(side, frame, class.as_ref(), self.changes(), index),
+                    GroupKind::Sites { name, location },
+                )
             }
             _ => (String::new(), GroupKind::OutOfFocus),
         };
-        let stack = if is_in_focus { stack.iter().map(|frame| (*frame).clone()).collect() } else { Vec::new() };
+        let stack =
+            if is_in_focus { stack.iter().map(|frame| (*frame).clone()).collect() } else { Vec::new() };
         let order = u8::from(kind == GroupKind::OutOfFocus);
         ((order, key), Group { kind, figures, class, stack, stacks: 1 })
     }

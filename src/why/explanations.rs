@@ -110,7 +110,12 @@ pub struct Chosen {
 pub fn choose(comparison: &Comparison, why: Why) -> Vec<Chosen> {
     let alone = comparison.revisions.len() == 1;
     let mut chosen = Vec::new();
-    let views = || comparison.cells.iter().flat_map(|cell| cell.pairs.iter().chain(&cell.alone).map(move |pair| (cell, pair)));
+    let views = || {
+        comparison
+            .cells
+            .iter()
+            .flat_map(|cell| cell.pairs.iter().chain(&cell.alone).map(move |pair| (cell, pair)))
+    };
     for (cell, pair) in views().filter(|(cell, _)| cell.origins.is_none()) {
         let view = comparison.view(cell, pair);
         let standing = Standing::of(comparison, &view);
@@ -159,8 +164,11 @@ impl Explanations {
             return Ok(None);
         }
         let stored: StoredTests = sealed::read(&why.tests())?;
-        let changes: StoredChanges =
-            if folder.changes().exists() { sealed::read(&folder.changes())? } else { StoredChanges::default() };
+        let changes: StoredChanges = if folder.changes().exists() {
+            sealed::read(&folder.changes())?
+        } else {
+            StoredChanges::default()
+        };
         let reader = Reader { why: &why, results, comparison, changes: &changes, grouping };
         let tests = stored.tests.iter().map(|test| reader.explain(test)).collect::<anyhow::Result<_>>()?;
         Ok(Some(Self { tests, left_out: stored.left_out, frames: 1 }))
@@ -194,7 +202,9 @@ impl Reader<'_> {
         }
         let cells = self.comparison.cells.iter().filter(|cell| cell.id == test.cell);
         let found = cells.flat_map(|cell| cell.pairs.iter().chain(&cell.alone).map(move |pair| (cell, pair)));
-        let view = found.map(|(cell, pair)| self.comparison.view(cell, pair)).find(|view| view.pair.candidate == test.candidate);
+        let view = found
+            .map(|(cell, pair)| self.comparison.view(cell, pair))
+            .find(|view| view.pair.candidate == test.candidate);
         let Some(view) = view else { return Ok(explained) };
         let alone = self.comparison.revisions.len() == 1;
         explained.recorded[1] = self.recorded(test, test.candidate)?;
@@ -312,11 +322,11 @@ impl Reader<'_> {
             .iter()
             .map(|file| ChangedFile { old: file.paths[0].clone(), new: file.paths[1].clone() })
             .collect();
-        let used = [old, new].map(|side| {
-            side.stacks.frames().filter_map(Frame::checkout_path).collect::<BTreeSet<&str>>()
-        });
+        let used = [old, new]
+            .map(|side| side.stacks.frames().filter_map(Frame::checkout_path).collect::<BTreeSet<&str>>());
         let text = |side: Side, path: &str| {
-            let own = |file: &&crate::why::stored::StoredFile| file.paths[side as usize].as_deref() == Some(path);
+            let own =
+                |file: &&crate::why::stored::StoredFile| file.paths[side as usize].as_deref() == Some(path);
             files.iter().find(own).and_then(|file| file.texts[side as usize].clone())
         };
         let changes = Changes::new(&changed, |side, path| used[side as usize].contains(path), text);
@@ -334,12 +344,25 @@ impl Reader<'_> {
     /// The packages of a revision's lock file.
     fn packages(&self, revision: usize) -> Option<BTreeMap<String, BTreeSet<String>>> {
         let mut packages: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for (name, version) in
-            self.results.builds.get(&revision)?.get("packages")?.lines().filter_map(|line| line.split_once(' '))
+        for (name, version) in self
+            .results
+            .builds
+            .get(&revision)?
+            .get("packages")?
+            .lines()
+            .filter_map(|line| line.split_once(' '))
         {
             packages.entry(name.to_owned()).or_default().insert(version.to_owned());
         }
         Some(packages)
+    }
+}
+
+impl Explained {
+    /// Returns why nothing was recorded, if so.
+    pub fn problem(&self) -> Option<&str> {
+        let is_recorded = self.recorded.iter().any(Option::is_some);
+        if is_recorded { None } else { Some(self.remarks.first().map_or("it did not run", String::as_str)) }
     }
 }
 

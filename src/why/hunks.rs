@@ -80,9 +80,8 @@ impl Changes {
         let mut changes = Self::default();
         for ChangedFile { old, new } in changed {
             let paths = [old.clone(), new.clone()];
-            let uses = |(path, side): (&Option<String>, Side)| {
-                path.as_ref().is_some_and(|path| is_used(side, path))
-            };
+            let uses =
+                |(path, side): (&Option<String>, Side)| path.as_ref().is_some_and(|path| is_used(side, path));
             if !paths.iter().zip(SIDES).any(uses) {
                 continue;
             }
@@ -283,14 +282,19 @@ fn b() {
 
     #[test]
     fn a_deleted_line_changes_the_function_around_it_and_no_neighbour() {
-        let changes = changes("fn a() {\n    x();\n    y();\n}\nfn b() {}\n", "fn a() {\n    y();\n}\nfn b() {}\n");
+        let changes =
+            changes("fn a() {\n    x();\n    y();\n}\nfn b() {}\n", "fn a() {\n    y();\n}\nfn b() {}\n");
         assert!(changes.hunk(Side::Candidate, "src/lib.rs", 2).is_some());
         assert_eq!(changes.hunk(Side::Candidate, "src/lib.rs", 4), None);
     }
 
     #[test]
     fn renamed_new_and_unreadable_files_have_hunks() {
-        let files = [changed("src/old.rs", "src/new.rs"), changed("", "src/added.rs"), changed("src/bin.rs", "src/bin.rs")];
+        let files = [
+            changed("src/old.rs", "src/new.rs"),
+            changed("", "src/added.rs"),
+            changed("src/bin.rs", "src/bin.rs"),
+        ];
         let text = |side, path: &str| match path {
             "src/old.rs" => Some("fn a() {\n}\n".to_owned()),
             "src/new.rs" => Some("\nfn a() {\n}\n".to_owned()),

@@ -236,10 +236,8 @@ pub(crate) mod tests {
 
     #[test]
     fn inlined_functions_are_frames_and_equal_stacks_are_one() {
-        let log_sites: &[&[&str]] = &[
-            &["a::f@src/lib.rs:3>a::g@src/lib.rs:9"],
-            &["a::f@src/lib.rs:3>a::g@src/lib.rs:9"],
-        ];
+        let log_sites: &[&[&str]] =
+            &[&["a::f@src/lib.rs:3>a::g@src/lib.rs:9"], &["a::f@src/lib.rs:3>a::g@src/lib.rs:9"]];
         let stacks = stacks(log_sites);
         assert_eq!(names(&stacks.stack(stacks.sites[0])), ["a::g", "a::f"]);
         assert!(stacks.stack(stacks.sites[0])[0].is_inlined);

@@ -173,7 +173,7 @@ impl StackLog {
             result = log.write("timeline", nanoseconds, |json| {
                 json.text("family", "heap");
                 json.number("begin", format_args!("{}{before}", if before > 0 { "-" } else { "" }));
-                json.number("width", format_args!("{width:.1}"));
+                json.number("width", format_args!("{}", width.round().max(1.0)));
                 let numbers = spans.iter().flat_map(|span| [Some(span.lowest), Some(span.highest)]);
                 json.numbers("buckets", numbers);
             });

@@ -18,6 +18,7 @@ mod scopes;
 mod site_figures;
 #[path = "../support/skips.rs"]
 mod skips;
+mod stacks;
 mod symbols;
 mod tensors;
 mod traced;

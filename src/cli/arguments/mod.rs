@@ -16,4 +16,5 @@ pub mod terminal;
 pub mod test;
 pub mod test_options;
 pub mod values;
+pub mod why;
 pub mod workspace;

@@ -4,6 +4,7 @@ use camino::Utf8PathBuf;
 use clap::{Args, ValueHint};
 
 use crate::cli::arguments::values;
+use crate::cli::arguments::why::WhyArguments;
 use crate::report::options::{Format, Rows, View};
 
 /// What to show.
@@ -49,4 +50,7 @@ pub struct PresentationArguments {
     /// Write the report to a file (repeatable)
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Vec<Utf8PathBuf>,
+    /// Call sites.
+    #[command(flatten)]
+    pub why: WhyArguments,
 }

@@ -9,6 +9,7 @@ use crate::cli::output::destinations::{Output, outputs};
 use crate::cli::output::present::Presentation;
 use crate::cli::request::asked::Asked;
 use crate::cli::request::continued;
+use crate::cli::request::explanation;
 use crate::cli::request::judging::refuse_unchecked;
 use crate::cli::request::pairs;
 use crate::cli::request::refs::RefsNeeded;
@@ -28,6 +29,7 @@ use crate::report;
 use crate::report::options::View;
 use crate::results::run_folder::RunFolder;
 use crate::results::stored;
+use crate::run::attribution::Attribution;
 use crate::run::session::{self, Session, create_folder, find_run, read_plan, runs_folder};
 use crate::run::stored_plan;
 use crate::support::advice;
@@ -173,7 +175,8 @@ impl Run<'_> {
         let devices = DeviceWatch::open(when_held, console, interrupt);
         devices.check(plan.request.tests.iter().filter_map(|test| test.devices.as_ref()))?;
         let follow = self.arguments.execution.follow();
-        let session = Session { follow, ..Session::open(self.repository, console, interrupt)? };
+        let attribution = self.attribution(plan);
+        let session = Session { follow, attribution, ..Session::open(self.repository, console, interrupt)? };
         let lock = session.lock(no_wait)?;
         let mut prepared = session.prepare(plan, folder)?;
         pairs::check_tests(&self.arguments.request, plan, &prepared.cells)?;
@@ -185,6 +188,14 @@ impl Run<'_> {
         ran.map_err(|error| presentation.as_far_as_it_got(console, folder, error))?;
         let code = presentation.of_run(console, &stored::read(folder)?, folder)?;
         Ok(if built { code } else { code.worst(ExitCode::Incomplete) })
+    }
+
+    /// Which tests run once more with call stacks. What a baseline varies by has no cause.
+    fn attribution(&self, plan: &Plan) -> Attribution {
+        if self.arguments.request.refs.aa || !plan.request.pairs.is_empty() {
+            return Attribution::NONE;
+        }
+        explanation::of(&self.arguments.presentation.why, self.outputs, plan)
     }
 
     /// Prints by how much the baseline varied, and writes the noise file. Any difference is noise,

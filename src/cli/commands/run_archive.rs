@@ -16,6 +16,7 @@ use crate::cli::commands::context::CommandContext;
 use crate::cli::kept_runs::{ARCHIVE_RUNS, current_directory};
 use crate::cli::output::destinations::Output;
 use crate::cli::output::present::Presentation;
+use crate::cli::request::explanation;
 use crate::cli::request::judging::add_judging;
 use crate::cli::request::secrets::{self, of_flags};
 use crate::compare::noise;
@@ -28,6 +29,7 @@ use crate::plan::request::TestRequest;
 use crate::plan::resolved::{self, Plan};
 use crate::results::run_folder::RunFolder;
 use crate::results::stored;
+use crate::run::attribution::{self, Attribution};
 use crate::run::delay::Delay;
 use crate::run::follow::Follow;
 use crate::run::runner::{Completion, Runner};
@@ -84,8 +86,17 @@ pub fn run_archive(
     };
     let (unpacked, plan, folder, devices) = (&unpacked, &plan, &folder, devices);
     let follow = execution.follow();
-    let run =
-        ArchiveRun { context, unpacked, plan, folder, devices: &devices, follow, secrets: &given_secrets };
+    let attribution = explanation::of(&arguments.presentation.why, outputs, plan);
+    let run = ArchiveRun {
+        context,
+        unpacked,
+        plan,
+        folder,
+        devices: &devices,
+        follow,
+        attribution,
+        secrets: &given_secrets,
+    };
     let ran = run.run(&cells(unpacked, plan, &packed_tests, &given_secrets)?);
     drop((devices, lock));
     let shown = &arguments.presentation.metrics;
@@ -148,6 +159,7 @@ struct ArchiveRun<'a> {
     folder: &'a RunFolder,
     devices: &'a DeviceWatch<'a>,
     follow: Follow,
+    attribution: Attribution,
     secrets: &'a ArchiveSecrets,
 }
 
@@ -223,7 +235,11 @@ impl ArchiveRun<'_> {
             follow: self.follow,
             recording: None,
         };
-        if let Completion::Interrupted(interrupted) = runner.run(&mut tree)? {
+        let mut completion = runner.run(&mut tree)?;
+        if completion == Completion::Finished {
+            completion = attribution::attribute(&runner, &mut tree, self.attribution)?;
+        }
+        if let Completion::Interrupted(interrupted) = completion {
             return Err(interrupted.into());
         }
         Ok(builds.iter().all(|build| build.entry().is_some()))

@@ -52,6 +52,10 @@ pub fn outputs(formats: &[Format], files: &[Utf8PathBuf]) -> Result<Vec<Output>,
                 .help("add an --output FILE for each of the other formats"));
         }
     }
+    if outputs.iter().any(|output| output.format.is_of_call_sites() && output.file.is_none()) {
+        return Err(UserError::new("call sites need a file: there is one for each test and ref")
+            .help("add --output memory.pb.gz; the names of test and ref are put before its extension"));
+    }
     Ok(outputs)
 }
 

@@ -1,6 +1,7 @@
 //! Writes a comparison or a search to its destinations, and gives the exit code.
 
-use std::io;
+use std::io::{self, Write};
+use std::sync::Arc;
 
 use anyhow::Context;
 use camino::Utf8Path;
@@ -18,13 +19,16 @@ use crate::report;
 use crate::report::bisect::search::Searched;
 use crate::report::github::{self, Actions};
 use crate::report::options::{Format, Options, Rows};
+use crate::report::why::exports;
 use crate::results::run_folder::RunFolder;
 use crate::results::stored::{self, Results};
 use crate::run::runner::Interrupted;
 use crate::support::exit_code::ExitCode;
 use crate::support::output_file::{OutputFile, Target};
+use crate::support::user_error::UserError;
 use crate::support::whole_file::write_streamed;
 use crate::support::workflow_commands::Notation;
+use crate::why::explanations::{Explanations, Why};
 
 /// What to show, and where.
 #[derive(Clone, Copy)]
@@ -46,10 +50,27 @@ impl Presentation<'_> {
         folder: &RunFolder,
     ) -> anyhow::Result<ExitCode> {
         let comparison = compare(results);
+        let explanations = self.explanations(results, &comparison, folder)?;
         let path = folder.comparison();
-        let render = |out: &mut dyn io::Write| report::json::render::render(&comparison, out);
+        let render =
+            |out: &mut dyn io::Write| report::json::render::render(&comparison, explanations.as_deref(), out);
         write_streamed(&path, &|out| filtered(out, None, &render))?;
-        self.of_comparison(console, &comparison, Some(folder))
+        self.of_explained(console, &comparison, Some(folder), explanations)
+    }
+
+    /// Reads the call sites of changed tests, if any test ran with call stacks.
+    fn explanations(
+        &self,
+        results: &Results,
+        comparison: &Comparison,
+        folder: &RunFolder,
+    ) -> anyhow::Result<Option<Arc<Explanations>>> {
+        let flags = &self.arguments.why;
+        if flags.why == Some(Why::Never) {
+            return Ok(None);
+        }
+        let read = Explanations::read(folder, results, comparison, &flags.grouping())?;
+        Ok(read.map(|read| Arc::new(Explanations { frames: flags.shown_frames(), ..read })))
     }
 
     /// Reports an interrupted run as far as it got. Returns the error that ended it.
@@ -77,6 +98,16 @@ impl Presentation<'_> {
         comparison: &Comparison,
         folder: Option<&RunFolder>,
     ) -> anyhow::Result<ExitCode> {
+        self.of_explained(console, comparison, folder, None)
+    }
+
+    fn of_explained(
+        &self,
+        console: &Console,
+        comparison: &Comparison,
+        folder: Option<&RunFolder>,
+        why: Option<Arc<Explanations>>,
+    ) -> anyhow::Result<ExitCode> {
         let options = |output: Option<&Output>| Options {
             metrics: (!self.metrics.is_empty()).then(|| self.metrics.to_vec()),
             all: self.arguments.all,
@@ -86,6 +117,7 @@ impl Presentation<'_> {
             rows: if self.arguments.all_rows { Rows::All } else { self.arguments.rows },
             is_test: self.arguments.is_test,
             report_path: folder.map(|folder| relative_to_current(&folder.0)),
+            why: why.clone(),
             ..output.map_or_else(Options::default, |output| for_destination(console, output))
         };
         console.finish();
@@ -98,10 +130,35 @@ impl Presentation<'_> {
         }
         for output in self.outputs {
             let options = options(Some(output));
+            if let (true, Some(path)) = (output.format.is_of_call_sites(), &output.file) {
+                write_exports(output.format, path, comparison, why.as_deref())?;
+                continue;
+            }
             write(console, output, &|out| report::render::render(output.format, comparison, &options, out))?;
         }
         Ok(exit_code(comparison))
     }
+}
+
+/// Writes call sites for other viewers.
+fn write_exports(
+    format: Format,
+    path: &Utf8Path,
+    comparison: &Comparison,
+    why: Option<&Explanations>,
+) -> anyhow::Result<()> {
+    let recorded = why.filter(|why| why.tests.iter().any(|test| test.problem().is_none()));
+    let Some(why) = recorded else {
+        return Err(UserError::new(format!("no test ran with call stacks, so there is nothing for {path}"))
+            .help("run the comparison with --why changed or --why always")
+            .into());
+    };
+    for export in exports::files(format, path, comparison, why)? {
+        let mut file = OutputFile::create(&export.path)?;
+        file.write_all(&export.content)?;
+        file.finish().with_context(|| format!("could not write {}", export.path))?;
+    }
+    Ok(())
 }
 
 /// Writes the report of a search.

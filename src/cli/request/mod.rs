@@ -5,6 +5,7 @@
 pub mod asked;
 pub mod cargo_options;
 pub mod continued;
+pub mod explanation;
 pub mod judging;
 pub mod overlay_paths;
 pub mod pairs;

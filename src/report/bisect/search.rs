@@ -46,7 +46,10 @@ pub fn render(
         | Format::CsvScopes
         | Format::CsvCalls
         | Format::CsvLines
-        | Format::CsvTensors => Err(io::Error::other("bisect and history have no report in this format")),
+        | Format::CsvTensors
+        | Format::Pprof
+        | Format::Dhat
+        | Format::Folded => Err(io::Error::other("bisect and history have no report in this format")),
         Format::Json => as_json(searched, out),
         Format::Table => {
             writeln!(out, "{}\n", one_line(&title(report)))?;
@@ -99,7 +102,7 @@ fn as_json(searched: Searched<'_>, out: &mut dyn Write) -> io::Result<()> {
     let mut value = serde_json::to_value(searched.report).map_err(io::Error::other)?;
     for (index, comparison) in searched.comparisons.iter().enumerate() {
         let mut text = Vec::new();
-        json_report::render(comparison, &mut text)?;
+        json_report::render(comparison, None, &mut text)?;
         let comparison: Value = serde_json::from_slice(&text).map_err(io::Error::other)?;
         value["steps"][index]["comparison"] = comparison;
     }

@@ -19,11 +19,13 @@ use crate::report::notes;
 use crate::report::options::Options;
 use crate::report::selection::MetricFilter;
 use crate::report::tensors::json as tensors_json;
+use crate::report::why::explained;
 use crate::results::stored::Run;
 use crate::results::trace_facts::TraceFacts;
+use crate::why::explanations::Explanations;
 
 /// Writes the report.
-pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+pub fn render(comparison: &Comparison, why: Option<&Explanations>, out: &mut dyn Write) -> io::Result<()> {
     write!(out, "{{\"version\":{VERSION},\n\"plan\":")?;
     serde_json::to_writer(&mut *out, &identity(comparison))?;
     write!(out, ",\n\"verdict\":")?;
@@ -69,6 +71,10 @@ pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     if !layers.is_empty() {
         write!(out, ",\n\"layers\":")?;
         serde_json::to_writer(&mut *out, &layers)?;
+    }
+    if let Some(why) = why {
+        write!(out, ",\n\"why\":")?;
+        serde_json::to_writer(&mut *out, &explained::report(comparison, why))?;
     }
     writeln!(out, "}}")
 }

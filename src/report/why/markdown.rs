@@ -17,7 +17,8 @@ pub fn table(difference: &Difference, sites: &Sites<'_>) -> String {
         if difference.is_alone() { figure(value, unit) } else { signed(value.into(), unit) }
     };
     let sign = if difference.is_alone() { "" } else { "Δ " };
-    let mut text = format!("| {sign}{} | function | where | |\n|---:|---|---|---|\n", escape(&difference.metric));
+    let mut text =
+        format!("| {sign}{} | function | where | |\n|---:|---|---|---|\n", escape(&difference.metric));
     let groups = difference.groups.iter().filter(|group| difference.of(group) != 0);
     let shown: Vec<&Group> = groups.take(sites.most).collect();
     for group in &shown {

@@ -3,6 +3,8 @@
 //! Writes to the writer that it is given; changes nothing else.
 
 pub mod dhat;
+pub mod explained;
+pub mod exports;
 pub mod folded;
 pub mod json;
 pub mod markdown;

@@ -89,10 +89,8 @@ pub fn figure_of_one(
     writeln!(out, "{}", heading(difference, page))?;
     let groups = difference.groups.iter().filter(|group| difference.of(group) != 0);
     let shown: Vec<&Group> = groups.take(sites.most).collect();
-    let mut lines: Vec<Line> = shown
-        .iter()
-        .map(|group| line(group, (amount(difference.of(group)), Tone::Plain), sites))
-        .collect();
+    let mut lines: Vec<Line> =
+        shown.iter().map(|group| line(group, (amount(difference.of(group)), Tone::Plain), sites)).collect();
     let elsewhere = difference.elsewhere(shown.len());
     if elsewhere != 0 {
         lines.push(Line::plain(amount(elsewhere), "elsewhere"));
@@ -198,12 +196,7 @@ fn padded(text: &str, columns: usize) -> String {
 }
 
 /// Writes what limits the answer.
-fn remarks(
-    difference: &Difference,
-    sites: &Sites<'_>,
-    page: Page,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+fn remarks(difference: &Difference, sites: &Sites<'_>, page: Page, out: &mut dyn Write) -> io::Result<()> {
     let mut remarks: Vec<String> = Vec::new();
     if difference.is_estimate {
         remarks.push("these figures are estimates from a sample of the allocations".to_owned());
@@ -214,6 +207,7 @@ fn remarks(
             remarks.push(remark);
         }
     }
-    remarks.extend(difference.incomplete.iter().map(|reason| format!("call stacks are incomplete: {reason}")));
+    remarks
+        .extend(difference.incomplete.iter().map(|reason| format!("call stacks are incomplete: {reason}")));
     remarks.iter().try_for_each(|remark| page.line(remark, INDENT, Tone::Quiet, out))
 }
