@@ -13,11 +13,7 @@ pub struct ChangedFile {
 }
 
 /// Returns the files that differ between two commits, in git's order.
-pub fn changed_files(
-    repository: &Repository,
-    before: &str,
-    after: &str,
-) -> anyhow::Result<Vec<ChangedFile>> {
+pub fn changed_files(repository: &Repository, before: &str, after: &str) -> anyhow::Result<Vec<ChangedFile>> {
     let diff = ["--no-optional-locks", "diff-tree", "-r", "-z", "-M", "--name-status", before, after];
     let listed = nul_separated(&repository.git().args(diff).run()?.stdout);
     let mut words = listed.into_iter();

@@ -352,7 +352,8 @@ impl StackLogReader {
             interval.sites.sort_unstable_by_key(|(site, _)| *site);
             let level = levels.entry(interval.family.clone()).or_default();
             level.check(&interval, self.log.sites.len(), is_sampled).map_err(broken)?;
-            let LoggedInterval { family: name, occurrence, nanoseconds, total, sites: changes, .. } = interval;
+            let LoggedInterval { family: name, occurrence, nanoseconds, total, sites: changes, .. } =
+                interval;
             let interval = Interval { label, occurrence, nanoseconds, total, changes };
             match self.log.families.iter_mut().find(|family| family.name == name) {
                 Some(family) => family.intervals.push(interval),

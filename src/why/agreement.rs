@@ -30,7 +30,9 @@ pub enum Agreement {
 impl Agreement {
     /// Compares the figure of a metric with those of the plain runs.
     pub fn of(metric: &str, figure: i64, plain: &[i64]) -> Self {
-        let (Some(&low), Some(&high)) = (plain.iter().min(), plain.iter().max()) else { return Self::Unknown };
+        let (Some(&low), Some(&high)) = (plain.iter().min(), plain.iter().max()) else {
+            return Self::Unknown;
+        };
         let is_bytes = !metric.ends_with(".count");
         if figure < low || figure > high {
             let by = if figure < low { figure.saturating_sub(low) } else { figure.saturating_sub(high) };

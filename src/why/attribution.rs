@@ -132,8 +132,7 @@ impl RecordedRun<'_> {
 
     fn at(&self, metric: &str, checkpoint: &CheckpointName) -> Result<OneSide, NoAnswer> {
         let (family, _) = Measure::of(metric).ok_or_else(|| NoAnswer::Metric(metric.to_owned()))?;
-        let family: &Family =
-            self.log.family(family).ok_or_else(|| NoAnswer::Family(family.to_owned()))?;
+        let family: &Family = self.log.family(family).ok_or_else(|| NoAnswer::Family(family.to_owned()))?;
         let interval = family.at(&checkpoint.label, checkpoint.occurrence);
         let interval = interval.ok_or_else(|| NoAnswer::Checkpoint(checkpoint.clone()))?;
         Ok(OneSide {
@@ -198,9 +197,10 @@ impl Sheet<'_> {
                 Entry::Occupied(mut entry) => entry.get_mut().add(group, own),
             }
         }
-        difference.groups = drafts.into_values().map(|draft| draft.group).collect();
-        let without_stack =
-            sides.each_ref().map(|side| side.as_ref().map_or_else(Figures::default, |side| side.figures.without_stack));
+        difference.groups = drafts.into_values().map(|draft| draft.group.settled()).collect();
+        let without_stack = sides
+            .each_ref()
+            .map(|side| side.as_ref().map_or_else(Figures::default, |side| side.figures.without_stack));
         if without_stack != [Figures::default(); 2] {
             difference.groups.push(Group {
                 kind: GroupKind::WithoutStack,
@@ -230,11 +230,15 @@ impl Sheet<'_> {
             Some(frame) if is_in_focus => {
                 let by = self.grouping.by;
                 let (name, location) = by.title(frame, class.as_ref());
-                (by.key(side, frame, class.as_ref(), self.changes(), index), GroupKind::Sites { name, location })
+                (
+                    by.key(side, frame, class.as_ref(), self.changes(), index),
+                    GroupKind::Sites { name, location },
+                )
             }
             _ => (String::new(), GroupKind::OutOfFocus),
         };
-        let stack = if is_in_focus { stack.iter().map(|frame| (*frame).clone()).collect() } else { Vec::new() };
+        let stack =
+            if is_in_focus { stack.iter().map(|frame| (*frame).clone()).collect() } else { Vec::new() };
         let order = u8::from(kind == GroupKind::OutOfFocus);
         ((order, key), Group { kind, figures, class, stack, stacks: 1 })
     }
@@ -260,7 +264,9 @@ impl Draft {
     fn add(&mut self, other: Group, own: u64) {
         let figures = [0, 1].map(|side| self.group.figures[side].plus(other.figures[side]));
         let stacks = self.group.stacks + other.stacks;
-        if own > self.largest {
+        // A name at the candidate is better than the one before.
+        let has_candidate = other.figures[1] != Figures::default();
+        if own > self.largest || (own == self.largest && has_candidate) {
             self.largest = own;
             self.group = other;
         }

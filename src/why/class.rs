@@ -89,8 +89,10 @@ mod tests {
     use crate::why::hunks::tests::changes;
     use crate::why::stacks::tests::frame;
 
-    const OLD: &str = "fn a() {\n    b();\n}\nfn b() {\n    c(1);\n}\nfn c() {\n    x();\n}\nfn gone() {\n}\n";
-    const NEW: &str = "fn a() {\n    b();\n}\nfn b() {\n    c(2);\n}\nfn c() {\n    x();\n}\nfn fresh() {\n}\n";
+    const OLD: &str =
+        "fn a() {\n    b();\n}\nfn b() {\n    c(1);\n}\nfn c() {\n    x();\n}\nfn gone() {\n}\n";
+    const NEW: &str =
+        "fn a() {\n    b();\n}\nfn b() {\n    c(2);\n}\nfn c() {\n    x();\n}\nfn fresh() {\n}\n";
 
     fn class(side: Side, stack: &[&str]) -> Option<Class> {
         let frames: Vec<Frame> = stack.iter().map(|text| frame(text)).collect();
@@ -134,7 +136,12 @@ mod tests {
 
     #[test]
     fn a_changed_dependency_is_named_with_both_versions() {
-        let found = of_candidate(&["alloc::vec::f", "d::f@d-1.1.0/src/lib.rs:1", "a::c@src/lib.rs:8", "a::b@src/lib.rs:5"]);
+        let found = of_candidate(&[
+            "alloc::vec::f",
+            "d::f@d-1.1.0/src/lib.rs:1",
+            "a::c@src/lib.rs:8",
+            "a::b@src/lib.rs:5",
+        ]);
         let Some(Class::Dependency(changed)) = found else { panic!("{found:?}") };
         assert_eq!(
             (&*changed.name, changed.old.as_deref(), changed.new.as_deref()),

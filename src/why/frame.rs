@@ -148,9 +148,7 @@ impl Frame {
         match (&self.place, &self.function) {
             (Some(Place::Registry { name, .. } | Place::Git { name, .. }), _) => name.clone(),
             (Some(Place::Std(_)), _) => "std".to_owned(),
-            (_, Some(function)) => {
-                crate_name(&readable(function)).to_owned()
-            }
+            (_, Some(function)) => crate_name(&readable(function)).to_owned(),
             (_, None) => self.key(),
         }
     }
@@ -237,10 +235,9 @@ mod tests {
     #[test]
     fn without_line_tables_the_path_tells_whose_code_it_is() {
         let owner = |function: &str| of(function, None).owner();
-        assert_eq!([owner("core::iter::f"), owner("a::f"), owner("main")], [
-            Owner::Std,
-            Owner::Dependency,
-            Owner::Unknown
-        ]);
+        assert_eq!(
+            [owner("core::iter::f"), owner("a::f"), owner("main")],
+            [Owner::Std, Owner::Dependency, Owner::Unknown]
+        );
     }
 }

@@ -127,13 +127,16 @@ mod m {
         let found = functions(source);
         let shown: Vec<(&str, Range<u32>)> =
             found.iter().map(|one| (one.name.as_str(), one.lines.clone())).collect();
-        assert_eq!(shown, [
-            ("f", 3..7),
-            ("f::g", 4..5),
-            ("m::T<u8>::h", 8..11),
-            ("m::<T as D>::h", 11..12),
-            ("m::Q::l", 12..13),
-        ]);
+        assert_eq!(
+            shown,
+            [
+                ("f", 3..7),
+                ("f::g", 4..5),
+                ("m::T<u8>::h", 8..11),
+                ("m::<T as D>::h", 11..12),
+                ("m::Q::l", 12..13),
+            ]
+        );
         assert_eq!(at(&found, 4).unwrap().name, "f::g");
         assert_eq!(at(&found, 5).unwrap().name, "f");
         assert_eq!(at(&found, 1), None, "a comment is not the function");

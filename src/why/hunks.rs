@@ -80,9 +80,8 @@ impl Changes {
         let mut changes = Self::default();
         for ChangedFile { old, new } in changed {
             let paths = [old.clone(), new.clone()];
-            let uses = |(path, side): (&Option<String>, Side)| {
-                path.as_ref().is_some_and(|path| is_used(side, path))
-            };
+            let uses =
+                |(path, side): (&Option<String>, Side)| path.as_ref().is_some_and(|path| is_used(side, path));
             if !paths.iter().zip(SIDES).any(uses) {
                 continue;
             }
@@ -193,22 +192,46 @@ fn hunks(old: &str, new: &str) -> Vec<Hunk> {
     let texts = [old, new].map(|text| text.lines().collect::<Vec<_>>());
     let line = |index: usize| u32::try_from(index + 1).unwrap_or(u32::MAX);
     let mut hunks: Vec<Hunk> = Vec::new();
-    for change in similar::capture_diff_slices(Algorithm::Patience, &texts[0], &texts[1]) {
-        let (tag, old, new) = change.as_tag_tuple();
-        if tag == DiffTag::Equal {
-            continue;
-        }
-        let hunk = Hunk { old: line(old.start)..line(old.end), new: line(new.start)..line(new.end) };
-        match hunks.last_mut() {
-            // A deletion and an insertion at the same place are one hunk.
-            Some(last) if last.old.end == hunk.old.start && last.new.end == hunk.new.start => {
-                last.old.end = hunk.old.end;
-                last.new.end = hunk.new.end;
-            }
-            _ => hunks.push(hunk),
+    // What is between equal lines, because only their places are reliable on both sides.
+    let mut equal = Vec::new();
+    for change in similar::capture_diff_slices(Algorithm::Myers, &texts[0], &texts[1]) {
+        if let (DiffTag::Equal, old, new) = change.as_tag_tuple() {
+            equal.push((old, new));
         }
     }
+    equal.push((texts[0].len()..texts[0].len(), texts[1].len()..texts[1].len()));
+    let (mut old_end, mut new_end) = (0, 0);
+    for (old, new) in equal {
+        if old.start > old_end || new.start > new_end {
+            hunks.push(Hunk { old: line(old_end)..line(old.start), new: line(new_end)..line(new.start) });
+        }
+        (old_end, new_end) = (old.end, new.end);
+    }
+    slide(&mut hunks, &texts);
     hunks
+}
+
+/// Moves insertions and deletions down as far as the text stays the same, as git does. The bracket
+/// that ends a function then belongs to that function, not to the one before it.
+fn slide(hunks: &mut [Hunk], texts: &[Vec<&str>; 2]) {
+    for index in 0..hunks.len() {
+        let next = hunks.get(index + 1).map(|hunk| [hunk.old.start, hunk.new.start]);
+        let hunk = &mut hunks[index];
+        let (side, own) = match (hunk.old.is_empty(), hunk.new.is_empty()) {
+            (true, false) => (1, &hunk.new),
+            (false, true) => (0, &hunk.old),
+            _ => continue,
+        };
+        let line = |number: u32| texts[side].get(number as usize - 1);
+        let most = next.map_or(u32::MAX, |next| next[side] - own.end);
+        let can_move = |by: &u32| {
+            *by < most && line(own.end + by).is_some_and(|text| line(own.start + by) == Some(text))
+        };
+        let by = u32::try_from((0..).take_while(can_move).count()).unwrap_or(0);
+        for range in [&mut hunk.old, &mut hunk.new] {
+            *range = range.start + by..range.end + by;
+        }
+    }
 }
 
 /// Returns the paths of the user's files in stacks.
@@ -283,14 +306,19 @@ fn b() {
 
     #[test]
     fn a_deleted_line_changes_the_function_around_it_and_no_neighbour() {
-        let changes = changes("fn a() {\n    x();\n    y();\n}\nfn b() {}\n", "fn a() {\n    y();\n}\nfn b() {}\n");
+        let changes =
+            changes("fn a() {\n    x();\n    y();\n}\nfn b() {}\n", "fn a() {\n    y();\n}\nfn b() {}\n");
         assert!(changes.hunk(Side::Candidate, "src/lib.rs", 2).is_some());
         assert_eq!(changes.hunk(Side::Candidate, "src/lib.rs", 4), None);
     }
 
     #[test]
     fn renamed_new_and_unreadable_files_have_hunks() {
-        let files = [changed("src/old.rs", "src/new.rs"), changed("", "src/added.rs"), changed("src/bin.rs", "src/bin.rs")];
+        let files = [
+            changed("src/old.rs", "src/new.rs"),
+            changed("", "src/added.rs"),
+            changed("src/bin.rs", "src/bin.rs"),
+        ];
         let text = |side, path: &str| match path {
             "src/old.rs" => Some("fn a() {\n}\n".to_owned()),
             "src/new.rs" => Some("\nfn a() {\n}\n".to_owned()),

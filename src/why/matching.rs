@@ -124,13 +124,11 @@ impl Matcher<'_> {
     /// Says where a line is in the candidate.
     fn place(&self, side: usize, frame: &Frame) -> Line {
         match (&frame.place, frame.line) {
-            (Some(Place::Checkout(path)), Some(line)) if side == 0 => {
-                match self.changes.moved(path, line) {
-                    Some(moved) if moved.is_same => Line::At(moved.path, moved.line),
-                    Some(moved) => Line::Replaced(moved.path),
-                    None => Line::Replaced(path.clone()),
-                }
-            }
+            (Some(Place::Checkout(path)), Some(line)) if side == 0 => match self.changes.moved(path, line) {
+                Some(moved) if moved.is_same => Line::At(moved.path, moved.line),
+                Some(moved) => Line::Replaced(moved.path),
+                None => Line::Replaced(path.clone()),
+            },
             (Some(Place::Checkout(path)), Some(line)) if self.changes.is_old_line(path, line) => {
                 Line::At(path.clone(), line)
             }
@@ -154,12 +152,13 @@ impl Matcher<'_> {
                 continue;
             }
             let mut nodes = rest.clone();
-            nodes[side] = rest[side]
-                .iter()
-                .flat_map(|node| {
-                    if leads(node) { self.stacks[side].children(*node).to_vec() } else { vec![*node] }
-                })
-                .collect();
+            nodes[side] =
+                rest[side]
+                    .iter()
+                    .flat_map(|node| {
+                        if leads(node) { self.stacks[side].children(*node).to_vec() } else { vec![*node] }
+                    })
+                    .collect();
             return Some(Pool { nodes, skipped: skipped + 1 });
         }
         None
@@ -226,7 +225,10 @@ mod tests {
     /// Says which sites match, by their positions.
     fn matched(old: &[&[&str]], new: &[&[&str]], changes: &Changes) -> Vec<[Option<usize>; 2]> {
         let sides = [stacks(old), stacks(new)];
-        let one = |side: usize, number: u32| sides[side].figures(&[(number, crate::results::stack_log::Figures { live: 1, ..Default::default() })]);
+        let one = |side: usize, number: u32| {
+            sides[side]
+                .figures(&[(number, crate::results::stack_log::Figures { live: 1, ..Default::default() })])
+        };
         let nodes = |side: usize, count: usize| -> Vec<u32> {
             let numbers = 1..=u32::try_from(count).unwrap();
             numbers.map(|number| *one(side, number).of_node.keys().next().unwrap()).collect()
@@ -253,11 +255,7 @@ mod tests {
         let changes = changes("a\nb\nc\n", "new\na\nb\nc\n");
         let old: &[&[&str]] = &[&["a::f@src/lib.rs:2"], &["a::f@src/lib.rs:3"]];
         let new: &[&[&str]] = &[&["a::f@src/lib.rs:4"], &["a::f@src/lib.rs:3"], &["a::f@src/lib.rs:1"]];
-        assert_eq!(matched(old, new, &changes), [
-            [None, Some(2)],
-            [Some(0), Some(1)],
-            [Some(1), Some(0)],
-        ]);
+        assert_eq!(matched(old, new, &changes), [[None, Some(2)], [Some(0), Some(1)], [Some(1), Some(0)],]);
     }
 
     #[test]
@@ -265,19 +263,18 @@ mod tests {
         let changes = changes("a\nx\ny\nb\n", "a\nx2\ny2\nz2\nb\n");
         let old: &[&[&str]] = &[&["a::f@src/lib.rs:2"], &["a::f@src/lib.rs:3"]];
         let new: &[&[&str]] = &[&["a::f@src/lib.rs:2"], &["a::f@src/lib.rs:3"], &["a::f@src/lib.rs:4"]];
-        assert_eq!(matched(old, new, &changes), [
-            [None, Some(2)],
-            [Some(0), Some(0)],
-            [Some(1), Some(1)],
-        ]);
+        assert_eq!(matched(old, new, &changes), [[None, Some(2)], [Some(0), Some(0)], [Some(1), Some(1)],]);
     }
 
     #[test]
     fn renumbered_closures_and_other_generic_arguments_match() {
         let old: &[&[&str]] =
             &[&["a::f<u8>@src/lib.rs:2", "a::f<u8>::{closure#0}@src/lib.rs:3", "b::g@b-1.0.0/src/lib.rs:5"]];
-        let new: &[&[&str]] =
-            &[&["a::f<u16>@src/lib.rs:2", "a::f<u16>::{closure#1}@src/lib.rs:3", "b::g@b-1.1.0/src/lib.rs:9"]];
+        let new: &[&[&str]] = &[&[
+            "a::f<u16>@src/lib.rs:2",
+            "a::f<u16>::{closure#1}@src/lib.rs:3",
+            "b::g@b-1.1.0/src/lib.rs:9",
+        ]];
         assert_eq!(matched(old, new, &Changes::default()), [BOTH]);
     }
 

@@ -155,7 +155,7 @@ pub(crate) mod tests {
     /// Returns a frame of `function@src/file.rs:7`, of `function@name-1.0.2/src/file.rs:7` in a
     /// dependency, or of `function`, which is the standard library's.
     pub(crate) fn frame(text: &str) -> Frame {
-        let (function, at) = text.split_once('@').unwrap_or((text, "std/lib.rs:1"));
+        let (function, at) = text.rsplit_once('@').unwrap_or((text, "std/lib.rs:1"));
         let (file, line) = at.split_once(':').unwrap();
         let place = match file.split_once('/').unwrap() {
             ("src" | "tests", _) => Place::Checkout(file.to_owned()),
@@ -190,9 +190,9 @@ pub(crate) mod tests {
             }
             log.sites.push(parent);
         }
-        // `outer>inner` is a function and one that is inlined into it.
+        // `outer > inner` is a function and one that is inlined into it.
         Stacks::new(&log, |_, address| {
-            let inlined: Vec<&str> = names[usize::try_from(address).unwrap()].split('>').rev().collect();
+            let inlined: Vec<&str> = names[usize::try_from(address).unwrap()].rsplit(" > ").collect();
             let last = inlined.len() - 1;
             let frames = inlined.iter().enumerate();
             frames.map(|(index, name)| Frame { is_inlined: index < last, ..frame(name) }).collect()
@@ -236,10 +236,8 @@ pub(crate) mod tests {
 
     #[test]
     fn inlined_functions_are_frames_and_equal_stacks_are_one() {
-        let log_sites: &[&[&str]] = &[
-            &["a::f@src/lib.rs:3>a::g@src/lib.rs:9"],
-            &["a::f@src/lib.rs:3>a::g@src/lib.rs:9"],
-        ];
+        let log_sites: &[&[&str]] =
+            &[&["a::f@src/lib.rs:3 > a::g@src/lib.rs:9"], &["a::f@src/lib.rs:3 > a::g@src/lib.rs:9"]];
         let stacks = stacks(log_sites);
         assert_eq!(names(&stacks.stack(stacks.sites[0])), ["a::g", "a::f"]);
         assert!(stacks.stack(stacks.sites[0])[0].is_inlined);

@@ -104,7 +104,8 @@ mod tests {
 
     #[test]
     fn stacks_alone_do_not_show_that_a_dependency_is_new() {
-        let frames = [["a::f@a-1.0.0/src/lib.rs:1", "core::f"], ["a::f@a-1.0.1/src/lib.rs:1", "c::f@c-3.0.0/x.rs:1"]];
+        let frames =
+            [["a::f@a-1.0.0/src/lib.rs:1", "core::f"], ["a::f@a-1.0.1/src/lib.rs:1", "c::f@c-3.0.0/x.rs:1"]];
         let [old, new] = frames.map(|side| side.map(frame));
         let versions = Versions::of_frames([&mut old.iter(), &mut new.iter()]);
         assert!(changed(&versions, Side::Candidate, "a::f@a-1.0.1/src/lib.rs:1").is_some());

@@ -45,7 +45,10 @@ pub fn difference(sides: [(&Stacks, &StackFigures); 2], measure: Measure) -> Tre
 
 /// Writes stacks, one on each line.
 pub fn write(stacks: &BTreeMap<String, i64>, out: &mut dyn Write) -> io::Result<()> {
-    stacks.iter().filter(|(_, value)| **value > 0).try_for_each(|(stack, value)| writeln!(out, "{stack} {value}"))
+    stacks
+        .iter()
+        .filter(|(_, value)| **value > 0)
+        .try_for_each(|(stack, value)| writeln!(out, "{stack} {value}"))
 }
 
 fn sums(

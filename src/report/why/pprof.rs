@@ -32,7 +32,8 @@ pub fn write(stacks: &Stacks, figures: &StackFigures, comment: &str, out: &mut d
         profile.sample(&locations, *of_node);
     }
     if figures.without_stack != Figures::default() {
-        let unknown = Frame { function: Some("[without a call stack]".to_owned()), ..Frame::unknown(None, 0) };
+        let unknown =
+            Frame { function: Some("[without a call stack]".to_owned()), ..Frame::unknown(None, 0) };
         let location = profile.locations(&[&unknown]);
         profile.sample(&location, figures.without_stack);
     }
