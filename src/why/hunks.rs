@@ -73,12 +73,12 @@ impl Changes {
     /// Compares the changed files that stacks are in. `is_used` says which files these are, and
     /// `text` returns the text of a file.
     pub fn new(
-        changed: &[ChangedFile],
+        files: &[ChangedFile],
         is_used: impl Fn(Side, &str) -> bool,
         mut text: impl FnMut(Side, &str) -> Option<String>,
     ) -> Self {
         let mut changes = Self::default();
-        for ChangedFile { old, new } in changed {
+        for ChangedFile { old, new } in files {
             let paths = [old.clone(), new.clone()];
             let uses =
                 |(path, side): (&Option<String>, Side)| path.as_ref().is_some_and(|path| is_used(side, path));
@@ -223,11 +223,14 @@ fn slide(hunks: &mut [Hunk], texts: &[Vec<&str>; 2]) {
             _ => continue,
         };
         let line = |number: u32| texts[side].get(number as usize - 1);
-        let most = next.map_or(u32::MAX, |next| next[side] - own.end);
-        let can_move = |by: &u32| {
-            *by < most && line(own.end + by).is_some_and(|text| line(own.start + by) == Some(text))
-        };
-        let by = u32::try_from((0..).take_while(can_move).count()).unwrap_or(0);
+        let last = next.map_or(u32::MAX, |next| next[side]);
+        let mut by = 0;
+        while own.end + by < last
+            && let Some(text) = line(own.end + by)
+            && line(own.start + by) == Some(text)
+        {
+            by += 1;
+        }
         for range in [&mut hunk.old, &mut hunk.new] {
             *range = range.start + by..range.end + by;
         }

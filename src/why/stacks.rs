@@ -94,6 +94,11 @@ impl Stacks {
         &self.frames[self.nodes[node as usize].frame as usize]
     }
 
+    /// Returns the position in [`Self::frames`] of a node's frame.
+    pub(super) fn position(&self, node: u32) -> usize {
+        self.nodes[node as usize].frame as usize
+    }
+
     /// Returns the nodes of a stack, the innermost first.
     pub fn chain(&self, node: u32) -> impl Iterator<Item = u32> {
         std::iter::successors(Some(node), |node| Some(self.nodes[*node as usize].parent))

@@ -1,7 +1,7 @@
 //! Call sites as people and programs see them: on a terminal of 80 and of 120 columns, in a file, in a comment, in JSON.
 
 use cargo_memprof::report::options::Options;
-use cargo_memprof::report::why::json::{VERSION, WhyReport, WhyRow};
+use cargo_memprof::report::why::json::{VERSION, WhyReport, WhyRow, schema};
 use cargo_memprof::report::why::markdown;
 use cargo_memprof::report::why::text::{Sites, difference, figure_of_one};
 use cargo_memprof::support::labels::width;
@@ -90,6 +90,9 @@ fn json_has_everything_and_fits_its_schema() {
     let report = WhyReport { schema: VERSION, rows: vec![row] };
     let text = serde_json::to_string(&report).unwrap();
     assert_eq!(serde_json::from_str::<WhyReport>(&text).unwrap(), report);
+    let again = serde_json::to_value(&report).unwrap();
+    assert_eq!(again, serde_json::from_str::<serde_json::Value>(&text).unwrap());
+    insta::assert_json_snapshot!("why_json_schema", schema());
     let row = &report.rows[0];
     let sum =
         |of: fn(&cargo_memprof::report::why::json::WhyGroup) -> i64| row.groups.iter().map(of).sum::<i64>();
