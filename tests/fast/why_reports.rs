@@ -6,7 +6,8 @@ use cargo_memprof::report::why::markdown;
 use cargo_memprof::report::why::text::{Sites, difference, figure_of_one};
 use cargo_memprof::support::labels::width;
 use cargo_memprof::why::agreement::Agreement;
-use cargo_memprof::why::difference::Difference;
+use cargo_memprof::why::class::Class;
+use cargo_memprof::why::difference::{Difference, GroupKind};
 use cargo_memprof::why::grouping::Grouping;
 
 use crate::support::stacks::Recorded;
@@ -44,6 +45,29 @@ fn long_functions_are_shortened_on_a_terminal_and_kept_in_a_file() {
     insta::assert_snapshot!("why_long_at_120", text(&difference, &sites(3, 1), Some(120)));
     insta::assert_snapshot!("why_long_at_80", text(&difference, &sites(3, 1), Some(80)));
     assert!(text(&difference, &sites(3, 1), None).contains("BuildHasherDefault<minisearch::Hasher>"));
+}
+
+#[test]
+fn what_does_not_fit_beside_a_site_stands_below_it() {
+    let mut difference = answer("heap.peak", &Grouping::default());
+    for group in &mut difference.groups {
+        if let GroupKind::Sites { name, location } = &mut group.kind {
+            *name = format!("minisearch::tokens::{name}");
+            *location = location.take().map(|at| format!("crates/minisearch/{at}"));
+        }
+        if let Some(Class::CalledFrom(caller, _)) = &mut group.class {
+            caller.function = "minisearch::index::Builder<alloc::vec::Vec<u8>>::finish".to_owned();
+        }
+    }
+    insta::assert_snapshot!("why_below_at_80", text(&difference, &sites(5, 2), Some(80)));
+    let mut coloured = Vec::new();
+    let options = Options { width: Some(80), color: true, ..Options::default() };
+    cargo_memprof::report::why::text::difference(&difference, &sites(5, 2), &options, &mut coloured).unwrap();
+    let plain = anstream::adapter::strip_bytes(&coloured).into_vec();
+    assert_ne!(coloured, plain);
+    let trimmed = |text: &str| text.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>();
+    let plain = String::from_utf8(plain).unwrap();
+    assert_eq!(trimmed(&plain), trimmed(&text(&difference, &sites(5, 2), Some(80))), "colours move nothing");
 }
 
 #[test]
