@@ -238,9 +238,9 @@ impl LogReader {
                 self.measurement.sources.extend(sources);
             }
             // If this ended the test, the outcome says so.
-            "gpu_out_of_memory" => {}
-            // `stack_log` reads these, of a run that records call stacks.
-            "stacks" | "module" | "frames" | "sites" | "interval" | "timeline" | "stacks_incomplete" => {}
+            "gpu_out_of_memory"
+            // `stack_log_reader` reads these, of a run that records call stacks.
+            | "stacks" | "module" | "frames" | "sites" | "interval" | "timeline" | "stacks_incomplete" => {}
             "absent" => {
                 let metric = line.metric.as_ref().ok_or_else(|| missing("metric"))?.0.to_string();
                 let reason = line.reason.as_ref().ok_or_else(|| missing("reason"))?.0.to_string();

@@ -33,7 +33,7 @@ impl Agreement {
         let (Some(&low), Some(&high)) = (plain.iter().min(), plain.iter().max()) else {
             return Self::Unknown;
         };
-        let is_bytes = !metric.ends_with(".count");
+        let is_bytes = metric.rsplit('.').next() != Some("count");
         if figure < low || figure > high {
             let by = if figure < low { figure.saturating_sub(low) } else { figure.saturating_sub(high) };
             Self::Differs { by, is_bytes }

@@ -6,7 +6,7 @@ use std::collections::btree_map::Entry;
 
 use crate::results::stack_log::{Family, Figures, StackLog};
 use crate::support::counted::grouped;
-use crate::why::class::{Class, Diff};
+use crate::why::class::{Class, Diff, FrameFacts};
 use crate::why::difference::{CheckpointName, Difference, Group, GroupKind, Measure};
 use crate::why::frame::Frame;
 use crate::why::grouping::Grouping;
@@ -28,6 +28,8 @@ pub struct Attribution<'a> {
     sides: [RecordedRun<'a>; 2],
     diff: &'a Diff,
     matching: Matching,
+    /// By side and the frame's position.
+    facts: [Vec<FrameFacts>; 2],
 }
 
 /// A row of the report: a metric at a checkpoint, which may have another label on each side.
@@ -72,7 +74,12 @@ impl<'a> Attribution<'a> {
     /// Matches the stacks of two runs.
     pub fn new(baseline: RecordedRun<'a>, candidate: RecordedRun<'a>, diff: &'a Diff) -> Self {
         let matching = Matching::new(baseline.stacks, candidate.stacks, &diff.changes);
-        Self { sides: [baseline, candidate], diff, matching }
+        let sides = [baseline, candidate];
+        let facts = SIDES.map(|side| {
+            let frames = sides[side as usize].stacks.frames();
+            frames.map(|frame| diff.facts(side, frame)).collect()
+        });
+        Self { sides, diff, matching, facts }
     }
 
     /// Attributes the difference of a row to its sites.
@@ -87,7 +94,7 @@ impl<'a> Attribution<'a> {
         let nodes = |side: usize| sides[side].iter().flat_map(|side| side.figures.of_node.keys());
         let mut pairs = self.matching.pairs(nodes(0), nodes(1));
         pair_leftovers(&mut pairs, stacks, &self.diff.changes);
-        let sheet = Sheet { stacks, diff: Some(self.diff), grouping };
+        let sheet = Sheet { stacks, diff: Some((self.diff, &self.facts)), grouping };
         sheet.difference(&question.metric, &sides, &pairs, self.sides.map(|side| side.log))
     }
 }
@@ -146,14 +153,16 @@ impl RecordedRun<'_> {
 /// Where groups are put together.
 struct Sheet<'a> {
     stacks: [&'a Stacks; 2],
-    diff: Option<&'a Diff>,
+    diff: Option<(&'a Diff, &'a [Vec<FrameFacts>; 2])>,
     grouping: &'a Grouping,
 }
 
-/// A group with the difference of the site that stands for it.
+/// A group, and the stack that stands for it: the one that differs most.
 struct Draft {
     group: Group,
+    key: (u8, String),
     largest: u64,
+    stack: Option<(usize, u32)>,
 }
 
 impl Sheet<'_> {
@@ -188,16 +197,14 @@ impl Sheet<'_> {
             if figures == [Figures::default(); 2] {
                 continue;
             }
-            let (key, group) = self.group(*pair, figures, index);
-            let own = difference.of(&group).unsigned_abs();
-            match drafts.entry(key) {
-                Entry::Vacant(entry) => {
-                    entry.insert(Draft { group, largest: own });
-                }
-                Entry::Occupied(mut entry) => entry.get_mut().add(group, own),
+            let mut draft = self.draft(*pair, figures, index);
+            draft.largest = difference.of(&draft.group).unsigned_abs();
+            match drafts.entry(draft.key.clone()) {
+                Entry::Vacant(entry) => _ = entry.insert(draft),
+                Entry::Occupied(mut entry) => entry.get_mut().add(draft),
             }
         }
-        difference.groups = drafts.into_values().map(|draft| draft.group).collect();
+        difference.groups = drafts.into_values().map(|draft| self.settled(draft)).collect();
         let without_stack = sides
             .each_ref()
             .map(|side| side.as_ref().map_or_else(Figures::default, |side| side.figures.without_stack));
@@ -215,58 +222,65 @@ impl Sheet<'_> {
         Ok(difference)
     }
 
-    /// Returns the group of one stack, and its key.
-    fn group(&self, pair: [Option<u32>; 2], figures: [Figures; 2], index: usize) -> ((u8, String), Group) {
+    /// Returns the group of one stack.
+    fn draft(&self, pair: [Option<u32>; 2], figures: [Figures; 2], index: usize) -> Draft {
         let stacks = [0, 1].map(|side| pair[side].map(|node| self.stacks[side].stack(node)));
         let is_in_focus = stacks.iter().flatten().any(|stack| self.grouping.contains(stack));
-        let (side, stack) = match &stacks {
-            [_, Some(stack)] => (Side::Candidate, stack.as_slice()),
-            [Some(stack), None] => (Side::Baseline, stack.as_slice()),
-            [None, None] => (Side::Candidate, &[][..]),
-        };
-        let class = if is_in_focus { self.class(&stacks) } else { None };
-        let frame = shown(stack).map(|index| stack[index]);
-        let (key, kind) = match frame {
-            Some(frame) if is_in_focus => {
-                let by = self.grouping.by;
+        let side = if pair[1].is_some() { Side::Candidate } else { Side::Baseline };
+        let stack = stacks[side as usize].as_deref().unwrap_or_default();
+        let frame = shown(stack).map(|index| stack[index]).filter(|_| is_in_focus);
+        let by = self.grouping.by;
+        let (class, key, kind) = match frame {
+            Some(frame) => {
+                let class = self.class(pair, &stacks);
                 let (name, location) = by.title(frame, class.as_ref());
-                (
-                    by.key(side, frame, class.as_ref(), self.changes(), index),
-                    GroupKind::Sites { name, location },
-                )
+                let key = by.key(side, frame, class.as_ref(), self.changes(), index);
+                (class, (0, key), GroupKind::Sites { name, location })
             }
-            _ => (String::new(), GroupKind::OutOfFocus),
+            None => (None, (1, String::new()), GroupKind::OutOfFocus),
         };
-        let stack =
-            if is_in_focus { stack.iter().map(|frame| (*frame).clone()).collect() } else { Vec::new() };
-        let order = u8::from(kind == GroupKind::OutOfFocus);
-        ((order, key), Group { kind, figures, class, stack, stacks: 1 })
+        let stack = frame.and(pair[side as usize]).map(|node| (side as usize, node));
+        let group = Group { kind, figures, class, stack: Vec::new(), stacks: 1 };
+        Draft { group, key, largest: 0, stack }
+    }
+
+    fn settled(&self, draft: Draft) -> Group {
+        let Draft { mut group, stack, .. } = draft;
+        if let Some((side, node)) = stack {
+            group.stack = self.stacks[side].stack(node).into_iter().cloned().collect();
+        }
+        group.settled()
     }
 
     fn changes(&self) -> &Changes {
         static NONE: Changes = Changes::NONE;
-        self.diff.map_or(&NONE, |diff| &diff.changes)
+        self.diff.map_or(&NONE, |(diff, _)| &diff.changes)
     }
 
     /// The candidate's stack decides, and the baseline's if that is unchanged: its code may be gone.
-    fn class(&self, stacks: &[Option<Vec<&Frame>>; 2]) -> Option<Class> {
-        let of = |side: usize| self.diff?.class(SIDES[side], stacks[side].as_ref()?);
-        let (old, new) = (of(0), of(1));
-        match new {
-            None => old,
-            Some(Class::Unchanged) => old.or(new),
+    fn class(&self, pair: [Option<u32>; 2], stacks: &[Option<Vec<&Frame>>; 2]) -> Option<Class> {
+        let (diff, facts) = self.diff?;
+        let of = |side: usize| {
+            let chain = self.stacks[side].chain(pair[side]?);
+            let facts: Vec<_> = chain.map(|node| &facts[side][self.stacks[side].position(node)]).collect();
+            diff.class(SIDES[side], stacks[side].as_ref()?, &facts)
+        };
+        match of(1) {
+            None => of(0),
+            Some(Class::Unchanged) => of(0).or(Some(Class::Unchanged)),
             changed => changed,
         }
     }
 }
 
 impl Draft {
-    fn add(&mut self, other: Group, own: u64) {
-        let figures = [0, 1].map(|side| self.group.figures[side].plus(other.figures[side]));
-        let stacks = self.group.stacks + other.stacks;
-        if own > self.largest {
-            self.largest = own;
-            self.group = other;
+    fn add(&mut self, other: Self) {
+        let figures = [0, 1].map(|side| self.group.figures[side].plus(other.group.figures[side]));
+        let stacks = self.group.stacks + other.group.stacks;
+        // A name at the candidate is better than the one before.
+        let has_candidate = other.group.figures[1] != Figures::default();
+        if other.largest > self.largest || (other.largest == self.largest && has_candidate) {
+            *self = other;
         }
         self.group.figures = figures;
         self.group.stacks = stacks;

@@ -47,30 +47,44 @@ pub struct Diff {
     pub versions: Versions,
 }
 
+/// What the diff has to do with one frame.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FrameFacts {
+    /// The hunk of its function.
+    hunk: Option<HunkAt>,
+    /// Its package, if that changed.
+    dependency: Option<ChangedDependency>,
+}
+
 impl Diff {
+    pub(super) fn facts(&self, side: Side, frame: &Frame) -> FrameFacts {
+        let place = frame.checkout_path().zip(frame.line);
+        FrameFacts {
+            hunk: place.and_then(|(path, line)| self.changes.hunk(side, path, line)),
+            dependency: self.versions.change(side, frame),
+        }
+    }
+
     /// Returns the class of a stack, whose frames are the innermost first; `None` if its frames have
     /// no lines, so that nothing can be said.
-    pub fn class(&self, side: Side, stack: &[&Frame]) -> Option<Class> {
+    pub(super) fn class(&self, side: Side, stack: &[&Frame], facts: &[&FrameFacts]) -> Option<Class> {
         let first = shown(stack)?;
         stack[first].place.as_ref()?;
-        if let Some(hunk) = self.hunk(side, stack[first]) {
-            return Some(Class::Changed(self.existence(side, stack[first]), hunk));
+        if let Some(hunk) = &facts[first].hunk {
+            return Some(Class::Changed(self.existence(side, stack[first]), hunk.clone()));
         }
         // What is nearest to the allocation says most.
-        for (index, frame) in stack.iter().enumerate() {
-            if let Some(changed) = self.versions.change(side, frame) {
-                return Some(Class::Dependency(changed));
+        for (index, (frame, facts)) in stack.iter().zip(facts).enumerate() {
+            if let Some(changed) = &facts.dependency {
+                return Some(Class::Dependency(changed.clone()));
             }
-            if let Some(hunk) = self.hunk(side, frame).filter(|_| index > first) {
+            if let Some(hunk) = facts.hunk.as_ref().filter(|_| index > first) {
                 let location = frame.location().unwrap_or_default();
-                return Some(Class::CalledFrom(Caller { function: frame.name(), location }, hunk));
+                let caller = Caller { function: frame.name(), location };
+                return Some(Class::CalledFrom(caller, hunk.clone()));
             }
         }
         Some(Class::Unchanged)
-    }
-
-    fn hunk(&self, side: Side, frame: &Frame) -> Option<HunkAt> {
-        self.changes.hunk(side, frame.checkout_path()?, frame.line?)
     }
 
     fn existence(&self, side: Side, frame: &Frame) -> Existence {
@@ -99,7 +113,8 @@ mod tests {
         let packages = |version: &str| [("d".to_owned(), [version.to_owned()].into())].into();
         let versions = Versions::of_lock_files([packages("1.0.0"), packages("1.1.0")]);
         let diff = Diff { changes: changes(OLD, NEW), versions };
-        diff.class(side, &frames.iter().collect::<Vec<_>>())
+        let facts: Vec<FrameFacts> = frames.iter().map(|frame| diff.facts(side, frame)).collect();
+        diff.class(side, &frames.iter().collect::<Vec<_>>(), &facts.iter().collect::<Vec<_>>())
     }
 
     fn of_candidate(stack: &[&str]) -> Option<Class> {
@@ -153,7 +168,8 @@ mod tests {
     fn the_rest_is_unchanged_and_without_lines_nothing_is_said() {
         assert_eq!(of_candidate(&["a::c@src/lib.rs:8", "a::a@src/lib.rs:2"]), Some(Class::Unchanged));
         let bare = Frame { place: None, line: None, ..frame("a::c@src/lib.rs:8") };
-        assert_eq!(Diff::default().class(Side::Candidate, &[&bare]), None);
-        assert_eq!(Diff::default().class(Side::Candidate, &[]), None);
+        let facts = FrameFacts::default();
+        assert_eq!(Diff::default().class(Side::Candidate, &[&bare], &[&facts]), None);
+        assert_eq!(Diff::default().class(Side::Candidate, &[], &[]), None);
     }
 }

@@ -1,7 +1,7 @@
 //! The answer for one row: groups of sites with both sides' figures, and the rest.
 
 use crate::results::stack_log::Figures;
-use crate::why::class::Class;
+use crate::why::class::{Class, Existence};
 use crate::why::frame::Frame;
 use crate::why::grouping::GroupBy;
 
@@ -151,6 +151,16 @@ impl Group {
             GroupKind::OutOfFocus => "outside of the focus",
             GroupKind::WithoutStack => "without a call stack",
         }
+    }
+
+    /// A function that both sides have under different names is neither new nor deleted.
+    pub(super) fn settled(mut self) -> Self {
+        if let Some(Class::Changed(existence, _)) = &mut self.class
+            && self.figures.iter().all(|figures| *figures != Figures::default())
+        {
+            *existence = Existence::Both;
+        }
+        self
     }
 
     /// Returns its file, and the line where all sites have the same.

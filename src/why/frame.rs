@@ -164,10 +164,13 @@ impl Frame {
     pub fn is_of_allocator(&self) -> bool {
         let Some(function) = &self.function else { return false };
         let path = normalised(function);
-        let is_of_shim = path.starts_with("memprof::") || path.starts_with("<memprof::");
+        // The shim has these names; a package of the user or of a registry may have one like them.
+        let of = crate_name(&path);
+        let is_of_shim = (of == "memprof" || of.starts_with("memprof_"))
+            && !matches!(self.place, Some(Place::Checkout(_) | Place::Registry { .. } | Place::Git { .. }));
         OF_ALLOCATOR.iter().any(|start| path.starts_with(start))
             || path.contains(" as core::alloc::global::GlobalAlloc>::")
-            || (is_of_shim && self.owner() != Owner::Checkout)
+            || is_of_shim
     }
 }
 
@@ -215,6 +218,7 @@ mod tests {
             "alloc::raw_vec::RawVecInner<A>::try_allocate_in",
             "<alloc::raw_vec::RawVec<u8>>::grow_one",
             "memprof::heap::Tracking::alloc",
+            "<memprof_shim::heap::Tracking as a::B>::alloc",
             "<jemalloc::Jemalloc as core::alloc::global::GlobalAlloc>::alloc",
         ] {
             assert!(of(function, None).is_of_allocator(), "{function}");

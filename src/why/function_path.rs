@@ -125,7 +125,15 @@ pub fn module(path: &str) -> String {
     if modules.len() == parts.len() && (!is_cut || own[end..].starts_with('{')) {
         modules.pop();
     }
-    if modules.is_empty() { crate_name(&path).to_owned() } else { modules.join("::") }
+    match path.split_once(" as ") {
+        // A primitive type has no module, but its trait has one.
+        Some((_, of)) if path.starts_with('<') && parts.len() == 1 => {
+            let of = of.split(['>', '<']).next().unwrap_or(of);
+            of.rsplit_once("::").map_or(of, |(module, _)| module).to_owned()
+        }
+        _ if modules.is_empty() => crate_name(&path).to_owned(),
+        _ => modules.join("::"),
+    }
 }
 
 fn name_at_start(text: &str) -> &str {
@@ -198,7 +206,7 @@ mod tests {
             ("a::b::f::{{closure}}", "a", "a::b"),
             ("<a::b::Type<u8> as c::Trait>::f", "a", "a::b"),
             ("<&mut a::Type as c::Trait>::f", "a", "a"),
-            ("<u8 as c::d::Trait>::f", "c", "c"),
+            ("<u8 as c::d::Trait>::f", "c", "c::d"),
             ("main", "main", "main"),
         ] {
             assert_eq!((crate_name(path), &*module(path)), (name, of), "{path}");

@@ -99,16 +99,23 @@ fn function(frame: &Frame) -> String {
     without_closures(&key).to_owned()
 }
 
-/// Lines of the user's code move with the diff. Others move with versions, so the function counts.
+/// Lines of the user's code move with the diff. A line that the diff replaced is about where it was,
+/// so its function must be the same, too. Other lines move with versions, so only the function
+/// counts.
 fn line(side: Side, frame: &Frame, changes: &Changes) -> String {
+    let replaced = |path: &str, line: u32| format!("{path}:{line} {}", function(frame));
     match (&frame.place, frame.line) {
         (Some(Place::Checkout(path)), Some(line)) if side == Side::Baseline => {
             match changes.moved(path, line) {
-                Some(moved) => format!("{}:{}", moved.path, moved.line),
-                None => format!("{path}:{line} before"),
+                Some(moved) if moved.is_same => format!("{}:{}", moved.path, moved.line),
+                Some(moved) => replaced(&moved.path, moved.line),
+                None => replaced(path, line),
             }
         }
-        (Some(Place::Checkout(path)), Some(line)) => format!("{path}:{line}"),
+        (Some(Place::Checkout(path)), Some(line)) if changes.is_old_line(path, line) => {
+            format!("{path}:{line}")
+        }
+        (Some(Place::Checkout(path)), Some(line)) => replaced(path, line),
         (Some(place), _) => format!("{} {}", frame.key(), place.key()),
         (None, _) => frame.key(),
     }

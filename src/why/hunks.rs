@@ -73,12 +73,12 @@ impl Changes {
     /// Compares the changed files that stacks are in. `is_used` says which files these are, and
     /// `text` returns the text of a file.
     pub fn new(
-        changed: &[ChangedFile],
+        files: &[ChangedFile],
         is_used: impl Fn(Side, &str) -> bool,
         mut text: impl FnMut(Side, &str) -> Option<String>,
     ) -> Self {
         let mut changes = Self::default();
-        for ChangedFile { old, new } in changed {
+        for ChangedFile { old, new } in files {
             let paths = [old.clone(), new.clone()];
             let uses =
                 |(path, side): (&Option<String>, Side)| path.as_ref().is_some_and(|path| is_used(side, path));
@@ -192,22 +192,49 @@ fn hunks(old: &str, new: &str) -> Vec<Hunk> {
     let texts = [old, new].map(|text| text.lines().collect::<Vec<_>>());
     let line = |index: usize| u32::try_from(index + 1).unwrap_or(u32::MAX);
     let mut hunks: Vec<Hunk> = Vec::new();
-    for change in similar::capture_diff_slices(Algorithm::Patience, &texts[0], &texts[1]) {
-        let (tag, old, new) = change.as_tag_tuple();
-        if tag == DiffTag::Equal {
-            continue;
-        }
-        let hunk = Hunk { old: line(old.start)..line(old.end), new: line(new.start)..line(new.end) };
-        match hunks.last_mut() {
-            // A deletion and an insertion at the same place are one hunk.
-            Some(last) if last.old.end == hunk.old.start && last.new.end == hunk.new.start => {
-                last.old.end = hunk.old.end;
-                last.new.end = hunk.new.end;
-            }
-            _ => hunks.push(hunk),
+    // What is between equal lines, because only their places are reliable on both sides.
+    let mut equal = Vec::new();
+    for change in similar::capture_diff_slices(Algorithm::Myers, &texts[0], &texts[1]) {
+        if let (DiffTag::Equal, old, new) = change.as_tag_tuple() {
+            equal.push((old, new));
         }
     }
+    equal.push((texts[0].len()..texts[0].len(), texts[1].len()..texts[1].len()));
+    let (mut old_end, mut new_end) = (0, 0);
+    for (old, new) in equal {
+        if old.start > old_end || new.start > new_end {
+            hunks.push(Hunk { old: line(old_end)..line(old.start), new: line(new_end)..line(new.start) });
+        }
+        (old_end, new_end) = (old.end, new.end);
+    }
+    slide(&mut hunks, &texts);
     hunks
+}
+
+/// Moves insertions and deletions down as far as the text stays the same, as git does. The bracket
+/// that ends a function then belongs to that function, not to the one before it.
+fn slide(hunks: &mut [Hunk], texts: &[Vec<&str>; 2]) {
+    for index in 0..hunks.len() {
+        let next = hunks.get(index + 1).map(|hunk| [hunk.old.start, hunk.new.start]);
+        let hunk = &mut hunks[index];
+        let (side, own) = match (hunk.old.is_empty(), hunk.new.is_empty()) {
+            (true, false) => (1, &hunk.new),
+            (false, true) => (0, &hunk.old),
+            _ => continue,
+        };
+        let line = |number: u32| texts[side].get(number as usize - 1);
+        let last = next.map_or(u32::MAX, |next| next[side]);
+        let mut by = 0;
+        while own.end + by < last
+            && let Some(text) = line(own.end + by)
+            && line(own.start + by) == Some(text)
+        {
+            by += 1;
+        }
+        for range in [&mut hunk.old, &mut hunk.new] {
+            *range = range.start + by..range.end + by;
+        }
+    }
 }
 
 /// Returns the paths of the user's files in stacks.

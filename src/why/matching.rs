@@ -7,9 +7,10 @@
 
 use std::collections::BTreeMap;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use indexmap::IndexSet;
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
-use crate::why::frame::{Frame, Place};
+use crate::why::frame::Frame;
 use crate::why::function_path::readable;
 use crate::why::hunks::Changes;
 use crate::why::stacks::{Stacks, shown};
@@ -33,8 +34,14 @@ struct Pool {
 impl Matching {
     /// Matches the stacks of a baseline and a candidate.
     pub fn new(baseline: &Stacks, candidate: &Stacks, changes: &Changes) -> Self {
-        let mut matcher = Matcher { stacks: [baseline, candidate], changes, matched: Self::default() };
-        let nodes = matcher.stacks.map(|stacks| stacks.children(0).to_vec());
+        let stacks = [baseline, candidate];
+        let mut texts = Texts::default();
+        let known = [0, 1].map(|side| {
+            let frames = stacks[side].frames();
+            frames.map(|frame| Known::new(side, frame, changes, &mut texts)).collect()
+        });
+        let mut matcher = Matcher { stacks, known, matched: Self::default() };
+        let nodes = stacks.map(|stacks| stacks.children(0).to_vec());
         let mut pools = vec![Pool { nodes, skipped: 0 }];
         while let Some(pool) = pools.pop() {
             matcher.step(pool, &mut pools);
@@ -59,19 +66,75 @@ impl Matching {
     }
 }
 
+/// Texts by number, because numbers are compared faster.
+#[derive(Default)]
+struct Texts(IndexSet<String, FxBuildHasher>);
+
+impl Texts {
+    fn number(&mut self, text: String) -> usize {
+        self.0.insert_full(text).0
+    }
+}
+
+/// What a frame is compared by. Functions and paths are numbers of texts.
+#[derive(Clone, Copy)]
+struct Known {
+    function: usize,
+    /// The function without generic arguments and numbers of closures.
+    normalised: usize,
+    line: Line,
+}
+
+/// A line, as it is in the candidate.
+#[derive(Clone, Copy)]
+enum Line {
+    /// In this file, unchanged.
+    At(usize, u32),
+    /// Somewhere in the hunks of this file.
+    Replaced(usize),
+    /// Any line will do.
+    Free,
+}
+
+impl Known {
+    fn new(side: usize, frame: &Frame, changes: &Changes, texts: &mut Texts) -> Self {
+        let function = frame.function.as_deref().map_or_else(|| frame.key(), readable);
+        let line = match (frame.checkout_path(), frame.line) {
+            (Some(path), Some(line)) if side == 0 => match changes.moved(path, line) {
+                Some(moved) if moved.is_same => Line::At(texts.number(moved.path), moved.line),
+                Some(moved) => Line::Replaced(texts.number(moved.path)),
+                None => Line::Replaced(texts.number(path.to_owned())),
+            },
+            (Some(path), Some(line)) if changes.is_old_line(path, line) => {
+                Line::At(texts.number(path.to_owned()), line)
+            }
+            (Some(path), Some(_)) => Line::Replaced(texts.number(path.to_owned())),
+            // Lines of dependencies move with their version, and there is no diff of them.
+            _ => Line::Free,
+        };
+        Self { function: texts.number(function), normalised: texts.number(frame.key()), line }
+    }
+}
+
 struct Matcher<'a> {
     stacks: [&'a Stacks; 2],
-    changes: &'a Changes,
+    /// By side and the frame's position.
+    known: [Vec<Known>; 2],
     matched: Matching,
 }
 
 impl Matcher<'_> {
+    fn known(&self, side: usize, node: u32) -> Known {
+        self.known[side][self.stacks[side].position(node)]
+    }
+
     /// Matches the frames of a pool. What is below matched frames becomes a pool of its own.
     fn step(&mut self, pool: Pool, pools: &mut Vec<Pool>) {
         let mut rest = pool.nodes;
-        for key_of in [exact as fn(&Frame) -> String, Frame::key] {
+        let function: fn(Known) -> usize = |known| known.function;
+        for function_of in [function, |known| known.normalised] {
             for is_same_line in [true, false] {
-                let matches = self.matches(&rest, key_of, is_same_line);
+                let matches = self.matches(&rest, function_of, is_same_line);
                 for &[old, new] in &matches {
                     self.matched.candidate_of.insert(old, new);
                     let nodes = [self.stacks[0].children(old), self.stacks[1].children(new)];
@@ -84,34 +147,33 @@ impl Matcher<'_> {
             }
         }
         if pool.skipped < MOST_SKIPPED && rest.iter().all(|nodes| !nodes.is_empty()) {
-            pools.extend(self.skip(rest, pool.skipped));
+            pools.extend(self.skip(&rest, pool.skipped));
         }
     }
 
-    /// Returns pairs of frames with the same key: on the same line, or both on lines that the diff
-    /// has.
+    /// Returns pairs of frames with the same function: on the same line, or both on lines that the
+    /// diff has.
     fn matches(
         &self,
         nodes: &[Vec<u32>; 2],
-        key_of: fn(&Frame) -> String,
+        function_of: fn(Known) -> usize,
         is_same_line: bool,
     ) -> Vec<[u32; 2]> {
-        let mut by_key: BTreeMap<(String, Option<(String, u32)>), [Vec<u32>; 2]> = BTreeMap::new();
+        // By function and line.
+        let mut alike: BTreeMap<[usize; 3], [Vec<u32>; 2]> = BTreeMap::new();
         for (side, nodes) in nodes.iter().enumerate() {
             for &node in nodes {
-                let frame = self.stacks[side].frame(node);
-                let place = self.place(side, frame);
-                let line = match place {
-                    Line::At(path, line) if is_same_line => Some((path, line)),
-                    Line::At(..) => continue,
-                    Line::Free => None,
-                    Line::Replaced(..) if is_same_line => continue,
-                    Line::Replaced(path) => Some((path, 0)),
+                let known = self.known(side, node);
+                let place = match known.line {
+                    Line::At(path, line) if is_same_line => [path, line as usize],
+                    Line::Replaced(path) if !is_same_line => [path, 0],
+                    Line::Free => [usize::MAX, 0],
+                    Line::At(..) | Line::Replaced(_) => continue,
                 };
-                by_key.entry((key_of(frame), line)).or_default()[side].push(node);
+                alike.entry([function_of(known), place[0], place[1]]).or_default()[side].push(node);
             }
         }
-        let pairs = by_key.into_values().flat_map(|mut sides| {
+        let pairs = alike.into_values().flat_map(|mut sides| {
             for (side, nodes) in sides.iter_mut().enumerate() {
                 nodes.sort_by_key(|node| self.stacks[side].frame(*node).line);
             }
@@ -121,62 +183,28 @@ impl Matcher<'_> {
         pairs.collect()
     }
 
-    /// Says where a line is in the candidate.
-    fn place(&self, side: usize, frame: &Frame) -> Line {
-        match (&frame.place, frame.line) {
-            (Some(Place::Checkout(path)), Some(line)) if side == 0 => match self.changes.moved(path, line) {
-                Some(moved) if moved.is_same => Line::At(moved.path, moved.line),
-                Some(moved) => Line::Replaced(moved.path),
-                None => Line::Replaced(path.clone()),
-            },
-            (Some(Place::Checkout(path)), Some(line)) if self.changes.is_old_line(path, line) => {
-                Line::At(path.clone(), line)
-            }
-            (Some(Place::Checkout(path)), Some(_)) => Line::Replaced(path.clone()),
-            // Lines of dependencies move with their version, and there is no diff of them.
-            _ => Line::Free,
-        }
-    }
-
     /// Replaces frames by what they call, if the other side has a frame like that.
-    fn skip(&self, rest: [Vec<u32>; 2], skipped: usize) -> Option<Pool> {
+    fn skip(&self, rest: &[Vec<u32>; 2], skipped: usize) -> Option<Pool> {
         for side in [0, 1] {
             let other = 1 - side;
-            let keys: FxHashSet<String> =
-                rest[other].iter().map(|node| self.stacks[other].frame(*node).key()).collect();
-            let leads = |node: &u32| {
-                let children = self.stacks[side].children(*node).iter();
-                children.clone().any(|child| keys.contains(&self.stacks[side].frame(*child).key()))
+            let functions: FxHashSet<usize> =
+                rest[other].iter().map(|node| self.known(other, *node).normalised).collect();
+            let leads = |node: u32| {
+                let mut children = self.stacks[side].children(node).iter();
+                children.any(|child| functions.contains(&self.known(side, *child).normalised))
             };
-            if !rest[side].iter().any(leads) {
+            if !rest[side].iter().any(|node| leads(*node)) {
                 continue;
             }
+            let inner = rest[side].iter().flat_map(|node| {
+                if leads(*node) { self.stacks[side].children(*node).to_vec() } else { vec![*node] }
+            });
             let mut nodes = rest.clone();
-            nodes[side] =
-                rest[side]
-                    .iter()
-                    .flat_map(|node| {
-                        if leads(node) { self.stacks[side].children(*node).to_vec() } else { vec![*node] }
-                    })
-                    .collect();
+            nodes[side] = inner.collect();
             return Some(Pool { nodes, skipped: skipped + 1 });
         }
         None
     }
-}
-
-/// A line, as it is in the candidate.
-enum Line {
-    /// In this file, unchanged.
-    At(String, u32),
-    /// Somewhere in the hunks of this file.
-    Replaced(String),
-    /// Any line will do.
-    Free,
-}
-
-fn exact(frame: &Frame) -> String {
-    frame.function.as_deref().map_or_else(|| frame.key(), readable)
 }
 
 /// Pairs stacks that only one side has, if they are the only ones of their function and line: what
@@ -309,7 +337,7 @@ mod tests {
             (0..10_000).map(|depth| format!("a::f@src/lib.rs:{}", start + depth % 3)).collect()
         };
         let sides = [frames(1), frames(1)];
-        let sites = sides.each_ref().map(|side| side.iter().map(String::as_str).collect::<Vec<_>>());
-        assert_eq!(matched(&[&sites[0]], &[&sites[1]], &Changes::default()), [BOTH]);
+        let stacks = sides.each_ref().map(|side| side.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(matched(&[&stacks[0]], &[&stacks[1]], &Changes::default()), [BOTH]);
     }
 }

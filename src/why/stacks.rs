@@ -94,6 +94,11 @@ impl Stacks {
         &self.frames[self.nodes[node as usize].frame as usize]
     }
 
+    /// Returns the position in [`Self::frames`] of a node's frame.
+    pub(super) fn position(&self, node: u32) -> usize {
+        self.nodes[node as usize].frame as usize
+    }
+
     /// Returns the nodes of a stack, the innermost first.
     pub fn chain(&self, node: u32) -> impl Iterator<Item = u32> {
         std::iter::successors(Some(node), |node| Some(self.nodes[*node as usize].parent))
@@ -155,7 +160,7 @@ pub(crate) mod tests {
     /// Returns a frame of `function@src/file.rs:7`, of `function@name-1.0.2/src/file.rs:7` in a
     /// dependency, or of `function`, which is the standard library's.
     pub(crate) fn frame(text: &str) -> Frame {
-        let (function, at) = text.split_once('@').unwrap_or((text, "std/lib.rs:1"));
+        let (function, at) = text.rsplit_once('@').unwrap_or((text, "std/lib.rs:1"));
         let (file, line) = at.split_once(':').unwrap();
         let place = match file.split_once('/').unwrap() {
             ("src" | "tests", _) => Place::Checkout(file.to_owned()),
@@ -190,9 +195,9 @@ pub(crate) mod tests {
             }
             log.sites.push(parent);
         }
-        // `outer>inner` is a function and one that is inlined into it.
+        // `outer > inner` is a function and one that is inlined into it.
         Stacks::new(&log, |_, address| {
-            let inlined: Vec<&str> = names[usize::try_from(address).unwrap()].split('>').rev().collect();
+            let inlined: Vec<&str> = names[usize::try_from(address).unwrap()].rsplit(" > ").collect();
             let last = inlined.len() - 1;
             let frames = inlined.iter().enumerate();
             frames.map(|(index, name)| Frame { is_inlined: index < last, ..frame(name) }).collect()
@@ -237,7 +242,7 @@ pub(crate) mod tests {
     #[test]
     fn inlined_functions_are_frames_and_equal_stacks_are_one() {
         let log_sites: &[&[&str]] =
-            &[&["a::f@src/lib.rs:3>a::g@src/lib.rs:9"], &["a::f@src/lib.rs:3>a::g@src/lib.rs:9"]];
+            &[&["a::f@src/lib.rs:3 > a::g@src/lib.rs:9"], &["a::f@src/lib.rs:3 > a::g@src/lib.rs:9"]];
         let stacks = stacks(log_sites);
         assert_eq!(names(&stacks.stack(stacks.sites[0])), ["a::g", "a::f"]);
         assert!(stacks.stack(stacks.sites[0])[0].is_inlined);

@@ -78,6 +78,11 @@ proptest! {
     }
 
     #[test]
+    fn call_stacks_are_read_or_refused_with_their_place(number: u64) {
+        check_damaged("stacks", number);
+    }
+
+    #[test]
     fn a_traced_file_keeps_its_lines(number: u64) {
         check_damaged("trace", number);
     }

@@ -17,6 +17,7 @@ pub mod mutation;
 pub mod outcome;
 pub mod plan;
 pub mod refs;
+pub mod stacks;
 pub mod trace;
 pub mod yaml;
 
@@ -33,7 +34,7 @@ pub struct Target {
 }
 
 /// Every property.
-pub const TARGETS: [Target; 9] = [
+pub const TARGETS: [Target; 10] = [
     archive::TARGET,
     command_line::TARGET,
     filter::TARGET,
@@ -41,6 +42,7 @@ pub const TARGETS: [Target; 9] = [
     outcome::TARGET,
     plan::TARGET,
     refs::TARGET,
+    stacks::TARGET,
     trace::TARGET,
     yaml::TARGET,
 ];

@@ -13,6 +13,7 @@
 
 pub mod csv;
 mod skips;
+pub mod stacks;
 pub mod synthetic;
 pub mod tables;
 pub mod traced;

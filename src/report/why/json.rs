@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::plan::metric::Unit;
 use crate::results::stack_log::Figures;
@@ -189,6 +190,11 @@ impl WhyRow {
             groups: difference.groups.iter().map(|group| entry(difference, group)).collect(),
         }
     }
+}
+
+/// Returns the JSON Schema of the report.
+pub fn schema() -> Value {
+    schemars::schema_for!(WhyReport).to_value()
 }
 
 fn word(agreement: Agreement) -> &'static str {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::plan::metric::Unit;
-use crate::report::markdown_text::escape;
+use crate::report::markdown_text::{code, escape};
 use crate::report::text::{difference as signed, figure};
 use crate::report::why::text::Sites;
 use crate::report::why::words;
@@ -22,13 +22,10 @@ pub fn table(difference: &Difference, sites: &Sites<'_>) -> String {
     let groups = difference.groups.iter().filter(|group| difference.of(group) != 0);
     let shown: Vec<&Group> = groups.take(sites.most).collect();
     for group in &shown {
-        let cells = [
-            amount(difference.of(group)),
-            group.name().to_owned(),
-            group.location().unwrap_or_default().to_owned(),
-            class(group.class.as_ref(), sites.candidate),
-        ];
-        _ = writeln!(text, "| {} |", cells.map(|cell| escape(&cell)).join(" | "));
+        let location = group.location().unwrap_or_default();
+        let cells = [amount(difference.of(group)), group.name().to_owned(), location.to_owned()];
+        let class = class(group, sites.candidate);
+        _ = writeln!(text, "| {} | {class} |", cells.map(|cell| escape(&cell)).join(" | "));
     }
     let elsewhere = difference.elsewhere(shown.len());
     if elsewhere != 0 || shown.is_empty() {
@@ -46,13 +43,11 @@ pub fn table(difference: &Difference, sites: &Sites<'_>) -> String {
     text
 }
 
-/// A comment has room for the place in the diff.
-fn class(of: Option<&Class>, candidate: &str) -> String {
-    let words = words::class(of, candidate);
-    match of {
-        Some(Class::Changed(_, hunk) | Class::CalledFrom(_, hunk)) => {
-            format!("{words}, {} {}", hunk.path, hunk.hunk)
-        }
-        _ => words,
-    }
+/// Returns what the diff has to do with a site. A comment has room for the place in the diff.
+fn class(group: &Group, candidate: &str) -> String {
+    let words = escape(&words::class(group.class.as_ref(), candidate));
+    let Some(Class::Changed(_, at) | Class::CalledFrom(_, at)) = &group.class else { return words };
+    let is_beside = group.location().is_some_and(|location| location.starts_with(&format!("{}:", at.path)));
+    let file = if is_beside { String::new() } else { format!(" {}", escape(&at.path)) };
+    format!("{words},{file} {}", code(&at.hunk.to_string()))
 }

@@ -150,11 +150,12 @@ struct Message(Vec<u8>);
 
 impl Message {
     fn variable(&mut self, mut value: u64) {
+        // Seven bits at a time; the eighth says that more follow.
         while value >= 0x80 {
-            self.0.push((value & 0x7f) as u8 | 0x80);
+            self.0.push(value.to_le_bytes()[0] | 0x80);
             value >>= 7;
         }
-        self.0.push(value as u8 & 0x7f);
+        self.0.push(value.to_le_bytes()[0]);
     }
 
     fn number(&mut self, field: u64, value: u64) {

@@ -1,5 +1,6 @@
 //! Call sites for the terminal: the worst ones, one line each, then the rest in one line.
 
+use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use crate::plan::metric::Unit;
@@ -81,9 +82,10 @@ pub fn figure_of_one(
     let page = Page::new(options);
     let unit = Unit::of(&difference.metric);
     let whole = difference.whole();
-    let share = |value: i64| match i128::from(value) * 100 {
-        _ if whole <= 0 => String::new(),
-        hundredfold => format!("  {:>3} %", hundredfold / i128::from(whole)),
+    let share = |value: i64| match i128::from(whole) {
+        ..=0 => String::new(),
+        // Rounded to the nearest.
+        whole => format!("  {:>3} %", (200 * i128::from(value) + whole).div_euclid(2 * whole)),
     };
     let amount = |value: i64| format!("{:>9}{}", figure(value, unit), share(value));
     writeln!(out, "{}", heading(difference, page))?;
@@ -147,24 +149,28 @@ fn block(first: &str, lines: &[Line], page: Page, out: &mut dyn Write) -> io::Re
     let widest = |of: fn(&Line) -> &str| lines.iter().map(|line| width(of(line))).max().unwrap_or(0);
     let [amounts, locations, classes] =
         [widest(|line| &line.amount), widest(|line| &line.location), widest(|line| &line.class)];
-    // The rest is mostly a text, not a function.
-    let is_function = |line: &&Line| !line.location.is_empty();
-    let natural = lines.iter().filter(is_function).map(|line| width(&line.function)).max().unwrap_or(0);
+    // A text without a place, such as the rest, is not cut, and takes no part in the alignment.
+    let functions_of = |columns: usize| {
+        let placed = lines.iter().filter(|line| !line.location.is_empty());
+        placed.map(|line| width(&fitting(&line.function, columns, page))).max().unwrap_or(0)
+    };
+    let natural = functions_of(usize::MAX);
     let room = if page.is_terminal() { page.width() } else { usize::MAX };
     let taken = first.len().max(1) + amounts + 2;
     let beside = locations + classes + 4;
     let has_own_line = taken + LEAST_FUNCTION.min(natural) + beside > room;
     let beside = if has_own_line { locations + 2 } else { beside };
-    let functions = natural.min(room.saturating_sub(taken + beside).max(LEAST_FUNCTION));
+    let functions = functions_of(room.saturating_sub(taken + beside).max(LEAST_FUNCTION));
     let indent = &INDENT[..first.len().min(INDENT.len())];
     for (index, line) in lines.iter().enumerate() {
         let start = if index == 0 { first } else { indent };
         let amount = page.paint.apply(&format!("{:>amounts$}", line.amount), line.tone);
-        let function = fitting(&line.function, functions, page);
+        let columns = if line.location.is_empty() { room.saturating_sub(taken) } else { functions };
+        let function = fitting(&line.function, columns, page);
         let mut text = format!("{start}{amount}  {}", padded(&function, functions));
-        text.push_str(&format!("  {}", padded(&line.location, locations)));
+        _ = write!(text, "  {}", padded(&line.location, locations));
         if !has_own_line {
-            text.push_str(&format!("  {}", page.paint.apply(&line.class, Tone::Structure)));
+            _ = write!(text, "  {}", page.paint.apply(&line.class, Tone::Structure));
         }
         writeln!(out, "{}", text.trim_end())?;
         let below = " ".repeat(taken);

@@ -1,0 +1,355 @@
+//! Call sites of differences: matched stacks, classes, groups, focus, leaks and growth.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cargo_memprof::git::changed_files::{ChangedFile, changed_files};
+use cargo_memprof::why::attribution::{Attribution, NoAnswer, Question};
+use cargo_memprof::why::class::{Class, Diff, Existence};
+use cargo_memprof::why::difference::{CheckpointName, Difference, GroupKind};
+use cargo_memprof::why::frame::Frame;
+use cargo_memprof::why::grouping::{GroupBy, Grouping};
+use cargo_memprof::why::hunks::{Changes, Side, used_paths};
+use cargo_memprof::why::versions::Versions;
+use regex::Regex;
+
+use crate::support::TestRepository;
+use crate::support::stacks::{OfSite, Recorded};
+
+/// The sources before and after. `push` changes, `cut` is new, `old` is gone, and all lines move.
+pub const OLD: &str = "\
+fn index() {
+    push();
+    parse();
+    old();
+}
+fn push() {
+    grow(1);
+}
+fn parse() {
+    serde();
+}
+fn old() {
+    shrink(3);
+}
+fn keep() {
+    grow(4);
+}
+";
+pub const NEW: &str = "\
+//! Index.
+
+fn index() {
+    push();
+    parse();
+    cut();
+}
+fn push() {
+    grow(2);
+}
+fn parse() {
+    serde();
+}
+fn cut() {
+    grow(3);
+}
+fn keep() {
+    grow(4);
+}
+";
+
+/// The stacks of both sides, each from the test inward.
+const OLD_SITES: &[&[&str]] = &[
+    &[
+        "main",
+        "i::t@tests/t.rs:5",
+        "i::index@src/lib.rs:2",
+        "i::push@src/lib.rs:7",
+        "alloc::vec::grow",
+        "__rust_alloc",
+    ],
+    &[
+        "main",
+        "i::t@tests/t.rs:5",
+        "i::index@src/lib.rs:3",
+        "i::parse@src/lib.rs:10",
+        "serde::de@serde-1.0.0/src/de.rs:3",
+    ],
+    &["main", "i::t@tests/t.rs:5", "i::index@src/lib.rs:4", "i::old@src/lib.rs:13"],
+    &["main", "i::t@tests/t.rs:6", "i::keep@src/lib.rs:16"],
+    &["main", "i::t@tests/t.rs:5", "i::index@src/lib.rs:3", "i::sub::walk@src/sub.rs:7"],
+];
+const NEW_SITES: &[&[&str]] = &[
+    &[
+        "main",
+        "i::t@tests/t.rs:5",
+        "i::index@src/lib.rs:4",
+        "i::push@src/lib.rs:9",
+        "alloc::vec::grow",
+        "__rust_alloc",
+    ],
+    &[
+        "main",
+        "i::t@tests/t.rs:5",
+        "i::index@src/lib.rs:5",
+        "i::parse@src/lib.rs:12",
+        "serde::de@serde-1.0.1/src/de.rs:8",
+    ],
+    &["main", "i::t@tests/t.rs:5", "i::index@src/lib.rs:6", "i::cut@src/lib.rs:15"],
+    &["main", "i::t@tests/t.rs:6", "i::keep@src/lib.rs:18"],
+    &["main", "i::t@tests/t.rs:5", "i::index@src/lib.rs:5", "i::sub::walk@src/sub.rs:7"],
+];
+
+pub fn done() -> CheckpointName {
+    CheckpointName { label: "done".to_owned(), occurrence: 1 }
+}
+
+fn question(metric: &str) -> Question {
+    Question { metric: metric.to_owned(), checkpoints: [Some(done()), Some(done())] }
+}
+
+/// The runs of both sides, with these bytes at the peak of each site.
+pub fn runs() -> [Recorded; 2] {
+    let of = |bytes: [i64; 5]| -> Vec<OfSite> {
+        let sites = (1..).zip(bytes).map(|(site, bytes)| (site, [bytes, bytes / 2, 2 * bytes, 3]));
+        std::iter::once((0, [11, 11, 0, 0])).chain(sites).collect()
+    };
+    [
+        Recorded::new(OLD_SITES, &[("done", &of([1000, 500, 40, 64, 200]))]),
+        Recorded::new(NEW_SITES, &[("done", &of([9000, 700, 80, 64, 220]))]),
+    ]
+}
+
+pub fn diff(runs: &[Recorded; 2]) -> Diff {
+    let file = ChangedFile { old: Some("src/lib.rs".to_owned()), new: Some("src/lib.rs".to_owned()) };
+    let used = [0, 1].map(|side: usize| used_paths(runs[side].stacks.frames()));
+    let text = |side, _: &str| Some(if side == Side::Baseline { OLD } else { NEW }.to_owned());
+    let changes = Changes::new(&[file], |side, path| used[side as usize].contains(path), text);
+    let packages = |version: &str| -> BTreeMap<String, BTreeSet<String>> {
+        [("serde".to_owned(), [version.to_owned()].into())].into()
+    };
+    Diff { changes, versions: Versions::of_lock_files([packages("1.0.0"), packages("1.0.1")]) }
+}
+
+/// Returns the answer for a metric at `done`.
+pub fn answer(metric: &str, grouping: &Grouping) -> Difference {
+    let runs = runs();
+    let diff = diff(&runs);
+    Attribution::new(runs[0].run(), runs[1].run(), &diff).answer(&question(metric), grouping).unwrap()
+}
+
+fn by(by: GroupBy) -> Grouping {
+    Grouping { by, focus: None }
+}
+
+fn shown(difference: &Difference) -> Vec<(String, i64)> {
+    difference.groups.iter().map(|group| (group.name().to_owned(), difference.of(group))).collect()
+}
+
+fn assert_adds_up(difference: &Difference) {
+    for side in [0, 1] {
+        let sum = difference.groups.iter().map(|group| group.figures[side].at_peak).sum::<i64>();
+        assert_eq!(sum, difference.totals[side].map_or(0, |total| total.at_peak), "{difference:?}");
+    }
+    assert_eq!(difference.elsewhere(0), difference.whole());
+}
+
+#[test]
+fn sites_are_sorted_by_difference_and_have_a_class() {
+    let difference = answer("heap.peak", &Grouping::default());
+    assert_adds_up(&difference);
+    assert_eq!(difference.whole(), 10064 - 1804);
+    let found: Vec<(&str, Option<&str>, i64)> = difference
+        .groups
+        .iter()
+        .map(|group| (group.name(), group.location(), difference.of(group)))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("i::push", Some("src/lib.rs:9"), 8000),
+            ("i::parse", Some("src/lib.rs:12"), 200),
+            ("i::cut", Some("src/lib.rs:15"), 80),
+            ("i::old", Some("src/lib.rs:13"), -40),
+            ("i::sub::walk", Some("src/sub.rs:7"), 20),
+            ("i::keep", Some("src/lib.rs:18"), 0),
+            ("without a call stack", None, 0),
+        ]
+    );
+    assert_eq!(difference.elsewhere(3), -20);
+    let class = |index: usize| difference.groups[index].class.as_ref();
+    let Some(Class::Changed(Existence::Both, hunk)) = class(0) else { panic!("{:?}", class(0)) };
+    assert_eq!((&*hunk.path, &*hunk.hunk.to_string()), ("src/lib.rs", "@@ -7 +9 @@"));
+    let Some(Class::Dependency(serde)) = class(1) else { panic!("{:?}", class(1)) };
+    assert_eq!((serde.old.as_deref(), serde.new.as_deref()), (Some("1.0.0"), Some("1.0.1")));
+    assert!(matches!(class(2), Some(Class::Changed(Existence::New, _))), "{:?}", class(2));
+    assert!(matches!(class(3), Some(Class::Changed(Existence::Deleted, _))), "{:?}", class(3));
+    let Some(Class::CalledFrom(caller, _)) = class(4) else { panic!("{:?}", class(4)) };
+    assert_eq!((&*caller.function, &*caller.location), ("i::index", "src/lib.rs:5"));
+    assert_eq!((class(5), class(6)), (Some(&Class::Unchanged), None));
+}
+
+#[test]
+fn each_metric_has_its_own_figure() {
+    let first = |metric| {
+        let difference = answer(metric, &Grouping::default());
+        (difference.whole(), shown(&difference)[0].1)
+    };
+    assert_eq!(first("heap.live"), (4130, 4000));
+    assert_eq!(first("heap.allocated"), (2 * 8260, 16_000));
+    assert_eq!(first("heap.count"), (0, 3), "`cut` is new, and `old` is gone");
+}
+
+#[test]
+fn sites_are_grouped_by_what_they_have_in_common() {
+    let names = |grouping| {
+        let difference = answer("heap.peak", &by(grouping));
+        assert_adds_up(&difference);
+        let mut shown = shown(&difference);
+        shown.retain(|(_, bytes)| *bytes != 0);
+        shown
+    };
+    let owned = |expected: &[(&str, i64)]| -> Vec<(String, i64)> {
+        expected.iter().map(|(name, bytes)| ((*name).to_owned(), *bytes)).collect()
+    };
+    assert_eq!(names(GroupBy::Site).len(), 5);
+    assert_eq!(names(GroupBy::Function)[0], ("i::push".to_owned(), 8000));
+    assert_eq!(names(GroupBy::Module), owned(&[("i", 8240), ("i::sub", 20)]));
+    assert_eq!(names(GroupBy::Crate), owned(&[("i", 8260)]));
+    let hunks = names(GroupBy::Hunk);
+    assert_eq!(hunks[0], ("src/lib.rs @@ -7 +9 @@".to_owned(), 8000));
+    assert_eq!(hunks[1], ("dependency serde".to_owned(), 200));
+}
+
+#[test]
+fn a_focus_keeps_the_rest_in_one_group() {
+    let focus = |pattern: &str| {
+        let focus = Some(Regex::new(pattern).unwrap());
+        let difference = answer("heap.peak", &Grouping { by: GroupBy::Line, focus });
+        assert_adds_up(&difference);
+        shown(&difference)
+    };
+    let outside = |bytes| ("outside of the focus".to_owned(), bytes);
+    assert_eq!(focus("serde::")[..2], [outside(8060), ("i::parse".to_owned(), 200)]);
+    assert_eq!(focus(r"src/sub\.rs")[..2], [outside(8240), ("i::sub::walk".to_owned(), 20)]);
+}
+
+#[test]
+fn another_closure_number_and_inlining_are_no_difference() {
+    let old: &[&[&str]] =
+        &[&["i::t@tests/t.rs:5", "i::run<u8>::{closure#0}@src/a.rs:4", "core::iter::map", "i::f@src/a.rs:9"]];
+    let new: &[&[&str]] = &[&["i::t@tests/t.rs:5", "i::run<u8>::{closure#2}@src/a.rs:4 > i::f@src/a.rs:9"]];
+    let of: &[OfSite] = &[(1, [100, 50, 200, 1])];
+    let runs = [old, new].map(|sites| Recorded::new(sites, &[("done", of)]));
+    let diff = Diff::default();
+    let attribution = Attribution::new(runs[0].run(), runs[1].run(), &diff);
+    for grouping in [GroupBy::Site, GroupBy::Line, GroupBy::Function, GroupBy::Hunk] {
+        let difference = attribution.answer(&question("heap.peak"), &by(grouping)).unwrap();
+        assert_eq!(difference.groups.len(), 1, "{difference:?}");
+        assert_eq!(difference.of(&difference.groups[0]), 0);
+    }
+}
+
+#[test]
+fn a_renamed_function_is_the_same_line_and_not_new() {
+    let texts = ["fn a() {\n    grow();\n    x();\n}\n", "fn b() {\n    grow();\n    x();\n}\n"];
+    let file = ChangedFile { old: Some("src/lib.rs".to_owned()), new: Some("src/lib.rs".to_owned()) };
+    let changes = Changes::new(&[file], |_, _| true, |side, _| Some(texts[side as usize].to_owned()));
+    let diff = Diff { changes, versions: Versions::default() };
+    let runs = [["i::a@src/lib.rs:2", "x"], ["i::b@src/lib.rs:2", "x"]]
+        .map(|stack| Recorded::new(&[&stack], &[("done", &[(1, [5, 5, 5, 1])])]));
+    let attribution = Attribution::new(runs[0].run(), runs[1].run(), &diff);
+    let difference = attribution.answer(&question("heap.peak"), &Grouping::default()).unwrap();
+    assert_eq!(shown(&difference), [("i::b".to_owned(), 0)]);
+    assert!(matches!(difference.groups[0].class, Some(Class::Changed(Existence::Both, _))));
+}
+
+#[test]
+fn a_row_of_one_side_alone_is_that_sides_figure() {
+    let [_, candidate] = runs();
+    let difference = candidate.run().answer("heap.peak", &done(), &Grouping::default()).unwrap();
+    assert_adds_up(&difference);
+    assert!(difference.is_alone());
+    assert_eq!((difference.whole(), difference.of(&difference.groups[0])), (10075, 9000));
+    assert!(difference.groups.iter().all(|group| group.class.is_none()), "there is no diff");
+    let runs = runs();
+    let diff = diff(&runs);
+    let attribution = Attribution::new(runs[0].run(), runs[1].run(), &diff);
+    let removed = Question { checkpoints: [Some(done()), None], ..question("heap.peak") };
+    let difference = attribution.answer(&removed, &Grouping::default()).unwrap();
+    assert_eq!((difference.whole(), difference.totals[1]), (1815, None));
+}
+
+#[test]
+fn leaks_are_what_lives_at_done_and_growth_is_between_two_checkpoints() {
+    let sites: &[&[&str]] = &[&["i::cache@src/lib.rs:3"], &["i::work@src/lib.rs:9"]];
+    let intervals: &[(&str, &[OfSite])] = &[
+        ("start", &[(1, [100, 100, 100, 1])]),
+        ("round", &[(2, [500, 0, 500, 1]), (1, [100, 130, 30, 1])]),
+        ("round", &[(1, [170, 170, 40, 1])]),
+        ("done", &[(2, [9, 9, 9, 1])]),
+    ];
+    let recorded = Recorded::new(sites, intervals);
+    let at = |label: &str, occurrence| CheckpointName { label: label.to_owned(), occurrence };
+    let leaks = recorded.run().answer("heap.live", &done(), &Grouping::default()).unwrap();
+    assert_eq!(shown(&leaks), [("i::cache".to_owned(), 170), ("i::work".to_owned(), 9)]);
+    let growth = |from, to| {
+        let grown = recorded.run().growth("heap.live", &from, &to, &Grouping::default()).unwrap();
+        assert_adds_up(&grown);
+        (grown.whole(), shown(&grown))
+    };
+    assert_eq!(growth(at("start", 1), at("round", 2)), (70, vec![("i::cache".to_owned(), 70)]));
+    assert_eq!(growth(at("round", 1), done()).0, 49);
+}
+
+#[test]
+fn a_question_without_an_answer_says_why() {
+    let [run, _] = runs();
+    let ask = |metric: &str, label: &str| {
+        let checkpoint = CheckpointName { label: label.to_owned(), occurrence: 1 };
+        run.run().answer(metric, &checkpoint, &Grouping::default()).unwrap_err()
+    };
+    assert_eq!(ask("cpu.rss", "done"), NoAnswer::Metric("cpu.rss".to_owned()));
+    assert_eq!(ask("gpu.0.peak", "done").to_string(), "the run with call stacks recorded none for gpu.0");
+    assert_eq!(ask("heap.peak", "x").to_string(), "the run with call stacks has no checkpoint 'x' #1");
+}
+
+#[test]
+fn memory_without_a_stack_and_a_full_table_are_said() {
+    let recorded =
+        Recorded::new(&[&["i::f@src/lib.rs:3"]], &[("done", &[(0, [70, 70, 0, 0]), (1, [5, 5, 5, 1])])]);
+    let difference = recorded.run().answer("heap.peak", &done(), &Grouping::default()).unwrap();
+    assert_eq!(difference.groups[0].kind, GroupKind::WithoutStack);
+    assert_eq!(shown(&difference)[0], ("without a call stack".to_owned(), 70));
+}
+
+#[test]
+fn renamed_files_of_a_repository_are_pairs() {
+    let mut repository = TestRepository::new();
+    repository.write("src/lib.rs", OLD);
+    repository.write("src/gone.rs", "fn gone() {}\n");
+    repository.write("src/same.rs", "fn same() {}\n");
+    let before = repository.commit("before");
+    repository.git(["mv", "src/lib.rs", "src/moved.rs"]);
+    repository.git(["rm", "-q", "src/gone.rs"]);
+    repository.write("src/fresh.rs", "pub const A: [u8; 3] = [1, 2, 3];\n");
+    let after = repository.commit("after");
+    let opened = repository.open();
+    let file = |old: &str, new: &str| {
+        let path = |path: &str| (!path.is_empty()).then(|| path.to_owned());
+        ChangedFile { old: path(old), new: path(new) }
+    };
+    assert_eq!(
+        changed_files(&opened, &before, &after).unwrap(),
+        [file("", "src/fresh.rs"), file("src/gone.rs", ""), file("src/lib.rs", "src/moved.rs"),]
+    );
+}
+
+#[test]
+fn only_files_of_stacks_are_read() {
+    let runs = runs();
+    let frames: Vec<&Frame> = runs[0].stacks.frames().collect();
+    let used = used_paths(frames.into_iter());
+    assert_eq!(used.into_iter().collect::<Vec<_>>(), ["src/lib.rs", "src/sub.rs", "tests/t.rs"]);
+    let file = ChangedFile { old: Some("assets.bin".to_owned()), new: Some("assets.bin".to_owned()) };
+    Changes::new(&[file], |_, path| path == "src/lib.rs", |_, path| panic!("{path} is in no stack"));
+}
