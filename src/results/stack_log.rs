@@ -110,8 +110,8 @@ pub struct Figures {
 pub struct Timeline {
     /// The family.
     pub family: String,
-    /// When the first bucket begins, in nanoseconds of the log's clock.
-    pub begin: u64,
+    /// When the first bucket begins, in nanoseconds of the log's clock. Negative before `start`.
+    pub begin: i64,
     /// The nanoseconds of a bucket.
     pub width: u64,
     /// The least and the most live bytes in each bucket.

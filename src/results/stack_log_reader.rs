@@ -131,7 +131,7 @@ struct IntervalLine {
 #[derive(Deserialize)]
 struct TimelineLine {
     family: String,
-    begin: u64,
+    begin: i64,
     width: u64,
     buckets: Vec<i64>,
 }
