@@ -9,5 +9,6 @@ pub mod folded;
 pub mod json;
 pub mod markdown;
 pub mod pprof;
+pub mod sparkline;
 pub mod text;
 mod words;

@@ -1,0 +1,44 @@
+//! Live bytes over time on one line: `▁▂▅█▃`.
+
+use crate::results::stack_log::Timeline;
+
+/// The heights, from nothing to the most.
+const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// Returns a timeline in at most this many columns. Each shows the most bytes of its time, so no
+/// peak is lost. The highest is the most of the whole timeline.
+pub fn sparkline(timeline: &Timeline, columns: usize) -> String {
+    let most_of = |buckets: &[[i64; 2]]| buckets.iter().map(|[_, most]| (*most).max(0)).max().unwrap_or(0);
+    let most = most_of(&timeline.buckets);
+    let columns = columns.min(timeline.buckets.len());
+    let height = |column: usize| {
+        let edge = |column: usize| column * timeline.buckets.len() / columns;
+        let own = most_of(&timeline.buckets[edge(column)..edge(column + 1)]);
+        let [own, most] = [own, most].map(|bytes| u128::from(bytes.unsigned_abs()));
+        // Anything above nothing can be told from nothing.
+        let height = if most == 0 { 0 } else { (own * 7).div_ceil(most) };
+        HEIGHTS[usize::try_from(height).unwrap_or(0)]
+    };
+    (0..columns).map(height).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(most: &[i64], columns: usize) -> String {
+        let buckets = most.iter().map(|most| [0, *most]).collect();
+        sparkline(&Timeline { family: "heap".to_owned(), begin: 0, width: 1, buckets }, columns)
+    }
+
+    #[test]
+    fn each_column_shows_the_most_of_its_time() {
+        assert_eq!(line(&[0, 1, 50, 100], 80), "▁▂▅█");
+        assert_eq!(line(&[0, 100, 0, 0, 7, 0], 3), "█▁▂", "no peak is lost");
+        assert_eq!(line(&[0, 0], 2), "▁▁");
+        assert_eq!(line(&[], 9), "");
+        assert_eq!(line(&[5], 0), "");
+        let long: Vec<i64> = (0..2000).collect();
+        assert_eq!(line(&long, 8), "▂▃▄▅▆▇██");
+    }
+}
