@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use camino::Utf8Path;
 
 use crate::build::job::Job;
+use crate::build::line_tables;
 use crate::build::provenance::KeyInputs;
 use crate::build::{inserted_checkpoints, shim, traced_sources};
 use crate::cargo::{command, configuration, toolchain};
@@ -25,7 +26,7 @@ pub fn key_inputs(job: &Job<'_>) -> anyhow::Result<KeyInputs> {
         lock: job.injected_lockfile()?.map(|text| blake3::hash(&text).to_hex().to_string()),
         toolchain: format!("{}\n{}", toolchain.pinned.as_deref().unwrap_or_default(), toolchain.version),
         arguments: arguments(job, &traced_sources::target_folder(job)?),
-        environment: build_environment(job),
+        environment: build_environment(job).into_iter().chain(line_tables::variable(job)?).collect(),
         configuration: outer_configuration(job),
         shim: shim::source_hash(),
         overlay: overlay_inputs(job),

@@ -9,6 +9,7 @@ use anyhow::bail;
 
 use crate::build::adapters;
 use crate::build::job::Job;
+use crate::build::line_tables;
 use crate::build::noting_runner;
 use crate::build::own_program;
 use crate::build::prepared_source::PreparedSource;
@@ -162,6 +163,7 @@ fn cargo(
         .arg("--manifest-path")
         .arg(&prepared.manifest)
         .envs(job.requested_environment())
+        .envs(line_tables::variable(job)?)
         .env("RUSTC_WORKSPACE_WRAPPER", links.join(wrapper::WRAP_NAME))
         .env(command::runner_variable(triple), &note)
         .env(wrapper::SHIM, serde_json::to_string(&wrapping)?)

@@ -16,6 +16,7 @@ pub mod freshness;
 pub mod inserted_checkpoints;
 pub mod job;
 pub mod libraries;
+pub mod line_tables;
 pub mod memory_crate;
 pub mod noting_runner;
 pub mod own_program;

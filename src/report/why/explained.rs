@@ -1,17 +1,24 @@
 //! The call sites of a comparison's tests, as each format shows them.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use crate::compare::comparison::{Comparison, PairView};
+use crate::plan::metric::Unit;
 use crate::report::options::Options;
 use crate::report::page::{Page, Tone};
+use crate::report::text::figure;
 use crate::report::titles;
 use crate::report::why::json::{VERSION, WhyReport, WhyRow};
 use crate::report::why::text::Sites;
-use crate::report::why::{markdown, text};
-use crate::support::labels::one_line;
+use crate::report::why::{markdown, sparkline, text};
+use crate::results::stack_log::Timeline;
+use crate::support::elapsed::shown;
+use crate::support::labels::{one_line, width};
 use crate::why::explanations::{Explained, ExplainedRow, Explanations};
 
+/// Columns of a timeline.
+const COLUMNS: usize = 40;
 /// Call sites on a terminal, of a row.
 const MOST_IN_TEXT: usize = 3;
 /// Call sites in markdown, of a row.
@@ -23,6 +30,7 @@ pub fn write_text(view: &PairView<'_>, options: &Options, out: &mut dyn Write) -
     let page = Page::new(options);
     // With one revision, there is a row for each peak, and for what is kept.
     let is_alone = test.recorded[0].is_none();
+    timelines(view, test, page, out)?;
     for row in test.rows.iter().take(if is_alone { usize::MAX } else { 1 }) {
         writeln!(out)?;
         let sites = sites(view, row, why, MOST_IN_TEXT);
@@ -36,6 +44,40 @@ pub fn write_text(view: &PairView<'_>, options: &Options, out: &mut dyn Write) -
         page.line(&format!("why: {}", one_line(remark)), "", Tone::Quiet, out)?;
     }
     Ok(())
+}
+
+/// Writes live heap memory over time, a line for each side, all with one scale.
+fn timelines(view: &PairView<'_>, test: &Explained, page: Page, out: &mut dyn Write) -> io::Result<()> {
+    let sides = test.recorded.iter().zip([view.old, view.new]);
+    let lines: Vec<_> = sides
+        .filter_map(|(recorded, revision)| {
+            let timelines = &recorded.as_ref()?.log.timelines;
+            Some((timelines.iter().find(|one| one.family == "heap")?, one_line(&revision.name)))
+        })
+        .collect();
+    let most = lines.iter().map(|(timeline, _)| sparkline::most(timeline)).max().unwrap_or(0);
+    if most == 0 {
+        return Ok(());
+    }
+    let widest = lines.iter().map(|(_, name)| width(name)).max().unwrap_or(0);
+    let longest = lines.iter().map(|(timeline, _)| length(timeline)).max().unwrap_or(1).max(1);
+    writeln!(out)?;
+    for (timeline, name) in &lines {
+        // Both have the same scale of time, too.
+        let share = u128::from(length(timeline)) * COLUMNS as u128 / u128::from(longest);
+        let columns = usize::try_from(share).unwrap_or(COLUMNS).max(1);
+        let drawn = sparkline::sparkline(timeline, columns, most);
+        let peak = figure(sparkline::most(timeline), Unit::Bytes);
+        let took = shown(Duration::from_nanos(length(timeline)));
+        let blanks = " ".repeat(widest - width(name));
+        page.line(&format!("heap  {name}{blanks}  {drawn}  {peak} in {took}"), "", Tone::Quiet, out)?;
+    }
+    Ok(())
+}
+
+/// The nanoseconds of a timeline.
+fn length(timeline: &Timeline) -> u64 {
+    timeline.width.saturating_mul(timeline.buckets.len() as u64)
 }
 
 /// Returns the call sites of a test in markdown; empty if it has none.

@@ -5,18 +5,25 @@ use crate::results::stack_log::Timeline;
 /// The heights, from nothing to the most.
 const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
+/// Returns the most bytes of a timeline.
+pub fn most(timeline: &Timeline) -> i64 {
+    most_of(&timeline.buckets)
+}
+
+fn most_of(buckets: &[[i64; 2]]) -> i64 {
+    buckets.iter().map(|[_, most]| (*most).max(0)).max().unwrap_or(0)
+}
+
 /// Returns a timeline in at most this many columns. Each shows the most bytes of its time, so no
-/// peak is lost. The highest is the most of the whole timeline.
-pub fn sparkline(timeline: &Timeline, columns: usize) -> String {
-    let most_of = |buckets: &[[i64; 2]]| buckets.iter().map(|[_, most]| (*most).max(0)).max().unwrap_or(0);
-    let most = most_of(&timeline.buckets);
+/// peak is lost. `most` has the full height.
+pub fn sparkline(timeline: &Timeline, columns: usize, most: i64) -> String {
     let columns = columns.min(timeline.buckets.len());
     let height = |column: usize| {
         let edge = |column: usize| column * timeline.buckets.len() / columns;
         let own = most_of(&timeline.buckets[edge(column)..edge(column + 1)]);
         let [own, most] = [own, most].map(|bytes| u128::from(bytes.unsigned_abs()));
         // Anything above nothing can be told from nothing.
-        let height = if most == 0 { 0 } else { (own * 7).div_ceil(most) };
+        let height = if most == 0 { 0 } else { (own * 7).div_ceil(most).min(7) };
         HEIGHTS[usize::try_from(height).unwrap_or(0)]
     };
     (0..columns).map(height).collect()
@@ -28,7 +35,8 @@ mod tests {
 
     fn line(most: &[i64], columns: usize) -> String {
         let buckets = most.iter().map(|most| [0, *most]).collect();
-        sparkline(&Timeline { family: "heap".to_owned(), begin: 0, width: 1, buckets }, columns)
+        let timeline = Timeline { family: "heap".to_owned(), begin: 0, width: 1, buckets };
+        sparkline(&timeline, columns, super::most(&timeline))
     }
 
     #[test]
