@@ -52,6 +52,8 @@ pub struct Explained {
     pub candidate: usize,
     /// The rows, the one that the test is reported with first.
     pub rows: Vec<ExplainedRow>,
+    /// Whether the rows are what the user asked for, and not the changed ones.
+    pub is_asked: bool,
     /// Why there are no sites, or no lines.
     pub remarks: Vec<String>,
     /// What the sides recorded, for exports and pages: the baseline and the candidate.
@@ -95,6 +97,17 @@ pub enum Why {
     Changed,
     /// All that were measured
     Always,
+}
+
+/// What is asked about the recorded tests.
+#[derive(Clone, Debug, Default)]
+pub struct Inquiry {
+    /// How sites are grouped, and which ones are shown.
+    pub grouping: Grouping,
+    /// Asks for what is live at this checkpoint, in place of the changed rows.
+    pub at: Option<CheckpointName>,
+    /// Asks for what became live from this checkpoint on.
+    pub from: Option<CheckpointName>,
 }
 
 /// A test to record.
@@ -157,7 +170,7 @@ impl Explanations {
         folder: &RunFolder,
         results: &Results,
         comparison: &Comparison,
-        grouping: &Grouping,
+        inquiry: &Inquiry,
     ) -> anyhow::Result<Option<Self>> {
         let why = folder.why();
         if !why.tests().exists() {
@@ -169,7 +182,7 @@ impl Explanations {
         } else {
             StoredChanges::default()
         };
-        let reader = Reader { why: &why, results, comparison, changes: &changes, grouping };
+        let reader = Reader { why: &why, results, comparison, changes: &changes, inquiry };
         let tests = stored.tests.iter().map(|test| reader.explain(test)).collect::<anyhow::Result<_>>()?;
         Ok(Some(Self { tests, left_out: stored.left_out, frames: 1 }))
     }
@@ -185,7 +198,7 @@ struct Reader<'a> {
     results: &'a Results,
     comparison: &'a Comparison,
     changes: &'a StoredChanges,
-    grouping: &'a Grouping,
+    inquiry: &'a Inquiry,
 }
 
 impl Reader<'_> {
@@ -194,6 +207,7 @@ impl Reader<'_> {
             cell: test.cell.clone(),
             candidate: test.candidate,
             rows: Vec::new(),
+            is_asked: self.inquiry.at.is_some(),
             remarks: test.problem.iter().cloned().collect(),
             recorded: [None, None],
         };
@@ -215,6 +229,7 @@ impl Reader<'_> {
             explained.recorded.iter().flatten().flat_map(|side| side.note.clone()).collect();
         explained.remarks.extend(notes);
         let (rows, remarks) = match &explained.recorded {
+            [old, Some(new)] if self.inquiry.at.is_some() => self.rows_at(&view, old.as_ref(), new),
             [None, Some(own)] => self.rows_of_one(&view, own),
             [Some(old), Some(new)] => self.rows(&view, test.candidate, old, new),
             _ => (Vec::new(), vec!["the runs with call stacks have no log".to_owned()]),
@@ -250,7 +265,7 @@ impl Reader<'_> {
         let (mut rows, mut remarks) = (Vec::new(), BTreeSet::new());
         for (metric, row) in self.changed_rows(view) {
             let question = Question { metric: metric.to_owned(), checkpoints: names(view, row) };
-            match attribution.answer(&question, self.grouping) {
+            match attribution.answer(&question, &self.inquiry.grouping) {
                 Ok(difference) => {
                     let figures = view.column(metric).at(row);
                     let agreements = [
@@ -275,12 +290,14 @@ impl Reader<'_> {
         for family in &own.log.families {
             let Some(highest) = family.highest() else { continue };
             let last = family.intervals.len() - 1;
-            let kept = (family.intervals[last].total.live > 0).then_some(("live", last));
+            // What little std keeps is no leak.
+            let totals = [highest, last].map(|interval| family.intervals[interval].total);
+            let kept = (totals[1].live > totals[0].at_peak / 100).then_some(("live", last));
             for (part, interval) in std::iter::once(("peak", highest)).chain(kept) {
                 let metric = format!("{}.{part}", family.name);
                 let interval = &family.intervals[interval];
                 let name = CheckpointName { label: interval.label.clone(), occurrence: interval.occurrence };
-                match own.run().answer(&metric, &name, self.grouping) {
+                match own.run().answer(&metric, &name, &self.inquiry.grouping) {
                     Ok(difference) => {
                         let row = view.rows.iter().find(|row| names(view, row)[1].as_ref() == Some(&name));
                         let figure = row.and_then(|row| view.column(&metric).at(row).candidate);
@@ -289,6 +306,35 @@ impl Reader<'_> {
                     }
                     Err(reason) => remarks.push(reason.to_string()),
                 }
+            }
+        }
+        (rows, remarks)
+    }
+
+    /// What is live at the checkpoint that was asked for, or became live since another one.
+    fn rows_at(
+        &self,
+        view: &PairView<'_>,
+        old: Option<&Recorded>,
+        new: &Recorded,
+    ) -> (Vec<ExplainedRow>, Vec<String>) {
+        let (mut rows, mut remarks) = (Vec::new(), Vec::new());
+        let Inquiry { grouping, at: Some(at), from } = self.inquiry else { return (rows, remarks) };
+        let diff = old.map(|old| self.diff(view.pair.candidate, old, new));
+        for family in &new.log.families {
+            let metric = format!("{}.live", family.name);
+            let answer = match (from, old, &diff) {
+                (Some(from), ..) => new.run().growth(&metric, from, at, grouping),
+                (None, Some(old), Some(diff)) => {
+                    let checkpoints = [Some(at.clone()), Some(at.clone())];
+                    let question = Question { metric, checkpoints };
+                    Attribution::new(old.run(), new.run(), diff).answer(&question, grouping)
+                }
+                (None, ..) => new.run().answer(&metric, at, grouping),
+            };
+            match answer {
+                Ok(difference) => rows.push(ExplainedRow { difference, agreements: [None, None] }),
+                Err(reason) => remarks.push(reason.to_string()),
             }
         }
         (rows, remarks)

@@ -5,7 +5,8 @@ use std::time::Duration;
 use clap::Args;
 use regex::Regex;
 
-use crate::why::explanations::Why;
+use crate::why::difference::CheckpointName;
+use crate::why::explanations::{Inquiry, Why};
 use crate::why::grouping::{GroupBy, Grouping};
 
 /// Tests that are explained without a flag.
@@ -40,6 +41,12 @@ pub struct WhyArguments {
     /// Frames to show of each call stack [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub frames: Option<u16>,
+    /// Show what is live at this checkpoint, in place of what changed: done, "parsed#2"
+    #[arg(long, value_name = "LABEL", value_parser = checkpoint)]
+    pub why_at: Option<CheckpointName>,
+    /// With --why-at: show what became live since this checkpoint
+    #[arg(long, value_name = "LABEL", value_parser = checkpoint, requires = "why_at")]
+    pub why_from: Option<CheckpointName>,
     /// Explain at most this many tests [default: 10]
     #[arg(long, value_name = "N")]
     pub why_tests: Option<usize>,
@@ -48,11 +55,21 @@ pub struct WhyArguments {
     pub why_time: Option<Duration>,
 }
 
+/// Reads a checkpoint's label, with `#2` for its second occurrence.
+// Clap needs a `Result`.
+#[expect(clippy::unnecessary_wraps, reason = "a value parser may fail")]
+fn checkpoint(text: &str) -> Result<CheckpointName, String> {
+    let numbered = text.rsplit_once('#').and_then(|(label, number)| Some((label, number.parse().ok()?)));
+    let (label, occurrence) = numbered.unwrap_or((text, 1));
+    Ok(CheckpointName { label: label.to_owned(), occurrence })
+}
+
 impl PartialEq for WhyArguments {
     fn eq(&self, other: &Self) -> bool {
         let focus = |one: &Self| one.focus.as_ref().map(Regex::to_string);
         (self.why, self.why_by, self.frames, self.why_tests, self.why_time)
             == (other.why, other.why_by, other.frames, other.why_tests, other.why_time)
+            && (&self.why_at, &self.why_from) == (&other.why_at, &other.why_from)
             && focus(self) == focus(other)
     }
 }
@@ -66,9 +83,13 @@ impl WhyArguments {
         self.why.unwrap_or(if is_shown && is_comparison { Why::Changed } else { Why::Never })
     }
 
-    /// Returns how sites are grouped.
-    pub fn grouping(&self) -> Grouping {
-        Grouping { by: self.why_by.unwrap_or_default(), focus: self.focus.clone() }
+    /// Returns what is asked about the recorded tests.
+    pub fn inquiry(&self) -> Inquiry {
+        Inquiry {
+            grouping: Grouping { by: self.why_by.unwrap_or_default(), focus: self.focus.clone() },
+            at: self.why_at.clone(),
+            from: self.why_from.clone(),
+        }
     }
 
     /// Returns how many frames of each site are shown.

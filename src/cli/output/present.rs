@@ -69,7 +69,7 @@ impl Presentation<'_> {
         if flags.why == Some(Why::Never) {
             return Ok(None);
         }
-        let read = Explanations::read(folder, results, comparison, &flags.grouping())?;
+        let read = Explanations::read(folder, results, comparison, &flags.inquiry())?;
         Ok(read.map(|read| Arc::new(Explanations { frames: flags.shown_frames(), ..read })))
     }
 

@@ -15,6 +15,7 @@ use crate::report::why::{markdown, sparkline, text};
 use crate::results::stack_log::Timeline;
 use crate::support::elapsed::shown;
 use crate::support::labels::{one_line, width};
+use crate::why::difference::{CheckpointName, Difference};
 use crate::why::explanations::{Explained, ExplainedRow, Explanations};
 
 /// Columns of a timeline.
@@ -31,10 +32,15 @@ pub fn write_text(view: &PairView<'_>, options: &Options, out: &mut dyn Write) -
     // With one revision, there is a row for each peak, and for what is kept.
     let is_alone = test.recorded[0].is_none();
     timelines(view, test, page, out)?;
-    for row in test.rows.iter().take(if is_alone { usize::MAX } else { 1 }) {
+    let most = if is_alone || test.is_asked { usize::MAX } else { 1 };
+    for row in test.rows.iter().take(most) {
         writeln!(out)?;
         let sites = sites(view, row, why, MOST_IN_TEXT);
-        if is_alone {
+        let has_heading = is_alone && row.difference.is_alone();
+        if test.is_asked && !has_heading {
+            page.line(&asked(&row.difference), "", Tone::Plain, out)?;
+        }
+        if has_heading {
             text::figure_of_one(&row.difference, &sites, options, out)?;
         } else {
             text::difference(&row.difference, &sites, options, out)?;
@@ -61,7 +67,9 @@ fn timelines(view: &PairView<'_>, test: &Explained, page: Page, out: &mut dyn Wr
     }
     let widest = lines.iter().map(|(_, name)| width(name)).max().unwrap_or(0);
     let longest = lines.iter().map(|(timeline, _)| length(timeline)).max().unwrap_or(1).max(1);
-    writeln!(out)?;
+    if test.recorded[0].is_some() {
+        writeln!(out)?;
+    }
     for (timeline, name) in &lines {
         // Both have the same scale of time, too.
         let share = u128::from(length(timeline)) * COLUMNS as u128 / u128::from(longest);
@@ -78,6 +86,21 @@ fn timelines(view: &PairView<'_>, test: &Explained, page: Page, out: &mut dyn Wr
 /// The nanoseconds of a timeline.
 fn length(timeline: &Timeline) -> u64 {
     timeline.width.saturating_mul(timeline.buckets.len() as u64)
+}
+
+/// `heap.live at 'done'`, `heap.live from 'parsed' to 'done'`.
+fn asked(difference: &Difference) -> String {
+    let name = |one: &CheckpointName| match one.occurrence {
+        1 => format!("'{}'", one_line(&one.label)),
+        occurrence => format!("'{}' #{occurrence}", one_line(&one.label)),
+    };
+    match &difference.checkpoints {
+        [Some(from), Some(to)] if from != to => {
+            format!("{} from {} to {}:", difference.metric, name(from), name(to))
+        }
+        [_, Some(at)] | [Some(at), None] => format!("{} at {}:", difference.metric, name(at)),
+        [None, None] => format!("{}:", difference.metric),
+    }
 }
 
 /// Returns the call sites of a test in markdown; empty if it has none.
