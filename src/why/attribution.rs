@@ -184,8 +184,7 @@ impl Sheet<'_> {
             totals: sides.each_ref().map(|side| side.as_ref().map(|side| side.total)),
             by: self.grouping.by,
             groups: Vec::new(),
-            is_estimate: measured()
-                .any(|log| log.recording.as_ref().is_some_and(|recording| recording.sample.is_some())),
+            sample: measured().find_map(|log| log.recording.as_ref()?.sample),
             incomplete,
         };
         let mut drafts: BTreeMap<(u8, String), Draft> = BTreeMap::new();

@@ -33,8 +33,9 @@ pub struct Difference {
     pub by: GroupBy,
     /// The groups, those with the largest difference first.
     pub groups: Vec<Group>,
-    /// Whether the figures are estimates from a sample.
-    pub is_estimate: bool,
+    /// One allocation of so many bytes was recorded on average, so the figures of sites are estimates;
+    /// `None` if all were.
+    pub sample: Option<u64>,
     /// What the run left out, in words.
     pub incomplete: Vec<String>,
 }
@@ -121,6 +122,12 @@ impl Difference {
     /// Returns the difference of all but the first groups.
     pub fn elsewhere(&self, shown: usize) -> i64 {
         self.groups.iter().skip(shown).map(|group| self.of(group)).sum()
+    }
+
+    /// Returns the standard error of a group's difference, if it is an estimate.
+    pub fn standard_error(&self, group: &Group) -> Option<u64> {
+        let bytes: u64 = group.figures.iter().map(|one| self.measure.get(*one).unsigned_abs()).sum();
+        Some(bytes.saturating_mul(self.sample?).isqrt())
     }
 
     /// Whether there is one side only.

@@ -34,16 +34,17 @@ const TRACE_EVENTS: &str = "MEMPROF_TRACE_EVENTS";
 /// What is read when a traced function begins and ends: `heap`, `cpu`, `gpu`, separated by commas.
 const TRACE_COLUMNS: &str = "MEMPROF_TRACE_COLUMNS";
 
-/// Whether call stacks are recorded, and how. The allocator reads both before this crate does:
+/// Whether call stacks are recorded, and how. The allocator reads them before this crate does:
 /// see `stacks`.
 const STACKS: &str = "MEMPROF_STACKS";
 const UNWIND_TABLE: &str = "MEMPROF_UNWIND_TABLE";
+const STACKS_SAMPLE: &str = "MEMPROF_STACKS_SAMPLE";
 
 /// The test's name, if libtest runs it in a thread of this name.
 const HARNESS_TEST: &str = "MEMPROF_HARNESS_TEST";
 
 /// All variables. Add new ones here, or child processes inherit them.
-const ALL: [&str; 14] = [
+const ALL: [&str; 15] = [
     LOG,
     LOG_KEY,
     PRINT,
@@ -57,6 +58,7 @@ const ALL: [&str; 14] = [
     TRACE_COLUMNS,
     STACKS,
     UNWIND_TABLE,
+    STACKS_SAMPLE,
     HARNESS_TEST,
 ];
 

@@ -123,6 +123,13 @@ pub(crate) fn is_incomplete() -> bool {
     IS_INCOMPLETE.load(Ordering::Relaxed)
 }
 
+/// Makes the figures of sites estimates: one sample in so many bytes.
+pub(crate) fn set_sample(sample: u64) {
+    if let Some(mut applied) = APPLIED_EVENTS.hold_as(thread_number::place()) {
+        applied.figures.sample = sample;
+    }
+}
+
 /// Tells the next mark what it means for the interval.
 pub(crate) fn at_next_mark(what: AtNextMark) {
     if let Some(mut applied) = APPLIED_EVENTS.hold_as(thread_number::place()) {

@@ -4,6 +4,11 @@
 //! What a site had in the moment of the peak is not copied at the peak, which would take time for
 //! each site. A new peak begins a new `epoch`. A site copies its live bytes at its first change
 //! after that.
+//!
+//! With a sample, each sampled block stands for others: a block of `s` bytes is sampled with the
+//! probability `p = 1 - exp(-s / n)`, for one sample in `n` bytes, and counts as `s / p` bytes and
+//! `1 / p` blocks. The estimate depends on the size alone, so what is freed is taken back exactly.
+//! Totals, live bytes and the peak stay exact.
 
 // Some of these run at each allocation: benches/stacks.rs measures them.
 #![allow(clippy::cast_possible_truncation, clippy::inline_always)]
@@ -72,6 +77,8 @@ pub(crate) struct SiteFigures {
     changed: Untracked<u32>,
     /// What the next mark does, for the log.
     pub(crate) at_next_mark: AtNextMark,
+    /// One sample in so many bytes; 0 if all blocks have a site.
+    pub(crate) sample: u64,
     ended: Interval,
     log: Untracked<Changed>,
 }
@@ -102,6 +109,7 @@ impl SiteFigures {
             interval: 1,
             changed: Untracked::new(),
             at_next_mark: AtNextMark::GoOn,
+            sample: 0,
             ended: Interval { live: 0, peak: 0, allocated: 0, count: 0 },
             log: Untracked::new(),
         }
@@ -143,14 +151,16 @@ impl SiteFigures {
     pub(crate) fn apply(&mut self, change: Change) {
         let Change { new_site, old_site, new_size, old_size, allocates } = change;
         if old_size != 0 {
+            let (bytes, _) = self.share(old_size);
             let site = self.touch(old_site);
-            site.live = site.live.wrapping_sub(old_size);
+            site.live = site.live.wrapping_sub(bytes);
         }
         if allocates {
+            let (bytes, blocks) = self.share(new_size);
             let site = self.touch(new_site);
-            site.live = site.live.wrapping_add(new_size);
-            site.allocated = site.allocated.wrapping_add(new_size);
-            site.count += 1;
+            site.live = site.live.wrapping_add(bytes);
+            site.allocated = site.allocated.wrapping_add(bytes);
+            site.count += blocks;
             self.totals.0 = self.totals.0.wrapping_add(new_size);
             self.totals.1 += 1;
         }
@@ -159,6 +169,12 @@ impl SiteFigures {
             self.peak = self.live;
             self.epoch = self.epoch.wrapping_add(1);
         }
+    }
+
+    /// The bytes and blocks that a block stands for.
+    #[inline(always)]
+    fn share(&self, size: u64) -> (u64, u64) {
+        if self.sample == 0 { (size, 1) } else { estimate(size, self.sample) }
     }
 
     /// A site that is about to change.
@@ -220,4 +236,12 @@ impl SiteFigures {
         self.changed.clear();
         self.interval = self.interval.wrapping_add(1);
     }
+}
+
+/// What a sampled block of this size stands for.
+#[allow(clippy::cast_precision_loss, clippy::cast_sign_loss)]
+fn estimate(size: u64, sample: u64) -> (u64, u64) {
+    let size = size.max(1) as f64;
+    let probability = -(-size / sample as f64).exp_m1();
+    ((size / probability).round() as u64, (1.0 / probability).round() as u64)
 }

@@ -56,7 +56,10 @@ impl StackLog {
                 json.text("blocks", description.blocks);
                 json.text("walker", description.walker);
                 json.text_or_null("reason", description.reason);
-                json.text_or_null("sample", None);
+                match description.sample {
+                    Some(bytes) => json.figure("sample", bytes),
+                    None => json.text_or_null("sample", None),
+                }
             }),
             None => Ok(()),
         }

@@ -10,9 +10,10 @@
 #![allow(clippy::cast_possible_truncation, clippy::inline_always)]
 
 use std::alloc::{GlobalAlloc, Layout};
+use std::cell::Cell;
 use std::ffi::CStr;
 use std::os::raw::{c_char, c_int};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use crate::blocks;
 use crate::events;
@@ -35,6 +36,14 @@ const TABLE: u8 = 4;
 /// As `HEADERS` and `TABLE`, in a forked child, which records nothing.
 const HEADERS_IN_CHILD: u8 = 5;
 const TABLE_IN_CHILD: u8 = 6;
+
+/// One allocation of so many bytes is recorded on average; 0 if all are.
+static SAMPLE: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// The bytes until the thread's next sample, and the state of its random numbers.
+    static NEXT_SAMPLE: Cell<(i64, u64)> = const { Cell::new((0, 0)) };
+}
 
 /// Why the unwinder walks and not the table: a number of [`REASONS`].
 static REASON: AtomicU8 = AtomicU8::new(0);
@@ -63,6 +72,8 @@ extern "C" {
 pub(crate) struct Description {
     pub(crate) blocks: &'static str,
     pub(crate) walker: &'static str,
+    /// One allocation of so many bytes is recorded on average.
+    pub(crate) sample: Option<u64>,
     /// Why the table does not walk.
     pub(crate) reason: Option<&'static str>,
 }
@@ -76,7 +87,8 @@ pub(crate) fn description() -> Option<Description> {
     };
     let reason = REASONS[REASON.load(Ordering::Relaxed) as usize];
     let (walker, reason) = if reason.is_empty() { ("table", None) } else { ("unwinder", Some(reason)) };
-    Some(Description { blocks, walker, reason })
+    let sample = Some(SAMPLE.load(Ordering::Relaxed)).filter(|&bytes| bytes != 0);
+    Some(Description { blocks, walker, sample, reason })
 }
 
 /// Whether this process records call stacks.
@@ -146,6 +158,10 @@ fn variable(name: &'static [u8]) -> Option<&'static [u8]> {
 
 fn set_up() -> Result<(), &'static str> {
     events::set_up()?;
+    let sample = variable(b"MEMPROF_STACKS_SAMPLE\0").and_then(|text| std::str::from_utf8(text).ok());
+    let sample = sample.and_then(|text| text.parse().ok()).unwrap_or(0);
+    SAMPLE.store(sample, Ordering::Relaxed);
+    events::set_sample(sample);
     let table = match variable(b"MEMPROF_UNWIND_TABLE\0") {
         Some(path) => UnwindTable::map(path.as_ptr().cast(), loaded::executable_bias()),
         None => Err(REASONS[1]),
@@ -219,7 +235,7 @@ pub(crate) unsafe fn alloc<A: GlobalAlloc>(inner: &A, size: usize, align: usize,
         _ => {
             let block = ask(Layout::from_size_align_unchecked(size, align));
             if !block.is_null() && mode() == TABLE {
-                let site = sites::current();
+                let site = site_of_new(size);
                 blocks::insert(block as usize, site, size);
                 record_new(site, size);
             }
@@ -266,7 +282,7 @@ pub(crate) unsafe fn realloc<A: GlobalAlloc>(
             // Removed first: another thread may get the old address while this one still reallocates.
             let old = blocks::remove(block as usize);
             let moved = inner.realloc(block, layout, new_size);
-            let site = sites::current();
+            let site = site_of_new(new_size);
             if moved.is_null() {
                 if let Some((site, size)) = old {
                     blocks::insert(block as usize, site, size);
@@ -303,10 +319,53 @@ unsafe fn realloc_with_header<A: GlobalAlloc>(
         return moved;
     }
     let moved = moved.add(room(align));
-    let site = if are_recorded() { sites::current() } else { sites::NOT_ATTRIBUTED };
+    let site = if are_recorded() { site_of_new(new_size) } else { sites::NOT_ATTRIBUTED };
     put_header(moved, new_size, site);
     record_moved(Some(old), site, new_size);
     moved
+}
+
+/// The site of a new block of this size; with a sample, mostly none.
+#[inline(always)]
+fn site_of_new(size: usize) -> u32 {
+    let sample = SAMPLE.load(Ordering::Relaxed);
+    if sample == 0 || is_sampled(size, sample) { sites::current() } else { sites::NOT_ATTRIBUTED }
+}
+
+/// Whether a sample falls into these bytes. The distances of samples are exponentially distributed,
+/// so each byte has the same chance.
+#[allow(clippy::cast_possible_wrap, clippy::cast_precision_loss)]
+#[cold]
+fn is_sampled(size: usize, sample: u64) -> bool {
+    // In a thread's last destructors, its storage may be gone.
+    let next = NEXT_SAMPLE.try_with(|next| {
+        let (mut left, mut random) = next.get();
+        if random == 0 {
+            // Threads differ, and runs do not need to repeat.
+            random = (next as *const Cell<(i64, u64)> as u64) | 1;
+            left = distance(&mut random, sample);
+        }
+        left -= size as i64;
+        let is_sampled = left < 0;
+        if is_sampled {
+            left = distance(&mut random, sample);
+        }
+        next.set((left, random));
+        is_sampled
+    });
+    next.unwrap_or(false)
+}
+
+/// The bytes to the next sample.
+#[allow(clippy::cast_precision_loss)]
+fn distance(random: &mut u64, sample: u64) -> i64 {
+    // xorshift64*, of which 53 bits make a number above 0 and up to 1.
+    *random ^= *random >> 12;
+    *random ^= *random << 25;
+    *random ^= *random >> 27;
+    let bits = random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11;
+    let uniform = (bits + 1) as f64 / (1_u64 << 53) as f64;
+    (-uniform.ln() * sample as f64) as i64
 }
 
 #[inline(always)]
@@ -314,7 +373,7 @@ fn new_block(size: usize) -> u32 {
     if !are_recorded() {
         return sites::NOT_ATTRIBUTED;
     }
-    let site = sites::current();
+    let site = site_of_new(size);
     record_new(site, size);
     site
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use regex::Regex;
 
+use crate::plan::quantity;
 use crate::why::difference::CheckpointName;
 use crate::why::explanations::{Inquiry, Why};
 use crate::why::grouping::{GroupBy, Grouping};
@@ -47,6 +48,10 @@ pub struct WhyArguments {
     /// With --why-at: show what became live since this checkpoint
     #[arg(long, value_name = "LABEL", value_parser = checkpoint, requires = "why_at")]
     pub why_from: Option<CheckpointName>,
+    /// Record one allocation of so many bytes on average, for programs that allocate much: 512KiB.
+    /// The figures of call sites are then estimates
+    #[arg(long, value_name = "SIZE", value_parser = quantity::size)]
+    pub why_sample: Option<u64>,
     /// Explain at most this many tests [default: 10]
     #[arg(long, value_name = "N")]
     pub why_tests: Option<usize>,
@@ -69,7 +74,8 @@ impl PartialEq for WhyArguments {
         let focus = |one: &Self| one.focus.as_ref().map(Regex::to_string);
         (self.why, self.why_by, self.frames, self.why_tests, self.why_time)
             == (other.why, other.why_by, other.frames, other.why_tests, other.why_time)
-            && (&self.why_at, &self.why_from) == (&other.why_at, &other.why_from)
+            && (&self.why_at, &self.why_from, self.why_sample)
+                == (&other.why_at, &other.why_from, other.why_sample)
             && focus(self) == focus(other)
     }
 }

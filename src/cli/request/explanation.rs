@@ -20,6 +20,6 @@ pub fn of(flags: &WhyArguments, outputs: &[Output], plan: &Plan) -> Attribution 
         why: flags.which(outputs.iter().any(is_for_people), plan.revisions.len() > 1),
         tests: flags.most_tests(),
         time: flags.longest(),
-        sample: None,
+        sample: flags.why_sample,
     }
 }

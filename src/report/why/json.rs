@@ -185,7 +185,7 @@ impl WhyRow {
             candidate: side(1),
             difference: difference.whole(),
             by: difference.by.as_str().to_owned(),
-            is_estimate: difference.is_estimate,
+            is_estimate: difference.sample.is_some(),
             incomplete: difference.incomplete.clone(),
             groups: difference.groups.iter().map(|group| entry(difference, group)).collect(),
         }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::plan::metric::Unit;
 use crate::report::markdown_text::{code, escape};
 use crate::report::text::{difference as signed, figure};
-use crate::report::why::text::Sites;
+use crate::report::why::text::{Sites, estimate};
 use crate::report::why::words;
 use crate::why::class::Class;
 use crate::why::difference::{Difference, Group};
@@ -31,8 +31,8 @@ pub fn table(difference: &Difference, sites: &Sites<'_>) -> String {
     if elsewhere != 0 || shown.is_empty() {
         _ = writeln!(text, "| {} | elsewhere | | |", escape(&amount(elsewhere)));
     }
-    if difference.is_estimate {
-        text.push_str("\nThese figures are estimates from a sample of the allocations.\n");
+    if let Some(estimate) = estimate(difference) {
+        _ = writeln!(text, "\nThese are {}.", escape(&estimate));
     }
     for agreement in sites.agreements.iter().filter(|agreement| !agreement.is_fine()) {
         _ = writeln!(text, "\nThe run with call stacks {}.", escape(&agreement.to_string()));

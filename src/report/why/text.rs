@@ -202,11 +202,17 @@ fn padded(text: &str, columns: usize) -> String {
 }
 
 /// Writes what limits the answer.
+/// Says that the figures are estimates, and how good they are.
+pub(super) fn estimate(difference: &Difference) -> Option<String> {
+    let sample = figure(i64::try_from(difference.sample?).ok()?, Unit::Bytes);
+    let first = difference.groups.iter().find_map(|group| difference.standard_error(group));
+    let error = figure(i64::try_from(first.unwrap_or(0)).ok()?, Unit::of(&difference.metric));
+    Some(format!("estimates from one sample in {sample}; the first has a standard error of ±{error}"))
+}
+
 fn remarks(difference: &Difference, sites: &Sites<'_>, page: Page, out: &mut dyn Write) -> io::Result<()> {
     let mut remarks: Vec<String> = Vec::new();
-    if difference.is_estimate {
-        remarks.push("these figures are estimates from a sample of the allocations".to_owned());
-    }
+    remarks.extend(estimate(difference));
     for agreement in sites.agreements.iter().filter(|agreement| !agreement.is_fine()) {
         let remark = format!("the run with call stacks {agreement}");
         if !remarks.contains(&remark) {
