@@ -6,6 +6,7 @@ use clap::Args;
 use regex::Regex;
 
 use crate::plan::quantity;
+use crate::run::attribution::Attribution;
 use crate::why::difference::CheckpointName;
 use crate::why::explanations::{Inquiry, Why};
 use crate::why::grouping::{GroupBy, Grouping};
@@ -103,13 +104,13 @@ impl WhyArguments {
         self.frames.map_or(FRAMES, usize::from)
     }
 
-    /// Returns how many tests are explained.
-    pub fn most_tests(&self) -> usize {
-        self.why_tests.unwrap_or(TESTS)
-    }
-
-    /// Returns after which time no further test is explained.
-    pub fn longest(&self) -> Duration {
-        self.why_time.unwrap_or(TIME)
+    /// Returns how tests are recorded. Without a flag, none is.
+    pub fn attribution(&self) -> Attribution {
+        Attribution {
+            why: self.why.unwrap_or(Why::Never),
+            tests: self.why_tests.unwrap_or(TESTS),
+            time: self.why_time.unwrap_or(TIME),
+            sample: self.why_sample,
+        }
     }
 }

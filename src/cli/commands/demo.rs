@@ -8,6 +8,7 @@ use crate::checkout::cache::{self, Cache};
 use crate::cli::arguments::command_line::{self, CommandArguments};
 use crate::cli::arguments::run::RunArguments;
 use crate::cli::arguments::setup::DemoArguments;
+use crate::cli::arguments::why::WhyArguments;
 use crate::cli::commands::context::CommandContext;
 use crate::cli::demo::repository::{self, DemoRepository};
 use crate::cli::output::destinations::outputs;
@@ -25,6 +26,7 @@ use crate::run::session::{Session, create_folder, runs_folder};
 use crate::support::exit_code::ExitCode;
 use crate::support::file_lock::WhenHeld;
 use crate::support::user_error::UserError;
+use crate::why::explanations::Why;
 
 /// Creates the repository, compares its refs, and removes it again.
 pub fn demo(context: CommandContext<'_>, arguments: &DemoArguments) -> anyhow::Result<ExitCode> {
@@ -84,7 +86,8 @@ fn measure(
         sink: console,
         interrupt,
         follow: Follow::default(),
-        attribution: Attribution::NONE,
+        // Of the tests that changed, the demo shows why.
+        attribution: Attribution { why: Why::Changed, ..WhyArguments::default().attribution() },
     };
     let lock = session.lock(true)?;
     let mut prepared = session.prepare(&plan, &folder)?;

@@ -16,10 +16,6 @@ pub fn of(flags: &WhyArguments, outputs: &[Output], plan: &Plan) -> Attribution 
         (Format::Table, None) => std::io::stdout().is_terminal(),
         (format, _) => format.is_of_call_sites(),
     };
-    Attribution {
-        why: flags.which(outputs.iter().any(is_for_people), plan.revisions.len() > 1),
-        tests: flags.most_tests(),
-        time: flags.longest(),
-        sample: flags.why_sample,
-    }
+    let why = flags.which(outputs.iter().any(is_for_people), plan.revisions.len() > 1);
+    Attribution { why, ..flags.attribution() }
 }
