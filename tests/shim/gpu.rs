@@ -187,6 +187,35 @@ fn known_amounts_are_measured_to_the_byte_however_they_are_allocated() {
 }
 
 #[test]
+fn call_stacks_add_up_to_the_figures_of_each_device_at_every_checkpoint() {
+    let run = program("ground_truth", &[]).env("MEMPROF_STACKS", "headers").succeed();
+    assert!(run.stdout().lines().all(|line| line.starts_with("ok ")), "{}", run.stdout());
+    let mut live: BTreeMap<(String, u64), u64> = BTreeMap::new();
+    let mut checked = 0;
+    for line in run.of_event("interval").filter(|line| line["family"] != "heap") {
+        let (family, label) = (line["family"].as_str().unwrap(), line["label"].as_str().unwrap());
+        let of_family =
+            |((of, site), bytes): (&(String, u64), &u64)| (of == family).then_some((*site, *bytes));
+        let mut at_peak: BTreeMap<u64, u64> = live.iter().filter_map(of_family).collect();
+        let numbers: Vec<u64> =
+            line["sites"].as_array().unwrap().iter().map(|number| number.as_u64().unwrap()).collect();
+        for site in numbers.chunks(5) {
+            assert_ne!(site[0], 0, "every allocation has a call stack: {line}");
+            at_peak.insert(site[0], site[1]);
+            live.insert((family.to_owned(), site[0]), site[2]);
+        }
+        let now: u64 = live.iter().filter_map(of_family).map(|(_, bytes)| bytes).sum();
+        let occurrence = &line["occurrence"];
+        let is_own = |one: &&Value| one["label"] == label && &one["occurrence"] == occurrence;
+        let metrics = &run.of_event("checkpoint").find(is_own).unwrap()["metrics"];
+        assert_eq!(metrics[format!("{family}.peak")], at_peak.values().sum::<u64>(), "{family} at '{label}'");
+        assert_eq!(metrics[format!("{family}.live")], now, "{family} at '{label}'");
+        checked += usize::from(now > 0);
+    }
+    assert!(checked > 10, "{checked}");
+}
+
+#[test]
 fn a_scope_says_what_it_consumed_on_the_device_and_how_high_it_went() {
     let run = program("ground_truth", &[]).succeed();
     let figures = run.figures("decoder");
