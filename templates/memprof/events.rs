@@ -107,7 +107,7 @@ fn apply_now() {
 #[inline(never)]
 fn wait_for_room(number: u64) {
     let begin = Instant::now();
-    while number.wrapping_sub(APPLIED.load(Ordering::Acquire)) >= PLACES {
+    while !is_incomplete() && number.wrapping_sub(APPLIED.load(Ordering::Acquire)) >= PLACES {
         apply_now();
         if begin.elapsed() > LONGEST_WAIT {
             // A thread was stopped between two instructions, or a signal handler allocates on it.
@@ -118,7 +118,7 @@ fn wait_for_room(number: u64) {
     }
 }
 
-/// Whether events were lost, so that the figures mean nothing.
+/// Whether events were lost, so that the figures mean nothing. Nobody waits from then on.
 pub(crate) fn is_incomplete() -> bool {
     IS_INCOMPLETE.load(Ordering::Relaxed)
 }
@@ -183,7 +183,7 @@ impl Applied {
     fn apply_all(&mut self) {
         let until = NEXT.load(Ordering::Acquire);
         let begin = Instant::now();
-        while self.apply_up_to(until) < until {
+        while !is_incomplete() && self.apply_up_to(until) < until {
             if begin.elapsed() > LONGEST_WAIT {
                 IS_INCOMPLETE.store(true, Ordering::Relaxed);
                 return;

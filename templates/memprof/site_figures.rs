@@ -34,7 +34,7 @@ struct Site {
     at_peak: u64,
     allocated: u64,
     count: u64,
-    epoch: u32,
+    epoch: u64,
     /// The interval in which it last changed.
     interval: u32,
 }
@@ -71,7 +71,7 @@ pub(crate) struct SiteFigures {
     totals_before: (u64, u64),
     /// The peak since the interval began, and the number of times that it rose.
     peak: u64,
-    epoch: u32,
+    epoch: u64,
     interval: u32,
     /// The sites that changed in this interval.
     changed: Untracked<u32>,
@@ -167,7 +167,7 @@ impl SiteFigures {
         self.live = self.live.wrapping_add(new_size).wrapping_sub(old_size);
         if self.live > self.peak {
             self.peak = self.live;
-            self.epoch = self.epoch.wrapping_add(1);
+            self.epoch += 1;
         }
     }
 
@@ -213,7 +213,7 @@ impl SiteFigures {
             site.count = 0;
         }
         self.peak = self.live;
-        self.epoch = self.epoch.wrapping_add(1);
+        self.epoch += 1;
         self.totals_before = self.totals;
     }
 

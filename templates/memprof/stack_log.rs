@@ -83,8 +83,11 @@ impl StackLog {
             None => return Ok(()),
         };
         self.new_stacks(log, nanoseconds)?;
-        let heap = OfFamily { family: "heap", interval, changed: &self.changed };
-        heap.write(log, nanoseconds, checkpoint)?;
+        // Without the tracking allocator there is no heap to speak of.
+        if events::totals().map_or(false, |totals| totals.blocks != 0) {
+            let heap = OfFamily { family: "heap", interval, changed: &self.changed };
+            heap.write(log, nanoseconds, checkpoint)?;
+        }
         let mut result = Ok(());
         gpu.each_interval(&mut |family, interval, changed| {
             if result.is_ok() {
