@@ -10,7 +10,9 @@ mod laboratory;
 mod linking;
 mod lock;
 mod log;
+mod malloc;
 mod miri;
+mod own_memory;
 mod resident;
 mod scopes;
 #[path = "../../templates/memprof/site_figures.rs"]
@@ -21,6 +23,11 @@ mod skips;
 mod tensors;
 mod traced;
 #[path = "../../templates/memprof/untracked.rs"]
-#[expect(dead_code, unsafe_code, clippy::pedantic, reason = "the shim's own file, of which the ledger uses a part")]
+#[expect(
+    dead_code,
+    unsafe_code,
+    clippy::pedantic,
+    reason = "the shim's own file, of which the ledger uses a part"
+)]
 mod untracked;
 mod usage;
