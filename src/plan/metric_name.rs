@@ -15,6 +15,11 @@ pub fn check(name: &str) -> Result<(), UnknownMetric> {
     Err(UnknownMetric { name: name.to_owned(), help: suggest::did_you_mean_or_list(name, "metrics", &all) })
 }
 
+/// Checks a metric to show: a name, or a pattern.
+pub fn check_shown(text: &str) -> Result<(), UnknownMetric> {
+    if text.contains('*') { check_pattern(text) } else { check(text) }
+}
+
 /// Checks that a metric matches this pattern, in which `*` stands for any part of a name.
 pub fn check_pattern(pattern: &str) -> Result<(), UnknownMetric> {
     let Some((head, _)) = pattern.split_once('*') else {
@@ -68,6 +73,9 @@ mod tests {
         assert_eq!(check_pattern("heap.peaked"), Ok(()));
         assert_eq!(check_pattern("malloc.peaked"), Ok(()));
         assert_eq!(check_pattern("gpu.*.peak"), Ok(()));
+        assert_eq!(check_shown("malloc.*"), Ok(()));
+        assert_eq!(check_shown("heap.peak"), Ok(()));
+        assert!(check_shown("mallok.*").is_err() && check_shown("heap.peaked").is_err());
         assert!(check_pattern("heep.*").unwrap_err().help.starts_with("metrics: heap.peak, "));
         assert_eq!(check_pattern("heap.peek").unwrap_err().help, "did you mean 'heap.peak'?");
         assert!(check("zebra").unwrap_err().help.starts_with("metrics: heap.peak, "));
