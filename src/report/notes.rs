@@ -21,7 +21,9 @@ pub fn notes(comparison: &Comparison, filter: &MetricFilter) -> Vec<String> {
         .map(|name| {
             if !on_request([name]).is_empty() {
                 let quote = if name.contains('*') { "'" } else { "" };
-                format!("{name} was not measured: it is read on request only (--metrics {quote}{name}{quote})")
+                format!(
+                    "{name} was not measured: it is read on request only (--metrics {quote}{name}{quote})"
+                )
             } else if name.starts_with("gpu.") {
                 format!("{name} was not measured: no test used a GPU with this metric")
             } else {
