@@ -37,9 +37,9 @@ impl Malloc {
         Self { found: None }
     }
 
-    fn library(&self) -> Option<&MallocLibrary> {
+    fn library(&self) -> Option<MallocLibrary> {
         match &self.found {
-            Some(Found::Library(library, _)) => Some(library),
+            Some(Found::Library(library, _)) => Some(*library),
             _ => None,
         }
     }
@@ -61,7 +61,7 @@ impl Malloc {
 
     /// Why the figures are not complete.
     pub(crate) fn left_out(&self) -> Option<&'static str> {
-        self.library().and_then(|library| library.problem().err())
+        self.library()?.problem().err()
     }
 
     fn add_statistics(

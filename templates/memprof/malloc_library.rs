@@ -122,7 +122,7 @@ fn home(address: *const c_void) -> (*mut c_void, &'static str) {
 
 impl MallocLibrary {
     /// Why the figures mean nothing, if so.
-    pub(crate) fn problem(&self) -> Result<(), &'static str> {
+    pub(crate) fn problem(self) -> Result<(), &'static str> {
         match (self.0.problem)() {
             0 => Ok(()),
             NO_USABLE_SIZE => Err("the allocator behind malloc does not tell the size of a block"),
@@ -134,13 +134,13 @@ impl MallocLibrary {
     }
 
     /// The figures; `None` if they are not complete.
-    pub(crate) fn read(&self) -> Option<Figures> {
+    pub(crate) fn read(self) -> Option<Figures> {
         let mut figures = Figures::default();
         (self.0.read)(&mut figures);
         if self.problem().is_ok() { Some(figures) } else { None }
     }
 
-    fn record_stacks(&self) -> Result<(), &'static str> {
+    fn record_stacks(self) -> Result<(), &'static str> {
         let mut modules = Untracked::new();
         loaded::add_new(&mut modules);
         let address = self.0.read as usize;
@@ -153,12 +153,12 @@ impl MallocLibrary {
         Ok(())
     }
 
-    pub(crate) fn at_next_mark(&self, what: AtNextMark) {
+    pub(crate) fn at_next_mark(self, what: AtNextMark) {
         (self.0.at_next_mark)(what as u32);
     }
 
     /// Calls `each` with the interval that ended at the last mark, and the sites that changed in it.
-    pub(crate) fn with_interval(&self, each: &mut dyn FnMut(Interval, &[Changed])) {
+    pub(crate) fn with_interval(self, each: &mut dyn FnMut(Interval, &[Changed])) {
         if !stacks::are_recorded() {
             return;
         }

@@ -281,7 +281,7 @@ impl Recorder {
         });
         self.announced = (self.catalogue.length(), self.catalogue.absent().len());
         self.stacks = StackLog::new();
-        self.log_stacks(|stacks, log, sources| stacks.begin(log, sources));
+        self.log_stacks(StackLog::begin);
         // The cost of opening all this does not belong to the test.
         let before = self.mark(Extent::Whole);
         self.count_from(&before);

@@ -143,6 +143,9 @@ pub(crate) fn current() -> u32 {
     }
 }
 
+/// Most frames of a stack that is walked once only.
+const USUAL_DEPTH: usize = 256;
+
 /// Returns the site of the calling thread's stack, from the caller of the code at these addresses on.
 #[inline(never)]
 pub(crate) fn current_beyond(code: &Range<usize>) -> u32 {
@@ -151,12 +154,11 @@ pub(crate) fn current_beyond(code: &Range<usize>) -> u32 {
     }
     // Kept here, and not walked again under the lock: the unwinder may wait for the loader, and the
     // loader may allocate.
-    const MOST: usize = 256;
-    let (mut stack, mut count) = ([0; MOST], 0);
+    let (mut stack, mut count) = ([0; USUAL_DEPTH], 0);
     let mut hash = Hash::new();
     beyond(code, &mut |address| {
         hash.add(address);
-        if count < MOST {
+        if count < USUAL_DEPTH {
             stack[count] = address;
         }
         count += 1;
@@ -164,7 +166,7 @@ pub(crate) fn current_beyond(code: &Range<usize>) -> u32 {
     let index = setup().index;
     match find(index, hash.value()) {
         Some(site) => site,
-        None if count <= MOST => add(index, hash.value(), |known| known.extend(&stack[..count])),
+        None if count <= USUAL_DEPTH => add(index, hash.value(), |known| known.extend(&stack[..count])),
         None => add(index, hash.value(), |known| beyond(code, &mut |address| known.push(address))),
     }
 }

@@ -24,8 +24,10 @@
     clippy::ref_as_ptr,
     clippy::unnecessary_map_or
 )]
-// These are C's functions: their contracts are in malloc(3).
-#![allow(clippy::missing_safety_doc)]
+// These are C's functions: malloc(3) describes them.
+#![allow(clippy::missing_safety_doc, missing_docs)]
+// A block has a site and a size.
+#![allow(clippy::similar_names)]
 #![cfg(all(target_os = "linux", target_pointer_width = "64"))]
 
 #[allow(dead_code)]
