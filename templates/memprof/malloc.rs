@@ -7,7 +7,7 @@
 use crate::environment::Environment;
 use crate::malloc_library::{self, MallocLibrary};
 use crate::malloc_statistics::{self, Statistics};
-use crate::metric::{Catalogue, Index, Kind, Values};
+use crate::metric::{Catalogue, Index, Kind, Metric, Values};
 use crate::site_figures::{AtNextMark, Changed, Interval};
 use crate::sources::{Extent, Source};
 use crate::untracked::kept;
@@ -15,6 +15,10 @@ use crate::untracked::kept;
 const LIVE: &str = "malloc.live";
 const OTHERS: [&str; 3] = ["malloc.peak", "malloc.allocated", "malloc.count"];
 const LIBRARY_SOURCE: &str = "library in front of the C library's allocator (usable bytes)";
+
+/// For both problems that may come up later.
+const LOST: &str = "blocks of malloc were not counted: a library allocates past the loader's order \
+                    (RTLD_DEEPBIND), or a signal handler allocated while a block was counted";
 
 pub(crate) struct Malloc {
     found: Option<Found>,
@@ -93,13 +97,16 @@ impl Source for Malloc {
         }
         match malloc_library::find(environment) {
             Ok(library) => {
-                let live = catalogue.add(LIVE, LIBRARY_SOURCE, Kind::Level);
+                let mut add = |name, kind| {
+                    catalogue.add_metric(Metric { name, source: LIBRARY_SOURCE, kind, lost: LOST })
+                };
+                let live = add(LIVE, Kind::Level);
                 let [peak, allocated, count] = OTHERS;
                 let indices = Indices {
                     live,
-                    peak: catalogue.add(peak, LIBRARY_SOURCE, Kind::Peak { family: "malloc", level: live }),
-                    allocated: catalogue.add(allocated, LIBRARY_SOURCE, Kind::Total),
-                    count: catalogue.add(count, LIBRARY_SOURCE, Kind::Total),
+                    peak: add(peak, Kind::Peak { family: "malloc", level: live }),
+                    allocated: add(allocated, Kind::Total),
+                    count: add(count, Kind::Total),
                 };
                 self.found = Some(Found::Library(library, indices));
             }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::environment::Environment;
 use crate::loaded;
-use crate::malloc_link::{Figures, INCOMPLETE, Library, NO_USABLE_SIZE, SYMBOL, VERSION};
+use crate::malloc_link::{Figures, INCOMPLETE, Library, NO_USABLE_SIZE, SYMBOL, UNBALANCED, VERSION};
 use crate::site_figures::{AtNextMark, Changed, Interval};
 use crate::sites;
 use crate::stacks;
@@ -41,6 +41,8 @@ const FAMILY: [&[u8]; 6] =
 
 #[derive(Clone, Copy)]
 pub(crate) struct MallocLibrary(&'static Library);
+
+const UNBALANCED_WORDS: &str = "more was freed than allocated: a library allocates past the loader's order, for example with RTLD_DEEPBIND";
 
 /// The addresses of the library's code.
 static CODE: (AtomicUsize, AtomicUsize) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -129,6 +131,7 @@ impl MallocLibrary {
             INCOMPLETE => {
                 Err("a signal handler allocated while the interrupted thread counted a block of malloc")
             }
+            UNBALANCED => Err(UNBALANCED_WORDS),
             _ => Err("the library in front of the C library's allocator has an unknown problem"),
         }
     }

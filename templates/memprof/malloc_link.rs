@@ -49,3 +49,5 @@ pub(crate) struct Library {
 pub(crate) const NO_USABLE_SIZE: u32 = 1;
 /// A signal handler allocated while the interrupted thread counted, so that blocks are missing.
 pub(crate) const INCOMPLETE: u32 = 2;
+/// More was freed than allocated, so blocks of another allocator are freed here.
+pub(crate) const UNBALANCED: u32 = 3;

@@ -57,8 +57,11 @@ pub(crate) fn is_incomplete() -> bool {
 
 pub(crate) fn came(block: usize, size: usize) {
     let site = current_site();
-    insert(block, site, size);
-    apply(Change { new_site: site, old_site: 0, new_size: size as u64, old_size: 0, allocates: true });
+    if let Some(mut sites) = hold() {
+        sites.insert(block, site, size);
+        let new_size = size as u64;
+        sites.apply(Change { new_site: site, old_site: 0, new_size, old_size: 0, allocates: true });
+    }
 }
 
 pub(crate) fn goes(block: usize, size: usize) {
@@ -67,44 +70,48 @@ pub(crate) fn goes(block: usize, size: usize) {
 
 /// Begins a reallocation.
 pub(crate) fn take(block: usize, size: usize) -> Taken {
-    Taken { site: blocks::remove(block).map_or(0, |(site, _)| site), size }
+    // Nobody waits for the table's own locks: this one comes first.
+    let known = hold().and_then(|_sites| blocks::remove(block));
+    Taken { site: known.map_or(0, |(site, _)| site), size }
 }
 
 /// The reallocation failed.
 pub(crate) fn put_back(block: usize, old: Taken) {
-    insert(block, old.site, old.size);
+    if let Some(mut sites) = hold() {
+        sites.insert(block, old.site, old.size);
+    }
 }
 
 /// The reallocation was a free.
 pub(crate) fn gone(old: Taken) {
     let (old_site, old_size) = (old.site, old.size as u64);
-    apply(Change { new_site: 0, old_site, new_size: 0, old_size, allocates: false });
+    if let Some(mut sites) = hold() {
+        sites.apply(Change { new_site: 0, old_site, new_size: 0, old_size, allocates: false });
+    }
 }
 
 /// The reallocation succeeded. It is one step.
 pub(crate) fn moved(old: Taken, block: usize, size: usize) {
     let new_site = current_site();
-    insert(block, new_site, size);
-    let (old_site, old_size) = (old.site, old.size as u64);
-    apply(Change { new_site, old_site, new_size: size as u64, old_size, allocates: true });
-}
-
-fn insert(block: usize, site: u32, size: usize) {
-    if site == 0 {
-        // Maybe an entry is left of a block that was freed past this library.
-        blocks::remove(block);
-    } else {
-        blocks::insert(block, site, size);
-    }
-}
-
-fn apply(change: Change) {
     if let Some(mut sites) = hold() {
-        sites.apply(change);
+        sites.insert(block, new_site, size);
+        let (old_site, old_size) = (old.site, old.size as u64);
+        sites.apply(Change { new_site, old_site, new_size: size as u64, old_size, allocates: true });
     }
 }
 
 impl Sites {
+    // The table is another static, which only the holder of this lock uses.
+    #[allow(clippy::unused_self)]
+    fn insert(&mut self, block: usize, site: u32, size: usize) {
+        if site == 0 {
+            // Maybe an entry is left of a block that was freed past this library.
+            blocks::remove(block);
+        } else {
+            blocks::insert(block, site, size);
+        }
+    }
+
     fn apply(&mut self, change: Change) {
         self.figures.apply(change);
         self.peak = self.peak.max(self.figures.live());

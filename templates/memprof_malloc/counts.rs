@@ -4,7 +4,7 @@
 //! back. A reallocation is one step of the live bytes.
 
 use std::os::raw::{c_int, c_void};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use crate::by_site;
 use crate::live::Live;
@@ -14,6 +14,9 @@ use crate::totals;
 
 static LIVE: Live = Live::new();
 static MODE: AtomicU8 = AtomicU8::new(SUMS);
+
+/// No process has so many bytes. The live bytes have 48 bits, so less than nothing is more than this.
+const MOST: u64 = 1 << 47;
 
 /// Only sums are counted.
 const SUMS: u8 = 0;
@@ -118,11 +121,16 @@ fn subtract(size: usize) {
     }
 }
 
+/// Whether the live bytes were below zero.
+static IS_UNBALANCED: AtomicBool = AtomicBool::new(false);
+
 pub(crate) extern "C" fn problem() -> u32 {
     if next::functions().map_or(true, |next| next.usable_size.is_none()) {
         malloc_link::NO_USABLE_SIZE
     } else if by_site::is_incomplete() {
         malloc_link::INCOMPLETE
+    } else if IS_UNBALANCED.load(Ordering::Relaxed) {
+        malloc_link::UNBALANCED
     } else {
         0
     }
@@ -138,6 +146,9 @@ pub(crate) extern "C" fn read(figures: *mut Figures) {
         Some(Figures { live: epoch.live, peak: epoch.peak, allocated, count })
     };
     if let Some(read) = read {
+        if read.live > MOST {
+            IS_UNBALANCED.store(true, Ordering::Relaxed);
+        }
         // SAFETY: the caller's figures are writable.
         unsafe { figures.write(read) };
     }

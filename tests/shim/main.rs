@@ -16,7 +16,7 @@ mod own_memory;
 mod resident;
 mod scopes;
 #[path = "../../templates/memprof/site_figures.rs"]
-#[expect(dead_code, clippy::pedantic, reason = "the shim's own file, of which the ledger uses a part")]
+#[expect(dead_code, reason = "the shim's own file, of which the ledger uses a part")]
 mod site_figures;
 #[path = "../support/skips.rs"]
 mod skips;
