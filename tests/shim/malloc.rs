@@ -215,6 +215,22 @@ fn without_the_library_only_the_c_librarys_own_statistics_are_left() {
     }
 }
 
+#[test]
+#[cfg(target_env = "gnu")]
+fn blocks_that_were_allocated_past_the_library_make_no_wrong_figures() {
+    for stacks in ["", "table"] {
+        let record = counted(program("malloc_family", &[]))
+            .arg("past-the-library")
+            .env("MEMPROF_STACKS", stacks)
+            .succeed();
+        for metric in METRICS {
+            assert!(record.figure("before", metric) > 0);
+            assert_eq!(record.checkpoint("after")["metrics"][metric], Value::Null);
+            assert!(reason(&record, metric).contains("RTLD_DEEPBIND"), "{metric}");
+        }
+    }
+}
+
 /// For each interval of a family: its label, its own figures, and the sums over all sites.
 fn intervals(record: &Record, family: &str) -> Vec<(String, [i64; 4], [i64; 4])> {
     let mut sites: BTreeMap<i64, i64> = BTreeMap::new();
