@@ -8,7 +8,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
 use crate::archive::manifest::{
-    ArchivedBuild, ArchivedInjection, ArchivedRevision, Manifest, Placed, subfolder,
+    ArchivedBuild, ArchivedLibrary, ArchivedRevision, Manifest, Placed, subfolder,
 };
 use crate::archive::writer::{ArchiveWriter, WrittenArchive};
 use crate::build::attempts::Build;
@@ -22,6 +22,7 @@ use crate::plan::cells::PlannedCell;
 use crate::plan::request::OverlayMode;
 use crate::plan::resolved::Plan;
 use crate::results::run_folder::RunFolder;
+use crate::run::malloc_variables;
 use crate::run::session::Prepared;
 use crate::run::stored_plan;
 use crate::support::process::Command;
@@ -74,7 +75,8 @@ impl ArchiveContents<'_> {
             has_runner: entries.iter().any(|entry| !entry.provenance.runner.is_empty()),
             loaders: loaders(&entries)?,
             root: root.clone(),
-            injection: ArchivedInjection::Absent(String::new()),
+            injection: ArchivedLibrary::Absent(String::new()),
+            malloc: None,
             metrics: self.metrics.to_vec(),
             revisions: Vec::new(),
             contents: BTreeMap::new(),
@@ -98,7 +100,10 @@ impl ArchiveContents<'_> {
             manifest.revisions.push(packer.add_revision(index, prepared)?);
         }
         packer.globs.check_all_matched(&packer.matched)?;
-        manifest.injection = packer.add_injection(prepared.builder.injection_library())?;
+        manifest.injection = packer.add_library(prepared.builder.injection_library())?;
+        if malloc_variables::is_requested(&self.plan.request) {
+            manifest.malloc = Some(packer.add_library(prepared.builder.malloc_library())?);
+        }
         packer.writer.finish(manifest)
     }
 
@@ -190,14 +195,14 @@ impl Packer<'_> {
         Ok(files)
     }
 
-    fn add_injection(&mut self, library: Result<Utf8PathBuf, String>) -> anyhow::Result<ArchivedInjection> {
+    fn add_library(&mut self, library: Result<Utf8PathBuf, String>) -> anyhow::Result<ArchivedLibrary> {
         match library {
             Ok(library) => {
                 let path = Utf8Path::new("injection").join(library.file_name().unwrap_or_default());
                 self.writer.add_file(path.clone(), &library)?;
-                Ok(ArchivedInjection::Library(path))
+                Ok(ArchivedLibrary::Library(path))
             }
-            Err(reason) => Ok(ArchivedInjection::Absent(reason)),
+            Err(reason) => Ok(ArchivedLibrary::Absent(reason)),
         }
     }
 }

@@ -287,7 +287,7 @@ mod tests {
 
     use super::*;
     use crate::archive::file::Archive;
-    use crate::archive::manifest::{ArchivedInjection, ArchivedRevision, Manifest};
+    use crate::archive::manifest::{ArchivedLibrary, ArchivedRevision, Manifest};
     use crate::archive::writer::ArchiveWriter;
     use crate::build::failure::BuildFailure;
     use crate::build::provenance::Companion;
@@ -315,7 +315,8 @@ mod tests {
             has_runner: true,
             loaders: Vec::new(),
             root: root.to_owned(),
-            injection: ArchivedInjection::Absent("not built".to_owned()),
+            injection: ArchivedLibrary::Absent("not built".to_owned()),
+            malloc: None,
             metrics: Vec::new(),
             revisions,
             contents: BTreeMap::new(),

@@ -9,6 +9,7 @@
 //! run/builds.json  run/trace.json    copied to the run's folder
 //! run/builds/*.log                   copied to the run's folder
 //! injection/libmemprof_inject.so     counts GPU memory
+//! injection/libmemprof_malloc.so     counts the C library's allocator, on request
 //! store/<key>/                       provenance.json, executables, companions
 //! data/<hash>                        files that tests and the loader find by path, each once
 //! archive.json                       the manifest: every other file, its hash, and its purpose
@@ -20,7 +21,7 @@ use anyhow::{Context, ensure};
 use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::archive::format::{TRAILER_BYTES, WINDOW_LOG, ZSTD, parse_trailer};
-use crate::archive::manifest::{ArchivedInjection, MANIFEST, Manifest, VERSION, data_path, stays_inside};
+use crate::archive::manifest::{ArchivedLibrary, MANIFEST, Manifest, VERSION, data_path, stays_inside};
 use crate::archive::writer::is_executable;
 use crate::build::store;
 use crate::support::advice::Advice;
@@ -278,8 +279,21 @@ impl Unpacked {
     /// Returns the library that counts a test's GPU memory, or why it is missing.
     pub fn injection_library(&self) -> Result<Utf8PathBuf, String> {
         match &self.manifest.injection {
-            ArchivedInjection::Library(path) => Ok(self.folder.join(path)),
-            ArchivedInjection::Absent(reason) => Err(reason.clone()),
+            ArchivedLibrary::Library(path) => Ok(self.folder.join(path)),
+            ArchivedLibrary::Absent(reason) => Err(reason.clone()),
+        }
+    }
+
+    /// Returns the library that counts the C library's allocator, or why it is missing.
+    pub fn malloc_library(&self) -> Result<Utf8PathBuf, String> {
+        match &self.manifest.malloc {
+            Some(ArchivedLibrary::Library(path)) => Ok(self.folder.join(path)),
+            Some(ArchivedLibrary::Absent(reason)) => Err(reason.clone()),
+            None => {
+                Err("the archive was built without a request for a metric malloc.*; add it to `metrics:` in \
+                         memprof.yaml, and build the archive again"
+                    .to_owned())
+            }
         }
     }
 
@@ -349,7 +363,8 @@ mod tests {
             has_runner: false,
             loaders: Vec::new(),
             root: "/r".into(),
-            injection: ArchivedInjection::Absent("not built".to_owned()),
+            injection: ArchivedLibrary::Absent("not built".to_owned()),
+            malloc: None,
             metrics: Vec::new(),
             revisions: Vec::new(),
             contents: BTreeMap::new(),

@@ -30,7 +30,10 @@ pub struct Manifest {
     /// are compiled into the executables.
     pub root: Utf8PathBuf,
     /// The library that the CUDA driver loads into test processes.
-    pub injection: ArchivedInjection,
+    pub injection: ArchivedLibrary,
+    /// The library that counts the C library's allocator, if that was requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub malloc: Option<ArchivedLibrary>,
     /// The metrics that `memprof.yaml` shows.
     pub metrics: Vec<String>,
     /// The revisions, in the plan's order.
@@ -68,8 +71,10 @@ impl Manifest {
         for path in self.contents.keys() {
             check(stays_inside(path), "it contains an invalid path", path.as_str())?;
         }
-        if let ArchivedInjection::Library(path) = &self.injection {
-            check(self.contents.contains_key(path), "it does not contain its library", path.as_str())?;
+        for library in std::iter::once(&self.injection).chain(&self.malloc) {
+            if let ArchivedLibrary::Library(path) = library {
+                check(self.contents.contains_key(path), "it does not contain its library", path.as_str())?;
+            }
         }
         for ArchivedRevision { build, files } in &self.revisions {
             if let ArchivedBuild::Done(key) = build {
@@ -122,10 +127,11 @@ pub enum ArchivedBuild {
     Failed(BuildFailure),
 }
 
-/// The library that counts a test's GPU memory. The machine that builds need not have a GPU.
+/// A library that counts memory in a test's process. For GPU memory, the machine that builds need not
+/// have a GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ArchivedInjection {
+pub enum ArchivedLibrary {
     /// A file of the archive.
     Library(Utf8PathBuf),
     /// It is missing, for this reason.
@@ -189,7 +195,8 @@ mod tests {
             has_runner: false,
             loaders: Vec::new(),
             root: root.into(),
-            injection: ArchivedInjection::Library(library.into()),
+            injection: ArchivedLibrary::Absent(String::new()),
+            malloc: Some(ArchivedLibrary::Library(library.into())),
             metrics: Vec::new(),
             revisions: vec![ArchivedRevision {
                 build: ArchivedBuild::Done(key.to_owned()),

@@ -27,6 +27,7 @@ use crate::results::sealed;
 use crate::results::stored::{self, Run};
 use crate::run::delay::Delay;
 use crate::run::estimate::PastTimes;
+use crate::run::malloc_variables::malloc_variables;
 use crate::run::runner::{self, Completion, Interrupted, Runner};
 use crate::run::session::{self, Session};
 use crate::support::event::{Event, Sink};
@@ -47,7 +48,7 @@ pub struct CommitRunner<'a> {
     builds: Vec<Build>,
     is_built: Vec<bool>,
     facts: BTreeMap<String, Value>,
-    gpu: Option<BTreeMap<&'static str, String>>,
+    counting: Option<BTreeMap<&'static str, String>>,
     devices: DeviceWatch<'a>,
     delay: Delay,
     past: PastTimes,
@@ -134,7 +135,7 @@ impl<'a> CommitRunner<'a> {
             builds: std::iter::repeat_with(|| Build::Failed(BuildFailure::default())).take(commits).collect(),
             is_built: vec![false; commits],
             facts,
-            gpu: None,
+            counting: None,
             devices,
             delay: Delay::of(&plan.request),
             past: PastTimes::default(),
@@ -405,8 +406,10 @@ impl<'a> CommitRunner<'a> {
     fn run(&mut self, cells: &[PlannedCell], runs: u32) -> anyhow::Result<()> {
         let cells: Vec<PlannedCell> =
             cells.iter().map(|cell| PlannedCell { repeat: Repeat::Times(runs), ..cell.clone() }).collect();
-        if self.gpu.is_none() {
-            self.gpu = Some(session::gpu_variables(|| self.builder.injection_library()));
+        if self.counting.is_none() {
+            let mut counting = session::gpu_variables(|| self.builder.injection_library());
+            counting.extend(malloc_variables(&self.plan.request, || self.builder.malloc_library()));
+            self.counting = Some(counting);
         }
         let runner = Runner {
             plan: self.plan,
@@ -416,7 +419,7 @@ impl<'a> CommitRunner<'a> {
             devices: &self.devices,
             delay: &self.delay,
             past: &self.past,
-            gpu: self.gpu.as_ref().context("it was set above")?,
+            counting: self.counting.as_ref().context("it was set above")?,
             sink: self.notes,
             interrupt: self.session.interrupt,
             follow: self.session.follow,

@@ -316,11 +316,22 @@ impl<'a> Builder<'a> {
 
     /// Returns the library that the CUDA driver loads into test processes, or why it is missing.
     pub fn injection_library(&mut self) -> Result<Utf8PathBuf, String> {
+        let (shim, toolchain) = self.shim_of_baseline().map_err(|error| format!("{error:#}"))?;
+        shim.injection(&toolchain, self.inputs.plan.request.build.target.as_deref())
+    }
+
+    /// Returns the library that counts the C library's allocator, or why it is missing.
+    pub fn malloc_library(&mut self) -> Result<Utf8PathBuf, String> {
+        let (shim, toolchain) = self.shim_of_baseline().map_err(|error| format!("{error:#}"))?;
+        shim.malloc(&toolchain, self.inputs.plan.request.build.target.as_deref())
+    }
+
+    fn shim_of_baseline(&mut self) -> anyhow::Result<(CompiledShim, Toolchain)> {
         let plan = self.inputs.plan;
-        let toolchain = self.toolchain(plan.baseline).map_err(|error| format!("{error:#}"))?;
+        let toolchain = self.toolchain(plan.baseline)?;
         let target = plan.request.build.target.as_deref();
-        let shim = CompiledShim::find_or_compile(self.inputs.cache, &toolchain, target);
-        shim.map_err(|error| format!("{error:#}"))?.injection(&toolchain, target)
+        let shim = CompiledShim::find_or_compile(self.inputs.cache, &toolchain, target)?;
+        Ok((shim, toolchain))
     }
 
     /// Reports that a revision does not build, and why. Errors that another revision has too are

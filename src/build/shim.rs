@@ -23,8 +23,19 @@ static TEMPLATES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/templates");
 /// The crates, in compilation order: the first measures, the second installs the allocator.
 const CRATES: [&str; 2] = ["memprof", "memprof_heap"];
 
-/// The crate of the library that the CUDA driver loads.
-const INJECTION: &str = "memprof_inject";
+/// A library that test processes load. It is compiled on first use: few runs need it, and unlike the
+/// rest of the shim, it needs a linker for the target.
+#[derive(Clone, Copy, Debug)]
+struct Library {
+    crate_name: &'static str,
+    /// Who loads it, for messages.
+    words: &'static str,
+}
+
+const INJECTION: Library =
+    Library { crate_name: "memprof_inject", words: "the library that the CUDA driver loads" };
+const MALLOC: Library =
+    Library { crate_name: "memprof_malloc", words: "the library in front of the C library's allocator" };
 
 /// The compiled shim.
 #[derive(Clone, Debug)]
@@ -123,33 +134,45 @@ impl CompiledShim {
     }
 
     /// Returns the library that the CUDA driver loads into test processes, or why it is missing.
-    ///
-    /// It is compiled on first use: only runs with a GPU need it, and unlike the rest of the shim,
-    /// it needs a linker for the target.
     pub fn injection(&self, toolchain: &Toolchain, target: Option<&str>) -> Result<Utf8PathBuf, String> {
-        let library = self.folder.join("libmemprof_inject.so");
+        self.library(INJECTION, toolchain, target)
+    }
+
+    /// Returns the library that counts the C library's allocator, or why it is missing.
+    pub fn malloc(&self, toolchain: &Toolchain, target: Option<&str>) -> Result<Utf8PathBuf, String> {
+        self.library(MALLOC, toolchain, target)
+    }
+
+    fn library(
+        &self,
+        Library { crate_name, words }: Library,
+        toolchain: &Toolchain,
+        target: Option<&str>,
+    ) -> Result<Utf8PathBuf, String> {
+        let file = format!("lib{crate_name}.so");
+        let library = self.folder.join(&file);
         if library.exists() {
             return Ok(library);
         }
-        let source = self.folder.join("source").join(INJECTION).join("lib.rs");
+        let source = self.folder.join("source").join(crate_name).join("lib.rs");
         let compiled = || {
             // Compiled elsewhere and moved, so that no other run loads half a library.
             let aside = tempfile::tempdir_in(&self.folder)?;
             let command: Command = toolchain
                 .rustc()
-                .args(["--crate-name", INJECTION, "--crate-type", "cdylib", "--edition", "2021"])
+                .args(["--crate-name", crate_name, "--crate-type", "cdylib", "--edition", "2021"])
                 .args(["-C", "opt-level=3", "-C", "panic=abort", "-C", "strip=symbols"])
                 .args(["--cap-lints", "warn", "--out-dir"])
                 .arg(aside.path())
                 .args(target.iter().flat_map(|target| ["--target", target]))
                 .arg(source);
             command.run()?;
-            fs_err::rename(aside.path().join("libmemprof_inject.so"), &library)?;
+            fs_err::rename(aside.path().join(&file), &library)?;
             anyhow::Ok(())
         };
         match compiled() {
             Ok(()) => Ok(library),
-            Err(error) => Err(format!("could not compile the library that the CUDA driver loads: {error:#}")),
+            Err(error) => Err(format!("could not compile {words}: {error:#}")),
         }
     }
 

@@ -425,7 +425,7 @@ impl FromText for MetricName {
     const EXPECTED: &'static str = "a metric such as heap.peak";
 
     fn from_text(text: &str) -> Result<Self, Mistake> {
-        metric_name::check(text).map_err(|error| Mistake::new(error.to_string()).help(error.help))?;
+        metric_name::check_shown(text).map_err(|error| Mistake::new(error.to_string()).help(error.help))?;
         Ok(Self(text.to_owned()))
     }
 }

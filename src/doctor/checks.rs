@@ -302,9 +302,7 @@ fn metrics(facts: &MachineFacts) -> Vec<Finding> {
         "the allocator that is built into each test (Rust's global allocator), exact",
     )];
     findings.extend(resident(&facts.resident));
-    let malloc = "on request (MEMPROF_METRICS=malloc.live): the C library's statistics, in tests that link \
-                  glibc 2.33 or later";
-    findings.push(Finding::new("malloc.live", Availability::Good, malloc));
+    findings.push(malloc(&facts.platform));
     if facts.may_have_devices {
         findings.extend(gpu_metrics(facts));
     } else {
@@ -318,6 +316,16 @@ fn metrics(facts: &MachineFacts) -> Vec<Finding> {
         Finding::new("gpu.PLACE.vram", Availability::Good, text)
     });
     findings
+}
+
+fn malloc(platform: &str) -> Finding {
+    if !platform.starts_with("linux ") {
+        return Finding::new("malloc.*", Availability::Absent, "available on Linux only (LD_PRELOAD)");
+    }
+    let text = "on request (--metrics 'malloc.*'): a library in front of the C library's allocator, exact in usable \
+                bytes; not in static executables (such as musl targets), nor in executables that bring their own \
+                malloc";
+    Finding::new("malloc.*", Availability::Good, text)
 }
 
 fn resident(resident: &Resident) -> Vec<Finding> {

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::support::glob;
+
 /// What a metric's raw number counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -38,7 +40,7 @@ impl Unit {
 
 /// The metrics that any platform may have, with their meanings, in the order of the table's
 /// columns.
-pub const CATALOGUE: [(&str, &str); 13] = [
+pub const CATALOGUE: [(&str, &str); 16] = [
     ("heap.peak", "peak of live heap bytes since the last checkpoint (exact)"),
     ("heap.peak_above_start", "heap.peak minus heap.live at `start` (computed)"),
     ("heap.live", "live heap bytes"),
@@ -50,17 +52,34 @@ pub const CATALOGUE: [(&str, &str); 13] = [
     ("cpu.pss", "proportional set size (PSS): a shared page counts in part, divided among all that share it"),
     ("cpu.private", "resident memory that no other process maps"),
     ("cpu.shared", "resident memory that is mapped more than once"),
-    ("malloc.live", "bytes in use in the C library's allocator, according to its own statistics"),
+    ("malloc.peak", "peak of malloc.live since the last checkpoint (exact)"),
+    ("malloc.live", "live bytes of the C library's allocator, which includes the Rust heap"),
+    ("malloc.allocated", "bytes allocated by the C library's allocator since the last checkpoint"),
+    ("malloc.count", "number of allocations by the C library's allocator since the last checkpoint"),
     ("time", "time since `start`"),
 ];
 
 /// The metrics that are read on request only: they are slow, or add little to the others.
-pub const ON_REQUEST: [&str; 4] = ["cpu.pss", "cpu.private", "cpu.shared", "malloc.live"];
+pub const ON_REQUEST: [&str; 7] = [
+    "cpu.pss",
+    "cpu.private",
+    "cpu.shared",
+    "malloc.peak",
+    "malloc.live",
+    "malloc.allocated",
+    "malloc.count",
+];
 
-/// Returns which of these metrics are read on request only, each once.
+/// Returns which of these metrics are read on request only, each once. `malloc.*` requests its
+/// whole family. Other patterns request nothing, because the figures of `cpu.*` are slow to read.
 pub fn on_request<'a>(metrics: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let wanted: Vec<&str> = metrics.into_iter().collect();
-    ON_REQUEST.into_iter().filter(|name| wanted.contains(name)).map(str::to_owned).collect()
+    let is_wanted = |name: &&str| {
+        wanted
+            .iter()
+            .any(|wanted| wanted == name || (wanted.starts_with("malloc.") && glob::matches(wanted, name)))
+    };
+    ON_REQUEST.into_iter().filter(is_wanted).map(str::to_owned).collect()
 }
 
 /// The last part of metrics that are computed: a peak above the level at `start`. Also of GPUs:
@@ -82,3 +101,18 @@ pub fn derived<'a>(metrics: impl IntoIterator<Item = &'a str>) -> Vec<String> {
 
 /// The metrics shown by default, as far as the measurement has them.
 pub const DEFAULT: [&str; 2] = ["heap.peak", "cpu.peak"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_requests_the_family_of_malloc_and_no_other() {
+        assert_eq!(on_request(["heap.peak", "cpu.pss"]), ["cpu.pss"]);
+        let all = ["malloc.peak", "malloc.live", "malloc.allocated", "malloc.count"];
+        assert_eq!(on_request(["malloc.*"]), all);
+        assert_eq!(on_request(["malloc.*", "malloc.live"]), all);
+        assert_eq!(on_request(["malloc.l*"]), ["malloc.live"]);
+        assert!(on_request(["*", "cpu.*", "*.live"]).is_empty());
+    }
+}

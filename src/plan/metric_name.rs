@@ -15,13 +15,18 @@ pub fn check(name: &str) -> Result<(), UnknownMetric> {
     Err(UnknownMetric { name: name.to_owned(), help: suggest::did_you_mean_or_list(name, "metrics", &all) })
 }
 
+/// Checks a metric to show: a name, or a pattern.
+pub fn check_shown(text: &str) -> Result<(), UnknownMetric> {
+    if text.contains('*') { check_pattern(text) } else { check(text) }
+}
+
 /// Checks that a metric matches this pattern, in which `*` stands for any part of a name.
 pub fn check_pattern(pattern: &str) -> Result<(), UnknownMetric> {
     let Some((head, _)) = pattern.split_once('*') else {
         return if is_of_scopes(pattern) { Ok(()) } else { check(pattern) };
     };
     let known = CATALOGUE.iter().map(|(known, _)| *known);
-    let scopes = OF_SCOPES.iter().flat_map(|part| ["heap", "cpu"].map(|family| format!("{family}.{part}")));
+    let scopes = OF_SCOPES.iter().flat_map(|part| FAMILIES.map(|family| format!("{family}.{part}")));
     let matches = |name: &str| glob::matches(pattern, name);
     if head.is_empty() || head.starts_with("gpu.") || "gpu.".starts_with(head) {
         return Ok(());
@@ -34,12 +39,15 @@ pub fn check_pattern(pattern: &str) -> Result<(), UnknownMetric> {
     Err(UnknownMetric { name: pattern.to_owned(), help })
 }
 
+/// The families that scopes have, beside those of GPUs.
+const FAMILIES: [&str; 3] = ["heap", "cpu", "malloc"];
+
 /// The last parts of a scope's metrics.
 const OF_SCOPES: [&str; 3] = ["consumed", "peaked", "used"];
 
 fn is_of_scopes(name: &str) -> bool {
     let parts = name.split_once('.');
-    parts.is_some_and(|(family, part)| ["heap", "cpu"].contains(&family) && OF_SCOPES.contains(&part))
+    parts.is_some_and(|(family, part)| FAMILIES.contains(&family) && OF_SCOPES.contains(&part))
 }
 
 /// A name that no metric has.
@@ -63,7 +71,11 @@ mod tests {
         assert_eq!(check("heap.peek").unwrap_err().help, "did you mean 'heap.peak'?");
         assert_eq!(check_pattern("heap.*"), Ok(()));
         assert_eq!(check_pattern("heap.peaked"), Ok(()));
+        assert_eq!(check_pattern("malloc.peaked"), Ok(()));
         assert_eq!(check_pattern("gpu.*.peak"), Ok(()));
+        assert_eq!(check_shown("malloc.*"), Ok(()));
+        assert_eq!(check_shown("heap.peak"), Ok(()));
+        assert!(check_shown("mallok.*").is_err() && check_shown("heap.peaked").is_err());
         assert!(check_pattern("heep.*").unwrap_err().help.starts_with("metrics: heap.peak, "));
         assert_eq!(check_pattern("heap.peek").unwrap_err().help, "did you mean 'heap.peak'?");
         assert!(check("zebra").unwrap_err().help.starts_with("metrics: heap.peak, "));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::compare::aggregate::Aggregate;
 use crate::compare::comparison::{Comparability, Comparison};
-use crate::plan::metric::ON_REQUEST;
+use crate::plan::metric::on_request;
 use crate::report::contexts;
 use crate::report::selection::MetricFilter;
 use crate::support::counted::counted;
@@ -19,8 +19,11 @@ pub fn notes(comparison: &Comparison, filter: &MetricFilter) -> Vec<String> {
         .unknown(comparison)
         .filter(|_| !measured.is_empty())
         .map(|name| {
-            if ON_REQUEST.contains(&name) {
-                format!("{name} was not measured: it is read on request only (--metrics {name})")
+            if !on_request([name]).is_empty() {
+                let quote = if name.contains('*') { "'" } else { "" };
+                format!(
+                    "{name} was not measured: it is read on request only (--metrics {quote}{name}{quote})"
+                )
             } else if name.starts_with("gpu.") {
                 format!("{name} was not measured: no test used a GPU with this metric")
             } else {

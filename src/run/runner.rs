@@ -35,6 +35,7 @@ use crate::run::executables::ProvenExecutables;
 use crate::run::finished::FinishedRuns;
 use crate::run::follow::{Follow, Follower};
 use crate::run::home::{self, RunHome};
+use crate::run::malloc_variables;
 use crate::run::process_group;
 use crate::run::recording::Recording;
 use crate::support::counted::counted;
@@ -79,8 +80,9 @@ pub struct Runner<'a> {
     pub builds: &'a [Build],
     /// The cells to run.
     pub cells: &'a [PlannedCell],
-    /// Variables that make test processes count GPU memory; empty on a machine without a GPU.
-    pub gpu: &'a BTreeMap<&'static str, String>,
+    /// Variables that make test processes count GPU memory, on a machine with a GPU, and the C
+    /// library's allocator, if that was requested.
+    pub counting: &'a BTreeMap<&'static str, String>,
     /// The devices that runs may use.
     pub devices: &'a DeviceWatch<'a>,
     /// The pause between two runs.
@@ -433,6 +435,16 @@ impl Runner<'_> {
         }))
     }
 
+    /// Returns the loader's variable that loads the library in front of the C library's allocator, if
+    /// there is one.
+    fn preload(&self, planned: &PlannedCell, executable: &Executable) -> Option<(&'static str, String)> {
+        let library = self.counting.get(malloc_variables::LIBRARY)?;
+        let name = malloc_variables::PRELOAD;
+        let set = planned.env.get(name).or_else(|| executable.environment.get(name));
+        let users = set.cloned().or_else(|| std::env::var(name).ok());
+        Some((name, malloc_variables::preload(library, users.as_deref())))
+    }
+
     /// Returns the command of a run, with all variables that the test process gets.
     fn command(
         &self,
@@ -445,7 +457,8 @@ impl Runner<'_> {
         let request = &self.plan.request;
         let on_request = Some(request.on_request.join(",")).filter(|metrics| !metrics.is_empty());
         let command = test_command(entry, executable, planned, request, log)
-            .envs(self.gpu)
+            .envs(self.counting)
+            .envs(self.preload(planned, executable))
             .envs(on_request.map(|metrics| ("MEMPROF_METRICS", metrics)));
         match &devices.given {
             Some(value) => command.env(visible_devices::VISIBLE, value),

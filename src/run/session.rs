@@ -36,6 +36,7 @@ use crate::run::changed_sources;
 use crate::run::delay::Delay;
 use crate::run::estimate::PastTimes;
 use crate::run::follow::Follow;
+use crate::run::malloc_variables::malloc_variables;
 use crate::run::one_sided_tests::{self, Notes};
 use crate::run::runner::{Completion, Interrupted, Runner};
 use crate::run::stored_plan;
@@ -256,10 +257,11 @@ impl<'a> Session<'a> {
         prepared: &mut Prepared<'_>,
         devices: &DeviceWatch<'_>,
     ) -> anyhow::Result<()> {
-        let gpu = gpu_variables(|| prepared.builder.injection_library());
+        let mut counting = gpu_variables(|| prepared.builder.injection_library());
+        counting.extend(malloc_variables(&plan.request, || prepared.builder.malloc_library()));
         let runner = Runner {
             plan,
-            gpu: &gpu,
+            counting: &counting,
             devices,
             delay: &Delay::of(&plan.request),
             past: &past_times(folder),

@@ -9,6 +9,7 @@
 //! before the test's body in every harness, unless the source changes.
 
 use crate::environment::Environment;
+use crate::own_memory;
 use crate::recorder;
 
 #[used]
@@ -18,6 +19,8 @@ use crate::recorder;
 static CONSTRUCTOR: extern "C" fn() = construct;
 
 extern "C" fn construct() {
+    // Decides by a variable that is removed below.
+    own_memory::are_used();
     if let Some(environment) = Environment::take() {
         // Miri has no `atexit`.
         if recorder::start(environment) && !cfg!(miri) {

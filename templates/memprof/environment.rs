@@ -24,6 +24,10 @@ const METRICS: &str = "MEMPROF_METRICS";
 const CUPTI: &str = "MEMPROF_CUPTI";
 /// Why there is no CUPTI, if the runner found none.
 const CUPTI_ABSENT: &str = "MEMPROF_CUPTI_ABSENT";
+/// Path of the library in front of the C library's allocator, if the runner has it loaded, and why it
+/// does not.
+const MALLOC: &str = "MEMPROF_MALLOC";
+const MALLOC_ABSENT: &str = "MEMPROF_MALLOC_ABSENT";
 /// `0`: checkpoints do not wait for the GPUs in use.
 const SYNC: &str = "MEMPROF_SYNC";
 /// `0`: resident memory is not read, and the only system call of a checkpoint is for its line in
@@ -44,7 +48,7 @@ const STACKS_SAMPLE: &str = "MEMPROF_STACKS_SAMPLE";
 const HARNESS_TEST: &str = "MEMPROF_HARNESS_TEST";
 
 /// All variables. Add new ones here, or child processes inherit them.
-const ALL: [&str; 15] = [
+const ALL: [&str; 17] = [
     LOG,
     LOG_KEY,
     PRINT,
@@ -52,6 +56,8 @@ const ALL: [&str; 15] = [
     METRICS,
     CUPTI,
     CUPTI_ABSENT,
+    MALLOC,
+    MALLOC_ABSENT,
     SYNC,
     RESIDENT,
     TRACE_EVENTS,
@@ -71,6 +77,8 @@ pub(crate) struct Environment {
     metrics: String,
     cupti: Option<String>,
     cupti_absent: Option<String>,
+    malloc: Option<String>,
+    malloc_absent: Option<String>,
     leaves_gpus_alone: bool,
     leaves_resident_out: bool,
     pub(crate) trace_events: Option<u64>,
@@ -90,12 +98,17 @@ impl Environment {
             metrics: std::env::var(METRICS).unwrap_or_default(),
             cupti: std::env::var(CUPTI).ok().filter(|path| !path.is_empty()),
             cupti_absent: std::env::var(CUPTI_ABSENT).ok().filter(|reason| !reason.is_empty()),
+            malloc: std::env::var(MALLOC).ok().filter(|path| !path.is_empty()),
+            malloc_absent: std::env::var(MALLOC_ABSENT).ok().filter(|reason| !reason.is_empty()),
             leaves_gpus_alone: is_off(SYNC),
             leaves_resident_out: is_off(RESIDENT),
             trace_events: std::env::var(TRACE_EVENTS).ok().and_then(|value| value.parse().ok()),
             trace_columns: std::env::var(TRACE_COLUMNS).ok().filter(|columns| !columns.is_empty()),
             harness_test: std::env::var(HARNESS_TEST).unwrap_or_default(),
         };
+        if let Some(library) = &environment.malloc {
+            leave_out_of_preload(library);
+        }
         for name in ALL {
             std::env::remove_var(name);
         }
@@ -118,6 +131,15 @@ impl Environment {
         }
     }
 
+    /// Path of the library in front of the C library's allocator, or why there is none.
+    pub(crate) fn malloc_library(&self) -> Result<&str, &'static str> {
+        match (&self.malloc, &self.malloc_absent) {
+            (Some(path), _) => Ok(path),
+            (None, Some(reason)) => Err(kept(format_args!("{reason}"))),
+            (None, None) => Err("the runner gave no library to count malloc (MEMPROF_MALLOC)"),
+        }
+    }
+
     /// Whether a checkpoint waits for the GPUs in use.
     pub(crate) fn synchronises(&self) -> bool {
         !self.leaves_gpus_alone
@@ -131,6 +153,23 @@ impl Environment {
     /// Whether the runner requested a metric that is read on request only.
     pub(crate) fn wants(&self, metric: &str) -> bool {
         self.metrics.split(',').any(|wanted| wanted.trim() == metric)
+    }
+}
+
+/// Takes a library out of `LD_PRELOAD`, so that programs that the test starts do not load it. What
+/// the user has there stays.
+fn leave_out_of_preload(library: &str) {
+    const PRELOAD: &str = "LD_PRELOAD";
+    if let Ok(value) = std::env::var(PRELOAD) {
+        // The loader takes both characters for a separator.
+        let mut rest = value.split([' ', ':'].as_ref()).filter(|path| *path != library && !path.is_empty());
+        match rest.next() {
+            None => std::env::remove_var(PRELOAD),
+            Some(first) => {
+                let rest = rest.fold(first.to_owned(), |all, path| all + ":" + path);
+                std::env::set_var(PRELOAD, rest);
+            }
+        }
     }
 }
 

@@ -23,6 +23,7 @@
 //!   keeps it in a table; `sites` tells call stacks apart, with `stack_walk`, `unwind_table` and
 //!   `loaded`; `events` orders them, and `site_figures` adds up, with a `timeline`; `stack_log` writes;
 //! * reading: `heap_metrics`, `resident` (with a file for each platform), `malloc`, `gpu`, `drm`;
+//!   `malloc_library` finds the crate `memprof_malloc`, which `malloc_link` describes;
 //!   `sources` lists them and `metric` describes what they report;
 //! * GPUs: `gpu_metrics`, `cuda_driver`, `nvml`, and `gpu_rendezvous`, where the crate
 //!   `memprof_inject` hands over its counts; `drm_fdinfo` for `drm`; all use `dynamic_library`;
@@ -31,7 +32,8 @@
 //! * logging: `scope_log`, `call_log` and `tensor_log`; the recorder logs checkpoints itself;
 //! * asserting: `usage` with `gpus`, `assertions`, and `parameter`;
 //! * naming and tracing: `tensors`; `trace`, which the tool inserts into traced functions;
-//! * writing: `log` with `checksum`, `json`, `terminal`; all keep their memory in `untracked`;
+//! * writing: `log` with `checksum`, `json`, `terminal`; all keep their memory in `untracked`,
+//!   which has it from `own_memory`;
 //! * beginning and end: `constructor`, `environment`, `stamp`, and `harness`, which keeps libtest's
 //!   own allocations apart from the test's.
 
@@ -91,10 +93,19 @@ mod loaded;
 mod lock;
 mod log;
 mod malloc;
+#[cfg_attr(
+    not(all(target_os = "linux", target_pointer_width = "64", not(miri))),
+    path = "malloc_library_elsewhere.rs"
+)]
+mod malloc_library;
+mod malloc_link;
+#[cfg_attr(not(all(target_os = "linux", target_env = "gnu")), path = "malloc_statistics_elsewhere.rs")]
+mod malloc_statistics;
 mod metric;
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 mod nvml;
 mod occurrences;
+mod own_memory;
 mod parameter;
 mod peak_history;
 mod reading;
@@ -102,7 +113,6 @@ mod recorder;
 mod resident;
 mod scope;
 mod scope_log;
-#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 mod site_figures;
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 mod sites;

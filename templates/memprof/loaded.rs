@@ -39,6 +39,7 @@ struct ProgramHeader {
 }
 
 const PT_LOAD: u32 = 1;
+const PT_INTERP: u32 = 3;
 const PF_X: u32 = 1;
 
 /// A loaded file. The executable comes first, with an empty path.
@@ -62,6 +63,22 @@ pub(crate) fn executable_bias() -> usize {
     // SAFETY: the callback gets the pointer that is handed over here, and it lives that long.
     unsafe { dl_iterate_phdr(first, std::ptr::addr_of_mut!(bias).cast()) };
     bias
+}
+
+/// Whether the executable names no dynamic loader.
+pub(crate) fn is_executable_static() -> bool {
+    unsafe extern "C" fn first(object: *const Object, _size: usize, is_static: *mut c_void) -> c_int {
+        let object = &*object;
+        if !object.headers.is_null() {
+            let headers = std::slice::from_raw_parts(object.headers, object.header_count.into());
+            *is_static.cast::<bool>() = headers.iter().all(|header| header.kind != PT_INTERP);
+        }
+        1
+    }
+    let mut is_static = false;
+    // SAFETY: the callback gets the pointer that is handed over here, and it lives that long.
+    unsafe { dl_iterate_phdr(first, std::ptr::addr_of_mut!(is_static).cast()) };
+    is_static
 }
 
 /// Adds the files that are loaded now and not in the list.

@@ -1,134 +1,132 @@
-//! `malloc.live`, on request: bytes in use in the C library's allocator, from its own statistics. C
-//! and C++ libraries allocate there and not through the Rust allocator.
+//! `malloc.…`, on request: the C library's allocator. C and C++ libraries allocate there and not
+//! through the Rust allocator; Rust's `System` allocates there too.
+//!
+//! The figures are those of the library in front of the allocator. If it is not there, `malloc.live`
+//! comes from the C library's own statistics, which its source says.
 
 use crate::environment::Environment;
-use crate::metric::{Catalogue, Index, Kind, Values};
+use crate::malloc_library::{self, MallocLibrary};
+use crate::malloc_statistics::{self, Statistics};
+use crate::metric::{Catalogue, Index, Kind, Metric, Values};
+use crate::site_figures::{AtNextMark, Changed, Interval};
 use crate::sources::{Extent, Source};
+use crate::untracked::kept;
 
-const NAME: &str = "malloc.live";
+const LIVE: &str = "malloc.live";
+const OTHERS: [&str; 3] = ["malloc.peak", "malloc.allocated", "malloc.count"];
+const LIBRARY_SOURCE: &str = "library in front of the C library's allocator (usable bytes)";
+
+/// For both problems that may come up later.
+const LOST: &str = "blocks of malloc were not counted: a library allocates past the loader's order \
+                    (RTLD_DEEPBIND), or a signal handler allocated while a block was counted";
 
 pub(crate) struct Malloc {
-    found: Option<(Index, platform::Statistics)>,
+    found: Option<Found>,
+}
+
+enum Found {
+    Library(MallocLibrary, Indices),
+    Statistics(Statistics, Index),
+}
+
+struct Indices {
+    live: Index,
+    peak: Index,
+    allocated: Index,
+    count: Index,
 }
 
 impl Malloc {
     pub(crate) const fn new() -> Self {
         Self { found: None }
     }
+
+    fn library(&self) -> Option<MallocLibrary> {
+        match &self.found {
+            Some(Found::Library(library, _)) => Some(*library),
+            _ => None,
+        }
+    }
+
+    /// Tells the next mark what it means for the interval of call stacks.
+    pub(crate) fn at_next_mark(&self, what: AtNextMark) {
+        if let Some(library) = self.library() {
+            library.at_next_mark(what);
+        }
+    }
+
+    /// Calls `each` with the figures of the interval that ended at the last mark, and of the sites
+    /// that changed in it.
+    pub(crate) fn each_interval(&self, each: &mut dyn FnMut(&str, Interval, &[Changed])) {
+        if let Some(library) = self.library() {
+            library.with_interval(&mut |interval, changed| each("malloc", interval, changed));
+        }
+    }
+
+    /// Why the figures are not complete.
+    pub(crate) fn left_out(&self) -> Option<&'static str> {
+        self.library()?.problem().err()
+    }
+
+    fn add_statistics(
+        &mut self,
+        reason: &'static str,
+        wanted: &dyn Fn(&str) -> bool,
+        catalogue: &mut Catalogue,
+    ) {
+        for name in OTHERS.iter().filter(|name| wanted(name)) {
+            catalogue.add_absent(name, reason);
+        }
+        if wanted(LIVE) {
+            match malloc_statistics::find() {
+                Ok(statistics) => {
+                    let index = catalogue.add(LIVE, malloc_statistics::SOURCE, Kind::Level);
+                    self.found = Some(Found::Statistics(statistics, index));
+                }
+                Err(other) => catalogue.add_absent(LIVE, kept(format_args!("{reason}; {other}"))),
+            }
+        }
+    }
 }
 
 impl Source for Malloc {
     fn open(&mut self, environment: &Environment, catalogue: &mut Catalogue) {
-        if !environment.wants(NAME) {
+        let wanted = |name: &str| environment.wants(name);
+        if !wanted(LIVE) && !OTHERS.iter().any(|name| wanted(name)) {
             return;
         }
-        match platform::find() {
-            Ok(statistics) => {
-                self.found = Some((catalogue.add(NAME, platform::SOURCE, Kind::Level), statistics));
+        match malloc_library::find(environment) {
+            Ok(library) => {
+                let mut add = |name, kind| {
+                    catalogue.add_metric(Metric { name, source: LIBRARY_SOURCE, kind, lost: LOST })
+                };
+                let live = add(LIVE, Kind::Level);
+                let [peak, allocated, count] = OTHERS;
+                let indices = Indices {
+                    live,
+                    peak: add(peak, Kind::Peak { family: "malloc", level: live }),
+                    allocated: add(allocated, Kind::Total),
+                    count: add(count, Kind::Total),
+                };
+                self.found = Some(Found::Library(library, indices));
             }
-            Err(reason) => catalogue.add_absent(NAME, reason),
+            Err(reason) => self.add_statistics(reason, &wanted, catalogue),
         }
     }
 
     fn read(&mut self, values: &mut Values, extent: Extent) {
-        if let (Extent::Whole, Some((index, statistics))) = (extent, self.found) {
-            values.set(index, Some(platform::in_use(statistics)));
+        match &self.found {
+            Some(Found::Library(library, indices)) => {
+                let read = library.read();
+                values.set(indices.live, read.map(|read| read.live));
+                values.set(indices.peak, read.map(|read| read.peak));
+                values.set(indices.allocated, read.map(|read| read.allocated));
+                values.set(indices.count, read.map(|read| read.count));
+            }
+            Some(Found::Statistics(statistics, index)) if extent == Extent::Whole => {
+                values.set(*index, Some(malloc_statistics::in_use(*statistics)));
+            }
+            _ => {}
         }
-    }
-}
-
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
-mod platform {
-    use std::os::raw::{c_char, c_int, c_void};
-
-    /// These statistics count the blocks in a thread's cache as in use, and rounded sizes.
-    pub(super) const SOURCE: &str = "mallinfo2 (uordblks + hblkhd; thread caches included)";
-
-    /// `struct mallinfo2` of `malloc.h`.
-    #[repr(C)]
-    pub(super) struct MallInfo2 {
-        arena: usize,
-        ordblks: usize,
-        smblks: usize,
-        hblks: usize,
-        hblkhd: usize,
-        usmblks: usize,
-        fsmblks: usize,
-        uordblks: usize,
-        fordblks: usize,
-        keepcost: usize,
-    }
-
-    #[repr(C)]
-    struct DlInfo {
-        file_name: *const c_char,
-        file_base: *mut c_void,
-        symbol_name: *const c_char,
-        symbol_address: *mut c_void,
-    }
-
-    extern "C" {
-        fn dlsym(handle: *mut c_void, symbol: *const c_char) -> *mut c_void;
-        fn dladdr(address: *const c_void, info: *mut DlInfo) -> c_int;
-    }
-
-    pub(super) type Statistics = unsafe extern "C" fn() -> MallInfo2;
-
-    /// Looked up at run time, because glibc has it only since 2.33.
-    pub(super) fn find() -> Result<Statistics, &'static str> {
-        let statistics = symbol(b"mallinfo2\0");
-        if statistics.is_null() {
-            return Err("this C library has no mallinfo2 (glibc has it since 2.33)");
-        }
-        // An allocator that replaces malloc leaves the C library's statistics at zero, which is not
-        // a figure.
-        if home(symbol(b"malloc\0")) != home(statistics) {
-            return Err("another allocator replaces malloc, and the C library's statistics do not count it");
-        }
-        // SAFETY: this is the type of the function of this name in glibc.
-        Ok(unsafe { std::mem::transmute::<*mut c_void, Statistics>(statistics) })
-    }
-
-    fn symbol(name: &'static [u8]) -> *mut c_void {
-        // SAFETY: the name ends with a zero byte; a null handle is RTLD_DEFAULT.
-        unsafe { dlsym(std::ptr::null_mut(), name.as_ptr().cast()) }
-    }
-
-    /// The base address of the loaded file that has this address.
-    fn home(address: *const c_void) -> *mut c_void {
-        let null: *mut c_void = std::ptr::null_mut();
-        let mut info = DlInfo {
-            file_name: null.cast(),
-            file_base: null,
-            symbol_name: null.cast(),
-            symbol_address: null,
-        };
-        // SAFETY: any address is allowed, and `info` is writable.
-        unsafe { dladdr(address, &mut info) };
-        info.file_base
-    }
-
-    pub(super) fn in_use(statistics: Statistics) -> u64 {
-        // SAFETY: glibc's mallinfo2 takes nothing, locks one arena after the other, and allocates
-        // nothing.
-        let info = unsafe { statistics() };
-        (info.uordblks + info.hblkhd) as u64
-    }
-}
-
-#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-mod platform {
-    pub(super) const SOURCE: &str = "";
-
-    /// Never made on this platform.
-    #[derive(Clone, Copy)]
-    pub(super) enum Statistics {}
-
-    pub(super) fn find() -> Result<Statistics, &'static str> {
-        Err("available with glibc only (mallinfo2)")
-    }
-
-    pub(super) fn in_use(statistics: Statistics) -> u64 {
-        match statistics {}
     }
 }

@@ -217,7 +217,7 @@ pub(crate) fn finish() {
         recorder.log_lines();
         let nanoseconds = recorder.nanoseconds();
         let started = recorder.started;
-        recorder.log_stacks(|stacks, log| stacks.end(log, nanoseconds, started));
+        recorder.log_stacks(|stacks, log, _| stacks.end(log, nanoseconds, started));
         recorder.log(|_, log| log.end(nanoseconds));
         recorder.log = None;
         RECORDING.store(false, Ordering::Relaxed);
@@ -341,7 +341,7 @@ impl Recorder {
             ));
         }
         if let Some(stacks) = &self.stacks {
-            stacks.end_interval_at_next_mark();
+            stacks.end_interval_at_next_mark(&self.sources);
         }
         let mark = self.mark(Extent::Whole);
         self.log_what_appeared(&mark);
@@ -365,8 +365,7 @@ impl Recorder {
         });
         if let Some(mut stacks) = self.stacks.take() {
             self.log(|recorder, log| {
-                let gpu = &recorder.sources.gpu;
-                stacks.checkpoint(log, gpu, mark.nanoseconds, (label, occurrence))
+                stacks.checkpoint(log, &recorder.sources, mark.nanoseconds, (label, occurrence))
             });
             self.stacks = Some(stacks);
         }
@@ -440,9 +439,9 @@ impl Recorder {
     }
 
     /// Writes lines about call stacks, if the run records them.
-    fn log_stacks(&mut self, write: impl FnOnce(&mut StackLog, &mut Log) -> io::Result<()>) {
+    fn log_stacks(&mut self, write: impl FnOnce(&mut StackLog, &mut Log, &Sources) -> io::Result<()>) {
         if let Some(mut stacks) = self.stacks.take() {
-            self.log(|_, log| write(&mut stacks, log));
+            self.log(|recorder, log| write(&mut stacks, log, &recorder.sources));
             self.stacks = Some(stacks);
         }
     }

@@ -7,6 +7,7 @@
 #![allow(clippy::cast_possible_truncation, clippy::inline_always)]
 
 use std::cell::UnsafeCell;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use crate::lock::Lock;
@@ -140,6 +141,48 @@ pub(crate) fn current() -> u32 {
         None if !is_confirmed(table, start, first) => by_unwinder(setup, first),
         None => add_by_table(setup.index, table, start, hash.value()),
     }
+}
+
+/// Most frames of a stack that is walked once only.
+const USUAL_DEPTH: usize = 256;
+
+/// Returns the site of the calling thread's stack, from the caller of the code at these addresses on.
+#[inline(never)]
+pub(crate) fn current_beyond(code: &Range<usize>) -> u32 {
+    if !IS_READY.load(Ordering::Acquire) {
+        return NOT_ATTRIBUTED;
+    }
+    // Kept here, and not walked again under the lock: the unwinder may wait for the loader, and the
+    // loader may allocate.
+    let (mut stack, mut count) = ([0; USUAL_DEPTH], 0);
+    let mut hash = Hash::new();
+    beyond(code, &mut |address| {
+        hash.add(address);
+        if count < USUAL_DEPTH {
+            stack[count] = address;
+        }
+        count += 1;
+    });
+    let index = setup().index;
+    match find(index, hash.value()) {
+        Some(site) => site,
+        None if count <= USUAL_DEPTH => add(index, hash.value(), |known| known.extend(&stack[..count])),
+        None => add(index, hash.value(), |known| beyond(code, &mut |address| known.push(address))),
+    }
+}
+
+/// Walks with the unwinder. The frames up to the last one in a row of this code are left out.
+fn beyond(code: &Range<usize>, each: &mut dyn FnMut(usize)) {
+    let (mut is_inside, mut is_beyond) = (false, false);
+    stack_walk::with_unwinder(&mut |address| {
+        let is_code = code.contains(&(address - 1));
+        is_beyond |= is_inside && !is_code;
+        is_inside |= is_code;
+        if is_beyond {
+            each(address);
+        }
+        true
+    });
 }
 
 /// Compares a new stack with the unwinder's, for the first ones of a process.

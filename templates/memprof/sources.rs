@@ -43,7 +43,7 @@ pub(crate) trait Source {
 pub(crate) struct Sources {
     heap: HeapMetrics,
     resident: Resident,
-    malloc: Malloc,
+    pub(crate) malloc: Malloc,
     pub(crate) gpu: Gpu,
     drm: Drm,
 }

@@ -12,6 +12,7 @@ use crate::loaded::{self, Module};
 use crate::log::Log;
 use crate::site_figures::{AtNextMark, Changed, Interval};
 use crate::sites::{self, Frame};
+use crate::sources::Sources;
 use crate::stacks;
 use crate::untracked::Untracked;
 
@@ -48,9 +49,10 @@ impl StackLog {
     }
 
     /// Logs how call stacks are recorded, and begins the first interval at the next mark.
-    pub(crate) fn begin(&mut self, log: &mut Log) -> io::Result<()> {
+    pub(crate) fn begin(&mut self, log: &mut Log, sources: &Sources) -> io::Result<()> {
         events::at_next_mark(AtNextMark::Begin);
         Gpu::at_next_mark(AtNextMark::Begin);
+        sources.malloc.at_next_mark(AtNextMark::Begin);
         match stacks::description() {
             Some(description) => log.write("stacks", 0, |json| {
                 json.text("blocks", description.blocks);
@@ -65,16 +67,17 @@ impl StackLog {
         }
     }
 
-    pub(crate) fn end_interval_at_next_mark(&self) {
+    pub(crate) fn end_interval_at_next_mark(&self, sources: &Sources) {
         events::at_next_mark(AtNextMark::End);
         Gpu::at_next_mark(AtNextMark::End);
+        sources.malloc.at_next_mark(AtNextMark::End);
     }
 
-    /// Logs the intervals that ended at the last mark, of the heap and of each GPU.
+    /// Logs the intervals that ended at the last mark, of the heap, of `malloc` and of each GPU.
     pub(crate) fn checkpoint(
         &mut self,
         log: &mut Log,
-        gpu: &Gpu,
+        sources: &Sources,
         nanoseconds: u64,
         checkpoint: (&str, u64),
     ) -> io::Result<()> {
@@ -89,13 +92,15 @@ impl StackLog {
             heap.write(log, nanoseconds, checkpoint)?;
         }
         let mut result = Ok(());
-        gpu.each_interval(&mut |family, interval, changed| {
+        let each = &mut |family: &str, interval: Interval, changed: &[Changed]| {
             if result.is_ok() {
                 result = OfFamily { family, interval, changed }.write(log, nanoseconds, checkpoint);
             }
-        });
+        };
+        sources.malloc.each_interval(each);
+        sources.gpu.each_interval(each);
         result?;
-        self.what_is_left_out(log, nanoseconds)
+        self.what_is_left_out(log, sources, nanoseconds)
     }
 
     /// Logs frames and sites that are new, and the files that they are in.
@@ -147,9 +152,10 @@ impl StackLog {
         Ok(())
     }
 
-    fn what_is_left_out(&mut self, log: &mut Log, nanoseconds: u64) -> io::Result<()> {
+    fn what_is_left_out(&mut self, log: &mut Log, sources: &Sources, nanoseconds: u64) -> io::Result<()> {
         let lost = "a thread stopped while it recorded an allocation, so some allocations are missing";
         let reason = if events::is_incomplete() { Some(lost) } else { sites::left_out() };
+        let reason = reason.or_else(|| sources.malloc.left_out());
         match reason {
             Some(reason) if !std::mem::replace(&mut self.has_told_what_is_left_out, true) => {
                 log.write("stacks_incomplete", nanoseconds, |json| json.text("reason", reason))

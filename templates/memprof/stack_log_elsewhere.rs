@@ -3,8 +3,8 @@
 use std::io;
 use std::time::Instant;
 
-use crate::gpu::Gpu;
 use crate::log::Log;
+use crate::sources::Sources;
 
 pub(crate) enum StackLog {}
 
@@ -13,15 +13,15 @@ impl StackLog {
         None
     }
 
-    pub(crate) fn begin(&mut self, _: &mut Log) -> io::Result<()> {
+    pub(crate) fn begin(&mut self, _: &mut Log, _: &Sources) -> io::Result<()> {
         match *self {}
     }
 
-    pub(crate) fn end_interval_at_next_mark(&self) {
+    pub(crate) fn end_interval_at_next_mark(&self, _: &Sources) {
         match *self {}
     }
 
-    pub(crate) fn checkpoint(&mut self, _: &mut Log, _: &Gpu, _: u64, _: (&str, u64)) -> io::Result<()> {
+    pub(crate) fn checkpoint(&mut self, _: &mut Log, _: &Sources, _: u64, _: (&str, u64)) -> io::Result<()> {
         match *self {}
     }
 

@@ -20,6 +20,7 @@ use crate::events;
 use crate::harness;
 use crate::live::Epoch;
 use crate::loaded;
+use crate::own_memory;
 use crate::site_figures::Change;
 use crate::sites;
 use crate::tally::Totals;
@@ -138,6 +139,8 @@ fn decide() -> u8 {
         return MODE.load(Ordering::Acquire);
     }
     let wanted = match (variable(b"MEMPROF_LOG\0"), variable(b"MEMPROF_STACKS\0")) {
+        // Headers would make the blocks of `malloc` larger than in other runs.
+        (Some(_), Some(b"headers")) if own_memory::are_used() => TABLE,
         (Some(_), Some(b"headers")) => HEADERS,
         (Some(_), Some(b"table")) => TABLE,
         _ => OFF,

@@ -1,11 +1,13 @@
-//! A growable array with memory from the system's allocator, past the global one. What the shim
-//! keeps must not appear in the heap's figures.
+//! A growable array with memory past the global allocator. What the shim keeps must not appear in
+//! the heap's figures.
 
-use std::alloc::{GlobalAlloc, Layout, System, handle_alloc_error};
+use std::alloc::{Layout, handle_alloc_error};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::NonNull;
+
+use crate::own_memory;
 
 /// Items are `Copy`, so none must be dropped.
 pub(crate) struct Untracked<T: Copy> {
@@ -60,11 +62,11 @@ impl<T: Copy> Untracked<T> {
     fn grow(&mut self, needed: usize) {
         let capacity = needed.max(self.capacity * 2).max(16);
         let layout = Layout::array::<T>(capacity).expect("memprof: an array of more than isize::MAX bytes");
-        // SAFETY: the layout is not empty. An old block came from `System` with the old layout.
+        // SAFETY: the layout is not empty. An old block came from there with the old layout.
         let block = unsafe {
             match self.layout() {
-                Some(old) => System.realloc(self.start.as_ptr().cast(), old, layout.size()),
-                None => System.alloc(layout),
+                Some(old) => own_memory::realloc(self.start.as_ptr().cast(), old, layout.size()),
+                None => own_memory::alloc(layout),
             }
         };
         match NonNull::new(block.cast()) {
@@ -102,8 +104,8 @@ impl<T: Copy> Deref for Untracked<T> {
 impl<T: Copy> Drop for Untracked<T> {
     fn drop(&mut self) {
         if let Some(layout) = self.layout() {
-            // SAFETY: the block came from `System` with this layout.
-            unsafe { System.dealloc(self.start.as_ptr().cast(), layout) }
+            // SAFETY: the block came from `own_memory` with this layout.
+            unsafe { own_memory::dealloc(self.start.as_ptr().cast(), layout) }
         }
     }
 }

@@ -3,8 +3,8 @@
 //! live bytes and their peak for each device.
 //!
 //! It does nothing unless `cargo memprof` runs the process: only then does the shim in the
-//! executable listen at the `rendezvous`. It has its own allocator and its own standard library, so
-//! its memory is not in the heap's figures.
+//! executable listen at the `rendezvous`. It has its own allocator (`own_memory`) and its own
+//! standard library, so its memory is in no figure.
 //!
 //! * `ledger`: what is allocated, and the peaks; pure. `site_figures`, with `untracked`: the same for
 //!   each call stack, in runs that record them.
@@ -39,6 +39,9 @@ mod ledger;
 #[path = "../memprof/lock.rs"]
 mod lock;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+#[path = "../memprof/own_memory.rs"]
+mod own_memory;
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod parameters;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 #[path = "../memprof/gpu_rendezvous.rs"]
@@ -53,10 +56,49 @@ mod site_figures;
 #[path = "../memprof/untracked.rs"]
 mod untracked;
 
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+#[global_allocator]
+static ALLOCATOR: Allocator = Allocator;
+
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+struct Allocator;
+
+// SAFETY: every call goes to `own_memory`, which has the same contract.
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+unsafe impl std::alloc::GlobalAlloc for Allocator {
+    unsafe fn alloc(&self, layout: std::alloc::Layout) -> *mut u8 {
+        own_memory::alloc(layout)
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: std::alloc::Layout) {
+        own_memory::dealloc(block, layout);
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: std::alloc::Layout, new_size: usize) -> *mut u8 {
+        own_memory::realloc(block, layout, new_size)
+    }
+}
+
+/// Whether the library in front of the C library's allocator is loaded.
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+fn is_malloc_counted() -> bool {
+    extern "C" {
+        fn dlsym(
+            handle: *mut std::os::raw::c_void,
+            symbol: *const std::os::raw::c_char,
+        ) -> *mut std::os::raw::c_void;
+    }
+    // SAFETY: the name ends with a zero byte; a null handle is RTLD_DEFAULT.
+    unsafe { !dlsym(std::ptr::null_mut(), b"memprof_malloc\0".as_ptr().cast()).is_null() }
+}
+
 /// Called by the driver while it is being initialised. The driver goes on, whatever this returns.
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 #[no_mangle]
 pub extern "C" fn InitializeInjection() -> std::os::raw::c_int {
+    if is_malloc_counted() {
+        own_memory::use_pages();
+    }
     if let Some(rendezvous) = search::rendezvous() {
         if let Err(problem) = cupti::subscribe(rendezvous) {
             // The shim may read it for the rest of the process's life.

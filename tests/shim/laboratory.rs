@@ -101,6 +101,29 @@ pub fn program(name: &str, flags: &[&str]) -> PathBuf {
     })
 }
 
+/// A shared library, from a source in this repository.
+pub fn cdylib(source: &Path, name: &str) -> PathBuf {
+    let folder = once(&format!("library {name}"), |folder| {
+        fs_err::create_dir_all(folder).unwrap();
+        let mut command = rustc();
+        command.args(["--crate-name", name, "--crate-type", "cdylib", "--edition", "2021", "-D", "warnings"]);
+        command.args(["-C", "opt-level=3", "-C", "panic=abort", "--out-dir"]).arg(folder);
+        succeed(command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(source)));
+    });
+    folder.join(format!("lib{name}.so"))
+}
+
+/// Whether an empty program links with these flags.
+pub fn links(flags: &[&str]) -> bool {
+    let (source, executable) = (scratch("empty.rs"), scratch("empty"));
+    fs_err::write(&source, "fn main() {}\n").unwrap();
+    let output = rustc().args(flags).arg(&source).arg("-o").arg(&executable).output().unwrap();
+    for file in [&source, &executable] {
+        let _ = fs_err::remove_file(file);
+    }
+    output.status.success()
+}
+
 /// The same program, with the crate for ordinary builds in place of the shim; `None` if that crate is not here.
 pub fn ordinary_program(name: &str, flags: &[&str]) -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -10,11 +10,13 @@ mod laboratory;
 mod linking;
 mod lock;
 mod log;
+mod malloc;
 mod miri;
+mod own_memory;
 mod resident;
 mod scopes;
 #[path = "../../templates/memprof/site_figures.rs"]
-#[expect(dead_code, clippy::pedantic, reason = "the shim's own file, of which the ledger uses a part")]
+#[expect(dead_code, reason = "the shim's own file, of which the ledger uses a part")]
 mod site_figures;
 #[path = "../support/skips.rs"]
 mod skips;

@@ -142,7 +142,9 @@ const TESTS: [Keeps; 4] = [
 fn an_archive_gives_the_figures_that_a_run_on_the_build_host_gives() {
     let repository = package_with_data();
     let request = ["--refs", "old,new", "--repeat", "2", "--test", "sizes", "--threshold", "*=off"];
-    let local = repository.memprof().args(request).args(["--format", "csv"]).output().unwrap();
+    // A rule that names a metric requests it.
+    let request = [&request[..], &["--threshold", "malloc.*=off"]].concat();
+    let local = repository.memprof().args(&request).args(["--format", "csv"]).output().unwrap();
     assert_code(&local, 0);
     let expected = exact_rows(&local.stdout);
     assert_kept(&expected, &TESTS);
@@ -153,7 +155,7 @@ fn an_archive_gives_the_figures_that_a_run_on_the_build_host_gives() {
         .memprof()
         .args(["build", "--data", "tests/data/**", "--archive"])
         .arg(&archive)
-        .args(request)
+        .args(&request)
         .output()
         .unwrap();
     assert_code(&built, 0);
@@ -172,6 +174,7 @@ fn the_same_figures_come_back(host: &RunHost, built_in: &Path, expected: &[Strin
     let run = host.run(&["run", "--archive", "subject.tar.zst", "--format", "csv"]);
     assert_code(&run, 0);
     assert_eq!(exact_rows(&run.stdout), expected);
+    counted_by_the_library(&host.folder.join("memprof-runs/latest"));
     assert!(!built_in.exists(), "the folder that stood in for the build host's is gone");
     // The run's folder is all that a report needs, wherever it is.
     let elsewhere = host.folder.join("home/copied");
@@ -182,6 +185,17 @@ fn the_same_figures_come_back(host: &RunHost, built_in: &Path, expected: &[Strin
     assert_eq!(exact_rows(&report.stdout), expected);
     let table = host.run(&["report", "home/copied"]);
     assert!(text(&table.stdout).contains("by_current_folder"), "{}", text(&table.stdout));
+}
+
+/// The library in front of the C library's allocator was in the archive and in each test.
+fn counted_by_the_library(run: &Path) {
+    let entries = walkdir::WalkDir::new(run.canonicalize().unwrap()).into_iter().filter_map(Result::ok);
+    let logs: Vec<_> = entries.filter(|entry| entry.file_name() == "log.jsonl").collect();
+    assert_eq!(logs.len(), 16);
+    for log in logs {
+        let log = fs::read_to_string(log.path()).unwrap();
+        assert!(log.contains(r#""malloc.peak":"library in front of"#), "{log}");
+    }
 }
 
 fn a_run_that_was_cut_off_goes_on(host: &RunHost, expected: &[String]) {

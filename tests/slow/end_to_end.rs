@@ -34,13 +34,29 @@ fn metrics_on_request_are_read_where_they_are_named_and_nowhere_else() {
         let metrics = values(&printed).into_iter().map(|value| value.metric);
         metrics.collect::<std::collections::BTreeSet<String>>()
     };
-    let on_request = ["cpu.pss", "cpu.private", "cpu.shared", "malloc.live"].map(str::to_owned);
+    let on_request = [
+        "cpu.pss",
+        "cpu.private",
+        "cpu.shared",
+        "malloc.live",
+        "malloc.peak",
+        "malloc.allocated",
+        "malloc.count",
+    ]
+    .map(str::to_owned);
     assert!(run(&[]).is_disjoint(&on_request.clone().into()));
     let told = memprof(&repository.root(), home.path(), &["report", "--metrics", "cpu.pss"]);
     assert!(told.stdout.contains("cpu.pss was not measured"), "{}", told.everything());
-    assert!(
-        run(&["--metrics", "cpu.pss,cpu.private,cpu.shared,malloc.live"]).is_superset(&on_request.into())
-    );
+    assert!(run(&["--metrics", "cpu.pss,cpu.private,cpu.shared,malloc.*"]).is_superset(&on_request.into()));
+    let log = walkdir::WalkDir::new(repository.root().join("target/memprof/latest/"))
+        .into_iter()
+        .filter_map(Result::ok)
+        .find(|entry| entry.file_name() == "log.jsonl")
+        .expect("each run has a log");
+    let log = std::fs::read_to_string(log.path()).expect("it is text");
+    assert!(log.contains(r#""malloc.live":"library in front of"#), "{log}");
+    let told = memprof(&repository.root(), home.path(), &["report", "--metrics", "heap.live,malloc.*"]);
+    assert!(told.stdout.contains("malloc.peak"), "{}", told.everything());
     let judged = run(&["--threshold", "malloc.live=5%"]);
     assert!(judged.contains("malloc.live") && !judged.contains("cpu.pss"), "{judged:?}");
 }

@@ -13,7 +13,7 @@ use crate::report::options::{Format, Rows, View};
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct PresentationArguments {
     /// Show these metrics: heap.peak,cpu.rss
-    #[arg(long, value_name = "NAME,NAME", value_delimiter = ',', value_parser = values::metric)]
+    #[arg(long, value_name = "NAME,NAME", value_delimiter = ',', value_parser = values::shown_metric)]
     pub metrics: Vec<String>,
     /// Show all metrics
     #[arg(long, conflicts_with = "metrics")]

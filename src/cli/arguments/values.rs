@@ -191,14 +191,16 @@ pub fn allow(text: &str) -> Result<Allowance, String> {
     Ok(allowance)
 }
 
-/// Reads one metric of `--metrics`.
+/// Reads the name of one metric.
 pub fn metric(text: &str) -> Result<String, String> {
-    check_metric(text)?;
+    metric_name::check(text).map_err(|error| format!("{error}; {}", error.help))?;
     Ok(text.to_owned())
 }
 
-fn check_metric(name: &str) -> Result<(), String> {
-    metric_name::check(name).map_err(|error| format!("{error}; {}", error.help))
+/// Reads one metric of `--metrics`, or a pattern such as `malloc.*`.
+pub fn shown_metric(text: &str) -> Result<String, String> {
+    metric_name::check_shown(text).map_err(|error| format!("{error}; {}", error.help))?;
+    Ok(text.to_owned())
 }
 
 /// Reads one ref of `--refs`: `REF`, or `NAME=REF` if the part before `=` is a plain name.

@@ -32,6 +32,7 @@ use crate::results::stored;
 use crate::run::attribution::{self, Attribution};
 use crate::run::delay::Delay;
 use crate::run::follow::Follow;
+use crate::run::malloc_variables::malloc_variables;
 use crate::run::runner::{Completion, Runner};
 use crate::run::session::{create_folder, fill_folder, find_run, gpu_variables, past_times, read_plan};
 use crate::run::stored_plan::{self, GivenSecrets, Restoration};
@@ -220,10 +221,11 @@ impl ArchiveRun<'_> {
         let mut restoration = Restoration::of_archive(&self.secrets.given);
         restoration.builds(&mut builds)?;
         restoration.finish()?;
-        let gpu = gpu_variables(|| self.unpacked.injection_library());
+        let mut counting = gpu_variables(|| self.unpacked.injection_library());
+        counting.extend(malloc_variables(&self.plan.request, || self.unpacked.malloc_library()));
         let runner = Runner {
             plan: self.plan,
-            gpu: &gpu,
+            counting: &counting,
             devices: self.devices,
             delay: &Delay::of(&self.plan.request),
             past: &past_times(self.folder),
