@@ -3,6 +3,8 @@
 
 // The cast values are parts of hashes.
 #![allow(clippy::cast_possible_truncation)]
+// Sites have sizes.
+#![allow(clippy::similar_names)]
 
 use crate::lock::Lock;
 use crate::thread_number;

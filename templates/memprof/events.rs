@@ -6,6 +6,8 @@
 
 // Some of these run at each allocation: benches/stacks.rs measures them.
 #![allow(clippy::cast_possible_truncation, clippy::inline_always)]
+// Sites have sizes.
+#![allow(clippy::similar_names)]
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -212,7 +214,7 @@ impl Applied {
             self.mark_peak = self.mark_peak.max(self.figures.live());
             self.timeline.add(time, self.figures.live());
             number += 1;
-            if number & 63 == 0 {
+            if number % 64 == 0 {
                 APPLIED.store(number, Ordering::Release);
             }
         }

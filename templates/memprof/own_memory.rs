@@ -17,6 +17,10 @@ pub(crate) fn are_used() -> bool {
     false
 }
 
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64", not(miri))))]
+#[allow(dead_code)]
+pub(crate) fn use_pages() {}
+
 /// # Safety
 /// As for [`GlobalAlloc::alloc`].
 pub(crate) unsafe fn alloc(layout: Layout) -> *mut u8 {

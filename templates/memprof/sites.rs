@@ -475,12 +475,13 @@ pub(crate) fn walks_agree(table: &UnwindTable) -> bool {
 
 #[inline(never)]
 fn probe(table: &UnwindTable, depth: u32) -> bool {
+    const MOST: usize = 64;
     if depth > 0 {
         let agree = probe(table, depth - 1);
-        // Keeps this from being a tail call.
-        return std::hint::black_box(agree);
+        // Keeps this from being a tail call. Rust 1.63 has no `black_box`.
+        // SAFETY: the value is on this frame.
+        return unsafe { std::ptr::read_volatile(&agree) };
     }
-    const MOST: usize = 64;
     let (mut by_table, mut count) = ([0; MOST], 0);
     // SAFETY: this function is still running.
     unsafe {

@@ -130,12 +130,7 @@ impl StackLog {
                     let bias = module.map_or(0, |module| modules[module].bias);
                     // The call is before the address that it returns to.
                     let address = frame.address.wrapping_sub(1).wrapping_sub(bias);
-                    let numbers = [
-                        Some(u64::from(frame.parent)),
-                        module.map(|module| module as u64),
-                        Some(address as u64),
-                    ];
-                    numbers
+                    [Some(u64::from(frame.parent)), module.map(|module| module as u64), Some(address as u64)]
                 });
                 json.numbers("frames", numbers);
             })?;

@@ -8,6 +8,8 @@
 
 // Some of these run at each allocation: benches/stacks.rs measures them.
 #![allow(clippy::cast_possible_truncation, clippy::inline_always)]
+// Sites have sizes.
+#![allow(clippy::similar_names)]
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
@@ -160,6 +162,10 @@ fn variable(name: &'static [u8]) -> Option<&'static [u8]> {
 }
 
 fn set_up() -> Result<(), &'static str> {
+    extern "C" fn in_child() {
+        let mode = MODE.load(Ordering::Relaxed);
+        MODE.store(if mode == HEADERS { HEADERS_IN_CHILD } else { TABLE_IN_CHILD }, Ordering::Relaxed);
+    }
     events::set_up()?;
     let sample = variable(b"MEMPROF_STACKS_SAMPLE\0").and_then(|text| std::str::from_utf8(text).ok());
     let sample = sample.and_then(|text| text.parse().ok()).unwrap_or(0);
@@ -175,10 +181,6 @@ fn set_up() -> Result<(), &'static str> {
         Err(reason) => without_table(reason),
     };
     sites::set_up(table)?;
-    extern "C" fn in_child() {
-        let mode = MODE.load(Ordering::Relaxed);
-        MODE.store(if mode == HEADERS { HEADERS_IN_CHILD } else { TABLE_IN_CHILD }, Ordering::Relaxed);
-    }
     // SAFETY: the function only changes a static, and it is never unloaded.
     unsafe { pthread_atfork(None, None, Some(in_child)) };
     Ok(())
