@@ -13,6 +13,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 pub(crate) use pages::{are_used, use_pages};
 
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64", not(miri))))]
+#[allow(dead_code)]
 pub(crate) fn are_used() -> bool {
     false
 }
