@@ -29,7 +29,7 @@ autotests = false               | rust-lang/regex        | 930770b~1   | 930770b
 workspace member                | rust-lang/regex        | 17d9c1c~1   | 17d9c1c   | -p regex-syntax -k parse_flags
 old, yanked dependencies        | coreylowman/dfdx       | 32f534b5~1  | 32f534b5  | -k dropout
 virtual workspace, submodule    | huggingface/candle     | 455c42aa7~1 | 455c42aa7 | -p candle-core -k pool2d
-no manifest at the root         | huggingface/tokenizers | 51a6e820~1  | 51a6e820  | -k bpe
+no manifest at the root         | huggingface/tokenizers | 51a6e820~1  | 51a6e820  | --lib -k bpe
 '
 
 folder=${MEMPROF_FOLDER:-$(mktemp -d "${TMPDIR:-/tmp}/histories.XXXXXX")}
@@ -64,10 +64,11 @@ provide() {
     [ -d "$clone/.git" ] || git clone --quiet "$source" "$clone" >"$clone.log" 2>&1
 }
 
-# Prints the first flag with a value that the help in a log names, and that was not tried yet.
+# Prints the first flag with a value that the help of the log's error names, and that was not tried
+# yet. Warnings have help, too.
 flag_in() {
     local log=$1 tried=$2 flag
-    grep -A3 -E '^ *(help|or):? ' "$log" | grep -oE -- '--(lockfile-date|lockfile-from|toolchain|manifest-path|package|sparse-exclude|test) [^ `,;)]+' |
+    sed -n '/^error/,$p' "$log" | grep -A3 -E '^ *(help|or):? ' | grep -oE -- '--(lockfile-date|lockfile-from|toolchain|manifest-path|package|sparse-exclude|test) [^ `,;)]+' |
         while read -r flag; do
             # A word in capitals is a placeholder.
             [[ ${flag##* } =~ ^[A-Z]+$ ]] && continue
@@ -95,7 +96,9 @@ try() {
             exec timeout "${MEMPROF_TIMEOUT:-1800}" "${program[@]}" "$before" "$after" $arguments) \
             >"$log" 2>&1 </dev/null || code=$?
         verdict=$(grep -m 1 '^memory: ' "$log" || true)
+        # With a verdict, the command itself worked, whatever its tests did.
         case $code in 0 | 1 | 4) break ;; esac
+        [ -z "$verdict" ] || break
         flag=$(flag_in "$log" "$arguments")
         [ -n "$flag" ] || break
         arguments="$arguments $flag"

@@ -9,7 +9,7 @@ use crate::support::counted::grouped;
 use crate::why::class::{Class, Diff, FrameFacts};
 use crate::why::difference::{CheckpointName, Difference, Group, GroupKind, Measure};
 use crate::why::frame::Frame;
-use crate::why::grouping::Grouping;
+use crate::why::grouping::{GroupBy, Grouping};
 use crate::why::hunks::{Changes, SIDES, Side};
 use crate::why::matching::{Matching, pair_leftovers};
 use crate::why::stacks::{StackFigures, Stacks, shown};
@@ -200,7 +200,7 @@ impl Sheet<'_> {
             draft.largest = difference.of(&draft.group).unsigned_abs();
             match drafts.entry(draft.key.clone()) {
                 Entry::Vacant(entry) => _ = entry.insert(draft),
-                Entry::Occupied(mut entry) => entry.get_mut().add(draft),
+                Entry::Occupied(mut entry) => entry.get_mut().add(draft, self.grouping.by),
             }
         }
         difference.groups = drafts.into_values().map(|draft| self.settled(draft)).collect();
@@ -273,7 +273,12 @@ impl Sheet<'_> {
 }
 
 impl Draft {
-    fn add(&mut self, other: Self) {
+    fn add(&mut self, other: Self, by: GroupBy) {
+        // What is put together by name is changed if any part of it is.
+        let is_name = matches!(by, GroupBy::Function | GroupBy::Module | GroupBy::Crate);
+        let classes = [&self.group.class, &other.group.class].map(Clone::clone);
+        let weight = |class: &Option<Class>| class.as_ref().map(Class::weight);
+        let most = classes.into_iter().max_by_key(weight).flatten();
         let figures = [0, 1].map(|side| self.group.figures[side].plus(other.group.figures[side]));
         let stacks = self.group.stacks + other.group.stacks;
         // A name at the candidate is better than the one before.
@@ -283,6 +288,9 @@ impl Draft {
         }
         self.group.figures = figures;
         self.group.stacks = stacks;
+        if is_name {
+            self.group.class = most;
+        }
     }
 }
 

@@ -18,6 +18,18 @@ pub enum Class {
     Unchanged,
 }
 
+impl Class {
+    /// Returns how much it says, from the least to the most.
+    pub(super) fn weight(&self) -> u8 {
+        match self {
+            Self::Unchanged => 0,
+            Self::Dependency(_) => 1,
+            Self::CalledFrom(..) => 2,
+            Self::Changed(..) => 3,
+        }
+    }
+}
+
 /// On which sides a changed function exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Existence {

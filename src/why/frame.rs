@@ -160,6 +160,12 @@ impl Frame {
         self.function.as_deref().map_or_else(|| self.key(), module)
     }
 
+    /// Whether the function belongs to libtest.
+    pub fn is_of_harness(&self) -> bool {
+        matches!(&self.place, Some(Place::Std(path)) if path.starts_with("test/"))
+            || self.function.as_deref().is_some_and(|path| path.starts_with("test::"))
+    }
+
     /// Whether it belongs to the allocator, and says nothing about who allocates.
     pub fn is_of_allocator(&self) -> bool {
         let Some(function) = &self.function else { return false };

@@ -207,9 +207,58 @@ impl Matcher<'_> {
     }
 }
 
-/// Pairs stacks that only one side has, if they are the only ones of their function and line: what
-/// is around them is compiled in another way.
+/// Pairs stacks that only one side has, from the closest likeness to the farthest.
 pub fn pair_leftovers(pairs: &mut Vec<[Option<u32>; 2]>, stacks: [&Stacks; 2], changes: &Changes) {
+    for likeness in [Likeness::Line, Likeness::Function, Likeness::Name] {
+        pair_alike(pairs, stacks, changes, likeness);
+    }
+}
+
+/// What two stacks have in common that are taken for one site.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Likeness {
+    /// The function and line of the site: what is around it is compiled in another way.
+    Line,
+    /// The functions from the outermost one to the site: their lines were replaced, or what is inside
+    /// of the site.
+    Function,
+    /// The callers, and the last part of the function's name: it moved, or became a method.
+    Name,
+}
+
+impl Likeness {
+    /// Returns a text that alike stacks share.
+    fn key(self, side: usize, stack: &[&Frame], site: usize, changes: &Changes) -> String {
+        let frame = stack[site];
+        let callers = || stack[site + 1..].iter().map(|frame| frame.key()).collect::<Vec<_>>().join("\n");
+        match self {
+            Self::Line => {
+                let line = match (frame.checkout_path(), frame.line) {
+                    (Some(path), Some(line)) if side == 0 => changes
+                        .moved(path, line)
+                        .map_or_else(|| path.to_owned(), |moved| format!("{}:{}", moved.path, moved.line)),
+                    (Some(path), Some(line)) => format!("{path}:{line}"),
+                    _ => String::new(),
+                };
+                format!("{}\n{line}", frame.key())
+            }
+            Self::Function => format!("{}\n{}", frame.key(), callers()),
+            Self::Name => {
+                let name = frame.key();
+                let last = name.rsplit("::").next().unwrap_or(&name).to_owned();
+                format!("{last}\n{}", callers())
+            }
+        }
+    }
+}
+
+/// Pairs stacks that are alike, if each side has as many of them.
+fn pair_alike(
+    pairs: &mut Vec<[Option<u32>; 2]>,
+    stacks: [&Stacks; 2],
+    changes: &Changes,
+    likeness: Likeness,
+) {
     let mut lonely: BTreeMap<String, [Vec<usize>; 2]> = BTreeMap::new();
     for (index, pair) in pairs.iter().enumerate() {
         let (side, node) = match pair {
@@ -218,23 +267,18 @@ pub fn pair_leftovers(pairs: &mut Vec<[Option<u32>; 2]>, stacks: [&Stacks; 2], c
             _ => continue,
         };
         let stack = stacks[side].stack(node);
-        let Some(frame) = shown(&stack).map(|index| stack[index]) else { continue };
-        let line = match (frame.checkout_path(), frame.line) {
-            (Some(path), Some(line)) if side == 0 => changes
-                .moved(path, line)
-                .map_or_else(|| path.to_owned(), |moved| format!("{}:{}", moved.path, moved.line)),
-            (Some(path), Some(line)) => format!("{path}:{line}"),
-            _ => String::new(),
-        };
-        lonely.entry(format!("{}\n{line}", frame.key())).or_default()[side].push(index);
+        let Some(site) = shown(&stack) else { continue };
+        lonely.entry(likeness.key(side, &stack, site, changes)).or_default()[side].push(index);
     }
     let mut gone = FxHashSet::default();
-    for sides in lonely.into_values() {
-        if let [old, new] = &sides
-            && let ([old], [new]) = (old.as_slice(), new.as_slice())
-        {
-            pairs[*old][1] = pairs[*new][1];
-            gone.insert(*new);
+    for [old, new] in lonely.into_values().filter(|[old, new]| old.len() == new.len()) {
+        // Of a line alone, only one stack can be told from the others.
+        if likeness == Likeness::Line && old.len() != 1 {
+            continue;
+        }
+        for (old, new) in old.into_iter().zip(new) {
+            pairs[old][1] = pairs[new][1];
+            gone.insert(new);
         }
     }
     let mut index = 0;

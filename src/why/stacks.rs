@@ -138,7 +138,12 @@ impl Stacks {
 /// Returns the index of the frame that names the site: the innermost of the user's code; else of a
 /// dependency, of the standard library, or of all.
 pub fn shown(stack: &[&Frame]) -> Option<usize> {
-    let owners: Vec<Owner> = stack.iter().map(|frame| frame.owner()).collect();
+    // The test harness calls the user's code in a thread of its own. Outside of the harness is only
+    // the `main` that the compiler generates, in the test's file.
+    let harness = stack.iter().position(|frame| frame.is_of_harness()).unwrap_or(stack.len());
+    let own = &stack[..if harness == 0 { stack.len() } else { harness }];
+    let owner = |frame: &&Frame| if harness == 0 { frame.owner().max(Owner::Std) } else { frame.owner() };
+    let owners: Vec<Owner> = own.iter().map(owner).collect();
     let best = owners.iter().min()?;
     owners.iter().position(|owner| owner == best)
 }

@@ -35,12 +35,14 @@ struct Place {
     /// The event's number plus one, in its lower 32 bits. Written last.
     written: AtomicU32,
     time: UnsafeCell<u32>,
-    /// The upper bit of the new site is set if there is no new block.
+    /// The upper bit of the new site is set if there is no new block, and that of the old one if the
+    /// block only shrinks.
     sites: UnsafeCell<(u32, u32)>,
     sizes: UnsafeCell<(u64, u64)>,
 }
 
 const NO_BLOCK: u32 = 1 << 31;
+const SHRINKS: u32 = 1 << 31;
 
 static RING: AtomicPtr<Place> = AtomicPtr::new(std::ptr::null_mut());
 /// The number of the next event.
@@ -83,11 +85,12 @@ pub(crate) fn record(change: Change) {
     }
     let place = place(number);
     let no_block = if change.allocates { 0 } else { NO_BLOCK };
+    let shrinks = if change.shrinks { SHRINKS } else { 0 };
     // SAFETY: the place is applied, so nobody reads it before `written` has this number, and no
     // other thread has this number.
     unsafe {
         *place.time.get() = timeline::now();
-        *place.sites.get() = (change.new_site | no_block, change.old_site);
+        *place.sites.get() = (change.new_site | no_block, change.old_site | shrinks);
         *place.sizes.get() = (change.new_size, change.old_size);
     }
     place.written.store((number as u32).wrapping_add(1), Ordering::Release);
@@ -206,10 +209,11 @@ impl Applied {
             let (time, sites, sizes) = unsafe { (*place.time.get(), *place.sites.get(), *place.sizes.get()) };
             self.figures.apply(Change {
                 new_site: sites.0 & !NO_BLOCK,
-                old_site: sites.1,
+                old_site: sites.1 & !SHRINKS,
                 new_size: sizes.0,
                 old_size: sizes.1,
                 allocates: sites.0 & NO_BLOCK == 0,
+                shrinks: sites.1 & SHRINKS != 0,
             });
             self.mark_peak = self.mark_peak.max(self.figures.live());
             self.timeline.add(time, self.figures.live());

@@ -24,6 +24,9 @@ pub(crate) struct Change {
     pub(crate) old_size: u64,
     /// Whether there is a new block.
     pub(crate) allocates: bool,
+    /// Whether the block stays the old site's, because it only shrinks. The new site has allocated
+    /// it.
+    pub(crate) shrinks: bool,
 }
 
 /// What one site has.
@@ -149,7 +152,7 @@ impl SiteFigures {
 
     #[inline(always)]
     pub(crate) fn apply(&mut self, change: Change) {
-        let Change { new_site, old_site, new_size, old_size, allocates } = change;
+        let Change { new_site, old_site, new_size, old_size, allocates, shrinks } = change;
         if old_size != 0 {
             let (bytes, _) = self.share(old_size);
             let site = self.touch(old_site);
@@ -157,8 +160,9 @@ impl SiteFigures {
         }
         if allocates {
             let (bytes, blocks) = self.share(new_size);
+            let owner = self.touch(if shrinks { old_site } else { new_site });
+            owner.live = owner.live.wrapping_add(bytes);
             let site = self.touch(new_site);
-            site.live = site.live.wrapping_add(bytes);
             site.allocated = site.allocated.wrapping_add(bytes);
             site.count += blocks;
             self.totals.0 = self.totals.0.wrapping_add(new_size);

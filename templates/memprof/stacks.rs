@@ -293,7 +293,7 @@ pub(crate) unsafe fn realloc<A: GlobalAlloc>(
                     blocks::insert(block as usize, site, size);
                 }
             } else {
-                blocks::insert(moved as usize, site, new_size);
+                blocks::insert(moved as usize, owner(old, site, new_size), new_size);
                 record_moved(old, site, new_size);
             }
             moved
@@ -325,7 +325,7 @@ unsafe fn realloc_with_header<A: GlobalAlloc>(
     }
     let moved = moved.add(room(align));
     let site = if are_recorded() { site_of_new(new_size) } else { sites::NOT_ATTRIBUTED };
-    put_header(moved, new_size, site);
+    put_header(moved, new_size, owner(Some(old), site, new_size));
     record_moved(Some(old), site, new_size);
     moved
 }
@@ -392,6 +392,7 @@ fn record_new(site: u32, size: usize) {
         new_size: size as u64,
         old_size: 0,
         allocates: true,
+        shrinks: false,
     });
 }
 
@@ -404,7 +405,17 @@ fn record_gone(site: u32, size: usize) {
             new_size: 0,
             old_size: size as u64,
             allocates: false,
+            shrinks: false,
         });
+    }
+}
+
+/// The owner of a block that was reallocated. A block that shrinks stays its old site's: nobody asks
+/// who made memory smaller.
+fn owner(old: Option<(u32, usize)>, new_site: u32, new_size: usize) -> u32 {
+    match old {
+        Some((site, size)) if new_size < size => site,
+        _ => new_site,
     }
 }
 
@@ -419,6 +430,7 @@ fn record_moved(old: Option<(u32, usize)>, site: u32, size: usize) {
             new_size: size as u64,
             old_size: old_size as u64,
             allocates: true,
+            shrinks: size < old_size,
         });
     }
 }

@@ -308,6 +308,7 @@ impl Ledger {
             new_size: block.bytes,
             old_size: 0,
             allocates: true,
+            shrinks: false,
         });
         let level = &mut account.level;
         level.live += block.bytes;
@@ -327,6 +328,7 @@ impl Ledger {
             new_size: 0,
             old_size: block.bytes,
             allocates: false,
+            shrinks: false,
         });
         let level = &mut account.level;
         level.live -= block.bytes;

@@ -60,7 +60,14 @@ pub(crate) fn came(block: usize, size: usize) {
     if let Some(mut sites) = hold() {
         sites.insert(block, site, size);
         let new_size = size as u64;
-        sites.apply(Change { new_site: site, old_site: 0, new_size, old_size: 0, allocates: true });
+        sites.apply(Change {
+            new_site: site,
+            old_site: 0,
+            new_size,
+            old_size: 0,
+            allocates: true,
+            shrinks: false,
+        });
     }
 }
 
@@ -86,7 +93,14 @@ pub(crate) fn put_back(block: usize, old: Taken) {
 pub(crate) fn gone(old: Taken) {
     let (old_site, old_size) = (old.site, old.size as u64);
     if let Some(mut sites) = hold() {
-        sites.apply(Change { new_site: 0, old_site, new_size: 0, old_size, allocates: false });
+        sites.apply(Change {
+            new_site: 0,
+            old_site,
+            new_size: 0,
+            old_size,
+            allocates: false,
+            shrinks: false,
+        });
     }
 }
 
@@ -94,9 +108,11 @@ pub(crate) fn gone(old: Taken) {
 pub(crate) fn moved(old: Taken, block: usize, size: usize) {
     let new_site = current_site();
     if let Some(mut sites) = hold() {
-        sites.insert(block, new_site, size);
-        let (old_site, old_size) = (old.site, old.size as u64);
-        sites.apply(Change { new_site, old_site, new_size: size as u64, old_size, allocates: true });
+        // A block that shrinks stays its old site's.
+        let shrinks = size < old.size;
+        sites.insert(block, if shrinks { old.site } else { new_site }, size);
+        let (old_site, old_size, new_size) = (old.site, old.size as u64, size as u64);
+        sites.apply(Change { new_site, old_site, new_size, old_size, allocates: true, shrinks });
     }
 }
 
@@ -125,6 +141,7 @@ impl Sites {
             new_size,
             old_size,
             allocates,
+            shrinks: false,
         };
         let before = std::mem::replace(&mut self.before, live);
         if live > before {
