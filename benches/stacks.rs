@@ -24,7 +24,9 @@ fn main() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bench-stacks");
     println!("wall time against untracked: median of {rounds} pairs (best against best)");
     print!("{:<18}", "");
-    COLUMNS.iter().for_each(|column| print!("{column:>17}"));
+    for column in COLUMNS {
+        print!("{column:>17}");
+    }
     println!();
     for (profile, name) in [(Profile::Release, "release"), (Profile::Dev, "dev")] {
         let [untracked, shim, dhat] =

@@ -22,6 +22,7 @@ use crate::plan::cells::PlannedCell;
 use crate::plan::request::OverlayMode;
 use crate::plan::resolved::Plan;
 use crate::results::run_folder::RunFolder;
+use crate::run::changed_sources;
 use crate::run::malloc_variables;
 use crate::run::session::Prepared;
 use crate::run::stored_plan;
@@ -126,6 +127,11 @@ impl Packer<'_> {
         self.writer.add_file("run/builds.json", &folder.builds())?;
         if folder.trace().exists() {
             self.writer.add_file("run/trace.json", &folder.trace())?;
+        }
+        // The other machine has no repository to say which call sites the diff touches.
+        changed_sources::keep(self.contents.repository, self.contents.plan, folder)?;
+        if folder.changes().exists() {
+            self.writer.add_file("run/changes.json", &folder.changes())?;
         }
         Ok(())
     }

@@ -6,8 +6,8 @@
 //!
 //! ```text
 //! plan.json  cells.json              what to run
-//! run/builds.json  run/trace.json    copied to the run's folder
-//! run/builds/*.log                   copied to the run's folder
+//! run/{builds,trace,changes}.json    copied to the run's folder
+//! run/builds/*.log                   the same
 //! injection/libmemprof_inject.so     counts GPU memory
 //! injection/libmemprof_malloc.so     counts the C library's allocator, on request
 //! store/<key>/                       provenance.json, executables, companions

@@ -11,9 +11,12 @@ use serde_json::Value;
 
 use crate::bisect::observations::{self, ChangeRule, Observation, Observations};
 use crate::bisect::record::{Effort, SearchRecord};
+use crate::bisect::step_comparison::StepPair;
 use crate::build::attempts::Build;
 use crate::build::builder::Builder;
 use crate::build::failure::BuildFailure;
+use crate::build::store::Entry;
+use crate::build::test_tree::TestTree;
 use crate::compare::evaluation;
 use crate::gpu::watch::DeviceWatch;
 use crate::plan::cells::{self, CellStatus, PlannedCell};
@@ -25,6 +28,8 @@ use crate::results::outcome::Status;
 use crate::results::run_folder::RunFolder;
 use crate::results::sealed;
 use crate::results::stored::{self, Run};
+use crate::run::attribution::{self, Attribution};
+use crate::run::changed_sources;
 use crate::run::delay::Delay;
 use crate::run::estimate::PastTimes;
 use crate::run::malloc_variables::malloc_variables;
@@ -36,6 +41,7 @@ use crate::support::user_error::UserError;
 use crate::support::whole_file::write_whole;
 use crate::verdict::limits::{self, Limits};
 use crate::verdict::significance::{Noise, Thresholds};
+use crate::why::explanations::Chosen;
 
 /// Builds and measures the commits of a plan.
 pub struct CommitRunner<'a> {
@@ -60,6 +66,18 @@ pub struct CommitRunner<'a> {
     pub observations: Observations,
     /// Why a commit was skipped.
     pub reasons: BTreeMap<usize, String>,
+}
+
+/// The checkout, for a plan that has only a step's two commits.
+struct TreeOfPair<'a, 'b> {
+    builder: &'a mut Builder<'b>,
+    commits: [usize; 2],
+}
+
+impl TestTree for TreeOfPair<'_, '_> {
+    fn bring_to(&mut self, revision: usize, entry: &Entry) -> anyhow::Result<()> {
+        self.builder.bring_to(self.commits[revision], entry)
+    }
 }
 
 /// The source of the first figure that was read. Figures from other sources cannot be compared with
@@ -402,15 +420,61 @@ impl<'a> CommitRunner<'a> {
         Ok(PlannedCell { revision: commit, status, ..cell.clone() })
     }
 
-    /// Runs cells until each of them has this many runs.
-    fn run(&mut self, cells: &[PlannedCell], runs: u32) -> anyhow::Result<()> {
-        let cells: Vec<PlannedCell> =
-            cells.iter().map(|cell| PlannedCell { repeat: Repeat::Times(runs), ..cell.clone() }).collect();
+    /// Runs the two commits of a step once more with call stacks.
+    pub fn explain(&mut self, pair: &StepPair, attribution: Attribution) -> anyhow::Result<()> {
+        for commit in pair.commits.into_iter().filter(|&commit| !self.is_built[commit]).collect::<Vec<_>>() {
+            self.build(commit)?;
+        }
+        let mut cells = Vec::new();
+        for (revision, commit) in pair.commits.into_iter().enumerate() {
+            cells.push(PlannedCell { revision, ..self.planned(commit)? });
+        }
+        fs_err::create_dir_all(&pair.folder.0)?;
+        changed_sources::keep(self.session.repository, &pair.plan, &pair.folder)?;
+        let builds = pair.commits.map(|commit| self.builds[commit].clone());
+        let chosen = [Chosen { cell: cells[1].cell.clone(), candidate: 1 }];
+        self.count_memory();
+        let runner = Runner {
+            plan: &pair.plan,
+            folder: &pair.folder,
+            builds: &builds,
+            cells: &cells,
+            devices: &self.devices,
+            delay: &self.delay,
+            past: &self.past,
+            counting: self.counting.as_ref().context("it was set above")?,
+            sink: self.notes,
+            interrupt: self.session.interrupt,
+            follow: self.session.follow,
+            recording: None,
+        };
+        let mut tree = TreeOfPair { builder: &mut self.builder, commits: pair.commits };
+        match attribution::record(&runner, &mut tree, attribution, &chosen) {
+            Completion::Finished => Ok(()),
+            Completion::Interrupted(_) => Err(Interrupted::of_call_stacks(self.count_runs()).into()),
+        }
+    }
+
+    /// The number of runs of all commits.
+    fn count_runs(&self) -> usize {
+        let commits = 0..self.builds.len();
+        commits.filter_map(|commit| self.observations.samples(commit)).map(<[i64]>::len).sum()
+    }
+
+    /// Finds the variables that make processes count GPU memory and `malloc`, once.
+    fn count_memory(&mut self) {
         if self.counting.is_none() {
             let mut counting = session::gpu_variables(|| self.builder.injection_library());
             counting.extend(malloc_variables(&self.plan.request, || self.builder.malloc_library()));
             self.counting = Some(counting);
         }
+    }
+
+    /// Runs cells until each of them has this many runs.
+    fn run(&mut self, cells: &[PlannedCell], runs: u32) -> anyhow::Result<()> {
+        let cells: Vec<PlannedCell> =
+            cells.iter().map(|cell| PlannedCell { repeat: Repeat::Times(runs), ..cell.clone() }).collect();
+        self.count_memory();
         let runner = Runner {
             plan: self.plan,
             folder: self.folder,

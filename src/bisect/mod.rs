@@ -1,5 +1,5 @@
 //! Searches a history for the commit that changed a figure, or measures each of its commits.
-//! Imports support, gpu, plan, git, verdict, results, compare, build and run.
+//! Imports support, gpu, plan, git, verdict, results, compare, why, build and run.
 //! Measures commits through `run`; the searches themselves are pure.
 
 pub mod chart;
@@ -13,3 +13,4 @@ pub mod record;
 pub mod replay;
 pub mod report_builder;
 pub mod report_data;
+pub mod step_comparison;

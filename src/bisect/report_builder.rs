@@ -12,14 +12,14 @@ use crate::bisect::replay;
 use crate::bisect::report_data::{
     self, Candidate, FoundStep, MeasuredCommit, NamedCommit, Replay, SearchReport, SearchResult, TotalEffort,
 };
-use crate::compare::comparison::{Comparison, Delta};
-use crate::compare::from_results::compare;
+use crate::bisect::step_comparison::{ComparedStep, StepPair};
+use crate::compare::comparison::Delta;
 use crate::git::commits::{self, CommitFacts};
 use crate::git::repository::Repository;
 use crate::plan::metric::Unit;
 use crate::plan::resolved::{CellId, Plan};
 use crate::results::run_folder::RunFolder;
-use crate::results::stored::{self, Results};
+use crate::why::explanations::Inquiry;
 
 /// Builds the report of a [`SearchOutcome`].
 pub struct ReportBuilder<'a> {
@@ -261,48 +261,19 @@ fn replays(report: &SearchReport, record: &SearchRecord) -> Vec<Replay> {
     lines
 }
 
-/// Returns a full comparison of the two commits of each step. A history has none: its table shows
-/// one metric of many commits.
-pub fn comparisons(
+/// Returns a full comparison of the two commits of each step, with the call sites that are asked for. A
+/// history has none: its table shows one metric of many commits.
+pub fn compared_steps(
     report: &SearchReport,
     plan: &Plan,
     folder: &RunFolder,
     cell: &CellId,
-) -> anyhow::Result<Vec<Comparison>> {
+    inquiry: Option<&Inquiry>,
+) -> anyhow::Result<Vec<ComparedStep>> {
     if report.result.is_none() {
         return Ok(Vec::new());
     }
-    let builds = stored::builds_of(folder)?;
-    let index = |facts: &CommitFacts| plan.revisions.iter().position(|one| one.commit == facts.commit);
-    let mut comparisons = Vec::new();
-    for step in &report.steps {
-        let (Some(before), Some(after)) = (index(&step.before), index(&step.commit)) else { continue };
-        let mut runs = Vec::new();
-        let mut builds_of_pair = stored::Builds::new();
-        for (revision, original) in [before, after].into_iter().enumerate() {
-            for mut run in stored::runs_of(folder, plan, original, cell)? {
-                run.record.revision = revision;
-                runs.push(run);
-            }
-            builds_of_pair.extend(builds.get(&original).map(|facts| (revision, facts.clone())));
-        }
-        let plan_of_pair = Plan {
-            revisions: vec![plan.revisions[before].clone(), plan.revisions[after].clone()],
-            baseline: 0,
-            ..plan.clone()
-        };
-        let environment = stored::environment_of(folder)?;
-        comparisons.push(compare(&Results {
-            failed_builds: BTreeMap::new(),
-            plan: plan_of_pair,
-            environment,
-            builds: builds_of_pair,
-            not_measured: BTreeMap::new(),
-            traces: BTreeMap::new(),
-            runs,
-            notes: Vec::new(),
-            apart: BTreeMap::new(),
-        }));
-    }
-    Ok(comparisons)
+    let show = inquiry.map(|inquiry| (&report.query, inquiry));
+    let pairs = report.steps.iter().filter_map(|step| StepPair::of(report, step, plan, folder));
+    pairs.map(|pair| pair.compare(plan, folder, cell, show)).collect()
 }

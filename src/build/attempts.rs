@@ -24,7 +24,7 @@ use crate::cargo::lockfile;
 use crate::plan::listing::NotMeasured;
 
 /// A revision's build.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Build {
     /// Its executables are in the store.
     Done(Box<Entry>),

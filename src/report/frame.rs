@@ -12,6 +12,7 @@ use crate::report::page::{Page, Tone};
 use crate::report::selection::MetricFilter;
 use crate::report::titles;
 use crate::report::troubles::Trouble;
+use crate::report::why::explained::left_out;
 use crate::support::labels::{one_line, width};
 
 /// What stands below all tables.
@@ -38,7 +39,7 @@ impl Foot<'_> {
         if let Some(line) = &self.not_judged {
             page.line(line, "", Tone::Plain, out)?;
         }
-        for note in notes::notes(self.comparison, self.filter) {
+        for note in notes::notes(self.comparison, self.filter).into_iter().chain(left_out(self.options)) {
             page.line(&note, "", Tone::Plain, out)?;
         }
         for next in self.answers.iter().filter_map(Answer::next_command) {

@@ -62,7 +62,7 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
     comment.head(&answers, options);
     comment.rest_of_tests(comparison, &answers, not_judged.line().as_deref());
     let failures = failures(comparison, &answers);
-    let notes = notes(comparison, &filter);
+    let notes = notes(comparison, &filter, options);
     let tensors = tensor_comment::write(comparison);
     let taken = [&failures, &notes, &tensors].iter().map(|text| text.chars().count()).sum::<usize>();
     comment.room = MOST_CHARACTERS.saturating_sub(RESERVE + comment.characters() + taken);
@@ -432,9 +432,10 @@ fn failures(comparison: &Comparison, answers: &[Answer]) -> String {
     text
 }
 
-fn notes(comparison: &Comparison, filter: &MetricFilter) -> String {
+fn notes(comparison: &Comparison, filter: &MetricFilter, options: &Options) -> String {
     let mut text = String::new();
-    let notes = notes::notes(comparison, filter);
+    let mut notes = notes::notes(comparison, filter);
+    notes.extend(explained::left_out(options));
     for (index, note) in notes.iter().enumerate() {
         let line = format!("- {}\n", escape(note));
         if text.chars().count() + line.chars().count() > MOST_OF_NOTES {

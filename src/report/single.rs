@@ -123,9 +123,7 @@ impl Single<'_> {
             }
             writeln!(out)?;
         }
-        for view in self.comparison.alone() {
-            explained::write_text(&view, options, out)?;
-        }
+        call_sites(self.comparison, page, options, out)?;
         if shown < with_points.len() {
             let rest = counted(with_points.len() - shown, "more test");
             page.line(
@@ -283,4 +281,23 @@ pub(super) fn of_test(side: &Aggregate, metric: &Metric) -> Option<i64> {
     let column = side.column(&metric.name)?;
     debug_assert!(metric.unit == Unit::of(&metric.name), "the name gives the unit");
     whole_test::figure(&metric.name, points(side).filter_map(|at| Some(column.figure(at)?.value)))
+}
+
+/// Writes the call sites of each test that has some, below its name.
+pub(super) fn call_sites(
+    comparison: &Comparison,
+    page: Page,
+    options: &Options,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    for view in comparison.alone() {
+        let mut text = Vec::new();
+        explained::write_text(&view, options, &mut text)?;
+        if !text.is_empty() {
+            writeln!(out, "{}", page.paint.apply(&titles::full_title_of(&view.cell.id), Tone::Heading))?;
+            out.write_all(&text)?;
+            writeln!(out)?;
+        }
+    }
+    Ok(())
 }

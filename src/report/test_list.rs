@@ -10,10 +10,11 @@ use crate::report::notes;
 use crate::report::options::Options;
 use crate::report::page::{Page, Tone};
 use crate::report::selection::MetricFilter;
-use crate::report::single::{Single, of_test};
+use crate::report::single::{Single, call_sites, of_test};
 use crate::report::text;
 use crate::report::titles;
 use crate::report::troubles;
+use crate::report::why::explained::left_out;
 use crate::results::outcome::Status;
 use crate::support::counted::counted;
 use crate::support::elapsed;
@@ -78,6 +79,8 @@ impl TestList<'_> {
             writeln!(out)?;
             page.line(&line, "  ", Tone::Growth, out)?;
         }
+        writeln!(out)?;
+        call_sites(self.single.comparison, page, self.options, out)?;
         self.foot(&tests, page, out)
     }
 
@@ -201,8 +204,8 @@ impl TestList<'_> {
         let result = if is_failed { TestResult::Failed } else { TestResult::Passed };
         let runs = comparison.runs.iter().filter_map(|run| run.record.outcome.wall_nanoseconds);
         let took = elapsed::shown(Duration::from_nanos(runs.fold(0, u64::saturating_add)));
-        writeln!(out)?;
-        for note in notes::notes(comparison, &MetricFilter::new(self.options)) {
+        let notes = notes::notes(comparison, &MetricFilter::new(self.options));
+        for note in notes.into_iter().chain(left_out(self.options)) {
             page.line(&note, "", Tone::Plain, out)?;
         }
         let word = page.paint.apply(result.word(), result.tone());

@@ -5,6 +5,7 @@
 //! <id>/plan.json  environment.json  builds.json  trace.json  comparison.json  search.json  found.json
 //! <id>/cells/<revision>/<cell>/<repeat>/  log.jsonl  stdout  stderr  outcome.json
 //! <id>/changes.json  why/tests.json  why/cells/<revision>/<cell>/0/  … symbols.json
+//! <id>/steps/<before>-<commit>/  changes.json  why/ …   (of a bisect)
 //! <id>/builds/<revision>.log
 //! ```
 
@@ -58,6 +59,7 @@ impl RunFolder {
     }
 
     /// Returns the folder of the runs with call stacks. It has cells of its own.
+    #[must_use]
     pub fn why(&self) -> Self {
         Self(self.0.join("why"))
     }
@@ -65,6 +67,12 @@ impl RunFolder {
     /// Returns `tests.json` of the folder of the runs with call stacks: which tests these are.
     pub fn tests(&self) -> Utf8PathBuf {
         self.0.join("tests.json")
+    }
+
+    /// Returns the folder of a bisect's step, for the call sites of its two commits.
+    #[must_use]
+    pub fn step(&self, before: &str, commit: &str) -> Self {
+        Self(self.0.join("steps").join(format!("{before}-{commit}")))
     }
 
     /// Returns the folder of all cells. Each `outcome.json` below it is one finished run.

@@ -16,10 +16,12 @@ use crate::results::outcome::{RunRecord, Status};
 use crate::results::run_folder::{RunFolder, file};
 use crate::results::sealed;
 use crate::results::stack_log::StackLog;
-use crate::results::stored;
+use crate::results::stored::{self, Results};
+use crate::run::follow::Follow;
 use crate::run::recording::{Blocks, Recording};
 use crate::run::runner::{Completion, Interrupted, Runner};
 use crate::support::counted::counted;
+use crate::support::elapsed::shown;
 use crate::support::event::Event;
 use crate::symbols::code_place::{Paths, Place};
 use crate::symbols::resolver;
@@ -46,10 +48,8 @@ impl Attribution {
     pub const NONE: Self = Self { why: Why::Never, tests: 0, time: Duration::ZERO, sample: None };
 }
 
-/// Runs the tests of a finished run that need call stacks, and notes which they are.
-///
-/// # Errors
-/// A run cannot be started or recorded. A test that fails with call stacks is noted.
+/// Runs the tests of a finished run that need call stacks, and notes which they are. The comparison
+/// is complete without them, so whatever fails here is a remark in the report and a warning.
 pub fn attribute(
     runner: &Runner<'_>,
     tree: &mut dyn TestTree,
@@ -58,42 +58,62 @@ pub fn attribute(
     if attribution.why == Why::Never {
         return Ok(Completion::Finished);
     }
-    let chosen = choose(&compare(&stored::read(runner.folder)?), attribution.why);
+    let chosen = stored::read(runner.folder).map(|results| {
+        let comparison = compare(&results);
+        (choose(&comparison, attribution.why), runs(&results))
+    });
+    match chosen {
+        Ok((chosen, runs)) => Ok(match record(runner, tree, attribution, &chosen) {
+            Completion::Interrupted(_) => Completion::Interrupted(Interrupted::of_call_stacks(runs)),
+            Completion::Finished => Completion::Finished,
+        }),
+        Err(error) => {
+            runner.sink.emit(warning(&error));
+            Ok(Completion::Finished)
+        }
+    }
+}
+
+/// The number of runs that have an outcome.
+fn runs(results: &Results) -> usize {
+    results.runs.iter().filter(|run| run.record.outcome.status.is_of_a_run()).count()
+}
+
+/// Runs these tests with call stacks, and notes after each which they are.
+pub fn record(
+    runner: &Runner<'_>,
+    tree: &mut dyn TestTree,
+    attribution: Attribution,
+    chosen: &[Chosen],
+) -> Completion {
     if chosen.is_empty() {
-        return Ok(Completion::Finished);
+        return Completion::Finished;
     }
     let folder = runner.folder.why();
-    fs_err::create_dir_all(&folder.0)?;
     let work = Work { runner, folder: &folder, attribution };
-    let begin = Instant::now();
-    let mut stored = StoredTests::default();
-    runner.sink.emit(Event::ExplanationBegan { tests: chosen.len().min(attribution.tests) });
-    for (index, one) in chosen.iter().enumerate() {
-        if runner.interrupt.load(Ordering::Relaxed) {
-            return Ok(Completion::Interrupted(Interrupted::default()));
+    match work.record_all(tree, chosen) {
+        Ok(completion) => completion,
+        Err(_) if runner.interrupt.load(Ordering::Relaxed) => Completion::Interrupted(Interrupted::default()),
+        Err(error) => {
+            runner.sink.emit(warning(&error));
+            Completion::Finished
         }
-        let left = counted(chosen.len() - index, "more changed test");
-        if index >= attribution.tests {
-            stored.left_out = Some(format!("{left} without call sites: --why-tests {}", chosen.len()));
-            break;
-        }
-        if begin.elapsed() >= attribution.time {
-            let limit = attribution.time.as_secs();
-            stored.left_out = Some(format!("{left} without call sites after {limit} s: --why-time 1h"));
-            break;
-        }
-        let Some(problem) = work.record(tree, one)? else {
-            return Ok(Completion::Interrupted(Interrupted::default()));
-        };
-        stored.tests.push(StoredTest {
-            cell: one.cell.clone(),
-            candidate: one.candidate,
-            problem: problem.err(),
-        });
     }
-    runner.sink.emit(Event::ExplanationEnded { tests: stored.tests.len(), took: begin.elapsed() });
-    sealed::write(&folder.tests(), &stored)?;
-    Ok(Completion::Finished)
+}
+
+/// Tells why there are no call sites, of something that is complete without them.
+pub fn warning(error: &anyhow::Error) -> Event {
+    Event::Warning {
+        message: format!("no call sites: {error:#}"),
+        help: Some(
+            "the comparison is complete; to try again: --resume, or --why never to do without".to_owned(),
+        ),
+    }
+}
+
+/// Why a test that was chosen has no call sites.
+fn left_out(count: usize, reason: &str) -> String {
+    format!("{} without call sites{reason}", counted(count, "more test"))
 }
 
 struct Work<'a> {
@@ -103,39 +123,109 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Runs both sides of a test. Returns why there are no call sites, if so; `None` if the user
-    /// interrupted it.
-    fn record(&self, tree: &mut dyn TestTree, one: &Chosen) -> anyhow::Result<Option<Result<(), String>>> {
-        let mut reason = String::new();
-        for blocks in [Blocks::Headers, Blocks::Table] {
-            let cells = self.cells(one);
-            let recording = Recording { blocks, sample: self.attribution.sample };
-            let again = Runner {
-                folder: self.folder,
-                cells: &cells,
-                recording: Some(recording),
-                ..self.runner.clone()
-            };
-            if let Completion::Interrupted(_) = again.run(tree)? {
-                return Ok(None);
+    fn record_all(&self, tree: &mut dyn TestTree, chosen: &[Chosen]) -> anyhow::Result<Completion> {
+        let Self { runner, folder, attribution } = *self;
+        fs_err::create_dir_all(&folder.0)?;
+        let begin = Instant::now();
+        let mut stored = StoredTests::default();
+        runner.sink.emit(Event::ExplanationBegan { tests: chosen.len().min(attribution.tests) });
+        let mut completion = Completion::Finished;
+        for (index, one) in chosen.iter().enumerate() {
+            let rest = chosen.len() - index;
+            if index >= attribution.tests {
+                stored.left_out = Some(left_out(rest, &format!(": --why-tests {}", chosen.len())));
+                break;
             }
-            match self.trouble(&cells)? {
-                None => {
-                    for cell in &cells {
-                        self.keep_symbols(cell)?;
-                    }
-                    return Ok(Some(Ok(())));
+            if begin.elapsed() >= attribution.time {
+                let limit = shown(attribution.time);
+                stored.left_out = Some(left_out(rest, &format!(" after {limit}: --why-time 1h")));
+                break;
+            }
+            let problem = match self.record_one(tree, one) {
+                Attempt::Recorded => None,
+                Attempt::Useless(reason) => Some(reason),
+                Attempt::Interrupted => {
+                    stored.left_out = Some(left_out(rest, ", because of an interrupt: --resume"));
+                    completion = Completion::Interrupted(Interrupted::default());
+                    break;
                 }
-                Some(trouble) => reason = trouble,
+            };
+            stored.tests.push(StoredTest { cell: one.cell.clone(), candidate: one.candidate, problem });
+        }
+        runner.sink.emit(Event::ExplanationEnded { tests: stored.tests.len(), took: begin.elapsed() });
+        sealed::write(&folder.tests(), &stored)?;
+        Ok(completion)
+    }
+
+    /// Runs both sides of a test, unless the user interrupts it. An error concerns this test alone.
+    fn record_one(&self, tree: &mut dyn TestTree, one: &Chosen) -> Attempt {
+        let is_interrupted = || self.runner.interrupt.load(Ordering::Relaxed);
+        if is_interrupted() {
+            return Attempt::Interrupted;
+        }
+        match self.record(tree, one) {
+            Ok(attempt) => attempt,
+            Err(_) if is_interrupted() => Attempt::Interrupted,
+            Err(error) => Attempt::Useless(format!("call stacks cannot be recorded: {error:#}")),
+        }
+    }
+
+    /// Runs both sides of a test with headers before their blocks, or else with a table of them.
+    fn record(&self, tree: &mut dyn TestTree, one: &Chosen) -> anyhow::Result<Attempt> {
+        let cells = self.cells(one);
+        let mut attempt = Attempt::Useless("the test does not run".to_owned());
+        if cells.is_empty() {
+            return Ok(attempt);
+        }
+        for blocks in [Blocks::Headers, Blocks::Table] {
+            if matches!(attempt, Attempt::Useless(_)) {
+                // The runs of an earlier session are kept for the first attempt.
+                if blocks == Blocks::Table {
+                    self.forget(&cells)?;
+                }
+                attempt = self.attempt(tree, &cells, blocks)?;
             }
-            for cell in &cells {
-                let outcome = self.run_folder(cell).join(file::OUTCOME);
-                if blocks == Blocks::Headers && outcome.exists() {
-                    fs_err::remove_file(&outcome)?;
+        }
+        Ok(attempt)
+    }
+
+    fn attempt(
+        &self,
+        tree: &mut dyn TestTree,
+        cells: &[PlannedCell],
+        blocks: Blocks,
+    ) -> anyhow::Result<Attempt> {
+        let recording = Recording { blocks, sample: self.attribution.sample };
+        let again = Runner {
+            folder: self.folder,
+            cells,
+            recording: Some(recording),
+            // What the tests print was shown before.
+            follow: Follow::default(),
+            ..self.runner.clone()
+        };
+        if let Completion::Interrupted(_) = again.run(tree)? {
+            return Ok(Attempt::Interrupted);
+        }
+        if let Some(trouble) = self.trouble(cells)? {
+            return Ok(Attempt::Useless(trouble));
+        }
+        cells.iter().try_for_each(|cell| self.keep_symbols(cell))?;
+        Ok(Attempt::Recorded)
+    }
+
+    /// Removes the outcomes of runs, so that they run again.
+    fn forget(&self, cells: &[PlannedCell]) -> anyhow::Result<()> {
+        for cell in cells {
+            // The functions belong to the log.
+            for name in [file::OUTCOME, file::SYMBOLS] {
+                let path = self.run_folder(cell).join(name);
+                if path.exists() {
+                    fs_err::remove_file(&path)?;
                 }
             }
         }
-        Ok(Some(Err(reason)))
+        Ok(())
     }
 
     /// The two runs of a test, or the one of a single revision.
@@ -146,8 +236,8 @@ impl Work<'_> {
                 && cell.status == CellStatus::Run
                 && (cell.revision == one.candidate || cell.revision == plan.baseline)
         };
-        let once = |cell: &PlannedCell| PlannedCell { repeat: Repeat::Times(1), ..cell.clone() };
-        self.runner.cells.iter().filter(is_side).map(once).collect()
+        let run_once = |cell: &PlannedCell| PlannedCell { repeat: Repeat::Times(1), ..cell.clone() };
+        self.runner.cells.iter().filter(is_side).map(run_once).collect()
     }
 
     fn run_folder(&self, cell: &PlannedCell) -> Utf8PathBuf {
@@ -156,9 +246,6 @@ impl Work<'_> {
 
     /// Why the runs cannot be used: the first that failed.
     fn trouble(&self, cells: &[PlannedCell]) -> anyhow::Result<Option<String>> {
-        if cells.is_empty() {
-            return Ok(Some("the test does not run".to_owned()));
-        }
         for cell in cells {
             let folder = self.run_folder(cell);
             let record: RunRecord = sealed::read(&folder.join(file::OUTCOME))?;
@@ -194,6 +281,14 @@ impl Work<'_> {
         let executable = entry.folder.join(&executable.file);
         sealed::write(&path, &symbols(&log, &executable, &paths)?)
     }
+}
+
+/// What became of an attempt to record a test.
+enum Attempt {
+    Recorded,
+    Interrupted,
+    /// The runs cannot be used, for this reason.
+    Useless(String),
 }
 
 /// Returns the functions of all frames of a log.

@@ -1,6 +1,8 @@
 //! Keeps the source files that differ from the baseline's in the run's folder. The report can then
 //! say which call sites the diff touches, on any machine.
 
+use camino::Utf8Path;
+
 use crate::git::changed_files::{ChangedFile, changed_files};
 use crate::git::repository::Repository;
 use crate::plan::resolved::Plan;
@@ -19,9 +21,9 @@ pub fn keep(repository: &Repository, plan: &Plan, folder: &RunFolder) -> anyhow:
     let baseline = &plan.revisions[plan.baseline];
     for (index, candidate) in plan.revisions.iter().enumerate() {
         if index != plan.baseline && candidate.tree != baseline.tree {
-            let changed = changed_files(repository, &baseline.commit, &candidate.commit)?;
+            let files = changed_files(repository, &baseline.commit, &candidate.commit)?;
             let commits = [baseline.commit.as_str(), &candidate.commit];
-            changes.of.insert(index, with_texts(repository, commits, changed)?);
+            changes.of.insert(index, with_texts(repository, commits, files)?);
         }
     }
     if changes.of.is_empty() { Ok(()) } else { sealed::write(&folder.changes(), &changes) }
@@ -33,7 +35,9 @@ fn with_texts(
     changed: Vec<ChangedFile>,
 ) -> anyhow::Result<Vec<StoredFile>> {
     let mut left = MOST;
-    let is_source = |path: &Option<String>| path.as_ref().is_none_or(|path| path.ends_with(".rs"));
+    let is_source = |path: &Option<String>| {
+        path.as_ref().is_none_or(|path| Utf8Path::new(path).extension() == Some("rs"))
+    };
     let mut files = Vec::new();
     for ChangedFile { old, new } in
         changed.into_iter().filter(|file| is_source(&file.old) && is_source(&file.new))

@@ -1,6 +1,5 @@
 //! Runs each cell in its own process and records the outcome.
-//! Imports support, symbols, gpu, plan, git, checkout, cargo, results, compare, why, inject and
-//! build.
+//! Imports support, symbols, gpu, plan, git, checkout, cargo, results, compare, why, inject and build.
 //! Runs tests; writes the run's folder.
 
 pub mod attribution;

@@ -54,16 +54,26 @@ pub enum Completion {
 
 /// The user interrupted the command. All finished measurements are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, thiserror::Error)]
-#[error("interrupted{}", after(*finished, *planned))]
+#[error("interrupted{}", after(*finished, *planned, *is_explaining))]
 pub struct Interrupted {
     /// How many runs have an outcome, of this session or an earlier one.
     pub finished: usize,
     /// How many runs were planned so far; 0 before the tests are known.
     pub planned: usize,
+    /// Whether the comparison is complete, and tests ran once more with call stacks.
+    pub is_explaining: bool,
 }
 
-fn after(finished: usize, planned: usize) -> String {
+impl Interrupted {
+    /// An interrupt while tests ran with call stacks, after all others.
+    pub fn of_call_stacks(runs: usize) -> Self {
+        Self { finished: runs, planned: runs, is_explaining: true }
+    }
+}
+
+fn after(finished: usize, planned: usize, is_explaining: bool) -> String {
     match planned {
+        _ if is_explaining => " after all runs, while tests ran once more with call stacks".to_owned(),
         0 => String::new(),
         planned => format!(" after {finished} of {}", counted(planned, "run")),
     }
@@ -262,7 +272,11 @@ impl Runner<'_> {
     fn interrupted(&self, wanted: &[u32], progress: &Progress<'_>) -> Interrupted {
         let of_runs = self.cells.iter().zip(wanted).filter(|(planned, _)| planned.status == CellStatus::Run);
         let planned: usize = of_runs.map(|(_, wanted)| *wanted as usize).sum();
-        Interrupted { finished: planned.saturating_sub(self.pending(wanted, progress).len()), planned }
+        Interrupted {
+            finished: planned.saturating_sub(self.pending(wanted, progress).len()),
+            planned,
+            is_explaining: false,
+        }
     }
 
     /// Returns the runs that have no outcome yet, for this number of runs of each cell.
@@ -391,7 +405,7 @@ impl Runner<'_> {
         let key = LogKey::random();
         let log = home.path.join(file::LOG);
         let recording = match self.recording {
-            Some(recording) => recording.variables(&entry.folder.join(&executable.file))?,
+            Some(recording) => recording.variables(&entry.folder.join(&executable.file)),
             None => BTreeMap::new(),
         };
         let command = self

@@ -183,7 +183,7 @@ impl Explanations {
             StoredChanges::default()
         };
         let reader = Reader { why: &why, results, comparison, changes: &changes, inquiry };
-        let tests = stored.tests.iter().map(|test| reader.explain(test)).collect::<anyhow::Result<_>>()?;
+        let tests = stored.tests.iter().map(|test| reader.explain_or_tell(test)).collect();
         Ok(Some(Self { tests, left_out: stored.left_out, frames: 1 }))
     }
 
@@ -202,6 +202,18 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    /// Files that cannot be read are a remark, because the comparison does not need them.
+    fn explain_or_tell(&self, test: &StoredTest) -> Explained {
+        self.explain(test).unwrap_or_else(|error| Explained {
+            cell: test.cell.clone(),
+            candidate: test.candidate,
+            rows: Vec::new(),
+            is_asked: false,
+            remarks: vec![format!("the call stacks cannot be read: {error:#}")],
+            recorded: [None, None],
+        })
+    }
+
     fn explain(&self, test: &StoredTest) -> anyhow::Result<Explained> {
         let mut explained = Explained {
             cell: test.cell.clone(),
@@ -226,7 +238,7 @@ impl Reader<'_> {
             explained.recorded[0] = self.recorded(test, self.comparison.baseline)?;
         }
         let notes: BTreeSet<String> =
-            explained.recorded.iter().flatten().flat_map(|side| side.note.clone()).collect();
+            explained.recorded.iter().flatten().filter_map(|side| side.note.clone()).collect();
         explained.remarks.extend(notes);
         let (rows, remarks) = match &explained.recorded {
             [old, Some(new)] if self.inquiry.at.is_some() => self.rows_at(&view, old.as_ref(), new),
@@ -358,13 +370,17 @@ impl Reader<'_> {
         rows.retain(|(metric, row)| {
             Measure::of(metric).is_some() && known.insert((*metric, row.baseline, row.candidate))
         });
+        if rows.is_empty() {
+            // A test that did not change still has a peak.
+            rows.extend(highest(view, "heap.peak"));
+        }
         rows.truncate(MOST_ROWS);
         rows
     }
 
     fn diff(&self, candidate: usize, old: &Recorded, new: &Recorded) -> Diff {
         let files = self.changes.of.get(&candidate).map_or(&[][..], Vec::as_slice);
-        let changed: Vec<ChangedFile> = files
+        let paths: Vec<ChangedFile> = files
             .iter()
             .map(|file| ChangedFile { old: file.paths[0].clone(), new: file.paths[1].clone() })
             .collect();
@@ -375,14 +391,13 @@ impl Reader<'_> {
                 |file: &&crate::why::stored::StoredFile| file.paths[side as usize].as_deref() == Some(path);
             files.iter().find(own).and_then(|file| file.texts[side as usize].clone())
         };
-        let changes = Changes::new(&changed, |side, path| used[side as usize].contains(path), text);
+        let changes = Changes::new(&paths, |side, path| used[side as usize].contains(path), text);
         let packages = [self.comparison.baseline, candidate].map(|revision| self.packages(revision));
-        let versions = match packages {
-            [Some(old), Some(new)] => Versions::of_lock_files([old, new]),
-            _ => {
-                let [mut old, mut new] = [old, new].map(|side| side.stacks.frames());
-                Versions::of_frames([&mut old, &mut new])
-            }
+        let versions = if let [Some(old), Some(new)] = packages {
+            Versions::of_lock_files([old, new])
+        } else {
+            let [mut old, mut new] = [old, new].map(|side| side.stacks.frames());
+            Versions::of_frames([&mut old, &mut new])
         };
         Diff { changes, versions }
     }
@@ -444,6 +459,15 @@ fn names(view: &PairView<'_>, row: &Match) -> [Option<CheckpointName>; 2] {
             occurrence: key.occurrence,
         })
     })
+}
+
+/// The row in which a metric of the candidate is highest.
+fn highest<'a>(view: &PairView<'a>, metric: &'static str) -> Option<(&'static str, &'a Match)> {
+    let column = view.column(metric);
+    let figure = |row: &Match| Some(column.at(row).candidate?.value);
+    let known = view.rows.iter().filter(|row| row.baseline.is_some() && figure(row).is_some());
+    // The first of several: a peak is also that of what surrounds it.
+    known.rev().max_by_key(|row| figure(row)).map(|row| (metric, row))
 }
 
 /// Whether a side's recorded figure is that of the plain runs.

@@ -228,9 +228,9 @@ enum Likeness {
 
 impl Likeness {
     /// Returns a text that alike stacks share.
-    fn key(self, side: usize, stack: &[&Frame], site: usize, changes: &Changes) -> String {
-        let frame = stack[site];
-        let callers = || stack[site + 1..].iter().map(|frame| frame.key()).collect::<Vec<_>>().join("\n");
+    fn key(self, side: usize, stack: &[&Frame], at: usize, changes: &Changes) -> String {
+        let frame = stack[at];
+        let callers = || stack[at + 1..].iter().map(|frame| frame.key()).collect::<Vec<_>>().join("\n");
         match self {
             Self::Line => {
                 let line = match (frame.checkout_path(), frame.line) {
@@ -267,8 +267,8 @@ fn pair_alike(
             _ => continue,
         };
         let stack = stacks[side].stack(node);
-        let Some(site) = shown(&stack) else { continue };
-        lonely.entry(likeness.key(side, &stack, site, changes)).or_default()[side].push(index);
+        let Some(at) = shown(&stack) else { continue };
+        lonely.entry(likeness.key(side, &stack, at, changes)).or_default()[side].push(index);
     }
     let mut gone = FxHashSet::default();
     for [old, new] in lonely.into_values().filter(|[old, new]| old.len() == new.len()) {

@@ -1,6 +1,6 @@
 //! Which call sites make a difference: recorded stacks, matched across revisions and with the diff.
-//! Imports support, git and results.
-//! None, pure.
+//! Imports support, plan, git, verdict, results and compare.
+//! `explanations` reads the run's folder; the rest is pure.
 
 pub mod agreement;
 pub mod attribution;

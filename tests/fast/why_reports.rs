@@ -83,7 +83,7 @@ fn one_revision_shows_shares_of_its_figure() {
 #[test]
 fn what_limits_the_answer_is_said() {
     let mut difference = answer("heap.peak", &Grouping::default());
-    difference.is_estimate = true;
+    difference.sample = Some(512 << 10);
     difference.incomplete = vec!["the table of sites is full".to_owned()];
     let differs = Agreement::of("heap.peak", 10_075, &[9051]);
     let sites = Sites { agreements: vec![Agreement::Equal, differs], ..sites(1, 1) };
@@ -111,7 +111,7 @@ fn json_has_everything_and_fits_its_schema() {
     let difference = answer("heap.peak", &Grouping::default());
     let agreements = [Some(Agreement::Equal), Some(Agreement::of("heap.peak", 10_075, &[9051]))];
     let row = WhyRow::new("index", ["main", "pr/7"], &difference, agreements);
-    let report = WhyReport { schema: VERSION, rows: vec![row] };
+    let report = WhyReport { schema: VERSION, rows: vec![row], remarks: Vec::new(), left_out: None };
     let text = serde_json::to_string(&report).unwrap();
     assert_eq!(serde_json::from_str::<WhyReport>(&text).unwrap(), report);
     let again = serde_json::to_value(&report).unwrap();

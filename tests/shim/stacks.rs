@@ -167,11 +167,11 @@ fn stack_of(record: &Record, executable: &Path, size: i64) -> Vec<String> {
     let allocated = record.events("interval").into_iter().flat_map(|line| {
         numbers(line, "sites").chunks(5).map(|site| (site[0], site[3], site[4])).collect::<Vec<_>>()
     });
-    let (site, ..) = allocated.into_iter().find(|(_, bytes, count)| *count == 1 && *bytes == size).unwrap();
+    let (found, ..) = allocated.into_iter().find(|(_, bytes, count)| *count == 1 && *bytes == size).unwrap();
     let mut resolver =
         Resolver::open(Utf8Path::from_path(executable).unwrap(), &Paths::new("/nowhere".into())).unwrap();
     let mut names = Vec::new();
-    let mut node = sites[&site];
+    let mut node = sites[&found];
     while node != 0 {
         let (parent, module, address) = frames[&node];
         if module == 0 {

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use crate::support::{TestRepository, isolated};
 
 /// A machine that only runs: a folder for its home, its cache and its runs, and nothing on its `PATH`.
@@ -165,6 +167,7 @@ fn an_archive_gives_the_figures_that_a_run_on_the_build_host_gives() {
     fs::rename(&cache, repository.beside("cache-of-the-build-host")).unwrap();
 
     the_same_figures_come_back(&host, &cache, &expected);
+    call_sites_come_from_the_archive_alone(&host);
     a_run_that_was_cut_off_goes_on(&host, &expected);
     an_archive_that_changed_is_refused(&host, &archive);
     without_the_build_hosts_path_tests_are_led_to_their_files(&host, &cache, &expected);
@@ -196,6 +199,22 @@ fn counted_by_the_library(run: &Path) {
         let log = fs::read_to_string(log.path()).unwrap();
         assert!(log.contains(r#""malloc.peak":"library in front of"#), "{log}");
     }
+}
+
+fn call_sites_come_from_the_archive_alone(host: &RunHost) {
+    let flags = ["run", "--archive", "subject.tar.zst", "--run-folder", "explained", "--format", "json"];
+    let run = host.run(&[&flags[..], &["--why=always"]].concat());
+    assert_code(&run, 0);
+    let report: Value = serde_json::from_slice(&run.stdout).expect("a JSON report");
+    let rows = report["why"]["rows"].as_array().expect("rows with call sites");
+    assert!(!rows.is_empty(), "{report:#}");
+    for row in rows {
+        assert_eq!(row["candidate"]["agreement"], "equal", "{row:#}");
+        let names =
+            row["groups"].as_array().expect("groups").iter().filter_map(|group| group["name"].as_str());
+        assert!(names.into_iter().any(|name| name.starts_with("sizes::")), "{row:#}");
+    }
+    assert!(host.folder.join("explained/changes.json").exists(), "the archive says what differs");
 }
 
 fn a_run_that_was_cut_off_goes_on(host: &RunHost, expected: &[String]) {

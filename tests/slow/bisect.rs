@@ -77,7 +77,9 @@ impl Kept {
         let mut command = tool();
         command
             .current_dir(self.repository.root())
-            .env("CARGO_MEMPROF_HOME", home_at(self.repository.beside("cache")));
+            .env("CARGO_MEMPROF_HOME", home_at(self.repository.beside("cache")))
+            // Call sites have lines.
+            .env_remove("CARGO_PROFILE_DEV_DEBUG");
         command.arg("memprof").args(arguments);
         command
     }
@@ -531,4 +533,47 @@ fn the_plan_is_printed_and_nothing_is_done() {
     assert_eq!(plan["plan"]["revisions"].as_array().expect("commits").len(), 7);
     assert_eq!(plan["search"]["metric"], "heap.peak");
     assert!(!kept.repository.root().join("target").exists());
+}
+
+#[test]
+fn the_commit_that_is_found_is_explained_once() {
+    let kept = Kept::of(&[Keep(100), Other, Keep(900), Other]);
+    let report = kept.bisect("c0", "c3", &["--why=changed", "--metric", "heap.live"]);
+    assert_eq!(report.steps(), ["c1 → c2"], "{}", report.printed.everything());
+    let explained = |report: &Report| {
+        let why = &report.json["steps"][0]["comparison"]["why"];
+        let row = &why["rows"][0];
+        assert_eq!(row["metric"], "heap.live", "{why:#}");
+        for side in ["baseline", "candidate"] {
+            assert_eq!(row[side]["agreement"], "equal", "{row:#}");
+        }
+        let group = &row["groups"][0];
+        assert_eq!(group["difference"], 800_000, "{row:#}");
+        assert_eq!(group["location"], "src/lib.rs:2", "{row:#}");
+        assert_eq!(group["class"]["kind"], "changed", "{row:#}");
+    };
+    explained(&report);
+    let logs = || {
+        let files = walkdir::WalkDir::new(kept.repository.root().join("target/memprof/latest/steps"));
+        let logs = files.into_iter().filter_map(Result::ok).filter(|entry| entry.file_name() == "log.jsonl");
+        let time = |log: &walkdir::DirEntry| log.metadata().expect("it is there").modified().expect("a time");
+        logs.map(|log| (log.path().to_owned(), time(&log))).collect::<Vec<_>>()
+    };
+    let before = logs();
+    assert_eq!(before.len(), 2, "{before:?}");
+    explained(&kept.report(&["bisect", "--resume", "--format", "json", "--why=changed"]));
+    assert_eq!(logs(), before, "nothing runs again");
+
+    let shown = |arguments: &[&str]| kept.run(&[&["report"], arguments].concat()).stdout;
+    let table = shown(&[]);
+    assert!(table.lines().any(|line| line.contains("why:") && line.contains("src/lib.rs:2")), "{table}");
+    assert!(shown(&["--format", "markdown"]).contains("src/lib.rs:2"));
+    let by_crate = shown(&["--why-by", "crate", "--format", "json"]);
+    assert!(by_crate.contains("\"by\": \"crate\""), "{by_crate}");
+    let plain = shown(&["--why", "never", "--format", "json"]);
+    assert!(!plain.contains("\"why\""), "{plain}");
+
+    let without = kept.bisect("c0", "c3", &["--why", "never", "--metric", "heap.live"]);
+    assert_eq!(without.steps(), report.steps());
+    assert_eq!(logs(), [], "call stacks were not wanted");
 }

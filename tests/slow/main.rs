@@ -21,4 +21,5 @@ mod tensors;
 mod traced_builds;
 mod tracing;
 mod untrusted_builds;
+mod why;
 mod zoo;

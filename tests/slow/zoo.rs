@@ -4,9 +4,12 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
-use crate::support::csv::{kept, memprof, values};
-use crate::support::home;
+use serde_json::Value;
+
+use crate::support::Printed;
+use crate::support::csv::{kept, values};
 use crate::support::zoo::{Figure, ZooRepository, figures};
+use crate::support::{home, tool};
 
 /// Makes one test per case: `fn no_std()` calls the given function with `"no-std"`.
 macro_rules! one_test_per_case {
@@ -80,15 +83,53 @@ fn arguments(case: &str, repository: &ZooRepository) -> Vec<String> {
 fn figures_are_exact(case: &str) {
     let repository = ZooRepository::of(case);
     let home = home();
-    let mut all = vec!["--refs", "old,new", "--offline", "--format", "csv"];
+    let mut all =
+        vec!["--refs", "old,new", "--offline", "--format", "csv", "--why=always", "--why-tests", "99"];
     let own = arguments(case, &repository);
     all.extend(own.iter().map(String::as_str));
-    let printed = memprof(&repository.root(), home.path(), &all);
+    let mut command = tool();
+    command.current_dir(repository.root()).env("CARGO_MEMPROF_HOME", home.path()).arg("memprof").args(&all);
+    let printed = Printed::of(command);
     let values = if printed.stdout.is_empty() { Vec::new() } else { values(&printed) };
     let kept = kept(&values);
     let figures = figures().into_iter().filter(|figure| figure.case == case);
     let problems: Vec<String> = figures.filter_map(|figure| problem(&figure, &kept)).collect();
     assert!(problems.is_empty(), "{}\n{}", problems.join("\n"), printed.stderr);
+    call_sites_are_exact(case, &repository);
+}
+
+/// The call sites of each compared test add up to its figure in the run with call stacks, and this is that of the plain runs.
+fn call_sites_are_exact(case: &str, repository: &ZooRepository) {
+    let folder = repository.root().join("target/memprof/latest");
+    let Ok(text) = std::fs::read_to_string(folder.join("comparison.json")) else { return };
+    let report: Value = serde_json::from_str(&text).expect("a JSON report");
+    let why = &report["why"];
+    let remarks = why["remarks"].as_array().map(Vec::as_slice).unwrap_or_default();
+    // No test here has line tables. One without heap figures has no call sites, and none are asked for below.
+    let is_known = |remark: &Value| {
+        let text = remark["text"].as_str().unwrap_or_default();
+        text.starts_with("no lines") || text.contains("recorded no call stacks")
+    };
+    assert!(why["left_out"].is_null() && remarks.iter().all(is_known), "{case}: {why:#}");
+    let compared =
+        figures().into_iter().filter(|one| one.case == case && one.old.is_some() && one.new.is_some());
+    let rows = why["rows"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for figure in compared {
+        let name = figure.test.rsplit("::").next().unwrap_or(&figure.test);
+        let is_of_test = |title: &str| figure.test.ends_with(&title.replace(' ', "::"));
+        let of_test = |row: &&Value| row["test"].as_str().is_some_and(is_of_test);
+        assert!(rows.iter().any(|row| of_test(&row)), "{case}: {name} has no call sites: {why:#}");
+    }
+    for row in rows {
+        for side in ["baseline", "candidate"] {
+            assert_eq!(row[side]["agreement"], "equal", "{case}: {side} of {row:#}");
+            for (figure, whole) in row[side]["figures"].as_object().expect("figures") {
+                let groups = row["groups"].as_array().expect("groups").iter();
+                let sum: i64 = groups.map(|group| group[side][figure].as_i64().expect("a figure")).sum();
+                assert_eq!(Some(sum), whole.as_i64(), "{case}: {figure}, {side} of {row:#}");
+            }
+        }
+    }
 }
 
 fn problem(figure: &Figure, kept: &BTreeMap<(String, String), u64>) -> Option<String> {

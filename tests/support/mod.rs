@@ -203,7 +203,7 @@ pub fn tool() -> Command {
             command.env_remove(name);
         }
     }
-    // No test looks at debug information, and it is most of an executable.
+    // Few tests look at debug information, and it is most of an executable.
     command.env("CARGO_PROFILE_DEV_DEBUG", "0");
     command
 }

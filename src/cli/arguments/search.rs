@@ -11,6 +11,7 @@ use crate::cli::arguments::request::{
     SelectionArguments,
 };
 use crate::cli::arguments::values::{self, Parameter};
+use crate::cli::arguments::why::WhyArguments;
 use crate::plan::quantity::{self, Limit};
 use crate::plan::repeat;
 use crate::plan::request::RefRequest;
@@ -83,6 +84,9 @@ pub struct BisectArguments {
     /// What to measure, and how.
     #[command(flatten)]
     pub measuring: MeasuringArguments,
+    /// The call sites of what was found.
+    #[command(flatten)]
+    pub why: WhyArguments,
     /// Measure only commits that touch these paths
     #[arg(last = true, value_name = "PATH")]
     pub paths: Vec<String>,

@@ -14,8 +14,8 @@ use crate::support::exit_code::ExitCode;
 
 /// Starts a bisect, or continues one.
 pub fn bisect(context: CommandContext<'_>, arguments: &BisectArguments) -> anyhow::Result<ExitCode> {
-    let CommandContext { console, interrupt } = context;
-    search("bisect", &arguments.measuring, console, interrupt, |repository| {
+    let console = context.console;
+    search("bisect", &arguments.measuring, &arguments.why, context, |repository| {
         plan(arguments, repository, console)
     })
 }

@@ -7,6 +7,7 @@ use anyhow::Context;
 use crate::bisect::history as sample;
 use crate::bisect::record::Task;
 use crate::cli::arguments::search::HistoryArguments;
+use crate::cli::arguments::why::WhyArguments;
 use crate::cli::commands::context::CommandContext;
 use crate::cli::search::plan::{SearchPlan, SearchRequest, ends};
 use crate::cli::search::session::search;
@@ -16,13 +17,14 @@ use crate::support::counted::counted;
 use crate::support::event::Sink;
 use crate::support::exit_code::ExitCode;
 use crate::support::user_error::UserError;
+use crate::why::explanations::Why;
 
 /// Starts a history, or continues one.
 pub fn history(context: CommandContext<'_>, arguments: &HistoryArguments) -> anyhow::Result<ExitCode> {
-    let CommandContext { console, interrupt } = context;
-    search("history", &arguments.measuring, console, interrupt, |repository| {
-        plan(arguments, repository, console)
-    })
+    let console = context.console;
+    // A history compares many commits by one figure.
+    let why = WhyArguments { why: Some(Why::Never), ..WhyArguments::default() };
+    search("history", &arguments.measuring, &why, context, |repository| plan(arguments, repository, console))
 }
 
 fn plan(

@@ -19,7 +19,7 @@ pub fn report(context: CommandContext<'_>, arguments: &ReportArguments) -> anyho
     let outputs = outputs(&presentation.format, &presentation.output)?;
     let folder = kept_runs::find(&arguments.run, arguments.workspace.manifest_path.as_deref())?;
     if folder.search().exists() {
-        return present_search(context.console, &folder, &outputs);
+        return present_search(context.console, &folder, &outputs, &presentation.why);
     }
     let mut results = stored::read(&folder)?;
     if results.plan.request.pairs.is_empty() {

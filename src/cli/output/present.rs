@@ -23,9 +23,9 @@ use crate::report::why::exports;
 use crate::results::run_folder::RunFolder;
 use crate::results::stored::{self, Results};
 use crate::run::runner::Interrupted;
+use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;
 use crate::support::output_file::{OutputFile, Target};
-use crate::support::user_error::UserError;
 use crate::support::whole_file::write_streamed;
 use crate::support::workflow_commands::Notation;
 use crate::why::explanations::{Explanations, Why};
@@ -50,12 +50,12 @@ impl Presentation<'_> {
         folder: &RunFolder,
     ) -> anyhow::Result<ExitCode> {
         let comparison = compare(results);
-        let explanations = self.explanations(results, &comparison, folder)?;
+        let explanations = self.explanations(results, &comparison, folder);
         let path = folder.comparison();
         let render =
             |out: &mut dyn io::Write| report::json::render::render(&comparison, explanations.as_deref(), out);
         write_streamed(&path, &|out| filtered(out, None, &render))?;
-        self.of_explained(console, &comparison, Some(folder), explanations)
+        self.of_explained(console, &comparison, Some(folder), explanations.as_ref())
     }
 
     /// Reads the call sites of changed tests, if any test ran with call stacks.
@@ -64,13 +64,18 @@ impl Presentation<'_> {
         results: &Results,
         comparison: &Comparison,
         folder: &RunFolder,
-    ) -> anyhow::Result<Option<Arc<Explanations>>> {
+    ) -> Option<Arc<Explanations>> {
         let flags = &self.arguments.why;
         if flags.why == Some(Why::Never) {
-            return Ok(None);
+            return None;
         }
-        let read = Explanations::read(folder, results, comparison, &flags.inquiry())?;
-        Ok(read.map(|read| Arc::new(Explanations { frames: flags.shown_frames(), ..read })))
+        let read = Explanations::read(folder, results, comparison, &flags.inquiry());
+        // The comparison is complete without them.
+        let read = read.unwrap_or_else(|error| {
+            let reason = format!("the call sites cannot be read: {error:#}");
+            Some(Explanations { left_out: Some(reason), ..Explanations::default() })
+        });
+        read.map(|read| Arc::new(Explanations { frames: flags.shown_frames(), ..read }))
     }
 
     /// Reports an interrupted run as far as it got. Returns the error that ended it.
@@ -106,7 +111,7 @@ impl Presentation<'_> {
         console: &Console,
         comparison: &Comparison,
         folder: Option<&RunFolder>,
-        why: Option<Arc<Explanations>>,
+        why: Option<&Arc<Explanations>>,
     ) -> anyhow::Result<ExitCode> {
         let options = |output: Option<&Output>| Options {
             metrics: (!self.metrics.is_empty()).then(|| self.metrics.to_vec()),
@@ -117,7 +122,7 @@ impl Presentation<'_> {
             rows: if self.arguments.all_rows { Rows::All } else { self.arguments.rows },
             is_test: self.arguments.is_test,
             report_path: folder.map(|folder| relative_to_current(&folder.0)),
-            why: why.clone(),
+            why: why.cloned(),
             ..output.map_or_else(Options::default, |output| for_destination(console, output))
         };
         console.finish();
@@ -131,7 +136,7 @@ impl Presentation<'_> {
         for output in self.outputs {
             let options = options(Some(output));
             if let (true, Some(path)) = (output.format.is_of_call_sites(), &output.file) {
-                write_exports(output.format, path, comparison, why.as_deref())?;
+                write_exports(console, output.format, path, comparison, why.map(Arc::as_ref))?;
                 continue;
             }
             write(console, output, &|out| report::render::render(output.format, comparison, &options, out))?;
@@ -142,6 +147,7 @@ impl Presentation<'_> {
 
 /// Writes call sites for other viewers.
 fn write_exports(
+    console: &Console,
     format: Format,
     path: &Utf8Path,
     comparison: &Comparison,
@@ -149,9 +155,11 @@ fn write_exports(
 ) -> anyhow::Result<()> {
     let recorded = why.filter(|why| why.tests.iter().any(|test| test.problem().is_none()));
     let Some(why) = recorded else {
-        return Err(UserError::new(format!("no test ran with call stacks, so there is nothing for {path}"))
-            .help("run the comparison with --why changed or --why always")
-            .into());
+        // No test may have changed, and other reports follow.
+        let message = format!("no test ran with call stacks, so {path} is not written");
+        let help = Some("to record all tests, run the comparison with --why always".to_owned());
+        console.emit(Event::Warning { message, help });
+        return Ok(());
     };
     for export in exports::files(format, path, comparison, why)? {
         let mut file = OutputFile::create(&export.path)?;

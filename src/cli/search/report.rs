@@ -1,10 +1,13 @@
 //! The report of a finished search.
 
+use std::sync::Arc;
+
 use anyhow::Context;
 
 use crate::bisect::linear_search::StepKind;
-use crate::bisect::report_builder::comparisons;
+use crate::bisect::report_builder::compared_steps;
 use crate::bisect::report_data::{SearchReport, SearchResult};
+use crate::cli::arguments::why::WhyArguments;
 use crate::cli::kept_runs::search_record;
 use crate::cli::output::destinations::Output;
 use crate::cli::output::present::search_report;
@@ -15,13 +18,19 @@ use crate::results::sealed;
 use crate::run::session::read_plan;
 use crate::support::exit_code::ExitCode;
 use crate::support::user_error::UserError;
+use crate::why::explanations::Why;
 
 /// Reads what a search found, and writes the report.
 ///
 /// # Errors
 ///
 /// A search that was interrupted.
-pub fn present_search(console: &Console, folder: &RunFolder, outputs: &[Output]) -> anyhow::Result<ExitCode> {
+pub fn present_search(
+    console: &Console,
+    folder: &RunFolder,
+    outputs: &[Output],
+    why: &WhyArguments,
+) -> anyhow::Result<ExitCode> {
     let record = search_record(folder)?.context("the folder has no search.json")?;
     if !folder.found().exists() {
         let command = record.task.command();
@@ -32,8 +41,12 @@ pub fn present_search(console: &Console, folder: &RunFolder, outputs: &[Output])
     let report: SearchReport = sealed::read(&folder.found())?;
     let plan = read_plan(folder)?;
     let cell = record.cell.as_ref().context("search.json has no test")?;
-    let comparisons = comparisons(&report, &plan, folder, &cell.cell)?;
-    search_report(console, Searched { report: &report, comparisons: &comparisons }, outputs)?;
+    let inquiry = Some(why.inquiry()).filter(|_| why.why != Some(Why::Never));
+    let mut steps = compared_steps(&report, &plan, folder, &cell.cell, inquiry.as_ref())?;
+    for explanations in steps.iter_mut().filter_map(|step| step.why.as_mut()) {
+        Arc::make_mut(explanations).frames = why.shown_frames();
+    }
+    search_report(console, Searched { report: &report, steps: &steps }, outputs)?;
     Ok(exit_code(&report))
 }
 

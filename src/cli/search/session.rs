@@ -1,6 +1,7 @@
 //! Measures commits until the search has its answer, and reports it.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use clap::ValueEnum;
 
@@ -10,10 +11,14 @@ use crate::bisect::linear_search::{NextMeasurement, Remaining};
 use crate::bisect::merge_search::MergeSearch;
 use crate::bisect::record::Task;
 use crate::bisect::report_builder::{ReportBuilder, SearchOutcome};
+use crate::bisect::report_data::SearchReport;
+use crate::bisect::step_comparison::StepPair;
 use crate::cli::arguments::search::MeasuringArguments;
+use crate::cli::arguments::why::WhyArguments;
 use crate::cli::commands::context::CommandContext;
 use crate::cli::kept_runs::repository;
 use crate::cli::output::destinations::outputs;
+use crate::cli::request::explanation;
 use crate::cli::search::plan::{SearchPlan, create_folder};
 use crate::cli::search::progress_lines::{announcement, unit, what_is_left};
 use crate::cli::search::report::present_search;
@@ -21,24 +26,30 @@ use crate::cli::search::resume::resumed;
 use crate::cli::terminal::console::Console;
 use crate::git::repository::Repository;
 use crate::gpu::watch::DeviceWatch;
+use crate::plan::resolved::Plan;
 use crate::report::bisect::search::step_line;
 use crate::report::options::Format;
 use crate::results::run_folder::RunFolder;
 use crate::results::sealed;
+use crate::run::attribution::{self, Attribution};
+use crate::run::runner::Interrupted;
 use crate::run::session::{self, Session, runs_folder};
+use crate::support::counted::counted;
 use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;
 use crate::support::file_lock::WhenHeld;
 use crate::support::user_error::UserError;
+use crate::why::explanations::Why;
 
 /// Starts the search that `plan` describes, or continues one, and reports the result.
 pub fn search(
     command: &str,
     measuring: &MeasuringArguments,
-    console: &Console,
-    interrupt: &AtomicBool,
+    why: &WhyArguments,
+    context: CommandContext<'_>,
     plan: impl FnOnce(&Repository) -> anyhow::Result<SearchPlan>,
 ) -> anyhow::Result<ExitCode> {
+    let CommandContext { console, interrupt } = context;
     let outputs = outputs(&measuring.format, &measuring.output)?;
     let known = [Format::Table, Format::Markdown, Format::Csv, Format::Json];
     if let Some(other) = outputs.iter().find(|output| !known.contains(&output.format)) {
@@ -60,17 +71,22 @@ pub fn search(
     } else {
         let search = plan(&repository)?;
         if measuring.dry_run {
-            let context = CommandContext { console, interrupt };
             return context.print_plan(&search.plan, &search.sealed());
         }
         let runs = runs_folder(&repository, &search.plan.workspace)?;
         let folder = create_folder(&runs, &search)?;
         (search, folder, Some(runs))
     };
-    let session = SearchSession { repository: &repository, folder: &folder, console, interrupt };
+    let attribution = explanation::of(why, &outputs, &search.plan);
+    let session = SearchSession { repository: &repository, folder: &folder, console, interrupt, attribution };
     let Err(error) = session.run(search, measuring.no_wait) else {
-        return present_search(console, &folder, &outputs);
+        return present_search(console, &folder, &outputs, why);
     };
+    if error.downcast_ref::<Interrupted>().is_some_and(|interrupted| interrupted.is_explaining) {
+        // The answer is complete without the call sites.
+        present_search(console, &folder, &outputs, why)?;
+        return Err(error);
+    }
     if let Some(runs) = runs.filter(|_| error.is::<UserError>() && !folder.cells().exists()) {
         // For example, -k matched no test. `latest` must still be the last run that measured
         // something.
@@ -93,6 +109,7 @@ struct SearchSession<'a> {
     folder: &'a RunFolder,
     console: &'a Console,
     interrupt: &'a AtomicBool,
+    attribution: Attribution,
 }
 
 impl SearchSession<'_> {
@@ -144,8 +161,46 @@ impl SearchSession<'_> {
         };
         let builder = ReportBuilder { runner: &runner, plan: &plan, repository: self.repository };
         let report = builder.report(&outcome, &rule)?;
+        sealed::write(&self.folder.found(), &report)?;
+        let explained = self.explain(&report, &plan, &mut runner);
         drop((runner, lock));
-        sealed::write(&self.folder.found(), &report)
+        explained
+    }
+
+    /// Runs the commits of each step once more with call stacks, unless an earlier session did.
+    fn explain(
+        &self,
+        report: &SearchReport,
+        plan: &Plan,
+        runner: &mut CommitRunner<'_>,
+    ) -> anyhow::Result<()> {
+        if self.attribution.why == Why::Never || report.result.is_none() {
+            return Ok(());
+        }
+        let begin = Instant::now();
+        for (index, step) in report.steps.iter().enumerate() {
+            let Some(pair) = StepPair::of(report, step, plan, self.folder) else { continue };
+            if pair.is_explained() {
+                continue;
+            }
+            if index >= self.attribution.tests {
+                let shown = counted(self.attribution.tests, "commit");
+                pair.leave_out(format!("call sites of {shown} only: --why-tests {}", report.steps.len()))?;
+                continue;
+            }
+            let time = self.attribution.time.saturating_sub(begin.elapsed());
+            let attribution = Attribution { tests: 1, time, ..self.attribution };
+            match runner.explain(&pair, attribution) {
+                Err(error) if error.is::<Interrupted>() => return Err(error),
+                Err(_) if self.interrupt.load(Ordering::Relaxed) => {
+                    return Err(Interrupted::of_call_stacks(0).into());
+                }
+                // The answer is complete without the call sites.
+                Err(error) => self.console.emit(attribution::warning(&error)),
+                Ok(()) => {}
+            }
+        }
+        Ok(())
     }
 
     /// Prints a line for each pending commit, and in the last one what is left.

@@ -86,7 +86,12 @@ mod tests {
             assert_eq!(code, ExitCode::Interrupted);
             assert!(shown.rendered().contains("--resume"), "{}", shown.rendered());
         }
-        let (shown, _) = explain(&Interrupted { finished: 8, planned: 14 }.into(), true);
+        let (shown, _) =
+            explain(&Interrupted { finished: 8, planned: 14, is_explaining: false }.into(), true);
         assert_eq!(shown.message, "interrupted after 8 of 14 runs; finished runs are kept");
+        let (shown, _) = explain(&Interrupted::of_call_stacks(14).into(), true);
+        let message =
+            "interrupted after all runs, while tests ran once more with call stacks; finished runs are kept";
+        assert_eq!(shown.message, message);
     }
 }

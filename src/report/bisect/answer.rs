@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use crate::bisect::linear_search::{SearchGoal, StepKind};
 use crate::bisect::observations::HasChanged;
 use crate::bisect::report_data::{FoundStep, SearchReport, SearchResult};
-use crate::compare::comparison::{Comparison, Delta};
+use crate::bisect::step_comparison::ComparedStep;
+use crate::compare::comparison::Delta;
 use crate::plan::metric::Unit;
 use crate::plan::quantity::Threshold;
 use crate::report::markdown_text::escape_but_hashes;
@@ -20,10 +21,10 @@ const MOST_FILES: usize = 12;
 /// paragraph.
 pub(super) fn write(
     report: &SearchReport,
-    comparisons: &[Comparison],
+    steps: &[ComparedStep],
     out: &mut dyn Write,
     bullet: &str,
-    rows: impl Fn(&Comparison, &mut dyn Write) -> io::Result<()>,
+    rows: impl Fn(&ComparedStep, &mut dyn Write) -> io::Result<()>,
 ) -> io::Result<()> {
     let shown = if bullet.is_empty() { as_text } else { escape_but_hashes };
     if let Some(answer) = no_step(report) {
@@ -40,9 +41,9 @@ pub(super) fn write(
             let content = line.trim_start_matches([' ', '-']);
             writeln!(out, "{}{}", &line[..line.len() - content.len()], shown(content))?;
         }
-        if let Some(comparison) = comparisons.get(index) {
+        if let Some(compared) = steps.get(index) {
             writeln!(out)?;
-            rows(comparison, out)?;
+            rows(compared, out)?;
         }
     }
     Ok(())

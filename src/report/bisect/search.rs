@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use crate::bisect::report_data::{MeasuredCommit, NamedCommit, SearchReport};
-use crate::compare::comparison::{Comparison, Delta};
+use crate::bisect::step_comparison::ComparedStep;
+use crate::compare::comparison::Delta;
 use crate::plan::metric::Unit;
 use crate::report::bisect::answer;
 use crate::report::bisect::history;
@@ -25,8 +26,8 @@ use crate::support::labels::one_line;
 pub struct Searched<'a> {
     /// The report.
     pub report: &'a SearchReport,
-    /// In the order of the steps: all checkpoints and metrics of the two commits.
-    pub comparisons: &'a [Comparison],
+    /// In the order of the steps: all checkpoints and metrics of the two commits, with call sites.
+    pub steps: &'a [ComparedStep],
 }
 
 /// Writes the report in a format.
@@ -56,9 +57,7 @@ pub fn render(
             if report.result.is_none() {
                 history::chart(report, options, unicode, out)?;
             }
-            answer::write(report, searched.comparisons, out, "", |comparison, out| {
-                rows(comparison, options, out)
-            })?;
+            answer::write(report, searched.steps, out, "", |step, out| rows(step, options, out))?;
             writeln!(out)?;
             measured::table(report, options, out)?;
             writeln!(out, "\n{}", effort(report))?;
@@ -69,7 +68,7 @@ pub fn render(
         }
         Format::Markdown => {
             writeln!(out, "**{}**\n", escape_but_hashes(&title(report)))?;
-            answer::write(report, searched.comparisons, out, "- ", rows_as_markdown)?;
+            answer::write(report, searched.steps, out, "- ", rows_as_markdown)?;
             writeln!(out, "\n<details><summary>{}</summary>\n", effort(report))?;
             measured::markdown(report, out)?;
             writeln!(out, "\n</details>\n")?;
@@ -82,16 +81,22 @@ pub fn render(
 }
 
 /// Writes all changes between the two commits of a step.
-fn rows(comparison: &Comparison, options: &Options, out: &mut dyn Write) -> io::Result<()> {
-    let all = options.metrics.is_none();
-    let options = Options { all, only_changed: true, compact: false, report_path: None, ..options.clone() };
-    table::render(comparison, &options, out)
+fn rows(step: &ComparedStep, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let options = Options {
+        all: options.metrics.is_none(),
+        only_changed: true,
+        compact: false,
+        report_path: None,
+        why: step.why.clone(),
+        ..options.clone()
+    };
+    table::render(&step.comparison, &options, out)
 }
 
-fn rows_as_markdown(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+fn rows_as_markdown(step: &ComparedStep, out: &mut dyn Write) -> io::Result<()> {
     let mut text = Vec::new();
-    let options = Options { all: true, only_changed: true, ..Options::default() };
-    markdown::render(comparison, &options, &mut text)?;
+    let options = Options { all: true, only_changed: true, why: step.why.clone(), ..Options::default() };
+    markdown::render(&step.comparison, &options, &mut text)?;
     let text = String::from_utf8_lossy(&text);
     // The marker for bots must not occur twice in a comment.
     let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with("<!--")).collect();
@@ -100,9 +105,9 @@ fn rows_as_markdown(comparison: &Comparison, out: &mut dyn Write) -> io::Result<
 
 fn as_json(searched: Searched<'_>, out: &mut dyn Write) -> io::Result<()> {
     let mut value = serde_json::to_value(searched.report).map_err(io::Error::other)?;
-    for (index, comparison) in searched.comparisons.iter().enumerate() {
+    for (index, step) in searched.steps.iter().enumerate() {
         let mut text = Vec::new();
-        json_report::render(comparison, None, &mut text)?;
+        json_report::render(&step.comparison, step.why.as_deref(), &mut text)?;
         let comparison: Value = serde_json::from_slice(&text).map_err(io::Error::other)?;
         value["steps"][index]["comparison"] = comparison;
     }

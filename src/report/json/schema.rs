@@ -13,6 +13,7 @@ use crate::compare::evaluation::Conclusion;
 use crate::compare::matching::RowChange;
 use crate::plan::metric::Unit;
 use crate::report::tensors::json::{LayersEntry, TensorsOfRun};
+use crate::report::why::json::WhyReport;
 use crate::results::measurement::Kind;
 use crate::results::trace_facts::TraceFacts;
 use crate::results::trace_record::TraceRecord;
@@ -59,6 +60,9 @@ pub struct Report<'a> {
     /// Named tensors that differ from the baseline's, by candidate and test.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub layers: Vec<LayersEntry>,
+    /// The call sites of tests that ran once more with call stacks; absent if none did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<WhyReport>,
 }
 
 /// What was compared.

@@ -1,15 +1,17 @@
 //! The call sites of a comparison's tests, as each format shows them.
 
+use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::time::Duration;
 
 use crate::compare::comparison::{Comparison, PairView};
 use crate::plan::metric::Unit;
+use crate::report::markdown_text::escape;
 use crate::report::options::Options;
 use crate::report::page::{Page, Tone};
 use crate::report::text::figure;
 use crate::report::titles;
-use crate::report::why::json::{VERSION, WhyReport, WhyRow};
+use crate::report::why::json::{VERSION, WhyRemark, WhyReport, WhyRow};
 use crate::report::why::text::Sites;
 use crate::report::why::{markdown, sparkline, text};
 use crate::results::stack_log::Timeline;
@@ -45,6 +47,9 @@ pub fn write_text(view: &PairView<'_>, options: &Options, out: &mut dyn Write) -
         } else {
             text::difference(&row.difference, &sites, options, out)?;
         }
+    }
+    if test.rows.is_empty() && !test.remarks.is_empty() {
+        writeln!(out)?;
     }
     for remark in &test.remarks {
         page.line(&format!("why: {}", one_line(remark)), "", Tone::Quiet, out)?;
@@ -105,28 +110,38 @@ fn asked(difference: &Difference) -> String {
 
 /// Returns the call sites of a test in markdown; empty if it has none.
 pub fn markdown(view: &PairView<'_>, options: &Options) -> String {
-    let Some((why, test)) = of(view, options) else { return String::new() };
+    let Some((why, explained)) = of(view, options) else { return String::new() };
     let mut text = String::new();
-    if let Some(row) = test.rows.first() {
+    if let Some(row) = explained.rows.first() {
         text.push_str(&markdown::table(&row.difference, &sites(view, row, why, MOST_IN_MARKDOWN)));
     }
-    for remark in &test.remarks {
-        text.push_str(&format!("\n{}\n", crate::report::markdown_text::escape(&one_line(remark))));
+    for remark in &explained.remarks {
+        _ = writeln!(text, "\n{}", escape(&one_line(remark)));
     }
     text
 }
 
+/// Returns which tests were left out, and why.
+pub fn left_out(options: &Options) -> Option<String> {
+    Some(format!("why: {}", options.why.as_deref()?.left_out.as_deref()?))
+}
+
 /// Returns all call sites, for JSON.
 pub fn report(comparison: &Comparison, why: &Explanations) -> WhyReport {
-    let mut rows = Vec::new();
+    let (mut rows, mut remarks) = (Vec::new(), Vec::new());
     for test in &why.tests {
         let Some(cell) = comparison.cells.iter().find(|cell| cell.id == test.cell) else { continue };
         let names =
             [comparison.baseline, test.candidate].map(|index| comparison.revisions[index].name.as_str());
         let title = titles::distinct_title(cell);
         rows.extend(test.rows.iter().map(|row| WhyRow::new(&title, names, &row.difference, row.agreements)));
+        remarks.extend(test.remarks.iter().map(|text| WhyRemark {
+            test: title.clone(),
+            r#ref: names[1].to_owned(),
+            text: text.clone(),
+        }));
     }
-    WhyReport { schema: VERSION, rows }
+    WhyReport { schema: VERSION, rows, remarks, left_out: why.left_out.clone() }
 }
 
 fn of<'a>(view: &PairView<'_>, options: &'a Options) -> Option<(&'a Explanations, &'a Explained)> {

@@ -36,18 +36,18 @@ pub fn files(
         let title = cell.map_or_else(|| titles::title_of(&test.cell), titles::distinct_title);
         let names =
             [comparison.baseline, test.candidate].map(|index| comparison.revisions[index].name.as_str());
-        let named = |parts: &[&str]| name(path, &[&[title.as_str()], parts].concat());
+        let path_of = |parts: &[&str]| name(path, &[&[title.as_str()], parts].concat());
         for (side, recorded) in test.recorded.iter().enumerate() {
             let Some(recorded) = recorded else { continue };
             for family in &recorded.log.families {
                 let mut content = Vec::new();
                 let what = format!("{title} at {}", names[side]);
                 write(format, recorded, family, &what, &mut content)?;
-                all.push(Export { path: named(&[names[side], suffix(family)]), content });
+                all.push(Export { path: path_of(&[names[side], suffix(family)]), content });
             }
         }
         if format == Format::Folded {
-            all.extend(trees(test, &named)?);
+            all.extend(trees(test, &path_of)?);
         }
     }
     Ok(all)

@@ -23,6 +23,23 @@ pub struct WhyReport {
     pub schema: u32,
     /// One entry for each row.
     pub rows: Vec<WhyRow>,
+    /// Why tests have no call sites, or no lines.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<WhyRemark>,
+    /// How many tests were left out, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<String>,
+}
+
+/// What limits the answer for a test.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WhyRemark {
+    /// The test, with its parameters.
+    pub test: String,
+    /// The name of the candidate, or of the only ref.
+    pub r#ref: String,
+    /// The reason.
+    pub text: String,
 }
 
 /// The call sites of one row.

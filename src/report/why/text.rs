@@ -201,7 +201,6 @@ fn padded(text: &str, columns: usize) -> String {
     format!("{text}{}", " ".repeat(columns.saturating_sub(width(text))))
 }
 
-/// Writes what limits the answer.
 /// Says that the figures are estimates, and how good they are.
 pub(super) fn estimate(difference: &Difference) -> Option<String> {
     let sample = figure(i64::try_from(difference.sample?).ok()?, Unit::Bytes);
@@ -210,6 +209,7 @@ pub(super) fn estimate(difference: &Difference) -> Option<String> {
     Some(format!("estimates from one sample in {sample}; the first has a standard error of ±{error}"))
 }
 
+/// Writes what limits the answer.
 fn remarks(difference: &Difference, sites: &Sites<'_>, page: Page, out: &mut dyn Write) -> io::Result<()> {
     let mut remarks: Vec<String> = Vec::new();
     remarks.extend(estimate(difference));
