@@ -53,6 +53,8 @@ pub enum Event {
     ExplanationBegan { tests: usize },
     /// These runs ended.
     ExplanationEnded { tests: usize, took: Duration },
+    /// Call sites were written to this file.
+    Exported { path: String },
     /// A search begins. The text says over how many commits, and in about how many steps.
     SearchBegan { text: String },
     /// The search measured or skipped a commit. The text also says how many are left.

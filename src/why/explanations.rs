@@ -355,7 +355,8 @@ impl Reader<'_> {
     /// The changed rows of metrics that have sites. The one that the test is reported with is the
     /// first.
     fn changed_rows<'b>(&self, view: &PairView<'b>) -> Vec<(&'b str, &'b Match)> {
-        let worst = worst_of(view, Standing::of(self.comparison, view));
+        let standing = Standing::of(self.comparison, view);
+        let worst = worst_of(view, standing).filter(|_| is_changed(standing));
         let mut rows: Vec<(&str, &Match)> = worst.iter().map(|worst| (worst.metric, worst.row)).collect();
         let breaches = view.pair.breaches.iter();
         rows.extend(breaches.map(|breach| (breach.metric.as_str(), &view.rows[breach.row])));
@@ -371,8 +372,8 @@ impl Reader<'_> {
             Measure::of(metric).is_some() && known.insert((*metric, row.baseline, row.candidate))
         });
         if rows.is_empty() {
-            // A test that did not change still has a peak.
-            rows.extend(highest(view, "heap.peak"));
+            // A test without a verdict may have changed a little, and still has a peak.
+            rows.extend(largest(view).or_else(|| highest(view, "heap.peak")));
         }
         rows.truncate(MOST_ROWS);
         rows
@@ -432,6 +433,19 @@ impl Recorded {
     pub fn run(&self) -> RecordedRun<'_> {
         RecordedRun { log: &self.log, stacks: &self.stacks }
     }
+}
+
+/// The row that differs most, of the judged metrics that have sites.
+fn largest<'a>(view: &PairView<'a>) -> Option<(&'a str, &'a Match)> {
+    let metrics = view.pair.judged.iter().map(|judged| judged.metric.as_str());
+    let has_sites = |metric: &&str| Measure::of(metric).is_some() && !metric.starts_with("cpu.");
+    let rows = metrics.filter(has_sites).flat_map(|metric| {
+        let column = view.column(metric);
+        view.rows.iter().filter_map(move |row| Some((column.at(row).delta?.difference, metric, row)))
+    });
+    let largest =
+        rows.filter(|(difference, ..)| *difference != 0).max_by_key(|(difference, ..)| difference.abs());
+    largest.map(|(_, metric, row)| (metric, row))
 }
 
 /// Reads the call stacks of a log.

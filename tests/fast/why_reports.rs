@@ -111,7 +111,13 @@ fn json_has_everything_and_fits_its_schema() {
     let difference = answer("heap.peak", &Grouping::default());
     let agreements = [Some(Agreement::Equal), Some(Agreement::of("heap.peak", 10_075, &[9051]))];
     let row = WhyRow::new("index", ["main", "pr/7"], &difference, agreements);
-    let report = WhyReport { schema: VERSION, rows: vec![row], remarks: Vec::new(), left_out: None };
+    let report = WhyReport {
+        schema: VERSION,
+        rows: vec![row],
+        timelines: Vec::new(),
+        remarks: Vec::new(),
+        left_out: None,
+    };
     let text = serde_json::to_string(&report).unwrap();
     assert_eq!(serde_json::from_str::<WhyReport>(&text).unwrap(), report);
     let again = serde_json::to_value(&report).unwrap();

@@ -165,6 +165,7 @@ fn write_exports(
         let mut file = OutputFile::create(&export.path)?;
         file.write_all(&export.content)?;
         file.finish().with_context(|| format!("could not write {}", export.path))?;
+        console.emit(Event::Exported { path: export.path.to_string() });
     }
     Ok(())
 }
@@ -233,5 +234,8 @@ fn exit_code(comparison: &Comparison) -> ExitCode {
 fn relative_to_current(path: &Utf8Path) -> String {
     let current = std::env::current_dir().ok().and_then(|current| current.canonicalize().ok());
     let relative = current.as_deref().and_then(|current| path.strip_prefix(current).ok());
-    relative.unwrap_or(path).to_string()
+    match relative {
+        Some(own) if own.as_str().is_empty() => ".".to_owned(),
+        relative => relative.unwrap_or(path).to_string(),
+    }
 }

@@ -216,6 +216,7 @@ impl Progress {
                 self.is_run_named = false;
                 self.run_finished(event)
             }
+            Event::Exported { path } => Update::line(good("Wrote", path.clone())),
             Event::ExplanationBegan { tests } => {
                 self.is_explaining = true;
                 let text = format!("{}: once more, with call stacks", counted(*tests, "test"));

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use crate::compare::comparison::{Comparison, PairView};
 use crate::plan::metric::Unit;
-use crate::report::markdown_text::escape;
+use crate::report::markdown_text::{code, escape};
 use crate::report::options::Options;
 use crate::report::page::{Page, Tone};
 use crate::report::text::figure;
 use crate::report::titles;
-use crate::report::why::json::{VERSION, WhyRemark, WhyReport, WhyRow};
+use crate::report::why::json::{VERSION, WhyCheckpoint, WhyRemark, WhyReport, WhyRow, WhyTimeline};
 use crate::report::why::text::Sites;
 use crate::report::why::{markdown, sparkline, text};
-use crate::results::stack_log::Timeline;
+use crate::results::stack_log::{Interval, StackLog, Timeline};
 use crate::support::elapsed::shown;
 use crate::support::labels::{one_line, width};
 use crate::why::difference::{CheckpointName, Difference};
@@ -39,8 +39,8 @@ pub fn write_text(view: &PairView<'_>, options: &Options, out: &mut dyn Write) -
         writeln!(out)?;
         let sites = sites(view, row, why, MOST_IN_TEXT);
         let has_heading = is_alone && row.difference.is_alone();
-        if test.is_asked && !has_heading {
-            page.line(&asked(&row.difference), "", Tone::Plain, out)?;
+        if !has_heading {
+            page.line(&format!("{}:", named(&row.difference)), "", Tone::Plain, out)?;
         }
         if has_heading {
             text::figure_of_one(&row.difference, &sites, options, out)?;
@@ -94,17 +94,17 @@ fn length(timeline: &Timeline) -> u64 {
 }
 
 /// `heap.live at 'done'`, `heap.live from 'parsed' to 'done'`.
-fn asked(difference: &Difference) -> String {
+fn named(difference: &Difference) -> String {
     let name = |one: &CheckpointName| match one.occurrence {
         1 => format!("'{}'", one_line(&one.label)),
         occurrence => format!("'{}' #{occurrence}", one_line(&one.label)),
     };
     match &difference.checkpoints {
         [Some(from), Some(to)] if from != to => {
-            format!("{} from {} to {}:", difference.metric, name(from), name(to))
+            format!("{} from {} to {}", difference.metric, name(from), name(to))
         }
-        [_, Some(at)] | [Some(at), None] => format!("{} at {}:", difference.metric, name(at)),
-        [None, None] => format!("{}:", difference.metric),
+        [_, Some(at)] | [Some(at), None] => format!("{} at {}", difference.metric, name(at)),
+        [None, None] => difference.metric.clone(),
     }
 }
 
@@ -113,6 +113,9 @@ pub fn markdown(view: &PairView<'_>, options: &Options) -> String {
     let Some((why, explained)) = of(view, options) else { return String::new() };
     let mut text = String::new();
     if let Some(row) = explained.rows.first() {
+        // The blank lines end the table before it.
+        let (title, row_name) = (titles::title(view), named(&row.difference));
+        _ = writeln!(text, "\n**Call sites** of {}, {}\n", code(&title), escape(&row_name));
         text.push_str(&markdown::table(&row.difference, &sites(view, row, why, MOST_IN_MARKDOWN)));
     }
     for remark in &explained.remarks {
@@ -128,12 +131,15 @@ pub fn left_out(options: &Options) -> Option<String> {
 
 /// Returns all call sites, for JSON.
 pub fn report(comparison: &Comparison, why: &Explanations) -> WhyReport {
-    let (mut rows, mut remarks) = (Vec::new(), Vec::new());
+    let (mut rows, mut remarks, mut timelines) = (Vec::new(), Vec::new(), Vec::new());
     for test in &why.tests {
         let Some(cell) = comparison.cells.iter().find(|cell| cell.id == test.cell) else { continue };
         let names =
             [comparison.baseline, test.candidate].map(|index| comparison.revisions[index].name.as_str());
         let title = titles::distinct_title(cell);
+        for (recorded, name) in test.recorded.iter().zip(names) {
+            timelines.extend(recorded.iter().flat_map(|side| timelines_of(&title, name, &side.log)));
+        }
         rows.extend(test.rows.iter().map(|row| WhyRow::new(&title, names, &row.difference, row.agreements)));
         remarks.extend(test.remarks.iter().map(|text| WhyRemark {
             test: title.clone(),
@@ -141,7 +147,29 @@ pub fn report(comparison: &Comparison, why: &Explanations) -> WhyReport {
             text: text.clone(),
         }));
     }
-    WhyReport { schema: VERSION, rows, remarks, left_out: why.left_out.clone() }
+    WhyReport { schema: VERSION, rows, timelines, remarks, left_out: why.left_out.clone() }
+}
+
+/// Live bytes over time, with the checkpoints on the same clock.
+fn timelines_of(test: &str, name: &str, log: &StackLog) -> impl Iterator<Item = WhyTimeline> {
+    let checkpoints = |family: &str| {
+        let intervals = log.family(family).map_or(&[][..], |family| family.intervals.as_slice());
+        let of = |interval: &Interval| WhyCheckpoint {
+            label: interval.label.clone(),
+            occurrence: interval.occurrence,
+            nanoseconds: interval.nanoseconds,
+        };
+        intervals.iter().map(of).collect()
+    };
+    log.timelines.iter().map(move |timeline| WhyTimeline {
+        test: test.to_owned(),
+        r#ref: name.to_owned(),
+        family: timeline.family.clone(),
+        begin: timeline.begin,
+        width: timeline.width,
+        buckets: timeline.buckets.clone(),
+        checkpoints: checkpoints(&timeline.family),
+    })
 }
 
 fn of<'a>(view: &PairView<'_>, options: &'a Options) -> Option<(&'a Explanations, &'a Explained)> {

@@ -23,6 +23,9 @@ pub struct WhyReport {
     pub schema: u32,
     /// One entry for each row.
     pub rows: Vec<WhyRow>,
+    /// Live bytes over time, of each test and side.
+    #[serde(default)]
+    pub timelines: Vec<WhyTimeline>,
     /// Why tests have no call sites, or no lines.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<WhyRemark>,
@@ -40,6 +43,36 @@ pub struct WhyRemark {
     pub r#ref: String,
     /// The reason.
     pub text: String,
+}
+
+/// Live bytes of one run over time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WhyTimeline {
+    /// The test, with its parameters.
+    pub test: String,
+    /// The name of the ref.
+    pub r#ref: String,
+    /// The family of metrics: `heap`.
+    pub family: String,
+    /// When the first bucket begins, in nanoseconds; negative before `start`.
+    pub begin: i64,
+    /// The nanoseconds of a bucket.
+    pub width: u64,
+    /// The least and the most live bytes in each bucket.
+    pub buckets: Vec<[i64; 2]>,
+    /// The checkpoints on the same clock.
+    pub checkpoints: Vec<WhyCheckpoint>,
+}
+
+/// A checkpoint on a timeline.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WhyCheckpoint {
+    /// Its label.
+    pub label: String,
+    /// The 1-based occurrence of this label.
+    pub occurrence: u32,
+    /// When it was logged, in nanoseconds since `start`.
+    pub nanoseconds: u64,
 }
 
 /// The call sites of one row.

@@ -9,6 +9,9 @@ use crate::report::why::text::{Sites, estimate};
 use crate::report::why::words;
 use crate::why::class::Class;
 use crate::why::difference::{Difference, Group};
+use crate::why::frame::Frame;
+use crate::why::grouping::GroupBy;
+use crate::why::stacks::displayed;
 
 /// Returns the sites of a difference as a table.
 pub fn table(difference: &Difference, sites: &Sites<'_>) -> String {
@@ -17,15 +20,27 @@ pub fn table(difference: &Difference, sites: &Sites<'_>) -> String {
         if difference.is_alone() { figure(value, unit) } else { signed(value.into(), unit) }
     };
     let sign = if difference.is_alone() { "" } else { "Δ " };
-    let mut text =
-        format!("| {sign}{} | function | where | |\n|---:|---|---|---|\n", escape(&difference.metric));
+    let what = match difference.by {
+        GroupBy::Site | GroupBy::Line | GroupBy::Function => "function",
+        by => by.as_str(),
+    };
+    let metric = escape(&difference.metric);
+    let mut text = format!("| {sign}{metric} | {what} | where | |\n|---:|---|---|---|\n");
     let groups = difference.groups.iter().filter(|group| difference.of(group) != 0);
     let shown: Vec<&Group> = groups.take(sites.most).collect();
     for group in &shown {
         let location = group.location().unwrap_or_default();
-        let cells = [amount(difference.of(group)), group.name().to_owned(), location.to_owned()];
-        let class = class(group, sites.candidate);
-        _ = writeln!(text, "| {} | {class} |", cells.map(|cell| escape(&cell)).join(" | "));
+        let stack: Vec<&Frame> = group.stack.iter().collect();
+        let callers = displayed(&stack).into_iter().skip(1).take(sites.frames.saturating_sub(1));
+        let callers: String = callers
+            .map(|frame| {
+                let place = frame.location().unwrap_or_default();
+                format!("<br>↑ {} {}", escape(&frame.name()), escape(&place))
+            })
+            .collect();
+        let amount = escape(&amount(difference.of(group)));
+        let (name, class) = (escape(group.name()), class(group, sites.candidate));
+        _ = writeln!(text, "| {amount} | {name}{callers} | {} | {class} |", escape(location));
     }
     let elsewhere = difference.elsewhere(shown.len());
     if elsewhere != 0 || shown.is_empty() {
@@ -45,7 +60,7 @@ pub fn table(difference: &Difference, sites: &Sites<'_>) -> String {
 
 /// Returns what the diff has to do with a site. A comment has room for the place in the diff.
 fn class(group: &Group, candidate: &str) -> String {
-    let words = escape(&words::class(group.class.as_ref(), candidate));
+    let words = escape(&words::class(group, candidate));
     let Some(Class::Changed(_, at) | Class::CalledFrom(_, at)) = &group.class else { return words };
     let is_beside = group.location().is_some_and(|location| location.starts_with(&format!("{}:", at.path)));
     let file = if is_beside { String::new() } else { format!(" {}", escape(&at.path)) };

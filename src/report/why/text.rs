@@ -138,7 +138,7 @@ fn line(group: &Group, (amount, tone): (String, Tone), sites: &Sites<'_>) -> Lin
         tone,
         function: one_line(group.name()).into_owned(),
         location: one_line(group.location().unwrap_or_default()).into_owned(),
-        class: one_line(&words::class(group.class.as_ref(), sites.candidate)).into_owned(),
+        class: one_line(&words::class(group, sites.candidate)).into_owned(),
         callers: callers.map(caller).collect(),
     }
 }

@@ -1,13 +1,15 @@
 //! The words for what a change has to do with a site.
 
 use crate::why::class::{Class, Existence};
+use crate::why::difference::Group;
 use crate::why::function_path::shortened;
 
 /// A function in a remark is cut to this width.
 const MOST_OF_CALLER: usize = 40;
 
 /// Returns the words for a class. `candidate` is the name of the ref.
-pub(super) fn class(class: Option<&Class>, candidate: &str) -> String {
+pub(super) fn class(group: &Group, candidate: &str) -> String {
+    let class = group.class.as_ref();
     let candidate = if candidate == "." { "the working tree" } else { candidate };
     match class {
         Some(Class::Changed(Existence::Both, _)) => format!("changed in {candidate}"),
@@ -22,9 +24,17 @@ pub(super) fn class(class: Option<&Class>, candidate: &str) -> String {
             (Some(old), None) => format!("{} {} is gone", changed.name, version(old)),
             (None, None) => format!("{} changed", changed.name),
         },
+        // Maybe a type has another size, or a buffer another length.
+        Some(Class::Unchanged) if has_other_sizes(group) => "unchanged, blocks of another size".to_owned(),
         Some(Class::Unchanged) => "unchanged".to_owned(),
         None => String::new(),
     }
+}
+
+/// Whether both sides allocated as many blocks, with other bytes.
+fn has_other_sizes(group: &Group) -> bool {
+    let [old, new] = group.figures;
+    old.count == new.count && old.count > 0 && old.allocated != new.allocated
 }
 
 /// Shortens a commit.
