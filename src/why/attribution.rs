@@ -12,7 +12,7 @@ use crate::why::frame::Frame;
 use crate::why::grouping::{GroupBy, Grouping};
 use crate::why::hunks::{Changes, SIDES, Side};
 use crate::why::matching::{Matching, pair_leftovers};
-use crate::why::stacks::{StackFigures, Stacks, shown};
+use crate::why::stacks::{StackFigures, Stacks};
 
 /// One side: what a run recorded, with its functions.
 #[derive(Clone, Copy, Debug)]
@@ -213,6 +213,7 @@ impl Sheet<'_> {
                 figures: without_stack,
                 class: None,
                 stack: Vec::new(),
+                first: 0,
                 stacks: 0,
             });
         }
@@ -227,7 +228,8 @@ impl Sheet<'_> {
         let is_in_focus = stacks.iter().flatten().any(|stack| self.grouping.contains(stack));
         let side = if pair[1].is_some() { Side::Candidate } else { Side::Baseline };
         let stack = stacks[side as usize].as_deref().unwrap_or_default();
-        let frame = shown(stack).map(|index| stack[index]).filter(|_| is_in_focus);
+        let first = self.grouping.naming(stack).filter(|_| is_in_focus);
+        let frame = first.map(|first| stack[first]);
         let by = self.grouping.by;
         let (class, key, kind) = match frame {
             Some(frame) => {
@@ -239,7 +241,8 @@ impl Sheet<'_> {
             None => (None, (1, String::new()), GroupKind::OutOfFocus),
         };
         let stack = frame.and(pair[side as usize]).map(|node| (side as usize, node));
-        let group = Group { kind, figures, class, stack: Vec::new(), stacks: 1 };
+        let first = first.unwrap_or(0);
+        let group = Group { kind, figures, class, stack: Vec::new(), first, stacks: 1 };
         Draft { group, key, largest: 0, stack }
     }
 

@@ -62,6 +62,8 @@ pub struct Group {
     /// The whole stack of that site at the candidate, or else at the baseline. The innermost frame
     /// is the first.
     pub stack: Vec<Frame>,
+    /// The index of the frame in `stack` that names the group.
+    pub first: usize,
     /// The number of its stacks.
     pub stacks: usize,
 }

@@ -6,6 +6,7 @@ use crate::why::class::Class;
 use crate::why::frame::{Frame, Place};
 use crate::why::function_path::{normalised, without_closures};
 use crate::why::hunks::{Changes, Side};
+use crate::why::stacks::shown;
 
 /// What sites have in common in a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -84,14 +85,24 @@ impl GroupBy {
 }
 
 impl Grouping {
+    /// Returns the index of the frame that names a site: the innermost that the focus matches, or
+    /// without a focus the one of [`shown`].
+    pub(super) fn naming(&self, stack: &[&Frame]) -> Option<usize> {
+        match &self.focus {
+            Some(focus) => stack.iter().position(|frame| matches(focus, frame)).or_else(|| shown(stack)),
+            None => shown(stack),
+        }
+    }
+
     /// Whether a stack is in focus.
     pub(super) fn contains(&self, stack: &[&Frame]) -> bool {
         let Some(focus) = &self.focus else { return true };
-        let matches = |frame: &&Frame| {
-            focus.is_match(&frame.name()) || frame.location().is_some_and(|at| focus.is_match(&at))
-        };
-        stack.iter().any(matches)
+        stack.iter().any(|frame| matches(focus, frame))
     }
+}
+
+fn matches(focus: &Regex, frame: &Frame) -> bool {
+    focus.is_match(&frame.name()) || frame.location().is_some_and(|at| focus.is_match(&at))
 }
 
 fn function(frame: &Frame) -> String {

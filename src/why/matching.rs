@@ -367,6 +367,17 @@ mod tests {
     }
 
     #[test]
+    fn what_a_function_does_inside_may_be_replaced_and_its_name_may_move() {
+        let old: &[&[&str]] = &[&["a::t@src/lib.rs:1", "a::R::f@src/lib.rs:3", "core::clone"]];
+        let replaced: &[&[&str]] = &[&["a::t@src/lib.rs:1", "a::R::f@src/lib.rs:9", "core::reserve"]];
+        assert_eq!(matched(old, replaced, &Changes::default()), [BOTH]);
+        let moved: &[&[&str]] = &[&["a::t@src/lib.rs:1", "a::f@src/lib.rs:20", "core::reserve"]];
+        assert_eq!(matched(old, moved, &Changes::default()), [BOTH]);
+        let other: &[&[&str]] = &[&["a::u@src/lib.rs:30", "a::g@src/lib.rs:20", "core::reserve"]];
+        assert_eq!(matched(old, other, &Changes::default()), [[None, Some(0)], [Some(0), None]]);
+    }
+
+    #[test]
     fn what_is_around_a_site_may_be_compiled_in_another_way() {
         let old: &[&[&str]] = &[&["x::a@src/lib.rs:1", "core::p", "core::q", "core::r", "a::f@src/lib.rs:3"]];
         let new: &[&[&str]] = &[&["y::b@src/lib.rs:2", "core::s", "core::t", "a::f@src/lib.rs:3"]];

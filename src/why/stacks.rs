@@ -151,7 +151,14 @@ pub fn shown(stack: &[&Frame]) -> Option<usize> {
 /// Returns the frames for people, the innermost first: from the one that names the site to the
 /// outermost one of the user or a dependency. The test harness is outside of it.
 pub fn displayed<'a>(stack: &[&'a Frame]) -> Vec<&'a Frame> {
-    let Some(first) = shown(stack) else { return Vec::new() };
+    shown(stack).map_or_else(Vec::new, |first| displayed_from(stack, first))
+}
+
+/// Returns the frames for people, from this one on.
+pub fn displayed_from<'a>(stack: &[&'a Frame], first: usize) -> Vec<&'a Frame> {
+    if first >= stack.len() {
+        return Vec::new();
+    }
     let is_of_program = |frame: &&Frame| frame.owner() <= Owner::Dependency;
     let last = stack.iter().rposition(is_of_program).unwrap_or(stack.len() - 1);
     stack[first..=last.max(first)].to_vec()
@@ -211,6 +218,15 @@ pub(crate) mod tests {
 
     fn names(stack: &[&Frame]) -> Vec<String> {
         stack.iter().map(|frame| frame.name()).collect()
+    }
+
+    #[test]
+    fn the_main_that_calls_the_harness_names_no_site() {
+        let texts = ["alloc::f", "test::test_main", "t::main@tests/t.rs:1"];
+        let frames = texts.map(frame);
+        assert_eq!(shown(&frames.iter().collect::<Vec<_>>()), Some(0));
+        let own = ["alloc::f", "t::reads@tests/t.rs:7", "test::run_test", "t::main@tests/t.rs:1"].map(frame);
+        assert_eq!(shown(&own.iter().collect::<Vec<_>>()), Some(1));
     }
 
     #[test]

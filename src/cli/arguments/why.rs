@@ -37,7 +37,8 @@ pub struct WhyArguments {
     /// [default: line]
     #[arg(long, value_name = "WHAT", value_enum, hide_possible_values = true)]
     pub why_by: Option<GroupBy>,
-    /// Show only call stacks with a function or a file and line that match
+    /// Show only call stacks with a function or a file and line that match; the innermost match
+    /// names the site
     #[arg(long, value_name = "REGEX", value_parser = Regex::new)]
     pub focus: Option<Regex>,
     /// Frames to show of each call stack [default: 1]

@@ -11,7 +11,7 @@ use crate::why::class::Class;
 use crate::why::difference::{Difference, Group};
 use crate::why::frame::Frame;
 use crate::why::grouping::GroupBy;
-use crate::why::stacks::displayed;
+use crate::why::stacks::displayed_from;
 
 /// Returns the sites of a difference as a table.
 pub fn table(difference: &Difference, sites: &Sites<'_>) -> String {
@@ -31,16 +31,16 @@ pub fn table(difference: &Difference, sites: &Sites<'_>) -> String {
     for group in &shown {
         let location = group.location().unwrap_or_default();
         let stack: Vec<&Frame> = group.stack.iter().collect();
-        let callers = displayed(&stack).into_iter().skip(1).take(sites.frames.saturating_sub(1));
-        let callers: String = callers
-            .map(|frame| {
-                let place = frame.location().unwrap_or_default();
-                format!("<br>↑ {} {}", escape(&frame.name()), escape(&place))
-            })
-            .collect();
+        let callers =
+            displayed_from(&stack, group.first).into_iter().skip(1).take(sites.frames.saturating_sub(1));
+        let mut shown_callers = String::new();
+        for frame in callers {
+            let place = frame.location().unwrap_or_default();
+            _ = write!(shown_callers, "<br>↑ {} {}", escape(&frame.name()), escape(&place));
+        }
         let amount = escape(&amount(difference.of(group)));
         let (name, class) = (escape(group.name()), class(group, sites.candidate));
-        _ = writeln!(text, "| {amount} | {name}{callers} | {} | {class} |", escape(location));
+        _ = writeln!(text, "| {amount} | {name}{shown_callers} | {} | {class} |", escape(location));
     }
     let elsewhere = difference.elsewhere(shown.len());
     if elsewhere != 0 || shown.is_empty() {

@@ -13,7 +13,7 @@ use crate::why::agreement::Agreement;
 use crate::why::difference::{Difference, Group};
 use crate::why::frame::Frame;
 use crate::why::function_path::shortened;
-use crate::why::stacks::displayed;
+use crate::why::stacks::displayed_from;
 
 /// How much to show of a row's sites.
 #[derive(Clone, Debug)]
@@ -128,7 +128,8 @@ impl Line {
 
 fn line(group: &Group, (amount, tone): (String, Tone), sites: &Sites<'_>) -> Line {
     let stack: Vec<&Frame> = group.stack.iter().collect();
-    let callers = displayed(&stack).into_iter().skip(1).take(sites.frames.saturating_sub(1));
+    let callers =
+        displayed_from(&stack, group.first).into_iter().skip(1).take(sites.frames.saturating_sub(1));
     let caller = |frame: &Frame| {
         let location = frame.location().unwrap_or_default();
         [one_line(&frame.name()).into_owned(), one_line(&location).into_owned()]
