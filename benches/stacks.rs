@@ -2,7 +2,7 @@
 //! of each allocation, and under two other profilers. Each run is paired with an untracked one right
 //! beside it.
 //!
-//! `cargo bench --bench stacks [-- ROUNDS]`. It builds a small crate per allocator, and needs the
+//! `cargo bench --bench stacks [-- ROUNDS dev|release]`. It builds a small crate per allocator, and needs the
 //! network the first time. The last columns are memory: what the process had at most, and how much
 //! more that is than untracked.
 
@@ -28,7 +28,13 @@ fn main() {
         print!("{column:>17}");
     }
     println!();
+    // `-- dev` or `-- release` times one profile alone.
+    let only = |name: &str| std::env::args().any(|argument| argument == name);
+    let (dev, release) = (only("dev"), only("release"));
     for (profile, name) in [(Profile::Release, "release"), (Profile::Dev, "dev")] {
+        if (dev && name == "release") || (release && name == "dev") {
+            continue;
+        }
         let [untracked, shim, dhat] =
             ["untracked", "memprof", "dhat"].map(|allocator| work::build(&folder, allocator, profile));
         for (work, size) in WORKS {
