@@ -54,10 +54,7 @@ pub struct CommitRunner<'a> {
     builds: Vec<Build>,
     is_built: Vec<bool>,
     facts: BTreeMap<String, Value>,
-    counting: Option<BTreeMap<&'static str, String>>,
-    devices: DeviceWatch<'a>,
-    delay: Delay,
-    past: PastTimes,
+    common: CommonToRuns<'a>,
     /// The source that every figure must have.
     source: ExpectedSource,
     /// What the user asked, and the time that each commit took.
@@ -66,6 +63,42 @@ pub struct CommitRunner<'a> {
     pub observations: Observations,
     /// Why a commit was skipped.
     pub reasons: BTreeMap<usize, String>,
+}
+
+/// What the runs of all commits have in common.
+struct CommonToRuns<'a> {
+    session: &'a Session<'a>,
+    sink: &'a BuildNotes<'a>,
+    /// The variables that make processes count GPU memory and `malloc`, once they are known.
+    counting: Option<BTreeMap<&'static str, String>>,
+    devices: DeviceWatch<'a>,
+    delay: Delay,
+    past: PastTimes,
+}
+
+impl CommonToRuns<'_> {
+    fn runner<'r>(
+        &'r self,
+        plan: &'r Plan,
+        folder: &'r RunFolder,
+        builds: &'r [Build],
+        cells: &'r [PlannedCell],
+    ) -> anyhow::Result<Runner<'r>> {
+        Ok(Runner {
+            plan,
+            folder,
+            builds,
+            cells,
+            devices: &self.devices,
+            delay: &self.delay,
+            past: &self.past,
+            counting: self.counting.as_ref().context("what counts memory is not known yet")?,
+            sink: self.sink,
+            interrupt: self.session.interrupt,
+            follow: self.session.follow,
+            recording: None,
+        })
+    }
 }
 
 /// The checkout, for a plan that has only a step's two commits.
@@ -153,10 +186,14 @@ impl<'a> CommitRunner<'a> {
             builds: std::iter::repeat_with(|| Build::Failed(BuildFailure::default())).take(commits).collect(),
             is_built: vec![false; commits],
             facts,
-            counting: None,
-            devices,
-            delay: Delay::of(&plan.request),
-            past: PastTimes::default(),
+            common: CommonToRuns {
+                session,
+                sink: notes,
+                counting: None,
+                devices,
+                delay: Delay::of(&plan.request),
+                past: PastTimes::default(),
+            },
             source: ExpectedSource::NotKnownYet,
             record,
             observations: Observations::new(commits),
@@ -434,20 +471,7 @@ impl<'a> CommitRunner<'a> {
         let builds = pair.commits.map(|commit| self.builds[commit].clone());
         let chosen = [Chosen { cell: cells[1].cell.clone(), candidate: 1 }];
         self.count_memory();
-        let runner = Runner {
-            plan: &pair.plan,
-            folder: &pair.folder,
-            builds: &builds,
-            cells: &cells,
-            devices: &self.devices,
-            delay: &self.delay,
-            past: &self.past,
-            counting: self.counting.as_ref().context("it was set above")?,
-            sink: self.notes,
-            interrupt: self.session.interrupt,
-            follow: self.session.follow,
-            recording: None,
-        };
+        let runner = self.common.runner(&pair.plan, &pair.folder, &builds, &cells)?;
         let mut tree = TreeOfPair { builder: &mut self.builder, commits: pair.commits };
         match attribution::record(&runner, &mut tree, attribution, &chosen) {
             Completion::Finished => Ok(()),
@@ -463,10 +487,10 @@ impl<'a> CommitRunner<'a> {
 
     /// Finds the variables that make processes count GPU memory and `malloc`, once.
     fn count_memory(&mut self) {
-        if self.counting.is_none() {
+        if self.common.counting.is_none() {
             let mut counting = session::gpu_variables(|| self.builder.injection_library());
             counting.extend(malloc_variables(&self.plan.request, || self.builder.malloc_library()));
-            self.counting = Some(counting);
+            self.common.counting = Some(counting);
         }
     }
 
@@ -475,20 +499,7 @@ impl<'a> CommitRunner<'a> {
         let cells: Vec<PlannedCell> =
             cells.iter().map(|cell| PlannedCell { repeat: Repeat::Times(runs), ..cell.clone() }).collect();
         self.count_memory();
-        let runner = Runner {
-            plan: self.plan,
-            folder: self.folder,
-            builds: &self.builds,
-            cells: &cells,
-            devices: &self.devices,
-            delay: &self.delay,
-            past: &self.past,
-            counting: self.counting.as_ref().context("it was set above")?,
-            sink: self.notes,
-            interrupt: self.session.interrupt,
-            follow: self.session.follow,
-            recording: None,
-        };
+        let runner = self.common.runner(self.plan, self.folder, &self.builds, &cells)?;
         match runner.run(&mut self.builder)? {
             Completion::Finished => Ok(()),
             Completion::Interrupted(interrupted) => Err(interrupted.into()),

@@ -9,6 +9,8 @@ use std::ops::Range;
 
 use proc_macro2::{Span, TokenStream};
 
+use crate::support::nesting::depth;
+
 /// A source file's text.
 #[derive(Clone, Copy, Debug)]
 pub struct SourceText<'a> {
@@ -66,20 +68,6 @@ impl<'a> SourceText<'a> {
 
 /// Deeper brackets are refused, because the parser recurses. rustc gives up long before.
 const MOST_NESTED: usize = 1000;
-
-/// Returns how deep brackets are nested at most. Those in text and comments count, too.
-fn depth(text: &str) -> usize {
-    let (mut depth, mut most) = (0_usize, 0);
-    for byte in text.bytes() {
-        match byte {
-            b'(' | b'[' | b'{' => depth += 1,
-            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        most = most.max(depth);
-    }
-    most
-}
 
 /// Frees the memory for the places of all sources that this thread has parsed. Those places are
 /// invalid afterwards.

@@ -207,10 +207,14 @@ impl Work<'_> {
         if let Completion::Interrupted(_) = again.run(tree)? {
             return Ok(Attempt::Interrupted);
         }
-        if let Some(trouble) = self.trouble(cells)? {
-            return Ok(Attempt::Useless(trouble));
+        let mut logs = Vec::new();
+        for cell in cells {
+            match self.log(cell)? {
+                Ok(log) => logs.push(log),
+                Err(trouble) => return Ok(Attempt::Useless(trouble)),
+            }
         }
-        cells.iter().try_for_each(|cell| self.keep_symbols(cell))?;
+        cells.iter().zip(&logs).try_for_each(|(cell, log)| self.keep_symbols(cell, log))?;
         Ok(Attempt::Recorded)
     }
 
@@ -244,42 +248,35 @@ impl Work<'_> {
         self.folder.cell(self.runner.plan, cell.revision, &cell.cell, 0)
     }
 
-    /// Why the runs cannot be used: the first that failed.
-    fn trouble(&self, cells: &[PlannedCell]) -> anyhow::Result<Option<String>> {
-        for cell in cells {
-            let folder = self.run_folder(cell);
-            let record: RunRecord = sealed::read(&folder.join(file::OUTCOME))?;
-            let name = &self.runner.plan.revisions[cell.revision].name;
-            if record.outcome.status != Status::Ok {
-                let status = record.outcome.status.to_string();
-                return Ok(Some(format!("with call stacks, the test at {name} did not pass: {status}")));
-            }
-            match read_log(&folder.join(file::LOG)) {
-                Err(error) => {
-                    return Ok(Some(format!("the call stacks of {name} cannot be read: {error:#}")));
-                }
-                Ok(log) if log.recording.is_none() => {
-                    let reason = "needs Linux with 64 bits, and heap figures";
-                    return Ok(Some(format!("the test at {name} recorded no call stacks ({reason})")));
-                }
-                Ok(_) => {}
-            }
+    /// A run's log with call stacks, or why the run cannot be used.
+    fn log(&self, cell: &PlannedCell) -> anyhow::Result<Result<StackLog, String>> {
+        let folder = self.run_folder(cell);
+        let record: RunRecord = sealed::read(&folder.join(file::OUTCOME))?;
+        let name = &self.runner.plan.revisions[cell.revision].name;
+        if record.outcome.status != Status::Ok {
+            let status = record.outcome.status.to_string();
+            return Ok(Err(format!("with call stacks, the test at {name} did not pass: {status}")));
         }
-        Ok(None)
+        Ok(match read_log(&folder.join(file::LOG)) {
+            Ok(log) if log.recording.is_some() => Ok(log),
+            Ok(_) => {
+                let reason = "needs Linux with 64 bits, and heap figures";
+                Err(format!("the test at {name} recorded no call stacks ({reason})"))
+            }
+            Err(error) => Err(format!("the call stacks of {name} cannot be read: {error:#}")),
+        })
     }
 
     /// Resolves all frames of a run while its executable is at hand.
-    fn keep_symbols(&self, cell: &PlannedCell) -> anyhow::Result<()> {
-        let folder = self.run_folder(cell);
-        let path = folder.join(file::SYMBOLS);
+    fn keep_symbols(&self, cell: &PlannedCell, log: &StackLog) -> anyhow::Result<()> {
+        let path = self.run_folder(cell).join(file::SYMBOLS);
         if path.exists() {
             return Ok(());
         }
         let (entry, executable) = self.runner.executable(cell)?;
-        let log = read_log(&folder.join(file::LOG))?;
         let paths = Paths::new(&entry.provenance.key_inputs.checkout);
         let executable = entry.folder.join(&executable.file);
-        sealed::write(&path, &symbols(&log, &executable, &paths)?)
+        sealed::write(&path, &symbols(log, &executable, &paths)?)
     }
 }
 

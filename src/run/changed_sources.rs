@@ -14,43 +14,48 @@ use crate::why::stored::{StoredChanges, StoredFile};
 const LARGEST: usize = 2 << 20;
 /// The texts of a candidate have at most this many bytes together.
 const MOST: usize = 32 << 20;
+/// Memory is allocated in these files.
+const SOURCES: [&str; 10] = ["rs", "c", "h", "cc", "cpp", "cxx", "hpp", "cu", "cuh", "inc"];
 
-/// Writes `changes.json`, unless there is only one revision.
+/// Writes `changes.json`. It says of each candidate which source files differ, or why this is not
+/// known.
 pub fn keep(repository: &Repository, plan: &Plan, folder: &RunFolder) -> anyhow::Result<()> {
     let mut changes = StoredChanges::default();
     let baseline = &plan.revisions[plan.baseline];
-    for (index, candidate) in plan.revisions.iter().enumerate() {
-        if index != plan.baseline && candidate.tree != baseline.tree {
-            let files = changed_files(repository, &baseline.commit, &candidate.commit)?;
-            let commits = [baseline.commit.as_str(), &candidate.commit];
-            changes.of.insert(index, with_texts(repository, commits, files)?);
-        }
+    for (index, candidate) in plan.revisions.iter().enumerate().filter(|(index, _)| *index != plan.baseline) {
+        let commits = [baseline.commit.as_str(), &candidate.commit];
+        let files = if candidate.tree == baseline.tree {
+            Ok(Vec::new())
+        } else {
+            changed_files(repository, commits[0], commits[1])
+                .map(|files| with_texts(repository, commits, files))
+        };
+        changes.of.insert(index, files.map_err(|error| format!("{error:#}")));
     }
-    if changes.of.is_empty() { Ok(()) } else { sealed::write(&folder.changes(), &changes) }
+    sealed::write(&folder.changes(), &changes)
 }
 
-fn with_texts(
-    repository: &Repository,
-    commits: [&str; 2],
-    changed: Vec<ChangedFile>,
-) -> anyhow::Result<Vec<StoredFile>> {
+fn with_texts(repository: &Repository, commits: [&str; 2], changed: Vec<ChangedFile>) -> Vec<StoredFile> {
     let mut left = MOST;
-    let is_source = |path: &Option<String>| {
-        path.as_ref().is_none_or(|path| Utf8Path::new(path).extension() == Some("rs"))
+    let is_source = |path: &&String| {
+        Utf8Path::new(path).extension().is_some_and(|extension| SOURCES.contains(&extension))
     };
     let mut files = Vec::new();
-    for ChangedFile { old, new } in
-        changed.into_iter().filter(|file| is_source(&file.old) && is_source(&file.new))
-    {
+    for ChangedFile { old, new } in changed {
         let paths = [old, new];
+        if !paths.iter().flatten().any(|path| is_source(&path)) {
+            continue;
+        }
         let mut texts = [None, None];
         for side in 0..2 {
             let Some(path) = &paths[side] else { continue };
-            let text = repository.show(commits[side], path)?.filter(|text| text.len() <= LARGEST.min(left));
+            // Without a text, such as a symbolic link's, all of the file counts as changed.
+            let text = repository.show(commits[side], path).ok().flatten();
+            let text = text.filter(|text| text.len() <= LARGEST.min(left));
             texts[side] = text.and_then(|text| String::from_utf8(text).ok());
             left -= texts[side].as_ref().map_or(0, String::len);
         }
         files.push(StoredFile { paths, texts });
     }
-    Ok(files)
+    files
 }

@@ -12,6 +12,7 @@ pub mod exit_code;
 pub mod file_lock;
 pub mod glob;
 pub mod labels;
+pub mod nesting;
 pub mod output_file;
 pub mod paths;
 pub mod process;

@@ -73,7 +73,7 @@ struct OneSide {
 impl<'a> Attribution<'a> {
     /// Matches the stacks of two runs.
     pub fn new(baseline: RecordedRun<'a>, candidate: RecordedRun<'a>, diff: &'a Diff) -> Self {
-        let matching = Matching::new(baseline.stacks, candidate.stacks, &diff.changes);
+        let matching = Matching::new(baseline.stacks, candidate.stacks, diff.changes());
         let sides = [baseline, candidate];
         let facts = SIDES.map(|side| {
             let frames = sides[side as usize].stacks.frames();
@@ -93,7 +93,7 @@ impl<'a> Attribution<'a> {
         let stacks = self.sides.map(|side| side.stacks);
         let nodes = |side: usize| sides[side].iter().flat_map(|side| side.figures.of_node.keys());
         let mut pairs = self.matching.pairs(nodes(0), nodes(1));
-        pair_leftovers(&mut pairs, stacks, &self.diff.changes);
+        pair_leftovers(&mut pairs, stacks, self.diff.changes());
         let sheet = Sheet { stacks, diff: Some((self.diff, &self.facts)), grouping };
         sheet.difference(&question.metric, &sides, &pairs, self.sides.map(|side| side.log))
     }
@@ -256,7 +256,7 @@ impl Sheet<'_> {
 
     fn changes(&self) -> &Changes {
         static NONE: Changes = Changes::NONE;
-        self.diff.map_or(&NONE, |(diff, _)| &diff.changes)
+        self.diff.map_or(&NONE, |(diff, _)| diff.changes())
     }
 
     /// The candidate's stack decides, and the baseline's if that is unchanged: its code may be gone.

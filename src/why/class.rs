@@ -53,8 +53,8 @@ pub struct Caller {
 /// The diff of two revisions: their sources, and their dependencies.
 #[derive(Clone, Debug, Default)]
 pub struct Diff {
-    /// The changed lines.
-    pub changes: Changes,
+    /// The changed lines; `None` if they are not known, so that nothing can be said about sites.
+    pub changes: Option<Changes>,
     /// The versions of dependencies.
     pub versions: Versions,
 }
@@ -69,17 +69,24 @@ pub(super) struct FrameFacts {
 }
 
 impl Diff {
+    /// Returns the changed lines, or none if they are not known.
+    pub(super) fn changes(&self) -> &Changes {
+        static NONE: Changes = Changes::NONE;
+        self.changes.as_ref().unwrap_or(&NONE)
+    }
+
     pub(super) fn facts(&self, side: Side, frame: &Frame) -> FrameFacts {
         let place = frame.checkout_path().zip(frame.line);
         FrameFacts {
-            hunk: place.and_then(|(path, line)| self.changes.hunk(side, path, line)),
+            hunk: place.and_then(|(path, line)| self.changes().hunk(side, path, line)),
             dependency: self.versions.change(side, frame),
         }
     }
 
     /// Returns the class of a stack, whose frames are the innermost first; `None` if its frames have
-    /// no lines, so that nothing can be said.
+    /// no lines, or the changes are not known, so that nothing can be said.
     pub(super) fn class(&self, side: Side, stack: &[&Frame], facts: &[&FrameFacts]) -> Option<Class> {
+        self.changes.as_ref()?;
         let first = shown(stack)?;
         stack[first].place.as_ref()?;
         if let Some(hunk) = &facts[first].hunk {
@@ -102,7 +109,7 @@ impl Diff {
     fn existence(&self, side: Side, frame: &Frame) -> Existence {
         let (Some(path), Some(line)) = (frame.checkout_path(), frame.line) else { return Existence::Both };
         match side {
-            _ if !self.changes.is_only_here(side, path, line) => Existence::Both,
+            _ if !self.changes().is_only_here(side, path, line) => Existence::Both,
             Side::Baseline => Existence::Deleted,
             Side::Candidate => Existence::New,
         }
@@ -124,7 +131,7 @@ mod tests {
         let frames: Vec<Frame> = stack.iter().map(|text| frame(text)).collect();
         let packages = |version: &str| [("d".to_owned(), [version.to_owned()].into())].into();
         let versions = Versions::of_lock_files([packages("1.0.0"), packages("1.1.0")]);
-        let diff = Diff { changes: changes(OLD, NEW), versions };
+        let diff = Diff { changes: Some(changes(OLD, NEW)), versions };
         let facts: Vec<FrameFacts> = frames.iter().map(|frame| diff.facts(side, frame)).collect();
         diff.class(side, &frames.iter().collect::<Vec<_>>(), &facts.iter().collect::<Vec<_>>())
     }
@@ -181,7 +188,14 @@ mod tests {
         assert_eq!(of_candidate(&["a::c@src/lib.rs:8", "a::a@src/lib.rs:2"]), Some(Class::Unchanged));
         let bare = Frame { place: None, line: None, ..frame("a::c@src/lib.rs:8") };
         let facts = FrameFacts::default();
-        assert_eq!(Diff::default().class(Side::Candidate, &[&bare], &[&facts]), None);
-        assert_eq!(Diff::default().class(Side::Candidate, &[], &[]), None);
+        let no_changes = Diff { changes: Some(Changes::NONE), ..Diff::default() };
+        assert_eq!(no_changes.class(Side::Candidate, &[&bare], &[&facts]), None);
+        assert_eq!(no_changes.class(Side::Candidate, &[], &[]), None);
+    }
+
+    #[test]
+    fn without_known_changes_nothing_is_said() {
+        let site = frame("a::c@src/lib.rs:8");
+        assert_eq!(Diff::default().class(Side::Candidate, &[&site], &[&FrameFacts::default()]), None);
     }
 }

@@ -26,7 +26,7 @@ use crate::why::frame::{Address, Frame};
 use crate::why::grouping::Grouping;
 use crate::why::hunks::{Changes, Side};
 use crate::why::stacks::Stacks;
-use crate::why::stored::{StoredChanges, StoredSymbols, StoredTest, StoredTests};
+use crate::why::stored::{StoredChanges, StoredFile, StoredSymbols, StoredTest, StoredTests};
 use crate::why::versions::Versions;
 
 /// A test has at most this many explained rows.
@@ -236,6 +236,9 @@ impl Reader<'_> {
         explained.recorded[1] = self.recorded(test, test.candidate)?;
         if !alone {
             explained.recorded[0] = self.recorded(test, self.comparison.baseline)?;
+            if let Err(reason) = self.changed_files(test.candidate) {
+                explained.remarks.push(format!("it is not known which sites the diff touches: {reason}"));
+            }
         }
         let notes: BTreeSet<String> =
             explained.recorded.iter().flatten().filter_map(|side| side.note.clone()).collect();
@@ -380,19 +383,7 @@ impl Reader<'_> {
     }
 
     fn diff(&self, candidate: usize, old: &Recorded, new: &Recorded) -> Diff {
-        let files = self.changes.of.get(&candidate).map_or(&[][..], Vec::as_slice);
-        let paths: Vec<ChangedFile> = files
-            .iter()
-            .map(|file| ChangedFile { old: file.paths[0].clone(), new: file.paths[1].clone() })
-            .collect();
-        let used = [old, new]
-            .map(|side| side.stacks.frames().filter_map(Frame::checkout_path).collect::<BTreeSet<&str>>());
-        let text = |side: Side, path: &str| {
-            let own =
-                |file: &&crate::why::stored::StoredFile| file.paths[side as usize].as_deref() == Some(path);
-            files.iter().find(own).and_then(|file| file.texts[side as usize].clone())
-        };
-        let changes = Changes::new(&paths, |side, path| used[side as usize].contains(path), text);
+        let changes = self.changed_files(candidate).ok().map(|files| changes(files, old, new));
         let packages = [self.comparison.baseline, candidate].map(|revision| self.packages(revision));
         let versions = if let [Some(old), Some(new)] = packages {
             Versions::of_lock_files([old, new])
@@ -401,6 +392,15 @@ impl Reader<'_> {
             Versions::of_frames([&mut old, &mut new])
         };
         Diff { changes, versions }
+    }
+
+    /// The source files that a candidate changed, or why they are not known.
+    fn changed_files(&self, candidate: usize) -> Result<&[StoredFile], &str> {
+        match self.changes.of.get(&candidate) {
+            Some(Ok(files)) => Ok(files),
+            Some(Err(reason)) => Err(reason),
+            None => Err("the run's folder has no changes.json for it"),
+        }
     }
 
     /// The packages of a revision's lock file.
@@ -446,6 +446,21 @@ fn largest<'a>(view: &PairView<'a>) -> Option<(&'a str, &'a Match)> {
     let largest =
         rows.filter(|(difference, ..)| *difference != 0).max_by_key(|(difference, ..)| difference.abs());
     largest.map(|(_, metric, row)| (metric, row))
+}
+
+/// Compares the changed files that stacks are in.
+fn changes(files: &[StoredFile], old: &Recorded, new: &Recorded) -> Changes {
+    let paths: Vec<ChangedFile> = files
+        .iter()
+        .map(|file| ChangedFile { old: file.paths[0].clone(), new: file.paths[1].clone() })
+        .collect();
+    let used = [old, new]
+        .map(|side| side.stacks.frames().filter_map(Frame::checkout_path).collect::<BTreeSet<&str>>());
+    let text = |side: Side, path: &str| {
+        let own = |file: &&StoredFile| file.paths[side as usize].as_deref() == Some(path);
+        files.iter().find(own).and_then(|file| file.texts[side as usize].clone())
+    };
+    Changes::new(&paths, |side, path| used[side as usize].contains(path), text)
 }
 
 /// Reads the call stacks of a log.

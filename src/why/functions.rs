@@ -5,6 +5,8 @@ use std::ops::Range;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
+use crate::support::nesting::depth;
+
 /// A function and its lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionLines {
@@ -31,20 +33,6 @@ pub fn functions(source: &str) -> Vec<FunctionLines> {
 /// Returns the innermost function at a line.
 pub fn at(functions: &[FunctionLines], line: u32) -> Option<&FunctionLines> {
     functions.iter().rfind(|function| function.lines.contains(&line))
-}
-
-/// Counts brackets, also those in texts, so it may be too high.
-fn depth(source: &str) -> usize {
-    let (mut depth, mut deepest) = (0_usize, 0);
-    for byte in source.bytes() {
-        match byte {
-            b'(' | b'[' | b'{' => depth += 1,
-            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        deepest = deepest.max(depth);
-    }
-    deepest
 }
 
 struct Finder {

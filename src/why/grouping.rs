@@ -136,6 +136,7 @@ fn hunk(class: Option<&Class>) -> String {
     match class {
         Some(Class::Changed(_, hunk) | Class::CalledFrom(_, hunk)) => format!("{} {}", hunk.path, hunk.hunk),
         Some(Class::Dependency(changed)) => format!("dependency {}", changed.name),
-        Some(Class::Unchanged) | None => "outside of the diff".to_owned(),
+        Some(Class::Unchanged) => "outside of the diff".to_owned(),
+        None => "not known".to_owned(),
     }
 }

@@ -51,8 +51,8 @@ impl StoredSymbols {
 /// `changes.json`: the source files that differ between the baseline and each candidate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StoredChanges {
-    /// By candidate.
-    pub of: BTreeMap<usize, Vec<StoredFile>>,
+    /// By candidate; or why they are not known.
+    pub of: BTreeMap<usize, Result<Vec<StoredFile>, String>>,
 }
 
 /// A source file that differs.

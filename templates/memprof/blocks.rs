@@ -6,7 +6,9 @@
 // Sites have sizes.
 #![allow(clippy::similar_names)]
 
-use crate::lock::Lock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::lock::{Held, Lock};
 use crate::thread_number;
 use crate::untracked::Untracked;
 
@@ -35,24 +37,36 @@ static BLOCKS: [Lock<Part>; PARTS] = {
     [EMPTY; PARTS]
 };
 
+static WERE_INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
 fn hash(address: usize) -> u64 {
     (address as u64 >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-fn part(address: usize) -> &'static Lock<Part> {
-    &BLOCKS[(hash(address) >> 58) as usize]
+fn hold(address: usize) -> Option<Held<'static, Part>> {
+    let part = BLOCKS[(hash(address) >> 58) as usize].hold_as(thread_number::place());
+    if part.is_none() {
+        WERE_INTERRUPTED.store(true, Ordering::Relaxed);
+    }
+    part
 }
 
 /// A block that exists now.
 pub(crate) fn insert(address: usize, site: u32, size: usize) {
-    if let Some(mut part) = part(address).hold_as(thread_number::place()) {
+    if let Some(mut part) = hold(address) {
         part.insert(Block { address, size, site });
     }
 }
 
 /// A block that goes: its site and size. `None` if it was not inserted.
 pub(crate) fn remove(address: usize) -> Option<(u32, usize)> {
-    part(address).hold_as(thread_number::place())?.remove(address)
+    hold(address)?.remove(address)
+}
+
+/// Whether a block's insertion or removal is missing: a signal handler interrupted this very thread
+/// in here.
+pub(crate) fn were_interrupted() -> bool {
+    WERE_INTERRUPTED.load(Ordering::Relaxed)
 }
 
 impl Part {

@@ -15,12 +15,12 @@ use std::time::{Duration, Instant};
 
 use crate::live::Epoch;
 use crate::lock::Lock;
+use crate::own_memory;
 use crate::site_figures::{AtNextMark, Change, Changed, Interval, SiteFigures};
 use crate::tally::Totals;
 use crate::thread_number;
 use crate::timeline::{self, Timeline};
 use crate::untracked::Untracked;
-use crate::unwind_table;
 
 /// Places of the ring; a power of two.
 const PLACES: u64 = 1 << 12;
@@ -62,7 +62,7 @@ struct Applied {
 
 /// Prepares the ring.
 pub(crate) fn set_up() -> Result<(), &'static str> {
-    let memory = unwind_table::anonymous(PLACES as usize * std::mem::size_of::<Place>());
+    let memory = own_memory::zeroed(PLACES as usize * std::mem::size_of::<Place>());
     let memory = memory.ok_or("there is no memory for the list of allocations")?;
     RING.store(memory.cast(), Ordering::Release);
     Ok(())

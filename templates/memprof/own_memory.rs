@@ -10,7 +10,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 // Each crate that contains this file uses a part.
 #[allow(unused_imports)]
-pub(crate) use pages::{are_used, use_pages};
+pub(crate) use pages::{are_used, use_pages, zeroed};
 
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64", not(miri))))]
 #[allow(dead_code)]
@@ -147,6 +147,12 @@ mod pages {
 
     fn whole_pages(size: usize) -> Option<usize> {
         Some(size.checked_add(PAGE - 1)? & !(PAGE - 1))
+    }
+
+    /// Zeroed memory that stays. The system provides a page when it is first touched.
+    #[allow(dead_code)]
+    pub(crate) fn zeroed(size: usize) -> Option<*mut u8> {
+        Some(map(size)).filter(|memory| !memory.is_null())
     }
 
     fn map(size: usize) -> *mut u8 {

@@ -154,14 +154,16 @@ impl SiteFigures {
     pub(crate) fn apply(&mut self, change: Change) {
         let Change { new_site, old_site, new_size, old_size, allocates, shrinks } = change;
         if old_size != 0 {
-            let (bytes, _) = self.share(old_size);
+            let (bytes, _) = self.share(old_site, old_size);
             let site = self.touch(old_site);
             site.live = site.live.wrapping_sub(bytes);
         }
         if allocates {
-            let (bytes, blocks) = self.share(new_size);
-            let owner = self.touch(if shrinks { old_site } else { new_site });
-            owner.live = owner.live.wrapping_add(bytes);
+            let owner = if shrinks { old_site } else { new_site };
+            let (bytes, _) = self.share(owner, new_size);
+            let site = self.touch(owner);
+            site.live = site.live.wrapping_add(bytes);
+            let (bytes, blocks) = self.share(new_site, new_size);
             let site = self.touch(new_site);
             site.allocated = site.allocated.wrapping_add(bytes);
             site.count += blocks;
@@ -175,10 +177,11 @@ impl SiteFigures {
         }
     }
 
-    /// The bytes and blocks that a block stands for.
+    /// The bytes and blocks that a block of this site stands for. Site 0 has those outside the
+    /// sample, which stand for nothing else.
     #[inline(always)]
-    fn share(&self, size: u64) -> (u64, u64) {
-        if self.sample == 0 { (size, 1) } else { estimate(size, self.sample) }
+    fn share(&self, number: u32, size: u64) -> (u64, u64) {
+        if self.sample == 0 || number == 0 { (size, 1) } else { estimate(size, self.sample) }
     }
 
     /// A site that is about to change.

@@ -10,11 +10,13 @@ use std::cell::UnsafeCell;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+use crate::blocks;
 use crate::lock::Lock;
+use crate::own_memory;
 use crate::stack_walk::{self, End, Registers};
 use crate::thread_number;
 use crate::untracked::Untracked;
-use crate::unwind_table::{self, UnwindTable};
+use crate::unwind_table::UnwindTable;
 
 /// The site of memory whose stack is not known.
 pub(crate) const NOT_ATTRIBUTED: u32 = 0;
@@ -92,7 +94,7 @@ struct Stacks {
 
 /// Prepares the index. Without a table, the unwinder walks.
 pub(crate) fn set_up(table: Option<UnwindTable>) -> Result<(), &'static str> {
-    let memory = unwind_table::anonymous(PLACES * std::mem::size_of::<Place>());
+    let memory = own_memory::zeroed(PLACES * std::mem::size_of::<Place>());
     let memory = memory.ok_or("there is no memory for the table of call stacks")?;
     // SAFETY: the memory is zeroed, aligned to a page, large enough, and stays. Nothing else runs
     // before `IS_READY`.
@@ -375,7 +377,7 @@ pub(crate) fn left_out() -> Option<&'static str> {
         Some("there are more than 390,000 call stacks, or they have more than 2,000,000 frames")
     } else if reasons & WALKS_DISAGREE != 0 {
         Some("the unwind table and the unwinder disagreed about a call stack; since then the unwinder walked")
-    } else if reasons & IN_SIGNAL_HANDLER != 0 {
+    } else if reasons & IN_SIGNAL_HANDLER != 0 || blocks::were_interrupted() {
         Some("a signal handler allocated while the interrupted thread recorded a call stack")
     } else {
         None

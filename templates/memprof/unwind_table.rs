@@ -11,6 +11,8 @@
 use std::os::raw::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::own_memory;
+
 extern "C" {
     fn open(path: *const c_char, flags: c_int, ...) -> c_int;
     fn lseek(descriptor: c_int, offset: i64, whence: c_int) -> i64;
@@ -29,9 +31,7 @@ const O_RDONLY: c_int = 0;
 const O_CLOEXEC: c_int = 0o2_000_000;
 const SEEK_END: c_int = 2;
 const PROT_READ: c_int = 1;
-const PROT_WRITE: c_int = 2;
 const MAP_PRIVATE: c_int = 2;
-const MAP_ANONYMOUS: c_int = 0x20;
 const MAP_FAILED: usize = usize::MAX;
 
 const MAGIC: [u8; 8] = *b"MPUNWND1";
@@ -110,7 +110,8 @@ impl UnwindTable {
             let first = file.as_ptr().add(HEADER).cast::<u32>();
             (std::slice::from_raw_parts(first, rows), std::slice::from_raw_parts(first.add(rows), rows))
         };
-        let cache = anonymous(CACHED * 8).ok_or("there is no memory for the unwind table's cache")?;
+        let cache =
+            own_memory::zeroed(CACHED * 8).ok_or("there is no memory for the unwind table's cache")?;
         // SAFETY: the memory is zeroed, aligned, large enough, and stays.
         let cache = unsafe { std::slice::from_raw_parts(cache.cast::<AtomicU64>(), CACHED) };
         Ok(Self { begin: bias.wrapping_add(begin), length: end - begin, addresses, rules, cache })
@@ -164,13 +165,4 @@ fn map_file(path: *const c_char) -> Result<&'static [u8], &'static str> {
         }
         Ok(std::slice::from_raw_parts(mapped.cast::<u8>(), length))
     }
-}
-
-/// Zeroed memory past every allocator. The system provides a page when it is first touched.
-pub(crate) fn anonymous(length: usize) -> Option<*mut c_void> {
-    let protection = PROT_READ | PROT_WRITE;
-    // SAFETY: this asks for new memory only.
-    let memory =
-        unsafe { mmap(std::ptr::null_mut(), length, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) };
-    if memory as usize == MAP_FAILED { None } else { Some(memory) }
 }

@@ -9,6 +9,7 @@ mod comparing;
 mod contents;
 mod csv_tables;
 mod design;
+mod failed_builds;
 mod flags_and_matrix;
 mod git;
 mod histories_script;

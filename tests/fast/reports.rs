@@ -10,19 +10,19 @@ use cargo_memprof::results::outcome::Status;
 use serde_json::{Value, json};
 
 const KIB: i64 = 1024;
-const MIB: i64 = 1024 * KIB;
+pub(crate) const MIB: i64 = 1024 * KIB;
 
-fn rendered(format: Format, comparison: &Comparison, options: &Options) -> String {
+pub(crate) fn rendered(format: Format, comparison: &Comparison, options: &Options) -> String {
     let mut out = Vec::new();
     report::render::render(format, comparison, options, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
-fn table(comparison: &Comparison, options: &Options) -> String {
+pub(crate) fn table(comparison: &Comparison, options: &Options) -> String {
     rendered(Format::Table, comparison, options)
 }
 
-fn at_width(width: usize) -> Options {
+pub(crate) fn at_width(width: usize) -> Options {
     Options {
         width: Some(width),
         report_path: Some("target/memprof/latest".to_owned()),
@@ -366,21 +366,6 @@ fn a_metric_that_nobody_knows_is_told_with_those_there_are() {
 }
 
 #[test]
-fn a_build_that_failed_is_quoted_once_for_all_its_tests() {
-    let log = Log::new().checkpoint("start", &[("heap.peak", MIB)]);
-    let message = "error[E0425]: cannot find value `x` in this scope";
-    let synthetic = ["a", "b", "c"].into_iter().fold(Synthetic::new(&["main", "pr/1"]), |synthetic, test| {
-        synthetic.passed(test, 0, 0, &log).failed(test, 1, Status::BuildFailed, message, None)
-    });
-    let comparison = compare(&synthetic.results());
-    let text = table(&comparison, &at_width(100));
-    assert!(text.contains(" ✗ pr/1 did not build: 3 tests (a, b, c)\n     error[E0425]"), "{text}");
-    assert_eq!((text.matches("pr/1 did not build").count(), text.matches("E0425").count()), (1, 1), "{text}");
-    let text = rendered(Format::Markdown, &comparison, &Options::default());
-    assert!(text.contains("**pr/1 did not build** · 3 tests (a, b, c)\n<pre>error[E0425]"), "{text}");
-}
-
-#[test]
 fn gpu_peaks_come_first_where_there_are_any() {
     let log =
         Log::new().checkpoint("start", &[("heap.peak", MIB), ("gpu.0.live", MIB), ("gpu.0.peak", 896 * MIB)]);
@@ -519,63 +504,6 @@ fn json_of_a_failed_run_keeps_what_it_logged_and_compares_nothing() {
     let cell =
         report.cells.iter().find(|cell| cell.test.ends_with("crashes") && cell.r#ref == "pr/3370").unwrap();
     assert_eq!((&*cell.outcome, &*cell.detail), ("failed", "failed (exit code 101)"));
-}
-
-#[test]
-fn builds_that_all_failed_are_told_in_every_format_and_fail_a_case() {
-    let errors = "error[E0425]: cannot find value `x` in this scope\n --> src/lib.rs:3:5";
-    let facts = format!("build failed: {errors}");
-    let synthetic = Synthetic::new(&["main", "pr/1"]).builds(&json!({ "0": facts, "1": facts }));
-    let comparison = compare(&synthetic.results());
-    for format in [Format::Table, Format::Markdown, Format::Junit] {
-        let text = rendered(format, &comparison, &at_width(100));
-        for needle in ["main and pr/1 did not build", "E0425"] {
-            assert!(text.contains(needle), "{format:?}: {text}");
-        }
-        assert_eq!(text.matches("E0425").count(), 1, "{text}");
-    }
-    let junit = rendered(Format::Junit, &comparison, &Options::default());
-    assert!(junit.contains("tests=\"1\" failures=\"1\""), "{junit}");
-    assert_eq!(github::annotations(&comparison).len(), 1);
-    let json: Value =
-        serde_json::from_str(&rendered(Format::Json, &comparison, &Options::default())).unwrap();
-    assert_eq!(json["failed_builds"][1]["ref"], "pr/1");
-    assert!(json["failed_builds"][0]["errors"].as_str().unwrap().contains("E0425"), "{json}");
-    assert_eq!(rendered(Format::Csv, &comparison, &Options::default()).matches(",build_failed,").count(), 2);
-}
-
-#[test]
-fn a_failed_build_is_told_with_its_lock_file_and_with_the_notes_on_it() {
-    let used = "dependencies of 2024-05-01";
-    let facts = json!({ "build_failed": "error[E0425]: x", "lockfile": used, "notes": ["took a 1.0.0"] });
-    let synthetic = Synthetic::new(&["main", "pr/1"]).builds(&json!({ "0": facts }));
-    let results = synthetic.results();
-    assert!(results.builds.is_empty(), "it has no facts to compare: {:?}", results.builds);
-    let comparison = compare(&results);
-    for format in [Format::Table, Format::Markdown, Format::Junit] {
-        let text = rendered(format, &comparison, &at_width(100));
-        assert!(text.contains("without a Cargo.lock: built with dependencies of 2024-05-01"), "{text}");
-    }
-    let json: Value =
-        serde_json::from_str(&rendered(Format::Json, &comparison, &Options::default())).unwrap();
-    assert_eq!(json["failed_builds"][0]["errors"], "error[E0425]: x");
-    assert_eq!(json["failed_builds"][0]["lockfile"], used);
-    assert_eq!(json["notes"], json!(["took a 1.0.0"]));
-}
-
-#[test]
-fn a_build_that_failed_shows_its_errors_and_its_log() {
-    let log = Log::new().checkpoint("start", &[("heap.peak", MIB)]);
-    let errors = (0..40).map(|line| format!("error line {line}")).collect::<Vec<_>>().join("\n");
-    let synthetic = Synthetic::new(&["main", "pr/1"])
-        .builds(&json!({ "1": format!("build failed: {errors}") }))
-        .passed("a", 0, 0, &log)
-        .failed("a", 1, Status::BuildFailed, "error line 0", None);
-    let folder = synthetic.folder().0.join("builds");
-    fs_err::create_dir_all(&folder).unwrap();
-    fs_err::write(folder.join("1-pr-1.log"), &errors).unwrap();
-    let text = table(&compare(&synthetic.results()), &at_width(100));
-    assert!(text.contains("     error line 19\n     … 20 more lines in builds/1-pr-1.log\n"), "{text}");
 }
 
 #[test]

@@ -127,7 +127,7 @@ pub fn diff(runs: &[Recorded; 2]) -> Diff {
     let packages = |version: &str| -> BTreeMap<String, BTreeSet<String>> {
         [("serde".to_owned(), [version.to_owned()].into())].into()
     };
-    Diff { changes, versions: Versions::of_lock_files([packages("1.0.0"), packages("1.0.1")]) }
+    Diff { changes: Some(changes), versions: Versions::of_lock_files([packages("1.0.0"), packages("1.0.1")]) }
 }
 
 /// Returns the answer for a metric at `done`.
@@ -254,7 +254,7 @@ fn a_renamed_function_is_the_same_line_and_not_new() {
     let texts = ["fn a() {\n    grow();\n    x();\n}\n", "fn b() {\n    grow();\n    x();\n}\n"];
     let file = ChangedFile { old: Some("src/lib.rs".to_owned()), new: Some("src/lib.rs".to_owned()) };
     let changes = Changes::new(&[file], |_, _| true, |side, _| Some(texts[side as usize].to_owned()));
-    let diff = Diff { changes, versions: Versions::default() };
+    let diff = Diff { changes: Some(changes), versions: Versions::default() };
     let runs = [["i::a@src/lib.rs:2", "x"], ["i::b@src/lib.rs:2", "x"]]
         .map(|stack| Recorded::new(&[&stack], &[("done", &[(1, [5, 5, 5, 1])])]));
     let attribution = Attribution::new(runs[0].run(), runs[1].run(), &diff);

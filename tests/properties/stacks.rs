@@ -7,6 +7,7 @@ use cargo_memprof::why::attribution::{Attribution, Question, RecordedRun};
 use cargo_memprof::why::class::Diff;
 use cargo_memprof::why::difference::{CheckpointName, Measure};
 use cargo_memprof::why::grouping::Grouping;
+use cargo_memprof::why::hunks::Changes;
 use cargo_memprof::why::stacks::Stacks;
 
 use super::Target;
@@ -67,7 +68,7 @@ pub fn check(bytes: &[u8]) {
 
 fn answer(log: &StackLog, stacks: &Stacks) {
     let run = RecordedRun { log, stacks };
-    let diff = Diff::default();
+    let diff = Diff { changes: Some(Changes::NONE), ..Diff::default() };
     let attribution = Attribution::new(run, run, &diff);
     for family in &log.families {
         for interval in family.intervals.iter().take(8) {

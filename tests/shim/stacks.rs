@@ -9,7 +9,7 @@ use cargo_memprof::symbols::resolver::Resolver;
 use cargo_memprof::symbols::{code_place::Paths, kept_table};
 use serde_json::Value;
 
-use crate::laboratory::{self, Experiment, Record, program, rustc, scratch, succeed};
+use crate::laboratory::{self, Experiment, Record, program, rustc, scratch, succeed, text};
 
 const KINDS: [&str; 9] =
     ["generics", "closures", "recursion", "async", "threads", "callbacks", "signals", "realloc", "fork"];
@@ -117,7 +117,7 @@ fn an_allocator_of_its_own() {
 fn a_static_executable() {
     let target = "x86_64-unknown-linux-musl";
     let sysroot = succeed(rustc().args(["--print", "target-libdir", "--target", target]));
-    if !Path::new(laboratory::text(&sysroot.stdout).trim()).exists() {
+    if !Path::new(text(&sysroot.stdout).trim()).exists() {
         crate::skips::skip(&format!("the target {target} is not installed"));
         return;
     }
@@ -215,8 +215,21 @@ fn the_frames_below_a_signal_handler_are_found() {
 }
 
 #[test]
-fn an_allocating_proc_macro_is_not_recorded() {
-    // The compiler is not in a run, so nothing may change for a macro that loads the shim.
+fn the_tests_of_a_proc_macro() {
+    let executable = program("proc_macro_tests", &["--test", "--crate-type", "proc-macro"]);
+    let libraries = text(&succeed(rustc().args(["--print", "target-libdir"])).stdout);
+    for blocks in ["headers", "table"] {
+        let inside = recording(&executable, blocks).env("LD_LIBRARY_PATH", libraries.trim());
+        let record = inside.succeed();
+        assert_eq!(record.events("stacks_incomplete"), Vec::<&Value>::new());
+        assert_eq!(sums(&record), figures(&record));
+        let allocated = sums(&record)["kept 1234567"][2];
+        assert!((1_234_567..1_234_567 + 1_024).contains(&allocated), "{allocated}");
+    }
+}
+
+#[test]
+fn outside_a_run_nothing_is_recorded() {
     let outside = Experiment::outside_a_run(program("stacks", &["-Copt-level=3"]));
     let record = outside.env("MEMPROF_STACKS", "headers").arg("generics").succeed();
     assert!(!record.has_log());

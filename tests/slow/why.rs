@@ -187,6 +187,12 @@ fn renders_again(subject: &Subject) {
 
 /// What a damaged file takes away is the call sites, not the comparison.
 fn damaged_files_are_a_remark(subject: &Subject) {
+    std::fs::remove_file(subject.latest().join("changes.json")).expect("removed");
+    let printed = subject.memprof(&["report"]);
+    let told = "why: it is not known which sites the diff touches";
+    assert!(printed.stdout.contains(told), "{}", printed.everything());
+    let says_unchanged = |line: &str| line.contains("src/lib.rs:") && line.contains("unchanged");
+    assert!(!printed.stdout.lines().any(says_unchanged), "{}", printed.everything());
     let cells = walkdir::WalkDir::new(subject.latest().join("why")).into_iter().filter_map(Result::ok);
     for entry in cells.filter(|entry| entry.file_name() == "symbols.json") {
         std::fs::write(entry.path(), "{}").expect("written");
