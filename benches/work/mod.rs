@@ -50,6 +50,9 @@ pub fn build(folder: &Path, allocator: &str, profile: Profile) -> PathBuf {
             rustc.args(["-C", "opt-level=3", "-C", "codegen-units=1"]).args(flags).arg("-L").arg(folder);
             output(rustc.arg("-o").arg(&library).arg(repository.join("templates").join(name).join("lib.rs")));
             cargo.arg("--extern").arg(format!("{name}={}", library.display()));
+            // Cargo does not see that a library has changed. Another argument makes it compile again.
+            let hash = blake3::hash(&fs_err::read(&library).unwrap()).to_hex();
+            cargo.args(["--cfg", &format!("shim=\"{hash}\""), "--check-cfg", "cfg(shim, values(any()))"]);
         }
         cargo.arg("-L").arg(folder);
     }

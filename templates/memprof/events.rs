@@ -24,8 +24,15 @@ use crate::untracked::Untracked;
 
 /// Places of the ring; a power of two.
 const PLACES: u64 = 1 << 12;
+/// Consecutive events are so many places apart, so that threads do not write to the same cache line.
+/// Odd, so that each place has its turn.
+const STRIDE: u64 = 3;
 /// How often a thread applies what is in the ring.
 const APPLY_EVERY: u64 = PLACES / 4;
+/// One event in so many, and each of a large block, reads the clock, which takes as long as all
+/// else here. Another event has the time of the one before it.
+const CLOCK_EVERY: u64 = 8;
+const LARGE: u64 = 4096;
 /// How long to wait for a thread that took a number and has not written its event.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
@@ -34,6 +41,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 struct Place {
     /// The event's number plus one, in its lower 32 bits. Written last.
     written: AtomicU32,
+    /// 0 if the clock was not read.
     time: UnsafeCell<u32>,
     /// The upper bit of the new site is set if there is no new block, and that of the old one if the
     /// block only shrinks.
@@ -45,14 +53,29 @@ const NO_BLOCK: u32 = 1 << 31;
 const SHRINKS: u32 = 1 << 31;
 
 static RING: AtomicPtr<Place> = AtomicPtr::new(std::ptr::null_mut());
+/// A number with a pair of cache lines to itself. All threads change it, and what lay beside it would
+/// be read as slowly.
+#[repr(align(128))]
+struct Alone(AtomicU64);
+
+impl std::ops::Deref for Alone {
+    type Target = AtomicU64;
+
+    #[inline(always)]
+    fn deref(&self) -> &AtomicU64 {
+        &self.0
+    }
+}
+
 /// The number of the next event.
-static NEXT: AtomicU64 = AtomicU64::new(0);
+static NEXT: Alone = Alone(AtomicU64::new(0));
 /// All events below this number are applied.
-static APPLIED: AtomicU64 = AtomicU64::new(0);
+static APPLIED: Alone = Alone(AtomicU64::new(0));
 static APPLIED_EVENTS: Lock<Applied> = Lock::new(Applied::new());
 static IS_INCOMPLETE: AtomicBool = AtomicBool::new(false);
 
-/// What the events add up to.
+/// What the events add up to. It changes with each of them, so it is apart, too.
+#[repr(align(128))]
 struct Applied {
     figures: SiteFigures,
     /// The peak since the last mark.
@@ -73,7 +96,7 @@ pub(crate) fn set_up() -> Result<(), &'static str> {
 fn place(number: u64) -> &'static Place {
     // SAFETY: `set_up` made the ring before the first event. Zeroed memory is a valid `Place`, and
     // the remainder is inside.
-    unsafe { &*RING.load(Ordering::Relaxed).add((number & (PLACES - 1)) as usize) }
+    unsafe { &*RING.load(Ordering::Relaxed).add((number.wrapping_mul(STRIDE) & (PLACES - 1)) as usize) }
 }
 
 /// Records an event. Numbers follow the order in which threads call this.
@@ -86,10 +109,12 @@ pub(crate) fn record(change: Change) {
     let place = place(number);
     let no_block = if change.allocates { 0 } else { NO_BLOCK };
     let shrinks = if change.shrinks { SHRINKS } else { 0 };
+    let is_timed = number % CLOCK_EVERY == 0 || change.new_size.max(change.old_size) >= LARGE;
+    let time = if is_timed { timeline::now().max(1) } else { 0 };
     // SAFETY: the place is applied, so nobody reads it before `written` has this number, and no
     // other thread has this number.
     unsafe {
-        *place.time.get() = timeline::now();
+        *place.time.get() = time;
         *place.sites.get() = (change.new_site | no_block, change.old_site | shrinks);
         *place.sizes.get() = (change.new_size, change.old_size);
     }

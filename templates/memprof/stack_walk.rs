@@ -64,38 +64,44 @@ pub(crate) fn here() -> Registers {
 /// `start` are the registers of a function that is still running on this thread.
 #[inline(always)]
 pub(crate) unsafe fn with_table(table: &UnwindTable, start: Registers, mut each: impl FnMut(usize)) -> End {
-    let Registers { mut program_counter, mut stack_pointer, mut frame_pointer } = start;
-    // A return address is the instruction behind the call, maybe in the next function.
-    let mut back = 0;
+    // A copy stays in registers, while a static is read again for each frame.
+    let table = *table;
+    let mut frame = start;
+    let first = match table.place(frame.program_counter) {
+        Some(place) => table.rule(place),
+        None => return End::Beyond(frame.program_counter),
+    };
+    if first.is_special() {
+        return if first.is_end() { End::Outermost } else { End::Lost };
+    }
+    let mut rule = first;
     for _ in 0..LONGEST {
-        let place = match table.place(program_counter) {
-            Some(place) => place,
-            None => return End::Beyond(program_counter),
+        // A frame is always further up. A frame pointer that the code uses for something else leads
+        // anywhere.
+        let frame_address = if rule.is_by_stack_pointer() {
+            frame.stack_pointer + rule.offset()
+        } else {
+            let address = frame.frame_pointer.wrapping_add(rule.offset());
+            if address <= frame.stack_pointer || address & 7 != 0 {
+                return End::Lost;
+            }
+            address
         };
-        let rule = table.rule(place - back);
-        if rule.is_special() {
-            return match (rule.is_end(), back) {
-                (true, _) => End::Outermost,
-                (false, 0) => End::Lost,
-                (false, _) => End::Beyond(program_counter),
-            };
-        }
-        let frame_address = rule.frame_address(stack_pointer, frame_pointer);
-        // A frame pointer that the code uses for something else leads anywhere.
-        if frame_address <= stack_pointer || frame_address & 7 != 0 {
-            return End::Lost;
-        }
         let below = rule.frame_pointer_below();
         if below != 0 {
-            frame_pointer = *((frame_address - below) as *const usize);
+            frame.frame_pointer = *((frame_address - below) as *const usize);
         }
-        program_counter = *((frame_address - 8) as *const usize);
-        stack_pointer = frame_address;
-        back = 1;
-        if program_counter == 0 {
+        frame.program_counter = *((frame_address - 8) as *const usize);
+        frame.stack_pointer = frame_address;
+        if frame.program_counter == 0 {
             return End::Outermost;
         }
-        each(program_counter);
+        each(frame.program_counter);
+        rule = match table.rule_of_caller(frame.program_counter, frame_address) {
+            Ok(rule) => rule,
+            Err(rule) if rule.is_end() => return End::Outermost,
+            Err(_) => return End::Beyond(frame.program_counter),
+        };
     }
     End::Lost
 }

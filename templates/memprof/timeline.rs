@@ -67,11 +67,10 @@ impl Timeline {
         Self { spans: [EMPTY; MOST], width: 1, begin: None, elapsed: 0, place: 0, last: 0, live: 0 }
     }
 
-    /// Notes the live bytes from this time on.
+    /// Notes the live bytes from this time on; 0 stands for the time of the last event.
     #[inline(always)]
     pub(crate) fn add(&mut self, time: u32, live: u64) {
-        let after = time.wrapping_sub(self.last);
-        if after != 0 || self.begin.is_none() {
+        if time != 0 && time != self.last {
             self.move_to(time);
         }
         self.live = live;

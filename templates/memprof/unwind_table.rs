@@ -59,11 +59,17 @@ impl Rule {
         self.0 == END
     }
 
-    /// The canonical frame address: the stack pointer before the call.
+    /// Whether the frame address is counted from the stack pointer, and not from the frame pointer.
     #[inline(always)]
-    pub(crate) fn frame_address(self, stack_pointer: usize, frame_pointer: usize) -> usize {
-        let from = if self.0 & 1 == 0 { stack_pointer } else { frame_pointer };
-        from.wrapping_add((self.0 >> 1 & 0xffff) as usize * 8)
+    pub(crate) fn is_by_stack_pointer(self) -> bool {
+        self.0 & 1 == 0
+    }
+
+    /// The bytes from that pointer to the canonical frame address, which is the stack pointer before
+    /// the call.
+    #[inline(always)]
+    pub(crate) fn offset(self) -> usize {
+        (self.0 >> 1 & 0xffff) as usize * 8
     }
 
     /// How many bytes below the frame address the caller's frame pointer is saved; 0 if it is still
@@ -74,6 +80,7 @@ impl Rule {
     }
 }
 
+#[derive(Clone, Copy)]
 pub(crate) struct UnwindTable {
     /// The first address, in this process.
     begin: usize,
@@ -82,10 +89,13 @@ pub(crate) struct UnwindTable {
     rules: &'static [u32],
     /// The last rules looked up: an address in the upper half, its rule in the lower one. One word
     /// for both, so that threads can share it.
-    cache: &'static [AtomicU64],
+    cache: &'static [AtomicU64; CACHED],
+    /// The same words, by the place on the stack where the walk found the address.
+    by_slot: &'static [AtomicU64; CACHED_BY_SLOT],
 }
 
 const CACHED: usize = 1 << 13;
+const CACHED_BY_SLOT: usize = 1 << 12;
 
 impl UnwindTable {
     /// Maps the file. `path` ends with a zero byte; `bias` is what the loader added to the
@@ -110,11 +120,11 @@ impl UnwindTable {
             let first = file.as_ptr().add(HEADER).cast::<u32>();
             (std::slice::from_raw_parts(first, rows), std::slice::from_raw_parts(first.add(rows), rows))
         };
-        let cache =
-            own_memory::zeroed(CACHED * 8).ok_or("there is no memory for the unwind table's cache")?;
+        let caches = own_memory::zeroed((CACHED + CACHED_BY_SLOT) * 8);
+        let caches = caches.ok_or("there is no memory for the unwind table's cache")?;
         // SAFETY: the memory is zeroed, aligned, large enough, and stays.
-        let cache = unsafe { std::slice::from_raw_parts(cache.cast::<AtomicU64>(), CACHED) };
-        Ok(Self { begin: bias.wrapping_add(begin), length: end - begin, addresses, rules, cache })
+        let (cache, by_slot) = unsafe { (&*caches.cast(), &*caches.add(CACHED * 8).cast()) };
+        Ok(Self { begin: bias.wrapping_add(begin), length: end - begin, addresses, rules, cache, by_slot })
     }
 
     /// The place of an address in the table, if the executable has it.
@@ -131,13 +141,42 @@ impl UnwindTable {
     pub(crate) fn rule(&self, place: usize) -> Rule {
         let place = place as u32;
         let cached = &self.cache[(place.wrapping_mul(0x9e37_79b1) >> 19) as usize & (CACHED - 1)];
+        rule_in(cached.load(Ordering::Relaxed), place).unwrap_or_else(|| self.look_up(place, cached))
+    }
+
+    /// The rule for a return address that stands below `slot` on the stack; as an error, one that the
+    /// walk cannot pass.
+    ///
+    /// A slot mostly has the same address as in the last walk. So the processor goes on with its rule
+    /// while it still reads and compares the address.
+    #[allow(clippy::cast_possible_truncation)]
+    #[inline(always)]
+    pub(crate) fn rule_of_caller(&self, address: usize, slot: usize) -> Result<Rule, Rule> {
+        let cached = &self.by_slot[(slot >> 3) & (CACHED_BY_SLOT - 1)];
         let word = cached.load(Ordering::Relaxed);
-        // An empty word stands for the place 0, so that place is not cached.
-        if (word >> 32) as u32 == place && place != 0 {
-            Rule(word as u32)
+        // A return address is the instruction behind the call, maybe in the next function. One that
+        // is outside of the executable has no place of 32 bits, or one that is never kept.
+        if word >> 32 == address.wrapping_sub(self.begin + 1) as u64 {
+            Ok(Rule(word as u32))
         } else {
-            self.look_up(place, cached)
+            self.rule_of_new_caller(address, cached)
         }
+    }
+
+    #[allow(clippy::cast_possible_truncation)]
+    #[inline(never)]
+    fn rule_of_new_caller(&self, address: usize, cached: &AtomicU64) -> Result<Rule, Rule> {
+        let place = match self.place(address) {
+            // An empty word stands for the place 0.
+            Some(place) if place > 1 => place - 1,
+            _ => return Err(Rule(NOWHERE)),
+        };
+        let rule = self.rule(place);
+        if rule.is_special() || rule.offset() == 0 {
+            return Err(rule);
+        }
+        cached.store(word_of(place as u32, rule.0), Ordering::Relaxed);
+        Ok(rule)
     }
 
     #[cold]
@@ -145,9 +184,21 @@ impl UnwindTable {
     fn look_up(&self, place: u32, cached: &AtomicU64) -> Rule {
         let after = self.addresses.partition_point(|&address| address <= place);
         let rule = if after == 0 { NOWHERE } else { self.rules[after - 1] };
-        cached.store(u64::from(place) << 32 | u64::from(rule), Ordering::Relaxed);
+        cached.store(word_of(place, rule), Ordering::Relaxed);
         Rule(rule)
     }
+}
+
+fn word_of(place: u32, rule: u32) -> u64 {
+    u64::from(place) << 32 | u64::from(rule)
+}
+
+/// The rule of a cache's word, if it is for this place. An empty word stands for the place 0, so
+/// that place is not cached.
+#[allow(clippy::cast_possible_truncation)]
+#[inline(always)]
+fn rule_in(word: u64, place: u32) -> Option<Rule> {
+    if (word >> 32) as u32 == place && place != 0 { Some(Rule(word as u32)) } else { None }
 }
 
 fn map_file(path: *const c_char) -> Result<&'static [u8], &'static str> {
