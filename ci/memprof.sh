@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compares the memory of a pull request with its merge base, and keeps a comment about it up to date.
 #
-#   memprof.sh compare     writes memory.md, memory.json, memory.xml and memory.code;
+#   memprof.sh compare     writes memory.md, memory.html, memory.json, memory.xml and memory.code;
 #                          succeeds whenever there is a verdict
 #   memprof.sh build       only builds MEMPROF_HEAD, so that later jobs find it in the cache
 #   memprof.sh comment     posts memory.md to GitHub (gh, GH_TOKEN) or GitLab (curl, jq, GITLAB_TOKEN)
@@ -19,6 +19,7 @@
 #   MEMPROF_REPOSITORY the repository: owner/name (GitHub), or its number (GitLab)
 #   MEMPROF_HEAD_SHA   for `comment`: post only if the pull request is still at this commit
 #   MEMPROF_AUTHOR     for `comment`: the author of the comment to update; github-actions[bot] by default
+#   MEMPROF_PAGE       for `comment`: where memory.html was uploaded; the comment links to it
 #   MEMPROF_PASS       for `verdict`: codes besides 0 that succeed; '4' accepts inconclusive comparisons,
 #                      and still fails if something is missing (3)
 set -euo pipefail
@@ -47,11 +48,12 @@ compare() {
         fail "no merge base of $MEMPROF_BASE and $head found; fetch the whole history (fetch-depth: 0)"
     head=$(git rev-parse "$head^{commit}")
     mkdir -p "$output"
-    rm -f "$output"/memory.{md,json,xml,code}
+    rm -f "$output"/memory.{md,html,json,xml,code}
     # shellcheck disable=SC2086 # MEMPROF_ARGUMENTS is split into words on purpose
     cargo memprof --refs "base=$base,pull=$head" ${clean:+"$clean"} \
-        --output "$output/memory.md" --output "$output/memory.json" --output "$output/memory.xml" \
-        --format markdown --format json --format junit --format table \
+        --output "$output/memory.md" --output "$output/memory.html" \
+        --output "$output/memory.json" --output "$output/memory.xml" \
+        --format markdown --format html --format json --format junit --format table \
         ${MEMPROF_ARGUMENTS:-} || code=$?
     # Without a report there is nothing to post, so this step itself fails.
     [ -s "$output/memory.md" ] || exit "$code"
@@ -87,7 +89,17 @@ comment() {
     case $MEMPROF_PULL in *[!0-9]*) fail "MEMPROF_PULL is not a number: $MEMPROF_PULL" ;; esac
     # The file may come from a job that ran code of a stranger.
     [ "$(head -n 1 "$output/memory.md")" = "$marker" ] || fail "$output/memory.md is not a report of cargo memprof"
-    [ "$(wc -m <"$output/memory.md")" -le 65536 ] || fail "$output/memory.md is too long for a comment (more than 65536 characters)"
+    body=$output/memory.md
+    if [ -n "${MEMPROF_PAGE:-}" ]; then
+        case $MEMPROF_PAGE in
+            https://*[[:space:]\(\)\<\>]*) fail "MEMPROF_PAGE is not a link: $MEMPROF_PAGE" ;;
+            https://*) ;;
+            *) fail "MEMPROF_PAGE is not a link: $MEMPROF_PAGE" ;;
+        esac
+        body=$output/comment.md
+        { cat "$output/memory.md" && printf '\n[The page with charts and flame graphs](%s)\n' "$MEMPROF_PAGE"; } >"$body"
+    fi
+    [ "$(wc -m <"$body")" -le 65536 ] || fail "$body is too long for a comment (more than 65536 characters)"
     if [ -n "${GITLAB_TOKEN:-}" ]; then
         comment_on_gitlab
     else
@@ -105,9 +117,9 @@ comment_on_github() {
     known=$(gh api --paginate "$comments" --jq \
         ".[] | select(.user.login == env.MEMPROF_AUTHOR and (.body | startswith(\"$marker\"))) | .id" | head -n 1)
     if [ -n "$known" ]; then
-        gh api --silent --method PATCH "repos/$MEMPROF_REPOSITORY/issues/comments/$known" -F "body=@$output/memory.md"
+        gh api --silent --method PATCH "repos/$MEMPROF_REPOSITORY/issues/comments/$known" -F "body=@$body"
     elif is_worth_a_comment; then
-        gh api --silent "$comments" -F "body=@$output/memory.md"
+        gh api --silent "$comments" -F "body=@$body"
     fi
 }
 
@@ -117,9 +129,9 @@ comment_on_gitlab() {
     known=$(gitlab "$notes?per_page=100" | jq -r --arg marker "$marker" \
         '[.[] | select(.system == false and (.body | startswith($marker)))][0].id // empty')
     if [ -n "$known" ]; then
-        gitlab --request PUT --data-urlencode "body@$output/memory.md" "$notes/$known" >/dev/null
+        gitlab --request PUT --data-urlencode "body@$body" "$notes/$known" >/dev/null
     elif is_worth_a_comment; then
-        gitlab --data-urlencode "body@$output/memory.md" "$notes" >/dev/null
+        gitlab --data-urlencode "body@$body" "$notes" >/dev/null
     fi
 }
 

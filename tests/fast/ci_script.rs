@@ -173,6 +173,26 @@ fn a_comment_is_written_on_a_change_and_kept_up_to_date_ever_after() {
 }
 
 #[test]
+fn a_comment_links_to_the_page() {
+    let fakes = Fakes::new();
+    fakes.cargo(1, 1);
+    assert!(fakes.run("compare", &[("MEMPROF_BASE", "origin/main")]).status.success());
+    fakes.program("gh", "");
+    let variables =
+        |page: &'static str| [("MEMPROF_REPOSITORY", "o/n"), ("MEMPROF_PULL", "7"), ("MEMPROF_PAGE", page)];
+    let output = fakes.run("comment", &variables("https://github.com/o/n/actions/runs/1/artifacts/2"));
+    assert!(output.status.success(), "{}", said(&output));
+    let posted = std::fs::read_to_string(fakes.path().join("out/comment.md")).unwrap();
+    let link = "[The page with charts and flame graphs](https://github.com/o/n/actions/runs/1/artifacts/2)";
+    assert!(posted.starts_with("<!-- cargo-memprof -->") && posted.trim_end().ends_with(link), "{posted}");
+    assert!(fakes.calls().iter().any(|call| call.ends_with("body=@out/comment.md")), "{:?}", fakes.calls());
+    for odd in ["http://x", "https://x) [buy](https://y", "javascript:alert(1)"] {
+        let output = fakes.run("comment", &variables(odd));
+        assert!(said(&output).contains("MEMPROF_PAGE is not a link"), "{odd}: {}", said(&output));
+    }
+}
+
+#[test]
 fn what_a_stranger_wrote_is_posted_only_as_a_report_of_the_commit_that_was_measured() {
     let fakes = Fakes::new();
     fakes.program("gh", "case $* in *.head.sha*) echo abcd ;; esac");
