@@ -261,8 +261,7 @@ fn replays(report: &SearchReport, record: &SearchRecord) -> Vec<Replay> {
     lines
 }
 
-/// Returns a full comparison of the two commits of each step, with the call sites that are asked for. A
-/// history has none: its table shows one metric of many commits.
+/// Returns a full comparison of the two commits of each step, with the call sites that are asked for.
 pub fn compared_steps(
     report: &SearchReport,
     plan: &Plan,
@@ -270,9 +269,6 @@ pub fn compared_steps(
     cell: &CellId,
     inquiry: Option<&Inquiry>,
 ) -> anyhow::Result<Vec<ComparedStep>> {
-    if report.result.is_none() {
-        return Ok(Vec::new());
-    }
     let show = inquiry.map(|inquiry| (&report.query, inquiry));
     let pairs = report.steps.iter().filter_map(|step| StepPair::of(report, step, plan, folder));
     pairs.map(|pair| pair.compare(plan, folder, cell, show)).collect()

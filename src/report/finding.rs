@@ -39,6 +39,8 @@ pub struct Finding<'a> {
     pub remark: String,
     /// File and line of the checkpoint, if known.
     pub source: Option<String>,
+    /// The difference in the metric's unit, and in percent, if it is one.
+    pub change: Option<(i128, Option<f64>)>,
     size: (bool, bool, i128),
 }
 
@@ -56,6 +58,7 @@ impl<'a> Finding<'a> {
             place: String::new(),
             remark: String::new(),
             source: None,
+            change: None,
             size: (false, false, 0),
         };
         let is_meant = |ruling: &Ruling| match standing {
@@ -113,6 +116,7 @@ impl<'a> Finding<'a> {
             place,
             remark,
             source: source(&self.view, row).map(str::to_owned),
+            change: Some((delta.difference, delta.percent)),
             size: worst.rank(),
             ..self
         }
@@ -258,7 +262,7 @@ fn place(view: &PairView, row: &Match) -> String {
 }
 
 /// Returns the checkpoint's file and line: the candidate's, else the baseline's.
-fn source<'a>(view: &PairView<'a>, row: &Match) -> Option<&'a str> {
+pub(super) fn source<'a>(view: &PairView<'a>, row: &Match) -> Option<&'a str> {
     let of_candidate = row.candidate.and_then(|index| view.candidate.place(index));
     of_candidate.or_else(|| view.baseline.place(row.baseline?))
 }

@@ -1,4 +1,4 @@
-//! Writes reports in every format: table, markdown, CSV, JSON, `JUnit`.
+//! Writes reports in every format: table, markdown, HTML, CSV, JSON, `JUnit`.
 //! Imports support, plan, git, verdict, results, compare, why and bisect.
 //! Writes to the writer that it is given; changes nothing else.
 
@@ -10,6 +10,7 @@ pub mod csv;
 pub mod finding;
 mod frame;
 pub mod github;
+pub mod html;
 pub mod json;
 pub mod junit;
 pub mod markdown;
@@ -18,6 +19,7 @@ pub mod noise;
 pub mod notes;
 pub mod options;
 pub mod page;
+pub mod perfetto;
 pub mod render;
 pub mod scopes;
 pub mod selection;

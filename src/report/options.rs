@@ -28,6 +28,8 @@ pub struct Options {
     pub is_test: bool,
     /// The report's path, for the last line.
     pub report_path: Option<String>,
+    /// Write changed source lines into a page.
+    pub with_source: bool,
     /// The call sites of changed tests; `None` if no test ran with call stacks.
     pub why: Option<Arc<Explanations>>,
 }
@@ -97,6 +99,8 @@ pub enum Format {
     /// A row per named tensor
     #[value(name = "csv=tensors")]
     CsvTensors,
+    /// A page for the browser, in one file
+    Html,
     /// The complete report, in a versioned format
     Json,
     /// Test results in XML, for CI systems
@@ -105,6 +109,8 @@ pub enum Format {
     Pprof,
     /// Call sites for DHAT's viewer; one file per test and ref
     Dhat,
+    /// Counters, checkpoints and scopes over time, for Perfetto and other viewers of trace events
+    Perfetto,
     /// Folded call stacks for flame graphs; files per test: each ref, what grew, what shrank
     Folded,
 }
@@ -114,6 +120,7 @@ impl Format {
     pub fn of_file(file: &camino::Utf8Path) -> Option<Self> {
         match file.extension()?.to_ascii_lowercase().as_str() {
             "md" | "markdown" => Some(Self::Markdown),
+            "html" | "htm" => Some(Self::Html),
             "csv" => Some(Self::Csv),
             "json" => Some(Self::Json),
             "xml" => Some(Self::Junit),

@@ -5,10 +5,12 @@ use std::io::{self, Write};
 use crate::compare::comparison::Comparison;
 use crate::report::csv;
 use crate::report::csv::checkpoints::Rows;
+use crate::report::html;
 use crate::report::json;
 use crate::report::junit;
 use crate::report::markdown;
 use crate::report::options::{Format, Options, View};
+use crate::report::perfetto;
 use crate::report::scopes;
 use crate::report::single::Single;
 use crate::report::table;
@@ -43,6 +45,7 @@ pub fn render(
             View::Tensors => view::render_view(comparison, options, out),
         },
         Format::Markdown => markdown::render(comparison, options, out),
+        Format::Html => html::render(comparison, options, out),
         Format::Csv => csv::long::render(comparison, out),
         Format::CsvWide => csv::checkpoints::render(comparison, Rows::Checkpoints, out),
         Format::CsvScopes => csv::checkpoints::render(comparison, Rows::Scopes, out),
@@ -50,6 +53,7 @@ pub fn render(
         Format::CsvLines => csv::traced::render_lines(comparison, out),
         Format::CsvTensors => csv::tensors::render(comparison, out),
         Format::Json => json::render::render(comparison, options.why.as_deref(), out),
+        Format::Perfetto => perfetto::render(comparison, out),
         Format::Junit => junit::render(comparison, out),
         Format::Pprof | Format::Dhat | Format::Folded => {
             Err(io::Error::other("call sites are written to files of their own"))

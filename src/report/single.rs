@@ -193,7 +193,7 @@ impl Single<'_> {
     }
 
     /// `memory of 3 tests in main 4f1c2aa, 1 not measured`.
-    fn headline(&self) -> String {
+    pub(super) fn headline(&self) -> String {
         let name = labels::one_line(&self.revision.name);
         self.headline_with(&name, &self.revision.short())
     }

@@ -55,6 +55,8 @@ pub struct Checkpoint {
     pub nesting: Nesting,
     /// The sequence number in the log.
     pub sequence: u64,
+    /// When it was logged, in nanoseconds of the log's clock; a scope or a call, when it ended.
+    pub nanoseconds: u64,
 }
 
 /// Where a scope ended. It contained the deeper scopes of its thread that ended just before.
@@ -111,8 +113,8 @@ impl Measurement {
     ) {
         let label = intern(&mut self.labels, label);
         let row = self.checkpoints.len();
-        let (place, nesting) = (None, Nesting::default());
-        self.checkpoints.push(Checkpoint { label, occurrence, kind, place, nesting, sequence });
+        let (place, nesting, nanoseconds) = (None, Nesting::default(), 0);
+        self.checkpoints.push(Checkpoint { label, occurrence, kind, place, nesting, sequence, nanoseconds });
         for (position, (metric, value)) in readings.into_iter().enumerate() {
             // Nearly all lines name the same metrics in the same order, so the position is tried
             // before the hash.
@@ -134,6 +136,13 @@ impl Measurement {
         let place = intern(&mut self.places, place);
         if let Some(last) = self.checkpoints.last_mut() {
             last.place = Some(place);
+        }
+    }
+
+    /// Sets when the checkpoint that was added last was logged.
+    pub fn timed(&mut self, nanoseconds: u64) {
+        if let Some(last) = self.checkpoints.last_mut() {
+            last.nanoseconds = nanoseconds;
         }
     }
 

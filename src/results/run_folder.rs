@@ -53,6 +53,11 @@ impl RunFolder {
         self.0.join("found.json")
     }
 
+    /// Returns `report.html`: the page that `report --open` writes.
+    pub fn page(&self) -> Utf8PathBuf {
+        self.0.join("report.html")
+    }
+
     /// Returns `changes.json`: the source files that differ from the baseline's.
     pub fn changes(&self) -> Utf8PathBuf {
         self.0.join("changes.json")

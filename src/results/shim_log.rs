@@ -210,6 +210,7 @@ impl LogReader {
         let readings = readings.0.iter().map(|(metric, value)| (&*metric.0, *value));
         let label = known_label(&label.0, kind == Kind::Point && line.at.is_some());
         self.measurement.push(&label, occurrence, kind, line.seq, readings);
+        self.measurement.timed(line.ns.unwrap_or(0));
         if let Some(place) = &line.at {
             self.measurement.locate(&labels::bounded(&place.0));
         }
@@ -349,6 +350,7 @@ struct LogLine<'a> {
     #[serde(borrow)]
     event: LogText<'a>,
     seq: u64,
+    ns: Option<u64>,
     pid: u64,
     thread: Option<u32>,
     depth: Option<u32>,

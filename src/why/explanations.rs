@@ -41,6 +41,8 @@ pub struct Explanations {
     pub left_out: Option<String>,
     /// At most this many frames of each site are shown.
     pub frames: usize,
+    /// The source files that differ.
+    pub changes: StoredChanges,
 }
 
 /// A test's call sites.
@@ -184,7 +186,12 @@ impl Explanations {
         };
         let reader = Reader { why: &why, results, comparison, changes: &changes, inquiry };
         let tests = stored.tests.iter().map(|test| reader.explain_or_tell(test)).collect();
-        Ok(Some(Self { tests, left_out: stored.left_out, frames: 1 }))
+        Ok(Some(Self { tests, left_out: stored.left_out, frames: 1, changes }))
+    }
+
+    /// Returns the source files that a candidate changed; none if they are not known.
+    pub fn sources(&self, candidate: usize) -> &[StoredFile] {
+        self.changes.of.get(&candidate).and_then(|files| files.as_deref().ok()).unwrap_or_default()
     }
 
     /// Returns the sites of a test.

@@ -31,7 +31,7 @@ pub(crate) fn at_width(width: usize) -> Options {
 }
 
 /// The readings of a checkpoint: heap peak, resident peak, allocations and time.
-fn readings(heap: i64, resident: i64, count: i64, milliseconds: i64) -> [(&'static str, i64); 7] {
+pub(crate) fn readings(heap: i64, resident: i64, count: i64, milliseconds: i64) -> [(&'static str, i64); 7] {
     [
         ("heap.live", heap / 2),
         ("heap.peak", heap),
@@ -109,7 +109,7 @@ fn the_context_stands_apart_once_and_with_both_costs_where_they_differ() {
     assert!(!table(&with(526 * MIB), &heap_only).contains("context"));
 }
 
-fn usual() -> Comparison {
+pub(crate) fn usual() -> Comparison {
     let mut synthetic = Synthetic::new(&["main", "pr/3370"]).builds(&json!({
         "0": {"toolchain": "1.95.0", "profile": "test", "lock": "a".repeat(64)},
         "1": {"toolchain": "1.94.1", "profile": "test", "lock": "b".repeat(64)},
@@ -126,7 +126,7 @@ fn usual() -> Comparison {
 }
 
 /// A test that crashes in the candidate, one that only the candidate has, one whose figures cannot be compared.
-fn troubled() -> Comparison {
+pub(crate) fn troubled() -> Comparison {
     let log = || Log::new().checkpoint("start", &readings(MIB, 5 * MIB, 10, 0));
     let whole = log()
         .checkpoint("parsed", &readings(3 * MIB, 7 * MIB, 90, 4))

@@ -7,6 +7,7 @@ mod adapters;
 mod archive;
 mod bisect;
 mod broken_targets;
+mod browser;
 mod end_to_end;
 mod faults;
 mod gpu_machine;

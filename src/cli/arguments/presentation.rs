@@ -50,6 +50,9 @@ pub struct PresentationArguments {
     /// Write the report to a file (repeatable)
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Vec<Utf8PathBuf>,
+    /// Write the changed source lines beside call sites into an HTML page
+    #[arg(long)]
+    pub with_source: bool,
     /// Call sites.
     #[command(flatten)]
     pub why: WhyArguments,

@@ -10,6 +10,7 @@ use crate::cli::arguments::workspace::WorkspaceArguments;
 pub const REPORT_HELP: &str = "\
 Examples:
   cargo memprof report                             the latest run, as a table
+  cargo memprof report --open                      as a page in the browser
   cargo memprof report --output comment.md         as markdown
   cargo memprof report latest --view scopes --rows all";
 
@@ -25,6 +26,9 @@ pub struct ReportArguments {
     /// The run: its id, its folder, or `latest`
     #[arg(value_name = "RUN", default_value = "latest")]
     pub run: String,
+    /// Write an HTML page into the run's folder, and open it in the browser
+    #[arg(long)]
+    pub open: bool,
     /// What a regression is, in addition to the run's own rules.
     #[command(flatten)]
     pub judging: JudgingArguments,

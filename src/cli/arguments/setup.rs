@@ -42,6 +42,7 @@ Examples:
 pub const DEMO_HELP: &str = "\
 Examples:
   cargo memprof demo
+  cargo memprof demo --html demo.html              as a page, too
   cargo memprof demo --keep                        keep the repository";
 
 /// What follows `completions --help`.
@@ -126,6 +127,9 @@ pub struct DemoArguments {
     /// Keep the repository, and print its path
     #[arg(long)]
     pub keep: bool,
+    /// Write the report as a page for the browser, too
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub html: Option<Utf8PathBuf>,
 }
 
 /// `completions`.

@@ -30,6 +30,8 @@ use crate::why::explanations::Why;
 
 /// Creates the repository, compares its refs, and removes it again.
 pub fn demo(context: CommandContext<'_>, arguments: &DemoArguments) -> anyhow::Result<ExitCode> {
+    // A file that cannot be written is an error at once.
+    let outputs = outputs(&[], arguments.html.as_slice())?;
     let folder = tempfile::Builder::new().prefix("memprof-demo-").tempdir()?;
     let root = crate::support::paths::utf8(folder.path().canonicalize()?)?;
     let demo = repository::create(root.as_std_path())?;
@@ -47,8 +49,7 @@ pub fn demo(context: CommandContext<'_>, arguments: &DemoArguments) -> anyhow::R
     let repository = Repository::discover(&crate::support::paths::utf8(demo.path.clone())?)?;
     let run = run_arguments(&demo)?;
     let kept = measure(context, &repository, &root.join("cache"), &run)?;
-    let presentation =
-        Presentation { arguments: &run.presentation, outputs: &outputs(&[], &[])?, metrics: &[] };
+    let presentation = Presentation { arguments: &run.presentation, outputs: &outputs, metrics: &[] };
     let code = presentation.of_run(context.console, &stored::read(&kept)?, &kept)?;
     if arguments.keep {
         context.console.print(&format!("kept the repository in {}\n", folder.keep().display()))?;

@@ -6,13 +6,14 @@ use anyhow::Context;
 
 use crate::bisect::history as sample;
 use crate::bisect::record::Task;
-use crate::cli::arguments::search::HistoryArguments;
+use crate::cli::arguments::search::{HistoryArguments, MeasuringArguments};
 use crate::cli::arguments::why::WhyArguments;
 use crate::cli::commands::context::CommandContext;
 use crate::cli::search::plan::{SearchPlan, SearchRequest, ends};
 use crate::cli::search::session::search;
 use crate::git::commits::{self, Range};
 use crate::git::repository::Repository;
+use crate::report::options::Format;
 use crate::support::counted::counted;
 use crate::support::event::Sink;
 use crate::support::exit_code::ExitCode;
@@ -22,8 +23,12 @@ use crate::why::explanations::Why;
 /// Starts a history, or continues one.
 pub fn history(context: CommandContext<'_>, arguments: &HistoryArguments) -> anyhow::Result<ExitCode> {
     let console = context.console;
-    // A history compares many commits by one figure.
-    let why = WhyArguments { why: Some(Why::Never), ..WhyArguments::default() };
+    // The text of a history is one figure of many commits. Its page has the call sites of each step.
+    let MeasuringArguments { format, output, .. } = &arguments.measuring;
+    let is_page = output.iter().filter_map(|file| Format::of_file(file)).chain(format.iter().copied());
+    let why =
+        if is_page.into_iter().any(|format| format == Format::Html) { Why::Changed } else { Why::Never };
+    let why = WhyArguments { why: Some(why), ..WhyArguments::default() };
     search("history", &arguments.measuring, &why, context, |repository| plan(arguments, repository, console))
 }
 

@@ -1,38 +1,71 @@
 //! `report`: shows an earlier run or search again.
 
+use camino::Utf8Path;
+
 use crate::cli::arguments::judging::JudgingArguments;
 use crate::cli::arguments::reports::ReportArguments;
 use crate::cli::commands::context::CommandContext;
 use crate::cli::kept_runs;
-use crate::cli::output::destinations::outputs;
+use crate::cli::output::destinations::{Output, outputs};
 use crate::cli::output::present::Presentation;
 use crate::cli::request::judging::{add_judging, refuse_unchecked};
 use crate::cli::search::report::present_search;
+use crate::cli::terminal::console::Console;
 use crate::compare::noise;
 use crate::plan::metric::derived;
+use crate::report::options::Format;
+use crate::results::run_folder::RunFolder;
 use crate::results::stored::{self, Results};
+use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;
 
 /// Judges the run again, and writes the report.
 pub fn report(context: CommandContext<'_>, arguments: &ReportArguments) -> anyhow::Result<ExitCode> {
     let presentation = &arguments.presentation;
-    let outputs = outputs(&presentation.format, &presentation.output)?;
+    let mut outputs = outputs(&presentation.format, &presentation.output)?;
     let folder = kept_runs::find(&arguments.run, arguments.workspace.manifest_path.as_deref())?;
-    if folder.search().exists() {
-        return present_search(context.console, &folder, &outputs, &presentation.why);
+    let page = arguments.open.then(|| folder.page());
+    if let Some(page) = &page {
+        // Who looks at the page needs no table, unless it was asked for.
+        if presentation.format.is_empty() {
+            outputs.retain(|output| output.file.is_some());
+        }
+        outputs.push(Output { format: Format::Html, file: Some(page.clone()) });
     }
-    let mut results = stored::read(&folder)?;
+    let code = present(context, arguments, &folder, &outputs)?;
+    if let Some(page) = &page {
+        open_page(context.console, page);
+    }
+    Ok(code)
+}
+
+fn present(
+    context: CommandContext<'_>,
+    arguments: &ReportArguments,
+    folder: &RunFolder,
+    outputs: &[Output],
+) -> anyhow::Result<ExitCode> {
+    let presentation = &arguments.presentation;
+    if folder.search().exists() {
+        return present_search(context.console, folder, outputs, &presentation.why);
+    }
+    let mut results = stored::read(folder)?;
     if results.plan.request.pairs.is_empty() {
         refuse_unchecked(&arguments.judging, results.plan.revisions.len())?;
     }
     judge_by(&mut results, &arguments.judging)?;
     let metrics = &presentation.metrics;
     results.plan.request.derived.extend(derived(metrics.iter().map(String::as_str)));
-    Presentation { arguments: presentation, outputs: &outputs, metrics }.of_run(
-        context.console,
-        &results,
-        &folder,
-    )
+    Presentation { arguments: presentation, outputs, metrics }.of_run(context.console, &results, folder)
+}
+
+/// Opens a page in the user's browser. A machine without one has the file.
+fn open_page(console: &Console, page: &Utf8Path) {
+    console.emit(Event::Exported { path: page.to_string() });
+    if let Err(error) = open::that_detached(page) {
+        let message = format!("no browser could be started: {error}");
+        console.emit(Event::Warning { message, help: Some(format!("open {page} yourself")) });
+    }
 }
 
 /// Adds the rules of the flags to those of the run.

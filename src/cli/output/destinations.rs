@@ -39,7 +39,7 @@ pub fn outputs(formats: &[Format], files: &[Utf8PathBuf]) -> Result<Vec<Output>,
         targets.push(target);
         let format = formats.get(index).copied().or_else(|| Format::of_file(file)).ok_or_else(|| {
             UserError::new(format!("--output {file} has no known extension, so its format is not clear"))
-                .help("use .md, .csv, .json, .xml or .txt, or add --format")
+                .help("use .html, .md, .csv, .json, .xml or .txt, or add --format")
         })?;
         outputs.push(Output { format, file: Some(file.clone()) });
     }

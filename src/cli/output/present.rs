@@ -122,6 +122,7 @@ impl Presentation<'_> {
             rows: if self.arguments.all_rows { Rows::All } else { self.arguments.rows },
             is_test: self.arguments.is_test,
             report_path: folder.map(|folder| relative_to_current(&folder.0)),
+            with_source: self.arguments.with_source,
             why: why.cloned(),
             ..output.map_or_else(Options::default, |output| for_destination(console, output))
         };
@@ -202,7 +203,7 @@ fn write(
     render: &dyn Fn(&mut dyn io::Write) -> io::Result<()>,
 ) -> anyhow::Result<()> {
     let notation = match output.format {
-        Format::Json => Notation::Json,
+        Format::Json | Format::Perfetto => Notation::Json,
         Format::Junit => Notation::Xml,
         _ => Notation::Text,
     };

@@ -12,7 +12,7 @@ use crate::run::attribution::Attribution;
 /// will read the report.
 pub fn of(flags: &WhyArguments, outputs: &[Output], plan: &Plan) -> Attribution {
     let is_for_people = |output: &Output| match (output.format, &output.file) {
-        (Format::Markdown, _) => true,
+        (Format::Markdown | Format::Html, _) => true,
         (Format::Table, None) => std::io::stdout().is_terminal(),
         (format, _) => format.is_of_call_sites(),
     };

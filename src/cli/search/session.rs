@@ -51,7 +51,7 @@ pub fn search(
 ) -> anyhow::Result<ExitCode> {
     let CommandContext { console, interrupt } = context;
     let outputs = outputs(&measuring.format, &measuring.output)?;
-    let known = [Format::Table, Format::Markdown, Format::Csv, Format::Json];
+    let known = [Format::Table, Format::Markdown, Format::Html, Format::Csv, Format::Json];
     if let Some(other) = outputs.iter().find(|output| !known.contains(&output.format)) {
         // A search does not pass or fail a test, and has a row per commit.
         let name = match other.format {
@@ -174,7 +174,7 @@ impl SearchSession<'_> {
         plan: &Plan,
         runner: &mut CommitRunner<'_>,
     ) -> anyhow::Result<()> {
-        if self.attribution.why == Why::Never || report.result.is_none() {
+        if self.attribution.why == Why::Never {
             return Ok(());
         }
         let begin = Instant::now();

@@ -19,7 +19,7 @@ const MOST_FILES: usize = 12;
 
 /// Writes each step as a paragraph, with the other changes of the same commit. `bullet` begins each
 /// paragraph.
-pub(super) fn write(
+pub(in crate::report) fn write(
     report: &SearchReport,
     steps: &[ComparedStep],
     out: &mut dyn Write,

@@ -11,6 +11,7 @@ use crate::plan::metric::Unit;
 use crate::report::bisect::answer;
 use crate::report::bisect::history;
 use crate::report::bisect::measured;
+use crate::report::html;
 use crate::report::json::render as json_report;
 use crate::report::markdown;
 use crate::report::markdown_text::{code, escape_but_hashes};
@@ -39,11 +40,14 @@ pub fn render(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let report = searched.report;
+    // In text, a history is one metric of many commits.
+    let shown_steps = if report.result.is_some() { searched.steps } else { &[] };
     match format {
         Format::Csv => measured::csv(report, out),
         // The command line refuses the other formats.
         Format::Junit
         | Format::CsvWide
+        | Format::Perfetto
         | Format::CsvScopes
         | Format::CsvCalls
         | Format::CsvLines
@@ -52,12 +56,13 @@ pub fn render(
         | Format::Dhat
         | Format::Folded => Err(io::Error::other("bisect and history have no report in this format")),
         Format::Json => as_json(searched, out),
+        Format::Html => html::history::render(searched, options, out),
         Format::Table => {
             writeln!(out, "{}\n", one_line(&title(report)))?;
             if report.result.is_none() {
                 history::chart(report, options, unicode, out)?;
             }
-            answer::write(report, searched.steps, out, "", |step, out| rows(step, options, out))?;
+            answer::write(report, shown_steps, out, "", |step, out| rows(step, options, out))?;
             writeln!(out)?;
             measured::table(report, options, out)?;
             writeln!(out, "\n{}", effort(report))?;
@@ -68,7 +73,7 @@ pub fn render(
         }
         Format::Markdown => {
             writeln!(out, "**{}**\n", escape_but_hashes(&title(report)))?;
-            answer::write(report, searched.steps, out, "- ", rows_as_markdown)?;
+            answer::write(report, shown_steps, out, "- ", rows_as_markdown)?;
             writeln!(out, "\n<details><summary>{}</summary>\n", effort(report))?;
             measured::markdown(report, out)?;
             writeln!(out, "\n</details>\n")?;
@@ -139,7 +144,7 @@ fn name(commit: &NamedCommit) -> String {
 }
 
 /// Returns `8 of 9 commits measured, 1 skipped · 7 builds, 12 runs · 2 min 5 s`.
-fn effort(report: &SearchReport) -> String {
+pub(in crate::report) fn effort(report: &SearchReport) -> String {
     let effort = &report.effort;
     let skipped = if effort.skipped > 0 { format!(", {} skipped", effort.skipped) } else { String::new() };
     format!(

@@ -44,7 +44,7 @@ pub(in crate::report) enum DeltaCell {
 }
 
 impl<'a> TensorReport<'a> {
-    pub(super) fn of_one(comparison: &'a Comparison, cell: &'a Cell) -> Self {
+    pub(in crate::report) fn of_one(comparison: &'a Comparison, cell: &'a Cell) -> Self {
         let side = &cell.sides[0];
         let sides = [tensor_side(comparison, side), None];
         let points = side.keys.iter().filter(|key| key.kind == Kind::Point);

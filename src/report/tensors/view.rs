@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use crate::compare::comparison::{Comparison, PairView};
+use crate::compare::comparison::{Cell, Comparison, PairView};
 use crate::compare::tensor_comparison::{LayerRow, Moment, highest, layers};
 use crate::report::frame::Foot;
 use crate::report::options::Options;
@@ -46,6 +46,17 @@ pub(in crate::report) fn render(
         page.line(&line, " ", Tone::Quiet, out)?;
     }
     if shown.is_empty() { tensors.unseen(page, out) } else { tensors.remarks(page, out) }
+}
+
+/// Writes a single revision's named memory of a test, if there is any.
+pub(in crate::report) fn render_one(
+    comparison: &Comparison,
+    cell: &Cell,
+    options: &Options,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let tensors = TensorReport::of_one(comparison, cell);
+    if tensors.is_empty() { Ok(()) } else { tensors.whole(Page::new(options), options, out) }
 }
 
 /// Writes all tensors of each test: of each candidate beside the baseline, or of a single revision.

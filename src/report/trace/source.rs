@@ -27,12 +27,12 @@ impl TraceReport<'_> {
     }
 
     /// Returns a function's path and location.
-    pub(super) fn title(profile: &LineProfile) -> String {
+    pub(in crate::report) fn title(profile: &LineProfile) -> String {
         format!("{}  {}", profile.label, locations(profile.at.each_ref().map(Option::as_deref)))
     }
 
     /// Writes the source of a function with the figures of each line.
-    pub(super) fn source(
+    pub(in crate::report) fn source(
         &self,
         page: Page,
         profile: &LineProfile,

@@ -94,7 +94,7 @@ fn length(timeline: &Timeline) -> u64 {
 }
 
 /// `heap.live at 'done'`, `heap.live from 'parsed' to 'done'`.
-fn named(difference: &Difference) -> String {
+pub(in crate::report) fn named(difference: &Difference) -> String {
     let name = |one: &CheckpointName| match one.occurrence {
         1 => format!("'{}'", one_line(&one.label)),
         occurrence => format!("'{}' #{occurrence}", one_line(&one.label)),

@@ -11,4 +11,4 @@ pub mod markdown;
 pub mod pprof;
 pub mod sparkline;
 pub mod text;
-mod words;
+pub(in crate::report) mod words;

@@ -203,7 +203,7 @@ fn padded(text: &str, columns: usize) -> String {
 }
 
 /// Says that the figures are estimates, and how good they are.
-pub(super) fn estimate(difference: &Difference) -> Option<String> {
+pub(in crate::report) fn estimate(difference: &Difference) -> Option<String> {
     let sample = figure(i64::try_from(difference.sample?).ok()?, Unit::Bytes);
     let first = difference.groups.iter().find_map(|group| difference.standard_error(group));
     let error = figure(i64::try_from(first.unwrap_or(0)).ok()?, Unit::of(&difference.metric));

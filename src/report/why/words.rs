@@ -8,7 +8,7 @@ use crate::why::function_path::shortened;
 const MOST_OF_CALLER: usize = 40;
 
 /// Returns the words for a class. `candidate` is the name of the ref.
-pub(super) fn class(group: &Group, candidate: &str) -> String {
+pub(in crate::report) fn class(group: &Group, candidate: &str) -> String {
     let class = group.class.as_ref();
     let candidate = if candidate == "." { "the working tree" } else { candidate };
     match class {

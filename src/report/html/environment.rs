@@ -1,0 +1,107 @@
+//! The machine, the revisions, and the command that repeats the comparison.
+
+use std::ffi::OsStr;
+
+use maud::{Markup, html};
+use serde_json::Value;
+
+use crate::compare::comparison::Comparison;
+use crate::support::labels::one_line;
+use crate::support::process::shell_quoted;
+
+/// Returns the section at the end of the page.
+pub(super) fn section(comparison: &Comparison) -> Markup {
+    let mut facts = Vec::new();
+    flatten("", &comparison.environment, &mut facts);
+    html! {
+        section #environment {
+            h2 { "Environment" }
+            h3 { "Revisions" }
+            div.scroll {
+                table {
+                    thead { tr { th scope="col" { "ref" } th scope="col" { "as given" } th scope="col" { "commit" } th scope="col" { "tree" } } }
+                    tbody {
+                        @for (index, one) in comparison.revisions.iter().enumerate() {
+                            tr {
+                                th scope="row" {
+                                    (one_line(&one.name))
+                                    @if index == comparison.baseline && comparison.revisions.len() > 1 { " (baseline)" }
+                                }
+                                td { (one_line(&one.spec)) }
+                                td { code { (one_line(&one.commit)) } }
+                                td { code { (one_line(&one.tree)) } }
+                            }
+                        }
+                    }
+                }
+            }
+            h3 { "To repeat it" }
+            pre { (command(comparison)) }
+            @if comparison.has_own_settings {
+                p { "Add this comparison's overlays and options of the build: they are in " code { "plan.json" } " of the run's folder." }
+            }
+            h3 { "Machine" }
+            @if facts.is_empty() {
+                p { "unknown" }
+            } @else {
+                details {
+                    summary { (facts.len()) " facts" }
+                    div.scroll {
+                        table {
+                            tbody {
+                                @for (name, value) in &facts {
+                                    tr { th scope="row" { (one_line(name)) } td { (one_line(value)) } }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            p.quiet {
+                "run " code { (comparison.id) } " · planned " (one_line(&comparison.created))
+                " · cargo-memprof " (one_line(&comparison.tool))
+            }
+        }
+    }
+}
+
+fn command(comparison: &Comparison) -> String {
+    let refs = comparison.revisions.iter().map(|one| shell_quoted(OsStr::new(&one.spec)));
+    format!("cargo memprof {}", refs.collect::<Vec<_>>().join(" "))
+}
+
+/// Lists the values of nested objects by their path.
+fn flatten(path: &str, value: &Value, facts: &mut Vec<(String, String)>) {
+    let inside = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+    match value {
+        Value::Null => {}
+        Value::Object(fields) => fields.iter().for_each(|(key, value)| flatten(&inside(key), value, facts)),
+        Value::Array(all) if all.iter().any(|one| one.is_object() || one.is_array()) => {
+            all.iter().enumerate().for_each(|(index, one)| flatten(&inside(&index.to_string()), one, facts));
+        }
+        Value::Array(all) => {
+            let texts: Vec<String> = all.iter().map(plain).collect();
+            facts.push((path.to_owned(), texts.join(", ")));
+        }
+        one => facts.push((path.to_owned(), plain(one))),
+    }
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn facts_are_listed_by_their_path() {
+        let mut facts = Vec::new();
+        flatten("", &json!({ "cpu": { "model": "x", "cores": 2 }, "gpus": [], "none": null }), &mut facts);
+        let shown: Vec<String> = facts.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        assert_eq!(shown, ["cpu.cores=2", "cpu.model=x", "gpus="]);
+    }
+}

@@ -1,0 +1,123 @@
+//! What every page has: the head with its policy, the style, the data, and the script.
+
+use std::io::{self, Write};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+/// The parts of the script, in their order.
+const SCRIPT: &[&str] = &[
+    include_str!("script/elements.js"),
+    include_str!("script/figures.js"),
+    include_str!("script/canvas.js"),
+    include_str!("script/list.js"),
+    include_str!("script/series.js"),
+    include_str!("script/charts.js"),
+    include_str!("script/boxes.js"),
+    include_str!("script/runs.js"),
+    include_str!("script/tests.js"),
+    include_str!("script/links.js"),
+    include_str!("script/start.js"),
+];
+const SCRIPT_OF_HISTORY: &str = include_str!("script/history.js");
+const STYLE: &str = include_str!("page.css");
+const STYLE_OF_HISTORY: &str = include_str!("history.css");
+
+/// Base64 is broken into lines of this length.
+const LINE: usize = 4096;
+
+/// What a page shows.
+pub(super) struct Page<'a> {
+    pub(super) title: &'a str,
+    pub(super) body: &'a Markup,
+    /// Whether it shows a figure over commits.
+    pub(super) is_history: bool,
+}
+
+/// Writes a page. `data` is what the script draws.
+pub(super) fn write(page: &Page<'_>, data: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
+    let (script, style) = if page.is_history {
+        (script(&[SCRIPT, &[SCRIPT_OF_HISTORY]].concat()), slim(STYLE) + &slim(STYLE_OF_HISTORY))
+    } else {
+        (script(SCRIPT), slim(STYLE))
+    };
+    // Nothing is loaded, sent or run but what is in the file. The hashes are of the very text
+    // between the tags.
+    let policy = format!(
+        "default-src 'none'; style-src '{}'; script-src '{}'; img-src data:; base-uri 'none'; form-action 'none'",
+        hash(&style),
+        hash(&script)
+    );
+    let head = html! {
+        (DOCTYPE)
+        (PreEscaped("<html lang=\"en\">"))
+        head {
+            meta charset="utf-8";
+            meta http-equiv="Content-Security-Policy" content=(policy);
+            meta name="viewport" content="width=device-width, initial-scale=1";
+            meta name="color-scheme" content="light dark";
+            meta name="generator" content={ "cargo-memprof " (env!("CARGO_PKG_VERSION")) };
+            title { (page.title) }
+            style { (PreEscaped(&style)) }
+        }
+        (PreEscaped("<body>\n"))
+    };
+    out.write_all(head.into_string().as_bytes())?;
+    out.write_all(page.body.0.as_bytes())?;
+    out.write_all(b"\n<script type=\"application/json\" id=\"data\">\n")?;
+    for line in packed(data)?.as_bytes().chunks(LINE) {
+        out.write_all(line)?;
+        out.write_all(b"\n")?;
+    }
+    write!(out, "</script>\n<script>{script}</script>\n</body>\n</html>\n")
+}
+
+/// The data as JSON, compressed, and as text of letters and digits. Nothing in it can end the element
+/// around it.
+fn packed(data: &impl Serialize) -> io::Result<String> {
+    let mut compressed = io::BufWriter::new(GzEncoder::new(Vec::new(), Compression::new(4)));
+    serde_json::to_writer(&mut compressed, data)?;
+    let compressed = compressed.into_inner().map_err(io::IntoInnerError::into_error)?;
+    Ok(STANDARD.encode(compressed.finish()?))
+}
+
+/// Puts parts together that share their names, and no others.
+fn script(parts: &[&str]) -> String {
+    let parts: String = parts.iter().map(|part| slim(part)).collect();
+    format!("(() => {{\n'use strict';\n{parts}}})();\n")
+}
+
+/// Leaves out what only readers of the source need: indents, comments, blank lines. No text of the
+/// sources goes over several lines.
+fn slim(source: &str) -> String {
+    let lines = source.lines().map(str::trim_start);
+    let mut slim = String::with_capacity(source.len());
+    for line in lines.filter(|line| !line.is_empty() && !line.starts_with("//")) {
+        slim.push_str(line);
+        slim.push('\n');
+    }
+    slim
+}
+
+fn hash(text: &str) -> String {
+    format!("sha256-{}", STANDARD.encode(Sha256::digest(text.as_bytes())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn script_and_style_are_small_and_end_no_element() {
+        let (script, style) = (script(SCRIPT), slim(STYLE));
+        assert!(script.len() + style.len() < 60_000, "{} + {}", script.len(), style.len());
+        for needle in ["</script", "<!--", "</style"] {
+            assert!(!script.contains(needle) && !style.contains(needle), "{needle}");
+        }
+    }
+}
