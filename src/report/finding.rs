@@ -39,6 +39,8 @@ pub struct Finding<'a> {
     pub remark: String,
     /// File and line of the checkpoint, if known.
     pub source: Option<String>,
+    /// The checkpoint's name; empty if it is about none.
+    pub checkpoint: String,
     /// The difference in the metric's unit, and in percent, if it is one.
     pub change: Option<(i128, Option<f64>)>,
     size: (bool, bool, i128),
@@ -58,6 +60,7 @@ impl<'a> Finding<'a> {
             place: String::new(),
             remark: String::new(),
             source: None,
+            checkpoint: String::new(),
             change: None,
             size: (false, false, 0),
         };
@@ -116,6 +119,7 @@ impl<'a> Finding<'a> {
             place,
             remark,
             source: source(&self.view, row).map(str::to_owned),
+            checkpoint: text::row_label(&self.view, row),
             change: Some((delta.difference, delta.percent)),
             size: worst.rank(),
             ..self
@@ -135,6 +139,7 @@ impl<'a> Finding<'a> {
             place: first.place(&view),
             remark: first.remark(comparison) + &also,
             source: source(&view, &view.rows[first.breach.row]).map(str::to_owned),
+            checkpoint: text::row_label(&view, &view.rows[first.breach.row]),
             size: (true, first.unit() == Unit::Bytes, first.breach.value.into()),
             ..self
         }

@@ -285,7 +285,7 @@ impl Reader<'_> {
         let diff = self.diff(candidate, old, new);
         let attribution = Attribution::new(old.run(), new.run(), &diff);
         let (mut rows, mut remarks) = (Vec::new(), BTreeSet::new());
-        for (metric, row) in self.changed_rows(view) {
+        for (metric, row) in self.changed_rows(view, [old, new]) {
             let question = Question { metric: metric.to_owned(), checkpoints: names(view, row) };
             match attribution.answer(&question, &self.inquiry.grouping) {
                 Ok(difference) => {
@@ -364,7 +364,7 @@ impl Reader<'_> {
 
     /// The changed rows of metrics that have sites. The one that the test is reported with is the
     /// first.
-    fn changed_rows<'b>(&self, view: &PairView<'b>) -> Vec<(&'b str, &'b Match)> {
+    fn changed_rows<'b>(&self, view: &PairView<'b>, recorded: [&Recorded; 2]) -> Vec<(&'b str, &'b Match)> {
         let standing = Standing::of(self.comparison, view);
         let worst = worst_of(view, standing).filter(|_| is_changed(standing));
         let mut rows: Vec<(&str, &Match)> = worst.iter().map(|worst| (worst.metric, worst.row)).collect();
@@ -381,9 +381,16 @@ impl Reader<'_> {
         rows.retain(|(metric, row)| {
             Measure::of(metric).is_some() && known.insert((*metric, row.baseline, row.candidate))
         });
+        let has_sites = |metric: &str| {
+            let family = Measure::of(metric).map(|(family, _)| family);
+            family.is_some_and(|family| recorded.iter().any(|side| side.log.family(family).is_some()))
+        };
+        let without_sites = rows.iter().copied().find(|(metric, _)| !has_sites(metric));
+        rows.retain(|(metric, _)| has_sites(metric));
         if rows.is_empty() {
-            // A test without a verdict may have changed a little, and still has a peak.
-            rows.extend(largest(view).or_else(|| highest(view, "heap.peak")));
+            // Resident memory has no sites, but what it is made of may have. A test without a verdict may
+            // have changed a little, and still has a peak.
+            rows.extend(largest(view, has_sites).or(without_sites).or_else(|| highest(view, "heap.peak")));
         }
         rows.truncate(MOST_ROWS);
         rows
@@ -442,16 +449,18 @@ impl Recorded {
     }
 }
 
-/// The row that differs most, of the judged metrics that have sites.
-fn largest<'a>(view: &PairView<'a>) -> Option<(&'a str, &'a Match)> {
-    let metrics = view.pair.judged.iter().map(|judged| judged.metric.as_str());
-    let has_sites = |metric: &&str| Measure::of(metric).is_some() && !metric.starts_with("cpu.");
-    let rows = metrics.filter(has_sites).flat_map(|metric| {
+/// The row that differs most, of the metrics that have sites: levels and peaks, or what else is judged.
+fn largest<'a>(view: &PairView<'a>, has_sites: impl Fn(&str) -> bool) -> Option<(&'a str, &'a Match)> {
+    let measure = |metric: &str| Measure::of(metric).map(|(_, measure)| measure);
+    let is_level = |metric: &str| matches!(measure(metric), Some(Measure::AtPeak | Measure::Live));
+    let is_meant = |metric: &&str| has_sites(metric) && (is_level(metric) || view.judged(metric).is_some());
+    let rows = view.candidate.metrics().into_iter().filter(is_meant).flat_map(|metric| {
         let column = view.column(metric);
         view.rows.iter().filter_map(move |row| Some((column.at(row).delta?.difference, metric, row)))
     });
-    let largest =
-        rows.filter(|(difference, ..)| *difference != 0).max_by_key(|(difference, ..)| difference.abs());
+    let rows = rows.filter(|(difference, ..)| *difference != 0);
+    // Bytes and counts do not compare.
+    let largest = rows.max_by_key(|(difference, metric, _)| (is_level(metric), difference.abs()));
     largest.map(|(_, metric, row)| (metric, row))
 }
 

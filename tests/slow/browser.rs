@@ -9,10 +9,8 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
-use crate::support::{
-    skip,
-    synthetic::{Log, Synthetic},
-};
+use crate::support::synthetic::{Log, Synthetic};
+use crate::support::{Printed, TestRepository, home, skip, tool};
 
 /// A page in a folder of its own.
 struct Opened {
@@ -244,4 +242,128 @@ fn it_prints_and_has_pictures_in_both_themes_and_all_widths() {
         .expect("chromium runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(std::fs::metadata(paper).expect("a document").len() > 10_000);
+}
+
+/// Two commits of which the second keeps more, built and run by the tool.
+fn repository() -> TestRepository {
+    let mut repository = TestRepository::new();
+    repository.write("Cargo.toml", "[package]\nname = 'subject'\nversion = '0.1.0'\nedition = '2021'\n");
+    repository.write("Cargo.lock", "version = 3\n\n[[package]]\nname = \"subject\"\nversion = \"0.1.0\"\n");
+    repository.write(".gitignore", "/target\n");
+    repository.write("tests/memory.rs", "#[test]\nfn keeps() { std::hint::black_box(subject::grow()); }\n");
+    for (tag, bytes) in [("old", 1_000_000), ("new", 5_000_000)] {
+        repository.write("src/lib.rs", format!("pub fn grow() -> Vec<u8> {{\n    vec![1; {bytes}]\n}}\n"));
+        repository.commit(tag);
+        repository.git(["tag", tag]);
+    }
+    repository
+}
+
+/// Runs the tool on it, and returns the page that it writes.
+fn measured(repository: &TestRepository, home: &Path, arguments: &[&str]) -> String {
+    let page = repository.beside("page.html");
+    let mut command = tool();
+    command
+        .current_dir(repository.root())
+        .env("CARGO_MEMPROF_HOME", home)
+        .env_remove("CARGO_PROFILE_DEV_DEBUG");
+    command.arg("memprof").args(arguments).args(["--offline", "--output"]).arg(&page);
+    let printed = Printed::of(command);
+    assert!(page.exists(), "{}", printed.everything());
+    std::fs::read_to_string(page).expect("text")
+}
+
+#[test]
+fn call_sites_have_their_lines_and_a_flame_graph() {
+    let Some(browser) = browser() else { return };
+    let (repository, home) = (repository(), home());
+    let page = measured(&repository, home.path(), &["--refs", "old,new", "--with-source"]);
+    for needle in [
+        "subject::grow",
+        "src/lib.rs:2",
+        "<del>-    vec![1; 1000000]</del>",
+        "<ins>+    vec![1; 5000000]</ins>",
+    ] {
+        assert!(page.contains(needle), "{needle}");
+    }
+    let actions = "const flame = document.querySelector('.flame');
+        flame.scrollIntoView();
+        await new Promise((resolve) => setTimeout(resolve, 1000));
+        const canvas = flame.querySelector('canvas');
+        const tell = () => flame.querySelector('.detail').textContent;
+        const key = (name) => canvas.dispatchEvent(new KeyboardEvent('keydown', { key: name, bubbles: true }));
+        document.body.dataset.whole = tell();
+        for (let step = 0; step < 3; step += 1) key('ArrowDown');
+        document.body.dataset.inner = tell();
+        const search = flame.querySelector('input[type=search]');
+        search.value = 'subject::grow'; search.dispatchEvent(new Event('input', { bubbles: true }));
+        document.body.dataset.found = tell();";
+    let shown = Opened::new(page).show(&browser, "", actions, &[]);
+    shown.assert_quiet();
+    assert!(shown.noted("whole").contains("+3.81 MiB"), "{}", shown.noted("whole"));
+    assert!(shown.noted("inner").contains("::"), "{}", shown.noted("inner"));
+    assert!(shown.noted("found").contains("1 function matches: 4.77 MiB"), "{}", shown.noted("found"));
+}
+
+#[test]
+fn a_history_shows_its_steps_and_compares_two_commits() {
+    let Some(browser) = browser() else { return };
+    let (mut repository, home) = (repository(), home());
+    repository.write("README.md", "x");
+    repository.commit("Say more");
+    let page =
+        measured(&repository, home.path(), &["history", "old..HEAD", "--exact", "subject::memory::keeps"]);
+    let short = repository.git(["rev-parse", "--short=7", "new"]).trim().to_owned();
+    assert!(
+        page.contains(&format!("id=\"step-{short}\"")) && page.contains("subject::grow"),
+        "a step and its call sites"
+    );
+    let actions = "const chart = document.querySelector('figure.history svg');
+        const key = (name) => document.querySelector('figure.history svg').dispatchEvent(new KeyboardEvent('keydown', { key: name, bubbles: true }));
+        const told = () => document.querySelector('figure.history .told').textContent;
+        const range = () => document.querySelector('figure.history .range').textContent;
+        key('Home'); document.body.dataset.first = told(); key('Enter');
+        key('ArrowRight'); document.body.dataset.second = told(); key('Enter');
+        document.body.dataset.range = range();";
+    let shown = Opened::new(page).show(&browser, "", actions, &[]);
+    shown.assert_quiet();
+    assert!(shown.noted("first").contains(" KiB · old"), "{}", shown.noted("first"));
+    assert!(
+        shown.noted("second").contains(&short) && shown.noted("second").contains("+3.81 MiB"),
+        "{}",
+        shown.noted("second")
+    );
+    assert!(
+        shown.noted("range").contains("+3.81 MiB over 1 commit.")
+            && shown.noted("range").contains("cargo memprof"),
+        "{}",
+        shown.noted("range")
+    );
+}
+
+#[test]
+fn the_latest_run_opens_in_the_browser() {
+    let (repository, home) = (repository(), home());
+    _ = measured(&repository, home.path(), &["--refs", "old,new"]);
+    let programs = tempfile::tempdir().expect("a folder");
+    let (called, opener) = (programs.path().join("called"), programs.path().join("xdg-open"));
+    std::fs::write(&opener, format!("#!/bin/sh\necho \"$1\" >'{}'\n", called.display())).expect("written");
+    std::fs::set_permissions(&opener, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .expect("a program");
+    let mut command = tool();
+    let path = std::env::var("PATH").expect("a path");
+    command.current_dir(repository.root()).env("CARGO_MEMPROF_HOME", home.path());
+    command
+        .env("PATH", format!("{}:{path}", programs.path().display()))
+        .args(["memprof", "report", "--open"]);
+    let printed = Printed::of(command);
+    assert_eq!(printed.code, 1, "the verdict stays: {}", printed.everything());
+    assert!(printed.stdout.is_empty() && printed.stderr.contains("report.html"), "{}", printed.everything());
+    let mut waited = 0;
+    while !called.exists() && waited < 100 {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        waited += 1;
+    }
+    let opened = std::fs::read_to_string(called).expect("the opener was called");
+    assert!(opened.trim().ends_with("report.html") && Path::new(opened.trim()).is_file(), "{opened}");
 }

@@ -433,3 +433,29 @@ fn keeps() {
     let live = tested.stderr.matches("'start'").count().max(tested.stderr.matches(" start").count());
     assert!(live <= 1, "the second run is not followed: {}", tested.everything());
 }
+
+/// Resident memory has no call sites. C's memory has, if it was counted.
+#[test]
+fn resident_memory_that_grew_is_explained_by_what_it_is_made_of() {
+    let tests = "
+extern \"C\" {
+    fn malloc(size: usize) -> *mut u8;
+}
+#[test]
+fn keeps() {
+    let size = grow().len() * 8;
+    let block = unsafe { malloc(size) };
+    unsafe { block.write_bytes(1, size) };
+    assert!(!std::hint::black_box(block).is_null());
+}
+";
+    let subject = Subject::new("", tests);
+    // The heap's own growth is within its limit.
+    let limits = ["--threshold", "heap.peak=1GiB", "--threshold", "heap.live=1GiB"];
+    let printed =
+        subject.compare(&[&["--why=changed", "--metrics", "malloc.peak,cpu.peak"], &limits[..]].concat());
+    let report = subject.report();
+    let metrics: Vec<&Value> = rows(&report, "keeps").iter().map(|row| &row["metric"]).collect();
+    assert_eq!(metrics, ["malloc.peak"], "{report:#} {}", printed.everything());
+    assert!(!printed.stdout.contains("recorded none for cpu"), "{}", printed.everything());
+}

@@ -8,6 +8,7 @@ use maud::{Markup, html};
 use crate::compare::comparison::Comparison;
 use crate::plan::resolved::Revision;
 use crate::report::answer::Answer;
+use crate::report::finding::Finding;
 use crate::report::html::chart_data::ChartData;
 use crate::report::html::page_test::{PageTest, PageView};
 use crate::report::html::shell::{self, Page};
@@ -104,6 +105,14 @@ fn reference(index: usize, revision: &Revision) -> Markup {
 /// All tests in a table, a line for each candidate.
 fn list(comparison: &Comparison, filter: &MetricFilter, tests: &[PageTest<'_>]) -> Markup {
     let several = comparison.revisions.len() > 2;
+    let mut lines: Vec<_> = (tests.iter().enumerate())
+        .flat_map(|(number, test)| test.sides.iter().map(move |side| (number, test, side)))
+        .collect();
+    // The tests are in order; of several candidates, a regression comes before an improvement.
+    lines.sort_by_key(|(.., side)| {
+        let order = side.finding.as_ref().map(Finding::order);
+        (order.is_none(), order)
+    });
     html! {
         nav #tests aria-label="Tests" {
             h2 { "Tests" }
@@ -119,12 +128,12 @@ fn list(comparison: &Comparison, filter: &MetricFilter, tests: &[PageTest<'_>]) 
                             th.n scope="col" { "figures" }
                             th.n scope="col" { "difference" }
                             th.n scope="col" { "%" }
-                            th scope="col" { "where" }
+                            th scope="col" { "checkpoint" }
                         }
                     }
                     tbody {
-                        @for (number, test) in tests.iter().enumerate() {
-                            @for side in &test.sides { (list_line(comparison, filter, number, test, side)) }
+                        @for (number, test, side) in lines {
+                            (list_line(comparison, filter, number, test, side))
                         }
                     }
                 }
@@ -185,7 +194,11 @@ impl Line {
                 figures: finding.figures.clone(),
                 difference: finding.difference.clone(),
                 percent: finding.percent.clone(),
-                place: finding.place_and_remark(),
+                place: if finding.checkpoint.is_empty() {
+                    finding.remark.clone()
+                } else {
+                    finding.checkpoint.clone()
+                },
                 change: finding.change,
             };
         }

@@ -45,8 +45,9 @@ function drawHistory(table, host) {
   function comparison(from, to) {
     const isKnown = from.value !== null && to.value !== null;
     const change = isKnown ? difference(to.value - from.value, unit) : 'one has no figure';
+    const distance = to.index - from.index;
     const command = table.dataset.command.replace('OLD', from.name).replace('NEW', to.name);
-    return [`${from.name} → ${to.name}: ${change} over ${to.index - from.index} commits. To compare them: `, element('code', {}, command)];
+    return [`${from.name} → ${to.name}: ${change} over ${distance} commit${distance === 1 ? '' : 's'}. To compare them: `, element('code', {}, command)];
   }
 
   function invitation(commit) {
