@@ -364,6 +364,6 @@ fn the_latest_run_opens_in_the_browser() {
         std::thread::sleep(std::time::Duration::from_millis(50));
         waited += 1;
     }
-    let opened = std::fs::read_to_string(called).expect("the opener was called");
-    assert!(opened.trim().ends_with("report.html") && Path::new(opened.trim()).is_file(), "{opened}");
+    let given = std::fs::read_to_string(called).expect("the opener was called");
+    assert!(given.trim().ends_with("report.html") && Path::new(given.trim()).is_file(), "{given}");
 }
