@@ -62,6 +62,22 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
         .write(view.page, out)
 }
 
+/// Writes the tree of scopes of one test, if it has any.
+pub(super) fn render_tree(
+    comparison: &Comparison,
+    view: &PairView,
+    options: &Options,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let filter = MetricFilter::new(options);
+    let tree = if view.is_alone() {
+        ScopeTree::of_one(comparison, view.cell, options)
+    } else {
+        ScopeTree::of_pair(comparison, view, &filter, options)
+    };
+    ScopeView { comparison, options, filter: &filter, page: Page::new(options) }.figures(&tree, out)
+}
+
 /// The view of a comparison's scopes.
 struct ScopeView<'a> {
     comparison: &'a Comparison,

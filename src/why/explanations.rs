@@ -6,7 +6,7 @@ use std::io::BufReader;
 use camino::Utf8Path;
 
 use crate::compare::aggregate::Figure;
-use crate::compare::comparison::{Comparison, PairView, Ruling};
+use crate::compare::comparison::{Comparison, JudgedMetric, PairView, Ruling};
 use crate::compare::matching::Match;
 use crate::compare::standing::{Standing, WorstChange, worst_change};
 use crate::git::changed_files::ChangedFile;
@@ -136,7 +136,7 @@ pub fn choose(comparison: &Comparison, why: Why) -> Vec<Chosen> {
         let standing = Standing::of(comparison, &view);
         let is_wanted = match why {
             Why::Never => false,
-            Why::Changed => is_changed(standing),
+            Why::Changed => is_changed(standing) || has_clear_change(&view, standing),
             Why::Always => alone || standing.is_compared(),
         };
         if is_wanted {
@@ -147,6 +147,13 @@ pub fn choose(comparison: &Comparison, why: Why) -> Vec<Chosen> {
     }
     chosen.sort_by_key(|(order, _)| *order);
     chosen.into_iter().map(|(_, one)| one).collect()
+}
+
+/// Whether a figure of a test changed clearly while noise hides another one's.
+fn has_clear_change(view: &PairView<'_>, standing: Standing) -> bool {
+    let mut rulings = view.pair.judged.iter().flat_map(JudgedMetric::rulings);
+    let is_clear = |ruling: &Ruling| matches!(ruling.verdict, Verdict::Regressed | Verdict::Improved);
+    standing == Standing::Inconclusive && rulings.any(is_clear)
 }
 
 fn is_changed(standing: Standing) -> bool {
@@ -366,7 +373,8 @@ impl Reader<'_> {
     /// first.
     fn changed_rows<'b>(&self, view: &PairView<'b>, recorded: [&Recorded; 2]) -> Vec<(&'b str, &'b Match)> {
         let standing = Standing::of(self.comparison, view);
-        let worst = worst_of(view, standing).filter(|_| is_changed(standing));
+        let is_meant = is_changed(standing) || has_clear_change(view, standing);
+        let worst = worst_of(view, standing).filter(|_| is_meant);
         let mut rows: Vec<(&str, &Match)> = worst.iter().map(|worst| (worst.metric, worst.row)).collect();
         let breaches = view.pair.breaches.iter();
         rows.extend(breaches.map(|breach| (breach.metric.as_str(), &view.rows[breach.row])));

@@ -41,7 +41,7 @@ impl Positions {
     }
 }
 
-/// Returns the tables of a pair, or of a single revision.
+/// Returns the tables of a pair, or of a single revision. Scopes are not in them.
 pub(super) fn tables(
     comparison: &Comparison,
     view: &PairView<'_>,
@@ -51,15 +51,15 @@ pub(super) fn tables(
 ) -> Markup {
     let options = Options { rows: Rows::Changed, only_changed: false, ..options.clone() };
     html! {
-        @for section in filter.sections(comparison, view) {
-            @let rows = selection::rows(view, &section, MOST_ROWS, &options);
+        @for section in filter.sections(comparison, view).iter().filter(|section| section.kind != Kind::Scope) {
+            @let rows = selection::rows(view, section, MOST_ROWS, &options);
             div.scroll {
                 table.checkpoints {
                     caption { (noun(section.kind)) }
-                    (head(view, &section))
+                    (head(view, section))
                     tbody {
                         @for row in &rows.shown {
-                            (line(view, &section, row, positions))
+                            (line(view, section, row, positions))
                         }
                     }
                 }
@@ -77,6 +77,7 @@ pub(super) fn tables(
 fn noun(kind: Kind) -> &'static str {
     match kind {
         Kind::Point => "Checkpoints",
+        // They have a tree of their own.
         Kind::Scope => "Scopes",
         Kind::Call => "Calls",
     }

@@ -93,9 +93,12 @@ pub(super) fn flame(
     })
 }
 
-/// The frames from the outermost one of the user or a dependency inward, the outermost first.
-/// Outside of it is what starts threads and tests.
+/// The frames from the outermost one of the user or a dependency to the innermost one with a name,
+/// the outermost first. Outside of these is what starts threads and tests, and inside of them may be a
+/// driver's library.
 fn of_program<'a>(stack: &[&'a Frame]) -> Vec<&'a Frame> {
+    let first = stack.iter().position(|frame| frame.function.is_some()).unwrap_or(0);
+    let stack = &stack[first..];
     let is_of_program = |frame: &&Frame| frame.owner() <= Owner::Dependency;
     let last = stack.iter().rposition(is_of_program).unwrap_or(stack.len().saturating_sub(1));
     stack.iter().take(last + 1).rev().copied().collect()

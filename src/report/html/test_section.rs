@@ -11,6 +11,7 @@ use crate::report::html::treemap::names_tensors;
 use crate::report::html::{call_sites, runs};
 use crate::report::options::{Options, Rows};
 use crate::report::page::Page;
+use crate::report::scopes;
 use crate::report::selection::MetricFilter;
 use crate::report::tensors::view as tensors;
 use crate::report::trace::calls::TraceReport;
@@ -74,6 +75,7 @@ impl Surroundings<'_> {
             @if let Some(why) = options.why.as_deref() {
                 (call_sites::sections(test, side, why, options.with_source, flames))
             }
+            (self.scopes(view))
             (self.trees(&traced))
             (self.tensors(view))
             (runs::table(view))
@@ -85,6 +87,17 @@ impl Surroundings<'_> {
             troubles::side_troubles(self.comparison, side.view.new, side.view.candidate)
         } else {
             troubles::troubles(self.comparison, &side.view)
+        }
+    }
+
+    /// Scopes, each below the one around it.
+    fn scopes(&self, view: &PairView<'_>) -> Markup {
+        let options = self.as_text();
+        let tree = written(|out| scopes::render_tree(self.comparison, view, &options, out));
+        html! {
+            @if !tree.is_empty() {
+                section.tree { h3 { "Scopes" } div.scroll { pre { (tree) } } }
+            }
         }
     }
 
