@@ -23,7 +23,7 @@ pub fn open(path: &Utf8Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Reads a whole file that [`open`] can open.
+/// Reads a whole file that [`open()`] can open.
 pub fn read(path: &Utf8Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.read_to_end(&mut bytes)?;
