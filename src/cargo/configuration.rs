@@ -160,6 +160,13 @@ impl CargoConfig {
         })
     }
 
+    /// Whether a runner depends on a `cfg(…)`, so that [`Self::runner`] needs the compiler's.
+    pub fn has_conditional_runner(&self) -> bool {
+        let targets = self.layers.iter().filter_map(|layer| layer.document.get("target")?.as_table_like());
+        let mut targets = targets.flat_map(|targets| targets.iter());
+        targets.any(|(name, target)| name.starts_with("cfg(") && target.get("runner").is_some())
+    }
+
     fn find(&self, keys: &[&str]) -> Option<(&Path, &Item)> {
         find_in(&self.layers, keys)
     }
@@ -273,6 +280,7 @@ mod tests {
         assert_eq!(config.runner("x86_64-unknown-linux-gnu", &unix).unwrap(), ["env", "B=2"]);
         assert_eq!(config.runner("aarch64-unknown-linux-gnu", &unix).unwrap(), ["env", "A=1"]);
         assert_eq!(config.runner("x86_64-pc-windows-msvc", &[]), None);
+        assert!(config.has_conditional_runner());
     }
 
     #[test]
