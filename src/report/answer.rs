@@ -220,7 +220,7 @@ impl<'a> Answer<'a> {
 }
 
 /// Returns the revision as an end of `A..B`: as the user wrote it, if that fits there.
-fn end_of_range(revision: &Revision) -> String {
+pub(super) fn end_of_range(revision: &Revision) -> String {
     let is_name = !revision.spec.contains("..") && !["", ".", MERGE_BASE].contains(&revision.spec.as_str());
     if is_name { revision.spec.clone() } else { revision.short() }
 }

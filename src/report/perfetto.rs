@@ -11,6 +11,7 @@ use std::io::{self, Write};
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 
+use crate::compare::aggregate::Availability;
 use crate::compare::comparison::{Cell, Comparison};
 use crate::report::titles;
 use crate::results::measurement::{Checkpoint, Kind, Measurement};
@@ -34,7 +35,9 @@ pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
             process += 1;
             let Some(run) = first_run(comparison, cell, revision) else { continue };
             let name = &comparison.revisions[revision].name;
-            let title = format!("{} · {}", titles::distinct_title(cell), one_line(name));
+            let failed =
+                if cell.sides[revision].availability == Availability::CutOff { " (failed)" } else { "" };
+            let title = format!("{} · {}{failed}", titles::distinct_title(cell), one_line(name));
             let clock = match baseline {
                 Some(baseline) if revision != comparison.baseline => Clock::between(run, baseline),
                 _ => Clock::default(),

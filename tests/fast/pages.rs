@@ -105,6 +105,19 @@ fn the_script_gets_each_figure() {
 }
 
 #[test]
+fn figures_that_may_not_be_compared_have_no_difference_in_a_chart() {
+    let data = data(&page(&troubled()));
+    let tests = data["tests"].as_array().unwrap();
+    let apart = |title: &str| {
+        let test = tests.iter().find(|test| test["title"] == title).unwrap();
+        test["apart"].as_array().cloned().unwrap_or_default()
+    };
+    assert!(apart("own_allocator").contains(&serde_json::json!(["cpu.peak", 1])), "another source");
+    assert!(apart("crashes").contains(&serde_json::json!(["heap.peak", 1])), "a run that failed");
+    assert!(self::data(&page(&usual()))["tests"][0]["apart"].is_null());
+}
+
+#[test]
 fn no_text_of_a_test_acts_in_the_page() {
     let endless = "x".repeat(10_000);
     let labels = [

@@ -297,11 +297,19 @@ fn call_sites_have_their_lines_and_a_flame_graph() {
         document.body.dataset.inner = tell();
         const search = flame.querySelector('input[type=search]');
         search.value = 'subject::grow'; search.dispatchEvent(new Event('input', { bubbles: true }));
-        document.body.dataset.found = tell();";
+        document.body.dataset.found = tell();
+        const chart = document.querySelector('.charts .chart');
+        chart.scrollIntoView();
+        chart.querySelector('button[value=time]').click();
+        await new Promise((resolve) => setTimeout(resolve, 500));
+        chart.querySelector('canvas').dispatchEvent(new KeyboardEvent('keydown', { key: 'End', bubbles: true }));
+        document.body.dataset.last = chart.querySelector('.tooltip').textContent;";
     let shown = Opened::new(page).show(&browser, "", actions, &[]);
     shown.assert_quiet();
     assert!(shown.noted("whole").contains("+3.81 MiB"), "{}", shown.noted("whole"));
     assert!(shown.noted("inner").contains("::"), "{}", shown.noted("inner"));
+    // The band has the clock of the run with call stacks, on which its checkpoints lie, too.
+    assert!(shown.noted("last").starts_with("done"), "{}", shown.noted("last"));
     assert!(shown.noted("found").contains("1 function matches: 4.77 MiB"), "{}", shown.noted("found"));
 }
 

@@ -146,7 +146,7 @@ fn callers(group: &Group) -> Markup {
 
 fn class(group: &Group, candidate: &str, sources: &[StoredFile]) -> Markup {
     let words = words::class(group, &one_line(candidate));
-    let (Some(Class::Changed(_, at) | Class::CalledFrom(_, at)), true) = (&group.class, true) else {
+    let Some(Class::Changed(_, at) | Class::CalledFrom(_, at)) = &group.class else {
         return html! { (words) };
     };
     html! {

@@ -9,7 +9,7 @@ use indexmap::IndexMap;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use crate::compare::comparison::{Cell, Comparison, Metric};
+use crate::compare::comparison::{Cell, Comparability, Comparison, Metric};
 use crate::plan::metric::Unit;
 use crate::report::html::checkpoint_table::Positions;
 use crate::report::html::flames::{Flame, flame};
@@ -18,7 +18,7 @@ use crate::report::html::plain::shown;
 use crate::report::html::runs::{Dots, dots};
 use crate::report::html::treemap::{Treemap, treemap};
 use crate::report::json::rows::AlignedCheckpoint;
-use crate::results::stack_log::Timeline;
+use crate::results::stack_log::{Interval, Timeline};
 use crate::support::labels::label;
 use crate::verdict::kinds::Verdict;
 
@@ -61,6 +61,9 @@ pub(super) struct TestData {
     series: Series,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     changed: Vec<(usize, String, Verdict)>,
+    /// Metrics whose figures of a revision may not be compared with the baseline's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    apart: Vec<(String, usize)>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     dots: Vec<Dots>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -148,6 +151,7 @@ impl TestData {
             occurrences: Steps::of(points.iter().map(|point| Some(point.key.occurrence.into()))),
             series: series(comparison, test.cell, points),
             changed: Vec::new(),
+            apart: Vec::new(),
             dots: Vec::new(),
             timelines: Vec::new(),
             flames: Vec::new(),
@@ -169,6 +173,11 @@ impl TestData {
                     }
                 }
             }
+            let is_apart = |metric: &&String| {
+                !side.view.is_alone() && side.view.column(metric).comparability != Comparability::Comparable
+            };
+            let apart = data.series.keys().filter(is_apart);
+            data.apart.extend(apart.map(|metric| (metric.clone(), side.view.pair.candidate)));
             data.dots.extend(dots(comparison, &side.view, &at));
             let Some(why) = side.why else { continue };
             data.flames.extend({
@@ -184,7 +193,7 @@ impl TestData {
                         let marks =
                             recorded.log.family(&timeline.family).map_or(&[][..], |one| &one.intervals);
                         let marks = marks.iter().take(MOST_MARKS);
-                        let marks = marks.map(|one| (one.nanoseconds, shown(&one.label)));
+                        let marks = marks.map(|one| (one.nanoseconds, mark(one)));
                         TimelineData::of(timeline, revision, marks.collect())
                     }));
                 }
@@ -192,6 +201,12 @@ impl TestData {
         }
         data
     }
+}
+
+/// The name of the checkpoint at the end of an interval, as points have it.
+fn mark(interval: &Interval) -> String {
+    let label = shown(&label(&interval.label));
+    if interval.occurrence > 1 { format!("{label} #{}", interval.occurrence) } else { label }
 }
 
 /// Each label once, and the label of each point.

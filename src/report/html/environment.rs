@@ -6,8 +6,12 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use crate::compare::comparison::Comparison;
+use crate::report::answer::end_of_range;
 use crate::support::labels::one_line;
 use crate::support::process::shell_quoted;
+
+/// The command names at most so many tests.
+const MOST_TESTS: usize = 5;
 
 /// Returns the section at the end of the page.
 pub(super) fn section(comparison: &Comparison) -> Markup {
@@ -36,9 +40,12 @@ pub(super) fn section(comparison: &Comparison) -> Markup {
                 }
             }
             h3 { "To repeat it" }
-            pre { (command(comparison)) }
+            @match command(comparison) {
+                Some(command) => { pre { (command) } }
+                None => { p { "What was asked is in " code { "plan.json" } " of the run's folder." } }
+            }
             @if comparison.has_own_settings {
-                p { "Add this comparison's overlays and options of the build: they are in " code { "plan.json" } " of the run's folder." }
+                p { "Add this comparison's overlays, options of the build and variables: they are in " code { "plan.json" } " of the run's folder." }
             }
             h3 { "Machine" }
             @if facts.is_empty() {
@@ -65,9 +72,22 @@ pub(super) fn section(comparison: &Comparison) -> Markup {
     }
 }
 
-fn command(comparison: &Comparison) -> String {
-    let refs = comparison.revisions.iter().map(|one| shell_quoted(OsStr::new(&one.spec)));
-    format!("cargo memprof {}", refs.collect::<Vec<_>>().join(" "))
+/// The command with the refs, and with the tests if they are few. Pairs of tests within a revision have
+/// none.
+fn command(comparison: &Comparison) -> Option<String> {
+    if comparison.cells.iter().any(|cell| cell.origins.is_some()) {
+        return None;
+    }
+    let refs = comparison.revisions.iter();
+    let refs = refs.map(|one| if one.working_tree { ".".to_owned() } else { end_of_range(one) });
+    let mut words: Vec<String> = refs.collect();
+    let mut tests: Vec<String> = comparison.cells.iter().map(|cell| cell.id.test.to_string()).collect();
+    tests.dedup();
+    if tests.len() <= MOST_TESTS {
+        words.extend(tests.into_iter().flat_map(|test| ["--exact".to_owned(), test]));
+    }
+    let quoted: Vec<String> = words.iter().map(|word| shell_quoted(OsStr::new(word))).collect();
+    Some(format!("cargo memprof {}", quoted.join(" ")))
 }
 
 /// Lists the values of nested objects by their path.

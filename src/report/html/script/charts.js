@@ -96,7 +96,7 @@ function chart(test, { family, metrics, usual }, host) {
 
   // What is drawn: a band per timeline, or a line or an area per metric and ref.
   function layers() {
-    if (byTime && timelines.length && shown === usual) return timelines.map(bandOf);
+    if (isBand()) return timelines.map(bandOf);
     return shown.flatMap((metric) => report.refs.map((_, ref) => (
       { ref, isArea: isOfInterval(metric), high: trackOf(test, metric, ref, byTime) }))).filter(({ high }) => high?.length);
   }
@@ -160,7 +160,16 @@ function chart(test, { family, metrics, usual }, host) {
   }
 
   function positionOf(index) {
-    return byTime ? timesOf(test)[index] : index;
+    return byTime ? times()[index] : index;
+  }
+
+  function isBand() {
+    return byTime && timelines.length > 0 && shown === usual;
+  }
+
+  // A band is of a run with call stacks, which takes longer than the others and has its own clock.
+  function times() {
+    return isBand() ? markTimes(test, timelines) : timesOf(test);
   }
 
   // The changed checkpoints in view, one per pixel.
@@ -184,7 +193,7 @@ function chart(test, { family, metrics, usual }, host) {
 
   function point(index) {
     at = index;
-    if (index !== null) tooltip.replaceChildren(...explanation(test, labels[index], index, byTime ? [...shown, 'time'] : shown));
+    if (index !== null) tooltip.replaceChildren(...explanation(test, labels[index], index, byTime && !isBand() ? [...shown, 'time'] : shown));
     if (plot) placeCursor();
   }
 
@@ -193,7 +202,7 @@ function chart(test, { family, metrics, usual }, host) {
     if (!byTime) return max(0, min(labels.length - 1, round(value)));
     let best = null;
     let least = Infinity;
-    timesOf(test).forEach((time, index) => {
+    times().forEach((time, index) => {
       if (abs(time - value) < least) [best, least] = [index, abs(time - value)];
     });
     return best;
@@ -284,11 +293,25 @@ function explanation(test, label, index, metrics) {
     return element('tr', {}, element('th', {}, clean(lastPart(metric))),
       ...figures.map((value) => element('td', { class: 'n' }, figure(value, units[metric]))),
       ...others.map((ref) => {
+        if (isApart(test, metric, ref)) return element('td', { class: 'n' }, 'not compared');
         const delta = figures[ref] - figures[baseline];
         return element('td', { class: `n ${direction(delta)}` }, difference(delta, units[metric]));
       }));
   });
   return [element('p', {}, element('bdi', {}, clean(label, 120))), element('table', {}, head, ...rows)];
+}
+
+// Whether a ref's figures may not be compared with the baseline's: other sources, or a run that failed.
+function isApart(test, metric, ref) {
+  return Boolean(test.apart?.some(([of, own]) => of === metric && own === ref));
+}
+
+// The time of each checkpoint in the run of the last timeline that has it.
+function markTimes(test, timelines) {
+  return once(test, `marks of ${timelines[0].family}`, () => {
+    const known = new Map(timelines.flatMap(({ marks }) => marks.map(([time, label]) => [label, time])));
+    return Float64Array.from(test.labels ?? [], (label) => known.get(label) ?? NaN);
+  });
 }
 
 // The time of each checkpoint, of the last ref that has it.
