@@ -8,6 +8,7 @@ mod archive;
 mod bisect;
 mod broken_targets;
 mod browser;
+mod chromium;
 mod end_to_end;
 mod faults;
 mod gpu_machine;
