@@ -2,16 +2,17 @@
 //! Opening the same folder again restores them, so nothing is measured twice.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use anyhow::Context;
 use serde_json::Value;
 
-use crate::bisect::observations::{self, ChangeRule, Observation, Observations};
-use crate::bisect::record::{Effort, SearchRecord};
+use crate::bisect::observations::{self, ChangeRule, Observation};
+use crate::bisect::record::{Effort, SearchRecord, Task};
 use crate::bisect::step_comparison::StepPair;
+use crate::bisect::track::Track;
 use crate::build::attempts::Build;
 use crate::build::builder::Builder;
 use crate::build::failure::BuildFailure;
@@ -24,7 +25,6 @@ use crate::plan::listing::{ListedRevision, NotMeasured};
 use crate::plan::repeat::Repeat;
 use crate::plan::request::Ignored;
 use crate::plan::resolved::{CellId, Plan};
-use crate::results::outcome::Status;
 use crate::results::run_folder::RunFolder;
 use crate::results::sealed;
 use crate::results::stored::{self, Run};
@@ -35,6 +35,7 @@ use crate::run::estimate::PastTimes;
 use crate::run::malloc_variables::malloc_variables;
 use crate::run::runner::{self, Completion, Interrupted, Runner};
 use crate::run::session::{self, Session};
+use crate::support::counted::counted;
 use crate::support::event::{Event, Sink};
 use crate::support::sealed_json;
 use crate::support::user_error::UserError;
@@ -55,14 +56,10 @@ pub struct CommitRunner<'a> {
     is_built: Vec<bool>,
     facts: BTreeMap<String, Value>,
     common: CommonToRuns<'a>,
-    /// The source that every figure must have.
-    source: ExpectedSource,
     /// What the user asked, and the time that each commit took.
     pub record: SearchRecord,
-    /// What was observed of each commit.
-    pub observations: Observations,
-    /// Why a commit was skipped.
-    pub reasons: BTreeMap<usize, String>,
+    /// What was observed of each test of the record. Empty before the ends are measured.
+    pub tracks: Vec<Track>,
 }
 
 /// What the runs of all commits have in common.
@@ -111,13 +108,6 @@ impl TestTree for TreeOfPair<'_, '_> {
     fn bring_to(&mut self, revision: usize, entry: &Entry) -> anyhow::Result<()> {
         self.builder.bring_to(self.commits[revision], entry)
     }
-}
-
-/// The source of the first figure that was read. Figures from other sources cannot be compared with
-/// it.
-enum ExpectedSource {
-    NotKnownYet,
-    Is(Option<String>),
 }
 
 /// Passes events on, and notes whether cargo had to build the last revision.
@@ -194,42 +184,47 @@ impl<'a> CommitRunner<'a> {
                 delay: Delay::of(&plan.request),
                 past: PastTimes::default(),
             },
-            source: ExpectedSource::NotKnownYet,
             record,
-            observations: Observations::new(commits),
-            reasons: BTreeMap::new(),
+            tracks: Vec::new(),
         };
-        if runner.record.cell.is_some() {
-            // The good commit comes first: the other figures must have the same source as its own.
-            let good = runner.record.lineage.good;
-            runner.read_runs(good)?;
-            for commit in (0..commits).filter(|commit| *commit != good) {
-                runner.read_runs(commit)?;
-            }
+        runner.begin_tracks();
+        // The good commit comes first: the other figures must have the same source as its own.
+        let good = runner.record.lineage.good;
+        runner.read_runs(good)?;
+        for commit in (0..commits).filter(|commit| *commit != good) {
+            runner.read_runs(commit)?;
         }
         Ok(runner)
     }
 
-    /// Builds and measures both ends, and finds the one test that both have.
+    fn begin_tracks(&mut self) {
+        let commits = self.builds.len();
+        self.tracks = self.record.cells.iter().map(|_| Track::new(commits)).collect();
+    }
+
+    /// Builds and measures both ends, and finds the tests that both have.
     ///
     /// # Errors
     ///
-    /// One of the ends has no figure, or the selection does not match exactly one common test.
+    /// One of the ends has no figure, or the selection matches no common test. A bisection follows
+    /// exactly one.
     pub fn measure_ends(&mut self) -> anyhow::Result<()> {
         let ends = self.ends();
         let runs = self.record.least_runs.max(RUNS_OF_ENDS);
         let least = usize::try_from(runs).unwrap_or(usize::MAX);
-        let is_done = |end: usize| match self.observations.get(end) {
+        let is_done = |track: &Track, end: usize| match track.observations.get(end) {
             Some(Observation::Samples(samples)) => samples.len() >= least,
             Some(Observation::Skipped) => true,
             None => false,
         };
-        if ends.into_iter().all(is_done) {
+        let are_done = |track: &Track| ends.into_iter().all(|end| is_done(track, end));
+        if !self.tracks.is_empty() && self.tracks.iter().all(are_done) {
             return self.check_ends();
         }
         let efforts = self.build_ends()?;
         let cells = self.common_cells()?;
-        self.record.cell = cells.first().cloned();
+        self.record.cells = cells.iter().filter(|cell| cell.revision == ends[0]).cloned().collect();
+        self.begin_tracks();
         let begun = Instant::now();
         self.run(&cells, runs)?;
         let half = begun.elapsed().as_secs_f64() / 2.0;
@@ -276,10 +271,24 @@ impl<'a> CommitRunner<'a> {
         Ok(efforts)
     }
 
+    /// # Errors
+    ///
+    /// No test has a figure at both ends. The error is the first test's.
     fn check_ends(&self) -> anyhow::Result<()> {
+        let mut first = None;
+        for test in 0..self.tracks.len() {
+            match self.check_ends_of(test) {
+                Ok(()) => return Ok(()),
+                Err(error) => first = first.or(Some(error)),
+            }
+        }
+        first.map_or(Ok(()), Err)
+    }
+
+    fn check_ends_of(&self, test: usize) -> anyhow::Result<()> {
         let mut unknown = Vec::new();
         for end in self.ends() {
-            let runs = self.runs(end)?;
+            let runs = self.runs(end, test)?;
             let passed = runs.iter().find(|run| run.trouble().is_none());
             unknown.extend(passed.and_then(|run| self.record.query.unknown_checkpoint(run)));
         }
@@ -288,7 +297,7 @@ impl<'a> CommitRunner<'a> {
             return Err(unknown.remove(0).into());
         }
         for end in self.ends() {
-            if let Some(reason) = self.reasons.get(&end) {
+            if let Some(reason) = self.tracks[test].reasons.get(&end) {
                 return Err(self.without_figure(end, reason.clone()).into());
             }
         }
@@ -302,11 +311,11 @@ impl<'a> CommitRunner<'a> {
         EndWithoutFigure { end: named, reason, hints: Vec::new() }
     }
 
-    /// Returns the cell that both ends have in common, once for each end.
+    /// Returns the cells that both ends have in common, those of the good end first.
     ///
     /// # Errors
     ///
-    /// There is not exactly one such cell: a search follows a single figure.
+    /// There is none, or a bisection has several: it follows a single figure.
     fn common_cells(&self) -> anyhow::Result<Vec<PlannedCell>> {
         let ends = self.ends();
         let tests = ends.map(|end| session::listed(&self.builds[end]));
@@ -328,26 +337,51 @@ impl<'a> CommitRunner<'a> {
                 common.push(&one.cell);
             }
         }
-        let cell = match common[..] {
-            [cell] => cell.clone(),
-            [] => {
-                // The common test may be in such an executable.
-                let unmeasured =
-                    ends.iter().zip(&not_measured).find_map(|(&end, all)| Some((end, all.first()?)));
-                return Err(match unmeasured {
-                    Some((end, executable)) => self.without_figure(end, not_measured_text(executable)).into(),
-                    None => self.no_common_test(&planned).into(),
-                });
+        if common.is_empty() {
+            // The common test may be in such an executable.
+            let unmeasured = ends.iter().zip(&not_measured).find_map(|(&end, all)| Some((end, all.first()?)));
+            return Err(match unmeasured {
+                Some((end, executable)) => self.without_figure(end, not_measured_text(executable)).into(),
+                None => self.no_common_test(&planned).into(),
+            });
+        }
+        if common.len() > 1 && matches!(self.record.task, Task::Bisect { .. }) {
+            return Err(self.several_tests(&common).into());
+        }
+        self.note_left_out(&planned, &common);
+        let mut cells = Vec::new();
+        for (index, &end) in ends.iter().enumerate() {
+            for &cell in &common {
+                let planned = planned.iter().find(|one| one.revision == index && is_same(&one.cell, cell));
+                // A title depends on which other tests an end has. Both ends get the same one.
+                let planned = planned.cloned();
+                cells.extend(planned.map(|planned| PlannedCell {
+                    revision: end,
+                    cell: cell.clone(),
+                    ..planned
+                }));
             }
-            _ => return Err(self.several_tests(&common).into()),
+        }
+        Ok(cells)
+    }
+
+    /// Says which tests only one end has.
+    fn note_left_out(&self, planned: &[PlannedCell], common: &[&CellId]) {
+        let is_left_out = |one: &&PlannedCell| {
+            one.status == CellStatus::Run && !common.iter().any(|cell| is_same(cell, &one.cell))
         };
-        let of_end = |(index, &end): (usize, &usize)| {
-            let planned =
-                planned.iter().find(|one| one.revision == index && is_same(&one.cell, &cell)).cloned();
-            // A title depends on which other tests an end has. Both ends get the same one.
-            planned.map(|planned| PlannedCell { revision: end, cell: cell.clone(), ..planned })
-        };
-        Ok(ends.iter().enumerate().filter_map(of_end).collect())
+        let titles: BTreeSet<&str> = planned.iter().filter(is_left_out).map(|one| &*one.cell.title).collect();
+        if titles.is_empty() {
+            return;
+        }
+        let first: Vec<&str> = titles.iter().copied().take(8).collect();
+        let more = if titles.len() > first.len() { ", …" } else { "" };
+        let (good, bad) = (&self.record.good, &self.record.bad);
+        let tests = counted(titles.len(), "test");
+        self.notes.emit(Event::Warning {
+            message: format!("{tests} left out, not in both {good} and {bad}: {}{more}", first.join(", ")),
+            help: None,
+        });
     }
 
     fn no_common_test(&self, planned: &[PlannedCell]) -> UserError {
@@ -373,47 +407,44 @@ impl<'a> CommitRunner<'a> {
             .help(format!("select one with -k, --exact or --param: {}", names.join(", ")))
     }
 
-    /// Returns the rule that tells a change from noise.
-    pub fn rule(&self) -> anyhow::Result<ChangeRule> {
+    /// Returns the rule that tells a change of a test's figure from noise.
+    pub fn rule(&self, test: usize) -> anyhow::Result<ChangeRule> {
         let record = &self.record;
         let metric = &record.query.metric;
-        let title =
-            record.cell.as_ref().map(|planned| format!("{} {}", planned.cell.test, planned.cell.title));
+        let cell = &record.cells[test].cell;
         let limits = Limits::new(&self.plan.request.judging)?;
-        let limits = limits.of(&title.unwrap_or_default(), metric);
+        let limits = limits.of(&format!("{} {}", cell.test, cell.title), metric);
         let of_matrix = limits.at(record.query.checkpoint.as_deref().unwrap_or_default()).growth;
         let thresholds = match &record.threshold {
             Some(threshold) => Thresholds::both(threshold),
             None => of_matrix.unwrap_or_else(|| observations::usual_thresholds(metric)),
         };
-        let floor = match &self.source {
-            ExpectedSource::Is(Some(source)) => evaluation::bound_of(source).unwrap_or_default(),
-            ExpectedSource::Is(None) | ExpectedSource::NotKnownYet => 0,
-        };
+        let floor = self.tracks[test].source().and_then(evaluation::bound_of).unwrap_or_default();
         let noise = Noise { floor, known: None, provable: limits::is_counted(metric) };
         let most_runs = usize::try_from(record.least_runs.max(MOST_RUNS)).unwrap_or(usize::MAX);
         Ok(ChangeRule { thresholds, noise, most_runs })
     }
 
-    /// Measures a commit for the first time.
+    /// Measures all tests of a commit for the first time.
     pub fn measure(&mut self, commit: usize) -> anyhow::Result<()> {
         let begun = Instant::now();
         self.build(commit)?;
-        let planned = self.planned(commit)?;
-        self.run(&[planned], self.record.least_runs)?;
+        let planned: Vec<PlannedCell> =
+            (0..self.tracks.len()).map(|test| self.planned(commit, test)).collect();
+        self.run(&planned, self.record.least_runs)?;
         let built = self.notes.built.get();
         self.note(Effort { commit, seconds: begun.elapsed().as_secs_f64(), built })?;
         self.read_runs(commit)
     }
 
-    /// Runs a commit once more.
-    pub fn repeat(&mut self, commit: usize) -> anyhow::Result<()> {
+    /// Runs one test of a commit once more.
+    pub fn repeat(&mut self, commit: usize, test: usize) -> anyhow::Result<()> {
         let begun = Instant::now();
-        let runs = u32::try_from(self.runs(commit)?.len()).unwrap_or(u32::MAX);
+        let runs = u32::try_from(self.runs(commit, test)?.len()).unwrap_or(u32::MAX);
         if !self.is_built[commit] {
             self.build(commit)?;
         }
-        let planned = self.planned(commit)?;
+        let planned = self.planned(commit, test);
         self.run(&[planned], runs + 1)?;
         if let Some(effort) = self.record.efforts.iter_mut().find(|effort| effort.commit == commit) {
             effort.seconds += begun.elapsed().as_secs_f64();
@@ -438,8 +469,8 @@ impl<'a> CommitRunner<'a> {
     }
 
     /// Returns the cell to run at a built commit: the ends' own, if the commit has the test.
-    fn planned(&self, commit: usize) -> anyhow::Result<PlannedCell> {
-        let cell = self.record.cell.as_ref().context("the ends are measured before other commits")?;
+    fn planned(&self, commit: usize, test: usize) -> PlannedCell {
+        let cell = &self.record.cells[test];
         let runs_ignored =
             self.plan.request.tests.iter().any(|entry| entry.selection.ignored != Ignored::Skip);
         let tests = session::listed(&self.builds[commit]);
@@ -454,7 +485,7 @@ impl<'a> CommitRunner<'a> {
             Some(Some(test)) if test.ignored && !runs_ignored => CellStatus::Ignored,
             Some(Some(_)) => CellStatus::Run,
         };
-        Ok(PlannedCell { revision: commit, status, ..cell.clone() })
+        PlannedCell { revision: commit, status, ..cell.clone() }
     }
 
     /// Runs the two commits of a step once more with call stacks.
@@ -464,7 +495,7 @@ impl<'a> CommitRunner<'a> {
         }
         let mut cells = Vec::new();
         for (revision, commit) in pair.commits.into_iter().enumerate() {
-            cells.push(PlannedCell { revision, ..self.planned(commit)? });
+            cells.push(PlannedCell { revision, ..self.planned(commit, pair.test) });
         }
         fs_err::create_dir_all(&pair.folder.0)?;
         changed_sources::keep(self.session.repository, &pair.plan, &pair.folder)?;
@@ -481,8 +512,7 @@ impl<'a> CommitRunner<'a> {
 
     /// The number of runs of all commits.
     fn count_runs(&self) -> usize {
-        let commits = 0..self.builds.len();
-        commits.filter_map(|commit| self.observations.samples(commit)).map(<[i64]>::len).sum()
+        self.tracks.iter().map(|track| track.observations.count_runs()).sum()
     }
 
     /// Finds the variables that make processes count GPU memory and `malloc`, once.
@@ -506,40 +536,15 @@ impl<'a> CommitRunner<'a> {
         }
     }
 
-    fn runs(&self, commit: usize) -> anyhow::Result<Vec<Run>> {
-        match &self.record.cell {
-            Some(planned) => stored::runs_of(self.folder, self.plan, commit, &planned.cell),
-            None => Ok(Vec::new()),
-        }
+    fn runs(&self, commit: usize, test: usize) -> anyhow::Result<Vec<Run>> {
+        stored::runs_of(self.folder, self.plan, commit, &self.record.cells[test].cell)
     }
 
-    /// Reads the figures of a commit's runs, or the reason why it has none.
+    /// Reads the figures of a commit's runs, or the reasons why it has none.
     fn read_runs(&mut self, commit: usize) -> anyhow::Result<()> {
-        let runs = self.runs(commit)?;
-        let mut samples = Vec::new();
-        let mut reason = None;
-        for run in &runs {
-            match self.record.query.read(run) {
-                Ok(figure) => {
-                    if let ExpectedSource::NotKnownYet = self.source {
-                        self.source = ExpectedSource::Is(figure.source.clone());
-                    }
-                    match &self.source {
-                        ExpectedSource::Is(expected) if *expected != figure.source => {
-                            reason = Some(other_source(figure.source.as_deref(), expected.as_deref()));
-                        }
-                        _ => samples.push(figure.value),
-                    }
-                }
-                Err(problem) => reason = reason.or(Some(explained(run, &problem))),
-            }
-        }
-        if !samples.is_empty() {
-            self.reasons.remove(&commit);
-            self.observations.record(commit, Observation::Samples(samples));
-        } else if let Some(reason) = reason {
-            self.reasons.insert(commit, reason);
-            self.observations.record(commit, Observation::Skipped);
+        for test in 0..self.tracks.len() {
+            let runs = self.runs(commit, test)?;
+            self.tracks[test].read(commit, &runs, &self.record.query);
         }
         Ok(())
     }
@@ -569,27 +574,4 @@ fn runs_at(planned: &[PlannedCell], revision: usize, cell: &CellId) -> bool {
 /// Whether two cells are the same test with the same parameters. Their titles may differ.
 fn is_same(one: &CellId, other: &CellId) -> bool {
     one.test == other.test && one.params == other.params
-}
-
-fn other_source(own: Option<&str>, expected: Option<&str>) -> String {
-    let (own, expected) = (own.unwrap_or_default(), expected.unwrap_or_default());
-    format!("its figure from '{own}' cannot be compared with figures from '{expected}'")
-}
-
-/// Returns, in one line, why a run has no figure.
-fn explained(run: &Run, problem: &str) -> String {
-    let first_line = |text: &str| text.lines().next().unwrap_or_default().to_owned();
-    let message = run.record.outcome.message.as_deref().map(first_line);
-    match run.record.outcome.status {
-        Status::NotInThisRef => "it has no such test".to_owned(),
-        Status::Ignored => "the test is ignored at this commit".to_owned(),
-        Status::NotMeasured => message.map_or_else(
-            || "it is not measured".to_owned(),
-            |reason| format!("it is not measured: {reason}"),
-        ),
-        Status::BuildFailed => {
-            message.map_or_else(|| "does not build".to_owned(), |error| format!("does not build: {error}"))
-        }
-        _ => first_line(problem),
-    }
 }

@@ -14,3 +14,4 @@ pub mod replay;
 pub mod report_builder;
 pub mod report_data;
 pub mod step_comparison;
+pub mod track;

@@ -76,6 +76,11 @@ impl Observations {
         self.samples(commit).and_then(median)
     }
 
+    /// The number of runs of all commits.
+    pub fn count_runs(&self) -> usize {
+        (0..self.commits.len()).filter_map(|commit| self.samples(commit)).map(<[i64]>::len).sum()
+    }
+
     /// Whether every commit that ran more than once gave the same value each time.
     pub fn is_exact(&self) -> bool {
         let samples = self.commits.iter().flatten().filter_map(|observation| match observation {

@@ -13,8 +13,8 @@ use crate::plan::cells::PlannedCell;
 use crate::plan::quantity::Threshold;
 use crate::run::stored_plan;
 
-/// The version of `search.json`'s format.
-pub const VERSION: u32 = 1;
+/// The version of `search.json`'s format. Version 1 had one test.
+pub const VERSION: u32 = 2;
 
 /// A search over the commits of a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,8 +42,9 @@ pub struct SearchRecord {
     pub arguments: Vec<String>,
     /// Path and hash of every overlay file.
     pub overlay: BTreeMap<String, String>,
-    /// The test to run at each commit; known once both ends are built.
-    pub cell: Option<PlannedCell>,
+    /// The tests to run at each commit, known once both ends are built. A bisection has one.
+    #[serde(default)]
+    pub cells: Vec<PlannedCell>,
     /// The measurements so far, in their order.
     pub efforts: Vec<Effort>,
 }
@@ -52,7 +53,7 @@ impl SearchRecord {
     /// Returns the record as it is stored, with marks in place of secrets.
     #[must_use]
     pub fn sealed(&self) -> Self {
-        Self { cell: self.cell.as_ref().map(stored_plan::sealed_cell), ..self.clone() }
+        Self { cells: self.cells.iter().map(stored_plan::sealed_cell).collect(), ..self.clone() }
     }
 }
 

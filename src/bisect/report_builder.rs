@@ -6,15 +6,17 @@ use crate::bisect::commit_runner::CommitRunner;
 use crate::bisect::history;
 use crate::bisect::linear_search::{Answer, HistoryStep, SearchGoal, StepKind};
 use crate::bisect::merge_search::Merges;
-use crate::bisect::observations::{ChangeRule, HasChanged, Observation};
+use crate::bisect::observations::{ChangeRule, HasChanged, Observation, Observations};
 use crate::bisect::record::{SearchRecord, Task};
 use crate::bisect::replay;
 use crate::bisect::report_data::{
     self, Candidate, FoundStep, MeasuredCommit, NamedCommit, Replay, SearchReport, SearchResult, TotalEffort,
 };
 use crate::bisect::step_comparison::{ComparedStep, StepPair};
+use crate::bisect::track::Track;
 use crate::compare::comparison::Delta;
 use crate::git::commits::{self, CommitFacts};
+use crate::git::lineage::Lineage;
 use crate::git::repository::Repository;
 use crate::plan::metric::Unit;
 use crate::plan::resolved::{CellId, Plan};
@@ -25,6 +27,8 @@ use crate::why::explanations::Inquiry;
 pub struct ReportBuilder<'a> {
     /// The commits and their observations.
     pub runner: &'a CommitRunner<'a>,
+    /// Which of the record's tests it is.
+    pub test: usize,
     /// The plan.
     pub plan: &'a Plan,
     /// The repository, for names and dates of commits.
@@ -45,25 +49,28 @@ pub struct SearchOutcome {
 
 impl SearchOutcome {
     /// Returns the outcome of a bisection.
-    pub fn of_bisection(answer: Answer, runner: &CommitRunner<'_>) -> Self {
+    pub fn of_bisection(answer: Answer, lineage: &Lineage, observations: &Observations) -> Self {
         let (result, mut steps) = match answer {
             Answer::Steps(steps) => (SearchResult::Found, steps),
             Answer::Same => (SearchResult::Same, Vec::new()),
             Answer::Unclear | Answer::Unmeasured => (SearchResult::Unclear, Vec::new()),
         };
         steps.sort_by_key(|step| step.after);
-        let lineage = &runner.record.lineage;
         let commits = 0..lineage.parents.len();
-        let listed: Vec<usize> =
-            commits.filter(|&commit| runner.observations.get(commit).is_some()).collect();
+        let listed: Vec<usize> = commits.filter(|&commit| observations.get(commit).is_some()).collect();
         let compared_with =
             listed.iter().filter(|&&commit| commit != lineage.good).map(|&commit| (commit, lineage.good));
         Self { result: Some(result), steps, compared_with: compared_with.collect(), listed }
     }
 
     /// Returns the outcome of a history in which every commit was measured. `changes` are theirs.
-    pub fn of_history(commits: &[usize], changes: &[Option<HasChanged>], runner: &CommitRunner<'_>) -> Self {
-        let predecessors = history::predecessors(&runner.record.lineage, commits, &runner.observations);
+    pub fn of_history(
+        commits: &[usize],
+        changes: &[Option<HasChanged>],
+        lineage: &Lineage,
+        observations: &Observations,
+    ) -> Self {
+        let predecessors = history::predecessors(lineage, commits, observations);
         let mut steps = Vec::new();
         let mut compared_with = BTreeMap::new();
         for ((&after, change), before) in commits.iter().zip(changes).zip(predecessors) {
@@ -79,6 +86,10 @@ impl SearchOutcome {
 }
 
 impl ReportBuilder<'_> {
+    fn track(&self) -> &Track {
+        &self.runner.tracks[self.test]
+    }
+
     /// Builds the report.
     ///
     /// # Errors
@@ -87,7 +98,8 @@ impl ReportBuilder<'_> {
     pub fn report(&self, outcome: &SearchOutcome, rule: &ChangeRule) -> anyhow::Result<SearchReport> {
         let record = &self.runner.record;
         let facts = self.facts(outcome)?;
-        let cell = record.cell.as_ref().map(|planned| &planned.cell);
+        let cell = &record.cells[self.test].cell;
+        let observations = &self.track().observations;
         let (find, first_parent) = match &record.task {
             Task::Bisect { find, merges } => (Some(*find), *merges == Merges::Name),
             Task::History { .. } => (None, false),
@@ -96,7 +108,7 @@ impl ReportBuilder<'_> {
         let end = |commit: usize, name: &str| NamedCommit {
             name: name.to_owned(),
             facts: facts[&commit].clone(),
-            value: self.runner.observations.median(commit),
+            value: observations.median(commit),
         };
         let mut report = SearchReport {
             version: report_data::VERSION,
@@ -106,12 +118,12 @@ impl ReportBuilder<'_> {
             command: record.task.command().to_owned(),
             find,
             result: outcome.result,
-            test: cell.map(|cell| cell.test.to_string()).unwrap_or_default(),
-            title: cell.map(|cell| cell.title.clone()).unwrap_or_default(),
-            params: cell.map(|cell| cell.params.clone()).unwrap_or_default(),
+            test: cell.test.to_string(),
+            title: cell.title.clone(),
+            params: cell.params.clone(),
             query: record.query.clone(),
             unit: Unit::of(&record.query.metric),
-            threshold: rule.threshold(&self.runner.observations).clone(),
+            threshold: rule.threshold(observations).clone(),
             good: end(good, &record.good),
             bad: end(bad, &record.bad),
             commits: record.lineage.commits(),
@@ -149,12 +161,12 @@ impl ReportBuilder<'_> {
     }
 
     fn step(&self, step: &HistoryStep, facts: &BTreeMap<usize, CommitFacts>) -> anyhow::Result<FoundStep> {
-        let value = |commit| self.runner.observations.median(commit).unwrap_or_default();
+        let value = |commit| self.track().observations.median(commit).unwrap_or_default();
         let delta = Delta::between(value(step.before), value(step.after));
         let hash = |commit: usize| self.plan.revisions[commit].commit.as_str();
         let candidate = |&commit: &usize| Candidate {
             facts: facts[&commit].clone(),
-            skipped: self.runner.reasons.get(&commit).cloned(),
+            skipped: self.track().reasons.get(&commit).cloned(),
         };
         let among = step.between.iter().chain([&step.after]);
         let candidates =
@@ -193,10 +205,10 @@ impl ReportBuilder<'_> {
         compared_with: Option<usize>,
         is_step: bool,
     ) -> MeasuredCommit {
-        let runner = self.runner;
+        let (runner, track) = (self.runner, self.track());
         let effort = runner.record.efforts.iter().find(|effort| effort.commit == commit);
-        let value = runner.observations.median(commit);
-        let before = compared_with.and_then(|before| runner.observations.median(before));
+        let value = track.observations.median(commit);
+        let before = compared_with.and_then(|before| track.observations.median(before));
         let tag = match &runner.record.task {
             Task::History { tags, .. } => {
                 tags.iter().find(|(tagged, _)| *tagged == commit).map(|(_, name)| name.clone())
@@ -207,8 +219,8 @@ impl ReportBuilder<'_> {
             facts,
             tag,
             value,
-            samples: runner.observations.samples(commit).unwrap_or_default().to_vec(),
-            skipped: runner.reasons.get(&commit).cloned(),
+            samples: track.observations.samples(commit).unwrap_or_default().to_vec(),
+            skipped: track.reasons.get(&commit).cloned(),
             compared_with: compared_with.map(|before| self.plan.revisions[before].commit.clone()),
             difference: before.zip(value).map(|(before, value)| Delta::between(before, value).difference),
             is_step,
@@ -226,10 +238,10 @@ impl ReportBuilder<'_> {
     }
 
     fn effort(&self) -> TotalEffort {
-        let runner = self.runner;
+        let (runner, track) = (self.runner, self.track());
         let commits = 0..runner.record.lineage.parents.len();
         let mut total = TotalEffort::default();
-        for observation in commits.filter_map(|commit| runner.observations.get(commit)) {
+        for observation in commits.filter_map(|commit| track.observations.get(commit)) {
             match observation {
                 Observation::Samples(samples) => {
                     total.measured += 1;
@@ -261,15 +273,16 @@ fn replays(report: &SearchReport, record: &SearchRecord) -> Vec<Replay> {
     lines
 }
 
-/// Returns a full comparison of the two commits of each step, with the call sites that are asked for.
+/// Returns a full comparison of the two commits of each step of one of the search's tests, with the
+/// call sites that are asked for.
 pub fn compared_steps(
     report: &SearchReport,
     plan: &Plan,
     folder: &RunFolder,
-    cell: &CellId,
+    (test, cell): (usize, &CellId),
     inquiry: Option<&Inquiry>,
 ) -> anyhow::Result<Vec<ComparedStep>> {
     let show = inquiry.map(|inquiry| (&report.query, inquiry));
-    let pairs = report.steps.iter().filter_map(|step| StepPair::of(report, step, plan, folder));
+    let pairs = report.steps.iter().filter_map(|step| StepPair::of(report, test, step, plan, folder));
     pairs.map(|pair| pair.compare(plan, folder, cell, show)).collect()
 }

@@ -19,6 +19,8 @@ use crate::why::stored::StoredTests;
 
 /// The two commits of a step.
 pub struct StepPair {
+    /// Which test of the search it is.
+    pub test: usize,
     /// Their indices in the search's plan: the commit before, and the step's own.
     pub commits: [usize; 2],
     /// A plan of these two alone. The first is the baseline.
@@ -37,8 +39,14 @@ pub struct ComparedStep {
 }
 
 impl StepPair {
-    /// Returns the pair of a step; `None` if the plan lacks one of the commits.
-    pub fn of(report: &SearchReport, step: &FoundStep, plan: &Plan, folder: &RunFolder) -> Option<Self> {
+    /// Returns the pair of a test's step; `None` if the plan lacks one of the commits.
+    pub fn of(
+        report: &SearchReport,
+        test: usize,
+        step: &FoundStep,
+        plan: &Plan,
+        folder: &RunFolder,
+    ) -> Option<Self> {
         let index = |commit: &str| plan.revisions.iter().position(|one| one.commit == commit);
         let commits = [index(&step.before.commit)?, index(&step.commit.commit)?];
         let mut plan = Plan {
@@ -52,8 +60,8 @@ impl StepPair {
             growth: Some(Growth::Within(report.threshold.clone())),
             ..Rule::default()
         });
-        let folder = folder.step(step.before.short(), step.commit.short());
-        Some(Self { commits, plan, folder })
+        let folder = folder.step(step.before.short(), step.commit.short(), test);
+        Some(Self { test, commits, plan, folder })
     }
 
     /// Whether an earlier session recorded the call stacks.

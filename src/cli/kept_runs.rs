@@ -65,6 +65,13 @@ pub fn search_record(folder: &RunFolder) -> anyhow::Result<Option<SearchRecord>>
         folder.search(),
         record.version
     );
+    anyhow::ensure!(
+        record.version == record::VERSION,
+        "{}: format {} is of an older cargo-memprof; run the search again: cargo memprof {}",
+        folder.search(),
+        record.version,
+        record.arguments.join(" ")
+    );
     Ok(Some(record))
 }
 

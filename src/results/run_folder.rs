@@ -74,10 +74,12 @@ impl RunFolder {
         self.0.join("tests.json")
     }
 
-    /// Returns the folder of a bisect's step, for the call sites of its two commits.
+    /// Returns the folder of a step of a search, for the call sites of its two commits. Each test of
+    /// the search has steps of its own.
     #[must_use]
-    pub fn step(&self, before: &str, commit: &str) -> Self {
-        Self(self.0.join("steps").join(format!("{before}-{commit}")))
+    pub fn step(&self, before: &str, commit: &str, test: usize) -> Self {
+        let of_test = if test == 0 { String::new() } else { format!("-{test}") };
+        Self(self.0.join("steps").join(format!("{before}-{commit}{of_test}")))
     }
 
     /// Returns the folder of all cells. Each `outcome.json` below it is one finished run.

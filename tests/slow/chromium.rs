@@ -108,7 +108,7 @@ impl Page {
             "Page.navigate",
             &json!({ "url": format!("file://{}#{}", file.display(), options.fragment) }),
         );
-        page.wait_for_event("Page.loadEventFired");
+        page.until("location.protocol === 'file:' && document.readyState === 'complete'");
         if !options.without_script {
             page.until("'drawn' in document.documentElement.dataset || !document.querySelector('#data')");
         }
@@ -149,7 +149,11 @@ impl Page {
     pub fn until(&self, expression: &str) {
         let began = Instant::now();
         while self.value(&format!("Boolean({expression})")) != Value::Bool(true) {
-            assert!(began.elapsed() < PATIENCE, "never true: {expression}");
+            if began.elapsed() > PATIENCE {
+                let page =
+                    self.value("location.href + '\\n' + document.documentElement.outerHTML.slice(0, 4000)");
+                panic!("never true: {expression}\n{page}\n{:#?}", self.events.borrow());
+            }
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -189,14 +193,6 @@ impl Page {
             .collect();
         assert_eq!(asked, Vec::<&str>::new());
         assert!(of("Network.requestWillBeSent").next().is_some(), "the page itself is a request");
-    }
-
-    fn wait_for_event(&self, method: &str) {
-        let is_here = || self.events.borrow().iter().any(|event| event["method"] == method);
-        while !is_here() {
-            let message = self.next(method);
-            self.events.borrow_mut().push(message);
-        }
     }
 
     fn next(&self, awaited: &str) -> Value {

@@ -140,7 +140,7 @@ pub struct MeasuringArguments {
     /// and 2 for the ends]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(repeat::MOST)), help_heading = "Metric")]
     pub repeat: Option<u32>,
-    /// Which tests; exactly one must remain.
+    /// Which tests. A bisection follows exactly one.
     #[command(flatten)]
     pub selection: SelectionArguments,
     /// Set a parameter, which is the environment variable NAME (repeatable)

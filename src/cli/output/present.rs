@@ -16,7 +16,7 @@ use crate::compare::evaluation::Conclusion;
 use crate::compare::from_results::compare;
 use crate::compare::standing::Standing;
 use crate::report;
-use crate::report::bisect::search::Searched;
+use crate::report::bisect::headline::Searched;
 use crate::report::github::{self, Actions};
 use crate::report::options::{Format, Options, Rows};
 use crate::report::why::exports;
@@ -171,8 +171,8 @@ fn write_exports(
     Ok(())
 }
 
-/// Writes the report of a search.
-pub fn search_report(console: &Console, searched: Searched<'_>, outputs: &[Output]) -> anyhow::Result<()> {
+/// Writes the report of a search, which has a part for each test.
+pub fn search_report(console: &Console, searched: &[Searched<'_>], outputs: &[Output]) -> anyhow::Result<()> {
     console.finish();
     let unicode = chart::is_unicode(|name| std::env::var(name).ok());
     for output in outputs {

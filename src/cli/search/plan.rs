@@ -103,7 +103,7 @@ impl SearchRequest<'_> {
             lineage: range.lineage.clone(),
             arguments: redacted(&command_line(std::env::args())),
             overlay: overlay_hashes(&plan, repository)?,
-            cell: None,
+            cells: Vec::new(),
             efforts: Vec::new(),
         };
         expand(&mut plan, &range, repository)?;

@@ -12,7 +12,7 @@ use crate::cli::kept_runs::search_record;
 use crate::cli::output::destinations::Output;
 use crate::cli::output::present::search_report;
 use crate::cli::terminal::console::Console;
-use crate::report::bisect::search::Searched;
+use crate::report::bisect::headline::Searched;
 use crate::results::run_folder::RunFolder;
 use crate::results::sealed;
 use crate::run::session::read_plan;
@@ -38,16 +38,21 @@ pub fn present_search(
             .help(format!("to continue it: cargo memprof {command} --resume"))
             .into());
     }
-    let report: SearchReport = sealed::read(&folder.found())?;
+    let reports: Vec<SearchReport> = sealed::read(&folder.found())?;
     let plan = read_plan(folder)?;
-    let cell = record.cell.as_ref().context("search.json has no test")?;
     let inquiry = Some(why.inquiry()).filter(|_| why.why != Some(Why::Never));
-    let mut steps = compared_steps(&report, &plan, folder, &cell.cell, inquiry.as_ref())?;
-    for explanations in steps.iter_mut().filter_map(|step| step.why.as_mut()) {
-        Arc::make_mut(explanations).frames = why.shown_frames();
+    let mut steps = Vec::new();
+    for (index, (report, planned)) in reports.iter().zip(&record.cells).enumerate() {
+        let mut of_test = compared_steps(report, &plan, folder, (index, &planned.cell), inquiry.as_ref())?;
+        for explanations in of_test.iter_mut().filter_map(|step| step.why.as_mut()) {
+            Arc::make_mut(explanations).frames = why.shown_frames();
+        }
+        steps.push(of_test);
     }
-    search_report(console, Searched { report: &report, steps: &steps }, outputs)?;
-    Ok(exit_code(&report))
+    let searched: Vec<Searched<'_>> =
+        reports.iter().zip(&steps).map(|(report, steps)| Searched { report, steps }).collect();
+    search_report(console, &searched, outputs)?;
+    Ok(reports.iter().map(exit_code).fold(ExitCode::Success, ExitCode::worst))
 }
 
 fn exit_code(report: &SearchReport) -> ExitCode {

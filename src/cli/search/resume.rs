@@ -54,7 +54,7 @@ pub fn resumed(
     };
     let given = sources.restore(&mut plan)?;
     let mut record = record;
-    if let Some(cell) = &mut record.cell {
+    for cell in &mut record.cells {
         let mut restoration = Restoration::of_run(&given);
         restoration.variables(&mut cell.env);
         restoration.finish()?;

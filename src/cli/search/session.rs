@@ -9,9 +9,10 @@ use crate::bisect::commit_runner::{BuildNotes, CommitRunner, EndWithoutFigure};
 use crate::bisect::history;
 use crate::bisect::linear_search::{NextMeasurement, Remaining};
 use crate::bisect::merge_search::MergeSearch;
+use crate::bisect::observations::{ChangeRule, Observations};
 use crate::bisect::record::Task;
 use crate::bisect::report_builder::{ReportBuilder, SearchOutcome};
-use crate::bisect::report_data::SearchReport;
+use crate::bisect::report_data::{MeasuredCommit, SearchReport};
 use crate::bisect::step_comparison::StepPair;
 use crate::cli::arguments::search::MeasuringArguments;
 use crate::cli::arguments::why::WhyArguments;
@@ -24,10 +25,11 @@ use crate::cli::search::progress_lines::{announcement, unit, what_is_left};
 use crate::cli::search::report::present_search;
 use crate::cli::search::resume::resumed;
 use crate::cli::terminal::console::Console;
+use crate::git::lineage::Lineage;
 use crate::git::repository::Repository;
 use crate::gpu::watch::DeviceWatch;
 use crate::plan::resolved::Plan;
-use crate::report::bisect::search::step_line;
+use crate::report::bisect::headline::{step_line, tests_line};
 use crate::report::options::Format;
 use crate::results::run_folder::RunFolder;
 use crate::results::sealed;
@@ -103,6 +105,30 @@ fn end_not_measured(end: &EndWithoutFigure) -> UserError {
     UserError::new(end.to_string()).help(help)
 }
 
+/// Returns what a search found out about one test.
+///
+/// # Errors
+///
+/// The measurement that is needed next.
+fn answer(
+    task: &Task,
+    lineage: &Lineage,
+    observations: &Observations,
+    rule: &ChangeRule,
+) -> Result<SearchOutcome, NextMeasurement> {
+    match task {
+        Task::Bisect { find, merges } => {
+            let search = MergeSearch { lineage, goal: *find, merges: *merges, rule };
+            let found = search.answer(observations)?;
+            Ok(SearchOutcome::of_bisection(found, lineage, observations))
+        }
+        Task::History { commits, .. } => {
+            let changes = history::steps(lineage, commits, observations, rule)?;
+            Ok(SearchOutcome::of_history(commits, &changes, lineage, observations))
+        }
+    }
+}
+
 /// A search under way.
 struct SearchSession<'a> {
     repository: &'a Repository,
@@ -128,41 +154,33 @@ impl SearchSession<'_> {
         devices.check(plan.request.tests.iter().filter_map(|test| test.devices.as_ref()))?;
         let mut runner = CommitRunner::open(&session, &plan, self.folder, record, &notes, devices)?;
         runner.measure_ends()?;
-        let rule = runner.rule()?;
+        let tests = 0..runner.tracks.len();
+        let rules = tests.clone().map(|test| runner.rule(test)).collect::<anyhow::Result<Vec<_>>>()?;
         // Measured commits that no line shows yet.
         let mut pending = if is_resumed { Vec::new() } else { vec![lineage.good, lineage.bad] };
-        let outcome = loop {
-            let answer = match &task {
-                Task::Bisect { find, merges } => {
-                    let search = MergeSearch { lineage: &lineage, goal: *find, merges: *merges, rule: &rule };
-                    search
-                        .answer(&runner.observations)
-                        .map(|found| SearchOutcome::of_bisection(found, &runner))
-                }
-                Task::History { commits, .. } => {
-                    history::steps(&lineage, commits, &runner.observations, &rule)
-                        .map(|changes| SearchOutcome::of_history(commits, &changes, &runner))
-                }
+        let outcomes = loop {
+            let of_test = |test: usize| {
+                let answer = answer(&task, &lineage, &runner.tracks[test].observations, &rules[test]);
+                answer.map_err(|next| (test, next))
             };
-            let builder = ReportBuilder { runner: &runner, plan: &plan, repository: self.repository };
-            match answer {
-                Ok(outcome) => {
-                    self.show(&builder, &mut pending, Remaining::default());
-                    break outcome;
+            match tests.clone().map(of_test).collect::<Result<Vec<_>, _>>() {
+                Ok(outcomes) => {
+                    self.show(&runner, &plan, &mut pending, Remaining::default());
+                    break outcomes;
                 }
-                Err(NextMeasurement::Measure(commit, left)) => {
-                    self.show(&builder, &mut pending, left);
+                Err((_, NextMeasurement::Measure(commit, left))) => {
+                    self.show(&runner, &plan, &mut pending, left);
                     runner.measure(commit)?;
                     pending.push(commit);
                 }
                 // The line comes when the repeats are done.
-                Err(NextMeasurement::Repeat(commit)) => runner.repeat(commit)?,
+                Err((test, NextMeasurement::Repeat(commit))) => runner.repeat(commit, test)?,
             }
         };
-        let builder = ReportBuilder { runner: &runner, plan: &plan, repository: self.repository };
-        let report = builder.report(&outcome, &rule)?;
-        sealed::write(&self.folder.found(), &report)?;
-        let explained = self.explain(&report, &plan, &mut runner);
+        let of_test = |test: usize| self.builder(&runner, &plan, test).report(&outcomes[test], &rules[test]);
+        let reports = tests.map(of_test).collect::<anyhow::Result<Vec<_>>>()?;
+        sealed::write(&self.folder.found(), &reports)?;
+        let explained = self.explain(&reports, &plan, &mut runner);
         drop((runner, lock));
         explained
     }
@@ -170,7 +188,7 @@ impl SearchSession<'_> {
     /// Runs the commits of each step once more with call stacks, unless an earlier session did.
     fn explain(
         &self,
-        report: &SearchReport,
+        reports: &[SearchReport],
         plan: &Plan,
         runner: &mut CommitRunner<'_>,
     ) -> anyhow::Result<()> {
@@ -178,14 +196,16 @@ impl SearchSession<'_> {
             return Ok(());
         }
         let begin = Instant::now();
-        for (index, step) in report.steps.iter().enumerate() {
-            let Some(pair) = StepPair::of(report, step, plan, self.folder) else { continue };
-            if pair.is_explained() {
-                continue;
-            }
+        let mut pairs = Vec::new();
+        for (test, report) in reports.iter().enumerate() {
+            pairs.extend(report.steps.iter().map(|step| StepPair::of(report, test, step, plan, self.folder)));
+        }
+        let count = pairs.len();
+        for (index, pair) in pairs.into_iter().enumerate() {
+            let Some(pair) = pair.filter(|pair| !pair.is_explained()) else { continue };
             if index >= self.attribution.tests {
-                let shown = counted(self.attribution.tests, "commit");
-                pair.leave_out(format!("call sites of {shown} only: --why-tests {}", report.steps.len()))?;
+                let shown = counted(self.attribution.tests, "step");
+                pair.leave_out(format!("call sites of {shown} only: --why-tests {count}"))?;
                 continue;
             }
             let time = self.attribution.time.saturating_sub(begin.elapsed());
@@ -203,18 +223,28 @@ impl SearchSession<'_> {
         Ok(())
     }
 
+    fn builder<'b>(&'b self, runner: &'b CommitRunner<'b>, plan: &'b Plan, test: usize) -> ReportBuilder<'b> {
+        ReportBuilder { runner, test, plan, repository: self.repository }
+    }
+
     /// Prints a line for each pending commit, and in the last one what is left.
-    fn show(&self, builder: &ReportBuilder<'_>, pending: &mut Vec<usize>, left: Remaining) {
-        let record = &builder.runner.record;
+    fn show(&self, runner: &CommitRunner<'_>, plan: &Plan, pending: &mut Vec<usize>, left: Remaining) {
+        let record = &runner.record;
         let done = record.efforts.len();
         let last = pending.len().saturating_sub(1);
         for (index, commit) in pending.drain(..).enumerate() {
-            let told = builder.progress(commit);
+            let tests = 0..runner.tracks.len();
+            let told: Vec<MeasuredCommit> =
+                tests.map(|test| self.builder(runner, plan, test).progress(commit)).collect();
             let number = done - (last - index).min(done);
-            let line = step_line(&told, unit(record));
+            let line = match &told[..] {
+                [one] => step_line(one, unit(record)),
+                several => tests_line(several),
+            };
             let rest = if index == last { what_is_left(record, left) } else { String::new() };
             let text = format!("[{number}/{}] {line}{rest}", done + left.steps);
-            self.console.emit(Event::SearchStep { text, measured: told.value.is_some() });
+            let measured = told.iter().any(|one| one.value.is_some());
+            self.console.emit(Event::SearchStep { text, measured });
         }
     }
 }

@@ -7,11 +7,17 @@ use crate::bisect::report_data::SearchReport;
 use crate::report::options::Options;
 use crate::report::text::figure;
 
-/// The chart's height in lines.
-const HEIGHT: usize = 8;
+/// The chart's height in lines, if there is one test.
+pub(super) const HEIGHT: usize = 8;
 
 /// Draws the figure by commit, with the steps marked.
-pub fn chart(report: &SearchReport, options: &Options, unicode: bool, out: &mut dyn Write) -> io::Result<()> {
+pub fn chart(
+    report: &SearchReport,
+    height: usize,
+    options: &Options,
+    unicode: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let figures: Vec<Option<i64>> = report.measured.iter().map(|commit| commit.value).collect();
     let steps = report.measured.iter().enumerate().filter(|(_, commit)| commit.is_step);
     let marks: Vec<(usize, bool)> =
@@ -23,7 +29,7 @@ pub fn chart(report: &SearchReport, options: &Options, unicode: bool, out: &mut 
         marks: &marks,
         label: &label,
         width: options.width.unwrap_or(100),
-        height: HEIGHT,
+        height,
         unicode,
     };
     let lines = chart.lines();

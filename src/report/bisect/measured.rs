@@ -13,7 +13,7 @@ use crate::report::text::{NONE, difference, figure, percent};
 use crate::support::labels::{cut, one_line, width};
 
 /// The columns of the CSV. Scripts rely on them.
-pub const COLUMNS: [&str; 16] = [
+pub const COLUMNS: [&str; 18] = [
     "commit",
     "date",
     "author",
@@ -30,15 +30,25 @@ pub const COLUMNS: [&str; 16] = [
     "difference",
     "step",
     "seconds",
+    "test",
+    "params",
 ];
 
 /// The least width of the column of subjects.
 const LEAST_SUBJECT: usize = 12;
 
-/// Writes one commit per row, with raw figures.
-pub fn csv(report: &SearchReport, out: &mut dyn Write) -> io::Result<()> {
+/// Writes one commit of one test per row, with raw figures.
+pub fn csv<'a>(reports: impl Iterator<Item = &'a SearchReport>, out: &mut dyn Write) -> io::Result<()> {
     let mut writer = csv::Writer::from_writer(out);
     writer.write_record(COLUMNS)?;
+    for report in reports {
+        rows(report, &mut writer)?;
+    }
+    writer.flush()
+}
+
+fn rows<W: Write>(report: &SearchReport, writer: &mut csv::Writer<W>) -> io::Result<()> {
+    let params: Vec<String> = report.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
     for commit in &report.measured {
         let number = |number: Option<i64>| number.map(|number| number.to_string()).unwrap_or_default();
         let facts = &commit.facts;
@@ -60,9 +70,11 @@ pub fn csv(report: &SearchReport, out: &mut dyn Write) -> io::Result<()> {
             &difference,
             if commit.is_step { "true" } else { "false" },
             &commit.seconds.map(|seconds| format!("{seconds:.3}")).unwrap_or_default(),
+            &cell(&report.test),
+            &cell(&params.join(" ")),
         ])?;
     }
-    writer.flush()
+    Ok(())
 }
 
 /// Returns the cells of a row: mark, commit, day, figure, difference, percentage, and subject or

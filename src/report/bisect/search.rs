@@ -4,35 +4,50 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-use crate::bisect::report_data::{MeasuredCommit, NamedCommit, SearchReport};
+use crate::bisect::report_data;
 use crate::bisect::step_comparison::ComparedStep;
-use crate::compare::comparison::Delta;
-use crate::plan::metric::Unit;
 use crate::report::bisect::answer;
+use crate::report::bisect::headline::{Searched, effort, title};
 use crate::report::bisect::history;
 use crate::report::bisect::measured;
+use crate::report::bisect::several::Several;
 use crate::report::html;
 use crate::report::json::render as json_report;
 use crate::report::markdown;
 use crate::report::markdown_text::{code, escape_but_hashes};
 use crate::report::options::{Format, Options};
 use crate::report::table;
-use crate::report::text::{figure, percent};
-use crate::support::counted::counted;
-use crate::support::elapsed::shown;
 use crate::support::labels::one_line;
 
-/// A report on a search, with a comparison of each step's two commits.
-#[derive(Clone, Copy, Debug)]
-pub struct Searched<'a> {
-    /// The report.
-    pub report: &'a SearchReport,
-    /// In the order of the steps: all checkpoints and metrics of the two commits, with call sites.
-    pub steps: &'a [ComparedStep],
+/// Writes the report in a format. A history can have several tests.
+pub fn render(
+    format: Format,
+    searched: &[Searched<'_>],
+    options: &Options,
+    unicode: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    match (format, searched) {
+        (Format::Csv, _) => measured::csv(searched.iter().map(|one| one.report), out),
+        (Format::Html, _) => html::history::render(searched, options, out),
+        (Format::Json, _) => as_json(searched, out),
+        (_, [one]) => render_one(format, *one, options, unicode, out),
+        (Format::Table, _) => several(searched)?.text(options, unicode, out),
+        (Format::Markdown, _) => several(searched)?.markdown(out),
+        _ => Err(no_such_report()),
+    }
 }
 
-/// Writes the report in a format.
-pub fn render(
+fn several<'a>(searched: &[Searched<'a>]) -> io::Result<Several<'a>> {
+    Several::of(searched).ok_or_else(|| io::Error::other("the search has no test"))
+}
+
+/// The command line refuses the other formats.
+fn no_such_report() -> io::Error {
+    io::Error::other("bisect and history have no report in this format")
+}
+
+fn render_one(
     format: Format,
     searched: Searched<'_>,
     options: &Options,
@@ -43,24 +58,10 @@ pub fn render(
     // In text, a history is one metric of many commits.
     let shown_steps = if report.result.is_some() { searched.steps } else { &[] };
     match format {
-        Format::Csv => measured::csv(report, out),
-        // The command line refuses the other formats.
-        Format::Junit
-        | Format::CsvWide
-        | Format::Perfetto
-        | Format::CsvScopes
-        | Format::CsvCalls
-        | Format::CsvLines
-        | Format::CsvTensors
-        | Format::Pprof
-        | Format::Dhat
-        | Format::Folded => Err(io::Error::other("bisect and history have no report in this format")),
-        Format::Json => as_json(searched, out),
-        Format::Html => html::history::render(searched, options, out),
         Format::Table => {
             writeln!(out, "{}\n", one_line(&title(report)))?;
             if report.result.is_none() {
-                history::chart(report, options, unicode, out)?;
+                history::chart(report, history::HEIGHT, options, unicode, out)?;
             }
             answer::write(report, shown_steps, out, "", |step, out| rows(step, options, out))?;
             writeln!(out)?;
@@ -82,6 +83,7 @@ pub fn render(
             }
             Ok(())
         }
+        _ => Err(no_such_report()),
     }
 }
 
@@ -108,7 +110,21 @@ fn rows_as_markdown(step: &ComparedStep, out: &mut dyn Write) -> io::Result<()> 
     writeln!(out, "{}", lines.join("\n"))
 }
 
-fn as_json(searched: Searched<'_>, out: &mut dyn Write) -> io::Result<()> {
+/// Writes one object for one test, else an object with one for each.
+fn as_json(searched: &[Searched<'_>], out: &mut dyn Write) -> io::Result<()> {
+    let mut tests = searched.iter().map(|one| test_as_json(*one)).collect::<io::Result<Vec<_>>>()?;
+    let value = match (tests.len(), tests.pop()) {
+        (1, Some(test)) => test,
+        (_, last) => {
+            tests.extend(last);
+            json!({ "schema": "cargo-memprof-searches", "version": report_data::VERSION, "tests": tests })
+        }
+    };
+    serde_json::to_writer_pretty(&mut *out, &value).map_err(io::Error::other)?;
+    writeln!(out)
+}
+
+fn test_as_json(searched: Searched<'_>) -> io::Result<Value> {
     let mut value = serde_json::to_value(searched.report).map_err(io::Error::other)?;
     for (index, step) in searched.steps.iter().enumerate() {
         let mut text = Vec::new();
@@ -119,56 +135,5 @@ fn as_json(searched: Searched<'_>, out: &mut dyn Write) -> io::Result<()> {
     if let Value::Object(fields) = &mut value {
         fields.insert("schema".to_owned(), json!("cargo-memprof-search"));
     }
-    serde_json::to_writer_pretty(&mut *out, &value).map_err(io::Error::other)?;
-    writeln!(out)
-}
-
-/// Returns `heap.peak at 'parsed' of bart::tests::decode · v0.4.0 → HEAD · 64 commits`.
-pub fn title(report: &SearchReport) -> String {
-    let (good, bad) = (name(&report.good), name(&report.bad));
-    let commits = counted(report.commits, "commit");
-    let params = report.params.iter().map(|(name, value)| format!(" {name}={value}"));
-    let params = params.collect::<Vec<_>>().concat();
-    let paths =
-        if report.paths.is_empty() { String::new() } else { format!(" · only {}", report.paths.join(" ")) };
-    format!("{} of {}{params} · {good} → {bad} · {commits}{paths}", report.query.described(), report.test)
-}
-
-fn name(commit: &NamedCommit) -> String {
-    let short = commit.facts.short();
-    if commit.name.starts_with(short) || short.starts_with(&commit.name) {
-        short.to_owned()
-    } else {
-        format!("{} ({short})", commit.name)
-    }
-}
-
-/// Returns `8 of 9 commits measured, 1 skipped · 7 builds, 12 runs · 2 min 5 s`.
-pub(in crate::report) fn effort(report: &SearchReport) -> String {
-    let effort = &report.effort;
-    let skipped = if effort.skipped > 0 { format!(", {} skipped", effort.skipped) } else { String::new() };
-    format!(
-        "{} of {} measured{skipped} · {}, {} · {}",
-        effort.measured,
-        counted(report.commits + 1, "commit"),
-        counted(effort.built, "build"),
-        counted(effort.runs, "run"),
-        shown(std::time::Duration::from_secs_f64(effort.seconds.max(0.0)))
-    )
-}
-
-/// Returns the progress line of a commit: `1d0c7aa 3.10 MiB (+0.12 %)`.
-pub fn step_line(commit: &MeasuredCommit, unit: Unit) -> String {
-    match (commit.value, &commit.skipped) {
-        (Some(value), _) => {
-            let delta = commit.difference.and_then(|difference| {
-                let before = i64::try_from(i128::from(value) - difference).ok()?;
-                Some(percent(&Delta::between(before, value)))
-            });
-            let delta =
-                delta.filter(|delta| !delta.is_empty()).map_or(String::new(), |delta| format!(" ({delta})"));
-            format!("{} {}{delta}", commit.facts.short(), figure(value, unit))
-        }
-        (None, reason) => format!("{}: {}", commit.facts.short(), reason.as_deref().unwrap_or("no figure")),
-    }
+    Ok(value)
 }

@@ -1,6 +1,5 @@
-// The chart of a history: the figure of each commit, from the table below it.
+// The chart of a test's history: the figure of each commit, from a table.
 
-const HISTORY_HEIGHT = 260;
 const HISTORY_MARGIN = { left: 84, right: 16, top: 28, bottom: 28 };
 
 function commitsOf(table) {
@@ -8,7 +7,7 @@ function commitsOf(table) {
     const { commit, value, lowest = value, highest = value } = row.dataset;
     const text = (cell) => row.cells[cell].textContent.trim();
     return {
-      row, index, name: commit, isStep: 'step' in row.dataset,
+      row, index, name: commit, step: row.dataset.step,
       value: value === undefined ? null : Number(value),
       lowest: Number(lowest), highest: Number(highest),
       day: text(1), shown: text(2), difference: text(3), subject: text(5),
@@ -18,13 +17,15 @@ function commitsOf(table) {
 
 function drawHistory(table, host) {
   const unit = host.dataset.unit;
+  const isSmall = host.matches('.small');
+  const chartHeight = isSmall ? 150 : 260;
   const commits = commitsOf(table);
   const measured = commits.filter((commit) => commit.value !== null);
   if (!measured.length) return;
   const low = min(0, ...measured.map((commit) => commit.lowest));
   const high = max(...measured.map((commit) => commit.highest)) || 1;
   const told = element('p', { class: 'told', 'aria-live': 'polite' });
-  const range = element('p', { class: 'range' }, 'Hover or use the arrow keys. Choose two commits to compare them.');
+  const range = element('p', { class: 'range' }, isSmall ? '' : 'Hover or use the arrow keys. Choose two commits to compare them.');
   let chosen = [];
   let current = commits.length - 1;
   let draw = null;
@@ -51,14 +52,13 @@ function drawHistory(table, host) {
   }
 
   function invitation(commit) {
-    const step = document.getElementById(`step-${commit.name}`);
-    const link = step ? [' What this one changed: ', element('a', { href: `#step-${commit.name}` }, 'its call sites'), '.'] : [];
+    const link = commit.step ? [' What this one changed: ', element('a', { href: `#${commit.step}` }, 'its call sites'), '.'] : [];
     return ['Choose a second commit to compare them.', ...link];
   }
 
   function scaled(width) {
     const { left, right, top, bottom } = HISTORY_MARGIN;
-    const [across, down] = [width - left - right, HISTORY_HEIGHT - top - bottom];
+    const [across, down] = [width - left - right, chartHeight - top - bottom];
     return {
       across,
       x: (index) => left + (commits.length === 1 ? across / 2 : index * across / (commits.length - 1)),
@@ -67,11 +67,11 @@ function drawHistory(table, host) {
   }
 
   draw = () => {
-    const width = max(320, host.clientWidth);
+    const width = max(isSmall ? 240 : 320, host.clientWidth);
     const { across, x, y } = scaled(width);
-    const label = `${commits.length} commits. The table below has their figures. Arrow keys move, Enter chooses.`;
-    const picture = svg('svg', { viewBox: `0 0 ${width} ${HISTORY_HEIGHT}`, width, height: HISTORY_HEIGHT, role: 'img', tabindex: 0, 'aria-label': label });
-    for (const value of ticks(low, high, unit, 5)) {
+    const label = `${commits.length} commits. A table has their figures. Arrow keys move, Enter chooses.`;
+    const picture = svg('svg', { viewBox: `0 0 ${width} ${chartHeight}`, width, height: chartHeight, role: 'img', tabindex: 0, 'aria-label': label });
+    for (const value of ticks(low, high, unit, isSmall ? 3 : 5)) {
       picture.append(svg('line', { x1: HISTORY_MARGIN.left, x2: width - HISTORY_MARGIN.right, y1: y(value), y2: y(value), class: 'grid' }),
         svg('text', { x: HISTORY_MARGIN.left - 8, y: y(value) + 4, 'text-anchor': 'end' }, tickText(value, unit)));
     }
@@ -80,9 +80,9 @@ function drawHistory(table, host) {
     for (const one of measured) picture.append(...pointOf(one, x(one.index), y));
     const ends = commits.length > 1 ? [[0, 'start'], [commits.length - 1, 'end']] : [[0, 'middle']];
     for (const [index, anchor] of ends) {
-      picture.append(svg('text', { x: x(index), y: HISTORY_HEIGHT - 8, 'text-anchor': anchor }, `${commits[index].name} ${commits[index].day}`));
+      picture.append(svg('text', { x: x(index), y: chartHeight - 8, 'text-anchor': anchor }, isSmall ? commits[index].name : `${commits[index].name} ${commits[index].day}`));
     }
-    const cursor = svg('line', { y1: HISTORY_MARGIN.top, y2: HISTORY_HEIGHT - HISTORY_MARGIN.bottom, class: 'cursor' });
+    const cursor = svg('line', { y1: HISTORY_MARGIN.top, y2: chartHeight - HISTORY_MARGIN.bottom, class: 'cursor' });
     picture.append(cursor);
     const point = (index) => {
       current = min(commits.length - 1, max(0, index));
@@ -113,7 +113,7 @@ function drawHistory(table, host) {
     if (commit.lowest !== commit.highest) {
       parts.unshift(svg('line', { x1: x, x2: x, y1: y(commit.lowest), y2: y(commit.highest), class: 'spread' }));
     }
-    if (commit.isStep) {
+    if (commit.step) {
       parts.push(svg('text', { x, y: y(commit.value) - 10, 'text-anchor': 'middle', class: 'sign' }, commit.difference.startsWith('+') ? '▲' : '▼'));
     }
     return parts;
@@ -125,6 +125,9 @@ function drawHistory(table, host) {
 }
 
 attempt(() => {
-  const [table, host] = [find('table.commits'), find('figure.history')];
-  if (table && host) drawHistory(table, host);
+  for (const host of findAll('figure.history')) {
+    const table = document.getElementById(host.dataset.table);
+    if (table) drawHistory(table, host);
+  }
+  for (const hint of findAll('.how')) hint.hidden = false;
 });
