@@ -83,6 +83,8 @@ pub const ADAPTERS: [Adapter; 4] = [
         needs: &[Need { name: "cubecl", crates: &["cubecl"], required: true }],
         variants: &[
             Variant { root: "lib.rs", cfgs: &["reports"] },
+            Variant { root: "lib.rs", cfgs: &["fallible", "cleans_up"] },
+            Variant { root: "lib.rs", cfgs: &["cleans_up"] },
             Variant { root: "lib.rs", cfgs: &["fallible"] },
             Variant { root: "lib.rs", cfgs: &[] },
         ],

@@ -54,7 +54,11 @@ pub(crate) fn at_line(frame: u32, line: u32, begins: bool) {
 
 /// The recorder, after GPUs have finished their work if traced functions read GPU figures.
 fn hold_for_calls() -> Option<Held<'static, Recorder>> {
-    if CALLS_READ_GPUS.load(Ordering::Relaxed) { recorder::settle_and_hold() } else { recorder::hold() }
+    if CALLS_READ_GPUS.load(Ordering::Relaxed) {
+        recorder::settle_devices_and_hold()
+    } else {
+        recorder::hold()
+    }
 }
 
 impl Recorder {

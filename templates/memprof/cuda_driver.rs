@@ -44,6 +44,7 @@ pub(crate) struct Driver {
     default_pool: Option<unsafe extern "C" fn(*mut MemoryPool, DeviceHandle) -> Status>,
     pool_attribute: Option<unsafe extern "C" fn(MemoryPool, c_int, *mut c_void) -> Status>,
     set_pool_attribute: Option<unsafe extern "C" fn(MemoryPool, c_int, *mut c_void) -> Status>,
+    trim_pool: Option<unsafe extern "C" fn(MemoryPool, usize) -> Status>,
 }
 
 /// The figures of a memory pool, in bytes.
@@ -146,6 +147,7 @@ impl Driver {
             default_pool: function!(library, "cuDeviceGetDefaultMemPool"),
             pool_attribute: function!(library, "cuMemPoolGetAttribute"),
             set_pool_attribute: function!(library, "cuMemPoolSetAttribute"),
+            trim_pool: function!(library, "cuMemPoolTrimTo"),
         })
     }
 
@@ -194,26 +196,53 @@ impl Driver {
     }
 
     fn synchronise_all(&self) {
-        // Without this, the wait would invalidate a stream capture in this thread or, in the global
-        // mode, in any other.
+        self.beside_captures(|| {
+            let current = self.current_device();
+            if current.is_some() {
+                // SAFETY: as above. An error here comes from the program's earlier work, and the
+                // program will get it again.
+                unsafe { (self.synchronise)() };
+            }
+            for ordinal in 0..self.device_count() {
+                if let Some(device) = self.device(ordinal) {
+                    if current != Some(device) && self.has_primary_context(device) {
+                        self.synchronise_primary(device);
+                    }
+                }
+            }
+        });
+    }
+
+    /// Releases what the default pools of the devices in use hold and nobody uses.
+    pub(crate) fn trim_default_pools(&self) {
+        let trim = match self.trim_pool {
+            Some(trim) => trim,
+            None => return,
+        };
+        self.beside_captures(|| {
+            let current = self.current_device();
+            for ordinal in 0..self.device_count() {
+                let device = self.device(ordinal);
+                let is_in_use =
+                    |device: &DeviceHandle| current == Some(*device) || self.has_primary_context(*device);
+                let pool = device.filter(is_in_use).and_then(|device| self.default_pool(device).ok());
+                if let Some(pool) = pool {
+                    // SAFETY: as above. A pool that cannot be trimmed keeps what it holds.
+                    unsafe { trim(pool.0, 0) };
+                }
+            }
+        });
+    }
+
+    /// Makes calls that would invalidate a stream capture in this thread or, in the global mode, in
+    /// any other.
+    fn beside_captures(&self, calls: impl FnOnce()) {
         let mut mode = RELAXED;
         if let Some(exchange) = self.capture_mode {
             // SAFETY: as above.
             unsafe { exchange(&mut mode) };
         }
-        let current = self.current_device();
-        if current.is_some() {
-            // SAFETY: as above. An error here comes from the program's earlier work, and the
-            // program will get it again.
-            unsafe { (self.synchronise)() };
-        }
-        for ordinal in 0..self.device_count() {
-            if let Some(device) = self.device(ordinal) {
-                if current != Some(device) && self.has_primary_context(device) {
-                    self.synchronise_primary(device);
-                }
-            }
-        }
+        calls();
         if let Some(exchange) = self.capture_mode {
             // SAFETY: as above.
             unsafe { exchange(&mut mode) };

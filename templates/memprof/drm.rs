@@ -71,6 +71,7 @@ impl Source for Drm {
                     source: kept(format_args!("DRM fdinfo ({})", client.driver())),
                     kind: Kind::Level,
                     lost: "the process has closed the device",
+                    is_zero_before: true,
                 };
                 self.devices.push((kept(format_args!("{}", client.device())), catalogue.add_metric(metric)));
             }

@@ -34,6 +34,7 @@ const AFTER_SHUTDOWN: &str =
     "the CUDA driver shut down before the first checkpoint; add a checkpoint inside the test";
 const NOT_INJECTED: &str = "the CUDA driver did not load the library that CUDA_INJECTION64_PATH names, or loaded it \
                             before this executable's first code ran";
+const NO_POOL: &str = "the CUDA driver has no figures of a memory pool on this device";
 /// Stands for page-locked host memory in the names of metrics.
 const OF_HOST_NAME: &str = "host_pinned";
 const OUTSIDE_A_RUN: &str = "counted only in a run of cargo memprof";
@@ -131,6 +132,15 @@ pub(crate) fn settle() {
     cuda_driver::synchronise();
 }
 
+/// Asks the driver's default pools to release what nobody uses.
+pub(crate) fn trim_pools() {
+    // Frees in order with a stream take effect once the stream gets there.
+    settle();
+    if let Some(driver) = cuda_driver::in_use() {
+        driver.trim_default_pools();
+    }
+}
+
 impl Gpu {
     pub(crate) const fn new() -> Self {
         Self {
@@ -170,6 +180,13 @@ impl Gpu {
     /// The name of a device that has figures.
     pub(crate) fn known_device(&self, ordinal: u32) -> Option<&'static str> {
         self.devices.iter().find(|device| device.ordinal == ordinal).map(|device| device.name)
+    }
+
+    /// The metrics of a device's default pool, in the order of [`USED`] and [`RESERVED`], or why there
+    /// are none; `None` for a device that is not in use.
+    pub(crate) fn pool_metrics(&self, ordinal: u32) -> Option<Result<[Index; 4], &'static str>> {
+        let device = self.devices.iter().find(|device| device.ordinal == ordinal)?;
+        Some(device.pool.map(|(_, metrics)| metrics).ok_or(NO_POOL))
     }
 
     /// The name of a device that may not have been seen yet.

@@ -1,11 +1,13 @@
 //! GPUs on platforms where the shim has no figures for them.
 
-use crate::metric::{Catalogue, Values};
+use crate::metric::{Catalogue, Index, Values};
 use crate::sources::{Extent, Source};
 
 pub(crate) struct Gpu;
 
 pub(crate) fn settle() {}
+
+pub(crate) fn trim_pools() {}
 
 impl Gpu {
     pub(crate) const fn new() -> Self {
@@ -17,6 +19,10 @@ impl Gpu {
     pub(crate) fn take_last(&mut self, _catalogue: &mut Catalogue) {}
 
     pub(crate) fn known_device(&self, _ordinal: u32) -> Option<&'static str> {
+        None
+    }
+
+    pub(crate) fn pool_metrics(&self, _ordinal: u32) -> Option<Result<[Index; 4], &'static str>> {
         None
     }
 

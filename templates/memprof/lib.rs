@@ -8,6 +8,7 @@
 //! memprof::warm_up(); // pays lazy costs now, in a checkpoint of its own
 //! let reading = memprof::read(); // the figures as data, in bytes
 //! let _named = memprof::tensor(weight); // a `memprof::Tensor`: names memory until its drop
+//! let _pool = memprof::watch_pool("arena", usage); // metrics of a memory pool until its drop
 //! ```
 //!
 //! `cargo memprof` links this crate into test executables and sets `MEMPROF_LOG` when it runs them.
@@ -24,6 +25,7 @@
 //!   `loaded`; `events` orders them, and `site_figures` adds up, with a `timeline`; `stack_log` writes;
 //! * reading: `heap_metrics`, `resident` (with a file for each platform), `malloc`, `gpu`, `drm`;
 //!   `malloc_library` finds the crate `memprof_malloc`, which `malloc_link` describes;
+//!   `pool_metrics` asks the program's memory pools, which `pools` makes known;
 //!   `sources` lists them and `metric` describes what they report;
 //! * GPUs: `gpu_metrics`, `cuda_driver`, `nvml`, and `gpu_rendezvous`, where the crate
 //!   `memprof_inject` hands over its counts; `drm_fdinfo` for `drm`; all use `dynamic_library`;
@@ -108,6 +110,8 @@ mod occurrences;
 mod own_memory;
 mod parameter;
 mod peak_history;
+mod pool_metrics;
+mod pools;
 mod reading;
 mod recorder;
 mod resident;
@@ -151,6 +155,9 @@ pub use every::Every;
 pub use gpus::Gpus;
 pub use heap::Heap;
 pub use parameter::param;
+pub use pools::{PoolUsage, WatchedPool, trim, watch_pool};
+#[doc(hidden)]
+pub use pools::{log_pool, no_pool, watch_driver_pool, watch_pool_once};
 pub use reading::Reading;
 pub use scope::{Scope, measure};
 #[doc(hidden)]

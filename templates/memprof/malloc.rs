@@ -98,7 +98,13 @@ impl Source for Malloc {
         match malloc_library::find(environment) {
             Ok(library) => {
                 let mut add = |name, kind| {
-                    catalogue.add_metric(Metric { name, source: LIBRARY_SOURCE, kind, lost: LOST })
+                    catalogue.add_metric(Metric {
+                        name,
+                        source: LIBRARY_SOURCE,
+                        kind,
+                        lost: LOST,
+                        is_zero_before: true,
+                    })
                 };
                 let live = add(LIVE, Kind::Level);
                 let [peak, allocated, count] = OTHERS;

@@ -23,8 +23,10 @@ pub(crate) struct Metric {
     /// What the figure is read from, with the bound of its error if it is not exact.
     pub(crate) source: &'static str,
     pub(crate) kind: Kind,
-    /// The reason to log if it can no longer be read.
+    /// The reason to log if it can no longer be read; empty if that needs no reason.
     pub(crate) lost: &'static str,
+    /// If it appears late: whether it was zero before, rather than unknown.
+    pub(crate) is_zero_before: bool,
 }
 
 /// The reason for most sources, which are files.
@@ -63,11 +65,10 @@ impl Catalogue {
     }
 
     pub(crate) fn add(&mut self, name: &'static str, source: &'static str, kind: Kind) -> Index {
-        self.add_metric(Metric { name, source, kind, lost: LOST })
+        self.add_metric(Metric { name, source, kind, lost: LOST, is_zero_before: true })
     }
 
-    /// Adds a metric. One that appears late ([`Source::appear`](crate::sources::Source::appear))
-    /// counts as zero before.
+    /// Adds a metric, which may appear late ([`Source::appear`](crate::sources::Source::appear)).
     pub(crate) fn add_metric(&mut self, metric: Metric) -> Index {
         assert!(self.metrics.len() < MAXIMUM, "memprof: more than {MAXIMUM} metrics");
         self.metrics.push(metric);

@@ -22,6 +22,7 @@ use crate::log::Log;
 use crate::metric::{Catalogue, Index, Kind, MAXIMUM, Metric, PerMetric, Values};
 use crate::occurrences::{Logged, Occurrences};
 use crate::peak_history::PeakHistory;
+use crate::pool_metrics::{self, PoolMetrics};
 use crate::reading::Reading;
 use crate::sources::{self, Extent, Sources};
 use crate::stack_log::StackLog;
@@ -88,15 +89,30 @@ pub(crate) fn hold() -> Option<Held<'static, Recorder>> {
 /// Leaves out what a signal handler logs while the interrupted thread writes a line.
 fn hold_here() -> Option<Held<'static, Recorder>> {
     harness::settle();
-    let held = RECORDER.hold_as(thread_number::place());
-    if held.is_none() {
-        LEFT_OUT.store(true, Ordering::Relaxed);
+    let mut held = RECORDER.hold_as(thread_number::place());
+    match &mut held {
+        Some(recorder) => recorder.sources.pools.is_asked = false,
+        None => LEFT_OUT.store(true, Ordering::Relaxed),
     }
     held
 }
 
-/// Like [`hold`], after work on devices has ended. The wait comes before the lock.
+/// Like [`hold`], after work on devices has ended and pools have told their figures. Both come
+/// before the lock, because they run the program's code.
 pub(crate) fn settle_and_hold() -> Option<Held<'static, Recorder>> {
+    if is_own_process() {
+        sources::settle();
+        let is_asked = pool_metrics::ask();
+        let mut recorder = hold_here()?;
+        recorder.sources.pools.is_asked = is_asked;
+        Some(recorder)
+    } else {
+        None
+    }
+}
+
+/// Like [`settle_and_hold`], without the figures of pools.
+pub(crate) fn settle_devices_and_hold() -> Option<Held<'static, Recorder>> {
     if is_own_process() {
         sources::settle();
         hold_here()
@@ -105,7 +121,8 @@ pub(crate) fn settle_and_hold() -> Option<Held<'static, Recorder>> {
     }
 }
 
-fn is_own_process() -> bool {
+/// Whether this is the process that the recorder belongs to, not a forked child.
+pub(crate) fn is_own_process() -> bool {
     let process = std::process::id();
     match PROCESS.compare_exchange(0, process, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => true,
@@ -173,7 +190,7 @@ pub(crate) extern "C" fn take_last_figures_at_exit() {
         fn atexit(handler: extern "C" fn()) -> std::os::raw::c_int;
     }
     extern "C" fn take() {
-        if let Some(mut recorder) = settle_and_hold() {
+        if let Some(mut recorder) = settle_devices_and_hold() {
             let recorder = &mut *recorder;
             recorder.sources.gpu.take_last(&mut recorder.catalogue);
         }
@@ -302,6 +319,7 @@ impl Recorder {
             source.appear(&mut self.catalogue);
             source.read(&mut values, extent);
         }
+        self.sources.follow_driver(&mut self.catalogue, &mut values);
         self.marks += 1;
         for (index, metric) in self.catalogue.metrics() {
             if let (Kind::Peak { .. }, Some(peak)) = (metric.kind, values.get(index)) {
@@ -315,6 +333,7 @@ impl Recorder {
     fn count_from(&mut self, mark: &Mark) {
         self.checkpoint_mark = mark.number;
         self.checkpoint_values = mark.values;
+        PoolMetrics::forget_ended();
         if self.open_scopes == 0 {
             // No open scope needs earlier peaks.
             self.histories.all_mut().for_each(PeakHistory::clear);
@@ -426,7 +445,9 @@ impl Recorder {
     fn log_what_was_lost(&mut self, mark: &Mark) {
         for place in 0..self.catalogue.length() {
             let index = Index::of(place);
-            if mark.values.get(index).is_none() && !std::mem::replace(self.lost.of_mut(index), true) {
+            let is_missing =
+                mark.values.get(index).is_none() && !self.catalogue.metric(index).lost.is_empty();
+            if is_missing && !std::mem::replace(self.lost.of_mut(index), true) {
                 self.log(|recorder, log| {
                     log.write("absent", mark.nanoseconds, |json| {
                         let metric = recorder.catalogue.metric(index);

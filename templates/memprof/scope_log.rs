@@ -86,7 +86,10 @@ impl Recorder {
         start: &ScopeStart,
         end: &Mark,
     ) {
-        let both = |index: Index| Some((start.value(index)?, end.values.get(index)?));
+        let both = |index: Index| {
+            let before = start.value(index, self.catalogue.metric(index))?;
+            Some((before, end.values.get(index)?))
+        };
         match metric.kind {
             Kind::Peak { family, level } => {
                 let (before, after) = match both(level) {
@@ -142,7 +145,8 @@ impl Recorder {
             Kind::Peak { level, .. } => level,
             Kind::Level | Kind::Total => peak,
         };
-        let both = start.value(level).and_then(|before| Some((before, end.values.get(level)?)));
+        let before = start.value(level, self.catalogue.metric(level));
+        let both = before.and_then(|before| Some((before, end.values.get(level)?)));
         let (before, after) = match both {
             Some(both) => both,
             None => return Memory::unavailable(metric.lost),
@@ -165,7 +169,8 @@ impl Recorder {
             Some(index) => index,
             None => return Figure::unavailable(self.why_absent(&[name])),
         };
-        let both = start.value(index).and_then(|before| Some((before, end.values.get(index)?)));
+        let before = start.value(index, self.catalogue.metric(index));
+        let both = before.and_then(|before| Some((before, end.values.get(index)?)));
         match both {
             Some((before, after)) => Figure::measured(after.wrapping_sub(before)),
             None => Figure::unavailable(self.catalogue.metric(index).lost),
@@ -197,8 +202,12 @@ pub(crate) fn write_figures(json: &mut Json<'_>, family: &str, before: u64, afte
 }
 
 impl ScopeStart {
-    fn value(&self, index: Index) -> Option<u64> {
-        // A metric that appeared later was zero when the scope began.
-        self.values.get(index.place()).copied().unwrap_or(Some(0))
+    fn value(&self, index: Index, metric: &Metric) -> Option<u64> {
+        match self.values.get(index.place()) {
+            Some(value) => *value,
+            // It appeared after the scope began.
+            None if metric.is_zero_before => Some(0),
+            None => None,
+        }
     }
 }

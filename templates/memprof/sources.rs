@@ -7,6 +7,7 @@ use crate::gpu::{self, Gpu};
 use crate::heap_metrics::HeapMetrics;
 use crate::malloc::Malloc;
 use crate::metric::{Catalogue, Values};
+use crate::pool_metrics::PoolMetrics;
 use crate::resident::Resident;
 
 /// Which figures a mark reads.
@@ -46,6 +47,7 @@ pub(crate) struct Sources {
     pub(crate) malloc: Malloc,
     pub(crate) gpu: Gpu,
     drm: Drm,
+    pub(crate) pools: PoolMetrics,
 }
 
 impl Sources {
@@ -56,11 +58,18 @@ impl Sources {
             malloc: Malloc::new(),
             gpu: Gpu::new(),
             drm: Drm::new(),
+            pools: PoolMetrics::new(),
         }
     }
 
-    pub(crate) fn each(&mut self) -> [&mut dyn Source; 5] {
-        [&mut self.heap, &mut self.resident, &mut self.malloc, &mut self.gpu, &mut self.drm]
+    pub(crate) fn each(&mut self) -> [&mut dyn Source; 6] {
+        let Self { heap, resident, malloc, gpu, drm, pools } = self;
+        [heap, resident, malloc, gpu, drm, pools]
+    }
+
+    /// Gives pools of the CUDA driver the figures that the GPUs have at this mark.
+    pub(crate) fn follow_driver(&self, catalogue: &mut Catalogue, values: &mut Values) {
+        PoolMetrics::follow_driver(|ordinal| self.gpu.pool_metrics(ordinal), catalogue, values);
     }
 
     /// The sources that traced functions read.

@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use crate::pool_metrics;
 use crate::recorder;
 use crate::tensor_log;
 use crate::untracked::Untracked;
@@ -114,11 +115,15 @@ pub fn tensor(tensor: Tensor<'_>) -> Names {
     names
 }
 
-/// Logs what a framework's pool holds now. It belongs to the next checkpoint.
+/// Logs what a framework's pool holds now. It belongs to the next checkpoint of the tensor report.
+///
+/// The metrics `pool.NAME.in_use` and `pool.NAME.reserved` keep these figures until the next call
+/// with this name. [`watch_pool`](crate::watch_pool) asks the pool at each checkpoint instead.
 #[inline]
 pub fn pool(pool: Pool<'_>) {
     if recorder::is_recording() {
         tensor_log::log_pool(&pool);
+        pool_metrics::report(pool.name, pool.in_use, pool.reserved);
     }
 }
 

@@ -19,6 +19,8 @@ mod described;
 mod device_name;
 mod element;
 mod path;
+#[path = "../common/pool_name.rs"]
+mod pool_name;
 #[path = "../common/text.rs"]
 mod text;
 
@@ -29,23 +31,36 @@ use device_name::DeviceName;
 use element::element_of;
 use memprof::{Kind, Names};
 use path::Path;
+use pool_name::pool_name;
 
 functions! { gradients: burn::tensor::Gradients }
 visitors_by_path! { gradients: burn::tensor::Gradients, device: burn::tensor::Device, value: base }
 
-/// Logs what the memory pool of a device reports: bytes in use, lost to padding, and reserved.
-/// Returns false where the backend has no pool or reports nothing.
+/// Logs what the memory pool of a device reports: bytes in use, lost to padding, and reserved. From
+/// here on, the metrics `pool.cubecl.…` have them. Returns false where the backend has no pool or
+/// reports nothing.
 // A test may ignore the answer, and its crate may deny warnings.
 #[allow(clippy::must_use_candidate)]
 pub fn pool(device: &burn::tensor::Device) -> bool {
-    let Some(usage) = device.memory_pool_usage() else { return false };
     let name = DeviceName::of(device);
-    memprof::pool(memprof::Pool {
+    let in_metrics = pool_name("cubecl", name.device(""));
+    let Some(usage) = device.memory_pool_usage() else {
+        memprof::no_pool(in_metrics.as_str(), "burn reports no memory pool for this device");
+        return false;
+    };
+    memprof::log_pool(&memprof::Pool {
         name: name.as_str(),
         device: name.device(""),
         in_use: usage.bytes_in_use,
         padding: usage.bytes_padding,
         reserved: usage.bytes_reserved,
     });
+    let [asked, trimmed] = [device.clone(), device.clone()];
+    // The pool keeps no peaks.
+    let usage = move || {
+        let usage = asked.memory_pool_usage()?;
+        Some(memprof::PoolUsage::from((usage.bytes_in_use, usage.bytes_reserved)))
+    };
+    memprof::watch_pool_once(in_metrics.as_str(), name.as_str(), usage, move || trimmed.memory_cleanup());
     true
 }

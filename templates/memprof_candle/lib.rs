@@ -5,6 +5,7 @@
 //! let _gradients = memprof_candle::gradients(&var_map, &gradients);
 //! let _moments = memprof_candle::adamw(&var_map, &optimizer);
 //! let _hidden = memprof_candle::tensor("hidden", memprof::Kind::Activation, &hidden);
+//! memprof_candle::pool(&device); // metrics of the CUDA driver's memory pool
 //! ```
 //!
 //! Nothing is copied or allocated. Shape and byte range are those of the tensor's view; the
@@ -18,6 +19,8 @@
 mod by_name;
 #[cfg(candle_nn)]
 mod optimizer;
+#[path = "../common/pool_name.rs"]
+mod pool_name;
 #[path = "../common/text.rs"]
 mod text;
 
@@ -30,6 +33,7 @@ use candle_core::{CpuStorage, DeviceLocation, Layout, Storage, Tensor};
 #[cfg(candle_nn)]
 use candle_nn::VarMap;
 use memprof::{Device, Kind, Names};
+use pool_name::pool_name;
 use text::Text;
 
 /// Names each variable of a map by its path, in the order of the paths. The names last until the
@@ -84,6 +88,25 @@ pub fn add(names: &mut Names, name: &str, kind: Kind, tensor: &Tensor) {
             range: range(layout, size),
         });
     });
+}
+
+/// From here on, the metrics `pool.candle.…` have the figures of the CUDA driver's default memory pool
+/// on this device, where candle's tensors are. Returns false on other devices, which have no pool.
+// A test may ignore the answer, and its crate may deny warnings.
+#[allow(clippy::must_use_candidate)]
+pub fn pool(device: &candle_core::Device) -> bool {
+    let location = device.location();
+    if let DeviceLocation::Cuda { gpu_id } = location {
+        let name = pool_name("candle", Device::Cuda(gpu_id as u32));
+        memprof::watch_driver_pool(name.as_str(), gpu_id as u32);
+        return true;
+    }
+    let reason = match location {
+        DeviceLocation::Cpu => "candle has no pool on the CPU; its tensors are in heap.live",
+        _ => "candle tells nothing of a memory pool on this device",
+    };
+    memprof::no_pool("candle", reason);
+    false
 }
 
 /// The bytes of the storage from the tensor's first element to the end of its last one.

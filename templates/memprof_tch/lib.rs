@@ -83,6 +83,24 @@ pub fn add(names: &mut Names, name: &str, kind: Kind, tensor: &Tensor) {
     });
 }
 
+/// Logs why the metrics `pool.torch.…` are missing. Always returns false: tch has no call for the
+/// figures of libtorch's caching allocator.
+// A test may ignore the answer, and its crate may deny warnings.
+#[allow(clippy::must_use_candidate)]
+pub fn pool(device: Place) -> bool {
+    // Versions of tch differ in the devices that they know.
+    let reason = match device {
+        Place::Cpu => "libtorch has no caching allocator on the CPU; its tensors are in malloc.live",
+        Place::Cuda(_) => {
+            "tch does not expose libtorch's caching allocator; gpu.N.live has what it reserved, and \
+             docs/adapters.md has a way to its own figures"
+        }
+        _ => "tch tells nothing of a memory pool on this device",
+    };
+    memprof::no_pool("torch", reason);
+    false
+}
+
 /// The address of the storage's first element, and the bytes of the storage from the tensor's first
 /// element to the end of its last one.
 #[cfg(offsets)]

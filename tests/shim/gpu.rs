@@ -140,12 +140,12 @@ impl Run {
         self.lines.iter().filter(move |line| line["event"] == event)
     }
 
-    /// The GPU figures of a checkpoint or scope.
+    /// The figures of GPUs and pools of a checkpoint or scope.
     fn figures(&self, label: &str) -> BTreeMap<&str, u64> {
         let line = self.lines.iter().find(|line| line["label"] == label).unwrap();
         let metrics = line["metrics"].as_object().unwrap().iter();
         metrics
-            .filter(|(name, _)| name.starts_with("gpu."))
+            .filter(|(name, _)| name.starts_with("gpu.") || name.starts_with("pool."))
             .map(|(name, figure)| (name.as_str(), figure.as_u64().unwrap()))
             .collect()
     }
@@ -512,6 +512,30 @@ fn memory_of_a_stream_or_pool_of_another_device_is_counted_on_that_one() {
     assert_eq!(run.figure("allocated", "gpu.0.live"), Some(0));
     assert_eq!(run.figure("allocated", "gpu.1.live"), Some(7 * MIB));
     assert_eq!(run.figure("allocated", "gpu.1.pool.used"), Some(3 * MIB));
+}
+
+#[test]
+fn the_drivers_pool_has_a_frameworks_name_too_and_trimming_makes_no_context() {
+    let run = program("late", &["pools"]).succeed();
+    assert!(run.figures("not in use yet").is_empty());
+    let of_pool = |label: &str| {
+        ["in_use", "in_use_peak", "reserved", "reserved_peak"]
+            .map(|metric| run.figure(label, &format!("pool.framework.{metric}")).map(|bytes| bytes / MIB))
+    };
+    let of_device = |label: &str| {
+        ["used", "used_peak", "reserved", "reserved_peak"]
+            .map(|metric| run.figure(label, &format!("gpu.0.pool.{metric}")).map(|bytes| bytes / MIB))
+    };
+    assert_eq!(of_pool("allocated"), [40, 140, 160, 160].map(Some));
+    assert_eq!(of_pool("trimmed"), [43, 47, 64, 160].map(Some));
+    for label in ["not in use yet", "allocated", "trimmed", "done"] {
+        assert_eq!(of_pool(label), of_device(label), "{label}");
+    }
+    let scope = run.figures("scope");
+    let figures = ["consumed", "peaked", "used"].map(|part| scope[format!("pool.framework.{part}").as_str()]);
+    assert_eq!(figures.map(|bytes| bytes / MIB), [3, 4, 43]);
+    let sources = run.of_event("sources").find_map(|line| line["sources"].get("pool.framework.in_use_peak"));
+    assert_eq!(sources.unwrap(), "CUDA driver, default memory pool (exact)");
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod log;
 mod malloc;
 mod miri;
 mod own_memory;
+mod pools;
 mod resident;
 mod scopes;
 #[path = "../../templates/memprof/site_figures.rs"]

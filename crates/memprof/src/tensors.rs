@@ -109,7 +109,10 @@ pub fn tensor(_tensor: Tensor<'_>) -> Names {
     Names::new()
 }
 
-/// Logs what a framework's pool holds now. It belongs to the next checkpoint.
+/// Logs what a framework's pool holds now. It belongs to the next checkpoint of the tensor report.
+///
+/// The metrics `pool.NAME.in_use` and `pool.NAME.reserved` keep these figures until the next call
+/// with this name. [`watch_pool`](crate::watch_pool) asks the pool at each checkpoint instead.
 #[inline]
 pub fn pool(_pool: Pool<'_>) {}
 
