@@ -151,12 +151,17 @@ fn alone(side: &Aggregate) -> Pair {
     Pair { candidate: 0, rows, judged: Vec::new(), breaches: Vec::new() }
 }
 
-/// Returns all metrics: the GPUs', then the catalogue's in its order, then others by name.
+/// Returns all metrics: the GPUs', then memory pools', then the catalogue's in its order, then others
+/// by name.
 fn metrics(cells: &[Cell]) -> Vec<Metric> {
     let names = cells.iter().flat_map(|cell| &cell.sides).flat_map(Aggregate::metrics);
     let rank = |name: &str| {
         let known = CATALOGUE.iter().position(|(known, _)| *known == name);
-        if name.starts_with("gpu.") { 0 } else { known.map_or(usize::MAX, |position| position + 1) }
+        match name.split_once('.') {
+            Some(("gpu", _)) => 0,
+            Some(("pool", _)) => 1,
+            _ => known.map_or(usize::MAX, |position| position + 2),
+        }
     };
     let mut names: Vec<&str> = names.collect();
     names.sort_unstable_by_key(|name| (rank(name), *name));

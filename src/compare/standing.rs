@@ -212,13 +212,15 @@ pub fn worst_change<'a>(
     of_families.max_by_key(WorstChange::rank)
 }
 
-/// Returns `heap` for `heap.peak` and `heap.live`, and other metrics as they are.
+/// Returns `heap` for `heap.peak` and `heap.live`, `pool.x` for `pool.x.in_use_peak` and
+/// `pool.x.in_use`, and other metrics as they are.
 fn family(metric: &str) -> &str {
-    metric.strip_suffix(".live").or_else(|| metric.strip_suffix(".peak")).unwrap_or(metric)
+    let ends = [".live", ".peak", ".in_use", ".in_use_peak"];
+    ends.iter().find_map(|end| metric.strip_suffix(end)).unwrap_or(metric)
 }
 
 fn is_peak(metric: &str) -> bool {
-    metric.rsplit_once('.').is_some_and(|(_, part)| part == "peak")
+    metric.rsplit_once('.').is_some_and(|(_, part)| part == "peak" || part == "in_use_peak")
 }
 
 impl WorstChange<'_> {

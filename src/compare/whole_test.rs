@@ -28,6 +28,8 @@ mod tests {
             ("heap.peak", 9),
             ("heap.peak_above_start", 9),
             ("gpu.0.pool.used_peak", 9),
+            ("pool.torch.in_use_peak", 9),
+            ("pool.torch.in_use", 4),
             ("heap.count", 16),
             ("heap.live", 4),
             ("time", 4),

@@ -82,6 +82,16 @@ pub fn on_request<'a>(metrics: impl IntoIterator<Item = &'a str>) -> Vec<String>
     ON_REQUEST.into_iter().filter(is_wanted).map(str::to_owned).collect()
 }
 
+/// The last parts of the metrics of a memory pool, `pool.NAME.in_use`.
+pub const OF_POOL: [&str; 4] = ["in_use", "in_use_peak", "reserved", "reserved_peak"];
+
+/// Returns the name and the last part of a memory pool's metric: `torch` and `in_use` of
+/// `pool.torch.in_use`. Names may have dots.
+pub fn of_pool(metric: &str) -> Option<(&str, &str)> {
+    let (name, part) = metric.strip_prefix("pool.")?.rsplit_once('.')?;
+    (!name.is_empty()).then_some((name, part))
+}
+
 /// The last part of metrics that are computed: a peak above the level at `start`. Also of GPUs:
 /// `gpu.0.peak_above_start`.
 pub const ABOVE_START: &str = "peak_above_start";
@@ -105,6 +115,13 @@ pub const DEFAULT: [&str; 2] = ["heap.peak", "cpu.peak"];
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pools_metric_has_a_name_and_a_part() {
+        assert_eq!(of_pool("pool.torch.in_use"), Some(("torch", "in_use")));
+        assert_eq!(of_pool("pool.torch.1.reserved_peak"), Some(("torch.1", "reserved_peak")));
+        assert_eq!(of_pool("pool.in_use").or(of_pool("pool..in_use")).or(of_pool("gpu.0.pool.used")), None);
+    }
 
     #[test]
     fn a_pattern_requests_the_family_of_malloc_and_no_other() {

@@ -26,6 +26,8 @@ pub fn notes(comparison: &Comparison, filter: &MetricFilter) -> Vec<String> {
                 )
             } else if name.starts_with("gpu.") {
                 format!("{name} was not measured: no test used a GPU with this metric")
+            } else if name.starts_with("pool.") {
+                format!("{name} was not measured: no test watched a memory pool with this metric")
             } else {
                 format!("no metric is named '{name}'; measured: {}", measured.join(", "))
             }

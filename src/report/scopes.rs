@@ -192,9 +192,9 @@ fn families(comparison: &Comparison, sides: &[&Aggregate], filter: &MetricFilter
         .filter_map(|metric| metric.name.strip_suffix(".used"))
         .collect();
     let asked_for = |family: &&&str| {
-        ["consumed", "peaked", "used", "peak", "live", "rss"]
-            .iter()
-            .any(|part| filter.contains(&format!("{family}.{part}")))
+        // `pool.x.reserved` is the level of a family of this name, and `pool.x.reserved_peak` its peak.
+        let parts = [".consumed", ".peaked", ".used", ".peak", ".live", ".rss", ".in_use", ".in_use_peak"];
+        parts.iter().chain(&["", "_peak"]).any(|part| filter.contains(&format!("{family}{part}")))
     };
     // The default metrics include `cpu.peak`, but only for checkpoints.
     let is_usual = |family: &&&str| filter.is_default() && **family == "cpu" && measured.contains(&"heap");
@@ -206,14 +206,15 @@ fn families(comparison: &Comparison, sides: &[&Aggregate], filter: &MetricFilter
     families.into_iter().map(str::to_owned).collect()
 }
 
-/// `RAM`, `RAM (resident)`, `GPU 0`.
+/// `RAM`, `RAM (resident)`, `GPU 0`, `pool torch`.
 fn heading(family: &str) -> String {
     match family {
         "heap" => "RAM".to_owned(),
         "cpu" => "RAM (resident)".to_owned(),
-        other => match other.strip_prefix("gpu.") {
-            Some(device) => format!("GPU {device}"),
-            None => other.to_owned(),
+        other => match other.split_once('.') {
+            Some(("gpu", device)) => format!("GPU {device}"),
+            Some(("pool", pool)) => format!("pool {pool}"),
+            _ => other.to_owned(),
         },
     }
 }

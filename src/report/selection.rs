@@ -40,7 +40,9 @@ impl ShownMetric<'_> {
     /// exceeds a limit.
     fn matters(&self, view: &PairView) -> bool {
         // A level that grew together with its peak says nothing more.
-        let peak = self.metric.name.strip_suffix(".live").map(|family| format!("{family}.peak"));
+        let of_live = self.metric.name.strip_suffix(".live").map(|family| format!("{family}.peak"));
+        let in_use = self.metric.name.strip_suffix(".in_use").map(|family| format!("{family}.in_use_peak"));
+        let peak = of_live.or(in_use);
         let peak = peak.and_then(|peak| view.judged(&peak));
         let is_regressed = |judged: &JudgedMetric, row: &Match| {
             judged.at(row).is_some_and(|ruling| ruling.verdict == Verdict::Regressed)
@@ -75,14 +77,14 @@ pub struct MetricFilter {
 }
 
 impl MetricFilter {
-    /// Reads the options. The default is the GPUs' peaks and the default metrics.
+    /// Reads the options. The default is the GPUs' and the memory pools' peaks and the default metrics.
     pub fn new(options: &Options) -> Self {
         let chosen = options.metrics.clone().filter(|_| !options.all).unwrap_or_default();
         let patterns: Vec<Regex> = match &options.metrics {
             _ if options.all => vec![glob("*")],
-            Some(chosen) => chosen.iter().map(|pattern| glob(&of_scopes_too(pattern))).collect(),
+            Some(chosen) => chosen.iter().map(|pattern| of_scopes_too(pattern)).collect(),
             None => {
-                let defaults = std::iter::once("gpu.*.peak").chain(DEFAULT);
+                let defaults = ["gpu.*.peak", "pool.*.in_use_peak"].into_iter().chain(DEFAULT);
                 defaults.chain(DEFAULT_OF_SCOPES).map(glob_of_one_part).collect()
             }
         };
@@ -207,18 +209,26 @@ fn measured<'a>(comparison: &'a Comparison, view: &PairView<'a>, rows: &[&Match]
         .collect()
 }
 
-/// Extends a pattern of points to scopes: `heap.peak` also matches `heap.peaked`.
-fn of_scopes_too(pattern: &str) -> String {
+/// Extends a pattern of points to scopes: `heap.peak` also matches `heap.peaked`, and
+/// `pool.x.in_use_peak` also matches `pool.x.peaked`.
+fn of_scopes_too(pattern: &str) -> Regex {
     match pattern.rsplit_once('.') {
-        Some((_, "peak")) => format!("{pattern}{{,ed}}"),
-        _ => pattern.to_owned(),
+        Some((family, part @ ("peak" | "in_use_peak"))) => {
+            let family = glob_text(family);
+            Regex::new(&format!("^{family}\\.({part}|peaked)$")).expect("both parts are plain")
+        }
+        _ => glob(pattern),
     }
 }
 
-/// Returns a pattern in which `*` matches anything, and `{,ed}` matches `ed` or nothing.
+/// Returns a pattern in which `*` matches anything.
 fn glob(pattern: &str) -> Regex {
-    let escaped = regex::escape(pattern).replace(r"\*", ".*").replace(r"\{,ed\}", "(ed)?");
+    let escaped = glob_text(pattern);
     Regex::new(&format!("^{escaped}$")).expect("an escaped pattern is a regular expression")
+}
+
+fn glob_text(pattern: &str) -> String {
+    regex::escape(pattern).replace(r"\*", ".*")
 }
 
 /// Returns a pattern in which `*` matches one part of a name: `gpu.*.peaked` matches a device, not
@@ -324,6 +334,13 @@ mod tests {
             Options { metrics: Some(vec!["gpu.*.peak".to_owned(), "time".to_owned()]), ..Options::default() };
         let wanted = MetricFilter::new(&options);
         assert!(wanted.contains("gpu.0.peak") && wanted.contains("time"));
+        assert!(wanted.contains("gpu.0.peaked") && !wanted.contains("pool.a.in_use_peak"));
+        let options = Options { metrics: Some(vec!["pool.*.in_use_peak".to_owned()]), ..options };
+        let wanted_of_pools = MetricFilter::new(&options);
+        assert!(wanted_of_pools.contains("pool.a.in_use_peak") && wanted_of_pools.contains("pool.a.peaked"));
+        assert!(!wanted_of_pools.contains("pool.a.reserved_peak"));
+        let by_default = MetricFilter::new(&Options::default());
+        assert!(by_default.contains("pool.a.in_use_peak") && !by_default.contains("pool.a.reserved"));
         assert!(
             !wanted.contains("gpu.0.peak.x")
                 && !wanted.contains("gpuX0Xpeak")

@@ -83,12 +83,15 @@ pub enum Kind {
 pub(crate) const NO_READING: i64 = i64::MIN;
 
 /// Looks a metric up in a map of sources or reasons. A scope's `heap.consumed`, `heap.peaked` and
-/// `heap.used` are derived from `heap.peak`, and the log names only that.
+/// `heap.used` are derived from `heap.peak`, and the log names only that. Those of a pool,
+/// `pool.x.consumed` and `pool.x.reserved.consumed`, are derived from `pool.x.in_use_peak` and
+/// `pool.x.reserved_peak`.
 pub fn said_of<'a>(map: &'a BTreeMap<String, String>, metric: &str) -> Option<&'a String> {
     map.get(metric).or_else(|| {
         let (family, part) = metric.rsplit_once('.')?;
         let is_of_scope = ["consumed", "peaked", "used"].contains(&part);
-        map.get(&format!("{family}.peak")).filter(|_| is_of_scope)
+        let mut peaks = [".peak", ".in_use_peak", "_peak"].iter().filter(|_| is_of_scope);
+        peaks.find_map(|peak| map.get(&format!("{family}{peak}")))
     })
 }
 
@@ -229,6 +232,18 @@ impl Measurement {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_figure_of_a_scope_has_the_source_of_its_peak() {
+        let names = ["heap.peak", "pool.x.in_use_peak", "pool.x.reserved_peak", "gpu.0.pool.reserved_peak"];
+        let map = names.map(|name| (name.to_owned(), format!("of {name}"))).into();
+        let said = |metric: &str| said_of(&map, metric).map(String::as_str);
+        assert_eq!(said("heap.consumed"), Some("of heap.peak"));
+        assert_eq!(said("pool.x.peaked"), Some("of pool.x.in_use_peak"));
+        assert_eq!(said("pool.x.reserved.used"), Some("of pool.x.reserved_peak"));
+        assert_eq!(said("gpu.0.pool.reserved.consumed"), Some("of gpu.0.pool.reserved_peak"));
+        assert_eq!(said("pool.x.reserved").or(said("pool.y.used")), None);
+    }
 
     #[test]
     fn a_metric_that_comes_and_goes_has_no_reading_in_between() {

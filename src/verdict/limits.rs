@@ -1,7 +1,7 @@
 //! The limits of a metric at a checkpoint, and the expected changes: defaults, overridden by rules.
 
 use crate::plan::expression::Expression;
-use crate::plan::metric::{ABOVE_START, Unit};
+use crate::plan::metric::{ABOVE_START, Unit, of_pool};
 use crate::plan::quantity::Limit;
 use crate::plan::quantity::Threshold;
 use crate::plan::rule::{Allowance, Growth, Judging, Rule};
@@ -32,6 +32,7 @@ pub fn defaults(metric: &str) -> Option<Thresholds> {
     match metric {
         "heap.peak" | "heap.live" | "heap.peaked" | "heap.consumed" => counted(),
         "cpu.peak" => Some(Thresholds::both(&RESIDENT)),
+        _ if is_use_of_pool(metric) => counted(),
         _ => {
             let mut parts = metric.split('.');
             let is_of_gpu = parts.next() == Some("gpu") && parts.next().is_some();
@@ -45,6 +46,16 @@ pub fn defaults(metric: &str) -> Option<Thresholds> {
     }
 }
 
+/// Whether a metric is about what a memory pool has handed out. What it reserves for that is its own
+/// choice.
+fn is_use_of_pool(metric: &str) -> bool {
+    of_pool(metric).is_some_and(|(name, part)| match part {
+        "in_use" | "in_use_peak" => true,
+        "peaked" | "consumed" => !name.ends_with(".reserved"),
+        _ => false,
+    })
+}
+
 /// Whether a metric is zero before it has its first figure: before the GPU's driver starts, the
 /// process holds no memory of the device.
 pub fn is_zero_at_first(metric: &str) -> bool {
@@ -56,7 +67,7 @@ pub fn is_zero_at_first(metric: &str) -> bool {
 pub fn is_counted(metric: &str) -> bool {
     let mut parts = metric.split('.');
     match (parts.next(), parts.next(), parts.next()) {
-        (Some("heap" | "malloc"), ..) | (Some("gpu"), _, Some("pool")) => true,
+        (Some("heap" | "malloc" | "pool"), ..) | (Some("gpu"), _, Some("pool")) => true,
         (Some("gpu"), _, Some(part)) => {
             ["live", "peak", "consumed", "peaked", "used", ABOVE_START].contains(&part)
         }
@@ -257,16 +268,22 @@ mod tests {
             "gpu.1.consumed",
             "heap.live",
             "gpu.1.live",
+            "pool.torch.in_use",
+            "pool.torch.1.in_use_peak",
+            "pool.torch.consumed",
+            "pool.torch.peaked",
         ];
         assert!(judged.iter().all(|metric| defaults(metric).is_some()));
         let others = ["heap.count", "cpu.rss", "time", "gpu.0.pool.used_peak", "gpu.0.device", "gpu.peak"];
+        assert!(others.iter().all(|metric| defaults(metric).is_none()));
+        let others = ["pool.torch.reserved", "pool.torch.reserved_peak", "pool.torch.reserved.consumed"];
         assert!(others.iter().all(|metric| defaults(metric).is_none()));
     }
 
     #[test]
     fn repeats_prove_only_counted_metrics() {
         assert!(
-            ["heap.count", "gpu.0.peak", "gpu.0.pool.reserved", "malloc.live"]
+            ["heap.count", "gpu.0.peak", "gpu.0.pool.reserved", "malloc.live", "pool.torch.in_use"]
                 .iter()
                 .all(|name| is_counted(name))
         );

@@ -22,6 +22,7 @@ mod outputs;
 mod overlays;
 mod pages;
 mod pairs;
+mod pools;
 mod properties;
 mod reports;
 mod selected_targets;

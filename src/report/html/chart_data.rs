@@ -26,10 +26,21 @@ use crate::verdict::kinds::Verdict;
 const VERSION: u32 = 1;
 
 /// The last parts of the names of metrics that charts show.
-const DRAWN: [&str; 6] = ["live", "peak", "rss", "process", "device", "time"];
+const DRAWN: [&str; 10] = [
+    "live",
+    "peak",
+    "rss",
+    "process",
+    "device",
+    "time",
+    "in_use",
+    "in_use_peak",
+    "reserved",
+    "reserved_peak",
+];
 
 /// The first parts of their names, in the order of charts.
-const FAMILIES: [&str; 4] = ["gpu.", "heap.", "malloc.", "cpu."];
+const FAMILIES: [&str; 5] = ["gpu.", "pool.", "heap.", "malloc.", "cpu."];
 
 /// At most so many checkpoints are marked on a timeline.
 const MOST_MARKS: usize = 1000;

@@ -3,7 +3,7 @@
 const lastPart = (metric) => metric.slice(metric.lastIndexOf('.') + 1);
 const familyOf = (metric) => metric.slice(0, max(0, metric.lastIndexOf('.'))) || metric;
 // These belong to the interval before a checkpoint, others to the moment.
-const isOfInterval = (metric) => /^(peak|peak_above_start|allocated|count)$/.test(lastPart(metric));
+const isOfInterval = (metric) => /^(peak|peak_above_start|allocated|count|in_use_peak|reserved_peak)$/.test(lastPart(metric));
 const timelinesOf = (test, family) => (test.timelines ?? []).filter((one) => one.family === family);
 
 // The metrics of each family, and those that its chart shows first.
@@ -13,7 +13,7 @@ function families(test) {
   return [...names].map((family) => {
     const own = metrics.filter((metric) => familyOf(metric) === family);
     const named = (...parts) => parts.map((part) => `${family}.${part}`).find((metric) => own.includes(metric));
-    const usual = [named('live', 'rss', 'process', 'used'), named('peak')].filter(Boolean);
+    const usual = [named('live', 'rss', 'process', 'used', 'in_use'), named('peak', 'in_use_peak')].filter(Boolean);
     return { family, metrics: own, usual: usual.length ? usual : own.slice(0, 1) };
   });
 }
