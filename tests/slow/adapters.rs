@@ -84,8 +84,8 @@ pub struct Client;
 pub struct Usage { pub bytes_in_use: u64, pub bytes_padding: u64, pub bytes_reserved: u64 }
 impl Client { pub fn memory_usage(&self) -> Usage { Usage { bytes_in_use: 5, bytes_padding: 3, bytes_reserved: 64 } } }
 pub trait Runtime { type Device: core::fmt::Debug; fn client(device: &Self::Device) -> Client; }
-#[derive(Debug)] pub struct DeviceId(pub usize);
-#[derive(Debug)] pub struct CudaDevice { pub id: DeviceId, pub index: usize }
+#[derive(Clone, Debug)] pub struct DeviceId(pub usize);
+#[derive(Clone, Debug)] pub struct CudaDevice { pub id: DeviceId, pub index: usize }
 #[derive(Debug)] pub struct Cuda;
 impl Runtime for Cuda { type Device = CudaDevice; fn client(_: &CudaDevice) -> Client { Client } }
 ";
@@ -163,6 +163,11 @@ fn an_adapter_is_there_where_its_framework_is_and_says_why_where_it_is_not() {
     assert_eq!(pool["name"], "CudaDevice { id: DeviceId(7), index: 1 }");
     assert_eq!(pool["device"], "cuda:1");
     assert_eq!((&pool["in_use"], &pool["padding"], &pool["reserved"]), (&5.into(), &3.into(), &64.into()));
+    let at_end = &Log::of(&repository, "with").0[Log::of(&repository, "with").position("end")]["metrics"];
+    let of_pool = |metric: &str| at_end[format!("pool.cubecl.1.{metric}")].as_u64();
+    let figures = ["in_use", "in_use_peak", "reserved", "reserved_peak"].map(of_pool);
+    assert_eq!(figures, [5, 5, 64, 64].map(Some), "{at_end}");
+    assert!(at_end.get("pool.cubecl.1.2.in_use").is_none(), "one pool is watched once: {at_end}");
     assert!(pools(&Log::of(&repository, "other")).is_empty());
     let said = format!("warning: other: {LEFT_OUT}: error");
     assert!(printed.stderr.contains(&said), "{}", printed.stderr);
@@ -288,6 +293,8 @@ fn candles_weights_and_gradients_are_named_to_the_byte() {
         };
         assert_eq!((of("first"), of("second"), moments.len()), (8, 8, 16));
         assert_eq!(bytes(&moments), 2 * bytes(&expected));
+        let absent = log.0.iter().find(|line| line["metric"] == "pool.candle.in_use").unwrap();
+        assert_eq!(absent["reason"], "candle has no pool on the CPU; its tensors are in heap.live");
         kept_by_optimizer.push(log.live("optimizer") - log.live("built") - bytes(&moments));
         let storage = |tensor: &str| {
             let line = log.0.iter().find(|line| line["name"] == tensor).unwrap();
@@ -356,6 +363,8 @@ fn burns_weights_and_gradients_are_named_to_the_byte_and_naming_leaves_nothing()
         assert_eq!(log.named("unnamed", "backward", "weight"), expected);
         assert_eq!(log.named("unnamed", "backward", "gradient"), expected);
         assert_eq!(log.live("unnamed"), log.live("backward"));
+        let absent = log.0.iter().find(|line| line["metric"] == "pool.cubecl.in_use").unwrap();
+        assert_eq!(absent["reason"], "burn reports no memory pool for this device");
         rests.push(log.live("unnamed") - 2 * bytes(&expected));
     }
     let [old, new] = ["old", "new"].map(|name| unattributed(&report, name, "backward"));
