@@ -25,7 +25,7 @@ fn text(page: &str) -> &str {
 }
 
 /// What the script draws.
-fn data(page: &str) -> Value {
+pub fn data(page: &str) -> Value {
     let after = page.split_once("id=\"data\">").unwrap().1;
     let base64: String = after.split_once("</script>").unwrap().0.split_whitespace().collect();
     let mut json = String::new();

@@ -1,5 +1,6 @@
 //! Metrics of memory pools, from a run's folder to tables, files, verdicts and limits.
 
+use crate::pages::data;
 use crate::support::synthetic::{Log, Synthetic};
 use crate::support::tables::table;
 use cargo_memprof::bisect::metric_query::MetricQuery;
@@ -129,6 +130,11 @@ fn files_have_the_figures_of_pools_and_their_sources() {
     for metric in ["pool.torch.in_use_peak", "pool.torch.peaked"] {
         assert!(sources(metric).contains(&exact), "{metric}: {:?}", sources(metric));
     }
+    let mut page = Vec::new();
+    report::render::render(Format::Html, &comparison, &Options::default(), &mut page).unwrap();
+    let page = String::from_utf8(page).unwrap();
+    let series = &data(&page)["tests"][0]["series"];
+    assert!(series["pool.torch.in_use"].is_array() && series["pool.torch.reserved_peak"].is_array());
     let order: Vec<&str> = comparison.metrics.iter().map(|metric| metric.name.as_str()).collect();
     let place = |name: &str| order.iter().position(|metric| *metric == name).unwrap();
     assert!(place("pool.torch.reserved_peak") < place("heap.peak"), "{order:?}");
