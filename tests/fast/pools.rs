@@ -85,7 +85,7 @@ fn thresholds_and_limits_hold_for_pools_of_any_name() {
     let rules = |rules: &[Rule]| code(&compared(5 * MIB, rules.to_vec()));
     let off = values::threshold("pool.*=off").unwrap();
     let wide = values::threshold("pool.torch.in_use_peak=50%").unwrap();
-    assert_eq!(rules(&[off.clone()]), 0);
+    assert_eq!(rules(std::slice::from_ref(&off)), 0);
     assert_eq!(rules(&[off.clone(), values::threshold("pool.torch.in_use_peak=1MiB").unwrap()]), 1);
     assert_eq!(rules(&[off.clone(), wide]), 0);
     assert_eq!(rules(&[off.clone(), values::limit("pool.*.reserved=39MiB").unwrap()]), 1);

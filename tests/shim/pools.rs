@@ -8,7 +8,7 @@ const METRICS: [&str; 4] = ["in_use", "in_use_peak", "reserved", "reserved_peak"
 
 fn run(arguments: &[&str]) -> Record {
     let experiment = Experiment::of(program("pools", &[]));
-    arguments.iter().fold(experiment, |experiment, one| experiment.arg(one)).succeed()
+    arguments.iter().fold(experiment, Experiment::arg).succeed()
 }
 
 /// The figures of a pool at a checkpoint: in use and its peak, reserved and its peak.
