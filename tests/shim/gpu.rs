@@ -174,7 +174,7 @@ impl Run {
 fn known_amounts_are_measured_to_the_byte_however_they_are_allocated() {
     let run = program("ground_truth", &[]).succeed();
     let lines: Vec<&str> = run.stdout().lines().collect();
-    assert_eq!(lines.len(), 19);
+    assert_eq!(lines.len(), 20);
     assert!(lines.iter().all(|line| line.starts_with("ok ")), "{}", run.stdout());
     assert!(run.absent().is_empty(), "{:?}", run.absent());
     // Peaks that no polling would see: all was freed before the checkpoint.
@@ -184,6 +184,8 @@ fn known_amounts_are_measured_to_the_byte_however_they_are_allocated() {
     assert_eq!(run.figure("threads", "gpu.0.peak"), Some(16 * MIB));
     assert_eq!(run.figure("host pinned", "gpu.host_pinned.peak"), Some(24 * MIB));
     assert_eq!(run.figure("pools freed", "gpu.0.pool.reserved"), Some(384 * MIB));
+    assert_eq!(run.figure("pools trimmed", "pool.truth.reserved"), Some(0));
+    assert_eq!(run.figure("pools trimmed", "pool.truth.reserved_peak"), Some(384 * MIB));
 }
 
 #[test]
