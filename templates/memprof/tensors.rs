@@ -61,6 +61,8 @@ pub enum Kind {
     OptimizerState,
     /// The output of a layer, kept for the backward pass or for the next layer.
     Activation,
+    /// The gradient of an activation or of an input.
+    IntermediateGradient,
     /// Anything else.
     #[default]
     Other,
@@ -183,6 +185,7 @@ impl Kind {
             Self::Gradient => "gradient",
             Self::OptimizerState => "optimizer-state",
             Self::Activation => "activation",
+            Self::IntermediateGradient => "intermediate-gradient",
             Self::Other => "other",
         }
     }

@@ -52,6 +52,7 @@ pub fn render(
         | Format::CsvCalls
         | Format::CsvLines
         | Format::CsvTensors
+        | Format::CsvLayers
         | Format::Pprof
         | Format::Dhat
         | Format::Folded => Err(io::Error::other("bisect and history have no report in this format")),
