@@ -204,19 +204,6 @@ impl fmt::Display for Device<'_> {
     }
 }
 
-/// Extents as a JSON array.
-pub(crate) struct Extents<'a>(pub(crate) &'a [usize]);
-
-impl fmt::Display for Extents<'_> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("[")?;
-        for (place, extent) in self.0.iter().enumerate() {
-            write!(formatter, "{}{}", if place == 0 { "" } else { "," }, extent)?;
-        }
-        formatter.write_str("]")
-    }
-}
-
 /// What the recorder keeps about named tensors.
 pub(crate) struct Registry {
     groups: u64,

@@ -67,9 +67,9 @@ impl TensorReport<'_> {
             page.line(&format!("… {more} not shown: --rows all"), " ", Tone::Quiet, out)?;
         }
         if !pairs.is_empty() {
-            let line = "kept = bytes that the layer allocated and that were alive at the end of the pass; bytes count \
-                        for the innermost layer, so the rows add up; peak = the highest point above the layer's \
-                        beginning, with the layers inside";
+            let line = "kept = what the layer itself added to live memory by the end of the pass, without the layers \
+                        inside it, so the rows add up; peak = the highest point above the layer's beginning, \
+                        with the layers inside";
             page.line(line, " ", Tone::Quiet, out)?;
         }
         Ok(())
@@ -109,7 +109,9 @@ impl TensorReport<'_> {
         rows.push(Text::new("= kept by the pass", Tone::Plain));
         let mut groups: Vec<Group> = Vec::new();
         for memory in memories {
-            let is_shown = |figure: &Figure| layers().any(|layer| figure.of(layer).is_some());
+            let is_shown = |figure: &Figure| {
+                layers().any(|layer| &*layer.memory == memory && figure.of(layer).is_some())
+            };
             for figure in Figure::ALL.into_iter().filter(is_shown) {
                 let sides = || 0..self.names.len();
                 let of_layers = names.iter().map(|name| {
