@@ -39,11 +39,11 @@ macro_rules! functions {
         /// activations during the pass; they are in the scope's peak. It does not tell which layer
         /// it is at.
         #[cfg(autodiff)]
+        #[track_caller]
         pub fn backward<$($backend: AutodiffBackend,)? const D: usize>(
             loss: &Tensor<$($backend,)? D>,
         ) -> $gradients {
-            let _scope = memprof::scope!("backward");
-            loss.backward()
+            memprof::measure("backward", || loss.backward()).0
         }
 
         /// Names one tensor of floats.

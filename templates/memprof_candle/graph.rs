@@ -38,10 +38,10 @@ pub fn activations(loss: &Tensor) -> Names {
 /// # Errors
 ///
 /// Those of `loss.backward()`.
+#[track_caller]
 pub fn backward(loss: &Tensor) -> Result<(GradStore, Names)> {
-    let scope = memprof::scope!("backward");
-    let gradients = loss.backward()?;
-    drop(scope);
+    let (gradients, _) = memprof::measure("backward", || loss.backward());
+    let gradients = gradients?;
     let mut names = Names::new();
     if memprof::is_measuring() {
         add_intermediate(&mut names, loss, &gradients);

@@ -66,7 +66,7 @@ impl<M: ModuleT> ModuleT for LayerT<M> {
 
 /// Runs the backward pass as a scope named `backward`. libtorch frees the gradients of activations
 /// during the pass; they are in the scope's peak. It does not tell which layer it is at.
+#[track_caller]
 pub fn backward(loss: &Tensor) {
-    let _scope = memprof::scope!("backward");
-    loss.backward();
+    memprof::measure("backward", || loss.backward());
 }
