@@ -4,6 +4,7 @@
 //! `layer_log` counts and writes. Here is what programs and adapters call.
 
 use std::fmt;
+use std::marker::PhantomData;
 
 use crate::layer_log;
 pub use crate::layer_log::Origin;
@@ -36,22 +37,30 @@ pub fn layer<T>(name: &str, code: impl FnOnce() -> T) -> T {
 /// let _pass = memprof::forward("forward");
 /// ```
 pub fn forward(label: &str) -> Forward {
-    Forward {
-        call: LayerCall {
-            depth: if recorder::is_recording() { layer_log::begin(label, true, None) } else { 0 },
-        },
-    }
+    let depth = if recorder::is_recording() { layer_log::begin(label, true, None) } else { 0 };
+    Forward { depth, of_thread: PhantomData }
 }
 
 /// A forward pass, until it is dropped. [`forward`] makes one.
 #[must_use = "a forward pass ends when this is dropped; bind it to a name that begins with an underscore, not to `_`"]
 pub struct Forward {
-    call: LayerCall,
+    /// As in [`LayerCall`].
+    depth: usize,
+    of_thread: PhantomData<*const ()>,
+}
+
+impl Drop for Forward {
+    #[inline]
+    fn drop(&mut self) {
+        if self.depth != 0 {
+            layer_log::end(self.depth);
+        }
+    }
 }
 
 impl fmt::Debug for Forward {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Forward").field("is_recorded", &self.call.is_recorded()).finish()
+        formatter.debug_struct("Forward").field("is_recorded", &(self.depth != 0)).finish()
     }
 }
 
@@ -60,6 +69,8 @@ impl fmt::Debug for Forward {
 pub struct LayerCall {
     /// How many layers are open with this one; 0 if it is not recorded.
     depth: usize,
+    /// It ends on the thread on which it began.
+    of_thread: PhantomData<*const ()>,
 }
 
 /// A layer's output, for adapters. The weak reference does not keep its storage alive.
@@ -80,19 +91,24 @@ pub struct Output<'a> {
 #[doc(hidden)]
 impl LayerCall {
     #[inline]
+    fn at(depth: usize) -> Self {
+        Self { depth, of_thread: PhantomData }
+    }
+
+    #[inline]
     pub fn begin(name: &str) -> Self {
-        Self { depth: if recorder::is_recording() { layer_log::begin(name, false, None) } else { 0 } }
+        Self::at(if recorder::is_recording() { layer_log::begin(name, false, None) } else { 0 })
     }
 
     /// As [`begin`](Self::begin). First asks for a number that grows with each tensor; what this
     /// costs counts nowhere.
     pub fn begin_after(name: &str, number: impl FnOnce() -> u64) -> (Self, u64) {
         if !recorder::is_recording() {
-            return (Self { depth: 0 }, 0);
+            return (Self::at(0), 0);
         }
         let before = layer_log::levels();
         let number = number();
-        (Self { depth: layer_log::begin(name, false, before) }, number)
+        (Self::at(layer_log::begin(name, false, before)), number)
     }
 
     pub fn is_recorded(&self) -> bool {

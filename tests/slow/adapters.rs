@@ -41,7 +41,7 @@ impl Log {
     fn position(&self, label: &str) -> usize {
         self.0
             .iter()
-            .position(|line| line["label"] == label)
+            .position(|line| line["event"] == "checkpoint" && line["label"] == label)
             .unwrap_or_else(|| panic!("no checkpoint {label}"))
     }
 
@@ -357,16 +357,16 @@ fn assert_layers_of_candle(log: &Log) {
     let grown = log.live("forward ended") - log.live("forward begins");
     assert_eq!(kept, i64::try_from(grown).unwrap(), "the rows add up, whatever candle kept");
 
-    let infer = log.layers("infer");
+    let frozen = log.layers("infer");
     let doubled: i64 = 4 * 16 * 4;
-    let inner = &infer["inner"];
+    let inner = &frozen["inner"];
     assert_eq!((inner.calls, inner.freed_later), (2, doubled.unsigned_abs()), "the first output is gone");
     assert!(
         (doubled..doubled + 1024).contains(&inner.retained),
         "the second one is there: {}",
         inner.retained
     );
-    assert_eq!((infer["same"].retained, infer["double"].freed_later), (0, 0), "no storage is theirs");
+    assert_eq!((frozen["same"].retained, frozen["double"].freed_later), (0, 0), "no storage is theirs");
 
     let hidden: &[u64] = &[4, 64];
     let activations = floats(&[

@@ -3,6 +3,7 @@
 //! Without `cargo memprof`, this only runs the code.
 
 use std::fmt;
+use std::marker::PhantomData;
 
 /// Runs code as one call of a layer, and returns its result.
 ///
@@ -30,12 +31,12 @@ pub fn layer<T>(_name: &str, code: impl FnOnce() -> T) -> T {
 /// ```
 #[inline]
 pub fn forward(_label: &str) -> Forward {
-    Forward(())
+    Forward(PhantomData)
 }
 
 /// A forward pass, until it is dropped. [`forward`] makes one.
 #[must_use = "a forward pass ends when this is dropped; bind it to a name that begins with an underscore, not to `_`"]
-pub struct Forward(());
+pub struct Forward(PhantomData<*const ()>);
 
 /// As under `cargo memprof`, so that the same code compiles in both.
 impl Drop for Forward {

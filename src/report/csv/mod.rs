@@ -1,5 +1,4 @@
-//! CSV: raw values one by one, or tables of checkpoints, scopes, calls, lines, tensors and
-//! layers.
+//! CSV: raw values one by one, or tables of checkpoints, scopes, calls, lines, tensors, layers.
 //! Imports support, plan, results, compare, and the report's alignment of checkpoints.
 //! Writes to the writer that it is given; changes nothing else.
 
