@@ -9,7 +9,7 @@ use tch::nn::{Module, ModuleT};
 ///
 /// ```ignore
 /// let mlp = nn::seq()
-///     .add(memprof_tch::layer("mlp.0", nn::linear(root / "mlp.0", 16, 64, Default::default())))
+///     .add(memprof_tch::layer("mlp.0", nn::linear(&root / "mlp" / 0, 16, 64, Default::default())))
 ///     .add_fn(|hidden| hidden.relu());
 /// ```
 #[derive(Debug)]

@@ -344,6 +344,14 @@ fn forward_passes_are_shown_by_layer_and_equal_ones_once() {
 }
 
 #[test]
+fn a_pass_without_rows_says_what_may_be_missing() {
+    let log = Log::new().checkpoint("start", &[("heap.live", 100), ("heap.peak", 100)]);
+    let log = log.event("forward", &json!({"label": "train", "occurrence": 1, "elsewhere": 0}));
+    let text = view(&compare(&Synthetic::new(&["main"]).passed("train", 0, 0, &log).results()), 120);
+    assert!(text.contains("if a C library has it: --metrics malloc.live"), "{text}");
+}
+
+#[test]
 fn csv_and_json_have_a_row_for_each_layer_of_a_pass() {
     let both = Synthetic::new(&["main", "wider"]).passed("train", 0, 0, &passes(100));
     let both = compare(&both.passed("train", 1, 0, &passes(120)).results());

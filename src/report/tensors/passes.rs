@@ -92,6 +92,11 @@ impl TensorReport<'_> {
 
     fn pass(&self, page: Page, pair: &PassPair, out: &mut dyn Write) -> io::Result<()> {
         let layers = || pair.iter().flatten().flat_map(|(content, _)| &content.layers);
+        if layers().next().is_none() {
+            let line =
+                "no measured memory changed in this pass; if a C library has it: --metrics malloc.live";
+            return page.line(line, " ", Tone::Quiet, out);
+        }
         let names: IndexSet<Option<&str>> = layers().map(|layer| layer.name.as_deref()).collect();
         let memories: IndexSet<&str> = layers().map(|layer| &*layer.memory).collect();
         let find = |side: usize, memory: &str, name: Option<&str>| {
