@@ -56,8 +56,10 @@ pub const ADAPTERS: [Adapter; 4] = [
             Need { name: "candle_nn", crates: &["candle_nn"], required: false },
         ],
         variants: &[
-            Variant { root: "lib.rs", cfgs: &["cuda", "small_types"] },
-            Variant { root: "lib.rs", cfgs: &["small_types"] },
+            Variant { root: "lib.rs", cfgs: &["cuda", "small_types", "layers"] },
+            Variant { root: "lib.rs", cfgs: &["small_types", "layers"] },
+            Variant { root: "lib.rs", cfgs: &["cuda", "layers"] },
+            Variant { root: "lib.rs", cfgs: &["layers"] },
             Variant { root: "lib.rs", cfgs: &["cuda"] },
             Variant { root: "lib.rs", cfgs: &[] },
         ],

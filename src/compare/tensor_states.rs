@@ -32,7 +32,7 @@ pub struct State {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Totals {
     /// By kind, in the order of [`TensorKind::ALL`].
-    pub kinds: [KindTotal; 5],
+    pub kinds: [KindTotal; TensorKind::ALL.len()],
     /// Bytes that the allocator holds for storages beyond their named bytes, if known.
     pub rounding: i128,
     /// The number of storages.

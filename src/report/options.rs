@@ -99,6 +99,9 @@ pub enum Format {
     /// A row per named tensor
     #[value(name = "csv=tensors")]
     CsvTensors,
+    /// A row per layer of a forward pass
+    #[value(name = "csv=layers")]
+    CsvLayers,
     /// A page for the browser, in one file
     Html,
     /// The complete report, in a versioned format

@@ -52,6 +52,7 @@ pub fn render(
         Format::CsvCalls => csv::traced::render_calls(comparison, out),
         Format::CsvLines => csv::traced::render_lines(comparison, out),
         Format::CsvTensors => csv::tensors::render(comparison, out),
+        Format::CsvLayers => csv::layers::render(comparison, out),
         Format::Json => json::render::render(comparison, options.why.as_deref(), out),
         Format::Perfetto => perfetto::render(comparison, out),
         Format::Junit => junit::render(comparison, out),

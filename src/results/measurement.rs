@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
 
+use crate::results::layer_record::LayerRecord;
 use crate::results::tensor_record::TensorRecord;
 use crate::results::trace_record::TraceRecord;
 
@@ -30,6 +31,8 @@ pub struct Measurement {
     pub trace: TraceRecord,
     /// The named tensors, and the figures of memory pools.
     pub tensors: TensorRecord,
+    /// The forward passes, layer by layer.
+    pub layers: LayerRecord,
     labels: Names,
     places: Names,
     metrics: Names,

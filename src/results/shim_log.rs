@@ -190,8 +190,9 @@ impl LogReader {
             "scope" if line.traced == Some(true) => Kind::Call,
             "scope" => Kind::Scope,
             other => {
-                let Measurement { trace, tensors, .. } = &mut self.measurement;
-                match trace.take(other, bytes).or_else(|| tensors.take(other, bytes, line.seq)) {
+                let Measurement { trace, tensors, layers, .. } = &mut self.measurement;
+                let taken = trace.take(other, bytes).or_else(|| tensors.take(other, bytes, line.seq));
+                match taken.or_else(|| layers.take(other, bytes)) {
                     Some(taken) => taken.map_err(|error| LineError::Malformed(error.to_string()))?,
                     None if self.take_rare(other, &line)? => {}
                     None => self.of_unknown_kind += 1,
@@ -285,6 +286,7 @@ impl LogReader {
 
     fn finish(mut self) -> Measurement {
         self.measurement.order();
+        self.measurement.layers.settle();
         let mut notes = std::mem::take(&mut self.measurement.notes);
         if !self.begun && self.process.is_some() {
             notes.push("the log has no `begin` line: the sources of its figures are unknown".to_owned());

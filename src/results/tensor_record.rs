@@ -86,6 +86,8 @@ pub enum TensorKind {
     OptimizerState,
     /// The output of a layer.
     Activation,
+    /// The gradient of an activation or of an input.
+    IntermediateGradient,
     /// Anything else.
     #[serde(other)]
     Other,
@@ -93,8 +95,14 @@ pub enum TensorKind {
 
 impl TensorKind {
     /// All kinds, in the order of reports.
-    pub const ALL: [Self; 5] =
-        [Self::Weight, Self::Gradient, Self::OptimizerState, Self::Activation, Self::Other];
+    pub const ALL: [Self; 6] = [
+        Self::Weight,
+        Self::Gradient,
+        Self::OptimizerState,
+        Self::Activation,
+        Self::IntermediateGradient,
+        Self::Other,
+    ];
 
     /// Returns the plural: `weights`.
     pub fn plural(self) -> &'static str {
@@ -103,6 +111,7 @@ impl TensorKind {
             Self::Gradient => "gradients",
             Self::OptimizerState => "optimizer state",
             Self::Activation => "activations",
+            Self::IntermediateGradient => "intermediate gradients",
             Self::Other => "other",
         }
     }
@@ -114,6 +123,7 @@ impl TensorKind {
             Self::Gradient => "gradient",
             Self::OptimizerState => "optimizer state",
             Self::Activation => "activation",
+            Self::IntermediateGradient => "intermediate gradient",
             Self::Other => "other",
         }
     }

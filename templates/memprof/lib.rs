@@ -31,9 +31,10 @@
 //!   `memprof_inject` hands over its counts; `drm_fdinfo` for `drm`; all use `dynamic_library`;
 //! * keeping: `peak_history`, `occurrences`, `calls` with `call_tree`, and `recorder`, which ties
 //!   all together under a `lock`;
-//! * logging: `scope_log`, `call_log` and `tensor_log`; the recorder logs checkpoints itself;
+//! * logging: `scope_log`, `call_log`, `layer_log` and `tensor_log`; the recorder logs checkpoints
+//!   itself;
 //! * asserting: `usage` with `gpus`, `assertions`, and `parameter`;
-//! * naming and tracing: `tensors`; `trace`, which the tool inserts into traced functions;
+//! * naming and tracing: `tensors` and `layers`; `trace`, which the tool inserts into traced functions;
 //! * writing: `log` with `checksum`, `json`, `terminal`; all keep their memory in `untracked`,
 //!   which has it from `own_memory`;
 //! * beginning and end: `constructor`, `environment`, `stamp`, and `harness`, which keeps libtest's
@@ -89,6 +90,8 @@ mod harness;
 mod heap;
 mod heap_metrics;
 mod json;
+mod layer_log;
+mod layers;
 mod live;
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 mod loaded;
@@ -154,6 +157,9 @@ pub use counts::{Account, Counts};
 pub use every::Every;
 pub use gpus::Gpus;
 pub use heap::Heap;
+pub use layers::{Forward, forward, layer};
+#[doc(hidden)]
+pub use layers::{LayerCall, Origin, Output, origin};
 pub use parameter::param;
 pub use pools::{PoolUsage, WatchedPool, trim, watch_pool};
 #[doc(hidden)]
@@ -263,6 +269,18 @@ pub fn read() -> Reading {
 /// Returns a counter for loops whose [`tick`](Every::tick) is true each `period`-th time.
 pub fn every(period: u64) -> Every {
     Every::new(period)
+}
+
+/// Logs a checkpoint named `epoch`, and returns its 1-based number. Call it at the end of each epoch
+/// of a training; revisions are then compared epoch by epoch.
+#[track_caller]
+pub fn epoch() -> u64 {
+    if is_recording() {
+        let caller = std::panic::Location::caller();
+        let at = untracked::Text::of(format_args!("{}:{}", caller.file(), caller.line()));
+        recorder::checkpoint("epoch", Some(at.as_str()));
+    }
+    every::epoch()
 }
 
 /// Whether this is a run of `cargo memprof`, so that checkpoints and scopes are logged.

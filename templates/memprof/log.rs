@@ -1,6 +1,7 @@
 //! The run's log: one JSON object per line, each written by one `write(2)` on a descriptor opened
 //! for appending. Lines that were written before a kill, an abort or a crash are in the kernel and
-//! stay.
+//! stay. Names of tensors wait for the next line of another kind: without a checkpoint after them,
+//! nothing needs them.
 
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
@@ -15,12 +16,17 @@ use crate::untracked::Untracked;
 /// The version of the format, in every line.
 const VERSION: u64 = 1;
 
+/// Lines of this many bytes wait at most.
+const MOST_WAITING: usize = 1 << 16;
+
 pub(crate) struct Log {
     file: File,
     /// The process that opened it. A forked child never gets here.
     process: u32,
     sequence: u64,
     line: Untracked<u8>,
+    /// Lines that wait for the next write.
+    waiting: Untracked<u8>,
     /// Over all lines so far.
     checksum: Checksum,
 }
@@ -32,10 +38,11 @@ impl Log {
         line.reserve(4096);
         let process = std::process::id();
         let checksum = Checksum::new(key);
-        Ok(Self { file: descriptor::out_of_the_way(file), process, sequence: 0, line, checksum })
+        let waiting = Untracked::new();
+        Ok(Self { file: descriptor::out_of_the_way(file), process, sequence: 0, line, waiting, checksum })
     }
 
-    /// Writes one line: the fields of every line, then those that the closure adds.
+    /// Writes one line, and before it those that wait: the fields of every line, then those that the closure adds.
     ///
     /// # Errors
     ///
@@ -47,6 +54,34 @@ impl Log {
         nanoseconds: u64,
         fields: impl FnOnce(&mut Json<'_>),
     ) -> io::Result<()> {
+        self.make(event, nanoseconds, fields);
+        if self.waiting.is_empty() {
+            write_whole(&mut self.file, &self.line)
+        } else {
+            self.waiting.extend(&self.line);
+            self.write_waiting()
+        }
+    }
+
+    /// Adds a line like [`write`](Self::write), which may wait for the next one.
+    pub(crate) fn write_later(
+        &mut self,
+        event: &str,
+        nanoseconds: u64,
+        fields: impl FnOnce(&mut Json<'_>),
+    ) -> io::Result<()> {
+        self.make(event, nanoseconds, fields);
+        self.waiting.extend(&self.line);
+        if self.waiting.len() < MOST_WAITING { Ok(()) } else { self.write_waiting() }
+    }
+
+    fn write_waiting(&mut self) -> io::Result<()> {
+        let written = write_whole(&mut self.file, &self.waiting);
+        self.waiting.clear();
+        written
+    }
+
+    fn make(&mut self, event: &str, nanoseconds: u64, fields: impl FnOnce(&mut Json<'_>)) {
         let mut json = Json::begin(&mut self.line);
         json.figure("v", VERSION);
         json.text("event", event);
@@ -56,18 +91,8 @@ impl Log {
         json.figure("thread", thread_number::current().into());
         fields(&mut json);
         json.end();
-        let written = loop {
-            match self.file.write(&self.line) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                result => break result?,
-            }
-        };
-        if written != self.line.len() {
-            return Err(io::ErrorKind::WriteZero.into());
-        }
         self.sequence += 1;
         self.checksum.add(&self.line);
-        Ok(())
     }
 
     /// Writes the last line, with the checksum of all lines before it. The tool notices by it that
@@ -76,4 +101,14 @@ impl Log {
         let checksum = self.checksum.value();
         self.write("end", nanoseconds, |json| json.hexadecimal("checksum", checksum))
     }
+}
+
+fn write_whole(file: &mut File, bytes: &[u8]) -> io::Result<()> {
+    let written = loop {
+        match file.write(bytes) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => break result?,
+        }
+    };
+    if written == bytes.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
 }

@@ -13,6 +13,7 @@ pub(crate) enum Logged {
     OwnCheckpoint,
     Scope,
     Call,
+    Forward,
 }
 
 #[derive(Clone, Copy)]

@@ -2,8 +2,8 @@
 //!
 //! A *mark* reads all sources. Checkpoints, scopes and readings are made of marks. The lock gives
 //! the log's lines, their sequence numbers and their times one order. No user code runs while it is
-//! held: labels are formatted before. `scope_log`, `call_log` and `tensor_log` log scopes, traced
-//! calls and tensors.
+//! held: labels are formatted before. `scope_log`, `call_log`, `layer_log` and `tensor_log` log
+//! scopes, traced calls, layers and tensors.
 //!
 //! A child made by `fork` without `exec` has a copy of all this, of the log's descriptor, and maybe
 //! of a lock that another thread held. Its process id tells it apart, and it does nothing here: it
@@ -17,6 +17,7 @@ use std::time::Instant;
 use crate::calls::Calls;
 use crate::environment::Environment;
 use crate::harness;
+use crate::layer_log::Passes;
 use crate::lock::{Held, Lock};
 use crate::log::Log;
 use crate::metric::{Catalogue, Index, Kind, MAXIMUM, Metric, PerMetric, Values};
@@ -66,6 +67,7 @@ pub(crate) struct Recorder {
     announced: (usize, usize),
     pub(crate) calls: Calls,
     pub(crate) tensors: Registry,
+    pub(crate) passes: Passes,
     /// What the log has of call stacks; `None` if the run does not record them.
     stacks: Option<StackLog>,
     /// Traced calls that ended since the last look at the clock, and when their sums were last
@@ -261,6 +263,7 @@ impl Recorder {
             announced: (0, 0),
             calls: Calls::new(),
             tensors: Registry::new(),
+            passes: Passes::new(),
             stacks: None,
             ended_calls: 0,
             told_of_calls: 0,

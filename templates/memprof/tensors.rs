@@ -62,6 +62,8 @@ pub enum Kind {
     OptimizerState,
     /// The output of a layer, kept for the backward pass or for the next layer.
     Activation,
+    /// The gradient of an activation or of an input.
+    IntermediateGradient,
     /// Anything else.
     #[default]
     Other,
@@ -188,6 +190,7 @@ impl Kind {
             Self::Gradient => "gradient",
             Self::OptimizerState => "optimizer-state",
             Self::Activation => "activation",
+            Self::IntermediateGradient => "intermediate-gradient",
             Self::Other => "other",
         }
     }
@@ -203,19 +206,6 @@ impl fmt::Display for Device<'_> {
             Self::Cuda(ordinal) => write!(formatter, "cuda:{ordinal}"),
             Self::Other(name) => write!(formatter, "other:{name}"),
         }
-    }
-}
-
-/// Extents as a JSON array.
-pub(crate) struct Extents<'a>(pub(crate) &'a [usize]);
-
-impl fmt::Display for Extents<'_> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("[")?;
-        for (place, extent) in self.0.iter().enumerate() {
-            write!(formatter, "{}{}", if place == 0 { "" } else { "," }, extent)?;
-        }
-        formatter.write_str("]")
     }
 }
 

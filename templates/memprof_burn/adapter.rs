@@ -35,6 +35,17 @@ macro_rules! functions {
             visitor.named.names
         }
 
+        /// Runs the backward pass as a scope named `backward`. Burn frees the gradients of
+        /// activations during the pass; they are in the scope's peak. It does not tell which layer
+        /// it is at.
+        #[cfg(autodiff)]
+        #[track_caller]
+        pub fn backward<$($backend: AutodiffBackend,)? const D: usize>(
+            loss: &Tensor<$($backend,)? D>,
+        ) -> $gradients {
+            memprof::measure("backward", || loss.backward()).0
+        }
+
         /// Names one tensor of floats.
         pub fn tensor<$($backend: Backend,)? const D: usize>(
             name: &str,

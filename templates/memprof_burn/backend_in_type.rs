@@ -16,6 +16,7 @@ use burn::tensor::{Bool, DType, Int, Tensor};
 use described::Described;
 use element::element_of;
 use memprof::{Kind, Names};
+pub use memprof::{forward, layer};
 use path::Path;
 
 functions! { backend: B, gradients: B::Gradients }

@@ -4,6 +4,7 @@
 //! let _weights = memprof_burn::weights(&model);
 //! let _gradients = memprof_burn::gradients(&model, &gradients);
 //! memprof_burn::pool(&device);
+//! let hidden = memprof_burn::layer("mlp.0", || layer.forward(input)); // in a forward pass
 //! ```
 //!
 //! A parameter's name is the path of its modules. Nothing is copied, and parameters that are not
@@ -30,6 +31,7 @@ use described::Described;
 use device_name::DeviceName;
 use element::element_of;
 use memprof::{Kind, Names};
+pub use memprof::{forward, layer};
 use path::Path;
 use pool_name::pool_name;
 

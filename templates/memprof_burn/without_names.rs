@@ -20,6 +20,7 @@ use described::Described;
 #[cfg(typed)]
 use element::element_of;
 use memprof::{Kind, Names};
+pub use memprof::{forward, layer};
 use text::Text;
 
 #[cfg(borrowed_ids)]

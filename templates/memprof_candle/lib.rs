@@ -6,6 +6,9 @@
 //! let _moments = memprof_candle::adamw(&var_map, &optimizer);
 //! let _hidden = memprof_candle::tensor("hidden", memprof::Kind::Activation, &hidden);
 //! memprof_candle::pool(&device); // metrics of the CUDA driver's memory pool
+//! let mlp = memprof_candle::layer("mlp.0", linear); // a `Module` like the linear layer
+//! let _activations = memprof_candle::activations(&loss);
+//! let (gradients, _rest) = memprof_candle::backward(&loss)?;
 //! ```
 //!
 //! Nothing is copied or allocated. Shape and byte range are those of the tensor's view; the
@@ -17,15 +20,31 @@
 #[cfg(candle_nn)]
 #[path = "../common/by_name.rs"]
 mod by_name;
+#[cfg(layers)]
+mod graph;
+#[cfg(layers)]
+mod layer;
 #[cfg(candle_nn)]
 mod optimizer;
 #[path = "../common/pool_name.rs"]
 mod pool_name;
+#[cfg(layers)]
+mod quantized;
 #[path = "../common/text.rs"]
 mod text;
+#[cfg(layers)]
+mod weak;
 
+#[cfg(layers)]
+pub use graph::{activations, backward};
+#[cfg(layers)]
+pub use layer::{Layer, LayerT, layer, layer_t};
+#[cfg(layers)]
+pub use memprof::forward;
 #[cfg(candle_nn)]
 pub use optimizer::adamw;
+#[cfg(layers)]
+pub use quantized::{add_quantized, quantized};
 
 #[cfg(candle_nn)]
 use candle_core::backprop::GradStore;
@@ -121,9 +140,13 @@ fn range(layout: &Layout, size: u64) -> Option<(u64, u64)> {
 }
 
 fn with_device(tensor: &Tensor, describe: impl FnOnce(Device<'_>)) {
-    match tensor.device().location() {
+    with_location(&tensor.device().location(), describe);
+}
+
+fn with_location(location: &DeviceLocation, describe: impl FnOnce(Device<'_>)) {
+    match location {
         DeviceLocation::Cpu => describe(Device::Cpu),
-        DeviceLocation::Cuda { gpu_id } => describe(Device::Cuda(gpu_id as u32)),
+        DeviceLocation::Cuda { gpu_id } => describe(Device::Cuda(*gpu_id as u32)),
         DeviceLocation::Metal { gpu_id } => {
             let name = Text::<16>::of(format_args!("metal:{gpu_id}"));
             describe(Device::Other(name.as_str()));

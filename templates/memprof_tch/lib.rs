@@ -3,6 +3,7 @@
 //! ```ignore
 //! let _weights = memprof_tch::weights(&var_store);
 //! let _gradients = memprof_tch::gradients(&var_store);
+//! let mlp = memprof_tch::layer("mlp.0", linear); // a `Module` like the linear layer
 //! ```
 //!
 //! Nothing is copied. Tensors share a storage if it begins at the same address.
@@ -13,10 +14,17 @@
 
 #[path = "../common/by_name.rs"]
 mod by_name;
+mod layer;
+#[path = "../common/text.rs"]
+mod text;
+
+pub use layer::{Layer, LayerT, backward, layer, layer_t};
+pub use memprof::forward;
 
 use memprof::{Device, Kind, Names};
 use tch::nn::VarStore;
 use tch::{Device as Place, Kind as Type, Tensor};
+use text::Text;
 
 /// Names each variable of a store by its path, in the order of the paths. The names last until the
 /// guard is dropped.
@@ -47,13 +55,22 @@ pub fn tensor(name: &str, kind: Kind, tensor: &Tensor) -> Names {
     names
 }
 
-/// Adds one more tensor to a group, for example the state of an optimizer. Sparse and quantized
-/// tensors are not named, because their size is not known.
+/// Adds one more tensor to a group, for example the state of an optimizer. A sparse tensor is two:
+/// `NAME (indices)` and `NAME (values)`. Quantized tensors are not named, because their size is not
+/// known.
 pub fn add(names: &mut Names, name: &str, kind: Kind, tensor: &Tensor) {
-    // A sparse tensor has no storage of its own, and a quantized one stores scales beside it.
-    if !tensor.defined() || tensor.is_sparse() {
+    if !tensor.defined() {
         return;
     }
+    // A sparse tensor has no storage of its own, but two parts that have.
+    if tensor.is_sparse() {
+        for (part, of_part) in [("indices", tensor.internal_indices()), ("values", tensor.internal_values())]
+        {
+            add(names, Text::<512>::of(format_args!("{name} ({part})")).as_str(), kind, &of_part);
+        }
+        return;
+    }
+    // A quantized one stores scales beside it.
     let Some((dtype, size)) = element(tensor.kind()) else { return };
     let extents = tensor.size();
     let mut shape = [0; 16];

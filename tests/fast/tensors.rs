@@ -302,3 +302,88 @@ fn as_csv_a_tensor_is_a_row() {
         ("256", "", "")
     );
 }
+
+/// A training of three passes, of which the first one is different, and one on a GPU.
+fn passes(width: i64) -> Log {
+    let mut log = Log::new().checkpoint("start", &[("heap.live", 100), ("heap.peak", 100)]);
+    let layer = |name: Option<&str>, memory: &str, depth: u32, calls: u32, figures: [i64; 3]| {
+        let [allocated, freed, peak] = figures;
+        let counted = |figure: i64| (memory == "heap").then_some(figure);
+        json!({
+            "name": name, "memory": memory, "calls": calls, "depth": depth, "allocated": counted(allocated),
+            "freed": counted(freed), "freed_later": 0, "retained": allocated - freed, "peak": peak,
+        })
+    };
+    for step in 1..=3 {
+        let first = if step == 1 { 50 * KIB } else { 0 };
+        let elsewhere = u8::from(width > 100 && step > 1);
+        let pass = json!({"label": "train", "occurrence": step, "elsewhere": elsewhere});
+        log = log.event("forward", &pass);
+        for memory in ["heap", "gpu.1"] {
+            let row = |name, depth, calls, figures| layer(name, memory, depth, calls, figures);
+            log = log.event("layer", &row(None, 0, 1, [3 * KIB, 5 * KIB, 80 * KIB]));
+            log = log.event("layer", &row(Some("block.0"), 1, 1, [KIB, 0, 70 * KIB]));
+            let figures = [width * KIB + first, KIB + first, width * KIB + first];
+            log = log.event("layer", &row(Some("block.0.attention"), 2, 2, figures));
+        }
+    }
+    log.checkpoint("done", &[("heap.live", 100), ("heap.peak", 100)])
+}
+
+#[test]
+fn forward_passes_are_shown_by_layer_and_equal_ones_once() {
+    let both = Synthetic::new(&["main", "wider"]).passed("train", 0, 0, &passes(100));
+    let both = compare(&both.passed("train", 1, 0, &passes(120)).results());
+    for width in [80, 120] {
+        let text = view(&both, width);
+        assert_fits(&text, width);
+        insta::assert_snapshot!(format!("forward_passes_{width}"), text);
+    }
+    let alone = Synthetic::new(&["main"]).passed("train", 0, 0, &passes(100));
+    insta::assert_snapshot!("forward_passes_of_one", view(&compare(&alone.results()), 100));
+}
+
+#[test]
+fn a_pass_without_rows_says_what_may_be_missing() {
+    let log = Log::new().checkpoint("start", &[("heap.live", 100), ("heap.peak", 100)]);
+    let log = log.event("forward", &json!({"label": "train", "occurrence": 1, "elsewhere": 0}));
+    let text = view(&compare(&Synthetic::new(&["main"]).passed("train", 0, 0, &log).results()), 120);
+    assert!(text.contains("if a C library has it: --metrics malloc.live"), "{text}");
+}
+
+#[test]
+fn csv_and_json_have_a_row_for_each_layer_of_a_pass() {
+    let both = Synthetic::new(&["main", "wider"]).passed("train", 0, 0, &passes(100));
+    let both = compare(&both.passed("train", 1, 0, &passes(120)).results());
+    let rows = csv_table(Format::CsvLayers, &both);
+    let find = |pass: &str, layer: &str, memory: &str| {
+        let is_it = |row: &&std::collections::BTreeMap<String, String>| {
+            [("pass", pass), ("layer", layer), ("memory", memory)]
+                .iter()
+                .all(|(key, value)| row[*key] == *value)
+        };
+        rows.iter().find(is_it).unwrap()
+    };
+    assert_eq!(rows.len(), 2 * 2 * 3);
+    let attention = find("2", "block.0.attention", "heap");
+    let fields = [
+        "passes:main",
+        "calls:main",
+        "allocated:main",
+        "freed:main",
+        "retained:main",
+        "retained:wider:delta",
+    ];
+    let values = fields.map(|name| attention[name].clone());
+    assert_eq!(values, ["2", "2", "102400", "1024", "101376", "20480"].map(str::to_owned));
+    assert_eq!(find("1", "", "gpu.1")["freed:main"], "", "not counted");
+
+    let report: serde_json::Value =
+        serde_json::from_str(&shown(&both, Format::Json, &Options::default())).unwrap();
+    let forwards = report["cells"][0]["forwards"].as_array().unwrap();
+    assert_eq!(forwards.len(), 2);
+    assert_eq!((&forwards[1]["first"], &forwards[1]["passes"]), (&json!(2), &json!(2)));
+    let row = &forwards[1]["layers"][5];
+    assert_eq!((&row["name"], &row["memory"]), (&json!("block.0.attention"), &json!("gpu.1")));
+    assert_eq!((&row["allocated"], &row["retained"]), (&json!(null), &json!(99 * KIB)));
+}

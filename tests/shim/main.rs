@@ -7,6 +7,7 @@ mod gpu;
 mod gpu_parts;
 mod heap;
 mod laboratory;
+mod layers;
 mod linking;
 mod lock;
 mod log;

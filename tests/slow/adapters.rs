@@ -41,12 +41,28 @@ impl Log {
     fn position(&self, label: &str) -> usize {
         self.0
             .iter()
-            .position(|line| line["label"] == label)
+            .position(|line| line["event"] == "checkpoint" && line["label"] == label)
             .unwrap_or_else(|| panic!("no checkpoint {label}"))
     }
 
     fn live(&self, label: &str) -> u64 {
         self.0[self.position(label)]["metrics"]["heap.live"].as_u64().unwrap()
+    }
+
+    /// The layers of the first pass with this label, by name; the pass's own row has none.
+    fn layers(&self, label: &str) -> BTreeMap<String, Layer> {
+        let mut lines = self.0.iter().skip_while(|line| line["event"] != "forward" || line["label"] != label);
+        lines.next().unwrap_or_else(|| panic!("no pass {label}"));
+        let layers = lines.take_while(|line| line["event"] == "layer").map(|line| {
+            assert_eq!(line["memory"], "heap");
+            let layer = Layer {
+                calls: line["calls"].as_u64().unwrap(),
+                freed_later: line["freed_later"].as_u64().unwrap(),
+                retained: line["retained"].as_i64().unwrap(),
+            };
+            (line["name"].as_str().unwrap_or_default().to_owned(), layer)
+        });
+        layers.collect()
     }
 
     /// What was named between two checkpoints as this kind: name, shape, bytes.
@@ -61,6 +77,12 @@ impl Log {
         };
         tensors.map(described).collect()
     }
+}
+
+struct Layer {
+    calls: u64,
+    freed_later: u64,
+    retained: i64,
 }
 
 fn bytes(named: &BTreeMap<String, (Vec<u64>, u64)>) -> u64 {
@@ -307,6 +329,7 @@ fn candles_weights_and_gradients_are_named_to_the_byte() {
             (&serde_json::json!([16 * 4, 9 * 16 * 4]), &serde_json::json!([0, 64 * 16 * 4]))
         );
         rests.push(log.live("unnamed") - bytes(&expected));
+        assert_layers_of_candle(&log);
     }
     assert_eq!(kept_by_optimizer[0], kept_by_optimizer[1]);
     for label in ["built", "optimizer", "backward"] {
@@ -325,6 +348,51 @@ fn candles_weights_and_gradients_are_named_to_the_byte() {
         ]
     );
     assert_same_but_for_the_harness(rests[0], rests[1], "no byte of a weight is in what is not attributed");
+}
+
+/// A layer keeps its output and the product before the bias was added. candle has some 230 bytes beside each tensor.
+fn assert_layers_of_candle(log: &Log) {
+    let train = log.layers("train");
+    assert_eq!(train.keys().collect::<Vec<_>>(), ["", "mlp.0", "mlp.1"]);
+    for name in ["mlp.0", "mlp.1"] {
+        let kept = train[name].retained;
+        let tensors: i64 = 2 * 4 * 64 * 4;
+        assert!((tensors..tensors + 1024).contains(&kept), "{name}: {kept}");
+        assert_eq!((train[name].calls, train[name].freed_later), (1, 0));
+    }
+    let kept: i64 = train.values().map(|layer| layer.retained).sum();
+    let grown = log.live("forward ended") - log.live("forward begins");
+    assert_eq!(kept, i64::try_from(grown).unwrap(), "the rows add up, whatever candle kept");
+
+    let frozen = log.layers("infer");
+    let doubled: i64 = 4 * 16 * 4;
+    let inner = &frozen["inner"];
+    assert_eq!((inner.calls, inner.freed_later), (2, doubled.unsigned_abs()), "the first output is gone");
+    assert!(
+        (doubled..doubled + 1024).contains(&inner.retained),
+        "the second one is there: {}",
+        inner.retained
+    );
+    assert_eq!((frozen["same"].retained, frozen["double"].freed_later), (0, 0), "no storage is theirs");
+
+    let hidden: &[u64] = &[4, 64];
+    let activations = floats(&[
+        ("mlp.0/2", hidden),
+        ("mlp.0", hidden),
+        ("after mlp.0/1", hidden),
+        ("mlp.1/2", hidden),
+        ("mlp.1", hidden),
+        ("after mlp.1/1", &[1, 1]),
+        ("after mlp.1/2", &[]),
+    ]);
+    assert_eq!(log.named("forward ended", "activations", "activation"), activations);
+    let rest = log.named("activations", "all gradients", "intermediate-gradient");
+    assert_eq!(rest, floats(&[("input/1", &[4, 16])]), "candle keeps the gradient of an input");
+    let backward = log.0.iter().find(|line| line["event"] == "scope" && line["label"] == "backward").unwrap();
+    assert!(backward["metrics"]["heap.peaked"].as_u64() > Some(4 * 64 * 4), "{backward}");
+    // Four bits and a scale of two bytes for each 32 numbers.
+    let quantized = BTreeMap::from([("quantized".to_owned(), (vec![4, 32], 4 * (16 + 2)))]);
+    assert_eq!(log.named("inferred", "quantized", "other"), quantized);
 }
 
 #[test]
@@ -366,6 +434,13 @@ fn burns_weights_and_gradients_are_named_to_the_byte_and_naming_leaves_nothing()
         let absent = log.0.iter().find(|line| line["metric"] == "pool.cubecl.in_use").unwrap();
         assert_eq!(absent["reason"], "burn reports no memory pool for this device");
         rests.push(log.live("unnamed") - 2 * bytes(&expected));
+        // The weights are made in the first forward pass.
+        let train = log.layers("train");
+        let kept: i64 = train.values().map(|layer| layer.retained).sum();
+        let grown = log.live("forward ended") - log.live("forward begins");
+        assert_eq!(kept, i64::try_from(grown).unwrap(), "the rows add up, whatever burn kept");
+        assert!(train["network"].retained >= i64::try_from(bytes(&expected)).unwrap());
+        assert!(log.0.iter().any(|line| line["event"] == "scope" && line["label"] == "backward"));
     }
     let [old, new] = ["old", "new"].map(|name| unattributed(&report, name, "backward"));
     assert_same_but_for_the_harness(old, new, "backward");

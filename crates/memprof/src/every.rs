@@ -1,4 +1,6 @@
-//! Checkpoints in loops, only each n-th time.
+//! Checkpoints in loops, only each n-th time, and the number of the epoch.
+
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counts ticks, and tells at each n-th one that it is time for a checkpoint.
 ///
@@ -34,4 +36,10 @@ impl Every {
     pub fn count(&self) -> u64 {
         self.count
     }
+}
+
+/// Counts one more epoch. Returns its 1-based number.
+pub(crate) fn epoch() -> u64 {
+    static EPOCHS: AtomicU64 = AtomicU64::new(0);
+    EPOCHS.fetch_add(1, Ordering::Relaxed) + 1
 }

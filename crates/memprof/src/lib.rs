@@ -27,6 +27,7 @@ mod every;
 mod gpus;
 mod heap;
 mod pools;
+mod layers;
 mod reading;
 mod scope;
 mod tensors;
@@ -40,6 +41,7 @@ pub use every::Every;
 pub use gpus::Gpus;
 pub use heap::Heap;
 pub use pools::{PoolUsage, WatchedPool, trim, watch_pool};
+pub use layers::{Forward, forward, layer};
 pub use reading::Reading;
 pub use scope::{Scope, measure};
 pub use tensors::{Device, Kind, Names, Pool, Tensor, pool, tensor};
@@ -120,6 +122,12 @@ pub fn read() -> Reading {
 /// Returns a counter for loops whose [`tick`](Every::tick) is true each `period`-th time.
 pub fn every(period: u64) -> Every {
     Every::new(period)
+}
+
+/// Logs a checkpoint named `epoch`, and returns its 1-based number. Call it at the end of each epoch
+/// of a training; revisions are then compared epoch by epoch.
+pub fn epoch() -> u64 {
+    every::epoch()
 }
 
 /// Whether this is a run of `cargo memprof`, so that checkpoints and scopes are logged.

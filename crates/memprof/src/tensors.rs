@@ -57,6 +57,8 @@ pub enum Kind {
     OptimizerState,
     /// The output of a layer, kept for the backward pass or for the next layer.
     Activation,
+    /// The gradient of an activation or of an input.
+    IntermediateGradient,
     /// Anything else.
     #[default]
     Other,

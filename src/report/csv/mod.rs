@@ -1,8 +1,9 @@
-//! CSV: raw values one by one, or tables of checkpoints, scopes, calls, lines and tensors.
+//! CSV: raw values one by one, or tables of checkpoints, scopes, calls, lines, tensors, layers.
 //! Imports support, plan, results, compare, and the report's alignment of checkpoints.
 //! Writes to the writer that it is given; changes nothing else.
 
 pub mod checkpoints;
+pub mod layers;
 pub mod long;
 mod params;
 mod pivot;

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use crate::compare::comparison::{Comparison, PairView};
 use crate::report::html::checkpoint_table::{self, Positions};
 use crate::report::html::page_test::{PageTest, PageView};
-use crate::report::html::treemap::names_tensors;
+use crate::report::html::treemap::has_layers;
 use crate::report::html::{call_sites, runs};
 use crate::report::options::{Options, Rows};
 use crate::report::page::Page;
@@ -126,7 +126,7 @@ impl Surroundings<'_> {
     }
 
     fn tensors(&self, view: &PairView<'_>) -> Markup {
-        if !names_tensors(self.comparison, view) {
+        if !has_layers(self.comparison, view) {
             return html! {};
         }
         let options = self.as_text();

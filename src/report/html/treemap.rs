@@ -25,9 +25,15 @@ pub(super) struct Treemap {
     rest: [Option<i64>; 2],
 }
 
-/// Whether a run of the test named any tensor. Most tests do not, and a look at all checkpoints takes
-/// long.
-pub(super) fn names_tensors(comparison: &Comparison, view: &PairView<'_>) -> bool {
+/// Whether a run of the test named any tensor, or had a forward pass. Most tests do not, and a look
+/// at all checkpoints takes long.
+pub(super) fn has_layers(comparison: &Comparison, view: &PairView<'_>) -> bool {
+    let mut runs = view.baseline.runs.iter().chain(&view.candidate.runs);
+    names_tensors(comparison, view) || runs.any(|run| !comparison.runs[*run].measurement.layers.is_empty())
+}
+
+/// Whether a run of the test named any tensor.
+fn names_tensors(comparison: &Comparison, view: &PairView<'_>) -> bool {
     let mut runs = view.baseline.runs.iter().chain(&view.candidate.runs);
     runs.any(|run| !comparison.runs[*run].measurement.tensors.is_empty())
 }

@@ -18,6 +18,7 @@ use crate::report::json::schema::{
 use crate::report::notes;
 use crate::report::options::Options;
 use crate::report::selection::MetricFilter;
+use crate::report::tensors::forwards_json;
 use crate::report::tensors::json as tensors_json;
 use crate::report::why::explained;
 use crate::results::stored::Run;
@@ -193,5 +194,6 @@ fn cell_run<'a>(comparison: &'a Comparison, run: &'a Run) -> CellRun<'a> {
         folder: run.folder.as_str().into(),
         trace: (!run.measurement.trace.is_empty()).then(|| Cow::Borrowed(&run.measurement.trace)),
         tensors: tensors_json::of_run(&run.measurement),
+        forwards: forwards_json::of_run(&run.measurement),
     }
 }

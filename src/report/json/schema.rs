@@ -12,6 +12,7 @@ use crate::compare::comparison::Comparison;
 use crate::compare::evaluation::Conclusion;
 use crate::compare::matching::RowChange;
 use crate::plan::metric::Unit;
+use crate::report::tensors::forwards_json::ForwardEntry;
 use crate::report::tensors::json::{LayersEntry, TensorsOfRun};
 use crate::report::why::json::WhyReport;
 use crate::results::measurement::Kind;
@@ -346,6 +347,9 @@ pub struct CellRun<'a> {
     /// The named memory; absent if nothing was named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tensors: Option<TensorsOfRun>,
+    /// The forward passes, layer by layer, equal ones once; absent if there were none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forwards: Vec<ForwardEntry>,
 }
 
 /// How a checkpoint changed.

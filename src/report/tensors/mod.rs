@@ -1,10 +1,12 @@
-//! Named memory in every format: totals, layers, remarks.
+//! Named memory in every format: totals, layers, forward passes, remarks.
 //! Imports what its parent folder may.
 //! Writes to the writer that it is given; changes nothing else.
 
 pub mod comment;
+pub mod forwards_json;
 pub mod json;
 pub mod layers;
+pub mod passes;
 pub mod remarks;
 pub mod report;
 pub mod totals;

@@ -23,11 +23,12 @@ pub(in crate::report) enum TotalsRow {
 }
 
 impl TotalsRow {
-    pub(in crate::report) const ALL: [Self; 10] = [
+    pub(in crate::report) const ALL: [Self; 11] = [
         Self::Kind(TensorKind::Weight),
         Self::Kind(TensorKind::Gradient),
         Self::Kind(TensorKind::OptimizerState),
         Self::Kind(TensorKind::Activation),
+        Self::Kind(TensorKind::IntermediateGradient),
         Self::Kind(TensorKind::Other),
         Self::Rounding,
         Self::Unattributed,

@@ -45,7 +45,7 @@ pub(in crate::report) fn render(
         let line = format!("{}: --view tensors, --rows all", left_out(moments.len() - shown.len()));
         page.line(&line, " ", Tone::Quiet, out)?;
     }
-    if shown.is_empty() { tensors.unseen(page, out) } else { tensors.remarks(page, out) }
+    tensors.end(page, shown.is_empty(), options, out)
 }
 
 /// Writes a single revision's named memory of a test, if there is any.
@@ -56,7 +56,7 @@ pub(in crate::report) fn render_one(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let tensors = TensorReport::of_one(comparison, cell);
-    if tensors.is_empty() { Ok(()) } else { tensors.whole(Page::new(options), options, out) }
+    if tensors.says_nothing() { Ok(()) } else { tensors.whole(Page::new(options), options, out) }
 }
 
 /// Writes all tensors of each test: of each candidate beside the baseline, or of a single revision.
@@ -66,7 +66,7 @@ pub fn render_view(comparison: &Comparison, options: &Options, out: &mut dyn Wri
     if comparison.revisions.len() == 1 {
         for cell in &comparison.cells {
             let tensors = TensorReport::of_one(comparison, cell);
-            if tensors.is_empty() {
+            if tensors.says_nothing() {
                 continue;
             }
             is_empty = false;
@@ -79,7 +79,7 @@ pub fn render_view(comparison: &Comparison, options: &Options, out: &mut dyn Wri
     for view in comparison.pairs() {
         let tensors = TensorReport::of_pair(comparison, &view);
         let troubles = troubles::troubles(comparison, &view);
-        let has_none = tensors.is_empty();
+        let has_none = tensors.says_nothing();
         if has_none && troubles.is_empty() {
             continue;
         }
@@ -139,6 +139,21 @@ impl TensorReport<'_> {
             let line = format!("{}: --rows all", left_out(moments.len() - shown.len()));
             page.line(&line, " ", Tone::Quiet, out)?;
         }
-        if shown.is_empty() { self.unseen(page, out) } else { self.remarks(page, out) }
+        self.end(page, shown.is_empty(), options, out)
+    }
+
+    /// Whether there is neither a named tensor nor a forward pass.
+    fn says_nothing(&self) -> bool {
+        self.is_empty() && self.has_no_passes()
+    }
+
+    /// Writes what follows the named memory: remarks, and the layers of the forward passes.
+    fn end(&self, page: Page, is_unseen: bool, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+        if is_unseen {
+            self.unseen(page, out)?;
+        } else {
+            self.remarks(page, out)?;
+        }
+        self.passes(page, options, out)
     }
 }
