@@ -61,10 +61,21 @@ pub struct Function {
     pub lines: std::ops::RangeInclusive<usize>,
     /// How it is traced.
     pub selected: Selected,
+    /// Whether it is a test.
+    pub is_test: bool,
     /// What distinguishes it from others of its path: `cfg(unix)`, `impl Encoder<f32>`.
     pub apart: Option<String>,
     /// Why it is not traced, if so.
     pub untraceable: Option<String>,
+}
+
+impl Function {
+    /// Whether the function is edited in the same way if it is selected like this. A name matters to
+    /// tests only.
+    pub fn is_edited_as(&self, other: Selected) -> bool {
+        let is_same_name = self.selected.is_named == other.is_named || !self.is_test;
+        self.selected.depth == other.depth && is_same_name
+    }
 }
 
 /// Decides about a function, by its path and the line of its name.
@@ -155,7 +166,8 @@ impl FunctionFinder<'_> {
                 self.insert(candidate, selected.depth, line, *lines.end());
             }
             let (path, apart) = (self.path.clone(), self.told_apart());
-            self.found.push(Function { path, line, lines, selected, apart, untraceable });
+            let is_test = untraceable::is_test(candidate.attributes);
+            self.found.push(Function { path, line, lines, selected, is_test, apart, untraceable });
         }
         // Visits functions and impls inside of it.
         self.visit_block(candidate.body);
@@ -207,6 +219,7 @@ impl FunctionFinder<'_> {
                     line,
                     lines: line..=line,
                     selected,
+                    is_test: false,
                     apart: self.told_apart(),
                     untraceable: Some(what.to_owned()),
                 });

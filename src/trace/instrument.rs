@@ -125,13 +125,18 @@ pub fn find(search: &Search<'_>) -> Tracing {
             let shown = search.prefix.join(path);
             let (functions, edited) =
                 functions::trace(file, shown.as_str(), &one.name, one.untraceable, &wants);
-            let lines = functions.iter().map(|function| (function.line, function.selected)).collect();
-            if lines == of_others {
+            let is_same = functions.len() == of_others.len()
+                && functions.iter().all(|function| {
+                    let other = of_others.get(&function.line);
+                    other.is_some_and(|other| function.is_edited_as(*other))
+                });
+            if is_same {
                 return;
             }
             if !of_others.is_empty() {
                 tracing.forget(path, &shown);
             }
+            let lines = functions.iter().map(|function| (function.line, function.selected)).collect();
             taken.insert(path.to_owned(), lines);
             let found = TracedFile { path, shown, source: &file.source, functions, edited };
             tracing.take(found, one.is_member, search);

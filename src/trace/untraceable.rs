@@ -15,12 +15,17 @@ pub fn reason(attributes: &[syn::Attribute], signature: &syn::Signature, is_name
         return Some(format!(
             "it is an `extern \"{name}\"` function, which a signal handler or code before `main` may call"
         ));
-    } else if !is_named && is_marked(attributes, &["test", "bench"]) {
+    } else if !is_named && is_test(attributes) {
         "it is a test, which `start` and `done` already enclose; its name traces it"
     } else {
         return None;
     };
     Some(reason.to_owned())
+}
+
+/// Whether attributes make a function a test.
+pub fn is_test(attributes: &[syn::Attribute]) -> bool {
+    is_marked(attributes, &["test", "bench"])
 }
 
 /// Whether an attribute has one of these names: `#[test]`, `#[tokio::test]`, `#[unsafe(naked)]`.

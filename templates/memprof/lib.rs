@@ -29,7 +29,8 @@
 //!   `memprof_inject` hands over its counts; `drm_fdinfo` for `drm`; all use `dynamic_library`;
 //! * keeping: `peak_history`, `occurrences`, `calls` with `call_tree`, and `recorder`, which ties
 //!   all together under a `lock`;
-//! * logging: `scope_log`, `call_log` and `tensor_log`; the recorder logs checkpoints itself;
+//! * logging: `scope_log`, `call_log` with `telling`, and `tensor_log`; the recorder logs checkpoints
+//!   itself;
 //! * asserting: `usage` with `gpus`, `assertions`, and `parameter`;
 //! * naming and tracing: `tensors`; `trace`, which the tool inserts into traced functions;
 //! * writing: `log` with `checksum`, `json`, `terminal`; all keep their memory in `untracked`,
@@ -131,6 +132,7 @@ mod stack_walk;
 mod stacks;
 mod stamp;
 mod tally;
+mod telling;
 mod tensor_log;
 mod tensors;
 mod terminal;

@@ -64,10 +64,11 @@ impl Sources {
     }
 
     /// The sources that traced functions read.
-    pub(crate) fn each_of(&mut self, columns: Columns) -> [Option<&mut dyn Source>; 3] {
+    pub(crate) fn each_of(&mut self, columns: Columns) -> [Option<&mut dyn Source>; 4] {
         [
             if columns.heap { Some(&mut self.heap) } else { None },
             if columns.cpu { Some(&mut self.resident) } else { None },
+            if columns.malloc { Some(&mut self.malloc) } else { None },
             if columns.gpu { Some(&mut self.gpu) } else { None },
         ]
     }
