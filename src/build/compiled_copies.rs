@@ -221,12 +221,13 @@ mod tests {
         }
 
         fn files(&self) -> Vec<String> {
-            let files = walkdir::WalkDir::new(&self.root).into_iter().filter_map(Result::ok);
-            let files = files.filter(|entry| entry.file_type().is_file());
+            let entries = walkdir::WalkDir::new(&self.root).into_iter().filter_map(Result::ok);
+            let libraries =
+                entries.filter(|entry| entry.path().extension().is_some_and(|kind| kind == "rlib"));
             let name = |entry: walkdir::DirEntry| {
                 entry.path().strip_prefix(&self.root).unwrap().display().to_string()
             };
-            let mut names: Vec<String> = files.map(name).filter(|name| name.ends_with(".rlib")).collect();
+            let mut names: Vec<String> = libraries.map(name).collect();
             names.sort();
             names
         }

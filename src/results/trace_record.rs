@@ -92,12 +92,11 @@ impl TraceRecord {
 
     fn take_line(&mut self, line: LineRecord) {
         let place = line.site.map(|site| (site, line.line));
-        match place.and_then(|place| self.places.get(&place)) {
-            Some(&known) => self.lines[known] = line,
-            None => {
-                self.places.extend(place.map(|place| (place, self.lines.len())));
-                self.lines.push(line);
-            }
+        if let Some(&known) = place.and_then(|place| self.places.get(&place)) {
+            self.lines[known] = line;
+        } else {
+            self.places.extend(place.map(|place| (place, self.lines.len())));
+            self.lines.push(line);
         }
     }
 

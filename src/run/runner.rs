@@ -395,8 +395,9 @@ impl Runner<'_> {
         progress.executables.prove(entry, executable)?;
         let record = self.run_test(pending, entry, executable, &progress.executables)?;
         if record.outcome.status == Status::Interrupted {
-            // Later repeats have nothing that earlier ones have not.
-            progress.cut_off = (pending.repeat == 0).then_some(record);
+            // Later repeats and call stacks would add nothing to the report.
+            let is_first = pending.repeat == 0 && self.recording.is_none();
+            progress.cut_off = is_first.then_some(record);
             return Ok(None);
         }
         self.record(&record)?;

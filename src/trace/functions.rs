@@ -45,6 +45,7 @@ pub struct Selected {
 
 impl Selected {
     /// Returns what two patterns select together.
+    #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self { depth: self.depth.max(other.depth), is_named: self.is_named || other.is_named }
     }

@@ -315,7 +315,7 @@ fn what_a_test_measured_until_it_was_stopped_is_shown_as_incomplete() {
     let options = Options { view: View::Scopes, width: Some(160), ..Options::default() };
     for status in [Status::Interrupted, Status::Timeout { limit_seconds: 60 }, Status::Killed { signal: 9 }] {
         let text = rendered(Format::Table, &of_lines(status), &options);
-        assert!(text.contains("main: incomplete, because the test did not pass"), "{text}");
+        assert!(text.contains("main: incomplete ("), "{text}");
         assert!(text.contains("2.00 MiB") && text.contains("out // ```"), "{text}");
     }
     assert!(!rendered(Format::Table, &of_lines(Status::Ok), &options).contains("incomplete"));

@@ -269,8 +269,10 @@ fn locked(name: &str, dependencies: &[&str]) -> String {
     let start = own.find(&format!("[[package]]\nname = \"{name}\"\n")).unwrap();
     let entry = own[start..].split("\n\n").next().unwrap();
     let head = entry.lines().take_while(|line| !line.starts_with("dependencies")).collect::<Vec<_>>();
-    let needed: String = dependencies.iter().map(|name| format!(" \"{name}\",\n")).collect();
-    let needed = if needed.is_empty() { needed } else { format!("dependencies = [\n{needed}]\n") };
+    let needed = match dependencies {
+        [] => String::new(),
+        some => format!("dependencies = [\n \"{}\",\n]\n", some.join("\",\n \"")),
+    };
     format!("{}\n{needed}\n", head.join("\n"))
 }
 

@@ -95,8 +95,8 @@ pub(in crate::report) struct TraceReport<'a> {
     is_silent: [bool; 2],
     /// Why metrics are unavailable.
     pub(super) absent: BTreeMap<String, String>,
-    /// Whether a side's run did not pass, so that its figures are incomplete.
-    pub(super) cut_off: [bool; 2],
+    /// How a side's run ended, if it did not pass, so that its figures are incomplete.
+    cut_off: [Option<String>; 2],
 }
 
 impl<'a> TraceReport<'a> {
@@ -107,7 +107,7 @@ impl<'a> TraceReport<'a> {
         let aggregates = [view.baseline, view.candidate];
         let is_silent = [0, 1].map(|side| is_silent(aggregates[side], &sides[side]));
         let absent = aggregates.into_iter().flat_map(|side| side.absent.clone()).collect();
-        let cut_off = aggregates.map(|side| side.availability == Availability::CutOff);
+        let cut_off = aggregates.map(|side| cut_off(comparison, side));
         Self { view: Some(view), sides, names, is_silent, absent, cut_off }
     }
 
@@ -116,7 +116,7 @@ impl<'a> TraceReport<'a> {
         let side = trace_side(comparison, &cell.sides[0], name);
         let is_silent = [is_silent(&cell.sides[0], &side), false];
         let absent = cell.sides[0].absent.clone();
-        let cut_off = [cell.sides[0].availability == Availability::CutOff, false];
+        let cut_off = [cut_off(comparison, &cell.sides[0]), None];
         let sides = [side, TraceSide::default()];
         Self { view: None, sides, names: vec![heading(name)], is_silent, absent, cut_off }
     }
@@ -289,10 +289,9 @@ impl<'a> TraceReport<'a> {
 
     /// Writes which requested functions were not traced, and whether none was called.
     pub(in crate::report) fn remarks(&self, page: Page, out: &mut dyn Write) -> io::Result<()> {
-        for (name, _) in self.names.iter().zip(self.cut_off).filter(|(_, is_cut_off)| *is_cut_off) {
-            let line = format!(
-                "{name}: incomplete, because the test did not pass; these figures are what was logged until then"
-            );
+        for (name, end) in self.names.iter().zip(&self.cut_off) {
+            let Some(end) = end else { continue };
+            let line = format!("{name}: incomplete ({end}); these figures are what was logged until then");
             page.line(&line, " ", Tone::Growth, out)?;
         }
         for ((name, side), is_silent) in self.names.iter().zip(&self.sides).zip(self.is_silent) {
@@ -307,6 +306,12 @@ impl<'a> TraceReport<'a> {
         }
         Ok(())
     }
+}
+
+/// Returns how the run ended whose figures a side shows, if it did not pass.
+fn cut_off(comparison: &Comparison, side: &Aggregate) -> Option<String> {
+    let run = side.runs.first().filter(|_| side.availability == Availability::CutOff)?;
+    comparison.runs[*run].trouble()
 }
 
 fn is_silent(side: &Aggregate, traced: &TraceSide<'_>) -> bool {
