@@ -386,3 +386,23 @@ impl LockfileRequest {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_metric_is_in_the_columns_of_its_family() {
+        for (metric, column) in [
+            ("heap.live", Some(TraceColumn::Heap)),
+            ("gpu.*", Some(TraceColumn::Gpu)),
+            ("gpu.0.pool.used", Some(TraceColumn::Gpu)),
+            ("pool.cubecl.in_use", Some(TraceColumn::Pool)),
+            ("time", Some(TraceColumn::Time)),
+            ("cpu*", Some(TraceColumn::Cpu)),
+            ("*", None),
+        ] {
+            assert_eq!(TraceColumn::of_metric(metric), column, "{metric}");
+        }
+    }
+}

@@ -313,3 +313,26 @@ fn trace(flags: &TraceArguments, entry: Option<&TraceEntry>) -> Result<TraceRequ
     }
     Ok(request)
 }
+
+#[cfg(test)]
+mod tests {
+    use TraceColumn::{Gpu, Heap, Time};
+
+    use super::*;
+
+    #[test]
+    fn the_shown_metrics_are_read_at_traced_calls() {
+        let columns = |of: &[&str], shown: &[&str], chosen: &[TraceColumn]| {
+            let functions = of.iter().map(|&pattern| pattern.to_owned()).collect();
+            let mut request = TraceRequest { functions, columns: chosen.to_vec(), ..TraceRequest::default() };
+            let shown: Vec<String> = shown.iter().map(|&metric| metric.to_owned()).collect();
+            trace_shown(&mut request, &shown);
+            request.columns
+        };
+        assert_eq!(columns(&["a::b"], &["heap.live", "time"], &[]), [Heap, Gpu, Time]);
+        // Heap and GPUs are read anyway, and the user's own choice stays.
+        assert_eq!(columns(&["a::b"], &["heap.live", "gpu.0.*"], &[]), []);
+        assert_eq!(columns(&["a::b"], &["time"], &[Heap]), [Heap]);
+        assert_eq!(columns(&[], &["time"], &[]), []);
+    }
+}
