@@ -113,7 +113,7 @@ impl NeededCopies {
 
     /// Removes the libraries of cargo's artifacts that were compiled from another source than this
     /// build needs, and returns their root sources. There are none unless cargo keeps them elsewhere
-    /// than in [`library_folders`].
+    /// than in `deps`.
     pub fn remove_other_artifacts(&self, artifacts: &[Artifact]) -> anyhow::Result<BTreeSet<Utf8PathBuf>> {
         let mut others = BTreeSet::new();
         let is_library = |artifact: &&Artifact| {
