@@ -61,8 +61,9 @@ impl Asked {
         let metrics = metrics(presentation, &matrix);
         request.on_request = on_request(&metrics, &request.judging.rules);
         trace_shown(&mut request.trace, &metrics);
-        if request.trace.columns.contains(&TraceColumn::Malloc) && request.on_request.is_empty() {
-            request.on_request = on_request(&["malloc.*".to_owned()], &[]);
+        let reads_malloc = request.on_request.iter().any(|metric| metric.starts_with("malloc."));
+        if request.trace.columns.contains(&TraceColumn::Malloc) && !reads_malloc {
+            request.on_request.extend(on_request(&["malloc.*".to_owned()], &[]));
         }
         request.derived = derived(metrics.iter().map(String::as_str));
         Ok(Self { request, metrics, chosen })
