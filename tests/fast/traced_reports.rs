@@ -308,6 +308,11 @@ fn a_chosen_metric_without_figures_of_lines_has_its_reason() {
         assert!(text.contains(reason), "{reason}: {text}");
     }
     assert!(!text.contains("heap.consumed has no"), "{text}");
+    let comparison = usual(Judging::default());
+    let options = Options { metrics: Some(vec!["gpu.0.live".to_owned()]), ..Options::default() };
+    let text = rendered(Format::Markdown, &comparison, &options);
+    let reason = "gpu.0.live has no figures of lines: the test has none, or --columns leaves out gpu";
+    assert!(text.contains(reason), "{text}");
 }
 
 #[test]

@@ -72,7 +72,14 @@ impl TraceReport<'_> {
             Some((_, reason)) => reason.clone(),
             None => match TraceColumn::of_metric(name) {
                 Some(column) if !measured.iter().any(|metric| of_column(metric, column)) => {
-                    format!("not read at traced calls; measure with --columns {}", column.as_str())
+                    let name = column.as_str();
+                    match column {
+                        // These are read unless the user chose other columns.
+                        TraceColumn::Heap | TraceColumn::Gpu => {
+                            format!("the test has none, or --columns leaves out {name}")
+                        }
+                        _ => format!("not read at traced calls; measure with --columns {name}"),
+                    }
                 }
                 _ => "it is read at checkpoints only".to_owned(),
             },
