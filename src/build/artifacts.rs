@@ -6,13 +6,13 @@ use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::Artifact;
 
+use crate::build::compiled_test;
 use crate::build::libraries;
 use crate::build::noting_runner;
 use crate::build::provenance::{Companion, Executable, FailedTarget};
 use crate::build::stand_in;
 use crate::build::store::{Draft, Unproven};
 use crate::build::test_listing::{self, Listing};
-use crate::build::wrapper;
 use crate::cargo::manifest;
 use crate::cargo::messages::{self, Messages};
 use crate::inject::own_allocator::{self, OwnAllocators};
@@ -111,7 +111,7 @@ impl Artifacts<'_> {
         let hash = match self.draft.add_executable(built, &file, key)? {
             Ok(hash) => hash,
             // An empty crate has no tests and no shim.
-            Err(Unproven::NoPlace) if mark_beside(built, wrapper::CONFIGURED_OUT)?.is_some() => {
+            Err(Unproven::NoPlace) if mark_beside(built, compiled_test::CONFIGURED_OUT)?.is_some() => {
                 return Ok(());
             }
             Err(unproven) => {
@@ -161,7 +161,7 @@ impl Artifacts<'_> {
     /// Returns why an executable has no heap metrics: the compiler wrapper marked it, because the
     /// target has its own allocator.
     fn heap_absent(&self, artifact: &Artifact, built: &Utf8Path) -> anyhow::Result<Option<String>> {
-        let owner = mark_beside(built, wrapper::OWN_ALLOCATOR)?;
+        let owner = mark_beside(built, compiled_test::OWN_ALLOCATOR)?;
         Ok(owner.map(|owner| match self.allocators {
             Some(allocators) => allocators.why_absent(&artifact.target.src_path, &owner),
             None => own_allocator::outside(),
@@ -330,7 +330,7 @@ mod tests {
     #[test]
     fn a_target_that_is_configured_out_has_nothing_to_measure() {
         let built = Built::of(b"an empty program");
-        let mark = built.root().join(format!("keep-1.{}", wrapper::CONFIGURED_OUT));
+        let mark = built.root().join(format!("keep-1.{}", compiled_test::CONFIGURED_OUT));
         fs_err::write(mark, "").unwrap();
         let collected = built.collected(&built.draft()).unwrap();
         assert!(collected.executables.is_empty() && collected.unproven.is_empty());

@@ -93,7 +93,8 @@ pub fn build(
             return Ok(Build::Failed(failure_of(job, &compiled)));
         }
         let check = check_sources(job, &prepared, &compiled)?;
-        if check.stale.is_empty() {
+        let of_others = compiled.copies.remove_other_artifacts(&compiled.messages.artifacts)?;
+        if check.stale.is_empty() && of_others.is_empty() {
             warn_of_unwrapped_allocators(job, &skipped);
             let failure = failure_of(job, &compiled);
             let mut entry = store_artifacts(job, tree, prepared, compiled, key_inputs, check.digest)?;
@@ -105,7 +106,7 @@ pub fn build(
             entry.hints = failure.hints;
             return Ok(Build::Done(Box::new(entry)));
         }
-        remedy = remedy.apply(job, &check.stale)?;
+        remedy = remedy.apply(job, &check.stale, &of_others)?;
     }
 }
 
@@ -132,8 +133,14 @@ fn workspace_of(prepared: &PreparedSource) -> &Utf8Path {
 }
 
 impl Remedy {
-    /// Makes cargo compile the stale sources again. Returns the remedy to try after this one.
-    fn apply(self, job: &Job<'_>, stale: &BTreeSet<Utf8PathBuf>) -> anyhow::Result<Self> {
+    /// Makes cargo compile the stale sources again. The libraries of registry crates that were
+    /// compiled from another copy are removed already. Returns the remedy to try after this one.
+    fn apply(
+        self,
+        job: &Job<'_>,
+        stale: &BTreeSet<Utf8PathBuf>,
+        of_others: &BTreeSet<Utf8PathBuf>,
+    ) -> anyhow::Result<Self> {
         match self {
             Self::Touch => {
                 freshness::touch(stale)?;
@@ -145,8 +152,9 @@ impl Remedy {
                 Ok(Self::Fail)
             }
             Self::Fail => bail!(
-                "cargo reports {stale:?} as fresh, but compiled it from other sources; remove the cache with \
-                 `cargo memprof clean` and try again"
+                "cargo reports {:?} as fresh, but compiled it from other sources; remove the cache with \
+                 `cargo memprof clean` and try again",
+                stale.union(of_others).collect::<Vec<_>>()
             ),
         }
     }

@@ -8,6 +8,7 @@ use std::path::Path;
 use anyhow::bail;
 
 use crate::build::adapters;
+use crate::build::compiled_copies::NeededCopies;
 use crate::build::job::Job;
 use crate::build::line_tables;
 use crate::build::noting_runner;
@@ -25,6 +26,7 @@ use crate::plan::clean_env::{Child, own_variables};
 use crate::support::event::Event;
 use crate::support::process::Command;
 use crate::support::redaction;
+use crate::trace::dependency_copies::EditedCopy;
 
 /// The result of a call of cargo.
 pub struct Compiled {
@@ -38,6 +40,8 @@ pub struct Compiled {
     pub notes: tempfile::TempDir,
     /// The target, if it is not the host.
     pub target: Option<String>,
+    /// The copies of registry crates that the build needs.
+    pub copies: NeededCopies,
 }
 
 /// Calls cargo, and writes its output to the log.
@@ -55,6 +59,8 @@ pub fn compile(
     let shims = Shims::of(job, prepared, target.as_deref())?;
     let command = cargo(job, key_inputs, prepared, &config, &shims, notes.path())?;
     writeln!(log, "$ {command}")?;
+    let copies = NeededCopies::of(&prepared.copies, target.as_deref());
+    copies.remove_others(&traced_sources::target_folder(job)?)?;
     let missing = shims.missing()?;
     let mut messages = Messages::default();
     let mut compiled = 0;
@@ -90,7 +96,7 @@ pub fn compile(
         writeln!(log, "{}", redaction::text(text))?;
     }
     let target = target.filter(|target| *target != job.toolchain.host());
-    Ok(Compiled { messages, stderr, success: status.success(), notes, target })
+    Ok(Compiled { messages, stderr, success: status.success(), notes, target, copies })
 }
 
 /// The shims that a build needs.
@@ -109,7 +115,8 @@ impl<'a> Shims<'a> {
     fn of(job: &Job<'_>, prepared: &PreparedSource, target: Option<&'a str>) -> anyhow::Result<Self> {
         let has_memory_crate = traced_sources::has_memory_crate(job)?;
         let is_checkpointed = job.checkpoints().next().is_some();
-        let is_traced = !prepared.copies.is_empty() || !prepared.tracing.is_empty() || is_checkpointed;
+        let has_copies = prepared.copies.iter().any(EditedCopy::is_edited);
+        let is_traced = has_copies || !prepared.tracing.is_empty() || is_checkpointed;
         let needs_host = target.is_some() && (is_traced || has_memory_crate);
         let of = |target| CompiledShim::of(job.inputs.cache, job.toolchain, target);
         Ok(Self { target, shim: of(target), of_host: needs_host.then(|| of(None)), has_memory_crate })
@@ -169,14 +176,17 @@ fn cargo(
         .env(wrapper::SHIM, serde_json::to_string(&wrapping)?)
         .env(noting_runner::NOTES, notes)
         .env("CARGO_TERM_COLOR", "never");
-    if prepared.copies.is_empty() && !prepared.beyond_members && !has_memory_crate {
+    let copies: Vec<_> = prepared.copies.iter().filter(|copy| copy.is_edited()).collect();
+    if copies.is_empty() && !prepared.beyond_members && !has_memory_crate {
         return Ok(command);
     }
     let dependencies = wrapper::Dependencies {
         shim: with_host(shim.wrapping_dependencies(config.compiler_wrapper())),
-        checkout: inputs.checkout.clone().into(),
+        // Otherwise these crates are as in builds without this wrapper, with which they share a target
+        // folder.
+        checkout: (prepared.beyond_members || has_memory_crate).then(|| inputs.checkout.clone().into()),
         has_memory_crate,
-        copies: prepared.copies.iter().map(|copy| copy.place.clone()).collect(),
+        copies: copies.iter().map(|copy| copy.place.clone()).collect(),
     };
     Ok(command
         .env("RUSTC_WRAPPER", links.join(wrapper::WRAP_DEPENDENCY_NAME))

@@ -10,6 +10,8 @@ pub mod build_key;
 pub mod build_tree;
 pub mod builder;
 pub mod compilation;
+pub mod compiled_copies;
+pub mod compiled_test;
 pub mod configured_out;
 pub mod failure;
 pub mod freshness;

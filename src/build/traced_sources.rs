@@ -1,6 +1,5 @@
 //! Tracing in a build: the edited functions of the checkout, and edited copies of registry crates.
-//! Builds with such copies have their own target folder, and so have those whose dependencies use
-//! the crate `memprof`.
+//! Builds whose dependencies use the crate `memprof` have their own target folder.
 
 use std::collections::BTreeSet;
 
@@ -56,9 +55,7 @@ fn search(
 /// Returns cargo's target folder for the revision.
 pub fn target_folder(job: &Job<'_>) -> anyhow::Result<Utf8PathBuf> {
     let cache = job.inputs.cache;
-    Ok(if !traced_dependencies(job)?.is_empty() {
-        cache.target_of_traced(&edits(job.inputs))
-    } else if has_memory_crate(job)? {
+    Ok(if has_memory_crate(job)? {
         // These crates are compiled against the shim, and cargo does not see when it changes.
         cache.target_of_traced(&format!("memprof-{}", shim::source_hash()))
     } else {

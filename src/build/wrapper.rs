@@ -9,15 +9,14 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
 use crate::build::adapters::{self, Adapters};
-use crate::build::configured_out;
+use crate::build::compiled_copies;
+use crate::build::compiled_test::{self, HEAP_CFG, mark};
 use crate::build::memory_crate;
 use crate::build::noting_runner;
 use crate::build::shim_lock;
-use crate::build::stand_in;
 use crate::trace::dependency_copies::CopiedCrate;
 
 /// The name under which this program wraps the compiler for workspace members.
@@ -68,7 +67,8 @@ pub struct Dependencies {
     /// The shim that they get.
     pub shim: WrapperShim,
     /// All crates below this folder get the shim.
-    pub checkout: PathBuf,
+    #[serde(default)]
+    pub checkout: Option<PathBuf>,
     /// Whether some of them depend on the crate `memprof`, which the shim replaces.
     #[serde(default)]
     pub has_memory_crate: bool,
@@ -115,7 +115,7 @@ fn wrap_compiler(call: &[OsString]) -> anyhow::Error {
         }
     }
     if compiles_test(call) && argv.len() > call.len() {
-        match compile_test(&argv, call) {
+        match compiled_test::compile(&argv, call) {
             #[expect(clippy::exit, reason = "the wrapper exits with the compiler's code")]
             Ok(code) => std::process::exit(code),
             Err(error) => return error,
@@ -133,9 +133,19 @@ fn wrap_dependency(call: &[OsString]) -> anyhow::Error {
         Ok(Ok(dependencies)) => dependencies,
         _ => Dependencies::default(),
     };
-    let argv = dependency_argv(&dependencies, call, &std::env::current_dir().unwrap_or_default());
+    let current = std::env::current_dir().unwrap_or_default();
+    let argv = dependency_argv(&dependencies, call, &current);
     if let Err(error) = dependencies.shim.wait(&argv) {
         return error;
+    }
+    if let (Some((copy, _)), Some(mark)) =
+        (copy_for(&dependencies, call, &current), mark(call, compiled_copies::MARK))
+    {
+        match compiled_copies::compile(&argv, &mark, copy) {
+            #[expect(clippy::exit, reason = "the wrapper exits with the compiler's code")]
+            Ok(code) => std::process::exit(code),
+            Err(error) => return error,
+        }
     }
     let error = std::process::Command::new(&argv[0]).args(&argv[1..]).exec();
     anyhow::Error::new(error).context(format!("could not start {}", Path::new(&argv[0]).display()))
@@ -143,43 +153,64 @@ fn wrap_dependency(call: &[OsString]) -> anyhow::Error {
 
 /// Returns the command for a crate: with the shim, with an edited copy, or unchanged.
 fn dependency_argv(dependencies: &Dependencies, call: &[OsString], current: &Path) -> Vec<OsString> {
-    let unchanged = || -> Vec<OsString> {
-        dependencies.shim.inner.iter().map(|inner| inner.clone().into()).chain(call.iter().cloned()).collect()
-    };
-    let is_of_member = call
-        .first()
-        .is_some_and(|program| Path::new(program).file_name().is_some_and(|name| name == WRAP_NAME));
-    let root = call.iter().position(|argument| argument.to_string_lossy().ends_with(".rs"));
-    let Some(root) = root.filter(|_| !is_of_member) else { return unchanged() };
-    let path = current.join(&call[root]);
-    let copied =
-        dependencies.copies.iter().find_map(|one| Some((one, path.strip_prefix(&one.original).ok()?)));
-    let mut call = call.to_vec();
-    match copied {
-        Some(_) if runs_in_build(&dependencies.shim, &call) => return unchanged(),
-        Some((one, inside)) => {
-            call[root] = one.copy.join(inside).into();
-            // Panics, `file!()` and the compiler's messages must name the original.
-            let mut prefix = OsString::from(&one.copy);
-            prefix.push("=");
-            prefix.push(&one.original);
-            call.extend(["--remap-path-prefix".into(), prefix]);
-        }
-        None if path.starts_with(&dependencies.checkout) => {}
-        None if dependencies.has_memory_crate => {
-            let mut argv = unchanged();
-            use_shim(&dependencies.shim, &call, &mut argv);
-            return argv;
-        }
-        None => return unchanged(),
+    let shim = &dependencies.shim;
+    let mut argv: Vec<OsString> =
+        shim.inner.iter().map(|inner| inner.clone().into()).chain(call.iter().cloned()).collect();
+    let Some(root) = root_of(call) else { return argv };
+    if let Some((copy, path)) = copy_for(dependencies, call, current) {
+        let mut call = call.to_vec();
+        call[root] = path.into();
+        // Panics, `file!()` and the compiler's messages must name the original.
+        let mut prefix = OsString::from(&copy.copy);
+        prefix.push("=");
+        prefix.push(&copy.original);
+        call.extend(["--remap-path-prefix".into(), prefix]);
+        return compiler_argv(shim, &call);
     }
-    compiler_argv(&dependencies.shim, &call)
+    let path = current.join(&call[root]);
+    if dependencies.checkout.as_ref().is_some_and(|checkout| path.starts_with(checkout)) {
+        return compiler_argv(shim, call);
+    }
+    if dependencies.has_memory_crate {
+        use_shim(shim, call, &mut argv);
+    } else if !dependencies.copies.is_empty() && call.iter().any(|argument| argument == "--extern") {
+        // It may depend on a copy, which depends on the shim.
+        find_shim(shim, call, &mut argv);
+    }
+    argv
+}
+
+/// Returns the place of a crate's root among the compiler's arguments, if it is not a member of the
+/// workspace.
+fn root_of(call: &[OsString]) -> Option<usize> {
+    let is_of_member = Path::new(call.first()?).file_name().is_some_and(|name| name == WRAP_NAME);
+    let root = call.iter().position(|argument| argument.to_string_lossy().ends_with(".rs"))?;
+    (!is_of_member).then_some(root)
+}
+
+/// Returns the edited copy of the library that a call compiles, and the path of its root.
+fn copy_for<'a>(
+    dependencies: &'a Dependencies,
+    call: &[OsString],
+    current: &Path,
+) -> Option<(&'a CopiedCrate, PathBuf)> {
+    let is_build_script = |pair: &[OsString]| {
+        pair[0] == "--crate-name" && pair[1].to_string_lossy().starts_with("build_script_")
+    };
+    if runs_in_build(&dependencies.shim, call) || call.windows(2).any(is_build_script) {
+        return None;
+    }
+    let path = current.join(&call[root_of(call)?]);
+    dependencies
+        .copies
+        .iter()
+        .find_map(|one| Some((one, one.copy.join(path.strip_prefix(&one.original).ok()?))))
 }
 
 /// Replaces the crate `memprof` in a call. All crates need the folder, because one that they depend
 /// on may use the shim.
 fn use_shim(shim: &WrapperShim, call: &[OsString], argv: &mut Vec<OsString>) {
-    let (externs, folder) = shim.place_for(call);
+    let (externs, _) = shim.place_for(call);
     let is_for_target = !shim.has_target || names_target(call) || shim.in_build.is_some();
     if let Some((_, shim)) = externs.first().filter(|_| is_for_target)
         && memory_crate::replace(argv, shim)
@@ -187,8 +218,13 @@ fn use_shim(shim: &WrapperShim, call: &[OsString], argv: &mut Vec<OsString>) {
     {
         argv.extend(["--cfg".into(), CFG.into()]);
     }
+    find_shim(shim, call, argv);
+}
+
+/// Adds the shim's folder to a call.
+fn find_shim(shim: &WrapperShim, call: &[OsString], argv: &mut Vec<OsString>) {
     let mut search = OsString::from("dependency=");
-    search.push(folder);
+    search.push(shim.place_for(call).1);
     argv.extend(["-L".into(), search]);
 }
 
@@ -212,99 +248,8 @@ impl WrapperShim {
     }
 }
 
-/// Compiles a test target with the shim's allocator. If the target has its own allocator, compiles
-/// it again without, and writes a mark next to the executable.
-///
-/// Only the compiler knows about other allocators: one may be in a dependency, behind a `cfg`, or
-/// made by a macro. The compiler's messages are held back until it is done. This delays nothing,
-/// because no other crate waits for a test target.
-fn compile_test(argv: &[OsString], call: &[OsString]) -> anyhow::Result<i32> {
-    use std::io::Write;
-    let compile = |heap: bool| {
-        let mut command = std::process::Command::new(&argv[0]);
-        command.args(&argv[1..]).args(if heap { &["--cfg", HEAP_CFG][..] } else { &[] });
-        command.stdout(std::process::Stdio::inherit()).output()
-    };
-    let mut output =
-        compile(true).with_context(|| format!("could not start {}", Path::new(&argv[0]).display()))?;
-    let mark = mark(call, OWN_ALLOCATOR);
-    let conflict = conflicting_crate(&String::from_utf8_lossy(&output.stderr)).map(str::to_owned);
-    if let Some(owner) = conflict.filter(|_| !output.status.success()) {
-        output = compile(false)?;
-        if let Some(mark) = &mark {
-            fs_err::write(mark, owner)?;
-        }
-    } else if let Some(mark) = mark {
-        remove_mark(&mark)?;
-    }
-    if let Some(mark) = self::mark(call, stand_in::NOT_COMPILED) {
-        remove_mark(&mark)?;
-        // A signal stopped a compiler without an exit code. Such a build must fail.
-        let has_errors = output.status.code().is_some_and(|code| code != 0);
-        if has_errors && stand_in::compile(argv, &mark.with_extension(""))? {
-            std::io::stderr().lock().write_all(&output.stderr)?;
-            return Ok(0);
-        }
-    }
-    if let Some(mark) = self::mark(call, CONFIGURED_OUT) {
-        if output.status.success() && configured_out::is_configured_out(argv)? {
-            fs_err::write(mark, "")?;
-        } else {
-            remove_mark(&mark)?;
-        }
-    }
-    std::io::stderr().lock().write_all(&output.stderr)?;
-    // A compiler that a signal killed has no exit code. Cargo must not take this for success.
-    Ok(output.status.code().unwrap_or(101))
-}
-
-/// Returns the crate whose global allocator conflicts with the shim's, according to the compiler's
-/// message. The name is empty for the crate that is being compiled.
-///
-/// The message names the two crates in either order:
-/// ``the `#[global_allocator]` in this crate conflicts with global allocator in: memprof_heap``.
-fn conflicting_crate(stderr: &str) -> Option<&str> {
-    let (before, after) = stderr.split_once(" conflicts with global allocator in: ")?;
-    let (_, first) = before.rsplit_once(" in ")?;
-    let end =
-        after.find(|character: char| !character.is_alphanumeric() && character != '_' && character != ' ');
-    let second = after[..end.unwrap_or(after.len())].trim();
-    let owner = if first == "memprof_heap" { second } else { first };
-    Some(if owner == "this crate" { "" } else { owner })
-}
-
 /// The `cfg` of every workspace member.
 pub const CFG: &str = "memprof";
-
-/// The `cfg` under which the appended line links the shim's allocator.
-pub const HEAP_CFG: &str = "memprof_heap";
-
-/// The extension of the mark next to an executable with its own allocator. The file contains the
-/// name of the crate that declares the allocator, or nothing if the target itself does.
-pub const OWN_ALLOCATOR: &str = "memprof-own-allocator";
-
-/// The extension of the mark next to an executable whose root file is configured out.
-pub const CONFIGURED_OUT: &str = "memprof-configured-out";
-
-/// Removes a mark that an earlier build may have left.
-fn remove_mark(mark: &Path) -> std::io::Result<()> {
-    match fs_err::remove_file(mark) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
-        Ok(()) | Err(_) => Ok(()),
-    }
-}
-
-/// Returns a mark's path, `OUT_DIR/NAME-HASH.memprof-own-allocator`.
-fn mark(call: &[OsString], extension: &str) -> Option<PathBuf> {
-    let value = |name: &str| call.windows(2).find(|pair| pair[0] == name).map(|pair| pair[1].clone());
-    let extra = call
-        .windows(2)
-        .filter(|pair| pair[0] == "-C")
-        .find_map(|pair| Some(pair[1].to_str()?.strip_prefix("extra-filename=")?.to_owned()))
-        .unwrap_or_default();
-    let name = value("--crate-name")?.into_string().ok()?;
-    Some(PathBuf::from(value("--out-dir")?).join(format!("{name}{extra}.{extension}")))
-}
 
 /// Whether this compiles a test. Cargo passes `--test`, or `--cfg test` for a target without a
 /// harness.
@@ -401,6 +346,11 @@ mod tests {
         }
     }
 
+    fn copy() -> CopiedCrate {
+        let (original, copy) = ("/registry/a-1.0".into(), "/copies/a-1.0".into());
+        CopiedCrate { original, copy, edits: "hash".to_owned() }
+    }
+
     fn wrapped(line: &str) -> String {
         let argv = compiler_argv(&shim(), &words(line));
         argv.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
@@ -463,32 +413,12 @@ mod tests {
     }
 
     #[test]
-    fn the_compilers_message_names_the_conflicting_allocator() {
-        let conflict = |one: &str, other: &str| {
-            format!(
-                r#"{{"message":"the `#[global_allocator]` in {one} conflicts with global allocator in: {other}","x":1}}"#
-            )
-        };
-        assert_eq!(conflicting_crate(&conflict("this crate", "memprof_heap")), Some(""));
-        assert_eq!(conflicting_crate(&conflict("memprof_heap", "this crate")), Some(""));
-        assert_eq!(conflicting_crate(&conflict("memprof_heap", "supplier")), Some("supplier"));
-        assert_eq!(conflicting_crate(&conflict("supplier", "memprof_heap")), Some("supplier"));
-        assert_eq!(conflicting_crate("error: something else"), None);
-    }
-
-    #[test]
-    fn the_mark_is_next_to_the_executable() {
-        let call = words("rustc --crate-name a src/lib.rs --test -C extra-filename=-12 --out-dir /t/deps");
-        assert_eq!(mark(&call, OWN_ALLOCATOR), Some("/t/deps/a-12.memprof-own-allocator".into()));
-    }
-
-    #[test]
     fn an_edited_copy_is_compiled_in_place_of_a_crate_of_the_registry() {
         let dependencies = Dependencies {
             shim: WrapperShim { externs: vec![("memprof_shim".into(), "/s/m.rlib".into())], ..shim() },
-            checkout: "/checkout".into(),
+            checkout: Some("/checkout".into()),
             has_memory_crate: false,
-            copies: vec![CopiedCrate { original: "/registry/a-1.0".into(), copy: "/copies/a-1.0".into() }],
+            copies: vec![copy()],
         };
         let wrapped = |line: &str, current: &str| {
             let argv = dependency_argv(&dependencies, &words(line), Path::new(current));
@@ -503,8 +433,11 @@ mod tests {
             wrapped("rustc --crate-name b excluded/src/lib.rs", "/checkout"),
             "rustc --cap-lints warn --crate-name b excluded/src/lib.rs --cfg memprof --extern memprof_shim=/s/m.rlib -L dependency=/s"
         );
+        let depends = "rustc --crate-name d /registry/d/src/lib.rs --extern a=/t/liba.rmeta";
+        assert_eq!(wrapped(depends, "/"), format!("{depends} -L dependency=/s"));
         for line in [
             "rustc --crate-name c /registry/c-1.0/src/lib.rs",
+            "rustc --crate-name build_script_build /registry/a-1.0/build.rs",
             "rustc -vV",
             "/w/memprof-wrap-rustc rustc --crate-name a /checkout/src/lib.rs",
         ] {
@@ -526,9 +459,9 @@ mod tests {
         };
         let dependencies = Dependencies {
             shim,
-            checkout: "/checkout".into(),
+            checkout: Some("/checkout".into()),
             has_memory_crate: false,
-            copies: vec![CopiedCrate { original: "/registry/a-1.0".into(), copy: "/copies/a-1.0".into() }],
+            copies: vec![copy()],
         };
         let wrapped = |line: &str| {
             let argv = dependency_argv(&dependencies, &words(line), Path::new("/"));
@@ -551,7 +484,7 @@ mod tests {
         fs_err::write(&library, "cargo_memprof_replaces_this_crate").unwrap();
         let dependencies = Dependencies {
             shim: WrapperShim { externs: vec![("memprof_shim".into(), "/s/m.rlib".into())], ..shim() },
-            checkout: "/checkout".into(),
+            checkout: Some("/checkout".into()),
             has_memory_crate: true,
             copies: Vec::new(),
         };

@@ -158,8 +158,8 @@ impl Cache {
         self.folder.join("sources.json")
     }
 
-    /// Returns cargo's target folder for builds with traced crates of the registry, whose edits
-    /// cargo does not see. `what` names the edits.
+    /// Returns cargo's target folder for builds whose dependencies are compiled against the shim,
+    /// which cargo does not see. `what` names the shim.
     pub fn target_of_traced(&self, what: &str) -> Utf8PathBuf {
         self.folder.join(format!("target-traced-{what}"))
     }

@@ -231,6 +231,8 @@ pub struct LineProfile {
     pub at: [Option<String>; 2],
     /// Its lines, in the order of the source.
     pub rows: Vec<LineRow>,
+    /// One call in so many was measured.
+    pub every: u64,
 }
 
 /// A line of one side, or the same line on both.
@@ -257,6 +259,7 @@ struct FunctionLines<'a> {
     lines: Vec<&'a str>,
     first: usize,
     figures: BTreeMap<usize, LineFigures>,
+    every: u64,
 }
 
 /// Returns the lines of all functions with at least one executed line.
@@ -278,9 +281,11 @@ fn profiles<'a>(
         let Some(text) = &function.text else { continue };
         let at = function.at();
         let mut figures: BTreeMap<usize, BTreeMap<usize, LineFigures>> = BTreeMap::new();
+        let mut every = 1;
         for (run, record) in side.records.iter().enumerate() {
             for line in record.lines.iter().filter(|line| line.label == function.path && line.at == at) {
                 figures.entry(line.line).or_default().entry(run).or_default().add(line);
+                every = every.max(line.every.unwrap_or(1));
             }
         }
         if figures.is_empty() {
@@ -296,6 +301,7 @@ fn profiles<'a>(
             lines: text.text.lines().collect(),
             first: text.first,
             figures: figures.into_iter().map(of_repeats).collect(),
+            every,
         });
     }
     profiles
@@ -311,11 +317,17 @@ impl LineFigures {
             metrics.insert("heap.freed".to_owned(), allocated - grown);
         }
         for (metric, value) in metrics {
-            let is_most = metric.strip_suffix(".peak").is_some();
+            let is_most = !is_total(&metric);
             let known = self.metrics.entry(metric).or_insert(if is_most { value } else { 0 });
             *known = if is_most { value.max(*known) } else { *known + value };
         }
     }
+}
+
+/// Whether a metric of lines is a sum over all times, and not the most of one.
+pub fn is_total(metric: &str) -> bool {
+    let part = metric.rsplit('.').next().unwrap_or_default();
+    ["allocated", "freed", "count", "grown", "time"].contains(&part)
 }
 
 fn profile(label: &str, sides: [Option<&FunctionLines<'_>>; 2]) -> LineProfile {
@@ -340,7 +352,8 @@ fn profile(label: &str, sides: [Option<&FunctionLines<'_>>; 2]) -> LineProfile {
         rows.extend(new.map(|new| LineRow { text: texts[1][new].to_owned(), sides: [None, place(1, new)] }));
     }
     let at = sides.map(|side| side.map(|side| side.function.at()));
-    LineProfile { label: label.to_owned(), at, rows }
+    let every = sides.iter().flatten().map(|side| side.every).max().unwrap_or(1);
+    LineProfile { label: label.to_owned(), at, rows, every }
 }
 
 #[cfg(test)]

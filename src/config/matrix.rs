@@ -6,8 +6,8 @@ use camino::{Utf8Path, Utf8PathBuf};
 use crate::config::limits;
 use crate::config::mapping::{Mapping, OneOrMany, OpenMapping, mapping};
 use crate::config::values::{
-    Absolute, Amount, CallLimit, Day, Delay, Dependency, LockfileDate, Parsed, Percentage, Refspec,
-    RegularExpression, RepeatCount, Seconds, Value,
+    Absolute, Amount, CallLimit, CallPeriod, Day, Delay, Dependency, LockfileDate, Parsed, Percentage,
+    Refspec, RegularExpression, RepeatCount, Seconds, Value,
 };
 use crate::config::yaml::{List, Scalar};
 use crate::plan::checkpoint_at::CheckpointAt;
@@ -258,8 +258,11 @@ mapping! {
         /// How many calls of each function are logged individually. The sums count all calls. 100
         /// by default.
         "max-events" => max_events: Scalar<CallLimit>,
-        /// What is read at each call: `heap`, `cpu`, `gpu`. Heap and GPUs by default, because
-        /// resident memory is slow to read.
+        /// Profile every so many-th call of each function: log it, and measure its lines. Every call
+        /// by default.
+        "every" => every: Scalar<CallPeriod>,
+        /// What is read at each call: `heap`, `cpu`, `gpu`, `malloc`, `pool`, `time`. Heap and GPUs
+        /// by default, because resident memory is slow to read.
         "columns" => columns: List<Scalar<TraceColumn>>,
     }
 }

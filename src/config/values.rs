@@ -88,6 +88,25 @@ impl FromText for CallLimit {
     }
 }
 
+/// Each so many-th call of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallPeriod(pub u64);
+
+impl FromText for CallPeriod {
+    const EXPECTED: &'static str = "a number such as 10";
+
+    fn from_text(text: &str) -> Result<Self, Mistake> {
+        let period = text.parse().ok().filter(|period| *period > 0);
+        period
+            .map(Self)
+            .ok_or_else(|| Mistake::new(format!("'{text}' is not a number of calls such as 10, from 1 on")))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({"type": "integer", "minimum": 1})
+    }
+}
+
 /// The text of a valid regular expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegularExpression(pub String);
@@ -332,7 +351,8 @@ one_of!(TargetKind, "a kind of target (lib, bin, test, example, bench)",
     "example" => TargetKind::Example, "bench" => TargetKind::Bench);
 one_of!(OverlayMode, "a mode (package, external)",
     "package" => OverlayMode::Package, "external" => OverlayMode::External);
-one_of!(TraceColumn, "a group of metrics (heap, cpu, gpu)",
-    "heap" => TraceColumn::Heap, "cpu" => TraceColumn::Cpu, "gpu" => TraceColumn::Gpu);
+one_of!(TraceColumn, "a group of metrics (heap, cpu, gpu, malloc, pool, time)",
+    "heap" => TraceColumn::Heap, "cpu" => TraceColumn::Cpu, "gpu" => TraceColumn::Gpu,
+    "malloc" => TraceColumn::Malloc, "pool" => TraceColumn::Pool, "time" => TraceColumn::Time);
 one_of!(Ignored, "a choice for ignored tests (skip, include, only)",
     "skip" => Ignored::Skip, "include" => Ignored::Include, "only" => Ignored::Only);

@@ -100,6 +100,9 @@ pub struct TraceRequest {
     pub lines: Vec<String>,
     /// How many calls of each function are logged individually.
     pub max_events: u64,
+    /// Each so many-th call of a function is logged and has its lines measured. 0 is like 1.
+    #[serde(default)]
+    pub every: u64,
     /// What is read at each call. Empty means heap and GPUs.
     pub columns: Vec<TraceColumn>,
 }
@@ -121,15 +124,33 @@ pub enum TraceColumn {
     Cpu,
     /// GPU memory.
     Gpu,
+    /// The C library's allocator.
+    Malloc,
+    /// Pools of frameworks.
+    Pool,
+    /// Time.
+    Time,
 }
 
 impl TraceColumn {
-    /// `heap`, `cpu`, `gpu`
+    /// Returns the columns that show a metric with this name or pattern: `time`, `gpu.0.*`.
+    pub fn of_metric(metric: &str) -> Option<Self> {
+        let family = metric.split(['.', '*']).next().unwrap_or_default();
+        Self::ALL.into_iter().find(|column| column.as_str() == family)
+    }
+
+    /// All of them.
+    pub const ALL: [Self; 6] = [Self::Heap, Self::Cpu, Self::Gpu, Self::Malloc, Self::Pool, Self::Time];
+
+    /// `heap`, `cpu`, `gpu`, `malloc`, `pool`, `time`
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Heap => "heap",
             Self::Cpu => "cpu",
             Self::Gpu => "gpu",
+            Self::Malloc => "malloc",
+            Self::Pool => "pool",
+            Self::Time => "time",
         }
     }
 }
@@ -362,6 +383,26 @@ impl LockfileRequest {
             day => {
                 quantity::day(day).map(Self::Date).map_err(|error| format!("{error}, `commit` or `today`"))
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_metric_is_in_the_columns_of_its_family() {
+        for (metric, column) in [
+            ("heap.live", Some(TraceColumn::Heap)),
+            ("gpu.*", Some(TraceColumn::Gpu)),
+            ("gpu.0.pool.used", Some(TraceColumn::Gpu)),
+            ("pool.cubecl.in_use", Some(TraceColumn::Pool)),
+            ("time", Some(TraceColumn::Time)),
+            ("cpu*", Some(TraceColumn::Cpu)),
+            ("*", None),
+        ] {
+            assert_eq!(TraceColumn::of_metric(metric), column, "{metric}");
         }
     }
 }

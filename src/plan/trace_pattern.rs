@@ -109,6 +109,15 @@ impl TracePattern {
         }
     }
 
+    /// Whether it names functions, and does not match all functions of a module. Tests are traced
+    /// only if they are named.
+    pub fn names_functions(&self) -> bool {
+        match self.segments.last() {
+            Some(PatternSegment::One(Glob(name))) => name != "*",
+            Some(PatternSegment::Any | PatternSegment::Impl(..)) | None => false,
+        }
+    }
+
     /// Returns the pattern as written.
     pub fn as_str(&self) -> &str {
         &self.text

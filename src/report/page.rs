@@ -121,7 +121,7 @@ impl Group {
     }
 
     /// Returns the width on the terminal, including the separator before it and the padding.
-    fn width(&self) -> usize {
+    pub(super) fn width(&self) -> usize {
         let columns: usize = self.widths.iter().map(|width| width + 2).sum();
         (columns + 1).max(width(&self.name) + 3)
     }

@@ -29,6 +29,9 @@ use crate::support::labels;
 /// The parts of a scope's figures, with their headings.
 const PARTS: [(&str, &str); 3] = [("consumed", "Consumed"), ("peaked", "Peaked"), ("used", "Used")];
 
+/// With `--compact`, a scope's name has at least this width.
+const LEAST_SCOPE: usize = 24;
+
 /// A revision's name above its columns is cut to this width.
 const MOST_HEADING: usize = 12;
 
@@ -135,15 +138,16 @@ impl ScopeView<'_> {
         }
         let sides: Vec<&Aggregate> = tree.sides.iter().map(|(_, side)| *side).collect();
         let labels: Vec<Text> = tree.rows.iter().map(|row| row.label.clone()).collect();
-        for (index, family) in families(self.comparison, &sides, self.filter).iter().enumerate() {
-            if index > 0 {
-                writeln!(out)?;
-            }
-            // Time and place are the same for all families.
-            let more = tree.time_and_place(self.page).filter(|_| index == 0);
-            if self.options.compact {
-                self.page.one_table("scope", &labels, &tree.groups_of_parts(self.page, family), out)?;
-            } else {
+        let families = families(self.comparison, &sides, self.filter);
+        if self.options.compact {
+            self.one_line_each(tree, &labels, &families, out)?;
+        } else {
+            for (index, family) in families.iter().enumerate() {
+                if index > 0 {
+                    writeln!(out)?;
+                }
+                // Time and place are the same for all families.
+                let more = tree.time_and_place(self.page).filter(|_| index == 0);
                 let groups = tree.groups_of_sides(self.page, family).into_iter().chain(more);
                 self.page.tables("scope", &labels, groups.collect(), out)?;
             }
@@ -153,6 +157,36 @@ impl ScopeView<'_> {
             self.page.line(&line, " ", Tone::Quiet, out)?;
         }
         writeln!(out)
+    }
+}
+
+impl ScopeView<'_> {
+    /// Writes one line per scope, with as many families as fit beside each other.
+    fn one_line_each(
+        &self,
+        tree: &ScopeTree,
+        labels: &[Text],
+        families: &[String],
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let room = self.page.width().saturating_sub(LEAST_SCOPE);
+        let mut groups: Vec<Group> = Vec::new();
+        let mut left_out = Vec::new();
+        for family in families {
+            let more = tree.groups_of_parts(self.page, family);
+            let width: usize = groups.iter().chain(&more).map(Group::width).sum();
+            if groups.is_empty() || width <= room {
+                groups.extend(more);
+            } else {
+                left_out.push(format!("--metrics '{family}.*'"));
+            }
+        }
+        self.page.one_table("scope", labels, &groups, out)?;
+        if !left_out.is_empty() {
+            let line = format!("no room for other metrics: {}", left_out.join(", or "));
+            self.page.line(&line, " ", Tone::Quiet, out)?;
+        }
+        Ok(())
     }
 }
 

@@ -91,7 +91,7 @@ fn run_trouble(run: &Run, revision: &Revision) -> Trouble {
         Status::NotInThisRef => format!("{name} has no such test"),
         Status::Ignored => format!("{name} ignores this test"),
         Status::BuildFailed => format!("{name} did not build"),
-        Status::Killed { .. } | Status::Refused | Status::NotMeasured => {
+        Status::Killed { .. } | Status::Interrupted | Status::Refused | Status::NotMeasured => {
             format!("{name} was {}", outcome.status)
         }
         Status::OutOfMemory => format!("{name} ran out of memory"),

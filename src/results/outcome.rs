@@ -83,6 +83,8 @@ pub enum Status {
         /// The signal's number.
         signal: i32,
     },
+    /// The user interrupted the command while the test ran. It runs again when the command continues.
+    Interrupted,
     /// The kernel or the allocator had no memory left.
     OutOfMemory,
     /// The revision did not build.
@@ -104,10 +106,13 @@ impl Status {
         matches!(self, Self::Ok)
     }
 
-    /// Whether a process ran. The other outcomes follow from the builds, and may change when an
-    /// interrupted comparison continues.
+    /// Whether a process ran to its end. The other outcomes may change when an interrupted comparison
+    /// continues.
     pub fn is_of_a_run(&self) -> bool {
-        !matches!(self, Self::Ignored | Self::NotInThisRef | Self::BuildFailed | Self::NotMeasured)
+        !matches!(
+            self,
+            Self::Interrupted | Self::Ignored | Self::NotInThisRef | Self::BuildFailed | Self::NotMeasured
+        )
     }
 
     /// Returns the word for files: `ok`, `failed`, `timeout`, `killed`, `out_of_memory`,
@@ -118,6 +123,7 @@ impl Status {
             Self::Failed { .. } => "failed",
             Self::Timeout { .. } => "timeout",
             Self::Killed { .. } => "killed",
+            Self::Interrupted => "interrupted",
             Self::OutOfMemory => "out_of_memory",
             Self::BuildFailed => "build_failed",
             Self::NotMeasured => "not_measured",
@@ -144,6 +150,7 @@ impl std::fmt::Display for Status {
                 Some(name) => write!(formatter, "killed by signal {signal} ({name})"),
                 None => write!(formatter, "killed by signal {signal}"),
             },
+            Self::Interrupted => formatter.pad("interrupted"),
             Self::OutOfMemory => formatter.pad("out of memory"),
             Self::BuildFailed => formatter.pad("build failed"),
             Self::NotMeasured => formatter.pad("not measured"),

@@ -14,6 +14,9 @@ pub struct TraceRecord {
     pub nodes: BTreeMap<u64, CallNode>,
     /// The lines that ran.
     pub lines: Vec<LineRecord>,
+    /// Where the lines of a compiled function are in `lines`, by its number and the line's.
+    #[serde(skip)]
+    places: BTreeMap<(u64, usize), usize>,
 }
 
 /// A traced function, reached through one sequence of callers.
@@ -47,6 +50,9 @@ pub struct CallNode {
 /// A line of a traced function.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LineRecord {
+    /// The number of the compiled function. A function that is compiled twice has two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub site: Option<u64>,
     /// The function's path.
     pub label: String,
     /// The function's place: `FILE:LINE`.
@@ -55,12 +61,15 @@ pub struct LineRecord {
     pub line: usize,
     /// How often it ran.
     pub times: u64,
+    /// Only one call in so many was measured. Absent if all were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every: Option<u64>,
     /// `heap.peak` is the most while the line ran. `heap.grown` and totals are sums.
     pub metrics: BTreeMap<String, i64>,
 }
 
 impl TraceRecord {
-    /// Takes a line of the log. The last line of a node counts. Returns `None` if the event is not
+    /// Takes a line of the log. The last one of a node, and of a line of code, counts. Returns `None` if the event is not
     /// about traced functions.
     pub fn take(&mut self, event: &str, line: &[u8]) -> Option<serde_json::Result<()>> {
         Some(match event {
@@ -75,10 +84,20 @@ impl TraceRecord {
             }),
             "line" => serde_json::from_slice(line).map(|line: LineRecord| {
                 let label = labels::bounded(&line.label).into_owned();
-                self.lines.push(LineRecord { label, ..line });
+                self.take_line(LineRecord { label, ..line });
             }),
             _ => return None,
         })
+    }
+
+    fn take_line(&mut self, line: LineRecord) {
+        let place = line.site.map(|site| (site, line.line));
+        if let Some(&known) = place.and_then(|place| self.places.get(&place)) {
+            self.lines[known] = line;
+        } else {
+            self.places.extend(place.map(|place| (place, self.lines.len())));
+            self.lines.push(line);
+        }
     }
 
     /// Whether nothing was traced.
@@ -90,6 +109,29 @@ impl TraceRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_figures_of_a_line_count() {
+        let mut record = TraceRecord::default();
+        let mut take = |site: Option<u64>, number: u64, times: u64| {
+            let mut line = serde_json::json!({
+                "label": "f", "at": "a.rs:1", "line": number, "times": times, "metrics": {},
+            });
+            if let Some(site) = site {
+                line["site"] = site.into();
+            }
+            record.take("line", line.to_string().as_bytes()).expect("it is about lines").unwrap();
+        };
+        // Twice told; compiled into a second crate; of a log without numbers.
+        take(Some(0), 3, 1);
+        take(Some(0), 4, 1);
+        take(Some(0), 3, 7);
+        take(Some(1), 3, 5);
+        take(None, 3, 2);
+        take(None, 3, 2);
+        let times: Vec<(usize, u64)> = record.lines.iter().map(|line| (line.line, line.times)).collect();
+        assert_eq!(times, [(3, 7), (4, 1), (3, 5), (3, 2), (3, 2)]);
+    }
 
     #[test]
     fn functions_that_call_each_other_in_a_circle_are_refused() {

@@ -47,9 +47,9 @@ const MOST_OF_LINE: usize = 1 << 20;
 /// test closed its file descriptor or the disk is full.
 const END_OF_RECORDING: &str = "memprof: recording ends here, ";
 
-/// Returns the outcome of a run; `None` if the user interrupted it.
-pub fn outcome(process: &FinishedProcess, evidence: &Evidence<'_>) -> Option<Outcome> {
-    let (status, message) = judge(process, evidence)?;
+/// Returns the outcome of a run.
+pub fn outcome(process: &FinishedProcess, evidence: &Evidence<'_>) -> Outcome {
+    let (status, message) = judge(process, evidence);
     let wall_nanoseconds = u64::try_from(process.wall.as_nanos()).ok();
     let outcome = match (&evidence.harm, status) {
         (Some(harm), Status::Ok | Status::Refused) => (Status::Refused, Some(harm.clone())),
@@ -58,18 +58,18 @@ pub fn outcome(process: &FinishedProcess, evidence: &Evidence<'_>) -> Option<Out
         }
         (None, status) => (status, message),
     };
-    Some(Outcome { status: outcome.0, message: outcome.1, wall_nanoseconds })
+    Outcome { status: outcome.0, message: outcome.1, wall_nanoseconds }
 }
 
-/// Judges a run by its exit, its output and its log. Returns `None` if the user interrupted it.
-fn judge(process: &FinishedProcess, evidence: &Evidence<'_>) -> Option<(Status, Option<String>)> {
+/// Judges a run by its exit, its output and its log.
+fn judge(process: &FinishedProcess, evidence: &Evidence<'_>) -> (Status, Option<String>) {
     // The test can do anything to these files. What cannot be read is `harm`, or it is missing
     // below.
     let stderr = tail(&evidence.folder.join(file::STDERR)).unwrap_or_default();
     let refused_by_gpu = last_refusal_of_gpu(&evidence.folder.join(file::LOG)).unwrap_or_default();
     let out_of_memory = stderr.lines().rev().find(|line| is_allocation_failure(line));
-    Some(match process.exit {
-        Exit::Interrupted => return None,
+    match process.exit {
+        Exit::Interrupted => (Status::Interrupted, None),
         Exit::TimedOut => (Status::Timeout { limit_seconds: evidence.limit_seconds }, None),
         Exit::Signalled(_) if out_of_memory.is_some() => {
             (Status::OutOfMemory, out_of_memory.map(ToOwned::to_owned))
@@ -94,7 +94,7 @@ fn judge(process: &FinishedProcess, evidence: &Evidence<'_>) -> Option<(Status, 
         Exit::Code(exit_code) => {
             (Status::Failed { exit_code }, panic_message(&stderr).or_else(|| loader_message(&stderr)))
         }
-    })
+    }
 }
 
 /// Returns the hashes of the run's files. The outcome says of a file that cannot be read that the
@@ -272,7 +272,7 @@ mod tests {
         };
         let process =
             FinishedProcess { exit, wall: Duration::from_millis(1), left: LeftProcesses::default() };
-        let outcome = outcome(&process, &evidence).unwrap();
+        let outcome = outcome(&process, &evidence);
         (outcome.status, outcome.message)
     }
 

@@ -60,6 +60,8 @@ pub struct Interrupted {
     pub finished: usize,
     /// How many runs were planned so far; 0 before the tests are known.
     pub planned: usize,
+    /// Whether a test was interrupted that had not run before; what it logged is in the report.
+    pub is_cut_off: bool,
     /// Whether the comparison is complete, and tests ran once more with call stacks.
     pub is_explaining: bool,
 }
@@ -67,7 +69,7 @@ pub struct Interrupted {
 impl Interrupted {
     /// An interrupt while tests ran with call stacks, after all others.
     pub fn of_call_stacks(runs: usize) -> Self {
-        Self { finished: runs, planned: runs, is_explaining: true }
+        Self { finished: runs, planned: runs, is_cut_off: false, is_explaining: true }
     }
 }
 
@@ -114,6 +116,8 @@ struct Progress<'a> {
     executables: ProvenExecutables,
     finished: FinishedRuns,
     time_left: TimeLeft<'a>,
+    /// The first run of a cell, if the user interrupted it.
+    cut_off: Option<RunRecord>,
 }
 
 /// A run that has no outcome yet.
@@ -151,7 +155,7 @@ impl Runner<'_> {
             let is_interrupted = !self.run_all(tree, &pending, done, &mut progress)?;
             self.refuse_changed(&mut progress)?;
             if is_interrupted {
-                return Ok(Completion::Interrupted(self.interrupted(&wanted, &progress)));
+                return Ok(Completion::Interrupted(self.interrupted(&wanted, &progress)?));
             }
             done += pending.len();
             if !self.raise_repeats(&mut wanted)? {
@@ -165,6 +169,7 @@ impl Runner<'_> {
         let mut progress = Progress {
             executables: ProvenExecutables::default(),
             finished: FinishedRuns::default(),
+            cut_off: None,
             time_left: TimeLeft::new(self.delay.length()),
         };
         for planned in self.cells {
@@ -268,15 +273,20 @@ impl Runner<'_> {
         Ok(true)
     }
 
-    /// Returns how far an interrupted session got.
-    fn interrupted(&self, wanted: &[u32], progress: &Progress<'_>) -> Interrupted {
+    /// Returns how far an interrupted session got. Records the test that was interrupted, for the
+    /// report: it runs again when the session continues.
+    fn interrupted(&self, wanted: &[u32], progress: &Progress<'_>) -> anyhow::Result<Interrupted> {
+        if let Some(record) = &progress.cut_off {
+            self.record(record)?;
+        }
         let of_runs = self.cells.iter().zip(wanted).filter(|(planned, _)| planned.status == CellStatus::Run);
         let planned: usize = of_runs.map(|(_, wanted)| *wanted as usize).sum();
-        Interrupted {
+        Ok(Interrupted {
             finished: planned.saturating_sub(self.pending(wanted, progress).len()),
             planned,
+            is_cut_off: progress.cut_off.is_some(),
             is_explaining: false,
-        }
+        })
     }
 
     /// Returns the runs that have no outcome yet, for this number of runs of each cell.
@@ -371,7 +381,8 @@ impl Runner<'_> {
         sealed::write(&folder.join(file::OUTCOME), record)
     }
 
-    /// Runs a cell once. Returns `None` if it was interrupted; it then counts as not run.
+    /// Runs a cell once. Returns `None` if it was interrupted; it then counts as not run, and its
+    /// record is kept aside.
     fn run_one(
         &self,
         tree: &mut dyn TestTree,
@@ -382,9 +393,13 @@ impl Runner<'_> {
         let (entry, executable) = self.executable(planned)?;
         tree.bring_to(planned.revision, entry)?;
         progress.executables.prove(entry, executable)?;
-        let Some(record) = self.run_test(pending, entry, executable, &progress.executables)? else {
+        let record = self.run_test(pending, entry, executable, &progress.executables)?;
+        if record.outcome.status == Status::Interrupted {
+            // Later repeats and call stacks would add nothing to the report.
+            let is_first = pending.repeat == 0 && self.recording.is_none();
+            progress.cut_off = is_first.then_some(record);
             return Ok(None);
-        };
+        }
         self.record(&record)?;
         progress.finished.add(&self.run_folder(planned, pending.repeat));
         Ok(Some(record.outcome))
@@ -397,7 +412,7 @@ impl Runner<'_> {
         entry: &Entry,
         executable: &Executable,
         executables: &ProvenExecutables,
-    ) -> anyhow::Result<Option<RunRecord>> {
+    ) -> anyhow::Result<RunRecord> {
         let planned = pending.planned;
         let devices = self.devices_of(planned, executable)?;
         let (home, stdout, stderr) =
@@ -435,18 +450,18 @@ impl Runner<'_> {
             limit_seconds: planned.timeout_seconds.unwrap_or_default(),
             killed_by_kernel: classify::kernel_kills() > kills_before,
         };
-        let Some(outcome) = classify::outcome(&process, &evidence) else { return Ok(None) };
+        let outcome = classify::outcome(&process, &evidence);
         let passed = outcome.status.is_ok();
         let Interference { mut marks, withdrawn } = self.devices.after(before, &log, passed)?;
         marks.extend(process.left.remark());
-        Ok(Some(RunRecord {
+        Ok(RunRecord {
             build: Some(entry.provenance.key.clone()),
             marks,
             withdrawn,
             devices: uuids,
             files: classify::seals(&home.path),
             ..new_record(planned, pending.repeat, outcome)
-        }))
+        })
     }
 
     /// Returns the loader's variable that loads the library in front of the C library's allocator, if
@@ -537,6 +552,9 @@ fn trace_variables(request: &TraceRequest) -> BTreeMap<&'static str, String> {
         return BTreeMap::new();
     }
     let mut variables = BTreeMap::from([("MEMPROF_TRACE_EVENTS", request.max_events.to_string())]);
+    if request.every > 1 {
+        variables.insert("MEMPROF_TRACE_EVERY", request.every.to_string());
+    }
     if !request.columns.is_empty() {
         let columns: Vec<&str> = request.columns.iter().map(|column| column.as_str()).collect();
         variables.insert("MEMPROF_TRACE_COLUMNS", columns.join(","));

@@ -4,7 +4,7 @@
 //! The copy is unpacked from the archive whose checksum the lock file states. Manifests and the
 //! lock file do not change (`[patch]` would rewrite it, and fail with `--locked`), and cargo
 //! resolves and builds as usual. Only the path that rustc gets is different. Cargo does not see
-//! this, so such builds have a target folder of their own.
+//! this: `build::compiled_copies` makes it compile a crate again whose edits have changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -73,6 +73,9 @@ pub struct CopiedCrate {
     pub original: PathBuf,
     /// The copy.
     pub copy: PathBuf,
+    /// The hash of what the copy has in addition to the original.
+    #[serde(default)]
+    pub edits: String,
 }
 
 /// The edited copy of a crate.
@@ -82,6 +85,8 @@ pub struct EditedCopy {
     pub place: CopiedCrate,
     original: Utf8PathBuf,
     folder: Utf8PathBuf,
+    /// The compiler's name for its library.
+    pub library: String,
     /// The traced functions in it.
     pub tracing: Tracing,
     dropped: Dropped,
@@ -125,9 +130,14 @@ pub fn copy(
         .unwrap_or_default();
     let dropped: Dropped = dropped.into_iter().map(|(file, line, reason)| ((file, line), reason)).collect();
     let mut copy = EditedCopy {
-        place: CopiedCrate { original: original.clone().into(), copy: folder.clone().into() },
+        place: CopiedCrate {
+            original: original.clone().into(),
+            copy: folder.clone().into(),
+            edits: String::new(),
+        },
         original,
         folder,
+        library: String::new(),
         tracing: Tracing::default(),
         dropped,
     };
@@ -141,6 +151,7 @@ impl EditedCopy {
     fn edit(&mut self, one: &LockedCrate, edits: &Edits<'_>, shim_hash: &str) -> anyhow::Result<()> {
         let pristine = self.folder.with_file_name(format!("{}.pristine", one.title()));
         let library = library(&pristine, one)?;
+        self.library = library_name(&pristine, one)?;
         let crates = [library];
         self.tracing = instrument::find(&Search {
             crates: &crates,
@@ -153,6 +164,7 @@ impl EditedCopy {
         let mut edited: BTreeMap<Utf8PathBuf, String> =
             self.tracing.files().map(|(path, text)| (path.to_owned(), text.to_owned())).collect();
         insert_checkpoints(one, &crates[0], &pristine, edits.checkpoints, &mut edited)?;
+        self.place.edits = hash(&edited, shim_hash)?;
         for entry in walkdir::WalkDir::new(&pristine) {
             let entry = entry?;
             let path = paths::utf8(entry.path().to_owned())?;
@@ -173,6 +185,11 @@ impl EditedCopy {
         Ok(())
     }
 
+    /// Whether the copy differs from the original.
+    pub fn is_edited(&self) -> bool {
+        !self.place.edits.is_empty()
+    }
+
     /// Returns a file in a compiler's message, relative to the crate. Messages name the original.
     pub fn located(&self, file: &str) -> Option<Utf8PathBuf> {
         let file = Utf8Path::new(file);
@@ -180,8 +197,8 @@ impl EditedCopy {
         Some(inside.to_owned())
     }
 
-    /// Keeps functions from being traced in this and all later builds, because cargo cannot tell
-    /// their compiled crates apart.
+    /// Keeps functions from being traced in this and all later builds with the same patterns, which
+    /// have the same key.
     pub fn drop(&mut self, functions: Dropped) -> anyhow::Result<()> {
         self.dropped.extend(functions);
         let list: Vec<_> = self.dropped.iter().map(|((file, line), reason)| (file, line, reason)).collect();
@@ -319,6 +336,21 @@ fn unpack(archive: &[u8], one: &LockedCrate, into: &Utf8Path) -> anyhow::Result<
     }
     fs_err::rename(aside, pristine)?;
     Ok(())
+}
+
+/// Returns a hash of the edited files; empty if there are none.
+fn hash(edited: &BTreeMap<Utf8PathBuf, String>, shim_hash: &str) -> anyhow::Result<String> {
+    if edited.is_empty() {
+        return Ok(String::new());
+    }
+    Ok(blake3::hash(&serde_json::to_vec(&(shim_hash, edited))?).to_hex().to_string())
+}
+
+/// Returns the compiler's name for a crate's library, which may differ from the package's.
+fn library_name(folder: &Utf8Path, one: &LockedCrate) -> anyhow::Result<String> {
+    let manifest: DocumentMut = fs_err::read_to_string(folder.join("Cargo.toml"))?.parse()?;
+    let name = manifest.get("lib").and_then(|library| library.get("name")).and_then(toml_edit::Item::as_str);
+    Ok(name.unwrap_or(&one.name).replace('-', "_"))
 }
 
 /// Returns the crate's library. A published manifest is complete: nothing in it is inherited or

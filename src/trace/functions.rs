@@ -34,6 +34,23 @@ pub enum Depth {
     Lines,
 }
 
+/// How patterns select a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Selected {
+    /// How it is traced.
+    pub depth: Depth,
+    /// Whether a pattern names it, and does not just match all functions of a module.
+    pub is_named: bool,
+}
+
+impl Selected {
+    /// Returns what two patterns select together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self { depth: self.depth.max(other.depth), is_named: self.is_named || other.is_named }
+    }
+}
+
 /// A function that a pattern matches.
 #[derive(Clone, Debug)]
 pub struct Function {
@@ -44,11 +61,22 @@ pub struct Function {
     /// All its lines, from its first attribute on.
     pub lines: std::ops::RangeInclusive<usize>,
     /// How it is traced.
-    pub depth: Depth,
+    pub selected: Selected,
+    /// Whether it is a test.
+    pub is_test: bool,
     /// What distinguishes it from others of its path: `cfg(unix)`, `impl Encoder<f32>`.
     pub apart: Option<String>,
     /// Why it is not traced, if so.
     pub untraceable: Option<String>,
+}
+
+impl Function {
+    /// Whether the function is edited in the same way if it is selected like this. A name matters to
+    /// tests only.
+    pub fn is_edited_as(&self, other: Selected) -> bool {
+        let is_same_name = self.selected.is_named == other.is_named || !self.is_test;
+        self.selected.depth == other.depth && is_same_name
+    }
 }
 
 /// Decides about a function, by its path and the line of its name.
@@ -60,9 +88,9 @@ pub enum Want {
     /// No pattern matches it.
     Nothing,
     /// Trace it.
-    Traced(Depth),
+    Traced(Selected),
     /// Do not change it, and report this reason.
-    Refused(Depth, String),
+    Refused(Selected, String),
 }
 
 /// Returns the functions of a file that patterns match, and the file's text with scopes in them, if
@@ -127,19 +155,20 @@ impl FunctionFinder<'_> {
         let around = self.apart.len();
         self.apart.extend(conditions(candidate.attributes));
         let line = line(candidate.signature.ident.span());
-        let (depth, refused) = match (self.wants)(&self.path, line) {
+        let (selected, refused) = match (self.wants)(&self.path, line) {
             Want::Nothing => (None, None),
-            Want::Traced(depth) => (Some(depth), None),
-            Want::Refused(depth, reason) => (Some(depth), Some(reason)),
+            Want::Traced(selected) => (Some(selected), None),
+            Want::Refused(selected, reason) => (Some(selected), Some(reason)),
         };
-        if let Some(depth) = depth {
-            let untraceable = self.untraceable(candidate).or(refused);
+        if let Some(selected) = selected {
+            let untraceable = self.untraceable(candidate, selected.is_named).or(refused);
             let lines = line_of(candidate.whole, Span::start)..=line_of(candidate.whole, Span::end);
             if untraceable.is_none() {
-                self.insert(candidate, depth, line, *lines.end());
+                self.insert(candidate, selected.depth, line, *lines.end());
             }
             let (path, apart) = (self.path.clone(), self.told_apart());
-            self.found.push(Function { path, line, lines, depth, apart, untraceable });
+            let is_test = untraceable::is_test(candidate.attributes);
+            self.found.push(Function { path, line, lines, selected, is_test, apart, untraceable });
         }
         // Visits functions and impls inside of it.
         self.visit_block(candidate.body);
@@ -151,11 +180,11 @@ impl FunctionFinder<'_> {
         (!self.apart.is_empty()).then(|| self.apart.join(", "))
     }
 
-    fn untraceable(&self, candidate: &FunctionWithBody<'_>) -> Option<String> {
+    fn untraceable(&self, candidate: &FunctionWithBody<'_>, is_named: bool) -> Option<String> {
         let allocator = self.in_allocator.then_some("it is a part of an allocator");
         self.untraceable
             .map(str::to_owned)
-            .or_else(|| untraceable::reason(candidate.attributes, candidate.signature))
+            .or_else(|| untraceable::reason(candidate.attributes, candidate.signature, is_named))
             .or_else(|| allocator.map(str::to_owned))
     }
 
@@ -181,16 +210,17 @@ impl FunctionFinder<'_> {
         for (name, place) in functions_in(tokens) {
             self.path.push(PathSegment::Name(name));
             let line = line(place);
-            let depth = match (self.wants)(&self.path, line) {
+            let selected = match (self.wants)(&self.path, line) {
                 Want::Nothing => None,
-                Want::Traced(depth) | Want::Refused(depth, _) => Some(depth),
+                Want::Traced(selected) | Want::Refused(selected, _) => Some(selected),
             };
-            if let Some(depth) = depth {
+            if let Some(selected) = selected {
                 self.found.push(Function {
                     path: self.path.clone(),
                     line,
                     lines: line..=line,
-                    depth,
+                    selected,
+                    is_test: false,
                     apart: self.told_apart(),
                     untraceable: Some(what.to_owned()),
                 });
@@ -330,7 +360,8 @@ mod tests {
         let source = SourceText::new(text);
         let module = ["encoder".to_owned()];
         let file = ModuleFile { path: Utf8Path::new("a.rs"), module: &module, source, items: source.parse() };
-        let (functions, edited) = trace(&file, "src/a.rs", "bart", None, &|_, _| Want::Traced(depth));
+        let (functions, edited) =
+            trace(&file, "src/a.rs", "bart", None, &|_, _| Want::Traced(Selected { depth, is_named: false }));
         (functions, edited.unwrap_or_else(|| text.to_owned()))
     }
 

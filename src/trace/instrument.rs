@@ -18,7 +18,7 @@ use crate::results::trace_facts::{Excerpt, TraceFacts, TracedFunction, Untraced}
 use crate::support::suggest;
 use crate::support::user_error::UserError;
 use crate::trace::crates::Crate;
-use crate::trace::functions::{self, Depth, Function, Want};
+use crate::trace::functions::{self, Depth, Function, Selected, Want};
 use crate::trace::lines;
 
 /// The trace patterns of a request.
@@ -100,7 +100,7 @@ pub fn find(search: &Search<'_>) -> Tracing {
     let mut tracing = Tracing::default();
     let patterns = &search.patterns.patterns;
     let matched = RefCell::new(vec![false; patterns.len()]);
-    let mut taken: BTreeMap<Utf8PathBuf, BTreeMap<usize, Depth>> = BTreeMap::new();
+    let mut taken: BTreeMap<Utf8PathBuf, BTreeMap<usize, Selected>> = BTreeMap::new();
     for one in search.crates {
         module_files::visit_files(&one.root, &one.package, &mut |file| {
             let Ok(path) = file.path.strip_prefix(search.base) else { return };
@@ -112,25 +112,31 @@ pub fn find(search: &Search<'_>) -> Tracing {
                 for (index, (pattern, depth)) in patterns.iter().enumerate() {
                     if pattern.matches(function, one.is_own) {
                         matched.borrow_mut()[index] = true;
-                        wanted = wanted.max(Some(*depth));
+                        let selected = Selected { depth: *depth, is_named: pattern.names_functions() };
+                        wanted = Some(wanted.map_or(selected, |wanted: Selected| wanted.and(selected)));
                     }
                 }
                 match (wanted, search.dropped.get(&(path.to_owned(), line))) {
                     (None, _) => Want::Nothing,
-                    (Some(depth), None) => Want::Traced(depth),
-                    (Some(depth), Some(reason)) => Want::Refused(depth, reason.clone()),
+                    (Some(selected), None) => Want::Traced(selected),
+                    (Some(selected), Some(reason)) => Want::Refused(selected, reason.clone()),
                 }
             };
             let shown = search.prefix.join(path);
             let (functions, edited) =
                 functions::trace(file, shown.as_str(), &one.name, one.untraceable, &wants);
-            let lines = functions.iter().map(|function| (function.line, function.depth)).collect();
-            if lines == of_others {
+            let is_same = functions.len() == of_others.len()
+                && functions.iter().all(|function| {
+                    let other = of_others.get(&function.line);
+                    other.is_some_and(|other| function.is_edited_as(*other))
+                });
+            if is_same {
                 return;
             }
             if !of_others.is_empty() {
                 tracing.forget(path, &shown);
             }
+            let lines = functions.iter().map(|function| (function.line, function.selected)).collect();
             taken.insert(path.to_owned(), lines);
             let found = TracedFile { path, shown, source: &file.source, functions, edited };
             tracing.take(found, one.is_member, search);
@@ -260,7 +266,7 @@ fn fact_of(function: &Function, file: &TracedFile<'_>, dropped: Option<&String>)
     let untraced = function.untraceable.clone().map(|reason| {
         if dropped == Some(&reason) { Untraced::Dropped(reason) } else { Untraced::Impossible(reason) }
     });
-    let text = (function.depth == Depth::Lines && untraced.is_none()).then(|| Excerpt {
+    let text = (function.selected.depth == Depth::Lines && untraced.is_none()).then(|| Excerpt {
         first: *function.lines.start(),
         text: lines::excerpt(file.source, &function.lines),
     });
@@ -404,6 +410,25 @@ mod tests {
         assert_eq!((text.first, text.text.as_str()), (1, "pub fn forward() {\n    g();\n}"));
         assert_eq!(tracing.facts.functions[1].text, None);
         assert_eq!(tracing.facts.unmet, ["bart::decoder::*"]);
+    }
+
+    #[test]
+    fn tests_and_main_are_traced_and_a_test_only_by_its_name() {
+        let checkout = Checkout::new(&[
+            ("src/lib.rs", "#[cfg(test)]\nmod tests {\n    #[test]\n    fn runs() {}\n    fn help() {}\n}\n"),
+            ("src/main.rs", "fn main() {\n    run();\n}\nfn run() {}\n"),
+        ]);
+        let traced = |patterns: &[&str]| -> Vec<String> {
+            let tracing = checkout.find(patterns, &[], &Dropped::new());
+            let functions = tracing.facts.functions.iter().filter(|one| one.untraced.is_none());
+            functions.map(|one| one.path.replace("bart::", "")).collect()
+        };
+        for pattern in ["**", "crate::**", "bart::*", "bart::tests::*"] {
+            assert!(!traced(&[pattern]).contains(&"tests::runs".to_owned()), "{pattern}");
+        }
+        assert_eq!(traced(&["**"]), ["tests::help", "main", "run"]);
+        assert_eq!(traced(&["bart::tests::runs"]), ["tests::runs"]);
+        assert_eq!(traced(&["**", "**::r*s"]), ["tests::runs", "tests::help", "main", "run"]);
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //! time than they are called, in the compiler, or have no statements.
 
 /// Returns why a function with these attributes and this signature cannot be traced; `None` if it
-/// can.
-pub fn reason(attributes: &[syn::Attribute], signature: &syn::Signature) -> Option<String> {
+/// can. A test is traced only if a pattern names it.
+pub fn reason(attributes: &[syn::Attribute], signature: &syn::Signature, is_named: bool) -> Option<String> {
     let reason = if is_marked(attributes, &["naked"]) {
         "it is naked: its body is assembly"
     } else if signature.constness.is_some() {
@@ -15,12 +15,17 @@ pub fn reason(attributes: &[syn::Attribute], signature: &syn::Signature) -> Opti
         return Some(format!(
             "it is an `extern \"{name}\"` function, which a signal handler or code before `main` may call"
         ));
-    } else if is_marked(attributes, &["test", "bench"]) {
-        "it is a test, which `start` and `done` already enclose"
+    } else if !is_named && is_test(attributes) {
+        "it is a test, which `start` and `done` already enclose; its name traces it"
     } else {
         return None;
     };
     Some(reason.to_owned())
+}
+
+/// Whether attributes make a function a test.
+pub fn is_test(attributes: &[syn::Attribute]) -> bool {
+    is_marked(attributes, &["test", "bench"])
 }
 
 /// Whether an attribute has one of these names: `#[test]`, `#[tokio::test]`, `#[unsafe(naked)]`.
@@ -47,7 +52,7 @@ mod tests {
 
     fn reason_of(text: &str) -> Option<String> {
         let function: syn::ItemFn = syn::parse_str(text).unwrap();
-        reason(&function.attrs, &function.sig)
+        reason(&function.attrs, &function.sig, false)
     }
 
     #[test]
@@ -65,6 +70,15 @@ mod tests {
             let reason = reason_of(text).expect(text);
             assert!(reason.contains(said), "{text}: {reason}");
         }
+    }
+
+    #[test]
+    fn a_test_is_traced_by_its_name() {
+        let test: syn::ItemFn = syn::parse_str("#[test] fn f() {}").unwrap();
+        assert!(reason(&test.attrs, &test.sig, false).unwrap().contains("its name traces it"));
+        assert_eq!(reason(&test.attrs, &test.sig, true), None);
+        let test: syn::ItemFn = syn::parse_str("#[tokio::test] async fn f() {}").unwrap();
+        assert!(reason(&test.attrs, &test.sig, true).unwrap().contains("interleaves"));
     }
 
     #[test]

@@ -7,12 +7,12 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::call_tree::{Aggregate, ROOT};
+use crate::call_tree::{Aggregate, Node, ROOT};
 use crate::calls::{Calls, Columns, Frame, Slot};
 use crate::environment::Environment;
 use crate::json::Json;
 use crate::lock::Held;
-use crate::metric::Values;
+use crate::metric::{Index, Values};
 use crate::occurrences::Logged;
 use crate::recorder::{self, Recorder};
 use crate::scope_log;
@@ -20,19 +20,19 @@ use crate::sources::Extent;
 use crate::trace::{NONE, Site};
 use crate::untracked::Text;
 
-/// How many traced calls end between two looks at the clock, and the time between two logs of their
-/// sums. A process that is killed loses what came after the last log.
-const CALLS_BETWEEN_LOOKS: u32 = 256;
-const NANOSECONDS_BETWEEN_TELLING: u64 = 1_000_000_000;
-
 /// Whether GPU figures are read when traced functions begin and end.
 static CALLS_READ_GPUS: AtomicBool = AtomicBool::new(true);
+/// Whether pools are asked then.
+static CALLS_READ_POOLS: AtomicBool = AtomicBool::new(false);
 
-/// Begins a call of a traced function. Returns its frame.
-pub(crate) fn enter_call(site: &'static Site, caller: u32) -> u32 {
+/// Begins a call of a traced function. Returns its frame, and whether its lines are measured.
+pub(crate) fn enter_call(site: &'static Site, caller: u32) -> (u32, bool) {
     match hold_for_calls() {
-        Some(mut recorder) => recorder.enter_call(site, caller),
-        None => NONE,
+        Some(mut recorder) => {
+            let frame = recorder.enter_call(site, caller);
+            (frame, frame != NONE && recorder.calls.has_lines(frame))
+        }
+        None => (NONE, false),
     }
 }
 
@@ -52,9 +52,12 @@ pub(crate) fn at_line(frame: u32, line: u32, begins: bool) {
     }
 }
 
-/// The recorder, after GPUs have finished their work if traced functions read GPU figures.
+/// The recorder, after GPUs have finished their work and pools have told their figures, as far as
+/// traced functions read them.
 fn hold_for_calls() -> Option<Held<'static, Recorder>> {
-    if CALLS_READ_GPUS.load(Ordering::Relaxed) {
+    if CALLS_READ_POOLS.load(Ordering::Relaxed) {
+        recorder::settle_and_hold()
+    } else if CALLS_READ_GPUS.load(Ordering::Relaxed) {
         recorder::settle_devices_and_hold()
     } else {
         recorder::hold()
@@ -65,10 +68,12 @@ impl Recorder {
     /// Applies the runner's settings for traced calls.
     pub(crate) fn set_up_calls(&mut self, environment: &Environment) {
         self.calls.maximum_events = environment.trace_events.unwrap_or(0);
+        self.calls.every = environment.trace_every.unwrap_or(1).max(1);
         if let Some(columns) = &environment.trace_columns {
             self.calls.columns = Columns::of(columns);
             CALLS_READ_GPUS.store(self.calls.columns.gpu, Ordering::Relaxed);
         }
+        CALLS_READ_POOLS.store(self.calls.columns.pool, Ordering::Relaxed);
     }
 
     fn enter_call(&mut self, site: &'static Site, caller: u32) -> u32 {
@@ -79,7 +84,8 @@ impl Recorder {
             return self.calls.enter(site, caller, 0, 0, &Values::new());
         }
         self.open_scopes += 1;
-        let nanoseconds = if self.calls.maximum_events == 0 { 0 } else { self.nanoseconds() };
+        let needs_time = self.calls.maximum_events != 0 || self.calls.columns.time;
+        let nanoseconds = if needs_time { self.nanoseconds() } else { 0 };
         let (mark, values) = self.mark_for_calls();
         let frame = self.calls.enter(site, caller, mark, nanoseconds, &values);
         if self.calls.frame(frame).is_logged {
@@ -101,28 +107,43 @@ impl Recorder {
         if began.is_logged {
             self.log_call(frame, depth, &values);
         }
+        let nanoseconds = self.nanoseconds_for_calls();
         let histories = &self.histories;
-        let caller = self.calls.leave(frame, mark, &values, |index, since| histories.of(index).since(since));
-        self.ended_calls += 1;
-        if self.ended_calls >= CALLS_BETWEEN_LOOKS {
-            self.ended_calls = 0;
+        let peaks = |index: Index, since| histories.of(index).since(since);
+        let caller = self.calls.leave(frame, mark, nanoseconds, &values, peaks);
+        self.tell();
+        caller
+    }
+
+    /// The time, if traced functions read it.
+    fn nanoseconds_for_calls(&self) -> u64 {
+        if self.calls.columns.time { self.nanoseconds() } else { 0 }
+    }
+
+    /// Logs calls and lines from time to time.
+    fn tell(&mut self) {
+        if self.telling.is_time_to_look() {
             let now = self.nanoseconds();
-            if now - self.told_of_calls >= NANOSECONDS_BETWEEN_TELLING {
-                self.told_of_calls = now;
+            let (calls, lines) = self.telling.look(now);
+            if calls {
                 self.log_calls();
             }
+            if lines {
+                self.log_lines();
+            }
         }
-        caller
     }
 
     fn at_line(&mut self, frame: u32, line: u32, begins: bool) {
         if self.log.is_none() || !self.calls.has_lines(frame) {
             return;
         }
+        let nanoseconds = self.nanoseconds_for_calls();
         let (mark, values) = self.mark_for_calls();
         let histories = &self.histories;
-        self.calls
-            .at_line(frame, line, begins, mark, &values, |index, since| histories.of(index).since(since));
+        let peaks = |index: Index, since| histories.of(index).since(since);
+        self.calls.at_line(frame, line, begins, mark, nanoseconds, &values, peaks);
+        self.tell();
     }
 
     /// Like [`Self::mark`], but reads only what traced functions show. The intervals of other
@@ -136,9 +157,9 @@ impl Recorder {
         }
         self.calls.follow(&self.catalogue);
         self.marks += 1;
-        for slot in self.calls.slots() {
-            if let (Some(_), Some(peak)) = (slot.family, values.get(slot.index)) {
-                self.histories.of_mut(slot.index).add(self.marks, peak);
+        for index in self.calls.peaks() {
+            if let Some(peak) = values.get(*index) {
+                self.histories.of_mut(*index).add(self.marks, peak);
             }
         }
         (self.marks, values)
@@ -195,25 +216,34 @@ impl Recorder {
         }
     }
 
-    /// Logs the figures of each line that ran, for the functions that are traced by line.
+    /// Logs the figures of each line that ran since the last time, for the functions that are traced
+    /// by line.
     pub(crate) fn log_lines(&mut self) {
         let nanoseconds = self.nanoseconds();
         for number in 0..self.calls.sites().len() {
             self.log(|recorder, log| {
                 let calls = &recorder.calls;
                 let site = calls.sites()[number].site;
-                for (line, times, place) in calls.lines(number) {
+                for (line, figures, place) in calls.changed_lines(number) {
                     log.write("line", nanoseconds, |json| {
+                        json.number("site", format_args!("{number}"));
                         json.text("label", site.label);
                         json.text("at", site.at);
                         json.number("line", format_args!("{line}"));
-                        json.number("times", format_args!("{times}"));
-                        json.object("metrics", |json| write_line(json, calls, place));
+                        json.number("times", format_args!("{}", figures.times));
+                        if calls.every > 1 {
+                            json.number("every", format_args!("{}", calls.every));
+                        }
+                        json.object("metrics", |json| {
+                            write_line(json, calls, place);
+                            write_time(json, calls, figures.nanoseconds);
+                        });
                     })?;
                 }
                 Ok(())
             });
         }
+        self.calls.lines_are_logged();
     }
 }
 
@@ -241,11 +271,27 @@ fn write_sums(json: &mut Json<'_>, calls: &Calls, node: u32) {
     for (slot, aggregate) in aggregates(calls, node) {
         write_aggregate(json, slot, aggregate.sum, aggregate.peaked_sum);
     }
+    write_time_of_node(json, calls, node, |node| node.nanoseconds);
 }
 
 fn write_maxima(json: &mut Json<'_>, calls: &Calls, node: u32) {
     for (slot, aggregate) in aggregates(calls, node) {
         write_aggregate(json, slot, aggregate.most, aggregate.peaked_most);
+    }
+    write_time_of_node(json, calls, node, |node| node.longest);
+}
+
+/// A node none of whose calls has ended has no time.
+fn write_time_of_node(json: &mut Json<'_>, calls: &Calls, node: u32, time: fn(&Node) -> u64) {
+    let node = calls.tree.node(node);
+    if node.open() < node.calls {
+        write_time(json, calls, time(node));
+    }
+}
+
+fn write_time(json: &mut Json<'_>, calls: &Calls, nanoseconds: u64) {
+    if calls.columns.time {
+        json.figure("time", nanoseconds);
     }
 }
 
@@ -275,6 +321,9 @@ fn write_line(json: &mut Json<'_>, calls: &Calls, place: usize) {
         }
         if let Some(family) = slot.family {
             json.number(slot.name, format_args!("{}", figure.peak));
+            if let Some(level) = slot.level_name {
+                json.number(level, format_args!("{}", figure.level));
+            }
             let grown = Text::of(format_args!("{family}.grown"));
             json.number(grown.as_str(), format_args!("{}", figure.grown));
         } else {

@@ -28,6 +28,9 @@ pub(crate) struct Node {
     /// Calls during which a traced function ran on another thread. Their figures include that
     /// thread's.
     pub(crate) overlapped: u64,
+    /// The time of calls that are not recursive, if it is read: the sum, and the longest.
+    pub(crate) nanoseconds: u64,
+    pub(crate) longest: u64,
     is_changed: bool,
 }
 
@@ -95,6 +98,12 @@ impl CallTree {
         node.is_changed = true;
     }
 
+    pub(crate) fn add_time(&mut self, node: u32, nanoseconds: u64) {
+        let node = &mut self.nodes.as_mut()[node as usize];
+        node.nanoseconds += nanoseconds;
+        node.longest = node.longest.max(nanoseconds);
+    }
+
     /// Adds one call's figures: by how much the level or the total grew, and the peak above it.
     pub(crate) fn add(&mut self, node: u32, slot: usize, grown: i64, peaked: u64) {
         let aggregate = &mut self.aggregates.as_mut()[node as usize * SLOTS + slot];
@@ -142,6 +151,8 @@ impl CallTree {
             recursive: 0,
             ended: 0,
             overlapped: 0,
+            nanoseconds: 0,
+            longest: 0,
             is_changed: false,
         });
         self.aggregates.extend(&[NOTHING; SLOTS]);

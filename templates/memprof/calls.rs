@@ -15,7 +15,7 @@ use crate::trace::{NONE, Site};
 use crate::untracked::Untracked;
 
 /// Most metrics that are followed for each call. Later ones are left out.
-pub(crate) const SLOTS: usize = 16;
+pub(crate) const SLOTS: usize = 24;
 
 /// Which sources are read when a traced function begins and ends.
 #[derive(Clone, Copy)]
@@ -23,19 +23,31 @@ pub(crate) struct Columns {
     pub(crate) heap: bool,
     pub(crate) cpu: bool,
     pub(crate) gpu: bool,
+    pub(crate) malloc: bool,
+    pub(crate) pool: bool,
+    pub(crate) time: bool,
 }
 
 impl Columns {
     /// Parses names separated by commas.
     pub(crate) fn of(names: &str) -> Self {
         let has = |name: &str| names.split(',').any(|one| one.trim() == name);
-        Self { heap: has("heap"), cpu: has("cpu"), gpu: has("gpu") }
+        Self {
+            heap: has("heap"),
+            cpu: has("cpu"),
+            gpu: has("gpu"),
+            malloc: has("malloc"),
+            pool: has("pool"),
+            time: has("time"),
+        }
     }
 
     fn has(self, metric: &str) -> bool {
         (self.heap && metric.starts_with("heap."))
             || (self.cpu && metric.starts_with("cpu."))
             || (self.gpu && metric.starts_with("gpu."))
+            || (self.malloc && metric.starts_with("malloc."))
+            || (self.pool && metric.starts_with("pool."))
     }
 }
 
@@ -48,6 +60,8 @@ pub(crate) struct Slot {
     pub(crate) level: Index,
     pub(crate) family: Option<&'static str>,
     pub(crate) name: &'static str,
+    /// The name of a peak's level.
+    pub(crate) level_name: Option<&'static str>,
 }
 
 /// Readings at a moment, by slot.
@@ -55,7 +69,7 @@ pub(crate) struct Slot {
 pub(crate) struct Readings {
     values: [u64; SLOTS],
     /// A bit for each slot that could not be read. A slot that appeared later was zero.
-    missing: u16,
+    missing: u32,
 }
 
 impl Readings {
@@ -93,24 +107,42 @@ pub(crate) struct Frame {
     /// Its 1-based occurrence then, in the order in which calls begin.
     pub(crate) occurrence: u64,
     is_recursive: bool,
+    /// Whether its lines are measured.
+    has_lines: bool,
     /// The line that the function is at, and the mark since then; 0 for none.
     line: u32,
     line_mark: u64,
+    line_nanoseconds: u64,
     line_start: Readings,
 }
 
-/// One metric's figures on one line: the highest peak while it ran, and the growth of the level or
-/// total.
+/// One metric's figures on one line: the highest peak while it ran, the highest level at its end, and
+/// the growth of the level or total.
 #[derive(Clone, Copy)]
 pub(crate) struct LineFigure {
     pub(crate) times: u64,
     pub(crate) peak: u64,
+    pub(crate) level: u64,
     pub(crate) grown: i64,
+}
+
+const NOTHING: LineFigure = LineFigure { times: 0, peak: 0, level: 0, grown: 0 };
+
+/// A line of a function.
+#[derive(Clone, Copy)]
+pub(crate) struct Line {
+    pub(crate) times: u64,
+    pub(crate) nanoseconds: u64,
+    /// Whether the log lacks something of it.
+    is_changed: bool,
 }
 
 #[derive(Clone, Copy)]
 pub(crate) struct SiteState {
     pub(crate) site: &'static Site,
+    /// All calls, and those that were not recursive.
+    calls: u64,
+    outer: u64,
     /// Calls that were logged one by one.
     logged: u64,
     /// Open calls, on all threads.
@@ -124,14 +156,18 @@ pub(crate) struct SiteState {
 pub(crate) struct Calls {
     pub(crate) columns: Columns,
     pub(crate) maximum_events: u64,
+    /// Each so many-th call of a function is profiled: its lines are measured, and it may be logged.
+    pub(crate) every: u64,
     slots: Untracked<Slot>,
+    /// The peaks that a call reads. Each reading begins a new interval, so all of them are kept.
+    peaks: Untracked<Index>,
     /// How many of the catalogue's metrics were looked at for slots.
     considered: usize,
     sites: Untracked<SiteState>,
     pub(crate) tree: CallTree,
     frames: Untracked<Frame>,
     free: Untracked<u32>,
-    line_times: Untracked<u64>,
+    lines: Untracked<Line>,
     line_figures: Untracked<LineFigure>,
     /// Threads with an open traced call.
     threads: u64,
@@ -142,15 +178,24 @@ pub(crate) struct Calls {
 impl Calls {
     pub(crate) const fn new() -> Self {
         Self {
-            columns: Columns { heap: true, cpu: false, gpu: true },
+            columns: Columns {
+                heap: true,
+                cpu: false,
+                gpu: true,
+                malloc: false,
+                pool: false,
+                time: false,
+            },
             maximum_events: 0,
+            every: 1,
             slots: Untracked::new(),
+            peaks: Untracked::new(),
             considered: 0,
             sites: Untracked::new(),
             tree: CallTree::new(),
             frames: Untracked::new(),
             free: Untracked::new(),
-            line_times: Untracked::new(),
+            lines: Untracked::new(),
             line_figures: Untracked::new(),
             threads: 0,
             several_until: 0,
@@ -159,6 +204,10 @@ impl Calls {
 
     pub(crate) fn slots(&self) -> &[Slot] {
         &self.slots
+    }
+
+    pub(crate) fn peaks(&self) -> &[Index] {
+        &self.peaks
     }
 
     pub(crate) fn sites(&self) -> &[SiteState] {
@@ -177,17 +226,21 @@ impl Calls {
         &mut self.frames.as_mut()[frame as usize]
     }
 
-    /// The lines of a site that ran: number, how often, and the place for [`Self::line_figure`].
-    pub(crate) fn lines(&self, site: usize) -> impl Iterator<Item = (u32, u64, usize)> + '_ {
+    /// The lines of a site that changed since the log had them: number, figures of all metrics, and
+    /// the place for [`Self::line_figure`].
+    pub(crate) fn changed_lines(&self, site: usize) -> impl Iterator<Item = (u32, Line, usize)> + '_ {
         let state = &self.sites[site];
         let (first, count) = state.site.lines.unwrap_or((0, 0));
-        (0..count).filter_map(move |line| {
-            let place = state.lines + line as usize;
-            match self.line_times[place] {
-                0 => None,
-                times => Some((first + line, times, place)),
-            }
+        (0..count).filter_map(move |number| {
+            let place = state.lines + number as usize;
+            let line = self.lines[place];
+            if line.is_changed { Some((first + number, line, place)) } else { None }
         })
+    }
+
+    /// The log has all lines.
+    pub(crate) fn lines_are_logged(&mut self) {
+        self.lines.as_mut().iter_mut().for_each(|line| line.is_changed = false);
     }
 
     pub(crate) fn line_figure(&self, place: usize, slot: usize) -> &LineFigure {
@@ -200,7 +253,7 @@ impl Calls {
             return;
         }
         for (index, metric) in catalogue.metrics().skip(self.considered) {
-            if self.slots.len() == SLOTS || !self.columns.has(metric.name) {
+            if !self.columns.has(metric.name) {
                 continue;
             }
             let (level, family) = match metric.kind {
@@ -208,7 +261,13 @@ impl Calls {
                 Kind::Total => (index, None),
                 Kind::Level => continue,
             };
-            self.slots.push(Slot { index, level, family, name: metric.name });
+            if family.is_some() {
+                self.peaks.push(index);
+            }
+            if self.slots.len() < SLOTS {
+                let level_name = family.map(|_| catalogue.metric(level).name);
+                self.slots.push(Slot { index, level, family, name: metric.name, level_name });
+            }
         }
         self.considered = catalogue.length();
     }
@@ -216,7 +275,13 @@ impl Calls {
     /// Whether a call that begins now needs figures. A recursive call that is not logged does not.
     pub(crate) fn needs_figures(&mut self, site: &'static Site, caller: u32) -> bool {
         let number = self.known(site);
-        self.sites[number as usize].logged < self.maximum_events || self.open_above(number, caller).is_none()
+        self.is_next_logged(number) || self.open_above(number, caller).is_none()
+    }
+
+    /// Whether the next call of a site is logged by itself.
+    fn is_next_logged(&self, site: u32) -> bool {
+        let state = &self.sites[site as usize];
+        state.logged < self.maximum_events && state.calls % self.every == 0
     }
 
     fn known(&mut self, site: &'static Site) -> u32 {
@@ -224,12 +289,13 @@ impl Calls {
             return number;
         }
         let number = self.sites.len() as u32;
-        let lines = self.line_times.len();
+        let lines = self.lines.len();
         for _ in 0..site.lines.map_or(0, |(_, count)| count) {
-            self.line_times.push(0);
-            self.line_figures.extend(&[LineFigure { times: 0, peak: 0, grown: 0 }; SLOTS]);
+            self.lines.push(Line { times: 0, nanoseconds: 0, is_changed: false });
+            self.line_figures.extend(&[NOTHING; SLOTS]);
         }
-        self.sites.push(SiteState { site, logged: 0, open: 0, lines, last: (ELSEWHERE, NONE) });
+        let last = (ELSEWHERE, NONE);
+        self.sites.push(SiteState { site, calls: 0, outer: 0, logged: 0, open: 0, lines, last });
         site.set_number(number);
         number
     }
@@ -270,9 +336,14 @@ impl Calls {
         let parent = if caller == NONE { ROOT } else { self.frame(caller).node };
         let node = open.unwrap_or_else(|| self.node(parent, number));
         self.tree.begin(node, open.is_some());
+        let is_logged = mark != 0 && self.is_next_logged(number);
+        let every = self.every;
         let state = &mut self.sites.as_mut()[number as usize];
+        // Lines of a recursive call belong to the line that made it.
+        let has_lines = site.lines.is_some() && open.is_none() && state.outer % every == 0;
         state.open += 1;
-        let is_logged = mark != 0 && state.logged < self.maximum_events;
+        state.calls += 1;
+        state.outer += u64::from(open.is_none());
         state.logged += u64::from(is_logged);
         if caller == NONE {
             self.threads += 1;
@@ -290,8 +361,10 @@ impl Calls {
             is_logged,
             occurrence: 0,
             is_recursive: open.is_some(),
+            has_lines,
             line: 0,
             line_mark: 0,
+            line_nanoseconds: 0,
             line_start: Readings::NONE,
         })
     }
@@ -318,11 +391,12 @@ impl Calls {
         &mut self,
         place: u32,
         mark: u64,
+        nanoseconds: u64,
         values: &Values,
         peaks: impl Fn(Index, u64) -> Option<u64>,
     ) -> u32 {
         if self.frame(place).line != 0 {
-            self.close_line(place, values, &peaks);
+            self.close_line(place, nanoseconds, values, &peaks);
         }
         let frame = *self.frame(place);
         self.free.push(place);
@@ -330,6 +404,7 @@ impl Calls {
         let overlapped = self.threads > 1 || (frame.mark != 0 && self.several_until >= frame.mark);
         self.tree.end(frame.node, overlapped && !frame.is_recursive);
         if !frame.is_recursive {
+            self.tree.add_time(frame.node, nanoseconds.saturating_sub(frame.nanoseconds));
             self.add_up(&frame, values, peaks);
         }
         if frame.caller == NONE {
@@ -353,10 +428,9 @@ impl Calls {
         }
     }
 
-    /// Whether the lines of this call are traced. Lines of a recursive call belong to the line that
-    /// made it.
+    /// Whether the lines of this call are measured.
     pub(crate) fn has_lines(&self, place: u32) -> bool {
-        !self.frame(place).is_recursive
+        self.frame(place).has_lines
     }
 
     /// The function is at another line from this mark on.
@@ -366,21 +440,25 @@ impl Calls {
         line: u32,
         begins: bool,
         mark: u64,
+        nanoseconds: u64,
         values: &Values,
         peaks: impl Fn(Index, u64) -> Option<u64>,
     ) {
         if self.frame(place).line != 0 {
-            self.close_line(place, values, &peaks);
+            self.close_line(place, nanoseconds, values, &peaks);
         }
         if begins {
-            if let Some(times) = self.line_place(place, line) {
-                self.line_times.as_mut()[times] += 1;
+            if let Some(known) = self.line_place(place, line) {
+                let known = &mut self.lines.as_mut()[known];
+                known.times += 1;
+                known.is_changed = true;
             }
         }
         let readings = Readings::of(values, &self.slots);
         let frame = &mut self.frames.as_mut()[place as usize];
         frame.line = line;
         frame.line_mark = mark;
+        frame.line_nanoseconds = nanoseconds;
         frame.line_start = readings;
     }
 
@@ -390,12 +468,21 @@ impl Calls {
         line.checked_sub(first).filter(|&offset| offset < count).map(|offset| state.lines + offset as usize)
     }
 
-    fn close_line(&mut self, place: u32, values: &Values, peaks: &impl Fn(Index, u64) -> Option<u64>) {
+    fn close_line(
+        &mut self,
+        place: u32,
+        nanoseconds: u64,
+        values: &Values,
+        peaks: &impl Fn(Index, u64) -> Option<u64>,
+    ) {
         let frame = *self.frame(place);
         let line = match self.line_place(place, frame.line) {
             Some(line) => line,
             None => return,
         };
+        let known = &mut self.lines.as_mut()[line];
+        known.nanoseconds += nanoseconds.saturating_sub(frame.line_nanoseconds);
+        known.is_changed = true;
         for (number, slot) in self.slots.iter().enumerate() {
             let (before, after) = match (frame.line_start.get(number), values.get(slot.level)) {
                 (Some(before), Some(after)) => (before, after),
@@ -407,6 +494,7 @@ impl Calls {
             if slot.family.is_some() {
                 let peak = peaks(slot.index, frame.line_mark).unwrap_or(after).max(before);
                 figure.peak = figure.peak.max(peak);
+                figure.level = figure.level.max(after);
             }
         }
     }

@@ -35,7 +35,10 @@ const SYNC: &str = "MEMPROF_SYNC";
 const RESIDENT: &str = "MEMPROF_RESIDENT";
 /// How many calls of each traced function are logged one by one.
 const TRACE_EVENTS: &str = "MEMPROF_TRACE_EVENTS";
-/// What is read when a traced function begins and ends: `heap`, `cpu`, `gpu`, separated by commas.
+/// Each so many-th call of a function is logged, and its lines are measured.
+const TRACE_EVERY: &str = "MEMPROF_TRACE_EVERY";
+/// What is read when a traced function begins and ends: `heap`, `cpu`, `gpu`, `malloc`, `pool`,
+/// `time`, separated by commas.
 const TRACE_COLUMNS: &str = "MEMPROF_TRACE_COLUMNS";
 
 /// Whether call stacks are recorded, and how. The allocator reads them before this crate does:
@@ -48,7 +51,7 @@ const STACKS_SAMPLE: &str = "MEMPROF_STACKS_SAMPLE";
 const HARNESS_TEST: &str = "MEMPROF_HARNESS_TEST";
 
 /// All variables. Add new ones here, or child processes inherit them.
-const ALL: [&str; 17] = [
+const ALL: [&str; 18] = [
     LOG,
     LOG_KEY,
     PRINT,
@@ -61,6 +64,7 @@ const ALL: [&str; 17] = [
     SYNC,
     RESIDENT,
     TRACE_EVENTS,
+    TRACE_EVERY,
     TRACE_COLUMNS,
     STACKS,
     UNWIND_TABLE,
@@ -82,6 +86,7 @@ pub(crate) struct Environment {
     leaves_gpus_alone: bool,
     leaves_resident_out: bool,
     pub(crate) trace_events: Option<u64>,
+    pub(crate) trace_every: Option<u64>,
     pub(crate) trace_columns: Option<String>,
     pub(crate) harness_test: String,
 }
@@ -103,6 +108,7 @@ impl Environment {
             leaves_gpus_alone: is_off(SYNC),
             leaves_resident_out: is_off(RESIDENT),
             trace_events: std::env::var(TRACE_EVENTS).ok().and_then(|value| value.parse().ok()),
+            trace_every: std::env::var(TRACE_EVERY).ok().and_then(|value| value.parse().ok()),
             trace_columns: std::env::var(TRACE_COLUMNS).ok().filter(|columns| !columns.is_empty()),
             harness_test: std::env::var(HARNESS_TEST).unwrap_or_default(),
         };

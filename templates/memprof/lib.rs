@@ -31,7 +31,7 @@
 //!   `memprof_inject` hands over its counts; `drm_fdinfo` for `drm`; all use `dynamic_library`;
 //! * keeping: `peak_history`, `occurrences`, `calls` with `call_tree`, and `recorder`, which ties
 //!   all together under a `lock`;
-//! * logging: `scope_log`, `call_log`, `layer_log` and `tensor_log`; the recorder logs checkpoints
+//! * logging: `scope_log`, `call_log` with `telling`, `layer_log` and `tensor_log`; the recorder logs checkpoints
 //!   itself;
 //! * asserting: `usage` with `gpus`, `assertions`, and `parameter`;
 //! * naming and tracing: `tensors` and `layers`; `trace`, which the tool inserts into traced functions;
@@ -138,6 +138,7 @@ mod stack_walk;
 mod stacks;
 mod stamp;
 mod tally;
+mod telling;
 mod tensor_log;
 mod tensors;
 mod terminal;

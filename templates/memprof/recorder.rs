@@ -28,6 +28,7 @@ use crate::reading::Reading;
 use crate::sources::{self, Extent, Sources};
 use crate::stack_log::StackLog;
 use crate::stamp;
+use crate::telling::Telling;
 use crate::tensors::Registry;
 use crate::terminal;
 use crate::thread_number;
@@ -70,10 +71,8 @@ pub(crate) struct Recorder {
     pub(crate) passes: Passes,
     /// What the log has of call stacks; `None` if the run does not record them.
     stacks: Option<StackLog>,
-    /// Traced calls that ended since the last look at the clock, and when their sums were last
-    /// logged.
-    pub(crate) ended_calls: u32,
-    pub(crate) told_of_calls: u64,
+    /// When the sums of traced calls, and the figures of lines, are logged.
+    pub(crate) telling: Telling,
 }
 
 /// All figures of one moment.
@@ -265,8 +264,7 @@ impl Recorder {
             tensors: Registry::new(),
             passes: Passes::new(),
             stacks: None,
-            ended_calls: 0,
-            told_of_calls: 0,
+            telling: Telling::new(),
         }
     }
 

@@ -73,11 +73,13 @@ impl Sources {
     }
 
     /// The sources that traced functions read.
-    pub(crate) fn each_of(&mut self, columns: Columns) -> [Option<&mut dyn Source>; 3] {
+    pub(crate) fn each_of(&mut self, columns: Columns) -> [Option<&mut dyn Source>; 5] {
         [
             if columns.heap { Some(&mut self.heap) } else { None },
             if columns.cpu { Some(&mut self.resident) } else { None },
+            if columns.malloc { Some(&mut self.malloc) } else { None },
             if columns.gpu { Some(&mut self.gpu) } else { None },
+            if columns.pool { Some(&mut self.pools) } else { None },
         ]
     }
 }

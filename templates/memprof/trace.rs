@@ -37,7 +37,8 @@ impl Site {
     /// Begins a call, which ends when the guard is dropped.
     #[inline]
     pub fn enter(&'static self) -> Traced {
-        Traced { frame: if recorder::is_recording() { begin(self) } else { NONE }, line: Cell::new(0) }
+        let (frame, line) = if recorder::is_recording() { begin(self) } else { (NONE, UNMEASURED) };
+        Traced { frame, line: Cell::new(line) }
     }
 
     pub(crate) fn number(&self) -> Option<u32> {
@@ -53,20 +54,23 @@ impl Site {
 /// Stands for no frame.
 pub(crate) const NONE: u32 = u32::MAX;
 
+/// Stands for the line of a call whose lines are not measured.
+const UNMEASURED: u32 = u32::MAX;
+
 thread_local! {
     /// The innermost traced call that is open on this thread.
     static CURRENT: Cell<u32> = const { Cell::new(NONE) };
 }
 
 #[cold]
-fn begin(site: &'static Site) -> u32 {
+fn begin(site: &'static Site) -> (u32, u32) {
     let caller = CURRENT.try_with(Cell::get).unwrap_or(NONE);
-    let frame = call_log::enter_call(site, caller);
+    let (frame, has_lines) = call_log::enter_call(site, caller);
     if frame != NONE {
         scope::deeper();
         let _ = CURRENT.try_with(|current| current.set(frame));
     }
-    frame
+    (frame, if has_lines { 0 } else { UNMEASURED })
 }
 
 /// One call of a traced function, until this is dropped.
@@ -74,7 +78,7 @@ fn begin(site: &'static Site) -> u32 {
 #[must_use = "a call ends when this is dropped"]
 pub struct Traced {
     frame: u32,
-    /// The line that the function is at.
+    /// The line that the function is at; [`UNMEASURED`] if its lines are not measured.
     line: Cell<u32>,
 }
 
@@ -82,7 +86,7 @@ impl Traced {
     /// Tells that the statement on this line begins.
     #[inline]
     pub fn at(&self, line: u32) {
-        if self.frame != NONE {
+        if self.line.get() != UNMEASURED {
             self.line.set(line);
             call_log::at_line(self.frame, line, true);
         }
@@ -122,7 +126,7 @@ pub struct Block<'a> {
 impl Drop for Block<'_> {
     #[inline]
     fn drop(&mut self) {
-        if self.call.frame != NONE && self.line != 0 {
+        if self.line != UNMEASURED && self.line != 0 {
             self.call.line.set(self.line);
             call_log::at_line(self.call.frame, self.line, false);
         }

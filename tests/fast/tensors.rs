@@ -109,6 +109,27 @@ fn the_view_has_every_layer_with_weights_and_gradients_side_by_side() {
 }
 
 #[test]
+fn the_devices_of_the_chosen_metrics_are_shown() {
+    let chosen = |metric: &str| {
+        let metrics = Some(vec![metric.to_owned()]);
+        let options = Options { view: View::Tensors, width: Some(120), metrics, ..Options::default() };
+        shown(&usual(), Format::Table, &options)
+    };
+    let all = chosen("time");
+    let has = |text: &str| [text.contains("q_proj"), text.contains("embedding"), text.contains("cubecl")];
+    assert_eq!(has(&all), [true; 3], "{all}");
+    // CUDA's first device of this process is the machine's second one.
+    let of_gpu = chosen("gpu.1.*");
+    assert_eq!(has(&of_gpu), [true, false, true], "{of_gpu}");
+    assert!(of_gpu.contains("gpu.1.live") && !of_gpu.contains("heap.live"), "{of_gpu}");
+    let of_heap = chosen("heap.peak");
+    assert_eq!(has(&of_heap), [false, true, false], "{of_heap}");
+    let other = chosen("gpu.0.peak");
+    assert_eq!(has(&other), [false; 3], "{other}");
+    assert!(other.contains("no named tensor is on a device of --metrics"), "{other}");
+}
+
+#[test]
 fn one_revision_has_its_layers_alone() {
     let synthetic = Synthetic::new(&["main"]).passed("train", 0, 0, &model(100));
     insta::assert_snapshot!("tensors_of_one", view(&compare(&synthetic.results()), 100));

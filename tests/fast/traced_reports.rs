@@ -9,6 +9,7 @@ use cargo_memprof::plan::rule::{Growth, Judging, Rule};
 use cargo_memprof::report;
 use cargo_memprof::report::markdown::MOST_CHARACTERS;
 use cargo_memprof::report::options::{Format, Options, View};
+use cargo_memprof::results::outcome::Status;
 use serde_json::{Value, json};
 
 const KIB: i64 = 1024;
@@ -240,4 +241,87 @@ fn as_csv_a_function_is_a_row_and_so_is_a_line() {
     assert_eq!(of("4096")["place:pr/3370"], "src/lib.rs:4");
     assert_eq!(of("out // ```")["times:pr/3370"], "6", "the same line on both sides is one row");
     assert_eq!(of("out // ```")["times:pr/3370:delta"], "0");
+}
+
+/// One revision with a traced function, whose second line did not end.
+fn of_lines(status: Status) -> Comparison {
+    let line = |number: u64, metrics: Value| {
+        json!({
+            "site": 0, "label": "bart::<Layer<T> as Module>::forward", "at": "src/lib.rs:3", "line": number,
+            "times": 6, "every": 10, "metrics": metrics,
+        })
+    };
+    let figures = json!({
+        "heap.peak": 2 * MIB, "heap.live": MIB, "heap.allocated": 7 * KIB, "heap.grown": 0, "time": 5_000_000,
+        "gpu.0.peak": 3 * MIB, "gpu.0.live": 9 * KIB, "gpu.0.grown": 0, "pool.cubecl.in_use": 11 * KIB,
+    });
+    let mut node = calls(0, None, "bart::<Layer<T> as Module>::forward", "src/lib.rs:3", 60, 0);
+    node["metrics"]["time"] = 70_000_000.into();
+    let log = Log::new()
+        .absent("gpu.1.live", "the device was not used")
+        .checkpoint("start", &[("heap.peak", MIB), ("heap.live", MIB)])
+        .event("calls", &node)
+        .event("line", &line(4, json!({})))
+        .event("line", &line(4, figures))
+        .event("line", &line(5, json!({})));
+    let synthetic = Synthetic::new(&["main"]).traces(&json!({"0": facts("let out = vec![0; 1024];")}));
+    let synthetic = match status {
+        Status::Ok => synthetic.passed("t", 0, 0, &log),
+        status => synthetic.failed("t", 0, status, "", Some(&log)),
+    };
+    compare(&synthetic.results())
+}
+
+fn of_metrics(metrics: &[&str]) -> String {
+    let metrics = (!metrics.is_empty()).then(|| metrics.iter().map(|&metric| metric.to_owned()).collect());
+    let options = Options { metrics, view: View::Scopes, width: Some(160), ..Options::default() };
+    rendered(Format::Table, &of_lines(Status::Ok), &options)
+}
+
+#[test]
+fn lines_have_the_columns_that_were_chosen() {
+    let usual = of_metrics(&[]);
+    for heading in ["times", "gpu.0.peak", "heap.peak", "heap.allocated", "heap.freed", "time"] {
+        assert!(usual.contains(heading), "{heading}: {usual}");
+    }
+    assert!(!usual.contains(".live") && !usual.contains("pool."), "{usual}");
+    assert!(usual.contains("src/lib.rs:3  (one call in 10)"), "{usual}");
+    // The sum of the calls, and that of the line.
+    assert!(usual.contains("70.0 ms") && usual.contains("5.00 ms"), "{usual}");
+
+    let chosen = of_metrics(&["heap.live", "gpu.0.*", "pool.*"]);
+    for heading in ["heap.live", "gpu.0.live", "gpu.0.peak", "pool.cubecl.in_use"] {
+        assert!(chosen.contains(heading), "{heading}: {chosen}");
+    }
+    assert!(chosen.contains("11.0 KiB") && chosen.contains("9.00 KiB"), "{chosen}");
+    assert!(!chosen.contains("heap.peak ") && !chosen.contains("heap.freed"), "{chosen}");
+}
+
+#[test]
+fn a_chosen_metric_without_figures_of_lines_has_its_reason() {
+    let text = of_metrics(&["heap.live", "cpu.rss", "gpu.1.live", "gpu.0.process", "heap.consumed"]);
+    for reason in [
+        "cpu.rss has no figures of lines: not read at traced calls; measure with --columns cpu",
+        "gpu.1.live has no figures of lines: the device was not used",
+        "gpu.0.process has no figures of lines: it is read at checkpoints only",
+    ] {
+        assert!(text.contains(reason), "{reason}: {text}");
+    }
+    assert!(!text.contains("heap.consumed has no"), "{text}");
+    let comparison = usual(Judging::default());
+    let options = Options { metrics: Some(vec!["gpu.0.live".to_owned()]), ..Options::default() };
+    let text = rendered(Format::Markdown, &comparison, &options);
+    let reason = "gpu.0.live has no figures of lines: the test has none, or --columns leaves out gpu";
+    assert!(text.contains(reason), "{text}");
+}
+
+#[test]
+fn what_a_test_measured_until_it_was_stopped_is_shown_as_incomplete() {
+    let options = Options { view: View::Scopes, width: Some(160), ..Options::default() };
+    for status in [Status::Interrupted, Status::Timeout { limit_seconds: 60 }, Status::Killed { signal: 9 }] {
+        let text = rendered(Format::Table, &of_lines(status), &options);
+        assert!(text.contains("main: incomplete ("), "{text}");
+        assert!(text.contains("2.00 MiB") && text.contains("out // ```"), "{text}");
+    }
+    assert!(!rendered(Format::Table, &of_lines(Status::Ok), &options).contains("incomplete"));
 }

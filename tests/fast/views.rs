@@ -102,6 +102,22 @@ fn compact_scopes_are_a_line_each() {
 }
 
 #[test]
+fn compact_scopes_of_several_families_are_one_line_each() {
+    let metrics = Some(vec!["heap.*".to_owned(), "cpu.*".to_owned()]);
+    let at = |width: usize| Options { compact: true, metrics: metrics.clone(), ..scopes(width) };
+    let lines = |text: &str| text.lines().filter(|line| line.contains('│')).count();
+    let wide = shown(&usual(), &at(200));
+    assert!(wide.contains("RAM: Consumed"), "{wide}");
+    assert!(wide.contains("RAM (resident): "), "{wide}");
+    let once = lines(&shown(&usual(), &Options { compact: true, ..scopes(200) }));
+    assert_eq!(lines(&wide), once, "{wide}");
+    let narrow = shown(&usual(), &at(80));
+    assert_fits(&narrow, 80);
+    assert_eq!(lines(&narrow), once, "{narrow}");
+    assert!(narrow.contains("no room for other metrics: --metrics 'heap.*'"), "{narrow}");
+}
+
+#[test]
 fn a_family_that_is_asked_for_is_shown() {
     let metrics = Some(vec!["cpu.peak".to_owned()]);
     let text = shown(&usual(), &Options { metrics, ..scopes(120) });

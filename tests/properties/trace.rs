@@ -3,7 +3,7 @@
 use camino::Utf8Path;
 use cargo_memprof::inject::module_files::ModuleFile;
 use cargo_memprof::inject::source_edit::{SourceText, forget_places};
-use cargo_memprof::trace::functions::{Depth, Want, trace};
+use cargo_memprof::trace::functions::{Depth, Selected, Want, trace};
 
 use super::Target;
 
@@ -63,7 +63,9 @@ pub fn check(bytes: &[u8]) {
         let file =
             ModuleFile { path: Utf8Path::new("src/lib.rs"), module: &[], source, items: source.parse() };
         let parses = file.items.is_ok();
-        let (functions, edited) = trace(&file, "src/lib.rs", "bart", None, &|_, _| Want::Traced(depth));
+        let (functions, edited) = trace(&file, "src/lib.rs", "bart", None, &|_, _| {
+            Want::Traced(Selected { depth, is_named: true })
+        });
         let lines = text.lines().count();
         for function in &functions {
             assert!((1..=lines).contains(&function.line), "{function:?} of {lines} lines");

@@ -170,6 +170,53 @@ fn lines_have_their_own_figures() {
 }
 
 #[test]
+fn lines_have_levels_and_time_too() {
+    let record = experiment("lines", "0").env("MEMPROF_TRACE_COLUMNS", "heap,time").succeed();
+    let start = record.events("checkpoint")[0]["metrics"]["heap.live"].as_i64().unwrap();
+    let lines = record.events("line");
+    let of = |line: u64, metric: &str| figure(lines.iter().find(|one| one["line"] == line).unwrap(), metric);
+    let live = |line: u64| of(line, "heap.live") - start;
+    // The most at the end of the line: with the scratch of the last round, and without it.
+    assert_eq!(live(45) - live(46), 7000);
+    assert_eq!(live(44) - live(42), 40 + 7000);
+    assert!(lines.iter().all(|line| figure(line, "time") > 0), "{lines:#?}");
+    let node = nodes(&record)[0];
+    let time = node["metrics"]["time"].as_i64().unwrap();
+    assert!(time >= lines.iter().map(|line| figure(line, "time")).sum() && node["most"]["time"] == time);
+    assert!(traced("lines", "0").events("line").iter().all(|line| line["metrics"]["time"].is_null()));
+}
+
+#[test]
+fn only_every_so_many_th_call_is_logged_and_measured_by_line() {
+    let record = experiment("every", "10").env("MEMPROF_TRACE_EVERY", "2").succeed();
+    let times = |line: u64| {
+        let lines = record.events("line");
+        let line = *lines.iter().find(|one| one["line"] == line).unwrap();
+        (line["times"].as_u64().unwrap(), line["every"].as_u64().unwrap())
+    };
+    // The first, the third and the fifth.
+    assert_eq!((times(42), times(50)), ((3, 2), (3, 2)));
+    let scopes = record.events("scope");
+    assert_eq!(scopes.iter().filter(|scope| scope["label"] == "traced::lines").count(), 3);
+    let node = nodes(&record)[0];
+    assert_eq!((&node["label"], node["calls"].as_u64()), (&"traced::lines".into(), Some(5)), "sums have all");
+    let all = traced("every", "0").events("line").iter().all(|line| line["every"].is_null());
+    assert!(all, "each call is measured");
+}
+
+#[test]
+fn lines_until_an_abort_are_in_the_log() {
+    let record = experiment("killed", "0").run();
+    assert!(!record.output.status.success());
+    let lines = record.events("line");
+    let ran: Vec<_> = lines.iter().map(|line| (line["line"].as_u64(), line["times"].as_u64())).collect();
+    assert_eq!(ran, [72, 73, 74].map(|line| (Some(line), Some(1))));
+    assert_eq!(figure(lines[0], "heap.allocated"), 9000);
+    assert_eq!(lines[2]["metrics"], serde_json::json!({}), "it did not end");
+    assert_eq!((nodes(&record)[0]["calls"].as_u64(), nodes(&record)[0]["open"].as_u64()), (Some(1), Some(1)));
+}
+
+#[test]
 fn a_run_without_traced_functions_logs_nothing_of_them() {
     let record = Experiment::of(program("scopes", &[])).succeed();
     let mut events: Vec<&str> = record.lines().iter().map(|line| line["event"].as_str().unwrap()).collect();

@@ -524,6 +524,8 @@ fn an_interrupt_keeps_what_was_measured_and_leaves_no_process() {
     assert!(!outcomes(&repository.root()).is_empty(), "what was measured is kept");
     let stdout = String::from_utf8_lossy(&output.stdout);
     assert!(stdout.contains("passes") && stdout.contains("new was not run"), "{stdout}");
+    // The test that was interrupted shows what it logged.
+    assert!(stdout.contains("was interrupted"), "{stdout}");
 
     let arguments = ["--resume", "-k", "panics"];
     let other = command(&repository.root(), home.path(), &arguments).output().expect("the program runs");

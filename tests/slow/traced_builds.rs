@@ -261,3 +261,96 @@ fn functions_of_every_kind_do_what_they_did_and_are_counted() {
         assert_eq!(times("kinds::labelled"), expected);
     }
 }
+
+/// The entry of a crate in this project's own lock file, so that its archive is there already. Only
+/// these dependencies are kept.
+fn locked(name: &str, dependencies: &[&str]) -> String {
+    let own = fs_err::read_to_string(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("Cargo.lock")).unwrap();
+    let start = own.find(&format!("[[package]]\nname = \"{name}\"\n")).unwrap();
+    let entry = own[start..].split("\n\n").next().unwrap();
+    let head = entry.lines().take_while(|line| !line.starts_with("dependencies")).collect::<Vec<_>>();
+    let needed = match dependencies {
+        [] => String::new(),
+        some => format!("dependencies = [\n \"{}\",\n]\n", some.join("\",\n \"")),
+    };
+    format!("{}\n{needed}\n", head.join("\n"))
+}
+
+/// The crates that cargo compiled in the latest run, in no particular order.
+fn compiled(repository: &TestRepository) -> Vec<String> {
+    // Without a build, there is no such folder.
+    let logs = fs_err::read_dir(repository.path("target/memprof/latest/builds"));
+    let log = |log: std::io::Result<fs_err::DirEntry>| fs_err::read_to_string(log.unwrap().path()).unwrap();
+    let logs: String = logs.into_iter().flatten().map(log).collect();
+    let name = |line: &str| Some(line.trim_start().strip_prefix("Compiling ")?.split(' ').next()?.to_owned());
+    let mut names: Vec<String> = logs.lines().filter_map(name).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn only_traced_crates_and_what_depends_on_them_are_compiled_again() {
+    let mut repository = TestRepository::new();
+    repository.write(
+        "Cargo.toml",
+        "[package]\nname = \"bart\"\nversion = \"0.1.0\"\nedition = \"2021\"\n\
+         [dependencies]\nlayers = { path = \"layers\" }\nitoa = \"1\"\n\
+         miniz_oxide = { version = \"0.9\", default-features = false, features = [\"with-alloc\"] }\n\
+         [workspace]\nmembers = [\"layers\"]\n",
+    );
+    let own =
+        |name: &str, rest: &str| format!("[[package]]\nname = \"{name}\"\nversion = \"0.1.0\"\n{rest}\n");
+    let lock = [
+        "version = 3\n\n".to_owned(),
+        locked("adler2", &[]),
+        own("bart", "dependencies = [\n \"itoa\",\n \"layers\",\n \"miniz_oxide\",\n]\n"),
+        locked("itoa", &[]),
+        own("layers", ""),
+        locked("miniz_oxide", &["adler2"]),
+    ];
+    repository.write("Cargo.lock", lock.concat().trim_end().to_owned() + "\n");
+    repository.write(
+        "layers/Cargo.toml",
+        "[package]\nname = \"layers\"\nversion = \"0.1.0\"\nedition = \"2021\"\n",
+    );
+    repository.write("layers/src/lib.rs", "pub fn layer() -> Vec<u8> { Vec::with_capacity(700) }\n");
+    repository.write(
+        "src/lib.rs",
+        "pub fn run() -> Vec<u8> {\n    assert_eq!(itoa::Buffer::new().format(7), \"7\");\n    \
+         let packed = miniz_oxide::deflate::compress_to_vec_zlib(&layers::layer(), 1);\n    packed\n}\n",
+    );
+    repository.write("tests/t.rs", "#[test]\nfn runs() { assert!(bart::run().len() > 1); }\n");
+    repository.write(".gitignore", "target\n");
+    repository.commit("old");
+    let run = |traced: &[&str]| {
+        let refs = ["--refs", "HEAD,again=HEAD", "--locked", "--offline"];
+        let report = report(&repository, &[&refs[..], traced].concat());
+        (report, compiled(&repository))
+    };
+    let checksum = "adler2::Adler32::write_slice";
+    let (_, first) = run(&[]);
+    assert_eq!(first, ["adler2", "bart", "itoa", "layers", "miniz_oxide"]);
+
+    // A crate of the registry, which one of the registry depends on.
+    let (traced, again) = run(&["--trace", checksum]);
+    assert_eq!(again, ["adler2", "bart", "miniz_oxide"]);
+    assert_eq!(calls(&traced, "HEAD", checksum).0, 1);
+    // Another function of the same crate, and with it a member.
+    let (traced, again) = run(&["--trace", "adler2::Adler32::**", "--trace", "bart::run"]);
+    assert_eq!(again, ["adler2", "bart", "miniz_oxide"]);
+    assert!(calls(&traced, "HEAD", "adler2::Adler32::checksum").0 > 0);
+    assert_eq!(calls(&traced, "HEAD", "bart::run").0, 1);
+    // Only the member's functions change.
+    let (traced, again) = run(&["--trace", "adler2::Adler32::**", "--trace-lines", "bart::run"]);
+    assert_eq!(again, ["bart"]);
+    assert_eq!(calls(&traced, "HEAD", checksum).0, 1);
+    // Without the crate of the registry, its original returns.
+    let (traced, again) = run(&["--trace-lines", "bart::run"]);
+    assert_eq!(again, ["adler2", "bart", "miniz_oxide"]);
+    assert_eq!(traced["traced"]["HEAD"]["functions"].as_array().unwrap().len(), 1);
+    let (_, again) = run(&["--trace", "layers::layer", "--trace-lines", "bart::run"]);
+    assert_eq!(again, ["bart", "layers"]);
+    // All of these are in the store.
+    let (_, again) = run(&["--trace", checksum]);
+    assert!(again.is_empty(), "{again:?}");
+}

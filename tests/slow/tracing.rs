@@ -257,6 +257,8 @@ fn mistakes_are_answered_with_the_nearest_names() {
         (&["--refs", "old,new", "--trace", "bart"], "write bart::** for all functions of that crate"),
         (&["--refs", "old,new", "--max-events", "5"], "--max-events needs functions to trace"),
         (&["--refs", "old,new", "--trace", "bart::*", "--columns", "heep"], "found 'heep'"),
+        (&["--refs", "old,new", "--trace-every", "5"], "--trace-every needs functions to trace"),
+        (&["--refs", "old,new", "--trace", "bart::*", "--trace-every", "0"], "0 is not in 1.."),
         (&["trace"], "no function pattern"),
     ] {
         let printed = memprof(&repository, arguments);
@@ -314,4 +316,78 @@ fn an_untraced_run_knows_nothing_of_tracing() {
     )
     .unwrap();
     assert!(!edited.contains("MEMPROF_SITE"), "{edited}");
+}
+
+#[test]
+fn functions_of_tests_of_main_and_of_programs_are_traced() {
+    let mut repository = TestRepository::new();
+    let target = "[[test]]\nname = \"own\"\nharness = false\n";
+    repository.write("Cargo.toml", format!("{MANIFEST}{target}"));
+    repository.write("Cargo.lock", LOCK);
+    repository.write(".gitignore", "target\n");
+    repository.write("src/lib.rs", "pub fn keep(bytes: usize) -> Vec<u8> { Vec::with_capacity(bytes) }\n");
+    let unit = |name: &str, kept: usize| {
+        format!(
+            "fn helper() -> Vec<u8> {{ bart::keep({kept}) }}\nfn main() {{ drop(helper()) }}\n\
+             #[test]\nfn {name}() {{\n    let kept = helper();\n    assert!(kept.is_empty());\n}}\n"
+        )
+    };
+    repository.write("src/main.rs", unit("of_main", 100));
+    repository.write("src/bin/tool.rs", unit("of_tool", 200));
+    repository
+        .write("tests/harness.rs", unit("of_harness", 300).replace("fn main() { drop(helper()) }\n", ""));
+    repository.write(
+        "tests/own.rs",
+        "fn helper() -> Vec<u8> { bart::keep(400) }\nfn main() {\n    let kept = helper();\n    drop(kept);\n}\n",
+    );
+    repository.commit("old");
+    let arguments = ["--refs", "HEAD,again=HEAD", "--offline", "--trace", "crate::**", "--trace-lines"];
+    let named = "**::of_*";
+    let report = report(&repository, &[&arguments[..], &[named, "--trace-lines", "own::main"]].concat());
+    let cells: Vec<&Value> =
+        report["cells"].as_array().unwrap().iter().filter(|cell| cell["ref"] == "HEAD").collect();
+    let of = |test: &str| {
+        let is_it = |cell: &&&Value| cell["test"].as_str().is_some_and(|name| name.contains(test));
+        *cells.iter().find(is_it).unwrap_or_else(|| panic!("{test} in {cells:#?}"))
+    };
+    let called = |test: &str| -> Vec<String> {
+        let nodes = of(test)["trace"]["nodes"].as_object().unwrap().values();
+        nodes.map(|node| format!("{} {}", node["label"].as_str().unwrap(), node["calls"])).collect()
+    };
+    let kept = |test: &str| {
+        let lines = of(test)["trace"]["lines"].as_array().unwrap();
+        lines.iter().map(|line| line["metrics"]["heap.allocated"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(called("of_main"), ["bart::of_main 1", "bart::helper 1", "bart::keep 1"]);
+    assert_eq!(called("of_tool"), ["tool::of_tool 1", "tool::helper 1", "bart::keep 1"]);
+    assert_eq!(called("of_harness"), ["harness::of_harness 1", "harness::helper 1", "bart::keep 1"]);
+    assert_eq!(called("own"), ["own::main 1", "own::helper 1", "bart::keep 1"]);
+    assert_eq!((kept("of_main"), kept("of_tool")), (vec![100, 0], vec![200, 0]));
+    assert_eq!((kept("of_harness"), kept("own")), (vec![300, 0], vec![400, 0]));
+}
+
+#[test]
+fn what_a_stopped_test_traced_until_then_is_reported() {
+    let mut repository = repository();
+    repository.write(
+        "tests/forward.rs",
+        "use bart::Module;\n#[test]\nfn forwards() {\n    let kept = bart::Layer(1_u8).forward();\n    \
+         std::thread::sleep(std::time::Duration::from_millis(1500));\n    drop(kept);\n    \
+         std::thread::sleep(std::time::Duration::from_secs(600));\n}\n",
+    );
+    repository.commit("slow");
+    let arguments = ["--refs", ".", "--view", "scopes", "--timeout", "4s", "--trace-lines"];
+    let printed =
+        memprof(&repository, &[&arguments[..], &["forward::forwards", "--trace", "bart::**"]].concat());
+    assert_eq!(printed.code, 3, "{}", printed.stderr);
+    for said in [
+        "incomplete (timed out after 4 s)",
+        "forward::forwards",
+        "let kept = bart::Layer(1_u8).forward();",
+        "drop(kept);",
+    ] {
+        assert!(printed.stdout.contains(said), "{said}: {}", printed.stdout);
+    }
+    // The call of the layer has ended, with its figures.
+    assert!(printed.stdout.contains("1.46 KiB"), "{}", printed.stdout);
 }

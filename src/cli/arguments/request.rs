@@ -218,7 +218,11 @@ pub struct TraceArguments {
     /// 100]
     #[arg(long, value_name = "N")]
     pub max_events: Option<u64>,
-    /// Values to read at each traced call: heap,cpu,gpu [default: heap,gpu]
+    /// Log and measure by line only every N-th call of each traced function [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub trace_every: Option<u64>,
+    /// Values to read at each traced call and line: heap,cpu,gpu,malloc,pool,time [default:
+    /// heap,gpu, and those of --metrics]
     #[arg(long, value_name = "NAME,NAME", value_delimiter = ',', value_parser = trace_column)]
     pub columns: Vec<TraceColumn>,
 }

@@ -85,8 +85,9 @@ impl Presentation<'_> {
         folder: &RunFolder,
         error: anyhow::Error,
     ) -> anyhow::Error {
-        let has_runs =
-            error.downcast_ref::<Interrupted>().is_some_and(|interrupted| interrupted.finished > 0);
+        let has_runs = error
+            .downcast_ref::<Interrupted>()
+            .is_some_and(|interrupted| interrupted.finished > 0 || interrupted.is_cut_off);
         if !has_runs {
             return error;
         }

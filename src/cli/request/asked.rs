@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 
 use crate::cli::arguments::presentation::PresentationArguments;
 use crate::cli::arguments::request::RequestArguments;
-use crate::cli::request::reconcile::{metrics, on_request, reconcile};
+use crate::cli::request::reconcile::{metrics, on_request, reconcile, trace_shown};
 use crate::cli::request::refs::{RefsNeeded, baseline};
 use crate::cli::request::surroundings::Surroundings;
 use crate::cli::request::yaml_values::text;
@@ -17,7 +17,7 @@ use crate::git::ref_pattern::forge_ref;
 use crate::git::repository::Repository;
 use crate::git::usual_refs::{self, UsualRefs};
 use crate::plan::metric::derived;
-use crate::plan::request::{BaselineRequest, RefRequest, Request};
+use crate::plan::request::{BaselineRequest, RefRequest, Request, TraceColumn};
 use crate::run::stored_plan;
 
 /// What flags and memprof.yaml ask for.
@@ -60,6 +60,11 @@ impl Asked {
         stored_plan::learn(&request);
         let metrics = metrics(presentation, &matrix);
         request.on_request = on_request(&metrics, &request.judging.rules);
+        trace_shown(&mut request.trace, &metrics);
+        let reads_malloc = request.on_request.iter().any(|metric| metric.starts_with("malloc."));
+        if request.trace.columns.contains(&TraceColumn::Malloc) && !reads_malloc {
+            request.on_request.extend(on_request(&["malloc.*".to_owned()], &[]));
+        }
         request.derived = derived(metrics.iter().map(String::as_str));
         Ok(Self { request, metrics, chosen })
     }

@@ -4,7 +4,7 @@
 //! merged by name. `--skip`, `--exclude` and the selecting flags narrow what the file selects.
 //! `docs/matrix.md` has the rule for each key.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use crate::cli::arguments::presentation::PresentationArguments;
 use crate::cli::arguments::request::{
@@ -20,7 +20,7 @@ use crate::config::matrix::{
     CellEntry, DeviceNames, LockfileEntry, Matrix, MetricName, TestEntry, TraceEntry,
 };
 use crate::config::values::{
-    CallLimit, Delay, LockfileDate, Parsed, RegularExpression, RepeatCount, Seconds,
+    CallLimit, CallPeriod, Delay, LockfileDate, Parsed, RegularExpression, RepeatCount, Seconds,
 };
 use crate::config::yaml::{List, Scalar};
 use crate::plan::clean_env::CleanEnv;
@@ -28,7 +28,7 @@ use crate::plan::metric;
 use crate::plan::repeat::Repeat;
 use crate::plan::request::{
     BaselineRequest, CellPattern, Ignored, LockfileRequest, RefRequest, Request, Selection, TestRequest,
-    TraceRequest,
+    TraceColumn, TraceRequest,
 };
 use crate::plan::rule::Rule;
 use crate::plan::trace_pattern::TracePattern;
@@ -121,6 +121,19 @@ fn fix_repeats(request: &mut Request) {
 /// Returns the metrics to read on request: those that are shown or judged.
 pub fn on_request(shown: &[String], rules: &[Rule]) -> Vec<String> {
     metric::on_request(shown.iter().chain(rules.iter().map(|rule| &rule.metric)).map(String::as_str))
+}
+
+/// Adds the groups of the shown metrics to those that are read at traced calls, if the user chose no
+/// groups. `time` of a test is read anyway, and costs nothing at a call that is not traced.
+pub fn trace_shown(request: &mut TraceRequest, shown: &[String]) {
+    if request.is_empty() || !request.columns.is_empty() {
+        return;
+    }
+    let usual = [TraceColumn::Heap, TraceColumn::Gpu];
+    let asked: BTreeSet<TraceColumn> = shown.iter().filter_map(|one| TraceColumn::of_metric(one)).collect();
+    if asked.iter().any(|column| !usual.contains(column)) {
+        request.columns = asked.into_iter().chain(usual).collect::<BTreeSet<_>>().into_iter().collect();
+    }
 }
 
 /// Returns the metrics to show, of the flags or else of memprof.yaml. An empty list means the
@@ -276,6 +289,9 @@ fn trace(flags: &TraceArguments, entry: Option<&TraceEntry>) -> Result<TraceRequ
         max_events: (flags.max_events)
             .or_else(|| entry?.max_events.as_ref().map(|Scalar(CallLimit(events))| *events))
             .unwrap_or(MAX_EVENTS),
+        every: (flags.trace_every)
+            .or_else(|| entry?.every.as_ref().map(|Scalar(CallPeriod(every))| *every))
+            .unwrap_or(1),
         columns: if flags.columns.is_empty() {
             let columns = entry.and_then(|entry| entry.columns.as_ref());
             columns.iter().flat_map(|List(columns)| columns).map(|Scalar(column)| *column).collect()
@@ -284,7 +300,11 @@ fn trace(flags: &TraceArguments, entry: Option<&TraceEntry>) -> Result<TraceRequ
         },
     };
     if request.is_empty() {
-        let lost = [(flags.max_events.is_some(), "--max-events"), (!flags.columns.is_empty(), "--columns")];
+        let lost = [
+            (flags.max_events.is_some(), "--max-events"),
+            (flags.trace_every.is_some(), "--trace-every"),
+            (!flags.columns.is_empty(), "--columns"),
+        ];
         if let Some((_, flag)) = lost.iter().find(|(is_given, _)| *is_given) {
             return Err(UserError::new(format!("{flag} needs functions to trace"))
                 .help("name some: --trace 'crate::**::forward'"));
@@ -292,4 +312,27 @@ fn trace(flags: &TraceArguments, entry: Option<&TraceEntry>) -> Result<TraceRequ
         return Ok(TraceRequest::default());
     }
     Ok(request)
+}
+
+#[cfg(test)]
+mod tests {
+    use TraceColumn::{Gpu, Heap, Time};
+
+    use super::*;
+
+    #[test]
+    fn the_shown_metrics_are_read_at_traced_calls() {
+        let columns = |of: &[&str], shown: &[&str], chosen: &[TraceColumn]| {
+            let functions = of.iter().map(|&pattern| pattern.to_owned()).collect();
+            let mut request = TraceRequest { functions, columns: chosen.to_vec(), ..TraceRequest::default() };
+            let shown: Vec<String> = shown.iter().map(|&metric| metric.to_owned()).collect();
+            trace_shown(&mut request, &shown);
+            request.columns
+        };
+        assert_eq!(columns(&["a::b"], &["heap.live", "time"], &[]), [Heap, Gpu, Time]);
+        // Heap and GPUs are read anyway, and the user's own choice stays.
+        assert_eq!(columns(&["a::b"], &["heap.live", "gpu.0.*"], &[]), []);
+        assert_eq!(columns(&["a::b"], &["time"], &[Heap]), [Heap]);
+        assert_eq!(columns(&[], &["time"], &[]), []);
+    }
 }

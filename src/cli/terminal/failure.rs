@@ -86,8 +86,10 @@ mod tests {
             assert_eq!(code, ExitCode::Interrupted);
             assert!(shown.rendered().contains("--resume"), "{}", shown.rendered());
         }
-        let (shown, _) =
-            explain(&Interrupted { finished: 8, planned: 14, is_explaining: false }.into(), true);
+        let (shown, _) = explain(
+            &Interrupted { finished: 8, planned: 14, is_cut_off: false, is_explaining: false }.into(),
+            true,
+        );
         assert_eq!(shown.message, "interrupted after 8 of 14 runs; finished runs are kept");
         let (shown, _) = explain(&Interrupted::of_call_stacks(14).into(), true);
         let message =

@@ -327,7 +327,7 @@ pub struct CellRun<'a> {
     /// The number of the repeat, from 0.
     pub repeat: u32,
     /// `ok`, `failed`, `timeout`, `killed`, `out_of_memory`, `build_failed`, `not_measured`,
-    /// `not_in_this_ref`, `ignored`, `refused`.
+    /// `not_in_this_ref`, `ignored`, `refused`, `interrupted`.
     pub outcome: Cow<'a, str>,
     /// The outcome in words, with exit code, signal or limit.
     pub detail: String,

@@ -2,6 +2,7 @@
 //! Imports what its parent folder may.
 //! Writes to the writer that it is given; changes nothing else.
 
+pub mod chosen_devices;
 pub mod comment;
 pub mod forwards_json;
 pub mod json;

@@ -1,5 +1,7 @@
 //! The named memory of a test: one revision's, or two side by side.
 
+use std::io::{self, Write};
+
 use indexmap::IndexSet;
 
 use crate::compare::aggregate::{Aggregate, Availability};
@@ -7,7 +9,8 @@ use crate::compare::comparison::{Cell, Comparability, Comparison, PairView};
 use crate::compare::tensor_comparison::{LayerChange, Moment, TensorSide, moments};
 use crate::compare::tensor_states::Alive;
 use crate::plan::metric::Unit;
-use crate::report::page::{Group, Text, Tone};
+use crate::report::page::{Group, Page, Text, Tone};
+use crate::report::tensors::chosen_devices::ChosenDevices;
 use crate::report::text;
 use crate::results::measurement::{Kind, Measurement, Names};
 use crate::results::tensor_record::TensorDevice;
@@ -30,6 +33,8 @@ pub(in crate::report) struct TensorReport<'a> {
     /// The names of these points.
     labels: Vec<String>,
     pub(super) view: Option<&'a PairView<'a>>,
+    /// The devices to show; all by default.
+    chosen: ChosenDevices,
 }
 
 /// What to show in the column of differences.
@@ -63,6 +68,7 @@ impl<'a> TensorReport<'a> {
             names: vec![heading(&comparison.revisions[0].name, side)],
             sides,
             view: None,
+            chosen: ChosenDevices::default(),
         }
     }
 
@@ -87,7 +93,26 @@ impl<'a> TensorReport<'a> {
                 .to_vec(),
             sides,
             view: Some(view),
+            chosen: ChosenDevices::default(),
         }
+    }
+
+    /// Leaves out devices that were not chosen.
+    pub(in crate::report) fn only(self, chosen: ChosenDevices) -> Self {
+        Self { chosen, ..self }
+    }
+
+    /// Says that all named memory of a checkpoint is on devices that were not chosen, if so.
+    pub(super) fn elsewhere(&self, page: Page, out: &mut dyn Write) -> io::Result<()> {
+        if self.chosen == ChosenDevices::default() {
+            return Ok(());
+        }
+        page.line("no named tensor is on a device of --metrics", " ", Tone::Quiet, out)
+    }
+
+    /// Whether to show a device.
+    pub(super) fn shows(&self, device: &TensorDevice) -> bool {
+        self.chosen.contain(&self.metrics(device))
     }
 
     pub(in crate::report) fn moments(&self) -> Vec<Moment> {
@@ -103,7 +128,9 @@ impl<'a> TensorReport<'a> {
     }
 
     pub(in crate::report) fn alive(&self, moment: &Moment, side: usize) -> Vec<Alive<'a>> {
-        self.at(moment, side).map_or_else(Vec::new, |(side, place)| side.alive_at(place))
+        let mut alive = self.at(moment, side).map_or_else(Vec::new, |(side, place)| side.alive_at(place));
+        alive.retain(|one| self.shows(&one.description.device));
+        alive
     }
 
     /// Returns the name of a moment's checkpoint.
@@ -136,7 +163,8 @@ impl<'a> TensorReport<'a> {
         let both = (0..2).filter_map(|side| self.at(moment, side));
         let devices: IndexSet<&TensorDevice> =
             both.flat_map(|(side, place)| side.devices_at(place)).collect();
-        let mut devices: Vec<TensorDevice> = devices.into_iter().cloned().collect();
+        let mut devices: Vec<TensorDevice> =
+            devices.into_iter().filter(|device| self.shows(device)).cloned().collect();
         devices.sort();
         devices
     }

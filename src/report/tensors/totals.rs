@@ -80,7 +80,7 @@ impl TensorReport<'_> {
     pub(super) fn totals(&self, page: Page, moment: &Moment, out: &mut dyn Write) -> io::Result<()> {
         let devices = self.devices(moment);
         if devices.is_empty() {
-            return Ok(());
+            return self.elsewhere(page, out);
         }
         let figures: Vec<Vec<Option<DeviceFigures>>> = devices
             .iter()
@@ -119,7 +119,7 @@ impl TensorReport<'_> {
         let mut pools: IndexMap<(&str, String), [Option<[u64; 3]>; 2]> = IndexMap::new();
         for number in 0..2 {
             let Some((side, place)) = self.at(moment, number) else { continue };
-            for pool in side.pools_at(place) {
+            for pool in side.pools_at(place).into_iter().filter(|pool| self.shows(&pool.device)) {
                 pools.entry((&pool.name, pool.device.to_string())).or_default()[number] = Some(pool.figures);
             }
         }

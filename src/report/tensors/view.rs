@@ -9,6 +9,7 @@ use crate::report::frame::Foot;
 use crate::report::options::Options;
 use crate::report::page::{Page, Tone};
 use crate::report::selection::MetricFilter;
+use crate::report::tensors::chosen_devices::ChosenDevices;
 use crate::report::tensors::layers::ShownChanges;
 use crate::report::tensors::report::TensorReport;
 use crate::report::titles;
@@ -29,7 +30,7 @@ pub(in crate::report) fn render(
     options: &Options,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let tensors = TensorReport::of_pair(comparison, view);
+    let tensors = TensorReport::of_pair(comparison, view).only(ChosenDevices::of(options));
     let page = Page::new(options);
     let moments = tensors.moments();
     let shown = if options.all_rows() { moments.clone() } else { highest(&moments, MOST_MOMENTS) };
@@ -55,7 +56,7 @@ pub(in crate::report) fn render_one(
     options: &Options,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let tensors = TensorReport::of_one(comparison, cell);
+    let tensors = TensorReport::of_one(comparison, cell).only(ChosenDevices::of(options));
     if tensors.says_nothing() { Ok(()) } else { tensors.whole(Page::new(options), options, out) }
 }
 
@@ -65,7 +66,7 @@ pub fn render_view(comparison: &Comparison, options: &Options, out: &mut dyn Wri
     let mut is_empty = true;
     if comparison.revisions.len() == 1 {
         for cell in &comparison.cells {
-            let tensors = TensorReport::of_one(comparison, cell);
+            let tensors = TensorReport::of_one(comparison, cell).only(ChosenDevices::of(options));
             if tensors.says_nothing() {
                 continue;
             }
@@ -77,7 +78,7 @@ pub fn render_view(comparison: &Comparison, options: &Options, out: &mut dyn Wri
         }
     }
     for view in comparison.pairs() {
-        let tensors = TensorReport::of_pair(comparison, &view);
+        let tensors = TensorReport::of_pair(comparison, &view).only(ChosenDevices::of(options));
         let troubles = troubles::troubles(comparison, &view);
         let has_none = tensors.says_nothing();
         if has_none && troubles.is_empty() {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use crate::compare::aggregate::Aggregate;
+use crate::compare::aggregate::{Aggregate, Availability};
 use crate::compare::comparison::{Cell, Comparability, Comparison, PairView};
 use crate::compare::trace_comparison::{CallFigures, CallRow, LineProfile, TraceSide, calls, lines};
 use crate::plan::metric::Unit;
@@ -93,6 +93,10 @@ pub(in crate::report) struct TraceReport<'a> {
     pub(super) names: Vec<String>,
     /// Whether a side has runs, but none of them called a traced function.
     is_silent: [bool; 2],
+    /// Why metrics are unavailable.
+    pub(super) absent: BTreeMap<String, String>,
+    /// How a side's run ended, if it did not pass, so that its figures are incomplete.
+    cut_off: [Option<String>; 2],
 }
 
 impl<'a> TraceReport<'a> {
@@ -100,15 +104,21 @@ impl<'a> TraceReport<'a> {
         let sides = [(view.baseline, &view.old.name), (view.candidate, &view.new.name)]
             .map(|(side, name)| trace_side(comparison, side, name));
         let names = [&view.old.name, &view.new.name].map(|name| heading(name)).to_vec();
-        let is_silent = [0, 1].map(|side| is_silent([view.baseline, view.candidate][side], &sides[side]));
-        Self { view: Some(view), sides, names, is_silent }
+        let aggregates = [view.baseline, view.candidate];
+        let is_silent = [0, 1].map(|side| is_silent(aggregates[side], &sides[side]));
+        let absent = aggregates.into_iter().flat_map(|side| side.absent.clone()).collect();
+        let cut_off = aggregates.map(|side| cut_off(comparison, side));
+        Self { view: Some(view), sides, names, is_silent, absent, cut_off }
     }
 
     pub(in crate::report) fn of_one(comparison: &'a Comparison, cell: &'a Cell) -> Self {
         let name = &comparison.revisions[0].name;
         let side = trace_side(comparison, &cell.sides[0], name);
         let is_silent = [is_silent(&cell.sides[0], &side), false];
-        Self { view: None, sides: [side, TraceSide::default()], names: vec![heading(name)], is_silent }
+        let absent = cell.sides[0].absent.clone();
+        let cut_off = [cut_off(comparison, &cell.sides[0]), None];
+        let sides = [side, TraceSide::default()];
+        Self { view: None, sides, names: vec![heading(name)], is_silent, absent, cut_off }
     }
 
     /// Whether tracing was not requested.
@@ -170,13 +180,12 @@ impl<'a> TraceReport<'a> {
         writeln!(out)?;
         let labels: Vec<Text> = rows.iter().map(|row| self.label(row)).collect();
         let groups = self.groups(rows, options);
-        page.tables_with_long_labels(
-            LEAST_PATH.min(page.width() / 2),
-            "traced function",
-            &labels,
-            groups,
-            out,
-        )?;
+        if options.compact {
+            page.one_table("traced function", &labels, &groups, out)?;
+        } else {
+            let least = LEAST_PATH.min(page.width() / 2);
+            page.tables_with_long_labels(least, "traced function", &labels, groups, out)?;
+        }
         if all > rows.len() {
             let line = format!("… {} not shown: --rows all", counted(all - rows.len(), "function"));
             page.line(&line, " ", Tone::Quiet, out)?;
@@ -209,6 +218,12 @@ impl<'a> TraceReport<'a> {
             let of_peaked = |figures: &CallFigures| figures.most.get(&peaked).copied();
             let heading = format!("{peaked}, largest call");
             groups.push(self.group(&heading, Unit::Bytes, compare, rows, of_peaked));
+        }
+        for total in families::totals(rows, options) {
+            let of_total = |figures: &CallFigures| figures.sums.get(&total).copied();
+            // Time is never equal, and says nothing about the memory.
+            let compare = is_pair && Unit::of(&total) != Unit::Nanoseconds;
+            groups.push(self.group(&total, Unit::of(&total), compare, rows, of_total));
         }
         groups
     }
@@ -274,6 +289,11 @@ impl<'a> TraceReport<'a> {
 
     /// Writes which requested functions were not traced, and whether none was called.
     pub(in crate::report) fn remarks(&self, page: Page, out: &mut dyn Write) -> io::Result<()> {
+        for (name, end) in self.names.iter().zip(&self.cut_off) {
+            let Some(end) = end else { continue };
+            let line = format!("{name}: incomplete ({end}); these figures are what was logged until then");
+            page.line(&line, " ", Tone::Growth, out)?;
+        }
         for ((name, side), is_silent) in self.names.iter().zip(&self.sides).zip(self.is_silent) {
             let Some(facts) = side.facts else { continue };
             for line in remarks(name, facts) {
@@ -286,6 +306,12 @@ impl<'a> TraceReport<'a> {
         }
         Ok(())
     }
+}
+
+/// Returns how the run ended whose figures a side shows, if it did not pass.
+fn cut_off(comparison: &Comparison, side: &Aggregate) -> Option<String> {
+    let run = side.runs.first().filter(|_| side.availability == Availability::CutOff)?;
+    comparison.runs[*run].trouble()
 }
 
 fn is_silent(side: &Aggregate, traced: &TraceSide<'_>) -> bool {

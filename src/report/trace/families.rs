@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::compare::trace_comparison::CallRow;
+use crate::compare::trace_comparison::{CallRow, is_total};
 use crate::report::options::Options;
 use crate::report::selection::MetricFilter;
+use crate::support::glob;
 
 /// Returns the families with figures of calls.
 pub(super) fn of_calls(rows: &[CallRow]) -> Vec<String> {
@@ -14,6 +15,19 @@ pub(super) fn of_calls(rows: &[CallRow]) -> Vec<String> {
     let mut families: Vec<String> = families.into_iter().map(str::to_owned).collect();
     families.sort_by_key(|family| order(family));
     families
+}
+
+/// Returns the sums of calls to show beside families: the time, if it was read, and those that were
+/// chosen.
+pub(super) fn totals(rows: &[CallRow], options: &Options) -> Vec<String> {
+    let sides = rows.iter().flat_map(|row| row.sides.iter().flatten());
+    let metrics: BTreeSet<&String> = sides.flat_map(|figures| figures.sums.keys()).collect();
+    let asked = options.metrics.as_deref().unwrap_or_default();
+    let is_asked =
+        |metric: &&String| options.all || asked.iter().any(|pattern| glob::matches(pattern, metric));
+    let is_usual = |metric: &&String| asked.is_empty() && *metric == "time";
+    let totals = metrics.into_iter().filter(|metric| is_total(metric));
+    totals.filter(|metric| is_usual(metric) || is_asked(metric)).cloned().collect()
 }
 
 /// Returns the family of a metric: `gpu.0` of `gpu.0.peak`.

@@ -3,13 +3,15 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use crate::compare::trace_comparison::{LineFigures, LineProfile, LineRow, locations};
+use crate::compare::trace_comparison::{LineFigures, LineProfile, LineRow, is_total, locations};
 use crate::plan::metric::Unit;
+use crate::plan::request::TraceColumn;
 use crate::report::options::Options;
 use crate::report::page::{Group, Page, Text, Tone};
 use crate::report::text;
 use crate::report::trace::calls::TraceReport;
 use crate::report::trace::families;
+use crate::support::glob;
 use crate::support::labels;
 
 /// A line of source is cut to this width before figures move to a block below.
@@ -28,7 +30,10 @@ impl TraceReport<'_> {
 
     /// Returns a function's path and location.
     pub(in crate::report) fn title(profile: &LineProfile) -> String {
-        format!("{}  {}", profile.label, locations(profile.at.each_ref().map(Option::as_deref)))
+        let place = locations(profile.at.each_ref().map(Option::as_deref));
+        let part =
+            if profile.every > 1 { format!("  (one call in {})", profile.every) } else { String::new() };
+        format!("{}  {place}{part}", profile.label)
     }
 
     /// Writes the source of a function with the figures of each line.
@@ -47,7 +52,39 @@ impl TraceReport<'_> {
             let values = profile.rows.iter().map(|row| figures_of(row, of_metric));
             groups.push(self.lines_group(metric, Unit::of(metric), values));
         }
-        page.tables_with_long_labels(LEAST_CODE.min(page.width() / 2), "line", &labels, groups, out)
+        page.tables_with_long_labels(LEAST_CODE.min(page.width() / 2), "line", &labels, groups, out)?;
+        for line in self.absent_columns(&profile.rows, options) {
+            page.line(&line, " ", Tone::Quiet, out)?;
+        }
+        Ok(())
+    }
+
+    /// Says why chosen metrics have no column.
+    fn absent_columns(&self, rows: &[LineRow], options: &Options) -> Vec<String> {
+        if options.all {
+            return Vec::new();
+        }
+        let measured = measured(rows);
+        let asked = options.metrics.iter().flatten().filter(|name| !is_of_calls(name));
+        let lacking = asked.filter(|name| !measured.iter().any(|metric| glob::matches(name, metric)));
+        let reason = |name: &String| match self.absent.iter().find(|(metric, _)| glob::matches(name, metric))
+        {
+            Some((_, reason)) => reason.clone(),
+            None => match TraceColumn::of_metric(name) {
+                Some(column) if !measured.iter().any(|metric| of_column(metric, column)) => {
+                    let name = column.as_str();
+                    match column {
+                        // These are read unless the user chose other columns.
+                        TraceColumn::Heap | TraceColumn::Gpu => {
+                            format!("the test has none, or --columns leaves out {name}")
+                        }
+                        _ => format!("not read at traced calls; measure with --columns {name}"),
+                    }
+                }
+                _ => "it is read at checkpoints only".to_owned(),
+            },
+        };
+        lacking.map(|name| format!("{name} has no figures of lines: {}", reason(name))).collect()
     }
 
     /// Returns the numbered lines of code, marked if only one revision has them.
@@ -86,17 +123,39 @@ fn figures_of(row: &LineRow, get: impl Fn(&LineFigures) -> Option<i64>) -> [Opti
     row.sides.each_ref().map(|side| side.as_ref().and_then(|(_, figures)| get(figures.as_ref()?)))
 }
 
-/// Returns the metrics to show: by family, peaks first.
-fn metrics<'a>(rows: &'a [LineRow], options: &Options) -> Vec<&'a String> {
+/// Returns the metrics with a figure on any line.
+fn measured(rows: &[LineRow]) -> BTreeSet<&String> {
     let figures = rows.iter().flat_map(|row| row.sides.iter().flatten()).filter_map(|(_, one)| one.as_ref());
-    let metrics: BTreeSet<&String> =
-        figures.flat_map(|figures| figures.metrics.keys()).filter(|metric| *metric != "heap.count").collect();
-    let of_lines: BTreeSet<&str> = metrics.iter().map(|metric| families::of_metric(metric)).collect();
-    let families = families::shown(of_lines.into_iter().map(str::to_owned).collect(), options);
-    let mut metrics: Vec<&String> = metrics.into_iter().collect();
-    metrics.retain(|metric| families.iter().any(|family| family == families::of_metric(metric)));
+    figures.flat_map(|figures| figures.metrics.keys()).collect()
+}
+
+/// Returns the metrics to show: those that were chosen, or else peaks and sums, but no levels and
+/// no counts. They are in order of their families, peaks first.
+fn metrics<'a>(rows: &'a [LineRow], options: &Options) -> Vec<&'a String> {
+    let all = measured(rows);
+    let asked = options.metrics.as_deref().filter(|_| !options.all).unwrap_or_default();
+    let is_asked = |metric: &&String| asked.iter().any(|pattern| glob::matches(pattern, metric));
+    let mut metrics: Vec<&String> = all.iter().copied().filter(is_asked).collect();
+    if metrics.is_empty() {
+        let is_usual = |metric: &&String| {
+            options.all || ((is_total(metric) || metric.ends_with("peak")) && *metric != "heap.count")
+        };
+        let of_lines: BTreeSet<&str> = all.iter().map(|metric| families::of_metric(metric)).collect();
+        let families = families::shown(of_lines.into_iter().map(str::to_owned).collect(), options);
+        let is_shown = |metric: &&String| families.iter().any(|one| one == families::of_metric(metric));
+        metrics = all.into_iter().filter(is_usual).filter(is_shown).collect();
+    }
     metrics.sort_by_key(|metric| (families::order(metric), metric.strip_suffix(".peak").is_none(), *metric));
     metrics
+}
+
+/// Whether a metric is one of scopes and calls, which lines do not have.
+fn is_of_calls(metric: &str) -> bool {
+    ["consumed", "peaked", "used", "peak_above_start"].iter().any(|part| metric.ends_with(part))
+}
+
+fn of_column(metric: &str, column: TraceColumn) -> bool {
+    metric.split('.').next() == Some(column.as_str())
 }
 
 /// Returns the bytes of white space that all lines begin with.

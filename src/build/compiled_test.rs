@@ -1,0 +1,127 @@
+//! Compiles a test target, and leaves marks next to it: whether it has its own allocator, whether its
+//! root is configured out.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+use crate::build::configured_out;
+use crate::build::stand_in;
+
+/// The `cfg` under which the appended line links the shim's allocator.
+pub const HEAP_CFG: &str = "memprof_heap";
+
+/// The extension of the mark next to an executable with its own allocator. The file contains the
+/// name of the crate that declares the allocator, or nothing if the target itself does.
+pub const OWN_ALLOCATOR: &str = "memprof-own-allocator";
+
+/// The extension of the mark next to an executable whose root file is configured out.
+pub const CONFIGURED_OUT: &str = "memprof-configured-out";
+
+/// Removes a mark that an earlier build may have left.
+fn remove_mark(mark: &Path) -> std::io::Result<()> {
+    match fs_err::remove_file(mark) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Returns a mark's path, `OUT_DIR/NAME-HASH.memprof-own-allocator`.
+pub fn mark(call: &[OsString], extension: &str) -> Option<PathBuf> {
+    let value = |name: &str| call.windows(2).find(|pair| pair[0] == name).map(|pair| pair[1].clone());
+    let extra = call
+        .windows(2)
+        .filter(|pair| pair[0] == "-C")
+        .find_map(|pair| Some(pair[1].to_str()?.strip_prefix("extra-filename=")?.to_owned()))
+        .unwrap_or_default();
+    let name = value("--crate-name")?.into_string().ok()?;
+    Some(PathBuf::from(value("--out-dir")?).join(format!("{name}{extra}.{extension}")))
+}
+
+/// Compiles a test target with the shim's allocator. If the target has its own allocator, compiles
+/// it again without, and writes a mark next to the executable.
+///
+/// Only the compiler knows about other allocators: one may be in a dependency, behind a `cfg`, or
+/// made by a macro. The compiler's messages are held back until it is done. This delays nothing,
+/// because no other crate waits for a test target.
+pub fn compile(argv: &[OsString], call: &[OsString]) -> anyhow::Result<i32> {
+    use std::io::Write;
+    let call_compiler = |heap: bool| {
+        let mut command = std::process::Command::new(&argv[0]);
+        command.args(&argv[1..]).args(if heap { &["--cfg", HEAP_CFG][..] } else { &[] });
+        command.stdout(std::process::Stdio::inherit()).output()
+    };
+    let mut output =
+        call_compiler(true).with_context(|| format!("could not start {}", Path::new(&argv[0]).display()))?;
+    let mark = mark(call, OWN_ALLOCATOR);
+    let conflict = conflicting_crate(&String::from_utf8_lossy(&output.stderr)).map(str::to_owned);
+    if let Some(owner) = conflict.filter(|_| !output.status.success()) {
+        output = call_compiler(false)?;
+        if let Some(mark) = &mark {
+            fs_err::write(mark, owner)?;
+        }
+    } else if let Some(mark) = mark {
+        remove_mark(&mark)?;
+    }
+    if let Some(mark) = self::mark(call, stand_in::NOT_COMPILED) {
+        remove_mark(&mark)?;
+        // A signal stopped a compiler without an exit code. Such a build must fail.
+        let has_errors = output.status.code().is_some_and(|code| code != 0);
+        if has_errors && stand_in::compile(argv, &mark.with_extension(""))? {
+            std::io::stderr().lock().write_all(&output.stderr)?;
+            return Ok(0);
+        }
+    }
+    if let Some(mark) = self::mark(call, CONFIGURED_OUT) {
+        if output.status.success() && configured_out::is_configured_out(argv)? {
+            fs_err::write(mark, "")?;
+        } else {
+            remove_mark(&mark)?;
+        }
+    }
+    std::io::stderr().lock().write_all(&output.stderr)?;
+    // A compiler that a signal killed has no exit code. Cargo must not take this for success.
+    Ok(output.status.code().unwrap_or(101))
+}
+
+/// Returns the crate whose global allocator conflicts with the shim's, according to the compiler's
+/// message. The name is empty for the crate that is being compiled.
+///
+/// The message names the two crates in either order:
+/// ``the `#[global_allocator]` in this crate conflicts with global allocator in: memprof_heap``.
+fn conflicting_crate(stderr: &str) -> Option<&str> {
+    let (before, after) = stderr.split_once(" conflicts with global allocator in: ")?;
+    let (_, first) = before.rsplit_once(" in ")?;
+    let end =
+        after.find(|character: char| !character.is_alphanumeric() && character != '_' && character != ' ');
+    let second = after[..end.unwrap_or(after.len())].trim();
+    let owner = if first == "memprof_heap" { second } else { first };
+    Some(if owner == "this crate" { "" } else { owner })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_compilers_message_names_the_conflicting_allocator() {
+        let conflict = |one: &str, other: &str| {
+            format!(
+                r#"{{"message":"the `#[global_allocator]` in {one} conflicts with global allocator in: {other}","x":1}}"#
+            )
+        };
+        assert_eq!(conflicting_crate(&conflict("this crate", "memprof_heap")), Some(""));
+        assert_eq!(conflicting_crate(&conflict("memprof_heap", "this crate")), Some(""));
+        assert_eq!(conflicting_crate(&conflict("memprof_heap", "supplier")), Some("supplier"));
+        assert_eq!(conflicting_crate(&conflict("supplier", "memprof_heap")), Some("supplier"));
+        assert_eq!(conflicting_crate("error: something else"), None);
+    }
+
+    #[test]
+    fn the_mark_is_next_to_the_executable() {
+        let line = "rustc --crate-name a src/lib.rs --test -C extra-filename=-12 --out-dir /t/deps";
+        let call: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        assert_eq!(mark(&call, OWN_ALLOCATOR), Some("/t/deps/a-12.memprof-own-allocator".into()));
+    }
+}
