@@ -30,6 +30,7 @@ pub mod doctor;
 pub mod git;
 pub mod gpu;
 pub mod inject;
+pub mod notebook;
 pub mod plan;
 pub mod report;
 pub mod results;

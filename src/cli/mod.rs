@@ -7,6 +7,7 @@ pub mod commands;
 pub mod demo;
 pub mod init;
 pub mod kept_runs;
+pub mod notebook;
 pub mod output;
 pub mod request;
 pub mod search;
