@@ -1,4 +1,4 @@
-//! Jupyter notebooks with Rust cells in evcxr's dialect, translated to one program with a scope per
+//! Jupyter notebooks with Rust cells in evcxr's dialect, translated to one program.
 //! Imports support.
 //! None, pure.
 
