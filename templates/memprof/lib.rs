@@ -146,9 +146,9 @@ mod usage;
 
 #[doc(hidden)]
 pub use assertions::Broken;
+pub use cells::{CellUsage, Cells};
 #[doc(hidden)]
 pub use counts::{Account, Counts};
-pub use cells::{CellUsage, Cells};
 pub use every::Every;
 pub use gpus::Gpus;
 pub use heap::Heap;

@@ -2,7 +2,7 @@
 //!
 //! The crate for ordinary builds (`crates/memprof`) has the same file.
 
-use std::fmt;
+use std::fmt::{self, Write};
 use std::ops::Deref;
 
 use crate::usage::Usage;
@@ -35,15 +35,9 @@ impl Cells {
     pub fn evcxr_display(&self) {
         let mut rows = String::new();
         for CellUsage { label, used } in &self.reports {
-            rows.push_str(&format!("<tr><td>{}</td>{}</tr>", escaped(label), html_cells(used)));
+            let _ = write!(rows, "<tr><td>{}</td>{}</tr>", escaped(label), html_cells(used));
         }
         show(&self.to_string(), &format!("{}{}</table><p>{}</p>", HEADER, rows, escaped(self.note)));
-    }
-}
-
-impl CellUsage {
-    pub(crate) const fn new(label: String, used: Usage) -> Self {
-        Self { label, used }
     }
 }
 
@@ -78,7 +72,7 @@ const HEADER: &str = "<table><tr><th></th><th>heap</th><th>resident</th><th>GPUs
 fn html_cells(used: &Usage) -> String {
     let mut gpus = String::new();
     for gpu in &used.gpus {
-        gpus.push_str(&format!("GPU {}: {} ", gpu.device, gpu.memory));
+        let _ = write!(gpus, "GPU {}: {} ", gpu.device, gpu.memory);
     }
     let gpus = if gpus.is_empty() { "—".to_owned() } else { gpus };
     let cells = [used.heap.to_string(), used.cpu.to_string(), gpus, format!("{:.1?}", used.time)];

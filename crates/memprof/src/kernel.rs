@@ -208,7 +208,7 @@ fn read(record: &str) -> Option<CellUsage> {
     let resident_peaked = next().and_then(|value| u64::try_from(value).ok());
     let nanoseconds = next().and_then(|value| u64::try_from(value).ok())?;
     let figures = Figures { heap, resident, resident_peaked, nanoseconds };
-    Some(CellUsage::new(label, figures.usage()))
+    Some(CellUsage { label, used: figures.usage() })
 }
 
 #[cfg(test)]
