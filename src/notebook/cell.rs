@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use proc_macro2::{Span, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::parse::{ParseStream, Parser};
 use syn::spanned::Spanned;
@@ -135,10 +135,7 @@ impl ParsedCell {
         }
         let (names, kind) = defined(item);
         let text = self.code[item.span().byte_range()].to_owned();
-        let mut uses = Vec::new();
-        used(item.to_token_stream(), &mut uses);
-        uses.sort();
-        uses.dedup();
+        let uses = uses(item);
         self.items.push(CellItem { names, kind, line, text, uses });
     }
 
@@ -295,9 +292,55 @@ fn imported(tree: &syn::UseTree, inside: Option<&str>, names: &mut Vec<String>) 
     }
 }
 
+/// Returns the names that an item may use, sorted.
+fn uses(item: &Item) -> Vec<String> {
+    let mut names = Vec::new();
+    // A method's variables are not those of another method.
+    match item {
+        Item::Impl(one) => {
+            let of = one.trait_.as_ref().map(|(_, path)| path.to_token_stream()).unwrap_or_default();
+            used(one.generics.to_token_stream(), &[], &mut names);
+            used(of, &[], &mut names);
+            used(one.self_ty.to_token_stream(), &[], &mut names);
+            for part in &one.items {
+                used(part.to_token_stream(), &variables(|visit| visit.visit_impl_item(part)), &mut names);
+            }
+        }
+        Item::Trait(one) => {
+            used(one.generics.to_token_stream(), &[], &mut names);
+            used(one.supertraits.to_token_stream(), &[], &mut names);
+            for part in &one.items {
+                used(part.to_token_stream(), &variables(|visit| visit.visit_trait_item(part)), &mut names);
+            }
+        }
+        other => used(other.to_token_stream(), &variables(|visit| visit.visit_item(other)), &mut names),
+    }
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// The names of variables and arguments.
+#[derive(Default)]
+struct Variables(Vec<String>);
+
+impl<'ast> Visit<'ast> for Variables {
+    fn visit_pat_ident(&mut self, one: &'ast syn::PatIdent) {
+        self.0.push(one.ident.to_string());
+        visit::visit_pat_ident(self, one);
+    }
+}
+
+fn variables(walk: impl FnOnce(&mut Variables)) -> Vec<String> {
+    let mut variables = Variables::default();
+    walk(&mut variables);
+    variables.0
+}
+
 /// Collects the names that tokens may use. Left out: methods and fields behind a dot, the tails of
-/// paths, and names of functions, fields and arguments that are being defined.
-fn used(tokens: TokenStream, names: &mut Vec<String>) {
+/// paths, names of functions, fields and arguments that are being defined, and variables. A name
+/// that is called counts even if there is such a variable: `let total = total(x);`
+fn used(tokens: TokenStream, variables: &[String], names: &mut Vec<String>) {
     let tokens: Vec<TokenTree> = tokens.into_iter().collect();
     let punct = |at: Option<usize>, expected: char| {
         let token = at.and_then(|at| tokens.get(at));
@@ -305,7 +348,7 @@ fn used(tokens: TokenStream, names: &mut Vec<String>) {
     };
     for (at, token) in tokens.iter().enumerate() {
         match token {
-            TokenTree::Group(group) => used(group.stream(), names),
+            TokenTree::Group(group) => used(group.stream(), variables, names),
             TokenTree::Ident(name) => {
                 let before = at.checked_sub(1);
                 // `..f()` is no method.
@@ -314,8 +357,11 @@ fn used(tokens: TokenStream, names: &mut Vec<String>) {
                 let is_defined =
                     matches!(before.map(|at| &tokens[at]), Some(TokenTree::Ident(word)) if word == "fn");
                 let is_field = punct(Some(at + 1), ':') && !punct(Some(at + 2), ':');
-                if !(is_member || is_tail || is_defined || is_field) {
-                    names.push(name.to_string());
+                let is_called = matches!(tokens.get(at + 1), Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Parenthesis);
+                let name = name.to_string();
+                let is_variable = !is_called && variables.contains(&name);
+                if !(is_member || is_tail || is_defined || is_field || is_variable) {
+                    names.push(name);
                 }
             }
             TokenTree::Punct(_) | TokenTree::Literal(_) => {}
@@ -472,6 +518,19 @@ mod tests {
         let uses = &cell.items[2].uses;
         assert!(["S", "T", "g"].iter().all(|name| uses.contains(&(*name).to_owned())), "{uses:?}");
         assert!(["h", "i", "run"].iter().all(|name| !uses.contains(&(*name).to_owned())), "{uses:?}");
+    }
+
+    #[test]
+    fn variables_are_no_uses_of_items_unless_they_are_called() {
+        let cell = parsed(
+            "impl D for S {\n fn fmt(&self, f: &mut F) { write!(f, \"\"); let total = total(1); }\n fn other(&self) { map(g) }\n fn third(g: u8) {} }",
+        );
+        let uses = &cell.items[0].uses;
+        assert!(
+            ["D", "S", "F", "total", "map", "g"].iter().all(|name| uses.contains(&(*name).to_owned())),
+            "{uses:?}"
+        );
+        assert!(!uses.contains(&"f".to_owned()), "{uses:?}");
     }
 
     #[test]
