@@ -7,6 +7,7 @@ pub mod cell;
 pub mod commands;
 pub mod document;
 pub mod error_places;
+pub mod item;
 pub mod manifest;
 pub mod mistake;
 pub mod program;

@@ -2,7 +2,8 @@
 //! earlier functions then use the new item. The program does the same: the block that defines an
 //! item again also has copies of the functions that use it.
 
-use crate::notebook::cell::{CellItem, ItemKind, ParsedCell};
+use crate::notebook::cell::ParsedCell;
+use crate::notebook::item::{CellItem, ItemKind};
 use crate::notebook::mistake::Mistake;
 
 /// An item and what follows it in its cell without a name of its own, such as `impl` blocks. evcxr
