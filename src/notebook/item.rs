@@ -86,7 +86,7 @@ fn uses(item: &Item) -> Vec<String> {
     // A method's variables are not those of another method.
     match item {
         Item::Impl(one) => {
-            let of = one.trait_.as_ref().map(|(_, path)| path.to_token_stream()).unwrap_or_default();
+            let of = one.trait_.as_ref().map(|(path, _)| path.to_token_stream()).unwrap_or_default();
             used(one.generics.to_token_stream(), &[], &mut names);
             used(of, &[], &mut names);
             used(one.self_ty.to_token_stream(), &[], &mut names);
