@@ -160,19 +160,18 @@ fn used(tokens: TokenStream, variables: &[String], names: &mut Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::notebook::cell::ParsedCell;
 
-    fn parsed(source: &str) -> ParsedCell {
-        ParsedCell::read(3, source).unwrap()
+    fn items(source: &str) -> Vec<CellItem> {
+        let parsed = syn::parse_file(source).unwrap();
+        parsed.items.iter().map(|item| CellItem::new(item, String::new())).collect()
     }
 
     #[test]
     fn items_have_names_and_what_they_use() {
-        let cell = parsed(
+        let found = items(
             "use a::{b, c as d, e::{self}, f::*};\nstruct S { run: u8 }\nimpl S { fn run(&self) { g(); self.h(); T::i() } }",
         );
-        let facts: Vec<_> =
-            cell.items.iter().map(|item| (item.names.join(" "), item.kind, item.line)).collect();
+        let facts: Vec<_> = found.iter().map(|item| (item.names.join(" "), item.kind, item.line)).collect();
         assert_eq!(
             facts,
             [
@@ -181,17 +180,17 @@ mod tests {
                 (String::new(), ItemKind::Unnamed, 3)
             ]
         );
-        let uses = &cell.items[2].uses;
+        let uses = &found[2].uses;
         assert!(["S", "T", "g"].iter().all(|name| uses.contains(&(*name).to_owned())), "{uses:?}");
         assert!(["h", "i", "run"].iter().all(|name| !uses.contains(&(*name).to_owned())), "{uses:?}");
     }
 
     #[test]
     fn variables_are_no_uses_of_items_unless_they_are_called() {
-        let cell = parsed(
+        let found = items(
             "impl D for S {\n fn fmt(&self, f: &mut F) { write!(f, \"\"); let total = total(1); }\n fn other(&self) { map(g) }\n fn third(g: u8) {} }",
         );
-        let uses = &cell.items[0].uses;
+        let uses = &found[0].uses;
         assert!(
             ["D", "S", "F", "total", "map", "g"].iter().all(|name| uses.contains(&(*name).to_owned())),
             "{uses:?}"
