@@ -12,9 +12,9 @@
 //! 5. [`compare`] aligns checkpoints and computes differences, with the statistics of [`verdict`].
 //!    [`why`] finds the call sites of a difference. [`report`] renders them.
 //!
-//! [`bisect`] repeats this over a history, [`archive`] splits it between two machines, and
-//! [`doctor`] checks a machine. [`symbols`] reads the functions and lines of executables.
-//! [`support`] is below all of them.
+//! [`bisect`] repeats this over a history, [`archive`] splits it between two machines, [`notebook`]
+//! makes a program of a Jupyter notebook, and [`doctor`] checks a machine. [`symbols`] reads the
+//! functions and lines of executables. [`support`] is below all of them.
 //!
 //! Each module imports only modules below it. `DESIGN.md` has the order.
 
@@ -30,6 +30,7 @@ pub mod doctor;
 pub mod git;
 pub mod gpu;
 pub mod inject;
+pub mod notebook;
 pub mod plan;
 pub mod report;
 pub mod results;

@@ -16,3 +16,4 @@ pub mod resolve_error;
 pub mod usual_refs;
 pub mod working_tree;
 pub mod workspace_folder;
+pub mod written_commit;

@@ -43,21 +43,26 @@ fn too_few(request: &Request) -> ResolveError {
 pub fn resolve_any(request: &Request, repository: &Repository, sink: &dyn Sink) -> anyhow::Result<Plan> {
     let mut request = request.clone();
     let mut resolver = Resolver::new(repository, &request, sink)?;
-    let baseline = add_named_baseline(&mut request);
-    let revisions = resolver.revisions(&mut request)?;
-    for revision in &revisions {
-        let (name, commit) = (revision.name.clone(), revision.commit.clone());
-        sink.emit(Event::Resolved { name, commit, note: revision.found.clone() });
-    }
+    let (revisions, baseline) = resolver.resolved(&mut request)?;
     let overlay_commits = resolver.overlay_commits(&request)?;
     if let Some(LockfileRequest::From(spec)) = &request.lockfile {
         let commit = resolver.commit(spec).context("the lock file's ref")?.commit;
         request.lockfile = Some(LockfileRequest::From(commit));
     }
     let workspace = take_workspace_folder(&mut request, repository, &revisions)?;
+    Ok(Plan { overlay_commits, ..plan_of(request, repository, workspace, revisions, baseline) })
+}
 
+/// Returns the plan of a request whose revisions, and workspace in them, are known.
+pub fn plan_of(
+    request: Request,
+    repository: &Repository,
+    workspace: Utf8PathBuf,
+    revisions: Vec<Revision>,
+    baseline: usize,
+) -> Plan {
     let now = jiff::Timestamp::now();
-    Ok(Plan {
+    Plan {
         version: resolved::VERSION,
         tool: env!("CARGO_PKG_VERSION").to_owned(),
         id: run_id(now, &revisions),
@@ -66,10 +71,20 @@ pub fn resolve_any(request: &Request, repository: &Repository, sink: &dyn Sink) 
         workspace,
         revisions,
         baseline,
-        overlay_commits,
+        overlay_commits: Vec::new(),
         notes: Vec::new(),
         request,
-    })
+    }
+}
+
+/// Resolves the refs of the request alone, and returns them with the index of the baseline. The
+/// request then has one entry in `refs` for each revision.
+pub fn resolve_refs(
+    request: &mut Request,
+    repository: &Repository,
+    sink: &dyn Sink,
+) -> anyhow::Result<(Vec<Revision>, usize)> {
+    Resolver::new(repository, request, sink)?.resolved(request)
 }
 
 /// Returns the workspace's folder, and completes the build options with the manifest and package
@@ -137,6 +152,17 @@ impl<'a> Resolver<'a> {
             sink,
             known: HashMap::new(),
         })
+    }
+
+    /// Resolves the refs of the request, with their baseline, and reports each.
+    fn resolved(&mut self, request: &mut Request) -> anyhow::Result<(Vec<Revision>, usize)> {
+        let baseline = add_named_baseline(request);
+        let revisions = self.revisions(request)?;
+        for revision in &revisions {
+            let (name, commit) = (revision.name.clone(), revision.commit.clone());
+            self.sink.emit(Event::Resolved { name, commit, note: revision.found.clone() });
+        }
+        Ok((revisions, baseline))
     }
 
     /// Resolves the refs of the request. A merge base is added as the first of them.

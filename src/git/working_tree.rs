@@ -9,6 +9,7 @@ use camino::Utf8Path;
 use crate::git::fetch::OUR_REFS;
 use crate::git::program::nul_separated;
 use crate::git::repository::{Lookup, Repository};
+use crate::git::written_commit;
 use crate::support::event::{Event, Sink};
 use crate::support::process::Command;
 
@@ -50,22 +51,9 @@ pub fn snapshot(repository: &Repository, sink: &dyn Sink) -> anyhow::Result<Snap
     }
     let time = head.as_ref().map_or(0, |commit| commit.time);
     let base = head.as_ref().map_or("no commit yet".to_owned(), |commit| commit.hash.clone());
-    // The `@` keeps git from reading small numbers as years.
-    let date = format!("@{time} +0000");
-    let mut command = repository
-        .git()
-        .args(["-c", "i18n.commitEncoding=UTF-8", "commit-tree", "--no-gpg-sign", &tree])
-        .args(["-m", &format!("Working tree on {base}")]);
-    for role in ["AUTHOR", "COMMITTER"] {
-        command = command
-            .env(format!("GIT_{role}_NAME"), "cargo memprof")
-            .env(format!("GIT_{role}_EMAIL"), "memprof@localhost")
-            .env(format!("GIT_{role}_DATE"), &date);
-    }
-    if let Some(head) = &head {
-        command = command.args(["-p", &head.hash]);
-    }
-    let commit = command.run()?.text();
+    let parent = head.as_ref().map(|head| head.hash.as_str());
+    let commit =
+        written_commit::of_tree(repository, &tree, parent, time, &format!("Working tree on {base}"))?;
     repository.git().args(["update-ref", &format!("{OUR_REFS}worktree/{commit}"), &commit]).run()?;
     Ok(Snapshot { commit, is_changed: true })
 }

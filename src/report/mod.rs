@@ -16,6 +16,7 @@ pub mod junit;
 pub mod markdown;
 mod markdown_text;
 pub mod noise;
+pub mod notebook;
 pub mod notes;
 pub mod options;
 pub mod page;

@@ -94,14 +94,25 @@ impl ScopeView<'_> {
     fn single(&self, cell: &Cell, out: &mut dyn Write) -> io::Result<bool> {
         let tree = ScopeTree::of_one(self.comparison, cell, self.options);
         let traced = TraceReport::of_one(self.comparison, cell);
-        if tree.rows.is_empty() && traced.is_empty() {
+        let revision = &self.comparison.revisions[0];
+        let mut troubles = troubles::side_troubles(self.comparison, revision, &cell.sides[0]);
+        troubles.retain(|trouble| trouble.is_failure);
+        let has_scopes = !tree.rows.is_empty() || !traced.is_empty();
+        if !has_scopes && troubles.is_empty() {
             return Ok(false);
         }
         let title = titles::full_title_of(&cell.id);
-        let title = format!("{title} · {}", self.comparison.revisions[0].name);
-        self.page.line(&title, "", Tone::Heading, out)?;
+        self.page.line(&format!("{title} · {}", revision.name), "", Tone::Heading, out)?;
         self.tree(&tree, &traced, out)?;
-        Ok(true)
+        for trouble in &troubles {
+            // No other part of this report has the message.
+            self.page.headline(trouble, out)?;
+            trouble.details.iter().try_for_each(|detail| self.page.quoted(detail, "     ", out))?;
+        }
+        if !troubles.is_empty() {
+            writeln!(out)?;
+        }
+        Ok(has_scopes)
     }
 
     /// Writes the scopes of a pair, and its troubles. Returns whether there were any scopes.

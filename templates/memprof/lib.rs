@@ -31,9 +31,9 @@
 //!   `memprof_inject` hands over its counts; `drm_fdinfo` for `drm`; all use `dynamic_library`;
 //! * keeping: `peak_history`, `occurrences`, `calls` with `call_tree`, and `recorder`, which ties
 //!   all together under a `lock`;
-//! * logging: `scope_log`, `call_log` with `telling`, `layer_log` and `tensor_log`; the recorder logs checkpoints
-//!   itself;
-//! * asserting: `usage` with `gpus`, `assertions`, and `parameter`;
+//! * logging: `scope_log`, `call_log` with `telling`, `layer_log` and `tensor_log`; the recorder logs
+//!   checkpoints itself;
+//! * asserting: `usage` with `gpus`, `assertions`, and `parameter`; `cells` shows it in notebooks;
 //! * naming and tracing: `tensors` and `layers`; `trace`, which the tool inserts into traced functions;
 //! * writing: `log` with `checksum`, `json`, `terminal`; all keep their memory in `untracked`,
 //!   which has it from `own_memory`;
@@ -63,6 +63,7 @@ mod blocks;
 mod call_log;
 mod call_tree;
 mod calls;
+mod cells;
 mod checksum;
 mod constructor;
 mod counts;
@@ -153,6 +154,7 @@ mod usage;
 
 #[doc(hidden)]
 pub use assertions::Broken;
+pub use cells::{CellUsage, Cells};
 #[doc(hidden)]
 pub use counts::{Account, Counts};
 pub use every::Every;
@@ -265,6 +267,13 @@ pub fn warm_up() {
 /// the platform has them. Figures that are unavailable are `None`.
 pub fn read() -> Reading {
     recorder::read()
+}
+
+/// Returns the reports of [`measure`] in a live notebook of evcxr. In a run of `cargo memprof` there
+/// are none, because its report has them.
+#[inline]
+pub fn cells() -> Cells {
+    Cells::new(Vec::new(), "the report of `cargo memprof` has the figures")
 }
 
 /// Returns a counter for loops whose [`tick`](Every::tick) is true each `period`-th time.

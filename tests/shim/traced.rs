@@ -225,3 +225,15 @@ fn a_run_without_traced_functions_logs_nothing_of_them() {
     events.retain(|event| *event != "absent");
     assert_eq!(events, ["begin", "checkpoint", "end", "scope"]);
 }
+
+#[test]
+fn traced_functions_and_lines_have_what_a_pool_handed_out() {
+    let record = experiment("pool", "0").env("MEMPROF_TRACE_COLUMNS", "pool").succeed();
+    let node = *nodes(&record).iter().find(|node| node["label"] == "traced::of_pool").unwrap();
+    assert_eq!(node["calls"], 2);
+    assert_eq!(figure(node, "pool.arena.consumed"), 2 * 3000);
+    let lines = record.events("line");
+    let of = |line: u64| figure(lines.iter().find(|one| one["line"] == line).unwrap(), "pool.arena.in_use");
+    // The most at the end of the line, in the second call.
+    assert_eq!((of(61), of(62)), (1000 + 3000 + 5000, 1000 + 6000));
+}

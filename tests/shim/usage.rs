@@ -123,7 +123,14 @@ fn shared_files_are_the_same() {
     if !crate_folder.is_dir() {
         return skip("crates/memprof is not here; it is a package of its own");
     }
-    for file in ["assertions.rs", "every.rs", "usage.rs"] {
+    for file in [
+        "assertions.rs",
+        "cells.rs",
+        "every.rs",
+        "malloc_statistics.rs",
+        "malloc_statistics_elsewhere.rs",
+        "usage.rs",
+    ] {
         let shim = fs_err::read_to_string(root.join("templates/memprof").join(file)).unwrap();
         let copy = fs_err::read_to_string(crate_folder.join(file)).unwrap();
         assert!(shim == copy, "copy templates/memprof/{file} to crates/memprof/src/{file}");

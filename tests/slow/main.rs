@@ -15,6 +15,7 @@ mod gpu_machine;
 mod hostile_tests;
 mod lockfiles;
 mod memory_crate;
+mod notebooks;
 mod one_revision;
 mod overlays;
 mod repeats;

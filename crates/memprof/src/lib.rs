@@ -13,6 +13,9 @@
 //! neither evaluated nor formatted. Figures are absent: [`Reading`] has none, and an assertion about
 //! a [`Usage`] passes.
 //!
+//! In a live notebook of evcxr, [`measure`] measures without `cargo memprof`, as far as it can be
+//! done there, and [`cells`] returns its reports.
+//!
 //! No dependencies, no build script; Rust 1.63 and later.
 
 #![warn(missing_docs)]
@@ -23,12 +26,18 @@ use std::fmt;
 use std::str::FromStr;
 
 mod assertions;
+mod cells;
 mod every;
 mod gpus;
 mod heap;
 mod pools;
 mod layers;
+mod kernel;
+#[cfg_attr(not(all(target_os = "linux", target_env = "gnu")), path = "malloc_statistics_elsewhere.rs")]
+#[allow(dead_code)]
+mod malloc_statistics;
 mod reading;
+mod resident;
 mod scope;
 mod tensors;
 // Only the crate that measures makes figures.
@@ -37,6 +46,7 @@ mod usage;
 
 #[doc(hidden)]
 pub use assertions::Broken;
+pub use cells::{CellUsage, Cells};
 pub use every::Every;
 pub use gpus::Gpus;
 pub use heap::Heap;
@@ -117,6 +127,16 @@ pub fn warm_up() {}
 #[inline]
 pub fn read() -> Reading {
     Reading::new()
+}
+
+/// Returns what the calls of [`measure`] since the last call of this function used, in the order in
+/// which they ended.
+///
+/// This is for notebooks: in a live kernel of evcxr, [`measure`] measures, and this as the last
+/// expression of a cell shows a table. Elsewhere there are no reports.
+#[inline]
+pub fn cells() -> Cells {
+    if kernel::is_live() { kernel::cells() } else { Cells::new(Vec::new(), "") }
 }
 
 /// Returns a counter for loops whose [`tick`](Every::tick) is true each `period`-th time.

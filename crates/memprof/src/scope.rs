@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use crate::kernel;
 use crate::usage::Usage;
 
 /// Measures from its creation to its drop, and then logs one line. [`scope!`](macro@crate::scope)
@@ -39,7 +40,7 @@ impl fmt::Debug for Scope {
 /// Runs code as a scope with this label, and returns its result and what it used.
 ///
 /// Outside a run of `cargo memprof`, this only runs the code, and the usage says that nothing was
-/// measured.
+/// measured. In a live notebook of evcxr, it measures what can be measured there.
 ///
 /// ```
 /// let (sum, used) = memprof::measure("sum", || (1..=10).sum::<u32>());
@@ -47,6 +48,9 @@ impl fmt::Debug for Scope {
 /// # assert_eq!(sum, 55);
 /// ```
 #[inline]
-pub fn measure<T>(_label: impl fmt::Display, code: impl FnOnce() -> T) -> (T, Usage) {
+pub fn measure<T>(label: impl fmt::Display, code: impl FnOnce() -> T) -> (T, Usage) {
+    if kernel::is_live() {
+        return kernel::measure(&label, code);
+    }
     (code(), Usage::not_measured())
 }

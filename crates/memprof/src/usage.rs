@@ -227,6 +227,12 @@ impl fmt::Display for Memory {
                 Bytes(peaked.into()),
                 Bytes(used.into())
             ),
+            (State::Measured(consumed), State::Unavailable(reason), State::Measured(used)) => write!(
+                formatter,
+                "consumed {}, used {}, peak unavailable ({reason})",
+                Bytes(consumed.into()),
+                Bytes(used.into())
+            ),
             (State::Unavailable(reason), ..)
             | (_, State::Unavailable(reason), _)
             | (.., State::Unavailable(reason)) => write!(formatter, "unavailable ({reason})"),

@@ -6,6 +6,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::cli::arguments::build::{self, BuildCommandArguments, ListArguments, TraceCommandArguments};
+use crate::cli::arguments::notebook::{self, NotebookArguments};
 use crate::cli::arguments::reports::{self, CompareArguments, ReportArguments};
 use crate::cli::arguments::run::RunArguments;
 use crate::cli::arguments::search::{self, BisectArguments, HistoryArguments};
@@ -75,6 +76,7 @@ Commands:
   report   show an earlier run again, in any format
   list     list the tests that would run
   trace    list functions that --trace can measure
+  notebook measure each cell of a Jupyter notebook
   build    build only, or pack an archive for another machine
   compare  compare two earlier runs
   doctor   show what can be measured on this machine
@@ -151,6 +153,11 @@ pub enum CommandArguments {
     /// This reads the sources, and builds nothing.
     #[command(after_help = build::TRACE_HELP)]
     Trace(Box<TraceCommandArguments>),
+    /// Measure each cell of a Jupyter notebook with Rust code
+    ///
+    /// All cells become one program, in which each cell is a scope.
+    #[command(after_help = notebook::NOTEBOOK_HELP)]
+    Notebook(Box<NotebookArguments>),
     /// Show an earlier run again, in any format
     #[command(after_help = reports::REPORT_HELP)]
     Report(ReportArguments),

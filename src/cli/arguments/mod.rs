@@ -6,6 +6,7 @@ pub mod build;
 pub mod cargo;
 pub mod command_line;
 pub mod judging;
+pub mod notebook;
 pub mod presentation;
 pub mod reports;
 pub mod request;

@@ -6,8 +6,8 @@ use crate::checkout::cache;
 use crate::cli::arguments::command_line::{CommandArguments, CommandLine};
 use crate::cli::commands::context::CommandContext;
 use crate::cli::commands::{
-    bisect, build, clean, compare, completions, demo, doctor, history, init, list, man, report, run, schema,
-    trace,
+    bisect, build, clean, compare, completions, demo, doctor, history, init, list, man, notebook, report,
+    run, schema, trace,
 };
 use crate::cli::terminal::console::Console;
 use crate::support::exit_code::ExitCode;
@@ -31,6 +31,7 @@ pub fn act(
         CommandArguments::Bisect(arguments) => bisect::bisect(context, arguments),
         CommandArguments::History(arguments) => history::history(context, arguments),
         CommandArguments::List(arguments) => list::list(context, arguments),
+        CommandArguments::Notebook(arguments) => notebook::notebook(context, arguments),
         CommandArguments::Trace(arguments) => trace::trace(context, arguments),
         CommandArguments::Report(arguments) => report::report(context, arguments),
         CommandArguments::Compare(arguments) => compare::compare(context, arguments),

@@ -1,0 +1,244 @@
+//! Measuring in a live notebook. evcxr compiles each cell as a library of its own and loads all of
+//! them into one process, each with a copy of this crate.
+//!
+//! What can be had there: the heap by the statistics of the C library, whose `malloc` Rust uses, and
+//! resident memory by the kernel. The global allocator belongs to evcxr, so the heap has no peak and
+//! no counts.
+
+use std::fmt;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::Instant;
+
+use crate::cells::{CellUsage, Cells};
+use crate::gpus::Gpus;
+use crate::malloc_statistics;
+use crate::resident;
+use crate::usage::{Figure, Memory, Usage};
+
+/// evcxr sets it in the process that runs the cells.
+const EVCXR: &str = "EVCXR_IS_RUNTIME";
+
+/// Holds the reports. Statics would be those of one cell's copy of this crate.
+const REPORTS: &str = "MEMPROF_CELLS";
+
+/// Longer values would keep the process from starting others.
+const MOST_BYTES: usize = 64 * 1024;
+
+const NO_PEAK: &str = "malloc keeps no peak; `cargo memprof notebook` has it";
+const NO_COUNTS: &str = "only `cargo memprof notebook` counts allocations";
+
+/// Shown below the reports.
+const NOTE: &str = "Measured in a live kernel: the heap is malloc's (mallinfo2, sizes rounded up), without a peak; \
+                    GPUs are not measured. `cargo memprof notebook` has exact figures.";
+
+const FIELD: char = '\u{1f}';
+const RECORD: char = '\u{1e}';
+
+/// Whether this is the process of a notebook's kernel.
+pub(crate) fn is_live() -> bool {
+    static LIVE: AtomicU8 = AtomicU8::new(0);
+    match LIVE.load(Ordering::Relaxed) {
+        0 => {
+            let live = std::env::var_os(EVCXR).is_some();
+            LIVE.store(if live { 2 } else { 1 }, Ordering::Relaxed);
+            live
+        }
+        known => known == 2,
+    }
+}
+
+/// Runs code, and adds what it used to the reports.
+pub(crate) fn measure<T>(label: &dyn fmt::Display, code: impl FnOnce() -> T) -> (T, Usage) {
+    let label = label.to_string();
+    let start = Start::now();
+    let result = code();
+    let figures = start.finish();
+    add(&label, &figures);
+    (result, figures.usage())
+}
+
+/// Returns the reports since the last call.
+pub(crate) fn cells() -> Cells {
+    let reports = stored().iter().filter_map(|record| read(record)).collect();
+    std::env::remove_var(REPORTS);
+    Cells::new(reports, NOTE)
+}
+
+/// The figures of a report. Absent ones are `None`.
+struct Figures {
+    heap: Option<(i64, u64)>,
+    resident: Option<(i64, u64)>,
+    resident_peaked: Option<u64>,
+    nanoseconds: u64,
+}
+
+/// The state before the code.
+struct Start {
+    id: u64,
+    heap: Option<u64>,
+    resident: Option<u64>,
+    time: Instant,
+}
+
+/// The highest resident memory seen so far in each call that is going on. An inner call resets the
+/// kernel's mark, so the outer ones keep it here.
+static PEAKS: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+fn heap() -> Option<u64> {
+    malloc_statistics::find().ok().map(malloc_statistics::in_use)
+}
+
+/// Raises the peaks of all calls that are going on to the kernel's mark.
+fn raise(peaks: &mut [(u64, u64)]) -> Option<u64> {
+    let mark = resident::peak()?;
+    for (_, peak) in peaks {
+        *peak = mark.max(*peak);
+    }
+    Some(mark)
+}
+
+impl Start {
+    fn now() -> Self {
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        if let Ok(mut peaks) = PEAKS.lock() {
+            if raise(&mut peaks).is_some() && resident::reset_peak() {
+                peaks.push((id, 0));
+            }
+        }
+        Self { id, heap: heap(), resident: resident::now(), time: Instant::now() }
+    }
+
+    fn finish(self) -> Figures {
+        let elapsed = self.time.elapsed();
+        let (heap, resident) = (heap(), resident::now());
+        let mut peak = None;
+        if let Ok(mut peaks) = PEAKS.lock() {
+            raise(&mut peaks);
+            if let Some(at) = peaks.iter().position(|(id, _)| *id == self.id) {
+                peak = Some(peaks.remove(at).1);
+            }
+        }
+        let grown = |before: Option<u64>, after: Option<u64>| {
+            let (before, after) = (before?, after?);
+            Some((after as i64 - before as i64, after))
+        };
+        let ends = self.resident.max(resident).unwrap_or(0);
+        Figures {
+            heap: grown(self.heap, heap),
+            resident: grown(self.resident, resident),
+            resident_peaked: peak.map(|peak| peak.saturating_sub(ends)),
+            nanoseconds: u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX),
+        }
+    }
+}
+
+impl Figures {
+    fn usage(&self) -> Usage {
+        let no_heap = malloc_statistics::find().err().unwrap_or("the C library has no figure");
+        let mut heap = Memory::unavailable(no_heap);
+        if let Some((consumed, used)) = self.heap {
+            heap.consumed = Figure::measured(consumed);
+            heap.used = Figure::measured(used);
+            heap.peaked = Figure::unavailable(NO_PEAK);
+        }
+        let mut cpu = Memory::unavailable("/proc/self/statm cannot be read");
+        if let Some((consumed, used)) = self.resident {
+            cpu.consumed = Figure::measured(consumed);
+            cpu.used = Figure::measured(used);
+            cpu.peaked = match self.resident_peaked {
+                Some(peaked) => Figure::measured(peaked),
+                None => Figure::unavailable("/proc/self/clear_refs cannot be written"),
+            };
+        }
+        Usage {
+            heap,
+            cpu,
+            gpus: Gpus::new(),
+            heap_allocated: Figure::unavailable(NO_COUNTS),
+            heap_count: Figure::unavailable(NO_COUNTS),
+            time: Figure::measured(std::time::Duration::from_nanos(self.nanoseconds)),
+        }
+    }
+}
+
+/// Returns the stored reports of this process. A program that a cell starts inherits the variable.
+fn stored() -> Vec<String> {
+    let text = std::env::var(REPORTS).unwrap_or_default();
+    let mut records = text.split(RECORD).map(str::to_owned);
+    match records.next() {
+        Some(process) if process == std::process::id().to_string() => records.collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn add(label: &str, figures: &Figures) {
+    let label: String = label.chars().filter(|one| !one.is_control()).take(200).collect();
+    let number = |value: Option<i128>| value.map_or_else(String::new, |value| value.to_string());
+    let fields = [
+        label,
+        number(figures.heap.map(|(consumed, _)| consumed.into())),
+        number(figures.heap.map(|(_, used)| used.into())),
+        number(figures.resident.map(|(consumed, _)| consumed.into())),
+        number(figures.resident.map(|(_, used)| used.into())),
+        number(figures.resident_peaked.map(i128::from)),
+        figures.nanoseconds.to_string(),
+    ];
+    let mut records = stored();
+    records.push(fields.join(&FIELD.to_string()));
+    // The oldest reports go if nobody asks for them.
+    while records.iter().map(|record| record.len() + 1).sum::<usize>() > MOST_BYTES {
+        records.remove(0);
+    }
+    let separator = RECORD.to_string();
+    let text = format!("{}{}{}", std::process::id(), separator, records.join(&separator));
+    std::env::set_var(REPORTS, text);
+}
+
+fn read(record: &str) -> Option<CellUsage> {
+    let mut fields = record.split(FIELD);
+    let label = fields.next()?.to_owned();
+    let mut numbers = fields.map(|field| field.parse::<i128>().ok());
+    let mut next = || numbers.next().flatten();
+    let pair = |consumed: Option<i128>, used: Option<i128>| {
+        Some((i64::try_from(consumed?).ok()?, u64::try_from(used?).ok()?))
+    };
+    let (heap, resident) = (pair(next(), next()), pair(next(), next()));
+    let resident_peaked = next().and_then(|value| u64::try_from(value).ok());
+    let nanoseconds = next().and_then(|value| u64::try_from(value).ok())?;
+    let figures = Figures { heap, resident, resident_peaked, nanoseconds };
+    Some(CellUsage { label, used: figures.usage() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_are_kept_until_they_are_asked_for_and_inner_calls_keep_the_outer_peak() {
+        let size = 64 << 20;
+        let fill = || std::hint::black_box(vec![1_u8; size]).len();
+        let (_, outer) = measure(&"outer", || {
+            fill();
+            measure(&"inner <a>", || std::hint::black_box(vec![1_u8; 16 << 20])).0
+        });
+        let reports = cells();
+        let labels: Vec<&str> = reports.iter().map(|report| report.label.as_str()).collect();
+        assert_eq!(labels, ["inner <a>", "outer"]);
+        assert!(cells().is_empty(), "they were asked for");
+        if malloc_statistics::find().is_ok() {
+            // Other tests allocate meanwhile, but not millions of bytes.
+            let consumed = outer.heap.consumed.get().unwrap();
+            assert!((consumed - (16 << 20)).abs() < 1 << 20, "{consumed}");
+            assert_eq!(outer.heap.peaked.why_unavailable(), Some(NO_PEAK));
+            assert_eq!(reports[1].used.heap.consumed.get(), Some(consumed));
+        }
+        if let Some(peaked) = outer.cpu.peaked.get() {
+            assert!(peaked > 40 << 20, "the outer call had 64 MiB: {peaked}");
+            let inner = reports[0].used.cpu.peaked.get().unwrap();
+            assert!(inner < 16 << 20, "the inner one ends with all it had: {inner}");
+        }
+        assert!(format!("{reports}").contains("inner <a>: heap: consumed 16."), "{reports}");
+    }
+}

@@ -1,0 +1,103 @@
+//! The flags of `notebook`.
+
+use camino::Utf8PathBuf;
+use clap::{Args, ValueHint};
+
+use crate::cli::arguments::judging::JudgingArguments;
+use crate::cli::arguments::presentation::PresentationArguments;
+use crate::cli::arguments::request::{EnvironmentArguments, RefArguments, RequestArguments};
+use crate::cli::arguments::values;
+use crate::plan::quantity;
+use crate::plan::repeat::Repeat;
+use crate::plan::request::RefRequest;
+
+/// What follows `notebook --help`.
+pub const NOTEBOOK_HELP: &str = "\
+Examples:
+  cargo memprof notebook analysis.ipynb            what each cell needs
+  cargo memprof notebook analysis.ipynb --compact  one line per cell
+  cargo memprof notebook analysis.ipynb --refs main,.
+                                                   two revisions, cell by cell
+  cargo memprof notebook analysis.ipynb --write    store the report in the cells' outputs
+
+Exit codes: those of `cargo memprof`; 2 also if a cell cannot be translated.";
+
+/// `notebook`.
+#[derive(Clone, Debug, Default, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+pub struct NotebookArguments {
+    /// The notebook, with Rust cells as the kernel of evcxr runs them
+    #[arg(value_name = "FILE.ipynb", value_hint = ValueHint::FilePath)]
+    pub file: Utf8PathBuf,
+    /// Compare these revisions cell by cell: main,. (`.` is the working tree, pr/7 a pull request)
+    ///
+    /// A notebook of the repository is read in each revision. Any other notebook is the same for
+    /// all, and its `:dep` paths lead into each revision's checkout.
+    #[arg(long, value_name = "REF,REF", value_delimiter = ',', value_parser = values::reference)]
+    pub refs: Vec<RefRequest>,
+    /// Leave out these code cells, by their numbers: 1,4 (a tag `skip-execution` does the same)
+    #[arg(long, value_name = "N,N", value_delimiter = ',')]
+    pub skip_cell: Vec<usize>,
+    /// Store the report in the cells' outputs, in the notebook itself or in a copy
+    #[arg(
+        long,
+        value_name = "COPY",
+        value_hint = ValueHint::FilePath,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = ""
+    )]
+    pub write: Option<Utf8PathBuf>,
+    /// Run it N times, or `auto`: as often as the verdict needs [default: auto]
+    #[arg(long, value_name = "N|auto")]
+    pub repeat: Option<Repeat>,
+    /// Kill a run after this time: 90s, 10m
+    #[arg(long, value_name = "DURATION", value_parser = quantity::timeout)]
+    pub timeout: Option<u64>,
+    /// Build with the release profile, in place of the level of `:opt`
+    #[arg(short, long)]
+    pub release: bool,
+    /// Do not use the network
+    #[arg(long)]
+    pub offline: bool,
+    /// Build with this rustup toolchain: nightly, 1.85.0
+    #[arg(long, value_name = "NAME")]
+    pub toolchain: Option<String>,
+    /// Print what the cells print while they run
+    #[arg(short = 's', long, visible_alias = "no-capture")]
+    pub nocapture: bool,
+    /// Fail instead of waiting for another run that uses this repository, or a GPU that the notebook
+    /// can see
+    #[arg(long)]
+    pub no_wait: bool,
+    /// Let the notebook see only these GPUs: an NVML index, the beginning of a UUID, or `none`
+    #[arg(long, value_name = "DEVICE,DEVICE", value_delimiter = ',', value_parser = values::device)]
+    pub device: Vec<String>,
+    /// The variables of the build and the run.
+    #[command(flatten)]
+    pub environment: EnvironmentArguments,
+    /// What a regression is.
+    #[command(flatten)]
+    pub judging: JudgingArguments,
+    /// What to show.
+    #[command(flatten)]
+    pub presentation: PresentationArguments,
+}
+
+impl NotebookArguments {
+    /// Returns these flags as those of a run.
+    pub fn request(&self) -> RequestArguments {
+        let mut request = RequestArguments {
+            refs: RefArguments { refs: self.refs.clone(), ..RefArguments::default() },
+            environment: self.environment.clone(),
+            judging: self.judging.clone(),
+            ..RequestArguments::default()
+        };
+        request.cells.repeat = self.repeat;
+        request.cells.timeout = self.timeout;
+        request.build.release = self.release;
+        request.build.offline = self.offline;
+        request.build.toolchain.clone_from(&self.toolchain);
+        request
+    }
+}

@@ -1,0 +1,230 @@
+//! `notebook`: the memory of each cell of a Jupyter notebook with Rust code.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use camino::Utf8Path;
+
+use crate::cli::arguments::notebook::NotebookArguments;
+use crate::cli::arguments::presentation::PresentationArguments;
+use crate::cli::commands::context::CommandContext;
+use crate::cli::notebook::commits::{self, NotebookPlan};
+use crate::cli::notebook::place::Place;
+use crate::cli::output::destinations::{Output, outputs};
+use crate::cli::output::present::Presentation;
+use crate::cli::request::reconcile::{on_request, reconcile};
+use crate::cli::request::refs::RefsNeeded;
+use crate::cli::request::surroundings::Surroundings;
+use crate::compare::from_results::compare;
+use crate::config::matrix::Matrix;
+use crate::git::workspace_folder;
+use crate::gpu::nvml;
+use crate::gpu::watch::DeviceWatch;
+use crate::notebook::document::report_output;
+use crate::notebook::error_places;
+use crate::plan::metric::derived;
+use crate::plan::request::{LockfileRequest, Request};
+use crate::report;
+use crate::report::options::View;
+use crate::results::run_folder::RunFolder;
+use crate::results::stored::{self, Results};
+use crate::run::follow::Follow;
+use crate::run::session::{Session, create_folder, runs_folder};
+use crate::run::stored_plan;
+use crate::support::event::{Event, Sink};
+use crate::support::exit_code::ExitCode;
+use crate::support::file_lock::WhenHeld;
+use crate::support::output_file;
+use crate::support::user_error::UserError;
+
+/// Translates the notebook, runs it, and reports each cell.
+pub fn notebook(context: CommandContext<'_>, arguments: &NotebookArguments) -> anyhow::Result<ExitCode> {
+    let mut presentation = arguments.presentation.clone();
+    if presentation.view == View::default() {
+        presentation.view = View::Scopes;
+    }
+    let outputs = outputs(&presentation.format, &presentation.output)?;
+    let place = Place::find(&arguments.file, !arguments.refs.is_empty())?;
+    let metrics = metrics(&presentation);
+    let request = request(arguments, &place, &metrics)?;
+    let skip: BTreeSet<usize> = arguments.skip_cell.iter().copied().collect();
+    let planned = commits::plan(&place, request, &skip, context.console)?;
+    let writes = arguments.write.as_deref().map(|copy| Writes::new(copy, &place, &planned)).transpose()?;
+    let run = NotebookRun { context, place: &place, planned: &planned, arguments };
+    let folder = run.folder()?;
+    let presented = Presented { presentation: &presentation, outputs: &outputs, metrics: &metrics };
+    let built = run.measure(&folder, &presented)?;
+    let results = run.results(&folder)?;
+    let code = presented.presentation().of_run(context.console, &results, &folder)?;
+    if let Some(writes) = writes {
+        writes.write(&planned, &results, presentation.compact)?;
+        context.console.emit(Event::Exported { path: writes.to.to_string() });
+    }
+    Ok(if built { code } else { code.worst(ExitCode::Incomplete) })
+}
+
+/// Returns the metrics to show: those of the flags, or else heap, resident memory and GPUs.
+fn metrics(presentation: &PresentationArguments) -> Vec<String> {
+    if presentation.all || !presentation.metrics.is_empty() {
+        return presentation.metrics.clone();
+    }
+    let families = if nvml::may_have_devices() { &["heap", "cpu", "gpu.*"][..] } else { &["heap", "cpu"] };
+    families
+        .iter()
+        .flat_map(|family| ["consumed", "peaked", "used"].map(|part| format!("{family}.{part}")))
+        .collect()
+}
+
+/// Returns the request. memprof.yaml is about the repository's tests, and not read.
+fn request(arguments: &NotebookArguments, place: &Place, metrics: &[String]) -> anyhow::Result<Request> {
+    let root = place.repository.root();
+    let current = place.repository.start();
+    let exists = |path: &Utf8Path| path.exists();
+    let surroundings = Surroundings { repository: root, current, matrix: current, exists: &exists };
+    let mut request = reconcile(&arguments.request(), &Matrix::default(), surroundings, RefsNeeded::Any)?;
+    request.no_auto_overlay = true;
+    if place.is_made {
+        // As evcxr does, cargo chooses the versions; there are no others to keep to.
+        request.lockfile = Some(LockfileRequest::Today);
+    }
+    request.on_request = on_request(metrics, &request.judging.rules);
+    request.derived = derived(metrics.iter().map(String::as_str));
+    if !arguments.device.is_empty() {
+        request.give_devices(&arguments.device);
+    }
+    stored_plan::learn(&request);
+    Ok(request)
+}
+
+/// How the report is shown.
+struct Presented<'a> {
+    presentation: &'a PresentationArguments,
+    outputs: &'a [Output],
+    metrics: &'a [String],
+}
+
+impl Presented<'_> {
+    fn presentation(&self) -> Presentation<'_> {
+        Presentation { arguments: self.presentation, outputs: self.outputs, metrics: self.metrics }
+    }
+}
+
+/// A planned run of a notebook.
+struct NotebookRun<'a> {
+    context: CommandContext<'a>,
+    place: &'a Place,
+    planned: &'a NotebookPlan,
+    arguments: &'a NotebookArguments,
+}
+
+impl NotebookRun<'_> {
+    /// Creates the folder of the run, among those of the workspace around the notebook.
+    fn folder(&self) -> anyhow::Result<RunFolder> {
+        let repository = &self.place.repository;
+        let found = workspace_folder::find(repository, None, &[]);
+        // A repository of notebooks alone has no manifest.
+        let workspace = found.map(|found| found.workspace).unwrap_or_default();
+        create_folder(&runs_folder(repository, &workspace)?, &self.planned.plan)
+    }
+
+    /// Builds and runs the program of each revision. Returns whether all were built.
+    fn measure(&self, folder: &RunFolder, presented: &Presented<'_>) -> anyhow::Result<bool> {
+        let CommandContext { console, interrupt } = self.context;
+        let plan = &self.planned.plan;
+        let sink = |event: Event| console.emit(self.in_cells(event));
+        let when_held = if self.arguments.no_wait { WhenHeld::Fail } else { WhenHeld::Wait };
+        let devices = DeviceWatch::open(when_held, console, interrupt);
+        devices.check(plan.request.tests.iter().filter_map(|test| test.devices.as_ref()))?;
+        let follow = Follow { checkpoints: false, output: self.arguments.nocapture };
+        let session = Session { follow, ..Session::open(&self.place.repository, &sink, interrupt)? };
+        let lock = session.lock(self.arguments.no_wait)?;
+        let mut prepared = session.prepare(plan, folder).map_err(|error| self.error_in_cells(error))?;
+        let ran = session.run(plan, folder, &mut prepared, &devices);
+        let built = prepared.builds.iter().all(|build| build.entry().is_some());
+        drop((prepared, devices, lock));
+        ran.map_err(|error| presented.presentation().as_far_as_it_got(console, folder, error))?;
+        Ok(built)
+    }
+
+    /// Reads the results. Places in messages are those in cells.
+    fn results(&self, folder: &RunFolder) -> anyhow::Result<Results> {
+        let mut results = stored::read(folder)?;
+        for failed in results.failed_builds.values_mut() {
+            failed.errors = self.text_in_cells(&failed.errors);
+        }
+        for run in &mut results.runs {
+            let outcome = &mut run.record.outcome;
+            outcome.message = outcome.message.as_deref().map(|message| self.text_in_cells(message));
+        }
+        Ok(results)
+    }
+
+    fn text_in_cells(&self, text: &str) -> String {
+        error_places::as_cells(text, &self.planned.target, self.planned.stride)
+    }
+
+    fn in_cells(&self, event: Event) -> Event {
+        match event {
+            Event::BuildFailed { name, commit, first_errors, log, hints } => {
+                let first_errors = self.text_in_cells(&first_errors);
+                Event::BuildFailed { name, commit, first_errors, log, hints }
+            }
+            Event::RunFinished { test, name, index, total, outcome, ok, took } => {
+                let outcome = self.text_in_cells(&outcome);
+                Event::RunFinished { test, name, index, total, outcome, ok, took }
+            }
+            other => other,
+        }
+    }
+
+    fn error_in_cells(&self, error: anyhow::Error) -> anyhow::Error {
+        match error.downcast::<UserError>() {
+            Ok(user_error) => {
+                let help = user_error.help.as_deref().map(|help| self.text_in_cells(help));
+                UserError::new(self.text_in_cells(&user_error.message)).maybe_help(help).into()
+            }
+            Err(error) => error,
+        }
+    }
+}
+
+/// Where the report is stored in the cells' outputs.
+struct Writes {
+    to: camino::Utf8PathBuf,
+}
+
+impl Writes {
+    /// `copy` is empty for the notebook itself.
+    fn new(copy: &Utf8Path, place: &Place, planned: &NotebookPlan) -> anyhow::Result<Self> {
+        if !copy.as_str().is_empty() {
+            return Ok(Self { to: copy.to_owned() });
+        }
+        let name = place.file.file_name().unwrap_or_default();
+        let on_disk = fs_err::read_to_string(&place.file)?;
+        if planned.document.text() != on_disk {
+            let last =
+                planned.plan.revisions.last().map(|revision| revision.name.as_str()).unwrap_or_default();
+            return Err(UserError::new(format!(
+                "{name} on the disk is not that of {last}, which was measured"
+            ))
+            .help(format!(
+                "write a copy: --write=copy-of-{name}; or end the refs with the working tree: --refs {last},."
+            ))
+            .into());
+        }
+        Ok(Self { to: place.file.clone() })
+    }
+
+    fn write(&self, planned: &NotebookPlan, results: &Results, compact: bool) -> anyhow::Result<()> {
+        let comparison = compare(results);
+        let of_cells = report::notebook::cells(&comparison);
+        let mut reports = BTreeMap::new();
+        for (number, label) in &planned.labels {
+            if let Some(cell) = of_cells.iter().find(|cell| cell.label == *label) {
+                let plain = cell.plain(compact);
+                reports.insert(*number, report_output(&plain, &cell.html(), cell.figures()));
+            }
+        }
+        let text = planned.document.with_reports(&reports)?;
+        output_file::write(&self.to, text.as_bytes())
+    }
+}

@@ -1,0 +1,14 @@
+//! Jupyter notebooks with Rust cells in evcxr's dialect, translated to one program.
+//! Imports support.
+//! None, pure.
+
+pub mod alignment;
+pub mod cell;
+pub mod commands;
+pub mod document;
+pub mod error_places;
+pub mod item;
+pub mod manifest;
+pub mod mistake;
+pub mod program;
+pub mod redefinition;
