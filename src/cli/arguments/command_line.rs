@@ -6,7 +6,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::cli::arguments::build::{self, BuildCommandArguments, ListArguments, TraceCommandArguments};
-use crate::cli::arguments::reports::{self, CompareArguments, ReportArguments};
+use crate::cli::arguments::reports::{self, CompareArguments, MergeArguments, ReportArguments};
 use crate::cli::arguments::run::RunArguments;
 use crate::cli::arguments::search::{self, BisectArguments, HistoryArguments};
 use crate::cli::arguments::setup::{
@@ -77,6 +77,7 @@ Commands:
   trace    list functions that --trace can measure
   build    build only, or pack an archive for another machine
   compare  compare two earlier runs
+  merge    make one run of the runs of all shards
   doctor   show what can be measured on this machine
   init     write a first memprof.yaml
   clean    remove builds and runs
@@ -157,6 +158,9 @@ pub enum CommandArguments {
     /// Compare two earlier runs
     #[command(after_help = reports::COMPARE_HELP)]
     Compare(CompareArguments),
+    /// Make one run of the runs of all shards
+    #[command(after_help = reports::MERGE_HELP)]
+    Merge(MergeArguments),
     /// Show what can be measured on this machine, and how to get more
     #[command(after_help = setup::DOCTOR_HELP)]
     Doctor(DoctorArguments),
