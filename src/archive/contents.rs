@@ -20,14 +20,18 @@ use crate::git::repository::Repository;
 use crate::inject::overlay::{self, OverlayFile};
 use crate::plan::cells::PlannedCell;
 use crate::plan::request::OverlayMode;
-use crate::plan::resolved::Plan;
+use crate::plan::resolved::{CellId, Plan};
 use crate::results::run_folder::RunFolder;
 use crate::run::changed_sources;
+use crate::run::estimate::PastTimes;
 use crate::run::malloc_variables;
 use crate::run::session::Prepared;
 use crate::run::stored_plan;
 use crate::support::process::Command;
 use crate::support::user_error::UserError;
+
+/// The file with the nanoseconds that each test took before.
+pub const TIMES: &str = "times.json";
 
 /// What to put into an archive, and where to find it.
 pub struct ArchiveContents<'a> {
@@ -41,6 +45,8 @@ pub struct ArchiveContents<'a> {
     pub data: &'a [String],
     /// The metrics that `memprof.yaml` shows.
     pub metrics: &'a [String],
+    /// How long tests took before, by which shards are balanced.
+    pub times: &'a PastTimes,
 }
 
 /// What the archive's revisions share while they are added.
@@ -96,6 +102,8 @@ impl ArchiveContents<'_> {
         packer.add_json("plan.json", &stored_plan::sealed(self.plan))?;
         let cells: Vec<PlannedCell> = prepared.cells.iter().map(stored_plan::sealed_cell).collect();
         packer.add_json("cells.json", &cells)?;
+        let times: Vec<(CellId, u64)> = self.times.of_cells(&cells);
+        packer.add_json(TIMES, &times)?;
         packer.add_run_files()?;
         for index in 0..prepared.builds.len() {
             manifest.revisions.push(packer.add_revision(index, prepared)?);

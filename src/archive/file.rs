@@ -5,7 +5,7 @@
 //! one line with the hash of the rest. The tar archive contains:
 //!
 //! ```text
-//! plan.json  cells.json              what to run
+//! plan.json  cells.json  times.json  what to run, and how long it took before
 //! run/{builds,trace,changes}.json    copied to the run's folder
 //! run/builds/*.log                   the same
 //! injection/libmemprof_inject.so     counts GPU memory

@@ -22,6 +22,8 @@ pub mod resolved;
 pub mod rule;
 pub mod same_commit;
 pub mod selection;
+pub mod shard;
+pub mod sharding;
 pub mod test_pairs;
 pub mod title;
 pub mod trace_pattern;

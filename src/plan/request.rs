@@ -13,6 +13,7 @@ use crate::plan::pair_pattern::PairPattern;
 use crate::plan::quantity;
 use crate::plan::repeat::Repeat;
 use crate::plan::rule::Judging;
+use crate::plan::shard::Shard;
 
 /// A whole request. Its paths are relative to the repository's root, or absolute if they are
 /// outside of it.
@@ -80,6 +81,9 @@ pub struct Request {
     /// Functions to trace.
     #[serde(default, skip_serializing_if = "TraceRequest::is_empty")]
     pub trace: TraceRequest,
+    /// Which part of the tests to run. `None` means all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<Shard>,
 }
 
 impl Request {

@@ -13,6 +13,7 @@ pub mod run_folder;
 #[cfg(test)]
 pub(crate) mod sample_log;
 pub mod sealed;
+pub mod shard_record;
 pub mod shim_log;
 pub mod stack_log;
 pub mod stack_log_reader;

@@ -2,7 +2,7 @@
 //! have their content.
 //!
 //! ```text
-//! <id>/plan.json  environment.json  builds.json  trace.json  comparison.json  search.json  found.json
+//! <id>/plan.json  environment.json  builds.json  trace.json  comparison.json  search.json  found.json  shard.json
 //! <id>/cells/<revision>/<cell>/<repeat>/  log.jsonl  stdout  stderr  outcome.json
 //! <id>/changes.json  why/tests.json  why/cells/<revision>/<cell>/0/  … symbols.json
 //! <id>/steps/<before>-<commit>/  changes.json  why/ …   (of a bisect)
@@ -51,6 +51,11 @@ impl RunFolder {
     /// Returns `found.json`: the result of a `bisect` or `history`, once it has finished.
     pub fn found(&self) -> Utf8PathBuf {
         self.0.join("found.json")
+    }
+
+    /// Returns `shard.json`: which part of a comparison this is. Whole runs lack it.
+    pub fn shard(&self) -> Utf8PathBuf {
+        self.0.join("shard.json")
     }
 
     /// Returns `report.html`: the page that `report --open` writes.

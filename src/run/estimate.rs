@@ -1,9 +1,10 @@
 //! How long the runs that are left will take: each test by its own past, in this session or in
 //! earlier runs, else by the average.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
+use crate::plan::cells::PlannedCell;
 use crate::plan::resolved::CellId;
 use crate::results::outcome::RunRecord;
 use crate::results::run_folder::{RunFolder, file};
@@ -14,6 +15,13 @@ use crate::results::sealed;
 pub struct PastTimes(HashMap<CellId, Duration>);
 
 impl PastTimes {
+    /// Returns the nanoseconds that each of these tests took, as far as they are known.
+    pub fn of_cells(&self, cells: &[PlannedCell]) -> Vec<(CellId, u64)> {
+        let tests: BTreeSet<&CellId> = cells.iter().map(|planned| &planned.cell).collect();
+        let nanoseconds = |time: &Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        tests.into_iter().filter_map(|cell| Some((cell.clone(), nanoseconds(self.0.get(cell)?)))).collect()
+    }
+
     /// Reads the first run of each cell in these folders. The first folder that has a cell counts.
     pub fn of_runs(newest_first: impl Iterator<Item = RunFolder>) -> Self {
         let mut past = HashMap::new();

@@ -12,6 +12,7 @@ pub mod finished;
 pub mod follow;
 pub mod home;
 pub mod malloc_variables;
+pub mod merging;
 pub mod one_sided_tests;
 pub mod process_group;
 pub mod recording;

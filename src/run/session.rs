@@ -26,9 +26,11 @@ use crate::gpu::watch::DeviceWatch;
 use crate::plan::cells::{self, PlannedCell};
 use crate::plan::listing::{DiscoveredTest, ListedRevision, NotMeasured};
 use crate::plan::resolved::{Plan, TestId};
+use crate::plan::sharding::{self, AllTests};
 use crate::results::environment;
 use crate::results::run_folder::{self, RunFolder};
 use crate::results::sealed;
+use crate::results::shard_record::ShardRecord;
 use crate::results::stored::FailureFacts;
 use crate::results::trace_facts::TraceFacts;
 use crate::run::attribution::{self, Attribution};
@@ -75,6 +77,8 @@ pub struct Prepared<'a> {
     pub builds: Vec<Build>,
     /// The cells to run.
     pub cells: Vec<PlannedCell>,
+    /// The tests of all shards, if this is one of several.
+    pub all_tests: Option<AllTests>,
 }
 
 impl<'a> Session<'a> {
@@ -158,8 +162,10 @@ impl<'a> Session<'a> {
             changed_sources::keep(self.repository, plan, folder)?;
         }
         self.limit_cache(limit, began, &builds)?;
-        let cells = self.cells(plan, &builds)?;
-        Ok(Prepared { builder, builds, cells })
+        let mut cells = self.cells(plan, &builds)?;
+        // Other machines have other pasts, and all must agree on who runs what.
+        let all_tests = plan.request.shard.map(|own| sharding::keep(&mut cells, own, &BTreeMap::new()));
+        Ok(Prepared { builder, builds, cells, all_tests })
     }
 
     /// Puts test files that only one revision has into the others. Returns notes for the report.
@@ -273,12 +279,16 @@ impl<'a> Session<'a> {
             follow: self.follow,
             recording: None,
         };
+        let note = |is_finished| {
+            ShardRecord::write(folder, plan.request.shard, prepared.all_tests.as_ref(), is_finished)
+        };
+        note(false)?;
         let mut completion = runner.run(&mut prepared.builder)?;
         if completion == Completion::Finished {
             completion = attribution::attribute(&runner, &mut prepared.builder, self.attribution)?;
         }
         match completion {
-            Completion::Finished => Ok(()),
+            Completion::Finished => note(true),
             Completion::Interrupted(interrupted) => Err(interrupted.into()),
         }
     }
@@ -470,9 +480,13 @@ const PAST_RUNS: usize = 3;
 
 /// Returns how long tests took in the newest runs beside this one.
 pub fn past_times(folder: &RunFolder) -> PastTimes {
-    let Some(runs) = folder.0.parent() else { return PastTimes::default() };
+    folder.0.parent().map_or_else(PastTimes::default, |runs| times_in(runs, Some(folder)))
+}
+
+/// Returns how long tests took in the newest of these runs, apart from one.
+pub fn times_in(runs: &Utf8Path, but: Option<&RunFolder>) -> PastTimes {
     let newest_first = kept_runs(runs).into_iter().rev().map(|id| RunFolder(runs.join(id)));
-    PastTimes::of_runs(newest_first.filter(|one| one != folder).take(PAST_RUNS))
+    PastTimes::of_runs(newest_first.filter(|one| Some(one) != but).take(PAST_RUNS))
 }
 
 /// Writes the files of a new run that are known before its first test.

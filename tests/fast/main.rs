@@ -17,6 +17,7 @@ mod judging;
 mod matrix_documentation;
 mod matrix_mistakes;
 mod memory_crate;
+mod merging;
 mod one_revision;
 mod outputs;
 mod overlays;

@@ -20,6 +20,7 @@ mod one_revision;
 mod overlays;
 mod repeats;
 mod secrets;
+mod shards;
 mod tensors;
 mod traced_builds;
 mod tracing;

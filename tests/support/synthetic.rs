@@ -8,8 +8,11 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cargo_memprof::plan::request::{Request, TargetKind};
 use cargo_memprof::plan::resolved::{self, CellId, Plan, Revision, TestId};
 use cargo_memprof::plan::rule::Judging;
+use cargo_memprof::plan::shard::Shard;
+use cargo_memprof::plan::sharding::{self, AllTests};
 use cargo_memprof::results::outcome::{self, Outcome, RunRecord, Status};
 use cargo_memprof::results::run_folder::{RunFolder, file};
+use cargo_memprof::results::shard_record::ShardRecord;
 use cargo_memprof::results::stored::{self, Results};
 use cargo_memprof::support::sealed_json;
 use serde_json::{Value, json};
@@ -65,6 +68,14 @@ impl Synthetic {
     pub fn pairs(mut self, patterns: &[&str]) -> Self {
         self.plan.request.pairs = patterns.iter().map(|pattern| pattern.parse().unwrap()).collect();
         write_json(&self.folder.plan(), &serde_json::to_value(&self.plan).unwrap());
+        self
+    }
+
+    /// Makes it one of several shards.
+    pub fn shard(mut self, shard: Shard, all: &AllTests) -> Self {
+        sharding::take(&mut self.plan, shard);
+        write_json(&self.folder.plan(), &serde_json::to_value(&self.plan).unwrap());
+        ShardRecord::write(&self.folder, Some(shard), Some(all), true).unwrap();
         self
     }
 

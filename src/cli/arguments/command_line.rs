@@ -7,7 +7,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::cli::arguments::build::{self, BuildCommandArguments, ListArguments, TraceCommandArguments};
 use crate::cli::arguments::notebook::{self, NotebookArguments};
-use crate::cli::arguments::reports::{self, CompareArguments, ReportArguments};
+use crate::cli::arguments::reports::{self, CompareArguments, MergeArguments, ReportArguments};
 use crate::cli::arguments::run::RunArguments;
 use crate::cli::arguments::search::{self, BisectArguments, HistoryArguments};
 use crate::cli::arguments::setup::{
@@ -79,6 +79,7 @@ Commands:
   notebook measure each cell of a Jupyter notebook
   build    build only, or pack an archive for another machine
   compare  compare two earlier runs
+  merge    make one run of the runs of all shards
   doctor   show what can be measured on this machine
   init     write a first memprof.yaml
   clean    remove builds and runs
@@ -164,6 +165,9 @@ pub enum CommandArguments {
     /// Compare two earlier runs
     #[command(after_help = reports::COMPARE_HELP)]
     Compare(CompareArguments),
+    /// Make one run of the runs of all shards
+    #[command(after_help = reports::MERGE_HELP)]
+    Merge(MergeArguments),
     /// Show what can be measured on this machine, and how to get more
     #[command(after_help = setup::DOCTOR_HELP)]
     Doctor(DoctorArguments),

@@ -1,6 +1,7 @@
 //! The flags of `report` and `compare`, which read earlier runs.
 
-use clap::Args;
+use camino::Utf8PathBuf;
+use clap::{Args, ValueHint};
 
 use crate::cli::arguments::judging::JudgingArguments;
 use crate::cli::arguments::presentation::PresentationArguments;
@@ -20,6 +21,14 @@ Examples:
   cargo memprof compare runs/monday latest         the latest against monday
   cargo memprof compare runs/monday latest --threshold heap.peak=5%";
 
+/// What follows `merge --help`.
+pub const MERGE_HELP: &str = "\
+Examples:
+  cargo memprof run --archive both.tar.zst --shard 1/2 --run-folder one
+  cargo memprof run --archive both.tar.zst --shard 2/2 --run-folder two
+  cargo memprof merge one two                      one report of both
+  cargo memprof merge shards/* --output comment.md";
+
 /// `report`.
 #[derive(Clone, Debug, Default, PartialEq, Args)]
 pub struct ReportArguments {
@@ -30,6 +39,27 @@ pub struct ReportArguments {
     #[arg(long)]
     pub open: bool,
     /// What a regression is, in addition to the run's own rules.
+    #[command(flatten)]
+    pub judging: JudgingArguments,
+    /// What to show.
+    #[command(flatten)]
+    pub presentation: PresentationArguments,
+    /// Which workspace.
+    #[command(flatten)]
+    pub workspace: WorkspaceArguments,
+}
+
+/// `merge`.
+#[derive(Clone, Debug, Default, PartialEq, Args)]
+pub struct MergeArguments {
+    /// The runs of all shards, in any order: ids or folders
+    #[arg(value_name = "RUN", required = true)]
+    pub runs: Vec<String>,
+    /// Folder for the merged run [default: a new folder beside the repository's runs, or in
+    /// memprof-runs]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub run_folder: Option<Utf8PathBuf>,
+    /// What a regression is, in addition to the runs' own rules.
     #[command(flatten)]
     pub judging: JudgingArguments,
     /// What to show.

@@ -7,6 +7,7 @@ use crate::cli::arguments::presentation::PresentationArguments;
 use crate::cli::arguments::request::RequestArguments;
 use crate::cli::arguments::values;
 use crate::plan::request::RefRequest;
+use crate::plan::shard::Shard;
 use crate::run::follow::Follow;
 
 /// `run`.
@@ -70,6 +71,13 @@ pub struct ExecutionArguments {
         conflicts_with_all = ["revisions", "RefArguments", "SelectionArguments", "CellArguments", "CheckoutArguments", "TraceArguments", "CargoArguments"]
     )]
     pub archive: Option<Utf8PathBuf>,
+    /// Run only this part of the tests, the second of eight; `cargo memprof merge` makes one report
+    /// of all parts
+    ///
+    /// Each part has other tests, with all revisions and repeats. An archive carries how long the
+    /// tests took before, so that its parts take equally long; else each gets equally many tests.
+    #[arg(long, value_name = "2/8", value_parser = values::shard, conflicts_with = "resume")]
+    pub shard: Option<Shard>,
     /// Folder for the results of an archive's run [default: a new folder in memprof-runs]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, requires = "archive")]
     pub run_folder: Option<Utf8PathBuf>,

@@ -12,6 +12,7 @@ use crate::plan::quantity::Threshold;
 use crate::plan::quantity::{self, Limit};
 use crate::plan::request::RefRequest;
 use crate::plan::rule::{Allowance, Growth, Rule};
+use crate::plan::shard::Shard;
 use crate::support::suggest;
 
 /// `--param NAME=V1,V2`.
@@ -235,6 +236,11 @@ pub fn plain_reference(text: &str) -> Result<RefRequest, String> {
 
 fn pair<'a>(text: &'a str, example: &str) -> Result<(&'a str, &'a str), String> {
     text.split_once('=').ok_or_else(|| format!("expected an `=`, as in {example}"))
+}
+
+/// Reads `--shard 2/8`.
+pub fn shard(text: &str) -> Result<Shard, String> {
+    text.parse()
 }
 
 /// Reads one device of `--device`.

@@ -16,7 +16,7 @@ use crate::inject::hidden_changes;
 use crate::inject::overlay_packages;
 use crate::plan::resolved::Plan;
 use crate::results::run_folder::RunFolder;
-use crate::run::session::Session;
+use crate::run::session::{Session, runs_folder, times_in};
 use crate::support::bytes::Bytes;
 use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;
@@ -47,12 +47,14 @@ pub fn build(context: CommandContext<'_>, arguments: &BuildCommandArguments) -> 
     let mut text = listing(&plan, &prepared.builds)?;
     let built = prepared.builds.iter().filter(|build| build.entry().is_some()).count();
     if let Some(file) = archive.filter(|_| built > 0) {
+        let times = times_in(&runs_folder(&repository, &plan.workspace)?, None);
         let contents = ArchiveContents {
             plan: &plan,
             repository: &repository,
             folder: &folder,
             data: &arguments.data,
             metrics: &asked.metrics,
+            times: &times,
         };
         let written = contents.write(file, &mut prepared)?;
         writeln!(text, "wrote {file}: {}, blake3 {}", Bytes(written.bytes), written.hash)?;

@@ -15,6 +15,7 @@ pub mod history;
 pub mod init;
 pub mod list;
 pub mod man;
+pub mod merge;
 pub mod notebook;
 pub mod report;
 pub mod run;

@@ -25,6 +25,7 @@ use crate::inject::overlay_packages;
 use crate::plan::request::BaselineRequest;
 use crate::plan::resolved::Plan;
 use crate::plan::same_commit;
+use crate::plan::sharding;
 use crate::report;
 use crate::report::options::View;
 use crate::results::run_folder::RunFolder;
@@ -137,6 +138,16 @@ impl Run<'_> {
         hidden_changes::note(&mut plan, self.repository, self.context.console)?;
         if !execution.device.is_empty() {
             plan.request.give_devices(&execution.device);
+        }
+        if let Some(shard) = execution.shard {
+            sharding::take(&mut plan, shard);
+        }
+        if execution.shard.is_some() && !plan.request.pairs.is_empty() {
+            return Err(UserError::new(
+                "--shard and --pair: the two tests of a pair may be in different shards",
+            )
+            .help("leave one of them out")
+            .into());
         }
         if execution.dry_run {
             return self.context.print_plan(&plan, &stored_plan::sealed(&plan));

@@ -1,11 +1,13 @@
 //! `run --archive`: runs tests that another machine built and packed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use anyhow::ensure;
 use camino::Utf8Path;
 use serde_json::{Value, json};
 
+use crate::archive::contents::TIMES;
 use crate::archive::extracted_tree::{ExtractedTree, packed_builds};
 use crate::archive::file::{Archive, Unpacked};
 use crate::build::attempts::Build;
@@ -26,8 +28,10 @@ use crate::plan::cells::PlannedCell;
 use crate::plan::clean_env::CleanEnv;
 use crate::plan::metric;
 use crate::plan::request::TestRequest;
-use crate::plan::resolved::{self, Plan};
+use crate::plan::resolved::{self, CellId, Plan};
+use crate::plan::sharding;
 use crate::results::run_folder::RunFolder;
+use crate::results::shard_record::ShardRecord;
 use crate::results::stored;
 use crate::run::attribution::{self, Attribution};
 use crate::run::delay::Delay;
@@ -68,6 +72,9 @@ pub fn run_archive(
     }
     let given_secrets = ArchiveSecrets::given(&arguments.request.environment, &mut plan, &unpacked)?;
     let packed_tests = plan.request.tests.clone();
+    if let Some(shard) = execution.shard {
+        sharding::take(&mut plan, shard);
+    }
     if !execution.device.is_empty() {
         plan.request.give_devices(&execution.device);
     }
@@ -98,7 +105,14 @@ pub fn run_archive(
         attribution,
         secrets: &given_secrets,
     };
-    let ran = run.run(&cells(unpacked, plan, &packed_tests, &given_secrets)?);
+    let mut cells = cells(unpacked, plan, &packed_tests, &given_secrets)?;
+    let all_tests = match plan.request.shard {
+        Some(own) => Some(sharding::keep(&mut cells, own, &packed_times(unpacked)?)),
+        None => None,
+    };
+    let note = |is_finished| ShardRecord::write(folder, plan.request.shard, all_tests.as_ref(), is_finished);
+    note(false)?;
+    let ran = run.run(&cells).and_then(|all_built| note(true).map(|()| all_built));
     drop((devices, lock));
     let shown = &arguments.presentation.metrics;
     let metrics = if shown.is_empty() { &unpacked.manifest.metrics } else { shown };
@@ -150,6 +164,15 @@ fn cells(
         }
     }
     Ok(cells)
+}
+
+/// How long the tests took before the archive was made. Earlier versions packed no times.
+fn packed_times(unpacked: &Unpacked) -> anyhow::Result<BTreeMap<CellId, Duration>> {
+    if !unpacked.manifest.contents.contains_key(Utf8Path::new(TIMES)) {
+        return Ok(BTreeMap::new());
+    }
+    let times: Vec<(CellId, u64)> = unpacked.read_json(TIMES)?;
+    Ok(times.into_iter().map(|(cell, nanoseconds)| (cell, Duration::from_nanos(nanoseconds))).collect())
 }
 
 /// A run of an archive's tests.

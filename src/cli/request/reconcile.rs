@@ -94,6 +94,7 @@ pub fn reconcile(
         lockfile: lockfile(arguments, matrix.lockfile.as_ref()),
         sparse_exclude: list(&arguments.checkout.sparse_exclude, matrix.sparse_exclude.as_ref()),
         trace: trace(&arguments.trace, matrix.trace.as_ref())?,
+        shard: None,
     };
     if arguments.refs.aa {
         fix_repeats(&mut request);

@@ -1,0 +1,65 @@
+//! `merge`: one run of the runs of all shards.
+
+use crate::cli::arguments::reports::MergeArguments;
+use crate::cli::commands::context::CommandContext;
+use crate::cli::commands::report::judge_by;
+use crate::cli::kept_runs::{self, ARCHIVE_RUNS, current_directory};
+use crate::cli::output::destinations::outputs;
+use crate::cli::output::present::Presentation;
+use crate::git::resolve::run_id;
+use crate::plan::metric::derived;
+use crate::plan::resolved::Plan;
+use crate::results::run_folder::RunFolder;
+use crate::results::stored;
+use crate::run::merging::Shards;
+use crate::run::session::{create_folder, fill_folder};
+use crate::support::exit_code::ExitCode;
+use crate::support::user_error::UserError;
+
+/// Puts the shards together, and writes the report.
+pub fn merge(context: CommandContext<'_>, arguments: &MergeArguments) -> anyhow::Result<ExitCode> {
+    let presentation = &arguments.presentation;
+    let outputs = outputs(&presentation.format, &presentation.output)?;
+    let manifest = arguments.workspace.manifest_path.as_deref();
+    let folders = arguments.runs.iter().map(|name| {
+        let folder = kept_runs::find(name, manifest)?;
+        kept_runs::refuse_search(&folder)?;
+        Ok(folder)
+    });
+    let shards = Shards::open(folders.collect::<anyhow::Result<_>>()?)?;
+    let mut plan = shards.plan();
+    plan.id = run_id(jiff::Timestamp::now(), &plan.revisions);
+    let folder = new_folder(arguments, &plan)?;
+    shards.write(&folder)?;
+    let mut results = stored::read(&folder)?;
+    judge_by(&mut results, &arguments.judging)?;
+    let metrics = &presentation.metrics;
+    results.plan.request.derived.extend(derived(metrics.iter().map(String::as_str)));
+    let code = Presentation { arguments: presentation, outputs: &outputs, metrics }.of_run(
+        context.console,
+        &results,
+        &folder,
+    )?;
+    let all_built = results.failed_builds.is_empty();
+    Ok(if all_built { code } else { code.worst(ExitCode::Incomplete) })
+}
+
+fn new_folder(arguments: &MergeArguments, plan: &Plan) -> anyhow::Result<RunFolder> {
+    let current = current_directory()?;
+    if let Some(folder) = &arguments.run_folder {
+        let folder = RunFolder(current.join(folder));
+        if folder.plan().exists() {
+            return Err(UserError::new(format!("{} holds a run already", folder.0))
+                .help("choose another --run-folder")
+                .into());
+        }
+        fill_folder(&folder, plan)?;
+        return Ok(folder);
+    }
+    let runs = match kept_runs::repository() {
+        Ok(repository) => kept_runs::runs(&repository, arguments.workspace.manifest_path.as_deref())?,
+        // Archives run without a repository.
+        Err(_) => current.join(ARCHIVE_RUNS),
+    };
+    create_folder(&runs, plan)
+}

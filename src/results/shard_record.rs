@@ -1,0 +1,56 @@
+//! `shard.json` in the folder of a run that is one of several shards.
+
+use serde::{Deserialize, Serialize};
+
+use crate::plan::shard::Shard;
+use crate::plan::sharding::AllTests;
+use crate::results::run_folder::RunFolder;
+use crate::results::sealed;
+
+/// The version of `shard.json`'s format.
+pub const VERSION: u32 = 1;
+
+/// Which shard a run is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShardRecord {
+    /// Format version, [`VERSION`].
+    pub version: u32,
+    /// Which shard.
+    pub shard: Shard,
+    /// The tests of all shards.
+    pub all: AllTests,
+    /// Whether every run of this shard has ended.
+    pub is_finished: bool,
+}
+
+impl ShardRecord {
+    /// Returns the record of a run; `None` if it is no shard.
+    ///
+    /// # Errors
+    ///
+    /// The file is damaged, or of a newer version.
+    pub fn read(folder: &RunFolder) -> anyhow::Result<Option<Self>> {
+        let path = folder.shard();
+        if !path.exists() {
+            return Ok(None);
+        }
+        let record: Self = sealed::read(&path)?;
+        anyhow::ensure!(
+            record.version <= VERSION,
+            "{path}: format {} is newer than this cargo-memprof reads; update cargo-memprof",
+            record.version
+        );
+        Ok(Some(record))
+    }
+
+    /// Notes in the run's folder which shard it is.
+    pub fn write(
+        folder: &RunFolder,
+        shard: Option<Shard>,
+        all: Option<&AllTests>,
+        is_finished: bool,
+    ) -> anyhow::Result<()> {
+        let Some((shard, all)) = shard.zip(all) else { return Ok(()) };
+        sealed::write(&folder.shard(), &Self { version: VERSION, shard, all: all.clone(), is_finished })
+    }
+}

@@ -1,0 +1,393 @@
+//! Makes one run's folder of the folders of all shards.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context;
+use camino::{Utf8Path, Utf8PathBuf};
+use serde_json::{Map, Value, json};
+
+use crate::plan::resolved::{CellId, Plan};
+use crate::plan::shard::Shard;
+use crate::plan::sharding::AllTests;
+use crate::results::outcome::RunRecord;
+use crate::results::run_folder::{RunFolder, file};
+use crate::results::sealed;
+use crate::results::shard_record::ShardRecord;
+use crate::results::stored;
+use crate::support::sealed_json;
+use crate::support::user_error::UserError;
+use crate::support::whole_file::write_whole;
+use crate::why::stored::StoredTests;
+
+/// The shards of one comparison, which fit together.
+pub struct Shards {
+    parts: Vec<Part>,
+}
+
+/// One shard's run.
+struct Part {
+    folder: RunFolder,
+    shard: Shard,
+    plan: Plan,
+    environment: Value,
+    builds: BTreeMap<String, Value>,
+}
+
+impl Shards {
+    /// Reads the shards, in any order.
+    ///
+    /// # Errors
+    ///
+    /// They are not all the shards of one plan, one is missing or not finished, two have the same
+    /// test, or none has some test. The error names the runs and says what to do.
+    pub fn open(folders: Vec<RunFolder>) -> anyhow::Result<Self> {
+        let mut parts = Vec::new();
+        let mut all: Option<(AllTests, String)> = None;
+        for folder in folders {
+            let id = id(&folder);
+            let record = ShardRecord::read(&folder)?.ok_or_else(|| {
+                UserError::new(format!("{id} is a whole run, not a shard"))
+                    .help("shards are runs with `--shard 1/4`, `--shard 2/4`, …")
+            })?;
+            if !record.is_finished {
+                return Err(UserError::new(format!("{id}, shard {}, is not finished", record.shard))
+                    .help(format!(
+                        "where it ran: cargo memprof run --resume {id} (with --archive, if it had it)"
+                    ))
+                    .into());
+            }
+            match &all {
+                Some((first, of)) if *first != record.all => {
+                    return Err(UserError::new(format!(
+                        "{of} and {id} are shards of different tests: {} and {}",
+                        first.count, record.all.count
+                    ))
+                    .help("run all shards from one archive, so that they have the same tests")
+                    .into());
+                }
+                Some(_) => {}
+                None => all = Some((record.all, id)),
+            }
+            parts.push(Part::read(folder, record.shard)?);
+        }
+        parts.sort_by_key(|part| part.shard);
+        let shards = Self { parts };
+        shards.check_numbers()?;
+        shards.check_plans()?;
+        let Some((all, _)) = all else {
+            return Err(UserError::new("no run is named").help("cargo memprof merge RUN RUN …").into());
+        };
+        shards.check_tests(&all)?;
+        Ok(shards)
+    }
+
+    /// The plan of the whole, without an id of its own.
+    pub fn plan(&self) -> Plan {
+        let Part { plan, shard, .. } = &self.parts[0];
+        let (mut plan, note) = (plan.clone(), shard.note());
+        plan.request.shard = None;
+        plan.notes.retain(|one| *one != note);
+        plan.notes.extend(self.machines_note());
+        plan
+    }
+
+    /// Each shard once, and all of them.
+    fn check_numbers(&self) -> anyhow::Result<()> {
+        let count = self.parts[0].shard.count;
+        if let Some(other) = self.parts.iter().find(|part| part.shard.count != count) {
+            let (first, first_id) = (self.parts[0].shard, id(&self.parts[0].folder));
+            return Err(UserError::new(format!(
+                "{first_id} is shard {first}, and {} is shard {}",
+                id(&other.folder),
+                other.shard
+            ))
+            .help("merge shards of the same number only")
+            .into());
+        }
+        if let Some(pair) = self.parts.windows(2).find(|pair| pair[0].shard == pair[1].shard) {
+            let (one, other) = (id(&pair[0].folder), id(&pair[1].folder));
+            return Err(UserError::new(format!("{one} and {other} are both shard {}", pair[0].shard))
+                .help("name one of them")
+                .into());
+        }
+        let missing: Vec<String> = (1..=count)
+            .filter(|number| !self.parts.iter().any(|part| part.shard.number == *number))
+            .map(|number| Shard { number, count }.to_string())
+            .collect();
+        if let Some(first) = missing.first() {
+            let (noun, verb) = if missing.len() == 1 { ("shard", "is") } else { ("shards", "are") };
+            return Err(UserError::new(format!("{noun} {} {verb} missing", missing.join(", ")))
+                .help(format!("run it with `--shard {first}`, and name its run too"))
+                .into());
+        }
+        Ok(())
+    }
+
+    fn check_plans(&self) -> anyhow::Result<()> {
+        let first = comparable_plan(&self.parts[0].plan)?;
+        for part in &self.parts[1..] {
+            let other = comparable_plan(&part.plan)?;
+            if let Some(key) = first_difference(&first, &other) {
+                let (one, other) = (id(&self.parts[0].folder), id(&part.folder));
+                return Err(UserError::new(format!("{one} and {other} have different plans: {key}"))
+                    .help("run all shards with the same refs and flags, best from one archive")
+                    .into());
+            }
+            for (revision, facts) in &self.parts[0].builds {
+                let facts = comparable_build(facts);
+                let other = part.builds.get(revision).map(comparable_build).unwrap_or_default();
+                if let Some(key) = first_difference(&facts, &other) {
+                    let name = revision.parse().ok().and_then(|index: usize| first_name(&part.plan, index));
+                    let (one, other) = (id(&self.parts[0].folder), id(&part.folder));
+                    return Err(UserError::new(format!(
+                        "{one} and {other} have different builds of {}: {key}",
+                        name.unwrap_or_default()
+                    ))
+                    .help("run all shards from one archive, or with the same toolchain and lock file")
+                    .into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Every test is in one shard.
+    fn check_tests(&self, all: &AllTests) -> anyhow::Result<()> {
+        let mut owners: BTreeMap<CellId, usize> = BTreeMap::new();
+        for (index, part) in self.parts.iter().enumerate() {
+            for cell in part.cells()? {
+                let owner = *owners.entry(cell.clone()).or_insert(index);
+                if owner != index {
+                    let (one, other) = (id(&self.parts[owner].folder), id(&part.folder));
+                    return Err(UserError::new(format!("{one} and {other} both ran {}", cell.title))
+                        .help("run all shards from one archive, so that each test is in one of them")
+                        .into());
+                }
+            }
+        }
+        let found = AllTests::of(owners.keys());
+        if found != *all {
+            return Err(UserError::new(format!(
+                "the shards have {} of {} tests: files of a run are missing",
+                found.count, all.count
+            ))
+            .help("copy the whole folder of each run")
+            .into());
+        }
+        Ok(())
+    }
+
+    /// Which shards ran on which machine, if there are several.
+    fn machines_note(&self) -> Option<String> {
+        let mut machines: Vec<(&Value, Vec<u32>)> = Vec::new();
+        for part in &self.parts {
+            match machines.iter_mut().find(|(known, _)| *known == &part.environment) {
+                Some((_, shards)) => shards.push(part.shard.number),
+                None => machines.push((&part.environment, vec![part.shard.number])),
+            }
+        }
+        if machines.len() < 2 {
+            return None;
+        }
+        let keys: Vec<&String> = differing_keys(machines.iter().map(|(facts, _)| *facts));
+        let described: Vec<String> = machines
+            .iter()
+            .map(|(facts, shards)| {
+                let facts: Vec<String> =
+                    keys.iter().map(|key| format!("{key} {}", brief(&facts[*key]))).collect();
+                let shards: Vec<String> = shards.iter().map(u32::to_string).collect();
+                format!("shard {} ({})", shards.join(", "), facts.join(", "))
+            })
+            .collect();
+        Some(format!(
+            "measured on {} machines, each test with all its revisions on one of them: {}",
+            machines.len(),
+            described.join("; ")
+        ))
+    }
+
+    /// Fills the folder of the whole run with copies. The shards stay as they are.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be read or written.
+    pub fn write(&self, folder: &RunFolder) -> anyhow::Result<()> {
+        let first = &self.parts[0];
+        sealed::write(&folder.environment(), &self.environment())?;
+        write_whole(&folder.builds(), &sealed_json::sealed(&first.builds)?)?;
+        for path in [first.folder.trace(), first.folder.changes()] {
+            if path.exists() {
+                fs_err::copy(&path, folder.0.join(path.file_name().unwrap_or_default()))?;
+            }
+        }
+        copy_tree(&first.folder.0.join("builds"), &folder.0.join("builds"))?;
+        let mut explained = StoredTests::default();
+        for part in &self.parts {
+            copy_tree(&part.folder.cells(), &folder.cells())?;
+            copy_tree(&part.folder.why().cells(), &folder.why().cells())?;
+            let tests = part.folder.why().tests();
+            if tests.exists() {
+                let tests: StoredTests = sealed::read(&tests)?;
+                explained.tests.extend(tests.tests);
+                explained.left_out = explained.left_out.or(tests.left_out);
+            }
+        }
+        if explained != StoredTests::default() {
+            fs_err::create_dir_all(&folder.why().0)?;
+            sealed::write(&folder.why().tests(), &explained)?;
+        }
+        Ok(())
+    }
+
+    /// The facts that all machines share, and the machines.
+    fn environment(&self) -> Value {
+        let facts: Vec<&Value> = self.parts.iter().map(|part| &part.environment).collect();
+        let differing = differing_keys(facts.iter().copied());
+        if differing.is_empty() {
+            return self.parts[0].environment.clone();
+        }
+        let mut shared = self.parts[0].environment.as_object().cloned().unwrap_or_default();
+        shared.retain(|key, _| !differing.contains(&key));
+        let machines: Vec<Value> = self
+            .parts
+            .iter()
+            .map(|part| json!({ "shard": part.shard.number, "environment": part.environment }))
+            .collect();
+        shared.insert("machines".to_owned(), Value::Array(machines));
+        Value::Object(shared)
+    }
+}
+
+impl Part {
+    fn read(folder: RunFolder, shard: Shard) -> anyhow::Result<Self> {
+        let plan: Plan = sealed::read(&folder.plan())?;
+        let environment = stored::environment_of(&folder)?;
+        let builds = stored::build_facts_of(&folder)?;
+        Ok(Self { folder, shard, plan, environment, builds })
+    }
+
+    /// The tests that have an outcome.
+    fn cells(&self) -> anyhow::Result<Vec<CellId>> {
+        let mut cells = Vec::new();
+        for revision in folders_in(&self.folder.cells())? {
+            for cell in folders_in(&revision)? {
+                let outcome = cell.join("0").join(file::OUTCOME);
+                let record: RunRecord = sealed::read(&outcome)?;
+                cells.push(record.cell);
+            }
+        }
+        Ok(cells)
+    }
+}
+
+fn folders_in(folder: &Utf8Path) -> anyhow::Result<Vec<Utf8PathBuf>> {
+    if !folder.exists() {
+        return Ok(Vec::new());
+    }
+    let mut folders = Vec::new();
+    for entry in folder.read_dir_utf8().with_context(|| format!("cannot read {folder}"))? {
+        let entry = entry.with_context(|| format!("cannot read {folder}"))?;
+        if entry.file_type()?.is_dir() {
+            folders.push(entry.into_path());
+        }
+    }
+    folders.sort();
+    Ok(folders)
+}
+
+fn id(folder: &RunFolder) -> String {
+    folder.0.file_name().unwrap_or(folder.0.as_str()).to_owned()
+}
+
+fn first_name(plan: &Plan, revision: usize) -> Option<String> {
+    plan.revisions.get(revision).map(|revision| revision.name.clone())
+}
+
+/// The parts of a plan that all shards share.
+fn comparable_plan(plan: &Plan) -> anyhow::Result<Value> {
+    let mut plan = plan.clone();
+    plan.request.shard = None;
+    let mut value = serde_json::to_value(&plan)?;
+    if let Value::Object(fields) = &mut value {
+        // Machines have clocks and folders of their own, and find a ref where they find it.
+        for key in ["id", "created", "repository", "notes"] {
+            fields.remove(key);
+        }
+        for revision in fields.get_mut("revisions").and_then(Value::as_array_mut).into_iter().flatten() {
+            revision.as_object_mut().map(|revision| revision.remove("found"));
+        }
+    }
+    Ok(value)
+}
+
+/// The facts of a build that must be equal. Keys contain paths of the machine.
+fn comparable_build(facts: &Value) -> Value {
+    let mut facts = facts.clone();
+    if let Value::Object(fields) = &mut facts {
+        fields.remove("key");
+        fields.remove("notes");
+    }
+    facts
+}
+
+/// Returns the path of the first value that differs, `request.build.profile`.
+fn first_difference(one: &Value, other: &Value) -> Option<String> {
+    if one == other {
+        return None;
+    }
+    if let (Value::Object(fields), Value::Object(others)) = (one, other) {
+        let missing = Value::Null;
+        let keys = fields.keys().chain(others.keys());
+        for key in keys {
+            let [one, other] = [fields, others].map(|map| map.get(key).unwrap_or(&missing));
+            if let Some(inner) = first_difference(one, other) {
+                return Some(if inner.is_empty() { key.clone() } else { format!("{key}.{inner}") });
+            }
+        }
+    }
+    Some(String::new())
+}
+
+/// The keys of objects whose values are not the same in all of them.
+fn differing_keys<'a>(facts: impl Iterator<Item = &'a Value> + Clone) -> Vec<&'a String> {
+    let objects: Vec<&Map<String, Value>> = facts.filter_map(Value::as_object).collect();
+    let mut keys: Vec<&String> = objects.iter().flat_map(|object| object.keys()).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    keys.retain(|key| objects.windows(2).any(|pair| pair[0].get(*key) != pair[1].get(*key)));
+    keys
+}
+
+/// A fact in a few words.
+fn brief(fact: &Value) -> String {
+    match fact {
+        Value::Null => "unknown".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(devices) => {
+            let names = devices.iter().map(|device| {
+                let part = |key: &str| device[key].as_str().map(ToOwned::to_owned);
+                [part("name"), part("driver")].into_iter().flatten().collect::<Vec<_>>().join(" driver ")
+            });
+            names.collect::<Vec<_>>().join(" and ")
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Copies all files below a folder. Links would be refused: files of a run have one name each.
+fn copy_tree(from: &Utf8Path, to: &Utf8Path) -> anyhow::Result<()> {
+    if !from.exists() {
+        return Ok(());
+    }
+    for entry in walkdir::WalkDir::new(from).follow_links(false) {
+        let entry = entry?;
+        let path = Utf8Path::from_path(entry.path()).context("a run's path is not UTF-8")?;
+        let destination = to.join(path.strip_prefix(from)?);
+        if entry.file_type().is_dir() {
+            fs_err::create_dir_all(&destination)?;
+        } else if entry.file_type().is_file() {
+            fs_err::copy(path, &destination)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,66 @@
+//! Shards of several machines: what the merged run says about them, and which do not fit together.
+
+use camino::Utf8PathBuf;
+use cargo_memprof::compare::from_results::compare;
+use cargo_memprof::plan::shard::Shard;
+use cargo_memprof::plan::sharding::AllTests;
+use cargo_memprof::results::run_folder::RunFolder;
+use cargo_memprof::results::stored;
+use cargo_memprof::run::merging::Shards;
+use cargo_memprof::run::session::fill_folder;
+use serde_json::json;
+
+use crate::support::synthetic::{Log, Synthetic, cell};
+
+fn log(live: i64) -> Log {
+    Log::new().checkpoint("done", &[("heap.live", live), ("heap.peak", live)])
+}
+
+fn shards(builds: [&str; 2], machines: [&str; 2]) -> [Synthetic; 2] {
+    let all = AllTests::of([&cell("one", &[]), &cell("two", &[])].into_iter());
+    let shard = |number: u32, test: &str| {
+        let index = number as usize - 1;
+        Synthetic::new(&["main", "pr/7"])
+            .passed(test, 0, 0, &log(1_000_000))
+            .passed(test, 1, 0, &log(1_000_000 * i64::from(number)))
+            .environment(&json!({ "os": "linux", "cpu": machines[index] }))
+            .builds(&json!({ "0": { "key": number, "toolchain": builds[index] } }))
+            .shard(Shard { number, count: 2 }, &all)
+    };
+    [shard(1, "one"), shard(2, "two")]
+}
+
+fn open(shards: &[Synthetic; 2]) -> anyhow::Result<Shards> {
+    Shards::open(shards.iter().map(|shard| RunFolder(shard.folder().0.clone())).collect())
+}
+
+#[test]
+fn machines_are_told_apart_and_what_they_share_is_kept() {
+    let shards = shards(["rustc 1.95.0"; 2], ["EPYC 9454", "Xeon 8480"]);
+    let opened = open(&shards).expect("they fit together");
+    let home = tempfile::tempdir().expect("a folder");
+    let folder = RunFolder(Utf8PathBuf::from_path_buf(home.path().join("merged")).expect("text"));
+    fill_folder(&folder, &opened.plan()).expect("written");
+    opened.write(&folder).expect("written");
+    let results = stored::read(&folder).expect("results");
+    assert_eq!(results.environment["os"], "linux");
+    assert_eq!(results.environment.get("cpu"), None, "the machines differ in it");
+    assert_eq!(results.environment["machines"][1]["environment"]["cpu"], "Xeon 8480");
+    let note = "measured on 2 machines, each test with all its revisions on one of them: shard 1 (cpu EPYC 9454); shard 2 (cpu Xeon 8480)";
+    assert_eq!(results.plan.notes, [note]);
+    let comparison = compare(&results);
+    let titles: Vec<&str> = comparison.cells.iter().map(|cell| &*cell.id.title).collect();
+    assert_eq!(titles, ["one", "two"]);
+}
+
+#[test]
+fn one_machine_is_not_spoken_of() {
+    let opened = open(&shards(["rustc 1.95.0"; 2], ["EPYC 9454"; 2])).expect("they fit together");
+    assert_eq!(opened.plan().notes, [""; 0]);
+}
+
+#[test]
+fn builds_of_different_toolchains_are_refused() {
+    let error = open(&shards(["rustc 1.95.0", "rustc 1.94.0"], ["EPYC 9454"; 2])).err().expect("an error");
+    assert!(error.to_string().contains("have different builds of main: toolchain"), "{error}");
+}
