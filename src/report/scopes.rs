@@ -183,6 +183,9 @@ impl ScopeView<'_> {
         let room = self.page.width().saturating_sub(LEAST_SCOPE);
         let mut groups: Vec<Group> = Vec::new();
         let mut left_out = Vec::new();
+        // Resident memory says the least about a single scope.
+        let mut families: Vec<&String> = families.iter().collect();
+        families.sort_by_key(|family| *family == "cpu");
         for family in families {
             let more = tree.groups_of_parts(self.page, family);
             let width: usize = groups.iter().chain(&more).map(Group::width).sum();
