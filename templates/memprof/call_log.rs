@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::call_tree::{Aggregate, Node, ROOT};
-use crate::calls::{Calls, Columns, Frame, Slot};
+use crate::calls::{Calls, Columns, Frame, Reached, Slot};
 use crate::environment::Environment;
 use crate::json::Json;
 use crate::lock::Held;
@@ -142,7 +142,7 @@ impl Recorder {
         let (mark, values) = self.mark_for_calls();
         let histories = &self.histories;
         let peaks = |index: Index, since| histories.of(index).since(since);
-        self.calls.at_line(frame, line, begins, mark, nanoseconds, &values, peaks);
+        self.calls.at_line(frame, Reached { line, begins }, mark, nanoseconds, &values, peaks);
         self.tell();
     }
 

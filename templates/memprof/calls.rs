@@ -17,8 +17,17 @@ use crate::untracked::Untracked;
 /// Most metrics that are followed for each call. Later ones are left out.
 pub(crate) const SLOTS: usize = 24;
 
+/// The line that a traced function has reached.
+#[derive(Clone, Copy)]
+pub(crate) struct Reached {
+    pub(crate) line: u32,
+    /// Whether it runs once more, and not only goes on.
+    pub(crate) begins: bool,
+}
+
 /// Which sources are read when a traced function begins and ends.
 #[derive(Clone, Copy)]
+#[allow(clippy::struct_excessive_bools)] // Each is a source.
 pub(crate) struct Columns {
     pub(crate) heap: bool,
     pub(crate) cpu: bool,
@@ -178,14 +187,7 @@ pub(crate) struct Calls {
 impl Calls {
     pub(crate) const fn new() -> Self {
         Self {
-            columns: Columns {
-                heap: true,
-                cpu: false,
-                gpu: true,
-                malloc: false,
-                pool: false,
-                time: false,
-            },
+            columns: Columns { heap: true, cpu: false, gpu: true, malloc: false, pool: false, time: false },
             maximum_events: 0,
             every: 1,
             slots: Untracked::new(),
@@ -437,13 +439,13 @@ impl Calls {
     pub(crate) fn at_line(
         &mut self,
         place: u32,
-        line: u32,
-        begins: bool,
+        reached: Reached,
         mark: u64,
         nanoseconds: u64,
         values: &Values,
         peaks: impl Fn(Index, u64) -> Option<u64>,
     ) {
+        let Reached { line, begins } = reached;
         if self.frame(place).line != 0 {
             self.close_line(place, nanoseconds, values, &peaks);
         }

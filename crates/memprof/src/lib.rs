@@ -30,12 +30,12 @@ mod cells;
 mod every;
 mod gpus;
 mod heap;
-mod pools;
-mod layers;
 mod kernel;
+mod layers;
 #[cfg_attr(not(all(target_os = "linux", target_env = "gnu")), path = "malloc_statistics_elsewhere.rs")]
 #[allow(dead_code)]
 mod malloc_statistics;
+mod pools;
 mod reading;
 mod resident;
 mod scope;
@@ -50,8 +50,8 @@ pub use cells::{CellUsage, Cells};
 pub use every::Every;
 pub use gpus::Gpus;
 pub use heap::Heap;
-pub use pools::{PoolUsage, WatchedPool, trim, watch_pool};
 pub use layers::{Forward, forward, layer};
+pub use pools::{PoolUsage, WatchedPool, trim, watch_pool};
 pub use reading::Reading;
 pub use scope::{Scope, measure};
 pub use tensors::{Device, Kind, Names, Pool, Tensor, pool, tensor};
