@@ -25,7 +25,7 @@
 //!   `loaded`; `events` orders them, and `site_figures` adds up, with a `timeline`; `stack_log` writes;
 //! * reading: `heap_metrics`, `resident` (with a file for each platform), `malloc`, `gpu`, `drm`;
 //!   `malloc_library` finds the crate `memprof_malloc`, which `malloc_link` describes;
-//!   `pool_metrics` asks the program's memory pools, which `pools` makes known;
+//!   `pool_metrics` asks the program's memory pools through `callback`; `pools` makes them known;
 //!   `sources` lists them and `metric` describes what they report;
 //! * GPUs: `gpu_metrics`, `cuda_driver`, `nvml`, and `gpu_rendezvous`, where the crate
 //!   `memprof_inject` hands over its counts; `drm_fdinfo` for `drm`; all use `dynamic_library`;
@@ -62,6 +62,7 @@ mod assertions;
 mod blocks;
 mod call_log;
 mod call_tree;
+mod callback;
 mod calls;
 mod cells;
 mod checksum;

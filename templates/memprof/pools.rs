@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::pool_metrics::{self, Callback};
+use crate::callback::Callback;
+use crate::pool_metrics;
 use crate::recorder;
 use crate::tensor_log;
 use crate::tensors::Pool;
