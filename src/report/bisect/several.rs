@@ -68,10 +68,14 @@ impl<'a> Several<'a> {
     /// Returns a line for those that did not change, and one for each reason why others have no figures.
     pub fn others(&self) -> Vec<String> {
         let mut lines = Vec::new();
-        if !self.unchanged.is_empty() {
-            let limit = answer::threshold(&self.first.threshold, self.first.unit);
-            let (tests, names) = (counted(self.unchanged.len(), "test"), names(&self.unchanged));
-            lines.push(format!("{tests} did not change by more than {limit}: {names}"));
+        // A limit may be for some tests only.
+        let mut limits: BTreeMap<String, Vec<&SearchReport>> = BTreeMap::new();
+        for report in &self.unchanged {
+            limits.entry(answer::threshold(&report.threshold, report.unit)).or_default().push(report);
+        }
+        for (limit, tests) in limits {
+            let (count, names) = (counted(tests.len(), "test"), names(&tests));
+            lines.push(format!("{count} did not change by more than {limit}: {names}"));
         }
         let mut reasons: BTreeMap<&str, Vec<&SearchReport>> = BTreeMap::new();
         for report in &self.unmeasured {
@@ -145,9 +149,17 @@ impl<'a> Several<'a> {
     }
 }
 
+/// The tests' names, with the number of commits that have no figure.
 fn names(reports: &[&SearchReport]) -> String {
-    let names: Vec<&str> = reports.iter().take(MOST_NAMES).map(|report| &*report.title).collect();
+    let named = reports.iter().take(MOST_NAMES).map(|report| {
+        let skipped = report.measured.iter().filter(|commit| commit.value.is_none()).count();
+        match skipped {
+            0 => report.title.clone(),
+            _ => format!("{} (no figure at {})", report.title, counted(skipped, "commit")),
+        }
+    });
+    let named: Vec<String> = named.collect();
     let more = reports.len().saturating_sub(MOST_NAMES);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("{}{more}", names.join(", "))
+    format!("{}{more}", named.join(", "))
 }
