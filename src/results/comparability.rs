@@ -24,9 +24,31 @@ impl IncomparableMetrics {
     }
 }
 
-/// Compares two machines by their `environment.json`. A fact that one of them lacks counts as
-/// equal.
+/// Compares the machines of two runs by their `environment.json`. A fact that one of them lacks
+/// counts as equal. If a run was merged from shards of several machines, each of them counts.
 pub fn of_machines(a: &Value, b: &Value) -> Vec<IncomparableMetrics> {
+    let mut apart = Vec::new();
+    for a in machines(a) {
+        for b in machines(b) {
+            for one in of_two_machines(a, b) {
+                if !apart.contains(&one) {
+                    apart.push(one);
+                }
+            }
+        }
+    }
+    apart
+}
+
+/// The machines of a run: one, or those of its shards.
+fn machines(environment: &Value) -> Vec<&Value> {
+    match environment["machines"].as_array() {
+        Some(machines) => machines.iter().map(|machine| &machine["environment"]).collect(),
+        None => vec![environment],
+    }
+}
+
+fn of_two_machines(a: &Value, b: &Value) -> Vec<IncomparableMetrics> {
     let facts = [
         ("/os", "*", "the operating systems"),
         ("/architecture", "*", "the architectures"),
@@ -103,6 +125,20 @@ mod tests {
             []
         );
         assert_eq!(of_machines(&Value::Null, &json!({"kernel": "6.1"})), []);
+    }
+
+    #[test]
+    fn each_machine_of_a_merged_run_counts() {
+        let machine = |kernel: &str| json!({"os": "linux", "kernel": kernel});
+        let shard = |number: u32, kernel: &str| json!({"shard": number, "environment": machine(kernel)});
+        let merged =
+            json!({"os": "linux", "machines": [shard(1, "6.1"), shard(2, "5.10"), shard(3, "5.10")]});
+        let reasons = |a: &Value, b: &Value| -> Vec<String> {
+            of_machines(a, b).into_iter().map(|one| one.reason).collect()
+        };
+        assert_eq!(reasons(&machine("6.1"), &merged), ["the kernels differ: 6.1 / 5.10"]);
+        assert_eq!(reasons(&merged, &machine("5.10")), ["the kernels differ: 6.1 / 5.10"]);
+        assert_eq!(reasons(&merged, &merged).len(), 2, "a test may have run on either machine");
     }
 
     #[test]

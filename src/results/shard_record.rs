@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::shard::Shard;
 use crate::plan::sharding::AllTests;
-use crate::results::run_folder::RunFolder;
+use crate::results::run_folder::{RunFolder, file};
 use crate::results::sealed;
 
 /// The version of `shard.json`'s format.
@@ -19,8 +19,8 @@ pub struct ShardRecord {
     pub shard: Shard,
     /// The tests of all shards.
     pub all: AllTests,
-    /// Whether every run of this shard has ended.
-    pub is_finished: bool,
+    /// How many outcomes the shard had when all its runs had ended. `None` before.
+    pub outcomes: Option<usize>,
 }
 
 impl ShardRecord {
@@ -51,6 +51,19 @@ impl ShardRecord {
         is_finished: bool,
     ) -> anyhow::Result<()> {
         let Some((shard, all)) = shard.zip(all) else { return Ok(()) };
-        sealed::write(&folder.shard(), &Self { version: VERSION, shard, all: all.clone(), is_finished })
+        let outcomes = if is_finished { Some(outcomes(folder)?) } else { None };
+        sealed::write(&folder.shard(), &Self { version: VERSION, shard, all: all.clone(), outcomes })
     }
+}
+
+/// Counts the outcomes in a run's folder.
+pub fn outcomes(folder: &RunFolder) -> anyhow::Result<usize> {
+    if !folder.cells().exists() {
+        return Ok(0);
+    }
+    let mut count = 0;
+    for entry in walkdir::WalkDir::new(folder.cells()) {
+        count += usize::from(entry?.file_name() == file::OUTCOME);
+    }
+    Ok(count)
 }

@@ -9,10 +9,11 @@ use serde_json::{Map, Value, json};
 use crate::plan::resolved::{CellId, Plan};
 use crate::plan::shard::Shard;
 use crate::plan::sharding::AllTests;
+use crate::results::comparability;
 use crate::results::outcome::RunRecord;
 use crate::results::run_folder::{RunFolder, file};
 use crate::results::sealed;
-use crate::results::shard_record::ShardRecord;
+use crate::results::shard_record::{self, ShardRecord};
 use crate::results::stored;
 use crate::support::sealed_json;
 use crate::support::user_error::UserError;
@@ -28,6 +29,8 @@ pub struct Shards {
 struct Part {
     folder: RunFolder,
     shard: Shard,
+    /// How many outcomes it had when it was finished.
+    outcomes: usize,
     plan: Plan,
     environment: Value,
     builds: BTreeMap<String, Value>,
@@ -49,13 +52,13 @@ impl Shards {
                 UserError::new(format!("{id} is a whole run, not a shard"))
                     .help("shards are runs with `--shard 1/4`, `--shard 2/4`, …")
             })?;
-            if !record.is_finished {
+            let Some(outcomes) = record.outcomes else {
                 return Err(UserError::new(format!("{id}, shard {}, is not finished", record.shard))
                     .help(format!(
                         "where it ran: cargo memprof run --resume {id} (with --archive, if it had it)"
                     ))
                     .into());
-            }
+            };
             match &all {
                 Some((first, of)) if *first != record.all => {
                     return Err(UserError::new(format!(
@@ -68,7 +71,7 @@ impl Shards {
                 Some(_) => {}
                 None => all = Some((record.all, id)),
             }
-            parts.push(Part::read(folder, record.shard)?);
+            parts.push(Part::read(folder, record.shard, outcomes)?);
         }
         parts.sort_by_key(|part| part.shard);
         let shards = Self { parts };
@@ -151,10 +154,18 @@ impl Shards {
         Ok(())
     }
 
-    /// Every test is in one shard.
+    /// Every test is in one shard, with all its runs.
     fn check_tests(&self, all: &AllTests) -> anyhow::Result<()> {
         let mut owners: BTreeMap<CellId, usize> = BTreeMap::new();
         for (index, part) in self.parts.iter().enumerate() {
+            let found = shard_record::outcomes(&part.folder)?;
+            if found != part.outcomes {
+                return Err(files_missing(&format!(
+                    "{} has {found} of its {} runs",
+                    id(&part.folder),
+                    part.outcomes
+                )));
+            }
             for cell in part.cells()? {
                 let owner = *owners.entry(cell.clone()).or_insert(index);
                 if owner != index {
@@ -167,42 +178,37 @@ impl Shards {
         }
         let found = AllTests::of(owners.keys());
         if found != *all {
-            return Err(UserError::new(format!(
-                "the shards have {} of {} tests: files of a run are missing",
-                found.count, all.count
-            ))
-            .help("copy the whole folder of each run")
-            .into());
+            return Err(files_missing(&format!("the shards have {} of {} tests", found.count, all.count)));
         }
         Ok(())
     }
 
-    /// Which shards ran on which machine, if there are several.
+    /// Which shards ran on which machine, if there are several, and what figures depend on that differs
+    /// from the first.
     fn machines_note(&self) -> Option<String> {
-        let mut machines: Vec<(&Value, Vec<u32>)> = Vec::new();
+        let mut machines: Vec<(&Value, Vec<String>)> = Vec::new();
         for part in &self.parts {
+            let number = part.shard.number.to_string();
             match machines.iter_mut().find(|(known, _)| *known == &part.environment) {
-                Some((_, shards)) => shards.push(part.shard.number),
-                None => machines.push((&part.environment, vec![part.shard.number])),
+                Some((_, shards)) => shards.push(number),
+                None => machines.push((&part.environment, vec![number])),
             }
         }
-        if machines.len() < 2 {
-            return None;
-        }
-        let keys: Vec<&String> = differing_keys(machines.iter().map(|(facts, _)| *facts));
-        let described: Vec<String> = machines
-            .iter()
-            .map(|(facts, shards)| {
-                let facts: Vec<String> =
-                    keys.iter().map(|key| format!("{key} {}", brief(&facts[*key]))).collect();
-                let shards: Vec<String> = shards.iter().map(u32::to_string).collect();
-                format!("shard {} ({})", shards.join(", "), facts.join(", "))
-            })
-            .collect();
+        let (first, _) = machines.first().filter(|_| machines.len() > 1)?;
+        let described = machines.iter().map(|(environment, shards)| {
+            let noun = if shards.len() == 1 { "shard" } else { "shards" };
+            let reasons: Vec<String> = comparability::of_machines(first, environment)
+                .into_iter()
+                .map(|apart| apart.reason)
+                .collect();
+            let reasons =
+                if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) };
+            format!("{noun} {}{reasons}", shards.join(", "))
+        });
         Some(format!(
             "measured on {} machines, each test with all its revisions on one of them: {}",
             machines.len(),
-            described.join("; ")
+            described.collect::<Vec<_>>().join("; ")
         ))
     }
 
@@ -259,11 +265,11 @@ impl Shards {
 }
 
 impl Part {
-    fn read(folder: RunFolder, shard: Shard) -> anyhow::Result<Self> {
+    fn read(folder: RunFolder, shard: Shard, outcomes: usize) -> anyhow::Result<Self> {
         let plan: Plan = sealed::read(&folder.plan())?;
         let environment = stored::environment_of(&folder)?;
         let builds = stored::build_facts_of(&folder)?;
-        Ok(Self { folder, shard, plan, environment, builds })
+        Ok(Self { folder, shard, outcomes, plan, environment, builds })
     }
 
     /// The tests that have an outcome.
@@ -293,6 +299,12 @@ fn folders_in(folder: &Utf8Path) -> anyhow::Result<Vec<Utf8PathBuf>> {
     }
     folders.sort();
     Ok(folders)
+}
+
+fn files_missing(what: &str) -> anyhow::Error {
+    UserError::new(format!("{what}: files of a run are missing"))
+        .help("copy the whole folder of each run")
+        .into()
 }
 
 fn id(folder: &RunFolder) -> String {
@@ -356,22 +368,6 @@ fn differing_keys<'a>(facts: impl Iterator<Item = &'a Value> + Clone) -> Vec<&'a
     keys.dedup();
     keys.retain(|key| objects.windows(2).any(|pair| pair[0].get(*key) != pair[1].get(*key)));
     keys
-}
-
-/// A fact in a few words.
-fn brief(fact: &Value) -> String {
-    match fact {
-        Value::Null => "unknown".to_owned(),
-        Value::String(text) => text.clone(),
-        Value::Array(devices) => {
-            let names = devices.iter().map(|device| {
-                let part = |key: &str| device[key].as_str().map(ToOwned::to_owned);
-                [part("name"), part("driver")].into_iter().flatten().collect::<Vec<_>>().join(" driver ")
-            });
-            names.collect::<Vec<_>>().join(" and ")
-        }
-        other => other.to_string(),
-    }
 }
 
 /// Copies all files below a folder. Links would be refused: files of a run have one name each.

@@ -46,7 +46,7 @@ fn machines_are_told_apart_and_what_they_share_is_kept() {
     assert_eq!(results.environment["os"], "linux");
     assert_eq!(results.environment.get("cpu"), None, "the machines differ in it");
     assert_eq!(results.environment["machines"][1]["environment"]["cpu"], "Xeon 8480");
-    let note = "measured on 2 machines, each test with all its revisions on one of them: shard 1 (cpu EPYC 9454); shard 2 (cpu Xeon 8480)";
+    let note = "measured on 2 machines, each test with all its revisions on one of them: shard 1; shard 2 (the processors differ: EPYC 9454 / Xeon 8480)";
     assert_eq!(results.plan.notes, [note]);
     let comparison = compare(&results);
     let titles: Vec<&str> = comparison.cells.iter().map(|cell| &*cell.id.title).collect();

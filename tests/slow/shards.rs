@@ -45,7 +45,18 @@ impl Sharded {
     fn archive(&self) -> PathBuf {
         let archive = self.repository.beside("both.tar.zst");
         let file = archive.to_str().expect("text");
-        let built = self.run(&["build", "old", "new", "--test", "memory", "--offline", "--archive", file]);
+        let built = self.run(&[
+            "build",
+            "old",
+            "new",
+            "--test",
+            "memory",
+            "--repeat",
+            "2",
+            "--offline",
+            "--archive",
+            file,
+        ]);
         assert_eq!(built.code, 0, "{}", built.everything());
         archive
     }
@@ -159,10 +170,14 @@ fn shards_that_do_not_fit_together_are_refused_with_the_reason() {
     ]);
     assert!([0, 1].contains(&other.code), "{}", other.everything());
     refused(&[&one, "latest"], &["have different plans", "request.repeat"]);
-    // Part of a folder is missing.
+    // One revision of a test, and then all of a shard's tests, were not copied.
     let cells = sharded.repository.root().join("target/memprof").join(&two).join("cells");
+    let first =
+        std::fs::read_dir(&cells).expect("it is there").next().expect("a revision").expect("a folder");
+    std::fs::remove_dir_all(first.path()).expect("it was there");
+    refused(&[&one, &two], &["files of a run are missing", &two, "of its"]);
     std::fs::remove_dir_all(cells).expect("it was there");
-    refused(&[&one, &two], &["files of a run are missing"]);
+    refused(&[&one, &two], &["has 0 of its", "files of a run are missing"]);
     let mistake = sharded.run(&["old", "new", "--shard", "3/2"]);
     assert!(mistake.code == 2 && mistake.stderr.contains("write 1/4"), "{}", mistake.everything());
 }
@@ -179,8 +194,8 @@ fn an_unfinished_shard_and_an_empty_one() {
     let record = Path::new(&folders[3]).join("shard.json");
     let text = std::fs::read_to_string(&record).expect("text");
     let json = text.split(",\n  \"checksum\"").next().expect("a record").to_owned() + "\n}\n";
-    std::fs::write(&record, json.replace("\"is_finished\": true", "\"is_finished\": false"))
-        .expect("written");
+    let unfinished = json.replacen("\"outcomes\": ", "\"outcomes\": null, \"was\": ", 1);
+    std::fs::write(&record, unfinished).expect("written");
     let refused = sharded.run(&[&["merge"], &runs[..]].concat());
     assert_eq!(refused.code, 2, "{}", refused.everything());
     assert!(refused.stderr.contains("shard 4/6, is not finished"), "{}", refused.everything());
