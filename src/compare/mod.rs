@@ -18,4 +18,5 @@ pub mod tensor_comparison;
 pub mod tensor_states;
 pub mod trace_comparison;
 mod unchecked_limits;
+pub mod unnamed_blocks;
 pub mod whole_test;

@@ -10,6 +10,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::compare::tensor_states::{Alive, States, Totals, alive};
+use crate::compare::unnamed_blocks::UnnamedBlocks;
+use crate::results::live_sizes;
 use crate::results::measurement::{Kind, Measurement};
 use crate::results::tensor_record::{PoolReading, TensorDevice, TensorKind};
 
@@ -145,6 +147,17 @@ impl<'a> TensorSide<'a> {
         DeviceFigures { totals, live, peak }
     }
 
+    /// Returns the blocks of a device's allocator that no tensor is named in; `None` if the log does not
+    /// have their sizes.
+    pub fn unnamed_at(&self, checkpoint: usize, device: &TensorDevice) -> Option<UnnamedBlocks> {
+        let record = &self.measurement.tensors;
+        let allocator = self.allocator(device).ok()?;
+        let family = allocator.live.strip_suffix(".live")?;
+        let sequence = self.measurement.checkpoints()[checkpoint].sequence;
+        let live = live_sizes::before(&record.live_sizes, family, sequence)?;
+        Some(UnnamedBlocks::of(record, device, sequence, live))
+    }
+
     /// Returns all tensors at a checkpoint, in the order of naming.
     pub fn alive_at(&self, checkpoint: usize) -> Vec<Alive<'a>> {
         alive(&self.measurement.tensors, self.measurement.checkpoints()[checkpoint].sequence)
@@ -184,7 +197,7 @@ impl<'a> TensorSide<'a> {
     }
 
     /// Returns the highest figure of any device with named tensors.
-    fn height(&self, checkpoint: usize) -> i64 {
+    pub fn height(&self, checkpoint: usize) -> i64 {
         let heights = self.devices_at(checkpoint).filter_map(|device| {
             let allocator = self.allocator(device).ok()?;
             let peak = allocator.peak.and_then(|peak| self.reading(checkpoint, &peak).ok());

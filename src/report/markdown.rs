@@ -17,6 +17,7 @@ use crate::report::markdown_text::{self, code, escape};
 use crate::report::notes;
 use crate::report::options::{Options, Rows};
 use crate::report::selection::{self, MOST_ROWS, MetricFilter, ShownMetric, TableSection};
+use crate::report::tensors::chosen_devices::ChosenDevices;
 use crate::report::tensors::comment as tensor_comment;
 use crate::report::text;
 use crate::report::titles;
@@ -63,7 +64,7 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
     comment.rest_of_tests(comparison, &answers, not_judged.line().as_deref());
     let failures = failures(comparison, &answers);
     let notes = notes(comparison, &filter, options);
-    let tensors = tensor_comment::write(comparison);
+    let tensors = tensor_comment::write(comparison, &ChosenDevices::of(options));
     let taken = [&failures, &notes, &tensors].iter().map(|text| text.chars().count()).sum::<usize>();
     comment.room = MOST_CHARACTERS.saturating_sub(RESERVE + comment.characters() + taken);
     let several = sections.len() > 1;

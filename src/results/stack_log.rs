@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::results::live_sizes::{self, LiveSizes};
+
 /// The call stacks of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StackLog {
@@ -19,6 +21,10 @@ pub struct StackLog {
     pub families: Vec<Family>,
     /// Live bytes over time.
     pub timelines: Vec<Timeline>,
+    /// How many blocks of each size and site were live, in the order of the log.
+    pub live_sizes: Vec<LiveSizes>,
+    /// The sequence numbers of the checkpoints behind the first of these, by label and occurrence.
+    pub sized_checkpoints: BTreeMap<(String, u32), u64>,
     /// What was left out, in words.
     pub incomplete: Vec<String>,
     /// Oddities of the log: torn lines, lines of other processes.
@@ -119,6 +125,12 @@ pub struct Timeline {
 }
 
 impl StackLog {
+    /// Returns the live blocks of an allocator at a checkpoint, by size and site.
+    pub fn live_sizes_at(&self, family: &str, label: &str, occurrence: u32) -> Option<&LiveSizes> {
+        let sequence = self.sized_checkpoints.get(&(label.to_owned(), occurrence))?;
+        live_sizes::before(&self.live_sizes, family, *sequence)
+    }
+
     /// Returns a family's intervals.
     pub fn family(&self, name: &str) -> Option<&Family> {
         self.families.iter().find(|family| family.name == name)

@@ -12,6 +12,7 @@ use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use serde::de::{Deserializer, Visitor};
 
+use crate::results::live_sizes::LiveSizes;
 use crate::results::shim_log::{LineError, LogError, VERSION, each_line, known_label};
 use crate::results::stack_log::{Family, Figures, Interval, Module, Node, Recording, StackLog, Timeline};
 use crate::support::counted::{counted, grouped};
@@ -196,6 +197,11 @@ impl StackLogReader {
                 let IncompleteLine { reason } = parsed(bytes)?;
                 self.log.incomplete.push(reason);
             }
+            LiveSizes::EVENT => {
+                let live_sizes =
+                    LiveSizes::read(bytes, head.seq).map_err(|error| malformed(&error.to_string()))?;
+                self.log.live_sizes.push(live_sizes);
+            }
             "checkpoint" => self.take_checkpoint(parsed(bytes)?, head.seq),
             "end" => self.log.ended = true,
             // What else a log has, `shim_log` reads.
@@ -321,6 +327,9 @@ impl StackLogReader {
 
     fn take_checkpoint(&mut self, line: CheckpointLine, sequence: u64) {
         let CheckpointLine { label, occurrence, at, metrics } = line;
+        if !self.log.live_sizes.is_empty() {
+            self.log.sized_checkpoints.insert((label.clone(), occurrence), sequence);
+        }
         let checkpoint = LoggedCheckpoint { sequence, has_place: at.is_some(), metrics, taken: Vec::new() };
         self.checkpoints.entry((label, occurrence)).or_default().push(checkpoint);
     }

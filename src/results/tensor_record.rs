@@ -10,6 +10,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::results::live_sizes::LiveSizes;
 use crate::support::labels;
 
 /// The named tensors of one run.
@@ -21,6 +22,8 @@ pub struct TensorRecord {
     pub namings: Vec<Naming>,
     /// The figures of pools.
     pub pools: Vec<PoolReading>,
+    /// How many blocks of each size were live, in the order of the log.
+    pub live_sizes: Vec<LiveSizes>,
     /// The device names in the metrics `gpu.DEVICE.…`, by CUDA ordinal.
     pub cuda_devices: BTreeMap<u32, String>,
     /// The namings of groups that have not ended.
@@ -232,6 +235,9 @@ impl TensorRecord {
                 let (name, device) = (labels::bounded(&name).into_owned(), TensorDevice::of(&device));
                 self.pools.push(PoolReading { sequence, name, device, figures });
             }),
+            LiveSizes::EVENT => {
+                LiveSizes::read(line, sequence).map(|live_sizes| self.live_sizes.push(live_sizes))
+            }
             _ => return None,
         })
     }

@@ -120,6 +120,12 @@ impl Stacks {
         self.frames.iter()
     }
 
+    /// Returns the stack of a site, the innermost frame first; empty if it is not known.
+    pub fn of_site(&self, site: u32) -> Vec<&Frame> {
+        let node = site.checked_sub(1).and_then(|index| self.sites.get(index as usize)).copied();
+        node.filter(|node| *node != 0).map_or_else(Vec::new, |node| self.stack(node))
+    }
+
     /// Adds up the figures of sites with the same stack.
     pub fn figures(&self, of_sites: &[(u32, Figures)]) -> StackFigures {
         let mut figures = StackFigures::default();

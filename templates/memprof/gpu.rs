@@ -18,6 +18,7 @@ use crate::metric::{Catalogue, Index, Kind, MAXIMUM, Values};
 use crate::nvml::{self, Nvml, Uuid};
 use crate::recorder;
 use crate::site_figures::{AtNextMark, Changed, Interval};
+use crate::size_count::SizeCount;
 use crate::sources::{Extent, Source};
 use crate::stacks;
 use crate::untracked::{Untracked, kept};
@@ -260,6 +261,25 @@ impl Gpu {
                 for _ in room..count {
                     changed.push(nothing);
                 }
+            }
+        }
+    }
+
+    /// Puts the sizes of the live blocks of a device into the array, and returns the beginning of its
+    /// metrics. Devices have places from 0 on; `None` behind the last.
+    pub(crate) fn live_sizes(&self, place: usize, into: &mut Untracked<SizeCount>) -> Option<&'static str> {
+        let sizes = RENDEZVOUS.live_sizes()?;
+        let device = self.devices.iter().filter(|device| device.live.is_some()).nth(place)?;
+        into.clear();
+        loop {
+            let room = into.len();
+            let count = sizes(device.ordinal, into.as_mut().as_mut_ptr(), room);
+            if count <= room {
+                into.truncate(count);
+                return Some(kept(format_args!("gpu.{}", device.name)));
+            }
+            for _ in room..count {
+                into.push(SizeCount { bytes: 0, count: 0, site: 0 });
             }
         }
     }

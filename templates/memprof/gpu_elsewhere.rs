@@ -1,7 +1,9 @@
 //! GPUs on platforms where the shim has no figures for them.
 
 use crate::metric::{Catalogue, Index, Values};
+use crate::size_count::SizeCount;
 use crate::sources::{Extent, Source};
+use crate::untracked::Untracked;
 
 pub(crate) struct Gpu;
 
@@ -27,6 +29,10 @@ impl Gpu {
     }
 
     pub(crate) fn device_name(&mut self, _ordinal: u32) -> Option<&'static str> {
+        None
+    }
+
+    pub(crate) fn live_sizes(&self, _place: usize, _into: &mut Untracked<SizeCount>) -> Option<&'static str> {
         None
     }
 

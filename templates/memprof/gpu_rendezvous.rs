@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 #[cfg(doc)]
 use crate::site_figures::AtNextMark;
 use crate::site_figures::{Changed, Interval};
+use crate::size_count::SizeCount;
 
 /// The first and the second half. They are apart, so that only the structure itself has them side
 /// by side.
@@ -56,6 +57,10 @@ pub(crate) type Sites = extern "C" fn(
     room: usize,
 ) -> usize;
 
+/// Fills the array with the sizes of the live blocks of a device, ordered. Returns how many there are;
+/// what has no room is left out.
+pub(crate) type LiveSizes = extern "C" fn(ordinal: u32, sizes: *mut SizeCount, room: usize) -> usize;
+
 /// Tells that something was allocated on a device for the first time.
 pub(crate) type FirstUse = extern "C" fn();
 
@@ -83,6 +88,8 @@ pub(crate) struct Rendezvous {
     /// The library's answer: a [`Read`], or the reason why there is none, a C string.
     read: AtomicPtr<()>,
     problem: AtomicPtr<c_char>,
+    /// The library's answer: a [`LiveSizes`]. An older shim has padding here.
+    live_sizes: AtomicPtr<()>,
 }
 
 // The shim makes one and listens; the library finds it and answers. Each uses its half of this.
@@ -103,6 +110,7 @@ impl Rendezvous {
             sites: AtomicPtr::new(std::ptr::null_mut()),
             read: AtomicPtr::new(std::ptr::null_mut()),
             problem: AtomicPtr::new(std::ptr::null_mut()),
+            live_sizes: AtomicPtr::new(std::ptr::null_mut()),
         }
     }
 
@@ -142,6 +150,21 @@ impl Rendezvous {
         // SAFETY: `answer_with_sites` stored a function of this type, and its library is never
         // unloaded.
         Some(unsafe { std::mem::transmute::<*mut (), Sites>(sites) })
+    }
+
+    pub(crate) fn answer_with_live_sizes(&self, live_sizes: LiveSizes) {
+        self.live_sizes.store(live_sizes as *mut (), Ordering::Release);
+    }
+
+    /// `None` from an older library.
+    pub(crate) fn live_sizes(&self) -> Option<LiveSizes> {
+        let sizes = self.live_sizes.load(Ordering::Acquire);
+        if sizes.is_null() {
+            return None;
+        }
+        // SAFETY: `answer_with_live_sizes` stored a function of this type, and its library is never
+        // unloaded.
+        Some(unsafe { std::mem::transmute::<*mut (), LiveSizes>(sizes) })
     }
 
     /// Whether the bytes here are a rendezvous at which this process listens. They may be anything.

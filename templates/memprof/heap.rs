@@ -13,6 +13,7 @@
 use std::alloc::{GlobalAlloc, Layout};
 
 use crate::counts::{self, Account};
+use crate::live_sizes;
 use crate::stacks;
 
 /// A global allocator that counts, and leaves the work to `A`.
@@ -81,7 +82,7 @@ impl Account {
     #[doc(hidden)]
     #[inline(always)]
     pub unsafe fn alloc<A: GlobalAlloc>(self, inner: &A, layout: Layout) -> *mut u8 {
-        if layout.align() <= layout.size() && layout.align() <= USUAL_ALIGN {
+        if layout.align() <= layout.size() && layout.align() <= USUAL_ALIGN && !is_large(layout.size()) {
             if let Some(slot) = self.claimed() {
                 slot.add_as_owner(layout.size());
                 return self.count_in(inner.alloc(layout), layout.size());
@@ -94,18 +95,18 @@ impl Account {
     #[inline(always)]
     pub unsafe fn alloc_zeroed<A: GlobalAlloc>(self, inner: &A, layout: Layout) -> *mut u8 {
         match self.claimed() {
-            Some(slot) => {
+            Some(slot) if !is_large(layout.size()) => {
                 slot.add_as_owner(layout.size());
                 self.count_in(inner.alloc_zeroed(layout), layout.size())
             }
-            None => alloc_zeroed_rarely(layout.size(), layout.align(), inner, self),
+            _ => alloc_zeroed_rarely(layout.size(), layout.align(), inner, self),
         }
     }
 
     #[doc(hidden)]
     #[inline(always)]
     pub unsafe fn dealloc<A: GlobalAlloc>(self, inner: &A, block: *mut u8, layout: Layout) {
-        if self.counts.live.subtract_at_once(layout.size()) {
+        if !is_large(layout.size()) && self.counts.live.subtract_at_once(layout.size()) {
             inner.dealloc(block, layout);
         } else {
             dealloc_rarely(block, layout.size(), layout.align(), inner, self);
@@ -125,13 +126,13 @@ impl Account {
         new_size: usize,
     ) -> *mut u8 {
         match self.claimed() {
-            Some(slot) => {
+            Some(slot) if !is_large(layout.size().max(new_size)) => {
                 slot.add_as_owner(new_size);
                 let moved = inner.realloc(block, layout, new_size);
                 self.count_moved(moved, layout.size(), new_size);
                 moved
             }
-            None => realloc_rarely(block, layout, new_size, inner, self),
+            _ => realloc_rarely(block, layout, new_size, inner, self),
         }
     }
 
@@ -192,6 +193,22 @@ impl Account {
 /// allocators this is a guess.
 const USUAL_ALIGN: usize = 16;
 
+/// Whether blocks of this size are counted by their size.
+#[inline(always)]
+fn is_large(size: usize) -> bool {
+    size >= live_sizes::LEAST
+}
+
+/// The site of blocks in a run that does not record call stacks.
+const NO_SITE: u32 = 0;
+
+fn count_size(block: *mut u8, size: usize) -> *mut u8 {
+    if is_large(size) && !block.is_null() {
+        live_sizes::add(size, NO_SITE);
+    }
+    block
+}
+
 // The arguments have the order of `__rust_alloc` and `__rust_dealloc`, so none must be moved.
 #[cold]
 #[inline(never)]
@@ -200,7 +217,7 @@ unsafe fn alloc_rarely<A: GlobalAlloc>(size: usize, align: usize, inner: &A, acc
         return stacks::alloc(inner, size, align, false);
     }
     account.tally(size);
-    account.count_in(inner.alloc(Layout::from_size_align_unchecked(size, align)), size)
+    count_size(account.count_in(inner.alloc(Layout::from_size_align_unchecked(size, align)), size), size)
 }
 
 #[cold]
@@ -215,7 +232,10 @@ unsafe fn alloc_zeroed_rarely<A: GlobalAlloc>(
         return stacks::alloc(inner, size, align, true);
     }
     account.tally(size);
-    account.count_in(inner.alloc_zeroed(Layout::from_size_align_unchecked(size, align)), size)
+    count_size(
+        account.count_in(inner.alloc_zeroed(Layout::from_size_align_unchecked(size, align)), size),
+        size,
+    )
 }
 
 #[cold]
@@ -233,6 +253,9 @@ unsafe fn realloc_rarely<A: GlobalAlloc>(
     account.tally(new_size);
     let moved = inner.realloc(block, layout, new_size);
     account.count_moved(moved, layout.size(), new_size);
+    if !moved.is_null() {
+        live_sizes::change((layout.size(), NO_SITE), (new_size, NO_SITE));
+    }
     moved
 }
 
@@ -249,6 +272,9 @@ unsafe fn dealloc_rarely<A: GlobalAlloc>(
         return stacks::dealloc(inner, block, size, align);
     }
     account.counts.live.subtract(size);
+    if is_large(size) {
+        live_sizes::subtract(size, NO_SITE);
+    }
     inner.dealloc(block, Layout::from_size_align_unchecked(size, align));
 }
 

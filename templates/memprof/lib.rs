@@ -19,7 +19,7 @@
 //! No dependencies; Rust 1.63 and later. The modules, from the bottom up:
 //!
 //! * counting: `heap` (the allocator), `counts` with `live` (live bytes and their exact peak) and
-//!   `tally` (totals);
+//!   `tally` (totals), and `live_sizes` (blocks of each size);
 //! * call stacks, in runs that record them: `stacks` puts a header before each block, or `blocks`
 //!   keeps it in a table; `sites` tells call stacks apart, with `stack_walk`, `unwind_table` and
 //!   `loaded`; `events` orders them, and `site_figures` adds up, with a `timeline`; `stack_log` writes;
@@ -31,8 +31,8 @@
 //!   `memprof_inject` hands over its counts; `drm_fdinfo` for `drm`; all use `dynamic_library`;
 //! * keeping: `peak_history`, `occurrences`, `calls` with `call_tree`, and `recorder`, which ties
 //!   all together under a `lock`;
-//! * logging: `scope_log`, `call_log` with `telling`, `layer_log` and `tensor_log`; the recorder logs
-//!   checkpoints itself;
+//! * logging: `scope_log`, `call_log` with `telling`, `layer_log`, `tensor_log` and `live_size_log`; the
+//!   recorder logs checkpoints itself;
 //! * asserting: `usage` with `gpus`, `assertions`, and `parameter`; `cells` shows it in notebooks;
 //! * naming and tracing: `tensors` and `layers`; `trace`, which the tool inserts into traced functions;
 //! * writing: `log` with `checksum`, `json`, `terminal`; all keep their memory in `untracked`,
@@ -95,6 +95,8 @@ mod json;
 mod layer_log;
 mod layers;
 mod live;
+mod live_size_log;
+mod live_sizes;
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 mod loaded;
 mod lock;
@@ -125,6 +127,7 @@ mod scope_log;
 mod site_figures;
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 mod sites;
+mod size_count;
 mod sources;
 #[cfg_attr(
     not(all(target_os = "linux", target_pointer_width = "64", not(miri))),

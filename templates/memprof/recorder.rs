@@ -18,6 +18,7 @@ use crate::calls::Calls;
 use crate::environment::Environment;
 use crate::harness;
 use crate::layer_log::Passes;
+use crate::live_size_log::LiveSizes;
 use crate::lock::{Held, Lock};
 use crate::log::Log;
 use crate::metric::{Catalogue, Index, Kind, MAXIMUM, Metric, PerMetric, Values};
@@ -68,6 +69,7 @@ pub(crate) struct Recorder {
     announced: (usize, usize),
     pub(crate) calls: Calls,
     pub(crate) tensors: Registry,
+    pub(crate) live_sizes: LiveSizes,
     pub(crate) passes: Passes,
     /// What the log has of call stacks; `None` if the run does not record them.
     stacks: Option<StackLog>,
@@ -262,6 +264,7 @@ impl Recorder {
             announced: (0, 0),
             calls: Calls::new(),
             tensors: Registry::new(),
+            live_sizes: LiveSizes::new(),
             passes: Passes::new(),
             stacks: None,
             telling: Telling::new(),
@@ -366,6 +369,7 @@ impl Recorder {
         let mark = self.mark(Extent::Whole);
         self.log_what_appeared(&mark);
         self.log_tensor_devices(&mark);
+        self.log_live_sizes(&mark);
         let logged = if at.is_some() { Logged::Checkpoint } else { Logged::OwnCheckpoint };
         let occurrence = self.occurrences.next(logged, label);
         self.log(|recorder, log| {

@@ -21,6 +21,7 @@ use crate::blocks;
 use crate::events;
 use crate::harness;
 use crate::live::Epoch;
+use crate::live_sizes;
 use crate::loaded;
 use crate::own_memory;
 use crate::site_figures::Change;
@@ -386,6 +387,7 @@ fn new_block(size: usize) -> u32 {
 #[inline(always)]
 fn record_new(site: u32, size: usize) {
     harness::settle();
+    live_sizes::change((0, 0), (size, site));
     events::record(Change {
         new_site: site,
         old_site: 0,
@@ -399,6 +401,7 @@ fn record_new(site: u32, size: usize) {
 #[inline(always)]
 fn record_gone(site: u32, size: usize) {
     if are_recorded() {
+        live_sizes::change((size, site), (0, 0));
         events::record(Change {
             new_site: 0,
             old_site: site,
@@ -424,6 +427,7 @@ fn owner(old: Option<(u32, usize)>, new_site: u32, new_size: usize) -> u32 {
 fn record_moved(old: Option<(u32, usize)>, site: u32, size: usize) {
     if are_recorded() {
         let (old_site, old_size) = old.unwrap_or((sites::NOT_ATTRIBUTED, 0));
+        live_sizes::change((old_size, old_site), (size, if size < old_size { old_site } else { site }));
         events::record(Change {
             new_site: site,
             old_site,

@@ -226,6 +226,11 @@ impl Registry {
         self.groups
     }
 
+    /// Whether the program named any tensor so far.
+    pub(crate) fn names_any(&self) -> bool {
+        self.groups > 0
+    }
+
     pub(crate) fn met(&mut self, device: Device<'_>) {
         if let Device::Cuda(ordinal) = device {
             if self.ordinals.iter().all(|known| known.0 != ordinal) {

@@ -81,6 +81,11 @@ impl<T: Copy> Untracked<T> {
         self.length = 0;
     }
 
+    /// Keeps the first items, at most so many.
+    pub(crate) fn truncate(&mut self, length: usize) {
+        self.length = self.length.min(length);
+    }
+
     pub(crate) fn as_mut(&mut self) -> &mut [T] {
         // SAFETY: the first `length` items are initialised, and `self` is borrowed mutably.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.length) }

@@ -14,6 +14,7 @@ use crate::ledger::{Ledger, Place};
 use crate::lock::{Held, Lock};
 use crate::rendezvous::{Figures, HOST, Rendezvous};
 use crate::site_figures::{AtNextMark, Changed, Interval};
+use crate::size_count::SizeCount;
 use crate::untracked::Untracked;
 
 extern "C" {
@@ -106,6 +107,7 @@ pub(crate) fn subscribe(rendezvous: &'static Rendezvous) -> Result<(), CString> 
         }
     }
     rendezvous.answer_with_sites(sites);
+    rendezvous.answer_with_live_sizes(live_sizes);
     rendezvous.answer(read);
     Ok(())
 }
@@ -207,6 +209,17 @@ extern "C" fn sites(
             into.copy_from_nonoverlapping(changed.as_ptr(), changed.len().min(room));
         }
         changed.len()
+    })
+    .unwrap_or(0)
+}
+
+/// The shim calls this before checkpoints of a program that names tensors.
+extern "C" fn live_sizes(ordinal: u32, into: *mut SizeCount, room: usize) -> usize {
+    with_ledger(|ledger| {
+        let sizes = ledger.live_sizes(Place::Device(ordinal));
+        // SAFETY: the caller gives the array's length in `room`.
+        unsafe { into.copy_from_nonoverlapping(sizes.as_ptr(), sizes.len().min(room)) };
+        sizes.len()
     })
     .unwrap_or(0)
 }

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::site_figures::{AtNextMark, Change, SiteFigures};
+use crate::size_count::SizeCount;
 
 /// The place of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,6 +127,22 @@ impl Ledger {
     /// Live bytes at a place.
     pub(crate) fn live(&self, place: Place) -> u64 {
         self.accounts.iter().find(|account| account.place == place).map_or(0, |account| account.level.live)
+    }
+
+    /// How many blocks of each size and site are live at a place, ordered.
+    pub(crate) fn live_sizes(&self, place: Place) -> Vec<SizeCount> {
+        let physical = self.physical.values().map(|physical| &physical.block);
+        let blocks = self.blocks.values().chain(physical).filter(|block| block.place == place);
+        let mut sizes: Vec<(u64, u32)> = blocks.map(|block| (block.bytes, block.site)).collect();
+        sizes.sort_unstable();
+        let mut counts: Vec<SizeCount> = Vec::new();
+        for (bytes, site) in sizes {
+            match counts.last_mut() {
+                Some(last) if last.bytes == bytes && last.site == u64::from(site) => last.count += 1,
+                _ => counts.push(SizeCount { bytes, count: 1, site: u64::from(site) }),
+            }
+        }
+        counts
     }
 
     /// The figures of each place.

@@ -52,6 +52,9 @@ mod search;
 #[path = "../memprof/site_figures.rs"]
 mod site_figures;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+#[path = "../memprof/size_count.rs"]
+mod size_count;
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 #[allow(dead_code)]
 #[path = "../memprof/untracked.rs"]
 mod untracked;

@@ -130,6 +130,50 @@ fn the_devices_of_the_chosen_metrics_are_shown() {
 }
 
 #[test]
+fn blocks_without_a_name_are_counted_and_listed_by_size() {
+    let with_blocks = |sizes: &[u64]| {
+        let fields = json!({"family": "heap", "least": 4096, "whole": 1, "sizes": sizes, "rest_count": 0, "rest_bytes": 0});
+        let log = tensor(Log::new(), 1, "cpu", ("w", "weight", 1, &[4096]));
+        log.event("live_sizes", &fields).checkpoint("here", &[("heap.live", 120_000), ("heap.peak", 120_000)])
+    };
+    // The weight has one of the blocks of 16 KiB.
+    let old = with_blocks(&[16_384, 3, 0, 20_000, 1, 0]);
+    let synthetic = Synthetic::new(&["old", "new"]).passed("train", 0, 0, &old).passed(
+        "train",
+        1,
+        0,
+        &with_blocks(&[16_384, 1, 0, 20_000, 4, 0]),
+    );
+    let both = compare(&synthetic.results());
+    let line =
+        " cpu: without a name, of at least 4.00 KiB: old 3 blocks (51.5 KiB), new 4 blocks (78.1 KiB)\n";
+    let text = table(&both, 120);
+    assert!(text.contains(line), "{text}");
+    let seen = view(&both, 100);
+    assert_fits(&seen, 100);
+    insta::assert_snapshot!("tensors_without_a_name", seen);
+    let json: serde_json::Value =
+        serde_json::from_str(&shown(&both, Format::Json, &Options::default())).unwrap();
+    let unnamed = &json["cells"][0]["tensors"]["unnamed"][0];
+    assert_eq!(
+        (&unnamed["device"], &unnamed["count"], &unnamed["bytes"]),
+        (&json!("cpu"), &json!(3), &json!(52_768))
+    );
+    assert_eq!(unnamed["sizes"][0], json!({"bytes": 16_384, "count": 2, "of": 3}));
+}
+
+#[test]
+fn a_comment_has_the_chosen_devices_only() {
+    let of = |metric: &str| {
+        let options = Options { metrics: Some(vec![metric.to_owned()]), ..Options::default() };
+        shown(&usual(), Format::Markdown, &options)
+    };
+    let (gpu, none) = (of("gpu.1.live"), of("gpu.0.live"));
+    assert!(gpu.contains("cuda:0: weights") && !gpu.contains("cpu: weights"), "{gpu}");
+    assert!(!none.contains("Tensors of"), "{none}");
+}
+
+#[test]
 fn one_revision_has_its_layers_alone() {
     let synthetic = Synthetic::new(&["main"]).passed("train", 0, 0, &model(100));
     insta::assert_snapshot!("tensors_of_one", view(&compare(&synthetic.results()), 100));

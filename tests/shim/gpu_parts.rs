@@ -93,6 +93,22 @@ mod counting {
     }
 
     #[test]
+    fn live_blocks_are_counted_by_size() {
+        let mut ledger = Ledger::default();
+        for (address, bytes) in [(1, 10), (2, 40), (3, 10)] {
+            ledger.add(Space::Memory, address, block(bytes));
+        }
+        ledger.create(5, block(10));
+        ledger.add(Space::Memory, 4, Block { place: Place::Host, ..block(10) });
+        let sizes = |ledger: &Ledger| -> Vec<(u64, u64)> {
+            ledger.live_sizes(DEVICE).iter().map(|one| (one.bytes, one.count)).collect()
+        };
+        assert_eq!(sizes(&ledger), [(10, 3), (40, 1)]);
+        ledger.begin_free(1, Space::Memory, 2);
+        assert_eq!(sizes(&ledger), [(10, 3)]);
+    }
+
+    #[test]
     fn arrays_and_memory_with_the_same_number_are_different_things() {
         let mut ledger = Ledger::default();
         ledger.add(Space::Memory, 7, block(1));

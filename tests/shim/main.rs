@@ -20,6 +20,8 @@ mod scopes;
 #[path = "../../templates/memprof/site_figures.rs"]
 #[expect(dead_code, reason = "the shim's own file, of which the ledger uses a part")]
 mod site_figures;
+#[path = "../../templates/memprof/size_count.rs"]
+mod size_count;
 #[path = "../support/skips.rs"]
 mod skips;
 mod stacks;

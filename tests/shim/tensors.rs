@@ -105,6 +105,30 @@ fn naming_allocates_nothing() {
 }
 
 #[test]
+fn sizes_of_live_blocks_are_logged_once_a_tensor_has_a_name_and_when_they_change() {
+    let record = named();
+    let sizes = |line: &Value| -> Vec<[u64; 3]> {
+        let numbers: Vec<u64> =
+            line["sizes"].as_array().unwrap().iter().map(|one| one.as_u64().unwrap()).collect();
+        numbers.chunks(3).map(|one| one.try_into().unwrap()).collect()
+    };
+    let of_heap = record.events("live_sizes");
+    assert!(
+        of_heap.iter().all(|line| line["family"] == "heap" && line["least"] == 4096 && line["whole"] == 1)
+    );
+    let [first, .., last] = &of_heap[..] else { panic!("too few lines: {of_heap:?}") };
+    assert!(place(&record, record.checkpoint("before")) < place(&record, first), "nothing had a name");
+    assert!(place(&record, first) < place(&record, record.checkpoint("named")));
+    let count = |line: &Value, bytes| sizes(line).iter().find(|one| one[0] == bytes).map_or(0, |one| one[1]);
+    // Three of 40,000 bytes, one of which grew from 5,000, and one of 12,000 that was freed.
+    let grown = record.events("live_sizes")[1];
+    assert_eq!([count(first, 40_000), count(first, 5000), count(first, 12_000)], [2, 1, 1]);
+    assert_eq!([count(grown, 40_000), count(grown, 5000), count(grown, 12_000)], [3, 0, 0]);
+    assert_eq!(count(last, 40_000), 0, "all are freed at the end");
+    assert_eq!(of_heap.len(), 3, "no line repeats the one before it");
+}
+
+#[test]
 fn outside_a_run_names_are_inert() {
     let record = Experiment::outside_a_run(program("tensors", &[])).succeed();
     assert!(!record.has_log());

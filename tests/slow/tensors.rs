@@ -13,6 +13,11 @@ fn library(layers: &[(&str, usize, usize)]) -> String {
         r#"//! A model.
 use memprof::{{Kind, Names, Tensor}};
 
+/// Two blocks that nobody names.
+pub fn read() -> [Vec<u8>; 2] {{
+    std::hint::black_box([vec![1; 20_000], vec![2; 20_000]])
+}}
+
 pub struct Parameter {{ name: String, shape: [usize; 2], values: Vec<f32> }}
 pub struct Model {{ pub parameters: Vec<Parameter> }}
 
@@ -69,7 +74,9 @@ const TEST: &str = r#"
 fn trains() {
     let model = bart::Model::new();
     let _names = model.names();
+    let file = bart::read();
     memprof::checkpoint!("loaded");
+    drop(file);
     for _ in 0..3 {
         let activations = std::hint::black_box(vec![1_u8; 100_000]);
         let (gradients, names) = model.backward();
@@ -167,4 +174,13 @@ fn a_real_model_is_told_layer_by_layer_to_the_byte() {
     assert!(table.contains(" 3 of 5 tensors differ: 1 added, 1 removed, 1 resized\n"), "{table}");
     let view = printed(&repository, &["memprof", "report", "--view", "tensors"]);
     assert!(view.contains("   head.weight(->embedding.weight) │"), "{view}");
+    assert!(
+        view.contains(" each 19.5 KiB ") && view.contains(" --why shows who allocated these blocks\n"),
+        "{view}"
+    );
+    let explained =
+        printed(&repository, &["memprof", "main", "--test", "trains", "--view", "tensors", "--why"]);
+    let line = |start: &str| explained.lines().find(|line| line.starts_with(start)).unwrap_or_default();
+    assert!(line(" each 19.5 KiB ").ends_with(" │      2 │ 39.1 KiB"), "{explained}");
+    assert!(line("   bart::read ").ends_with(" │      2 │ 39.1 KiB"), "{explained}");
 }

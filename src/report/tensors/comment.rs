@@ -8,6 +8,7 @@ use crate::compare::comparison::{Comparison, PairView};
 use crate::compare::tensor_comparison::{LayerRow, Moment, layers};
 use crate::plan::metric::Unit;
 use crate::report::markdown_text::{code, escape, html};
+use crate::report::tensors::chosen_devices::ChosenDevices;
 use crate::report::tensors::layers::{changed, counts, form, largest_first, mark};
 use crate::report::tensors::report::{TensorReport, narrow};
 use crate::report::tensors::totals::TotalsRow;
@@ -23,11 +24,11 @@ const MOST_CHARACTERS: usize = 8_000;
 const MOST_LAYERS: usize = 8;
 
 /// Returns a section for each test with named tensors.
-pub(in crate::report) fn write(comparison: &Comparison) -> String {
+pub(in crate::report) fn write(comparison: &Comparison, chosen: &ChosenDevices) -> String {
     let mut comment = String::new();
     let mut left_out = 0;
     for view in comparison.pairs() {
-        let section = section(comparison, &view).unwrap_or_default();
+        let section = section(comparison, &view, chosen).unwrap_or_default();
         if comment.chars().count() + section.chars().count() > MOST_CHARACTERS {
             left_out += 1;
         } else {
@@ -41,9 +42,10 @@ pub(in crate::report) fn write(comparison: &Comparison) -> String {
     comment
 }
 
-fn section(comparison: &Comparison, view: &PairView) -> Option<String> {
-    let tensors = TensorReport::of_pair(comparison, view);
-    let moment = tensors.moments().into_iter().max_by_key(|moment| {
+fn section(comparison: &Comparison, view: &PairView, chosen: &ChosenDevices) -> Option<String> {
+    let tensors = TensorReport::of_pair(comparison, view).only(chosen.clone());
+    let moments = tensors.moments().into_iter().filter(|moment| !tensors.devices(moment).is_empty());
+    let moment = moments.max_by_key(|moment| {
         let named = (0..2).filter_map(|side| {
             let (side, place) = tensors.at(moment, side)?;
             Some(side.devices_at(place).map(|device| side.totals_at(place, device).named()).sum::<i128>())

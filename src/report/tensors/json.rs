@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::compare::comparison::{Comparison, PairView};
 use crate::compare::tensor_comparison::{LayerChange, LayerRow, TensorSide, layers};
 use crate::compare::tensor_states::Alive;
+use crate::compare::unnamed_blocks::UnnamedSize;
 use crate::report::tensors::report::TensorReport;
 use crate::results::measurement::{Kind, Measurement};
 use crate::results::tensor_record::{Description, PoolReading, TensorDevice, TensorKind};
@@ -21,6 +22,44 @@ pub struct TensorsOfRun {
     pub named: Vec<NamedEntry>,
     /// The totals at each checkpoint with named tensors or pool readings.
     pub checkpoints: Vec<CheckpointEntry>,
+    /// The live blocks that no tensor is named in, at the highest of these checkpoints, by device.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unnamed: Vec<UnnamedEntry>,
+}
+
+/// The live blocks of a device that no tensor is named in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Unnamed")]
+pub struct UnnamedEntry {
+    /// The checkpoint.
+    #[serde(flatten)]
+    pub place: CheckpointName,
+    /// `cpu` or `cuda:0`.
+    pub device: String,
+    /// Smaller blocks are not counted by size.
+    pub least: u64,
+    /// The number of blocks.
+    pub count: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The sizes, those with most bytes first.
+    pub sizes: Vec<UnnamedSizeEntry>,
+    /// Named storages for which there is no block of their size. Blocks of theirs may be listed here.
+    pub named_without_block: u64,
+    /// Whether all blocks of at least that size were counted.
+    pub is_complete: bool,
+}
+
+/// Blocks of one size.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "UnnamedSize")]
+pub struct UnnamedSizeEntry {
+    /// Bytes of each block.
+    pub bytes: u64,
+    /// The number of blocks without a name.
+    pub count: u64,
+    /// The number of all blocks of this size.
+    pub of: u64,
 }
 
 /// A tensor that was alive, once or repeatedly.
@@ -199,7 +238,11 @@ pub(in crate::report) fn of_run(measurement: &Measurement) -> Option<TensorsOfRu
     let points = (0..measurement.checkpoints().len()).filter(is_point).collect();
     let run = NamingRun { measurement, points };
     let side = TensorSide::new(&[measurement])?;
-    Some(TensorsOfRun { named: run.named(), checkpoints: run.checkpoints(&side) })
+    Some(TensorsOfRun {
+        named: run.named(),
+        checkpoints: run.checkpoints(&side),
+        unnamed: run.unnamed(&side),
+    })
 }
 
 /// A run with named memory.
@@ -258,6 +301,31 @@ impl NamingRun<'_> {
             }
         };
         self.points.iter().filter(|index| !side.is_empty_at(**index)).map(entry).collect()
+    }
+
+    /// Returns the unnamed blocks at the highest point with named tensors; of several, at the first.
+    fn unnamed(&self, side: &TensorSide) -> Vec<UnnamedEntry> {
+        let points = self.points.iter().rev().filter(|index| !side.is_empty_at(**index));
+        let Some(&index) = points.max_by_key(|index| side.height(**index)) else { return Vec::new() };
+        let of_device = |device: &TensorDevice| {
+            let found = side.unnamed_at(index, device)?;
+            let sizes = found.sizes.iter().map(|&UnnamedSize { bytes, count, of }| UnnamedSizeEntry {
+                bytes,
+                count,
+                of,
+            });
+            Some(UnnamedEntry {
+                place: self.checkpoint_name(index),
+                device: device.to_string(),
+                least: found.least,
+                count: found.count,
+                bytes: found.bytes,
+                sizes: sizes.collect(),
+                named_without_block: found.without_block,
+                is_complete: !found.is_incomplete,
+            })
+        };
+        side.devices_at(index).filter_map(of_device).collect()
     }
 }
 

@@ -11,4 +11,5 @@ pub mod passes;
 pub mod remarks;
 pub mod report;
 pub mod totals;
+pub mod unnamed;
 pub mod view;

@@ -9,6 +9,7 @@ use crate::compare::comparison::{Cell, Comparability, Comparison, PairView};
 use crate::compare::tensor_comparison::{LayerChange, Moment, TensorSide, moments};
 use crate::compare::tensor_states::Alive;
 use crate::plan::metric::Unit;
+use crate::plan::resolved::CellId;
 use crate::report::page::{Group, Page, Text, Tone};
 use crate::report::tensors::chosen_devices::ChosenDevices;
 use crate::report::text;
@@ -28,6 +29,9 @@ pub(in crate::report) struct TensorReport<'a> {
     pub(in crate::report) sides: [Option<TensorSide<'a>>; 2],
     pub(in crate::report) names: Vec<String>,
     pub(in crate::report) runs: usize,
+    /// The test, and the index of its candidate or only revision.
+    pub(super) cell: &'a CellId,
+    pub(super) candidate: usize,
     /// The test's points as indices of both sides.
     rows: Vec<[Option<usize>; 2]>,
     /// The names of these points.
@@ -65,6 +69,8 @@ impl<'a> TensorReport<'a> {
             rows: places.collect(),
             labels: points.map(|key| key.shown(&cell.labels)).collect(),
             runs: side.runs.len(),
+            cell: &cell.id,
+            candidate: 0,
             names: vec![heading(&comparison.revisions[0].name, side)],
             sides,
             view: None,
@@ -88,6 +94,8 @@ impl<'a> TensorReport<'a> {
             rows: places.collect(),
             labels: points.map(|row| text::row_label(view, row)).collect(),
             runs: both.iter().map(|side| side.runs.len()).max().unwrap_or(0),
+            cell: &view.cell.id,
+            candidate: view.pair.candidate,
             names: [(view.old, view.baseline), (view.new, view.candidate)]
                 .map(|(revision, side)| heading(&revision.name, side))
                 .to_vec(),
@@ -180,11 +188,21 @@ impl<'a> TensorReport<'a> {
         name: String,
         rows: impl Iterator<Item = (Vec<Option<i128>>, DeltaCell)>,
     ) -> Group {
+        self.group_in(Unit::Bytes, name, rows)
+    }
+
+    /// Like [`Self::group`], for a figure in this unit.
+    pub(super) fn group_in(
+        &self,
+        unit: Unit,
+        name: String,
+        rows: impl Iterator<Item = (Vec<Option<i128>>, DeltaCell)>,
+    ) -> Group {
         let cells = rows.map(|(values, delta)| {
             let mut cells: Vec<Text> =
-                values.iter().map(|value| Text::figure(value.map(narrow), Unit::Bytes)).collect();
+                values.iter().map(|value| Text::figure(value.map(narrow), unit)).collect();
             if self.is_compared() {
-                cells.push(delta.text(&values));
+                cells.push(delta.text(&values, unit));
             }
             cells
         });
@@ -200,15 +218,13 @@ impl<'a> TensorReport<'a> {
 }
 
 impl DeltaCell {
-    fn text(self, values: &[Option<i128>]) -> Text {
+    fn text(self, values: &[Option<i128>], unit: Unit) -> Text {
         match (self, values) {
             (Self::Change(Some(LayerChange::Added)), [None, Some(_)]) => Text::new("added", Tone::Structure),
             (Self::Change(Some(LayerChange::Removed)), [Some(_), None]) => {
                 Text::new("removed", Tone::Structure)
             }
-            (Self::Difference | Self::Change(_), [Some(old), Some(new)]) => {
-                Text::difference(new - old, Unit::Bytes)
-            }
+            (Self::Difference | Self::Change(_), [Some(old), Some(new)]) => Text::difference(new - old, unit),
             _ => Text::empty(),
         }
     }

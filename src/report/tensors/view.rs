@@ -39,6 +39,7 @@ pub(in crate::report) fn render(
         writeln!(out)?;
         tensors.head(page, moment, out)?;
         tensors.totals(page, moment, out)?;
+        tensors.unnamed_in_short(page, moment, out)?;
         tensors.pools(page, moment, out)?;
         tensors.differing(page, moment, &mut shown_before, options, out)?;
     }
@@ -134,6 +135,7 @@ impl TensorReport<'_> {
                     rows.iter().filter(|row| row.one().description.device == device).collect();
                 writeln!(out)?;
                 self.layers(page, &device, &of_device, options, out)?;
+                self.unnamed_sizes(page, moment, &device, options, out)?;
             }
         }
         if shown.len() < moments.len() {
