@@ -72,6 +72,7 @@ pub const ADAPTERS: [Adapter; 4] = [
             Variant { root: "lib.rs", cfgs: &["autodiff", "optim"] },
             Variant { root: "lib.rs", cfgs: &["autodiff"] },
             Variant { root: "lib.rs", cfgs: &[] },
+            Variant { root: "backend_in_type.rs", cfgs: &["autodiff", "optim", "moments"] },
             Variant { root: "backend_in_type.rs", cfgs: &["autodiff", "optim"] },
             Variant { root: "backend_in_type.rs", cfgs: &["autodiff"] },
             Variant { root: "without_names.rs", cfgs: &["autodiff", "optim", "typed"] },

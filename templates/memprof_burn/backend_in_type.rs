@@ -6,6 +6,8 @@ mod described;
 #[path = "../common/device_name.rs"]
 mod device_name;
 mod element;
+#[cfg(moments)]
+mod optimizer;
 mod path;
 #[path = "../common/text.rs"]
 mod text;
@@ -17,6 +19,8 @@ use described::Described;
 use element::element_of;
 use memprof::{Kind, Names};
 pub use memprof::{forward, layer};
+#[cfg(moments)]
+pub use optimizer::{Moments, optimizer};
 use path::Path;
 
 functions! { backend: B, gradients: B::Gradients }
