@@ -57,7 +57,9 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
         not_judged.add(&pair, &sections);
         is_empty &= !view.pair(&pair, out)?;
     }
-    if is_empty {
+    let measured = |cell: &Cell| cell.sides.iter().any(|side| side.availability != Availability::Missing);
+    // A program that was not built or not started has no scopes either, and the report says so.
+    if is_empty && comparison.cells.iter().any(measured) {
         view.page.line(NO_SCOPE, "", Tone::Quiet, out)?;
     }
     let answers = if is_empty { &[][..] } else { &answers };

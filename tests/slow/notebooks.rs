@@ -149,11 +149,28 @@ fn a_cell_that_fails_is_named_and_the_cells_before_it_are_shown() {
     let printed = alone(folder.path(), &["types.ipynb", "--offline"]);
     assert_eq!(printed.code, 3, "{}", printed.everything());
     assert!(printed.stderr.contains("--> cell 1, line 2"), "{}", printed.everything());
+    assert!(!printed.stdout.contains("no scope was logged"), "{}", printed.everything());
     std::fs::write(folder.path().join("shell.ipynb"), notebook(&[("a", "let a = 1;\n!ls")])).unwrap();
     let refused = alone(folder.path(), &["shell.ipynb"]);
     assert_eq!(refused.code, 2, "{}", refused.everything());
     assert!(refused.stderr.contains("error: shell.ipynb: cell 1, line 2: `!ls`"), "{}", refused.everything());
     assert!(refused.stderr.contains("help: "), "{}", refused.everything());
+
+    let made = folder.path().join("home-notebooks");
+    assert!(made.exists(), "{}", printed.everything());
+    let clean = |arguments: &[&str]| {
+        let mut command: Command = tool();
+        command.current_dir(folder.path()).env("CARGO_MEMPROF_HOME", home_at(folder.path().join("home")));
+        command.args(["memprof", "clean", "--notebooks"]).args(arguments);
+        Printed::of(command)
+    };
+    let would = clean(&["--dry-run"]);
+    assert!(would.stdout.contains("home-notebooks\n"), "{}", would.everything());
+    let asked = clean(&[]);
+    assert!(asked.stderr.contains("help: cargo memprof clean --notebooks --yes"), "{}", asked.everything());
+    assert!(made.exists());
+    let cleaned = clean(&["--yes"]);
+    assert!(cleaned.code == 0 && !made.exists(), "{}", cleaned.everything());
 }
 
 /// Runs a command. Returns its output if it succeeds.

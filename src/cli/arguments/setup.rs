@@ -22,7 +22,8 @@ Examples:
   cargo memprof clean --dry-run                    what would be removed
   cargo memprof clean                              remove builds and runs, after asking
   cargo memprof clean --yes                        the same without asking, for scripts
-  cargo memprof clean --archives                   remove unpacked archives";
+  cargo memprof clean --archives                   remove unpacked archives
+  cargo memprof clean --notebooks                  remove programs made from notebooks";
 
 /// What follows `init --help`.
 pub const INIT_HELP: &str = "\
@@ -64,6 +65,9 @@ pub struct CleanArguments {
     /// Remove only unpacked archives; needs no repository
     #[arg(long)]
     pub archives: bool,
+    /// Remove only programs made from notebooks outside repositories; needs no repository
+    #[arg(long, conflicts_with = "archives")]
+    pub notebooks: bool,
     /// Fail instead of waiting for another run that uses this repository
     #[arg(long)]
     pub no_wait: bool,

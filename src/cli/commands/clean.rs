@@ -1,4 +1,5 @@
-//! `clean`: removes what the tool keeps for a repository, or the unpacked archives.
+//! `clean`: removes what the tool keeps for a repository, the unpacked archives, or the programs made
+//! from notebooks.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -8,16 +9,22 @@ use crate::checkout::cache;
 use crate::cli::arguments::setup::CleanArguments;
 use crate::cli::commands::context::CommandContext;
 use crate::cli::kept_runs::{repository, runs};
+use crate::cli::notebook::place::made_repositories;
+use crate::git::repository::Repository;
 use crate::run::session::Session;
 use crate::support::bytes::Bytes;
 use crate::support::exit_code::ExitCode;
 use crate::support::file_lock::{Lock, LockFile, WhenHeld};
 use crate::support::user_error::UserError;
 
-/// Removes the repository's cache and runs, or with `--archives` the unpacked archives.
+/// Removes the repository's cache and runs; with `--archives` the unpacked archives, with `--notebooks`
+/// the programs made from notebooks.
 pub fn clean(context: CommandContext<'_>, arguments: &CleanArguments) -> anyhow::Result<ExitCode> {
     if arguments.archives {
         return clean_archives(context, arguments);
+    }
+    if arguments.notebooks {
+        return clean_notebooks(context, arguments);
     }
     let repository = repository()?;
     let session = Session::open(&repository, context.console, context.interrupt)?;
@@ -57,6 +64,37 @@ fn clean_archives(context: CommandContext<'_>, arguments: &CleanArguments) -> an
     context.print(&removed(bytes))
 }
 
+fn clean_notebooks(context: CommandContext<'_>, arguments: &CleanArguments) -> anyhow::Result<ExitCode> {
+    let all = made_repositories(&cache::home()?);
+    let mut repositories = Vec::new();
+    for entry in all.read_dir_utf8().into_iter().flatten() {
+        repositories.push(Repository::discover(entry?.path())?);
+    }
+    let mut sessions = Vec::new();
+    for repository in &repositories {
+        sessions.push((repository, Session::open(repository, context.console, context.interrupt)?));
+    }
+    let caches = sessions.iter().map(|(_, session)| session.cache.folder().to_owned());
+    let folders: Vec<Utf8PathBuf> =
+        std::iter::once(all.clone()).chain(caches).filter(|one| one.exists()).collect();
+    if arguments.dry_run {
+        return context.print(&format!("would remove:\n{}", with_sizes(&folders)));
+    }
+    if !is_agreed(arguments, &folders)? {
+        return context.print("nothing was removed\n");
+    }
+    let mut bytes = 0;
+    for (repository, session) in sessions {
+        let lock = session.lock(arguments.no_wait)?;
+        bytes += session.cache.clean(repository, lock, None)?;
+    }
+    if all.exists() {
+        bytes += cache::bytes_on_disk(&all);
+        fs_err::remove_dir_all(&all)?;
+    }
+    context.print(&removed(bytes))
+}
+
 /// Returns a line for each folder: its size and its path.
 fn with_sizes(folders: &[Utf8PathBuf]) -> String {
     let line = |folder: &Utf8PathBuf| format!("{} {folder}", Bytes(cache::bytes_on_disk(folder)));
@@ -73,12 +111,16 @@ fn is_agreed(arguments: &CleanArguments, folders: &[Utf8PathBuf]) -> anyhow::Res
     }
     let list = with_sizes(folders);
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        let archives = if arguments.archives { " --archives" } else { "" };
+        let what = match arguments {
+            CleanArguments { archives: true, .. } => " --archives",
+            CleanArguments { notebooks: true, .. } => " --notebooks",
+            CleanArguments { .. } => "",
+        };
         return Err(UserError::new(format!(
             "without a terminal, clean needs --yes to remove\n{}",
             list.trim_end()
         ))
-        .help(format!("cargo memprof clean{archives} --yes"))
+        .help(format!("cargo memprof clean{what} --yes"))
         .into());
     }
     write!(io::stderr(), "This removes:\n{list}Continue? [y/N] ")?;

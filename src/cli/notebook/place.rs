@@ -74,14 +74,18 @@ impl Place {
     }
 }
 
-/// Makes an empty repository for a notebook, or returns that of an earlier run. It is beside the
-/// cache, because the cache may contain no repository.
+/// Returns the folder of the repositories that were made for notebooks. It is beside the cache, because
+/// the cache may contain no repository.
+pub fn made_repositories(home: &Utf8Path) -> Utf8PathBuf {
+    let name = home.file_name().map_or_else(|| "notebooks".to_owned(), |name| format!("{name}-notebooks"));
+    home.with_file_name(name)
+}
+
+/// Makes an empty repository for a notebook, or returns that of an earlier run.
 fn made(file: &Utf8Path) -> anyhow::Result<Repository> {
-    let home = cache::home()?;
     let stem = file.file_stem().unwrap_or_default();
     let hash = blake3::hash(file.as_str().as_bytes()).to_hex();
-    let beside = home.file_name().map_or_else(|| "notebooks".to_owned(), |name| format!("{name}-notebooks"));
-    let folder = home.with_file_name(beside).join(format!("{stem}-{}", &hash[..16]));
+    let folder = made_repositories(&cache::home()?).join(format!("{stem}-{}", &hash[..16]));
     fs_err::create_dir_all(&folder)?;
     if !folder.join(".git").exists() {
         let init = ["init", "--quiet", "--template=", "--initial-branch=main"];
