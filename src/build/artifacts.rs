@@ -8,6 +8,7 @@ use cargo_metadata::Artifact;
 
 use crate::build::compiled_test;
 use crate::build::libraries;
+use crate::build::library_listing::{self, Start};
 use crate::build::noting_runner;
 use crate::build::provenance::{Companion, Executable, FailedTarget};
 use crate::build::stand_in;
@@ -121,10 +122,19 @@ impl Artifacts<'_> {
                 return Ok(());
             }
         };
+        let mut library = None;
         let listing = if harness {
             test_listing::list(built, runner, &directory, &invocation.environment, self.clean_env)
         } else {
-            Listing::default()
+            let found = library_listing::list(Start {
+                executable: built,
+                runner,
+                directory: &directory,
+                environment: &invocation.environment,
+                clean_env: self.clean_env,
+            });
+            library = found.as_ref().map(|found| found.library);
+            Listing { tests: found.map(|found| found.tests).unwrap_or_default(), ..Listing::default() }
         };
         if !listing.absent_libraries.is_empty() {
             let target = artifact.target.name.clone();
@@ -135,6 +145,7 @@ impl Artifacts<'_> {
             binary: artifact.target.name.clone(),
             kind,
             harness,
+            library,
             tests: listing.tests,
             unlisted: listing.unlisted,
             file,

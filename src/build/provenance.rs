@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use camino::Utf8PathBuf;
 use serde::{Deserialize, Serialize};
 
+use crate::build::harness_library::HarnessLibrary;
 use crate::build::noting_runner::LIBRARY_PATHS;
 use crate::plan::clean_env::CleanEnv;
 use crate::plan::listing::NotMeasured;
@@ -225,8 +226,12 @@ pub struct Executable {
     pub binary: String,
     /// The target's kind.
     pub kind: TargetKind,
-    /// Whether libtest's harness runs its tests. If not, the whole executable is one test.
+    /// Whether libtest's harness runs its tests.
     pub harness: bool,
+    /// The library that runs its tests or benchmarks in place of libtest's harness. Without either, the
+    /// whole executable is one test.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub library: Option<HarnessLibrary>,
     /// The tests in it, in the harness's order.
     pub tests: Vec<ListedTest>,
     /// Why its tests could not be listed.
@@ -287,6 +292,7 @@ pub(crate) mod tests {
             binary: "b".into(),
             kind: TargetKind::Lib,
             harness: true,
+            library: None,
             tests: Vec::new(),
             unlisted: None,
             file: "t".into(),

@@ -5,6 +5,7 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
 use camino::Utf8Path;
 
+use crate::build::harness_library::HarnessLibrary;
 use crate::build::store::WrongBuild;
 use crate::results::log_checksum::LogKey;
 use crate::results::outcome::{Outcome, Status};
@@ -30,6 +31,8 @@ pub struct Evidence<'a> {
     pub harm: Option<String>,
     /// Whether libtest's harness should have run one test.
     pub harness: bool,
+    /// The library that should have run one test or benchmark instead, and its name.
+    pub library: Option<(HarnessLibrary, &'a str)>,
     /// The time limit in seconds, if there was one.
     pub limit_seconds: u64,
     /// Whether the kernel's out-of-memory killer was active during the run.
@@ -137,6 +140,13 @@ fn judge_success(evidence: &Evidence<'_>, stderr: &str) -> (Status, Option<Strin
             Err(error) => return refused(format!("its output cannot be read: {error}")),
         }
     }
+    if let Some((library, name)) = evidence.library {
+        match library_ran(&evidence.folder.join(file::STDOUT), library, name) {
+            Ok(true) => {}
+            Ok(false) => return refused(format!("the executable did not say that it ran '{name}'")),
+            Err(error) => return refused(format!("its output cannot be read: {error}")),
+        }
+    }
     let end = stderr.lines().find(|line| line.starts_with(END_OF_RECORDING));
     (Status::Ok, end.map(str::to_owned))
 }
@@ -147,6 +157,16 @@ fn harness_ran_a_test(stdout: &Utf8Path) -> io::Result<bool> {
     let mut ran = false;
     bounded_lines::each_line(BufReader::new(regular_file::open(stdout)?), MOST_OF_LINE, |line| {
         ran = line == b"running 1 test";
+        !ran
+    })?;
+    Ok(ran)
+}
+
+/// Whether a line of the output says that the benchmark or test ran.
+fn library_ran(stdout: &Utf8Path, library: HarnessLibrary, name: &str) -> io::Result<bool> {
+    let mut ran = false;
+    bounded_lines::each_line(BufReader::new(regular_file::open(stdout)?), MOST_OF_LINE, |line| {
+        ran = library.says_it_ran(line, name);
         !ran
     })?;
     Ok(ran)
@@ -267,6 +287,7 @@ mod tests {
             has_checksum: true,
             harm: harm.map(str::to_owned),
             harness: true,
+            library: None,
             limit_seconds: 5,
             killed_by_kernel: false,
         };

@@ -447,6 +447,7 @@ impl Runner<'_> {
             has_checksum: entry.provenance.key_inputs.shim == shim::source_hash(),
             harm,
             harness: executable.harness,
+            library: executable.library.map(|library| (library, planned.cell.test.name.as_str())),
             limit_seconds: planned.timeout_seconds.unwrap_or_default(),
             killed_by_kernel: classify::kernel_kills() > kills_before,
         };
@@ -581,6 +582,11 @@ fn test_command(
         command = command.args(["--exact", name, "--nocapture", "--test-threads=1"]);
         let ignored = executable.tests.iter().any(|test| test.name == name && test.ignored);
         command = command.args(ignored.then_some("--include-ignored"));
+    }
+    if let Some(library) = executable.library {
+        let name = planned.cell.test.name.as_str();
+        let ignored = executable.tests.iter().any(|test| test.name == name && test.ignored);
+        command = library.run_one(command, name, ignored);
     }
     let inherited = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     let command = inherited.filter(|name| name.starts_with("MEMPROF_LOG")).fold(command, Command::env_remove);

@@ -323,7 +323,7 @@ pub(crate) fn listed(build: &Build) -> Option<Vec<DiscoveredTest>> {
             kind: executable.kind,
             name: name.to_owned(),
         };
-        if executable.harness {
+        if executable.harness || executable.library.is_some() {
             let own = executable.tests.iter();
             tests.extend(own.map(|test| DiscoveredTest { id: id(&test.name), ignored: test.ignored }));
         } else {

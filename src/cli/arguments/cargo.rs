@@ -50,6 +50,9 @@ pub struct CargoArguments {
     /// Build only this bench (repeatable)
     #[arg(long, value_name = "NAME")]
     pub bench: Vec<String>,
+    /// Build all benches
+    #[arg(long, conflicts_with = "bench")]
+    pub benches: bool,
     /// Build every target with tests, even if the overlay provides all selected tests
     #[arg(long)]
     pub all_tests: bool,

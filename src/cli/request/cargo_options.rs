@@ -38,7 +38,7 @@ pub fn build_options(
         bins: flags.bin.clone(),
         tests: flags.test.clone(),
         examples: flags.example.clone(),
-        benches: flags.bench.clone(),
+        benches: if flags.benches { vec!["*".to_owned()] } else { flags.bench.clone() },
         jobs: flags.jobs,
         offline: flag(flags.offline, matrix.offline.as_ref()),
         locked: flag(flags.locked, matrix.locked.as_ref()),
