@@ -35,6 +35,7 @@ pub mod plan;
 pub mod report;
 pub mod results;
 pub mod run;
+pub mod slurm;
 pub mod support;
 pub mod symbols;
 pub mod trace;

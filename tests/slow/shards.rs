@@ -75,7 +75,7 @@ impl Sharded {
 
 /// The rows of a CSV that must not differ by a byte: revision, test, repeat, outcome, checkpoint, and live bytes of the
 /// heap. The harness allocates by what it finds in the environment, so the rows are those of differences within a test.
-fn exact(csv: &str) -> Vec<String> {
+pub fn exact(csv: &str) -> Vec<String> {
     let mut reader = csv::Reader::from_reader(csv.as_bytes());
     let rows = reader.records().map(|row| row.expect("the report is CSV"));
     let exact = rows.filter(|row| &row[9] == "heap.live");
