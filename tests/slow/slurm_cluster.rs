@@ -90,7 +90,7 @@ impl Cluster {
              ReturnToService=2\nSelectType=select/cons_tres\nSelectTypeParameters=CR_CPU\n\
              StateSaveLocation={folder}/state\nSlurmdSpoolDir={folder}/%n\n\
              SlurmctldPidFile={folder}/slurmctld.pid\nSlurmdPidFile={folder}/%n.pid\n\
-             SlurmctldTimeout=10\nSlurmdTimeout=2\nMessageTimeout=2\nTCPTimeout=1\nKillWait=2\nMinJobAge=300\n\
+             SlurmctldTimeout=10\nSlurmdTimeout=60\nKillWait=2\nMinJobAge=300\n\
              SchedulerType=sched/builtin\nJobRequeue=0\nAccountingStorageType=accounting_storage/none\n\
              JobAcctGatherType=jobacct_gather/none\n\
              NodeName=node1 NodeHostname={host} NodeAddr=127.0.0.1 Port={} CPUs=1 State=UNKNOWN\n\
@@ -144,14 +144,17 @@ impl Cluster {
         daemon.kill().expect("it runs");
         daemon.wait().expect("it ends");
         let spool = self.path(node).display().to_string();
-        for process in processes() {
-            // The shell of the job, whose parent is Slurm's, and whose children are the tool and a test.
-            if process.command.contains(&spool) {
-                for other in descendants(process.parent) {
-                    kill(other);
-                }
-            }
+        let all = processes();
+        // The shell of the job, whose parent is Slurm's, and whose children are the tool and a test.
+        for shell in all.iter().filter(|process| process.command.contains(&spool)) {
+            let is_parent =
+                |process: &&Process| process.id == shell.parent && process.command.starts_with("slurmstepd");
+            all.iter().filter(is_parent).for_each(|parent| kill(parent.id));
+            descendants(shell.id).into_iter().for_each(kill);
         }
+        // The controller would notice by itself. On a busy machine, it would also take a slow node for lost
+        // if it waited for less than a minute.
+        self.ask("scontrol", &["update", &format!("NodeName={node}"), "State=DOWN", "Reason=lost"]);
     }
 }
 
