@@ -14,6 +14,7 @@ use crate::plan::shard::Shard;
 use crate::results::run_folder::RunFolder;
 use crate::results::sealed;
 use crate::results::shard_record::{self, ShardRecord};
+use crate::support::redaction;
 use crate::support::user_error::UserError;
 
 /// The version of `job.json`'s format.
@@ -55,6 +56,12 @@ pub struct Submission {
 }
 
 impl JobRecord {
+    /// Keeps the flags for sbatch, with marks in the place of secrets.
+    pub fn keep_arguments(&mut self, arguments: &[String]) {
+        self.arguments = arguments.iter().map(|argument| redaction::setting(argument).into_owned()).collect();
+        self.lacks_secrets = self.arguments != arguments;
+    }
+
     /// Returns the job that runs a shard: the last one that was submitted with it.
     pub fn job_of(&self, shard: u32) -> Option<u64> {
         self.jobs.iter().rev().find(|job| job.shards.contains(&shard)).map(|job| job.id)

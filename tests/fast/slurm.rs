@@ -303,6 +303,10 @@ fn a_task_that_cannot_be_requeued_is_cancelled_and_submitted_again_with_new_flag
     has(&resumed.stdout, &["cargo memprof submit --resume '", "squeue --jobs 4720", "scancel 4720"]);
     assert_eq!(cluster.read("scancel.calls"), "4711_1\n4711_3\n");
     has(&cluster.sbatch(), &["--partition=other --time=1:00:00 --array=1,3 "]);
+    // The next call has the same flags.
+    cluster.look(&[], "4711_1|CANCELLED||\n4720_1|TIMEOUT||\n4720_3|RUNNING||\n");
+    assert_eq!(cluster.resume(&["--detach"]).code, 0);
+    has(&cluster.sbatch(), &["--partition=other --time=1:00:00 --array=1 "]);
 }
 
 #[test]
@@ -352,6 +356,9 @@ fn ctrl_c_stops_following_and_the_job_keeps_running() {
         assert!(began.elapsed() < Duration::from_mins(1), "it never asked");
         std::thread::sleep(Duration::from_millis(20));
     }
+    let second = cluster.resume(&[]);
+    assert_eq!(second.code, 2, "{}", second.everything());
+    has(&second.stderr, &["another run is using this job's folder: process "]);
     succeed(Command::new("kill").args(["-INT", &child.id().to_string()]));
     let output = child.wait_with_output().expect("it ends");
     let stderr = String::from_utf8_lossy(&output.stderr);
@@ -437,6 +444,34 @@ fn mistakes_are_refused_before_anything_is_submitted() {
             "docs/slurm.md",
         ],
     );
+}
+
+#[test]
+fn a_secret_for_sbatch_is_not_kept_and_asked_for_again() {
+    let mut cluster = Cluster::new();
+    let flags = ["--detach", "--", "--export=ALL,API_TOKEN=hunter2-of-mine", "--partition=x"];
+    assert_eq!(cluster.submit(&flags).code, 0);
+    has(&cluster.sbatch(), &["--export=ALL,API_TOKEN=hunter2-of-mine --partition=x"]);
+    for entry in walkdir::WalkDir::new(cluster.path("my run")) {
+        let entry = entry.expect("it can be read");
+        if entry.file_type().is_file() {
+            let text = std::fs::read_to_string(entry.path()).expect("text");
+            assert!(!text.contains("hunter2"), "{}: {text}", entry.path().display());
+        }
+    }
+    cluster.look(&[(1, "4711"), (2, "4711")], "");
+    let resumed = cluster.resume(&["--detach"]);
+    assert_eq!(resumed.code, 2, "{}", resumed.everything());
+    has(
+        &resumed.stderr,
+        &[
+            "the flags for sbatch contained a secret, which is not kept",
+            "submit --resume '",
+            "my run' -- FLAGS",
+        ],
+    );
+    assert_eq!(cluster.resume(&flags).code, 0);
+    has(&cluster.sbatch(), &["--partition=x --array=3 "]);
 }
 
 #[test]

@@ -35,7 +35,6 @@ use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;
 use crate::support::file_lock::{Lock, LockFile, WhenHeld};
 use crate::support::process::shell_quoted;
-use crate::support::redaction;
 use crate::support::user_error::UserError;
 use crate::support::whole_file::write_whole;
 
@@ -93,18 +92,18 @@ impl Submit<'_> {
         let flags = self.flags(&plan)?;
         let script = Script { tool: &tool, archive: &file, run: &folder.0, shards, flags: &flags };
         write_whole(&folder.script(), script.text().as_bytes())?;
-        let arguments = redacted(&self.arguments.sbatch);
-        let record = JobRecord {
+        let mut record = JobRecord {
             version: VERSION,
             archive: file,
             blake3: archive.hash,
             shards,
-            lacks_secrets: arguments != self.arguments.sbatch,
-            arguments,
+            arguments: Vec::new(),
+            lacks_secrets: false,
             cluster: None,
             jobs: Vec::new(),
             is_merged: false,
         };
+        record.keep_arguments(&self.arguments.sbatch);
         let mut job = Job { folder, record, client: Client::default(), _lock: lock };
         let all: Vec<u32> = (1..=shards).collect();
         if let Err(error) = self.send(&mut job, &all, &self.arguments.sbatch) {
@@ -151,12 +150,13 @@ impl Submit<'_> {
             .into());
         }
         let given = &self.arguments.sbatch;
-        let arguments = if given.is_empty() { job.record.arguments.clone() } else { given.clone() };
         if given.is_empty() && job.record.lacks_secrets {
             return Err(UserError::new("the flags for sbatch contained a secret, which is not kept")
                 .help(format!("give them again: cargo memprof submit --resume {} -- FLAGS", self.name(job)))
                 .into());
         }
+        let arguments = if given.is_empty() { job.record.arguments.clone() } else { given.clone() };
+        job.record.keep_arguments(&arguments);
         for (shard, reason) in missing {
             let message = format!("shard {shard}/{} runs again: {reason}", job.record.shards);
             self.context.console.emit(Event::Warning { message, help: None });
@@ -415,9 +415,4 @@ fn check_secrets(plan: &Plan, file: &Utf8Path) -> anyhow::Result<()> {
         .into()),
         None => Ok(()),
     }
-}
-
-/// The flags with marks in the place of secrets.
-fn redacted(arguments: &[String]) -> Vec<String> {
-    arguments.iter().map(|argument| redaction::setting(argument).into_owned()).collect()
 }
