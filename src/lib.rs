@@ -12,8 +12,8 @@
 //! 5. [`compare`] aligns checkpoints and computes differences, with the statistics of [`verdict`].
 //!    [`why`] finds the call sites of a difference. [`report`] renders them.
 //!
-//! [`bisect`] repeats this over a history, [`archive`] splits it between two machines, [`notebook`]
-//! makes a program of a Jupyter notebook, and [`doctor`] checks a machine. [`symbols`] reads the
+//! [`bisect`] repeats this over a history, [`archive`] splits it between two machines, [`slurm`]
+//! runs its shards on a cluster, [`notebook`] makes a program of a Jupyter notebook, and [`doctor`] checks a machine. [`symbols`] reads the
 //! functions and lines of executables. [`support`] is below all of them.
 //!
 //! Each module imports only modules below it. `DESIGN.md` has the order.
@@ -35,6 +35,7 @@ pub mod plan;
 pub mod report;
 pub mod results;
 pub mod run;
+pub mod slurm;
 pub mod support;
 pub mod symbols;
 pub mod trace;

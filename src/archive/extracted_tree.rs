@@ -7,6 +7,8 @@
 //! library path refer to that place.
 
 use std::collections::BTreeMap;
+use std::fs::{File, TryLockError};
+use std::os::unix::fs::MetadataExt;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use walkdir::WalkDir;
@@ -32,6 +34,8 @@ pub struct ExtractedTree<'a> {
     elsewhere: Option<String>,
     /// The outermost folder that was created for `root`.
     outermost: Utf8PathBuf,
+    /// The locked mark in `root`, as long as it is ours.
+    claim: Option<File>,
     /// Files whose content was verified, by path, with hash and stamp at that time.
     verified: BTreeMap<Utf8PathBuf, (String, Stamp)>,
 }
@@ -45,18 +49,19 @@ const LIBRARY_PATH: &str =
     if cfg!(target_os = "macos") { "DYLD_FALLBACK_LIBRARY_PATH" } else { "LD_LIBRARY_PATH" };
 
 impl<'a> ExtractedTree<'a> {
-    /// Creates the folder. The caller holds the lock on all archives.
+    /// Creates the folder. The caller holds the lock on all archives of its cache folder. Runs with
+    /// other cache folders may need the same folder, and use others.
     pub fn open(unpacked: &'a Unpacked) -> anyhow::Result<Self> {
         let built_in = &unpacked.manifest.root;
-        let (root, outermost, elsewhere) = match claim(built_in) {
-            Ok(outermost) => (built_in.clone(), outermost, None),
+        let (root, outermost, claim, elsewhere) = match claim(built_in) {
+            Ok((outermost, claim)) => (built_in.clone(), outermost, Some(claim), None),
             Err(reason) => {
                 let root = unpacked.folder.join("stand-in");
                 fs_err::create_dir_all(&root)?;
-                (root.clone(), root, Some(reason))
+                (root.clone(), root, None, Some(reason))
             }
         };
-        Ok(Self { unpacked, root, elsewhere, outermost, verified: BTreeMap::new() })
+        Ok(Self { unpacked, root, elsewhere, outermost, claim, verified: BTreeMap::new() })
     }
 
     /// Returns the folder of the files.
@@ -245,16 +250,19 @@ impl Drop for ExtractedTree<'_> {
         for folder in above.take_while(|folder| folder.starts_with(&self.outermost)) {
             let _ = std::fs::remove_dir(folder);
         }
+        // Not before the folder is gone: the next run would take it over.
+        drop(self.claim.take());
     }
 }
 
 /// Creates the folder, or takes over one that an earlier run left. Returns the outermost folder
-/// that was created, or why that is not possible.
-fn claim(root: &Utf8Path) -> Result<Utf8PathBuf, String> {
+/// that was created, with the locked mark, or why that is not possible.
+fn claim(root: &Utf8Path) -> Result<(Utf8PathBuf, File), String> {
     let mark = root.join(MARK);
     if let Ok(outermost) = fs_err::read_to_string(&mark) {
         let outermost = Utf8PathBuf::from(outermost.trim_end());
-        return if root.starts_with(&outermost) { Ok(outermost) } else { Ok(root.to_owned()) };
+        let claim = locked(&mark)?;
+        return Ok((if root.starts_with(&outermost) { outermost } else { root.to_owned() }, claim));
     }
     if root.symlink_metadata().is_ok() {
         return Err("it already exists".to_owned());
@@ -263,13 +271,26 @@ fn claim(root: &Utf8Path) -> Result<Utf8PathBuf, String> {
     let outermost = missing.last().unwrap_or(root).to_owned();
     let made = std::fs::create_dir_all(root).and_then(|()| std::fs::write(&mark, format!("{outermost}\n")));
     match made {
-        Ok(()) => Ok(outermost),
+        Ok(()) => Ok((outermost, locked(&mark)?)),
         Err(error) => {
             for folder in root.ancestors().take_while(|folder| folder.starts_with(&outermost)) {
                 let _ = std::fs::remove_dir(folder);
             }
             Err(format!("it cannot be created ({error})"))
         }
+    }
+}
+
+/// Locks the mark of a folder, unless another run has it.
+fn locked(mark: &Utf8Path) -> Result<File, String> {
+    const IN_USE: &str = "another run uses it";
+    let file = File::open(mark).map_err(|_| IN_USE.to_owned())?;
+    let identity = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
+    match file.try_lock() {
+        // The other run may have removed it in the meantime.
+        Ok(()) if file.metadata().map(identity).ok() == mark.metadata().map(identity).ok() => Ok(file),
+        Ok(()) | Err(TryLockError::WouldBlock) => Err(IN_USE.to_owned()),
+        Err(TryLockError::Error(error)) => Err(format!("it cannot be locked ({error})")),
     }
 }
 
@@ -432,11 +453,30 @@ mod tests {
         let unpacked = unpacked(&folder, &root);
         let mut tree = ExtractedTree::open(&unpacked).unwrap();
         tree.extract(0, &entry(&root)).unwrap();
+        // The system takes the lock of a process that ends.
+        drop(tree.claim.take());
         std::mem::forget(tree);
         let next = ExtractedTree::open(&unpacked).unwrap();
         assert_eq!(next.elsewhere(), None);
         drop(next);
         assert!(!folder.join("home").exists());
+    }
+
+    #[test]
+    fn a_folder_that_another_run_uses_is_left_to_it() {
+        let (_guard, folder) = folder();
+        let root = folder.join("home/builder/cache/r-1");
+        let unpacked = unpacked(&folder, &root);
+        let mut tree = ExtractedTree::open(&unpacked).unwrap();
+        let other = ExtractedTree::open(&unpacked).unwrap();
+        assert_eq!(other.elsewhere(), Some("another run uses it"));
+        assert_ne!(other.root(), root);
+        drop(other);
+        tree.extract(0, &entry(&root)).unwrap();
+        assert!(root.join("worktree/a.txt").is_file());
+        drop(tree);
+        assert!(!folder.join("home").exists());
+        assert_eq!(ExtractedTree::open(&unpacked).unwrap().elsewhere(), None);
     }
 
     #[test]

@@ -171,6 +171,31 @@ impl Archive {
         Ok(Self { file: file.to_owned(), hash: found, bytes })
     }
 
+    /// Reads one of the JSON files without unpacking the others. It is checked with the whole file's hash.
+    ///
+    /// # Errors
+    ///
+    /// The archive has no such file, or it cannot be read.
+    pub fn read_json<T: serde::de::DeserializeOwned>(&self, name: &str) -> anyhow::Result<T> {
+        let mut tar = self.tar()?;
+        for entry in tar.entries()? {
+            let entry = entry?;
+            if entry.path()?.as_os_str() == name {
+                return serde_json::from_reader(BufReader::new(entry))
+                    .with_context(|| format!("cannot read {name} in {}", self.file));
+            }
+        }
+        anyhow::bail!("{} has no {name}", self.file)
+    }
+
+    /// Opens the tar file in it.
+    fn tar(&self) -> anyhow::Result<tar::Archive<impl Read>> {
+        let input = fs_err::File::open(&self.file)?.take(self.bytes);
+        let mut decoder = zstd::Decoder::with_buffer(BufReader::with_capacity(1 << 17, input))?;
+        decoder.window_log_max(WINDOW_LOG)?;
+        Ok(tar::Archive::new(decoder))
+    }
+
     /// Unpacks the archive to its own folder below `archives`, unless that exists already. Either
     /// way, the files in the folder have the hashes of the manifest. Warns of a damaged folder, and
     /// unpacks it again.
@@ -204,10 +229,7 @@ impl Archive {
     }
 
     fn unpack_to(&self, folder: &Utf8Path) -> anyhow::Result<()> {
-        let input = fs_err::File::open(&self.file)?.take(self.bytes);
-        let mut decoder = zstd::Decoder::with_buffer(BufReader::with_capacity(1 << 17, input))?;
-        decoder.window_log_max(WINDOW_LOG)?;
-        let mut tar = tar::Archive::new(decoder);
+        let mut tar = self.tar()?;
         for entry in tar.entries()? {
             let mut entry = entry?;
             let path = Utf8PathBuf::from_path_buf(entry.path()?.into_owned()).map_err(|path| {

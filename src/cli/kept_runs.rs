@@ -35,6 +35,15 @@ pub fn runs(repository: &Repository, manifest: Option<&Utf8Path>) -> anyhow::Res
     runs_folder(repository, &place.workspace)
 }
 
+/// Returns the folder of the workspace's runs, or of archives' runs if there is no repository here.
+pub fn runs_of_archives(manifest: Option<&Utf8Path>) -> anyhow::Result<Utf8PathBuf> {
+    match repository() {
+        Ok(repository) => runs(&repository, manifest),
+        // Archives run without a repository.
+        Err(_) => Ok(current_directory()?.join(ARCHIVE_RUNS)),
+    }
+}
+
 /// Finds a run. A run's folder needs no repository around it, because users copy runs between
 /// machines.
 pub fn find(name: &str, manifest: Option<&Utf8Path>) -> anyhow::Result<RunFolder> {

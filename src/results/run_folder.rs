@@ -58,6 +58,11 @@ impl RunFolder {
         self.0.join("shard.json")
     }
 
+    /// Returns `archive.json`: which archive this is a run of. Other runs lack it.
+    pub fn origin(&self) -> Utf8PathBuf {
+        self.0.join("archive.json")
+    }
+
     /// Returns `report.html`: the page that `report --open` writes.
     pub fn page(&self) -> Utf8PathBuf {
         self.0.join("report.html")

@@ -82,6 +82,9 @@ impl LeftProcesses {
     }
 }
 
+/// How long after a test's end by a signal this tool may get the same signal.
+const SAME_END: Duration = Duration::from_millis(300);
+
 /// Runs the command in a new process group until it ends, exceeds `limit`, or `interrupt` is set.
 /// Calls `on_poll` many times a second while it runs.
 ///
@@ -116,7 +119,7 @@ pub fn run(
     });
     platform::end_group(&child);
     let status = child.wait().map_err(|source| command.broken(source))?;
-    let exit = stopped.unwrap_or_else(|| exit_of(status));
+    let exit = stopped.unwrap_or_else(|| of_whole_job(exit_of(status), interrupt));
     let is_unknown = left.is_unknown && stopped.is_none();
     if is_unknown {
         platform::end_orphans();
@@ -150,6 +153,34 @@ fn wait(
     };
     platform::stop(child);
     (Some(stopped), start.elapsed())
+}
+
+/// A batch system ends a job by signalling all its processes, the test perhaps before this tool. So a
+/// test's end by such a signal counts as an interrupt if the tool's own signal comes soon after. A tool
+/// that is killed meanwhile records nothing.
+fn of_whole_job(exit: Exit, interrupt: &AtomicBool) -> Exit {
+    const HANG_UP: i32 = 1;
+    const INTERRUPT: i32 = 2;
+    const KILL: i32 = 9;
+    const TERMINATE: i32 = 15;
+    // As a shell around the test says it.
+    const BY_SHELL: i32 = 128;
+    let signal = match exit {
+        Exit::Signalled(signal) => signal,
+        Exit::Code(code) => code - BY_SHELL,
+        _ => return exit,
+    };
+    if ![HANG_UP, INTERRUPT, KILL, TERMINATE].contains(&signal) {
+        return exit;
+    }
+    let ended = Instant::now();
+    while ended.elapsed() < SAME_END {
+        if interrupt.load(Ordering::Relaxed) {
+            return Exit::Interrupted;
+        }
+        std::thread::sleep(SAME_END / 20);
+    }
+    exit
 }
 
 fn exit_of(status: ExitStatus) -> Exit {
@@ -380,6 +411,29 @@ mod tests {
         });
         assert_eq!(ran.process.exit, Exit::Interrupted);
         assert!(is_gone_soon(&ran.stdout));
+    }
+
+    #[test]
+    fn a_signal_to_the_test_and_soon_after_to_the_tool_is_an_interrupt() {
+        let interrupt = AtomicBool::new(false);
+        let end = |script: &str| {
+            interrupt.store(false, Ordering::Relaxed);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    std::thread::sleep(Duration::from_millis(250));
+                    interrupt.store(true, Ordering::Relaxed);
+                });
+                // It ends before the tool's signal, but at most 250 ms before.
+                shell(&format!("sleep 0.1; {script}"), None, &interrupt).process.exit
+            })
+        };
+        assert_eq!(end("kill -TERM $$"), Exit::Interrupted);
+        assert_eq!(end("kill -KILL $$"), Exit::Interrupted);
+        assert_eq!(end("exit 143"), Exit::Interrupted);
+        assert_eq!(end("kill -SEGV $$"), Exit::Signalled(11), "no batch system ends a job so");
+        assert_eq!(end("exit 101"), Exit::Code(101));
+        let never = AtomicBool::new(false);
+        assert_eq!(shell("kill -TERM $$", None, &never).process.exit, Exit::Signalled(15));
     }
 
     #[test]

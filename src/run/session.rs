@@ -430,14 +430,19 @@ pub fn runs_folder(repository: &Repository, workspace: &Utf8Path) -> anyhow::Res
 pub fn create_folder(runs: &Utf8Path, plan: &Plan) -> anyhow::Result<RunFolder> {
     let folder = RunFolder(runs.join(&plan.id));
     fill_folder(&folder, plan)?;
-    // The user may not ignore the target folder, but a run must not be part of the working tree
-    // that it measures.
+    ignore_runs(runs)?;
+    point_latest(runs, &plan.id)?;
+    Ok(folder)
+}
+
+/// Lets git ignore the runs. The user may not ignore the target folder, but a run must not be part of
+/// the working tree that it measures.
+pub fn ignore_runs(runs: &Utf8Path) -> anyhow::Result<()> {
     let ignored = runs.join(".gitignore");
     if regular_file::read(&ignored).ok().as_deref() != Some(b"*\n") {
         write_whole(&ignored, b"*\n")?;
     }
-    point_latest(runs, &plan.id)?;
-    Ok(folder)
+    Ok(())
 }
 
 /// Points the link `latest` to a run. A file or a folder of that name is the user's, and stays.

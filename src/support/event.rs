@@ -59,6 +59,10 @@ pub enum Event {
     SearchBegan { text: String },
     /// The search measured or skipped a commit. The text also says how many are left.
     SearchStep { text: String, measured: bool },
+    /// Slurm accepted a job of shards. The text says which.
+    JobSubmitted { text: String },
+    /// Where the shards of a job are now.
+    JobProgress { text: String },
     /// A test program needs libraries that this machine lacks: its tests can be listed here, but
     /// not run.
     AbsentLibraries { target: String, names: Vec<String> },

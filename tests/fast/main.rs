@@ -28,6 +28,7 @@ mod properties;
 mod reports;
 mod selected_targets;
 mod sizes;
+mod slurm;
 mod stack_logs;
 mod submodules;
 mod tensors;

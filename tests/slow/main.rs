@@ -21,6 +21,8 @@ mod overlays;
 mod repeats;
 mod secrets;
 mod shards;
+mod slurm;
+mod slurm_cluster;
 mod tensors;
 mod traced_builds;
 mod tracing;

@@ -75,7 +75,7 @@ impl Sharded {
 
 /// The rows of a CSV that must not differ by a byte: revision, test, repeat, outcome, checkpoint, and live bytes of the
 /// heap. The harness allocates by what it finds in the environment, so the rows are those of differences within a test.
-fn exact(csv: &str) -> Vec<String> {
+pub fn exact(csv: &str) -> Vec<String> {
     let mut reader = csv::Reader::from_reader(csv.as_bytes());
     let rows = reader.records().map(|row| row.expect("the report is CSV"));
     let exact = rows.filter(|row| &row[9] == "heap.live");
@@ -191,6 +191,21 @@ fn an_unfinished_shard_and_an_empty_one() {
     let runs: Vec<&str> = folders.iter().map(String::as_str).collect();
     let merged = sharded.run(&[&["merge"], &runs[..]].concat());
     assert_eq!(merged.code, 1, "{}", merged.everything());
+    // A shard is not continued on a machine whose figures cannot be compared.
+    let facts = Path::new(&folders[2]).join("environment.json");
+    let text = std::fs::read(&facts).expect("it is there");
+    let mut other: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
+    other.as_object_mut().expect("facts").remove("checksum");
+    other["kernel"] = "5.0 of another machine".into();
+    std::fs::write(&facts, other.to_string()).expect("written");
+    let file = archive.to_str().expect("text");
+    let resume = ["run", "--archive", file, "--run-folder", &folders[2], "--resume"];
+    let refused = sharded.run(&resume);
+    assert_eq!(refused.code, 2, "{}", refused.everything());
+    let reason = "began on a machine whose figures cannot be compared: the kernels differ: 5.0 of another";
+    assert!(refused.stderr.contains(reason), "{}", refused.everything());
+    std::fs::write(&facts, text).expect("written");
+    assert!([0, 1].contains(&sharded.run(&resume).code), "here, it is");
     let record = Path::new(&folders[3]).join("shard.json");
     let text = std::fs::read_to_string(&record).expect("text");
     let json = text.split(",\n  \"checksum\"").next().expect("a record").to_owned() + "\n}\n";

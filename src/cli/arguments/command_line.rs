@@ -14,6 +14,7 @@ use crate::cli::arguments::setup::{
     self, CleanArguments, CompletionsArguments, DemoArguments, DoctorArguments, InitArguments,
     SchemaArguments,
 };
+use crate::cli::arguments::submit::{self, SubmitArguments};
 use crate::cli::arguments::terminal::TerminalArguments;
 use crate::cli::arguments::test::{self, TestArguments};
 use crate::cli::arguments::test_options;
@@ -83,7 +84,7 @@ Commands:
   doctor   show what can be measured on this machine
   init     write a first memprof.yaml
   clean    remove builds and runs
-  Also: demo, schema, completions, man
+  Also: submit, demo, schema, completions, man
 
 All flags, more examples and the exit codes: cargo memprof --help
 ";
@@ -168,6 +169,9 @@ pub enum CommandArguments {
     /// Make one run of the runs of all shards
     #[command(after_help = reports::MERGE_HELP)]
     Merge(MergeArguments),
+    /// Run an archive's shards as a job of Slurm, and report them as one run
+    #[command(after_help = submit::SUBMIT_HELP)]
+    Submit(Box<SubmitArguments>),
     /// Show what can be measured on this machine, and how to get more
     #[command(after_help = setup::DOCTOR_HELP)]
     Doctor(DoctorArguments),

@@ -13,6 +13,7 @@ pub mod request;
 pub mod run;
 pub mod search;
 pub mod setup;
+pub mod submit;
 pub mod terminal;
 pub mod test;
 pub mod test_options;

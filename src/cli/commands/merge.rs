@@ -3,7 +3,7 @@
 use crate::cli::arguments::reports::MergeArguments;
 use crate::cli::commands::context::CommandContext;
 use crate::cli::commands::report::judge_by;
-use crate::cli::kept_runs::{self, ARCHIVE_RUNS, current_directory};
+use crate::cli::kept_runs::{self, current_directory};
 use crate::cli::output::destinations::outputs;
 use crate::cli::output::present::Presentation;
 use crate::git::resolve::run_id;
@@ -45,9 +45,8 @@ pub fn merge(context: CommandContext<'_>, arguments: &MergeArguments) -> anyhow:
 }
 
 fn new_folder(arguments: &MergeArguments, plan: &Plan) -> anyhow::Result<RunFolder> {
-    let current = current_directory()?;
     if let Some(folder) = &arguments.run_folder {
-        let folder = RunFolder(current.join(folder));
+        let folder = RunFolder(current_directory()?.join(folder));
         if folder.plan().exists() {
             return Err(UserError::new(format!("{} holds a run already", folder.0))
                 .help("choose another --run-folder")
@@ -56,10 +55,5 @@ fn new_folder(arguments: &MergeArguments, plan: &Plan) -> anyhow::Result<RunFold
         fill_folder(&folder, plan)?;
         return Ok(folder);
     }
-    let runs = match kept_runs::repository() {
-        Ok(repository) => kept_runs::runs(&repository, arguments.workspace.manifest_path.as_deref())?,
-        // Archives run without a repository.
-        Err(_) => current.join(ARCHIVE_RUNS),
-    };
-    create_folder(&runs, plan)
+    create_folder(&kept_runs::runs_of_archives(arguments.workspace.manifest_path.as_deref())?, plan)
 }

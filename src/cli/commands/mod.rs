@@ -21,4 +21,5 @@ pub mod report;
 pub mod run;
 pub mod run_archive;
 pub mod schema;
+pub mod submit;
 pub mod trace;

@@ -33,6 +33,7 @@ use crate::plan::sharding;
 use crate::results::run_folder::RunFolder;
 use crate::results::shard_record::ShardRecord;
 use crate::results::stored;
+use crate::results::{comparability, environment};
 use crate::run::attribution::{self, Attribution};
 use crate::run::delay::Delay;
 use crate::run::follow::Follow;
@@ -46,9 +47,6 @@ use crate::support::file_lock::{Lock, LockFile, WhenHeld};
 use crate::support::redaction;
 use crate::support::user_error::UserError;
 use crate::support::whole_file::write_whole;
-
-/// The file in a run's folder that says which archive it ran.
-const ORIGIN: &str = "archive.json";
 
 /// Unpacks an archive, runs its tests, and reports them.
 pub fn run_archive(
@@ -315,7 +313,7 @@ fn new_run(
         fs_err::copy(unpacked.folder.join("run").join(path), destination)?;
     }
     let origin = json!({ "blake3": unpacked.hash, "tool": unpacked.manifest.tool });
-    write_whole(&folder.0.join(ORIGIN), &serde_json::to_vec_pretty(&origin)?)?;
+    write_whole(&folder.origin(), &serde_json::to_vec_pretty(&origin)?)?;
     // The plan comes last: with it, the folder holds a run that --resume can continue.
     if !folder.plan().exists() {
         fill_folder(&folder, &plan)?;
@@ -328,7 +326,7 @@ fn resumed(name: &str, folder: Option<&Utf8Path>, unpacked: &Unpacked) -> anyhow
     let current = current_directory()?;
     let name = folder.map_or(name, Utf8Path::as_str);
     let folder = find_run(&current.join(ARCHIVE_RUNS), &current, name)?;
-    let origin: Value = match fs_err::read(folder.0.join(ORIGIN)) {
+    let origin: Value = match fs_err::read(folder.origin()) {
         Ok(text) => serde_json::from_slice(&text)?,
         Err(_) => Value::Null,
     };
@@ -337,5 +335,23 @@ fn resumed(name: &str, folder: Option<&Utf8Path>, unpacked: &Unpacked) -> anyhow
             .help("without --resume, a new run starts")
             .into());
     }
-    Ok((read_plan(&folder)?, folder))
+    let plan = read_plan(&folder)?;
+    if plan.request.shard.is_some() {
+        check_machine(&folder)?;
+    }
+    Ok((plan, folder))
+}
+
+/// All runs of a shard are on one machine, or on machines whose figures can be compared.
+fn check_machine(folder: &RunFolder) -> anyhow::Result<()> {
+    let began_on = stored::environment_of(folder)?;
+    match comparability::of_machines(&began_on, &environment::facts()).into_iter().next() {
+        Some(apart) => Err(UserError::new(format!(
+            "{} began on a machine whose figures cannot be compared: {}",
+            folder.0, apart.reason
+        ))
+        .help("continue it there, or start it again: leave out --resume, and choose another --run-folder")
+        .into()),
+        None => Ok(()),
+    }
 }

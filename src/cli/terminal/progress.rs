@@ -236,6 +236,12 @@ impl Progress {
                 let verb = if *measured { "Measured" } else { "Skipped" };
                 Update::end_of_stage(vec![good(verb, text.clone())])
             }
+            Event::JobSubmitted { text } => Update::line(good("Submitted", text.clone())),
+            Event::JobProgress { text } => {
+                let line = (!on_terminal).then(|| good("Following", text.clone()));
+                let status = StatusLine::Show { verb: "Following", text: text.clone(), restart: false };
+                Update { lines: line.into_iter().collect(), status }
+            }
             Event::CacheShrunk { removed, limit } => {
                 let text =
                     format!("{} of old builds from the cache (limit {})", Bytes(*removed), Bytes(*limit));
