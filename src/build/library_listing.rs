@@ -78,7 +78,8 @@ fn of_criterion(start: Start<'_>) -> Option<LibraryListing> {
         let text = answer(start, &["--list", "--format", "terse"], &[])?;
         return listing(HarnessLibrary::Criterion, &names(&text, "benchmark"), &[]);
     }
-    let text = answer(start, &["--list"], &[])?;
+    // Without `--bench`, these versions run all of them.
+    let text = answer(start, &["--bench", "--list"], &[])?;
     listing(HarnessLibrary::CriterionByPattern, &names(&text, "bench"), &[])
 }
 
