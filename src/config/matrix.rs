@@ -6,7 +6,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use crate::config::limits;
 use crate::config::mapping::{Mapping, OneOrMany, OpenMapping, mapping};
 use crate::config::values::{
-    Absolute, Amount, CallLimit, CallPeriod, Day, Delay, Dependency, LockfileDate, Parsed, Percentage,
+    Absolute, Amount, CallLimit, CallPeriod, Day, Delay, Dependency, JobsCount, LockfileDate, Parsed, Percentage,
     Refspec, RegularExpression, RepeatCount, Seconds, Value,
 };
 use crate::config::yaml::{List, Scalar};
@@ -56,6 +56,8 @@ mapping! {
         "timeout" => timeout: Scalar<Seconds>,
         /// A pause between two test processes, for example to let the machine cool down.
         "delay" => delay: Scalar<Delay>,
+        /// How many tests run at once; one by default.
+        "jobs" => jobs: Scalar<JobsCount>,
         /// Cargo's build profile, such as `release`.
         "profile" => profile: Scalar<String>,
         /// Cargo features for every ref.

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::checkpoint_at::CheckpointAt;
 use crate::plan::clean_env::CleanEnv;
+use crate::plan::jobs::Jobs;
 use crate::plan::pair_pattern::PairPattern;
 use crate::plan::quantity;
 use crate::plan::repeat::Repeat;
@@ -84,6 +85,12 @@ pub struct Request {
     /// Which part of the tests to run. `None` means all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<Shard>,
+    /// How many tests run at once.
+    #[serde(default, skip_serializing_if = "Jobs::is_one")]
+    pub jobs: Jobs,
+    /// The shown metric that depends on tests beside it, if there is one. Then each test runs alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alone_for: Option<String>,
 }
 
 impl Request {

@@ -279,6 +279,7 @@ fn command_first(argv: &mut [OsString]) {
 
 #[cfg(test)]
 mod tests {
+    use crate::plan::jobs::Jobs;
     use super::*;
     use crate::cli::arguments::terminal::Color;
     use crate::plan::request::OverlayMode;
@@ -340,7 +341,7 @@ mod tests {
         assert_eq!(request.selection.filter.as_ref().unwrap().text, "hf");
         assert_eq!(request.build.package, ["a", "b"]);
         assert!(request.build.release && request.build.lib && request.build.locked);
-        assert_eq!(request.build.jobs, Some(4));
+        assert_eq!((request.jobs.jobs, request.jobs.of_build()), (Some(Jobs::Number(4)), Some(4)));
         assert_eq!(request.checkout.overlay_mode, Some(OverlayMode::External));
         assert_eq!(request.cells.params[0].values, ["8", "64"]);
         assert_eq!(request.cells.timeout, Some(600));

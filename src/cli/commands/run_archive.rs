@@ -18,6 +18,7 @@ use crate::cli::commands::context::CommandContext;
 use crate::cli::kept_runs::{ARCHIVE_RUNS, current_directory};
 use crate::cli::output::destinations::Output;
 use crate::cli::output::present::Presentation;
+use crate::cli::request::continued;
 use crate::cli::request::explanation;
 use crate::cli::request::judging::add_judging;
 use crate::cli::request::secrets::{self, of_flags};
@@ -26,6 +27,7 @@ use crate::git::resolve::run_id;
 use crate::gpu::watch::DeviceWatch;
 use crate::plan::cells::PlannedCell;
 use crate::plan::clean_env::CleanEnv;
+use crate::plan::jobs::of_neighbours;
 use crate::plan::metric;
 use crate::plan::request::TestRequest;
 use crate::plan::resolved::{self, CellId, Plan};
@@ -75,6 +77,9 @@ pub fn run_archive(
     if let Some(shard) = execution.shard {
         sharding::take(&mut plan, shard);
     }
+    if let Some(jobs) = arguments.request.jobs.jobs {
+        plan.request.jobs = jobs;
+    }
     if !execution.device.is_empty() {
         plan.request.give_devices(&execution.device);
     }
@@ -88,6 +93,7 @@ pub fn run_archive(
             let mut restoration = Restoration::of_run(&given_secrets.given);
             restoration.plan(&mut plan);
             restoration.finish()?;
+            continued::refuse_other_jobs(&arguments.request, &plan)?;
             (plan, folder)
         }
         None => new_run(with_metrics(plan, arguments), run_folder, &unpacked)?,
@@ -141,6 +147,9 @@ fn with_metrics(mut plan: Plan, arguments: &RunArguments) -> Plan {
     plan.request.derived = metric::derived(given().chain(&plan.request.derived).map(String::as_str));
     let shown = given().chain(&plan.request.on_request);
     plan.request.on_request = metric::on_request(shown.map(String::as_str));
+    if !arguments.presentation.metrics.is_empty() {
+        plan.request.alone_for = of_neighbours(given().map(String::as_str)).map(str::to_owned);
+    }
     plan
 }
 

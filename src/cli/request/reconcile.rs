@@ -19,9 +19,7 @@ use crate::cli::request::yaml_values::{environment, flag, list, named, text, tex
 use crate::config::matrix::{
     CellEntry, DeviceNames, LockfileEntry, Matrix, MetricName, TestEntry, TraceEntry,
 };
-use crate::config::values::{
-    CallLimit, CallPeriod, Delay, LockfileDate, Parsed, RegularExpression, RepeatCount, Seconds,
-};
+use crate::config::values::{CallLimit, CallPeriod, Delay, LockfileDate, Parsed, RegularExpression, RepeatCount, Seconds, JobsCount};
 use crate::config::yaml::{List, Scalar};
 use crate::plan::clean_env::CleanEnv;
 use crate::plan::metric;
@@ -30,6 +28,7 @@ use crate::plan::request::{
     BaselineRequest, CellPattern, Ignored, LockfileRequest, RefRequest, Request, Selection, TestRequest,
     TraceColumn, TraceRequest,
 };
+use crate::plan::jobs::Jobs;
 use crate::plan::rule::Rule;
 use crate::plan::trace_pattern::TracePattern;
 use crate::support::user_error::UserError;
@@ -95,7 +94,14 @@ pub fn reconcile(
         sparse_exclude: list(&arguments.checkout.sparse_exclude, matrix.sparse_exclude.as_ref()),
         trace: trace(&arguments.trace, matrix.trace.as_ref())?,
         shard: None,
+        jobs: jobs(arguments, matrix),
+        alone_for: None,
     };
+    request.build.jobs = arguments.jobs.of_build();
+    if !request.jobs.is_one() && request.delay_milliseconds.is_some() {
+        return Err(UserError::new("jobs and delay: a pause between two tests needs one after the other")
+            .help("leave out --delay, or add --jobs 1"));
+    }
     if arguments.refs.aa {
         fix_repeats(&mut request);
     }
@@ -108,6 +114,12 @@ pub fn reconcile(
     let given = arguments.environment.env.iter();
     request.env.extend(given.map(|variable| (variable.name.clone(), variable.value.clone())));
     Ok(request)
+}
+
+/// Returns how many tests run at once.
+fn jobs(arguments: &RequestArguments, matrix: &Matrix) -> Jobs {
+    let of_matrix = matrix.jobs.as_ref().map(|Scalar(JobsCount(jobs))| *jobs);
+    arguments.jobs.jobs.or(of_matrix).unwrap_or_default()
 }
 
 /// Gives every test the same number of runs. Noise is measured with a fixed number, because `auto`
