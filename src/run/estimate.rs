@@ -15,6 +15,11 @@ use crate::results::sealed;
 pub struct PastTimes(HashMap<CellId, Duration>);
 
 impl PastTimes {
+    /// Returns how long a test took, if that is known.
+    pub fn of(&self, cell: &CellId) -> Option<Duration> {
+        self.0.get(cell).copied()
+    }
+
     /// Returns the nanoseconds that each of these tests took, as far as they are known.
     pub fn of_cells(&self, cells: &[PlannedCell]) -> Vec<(CellId, u64)> {
         let tests: BTreeSet<&CellId> = cells.iter().map(|planned| &planned.cell).collect();
@@ -132,12 +137,11 @@ impl<'a> TimeLeft<'a> {
         of_cell.beside = u32::try_from(beside.max(1)).unwrap_or(u32::MAX);
         self.ended.left += 1;
         self.share_left += of_cell.weight();
-        match of_cell.share() {
-            Some(share) => self.known = self.known.saturating_add(share),
-            None => {
-                self.unknown += 1;
-                self.unknown_share += of_cell.weight();
-            }
+        if let Some(share) = of_cell.share() {
+            self.known = self.known.saturating_add(share);
+        } else {
+            self.unknown += 1;
+            self.unknown_share += of_cell.weight();
         }
     }
 
@@ -145,13 +149,12 @@ impl<'a> TimeLeft<'a> {
     pub fn end(&mut self, cell: &CellId, took: Duration) {
         self.ended.end(took);
         let Some(of_cell) = self.cells.get_mut(cell) else { return };
-        match of_cell.share() {
-            Some(share) => self.known = self.known.saturating_sub(share.saturating_mul(of_cell.left)),
-            None => {
-                self.unknown = self.unknown.saturating_sub(of_cell.left);
-                let share = f64::from(of_cell.left) * of_cell.weight();
-                self.unknown_share = (self.unknown_share - share).max(0.0);
-            }
+        if let Some(share) = of_cell.share() {
+            self.known = self.known.saturating_sub(share.saturating_mul(of_cell.left));
+        } else {
+            self.unknown = self.unknown.saturating_sub(of_cell.left);
+            let share = f64::from(of_cell.left) * of_cell.weight();
+            self.unknown_share = (self.unknown_share - share).max(0.0);
         }
         self.share_left = (self.share_left - of_cell.weight()).max(0.0);
         of_cell.end(took);
@@ -166,8 +169,9 @@ impl<'a> TimeLeft<'a> {
 
     /// The time that is left. `None` if nothing is known of any test that is left.
     pub fn left(&self) -> Option<Duration> {
-        let known = (self.ended.left > self.unknown).then(|| self.share_left - self.unknown_share);
-        let average = || self.ended.each().or_else(|| Some(self.known.div_f64(known.filter(|share| *share > 0.0)?)));
+        let known = (self.ended.left > self.unknown).then_some(self.share_left - self.unknown_share);
+        let average =
+            || self.ended.each().or_else(|| Some(self.known.div_f64(known.filter(|share| *share > 0.0)?)));
         let unknown = match self.unknown {
             0 => Duration::ZERO,
             _ => average()?.mul_f64(self.unknown_share),

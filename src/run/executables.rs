@@ -29,12 +29,7 @@ type Stamp = (u64, u64, u64, i64, i64);
 impl ProvenExecutables {
     /// Makes sure that an executable is the planned one, before it runs. Puts it back if an earlier
     /// test deleted or replaced it. Returns `false` if that is necessary and `may_write` is not set.
-    pub fn prove(
-        &mut self,
-        entry: &Entry,
-        executable: &Executable,
-        may_write: bool,
-    ) -> anyhow::Result<bool> {
+    pub fn prove(&mut self, entry: &Entry, executable: &Executable, may_write: bool) -> anyhow::Result<bool> {
         let path = entry.folder.join(&executable.file);
         if let Some(proven) = self.0.get_mut(&path) {
             if stamp(&path) == Some(proven.stamp) {

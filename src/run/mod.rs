@@ -1,5 +1,5 @@
 //! Runs each cell in its own process and records the outcome.
-//! Imports support, symbols, gpu, plan, git, checkout, cargo, results, compare, why, inject and build.
+//! Imports support, symbols, gpu, plan, git, verdict, checkout, cargo, results, compare, why, inject and build.
 //! Runs tests; writes the run's folder.
 
 pub mod attribution;
@@ -22,6 +22,7 @@ pub mod runner;
 pub mod schedule;
 pub mod session;
 pub mod side_by_side;
+pub mod spread;
 pub mod stored_plan;
 pub mod stretch;
 pub mod test_command;

@@ -396,7 +396,8 @@ mod tests {
     fn a_test_that_kills_its_supervisor_does_not_end_its_neighbours() {
         let never = AtomicBool::new(false);
         let (killer, neighbour) = std::thread::scope(|scope| {
-            let neighbour = scope.spawn(|| shell("sleep 1; (sleep 0.2; echo whole) & wait; exit 3", None, &never));
+            let neighbour =
+                scope.spawn(|| shell("sleep 1; (sleep 0.2; echo whole) & wait; exit 3", None, &never));
             std::thread::sleep(Duration::from_millis(300));
             let script = "setsid sleep 303 & echo $!; sleep 0.1; kill -KILL $PPID; sleep 304";
             (shell(script, None, &never), neighbour.join().unwrap())

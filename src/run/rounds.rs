@@ -39,12 +39,7 @@ impl Runner<'_> {
     /// A run cannot be started or recorded. A test that fails is an outcome, not an error.
     pub fn run(&self, tree: &mut dyn TestTree) -> anyhow::Result<Completion> {
         let mut progress = self.begin()?;
-        let mut wanted: Vec<u32> = (self.cells.iter())
-            .map(|planned| match planned.repeat {
-                Repeat::Auto => 1,
-                Repeat::Times(times) => times,
-            })
-            .collect();
+        let mut wanted = self.first_wanted();
         let (mut done, jobs) = (0, self.jobs());
         self.warn_of_alone(jobs, &progress);
         loop {
@@ -67,17 +62,34 @@ impl Runner<'_> {
         }
     }
 
+    /// Returns the cells of which a run is missing, as far as the runs so far decide that.
+    pub(super) fn open_cells(&self) -> anyhow::Result<HashSet<CellId>> {
+        let progress = self.begin()?;
+        let mut wanted = self.first_wanted();
+        self.raise_repeats(&mut wanted)?;
+        let pending = self.pending(&wanted, &progress);
+        Ok(pending.into_iter().map(|pending| pending.planned.cell.clone()).collect())
+    }
+
+    /// How often each cell runs before the first look at its figures.
+    fn first_wanted(&self) -> Vec<u32> {
+        let times = |planned: &PlannedCell| match planned.repeat {
+            Repeat::Auto => 1,
+            Repeat::Times(times) => times,
+        };
+        self.cells.iter().map(times).collect()
+    }
+
     /// Warns if all tests run alone although several at once were asked for.
     fn warn_of_alone(&self, jobs: usize, progress: &Progress<'_>) {
         let mut of_runs = self.cells.iter().filter(|planned| planned.status == CellStatus::Run);
         if jobs > 1 && of_runs.all(|planned| progress.alone.contains(&planned.cell)) {
-            let request = &self.plan.request;
-            let metric = request.alone_for.as_deref().unwrap_or("time");
+            let metric = self.plan.request.alone_for.as_deref().unwrap_or("time");
             let message = format!(
-                "--jobs {} has no effect: {metric} depends on the tests beside, and it is shown or judged",
-                request.jobs
+                "tests run one at a time: {metric} is shown or judged, and depends on the tests beside"
             );
-            self.sink.emit(Event::Warning { message, help: Some(format!("do without {metric}, or --jobs")) });
+            let help = Some(format!("for several at once, do without {metric}"));
+            self.sink.emit(Event::Warning { message, help });
         }
     }
 
@@ -237,7 +249,6 @@ impl Runner<'_> {
         }
         Ok(all)
     }
-
 }
 
 /// Removes an outcome that says why a cell did not run, such as a build that failed in an earlier
@@ -259,4 +270,3 @@ pub fn forget_damaged(below: &Utf8Path, sink: &dyn Sink) -> anyhow::Result<()> {
     }
     Ok(())
 }
-

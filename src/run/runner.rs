@@ -129,7 +129,11 @@ impl Runner<'_> {
         Ok((entry, executable))
     }
 
-    pub(super) fn devices_of(&self, planned: &PlannedCell, executable: &Executable) -> anyhow::Result<CellDevices> {
+    pub(super) fn devices_of(
+        &self,
+        planned: &PlannedCell,
+        executable: &Executable,
+    ) -> anyhow::Result<CellDevices> {
         if let Some(names) = &planned.devices {
             let places = self.devices.given(names)?;
             return Ok(CellDevices { given: Some(visible_devices::value(&places)), places });

@@ -54,15 +54,8 @@ pub fn run<'w, S: Stage<'w>>(
 ) -> anyhow::Result<bool> {
     let stop = AtomicBool::new(false);
     let (sender, receiver) = mpsc::channel();
-    let mut loops = Loop {
-        stage,
-        schedule,
-        sink,
-        stop: &stop,
-        is_draining: false,
-        is_interrupted: false,
-        failure: None,
-    };
+    let mut loops =
+        Loop { stage, schedule, sink, stop: &stop, is_draining: false, is_interrupted: false, failure: None };
     std::thread::scope(|scope| {
         while loops.goes_on(interrupt) {
             loops.start(&mut |run, work| {
@@ -260,7 +253,7 @@ mod tests {
         (0..runs).map(|run| (run, Needs::default())).collect()
     }
 
-    const NEVER: AtomicBool = AtomicBool::new(false);
+    static NEVER: AtomicBool = AtomicBool::new(false);
 
     #[test]
     fn runs_overlap_unless_one_needs_the_machine_or_the_checkout() {

@@ -12,6 +12,7 @@ use anyhow::Context;
 use camino::Utf8PathBuf;
 
 use crate::build::test_tree::TestTree;
+use crate::gpu::devices::CudaDevice;
 use crate::gpu::neighbours::Interference;
 use crate::gpu::watch::OccupancyBefore;
 use crate::plan::cells::{CellStatus, PlannedCell};
@@ -33,6 +34,16 @@ use crate::support::counted::counted;
 use crate::support::event::Event;
 use crate::support::regular_file;
 use crate::verdict::limits::Limits;
+
+/// A device of a pool on which no run can begin.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{device}: {reason}")]
+pub struct DeviceGone {
+    /// The device.
+    pub device: CudaDevice,
+    /// Why.
+    pub reason: String,
+}
 
 /// Runs these, beside each other where that changes no figure. Returns `false` if the user
 /// interrupted them.
@@ -112,10 +123,17 @@ impl Runner<'_> {
             let of_runs = self.cells.iter().filter(|planned| planned.status == CellStatus::Run);
             of_runs.map(|planned| &planned.cell).collect::<HashSet<_>>().len()
         };
-        if request.jobs.is_one() || self.recording.is_some() || tests() < 2 {
+        // With a pool, each cell has one device of it.
+        let devices = match request.device_pool {
+            Some(_) => {
+                self.cells.iter().filter_map(|cell| cell.devices.as_ref()).collect::<HashSet<_>>().len()
+            }
+            None => 1,
+        };
+        if self.recording.is_some() || tests() < 2 {
             return 1;
         }
-        request.jobs.on(available_parallelism().map_or(1, NonZero::get))
+        request.jobs.on(available_parallelism().map_or(1, NonZero::get)).max(devices)
     }
 
     /// Returns the cells that run alone, because a figure of theirs that is shown or judged depends
@@ -135,7 +153,9 @@ impl Runner<'_> {
     /// Returns the metrics of the runs that depend on the tests beside them.
     fn of_neighbours(&self) -> impl Iterator<Item = &'static str> {
         let on_request = &self.plan.request.on_request;
-        OF_NEIGHBOURS.into_iter().filter(|metric| *metric == "time" || on_request.iter().any(|one| one == metric))
+        OF_NEIGHBOURS
+            .into_iter()
+            .filter(|metric| *metric == "time" || on_request.iter().any(|one| one == metric))
     }
 }
 
@@ -206,6 +226,7 @@ impl<'s> Stage<'s> for Stretch<'s, '_, '_, '_> {
             self.last_end = Instant::now();
         }
         let devices = runner.devices_of(planned, executable)?;
+        self.check_devices(&devices.places)?;
         let home = RunHome::create(&runner.folder.0, &runner.run_folder(planned, repeat))?;
         let (key, log) = (LogKey::random(), home.0.path.join(file::LOG));
         let recording = match runner.recording {
@@ -226,7 +247,8 @@ impl<'s> Stage<'s> for Stretch<'s, '_, '_, '_> {
         let uuids = given.then(|| devices.places.iter().map(|place| place.uuid.clone()).collect());
         self.before.insert(run, (runner.devices.before(devices.places), log, uuids));
         let (executables, follow) = (self.executables, runner.follow);
-        let one = OneRun { planned, repeat, name, entry, executable, executables, home, key, command, follow };
+        let one =
+            OneRun { planned, repeat, name, entry, executable, executables, home, key, command, follow };
         Ok(Some(Box::new(move |sink, stop| one.perform(sink, stop))))
     }
 
@@ -240,6 +262,10 @@ impl<'s> Stage<'s> for Stretch<'s, '_, '_, '_> {
                 self.cut_off.push(record);
             }
             return Ok(Ending::Interrupted);
+        }
+        if !status.is_ok() {
+            let (_, executable) = self.runner.executable(planned)?;
+            self.check_devices(&self.runner.devices_of(planned, executable)?.places)?;
         }
         if is_beside && !status.is_ok() {
             // Perhaps because of the others: a port, a file, the machine's memory, the time limit.
@@ -257,6 +283,16 @@ impl<'s> Stage<'s> for Stretch<'s, '_, '_, '_> {
 }
 
 impl Stretch<'_, '_, '_, '_> {
+    /// Refuses to begin a run, or to believe a failure, on a device of a pool that is lost or taken.
+    fn check_devices(&self, devices: &[CudaDevice]) -> Result<(), DeviceGone> {
+        let is_spread = self.runner.plan.request.device_pool.is_some();
+        let gone = |device: &CudaDevice| {
+            let reason = self.runner.devices.trouble(device)?;
+            Some(DeviceGone { device: device.clone(), reason })
+        };
+        devices.iter().filter(|_| is_spread).find_map(gone).map_or(Ok(()), Err)
+    }
+
     fn is_alone(&self, run: usize) -> bool {
         self.alone.contains(&self.runs[run].planned.cell)
     }
@@ -305,17 +341,20 @@ impl Stretch<'_, '_, '_, '_> {
         );
         let help = Some("they run again, one at a time".to_owned());
         self.runner.sink.emit(Event::Warning { message, help });
-        for run in &disturbed {
-            let Pending { planned, repeat } = self.runs[*run];
+        let mut again = Vec::new();
+        for run in disturbed {
+            let Pending { planned, repeat } = self.runs[run];
             let folder = self.runner.run_folder(planned, repeat);
+            // One that did not pass is repeated anyway.
             if self.finished.remove(&folder) {
                 regular_file::remove(&folder.join(file::OUTCOME))?;
+                again.push(run);
                 self.done -= 1;
-                let beside = if self.is_alone(*run) { 1 } else { self.jobs };
+                let beside = if self.is_alone(run) { 1 } else { self.jobs };
                 self.time_left.add(&planned.cell, self.runner.past, beside);
             }
         }
-        Ok(disturbed)
+        Ok(again)
     }
 
     /// Completes a record with what other processes did to its figures.
@@ -329,7 +368,12 @@ impl Stretch<'_, '_, '_, '_> {
         record.withdrawn = withdrawn;
         record.devices = devices;
         if self.jobs > 1 && !self.is_alone(run) {
-            let reason = format!("tests ran beside each other (--jobs {})", self.runner.plan.request.jobs);
+            let request = &self.runner.plan.request;
+            let flag = match &request.device_pool {
+                Some(names) => format!("--devices {}", names.join(",")),
+                None => format!("--jobs {}", request.jobs),
+            };
+            let reason = format!("tests ran beside each other ({flag})");
             let of_neighbours = self.runner.of_neighbours().map(|metric| (metric.to_owned(), reason.clone()));
             record.withdrawn.extend(of_neighbours);
         }

@@ -389,7 +389,9 @@ mod tests {
         for (ids, session, left) in
             [(&[9][..], None, &[7][..]), (&[7], None, &[]), (&[], Some(2), &[7]), (&[], Some(1), &[])]
         {
-            table.iter_mut().for_each(|process| process.is_descendant = false);
+            for process in &mut table {
+                process.is_descendant = false;
+            }
             mark_descendants(&mut table, 4, Spared { ids, session });
             assert_eq!(found(&table), left, "{ids:?} {session:?}");
         }

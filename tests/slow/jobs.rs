@@ -8,8 +8,7 @@ use std::time::Duration;
 use crate::support::csv::{Value, command, memprof, values};
 use crate::support::{Printed, TestRepository, home};
 
-const MANIFEST: &str =
-    "[package]\nname = \"jobs\"\nversion = \"0.1.0\"\nedition = \"2021\"\n\n[workspace]\n";
+const MANIFEST: &str = "[package]\nname = \"jobs\"\nversion = \"0.1.0\"\nedition = \"2021\"\n\n[workspace]\n";
 const LOCK: &str = "version = 4\n\n[[package]]\nname = \"jobs\"\nversion = \"0.1.0\"\n";
 
 /// The tests. They meet through files in a folder, and note in a diary when they begin and end.
@@ -114,7 +113,7 @@ fn wants() {
 #[test]
 fn rewrites() {
     let _noted = noted("rewrites");
-    std::fs::write("data.txt", [7; 5000]).unwrap();
+    std::fs::write("data.txt", [7; 50_000]).unwrap();
     write("rewritten");
     came("read", 3);
     let _ = std::fs::remove_file(place("rewritten"));
@@ -171,7 +170,7 @@ impl Subject {
     }
 
     fn command(&self, arguments: &[&str]) -> std::process::Command {
-        let mut command = command(&self.repository.root(), self.home.path(), arguments);
+        let mut command = command(self.repository.root(), self.home.path(), arguments);
         command.env("JOBS_PLACE", self.place.path());
         command
     }
@@ -237,7 +236,7 @@ fn heap(values: &[Value]) -> BTreeMap<[String; 4], u64> {
 }
 
 fn has(values: &[Value], test: &str, metric: &str) -> bool {
-    let mut of_test = values.iter().filter(|value| value.test == test && value.metric == metric);
+    let mut of_test = values.iter().filter(|value| value.test.ends_with(test) && value.metric == metric);
     of_test.any(|value| value.value.is_some())
 }
 
@@ -251,7 +250,8 @@ fn figures_are_equal_to_the_byte_beside_others_and_revisions_never_meet() {
     }
     subject.clear();
     let tests = ["-k", "heap or timed or meets", "--metrics", "heap.*,cpu.peak"];
-    let beside = subject.compared(&[&tests[..], &["--jobs", "2", "--threshold", "time=90%,test=timed"]].concat());
+    let beside =
+        subject.compared(&[&tests[..], &["--jobs", "2", "--threshold", "time=90%,test=timed"]].concat());
     assert!(!beside.stderr.contains("warning"), "{}", beside.stderr);
     let (alone, beside) = (values(&alone), values(&beside));
     let mut figures = heap(&beside);
@@ -286,7 +286,8 @@ fn a_metric_that_depends_on_neighbours_is_absent_or_measured_alone() {
     for set in under_way(&subject.diary()) {
         assert_eq!(set.len(), 1, "each runs alone");
     }
-    assert!(timed.stderr.contains("--jobs 2 has no effect: time depends on the tests beside"), "{}", timed.stderr);
+    let warning = "warning: tests run one at a time: time is shown or judged";
+    assert!(timed.stderr.contains(warning), "{}", timed.stderr);
 }
 
 #[test]
@@ -307,7 +308,14 @@ fn what_goes_wrong_beside_others_is_repeated_alone() {
     let beside = subject.compared(&["-k", "rewrites or wrong_beside", "--jobs", "2"]);
     let warning = "warning: one of 2 tests changed files of the checkout beside the others";
     assert!(beside.stderr.contains(warning), "{}", beside.stderr);
-    assert_eq!(heap(&values(&beside)), heap(&values(&alone)));
+    let peaks = |printed: &Printed| {
+        let mut peaks = heap(&values(printed));
+        // They wait in a loop that allocates, and that at every step.
+        peaks.retain(|[.., metric], _| metric == "heap.peak");
+        peaks
+    };
+    assert_eq!(peaks(&beside), peaks(&alone));
+    assert!(peaks(&alone).values().all(|peak| *peak < 50_000));
 }
 
 #[test]
@@ -371,12 +379,13 @@ fn an_archive_runs_beside_each_other_too() {
     let archive = subject.place.path().join("tests.tar.zst");
     let archive = archive.to_str().unwrap();
     let built = memprof(
-        &subject.repository.root(),
+        subject.repository.root(),
         subject.home.path(),
         &["build", "--archive", archive, "--refs", "old,new", "--offline", "--repeat", "1", "-k", "meets"],
     );
     assert_eq!(built.code, 0, "{}", built.everything());
-    let printed = Printed::of(subject.command(&["run", "--archive", archive, "--jobs", "2", "--format", "csv"]));
+    let printed =
+        Printed::of(subject.command(&["run", "--archive", archive, "--jobs", "2", "--format", "csv"]));
     assert_eq!(printed.code, 0, "{}", printed.everything());
     assert!(heap(&values(&printed)).len() > 8, "{}", printed.stdout);
 }

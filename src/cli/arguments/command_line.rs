@@ -279,9 +279,9 @@ fn command_first(argv: &mut [OsString]) {
 
 #[cfg(test)]
 mod tests {
-    use crate::plan::jobs::Jobs;
     use super::*;
     use crate::cli::arguments::terminal::Color;
+    use crate::plan::jobs::Jobs;
     use crate::plan::request::OverlayMode;
     use crate::report::options::Format;
 
@@ -421,7 +421,7 @@ mod tests {
         {
             assert!(run(line).execution.nocapture, "{line}");
         }
-        assert!(refused("cargo-memprof a -- --test-threads=4").contains("leave it out"));
+        assert!(refused("cargo-memprof a -- --test-threads=4").contains("--jobs 4"));
         assert!(refused("cargo-memprof run -- decode").contains("write -k decode"));
         assert!(refused("cargo-memprof list -- --nocapture").contains("only `bisect` and `history`"));
         assert!(refused("cargo-memprof --timeout 10").contains("write 10s for seconds"));

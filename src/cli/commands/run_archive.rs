@@ -35,12 +35,13 @@ use crate::plan::sharding;
 use crate::results::run_folder::RunFolder;
 use crate::results::shard_record::ShardRecord;
 use crate::results::stored;
-use crate::run::attribution::{self, Attribution};
+use crate::run::attribution::Attribution;
 use crate::run::delay::Delay;
 use crate::run::follow::Follow;
 use crate::run::malloc_variables::malloc_variables;
 use crate::run::runner::{Completion, Runner};
 use crate::run::session::{create_folder, fill_folder, find_run, gpu_variables, past_times, read_plan};
+use crate::run::spread;
 use crate::run::stored_plan::{self, GivenSecrets, Restoration};
 use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;
@@ -83,8 +84,10 @@ pub fn run_archive(
     if !execution.device.is_empty() {
         plan.request.give_devices(&execution.device);
     }
+    plan.request.spread_over(&execution.devices);
     let devices = DeviceWatch::open(when_held, console, interrupt);
     devices.check(plan.request.tests.iter().filter_map(|test| test.devices.as_ref()))?;
+    plan.request.device_pool.iter().try_for_each(|names| devices.pool(names).map(drop))?;
     let run_folder = execution.run_folder.as_deref();
     let (plan, folder) = match &execution.resume {
         Some(name) => {
@@ -93,6 +96,7 @@ pub fn run_archive(
             let mut restoration = Restoration::of_run(&given_secrets.given);
             restoration.plan(&mut plan);
             restoration.finish()?;
+            plan.request.spread_over(&execution.devices);
             continued::refuse_other_jobs(&arguments.request, &plan)?;
             (plan, folder)
         }
@@ -269,10 +273,7 @@ impl ArchiveRun<'_> {
             follow: self.follow,
             recording: None,
         };
-        let mut completion = runner.run(&mut tree)?;
-        if completion == Completion::Finished {
-            completion = attribution::attribute(&runner, &mut tree, self.attribution)?;
-        }
+        let completion = spread::run_and_explain(&runner, &mut tree, self.attribution)?;
         if let Completion::Interrupted(interrupted) = completion {
             return Err(interrupted.into());
         }

@@ -276,7 +276,9 @@ mod tests {
         merged.refs.pop();
         merged.refs[0].also.push(".".to_owned());
         assert_eq!(continued_of(merged, "--refs main,x,."), "the same");
-        for none in ["", "--env TOKEN=1 --config a=1 --manifest-path a/Cargo.toml --matrix m.yaml --build-jobs 2"] {
+        for none in
+            ["", "--env TOKEN=1 --config a=1 --manifest-path a/Cargo.toml --matrix m.yaml --build-jobs 2"]
+        {
             assert_eq!(continued(all, none), "no flags");
         }
         assert_eq!(continued("--refs x --baseline main", "--refs x --baseline main"), "the same");

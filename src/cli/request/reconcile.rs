@@ -16,19 +16,22 @@ use crate::cli::request::overlay_paths;
 use crate::cli::request::refs::{RefsNeeded, against_itself, baseline, enough, ref_name, ref_request, refs};
 use crate::cli::request::surroundings::Surroundings;
 use crate::cli::request::yaml_values::{environment, flag, list, named, text, texts};
+use crate::config::device_pool::PoolNames;
 use crate::config::matrix::{
     CellEntry, DeviceNames, LockfileEntry, Matrix, MetricName, TestEntry, TraceEntry,
 };
-use crate::config::values::{CallLimit, CallPeriod, Delay, LockfileDate, Parsed, RegularExpression, RepeatCount, Seconds, JobsCount};
+use crate::config::values::{
+    CallLimit, CallPeriod, Delay, JobsCount, LockfileDate, Parsed, RegularExpression, RepeatCount, Seconds,
+};
 use crate::config::yaml::{List, Scalar};
 use crate::plan::clean_env::CleanEnv;
+use crate::plan::jobs::Jobs;
 use crate::plan::metric;
 use crate::plan::repeat::Repeat;
 use crate::plan::request::{
     BaselineRequest, CellPattern, Ignored, LockfileRequest, RefRequest, Request, Selection, TestRequest,
     TraceColumn, TraceRequest,
 };
-use crate::plan::jobs::Jobs;
 use crate::plan::rule::Rule;
 use crate::plan::trace_pattern::TracePattern;
 use crate::support::user_error::UserError;
@@ -95,6 +98,7 @@ pub fn reconcile(
         trace: trace(&arguments.trace, matrix.trace.as_ref())?,
         shard: None,
         jobs: jobs(arguments, matrix),
+        device_pool: matrix.devices.as_ref().map(|PoolNames(names)| names.clone()),
         alone_for: None,
     };
     request.build.jobs = arguments.jobs.of_build();

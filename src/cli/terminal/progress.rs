@@ -128,9 +128,9 @@ impl Progress {
                 let run = format!("{test} at {name}");
                 self.activities.retain(|one| one.text() != run);
             }
-            Event::BuildFinished { .. }
-            | Event::BuildReused { .. }
-            | Event::BuildFailed { .. } => self.activities.clear(),
+            Event::BuildFinished { .. } | Event::BuildReused { .. } | Event::BuildFailed { .. } => {
+                self.activities.clear();
+            }
             _ => {}
         }
     }
@@ -521,7 +521,8 @@ pub(crate) mod tests {
         for index in 1..=100 {
             let (test, name, outcome) = (format!("test_{index}"), "main".to_owned(), "ok".to_owned());
             let took = Duration::from_millis(500);
-            let event = Event::RunFinished { test, name, index, total: 100, outcome, ok: true, took, busy: took };
+            let event =
+                Event::RunFinished { test, name, index, total: 100, outcome, ok: true, took, busy: took };
             printed.extend(progress.on_event(&event).lines.iter().map(Line::plain));
         }
         assert_eq!(
@@ -549,8 +550,10 @@ pub(crate) mod tests {
             let (took, busy) = (Duration::from_secs(8), Duration::from_secs(4));
             Event::RunFinished { test, name: name(), index, total: 3, outcome, ok: true, took, busy }
         };
-        let wrote = |test: &str, text: &str| {
-            Event::TestWrote { test: test.to_owned(), name: name(), text: text.to_owned() }
+        let wrote = |test: &str, text: &str| Event::TestWrote {
+            test: test.to_owned(),
+            name: name(),
+            text: text.to_owned(),
         };
         progress.on_event(&started("a", 1));
         let StatusLine::Show { text, .. } = progress.on_event(&started("b", 2)).status else { panic!() };
