@@ -240,6 +240,22 @@ impl TestTree for ExtractedTree<'_> {
         self.extract(revision, entry)?;
         entry.place_companions()
     }
+
+    /// Whether the archive's files are as they were extracted. Files that tests added do not count:
+    /// those that git ignores look the same.
+    fn holds(&mut self, revision: usize, _: &Entry) -> anyhow::Result<bool> {
+        let files = &self.unpacked.manifest.revisions[revision].files;
+        Ok(files.iter().all(|(path, placed)| {
+            let path = self.root.join(path);
+            match placed {
+                Placed::File { .. } => {
+                    let verified = self.verified.get(&path);
+                    verified.is_some_and(|(_, stamp)| Stamp::of(&path) == Some(*stamp))
+                }
+                Placed::Link(target) => path.read_link_utf8().is_ok_and(|found| found == *target),
+            }
+        }))
+    }
 }
 
 impl Drop for ExtractedTree<'_> {

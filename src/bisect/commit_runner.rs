@@ -33,7 +33,8 @@ use crate::run::changed_sources;
 use crate::run::delay::Delay;
 use crate::run::estimate::PastTimes;
 use crate::run::malloc_variables::malloc_variables;
-use crate::run::runner::{self, Completion, Interrupted, Runner};
+use crate::run::rounds;
+use crate::run::runner::{Completion, Interrupted, Runner};
 use crate::run::session::{self, Session};
 use crate::support::counted::counted;
 use crate::support::event::{Event, Sink};
@@ -108,6 +109,10 @@ impl TestTree for TreeOfPair<'_, '_> {
     fn bring_to(&mut self, revision: usize, entry: &Entry) -> anyhow::Result<()> {
         self.builder.bring_to(self.commits[revision], entry)
     }
+
+    fn holds(&mut self, revision: usize, entry: &Entry) -> anyhow::Result<bool> {
+        self.builder.holds(self.commits[revision], entry)
+    }
 }
 
 /// Passes events on, and notes whether cargo had to build the last revision.
@@ -166,7 +171,7 @@ impl<'a> CommitRunner<'a> {
             Builder::new(plan, session.repository, &session.cache, folder, notes, session.interrupt)?;
         let commits = plan.revisions.len();
         let facts = stored::build_facts_of(folder)?;
-        runner::forget_damaged(&folder.cells(), notes)?;
+        rounds::forget_damaged(&folder.cells(), notes)?;
         let mut runner = Self {
             session,
             plan,

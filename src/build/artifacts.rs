@@ -108,7 +108,8 @@ impl Artifacts<'_> {
             .iter()
             .any(|(without, name)| *without == kind && (name.is_empty() || *name == artifact.target.name));
         let package = manifest::package_name(artifact)?;
-        let file = Utf8PathBuf::from(format!("{}-{file_name}", collected.executables.len()));
+        // Cargo's order varies, and a test has its path on the heap: all paths are equally long.
+        let file = Utf8PathBuf::from(format!("{:04}-{file_name}", collected.executables.len()));
         let hash = match self.draft.add_executable(built, &file, key)? {
             Ok(hash) => hash,
             // An empty crate has no tests and no shim.
@@ -351,7 +352,7 @@ mod tests {
     fn an_executable_that_cannot_be_copied_fails_the_build_with_path_and_reason() {
         let built = Built::of(&[&b"cargo-memprof-build-key:"[..], &[b'-'; 64]].concat());
         let draft = built.draft();
-        let place = draft.path("0-keep-1".into());
+        let place = draft.path("0000-keep-1".into());
         fs_err::create_dir(&place).unwrap();
         let error = format!("{:#}", built.collected(&draft).unwrap_err());
         assert!(error.contains(place.as_str()) && error.contains("directory"), "{error}");

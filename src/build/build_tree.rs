@@ -85,7 +85,7 @@ impl<'a> BuildTree<'a> {
     }
 
     /// Whether the checkout is still in the state that the build's first test found.
-    fn is_restored(&mut self, inputs: &Inputs<'_>, entry: &Entry) -> anyhow::Result<bool> {
+    pub fn is_restored(&mut self, inputs: &Inputs<'_>, entry: &Entry) -> anyhow::Result<bool> {
         let Some(restored) = self.restored.as_ref().filter(|restored| restored.key == entry.provenance.key)
         else {
             return Ok(false);

@@ -560,4 +560,8 @@ impl TestTree for Builder<'_> {
         self.tree.restore(&self.inputs, index, entry)?;
         entry.place_companions()
     }
+
+    fn holds(&mut self, _: usize, entry: &Entry) -> anyhow::Result<bool> {
+        self.tree.is_restored(&self.inputs, entry)
+    }
 }

@@ -57,7 +57,8 @@ impl KeyInputs {
     ///
     /// Never: plain data has a JSON form.
     pub fn key(&self) -> String {
-        let text = serde_json::to_vec(self).expect("the inputs are plain data");
+        let without_jobs = Self { arguments: without_jobs(&self.arguments), ..self.clone() };
+        let text = serde_json::to_vec(&without_jobs).expect("the inputs are plain data");
         if self.redacted() == *self {
             blake3::hash(&text).to_hex().to_string()
         } else {
@@ -79,6 +80,20 @@ impl KeyInputs {
             ..self.clone()
         }
     }
+}
+
+/// Returns cargo's arguments without `--jobs`, which changes nothing that is built.
+fn without_jobs(arguments: &[String]) -> Vec<String> {
+    let mut arguments = arguments.iter();
+    let mut kept = Vec::new();
+    while let Some(argument) = arguments.next() {
+        if argument == "--jobs" {
+            arguments.next();
+        } else {
+            kept.push(argument.clone());
+        }
+    }
+    kept
 }
 
 /// `provenance.json`: the origin of a build's executables.
@@ -281,6 +296,17 @@ pub struct Companion {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+
+    #[test]
+    fn the_number_of_jobs_is_not_in_the_key() {
+        let with = |arguments: &[&str]| KeyInputs {
+            arguments: arguments.iter().map(|&argument| argument.to_owned()).collect(),
+            ..provenance(executable()).key_inputs
+        };
+        let plain = with(&["test", "--release"]).key();
+        assert_eq!(with(&["test", "--jobs", "2", "--release"]).key(), plain);
+        assert_ne!(with(&["test", "--jobs", "2"]).key(), plain);
+    }
 
     /// A build's key.
     pub(crate) const KEY: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";

@@ -8,4 +8,8 @@ pub trait TestTree {
     /// Brings the folders to the state that a revision's tests expect. This is cheap if nothing
     /// changed.
     fn bring_to(&mut self, revision: usize, entry: &Entry) -> anyhow::Result<()>;
+
+    /// Whether the folders are still in that state. This changes no file that a test reads, so it
+    /// may be asked while tests run.
+    fn holds(&mut self, revision: usize, entry: &Entry) -> anyhow::Result<bool>;
 }

@@ -3,11 +3,12 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 
+use crate::config::device_pool::PoolNames;
 use crate::config::limits;
 use crate::config::mapping::{Mapping, OneOrMany, OpenMapping, mapping};
 use crate::config::values::{
-    Absolute, Amount, CallLimit, CallPeriod, Day, Delay, Dependency, LockfileDate, Parsed, Percentage,
-    Refspec, RegularExpression, RepeatCount, Seconds, Value,
+    Absolute, Amount, CallLimit, CallPeriod, Day, Delay, Dependency, JobsCount, LockfileDate, Parsed,
+    Percentage, Refspec, RegularExpression, RepeatCount, Seconds, Value,
 };
 use crate::config::yaml::{List, Scalar};
 use crate::plan::checkpoint_at::CheckpointAt;
@@ -56,6 +57,10 @@ mapping! {
         "timeout" => timeout: Scalar<Seconds>,
         /// A pause between two test processes, for example to let the machine cool down.
         "delay" => delay: Scalar<Delay>,
+        /// How many tests run at once; one by default.
+        "jobs" => jobs: Scalar<JobsCount>,
+        /// The GPUs that tests are spread over, one test per GPU at a time.
+        "devices" => devices: PoolNames,
         /// Cargo's build profile, such as `release`.
         "profile" => profile: Scalar<String>,
         /// Cargo features for every ref.

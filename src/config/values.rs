@@ -9,6 +9,7 @@ use crate::config::mistake::Mistake;
 use crate::config::yaml::FromText;
 use crate::plan::checkpoint_at::CheckpointAt;
 use crate::plan::expression::Expression;
+use crate::plan::jobs::Jobs;
 use crate::plan::pair_pattern::PairPattern;
 use crate::plan::quantity;
 use crate::plan::repeat::Repeat;
@@ -173,6 +174,22 @@ pub struct RepeatCount(pub Repeat);
 
 impl FromText for RepeatCount {
     const EXPECTED: &'static str = "a number such as 3, or auto";
+
+    fn from_text(text: &str) -> Result<Self, Mistake> {
+        Ok(Self(text.parse()?))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({"anyOf": [{"type": "integer", "minimum": 1}, {"const": "auto"}]})
+    }
+}
+
+/// How many tests run at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JobsCount(pub Jobs);
+
+impl FromText for JobsCount {
+    const EXPECTED: &'static str = "a number such as 4, or auto";
 
     fn from_text(text: &str) -> Result<Self, Mistake> {
         Ok(Self(text.parse()?))

@@ -7,6 +7,7 @@ pub mod devices;
 pub mod locks;
 pub mod neighbours;
 pub mod nvml;
+pub mod spreading;
 pub mod variables;
 pub mod visible_devices;
 pub mod watch;

@@ -128,7 +128,7 @@ fn neighbours(watched: &WatchedDevice, ids: ProcessIds) -> Option<String> {
 }
 
 /// Returns `process 4711 (python, 3.00 MiB), process 4712 and 2 more`.
-fn listed(processes: &[&DeviceProcess]) -> String {
+pub(super) fn listed(processes: &[&DeviceProcess]) -> String {
     let one = |process: &&DeviceProcess| {
         let facts: Vec<String> =
             process.name.iter().cloned().chain(process.bytes.map(|bytes| Bytes(bytes).to_string())).collect();

@@ -85,6 +85,20 @@ impl Nvml {
         })
     }
 
+    /// Returns why a device, or a part of one, no longer answers; `None` if it does.
+    pub fn lost(&self, uuid: &str) -> Option<String> {
+        let device = match self.library.device_by_uuid(uuid) {
+            Ok(device) => device,
+            Err(error) => return Some(error.to_string()),
+        };
+        match device.memory_info() {
+            Err(error @ (NvmlError::GpuLost | NvmlError::ResetRequired | NvmlError::Unknown)) => {
+                Some(error.to_string())
+            }
+            Ok(_) | Err(_) => None,
+        }
+    }
+
     /// Returns what is on a device, or a part of one, now.
     pub fn occupancy(&self, uuid: &str) -> Occupancy {
         let device = match self.library.device_by_uuid(uuid) {

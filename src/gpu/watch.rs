@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::gpu::devices::{CudaDevice, Devices, Occupancy};
+use crate::gpu::devices::{CudaDevice, Device, DeviceProcess, Devices, Occupancy};
 use crate::gpu::locks;
 use crate::gpu::neighbours::{self, Interference, WatchedDevice, is_back, is_remarkable};
 use crate::gpu::nvml::{self, Nvml, ProcessIds};
+use crate::gpu::spreading;
 use crate::gpu::visible_devices::{self, ORDER, VISIBLE};
 use crate::support::bounded_lines;
 use crate::support::event::{Event, Sink};
@@ -81,6 +82,51 @@ impl<'a> DeviceWatch<'a> {
     /// Checks that the devices of each cell's list exist, before anything is built.
     pub fn check<'n>(&self, lists: impl IntoIterator<Item = &'n Vec<String>>) -> Result<(), UserError> {
         lists.into_iter().try_for_each(|names| self.given(names).map(drop))
+    }
+
+    /// Returns the devices of a pool that the user named.
+    pub fn pool(&self, names: &[String]) -> Result<Vec<CudaDevice>, UserError> {
+        spreading::pool(&self.devices, names)
+    }
+
+    /// Returns a device by its UUID, `GPU 0`; the UUID itself if the machine has no such device.
+    pub fn name(&self, uuid: &str) -> String {
+        let mut all = self.devices.devices.iter().flat_map(Device::cuda_devices);
+        all.find(|device| device.uuid == uuid).map_or_else(|| uuid.to_owned(), |device| device.to_string())
+    }
+
+    /// Returns which other run has locked a device; `None` if none has.
+    pub fn holder(&self, device: &CudaDevice) -> Option<String> {
+        let target = locks::lock_file(&self.locks, device);
+        let error = Lock::acquire(&target, WhenHeld::Fail, self.interrupt, self.sink).err()?;
+        match error.downcast::<LockError>() {
+            Ok(LockError::Held { holder, .. }) => Some(holder),
+            Ok(LockError::Interrupted) | Err(_) => None,
+        }
+    }
+
+    /// Returns why no run may begin on a device of which no test runs now: it is lost, or other
+    /// processes use it.
+    pub fn trouble(&self, device: &CudaDevice) -> Option<String> {
+        let nvml = self.nvml.as_ref()?;
+        if let Some(reason) = nvml.lost(&device.uuid) {
+            return Some(format!("it no longer answers ({reason})"));
+        }
+        let begin = Instant::now();
+        loop {
+            let occupancy = nvml.occupancy(&device.uuid);
+            let is_other =
+                |one: &&DeviceProcess| one.name.is_some() || self.process_ids == ProcessIds::Containers;
+            let others: Vec<&DeviceProcess> = occupancy.processes.iter().flatten().filter(is_other).collect();
+            if others.is_empty() {
+                return None;
+            }
+            // NVML may still list a process that has just ended.
+            if begin.elapsed() >= UNTOLD || self.interrupt.load(Ordering::Relaxed) {
+                return Some(format!("used by {}", neighbours::listed(&others)));
+            }
+            std::thread::sleep(POLL);
+        }
     }
 
     /// Returns the devices that a process with these variables can see.

@@ -9,6 +9,7 @@ pub mod cells;
 pub mod checkpoint_at;
 pub mod clean_env;
 pub mod expression;
+pub mod jobs;
 pub mod listing;
 pub mod metric;
 pub mod metric_name;

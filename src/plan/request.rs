@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::checkpoint_at::CheckpointAt;
 use crate::plan::clean_env::CleanEnv;
+use crate::plan::jobs::Jobs;
 use crate::plan::pair_pattern::PairPattern;
 use crate::plan::quantity;
 use crate::plan::repeat::Repeat;
@@ -84,6 +85,16 @@ pub struct Request {
     /// Which part of the tests to run. `None` means all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<Shard>,
+    /// How many tests run at once.
+    #[serde(default, skip_serializing_if = "Jobs::is_one")]
+    pub jobs: Jobs,
+    /// The devices that tests are spread over, as written. A test with devices of its own keeps
+    /// them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_pool: Option<Vec<String>>,
+    /// The shown metric that depends on tests beside it, if there is one. Then each test runs alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alone_for: Option<String>,
 }
 
 impl Request {
@@ -91,6 +102,14 @@ impl Request {
     pub fn give_devices(&mut self, names: &[String]) {
         for test in &mut self.tests {
             test.devices = Some(names.to_vec());
+        }
+        self.device_pool = None;
+    }
+
+    /// Spreads the tests over these devices, if there are any.
+    pub fn spread_over(&mut self, names: &[String]) {
+        if !names.is_empty() {
+            self.device_pool = Some(names.to_vec());
         }
     }
 }

@@ -53,6 +53,11 @@ impl RunFolder {
         self.0.join("found.json")
     }
 
+    /// Returns `devices.json`: which device each test runs on, if tests are spread over several.
+    pub fn devices(&self) -> Utf8PathBuf {
+        self.0.join("devices.json")
+    }
+
     /// Returns `shard.json`: which part of a comparison this is. Whole runs lack it.
     pub fn shard(&self) -> Utf8PathBuf {
         self.0.join("shard.json")

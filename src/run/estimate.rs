@@ -15,6 +15,11 @@ use crate::results::sealed;
 pub struct PastTimes(HashMap<CellId, Duration>);
 
 impl PastTimes {
+    /// Returns how long a test took, if that is known.
+    pub fn of(&self, cell: &CellId) -> Option<Duration> {
+        self.0.get(cell).copied()
+    }
+
     /// Returns the nanoseconds that each of these tests took, as far as they are known.
     pub fn of_cells(&self, cells: &[PlannedCell]) -> Vec<(CellId, u64)> {
         let tests: BTreeSet<&CellId> = cells.iter().map(|planned| &planned.cell).collect();
@@ -52,10 +57,15 @@ fn times_in(folder: &RunFolder) -> HashMap<CellId, Duration> {
 #[derive(Debug)]
 pub struct TimeLeft<'a> {
     cells: HashMap<&'a CellId, Runs>,
-    /// The sum over the runs that are left of cells with a past.
+    /// The sum over the runs that are left of cells with a past, each divided by how many run at
+    /// once.
     known: Duration,
     /// How many runs are left of cells without a past.
     unknown: u32,
+    /// The same number, each divided by how many run at once.
+    unknown_share: f64,
+    /// The number of all runs that are left, each divided by how many run at once.
+    share_left: f64,
     /// The runs of this session.
     ended: Runs,
     /// The pause before each run.
@@ -63,9 +73,11 @@ pub struct TimeLeft<'a> {
 }
 
 /// The runs of a cell, or of all.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Runs {
     left: u32,
+    /// How many runs there are at once, when one of these runs.
+    beside: u32,
     ended: u32,
     /// The time of those that ended.
     time: Duration,
@@ -73,7 +85,22 @@ struct Runs {
     past: Option<Duration>,
 }
 
+impl Default for Runs {
+    fn default() -> Self {
+        Self { left: 0, beside: 1, ended: 0, time: Duration::ZERO, past: None }
+    }
+}
+
 impl Runs {
+    fn weight(&self) -> f64 {
+        1.0 / f64::from(self.beside)
+    }
+
+    /// How much one run adds to the time that is left.
+    fn share(&self) -> Option<Duration> {
+        self.each().map(|each| each / self.beside)
+    }
+
     /// How long one run takes.
     fn each(&self) -> Option<Duration> {
         if self.ended == 0 { self.past } else { Some(self.time / self.ended) }
@@ -89,20 +116,32 @@ impl Runs {
 impl<'a> TimeLeft<'a> {
     /// Nothing is left yet.
     pub fn new(delay: Duration) -> Self {
-        Self { cells: HashMap::new(), known: Duration::ZERO, unknown: 0, ended: Runs::default(), delay }
+        Self {
+            cells: HashMap::new(),
+            known: Duration::ZERO,
+            unknown: 0,
+            unknown_share: 0.0,
+            share_left: 0.0,
+            ended: Runs::default(),
+            delay,
+        }
     }
 
-    /// Adds a run that is to come.
-    pub fn add(&mut self, cell: &'a CellId, past: &PastTimes) {
+    /// Adds a run that is to come. So many run `beside` each other, this one included.
+    pub fn add(&mut self, cell: &'a CellId, past: &PastTimes, beside: usize) {
         let of_cell = self
             .cells
             .entry(cell)
             .or_insert_with(|| Runs { past: past.0.get(cell).copied(), ..Runs::default() });
         of_cell.left += 1;
+        of_cell.beside = u32::try_from(beside.max(1)).unwrap_or(u32::MAX);
         self.ended.left += 1;
-        match of_cell.each() {
-            Some(each) => self.known = self.known.saturating_add(each),
-            None => self.unknown += 1,
+        self.share_left += of_cell.weight();
+        if let Some(share) = of_cell.share() {
+            self.known = self.known.saturating_add(share);
+        } else {
+            self.unknown += 1;
+            self.unknown_share += of_cell.weight();
         }
     }
 
@@ -110,22 +149,32 @@ impl<'a> TimeLeft<'a> {
     pub fn end(&mut self, cell: &CellId, took: Duration) {
         self.ended.end(took);
         let Some(of_cell) = self.cells.get_mut(cell) else { return };
-        match of_cell.each() {
-            Some(each) => self.known = self.known.saturating_sub(each.saturating_mul(of_cell.left)),
-            None => self.unknown = self.unknown.saturating_sub(of_cell.left),
+        if let Some(share) = of_cell.share() {
+            self.known = self.known.saturating_sub(share.saturating_mul(of_cell.left));
+        } else {
+            self.unknown = self.unknown.saturating_sub(of_cell.left);
+            let share = f64::from(of_cell.left) * of_cell.weight();
+            self.unknown_share = (self.unknown_share - share).max(0.0);
         }
+        self.share_left = (self.share_left - of_cell.weight()).max(0.0);
         of_cell.end(took);
-        let each = of_cell.each().unwrap_or_default();
-        self.known = self.known.saturating_add(each.saturating_mul(of_cell.left));
+        let share = of_cell.share().unwrap_or_default();
+        self.known = self.known.saturating_add(share.saturating_mul(of_cell.left));
+    }
+
+    /// Returns how long a run of this cell takes, if that is known.
+    pub fn expected(&self, cell: &CellId) -> Option<Duration> {
+        self.cells.get(cell)?.each()
     }
 
     /// The time that is left. `None` if nothing is known of any test that is left.
     pub fn left(&self) -> Option<Duration> {
-        let known_runs = self.ended.left.saturating_sub(self.unknown);
-        let average = || self.ended.each().or_else(|| self.known.checked_div(known_runs));
+        let known = (self.ended.left > self.unknown).then_some(self.share_left - self.unknown_share);
+        let average =
+            || self.ended.each().or_else(|| Some(self.known.div_f64(known.filter(|share| *share > 0.0)?)));
         let unknown = match self.unknown {
             0 => Duration::ZERO,
-            runs => average()?.saturating_mul(runs),
+            _ => average()?.mul_f64(self.unknown_share),
         };
         let delays = self.delay.saturating_mul(self.ended.left.saturating_sub(1));
         Some(self.known.saturating_add(unknown).saturating_add(delays))
@@ -156,15 +205,15 @@ mod tests {
         let mut left = TimeLeft::new(Duration::ZERO);
         assert_eq!(left.left(), Some(Duration::ZERO));
         for _ in 0..2 {
-            left.add(&quick, &past);
-            left.add(&slow, &past);
+            left.add(&quick, &past, 1);
+            left.add(&slow, &past, 1);
         }
         assert_eq!(left.left(), Some(seconds(122)));
         left.end(&quick, seconds(3));
         assert_eq!(left.left(), Some(seconds(123)), "this session's time wins");
         left.end(&slow, seconds(40));
         assert_eq!(left.left(), Some(seconds(43)));
-        left.add(&new, &past);
+        left.add(&new, &past, 1);
         assert_eq!(left.left(), Some(seconds(43) + Duration::from_millis(21_500)));
         for (one, took) in [(&quick, 3), (&slow, 40), (&new, 7)] {
             left.end(one, seconds(took));
@@ -173,10 +222,25 @@ mod tests {
     }
 
     #[test]
+    fn tests_beside_each_other_take_a_part_of_the_time_each() {
+        let [shared, alone, new] = ["shared", "alone", "new"].map(cell);
+        let past = PastTimes([(shared.clone(), seconds(8)), (alone.clone(), seconds(5))].into());
+        let mut left = TimeLeft::new(Duration::ZERO);
+        (0..2).for_each(|_| left.add(&shared, &past, 4));
+        left.add(&alone, &past, 1);
+        assert_eq!(left.left(), Some(seconds(9)));
+        assert_eq!((left.expected(&shared), left.expected(&new)), (Some(seconds(8)), None));
+        left.end(&shared, seconds(4));
+        assert_eq!(left.left(), Some(seconds(6)));
+        (0..2).for_each(|_| left.add(&new, &past, 4));
+        assert_eq!(left.left(), Some(seconds(8)), "two of 4 s, of which four run at once");
+    }
+
+    #[test]
     fn without_any_past_nothing_is_promised() {
         let one = cell("one");
         let mut left = TimeLeft::new(seconds(2));
-        (0..3).for_each(|_| left.add(&one, &PastTimes::default()));
+        (0..3).for_each(|_| left.add(&one, &PastTimes::default(), 1));
         assert_eq!(left.left(), None);
         left.end(&one, seconds(5));
         assert_eq!(left.left(), Some(seconds(5 * 2 + 2)), "two runs, and a pause between them");

@@ -28,12 +28,17 @@ type Stamp = (u64, u64, u64, i64, i64);
 
 impl ProvenExecutables {
     /// Makes sure that an executable is the planned one, before it runs. Puts it back if an earlier
-    /// test deleted or replaced it.
-    pub fn prove(&mut self, entry: &Entry, executable: &Executable) -> anyhow::Result<()> {
+    /// test deleted or replaced it. Returns `false` if that is necessary and `may_write` is not set.
+    pub fn prove(&mut self, entry: &Entry, executable: &Executable, may_write: bool) -> anyhow::Result<bool> {
         let path = entry.folder.join(&executable.file);
         if let Some(proven) = self.0.get_mut(&path) {
             if stamp(&path) == Some(proven.stamp) {
-                return Ok(());
+                return Ok(true);
+            }
+            // While another thread starts a process, that process has the new file open for writing,
+            // and the kernel would not execute it.
+            if !may_write {
+                return Ok(false);
             }
             put_back(&mut proven.file, &path).with_context(|| format!("cannot put {path} back"))?;
         }
@@ -41,7 +46,7 @@ impl ProvenExecutables {
         let file = regular_file::open(&path).with_context(|| format!("cannot open {path}"))?;
         let stamp = stamp(&path).with_context(|| format!("{path} disappeared"))?;
         self.0.insert(path, Proven { file, stamp });
-        Ok(())
+        Ok(true)
     }
 
     /// Returns what the test did to its executable and its current folder.

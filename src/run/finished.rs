@@ -26,6 +26,11 @@ impl FinishedRuns {
         self.0.insert(folder.to_owned(), stamps(folder));
     }
 
+    /// Forgets a run. Returns whether it was finished.
+    pub fn remove(&mut self, folder: &Utf8Path) -> bool {
+        self.0.remove(folder).is_some()
+    }
+
     /// Whether a run is finished.
     pub fn has(&self, folder: &Utf8Path) -> bool {
         self.0.contains_key(folder)

@@ -1,5 +1,5 @@
 //! Runs each cell in its own process and records the outcome.
-//! Imports support, symbols, gpu, plan, git, checkout, cargo, results, compare, why, inject and build.
+//! Imports support, symbols, gpu, plan, git, verdict, checkout, cargo, results, compare, why, inject and build.
 //! Runs tests; writes the run's folder.
 
 pub mod attribution;
@@ -13,9 +13,16 @@ pub mod follow;
 pub mod home;
 pub mod malloc_variables;
 pub mod merging;
+pub mod one_run;
 pub mod one_sided_tests;
 pub mod process_group;
 pub mod recording;
+pub mod rounds;
 pub mod runner;
+pub mod schedule;
 pub mod session;
+pub mod side_by_side;
+pub mod spread;
 pub mod stored_plan;
+pub mod stretch;
+pub mod test_command;

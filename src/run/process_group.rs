@@ -118,7 +118,9 @@ pub fn run(
         (ended, watching.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     });
     platform::end_group(&child);
-    let status = child.wait().map_err(|source| command.broken(source))?;
+    let waited = child.wait();
+    platform::forget(&child);
+    let status = waited.map_err(|source| command.broken(source))?;
     let exit = stopped.unwrap_or_else(|| of_whole_job(exit_of(status), interrupt));
     let is_unknown = left.is_unknown && stopped.is_none();
     if is_unknown {
@@ -192,11 +194,21 @@ fn exit_of(status: ExitStatus) -> Exit {
 
 #[cfg(target_os = "linux")]
 mod platform {
+    use std::sync::{Mutex, PoisonError};
+
     use rustix::process::{Pid, Signal, kill_process};
 
     use super::{Child, Command, File, LeftProcesses, NAMED, ProcessError};
     use crate::support::process_tree;
     use crate::support::supervisor::{self, Message, Messages};
+
+    /// The supervisors of the tests that run now. Locked while one starts, so that no child of this
+    /// process is unknown.
+    static SUPERVISORS: Mutex<Vec<i32>> = Mutex::new(Vec::new());
+
+    fn id(child: &Child) -> i32 {
+        i32::try_from(child.id()).unwrap_or_default()
+    }
 
     /// Starts the test below a supervisor.
     pub(super) fn spawn(
@@ -207,11 +219,13 @@ mod platform {
         // If the test kills the supervisor, its processes come to this one.
         process_tree::adopt_orphans();
         let mut pipe = None;
+        let mut supervisors = SUPERVISORS.lock().unwrap_or_else(PoisonError::into_inner);
         let child = command.spawn(|prepared| {
             prepared.stdout(stdout).stderr(stderr);
             pipe = Some(supervisor::supervise(prepared)?);
             Ok(())
         })?;
+        supervisors.push(id(&child));
         let pipe = pipe.expect("the closure was called before the child started");
         let messages = pipe.of(child.id());
         Ok((child, messages))
@@ -247,9 +261,16 @@ mod platform {
 
     pub(super) fn end_group(_: &Child) {}
 
-    /// Kills what came to this process because the supervisor was killed.
+    /// Forgets a supervisor that has ended.
+    pub(super) fn forget(supervisor: &Child) {
+        let ended = id(supervisor);
+        SUPERVISORS.lock().unwrap_or_else(PoisonError::into_inner).retain(|one| *one != ended);
+    }
+
+    /// Kills what came to this process because the supervisor was killed. The tests of the other
+    /// supervisors go on.
     pub(super) fn end_orphans() {
-        process_tree::kill_all();
+        process_tree::kill_orphans(&SUPERVISORS.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }
 
@@ -286,6 +307,8 @@ mod platform {
     pub(super) fn end_group(leader: &Child) {
         let _ = kill_process_group(Pid::from_child(leader), Signal::KILL);
     }
+
+    pub(super) fn forget(_: &Child) {}
 
     pub(super) fn end_orphans() {}
 }
@@ -397,6 +420,23 @@ mod tests {
         let ran =
             shell("(: < /dev/tty) 2>/dev/null && echo terminal; kill -TERM $PPID; echo here", None, &never);
         assert_eq!((ran.process.exit, ran.stdout.as_str()), (Exit::Code(0), "here\n"));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_test_that_kills_its_supervisor_does_not_end_its_neighbours() {
+        let never = AtomicBool::new(false);
+        let (killer, neighbour) = std::thread::scope(|scope| {
+            let neighbour =
+                scope.spawn(|| shell("sleep 1; (sleep 0.2; echo whole) & wait; exit 3", None, &never));
+            std::thread::sleep(Duration::from_millis(300));
+            let script = "setsid sleep 303 & echo $!; sleep 0.1; kill -KILL $PPID; sleep 304";
+            (shell(script, None, &never), neighbour.join().unwrap())
+        });
+        let remark = killer.process.left.remark();
+        assert_eq!(remark.as_deref(), Some("the process that supervised the test was killed"));
+        assert!(is_gone_soon(&killer.stdout), "its process {} is still running", killer.stdout);
+        assert_eq!((neighbour.process.exit, neighbour.stdout.as_str()), (Exit::Code(3), "whole\n"));
     }
 
     #[test]

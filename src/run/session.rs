@@ -33,7 +33,7 @@ use crate::results::sealed;
 use crate::results::shard_record::ShardRecord;
 use crate::results::stored::FailureFacts;
 use crate::results::trace_facts::TraceFacts;
-use crate::run::attribution::{self, Attribution};
+use crate::run::attribution::Attribution;
 use crate::run::changed_sources;
 use crate::run::delay::Delay;
 use crate::run::estimate::PastTimes;
@@ -41,6 +41,7 @@ use crate::run::follow::Follow;
 use crate::run::malloc_variables::malloc_variables;
 use crate::run::one_sided_tests::{self, Notes};
 use crate::run::runner::{Completion, Interrupted, Runner};
+use crate::run::spread;
 use crate::run::stored_plan;
 use crate::support::event::{Event, Sink};
 use crate::support::file_lock::{Lock, LockFile, WhenHeld};
@@ -283,11 +284,7 @@ impl<'a> Session<'a> {
             ShardRecord::write(folder, plan.request.shard, prepared.all_tests.as_ref(), is_finished)
         };
         note(false)?;
-        let mut completion = runner.run(&mut prepared.builder)?;
-        if completion == Completion::Finished {
-            completion = attribution::attribute(&runner, &mut prepared.builder, self.attribution)?;
-        }
-        match completion {
+        match spread::run_and_explain(&runner, &mut prepared.builder, self.attribution)? {
             Completion::Finished => note(true),
             Completion::Interrupted(interrupted) => Err(interrupted.into()),
         }

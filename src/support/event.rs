@@ -39,7 +39,8 @@ pub enum Event {
     RunStarted { test: String, name: String, index: usize, total: usize, left: Option<Duration> },
     /// A test that is running wrote these lines, or logged these checkpoints.
     TestWrote { test: String, name: String, text: String },
-    /// A run ended.
+    /// A run ended, the `index`-th to do so. `busy` is how long anything ran since the end before it:
+    /// with tests beside each other, less than the run took.
     RunFinished {
         test: String,
         name: String,
@@ -48,6 +49,7 @@ pub enum Event {
         outcome: String,
         ok: bool,
         took: Duration,
+        busy: Duration,
     },
     /// Changed tests run once more, with call stacks.
     ExplanationBegan { tests: usize },

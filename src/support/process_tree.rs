@@ -24,6 +24,8 @@ pub struct Process {
     /// Its id.
     pub id: i32,
     parent: i32,
+    /// Its session. No process can join one that exists.
+    session: i32,
     /// When it started, in clock ticks since boot. No two processes with one id have the same.
     started: u64,
     /// `R`, `S`, `T`, `Z`, …
@@ -85,10 +87,10 @@ impl Table {
 
     /// Returns the processes below this one, as they are now.
     pub fn descendants(&mut self) -> impl Iterator<Item = &Process> {
-        self.descendants_of(own_id())
+        self.descendants_of(own_id(), Spared::default())
     }
 
-    fn descendants_of(&mut self, ancestor: i32) -> impl Iterator<Item = &Process> {
+    fn descendants_of(&mut self, ancestor: i32, spared: Spared<'_>) -> impl Iterator<Item = &Process> {
         // SAFETY: the mapping has this many places, zero bytes are a valid `Process`, and `self` is
         // borrowed mutably as long as the slice.
         let table = unsafe { std::slice::from_raw_parts_mut(self.start, CAPACITY) };
@@ -101,20 +103,20 @@ impl Table {
         });
         let table = &mut table[..length];
         table.sort_unstable_by_key(|process| process.id);
-        mark_descendants(table, ancestor);
+        mark_descendants(table, ancestor, spared);
         table.iter().filter(|process| process.is_descendant)
     }
 
     /// Kills all processes below this one that are alive now, and tells of each.
     pub fn kill_descendants(&mut self, tell: impl FnMut(&Process)) {
-        self.kill_below(own_id(), tell);
+        self.kill_below(own_id(), Spared::default(), tell);
     }
 
     /// Stops the processes first, so that none of them starts others meanwhile.
-    fn kill_below(&mut self, ancestor: i32, mut tell: impl FnMut(&Process)) {
+    fn kill_below(&mut self, ancestor: i32, spared: Spared<'_>, mut tell: impl FnMut(&Process)) {
         for _ in 0..STOP_ROUNDS {
             let mut is_quiet = true;
-            for process in self.descendants_of(ancestor).filter(|process| process.is_alive()) {
+            for process in self.descendants_of(ancestor, spared).filter(|process| process.is_alive()) {
                 if !process.is_stopped() {
                     process.signal(libc::SIGSTOP);
                     is_quiet = false;
@@ -124,7 +126,7 @@ impl Table {
                 break;
             }
         }
-        for process in self.descendants_of(ancestor).filter(|process| process.is_alive()) {
+        for process in self.descendants_of(ancestor, spared).filter(|process| process.is_alive()) {
             process.signal(libc::SIGKILL);
             tell(process);
         }
@@ -140,10 +142,22 @@ impl Drop for Table {
 
 /// Kills everything below this process, until nothing is left or the processes do not end.
 pub fn kill_all() {
+    kill_all_but(Spared::default());
+}
+
+/// Kills what came to this process because a supervisor below it was killed. The other supervisors
+/// and what they supervise go on, and so do this process's own programs, which are in its session.
+pub fn kill_orphans(supervisors: &[i32]) {
+    // SAFETY: with 0 the call is about this process, and cannot fail.
+    let session = unsafe { libc::getsid(0) };
+    kill_all_but(Spared { ids: supervisors, session: Some(session) });
+}
+
+fn kill_all_but(spared: Spared<'_>) {
     let Some(mut table) = Table::new() else { return };
     for _ in 0..100 {
         let mut is_any = false;
-        table.kill_descendants(|_| is_any = true);
+        table.kill_below(own_id(), spared, |_| is_any = true);
         if !is_any {
             return;
         }
@@ -158,7 +172,7 @@ pub fn end_child(child: i32) {
     // While it is stopped, it starts no others.
     send(libc::SIGSTOP);
     if let Some(mut table) = Table::new() {
-        table.kill_below(child, |_| ());
+        table.kill_below(child, Spared::default(), |_| ());
     }
     send(libc::SIGTERM);
     send(libc::SIGCONT);
@@ -183,12 +197,27 @@ fn proc_is_ours() -> bool {
     read_file(c"/proc/self/stat", &mut bytes).and_then(parse).is_some_and(|process| process.id == own_id())
 }
 
-/// Marks all processes below `ancestor`. The table is sorted by id.
-fn mark_descendants(table: &mut [Process], ancestor: i32) {
+/// Processes that are left alone, with everything below them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spared<'a> {
+    ids: &'a [i32],
+    /// All processes of this session.
+    session: Option<i32>,
+}
+
+impl Spared<'_> {
+    fn has(self, process: &Process) -> bool {
+        self.ids.contains(&process.id) || self.session == Some(process.session)
+    }
+}
+
+/// Marks all processes below `ancestor` but the spared ones. The table is sorted by id.
+fn mark_descendants(table: &mut [Process], ancestor: i32, spared: Spared<'_>) {
     loop {
         let mut is_new = false;
         for index in 0..table.len() {
-            if table[index].is_descendant || table[index].id == ancestor {
+            let process = &table[index];
+            if process.is_descendant || process.id == ancestor || spared.has(process) {
                 continue;
             }
             let parent = table[index].parent;
@@ -280,9 +309,10 @@ fn parse(stat: &[u8]) -> Option<Process> {
     name[..length].copy_from_slice(&source[..length]);
     let state = *stat.get(close + 2)?;
     let parent = number(stat.get(close + 4..)?)?;
-    // `man 5 proc_pid_stat`: the state is field 3, the start time is field 22.
+    // `man 5 proc_pid_stat`: the state is field 3, the session field 6, the start time field 22.
+    let session = stat.get(close + 2..)?.split(|byte| *byte == b' ').nth(3).and_then(number).unwrap_or(0);
     let started = stat.get(close + 2..)?.split(|byte| *byte == b' ').nth(19).map_or(0, large_number);
-    Some(Process { id: number(stat)?, parent, started, state, is_descendant: false, name })
+    Some(Process { id: number(stat)?, parent, session, started, state, is_descendant: false, name })
 }
 
 /// Reads the digits at the start.
@@ -342,6 +372,7 @@ mod tests {
         let process = |id: i32, parent: i32| Process {
             id,
             parent,
+            session: id / 4,
             started: 0,
             state: b'S',
             is_descendant: false,
@@ -350,10 +381,20 @@ mod tests {
         // 5 is a child of 9, whose id is higher.
         let mut table =
             [process(1, 0), process(4, 1), process(5, 9), process(7, 4), process(9, 7), process(10, 1)];
-        mark_descendants(&mut table, 4);
-        let found: Vec<i32> =
-            table.iter().filter(|process| process.is_descendant).map(|process| process.id).collect();
-        assert_eq!(found, [5, 7, 9]);
+        mark_descendants(&mut table, 4, Spared::default());
+        let found = |table: &[Process]| -> Vec<i32> {
+            table.iter().filter(|process| process.is_descendant).map(|process| process.id).collect()
+        };
+        assert_eq!(found(&table), [5, 7, 9]);
+        for (ids, session, left) in
+            [(&[9][..], None, &[7][..]), (&[7], None, &[]), (&[], Some(2), &[7]), (&[], Some(1), &[])]
+        {
+            for process in &mut table {
+                process.is_descendant = false;
+            }
+            mark_descendants(&mut table, 4, Spared { ids, session });
+            assert_eq!(found(&table), left, "{ids:?} {session:?}");
+        }
     }
 
     #[test]

@@ -7,8 +7,15 @@ use std::sync::Mutex;
 
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr};
 
-/// The mode before the current run, for [`restore_last`].
-static LAST: Mutex<Option<SavedMode>> = Mutex::new(None);
+/// The mode before the current runs, for [`restore_last`].
+static LAST: Mutex<LastMode> = Mutex::new(LastMode { runs: 0, saved: None });
+
+/// The mode before the first of the runs that are under way.
+struct LastMode {
+    /// How many are under way.
+    runs: usize,
+    saved: Option<SavedMode>,
+}
 
 /// A terminal and the mode that it had.
 struct SavedMode {
@@ -21,9 +28,12 @@ pub struct KeptMode(());
 
 /// Notes the mode of the controlling terminal, if there is one.
 pub fn keep() -> KeptMode {
-    let terminal = OpenOptions::new().read(true).write(true).open("/dev/tty").ok();
     if let Ok(mut last) = LAST.lock() {
-        *last = terminal.and_then(SavedMode::of);
+        if last.runs == 0 {
+            let terminal = OpenOptions::new().read(true).write(true).open("/dev/tty").ok();
+            last.saved = terminal.and_then(SavedMode::of);
+        }
+        last.runs += 1;
     }
     KeptMode(())
 }
@@ -31,12 +41,19 @@ pub fn keep() -> KeptMode {
 impl Drop for KeptMode {
     fn drop(&mut self) {
         restore_last();
+        if let Ok(mut last) = LAST.lock() {
+            last.runs = last.runs.saturating_sub(1);
+            if last.runs == 0 {
+                last.saved = None;
+            }
+        }
     }
 }
 
 /// Puts the mode back, if a run is under way. Does not wait.
 pub fn restore_last() {
-    let Some(saved) = LAST.try_lock().ok().and_then(|mut last| last.take()) else { return };
+    let Ok(last) = LAST.try_lock() else { return };
+    let Some(saved) = &last.saved else { return };
     // Setting the mode from the background would stop this process.
     if tcgetpgrp(&saved.terminal).is_ok_and(|group| group == rustix::process::getpgrp()) {
         saved.restore();

@@ -17,20 +17,20 @@ use cargo_memprof::support::event::Event;
 use cargo_memprof::support::file_lock::{Lock, WhenHeld};
 use serde_json::Value;
 
-const MIB: u64 = 1 << 20;
-const FIRST: &str = "GPU-11111111-2222-3333-4444-555555555555";
-const SECOND: &str = "GPU-aaaaaaaa-2222-3333-4444-555555555555";
+pub(crate) const MIB: u64 = 1 << 20;
+pub(crate) const FIRST: &str = "GPU-11111111-2222-3333-4444-555555555555";
+pub(crate) const SECOND: &str = "GPU-aaaaaaaa-2222-3333-4444-555555555555";
 const PART: &str = "MIG-bbbbbbbb-2222-3333-4444-555555555555";
 
 /// The libraries, and a repository of two revisions of a package whose tests use a GPU.
-struct Workshop {
+pub(crate) struct Workshop {
     libraries: PathBuf,
     repository: TestRepository,
 }
 
 impl Workshop {
     /// An archive of one test at both revisions. They are built once.
-    fn archive(&self, test: &str) -> PathBuf {
+    pub(crate) fn archive(&self, test: &str) -> PathBuf {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let archive = self.repository.beside(&format!("{test}-{number}.tar.zst"));
@@ -101,6 +101,49 @@ fn uses_none() {
     leave(3_600_000);
 }
 
+fn waits_for(name: &str) -> bool {
+    let place = std::path::PathBuf::from(std::env::var("MEETING_PLACE").unwrap());
+    let begin = std::time::Instant::now();
+    while begin.elapsed() < std::time::Duration::from_secs(60) {
+        if place.join(name).exists() {
+            return true;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    false
+}
+
+/// Passes only if the other one runs at the same time.
+fn meets(own: &str, other: &str) {
+    use_gpu();
+    let place = std::env::var_os("MEETING_PLACE").map(std::path::PathBuf::from);
+    let Some(place) = place else { return };
+    let revision = include_str!("../../revision.txt");
+    std::fs::write(place.join(format!("{own}-{revision}")), "").unwrap();
+    assert!(waits_for(&format!("{other}-{revision}")), "{other} does not run");
+}
+
+#[test]
+fn spread_a() {
+    meets("a", "b");
+}
+
+#[test]
+fn spread_b() {
+    meets("b", "a");
+}
+
+/// Breaks the first device, but not the second one.
+#[test]
+fn loses_device() {
+    let device = std::env::var("CUDA_VISIBLE_DEVICES").unwrap();
+    if device.starts_with("GPU-1111") {
+        std::fs::write(std::env::var("FAKE_NVML_STATE").unwrap(), format!("{device} lost\n")).unwrap();
+        panic!("the device is gone");
+    }
+    use_gpu();
+}
+
 #[test]
 fn counts_devices() {
     let driver = driver::Driver::load().expect("a driver");
@@ -108,7 +151,7 @@ fn counts_devices() {
 }
 "#;
 
-fn workshop() -> &'static Workshop {
+pub(crate) fn workshop() -> &'static Workshop {
     static WORKSHOP: OnceLock<Workshop> = OnceLock::new();
     WORKSHOP.get_or_init(|| {
         let libraries = Path::new(env!("CARGO_TARGET_TMPDIR")).join("gpu-machine");
@@ -144,27 +187,27 @@ fn workshop() -> &'static Workshop {
 }
 
 /// A machine with GPUs, on which archives run.
-struct Machine {
+pub(crate) struct Machine {
     folder: tempfile::TempDir,
 }
 
 impl Machine {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
     /// Says what others have on the devices: lines of the file that the fake NVML reads.
-    fn others(&self, lines: &[String]) -> &Self {
+    pub(crate) fn others(&self, lines: &[String]) -> &Self {
         fs::write(self.path("state"), lines.concat()).unwrap();
         self
     }
 
     /// The program here, with two devices unless the test says otherwise.
-    fn memprof(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn memprof(&self, arguments: &[&str]) -> Command {
         let libraries = &workshop().libraries;
         let mut command = isolated(assert_cmd::cargo::cargo_bin("cargo-memprof"));
         for variable in ["CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_INJECTION64_PATH"] {
@@ -184,15 +227,19 @@ impl Machine {
     }
 
     /// Runs one test at both revisions, built elsewhere.
-    fn run(&self, test: &str, arguments: &[&str]) -> Command {
-        let archive = workshop().archive(test);
+    pub(crate) fn run(&self, test: &str, arguments: &[&str]) -> Command {
+        self.of_archive(&workshop().archive(test), arguments)
+    }
+
+    /// Runs the tests of an archive.
+    pub(crate) fn of_archive(&self, archive: &Path, arguments: &[&str]) -> Command {
         let mut command = self.memprof(&["run", "--format", "csv", "--metrics", "gpu.*", "--archive"]);
         command.arg(archive).arg("--run-folder").arg(self.path("run")).args(arguments);
         command
     }
 
     /// What became of the run at each revision.
-    fn outcomes(&self) -> Vec<Value> {
+    pub(crate) fn outcomes(&self) -> Vec<Value> {
         let cells = walkdir::WalkDir::new(self.path("run/cells")).sort_by_file_name().into_iter().flatten();
         let files = cells.filter(|entry| entry.file_name() == "outcome.json");
         files.map(|entry| serde_json::from_slice(&fs::read(entry.path()).unwrap()).unwrap()).collect()
@@ -204,7 +251,7 @@ impl Machine {
     }
 
     /// The marks of each run.
-    fn marks(&self) -> Vec<Vec<String>> {
+    pub(crate) fn marks(&self) -> Vec<Vec<String>> {
         let words = |marks: &Value| marks.as_array().cloned().unwrap_or_default();
         let marks = |outcome: &Value| {
             words(&outcome["marks"]).iter().map(|mark| mark.as_str().unwrap().to_owned()).collect()
@@ -212,7 +259,7 @@ impl Machine {
         self.outcomes().iter().map(marks).collect()
     }
 
-    fn lock(&self, place: &CudaDevice) -> Lock {
+    pub(crate) fn lock(&self, place: &CudaDevice) -> Lock {
         let folder = self.path("locks");
         let folder = Utf8Path::from_path(&folder).unwrap();
         let never = AtomicBool::new(false);
@@ -226,16 +273,16 @@ fn stdouts(cells: &Path) -> Vec<String> {
     files.map(|entry| fs::read_to_string(entry.path()).unwrap()).collect()
 }
 
-fn place(index: u32, uuid: &str) -> CudaDevice {
+pub(crate) fn place(index: u32, uuid: &str) -> CudaDevice {
     CudaDevice { index, part: None, uuid: uuid.to_owned() }
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
 #[track_caller]
-fn succeed(mut command: Command) -> Output {
+pub(crate) fn succeed(mut command: Command) -> Output {
     let output = command.output().expect("the program starts");
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{stdout}\n{stderr}");
@@ -243,7 +290,7 @@ fn succeed(mut command: Command) -> Output {
 }
 
 /// The values of a metric at `done`, of all runs.
-fn values(csv: &[u8], metric: &str) -> Vec<u64> {
+pub(crate) fn values(csv: &[u8], metric: &str) -> Vec<u64> {
     let mut reader = csv::Reader::from_reader(csv);
     let rows = reader.records().map(|row| row.expect("the report is CSV"));
     rows.filter(|row| &row[7] == "done" && &row[9] == metric)
@@ -252,7 +299,7 @@ fn values(csv: &[u8], metric: &str) -> Vec<u64> {
 }
 
 /// A line of the fake NVML's file: a process, or `hidden`, with some MiB.
-fn line(device: &str, process: impl std::fmt::Display, mebibytes: u64) -> String {
+pub(crate) fn line(device: &str, process: impl std::fmt::Display, mebibytes: u64) -> String {
     format!("{device} {process} {}\n", mebibytes * MIB)
 }
 

@@ -3,9 +3,6 @@
 use camino::Utf8PathBuf;
 use clap::{Args, ValueHint};
 
-/// The most parallel jobs. Cargo keeps a token for each in a pipe, and a pipe holds 65,536.
-const MOST_JOBS: i64 = 10_000;
-
 /// Cargo's options.
 #[derive(Clone, Debug, Default, PartialEq, Args)]
 #[command(next_help_heading = "Build")]
@@ -56,9 +53,6 @@ pub struct CargoArguments {
     /// Build every target with tests, even if the overlay provides all selected tests
     #[arg(long)]
     pub all_tests: bool,
-    /// Number of parallel build jobs
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_JOBS))]
-    pub jobs: Option<u32>,
     /// Do not use the network
     #[arg(long)]
     pub offline: bool,

@@ -285,6 +285,7 @@ fn command_first(argv: &mut [OsString]) {
 mod tests {
     use super::*;
     use crate::cli::arguments::terminal::Color;
+    use crate::plan::jobs::Jobs;
     use crate::plan::request::OverlayMode;
     use crate::report::options::Format;
 
@@ -344,7 +345,7 @@ mod tests {
         assert_eq!(request.selection.filter.as_ref().unwrap().text, "hf");
         assert_eq!(request.build.package, ["a", "b"]);
         assert!(request.build.release && request.build.lib && request.build.locked);
-        assert_eq!(request.build.jobs, Some(4));
+        assert_eq!((request.jobs.jobs, request.jobs.of_build()), (Some(Jobs::Number(4)), Some(4)));
         assert_eq!(request.checkout.overlay_mode, Some(OverlayMode::External));
         assert_eq!(request.cells.params[0].values, ["8", "64"]);
         assert_eq!(request.cells.timeout, Some(600));
@@ -424,7 +425,7 @@ mod tests {
         {
             assert!(run(line).execution.nocapture, "{line}");
         }
-        assert!(refused("cargo-memprof a -- --test-threads=4").contains("leave it out"));
+        assert!(refused("cargo-memprof a -- --test-threads=4").contains("--jobs 4"));
         assert!(refused("cargo-memprof run -- decode").contains("write -k decode"));
         assert!(refused("cargo-memprof list -- --nocapture").contains("only `bisect` and `history`"));
         assert!(refused("cargo-memprof --timeout 10").contains("write 10s for seconds"));

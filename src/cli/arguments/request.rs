@@ -5,6 +5,7 @@ use camino::Utf8PathBuf;
 use clap::{Args, ValueHint};
 
 use crate::cli::arguments::cargo::CargoArguments;
+use crate::cli::arguments::jobs::JobsArguments;
 use crate::cli::arguments::judging::JudgingArguments;
 use crate::cli::arguments::values::{self, OverlayDependency, Parameter, Variable};
 use crate::config::values::{Parsed, RegularExpression};
@@ -44,6 +45,9 @@ pub struct RequestArguments {
     /// Cargo's options.
     #[command(flatten)]
     pub build: CargoArguments,
+    /// How much is done at once.
+    #[command(flatten)]
+    pub jobs: JobsArguments,
 }
 
 /// Which revisions.

@@ -61,6 +61,18 @@ pub struct ExecutionArguments {
         conflicts_with = "resume"
     )]
     pub device: Vec<String>,
+    /// Spread the tests over these GPUs of one model, one test per GPU at a time: 0,1 or `all`
+    ///
+    /// All runs of a test use the same GPU. Tests of a GPU that fails, or that others use, move to
+    /// the other GPUs and are measured again.
+    #[arg(
+        long,
+        value_name = "DEVICE,DEVICE|all",
+        value_delimiter = ',',
+        value_parser = values::pool_device,
+        conflicts_with = "device"
+    )]
+    pub devices: Vec<String>,
     /// Run an archive that `cargo memprof build --archive FILE` wrote
     ///
     /// This needs no toolchain, no repository and no network.

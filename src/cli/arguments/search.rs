@@ -6,6 +6,7 @@ use clap::{Args, ValueHint};
 
 use crate::bisect::linear_search::SearchGoal;
 use crate::cli::arguments::cargo::CargoArguments;
+use crate::cli::arguments::jobs::JobsArguments;
 use crate::cli::arguments::request::{
     CellArguments, CheckoutArguments, EnvironmentArguments, RefArguments, RequestArguments,
     SelectionArguments,
@@ -158,6 +159,9 @@ pub struct MeasuringArguments {
     /// Cargo's options.
     #[command(flatten)]
     pub build: CargoArguments,
+    /// How much is done at once.
+    #[command(flatten)]
+    pub jobs: JobsArguments,
     /// Fetch pr/N and mr/N from this remote [default: upstream if it exists, else origin]
     #[arg(long, value_name = "NAME", help_heading = "Run")]
     pub remote: Option<String>,
@@ -222,6 +226,7 @@ impl MeasuringArguments {
             environment: self.environment.clone(),
             checkout: self.checkout.clone(),
             build: self.build.clone(),
+            jobs: self.jobs,
             ..RequestArguments::default()
         }
     }

@@ -35,7 +35,7 @@ fn instead(option: &str) -> String {
             format!("write {name} without `--` before it; see --help")
         }
         "--test-threads" => {
-            "each test runs in a process of its own, one after the other; leave it out".to_owned()
+            "each test runs in a process of its own; for several at once, write --jobs 4 without `--`".to_owned()
         }
         "--list" => "write cargo memprof list".to_owned(),
         "-q" | "--quiet" | "--color" => format!("write {name} without `--` before it"),
@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn all_else_says_what_to_write() {
         for (line, expected) in [
-            ("x -- --test-threads=4", "leave it out"),
+            ("x -- --test-threads=4", "--jobs 4"),
             ("x -- --skip slow", "write --skip without `--` before it"),
             ("x -- decode", "write -k decode to select tests"),
             ("x -- --bench", "--env NAME=VALUE"),

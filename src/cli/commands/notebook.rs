@@ -168,9 +168,9 @@ impl NotebookRun<'_> {
                 let first_errors = self.text_in_cells(&first_errors);
                 Event::BuildFailed { name, commit, first_errors, log, hints }
             }
-            Event::RunFinished { test, name, index, total, outcome, ok, took } => {
+            Event::RunFinished { test, name, index, total, outcome, ok, took, busy } => {
                 let outcome = self.text_in_cells(&outcome);
-                Event::RunFinished { test, name, index, total, outcome, ok, took }
+                Event::RunFinished { test, name, index, total, outcome, ok, took, busy }
             }
             other => other,
         }

@@ -96,6 +96,7 @@ impl Run<'_> {
             repository: self.repository,
         };
         sources.restore(&mut plan)?;
+        plan.request.spread_over(&self.arguments.execution.devices);
         if continued::has_flags(request) {
             let names_refs = !request.refs.refs.is_empty() || request.refs.baseline.is_some();
             let needed = if names_refs { self.needed() } else { RefsNeeded::Any };
@@ -139,6 +140,7 @@ impl Run<'_> {
         if !execution.device.is_empty() {
             plan.request.give_devices(&execution.device);
         }
+        plan.request.spread_over(&execution.devices);
         if let Some(shard) = execution.shard {
             sharding::take(&mut plan, shard);
         }
@@ -185,6 +187,7 @@ impl Run<'_> {
         let when_held = if no_wait { WhenHeld::Fail } else { WhenHeld::Wait };
         let devices = DeviceWatch::open(when_held, console, interrupt);
         devices.check(plan.request.tests.iter().filter_map(|test| test.devices.as_ref()))?;
+        plan.request.device_pool.iter().try_for_each(|names| devices.pool(names).map(drop))?;
         let follow = self.arguments.execution.follow();
         let attribution = self.attribution(plan);
         let session = Session { follow, attribution, ..Session::open(self.repository, console, interrupt)? };

@@ -18,6 +18,7 @@ use crate::cli::commands::context::CommandContext;
 use crate::cli::kept_runs::{ARCHIVE_RUNS, current_directory};
 use crate::cli::output::destinations::Output;
 use crate::cli::output::present::Presentation;
+use crate::cli::request::continued;
 use crate::cli::request::explanation;
 use crate::cli::request::judging::add_judging;
 use crate::cli::request::secrets::{self, of_flags};
@@ -26,6 +27,7 @@ use crate::git::resolve::run_id;
 use crate::gpu::watch::DeviceWatch;
 use crate::plan::cells::PlannedCell;
 use crate::plan::clean_env::CleanEnv;
+use crate::plan::jobs::of_neighbours;
 use crate::plan::metric;
 use crate::plan::request::TestRequest;
 use crate::plan::resolved::{self, CellId, Plan};
@@ -34,12 +36,13 @@ use crate::results::run_folder::RunFolder;
 use crate::results::shard_record::ShardRecord;
 use crate::results::stored;
 use crate::results::{comparability, environment};
-use crate::run::attribution::{self, Attribution};
+use crate::run::attribution::Attribution;
 use crate::run::delay::Delay;
 use crate::run::follow::Follow;
 use crate::run::malloc_variables::malloc_variables;
 use crate::run::runner::{Completion, Runner};
 use crate::run::session::{create_folder, fill_folder, find_run, gpu_variables, past_times, read_plan};
+use crate::run::spread;
 use crate::run::stored_plan::{self, GivenSecrets, Restoration};
 use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;
@@ -73,11 +76,16 @@ pub fn run_archive(
     if let Some(shard) = execution.shard {
         sharding::take(&mut plan, shard);
     }
+    if let Some(jobs) = arguments.request.jobs.jobs {
+        plan.request.jobs = jobs;
+    }
     if !execution.device.is_empty() {
         plan.request.give_devices(&execution.device);
     }
+    plan.request.spread_over(&execution.devices);
     let devices = DeviceWatch::open(when_held, console, interrupt);
     devices.check(plan.request.tests.iter().filter_map(|test| test.devices.as_ref()))?;
+    plan.request.device_pool.iter().try_for_each(|names| devices.pool(names).map(drop))?;
     let run_folder = execution.run_folder.as_deref();
     let (plan, folder) = match &execution.resume {
         Some(name) => {
@@ -86,6 +94,8 @@ pub fn run_archive(
             let mut restoration = Restoration::of_run(&given_secrets.given);
             restoration.plan(&mut plan);
             restoration.finish()?;
+            plan.request.spread_over(&execution.devices);
+            continued::refuse_other_jobs(&arguments.request, &plan)?;
             (plan, folder)
         }
         None => new_run(with_metrics(plan, arguments), run_folder, &unpacked)?,
@@ -139,6 +149,9 @@ fn with_metrics(mut plan: Plan, arguments: &RunArguments) -> Plan {
     plan.request.derived = metric::derived(given().chain(&plan.request.derived).map(String::as_str));
     let shown = given().chain(&plan.request.on_request);
     plan.request.on_request = metric::on_request(shown.map(String::as_str));
+    if !arguments.presentation.metrics.is_empty() {
+        plan.request.alone_for = of_neighbours(given().map(String::as_str)).map(str::to_owned);
+    }
     plan
 }
 
@@ -258,10 +271,7 @@ impl ArchiveRun<'_> {
             follow: self.follow,
             recording: None,
         };
-        let mut completion = runner.run(&mut tree)?;
-        if completion == Completion::Finished {
-            completion = attribution::attribute(&runner, &mut tree, self.attribution)?;
-        }
+        let completion = spread::run_and_explain(&runner, &mut tree, self.attribution)?;
         if let Completion::Interrupted(interrupted) = completion {
             return Err(interrupted.into());
         }

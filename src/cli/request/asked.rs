@@ -16,6 +16,7 @@ use crate::config::matrix::{self, Matrix};
 use crate::git::ref_pattern::forge_ref;
 use crate::git::repository::Repository;
 use crate::git::usual_refs::{self, UsualRefs};
+use crate::plan::jobs::of_neighbours;
 use crate::plan::metric::derived;
 use crate::plan::request::{BaselineRequest, RefRequest, Request, TraceColumn};
 use crate::run::stored_plan;
@@ -65,6 +66,7 @@ impl Asked {
         if request.trace.columns.contains(&TraceColumn::Malloc) && !reads_malloc {
             request.on_request.extend(on_request(&["malloc.*".to_owned()], &[]));
         }
+        request.alone_for = of_neighbours(metrics.iter().map(String::as_str)).map(str::to_owned);
         request.derived = derived(metrics.iter().map(String::as_str));
         Ok(Self { request, metrics, chosen })
     }

@@ -39,7 +39,7 @@ pub fn build_options(
         tests: flags.test.clone(),
         examples: flags.example.clone(),
         benches: if flags.benches { vec!["*".to_owned()] } else { flags.bench.clone() },
-        jobs: flags.jobs,
+        jobs: None,
         offline: flag(flags.offline, matrix.offline.as_ref()),
         locked: flag(flags.locked, matrix.locked.as_ref()),
         config: config(&flags.config, matrix.config.as_ref(), surroundings)?,

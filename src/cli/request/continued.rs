@@ -16,7 +16,7 @@ use crate::support::user_error::UserError;
 /// Whether one of these flags was given, so that the request must be compared.
 pub fn has_flags(arguments: &RequestArguments) -> bool {
     // Secrets are given again by `--env` and `--config`; they are compared when they are restored.
-    let RequestArguments { refs, selection, cells, environment: _, judging, checkout, trace, build } =
+    let RequestArguments { refs, selection, cells, environment: _, judging, checkout, trace, build, jobs } =
         arguments;
     let RefArguments { matrix, remote, .. } = refs.clone();
     *refs != RefArguments { remote, matrix, ..RefArguments::default() }
@@ -26,6 +26,7 @@ pub fn has_flags(arguments: &RequestArguments) -> bool {
         || *checkout != CheckoutArguments::default()
         || *trace != TraceArguments::default()
         || is_about_figures(build)
+        || jobs.jobs.is_some()
 }
 
 /// Refuses flags that ask for something else than the plan. `asked` is what flags and memprof.yaml
@@ -60,6 +61,7 @@ pub fn refuse_other(arguments: &RequestArguments, asked: &Request, plan: &Plan) 
             arguments.trace != TraceArguments::default() && asked.trace != planned.trace,
             "other traced functions (--trace)",
         ),
+        (arguments.jobs.jobs.is_some() && asked.jobs != planned.jobs, "another --jobs"),
         (
             is_about_figures(&arguments.build)
                 && build_options(asked, arguments) != build_options(planned, arguments),
@@ -74,6 +76,18 @@ pub fn refuse_other(arguments: &RequestArguments, asked: &Request, plan: &Plan) 
     Err(UserError::new(format!("{id} was planned with {}", others.join("; "))).help(format!(
         "to continue it as planned: cargo memprof --resume {id}\nfor another comparison, leave out --resume"
     )))
+}
+
+/// Refuses another `--jobs` than that of an archive's run.
+pub fn refuse_other_jobs(arguments: &RequestArguments, plan: &Plan) -> Result<(), UserError> {
+    match arguments.jobs.jobs {
+        Some(jobs) if jobs != plan.request.jobs => {
+            let id = &plan.id;
+            let message = format!("{id} was planned with --jobs {}, now --jobs {jobs}", plan.request.jobs);
+            Err(UserError::new(message).help("leave out --jobs, or leave out --resume"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Whether the overlays are the same. Planning adds the package that follows from a path.
@@ -160,8 +174,8 @@ fn other_cells(given: &CellArguments, asked: &Request, planned: &Request) -> Vec
 /// Whether a flag was given that changes what is built. `--manifest-path` also finds the run, and a
 /// setting of `--config` may be a secret.
 fn is_about_figures(build: &CargoArguments) -> bool {
-    let CargoArguments { manifest_path, config, jobs, offline, locked, .. } = build.clone();
-    *build != CargoArguments { jobs, offline, locked, config, manifest_path, ..CargoArguments::default() }
+    let CargoArguments { manifest_path, config, offline, locked, .. } = build.clone();
+    *build != CargoArguments { offline, locked, config, manifest_path, ..CargoArguments::default() }
 }
 
 /// The options that change what is built, without a package that planning completes.
@@ -262,7 +276,9 @@ mod tests {
         merged.refs.pop();
         merged.refs[0].also.push(".".to_owned());
         assert_eq!(continued_of(merged, "--refs main,x,."), "the same");
-        for none in ["", "--env TOKEN=1 --config a=1 --manifest-path a/Cargo.toml --matrix m.yaml -j 2"] {
+        for none in
+            ["", "--env TOKEN=1 --config a=1 --manifest-path a/Cargo.toml --matrix m.yaml --build-jobs 2"]
+        {
             assert_eq!(continued(all, none), "no flags");
         }
         assert_eq!(continued("--refs x --baseline main", "--refs x --baseline main"), "the same");
@@ -288,6 +304,7 @@ mod tests {
             ("--limit heap.peak=1GiB", "other limits"),
             ("--timeout 10m", "another --timeout"),
             ("--delay 1s", "another --delay"),
+            ("--jobs 4", "another --jobs"),
             ("--exclude test=hf", "another --exclude"),
             ("--include test=hf", "another --include"),
             ("--baseline x", "the refs main x, now"),

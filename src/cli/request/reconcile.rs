@@ -16,14 +16,16 @@ use crate::cli::request::overlay_paths;
 use crate::cli::request::refs::{RefsNeeded, against_itself, baseline, enough, ref_name, ref_request, refs};
 use crate::cli::request::surroundings::Surroundings;
 use crate::cli::request::yaml_values::{environment, flag, list, named, text, texts};
+use crate::config::device_pool::PoolNames;
 use crate::config::matrix::{
     CellEntry, DeviceNames, LockfileEntry, Matrix, MetricName, TestEntry, TraceEntry,
 };
 use crate::config::values::{
-    CallLimit, CallPeriod, Delay, LockfileDate, Parsed, RegularExpression, RepeatCount, Seconds,
+    CallLimit, CallPeriod, Delay, JobsCount, LockfileDate, Parsed, RegularExpression, RepeatCount, Seconds,
 };
 use crate::config::yaml::{List, Scalar};
 use crate::plan::clean_env::CleanEnv;
+use crate::plan::jobs::Jobs;
 use crate::plan::metric;
 use crate::plan::repeat::Repeat;
 use crate::plan::request::{
@@ -95,7 +97,15 @@ pub fn reconcile(
         sparse_exclude: list(&arguments.checkout.sparse_exclude, matrix.sparse_exclude.as_ref()),
         trace: trace(&arguments.trace, matrix.trace.as_ref())?,
         shard: None,
+        jobs: jobs(arguments, matrix),
+        device_pool: matrix.devices.as_ref().map(|PoolNames(names)| names.clone()),
+        alone_for: None,
     };
+    request.build.jobs = arguments.jobs.of_build();
+    if !request.jobs.is_one() && request.delay_milliseconds.is_some() {
+        return Err(UserError::new("jobs and delay: a pause between two tests needs one after the other")
+            .help("leave out --delay, or add --jobs 1"));
+    }
     if arguments.refs.aa {
         fix_repeats(&mut request);
     }
@@ -108,6 +118,12 @@ pub fn reconcile(
     let given = arguments.environment.env.iter();
     request.env.extend(given.map(|variable| (variable.name.clone(), variable.value.clone())));
     Ok(request)
+}
+
+/// Returns how many tests run at once.
+fn jobs(arguments: &RequestArguments, matrix: &Matrix) -> Jobs {
+    let of_matrix = matrix.jobs.as_ref().map(|Scalar(JobsCount(jobs))| *jobs);
+    arguments.jobs.jobs.or(of_matrix).unwrap_or_default()
 }
 
 /// Gives every test the same number of runs. Noise is measured with a fixed number, because `auto`

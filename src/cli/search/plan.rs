@@ -18,6 +18,7 @@ use crate::inject::overlay;
 use crate::inject::overlay_packages;
 use crate::inject::patch;
 use crate::plan::checkpoint_at::CheckpointAt;
+use crate::plan::jobs::of_neighbours;
 use crate::plan::metric::Unit;
 use crate::plan::quantity::Threshold;
 use crate::plan::request::RefRequest;
@@ -73,6 +74,7 @@ impl SearchRequest<'_> {
         let presentation = PresentationArguments::default();
         let asked = Asked::read(&arguments, &presentation, repository, RefsNeeded::Comparison)?;
         let mut plan = resolve(&asked.request, repository, sink)?;
+        plan.request.alone_for = of_neighbours([self.measuring.metric.as_str()]).map(str::to_owned);
         if let Some(one) = plan.request.checkpoints_at.iter().find(|one| one.revision.is_some()) {
             let all = CheckpointAt { revision: None, ..one.clone() };
             return Err(UserError::new(format!(

@@ -138,7 +138,7 @@ impl Console {
         let running = self.canvas.running().filter(|_| is_interrupted);
         let (mut user_error, code) = explain(error, is_interrupted);
         if let Some(running) = running {
-            user_error.message = format!("{} ({running} was running)", user_error.message);
+            user_error.message = format!("{} ({running})", user_error.message);
         }
         self.show_error(&user_error);
         code
@@ -184,7 +184,7 @@ impl Canvas {
     /// Returns the test that is running.
     fn running(&self) -> Option<String> {
         let drawn = self.drawn.lock().unwrap_or_else(PoisonError::into_inner);
-        drawn.progress.running().map(str::to_owned)
+        drawn.progress.running()
     }
 
     /// Draws what is due because time has passed, each second, as long as the console exists.

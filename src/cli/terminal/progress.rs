@@ -50,9 +50,10 @@ pub struct Progress {
     /// The time of the runs since the last line about them.
     since_line: Duration,
     tests: Vec<String>,
-    activity: Option<Activity>,
-    /// Whether the test that is running was named above what it wrote.
-    is_run_named: bool,
+    /// A build, or the tests that are running, oldest first.
+    activities: Vec<Activity>,
+    /// The test that was named last above what it wrote.
+    named_run: Option<String>,
 }
 
 impl Progress {
@@ -69,54 +70,67 @@ impl Progress {
             run_time: Duration::ZERO,
             since_line: Duration::ZERO,
             tests: Vec::new(),
-            activity: None,
-            is_run_named: false,
+            activities: Vec::new(),
+            named_run: None,
         }
     }
 
     /// Returns what to draw because time has passed: a build without a terminal, or a slow test.
     pub fn on_tick(&mut self, now: Instant) -> Update {
-        let Some(activity) = &mut self.activity else { return Update::default() };
-        let Some(passed) = activity.due(now).filter(|_| self.verbosity > Verbosity::Quiet) else {
-            return Update::default();
-        };
-        let (text, seconds) = (activity.text(), passed.as_secs());
-        match activity.kind() {
-            ActivityKind::Build if self.medium == Medium::Terminal || self.is_searching => Update::default(),
-            ActivityKind::Build => Update::line(good("Building", format!("{text} … {seconds} s"))),
-            ActivityKind::Run => {
-                let text = format!("{text} ({seconds} s); --timeout {}s stops it", SLOW.as_secs());
-                Update::line(Line::Stage { verb: "SLOW", text, good: false })
+        let (is_quiet, has_own_line) =
+            (self.verbosity == Verbosity::Quiet, self.medium == Medium::Terminal || self.is_searching);
+        let mut lines = Vec::new();
+        for activity in &mut self.activities {
+            let Some(passed) = activity.due(now).filter(|_| !is_quiet) else { continue };
+            let (text, seconds) = (activity.text(), passed.as_secs());
+            match activity.kind() {
+                ActivityKind::Build if has_own_line => {}
+                ActivityKind::Build => lines.push(good("Building", format!("{text} … {seconds} s"))),
+                ActivityKind::Run => {
+                    let text = format!("{text} ({seconds} s); --timeout {}s stops it", SLOW.as_secs());
+                    lines.push(Line::Stage { verb: "SLOW", text, good: false });
+                }
             }
         }
+        Update { lines, ..Update::default() }
     }
 
-    /// Returns the test that is running: `hf_fwd at main`.
-    pub fn running(&self) -> Option<&str> {
-        self.activity.as_ref().filter(|one| one.kind() == ActivityKind::Run).map(Activity::text)
+    /// Returns `hf_fwd at main was running`, with the number of others, if any.
+    pub fn running(&self) -> Option<String> {
+        let mut runs = self.activities.iter().filter(|one| one.kind() == ActivityKind::Run);
+        let first = runs.next()?.text().to_owned();
+        Some(match runs.count() {
+            0 => format!("{first} was running"),
+            others => format!("{first} and {} were running", counted(others, "other")),
+        })
     }
 
     /// Notes what is under way, or that nothing is.
     fn note_activity(&mut self, event: &Event) {
-        let begun = |kind, text| Some(Activity::begun(kind, text));
+        let begun = |kind, text| Activity::begun(kind, text);
         match event {
             Event::BuildStarted { name, commit } => {
-                self.activity = begun(ActivityKind::Build, revision(name, commit));
+                self.activities = vec![begun(ActivityKind::Build, revision(name, commit))];
             }
             Event::BuildProgress { name, crate_name, compiled } => {
                 let text = building(name, crate_name, *compiled);
-                match &mut self.activity {
-                    Some(activity) if activity.kind() == ActivityKind::Build => activity.rename(text),
-                    _ => self.activity = begun(ActivityKind::Build, text),
+                match self.activities.as_mut_slice() {
+                    [activity] if activity.kind() == ActivityKind::Build => activity.rename(text),
+                    _ => self.activities = vec![begun(ActivityKind::Build, text)],
                 }
             }
             Event::RunStarted { test, name, .. } => {
-                self.activity = begun(ActivityKind::Run, format!("{test} at {name}"));
+                let run = format!("{test} at {name}");
+                self.activities.retain(|one| one.kind() == ActivityKind::Run && one.text() != run);
+                self.activities.push(begun(ActivityKind::Run, run));
             }
-            Event::BuildFinished { .. }
-            | Event::BuildReused { .. }
-            | Event::BuildFailed { .. }
-            | Event::RunFinished { .. } => self.activity = None,
+            Event::RunFinished { test, name, .. } => {
+                let run = format!("{test} at {name}");
+                self.activities.retain(|one| one.text() != run);
+            }
+            Event::BuildFinished { .. } | Event::BuildReused { .. } | Event::BuildFailed { .. } => {
+                self.activities.clear();
+            }
             _ => {}
         }
     }
@@ -202,18 +216,23 @@ impl Progress {
             Event::RunStarted { test, name, index, total, left } => {
                 let left = left.filter(|left| !left.is_zero());
                 let left = left.map_or_else(String::new, |left| format!(" · about {} left", shown(left)));
-                Update::stage("Running", format!("{test} at {name} {index}/{total}{left}"))
+                let others = match self.activities.len() {
+                    0 | 1 => String::new(),
+                    running => format!(" and {}", counted(running - 1, "other")),
+                };
+                Update::stage("Running", format!("{test}{others} at {name} {index}/{total}{left}"))
             }
             Event::TestWrote { test, name, text } => {
-                let is_new = !std::mem::replace(&mut self.is_run_named, true);
-                let heading = is_new.then(|| good("Running", format!("{test} at {name}")));
+                let run = format!("{test} at {name}");
+                let is_new = self.named_run.replace(run.clone()).is_none_or(|last| last != run);
+                let heading = is_new.then(|| good("Running", run));
                 Update {
                     lines: heading.into_iter().chain([Line::Quote(text.clone())]).collect(),
                     status: StatusLine::Keep,
                 }
             }
             Event::RunFinished { .. } => {
-                self.is_run_named = false;
+                self.named_run = None;
                 self.run_finished(event)
             }
             Event::Exported { path } => Update::line(good("Wrote", path.clone())),
@@ -265,13 +284,13 @@ impl Progress {
     }
 
     fn run_finished(&mut self, event: &Event) -> Update {
-        let Event::RunFinished { test, name, index, total, outcome, ok, took } = event else {
+        let Event::RunFinished { test, name, index, total, outcome, ok, took, busy } = event else {
             return Update::default();
         };
         self.runs += 1;
         self.failed_runs += usize::from(!ok);
-        self.run_time += *took;
-        self.since_line += *took;
+        self.run_time += *busy;
+        self.since_line += *busy;
         if !self.tests.contains(test) {
             self.tests.push(test.clone());
         }
@@ -375,6 +394,7 @@ pub(crate) mod tests {
                     outcome: outcome.to_owned(),
                     ok,
                     took: Duration::from_millis(800),
+                    busy: Duration::from_millis(800),
                 },
             ]
         };
@@ -496,7 +516,7 @@ pub(crate) mod tests {
             assert_eq!(lines(60), ["        SLOW hangs at main (60 s); --timeout 60s stops it"]);
             assert!(lines(119).is_empty());
             assert_eq!(lines(120).len(), 1);
-            assert_eq!(progress.running(), Some("hangs at main"));
+            assert_eq!(progress.running().as_deref(), Some("hangs at main was running"));
         }
     }
 
@@ -507,7 +527,8 @@ pub(crate) mod tests {
         for index in 1..=100 {
             let (test, name, outcome) = (format!("test_{index}"), "main".to_owned(), "ok".to_owned());
             let took = Duration::from_millis(500);
-            let event = Event::RunFinished { test, name, index, total: 100, outcome, ok: true, took };
+            let event =
+                Event::RunFinished { test, name, index, total: 100, outcome, ok: true, took, busy: took };
             printed.extend(progress.on_event(&event).lines.iter().map(Line::plain));
         }
         assert_eq!(
@@ -520,6 +541,46 @@ pub(crate) mod tests {
                 "         Ran 100 tests 100/100 … 50.0 s",
             ]
         );
+    }
+
+    #[test]
+    fn tests_beside_each_other_are_counted_named_and_timed_together() {
+        let mut progress = Progress::new(Verbosity::Normal, Medium::Terminal);
+        let name = || "main".to_owned();
+        let started = |test: &str, index| {
+            let test = test.to_owned();
+            Event::RunStarted { test, name: name(), index, total: 3, left: None }
+        };
+        let finished = |test: &str, index| {
+            let (test, outcome) = (test.to_owned(), "ok".to_owned());
+            let (took, busy) = (Duration::from_secs(8), Duration::from_secs(4));
+            Event::RunFinished { test, name: name(), index, total: 3, outcome, ok: true, took, busy }
+        };
+        let wrote = |test: &str, text: &str| Event::TestWrote {
+            test: test.to_owned(),
+            name: name(),
+            text: text.to_owned(),
+        };
+        progress.on_event(&started("a", 1));
+        let StatusLine::Show { text, .. } = progress.on_event(&started("b", 2)).status else { panic!() };
+        assert_eq!(text, "b and 1 other at main 2/3");
+        assert_eq!(progress.running().as_deref(), Some("a at main and 1 other were running"));
+        let mut shown = Vec::new();
+        for event in [wrote("a", "1"), wrote("b", "2"), wrote("b", "3"), wrote("a", "4")] {
+            shown.extend(progress.on_event(&event).lines.iter().map(Line::plain));
+        }
+        let heading = |test: &str| format!("     Running {test} at main");
+        assert_eq!(shown, [&heading("a"), "1", &heading("b"), "2", "3", &heading("a"), "4"]);
+        progress.on_event(&finished("a", 1));
+        assert_eq!(progress.running().as_deref(), Some("b at main was running"));
+        let begin = Instant::now();
+        progress.on_event(&started("c", 3));
+        progress.on_tick(begin);
+        let lines = progress.on_tick(begin + SLOW).lines;
+        assert_eq!(lines.len(), 2, "both are slow: {lines:?}");
+        progress.on_event(&finished("b", 2));
+        let lines = progress.on_event(&finished("c", 3)).lines;
+        assert_eq!(lines[0].plain(), "         Ran 3 tests 3/3 … 12.0 s", "as long as anything ran");
     }
 
     #[test]

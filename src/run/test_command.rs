@@ -1,0 +1,114 @@
+//! The command of a run: the test's executable as cargo would run it, with the variables of the
+//! shim and of what counts memory.
+
+use std::collections::BTreeMap;
+
+use camino::Utf8Path;
+
+use crate::build::provenance::Executable;
+use crate::build::store::Entry;
+use crate::build::test_listing::as_cargo_would_run;
+use crate::gpu::visible_devices;
+use crate::plan::cells::PlannedCell;
+use crate::plan::request::{Request, TraceRequest};
+use crate::run::malloc_variables;
+use crate::support::process::Command;
+
+/// What the command of a run depends on.
+pub struct TestCommand<'a> {
+    /// The cell.
+    pub planned: &'a PlannedCell,
+    /// Its build.
+    pub entry: &'a Entry,
+    /// Its executable.
+    pub executable: &'a Executable,
+    /// The request.
+    pub request: &'a Request,
+    /// Variables that make the process count GPU memory and the C library's allocator.
+    pub counting: &'a BTreeMap<&'static str, String>,
+    /// The value for `CUDA_VISIBLE_DEVICES`, if the user chose devices.
+    pub devices: Option<&'a str>,
+    /// Where the process writes its log.
+    pub log: &'a Utf8Path,
+}
+
+impl TestCommand<'_> {
+    /// Returns the command, with all variables that the test process gets.
+    pub fn command(&self) -> Command {
+        let Self { planned, entry, executable, request, counting, devices, log } = *self;
+        let on_request = Some(request.on_request.join(",")).filter(|metrics| !metrics.is_empty());
+        test_command(entry, executable, planned, request, log)
+            .envs(counting)
+            .envs(self.preload())
+            .envs(on_request.map(|metrics| ("MEMPROF_METRICS", metrics)))
+            .envs(devices.map(|value| (visible_devices::VISIBLE, value)))
+    }
+
+    /// Returns the loader's variable that loads the library in front of the C library's allocator, if
+    /// there is one.
+    fn preload(&self) -> Option<(&'static str, String)> {
+        let library = self.counting.get(malloc_variables::LIBRARY)?;
+        let name = malloc_variables::PRELOAD;
+        let set = self.planned.env.get(name).or_else(|| self.executable.environment.get(name));
+        let users = set.cloned().or_else(|| std::env::var(name).ok());
+        Some((name, malloc_variables::preload(library, users.as_deref())))
+    }
+}
+
+/// Returns the variables for tracing; none if nothing is traced.
+fn trace_variables(request: &TraceRequest) -> BTreeMap<&'static str, String> {
+    if request.is_empty() {
+        return BTreeMap::new();
+    }
+    let mut variables = BTreeMap::from([("MEMPROF_TRACE_EVENTS", request.max_events.to_string())]);
+    if request.every > 1 {
+        variables.insert("MEMPROF_TRACE_EVERY", request.every.to_string());
+    }
+    if !request.columns.is_empty() {
+        let columns: Vec<&str> = request.columns.iter().map(|column| column.as_str()).collect();
+        variables.insert("MEMPROF_TRACE_COLUMNS", columns.join(","));
+    }
+    variables
+}
+
+/// Returns `EXE --exact NAME --nocapture --test-threads=1` as cargo would run it, with the log's
+/// path.
+fn test_command(
+    entry: &Entry,
+    executable: &Executable,
+    planned: &PlannedCell,
+    request: &Request,
+    log: &Utf8Path,
+) -> Command {
+    let path = entry.folder.join(&executable.file);
+    let runner = &entry.provenance.runner;
+    let (directory, environment) = (&executable.directory, &executable.environment);
+    let mut command = as_cargo_would_run(&path, runner, directory, environment, request.clean_env.as_ref());
+    let trace = trace_variables(&request.trace);
+    if executable.harness {
+        let name = planned.cell.test.name.as_str();
+        command = command.args(["--exact", name, "--nocapture", "--test-threads=1"]);
+        let ignored = executable.tests.iter().any(|test| test.name == name && test.ignored);
+        command = command.args(ignored.then_some("--include-ignored"));
+    }
+    if let Some(library) = executable.library {
+        let name = planned.cell.test.name.as_str();
+        let ignored = executable.tests.iter().any(|test| test.name == name && test.ignored);
+        command = library.run_one(command, name, ignored);
+    }
+    let inherited = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let command = inherited.filter(|name| name.starts_with("MEMPROF_LOG")).fold(command, Command::env_remove);
+    let shim: BTreeMap<&str, &str> = [("MEMPROF_LOG", log.as_str())]
+        .into_iter()
+        .chain(trace.iter().map(|(name, value)| (*name, value.as_str())))
+        .chain(executable.heap_absent.as_deref().map(|reason| ("MEMPROF_HEAP_ABSENT", reason)))
+        .chain(executable.harness.then_some(("MEMPROF_HARNESS_TEST", planned.cell.test.name.as_str())))
+        .collect();
+    // A backtrace keeps tens of MiB of symbols on the heap, even one that a `should_panic` test
+    // catches.
+    let configured = executable.environment.contains_key("RUST_BACKTRACE");
+    let command = if configured { command } else { command.env("RUST_BACKTRACE", "0") };
+    // With TERM set, libtest reads that terminal's description. The figures would then depend on
+    // where the tool was started.
+    command.env_remove("TERM").envs(&planned.env).envs(shim)
+}
