@@ -151,7 +151,7 @@ impl Runner<'_> {
             for one in &pending {
                 progress.time_left.add(&one.planned.cell, self.past);
             }
-            let _locks = self.devices.lock(&self.places(&pending)?)?;
+            self.devices.hold(&self.places(&pending)?)?;
             let is_interrupted = !self.run_all(tree, &pending, done, &mut progress)?;
             self.refuse_changed(&mut progress)?;
             if is_interrupted {

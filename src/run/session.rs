@@ -101,8 +101,7 @@ impl<'a> Session<'a> {
 
     /// Takes the repository's lock. The revisions of earlier runs are then no longer kept from git's
     /// garbage collection.
-    pub fn lock(&self, no_wait: bool) -> anyhow::Result<Lock> {
-        let when_held = if no_wait { WhenHeld::Fail } else { WhenHeld::Wait };
+    pub fn lock(&self, when_held: WhenHeld) -> anyhow::Result<Lock> {
         let lock_file = LockFile::of_folder(self.cache.lock());
         let lock = Lock::acquire(&lock_file, when_held, self.interrupt, self.sink)?;
         kept::forget(self.repository)?;

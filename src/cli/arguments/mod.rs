@@ -17,5 +17,6 @@ pub mod terminal;
 pub mod test;
 pub mod test_options;
 pub mod values;
+pub mod waiting;
 pub mod why;
 pub mod workspace;

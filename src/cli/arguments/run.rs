@@ -6,6 +6,7 @@ use clap::{Args, ValueHint};
 use crate::cli::arguments::presentation::PresentationArguments;
 use crate::cli::arguments::request::RequestArguments;
 use crate::cli::arguments::values;
+use crate::cli::arguments::waiting::WaitingArguments;
 use crate::plan::request::RefRequest;
 use crate::plan::shard::Shard;
 use crate::run::follow::Follow;
@@ -48,10 +49,9 @@ pub struct ExecutionArguments {
     /// Print the output of the tests while they run; `-- --nocapture` means the same
     #[arg(short = 's', long, visible_alias = "no-capture")]
     pub nocapture: bool,
-    /// Fail instead of waiting for another run that uses this repository, or a GPU that the tests
-    /// can see
-    #[arg(long)]
-    pub no_wait: bool,
+    /// How long to wait for other runs.
+    #[command(flatten)]
+    pub waiting: WaitingArguments,
     /// Let the tests see only these GPUs: an NVML index, the beginning of a UUID, or `none`
     #[arg(
         long,

@@ -21,7 +21,7 @@ pub fn clean(context: CommandContext<'_>, arguments: &CleanArguments) -> anyhow:
     }
     let repository = repository()?;
     let session = Session::open(&repository, context.console, context.interrupt)?;
-    let lock = session.lock(arguments.no_wait)?;
+    let lock = session.lock(WhenHeld::of_no_wait(arguments.no_wait))?;
     let runs = runs(&repository, arguments.workspace.manifest_path.as_deref()).ok();
     let folders = [Some(session.cache.folder().to_owned()), runs.clone()];
     let folders: Vec<Utf8PathBuf> = folders.into_iter().flatten().filter(|folder| folder.exists()).collect();
@@ -44,7 +44,7 @@ fn clean_archives(context: CommandContext<'_>, arguments: &CleanArguments) -> an
     if !is_agreed(arguments, std::slice::from_ref(&archives))? {
         return context.print("nothing was removed\n");
     }
-    let when_held = if arguments.no_wait { WhenHeld::Fail } else { WhenHeld::Wait };
+    let when_held = WhenHeld::of_no_wait(arguments.no_wait);
     let lock_file = LockFile::of_folder(archives.join("lock"));
     let lock = Lock::acquire(&lock_file, when_held, context.interrupt, context.console)?;
     for folder in cache::unpacked_archives(&archives) {

@@ -36,7 +36,6 @@ use crate::run::stored_plan;
 use crate::support::advice;
 use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;
-use crate::support::file_lock::WhenHeld;
 use crate::support::output_file::{self, Target};
 use crate::support::suggest;
 use crate::support::user_error::UserError;
@@ -181,14 +180,13 @@ impl Run<'_> {
     /// Builds, runs, compares and reports. The plan is new, or that of an interrupted run.
     fn measure(&self, plan: &Plan, folder: &RunFolder, metrics: &[String]) -> anyhow::Result<ExitCode> {
         let CommandContext { console, interrupt } = self.context;
-        let no_wait = self.arguments.execution.no_wait;
-        let when_held = if no_wait { WhenHeld::Fail } else { WhenHeld::Wait };
+        let when_held = self.arguments.execution.waiting.when_held();
         let devices = DeviceWatch::open(when_held, console, interrupt);
         devices.check(plan.request.tests.iter().filter_map(|test| test.devices.as_ref()))?;
         let follow = self.arguments.execution.follow();
         let attribution = self.attribution(plan);
         let session = Session { follow, attribution, ..Session::open(self.repository, console, interrupt)? };
-        let lock = session.lock(no_wait)?;
+        let lock = session.lock(when_held)?;
         let mut prepared = session.prepare(plan, folder)?;
         pairs::check_tests(&self.arguments.request, plan, &prepared.cells)?;
         let ran = session.run(plan, folder, &mut prepared, &devices);

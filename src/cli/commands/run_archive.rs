@@ -42,7 +42,7 @@ use crate::run::session::{create_folder, fill_folder, find_run, gpu_variables, p
 use crate::run::stored_plan::{self, GivenSecrets, Restoration};
 use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;
-use crate::support::file_lock::{Lock, LockFile, WhenHeld};
+use crate::support::file_lock::{Lock, LockFile};
 use crate::support::redaction;
 use crate::support::user_error::UserError;
 use crate::support::whole_file::write_whole;
@@ -61,7 +61,7 @@ pub fn run_archive(
     let execution = &arguments.execution;
     let archive = Archive::open(file)?;
     let archives = cache::archives(&cache::home()?);
-    let when_held = if execution.no_wait { WhenHeld::Fail } else { WhenHeld::Wait };
+    let when_held = execution.waiting.when_held();
     let lock_file = LockFile::of_folder(archives.join("lock"));
     let lock = Lock::acquire(&lock_file, when_held, interrupt, console)?;
     cache::keep_salt(&cache::home()?)?;
