@@ -371,7 +371,7 @@ fn differing_keys<'a>(facts: impl Iterator<Item = &'a Value> + Clone) -> Vec<&'a
 }
 
 /// Copies all files below a folder. Links would be refused: files of a run have one name each.
-fn copy_tree(from: &Utf8Path, to: &Utf8Path) -> anyhow::Result<()> {
+pub(crate) fn copy_tree(from: &Utf8Path, to: &Utf8Path) -> anyhow::Result<()> {
     if !from.exists() {
         return Ok(());
     }

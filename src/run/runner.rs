@@ -231,7 +231,7 @@ impl Runner<'_> {
             return Ok(false);
         }
         let comparison = compare(&stored::read_some(self.folder, |record| open.contains(&record.cell))?);
-        let needed = repeats::wanted(&comparison);
+        let needed = repeats::wanted(&comparison, self.folder.kept().exists());
         let mut is_raised = false;
         for (planned, wanted) in self.cells.iter().zip(wanted) {
             let more = needed.get(&(&planned.cell, planned.revision)).copied().unwrap_or(0);

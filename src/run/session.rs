@@ -376,6 +376,8 @@ pub(crate) fn facts(plan: &Plan, build: &Build) -> serde_json::Value {
             let provenance = &entry.provenance;
             let toolchain = provenance.key_inputs.toolchain.lines().find(|line| line.starts_with("rustc "));
             let options = &plan.request.build;
+            // As they are stored: a build may be new, or of the store.
+            let inputs = provenance.key_inputs.redacted();
             json!({
                 "key": provenance.key,
                 "commit": provenance.commit,
@@ -388,6 +390,9 @@ pub(crate) fn facts(plan: &Plan, build: &Build) -> serde_json::Value {
                 "lock": provenance.lock,
                 "packages": Some(provenance.packages.join("\n")).filter(|packages| !packages.is_empty()),
                 "shim": provenance.key_inputs.shim,
+                "environment": hash_of(&inputs.environment),
+                "configuration": inputs.configuration,
+                "overlay": (!inputs.overlay.is_empty()).then(|| hash_of(&inputs.overlay)),
                 "flags": provenance.key_inputs.environment.get("RUSTFLAGS").map(|flags| redaction::setting(flags)),
                 "not_measured": entry.not_measured(),
             })
@@ -397,6 +402,12 @@ pub(crate) fn facts(plan: &Plan, build: &Build) -> serde_json::Value {
             lockfile: failure.lockfile.clone(),
         }),
     }
+}
+
+/// Returns a hash that is equal for equal inputs, without the inputs themselves.
+fn hash_of(inputs: &BTreeMap<String, String>) -> String {
+    let text: String = inputs.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
+    blake3::hash(text.as_bytes()).to_hex().to_string()
 }
 
 fn features_of(arguments: &[String]) -> String {

@@ -64,6 +64,12 @@ pub struct CleanArguments {
     /// Remove only unpacked archives; needs no repository
     #[arg(long)]
     pub archives: bool,
+    /// Remove the saved baselines too
+    #[arg(long, conflicts_with = "archives")]
+    pub baselines: bool,
+    /// Remove only this saved baseline (repeatable)
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["archives", "baselines"])]
+    pub baseline: Vec<String>,
     /// Fail instead of waiting for another run that uses this repository
     #[arg(long)]
     pub no_wait: bool,
