@@ -114,10 +114,7 @@ mod tests {
         assert_eq!(folder(runs).read_dir_utf8().unwrap().count(), 1, "nothing else is left");
         assert!(find(runs, runs, "v1").unwrap().plan().exists());
         let unknown = find(runs, runs, "v2").unwrap_err().downcast::<UserError>().unwrap().rendered();
-        assert!(
-            unknown.contains("did you mean 'v1'?") && unknown.contains("saved baselines: v1"),
-            "{unknown}"
-        );
+        assert!(unknown.contains("saved baselines: v1"), "{unknown}");
         let unsaved = find(runs, runs, "first").unwrap_err().downcast::<UserError>().unwrap().rendered();
         assert!(unsaved.contains("run --resume first --save-baseline"), "{unsaved}");
     }

@@ -2,6 +2,7 @@
 //! Imports the value types of plan and config, and the report's formats.
 //! No side effects.
 
+pub mod budget;
 pub mod build;
 pub mod cargo;
 pub mod command_line;

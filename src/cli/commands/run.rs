@@ -238,10 +238,22 @@ impl Run<'_> {
         ran.map_err(|error| presentation.as_far_as_it_got(console, folder, error))?;
         let code = presentation.of_run(console, &stored::read(folder)?, folder)?;
         if let Some(name) = &self.arguments.execution.save_baseline {
-            let place = saved_baselines::save(folder, folder.0.parent().unwrap_or(&folder.0), name)?;
-            console.emit(Event::Exported { path: format!("{place}, the baseline {name}") });
+            self.save(folder, name, built)?;
         }
         Ok(if built { code } else { code.worst(ExitCode::Incomplete) })
+    }
+
+    /// Keeps the finished run as a baseline.
+    fn save(&self, folder: &RunFolder, name: &str, built: bool) -> anyhow::Result<()> {
+        let console = self.context.console;
+        if !built {
+            let message = format!("the baseline {name} is not saved: a ref did not build");
+            console.emit(Event::Warning { message, help: None });
+            return Ok(());
+        }
+        let place = saved_baselines::save(folder, folder.0.parent().unwrap_or(&folder.0), name)?;
+        console.emit(Event::Exported { path: format!("{place}, the baseline {name}") });
+        Ok(())
     }
 
     /// Which tests run once more with call stacks. What a baseline varies by has no cause.

@@ -21,7 +21,7 @@ use crate::cli::output::present::Presentation;
 use crate::cli::request::explanation;
 use crate::cli::request::judging::add_judging;
 use crate::cli::request::secrets::{self, of_flags};
-use crate::compare::noise;
+use crate::compare::{budget, noise};
 use crate::git::resolve::run_id;
 use crate::gpu::watch::DeviceWatch;
 use crate::plan::cells::PlannedCell;
@@ -129,6 +129,9 @@ fn packed_plan(unpacked: &Unpacked, file: &Utf8Path, arguments: &RunArguments) -
     add_judging(&mut plan.request.judging, flags);
     if let Some(file) = &flags.noise {
         plan.request.judging.noise = noise::read(file)?;
+    }
+    if let Some(file) = &flags.budget {
+        plan.request.judging.budget = Some(budget::read(file, file.as_str())?);
     }
     ensure!(plan.version == resolved::VERSION, "{file} has a plan of format {}", plan.version);
     Ok(plan)
