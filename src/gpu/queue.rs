@@ -119,12 +119,13 @@ impl DeviceQueue<'_> {
     }
 
     fn draw(&self, devices: &BTreeSet<CudaDevice>) -> Option<Ticket> {
-        let ticket = Ticket::draw(self.folder, devices);
-        ticket
-            .inspect_err(|error| {
-                self.warn(&format!("this run waits without a place in the queue: {error:#}"))
-            })
-            .ok()
+        match Ticket::draw(self.folder, devices) {
+            Ok(ticket) => Some(ticket),
+            Err(error) => {
+                self.warn(&format!("this run waits without a place in the queue: {error:#}"));
+                None
+            }
+        }
     }
 
     fn warn(&self, message: &str) {

@@ -252,7 +252,7 @@ mod tests {
         let path = |name: &str| folder.join(format!("GPU-0.{name}{ENDING}"));
         std::fs::write(path("ended"), "process 1 (x) of root since 1990-01-01T00:00:00Z\n").unwrap();
         std::fs::write(path("secret"), "").unwrap();
-        std::fs::set_permissions(path("secret"), Permissions::from_mode(0)).unwrap();
+        std::fs::set_permissions(path("secret"), Permissions::from_mode(0o0)).unwrap();
         std::fs::create_dir(path("folder")).unwrap();
         std::os::unix::fs::symlink("/dev/zero", path("link")).unwrap();
         rustix::fs::mknodat(
@@ -266,7 +266,7 @@ mod tests {
         assert_eq!(waiting(&folder, &device(0)), []);
 
         // Somebody may hold a lock on anything. Its content is shown as unknown.
-        std::fs::write(path("garbage"), [0xff; 100_000]).unwrap();
+        std::fs::write(path("garbage"), vec![0xff; 100_000]).unwrap();
         let held = File::open(path("garbage")).unwrap();
         held.try_lock().unwrap();
         let queue = waiting(&folder, &device(0));

@@ -1,13 +1,13 @@
 //! `kept.json` in the folder of a run whose baseline was measured earlier, and `baseline.json` in the
 //! folder of a saved baseline. Also why a saved baseline does not fit.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use camino::Utf8PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::plan::request::{Request, Selection};
+use crate::plan::request::{BuildOptions, Request, Selection};
 use crate::results::comparability;
 use crate::results::run_folder::RunFolder;
 use crate::results::sealed;
@@ -73,9 +73,9 @@ const BUILD_FACTS: [(&str, &str); 9] = [
 pub fn of_machines(kept: &Value, now: &Value) -> Vec<String> {
     let mut differing: Vec<String> =
         comparability::of_machines(kept, now).into_iter().map(|apart| apart.reason).collect();
-    for (fact, what) in [("/cpu", ""), ("/cpus", "the numbers of processors"), ("/gpu/cuda", "CUDA")] {
+    for (fact, what) in [("/cpus", "the numbers of processors"), ("/gpu/cuda", "CUDA")] {
         let (kept, now) = (kept.pointer(fact), now.pointer(fact));
-        if !what.is_empty() && kept != now {
+        if kept != now {
             differing.push(difference(what, kept, now));
         }
     }
@@ -107,7 +107,7 @@ pub fn of_builds(kept: &BTreeMap<String, String>, now: &BTreeMap<String, String>
     differing
         .map(|(fact, what)| match (text(kept, fact), text(now, fact)) {
             (Some(kept), Some(now)) => format!("{what}: {kept} / {now}"),
-            _ => format!("{what}"),
+            _ => (*what).to_owned(),
         })
         .collect()
 }
@@ -116,14 +116,10 @@ pub fn of_builds(kept: &BTreeMap<String, String>, now: &BTreeMap<String, String>
 /// `request.build.profile`.
 pub fn of_requests(kept: &Request, now: &Request) -> anyhow::Result<Vec<String>> {
     let (kept, now) = (serde_json::to_value(comparable(kept))?, serde_json::to_value(comparable(now))?);
-    let mut differing = Vec::new();
     let keys = kept.as_object().into_iter().chain(now.as_object()).flat_map(serde_json::Map::keys);
-    for key in keys {
-        if kept.get(key) != now.get(key) && !differing.iter().any(|(known, _)| known == key) {
-            differing.push((key.clone(), difference(&format!("`{key}`"), kept.get(key), now.get(key))));
-        }
-    }
-    Ok(differing.into_iter().map(|(_, text)| text).collect())
+    let differing: BTreeSet<&String> = keys.filter(|key| kept.get(*key) != now.get(*key)).collect();
+    let text = |key: &String| difference(&format!("`{key}`"), kept.get(key), now.get(key));
+    Ok(differing.into_iter().map(text).collect())
 }
 
 /// Whether two requests select the same tests, so that a test that one lacks does not exist there.
@@ -148,7 +144,7 @@ fn comparable(request: &Request) -> Request {
         overlay: request.overlay.clone(),
         overlay_patches: request.overlay_patches.clone(),
         checkpoints_at: request.checkpoints_at.clone(),
-        build: crate::plan::request::BuildOptions {
+        build: BuildOptions {
             // Where it is built, and how fast.
             manifest_path: None,
             jobs: None,
@@ -233,9 +229,7 @@ mod tests {
         now.env.insert("RAYON_NUM_THREADS".to_owned(), "1".to_owned());
         let differing = of_requests(&kept, &now).unwrap();
         assert_eq!(differing.len(), 2);
-        assert!(
-            differing[0].starts_with("`build`: ") || differing[0].starts_with("`env`: "),
-            "{differing:?}"
-        );
+        assert!(differing[0].starts_with("`build`: ") && differing[0].contains("release"), "{differing:?}");
+        assert_eq!(differing[1], "`env`: {} / {\"RAYON_NUM_THREADS\":\"1\"}");
     }
 }

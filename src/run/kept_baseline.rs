@@ -70,37 +70,9 @@ impl KeptRun {
     /// anything is built.
     pub fn join(&mut self, plan: &mut Plan, has_baseline: bool) -> anyhow::Result<()> {
         if has_baseline {
-            let asked = plan.revisions.remove(plan.baseline);
-            plan.request.refs.remove(plan.baseline);
-            let same = |one: &Revision| one.commit == asked.commit || one.tree == asked.tree;
-            match self.plan.revisions.iter().position(same) {
-                Some(revision) => self.record.revision = revision,
-                None => {
-                    let kept = self.revision();
-                    let what = format!(
-                        "it has {} {}, and {} is {}",
-                        kept.name,
-                        kept.short(),
-                        asked.name,
-                        asked.short()
-                    );
-                    return Err(self.refused(plan, Some(&asked.spec), &[what]));
-                }
-            }
+            self.take_place_of(plan)?;
         }
-        let mut differing = kept_baseline::of_machines(
-            &stored::environment_of(&self.folder)?,
-            // As it is read again.
-            &serde_json::from_slice(&serde_json::to_vec(&environment::facts())?)?,
-        );
-        let asked = stored_plan::sealed(plan).request;
-        differing.extend(kept_baseline::of_requests(&self.plan.request, &asked)?);
-        if self.plan.workspace != plan.workspace {
-            differing.push(format!("the workspace: {} / {}", self.plan.workspace, plan.workspace));
-        }
-        if !differing.is_empty() {
-            return Err(self.refused(plan, None, &differing));
-        }
+        self.check(plan)?;
         let mut revision = self.revision().clone();
         if plan.revisions.iter().any(|one| one.name == revision.name) {
             revision.name = format!("{} ({})", revision.name, self.record.name);
@@ -119,6 +91,37 @@ impl KeptRun {
         plan.revisions.push(revision);
         plan.baseline = plan.revisions.len() - 1;
         Ok(())
+    }
+
+    /// Removes the baseline from a plan, if this is the same commit.
+    fn take_place_of(&mut self, plan: &mut Plan) -> anyhow::Result<()> {
+        let asked = plan.revisions.remove(plan.baseline);
+        plan.request.refs.remove(plan.baseline);
+        let same = |one: &Revision| one.commit == asked.commit || one.tree == asked.tree;
+        let Some(revision) = self.plan.revisions.iter().position(same) else {
+            let kept = self.revision();
+            let what =
+                format!("it has {} {}, and {} is {}", kept.name, kept.short(), asked.name, asked.short());
+            return Err(self.refused(plan, Some(&asked.spec), &[what]));
+        };
+        self.record.revision = revision;
+        Ok(())
+    }
+
+    /// Compares the machine and the request with those of the saved run.
+    fn check(&self, plan: &Plan) -> anyhow::Result<()> {
+        // As it is read again.
+        let now: Value = serde_json::from_slice(&serde_json::to_vec(&environment::facts())?)?;
+        let mut differing = kept_baseline::of_machines(&stored::environment_of(&self.folder)?, &now);
+        let asked = stored_plan::sealed(plan).request;
+        differing.extend(kept_baseline::of_requests(&self.plan.request, &asked)?);
+        if self.plan.workspace != plan.workspace {
+            differing.push(format!("the workspace: {} / {}", self.plan.workspace, plan.workspace));
+        }
+        if self.plan.overlay_commits != plan.overlay_commits {
+            differing.push("the commits that the overlay is from".to_owned());
+        }
+        if differing.is_empty() { Ok(()) } else { Err(self.refused(plan, None, &differing)) }
     }
 
     /// Notes in a new run's folder where its baseline is from.

@@ -406,8 +406,11 @@ pub(crate) fn facts(plan: &Plan, build: &Build) -> serde_json::Value {
 
 /// Returns a hash that is equal for equal inputs, without the inputs themselves.
 fn hash_of(inputs: &BTreeMap<String, String>) -> String {
-    let text: String = inputs.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
-    blake3::hash(text.as_bytes()).to_hex().to_string()
+    let mut hasher = blake3::Hasher::new();
+    for (name, value) in inputs {
+        hasher.update(name.as_bytes()).update(b"=").update(value.as_bytes()).update(b"\n");
+    }
+    hasher.finalize().to_hex().to_string()
 }
 
 fn features_of(arguments: &[String]) -> String {

@@ -279,8 +279,8 @@ mod tests {
         let message = error.to_string();
         assert!(message.starts_with("waited 0.1 s for this repository's cache, which"), "{message}");
         assert!(message.contains(&format!(", process {}, since ", std::process::id())), "{message}");
-        let help = error.downcast_ref::<LockError>().and_then(LockError::help).unwrap();
-        assert!(help.contains("nothing is lost") && help.contains("--resume"), "{help}");
+        let advice = error.downcast_ref::<LockError>().and_then(LockError::help).unwrap();
+        assert!(advice.contains("nothing is lost") && advice.contains("--resume"), "{advice}");
         drop(held);
         Lock::acquire(&target(&folder), limit, &never, &ignore).unwrap();
     }

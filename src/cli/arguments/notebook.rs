@@ -25,7 +25,6 @@ Exit codes: those of `cargo memprof`; 2 also if a cell cannot be translated.";
 
 /// `notebook`.
 #[derive(Clone, Debug, Default, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct NotebookArguments {
     /// The notebook, with Rust cells as the kernel of evcxr runs them
     #[arg(value_name = "FILE.ipynb", value_hint = ValueHint::FilePath)]

@@ -36,7 +36,6 @@ pub struct RunArguments {
 /// How to run a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 #[command(next_help_heading = "Run")]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct ExecutionArguments {
     /// Print the plan as JSON, then stop
     #[arg(long)]
