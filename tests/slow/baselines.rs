@@ -114,6 +114,10 @@ fn a_saved_baseline_gives_the_verdicts_of_a_run_of_both_and_is_refused_where_it_
 
     let cleaned = machine.run(&["clean", "--yes"]);
     assert!(cleaned.stdout.contains("kept saved baselines: v1"), "{}", cleaned.everything());
+    let left = std::fs::read_dir(machine.repository.root().join("target/memprof")).expect("a folder");
+    let mut left: Vec<_> = left.flatten().map(|entry| entry.file_name()).collect();
+    left.sort();
+    assert_eq!(left, [".gitignore", "baselines"]);
     let again = with(&["new", "--baseline-run", "v1"]);
     assert_eq!(verdicts(&again), verdicts(&both));
     let removed = machine.run(&["clean", "--yes", "--baseline", "v1"]);

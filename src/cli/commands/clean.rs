@@ -50,14 +50,17 @@ pub fn clean(context: CommandContext<'_>, arguments: &CleanArguments) -> anyhow:
         return context.print("nothing was removed\n");
     }
     let bytes = session.cache.clean(&repository, lock, &of_runs)?;
+    let latest = runs.map(|runs| runs.join("latest"));
+    if let Some(latest) = latest.filter(|latest| latest.is_symlink()) {
+        fs_err::remove_file(latest)?;
+    }
     context.print(&format!("{}{kept}", removed(bytes)))
 }
 
 /// Returns the folders of runs, without that of the saved baselines.
 fn all_but_baselines(runs: &Utf8Path) -> Vec<Utf8PathBuf> {
     let entries = runs.read_dir_utf8().into_iter().flatten().filter_map(Result::ok);
-    let folders =
-        entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir() || kind.is_symlink()));
+    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     let folders = folders.map(camino::Utf8DirEntry::into_path);
     folders.filter(|folder| *folder != saved_baselines::folder(runs)).collect()
 }
