@@ -99,17 +99,30 @@ pub fn of_machines(kept: &Value, now: &Value) -> Vec<String> {
 /// Returns how two builds differ in what is not of their revisions.
 pub fn of_builds(kept: &BTreeMap<String, String>, now: &BTreeMap<String, String>) -> Vec<String> {
     let differing = BUILD_FACTS.iter().filter(|(fact, _)| kept.get(*fact) != now.get(*fact));
-    let text = |facts: &BTreeMap<String, String>, fact: &str| {
-        let value = facts.get(fact).map_or("none", String::as_str);
-        let is_hash = value.len() >= 16 && value.bytes().all(|byte| byte.is_ascii_hexdigit());
-        (!is_hash).then(|| if value.is_empty() { "none".to_owned() } else { value.to_owned() })
-    };
     differing
-        .map(|(fact, what)| match (text(kept, fact), text(now, fact)) {
-            (Some(kept), Some(now)) => format!("{what}: {kept} / {now}"),
-            _ => (*what).to_owned(),
+        .map(|(fact, what)| {
+            let [kept, now] = [kept, now].map(|facts| facts.get(*fact).map_or("", String::as_str));
+            let is_hash = |text: &str| text.len() >= 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+            if is_hash(kept) || is_hash(now) {
+                return (*what).to_owned();
+            }
+            if ["environment", "overlay"].contains(fact) {
+                return format!("{what}: {}", differing_names(kept, now));
+            }
+            let [kept, now] = [kept, now].map(|text| if text.is_empty() { "none" } else { text });
+            format!("{what}: {kept} / {now}")
         })
         .collect()
+}
+
+/// Returns the names of the lines that only one side has: `NAME 0123456789abcdef`.
+fn differing_names(kept: &str, now: &str) -> String {
+    let lines = |text: &str| text.lines().map(str::to_owned).collect::<BTreeSet<_>>();
+    let names: BTreeSet<String> = lines(kept)
+        .symmetric_difference(&lines(now))
+        .map(|line| line.rsplit_once(' ').map_or(line.as_str(), |(name, _)| name).to_owned())
+        .collect();
+    names.into_iter().collect::<Vec<_>>().join(", ")
 }
 
 /// Returns how two requests differ in what figures depend on, as the keys of the plan:
@@ -201,8 +214,16 @@ mod tests {
 
     #[test]
     fn builds_differ_by_toolchain_and_shim_and_not_by_sources() {
+        let variables = |hash: &str| format!("CARGO_PROFILE_DEV_LTO {hash}\nRUSTC 0123456789abcdef");
         let build = |toolchain: &str, shim: &str, sources: &str| {
-            let facts = [("toolchain", toolchain), ("shim", shim), ("sources", sources), ("lock", sources)];
+            let of_shim = variables(&shim[..16]);
+            let facts = [
+                ("toolchain", toolchain),
+                ("shim", shim),
+                ("sources", sources),
+                ("lock", sources),
+                ("environment", &of_shim),
+            ];
             facts.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
         };
         let (old, new) = ("0123456789abcdef0123", "fedcba9876543210fedc");
@@ -211,7 +232,8 @@ mod tests {
             of_builds(&build("rustc 1.95.0", old, "a"), &build("rustc 1.96.0", new, "a")),
             [
                 "the toolchain: rustc 1.95.0 / rustc 1.96.0",
-                "cargo-memprof's shim (another version of the tool)"
+                "cargo-memprof's shim (another version of the tool)",
+                "the build's variables: CARGO_PROFILE_DEV_LTO"
             ]
         );
     }

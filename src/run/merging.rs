@@ -332,12 +332,14 @@ fn comparable_plan(plan: &Plan) -> anyhow::Result<Value> {
     Ok(value)
 }
 
-/// The facts of a build that must be equal. Keys contain paths of the machine.
+/// The facts of a build that must be equal. Keys, variables and configuration contain paths of the
+/// machine.
 fn comparable_build(facts: &Value) -> Value {
     let mut facts = facts.clone();
     if let Value::Object(fields) = &mut facts {
-        fields.remove("key");
-        fields.remove("notes");
+        for name in ["key", "notes", "environment", "configuration", "overlay"] {
+            fields.remove(name);
+        }
     }
     facts
 }

@@ -390,9 +390,9 @@ pub(crate) fn facts(plan: &Plan, build: &Build) -> serde_json::Value {
                 "lock": provenance.lock,
                 "packages": Some(provenance.packages.join("\n")).filter(|packages| !packages.is_empty()),
                 "shim": provenance.key_inputs.shim,
-                "environment": hash_of(&inputs.environment),
+                "environment": hashes_of(&inputs.environment),
                 "configuration": inputs.configuration,
-                "overlay": (!inputs.overlay.is_empty()).then(|| hash_of(&inputs.overlay)),
+                "overlay": (!inputs.overlay.is_empty()).then(|| hashes_of(&inputs.overlay)),
                 "flags": provenance.key_inputs.environment.get("RUSTFLAGS").map(|flags| redaction::setting(flags)),
                 "not_measured": entry.not_measured(),
             })
@@ -404,13 +404,13 @@ pub(crate) fn facts(plan: &Plan, build: &Build) -> serde_json::Value {
     }
 }
 
-/// Returns a hash that is equal for equal inputs, without the inputs themselves.
-fn hash_of(inputs: &BTreeMap<String, String>) -> String {
-    let mut hasher = blake3::Hasher::new();
-    for (name, value) in inputs {
-        hasher.update(name.as_bytes()).update(b"=").update(value.as_bytes()).update(b"\n");
-    }
-    hasher.finalize().to_hex().to_string()
+/// Returns a line for each input, with a hash in the place of its value: `RUSTC 0123456789abcdef`.
+fn hashes_of(inputs: &BTreeMap<String, String>) -> String {
+    let line = |(name, value): (&String, &String)| {
+        let hash = blake3::hash(value.as_bytes()).to_hex();
+        format!("{name} {}", &hash[..16])
+    };
+    inputs.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 fn features_of(arguments: &[String]) -> String {
