@@ -509,7 +509,9 @@ impl<'a> CommitRunner<'a> {
         self.count_memory();
         let runner = self.common.runner(&pair.plan, &pair.folder, &builds, &cells)?;
         let mut tree = TreeOfPair { builder: &mut self.builder, commits: pair.commits };
-        match attribution::record(&runner, &mut tree, attribution, &chosen) {
+        let recorded = attribution::record(&runner, &mut tree, attribution, &chosen);
+        self.common.devices.release();
+        match recorded {
             Completion::Finished => Ok(()),
             Completion::Interrupted(_) => Err(Interrupted::of_call_stacks(self.count_runs()).into()),
         }
@@ -535,7 +537,10 @@ impl<'a> CommitRunner<'a> {
             cells.iter().map(|cell| PlannedCell { repeat: Repeat::Times(runs), ..cell.clone() }).collect();
         self.count_memory();
         let runner = self.common.runner(self.plan, self.folder, &self.builds, &cells)?;
-        match runner.run(&mut self.builder)? {
+        let ran = runner.run(&mut self.builder);
+        // Others may use the devices while the next commit is built.
+        self.common.devices.release();
+        match ran? {
             Completion::Finished => Ok(()),
             Completion::Interrupted(interrupted) => Err(interrupted.into()),
         }

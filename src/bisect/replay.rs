@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use crate::support::process::shell_quoted;
 
 /// Flags of `bisect` and `history` that `run` does not have, and whether a value follows each.
-const SEARCH_FLAGS: [(&str, bool); 21] = [
+const SEARCH_FLAGS: [(&str, bool); 22] = [
     ("--good", true),
     ("--old", true),
     ("--bad", true),
@@ -24,6 +24,7 @@ const SEARCH_FLAGS: [(&str, bool); 21] = [
     ("--output", true),
     ("-o", true),
     ("--no-wait", false),
+    ("--wait", true),
     ("--quiet", false),
     ("-q", false),
     ("--verbose", false),

@@ -67,7 +67,7 @@ impl KeyInputs {
     }
 
     /// Returns the inputs as they are stored, with marks in place of secrets.
-    fn redacted(&self) -> Self {
+    pub(crate) fn redacted(&self) -> Self {
         let setting = |text: &String| redaction::setting(text).into_owned();
         let variable = |(name, value): (&String, &String)| {
             let is_named = secret_names::is_secret(name);

@@ -208,9 +208,9 @@ impl Cache {
     /// `.git/worktrees`, the refs below `refs/memprof/`, and the folder of runs if one is given.
     /// Returns the bytes that this frees on the disk, without the refs' objects, which git removes
     /// at its next garbage collection.
-    pub fn clean(self, repository: &Repository, lock: Lock, runs: Option<&Utf8Path>) -> anyhow::Result<u64> {
+    pub fn clean(self, repository: &Repository, lock: Lock, runs: &[Utf8PathBuf]) -> anyhow::Result<u64> {
         let entries = registry::registered(repository, &self.worktree())?;
-        let folders = entries.iter().map(Utf8PathBuf::as_path).chain(runs);
+        let folders = entries.iter().chain(runs).map(Utf8PathBuf::as_path);
         let mut bytes = 0;
         for folder in folders.chain([self.folder.as_path()]) {
             bytes += bytes_on_disk(folder);

@@ -204,6 +204,8 @@ pub struct Breach {
     pub value: i64,
     /// The limit.
     pub limit: u64,
+    /// Where the limit is, if it is of a budget: `memprof-budget.json:12`.
+    pub place: Option<String>,
     /// The entry of `allow` that expects it.
     pub expected: Option<Expected>,
 }

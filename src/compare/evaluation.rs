@@ -2,12 +2,14 @@
 //! the conclusion.
 
 use crate::compare::aggregate::Availability;
+use crate::compare::budget::KnownBudget;
 use crate::compare::comparison::{
     Breach, BreachKind, Comparability, Comparison, JudgedMetric, PairColumn, PairView, Ruling,
 };
 use crate::compare::matching::{Match, RowChange};
 use crate::compare::noise::KnownNoise;
 use crate::compare::unchecked_limits;
+use crate::plan::budget::BudgetLimit;
 use crate::plan::metric::Unit;
 use crate::plan::rule::Judging;
 use crate::results::measurement::Kind;
@@ -25,9 +27,11 @@ pub fn judge_all(comparison: &mut Comparison, judging: &Judging) {
     let limits = Limits::new(judging).expect("expressions are checked where they are read");
     let today = comparison.created.get(..10).unwrap_or_default().to_owned();
     let known = KnownNoise::new(&judging.noise);
+    let budget = KnownBudget::new(judging.budget.as_ref());
     let mut verdicts = Vec::new();
     for cell in &comparison.cells {
         let test = format!("{} {}", cell.id.test, cell.id.title);
+        let of_budget = budget.of(&cell.id.test.to_string(), &cell.id);
         for pair in cell.pairs.iter().chain(&cell.alone) {
             let view = comparison.view(cell, pair);
             let pair_judge = PairJudge { view, limits: &limits, known: &known, test: &test, today: &today };
@@ -41,17 +45,21 @@ pub fn judge_all(comparison: &mut Comparison, judging: &Judging) {
                 breaches.extend(pair_judge.breaches(&metric.name, &of_metric));
                 breaches.extend(pair_judge.leak(&metric.name, &of_metric));
             }
+            for entry in &of_budget {
+                breaches.extend(pair_judge.over_budget(entry, &budget));
+            }
             verdicts.push((judged, breaches));
         }
     }
     let unchecked = unchecked_limits::notes(comparison, &limits);
+    let (of_budget, budget_notes) = budget.unchecked(comparison);
     let pairs = comparison.cells.iter_mut().flat_map(|cell| cell.pairs.iter_mut().chain(&mut cell.alone));
     for (pair, (judged, breaches)) in pairs.zip(verdicts) {
         (pair.judged, pair.breaches) = (judged, breaches);
     }
     comparison.notes.extend(expired(comparison));
-    comparison.unchecked += unchecked.len();
-    comparison.notes.extend(unchecked);
+    comparison.unchecked += unchecked.len() + of_budget;
+    comparison.notes.extend(unchecked.into_iter().chain(budget_notes));
 }
 
 /// Judges one pair.
@@ -178,6 +186,35 @@ impl PairJudge<'_> {
         breaches.collect()
     }
 
+    /// Returns the figures above an entry of the budget.
+    fn over_budget(&self, entry: &BudgetLimit, budget: &KnownBudget<'_>) -> Vec<Breach> {
+        let column = self.view.column(&entry.metric);
+        if self.view.candidate.availability != Availability::Measured {
+            return Vec::new();
+        }
+        let is_meant = |row: &Match| {
+            self.view.key(row).kind == Kind::Point && self.label_of_candidate(row) == Some(&entry.checkpoint)
+        };
+        let rows = self.view.rows.iter().enumerate().filter(|(_, row)| is_meant(row));
+        let breaches = rows.filter_map(|(index, row)| {
+            let value = column.candidate?.figure(row.candidate?)?.max;
+            if i128::from(value) <= i128::from(entry.limit) {
+                return None;
+            }
+            let baseline = column.at(row).baseline.filter(|_| !self.view.is_alone());
+            let excess = Excess { kind: BreachKind::Limit, value, limit: entry.limit };
+            let breach = self.breach(&entry.metric, index, baseline.map(|figure| figure.value), excess);
+            Some(Breach { place: Some(budget.place(entry)), ..breach })
+        });
+        breaches.collect()
+    }
+
+    /// The candidate's own label of a row, which the baseline may call otherwise.
+    fn label_of_candidate(&self, row: &Match) -> Option<&str> {
+        let key = self.view.candidate.keys.get(row.candidate?)?;
+        Some(&self.view.cell.labels[key.label as usize])
+    }
+
     /// Returns the largest growth from the first to the last checkpoint of any run, if it exceeds
     /// the limit.
     fn leak(&self, metric: &str, limits: &MetricLimits<'_>) -> Option<Breach> {
@@ -208,7 +245,7 @@ impl PairJudge<'_> {
         let change =
             limits::ObservedChange { test: self.test, metric, checkpoint, baseline, candidate: value };
         let expected = self.limits.expected(&change, self.today);
-        Breach { metric: metric.to_owned(), row, kind, value, limit, expected }
+        Breach { metric: metric.to_owned(), row, kind, value, limit, place: None, expected }
     }
 }
 

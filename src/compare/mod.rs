@@ -3,6 +3,7 @@
 //! Pure.
 
 pub mod aggregate;
+pub mod budget;
 pub mod comparison;
 pub mod derived;
 pub mod evaluation;

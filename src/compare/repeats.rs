@@ -8,13 +8,14 @@ use crate::plan::resolved::CellId;
 use crate::verdict::significance::{LOOKS, Significance};
 
 /// Returns how many runs each cell and revision should have. Leaves out cells whose verdict is
-/// clear, and cells that failed.
-pub fn wanted(comparison: &Comparison) -> HashMap<(&CellId, usize), u32> {
+/// clear, and cells that failed. With a baseline that was measured earlier, only the candidates can
+/// run again.
+pub fn wanted(comparison: &Comparison, is_kept: bool) -> HashMap<(&CellId, usize), u32> {
     let mut wanted: HashMap<(&CellId, usize), u32> = HashMap::new();
     for cell in &comparison.cells {
         for pair in &cell.pairs {
             let view = comparison.view(cell, pair);
-            let Some(runs) = next_look(&view) else { continue };
+            let Some(runs) = next_look(&view, is_kept) else { continue };
             for revision in [comparison.baseline, pair.candidate] {
                 // The runs of a pair are those of two tests at the only revision.
                 let planned = match &cell.origins {
@@ -29,7 +30,7 @@ pub fn wanted(comparison: &Comparison) -> HashMap<(&CellId, usize), u32> {
     wanted
 }
 
-fn next_look(view: &PairView<'_>) -> Option<u32> {
+fn next_look(view: &PairView<'_>, is_kept: bool) -> Option<u32> {
     let runs = |side: &Aggregate| u32::try_from(side.runs.len() + side.failed.len()).unwrap_or(u32::MAX);
     if !view.is_compared() {
         return None;
@@ -38,6 +39,7 @@ fn next_look(view: &PairView<'_>) -> Option<u32> {
     let is_open = rulings
         .filter_map(|ruling| ruling.significance)
         .any(|significance: Significance| significance.wants_more());
-    let done = runs(view.baseline).min(runs(view.candidate));
+    let of_candidate = runs(view.candidate);
+    let done = if is_kept { of_candidate } else { runs(view.baseline).min(of_candidate) };
     LOOKS.into_iter().find(|look| *look > done).filter(|_| is_open)
 }

@@ -86,6 +86,9 @@ mapping! {
         /// How much metrics may grow, how large they may be, and how much memory tests may leave
         /// behind. `*` stands for any part of a name.
         "thresholds" => thresholds: OpenMapping<Rules>,
+        /// The file that says how large each metric may be at each checkpoint. `cargo memprof budget
+        /// write` writes it.
+        "budget" => budget: Scalar<String>,
         /// Changes that are expected.
         "allow" => allow: List<AllowEntry>,
         /// Where revisions without a lock file get one from.

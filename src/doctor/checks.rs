@@ -8,6 +8,7 @@ use crate::gpu::devices::{CudaDevice, Device, DeviceProcess, Devices, Mig, Occup
 use crate::gpu::nvml::ProcessIds;
 use crate::gpu::visible_devices::{self, VisibleDevices};
 use crate::support::bytes::Bytes;
+use crate::support::counted::ordinal;
 
 /// The facts about a machine. An `Err` is the reason why something is missing.
 #[derive(Clone, Debug)]
@@ -65,10 +66,19 @@ pub enum Resident {
 pub struct NvmlFacts {
     /// The devices.
     pub devices: Devices,
-    /// The use of each device or MIG part that CUDA can use, and the process that holds its lock.
-    pub places: Vec<(CudaDevice, Occupancy, Option<String>)>,
+    /// The use of each device or MIG part that CUDA can use, and who measures on it.
+    pub places: Vec<(CudaDevice, Occupancy, DeviceRuns)>,
     /// Whether NVML's process ids are valid in this process's table.
     pub process_ids: ProcessIds,
+}
+
+/// The runs of this program that use a device.
+#[derive(Clone, Debug, Default)]
+pub struct DeviceRuns {
+    /// Who holds its lock: user, command, process, and since when.
+    pub holder: Option<String>,
+    /// Who waits for it, in order: the user, and what `holder` has.
+    pub waiting: Vec<(String, String)>,
 }
 
 /// CUPTI's file and version.
@@ -196,17 +206,42 @@ fn of_device(device: &Device, nvml: &NvmlFacts) -> Vec<Finding> {
             Some("MIG is on, but has no parts; create them: `nvidia-smi mig -cgi PROFILE -C`".to_owned());
     }
     let of_this = nvml.places.iter().filter(|(place, ..)| place.index == device.index);
-    for (place, occupancy, lock) in of_this {
+    for (place, occupancy, runs) in of_this {
         let part = device.parts.iter().find(|part| Some(part.index) == place.part);
         let total = part.map_or(device.memory_bytes, |part| part.memory_bytes);
         if let Some(part) = part {
             findings.push(Finding::new(place.to_string(), Availability::Good, &part.uuid));
         }
         findings.push(in_use(occupancy, total));
-        findings.extend(lock.as_ref().map(|holder| {
-            Finding::new("  lock", Availability::Limited, format!("held by {holder}"))
-                .help("a run on this device waits until that process ends; with --no-wait, it fails")
-        }));
+        findings.extend(of_runs(runs));
+    }
+    findings
+}
+
+/// Who holds the device's lock, and the queue behind it.
+fn of_runs(runs: &DeviceRuns) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if let Some(holder) = &runs.holder {
+        let mut finding = Finding::new("  lock", Availability::Limited, format!("held by {holder}"));
+        if runs.waiting.is_empty() {
+            finding =
+                finding.help("a run on this device waits until that process ends; with --no-wait, it fails");
+        }
+        findings.push(finding);
+    }
+    for (index, (_, waiting)) in runs.waiting.iter().enumerate() {
+        let place = ordinal(index + 1);
+        let text = match index.checked_sub(1).map(|before| &runs.waiting[before].0) {
+            Some(user) => format!("{place} in line behind {user}: {waiting}"),
+            None => format!("{place} in line: {waiting}"),
+        };
+        findings.push(Finding::new("  queue", Availability::Limited, text));
+    }
+    if let Some(last) = findings.last_mut().filter(|_| !runs.waiting.is_empty()) {
+        last.help = Some(
+            "a run on this device waits for its turn; --wait 30m limits that, and with --no-wait, it fails"
+                .to_owned(),
+        );
     }
     findings
 }
@@ -462,8 +497,9 @@ mod tests {
         device: &Device,
         used: u64,
         processes: Vec<DeviceProcess>,
-    ) -> (CudaDevice, Occupancy, Option<String>) {
-        (device.cuda_devices()[0].clone(), Occupancy { used: Ok(used), processes: Ok(processes) }, None)
+    ) -> (CudaDevice, Occupancy, DeviceRuns) {
+        let occupancy = Occupancy { used: Ok(used), processes: Ok(processes) };
+        (device.cuda_devices()[0].clone(), occupancy, DeviceRuns::default())
     }
 
     fn with_gpus() -> MachineFacts {
@@ -485,7 +521,7 @@ mod tests {
         };
         let python = DeviceProcess { process: 4711, name: Some("python".into()), bytes: Some(3 << 30) };
         let mut places = vec![place(&whole, 4 << 30, vec![python]), place(&divided, 12 << 20, Vec::new())];
-        places[1].2 = Some("process 99 (cargo-memprof run)".into());
+        places[1].2.holder = Some("process 99 (cargo-memprof run)".into());
         let devices = Devices {
             driver: Some("580.95.05".into()),
             cuda: Some("13.0".into()),
@@ -514,6 +550,37 @@ mod tests {
     #[test]
     fn devices_are_shown_one_by_one_with_their_processes() {
         insta::assert_snapshot!(render(&diagnose(&with_gpus()), false, None));
+    }
+
+    #[test]
+    fn a_devices_queue_is_shown_in_order_behind_its_holder() {
+        let mut facts = with_gpus();
+        let run = |user: &str, process: u32| {
+            let text = format!("{user}: cargo memprof main..pr/7, process {process}, since 14:02");
+            (user.to_owned(), text)
+        };
+        let runs = &mut facts.nvml.as_mut().unwrap().places[1].2;
+        *runs = DeviceRuns {
+            holder: Some(run("carol", 4700).1),
+            waiting: vec![run("alice", 4711), run("bob", 4712)],
+        };
+        let text = render(&diagnose(&facts), false, None);
+        let line = |text: &str, name: &str| {
+            let of_name = text.lines().filter(|line| line.contains(name));
+            of_name.map(|line| line.split_once(name).unwrap().1.trim().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            line(&text, "  lock "),
+            ["held by carol: cargo memprof main..pr/7, process 4700, since 14:02"]
+        );
+        assert_eq!(
+            line(&text, "  queue "),
+            [
+                "1st in line: alice: cargo memprof main..pr/7, process 4711, since 14:02",
+                "2nd in line behind alice: bob: cargo memprof main..pr/7, process 4712, since 14:02",
+            ]
+        );
+        assert_eq!(text.matches("--wait 30m limits that").count(), 1);
     }
 
     #[test]

@@ -6,11 +6,12 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::checkout::cache;
 use crate::checkout::size_limit;
-use crate::doctor::checks::{Cupti, MachineFacts, NvmlFacts, Resident};
+use crate::doctor::checks::{Cupti, DeviceRuns, MachineFacts, NvmlFacts, Resident};
 use crate::gpu::cupti;
 use crate::gpu::devices::Device;
 use crate::gpu::locks;
 use crate::gpu::nvml::{self, Nvml, ProcessIds};
+use crate::gpu::tickets;
 use crate::gpu::visible_devices::{ORDER, VISIBLE};
 use crate::support::file_lock;
 use crate::support::process::{Command, ProcessError};
@@ -135,8 +136,10 @@ fn nvml_facts() -> Result<NvmlFacts, String> {
     let places = devices.devices.iter().flat_map(Device::cuda_devices);
     let places = places.map(|place| {
         let occupancy = nvml.occupancy(&place.uuid);
-        let lock = file_lock::held_by(&locks::path(&locks, &place));
-        (place, occupancy, lock)
+        let waiting =
+            tickets::waiting(&locks, &place).iter().map(|run| (run.user.clone(), run.shown())).collect();
+        let runs = DeviceRuns { holder: file_lock::held_by(&locks::path(&locks, &place)), waiting };
+        (place, occupancy, runs)
     });
     Ok(NvmlFacts { places: places.collect(), devices, process_ids: ProcessIds::here() })
 }

@@ -27,10 +27,25 @@ pub fn folder() -> Utf8PathBuf {
     }
 }
 
+/// Returns how the names of a device's files begin.
+pub fn stem(device: &CudaDevice) -> String {
+    // `MIG-GPU-…/1/0` has slashes.
+    device.uuid.replace('/', "-")
+}
+
 /// Returns the path of a device's lock file.
 pub fn path(folder: &Utf8Path, device: &CudaDevice) -> Utf8PathBuf {
-    // `MIG-GPU-…/1/0` has slashes.
-    folder.join(format!("{}.lock", device.uuid.replace('/', "-")))
+    folder.join(format!("{}.lock", stem(device)))
+}
+
+/// Creates the folder, for all users, if it is missing.
+pub fn make_folder(folder: &Utf8Path) -> anyhow::Result<()> {
+    if let Err(error) = std::fs::create_dir(folder) {
+        ensure!(error.kind() == ErrorKind::AlreadyExists, "{folder}: {error}");
+    } else {
+        std::fs::set_permissions(folder, Permissions::from_mode(0o1777))?;
+    }
+    Ok(())
 }
 
 /// Returns the lock file of a device in this folder.
@@ -40,12 +55,7 @@ pub fn lock_file(folder: &Utf8Path, device: &CudaDevice) -> LockFile {
 
 /// Opens the file, creating it if necessary.
 fn open(path: &Utf8Path) -> anyhow::Result<File> {
-    let folder = path.parent().context("a lock file has a folder")?;
-    if let Err(error) = std::fs::create_dir(folder) {
-        ensure!(error.kind() == ErrorKind::AlreadyExists, "{folder}: {error}");
-    } else {
-        std::fs::set_permissions(folder, Permissions::from_mode(0o1777))?;
-    }
+    make_folder(path.parent().context("a lock file has a folder")?)?;
     let mut options = OpenOptions::new();
     options.read(true).write(true).custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC);
     let file = loop {
@@ -71,12 +81,6 @@ fn open(path: &Utf8Path) -> anyhow::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Mutex;
-    use std::sync::atomic::AtomicBool;
-    use std::time::Duration;
-
-    use crate::support::event::{Event, Sink};
-    use crate::support::file_lock::{Lock, WhenHeld};
 
     fn device() -> CudaDevice {
         CudaDevice { index: 0, part: Some(1), uuid: "MIG-GPU-a/1/0".into() }
@@ -105,34 +109,5 @@ mod tests {
         assert!(open(&link).is_err());
         assert!(open(&second).unwrap_err().to_string().contains("a link or not a regular file"));
         assert_eq!(std::fs::read(&victim).unwrap(), b"precious");
-    }
-
-    #[test]
-    fn two_runs_do_not_share_a_device_and_the_second_says_which_it_waits_for() {
-        let folder = tempfile::tempdir().unwrap();
-        let folder = Utf8Path::from_path(folder.path()).unwrap();
-        let never = AtomicBool::new(false);
-        let [first, other] =
-            [0, 1].map(|index| CudaDevice { index, part: None, uuid: format!("GPU-{index}") });
-        let take = |device: &CudaDevice, when_held, sink: &dyn Sink| {
-            Lock::acquire(&lock_file(folder, device), when_held, &never, sink)
-        };
-        let held = take(&first, WhenHeld::Fail, &|_| ()).unwrap();
-        let message = take(&first, WhenHeld::Fail, &|_| ()).unwrap_err().to_string();
-        assert!(message.starts_with("another run is using GPU 0: process "), "{message}");
-        take(&other, WhenHeld::Fail, &|_| ()).unwrap();
-        let events = Mutex::new(Vec::new());
-        std::thread::scope(|scope| {
-            let sink = |event: Event| events.lock().unwrap().push(format!("{event:?}"));
-            let (take, first) = (&take, &first);
-            let second = scope.spawn(move || take(first, WhenHeld::Wait, &sink).unwrap());
-            std::thread::sleep(Duration::from_millis(200));
-            assert!(!second.is_finished());
-            drop(held);
-            second.join().unwrap();
-        });
-        let events = events.into_inner().unwrap();
-        assert_eq!(events.len(), 1);
-        assert!(events[0].starts_with("WaitingForLock { subject: \"GPU 0\""), "{events:?}");
     }
 }

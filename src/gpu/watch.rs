@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::io::BufReader;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -15,6 +16,7 @@ use crate::gpu::locks;
 use crate::gpu::neighbours::{self, Interference, WatchedDevice, is_back, is_remarkable};
 use crate::gpu::nvml::{self, Nvml, ProcessIds};
 use crate::gpu::spreading;
+use crate::gpu::queue::DeviceQueue;
 use crate::gpu::visible_devices::{self, ORDER, VISIBLE};
 use crate::support::bounded_lines;
 use crate::support::event::{Event, Sink};
@@ -42,6 +44,14 @@ pub struct DeviceWatch<'a> {
     when_held: WhenHeld,
     sink: &'a dyn Sink,
     interrupt: &'a AtomicBool,
+    held: Mutex<Held>,
+}
+
+/// The devices that this process keeps others off.
+#[derive(Default)]
+struct Held {
+    devices: BTreeSet<CudaDevice>,
+    _locks: Vec<Lock>,
 }
 
 /// The devices that a run can see, and what was on them before the run.
@@ -71,6 +81,7 @@ impl<'a> DeviceWatch<'a> {
             when_held,
             sink,
             interrupt,
+            held: Mutex::default(),
         }
     }
 
@@ -101,7 +112,7 @@ impl<'a> DeviceWatch<'a> {
         let error = Lock::acquire(&target, WhenHeld::Fail, self.interrupt, self.sink).err()?;
         match error.downcast::<LockError>() {
             Ok(LockError::Held { holder, .. }) => Some(holder),
-            Ok(LockError::Interrupted) | Err(_) => None,
+            Ok(LockError::Interrupted | LockError::WaitedInVain { .. }) | Err(_) => None,
         }
     }
 
@@ -135,27 +146,29 @@ impl<'a> DeviceWatch<'a> {
         visible_devices::visible(&self.devices, list.as_deref(), order.as_deref()).devices
     }
 
-    /// Keeps other runs of this program off the devices until the locks are dropped.
-    ///
-    /// The set has an order, so that two runs that want the same two devices do not each hold one.
+    /// Keeps other runs of this program off the devices until the locks are dropped. Waits for its
+    /// turn if others use them.
     pub fn lock(&self, devices: &BTreeSet<CudaDevice>) -> anyhow::Result<Vec<Lock>> {
-        let mut locks = Vec::new();
-        for device in devices {
-            match Lock::acquire(
-                &locks::lock_file(&self.locks, device),
-                self.when_held,
-                self.interrupt,
-                self.sink,
-            ) {
-                Ok(lock) => locks.push(lock),
-                Err(error) if error.is::<LockError>() => return Err(error),
-                Err(error) => self.sink.emit(Event::Warning {
-                    message: format!("cannot keep other runs of this program off {device}: {error:#}"),
-                    help: Some(format!("set {} to a folder that you can write to", locks::VARIABLE)),
-                }),
-            }
+        let (folder, when_held) = (&self.locks, self.when_held);
+        DeviceQueue { folder, when_held, sink: self.sink, interrupt: self.interrupt }.acquire(devices)
+    }
+
+    /// Like [`Self::lock`], until [`Self::release`]. Devices that are held already stay held: a run
+    /// does not queue again for each of its rounds.
+    pub fn hold(&self, devices: &BTreeSet<CudaDevice>) -> anyhow::Result<()> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if !devices.is_subset(&held.devices) {
+            let all = &held.devices | devices;
+            // Nobody waits for a device while holding another.
+            *held = Held::default();
+            *held = Held { _locks: self.lock(&all)?, devices: all };
         }
-        Ok(locks)
+        Ok(())
+    }
+
+    /// Lets others use the devices.
+    pub fn release(&self) {
+        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = Held::default();
     }
 
     /// Returns what is on the devices before a run.
@@ -251,6 +264,36 @@ const MOST_OF_LINE: usize = 1 << 20;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn held_devices_stay_held_between_rounds_until_they_are_released() {
+        let folder = tempfile::tempdir().unwrap();
+        let interrupt = AtomicBool::new(false);
+        let ignore = |_: Event| ();
+        let watch = DeviceWatch {
+            nvml: None,
+            devices: Devices::default(),
+            process_ids: ProcessIds::here(),
+            locks: Utf8PathBuf::try_from(folder.path().join("devices")).unwrap(),
+            patience: PATIENCE,
+            when_held: WhenHeld::Fail,
+            sink: &ignore,
+            interrupt: &interrupt,
+            held: Mutex::default(),
+        };
+        let device = |index| CudaDevice { index, part: None, uuid: format!("GPU-{index}") };
+        let (both, first) = (BTreeSet::from([device(0), device(1)]), BTreeSet::from([device(0)]));
+        let is_free = |index| watch.lock(&BTreeSet::from([device(index)])).is_ok();
+        watch.hold(&both).unwrap();
+        // A second lock of the same device would fail.
+        watch.hold(&first).unwrap();
+        assert!(!is_free(0) && !is_free(1));
+        watch.release();
+        assert!(is_free(0) && is_free(1));
+        watch.hold(&first).unwrap();
+        watch.hold(&BTreeSet::from([device(1)])).unwrap();
+        assert!(!is_free(0) && !is_free(1));
+    }
 
     #[test]
     fn the_devices_of_a_log_are_those_it_has_figures_of() {

@@ -2,6 +2,7 @@
 //! Imports support and gpu.
 //! Pure, apart from `clean_env`, which reads the environment.
 
+pub mod budget;
 pub mod cell_filters;
 pub mod cell_names;
 pub mod cell_pattern;

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::plan::budget::Budget;
 use crate::plan::quantity::Limit;
 use crate::plan::quantity::Threshold;
 
@@ -15,6 +16,9 @@ pub struct Judging {
     /// Changes that are expected.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<Allowance>,
+    /// How large each metric may be at each checkpoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
     /// How much figures are known to vary.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub noise: Vec<NoiseFigure>,

@@ -233,8 +233,9 @@ impl<'a> BrokenLimit<'a> {
         let limit = text::figure(i64::try_from(self.breach.limit).unwrap_or(i64::MAX), self.unit());
         let expected = reason(comparison, self.breach.expected)
             .map_or_else(String::new, |reason| format!(", expected: {reason}"));
+        let place = self.breach.place.as_ref().map_or_else(String::new, |place| format!(" ({place})"));
         match self.breach.kind {
-            BreachKind::Limit => format!("limit {limit}{expected}"),
+            BreachKind::Limit => format!("limit {limit}{place}{expected}"),
             BreachKind::Leak => format!("not freed since 'start', limit {limit}{expected}"),
         }
     }

@@ -1,9 +1,13 @@
 //! The facts about the machine of a run, in `environment.json`. Reports of runs from different
 //! machines list the differences.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use crate::gpu::nvml::{self, Nvml};
+use crate::plan::clean_env::own_variables;
+use crate::support::redaction;
 
 /// Returns the facts about this machine that figures may depend on. A fact that cannot be read is
 /// absent.
@@ -24,7 +28,40 @@ pub fn facts() -> Value {
         "memory_kibibytes": memory.and_then(|memory| memory.parse::<u64>().ok()),
         "transparent_huge_pages": read("/sys/kernel/mm/transparent_hugepage/enabled"),
         "gpu": devices(),
+        "variables": variables(),
     })
+}
+
+/// Inherited variables that change how much memory a process takes: of allocators, of thread pools,
+/// and of the loader.
+const VARIABLES: [&str; 16] = [
+    "MALLOC_",
+    "_RJEM_MALLOC_",
+    "MIMALLOC_",
+    "GLIBC_TUNABLES",
+    "LD_PRELOAD",
+    "RAYON_",
+    "OMP_",
+    "OPENBLAS_",
+    "MKL_",
+    "TOKIO_WORKER_THREADS",
+    "RUST_MIN_STACK",
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER",
+    "CUDA_MODULE_LOADING",
+    "CUDA_LAUNCH_BLOCKING",
+    "PYTORCH_",
+];
+
+fn variables() -> BTreeMap<String, String> {
+    let is_known = |name: &str| VARIABLES.iter().any(|known| name.starts_with(known));
+    own_variables()
+        .filter(|(name, _)| is_known(name))
+        .map(|(name, value)| {
+            let shown = redaction::setting(&value).into_owned();
+            (name, shown)
+        })
+        .collect()
 }
 
 /// Returns the GPUs and their driver; `null` if there are none.

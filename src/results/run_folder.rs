@@ -2,7 +2,7 @@
 //! have their content.
 //!
 //! ```text
-//! <id>/plan.json  environment.json  builds.json  trace.json  comparison.json  search.json  found.json  shard.json
+//! <id>/plan.json  environment.json  builds.json  trace.json  comparison.json  search.json  found.json  shard.json  kept.json
 //! <id>/cells/<revision>/<cell>/<repeat>/  log.jsonl  stdout  stderr  outcome.json
 //! <id>/changes.json  why/tests.json  why/cells/<revision>/<cell>/0/  … symbols.json
 //! <id>/steps/<before>-<commit>/  changes.json  why/ …   (of a bisect)
@@ -66,6 +66,16 @@ impl RunFolder {
     /// Returns `archive.json`: which archive this is a run of. Other runs lack it.
     pub fn origin(&self) -> Utf8PathBuf {
         self.0.join("archive.json")
+    }
+
+    /// Returns `kept.json`: which saved baseline the run is compared with. Other runs lack it.
+    pub fn kept(&self) -> Utf8PathBuf {
+        self.0.join("kept.json")
+    }
+
+    /// Returns `baseline.json`: the folder is a saved baseline.
+    pub fn saved_baseline(&self) -> Utf8PathBuf {
+        self.0.join("baseline.json")
     }
 
     /// Returns `report.html`: the page that `report --open` writes.

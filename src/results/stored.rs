@@ -187,6 +187,11 @@ pub fn builds_of(folder: &RunFolder) -> anyhow::Result<Builds> {
     Ok(builds(facts))
 }
 
+/// Returns the executables that cannot be measured, by revision.
+pub fn not_measured_of(folder: &RunFolder) -> anyhow::Result<BTreeMap<usize, Vec<NotMeasured>>> {
+    take_not_measured(folder, &mut build_facts_of(folder)?)
+}
+
 /// Returns the revisions that did not build, with their errors.
 fn failed_builds(
     folder: &RunFolder,

@@ -332,12 +332,14 @@ fn comparable_plan(plan: &Plan) -> anyhow::Result<Value> {
     Ok(value)
 }
 
-/// The facts of a build that must be equal. Keys contain paths of the machine.
+/// The facts of a build that must be equal. Keys, variables and configuration contain paths of the
+/// machine.
 fn comparable_build(facts: &Value) -> Value {
     let mut facts = facts.clone();
     if let Value::Object(fields) = &mut facts {
-        fields.remove("key");
-        fields.remove("notes");
+        for name in ["key", "notes", "environment", "configuration", "overlay"] {
+            fields.remove(name);
+        }
     }
     facts
 }
@@ -371,7 +373,7 @@ fn differing_keys<'a>(facts: impl Iterator<Item = &'a Value> + Clone) -> Vec<&'a
 }
 
 /// Copies all files below a folder. Links would be refused: files of a run have one name each.
-fn copy_tree(from: &Utf8Path, to: &Utf8Path) -> anyhow::Result<()> {
+pub(crate) fn copy_tree(from: &Utf8Path, to: &Utf8Path) -> anyhow::Result<()> {
     if !from.exists() {
         return Ok(());
     }

@@ -49,7 +49,7 @@ impl Runner<'_> {
                 let beside = if progress.alone.contains(cell) { 1 } else { jobs };
                 progress.time_left.add(cell, self.past, beside);
             }
-            let _locks = self.devices.lock(&self.places(&pending)?)?;
+            self.devices.hold(&self.places(&pending)?)?;
             let is_interrupted = !stretch::run_all(self, tree, &pending, done, &mut progress)?;
             self.refuse_changed(&mut progress)?;
             if is_interrupted {
@@ -162,7 +162,7 @@ impl Runner<'_> {
             return Ok(false);
         }
         let comparison = compare(&stored::read_some(self.folder, |record| open.contains(&record.cell))?);
-        let needed = repeats::wanted(&comparison);
+        let needed = repeats::wanted(&comparison, self.folder.kept().exists());
         let mut is_raised = false;
         for (planned, wanted) in self.cells.iter().zip(wanted) {
             let more = needed.get(&(&planned.cell, planned.revision)).copied().unwrap_or(0);

@@ -102,8 +102,7 @@ impl<'a> Session<'a> {
 
     /// Takes the repository's lock. The revisions of earlier runs are then no longer kept from git's
     /// garbage collection.
-    pub fn lock(&self, no_wait: bool) -> anyhow::Result<Lock> {
-        let when_held = if no_wait { WhenHeld::Fail } else { WhenHeld::Wait };
+    pub fn lock(&self, when_held: WhenHeld) -> anyhow::Result<Lock> {
         let lock_file = LockFile::of_folder(self.cache.lock());
         let lock = Lock::acquire(&lock_file, when_held, self.interrupt, self.sink)?;
         kept::forget(self.repository)?;
@@ -374,6 +373,8 @@ pub(crate) fn facts(plan: &Plan, build: &Build) -> serde_json::Value {
             let provenance = &entry.provenance;
             let toolchain = provenance.key_inputs.toolchain.lines().find(|line| line.starts_with("rustc "));
             let options = &plan.request.build;
+            // As they are stored: a build may be new, or of the store.
+            let inputs = provenance.key_inputs.redacted();
             json!({
                 "key": provenance.key,
                 "commit": provenance.commit,
@@ -386,6 +387,9 @@ pub(crate) fn facts(plan: &Plan, build: &Build) -> serde_json::Value {
                 "lock": provenance.lock,
                 "packages": Some(provenance.packages.join("\n")).filter(|packages| !packages.is_empty()),
                 "shim": provenance.key_inputs.shim,
+                "environment": hashes_of(&inputs.environment),
+                "configuration": inputs.configuration,
+                "overlay": (!inputs.overlay.is_empty()).then(|| hashes_of(&inputs.overlay)),
                 "flags": provenance.key_inputs.environment.get("RUSTFLAGS").map(|flags| redaction::setting(flags)),
                 "not_measured": entry.not_measured(),
             })
@@ -395,6 +399,15 @@ pub(crate) fn facts(plan: &Plan, build: &Build) -> serde_json::Value {
             lockfile: failure.lockfile.clone(),
         }),
     }
+}
+
+/// Returns a line for each input, with a hash in the place of its value: `RUSTC 0123456789abcdef`.
+fn hashes_of(inputs: &BTreeMap<String, String>) -> String {
+    let line = |(name, value): (&String, &String)| {
+        let hash = blake3::hash(value.as_bytes()).to_hex();
+        format!("{name} {}", &hash[..16])
+    };
+    inputs.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 fn features_of(arguments: &[String]) -> String {

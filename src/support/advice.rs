@@ -48,7 +48,12 @@ impl Error for Advised {
 pub fn help(error: &anyhow::Error) -> Option<String> {
     error.chain().find_map(|cause| {
         let user_error = || cause.downcast_ref::<UserError>().and_then(|user_error| user_error.help.clone());
-        cause.downcast_ref::<Advised>().and_then(|advised| advised.0.help()).or_else(user_error)
+        let of_lock = || cause.downcast_ref::<LockError>().and_then(LockError::help);
+        cause
+            .downcast_ref::<Advised>()
+            .and_then(|advised| advised.0.help())
+            .or_else(user_error)
+            .or_else(of_lock)
     })
 }
 

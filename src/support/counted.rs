@@ -22,6 +22,18 @@ pub fn counted(number: usize, noun: &str) -> String {
     format!("{number_text} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
+/// Returns a place in an order: `1st`, `2nd`, `3rd`, `4th`, `11th`.
+pub fn ordinal(place: usize) -> String {
+    let ending = match (place % 100, place % 10) {
+        (11..=13, _) => "th",
+        (_, 1) => "st",
+        (_, 2) => "nd",
+        (_, 3) => "rd",
+        _ => "th",
+    };
+    format!("{place}{ending}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -38,5 +50,11 @@ mod tests {
             [counted(0, "row"), counted(1, "row"), counted(2000, "row")],
             ["0 rows", "1 row", "2,000 rows"]
         );
+    }
+
+    #[test]
+    fn a_place_has_its_ending() {
+        let shown = [1, 2, 3, 4, 11, 12, 13, 21, 22, 103, 111].map(ordinal);
+        assert_eq!(shown.join(" "), "1st 2nd 3rd 4th 11th 12th 13th 21st 22nd 103rd 111th");
     }
 }

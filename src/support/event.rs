@@ -18,6 +18,9 @@ pub enum Event {
     SameCommit { text: String },
     /// Another run holds the lock on a cache folder or a device.
     WaitingForLock { subject: String, holder: String },
+    /// Others come before this run on a device. `place` counts from 1, the next one's; `behind` is
+    /// who comes just before; `holder` is who uses the device now, if that is another one.
+    WaitingInLine { subject: String, place: usize, behind: String, holder: Option<String> },
     /// A finished run's memory is still in use on a device, and the tool waits for it.
     WaitingForMemory { device: String },
     /// A revision is about to be built.

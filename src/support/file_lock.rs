@@ -4,15 +4,20 @@ use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 
+use crate::support::elapsed::shown;
 use crate::support::event::{Event, Sink};
+use crate::support::run_identity::{RunIdentity, described};
 
 /// How often a waiting run tries again.
-const RETRY: Duration = Duration::from_millis(100);
+pub const RETRY: Duration = Duration::from_millis(100);
+
+/// How much of a file is read, which another user may have written.
+const MOST_OF_FILE: u64 = 1 << 14;
 
 /// The lock, held until it is dropped or the process ends, however it ends.
 #[derive(Debug)]
@@ -37,6 +42,8 @@ pub struct LockFile {
 pub enum WhenHeld {
     /// Report it once, and wait.
     Wait,
+    /// Report it once, and wait this long. Then fail with [`LockError::WaitedInVain`].
+    WaitAtMost(Duration),
     /// Fail with [`LockError::Held`].
     Fail,
 }
@@ -49,12 +56,45 @@ pub enum LockError {
     Held {
         /// What is locked.
         subject: String,
-        /// The other run's process id and command line.
+        /// The other run: user, command line, process id, and since when.
         holder: String,
+    },
+    /// Other runs held the lock until the caller's patience ended.
+    #[error("waited {} for {subject}, which another run is using: {holder}", shown(*waited))]
+    WaitedInVain {
+        /// What is locked.
+        subject: String,
+        /// The other run: user, command line, process id, and since when.
+        holder: String,
+        /// How long this run waited.
+        waited: Duration,
     },
     /// The interrupt flag was raised while waiting.
     #[error("interrupted while waiting for another run")]
     Interrupted,
+}
+
+impl LockError {
+    /// What the user can do about it.
+    pub fn help(&self) -> Option<String> {
+        Some(match self {
+            Self::Held { .. } => "without --no-wait, this run waits for the other one".to_owned(),
+            Self::WaitedInVain { .. } => "nothing is lost: to continue, run the same command again with \
+                                          `--resume`, and for example `--wait 2h`\n\
+                                          to see who else waits: cargo memprof doctor"
+                .to_owned(),
+            Self::Interrupted => return None,
+        })
+    }
+}
+
+/// What came of one attempt to take a lock.
+#[derive(Debug)]
+pub enum Attempt {
+    /// It is taken.
+    Acquired(Lock),
+    /// Another run has it: user, command line, process id, and since when.
+    HeldBy(String),
 }
 
 impl LockFile {
@@ -85,36 +125,67 @@ impl Lock {
         sink: &dyn Sink,
     ) -> anyhow::Result<Self> {
         let mut reported = false;
+        let begin = Instant::now();
+        loop {
+            let holder = match Self::attempt(target)? {
+                Attempt::Acquired(lock) => return Ok(lock),
+                Attempt::HeldBy(holder) => holder,
+            };
+            let subject = target.subject.clone();
+            when_held.check(begin, &subject, &holder, interrupt)?;
+            if !reported {
+                sink.emit(Event::WaitingForLock { subject, holder });
+                reported = true;
+            }
+            std::thread::sleep(RETRY);
+        }
+    }
+
+    /// Takes the lock if no other run holds it.
+    pub fn attempt(target: &LockFile) -> anyhow::Result<Attempt> {
         let path = &target.path;
         loop {
             let Some(mut file) = (target.open)(path)? else { continue };
             match file.try_lock() {
                 Ok(()) if is_still_at(&file, path) => {
                     file.set_len(0)?;
-                    let command: Vec<_> = std::env::args().collect();
-                    writeln!(file, "process {} ({})", std::process::id(), command.join(" "))?;
-                    return Ok(Self { file });
+                    file.write_all(RunIdentity::of_this_process().line().as_bytes())?;
+                    return Ok(Attempt::Acquired(Self { file }));
                 }
                 // The file was removed or replaced before it was locked, so the lock excludes
                 // nobody.
-                Ok(()) => continue,
+                Ok(()) => {}
                 Err(TryLockError::Error(error)) => {
                     return Err(error).with_context(|| format!("cannot lock {path}"));
                 }
-                Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::WouldBlock) => return Ok(Attempt::HeldBy(holder(&mut file))),
             }
-            let (subject, holder) = (target.subject.clone(), holder(&mut file));
-            if when_held == WhenHeld::Fail {
-                return Err(LockError::Held { subject, holder }.into());
+        }
+    }
+}
+
+impl WhenHeld {
+    /// `--no-wait`, or not.
+    pub fn of_no_wait(no_wait: bool) -> Self {
+        if no_wait { Self::Fail } else { Self::Wait }
+    }
+
+    /// Decides whether a run that began to wait then waits on.
+    pub fn check(
+        self,
+        begin: Instant,
+        subject: &str,
+        holder: &str,
+        interrupt: &AtomicBool,
+    ) -> Result<(), LockError> {
+        let (subject, holder) = (subject.to_owned(), holder.to_owned());
+        match self {
+            Self::Fail => Err(LockError::Held { subject, holder }),
+            _ if interrupt.load(Ordering::Relaxed) => Err(LockError::Interrupted),
+            Self::WaitAtMost(limit) if begin.elapsed() >= limit => {
+                Err(LockError::WaitedInVain { subject, holder, waited: limit })
             }
-            if !reported {
-                sink.emit(Event::WaitingForLock { subject, holder });
-                reported = true;
-            }
-            if interrupt.load(Ordering::Relaxed) {
-                return Err(LockError::Interrupted.into());
-            }
-            std::thread::sleep(RETRY);
+            Self::Wait | Self::WaitAtMost(_) => Ok(()),
         }
     }
 }
@@ -143,12 +214,9 @@ fn is_still_at(file: &File, path: &Utf8Path) -> bool {
 
 /// Returns what the holder wrote about itself. It may not have done so yet.
 fn holder(file: &mut File) -> String {
-    let mut text = String::new();
-    let read = file.rewind().and_then(|()| file.read_to_string(&mut text));
-    match (read, text.trim()) {
-        (Ok(_), holder) if !holder.is_empty() => holder.to_owned(),
-        _ => "an unknown process".to_owned(),
-    }
+    let mut bytes = Vec::new();
+    let read = file.rewind().and_then(|()| file.take(MOST_OF_FILE).read_to_end(&mut bytes));
+    described(&read.map_or_else(|_| String::new(), |_| String::from_utf8_lossy(&bytes).into_owned()))
 }
 
 #[cfg(test)]
@@ -174,7 +242,7 @@ mod tests {
         assert_eq!(held_by(&path(&folder)), Some(holder(&mut File::open(path(&folder)).unwrap())));
         let error = Lock::acquire(&target(&folder), WhenHeld::Fail, &never, &ignore).unwrap_err();
         let message = error.to_string();
-        assert!(message.contains(&format!("process {} (", std::process::id())), "{message}");
+        assert!(message.contains(&format!(", process {}, since ", std::process::id())), "{message}");
         drop(held);
         assert_eq!(held_by(&path(&folder)), None);
         Lock::acquire(&target(&folder), WhenHeld::Fail, &never, &ignore).unwrap();
@@ -199,6 +267,22 @@ mod tests {
         let events = events.into_inner().unwrap();
         assert_eq!(events.len(), 1, "{events:?}");
         assert!(events[0].starts_with("WaitingForLock"), "{events:?}");
+    }
+
+    #[test]
+    fn waiting_ends_at_its_limit_and_the_error_says_who_holds_the_lock_and_since_when() {
+        let folder = tempfile::tempdir().unwrap();
+        let never = AtomicBool::new(false);
+        let limit = WhenHeld::WaitAtMost(RETRY);
+        let held = Lock::acquire(&target(&folder), limit, &never, &ignore).unwrap();
+        let error = Lock::acquire(&target(&folder), limit, &never, &ignore).unwrap_err();
+        let message = error.to_string();
+        assert!(message.starts_with("waited 0.1 s for this repository's cache, which"), "{message}");
+        assert!(message.contains(&format!(", process {}, since ", std::process::id())), "{message}");
+        let advice = error.downcast_ref::<LockError>().and_then(LockError::help).unwrap();
+        assert!(advice.contains("nothing is lost") && advice.contains("--resume"), "{advice}");
+        drop(held);
+        Lock::acquire(&target(&folder), limit, &never, &ignore).unwrap();
     }
 
     #[test]

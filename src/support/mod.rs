@@ -21,6 +21,7 @@ pub mod process_tree;
 pub mod redacted_file;
 pub mod redaction;
 pub mod regular_file;
+pub mod run_identity;
 pub mod salt;
 pub mod sealed_json;
 pub mod secret_names;

@@ -225,7 +225,7 @@ fn an_expected_change_is_shown_and_does_not_count_until_its_day_is_over() {
 fn more_runs_are_wanted_where_the_verdict_is_open_and_nowhere_else() {
     let wanted = |metric: &str, baseline: &[i64], candidate: &[i64]| {
         let comparison = compared(metric, baseline, candidate, Judging::default());
-        let wanted = repeats::wanted(&comparison);
+        let wanted = repeats::wanted(&comparison, false);
         let mut runs: Vec<u32> = wanted.into_values().collect();
         runs.dedup();
         runs
@@ -251,7 +251,7 @@ fn a_test_that_fails_is_not_repeated() {
     let synthetic = Synthetic::new(&["main", "pr/1"])
         .passed("t", 0, 0, &log("heap.peak", &[("a", 1)]))
         .failed("t", 1, Status::Failed { exit_code: 101 }, "", None);
-    assert!(repeats::wanted(&compare(&synthetic.results())).is_empty());
+    assert!(repeats::wanted(&compare(&synthetic.results()), false).is_empty());
 }
 
 #[test]

@@ -24,7 +24,9 @@ fn shards(builds: [&str; 2], machines: [&str; 2]) -> [Synthetic; 2] {
             .passed(test, 0, 0, &log(1_000_000))
             .passed(test, 1, 0, &log(1_000_000 * i64::from(number)))
             .environment(&json!({ "os": "linux", "cpu": machines[index] }))
-            .builds(&json!({ "0": { "key": number, "toolchain": builds[index] } }))
+            .builds(&json!({ "0": {
+                "key": number, "toolchain": builds[index], "environment": format!("CARGO_TARGET_DIR {number}"),
+            } }))
             .shard(Shard { number, count: 2 }, &all)
     };
     [shard(1, "one"), shard(2, "two")]

@@ -66,7 +66,7 @@ fn a_pair_is_compared_like_two_revisions_in_every_format() {
 #[test]
 fn both_tests_of_an_open_pair_run_again() {
     let comparison = compare(&synthetic(&["main"], 1).results());
-    let wanted = repeats::wanted(&comparison);
+    let wanted = repeats::wanted(&comparison, false);
     let mut tests: Vec<_> = wanted.keys().map(|(id, revision)| (id.test.name.as_str(), *revision)).collect();
     tests.sort_unstable();
     assert_eq!(tests, [("fs_fwd", 0), ("hf_fwd", 0)], "the other pair is equal to the byte");

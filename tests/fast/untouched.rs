@@ -339,6 +339,6 @@ fn a_bare_repository_is_checked_out_beside_it() {
     let setting = Setting::new(&user);
     let path = setting.check_out("main");
     assert_eq!(read(&path.join("src/lib.rs")), "pub fn one() -> u32 { 1 }\n");
-    setting.clean(None);
+    setting.clean(&[]);
     assert_same_bytes(&before, &every_byte(user.root(), |path| path == Path::new("objects")));
 }

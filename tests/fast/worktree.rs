@@ -67,7 +67,7 @@ impl<'a> Setting<'a> {
         worktree.path().to_owned()
     }
 
-    pub fn clean(self, runs: Option<&Utf8Path>) -> u64 {
+    pub fn clean(self, runs: &[Utf8PathBuf]) -> u64 {
         let lock = Lock::acquire(
             &LockFile::of_folder(self.cache.lock()),
             WhenHeld::Fail,
@@ -189,7 +189,7 @@ fn the_users_checkout_head_index_stash_branches_and_configuration_are_never_chan
     }
     assert_same_bytes(&before, &users_bytes(user.root()));
 
-    let bytes = setting.clean(None);
+    let bytes = setting.clean(&[]);
     assert!(bytes > 0);
     let all_but_objects = every_byte(user.root(), |path| path == Path::new(".git/objects"));
     assert_same_bytes(&before, &all_but_objects);
@@ -418,12 +418,12 @@ fn clean_removes_what_is_kept_and_counts_it() {
     std::fs::create_dir_all(setting.cache.store()).unwrap();
     std::fs::write(setting.cache.store().join("executable"), vec![1; 1_000_000]).unwrap();
     let folder = setting.cache.folder().to_owned();
-    let bytes = setting.clean(Some(&runs));
+    let bytes = setting.clean(std::slice::from_ref(&runs));
     assert!((1_050_000..2_000_000).contains(&bytes), "{bytes}");
     assert!(!folder.exists() && !runs.exists());
     assert!(!user.path(".git/worktrees").exists() && !user.path(".git/refs/memprof").exists());
     assert_eq!(user.git(["for-each-ref", "--format=%(refname)"]), "refs/heads/main\nrefs/heads/other");
-    assert!(Setting::new(&user).clean(None) > 0, "the folder that holds the lock is all there is");
+    assert!(Setting::new(&user).clean(&[]) > 0, "the folder that holds the lock is all there is");
     user.commit("the repository works as before");
 }
 
@@ -462,7 +462,7 @@ fn sha256_and_reftable_repositories_are_checked_out() {
         assert_eq!(read(&path.join("src/lib.rs")), "// first\n", "{format}");
         setting.check_out(".");
         assert_eq!(read(&path.join("src/lib.rs")), "// second\n", "{format}");
-        setting.clean(None);
+        setting.clean(&[]);
         assert_eq!(user.git(["for-each-ref", "--format=%(refname)"]), "refs/heads/main", "{format}");
     }
 }

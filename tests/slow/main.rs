@@ -5,6 +5,7 @@ mod support;
 
 mod adapters;
 mod archive;
+mod baselines;
 mod benches;
 mod bisect;
 mod broken_targets;

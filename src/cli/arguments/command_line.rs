@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use crate::cli::arguments::budget::{self, BudgetArguments};
 use crate::cli::arguments::build::{self, BuildCommandArguments, ListArguments, TraceCommandArguments};
 use crate::cli::arguments::notebook::{self, NotebookArguments};
 use crate::cli::arguments::reports::{self, CompareArguments, MergeArguments, ReportArguments};
@@ -84,7 +85,7 @@ Commands:
   doctor   show what can be measured on this machine
   init     write a first memprof.yaml
   clean    remove builds and runs
-  Also: submit, demo, schema, completions, man
+  Also: submit, budget, demo, schema, completions, man
 
 All flags, more examples and the exit codes: cargo memprof --help
 ";
@@ -172,6 +173,9 @@ pub enum CommandArguments {
     /// Run an archive's shards as a job of Slurm, and report them as one run
     #[command(after_help = submit::SUBMIT_HELP)]
     Submit(Box<SubmitArguments>),
+    /// Record a run's figures as limits for later runs
+    #[command(after_help = budget::BUDGET_HELP)]
+    Budget(BudgetArguments),
     /// Show what can be measured on this machine, and how to get more
     #[command(after_help = setup::DOCTOR_HELP)]
     Doctor(DoctorArguments),

@@ -32,6 +32,10 @@ pub struct JudgingArguments {
     /// The reason is required and comes last.
     #[arg(long = "allow", value_name = "CHANGE", value_parser = values::allow)]
     pub allow: Vec<Allowance>,
+    /// Read from this file how large each metric may be at each checkpoint; `cargo memprof budget
+    /// write` writes it
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub budget: Option<Utf8PathBuf>,
     /// Read from this file how much each metric varies; with --aa, write it there
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub noise: Option<Utf8PathBuf>,

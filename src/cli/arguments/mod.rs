@@ -2,6 +2,7 @@
 //! Imports the value types of plan and config, and the report's formats.
 //! No side effects.
 
+pub mod budget;
 pub mod build;
 pub mod cargo;
 pub mod command_line;
@@ -19,5 +20,6 @@ pub mod terminal;
 pub mod test;
 pub mod test_options;
 pub mod values;
+pub mod waiting;
 pub mod why;
 pub mod workspace;

@@ -7,6 +7,7 @@ use crate::cli::arguments::judging::JudgingArguments;
 use crate::cli::arguments::presentation::PresentationArguments;
 use crate::cli::arguments::request::{EnvironmentArguments, RefArguments, RequestArguments};
 use crate::cli::arguments::values;
+use crate::cli::arguments::waiting::WaitingArguments;
 use crate::plan::quantity;
 use crate::plan::repeat::Repeat;
 use crate::plan::request::RefRequest;
@@ -24,7 +25,6 @@ Exit codes: those of `cargo memprof`; 2 also if a cell cannot be translated.";
 
 /// `notebook`.
 #[derive(Clone, Debug, Default, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct NotebookArguments {
     /// The notebook, with Rust cells as the kernel of evcxr runs them
     #[arg(value_name = "FILE.ipynb", value_hint = ValueHint::FilePath)]
@@ -66,10 +66,9 @@ pub struct NotebookArguments {
     /// Print what the cells print while they run
     #[arg(short = 's', long, visible_alias = "no-capture")]
     pub nocapture: bool,
-    /// Fail instead of waiting for another run that uses this repository, or a GPU that the notebook
-    /// can see
-    #[arg(long)]
-    pub no_wait: bool,
+    /// How long to wait for other runs.
+    #[command(flatten)]
+    pub waiting: WaitingArguments,
     /// Let the notebook see only these GPUs: an NVML index, the beginning of a UUID, or `none`
     #[arg(long, value_name = "DEVICE,DEVICE", value_delimiter = ',', value_parser = values::device)]
     pub device: Vec<String>,

@@ -6,9 +6,11 @@ use clap::{Args, ValueHint};
 use crate::cli::arguments::presentation::PresentationArguments;
 use crate::cli::arguments::request::RequestArguments;
 use crate::cli::arguments::values;
+use crate::cli::arguments::waiting::WaitingArguments;
 use crate::plan::request::RefRequest;
 use crate::plan::shard::Shard;
 use crate::run::follow::Follow;
+use crate::run::saved_baselines;
 
 /// `run`.
 #[derive(Clone, Debug, Default, Args)]
@@ -34,7 +36,6 @@ pub struct RunArguments {
 /// How to run a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 #[command(next_help_heading = "Run")]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct ExecutionArguments {
     /// Print the plan as JSON, then stop
     #[arg(long)]
@@ -48,10 +49,9 @@ pub struct ExecutionArguments {
     /// Print the output of the tests while they run; `-- --nocapture` means the same
     #[arg(short = 's', long, visible_alias = "no-capture")]
     pub nocapture: bool,
-    /// Fail instead of waiting for another run that uses this repository, or a GPU that the tests
-    /// can see
-    #[arg(long)]
-    pub no_wait: bool,
+    /// How long to wait for other runs.
+    #[command(flatten)]
+    pub waiting: WaitingArguments,
     /// Let the tests see only these GPUs: an NVML index, the beginning of a UUID, or `none`
     #[arg(
         long,
@@ -90,6 +90,18 @@ pub struct ExecutionArguments {
     /// tests took before, so that its parts take equally long; else each gets equally many tests.
     #[arg(long, value_name = "2/8", value_parser = values::shard, conflicts_with = "resume")]
     pub shard: Option<Shard>,
+    /// Keep the results as a baseline of this name, for later --baseline-run NAME
+    ///
+    /// A single ref runs 5 times, unless --repeat says otherwise, because a baseline cannot run again
+    /// later. `cargo memprof clean` keeps it.
+    #[arg(long, value_name = "NAME", value_parser = saved_baselines::check_name, conflicts_with_all = ["archive", "shard", "aa", "dry_run", "baseline_run"])]
+    pub save_baseline: Option<String>,
+    /// Compare with a saved baseline instead of building and running it again
+    ///
+    /// It must have been measured on such a machine, with the same toolchain, options and variables.
+    /// If you name a baseline too, it must be the same commit.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["archive", "shard", "aa", "resume", "pairs"])]
+    pub baseline_run: Option<String>,
     /// Folder for the results of an archive's run [default: a new folder in memprof-runs]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, requires = "archive")]
     pub run_folder: Option<Utf8PathBuf>,

@@ -12,6 +12,7 @@ use crate::cli::arguments::request::{
     SelectionArguments,
 };
 use crate::cli::arguments::values::{self, Parameter};
+use crate::cli::arguments::waiting::WaitingArguments;
 use crate::cli::arguments::why::WhyArguments;
 use crate::plan::quantity::{self, Limit};
 use crate::plan::repeat;
@@ -176,9 +177,9 @@ pub struct MeasuringArguments {
     /// Continue an interrupted search, by default the latest; nothing is measured twice
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "latest", conflicts_with = "dry_run", help_heading = "Run")]
     pub resume: Option<String>,
-    /// Fail instead of waiting for another run that uses this repository
-    #[arg(long, help_heading = "Run")]
-    pub no_wait: bool,
+    /// How long to wait for other runs.
+    #[command(flatten)]
+    pub waiting: WaitingArguments,
     /// Report format; repeat it for several --output files, in the same order [default: from the
     /// file extension, else table]
     #[arg(long, value_name = "FORMAT", value_enum, help_heading = "Output")]

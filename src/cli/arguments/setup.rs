@@ -68,6 +68,12 @@ pub struct CleanArguments {
     /// Remove only programs made from notebooks outside repositories; needs no repository
     #[arg(long, conflicts_with = "archives")]
     pub notebooks: bool,
+    /// Remove the saved baselines too
+    #[arg(long, conflicts_with = "archives")]
+    pub baselines: bool,
+    /// Remove only this saved baseline (repeatable)
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["archives", "baselines"])]
+    pub baseline: Vec<String>,
     /// Fail instead of waiting for another run that uses this repository
     #[arg(long)]
     pub no_wait: bool,

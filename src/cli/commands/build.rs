@@ -20,6 +20,7 @@ use crate::run::session::{Session, runs_folder, times_in};
 use crate::support::bytes::Bytes;
 use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;
+use crate::support::file_lock::WhenHeld;
 use crate::support::output_file::Target;
 
 /// Builds every revision, prints where the executables are, and packs them on request.
@@ -41,7 +42,7 @@ pub fn build(context: CommandContext<'_>, arguments: &BuildCommandArguments) -> 
     };
     let sink: &dyn Sink = if archive.is_some() { &without_libraries } else { context.console };
     let session = Session::open(&repository, sink, context.interrupt)?;
-    let _lock = session.lock(arguments.no_wait)?;
+    let _lock = session.lock(WhenHeld::of_no_wait(arguments.no_wait))?;
     let folder = empty_log_folder(&session)?;
     let mut prepared = session.prepare(&plan, &folder)?;
     let mut text = listing(&plan, &prepared.builds)?;

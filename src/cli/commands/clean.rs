@@ -3,7 +3,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::checkout::cache;
 use crate::cli::arguments::setup::CleanArguments;
@@ -11,6 +11,7 @@ use crate::cli::commands::context::CommandContext;
 use crate::cli::kept_runs::{repository, runs};
 use crate::cli::notebook::place::made_repositories;
 use crate::git::repository::Repository;
+use crate::run::saved_baselines;
 use crate::run::session::Session;
 use crate::support::bytes::Bytes;
 use crate::support::exit_code::ExitCode;
@@ -28,17 +29,76 @@ pub fn clean(context: CommandContext<'_>, arguments: &CleanArguments) -> anyhow:
     }
     let repository = repository()?;
     let session = Session::open(&repository, context.console, context.interrupt)?;
-    let lock = session.lock(arguments.no_wait)?;
+    let lock = session.lock(WhenHeld::of_no_wait(arguments.no_wait))?;
     let runs = runs(&repository, arguments.workspace.manifest_path.as_deref()).ok();
-    let folders = [Some(session.cache.folder().to_owned()), runs.clone()];
-    let folders: Vec<Utf8PathBuf> = folders.into_iter().flatten().filter(|folder| folder.exists()).collect();
+    let baselines = runs.as_deref().map(saved_baselines::names).unwrap_or_default();
+    if !arguments.baseline.is_empty() {
+        return clean_baselines(context, arguments, runs.as_deref(), &baselines);
+    }
+    let is_kept = !baselines.is_empty() && !arguments.baselines;
+    let of_runs = match &runs {
+        Some(runs) if is_kept => all_but_baselines(runs),
+        runs => runs.iter().cloned().collect(),
+    };
+    let folders: Vec<Utf8PathBuf> = [session.cache.folder().to_owned()]
+        .into_iter()
+        .chain(of_runs.iter().cloned())
+        .filter(|folder| folder.exists())
+        .collect();
+    let kept = if is_kept {
+        format!("kept saved baselines: {} (to remove them too: --baselines)\n", baselines.join(", "))
+    } else {
+        String::new()
+    };
+    if arguments.dry_run {
+        return context.print(&format!("would remove:\n{}{kept}", with_sizes(&folders)));
+    }
+    if !is_agreed(arguments, &folders)? {
+        return context.print("nothing was removed\n");
+    }
+    let bytes = session.cache.clean(&repository, lock, &of_runs)?;
+    let latest = runs.map(|runs| runs.join("latest"));
+    if let Some(latest) = latest.filter(|latest| latest.is_symlink()) {
+        fs_err::remove_file(latest)?;
+    }
+    context.print(&format!("{}{kept}", removed(bytes)))
+}
+
+/// Returns the folders of runs, without that of the saved baselines.
+fn all_but_baselines(runs: &Utf8Path) -> Vec<Utf8PathBuf> {
+    let entries = runs.read_dir_utf8().into_iter().flatten().filter_map(Result::ok);
+    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let folders = folders.map(camino::Utf8DirEntry::into_path);
+    folders.filter(|folder| *folder != saved_baselines::folder(runs)).collect()
+}
+
+/// Removes the saved baselines that the user named.
+fn clean_baselines(
+    context: CommandContext<'_>,
+    arguments: &CleanArguments,
+    runs: Option<&Utf8Path>,
+    known: &[String],
+) -> anyhow::Result<ExitCode> {
+    let mut folders = Vec::new();
+    for name in &arguments.baseline {
+        let Some(runs) = runs.filter(|_| known.contains(name)) else {
+            let all = if known.is_empty() { "there are none".to_owned() } else { known.join(", ") };
+            return Err(UserError::new(format!("no saved baseline '{name}'"))
+                .help(format!("saved baselines: {all}"))
+                .into());
+        };
+        folders.push(saved_baselines::folder(runs).join(name));
+    }
     if arguments.dry_run {
         return context.print(&format!("would remove:\n{}", with_sizes(&folders)));
     }
     if !is_agreed(arguments, &folders)? {
         return context.print("nothing was removed\n");
     }
-    let bytes = session.cache.clean(&repository, lock, runs.as_deref())?;
+    let bytes = folders.iter().map(|folder| cache::bytes_on_disk(folder)).sum();
+    for folder in folders {
+        fs_err::remove_dir_all(folder)?;
+    }
     context.print(&removed(bytes))
 }
 
@@ -51,7 +111,7 @@ fn clean_archives(context: CommandContext<'_>, arguments: &CleanArguments) -> an
     if !is_agreed(arguments, std::slice::from_ref(&archives))? {
         return context.print("nothing was removed\n");
     }
-    let when_held = if arguments.no_wait { WhenHeld::Fail } else { WhenHeld::Wait };
+    let when_held = WhenHeld::of_no_wait(arguments.no_wait);
     let lock_file = LockFile::of_folder(archives.join("lock"));
     let lock = Lock::acquire(&lock_file, when_held, context.interrupt, context.console)?;
     for folder in cache::unpacked_archives(&archives) {
@@ -85,8 +145,8 @@ fn clean_notebooks(context: CommandContext<'_>, arguments: &CleanArguments) -> a
     }
     let mut bytes = 0;
     for (repository, session) in sessions {
-        let lock = session.lock(arguments.no_wait)?;
-        bytes += session.cache.clean(repository, lock, None)?;
+        let lock = session.lock(WhenHeld::of_no_wait(arguments.no_wait))?;
+        bytes += session.cache.clean(repository, lock, &[])?;
     }
     if all.exists() {
         bytes += cache::bytes_on_disk(&all);

@@ -90,7 +90,7 @@ fn measure(
         // Of the tests that changed, the demo shows why.
         attribution: Attribution { why: Why::Changed, ..WhyArguments::default().attribution() },
     };
-    let lock = session.lock(true)?;
+    let lock = session.lock(WhenHeld::Fail)?;
     let mut prepared = session.prepare(&plan, &folder)?;
     let devices = DeviceWatch::open(WhenHeld::Wait, context.console, context.interrupt);
     session.run(&plan, &folder, &mut prepared, &devices)?;

@@ -16,6 +16,7 @@ use crate::plan::resolved::Plan;
 use crate::results::run_folder::RunFolder;
 use crate::run::session::Session;
 use crate::support::exit_code::ExitCode;
+use crate::support::file_lock::WhenHeld;
 use crate::support::labels;
 
 /// Builds every revision, and prints its cells.
@@ -26,7 +27,7 @@ pub fn list(context: CommandContext<'_>, arguments: &ListArguments) -> anyhow::R
     let mut plan = resolve_any(&asked.request, &repository, context.console)?;
     overlay_packages::complete(&mut plan, &repository, context.console)?;
     let session = Session::open(&repository, context.console, context.interrupt)?;
-    let lock = session.lock(arguments.no_wait)?;
+    let lock = session.lock(WhenHeld::of_no_wait(arguments.no_wait))?;
     let scratch = tempfile::tempdir()?;
     let folder = RunFolder(crate::support::paths::utf8(scratch.path().to_owned())?);
     let prepared = session.prepare(&plan, &folder)?;

@@ -3,6 +3,7 @@
 //! Each command puts stages together, prints through the console, and returns the exit code.
 
 pub mod bisect;
+pub mod budget;
 pub mod build;
 pub mod clean;
 pub mod compare;

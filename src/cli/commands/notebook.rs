@@ -32,7 +32,6 @@ use crate::run::session::{Session, create_folder, runs_folder};
 use crate::run::stored_plan;
 use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;
-use crate::support::file_lock::WhenHeld;
 use crate::support::output_file;
 use crate::support::user_error::UserError;
 
@@ -131,12 +130,12 @@ impl NotebookRun<'_> {
         let CommandContext { console, interrupt } = self.context;
         let plan = &self.planned.plan;
         let sink = |event: Event| console.emit(self.in_cells(event));
-        let when_held = if self.arguments.no_wait { WhenHeld::Fail } else { WhenHeld::Wait };
+        let when_held = self.arguments.waiting.when_held();
         let devices = DeviceWatch::open(when_held, console, interrupt);
         devices.check(plan.request.tests.iter().filter_map(|test| test.devices.as_ref()))?;
         let follow = Follow { checkpoints: false, output: self.arguments.nocapture };
         let session = Session { follow, ..Session::open(&self.place.repository, &sink, interrupt)? };
-        let lock = session.lock(self.arguments.no_wait)?;
+        let lock = session.lock(when_held)?;
         let mut prepared = session.prepare(plan, folder).map_err(|error| self.error_in_cells(error))?;
         let ran = session.run(plan, folder, &mut prepared, &devices);
         let built = prepared.builds.iter().all(|build| build.entry().is_some());

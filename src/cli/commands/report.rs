@@ -11,7 +11,7 @@ use crate::cli::output::present::Presentation;
 use crate::cli::request::judging::{add_judging, refuse_unchecked};
 use crate::cli::search::report::present_search;
 use crate::cli::terminal::console::Console;
-use crate::compare::noise;
+use crate::compare::{budget, noise};
 use crate::plan::metric::derived;
 use crate::report::options::Format;
 use crate::results::run_folder::RunFolder;
@@ -74,6 +74,9 @@ pub fn judge_by(results: &mut Results, flags: &JudgingArguments) -> anyhow::Resu
     add_judging(judging, flags);
     if let Some(file) = &flags.noise {
         judging.noise = noise::read(file)?;
+    }
+    if let Some(file) = &flags.budget {
+        judging.budget = Some(budget::read(file, file.as_str())?);
     }
     Ok(())
 }

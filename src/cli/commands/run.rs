@@ -22,7 +22,8 @@ use crate::git::resolve_error::ResolveError;
 use crate::gpu::watch::DeviceWatch;
 use crate::inject::hidden_changes;
 use crate::inject::overlay_packages;
-use crate::plan::request::BaselineRequest;
+use crate::plan::repeat::Repeat;
+use crate::plan::request::{BaselineRequest, Request};
 use crate::plan::resolved::Plan;
 use crate::plan::same_commit;
 use crate::plan::sharding;
@@ -31,15 +32,17 @@ use crate::report::options::View;
 use crate::results::run_folder::RunFolder;
 use crate::results::stored;
 use crate::run::attribution::Attribution;
+use crate::run::kept_baseline::{self, KeptRun};
+use crate::run::saved_baselines;
 use crate::run::session::{self, Session, create_folder, find_run, read_plan, runs_folder};
 use crate::run::stored_plan;
 use crate::support::advice;
 use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;
-use crate::support::file_lock::WhenHeld;
 use crate::support::output_file::{self, Target};
 use crate::support::suggest;
 use crate::support::user_error::UserError;
+use crate::verdict::significance::ENOUGH;
 
 /// Starts a run, continues one, or runs an archive.
 pub fn run(context: CommandContext<'_>, arguments: &RunArguments) -> anyhow::Result<ExitCode> {
@@ -71,6 +74,14 @@ fn or_command(error: anyhow::Error) -> anyhow::Error {
     let help = advice::help(&error).unwrap_or_default();
     let message = format!("{error:#}");
     UserError::new(message).help(format!("{help}\nto select tests: -k {spec}{command}")).into()
+}
+
+/// Raises `repeat: auto`: a saved baseline cannot run again when a later comparison needs it.
+fn saved_often(request: &mut Request) {
+    let repeats = request.tests.iter_mut().filter_map(|test| test.repeat.as_mut());
+    for repeat in repeats.chain([&mut request.repeat]).filter(|repeat| **repeat == Repeat::Auto) {
+        *repeat = Repeat::Times(ENOUGH);
+    }
 }
 
 /// A run of tests in a repository.
@@ -110,6 +121,8 @@ impl Run<'_> {
     fn needed(&self) -> RefsNeeded {
         let RunArguments { request, presentation, .. } = self.arguments;
         match presentation.view {
+            // The baseline is there already.
+            _ if self.arguments.execution.baseline_run.is_some() => RefsNeeded::Any,
             // Pairs are compared within one ref, by default the working tree.
             _ if !request.cells.pairs.is_empty() => RefsNeeded::Any,
             View::Checkpoints if !presentation.is_test => RefsNeeded::Usual,
@@ -130,9 +143,13 @@ impl Run<'_> {
         }
         let mut plan =
             resolve_any(&asked.request, self.repository, self.context.console).map_err(or_command)?;
+        if execution.save_baseline.is_some() && plan.revisions.len() == 1 {
+            saved_often(&mut plan.request);
+        }
         pairs::check(request, &mut plan)?;
         if plan.request.pairs.is_empty() {
-            refuse_unchecked(&request.judging, plan.revisions.len())?;
+            let kept = usize::from(execution.baseline_run.is_some());
+            refuse_unchecked(&request.judging, plan.revisions.len() + kept)?;
             self.merge_same(&mut plan);
         }
         overlay_packages::complete(&mut plan, self.repository, self.context.console)?;
@@ -151,11 +168,15 @@ impl Run<'_> {
             .help("leave one of them out")
             .into());
         }
+        let kept = self.join_kept(&mut plan)?;
         if execution.dry_run {
             return self.context.print_plan(&plan, &stored_plan::sealed(&plan));
         }
         let runs = runs_folder(self.repository, &plan.workspace)?;
         let folder = create_folder(&runs, &plan)?;
+        if let Some(kept) = kept {
+            kept.note(&folder)?;
+        }
         let measured = self.measure(&plan, &folder, &asked.metrics);
         if measured.as_ref().is_err_and(anyhow::Error::is::<UserError>) && !folder.cells().exists() {
             // For example, -k matched no test. `latest` must still be the last run that measured
@@ -163,6 +184,18 @@ impl Run<'_> {
             session::discard(&runs, &folder)?;
         }
         if request.refs.aa { self.report_noise(&folder, measured?) } else { measured }
+    }
+
+    /// Puts the saved baseline of `--baseline-run` into the plan, in the place of the one it has.
+    fn join_kept(&self, plan: &mut Plan) -> anyhow::Result<Option<KeptRun>> {
+        let Some(name) = &self.arguments.execution.baseline_run else { return Ok(None) };
+        let manifest = self.arguments.request.build.manifest_path.as_deref();
+        let runs = kept_runs::runs(self.repository, manifest)?;
+        let folder = saved_baselines::find(&runs, self.repository.start(), name)?;
+        let mut kept = KeptRun::open(folder, name)?;
+        kept.join(plan, plan.revisions.len() > 1)?;
+        plan.id = run_id(jiff::Timestamp::now(), &plan.revisions);
+        Ok(Some(kept))
     }
 
     /// Plans one run for each commit, whatever its names are.
@@ -183,16 +216,22 @@ impl Run<'_> {
     /// Builds, runs, compares and reports. The plan is new, or that of an interrupted run.
     fn measure(&self, plan: &Plan, folder: &RunFolder, metrics: &[String]) -> anyhow::Result<ExitCode> {
         let CommandContext { console, interrupt } = self.context;
-        let no_wait = self.arguments.execution.no_wait;
-        let when_held = if no_wait { WhenHeld::Fail } else { WhenHeld::Wait };
+        let when_held = self.arguments.execution.waiting.when_held();
         let devices = DeviceWatch::open(when_held, console, interrupt);
         devices.check(plan.request.tests.iter().filter_map(|test| test.devices.as_ref()))?;
         plan.request.device_pool.iter().try_for_each(|names| devices.pool(names).map(drop))?;
         let follow = self.arguments.execution.follow();
         let attribution = self.attribution(plan);
+        let kept = KeptRun::of_run(folder)?;
+        let without_kept = kept.as_ref().map(|_| kept_baseline::without_kept(plan));
+        // Call sites need both revisions to run again.
+        let attribution = if kept.is_some() { Attribution::NONE } else { attribution };
         let session = Session { follow, attribution, ..Session::open(self.repository, console, interrupt)? };
-        let lock = session.lock(no_wait)?;
-        let mut prepared = session.prepare(plan, folder)?;
+        let lock = session.lock(when_held)?;
+        let mut prepared = session.prepare(without_kept.as_ref().unwrap_or(plan), folder)?;
+        if let Some(kept) = &kept {
+            kept.complete(plan, folder, &prepared.builds, &prepared.cells)?;
+        }
         pairs::check_tests(&self.arguments.request, plan, &prepared.cells)?;
         let ran = session.run(plan, folder, &mut prepared, &devices);
         let built = prepared.builds.iter().all(|build| build.entry().is_some());
@@ -201,7 +240,23 @@ impl Run<'_> {
             Presentation { arguments: &self.arguments.presentation, outputs: self.outputs, metrics };
         ran.map_err(|error| presentation.as_far_as_it_got(console, folder, error))?;
         let code = presentation.of_run(console, &stored::read(folder)?, folder)?;
+        if let Some(name) = &self.arguments.execution.save_baseline {
+            self.save(folder, name, built)?;
+        }
         Ok(if built { code } else { code.worst(ExitCode::Incomplete) })
+    }
+
+    /// Keeps the finished run as a baseline.
+    fn save(&self, folder: &RunFolder, name: &str, built: bool) -> anyhow::Result<()> {
+        let console = self.context.console;
+        if !built {
+            let message = format!("the baseline {name} is not saved: a ref did not build");
+            console.emit(Event::Warning { message, help: None });
+            return Ok(());
+        }
+        let place = saved_baselines::save(folder, folder.0.parent().unwrap_or(&folder.0), name)?;
+        console.emit(Event::Exported { path: format!("{place}, the baseline {name}") });
+        Ok(())
     }
 
     /// Which tests run once more with call stacks. What a baseline varies by has no cause.

@@ -22,7 +22,7 @@ use crate::cli::request::continued;
 use crate::cli::request::explanation;
 use crate::cli::request::judging::add_judging;
 use crate::cli::request::secrets::{self, of_flags};
-use crate::compare::noise;
+use crate::compare::{budget, noise};
 use crate::git::resolve::run_id;
 use crate::gpu::watch::DeviceWatch;
 use crate::plan::cells::PlannedCell;
@@ -46,7 +46,7 @@ use crate::run::spread;
 use crate::run::stored_plan::{self, GivenSecrets, Restoration};
 use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;
-use crate::support::file_lock::{Lock, LockFile, WhenHeld};
+use crate::support::file_lock::{Lock, LockFile};
 use crate::support::redaction;
 use crate::support::user_error::UserError;
 use crate::support::whole_file::write_whole;
@@ -62,7 +62,7 @@ pub fn run_archive(
     let execution = &arguments.execution;
     let archive = Archive::open(file)?;
     let archives = cache::archives(&cache::home()?);
-    let when_held = if execution.no_wait { WhenHeld::Fail } else { WhenHeld::Wait };
+    let when_held = execution.waiting.when_held();
     let lock_file = LockFile::of_folder(archives.join("lock"));
     let lock = Lock::acquire(&lock_file, when_held, interrupt, console)?;
     cache::keep_salt(&cache::home()?)?;
@@ -137,6 +137,9 @@ fn packed_plan(unpacked: &Unpacked, file: &Utf8Path, arguments: &RunArguments) -
     add_judging(&mut plan.request.judging, flags);
     if let Some(file) = &flags.noise {
         plan.request.judging.noise = noise::read(file)?;
+    }
+    if let Some(file) = &flags.budget {
+        plan.request.judging.budget = Some(budget::read(file, file.as_str())?);
     }
     ensure!(plan.version == resolved::VERSION, "{file} has a plan of format {}", plan.version);
     Ok(plan)

@@ -14,6 +14,7 @@ use crate::results::trace_facts::TraceFacts;
 use crate::run::session::Session;
 use crate::support::counted::counted;
 use crate::support::exit_code::ExitCode;
+use crate::support::file_lock::WhenHeld;
 use crate::support::labels;
 use crate::support::user_error::UserError;
 
@@ -31,7 +32,7 @@ pub fn trace(context: CommandContext<'_>, arguments: &TraceCommandArguments) -> 
     }
     let plan = resolve_any(&asked.request, &repository, context.console)?;
     let session = Session::open(&repository, context.console, context.interrupt)?;
-    let lock = session.lock(arguments.no_wait)?;
+    let lock = session.lock(WhenHeld::of_no_wait(arguments.no_wait))?;
     let facts = session.traceable(&plan)?;
     drop(lock);
     context.print(&labels::lines(&listing(&plan, &facts)))

@@ -11,7 +11,7 @@ use crate::cli::request::reconcile::{metrics, on_request, reconcile, trace_shown
 use crate::cli::request::refs::{RefsNeeded, baseline};
 use crate::cli::request::surroundings::Surroundings;
 use crate::cli::request::yaml_values::text;
-use crate::compare::noise;
+use crate::compare::{budget, noise};
 use crate::config::matrix::{self, Matrix};
 use crate::git::ref_pattern::forge_ref;
 use crate::git::repository::Repository;
@@ -58,9 +58,16 @@ impl Asked {
         if let Some(file) = arguments.judging.noise.as_deref().filter(|_| !arguments.refs.aa) {
             request.judging.noise = noise::read(file)?;
         }
+        request.judging.budget = match (&arguments.judging.budget, text(matrix.budget.as_ref())) {
+            (Some(file), _) => Some(budget::read(&current.join(file), file.as_str())?),
+            (None, Some(file)) => Some(budget::read(&surroundings.matrix.join(file), file)?),
+            (None, None) => None,
+        };
         stored_plan::learn(&request);
         let metrics = metrics(presentation, &matrix);
-        request.on_request = on_request(&metrics, &request.judging.rules);
+        let of_budget = request.judging.budget.iter().flat_map(|budget| &budget.limits);
+        let read: Vec<String> = metrics.iter().chain(of_budget.map(|limit| &limit.metric)).cloned().collect();
+        request.on_request = on_request(&read, &request.judging.rules);
         trace_shown(&mut request.trace, &metrics);
         let reads_malloc = request.on_request.iter().any(|metric| metric.starts_with("malloc."));
         if request.trace.columns.contains(&TraceColumn::Malloc) && !reads_malloc {

@@ -81,7 +81,7 @@ pub fn search(
     };
     let attribution = explanation::of(why, &outputs, &search.plan);
     let session = SearchSession { repository: &repository, folder: &folder, console, interrupt, attribution };
-    let Err(error) = session.run(search, measuring.no_wait) else {
+    let Err(error) = session.run(search, measuring.waiting.when_held()) else {
         return present_search(console, &folder, &outputs, why);
     };
     if error.downcast_ref::<Interrupted>().is_some_and(|interrupted| interrupted.is_explaining) {
@@ -140,16 +140,15 @@ struct SearchSession<'a> {
 
 impl SearchSession<'_> {
     /// Measures until there is an answer, and writes it into the folder.
-    fn run(&self, search: SearchPlan, no_wait: bool) -> anyhow::Result<()> {
+    fn run(&self, search: SearchPlan, when_held: WhenHeld) -> anyhow::Result<()> {
         let SearchPlan { search: record, plan } = search;
         let session = Session::open(self.repository, self.console, self.interrupt)?;
-        let lock = session.lock(no_wait)?;
+        let lock = session.lock(when_held)?;
         let notes = BuildNotes::on(self.console);
         let is_resumed = !record.efforts.is_empty();
         self.console.emit(Event::SearchBegan { text: announcement(&record) });
         let task = record.task.clone();
         let lineage = record.lineage.clone();
-        let when_held = if no_wait { WhenHeld::Fail } else { WhenHeld::Wait };
         let devices = DeviceWatch::open(when_held, self.console, self.interrupt);
         devices.check(plan.request.tests.iter().filter_map(|test| test.devices.as_ref()))?;
         let mut runner = CommitRunner::open(&session, &plan, self.folder, record, &notes, devices)?;

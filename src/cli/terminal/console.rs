@@ -375,7 +375,7 @@ mod tests {
             ProgressBar::with_draw_target(None, ProgressDrawTarget::term_like(Box::new(screen.clone())));
         let console = Console::on(Box::new(OnTerminal(screen.clone())), false, Verbosity::Normal, Some(bar));
         let mut story = story().into_iter();
-        for event in story.by_ref().take(7) {
+        for event in story.by_ref().take(8) {
             console.emit(event);
         }
         assert!(

@@ -7,7 +7,7 @@ use crate::cli::terminal::activity::{Activity, ActivityKind, LINE_EVERY, SLOW};
 use crate::cli::terminal::build_errors;
 use crate::cli::terminal::lines::{Line, StatusLine, Update};
 use crate::support::bytes::Bytes;
-use crate::support::counted::counted;
+use crate::support::counted::{counted, ordinal};
 use crate::support::elapsed::shown;
 use crate::support::event::Event;
 
@@ -184,6 +184,12 @@ impl Progress {
             Event::TargetsChosen { text } => Update::line(good("Building", text.clone())),
             Event::WaitingForLock { subject, holder } => {
                 Update::line(good("Waiting", format!("for another run on {subject} ({holder})")))
+            }
+            Event::WaitingInLine { subject, place, behind, holder } => {
+                let holder = holder.as_ref().map_or_else(String::new, |holder| format!(" (now: {holder})"));
+                let text = format!("{} in line for {subject} behind {behind}{holder}", ordinal(*place));
+                let line = (!on_terminal).then(|| good("Waiting", text.clone()));
+                Update { lines: line.into_iter().collect(), ..Update::stage("Waiting", text) }
             }
             Event::WaitingForMemory { device } => {
                 Update::stage("Waiting", format!("until the last run's memory on {device} is free again"))
@@ -409,7 +415,18 @@ pub(crate) mod tests {
                 subject: "this repository's cache".to_owned(),
                 holder: "process 4711".to_owned(),
             },
-            Event::WaitingForLock { subject: "GPU 0".to_owned(), holder: "process 4712".to_owned() },
+            Event::WaitingInLine {
+                subject: "GPU 0".to_owned(),
+                place: 2,
+                behind: "bob: cargo memprof dev, process 4712, since 14:05".to_owned(),
+                holder: Some("alice: cargo memprof main..pr/7, process 4711, since 14:02".to_owned()),
+            },
+            Event::WaitingInLine {
+                subject: "GPU 0".to_owned(),
+                place: 1,
+                behind: "bob: cargo memprof dev, process 4712, since 14:30".to_owned(),
+                holder: None,
+            },
             Event::BuildStarted { name: main().0, commit: main().1 },
             Event::BuildProgress { name: main().0, crate_name: "serde".to_owned(), compiled: 1 },
             Event::BuildFinished { name: main().0, commit: main().1, took: Duration::from_millis(38_200) },

@@ -172,6 +172,7 @@ fn breach_entry<'a>(comparison: &'a Comparison, view: &PairView<'a>, breach: &Br
         },
         value: breach.value,
         limit: breach.limit,
+        place: breach.place.clone().map(Cow::from),
         expected: reason(comparison, breach.expected).map(|reason| reason.to_owned().into()),
     }
 }

@@ -209,6 +209,9 @@ pub struct BreachEntry<'a> {
     pub value: i64,
     /// The limit.
     pub limit: u64,
+    /// File and line of the limit, if it is of a budget.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<Cow<'a, str>>,
     /// Why `allow` expects it; `null` if it is unexpected.
     pub expected: Option<Cow<'a, str>>,
 }

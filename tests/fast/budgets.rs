@@ -1,0 +1,128 @@
+//! Budgets: what `budget write` records of a run, and what a later run exceeds.
+
+use camino::Utf8PathBuf;
+use cargo_memprof::compare::budget::{self, Margin};
+use cargo_memprof::compare::evaluation::Conclusion;
+use cargo_memprof::compare::from_results::compare;
+use cargo_memprof::support::exit_code::ExitCode;
+use serde_json::Value;
+
+use crate::support::synthetic::{Log, Synthetic};
+use crate::support::{Printed, tool};
+
+fn log(parsed: i64, peak: i64) -> Log {
+    Log::new()
+        .checkpoint("parsed", &[("heap.live", parsed), ("heap.peak", peak), ("time", 5)])
+        .checkpoint("parsed", &[("heap.live", parsed / 2), ("heap.peak", peak), ("time", 9)])
+        .checkpoint("done", &[("heap.live", 0), ("heap.peak", peak), ("time", 9)])
+}
+
+fn run(refs: &[&str], parsed: i64, peak: i64) -> Synthetic {
+    let synthetic = Synthetic::new(refs);
+    let synthetic = synthetic.passed("zoo", 0, 0, &log(1_000_000, 2_000_000));
+    let synthetic = synthetic.passed_with("bert", &[("batch", "8")], 0, &log(1_000, 2_000));
+    if refs.len() == 1 { synthetic } else { synthetic.passed("zoo", 1, 0, &log(parsed, peak)) }
+}
+
+fn file(text: &str) -> (tempfile::TempDir, Utf8PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = Utf8PathBuf::from_path_buf(folder.path().join("budget.json")).expect("text");
+    fs_err::write(&path, text).expect("written");
+    (folder, path)
+}
+
+fn written(metrics: &[&str], margin: Margin) -> String {
+    let metrics: Vec<String> = metrics.iter().map(|metric| (*metric).to_owned()).collect();
+    budget::text(&compare(&run(&["v1"], 0, 0).results()), 0, &metrics, margin).expect("a budget")
+}
+
+#[test]
+fn a_budget_has_a_sorted_line_for_each_test_checkpoint_and_metric() {
+    insta::assert_snapshot!(written(&[], Margin::Usual));
+    // The order of the runs does not matter, and the highest figure of a label counts.
+    let (_folder, path) = file(&written(&["heap.live"], Margin::Percent(10.0)));
+    let read = budget::read(&path, "budget.json").expect("it reads its own file");
+    let shown: Vec<String> =
+        read.limits.iter().map(|one| format!("{} {} {}", one.line, one.checkpoint, one.limit)).collect();
+    assert_eq!(shown, ["5 done 0", "6 parsed 1100", "7 done 0", "8 parsed 1100000"]);
+}
+
+#[test]
+fn a_figure_above_its_line_is_a_failed_gate_that_names_the_line() {
+    let text = written(&["heap.peak"], Margin::Percent(0.0));
+    let (_folder, path) = file(&text);
+    let judged = |peak: i64| {
+        let mut results = run(&["main", "pr/7"], 1, peak).results();
+        results.plan.request.judging.budget = Some(budget::read(&path, "budget.json").expect("a budget"));
+        compare(&results)
+    };
+    assert_eq!(Conclusion::of(&judged(2_000_000)).breaches, 0);
+    let over = judged(2_000_001);
+    assert_eq!(Conclusion::of(&over).breaches, 3);
+    assert_eq!(Conclusion::of(&over).exit_code(), ExitCode::Regression);
+    let pair = over.cells.iter().flat_map(|cell| &cell.pairs).find(|pair| !pair.breaches.is_empty());
+    let places: Vec<_> = pair.expect("a breach").breaches.iter().map(|one| one.place.as_deref()).collect();
+    let line = |checkpoint: &str| {
+        let is_meant = |line: &str| line.contains("zoo\"") && line.contains(&format!("\"{checkpoint}\""));
+        Some(format!("budget.json:{}", text.lines().position(is_meant).expect("a line") + 1))
+    };
+    let (done, parsed) = (line("done"), line("parsed"));
+    assert_eq!(places, [done.as_deref(), parsed.as_deref(), parsed.as_deref()]);
+}
+
+#[test]
+fn an_entry_without_a_figure_is_not_passed_over() {
+    let text = written(&["heap.peak"], Margin::Usual).replace("\"parsed\"", "\"read\"");
+    let (_folder, path) = file(&text);
+    let mut results = run(&["v1"], 0, 0).results();
+    results.plan.request.judging.budget = Some(budget::read(&path, "budget.json").expect("a budget"));
+    let comparison = compare(&results);
+    assert_eq!(comparison.unchecked, 2);
+    assert!(
+        comparison.notes.iter().any(|note| note.contains("'read'") && note.contains("budget.json:6")),
+        "{:?}",
+        comparison.notes
+    );
+    assert_eq!(Conclusion::of(&comparison).exit_code(), ExitCode::Incomplete);
+}
+
+#[test]
+fn a_mistake_in_a_budget_is_named_with_its_line() {
+    let refused = |from: &str, to: &str| {
+        let text = written(&["heap.peak"], Margin::Usual);
+        assert!(text.contains(from), "{text}");
+        let (_folder, path) = file(&text.replacen(from, to, 1));
+        format!("{:#}", budget::read(&path, "budget.json").expect_err("a mistake"))
+    };
+    assert!(refused("\"limit\":", "\"limits\":").starts_with("budget.json:5: unknown field"));
+    assert!(refused("\"bytes\"", "\"count\"").contains("budget.json:5: heap.peak is in bytes"));
+    assert!(refused("\"version\": 1", "\"version\": 9").contains("format 9 is newer"));
+    assert!(refused("{", "").contains("budget.json is not a budget"));
+}
+
+#[test]
+fn the_command_writes_a_budget_that_a_report_checks() {
+    let old = run(&["v1"], 0, 0);
+    let (folder, path) = file("");
+    let call = |arguments: &[&str]| {
+        let mut command = tool();
+        command.current_dir(folder.path()).arg("memprof").args(arguments);
+        Printed::of(command)
+    };
+    let wrote = call(&["budget", "write", "budget.json", "--run", old.folder().0.as_str(), "--margin", "0"]);
+    assert_eq!(wrote.code, 0, "{}", wrote.everything());
+    assert!(fs_err::read_to_string(&path).expect("a file").contains("\"version\": 1"));
+    let new = run(&["main", "pr/7"], 1, 9_000_000);
+    let new = new.folder().0.as_str();
+    let report = |more: &[&str]| {
+        call(&[&["report", new, "--budget", "budget.json", "--threshold", "*=off"], more].concat())
+    };
+    let table = report(&[]);
+    assert_eq!(table.code, 1, "{}", table.everything());
+    assert!(table.stdout.contains("limit 1.91 MiB (budget.json:"), "{}", table.stdout);
+    let json: Value = serde_json::from_str(&report(&["--format", "json"]).stdout).expect("JSON");
+    let place = json["breaches"][0]["place"].as_str().expect("a place");
+    assert!(place.starts_with("budget.json:"), "{place}");
+    let several = call(&["budget", "write", "--run", new, "--ref", "nothing"]);
+    assert!(several.stderr.contains("the run has no ref 'nothing'"), "{}", several.everything());
+}
