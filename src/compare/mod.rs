@@ -13,6 +13,7 @@ pub mod paired_tests;
 pub mod repeats;
 pub mod settling;
 pub mod shared_storage;
+pub mod side_differences;
 pub mod standing;
 pub mod tensor_comparison;
 pub mod tensor_states;

@@ -21,6 +21,7 @@ mod overlays;
 mod repeats;
 mod secrets;
 mod shards;
+mod sides;
 mod tensors;
 mod traced_builds;
 mod tracing;

@@ -5,6 +5,7 @@
 pub mod build;
 pub mod cargo;
 pub mod command_line;
+pub mod deps;
 pub mod judging;
 pub mod notebook;
 pub mod presentation;
@@ -13,6 +14,7 @@ pub mod request;
 pub mod run;
 pub mod search;
 pub mod setup;
+pub mod sides;
 pub mod terminal;
 pub mod test;
 pub mod test_options;

@@ -9,6 +9,7 @@ use crate::cli::arguments::presentation::PresentationArguments;
 use crate::cli::arguments::request::RequestArguments;
 use crate::cli::request::reconcile::{metrics, on_request, reconcile, trace_shown};
 use crate::cli::request::refs::{RefsNeeded, baseline};
+use crate::cli::request::side_paths::note_hashes;
 use crate::cli::request::surroundings::Surroundings;
 use crate::cli::request::yaml_values::text;
 use crate::compare::noise;
@@ -57,6 +58,7 @@ impl Asked {
         if let Some(file) = arguments.judging.noise.as_deref().filter(|_| !arguments.refs.aa) {
             request.judging.noise = noise::read(file)?;
         }
+        note_hashes(&mut request)?;
         stored_plan::learn(&request);
         let metrics = metrics(presentation, &matrix);
         request.on_request = on_request(&metrics, &request.judging.rules);

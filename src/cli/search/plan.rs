@@ -10,6 +10,7 @@ use crate::cli::arguments::presentation::PresentationArguments;
 use crate::cli::arguments::search::MeasuringArguments;
 use crate::cli::request::asked::Asked;
 use crate::cli::request::refs::RefsNeeded;
+use crate::cli::request::sides;
 use crate::git::commits::{self, End, Range};
 use crate::git::repository::Repository;
 use crate::git::resolve::{resolve, run_id};
@@ -70,6 +71,7 @@ impl SearchRequest<'_> {
         task: impl FnOnce(&Range) -> anyhow::Result<Task>,
     ) -> anyhow::Result<SearchPlan> {
         let arguments = self.measuring.request(self.good, self.bad);
+        sides::refuse(&arguments, "bisect and history")?;
         let presentation = PresentationArguments::default();
         let asked = Asked::read(&arguments, &presentation, repository, RefsNeeded::Comparison)?;
         let mut plan = resolve(&asked.request, repository, sink)?;
