@@ -6,6 +6,7 @@ pub mod chart;
 pub mod commit_runner;
 pub mod history;
 pub mod linear_search;
+pub mod lockfile;
 pub mod merge_search;
 pub mod metric_query;
 pub mod observations;

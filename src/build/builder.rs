@@ -14,6 +14,7 @@ use crate::build::build_key::key_inputs;
 use crate::build::build_tree::BuildTree;
 use crate::build::failure::{self, BuildFailure};
 use crate::build::job::{Inputs, Job};
+use crate::build::lockfile_resolver::LockfileResolver;
 use crate::build::prepared_source::{self, SkippedEdits};
 use crate::build::provenance::{FailedTarget, KeyInputs};
 use crate::build::selected_failures::{failure_of_added, failure_of_selected, judged};
@@ -459,6 +460,21 @@ impl<'a> Builder<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Checks a revision out, and lets cargo resolve lock files there.
+    pub fn resolving<T>(
+        &mut self,
+        index: usize,
+        resolve: impl FnOnce(&LockfileResolver<'_>) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let toolchain = self.toolchain(index)?;
+        let job =
+            Job { inputs: &self.inputs, index, toolchain: &toolchain, lockfile: self.lockfile.lockfile() };
+        let resolver = LockfileResolver::check_out(&job, job.options(), &mut self.tree)?;
+        let resolved = resolve(&resolver);
+        resolver.finish()?;
+        resolved
     }
 
     /// Provides what a revision is built with, if it is not its own lock file.

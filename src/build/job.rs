@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use camino::Utf8PathBuf;
 
+use crate::build::provided_side::ProvidedSide;
 use crate::build::selected_targets::{self, RevisionTexts};
-use crate::build::side_lockfile::ProvidedSide;
 use crate::cargo::configuration::CargoConfig;
 use crate::cargo::lockfile::Lockfile;
 use crate::cargo::toolchain::Toolchain;

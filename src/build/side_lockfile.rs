@@ -3,31 +3,21 @@
 
 use camino::Utf8PathBuf;
 
-use crate::build::build_key::configuration_above;
 use crate::build::build_tree::BuildTree;
 use crate::build::job::{Inputs, Job};
+use crate::build::lockfile_resolver::LockfileResolver;
 use crate::build::patched_source;
-use crate::build::prepared_source;
+use crate::build::provided_side::ProvidedSide;
 use crate::cargo::configuration::{self, CargoConfig};
 use crate::cargo::lock_differences::{self, LockedPackage, is_compatible};
 use crate::cargo::lockfile;
 use crate::cargo::usable_versions;
 use crate::plan::dependency_change::{DependencyChange, Replacement};
 use crate::plan::request::{BuildOptions, OverlayMode};
-use crate::plan::side::{self, SideLockfile};
-use crate::support::process::Command;
-use crate::support::redaction;
+use crate::plan::side;
+use crate::plan::side_lockfile::SideLockfile;
 use crate::support::suggest;
 use crate::support::user_error::UserError;
-
-/// What a revision is built with in place of its own lock file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProvidedSide {
-    /// The lock file.
-    pub lockfile: Vec<u8>,
-    /// Settings for cargo that replace packages by folders or git repositories.
-    pub patches: Vec<String>,
-}
 
 /// What the lock file of a side follows from.
 struct Wanted<'a> {
@@ -187,50 +177,40 @@ impl Wanted<'_> {
         options
     }
 
-    fn lockfile(&self) -> Utf8PathBuf {
-        self.inputs().workspace().join("Cargo.lock")
-    }
-
     /// Lets cargo resolve the lock file in the checkout.
     fn resolve(&self, tree: &mut BuildTree<'_>) -> anyhow::Result<Vec<u8>> {
-        prepared_source::lay_request(self.job, tree)?.1.save()?;
-        let path = self.lockfile();
-        if path.is_symlink() {
-            // Cargo would write through it.
-            fs_err::remove_file(&path)?;
-        }
-        if let Some(base) = &self.base {
-            fs_err::write(&path, base)?;
-        }
-        let resolved = self.resolve_here();
-        // An ignored file would survive checkouts.
-        match fs_err::remove_file(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
-            Ok(()) | Err(_) => resolved,
-        }
+        let resolver = LockfileResolver::check_out(self.job, self.options(), tree)?;
+        let resolved = self.resolve_with(&resolver);
+        resolver.finish()?;
+        resolved
     }
 
-    fn resolve_here(&self) -> anyhow::Result<Vec<u8>> {
-        // A lock file of another revision may lack packages.
+    fn resolve_with(&self, resolver: &LockfileResolver<'_>) -> anyhow::Result<Vec<u8>> {
+        let base = self.base.as_deref().unwrap_or_default();
         if self.patches.is_empty() {
-            let completed = self.cargo(&["update", "--workspace"]).capture()?;
-            if !completed.status.success() {
-                return Err(self.does_not_fit(&completed.stderr).into());
-            }
+            // A lock file of another revision may lack packages.
+            resolver.completed(base)?.map_err(|reason| self.does_not_fit(&reason))?;
+        } else {
+            // With the patches, cargo would complete it in its own way.
+            resolver.write(base)?;
         }
         for change in &self.changes {
-            let text = fs_err::read(self.lockfile())?;
-            let locked = lock_differences::locked(&text);
+            let locked = lock_differences::locked(&resolver.read()?);
             let replaced = chosen(change, &locked, &self.job.revision().name)?;
-            self.apply(change, replaced)?;
+            self.apply(resolver, change, replaced)?;
         }
-        let text = fs_err::read(self.lockfile())?;
+        let text = resolver.read()?;
         self.check(&text)?;
         Ok(text)
     }
 
     /// Replaces one package in the lock file of the checkout.
-    fn apply(&self, change: &DependencyChange, replaced: &LockedPackage) -> anyhow::Result<()> {
+    fn apply(
+        &self,
+        resolver: &LockfileResolver<'_>,
+        change: &DependencyChange,
+        replaced: &LockedPackage,
+    ) -> anyhow::Result<()> {
         // Every cargo knows the colon.
         let spec = format!("{}:{}", replaced.name, replaced.version);
         let mut arguments = vec!["update", "--package", &spec];
@@ -239,18 +219,23 @@ impl Wanted<'_> {
             Replacement::Version(to) => arguments.extend(["--precise", to]),
             Replacement::Path(_) | Replacement::Git { .. } => {}
         }
-        let done = self.cargo(&arguments).capture()?;
+        let done = resolver.cargo(&arguments).capture()?;
         if done.status.success() {
             return Ok(());
         }
         let message =
-            format!("{}: cargo cannot resolve this: {}", self.subject(change), self.reason(&done.stderr));
-        Err(UserError::new(message).maybe_help(self.advice(change, replaced)).into())
+            format!("{}: cargo cannot resolve this: {}", self.subject(change), resolver.reason(&done.stderr));
+        Err(UserError::new(message).maybe_help(self.advice(resolver, change, replaced)).into())
     }
 
     /// Returns the versions that would work, if they are known.
-    fn advice(&self, change: &DependencyChange, replaced: &LockedPackage) -> Option<String> {
-        let metadata = self.cargo(&["metadata", "--format-version", "1"]).capture().ok()?;
+    fn advice(
+        &self,
+        resolver: &LockfileResolver<'_>,
+        change: &DependencyChange,
+        replaced: &LockedPackage,
+    ) -> Option<String> {
+        let metadata = resolver.cargo(&["metadata", "--format-version", "1"]).capture().ok()?;
         let metadata = serde_json::from_slice(&metadata.stdout).ok();
         let required = metadata
             .map(|metadata| usable_versions::requirements(&metadata, &replaced.name, &replaced.version))
@@ -307,48 +292,14 @@ impl Wanted<'_> {
         if is_named { format!("--with {change}") } else { format!("{name}: --with {change}") }
     }
 
-    /// Returns cargo's reason. The path of the checkout says nothing to the user.
-    fn reason(&self, stderr: &[u8]) -> String {
-        reason(stderr).replace(&format!(" ({})", self.inputs().workspace()), "")
-    }
-
-    fn does_not_fit(&self, stderr: &[u8]) -> UserError {
+    fn does_not_fit(&self, reason: &str) -> UserError {
         let one = self.inputs().plan.request.refs.get(self.job.index);
         let given = one.and_then(|one| one.lockfile.as_ref());
         let which = given.map_or("its lock file", SideLockfile::written);
         let name = &self.job.revision().name;
-        UserError::new(format!("{which} cannot be used for {name}: {}", self.reason(stderr)))
+        UserError::new(format!("{which} cannot be used for {name}: {reason}"))
             .help("the lock file must be of the same code: give one that cargo wrote for this workspace")
     }
-
-    /// Returns a call of cargo in the checkout.
-    fn cargo(&self, arguments: &[&str]) -> Command {
-        let inputs = self.inputs();
-        let workspace = inputs.workspace();
-        let options = self.options();
-        let mut cargo = self.job.toolchain.cargo().args(arguments);
-        cargo = cargo.arg("--manifest-path").arg(workspace.join("Cargo.toml")).current_dir(&workspace);
-        cargo = cargo.envs(self.job.requested_environment()).env("CARGO_TERM_COLOR", "never");
-        if options.offline {
-            cargo = cargo.arg("--offline");
-        }
-        cargo = options.config.iter().fold(cargo, |cargo, setting| cargo.args(["--config", setting]));
-        cargo.args(configuration_above(inputs))
-    }
-}
-
-/// How many lines of cargo's message are quoted.
-const MOST_LINES: usize = 5;
-
-/// Returns cargo's reason in one line: its error, and what required it.
-fn reason(stderr: &[u8]) -> String {
-    let text = redaction::text(&String::from_utf8_lossy(stderr)).into_owned();
-    let (_, after) = text.split_once("error: ").unwrap_or(("", &text));
-    const NO_REASON: [&str; 4] = ["location searched", "if you are looking", "perhaps a crate", "Caused by:"];
-    let lines = after.lines().map(str::trim).filter(|line| !line.is_empty());
-    let lines = lines.filter(|line| !NO_REASON.iter().any(|start| line.starts_with(start)));
-    let lines: Vec<&str> = lines.take(MOST_LINES).collect();
-    lines.join("; ")
 }
 
 #[cfg(test)]
@@ -384,18 +335,5 @@ mod tests {
                 format!("error: --with {change}: the lock file of new {error}")
             );
         }
-    }
-
-    #[test]
-    fn cargos_reason_is_one_line() {
-        let stderr = "    Updating crates.io index\nerror: failed to select a version for the requirement `serde = \"^1.0.190\"`\n\
-                      candidate versions found which didn't match: 1.0.150\nlocation searched: crates.io index\n\
-                      required by package `app v0.1.0 (/x)`\n";
-        assert_eq!(
-            reason(stderr.as_bytes()),
-            "failed to select a version for the requirement `serde = \"^1.0.190\"`; candidate versions found which \
-             didn't match: 1.0.150; required by package `app v0.1.0 (/x)`"
-        );
-        assert_eq!(reason(b"killed"), "killed");
     }
 }

@@ -1,5 +1,5 @@
 //! Compares revisions: matched checkpoints, differences, and the verdict on each.
-//! Imports support, plan, verdict and results.
+//! Imports support, plan, verdict, cargo and results.
 //! Pure.
 
 pub mod aggregate;

@@ -13,7 +13,7 @@ use crate::git::working_tree;
 use crate::git::workspace_folder;
 use crate::plan::request::{BaselineRequest, LockfileRequest, OverlayMode, RefRequest, Request};
 use crate::plan::resolved::{self, Plan, Revision};
-use crate::plan::side::SideLockfile;
+use crate::plan::side_lockfile::SideLockfile;
 use crate::support::advice::Advice;
 use crate::support::event::{Event, Sink};
 

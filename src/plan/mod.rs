@@ -26,6 +26,7 @@ pub mod selection;
 pub mod shard;
 pub mod sharding;
 pub mod side;
+pub mod side_lockfile;
 pub mod test_pairs;
 pub mod title;
 pub mod trace_pattern;

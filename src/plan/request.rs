@@ -15,7 +15,7 @@ use crate::plan::quantity;
 use crate::plan::repeat::Repeat;
 use crate::plan::rule::Judging;
 use crate::plan::shard::Shard;
-use crate::plan::side::SideLockfile;
+use crate::plan::side_lockfile::SideLockfile;
 
 /// A whole request. Its paths are relative to the repository's root, or absolute if they are
 /// outside of it.

@@ -13,6 +13,7 @@ mod end_to_end;
 mod faults;
 mod gpu_machine;
 mod hostile_tests;
+mod lockfile_search;
 mod lockfiles;
 mod memory_crate;
 mod notebooks;

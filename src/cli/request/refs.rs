@@ -10,7 +10,7 @@ use crate::config::matrix::{Matrix, RefEntry};
 use crate::config::yaml::List;
 use crate::git::usual_refs::merge_base;
 use crate::plan::request::{BaselineRequest, MOST_REFS, RefRequest};
-use crate::plan::side::SideLockfile;
+use crate::plan::side_lockfile::SideLockfile;
 use crate::support::counted::{counted, grouped};
 use crate::support::user_error::UserError;
 

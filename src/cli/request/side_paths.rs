@@ -6,7 +6,7 @@ use crate::cli::request::cargo_options;
 use crate::cli::request::surroundings::{Surroundings, normalized};
 use crate::plan::dependency_change::{DependencyChange, Replacement};
 use crate::plan::request::{RefRequest, Request};
-use crate::plan::side::SideLockfile;
+use crate::plan::side_lockfile::SideLockfile;
 use crate::support::user_error::UserError;
 
 /// Makes the paths in the settings of a ref of memprof.yaml absolute.

@@ -103,6 +103,7 @@ impl SearchRequest<'_> {
             least_runs: self.measuring.repeat.unwrap_or(1),
             paths: self.paths.to_vec(),
             lineage: range.lineage.clone(),
+            lockfile: None,
             arguments: redacted(&command_line(std::env::args())),
             overlay: overlay_hashes(&plan, repository)?,
             cells: Vec::new(),
@@ -148,6 +149,15 @@ fn redacted(words: &[String]) -> Vec<String> {
 }
 
 impl SearchPlan {
+    /// Names the commits of a search over updates after what each updates.
+    pub fn name_updates(&mut self, names: &[String]) {
+        let refs = self.plan.request.refs.iter_mut();
+        for ((revision, one), name) in self.plan.revisions.iter_mut().zip(refs).zip(names) {
+            revision.name.clone_from(name);
+            one.name = Some(name.clone());
+        }
+    }
+
     /// Returns the plan as it is stored, with marks in place of secrets.
     #[must_use]
     pub fn sealed(&self) -> Self {

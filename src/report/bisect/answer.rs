@@ -1,5 +1,6 @@
 //! The answer of a search: the commits that changed the metric, or why there are none.
 
+use std::ffi::OsStr;
 use std::io::{self, Write};
 
 use crate::bisect::linear_search::{SearchGoal, StepKind};
@@ -13,6 +14,7 @@ use crate::report::markdown_text::escape_but_hashes;
 use crate::report::text::{difference, figure, percent};
 use crate::support::counted::counted;
 use crate::support::labels::one_line;
+use crate::support::process::shell_quoted;
 
 /// Name at most this many files.
 const MOST_FILES: usize = 12;
@@ -105,6 +107,9 @@ impl StepAnswer<'_> {
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let Self { report, step, bullet, indent } = self;
         let figures = change(step.value_before, step.value, report.unit);
+        if report.lockfile.is_some() {
+            return self.update(&figures, out);
+        }
         let (before, after) = (step.before.short(), step.commit.short());
         if report.result.is_none() {
             return writeln!(out, "{bullet}{after} {} {figures}  {}", step.commit.day(), step.commit.subject);
@@ -133,6 +138,58 @@ impl StepAnswer<'_> {
             }
         }
         self.candidates(out)
+    }
+
+    /// Writes the update that made the change, or those of which one did, and how to look at it.
+    fn update(&self, figures: &str, out: &mut dyn Write) -> io::Result<()> {
+        let Self { report, step, bullet, indent } = self;
+        let subject = &step.commit.subject;
+        match step.kind {
+            StepKind::Commit => {
+                let which = match report.find.unwrap_or_default() {
+                    SearchGoal::Largest if report.steps.len() == 1 => "made the largest change",
+                    SearchGoal::First => "is the first beyond the threshold",
+                    _ => "changed it",
+                };
+                writeln!(out, "{bullet}{subject} {which}: {figures}")?;
+                if subject.contains(", ") {
+                    writeln!(out, "{indent}these packages only move together")?;
+                }
+                if step.change != HasChanged::Yes {
+                    let threshold = threshold(&report.threshold, report.unit);
+                    writeln!(out, "{indent}its own change does not exceed {threshold}")?;
+                }
+            }
+            StepKind::Skipped | StepKind::OutsidePaths => {
+                writeln!(
+                    out,
+                    "{bullet}One of {} changed it: {figures}",
+                    counted(step.candidates.len(), "update")
+                )?;
+                writeln!(out, "{indent}those in between could not be measured:")?;
+                self.updates(out)?;
+            }
+            StepKind::Spread => {
+                let threshold = threshold(&report.threshold, report.unit);
+                let count = counted(step.candidates.len(), "update");
+                writeln!(
+                    out,
+                    "{bullet}{count} changed it together: {figures}, none of them by more than {threshold}"
+                )?;
+                self.updates(out)?;
+            }
+        }
+        let (before, after) = (step.before.short(), step.commit.short());
+        let test = shell_quoted(OsStr::new(&report.test));
+        writeln!(out, "{indent}why: cargo memprof {before} {after} --exact {test} --why")
+    }
+
+    fn updates(&self, out: &mut dyn Write) -> io::Result<()> {
+        for candidate in &self.step.candidates {
+            let reason = candidate.skipped.as_ref().map_or(String::new(), |reason| format!(" ({reason})"));
+            writeln!(out, "{}{}{reason}", self.indent, candidate.facts.subject)?;
+        }
+        Ok(())
     }
 
     /// Writes a single commit that made the change.
