@@ -1,5 +1,5 @@
 //! Searches a history for the commit that changed a figure, or measures each of its commits.
-//! Imports support, gpu, plan, git, verdict, results, compare, why, build and run.
+//! Imports support, gpu, plan, git, verdict, cargo, results, compare, why, build and run.
 //! Measures commits through `run`; the searches themselves are pure.
 
 pub mod chart;

@@ -51,11 +51,14 @@ impl<'a> LockfileResolver<'a> {
     /// Lets cargo complete a lock file: what it has stays, as far as this resolves.
     ///
     /// # Errors
-    /// The outer error is the tool's. The inner one is cargo's reason, in one line.
+    /// The outer error is the tool's. The inner one is cargo's message.
     pub fn completed(&self, text: &[u8]) -> anyhow::Result<Result<Vec<u8>, String>> {
         self.write(text)?;
         let done = self.cargo(&["update", "--workspace"]).capture()?;
-        if done.status.success() { Ok(Ok(self.read()?)) } else { Ok(Err(self.reason(&done.stderr))) }
+        if done.status.success() {
+            return Ok(Ok(self.read()?));
+        }
+        Ok(Err(String::from_utf8_lossy(&done.stderr).into_owned()))
     }
 
     /// Removes the lock file. An ignored one would survive checkouts.
@@ -81,8 +84,8 @@ impl<'a> LockfileResolver<'a> {
     }
 
     /// Returns cargo's reason in one line. The path of the checkout says nothing to the user.
-    pub fn reason(&self, stderr: &[u8]) -> String {
-        reason(stderr).replace(&format!(" ({})", self.job.inputs.workspace()), "")
+    pub fn reason(&self, message: &str) -> String {
+        reason(message).replace(&format!(" ({})", self.job.inputs.workspace()), "")
     }
 }
 
@@ -93,8 +96,8 @@ const MOST_LINES: usize = 5;
 const NO_REASON: [&str; 4] = ["location searched", "if you are looking", "perhaps a crate", "Caused by:"];
 
 /// Returns cargo's reason in one line: its error, and what required it.
-fn reason(stderr: &[u8]) -> String {
-    let text = redaction::text(&String::from_utf8_lossy(stderr)).into_owned();
+fn reason(message: &str) -> String {
+    let text = redaction::text(message).into_owned();
     let (_, after) = text.split_once("error: ").unwrap_or(("", &text));
     let lines = after.lines().map(str::trim).filter(|line| !line.is_empty());
     let lines = lines.filter(|line| !NO_REASON.iter().any(|start| line.starts_with(start)));
@@ -107,14 +110,14 @@ mod tests {
 
     #[test]
     fn cargos_reason_is_one_line() {
-        let stderr = "    Updating crates.io index\nerror: failed to select a version for the requirement `serde = \"^1.0.190\"`\n\
+        let message = "    Updating crates.io index\nerror: failed to select a version for the requirement `serde = \"^1.0.190\"`\n\
                       candidate versions found which didn't match: 1.0.150\nlocation searched: crates.io index\n\
                       required by package `app v0.1.0 (/x)`\n";
         assert_eq!(
-            reason(stderr.as_bytes()),
+            reason(message),
             "failed to select a version for the requirement `serde = \"^1.0.190\"`; candidate versions found which \
              didn't match: 1.0.150; required by package `app v0.1.0 (/x)`"
         );
-        assert_eq!(reason(b"killed"), "killed");
+        assert_eq!(reason("killed"), "killed");
     }
 }

@@ -189,7 +189,7 @@ impl Wanted<'_> {
         let base = self.base.as_deref().unwrap_or_default();
         if self.patches.is_empty() {
             // A lock file of another revision may lack packages.
-            resolver.completed(base)?.map_err(|reason| self.does_not_fit(&reason))?;
+            resolver.completed(base)?.map_err(|message| self.does_not_fit(&resolver.reason(&message)))?;
         } else {
             // With the patches, cargo would complete it in its own way.
             resolver.write(base)?;
@@ -223,8 +223,11 @@ impl Wanted<'_> {
         if done.status.success() {
             return Ok(());
         }
-        let message =
-            format!("{}: cargo cannot resolve this: {}", self.subject(change), resolver.reason(&done.stderr));
+        let message = format!(
+            "{}: cargo cannot resolve this: {}",
+            self.subject(change),
+            resolver.reason(&String::from_utf8_lossy(&done.stderr))
+        );
         Err(UserError::new(message).maybe_help(self.advice(resolver, change, replaced)).into())
     }
 

@@ -112,8 +112,9 @@ fn a_lock_file_search_names_the_update_that_a_sweep_over_all_updates_names() {
     assert_eq!(found["steps"][0]["subject"], "hoard 1.0.0 → 1.0.1");
     assert_eq!(found["steps"][0]["files"], serde_json::json!(["Cargo.lock"]));
     assert_eq!(found["lockfile"], serde_json::json!({"code": ".", "updates": 6, "packages": 8}));
-    assert!(!again.stderr.contains("Building"), "{}", again.everything());
-    assert_eq!(found["effort"]["built"], 0, "the store has all of them: {}", again.everything());
+    // A build that fails is not in the store.
+    let building: Vec<&str> = again.stderr.lines().filter(|line| line.contains("Building ")).collect();
+    assert!(building.iter().all(|line| line.contains("base 1.0.0")), "{}", again.everything());
 }
 
 #[test]

@@ -63,22 +63,44 @@ pub fn chain(
     Ok(building.steps)
 }
 
+/// Returns the old lock file with the packages of the new one that it lacks. If the code needs them,
+/// cargo takes them in this version.
+pub fn with_missing(old: &[u8], new: &[u8]) -> String {
+    let [old, new] = [old, new].map(|text| LockText::read(&String::from_utf8_lossy(text)));
+    old.with_missing(&new)
+}
+
+/// Returns the packages that cargo's message about a conflict is about.
+fn in_conflict(message: &str) -> BTreeSet<String> {
+    const ABOUT: [&str; 2] = ["failed to select a version for", "previously selected package"];
+    let lines = message.lines().filter(|line| ABOUT.iter().any(|about| line.contains(about)));
+    // `serde_derive`, `serde_derive v1.0.210`, `serde = "^1"`
+    let names = lines.filter_map(|line| line.split('`').nth(1)?.split(' ').next().map(str::to_owned));
+    names.collect()
+}
+
 impl Building<'_, '_> {
     /// Applies an update, with the packages that it takes along. Returns whether this was possible.
     fn apply(&mut self, update: &Update) -> anyhow::Result<bool> {
         let mut together = vec![update.clone()];
         for _ in 0..MOST_ADDED {
             let composed = self.current.with(&together, self.target);
-            let Ok(resolved) = (self.resolve)(composed.as_bytes())? else { return Ok(false) };
-            let after = LockText::read(&String::from_utf8_lossy(&resolved));
-            let foreign = self.foreign(&after);
-            if foreign.is_empty() {
-                return Ok(self.push(update, resolved, after));
-            }
-            // Cargo moved a package to a version that neither lock file has. That of the new one may do.
+            let blocking = match (self.resolve)(composed.as_bytes())? {
+                // These have to move, too.
+                Err(message) => in_conflict(&message),
+                Ok(resolved) => {
+                    let after = LockText::read(&String::from_utf8_lossy(&resolved));
+                    // Cargo moved them to versions that neither lock file has. Those of the new one may do.
+                    let foreign = self.foreign(&after);
+                    if foreign.is_empty() {
+                        return Ok(self.push(update, resolved, after));
+                    }
+                    foreign
+                }
+            };
             let left = self.current.updates_to(self.target);
             let known = together.len();
-            let more = left.into_iter().filter(|one| foreign.contains(&one.name) && !together.contains(one));
+            let more = left.into_iter().filter(|one| blocking.contains(&one.name) && !together.contains(one));
             together.extend(more.collect::<Vec<_>>());
             if together.len() == known {
                 break;
@@ -154,7 +176,11 @@ mod tests {
                             left.iter().filter(|update| update.name == *other).cloned().collect();
                         lock = LockText::read(&lock.with(&along, &target));
                     }
-                    (true, false) => return Ok(Err(format!("{other} needs {one}"))),
+                    // As cargo says it if the second is of no use to it.
+                    (true, false) if *other != "core" => return Ok(Err(format!("{other} needs {one}"))),
+                    (true, false) => {
+                        return Ok(Err(format!("error: failed to select a version for `{one}`.\n    ... x")));
+                    }
                     _ => {}
                 }
             }
@@ -181,6 +207,15 @@ mod tests {
             &[("serde", "derive")],
         );
         assert_eq!(of, ["other 1.0.0 → 1.0.1", "serde 1.0.0 → 1.0.1, derive 1.0.0 → 1.0.1"]);
+    }
+
+    #[test]
+    fn what_cargo_names_in_a_conflict_moves_too() {
+        let of = steps("core 1.0.0, derive 1.0.0", "core 1.0.1, derive 1.0.1", &[("derive", "core")]);
+        assert_eq!(of, ["core 1.0.0 → 1.0.1, derive 1.0.0 → 1.0.1"]);
+        let message = "error: failed to select a version for `serde_derive`.\n    ... required by package `serde_core v1.0.228`\n\
+                       \n  previously selected package `serde_derive v1.0.210`\n";
+        assert_eq!(in_conflict(message), BTreeSet::from(["serde_derive".to_owned()]));
     }
 
     #[test]

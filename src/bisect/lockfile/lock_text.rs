@@ -118,7 +118,9 @@ impl LockText {
                     continue;
                 }
                 order.push(name);
-                needs.values_mut().for_each(|left| drop(left.remove(name)));
+                for left in needs.values_mut() {
+                    left.remove(name);
+                }
                 // These were waiting for this one, so they come next, in the order of their names.
                 let waited = needs.iter().filter(|(user, left)| {
                     left.is_empty() && self.dependencies_of(user, &names).contains(name)
@@ -136,6 +138,19 @@ impl LockText {
         let parts = self.parts.iter().filter(|part| part.package.name == name);
         let all = parts.flat_map(|part| part.dependencies.iter().map(String::as_str));
         all.filter(|one| *one != name && among.contains(one)).collect()
+    }
+
+    /// Returns this lock file with those packages of another one that it has in no version that replaces
+    /// them.
+    pub fn with_missing(&self, other: &Self) -> String {
+        let replaces = |own: &Part, one: &Part| {
+            own.package.name == one.package.name && is_compatible(&own.package.version, &one.package.version)
+        };
+        let is_missing =
+            |one: &&Part| !self.parts.iter().any(|own| own.package == one.package || replaces(own, one));
+        let missing = other.parts.iter().filter(is_missing);
+        let texts: Vec<&str> = self.parts.iter().chain(missing).map(|part| part.text.as_str()).collect();
+        format!("{}{}\n", self.head, texts.join("\n\n"))
     }
 
     /// Returns this lock file with some updates applied: their parts come from `target`, and so do the

@@ -112,14 +112,16 @@ pub fn history(
     let steps = builder.resolving(0, |resolver| {
         let resolved = |text: &[u8], name: &str| {
             let resolved = resolver.completed(text)?;
-            resolved.map_err(|reason| {
+            resolved.map_err(|message| {
+                let reason = resolver.reason(&message);
                 let message = format!("the lock file of {name} cannot be used for {code}: {reason}");
                 anyhow::Error::from(UserError::new(message).help(
                     "name the code that both lock files are for: cargo memprof bisect REF --lockfile OLD..NEW",
                 ))
             })
         };
-        let (old, new) = (resolved(&old, range.old)?, resolved(&new, range.new)?);
+        let new = resolved(&new, range.new)?;
+        let old = resolved(chain::with_missing(&old, &new).as_bytes(), range.old)?;
         let mut said = 0;
         let steps = chain::chain(&old, &new, &mut |text| resolver.completed(text), |done, all| {
             // One line for each tenth.
