@@ -131,11 +131,15 @@ impl Building<'_, '_> {
     }
 }
 
-/// Returns a short name for each step that no other step has: `serde 1.0.180 → 1.0.200 +2`.
+/// Returns a short name for each step that no other step has: `serde@1.0.200 +2`.
 pub fn names(steps: &[ChainStep]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for step in steps {
-        let first = step.moved.first().map(MovedDependency::words).unwrap_or_default();
+        let named = step.moved.first().map(|one| match &one.to {
+            Some(to) => format!("{}@{to}", one.name),
+            None => format!("without {}", one.name),
+        });
+        let first = named.unwrap_or_default();
         let more = step.moved.len().saturating_sub(1);
         let name = if more > 0 { format!("{first} +{more}") } else { first };
         let same = names.iter().filter(|known| **known == name).count();
@@ -230,7 +234,7 @@ mod tests {
             moved: of.iter().map(|name| moved(name)).collect(),
         };
         let named = names(&[step(&["a"]), step(&["b", "c"]), step(&["a"])]);
-        assert_eq!(named, ["a 1.0.0 → 1.0.1", "b 1.0.0 → 1.0.1 +1", "a 1.0.0 → 1.0.1 (again, step 3)"]);
+        assert_eq!(named, ["a@1.0.1", "b@1.0.1 +1", "a@1.0.1 (again, step 3)"]);
         let of = steps("a 1.0.0, b 1.0.0", "a 1.1.0: c, b 1.0.1, c 0.1.0", &[]);
         assert_eq!(of, ["b 1.0.0 → 1.0.1", "a 1.0.0 → 1.1.0, c 0.1.0 is new"]);
     }

@@ -1,6 +1,5 @@
 //! The answer of a search: the commits that changed the metric, or why there are none.
 
-use std::ffi::OsStr;
 use std::io::{self, Write};
 
 use crate::bisect::linear_search::{SearchGoal, StepKind};
@@ -14,7 +13,6 @@ use crate::report::markdown_text::escape_but_hashes;
 use crate::report::text::{difference, figure, percent};
 use crate::support::counted::counted;
 use crate::support::labels::one_line;
-use crate::support::process::shell_quoted;
 
 /// Name at most this many files.
 const MOST_FILES: usize = 12;
@@ -179,9 +177,11 @@ impl StepAnswer<'_> {
                 self.updates(out)?;
             }
         }
-        let (before, after) = (step.before.short(), step.commit.short());
-        let test = shell_quoted(OsStr::new(&report.test));
-        writeln!(out, "{indent}why: cargo memprof {before} {after} --exact {test} --why")
+        let pair = format!("{},{}", step.before.short(), step.commit.short());
+        match report.replay.iter().find(|replay| replay.line.contains(&pair)) {
+            Some(replay) => writeln!(out, "{indent}why: {} --why", replay.line),
+            None => Ok(()),
+        }
     }
 
     fn updates(&self, out: &mut dyn Write) -> io::Result<()> {
