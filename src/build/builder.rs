@@ -472,9 +472,9 @@ impl<'a> Builder<'a> {
         let job =
             Job { inputs: &self.inputs, index, toolchain: &toolchain, lockfile: self.lockfile.lockfile() };
         let resolver = LockfileResolver::check_out(&job, job.options(), &mut self.tree)?;
-        let resolved = resolve(&resolver);
+        let done = resolve(&resolver);
         resolver.finish()?;
-        resolved
+        done
     }
 
     /// Provides what a revision is built with, if it is not its own lock file.

@@ -180,9 +180,9 @@ impl Wanted<'_> {
     /// Lets cargo resolve the lock file in the checkout.
     fn resolve(&self, tree: &mut BuildTree<'_>) -> anyhow::Result<Vec<u8>> {
         let resolver = LockfileResolver::check_out(self.job, self.options(), tree)?;
-        let resolved = self.resolve_with(&resolver);
+        let done = self.resolve_with(&resolver);
         resolver.finish()?;
-        resolved
+        done
     }
 
     fn resolve_with(&self, resolver: &LockfileResolver<'_>) -> anyhow::Result<Vec<u8>> {

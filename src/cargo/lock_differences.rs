@@ -144,7 +144,7 @@ pub fn summary(moved: &[MovedDependency], asked: &[&str]) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn read<'a>(packages: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+    fn read(packages: &str) -> impl Iterator<Item = (&str, &str)> {
         packages.split(", ").filter_map(|one| one.split_once(' '))
     }
 

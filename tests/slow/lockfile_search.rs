@@ -36,7 +36,7 @@ fn shop() -> TestRepository {
         publish("user", version, &[("base", "1")], 400, user);
     }
     publish("fresh", "1.0.0", &[], 50, "");
-    let dependencies: String = NAMES.iter().map(|name| format!("{name} = '1'\n")).collect();
+    let dependencies = NAMES.map(|name| format!("{name} = '1'\n")).concat();
     repository.write(
         "Cargo.toml",
         format!(

@@ -135,11 +135,11 @@ impl Building<'_, '_> {
 pub fn names(steps: &[ChainStep]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for step in steps {
-        let named = step.moved.first().map(|one| match &one.to {
+        let update = step.moved.first().map(|one| match &one.to {
             Some(to) => format!("{}@{to}", one.name),
             None => format!("without {}", one.name),
         });
-        let first = named.unwrap_or_default();
+        let first = update.unwrap_or_default();
         let more = step.moved.len().saturating_sub(1);
         let name = if more > 0 { format!("{first} +{more}") } else { first };
         let same = names.iter().filter(|known| **known == name).count();

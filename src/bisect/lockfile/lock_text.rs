@@ -95,7 +95,7 @@ impl LockText {
                 new.name == old.name
                     && (is_compatible(&old.version, &new.version) || old.version == new.version)
             };
-            let Some(place) = added.iter().position(|new| is_next(&new)) else { continue };
+            let Some(place) = added.iter().position(is_next) else { continue };
             let to = added.remove(place).version.clone();
             updates.push(Update { name: old.name.clone(), from: old.version.clone(), to });
         }
@@ -211,7 +211,7 @@ pub(crate) mod tests {
             let (package, dependencies) = line.split_once(':').unwrap_or((line, ""));
             let (name, version) = package.trim().split_once(' ').unwrap();
             let names: Vec<&str> = dependencies.split_whitespace().collect();
-            let list: String = names.iter().map(|name| format!(" \"{name}\",\n")).collect();
+            let list = names.iter().map(|name| format!(" \"{name}\",\n")).collect::<Vec<_>>().concat();
             let list = if names.is_empty() { String::new() } else { format!("dependencies = [\n{list}]\n") };
             format!(
                 "[[package]]\nname = \"{name}\"\nversion = \"{version}\"\nsource = \"registry+x\"\n{list}"

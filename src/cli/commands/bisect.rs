@@ -46,8 +46,8 @@ fn lockfile_plan(
         Ok(Task::Bisect { find, merges: Merges::Name })
     })?;
     planned.name_updates(&history.names);
-    planned.search.good = range.old.to_owned();
-    planned.search.bad = range.new.to_owned();
+    range.old.clone_into(&mut planned.search.good);
+    range.new.clone_into(&mut planned.search.bad);
     planned.search.lockfile = Some(history.search);
     Ok(planned)
 }

@@ -3,7 +3,7 @@
 
 use crate::cli::arguments::cargo::CargoArguments;
 use crate::cli::arguments::request::RequestArguments;
-use crate::cli::arguments::sides::split;
+use crate::cli::arguments::sides::{SideArguments, split};
 use crate::cli::arguments::values::Variable;
 use crate::cli::request::cargo_options;
 use crate::cli::request::refs::ref_name;
@@ -167,16 +167,16 @@ impl Sided {
     /// Returns the ref that a side is.
     fn index(&self, refs: &[RefRequest], baseline: &BaselineRequest) -> Result<usize, UserError> {
         let Self { side, written, .. } = self;
-        let named = |name: &str| {
+        let place_of = |name: &str| {
             let by_name = refs.iter().position(|one| ref_name(one) == name);
             by_name.or_else(|| refs.iter().position(|one| one.spec == name))
         };
-        if let Some(index) = named(side) {
+        if let Some(index) = place_of(side) {
             return Ok(index);
         }
         let old = match baseline {
             BaselineRequest::First => Some(0),
-            BaselineRequest::Ref(name) => named(name),
+            BaselineRequest::Ref(name) => place_of(name),
             BaselineRequest::MergeBase => None,
         };
         let names: Vec<&str> = refs.iter().map(ref_name).collect();
@@ -248,7 +248,7 @@ pub fn refuse(arguments: &RequestArguments, command: &str) -> Result<(), UserErr
 pub fn has_any(arguments: &RequestArguments) -> bool {
     let CargoArguments { features, toolchain, profile, no_default_features, .. } = &arguments.build;
     let lists = [features, toolchain, profile];
-    arguments.sides != Default::default()
+    arguments.sides != SideArguments::default()
         || lists.into_iter().flatten().any(|text| split(text, &[]).0.is_some())
         || no_default_features.iter().any(|side| !side.is_empty())
 }

@@ -44,15 +44,10 @@ impl<'a> LockfileRange<'a> {
             .match_indices("..")
             .map(|(place, dots)| (&text[..place], &text[place + dots.len()..]))
             .collect();
-        let known = |count: usize| {
-            let matching = move |(old, new): &&(&str, &str)| {
-                usize::from(exists(old)) + usize::from(exists(new)) == count
-            };
-            matching
-        };
+        let are_files = |(old, new): &&(&str, &str)| exists(old) && exists(new);
         let is_whole =
             |(old, new): &&(&str, &str)| !old.is_empty() && !new.is_empty() && !new.starts_with('.');
-        let both = splits.iter().find(known(2));
+        let both = splits.iter().find(are_files);
         let found = both.or_else(|| splits.iter().find(is_whole));
         let (old, new) = found.copied().ok_or_else(|| {
             UserError::new(format!("--lockfile {text}: these are not two lock files")).help(EXAMPLE)
