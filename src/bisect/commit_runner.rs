@@ -468,7 +468,7 @@ impl<'a> CommitRunner<'a> {
             self.builder.settle_lockfile();
         }
         self.is_built[commit] = true;
-        let facts = session::facts(self.plan, &self.builds[commit]);
+        let facts = session::facts(&self.builds[commit]);
         self.facts.insert(commit.to_string(), facts);
         write_whole(&self.folder.builds(), &sealed_json::sealed(&self.facts)?)
     }

@@ -1,11 +1,12 @@
 //! Searches a history for the commit that changed a figure, or measures each of its commits.
-//! Imports support, gpu, plan, git, verdict, results, compare, why, build and run.
+//! Imports support, gpu, plan, git, verdict, cargo, results, compare, why, build and run.
 //! Measures commits through `run`; the searches themselves are pure.
 
 pub mod chart;
 pub mod commit_runner;
 pub mod history;
 pub mod linear_search;
+pub mod lockfile;
 pub mod merge_search;
 pub mod metric_query;
 pub mod observations;

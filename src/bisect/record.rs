@@ -38,6 +38,9 @@ pub struct SearchRecord {
     pub paths: Vec<String>,
     /// The commits. Their indices are those of the plan's revisions.
     pub lineage: Lineage,
+    /// What a search over the updates between two lock files is about. Its commits are the tool's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lockfile: Option<LockfileSearch>,
     /// The command line, without the program.
     pub arguments: Vec<String>,
     /// Path and hash of every overlay file.
@@ -55,6 +58,17 @@ impl SearchRecord {
     pub fn sealed(&self) -> Self {
         Self { cells: self.cells.iter().map(stored_plan::sealed_cell).collect(), ..self.clone() }
     }
+}
+
+/// A search over the updates between two lock files.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LockfileSearch {
+    /// The ref whose code is built with each lock file.
+    pub code: String,
+    /// The number of steps: single packages, and groups that only move together.
+    pub updates: usize,
+    /// The number of packages that differ.
+    pub packages: usize,
 }
 
 /// What to do with the commits of a range.

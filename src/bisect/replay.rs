@@ -6,7 +6,8 @@ use std::ffi::OsStr;
 use crate::support::process::shell_quoted;
 
 /// Flags of `bisect` and `history` that `run` does not have, and whether a value follows each.
-const SEARCH_FLAGS: [(&str, bool); 22] = [
+const SEARCH_FLAGS: [(&str, bool); 23] = [
+    ("--lockfile", true),
     ("--good", true),
     ("--old", true),
     ("--bad", true),

@@ -129,6 +129,7 @@ impl ReportBuilder<'_> {
             commits: record.lineage.commits(),
             first_parent,
             paths: record.paths.clone(),
+            lockfile: record.lockfile.clone(),
             steps: self.steps(outcome, &facts)?,
             measured: self.all_measured(outcome, &facts),
             effort: self.effort(),

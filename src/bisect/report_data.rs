@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::bisect::linear_search::{SearchGoal, StepKind};
 use crate::bisect::metric_query::MetricQuery;
 use crate::bisect::observations::HasChanged;
+use crate::bisect::record::LockfileSearch;
 use crate::git::commits::CommitFacts;
 use crate::plan::metric::Unit;
 use crate::plan::quantity::Threshold;
@@ -53,6 +54,10 @@ pub struct SearchReport {
     pub first_parent: bool,
     /// The search considered only commits that touch these paths.
     pub paths: Vec<String>,
+    /// What a search over the updates between two lock files is about; absent otherwise. Its commits are
+    /// the tool's own, with one update each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lockfile: Option<LockfileSearch>,
     /// The commits at which the figure changed, in their order.
     pub steps: Vec<FoundStep>,
     /// Every commit that was measured or could not be measured, ancestors first.
@@ -61,6 +66,13 @@ pub struct SearchReport {
     pub effort: TotalEffort,
     /// Command lines that show the result again.
     pub replay: Vec<Replay>,
+}
+
+impl SearchReport {
+    /// Returns what the search goes through: commits, or updates of packages.
+    pub fn noun(&self) -> &'static str {
+        if self.lockfile.is_some() { "update" } else { "commit" }
+    }
 }
 
 /// What a search found.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use camino::Utf8Path;
 
-use crate::build::job::Job;
+use crate::build::job::{Inputs, Job};
 use crate::build::line_tables;
 use crate::build::provenance::KeyInputs;
 use crate::build::{inserted_checkpoints, shim, traced_sources};
@@ -87,7 +87,7 @@ fn overlay_inputs(job: &Job<'_>) -> BTreeMap<String, String> {
     all.extend(inserted_checkpoints::ingredients(job));
     all.extend(patch::ingredients(&job.inputs.patches));
     if has_external_overlay(job) {
-        let (options, _) = PackageOptions::split_off(&request.build, job.features());
+        let (options, _) = PackageOptions::split_off(&job.options(), job.features());
         all.insert("external".to_owned(), format!("{options:?}"));
     }
     let dependencies = request.overlay.iter().flat_map(|overlay| &overlay.dependencies);
@@ -101,8 +101,7 @@ fn has_external_overlay(job: &Job<'_>) -> bool {
 
 /// Returns cargo's arguments.
 fn arguments(job: &Job<'_>, target: &Utf8Path) -> Vec<String> {
-    let inputs = job.inputs;
-    let build = &inputs.plan.request.build;
+    let build = &job.options();
     let features = job.features();
     let mut arguments = if has_external_overlay(job) {
         // The package is a dependency of the external crate, whose manifest gets the package's
@@ -115,15 +114,17 @@ fn arguments(job: &Job<'_>, target: &Utf8Path) -> Vec<String> {
     } else {
         command::test_argv(build, &features, target)
     };
-    // Cargo looks for configuration above the checkout, but the user's is above the repository.
-    let above = inputs.repository.root().parent().into_iter().flat_map(Utf8Path::ancestors);
-    for folder in above.filter(|folder| !inputs.checkout.starts_with(folder)) {
-        let file = folder.join(".cargo/config.toml");
-        if file.exists() {
-            arguments.extend(["--config".to_owned(), file.to_string()]);
-        }
-    }
+    arguments.extend(configuration_above(job.inputs));
     arguments
+}
+
+/// Returns the arguments with which cargo reads the configuration above the user's repository. By
+/// itself, it looks above the checkout.
+pub fn configuration_above(inputs: &Inputs<'_>) -> Vec<String> {
+    let above = inputs.repository.root().parent().into_iter().flat_map(Utf8Path::ancestors);
+    let outside = above.filter(|folder| !inputs.checkout.starts_with(folder));
+    let files = outside.map(|folder| folder.join(".cargo/config.toml")).filter(|file| file.exists());
+    files.flat_map(|file| ["--config".to_owned(), file.to_string()]).collect()
 }
 
 /// Returns a hash of the configuration files outside the revision.
@@ -134,7 +135,7 @@ fn outer_configuration(job: &Job<'_>) -> String {
     let mut folders: Vec<PathBuf> = above.map(|folder| folder.join(".cargo").into()).collect();
     folders.extend(configuration::home());
     let mut hasher = blake3::Hasher::new();
-    for setting in &inputs.plan.request.build.config {
+    for setting in &job.options().config {
         if let Ok(text) = fs_err::read(setting) {
             hasher.update(setting.as_bytes()).update(&text);
         }

@@ -14,11 +14,13 @@ use crate::build::build_key::key_inputs;
 use crate::build::build_tree::BuildTree;
 use crate::build::failure::{self, BuildFailure};
 use crate::build::job::{Inputs, Job};
+use crate::build::lockfile_resolver::LockfileResolver;
 use crate::build::prepared_source::{self, SkippedEdits};
 use crate::build::provenance::{FailedTarget, KeyInputs};
-use crate::build::selected_targets::{self, RevisionTexts};
+use crate::build::selected_failures::{failure_of_added, failure_of_selected, judged};
 use crate::build::shared_lockfile::{self, SharedLockfile};
 use crate::build::shim::CompiledShim;
+use crate::build::side_lockfile;
 use crate::build::store::{self, Entry, Stored};
 use crate::build::test_tree::TestTree;
 use crate::build::toolchains::{Toolchains, toolchain_files};
@@ -33,8 +35,8 @@ use crate::git::repository::Repository;
 use crate::inject::overlay::{self, OverlayFile};
 use crate::inject::patch;
 use crate::plan::clean_env::own_variables;
-use crate::plan::request::Request;
 use crate::plan::resolved::{Plan, Revision};
+use crate::plan::side;
 use crate::results::run_folder::RunFolder;
 use crate::results::trace_facts::TraceFacts;
 use crate::support::advice;
@@ -89,6 +91,7 @@ impl<'a> Builder<'a> {
             overlay,
             patches,
             added_tests: BTreeMap::new(),
+            sides: BTreeMap::new(),
             patterns,
             sink,
             interrupt,
@@ -146,6 +149,14 @@ impl<'a> Builder<'a> {
     /// Finds a revision's build in the store, or makes it with the current lock file. A failure is
     /// not reported.
     fn build_once(&mut self, index: usize, toolchain: &Toolchain, log: &Utf8Path) -> anyhow::Result<Build> {
+        if let Err(error) = self.provide_side(index, toolchain) {
+            let concerns_one = failure::concerns_one_revision(&error);
+            return if concerns_one {
+                Ok(Build::Failed(BuildFailure::from_error(&error)))
+            } else {
+                Err(error)
+            };
+        }
         let job = Job { inputs: &self.inputs, index, toolchain, lockfile: self.lockfile.lockfile() };
         let revision = job.revision();
         let key_inputs = key_inputs(&job)?;
@@ -225,7 +236,12 @@ impl<'a> Builder<'a> {
         self.failed(index, failure)
     }
 
+    /// Whether a revision is built with the lock file that all revisions without one share.
     fn lacks_lockfile(&self, index: usize) -> anyhow::Result<bool> {
+        let one = self.inputs.plan.request.refs.get(index);
+        if one.is_some_and(|one| one.lockfile.is_some()) {
+            return Ok(false);
+        }
         Ok(!lockfile::is_committed(self.inputs.plan, index, self.inputs.repository)?)
     }
 
@@ -424,6 +440,53 @@ impl<'a> Builder<'a> {
         }
     }
 
+    /// Resolves the dependencies of every revision that has others than its own, before anything is
+    /// built.
+    ///
+    /// # Errors
+    /// Cargo cannot resolve them. A revision that cannot be built anyway is not checked.
+    pub fn provide_sides(&mut self) -> anyhow::Result<()> {
+        let request = &self.inputs.plan.request;
+        for index in 0..self.inputs.plan.revisions.len() {
+            let one = request.refs.get(index);
+            let is_own =
+                side::dependencies(request, one).is_empty() && one.is_none_or(|one| one.lockfile.is_none());
+            if is_own {
+                continue;
+            }
+            let Ok(toolchain) = self.toolchain(index) else { continue };
+            if self.provide_lockfile(index, &toolchain)?.is_ok() {
+                self.provide_side(index, &toolchain)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks a revision out, and lets cargo resolve lock files there.
+    pub fn resolving<T>(
+        &mut self,
+        index: usize,
+        resolve: impl FnOnce(&LockfileResolver<'_>) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let toolchain = self.toolchain(index)?;
+        let job =
+            Job { inputs: &self.inputs, index, toolchain: &toolchain, lockfile: self.lockfile.lockfile() };
+        let resolver = LockfileResolver::check_out(&job, job.options(), &mut self.tree)?;
+        let done = resolve(&resolver);
+        resolver.finish()?;
+        done
+    }
+
+    /// Provides what a revision is built with, if it is not its own lock file.
+    fn provide_side(&mut self, index: usize, toolchain: &Toolchain) -> anyhow::Result<()> {
+        self.inputs.sides.remove(&index);
+        let job = Job { inputs: &self.inputs, index, toolchain, lockfile: self.lockfile.lockfile() };
+        if let Some(side) = side_lockfile::provide(&job, &mut self.tree)? {
+            self.inputs.sides.insert(index, side);
+        }
+        Ok(())
+    }
+
     /// Adds hints to a failure, writes its log, and reports it.
     fn failed(&self, index: usize, mut failure: BuildFailure) -> anyhow::Result<Build> {
         let Inputs { plan, repository, .. } = self.inputs;
@@ -508,39 +571,6 @@ impl<'a> Builder<'a> {
 
 /// How many warnings about targets without selected tests a revision gets.
 const MOST_NOTES: usize = 3;
-
-/// Returns the build with those of its failed targets set aside that cannot contain a selected test.
-fn judged(job: &Job<'_>, mut entry: Box<Entry>) -> Box<Entry> {
-    let overlay = job.overlay();
-    let texts = RevisionTexts::new(job.inputs.repository, job.revision(), &overlay, &job.inputs.patches);
-    let failed = entry.provenance.failed_targets.iter().enumerate();
-    let request = &job.inputs.plan.request;
-    let texts = texts.without(&request.sparse_exclude);
-    let unselected = failed.filter(|(_, failed)| !texts.may_select(request, failed)).map(|(index, _)| index);
-    entry.unselected = unselected.collect();
-    entry
-}
-
-/// Returns the failure of a build in which no target with selected tests compiles.
-fn failure_of_selected(request: &Request, entry: &Entry) -> Option<BuildFailure> {
-    let provenance = &entry.provenance;
-    let has_some = provenance.executables.iter().any(|one| selected_targets::has_selected(request, one))
-        || !provenance.unproven.is_empty();
-    let failed: Vec<&FailedTarget> = entry.selected_failures().collect();
-    (!has_some && !failed.is_empty()).then(|| failure_of(entry, &failed))
-}
-
-/// Returns the failure of a build in which one of the added test files does not compile.
-fn failure_of_added(entry: &Entry, added: &[OverlayFile]) -> Option<BuildFailure> {
-    let is_added = |failed: &&FailedTarget| added.iter().any(|file| failed.root.ends_with(&file.destination));
-    let failed: Vec<&FailedTarget> = entry.provenance.failed_targets.iter().filter(is_added).collect();
-    (!failed.is_empty()).then(|| failure_of(entry, &failed))
-}
-
-fn failure_of(entry: &Entry, failed: &[&FailedTarget]) -> BuildFailure {
-    let errors: Vec<&str> = failed.iter().map(|failed| failed.errors.as_str()).collect();
-    BuildFailure { first_errors: errors.join("\n"), hints: entry.hints.clone(), ..BuildFailure::default() }
-}
 
 /// Warns of variables that decide builds and that `--clean-env` removes because they hold a secret.
 fn warn_of_withheld(plan: &Plan, sink: &dyn Sink) {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use camino::Utf8PathBuf;
 
+use crate::build::provided_side::ProvidedSide;
 use crate::build::selected_targets::{self, RevisionTexts};
 use crate::cargo::configuration::CargoConfig;
 use crate::cargo::lockfile::Lockfile;
@@ -14,8 +15,9 @@ use crate::git::repository::Repository;
 use crate::inject::overlay::OverlayFile;
 use crate::inject::patch::Patch;
 use crate::plan::checkpoint_at::CheckpointAt;
-use crate::plan::request::OverlayMode;
+use crate::plan::request::{BuildOptions, OverlayMode};
 use crate::plan::resolved::{Plan, Revision};
+use crate::plan::side;
 use crate::support::event::{Event, Sink};
 use crate::support::user_error::UserError;
 use crate::trace::instrument::Patterns;
@@ -36,6 +38,8 @@ pub struct Inputs<'a> {
     pub patches: Vec<Patch>,
     /// Test files of other revisions that are put into single revisions, by their index.
     pub added_tests: BTreeMap<usize, Vec<OverlayFile>>,
+    /// What revisions with other dependencies are built with, by their index.
+    pub sides: BTreeMap<usize, ProvidedSide>,
     /// Which functions to trace.
     pub patterns: Patterns,
     /// Where events go.
@@ -133,14 +137,30 @@ impl<'a> Job<'a> {
         features
     }
 
+    /// Returns cargo's options: the common ones with those of the ref, and what its dependencies need.
+    pub fn options(&self) -> BuildOptions {
+        let request = &self.inputs.plan.request;
+        let mut options = side::build_options(request, request.refs.get(self.index));
+        options.config.extend(self.side().into_iter().flat_map(|side| side.patches.iter().cloned()));
+        options
+    }
+
+    /// Returns what the revision is built with, if it is not its own lock file.
+    pub fn side(&self) -> Option<&'a ProvidedSide> {
+        self.inputs.sides.get(&self.index)
+    }
+
     /// Returns the lock file to inject; `None` if the revision has committed its own.
     pub fn injected_lockfile(&self) -> anyhow::Result<Option<Vec<u8>>> {
+        if let Some(side) = self.side() {
+            return Ok(Some(side.lockfile.clone()));
+        }
         self.lockfile.injected(self.inputs.plan, self.index, self.inputs.repository)
     }
 
     /// Reads cargo's configuration in the checkout.
     pub fn config(&self) -> anyhow::Result<CargoConfig> {
-        CargoConfig::read(&self.inputs.workspace(), &self.inputs.plan.request.build.config)
+        CargoConfig::read(&self.inputs.workspace(), &self.options().config)
     }
 
     /// Returns the target to build for, if the request, the environment, or cargo's configuration

@@ -9,9 +9,10 @@ use crate::build::job::Job;
 /// some, or if the user decided about it.
 pub fn variable(job: &Job<'_>) -> anyhow::Result<Option<(String, String)>> {
     let inputs = job.inputs;
-    let Some(profile) = inputs.plan.request.build.profile.as_deref() else { return Ok(None) };
+    let options = job.options();
+    let Some(profile) = options.profile.as_deref() else { return Ok(None) };
     let variable = format!("CARGO_PROFILE_{}_DEBUG", profile.to_uppercase().replace('-', "_"));
-    if std::env::var_os(&variable).is_some() || inputs.plan.request.env.contains_key(&variable) {
+    if std::env::var_os(&variable).is_some() || job.requested_environment().contains_key(&variable) {
         return Ok(None);
     }
     let path = inputs.plan.workspace.join("Cargo.toml");

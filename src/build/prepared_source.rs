@@ -54,6 +54,23 @@ pub fn prepare(
     skipped: &SkippedEdits,
 ) -> anyhow::Result<PreparedSource> {
     let inputs = job.inputs;
+    let (mut injection, mut injected) = lay_request(job, tree)?;
+    let checkout = &inputs.checkout;
+    if let Some(text) = job.injected_lockfile()? {
+        let path = inputs.plan.workspace.join("Cargo.lock");
+        injected.write(checkout, &path, &text)?;
+        injection.insert(path, text);
+    }
+    let is_external = !inputs.overlay_of(OverlayMode::External).is_empty();
+    let prepare = if is_external { prepare_external_crate } else { prepare_workspace };
+    let prepared = prepare(job, skipped, injection, &mut injected)?;
+    injected.save()?;
+    Ok(prepared)
+}
+
+/// Checks the revision out, and adds the files and patches of the request.
+pub fn lay_request(job: &Job<'_>, tree: &mut BuildTree<'_>) -> anyhow::Result<(AddedFiles, InjectedFiles)> {
+    let inputs = job.inputs;
     tree.check_out(inputs, job.revision())?;
     let checkout = &inputs.checkout;
     // Cargo writes the lock file there.
@@ -69,16 +86,7 @@ pub fn prepare(
         &mut injected,
     )?;
     injection.extend(patch::apply(&inputs.patches, job.revision(), checkout, &mut injected)?);
-    if let Some(text) = job.injected_lockfile()? {
-        let path = inputs.plan.workspace.join("Cargo.lock");
-        injected.write(checkout, &path, &text)?;
-        injection.insert(path, text);
-    }
-    let is_external = !inputs.overlay_of(OverlayMode::External).is_empty();
-    let prepare = if is_external { prepare_external_crate } else { prepare_workspace };
-    let prepared = prepare(job, skipped, injection, &mut injected)?;
-    injected.save()?;
-    Ok(prepared)
+    Ok((injection, injected))
 }
 
 /// Edits the workspace itself, which contains the tests to run.
@@ -117,7 +125,7 @@ pub fn external_crate(job: &Job<'_>) -> anyhow::Result<ExternalCrate> {
         checkout: &inputs.checkout,
         workspace: &inputs.plan.workspace,
     };
-    let (options, _) = PackageOptions::split_off(&inputs.plan.request.build, job.features());
+    let (options, _) = PackageOptions::split_off(&job.options(), job.features());
     let files = inputs.overlay_of(OverlayMode::External);
     external::lay_out(&place, &inputs.plan.request.overlay, &files, &options, job.toolchain)
 }

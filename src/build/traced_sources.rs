@@ -145,6 +145,9 @@ fn locked(job: &Job<'_>, names: &BTreeSet<&str>) -> anyhow::Result<Vec<LockedCra
 
 /// Returns the revision's lock file, its own or the one that it gets.
 fn lock_text(job: &Job<'_>) -> anyhow::Result<Option<Vec<u8>>> {
+    if let Some(side) = job.side() {
+        return Ok(Some(side.lockfile.clone()));
+    }
     let committed = lockfile::committed_text(job.inputs.plan, job.index, job.inputs.repository)?;
     Ok(committed.or_else(|| match job.lockfile {
         Lockfile::Given(text) => Some(text.clone()),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::Context;
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use cargo_platform::{Cfg, Platform};
 use toml_edit::{DocumentMut, Item};
 
@@ -129,6 +129,21 @@ impl CargoConfig {
             ))
             .help(format!("choose one: --target {}", if named.contains(&host) { host } else { named[0] }))),
         }
+    }
+
+    /// Returns the registries on the disk that sources are replaced with.
+    pub fn local_registries(&self) -> Vec<Utf8PathBuf> {
+        let of_layer = |layer: &Layer| {
+            let sources = layer.document.get("source").and_then(Item::as_table_like);
+            let folders = sources.into_iter().flat_map(|sources| {
+                sources
+                    .iter()
+                    .filter_map(|(_, source)| source.get("local-registry")?.as_str().map(str::to_owned))
+            });
+            folders.map(|folder| layer.base.join(folder)).collect::<Vec<_>>()
+        };
+        let folders = self.layers.iter().flat_map(of_layer);
+        folders.filter_map(|folder| Utf8PathBuf::from_path_buf(folder).ok()).collect()
     }
 
     /// Returns `build.target-dir`.

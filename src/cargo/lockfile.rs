@@ -92,7 +92,7 @@ pub fn committed_text(
 }
 
 /// Reads a lock file at a commit. One behind a link that leads outside does not count.
-fn text_of(repository: &Repository, commit: &str, path: &str) -> anyhow::Result<Option<Vec<u8>>> {
+pub fn text_of(repository: &Repository, commit: &str, path: &str) -> anyhow::Result<Option<Vec<u8>>> {
     Ok(match links::show(repository, commit, path)? {
         Linked::File(text) | Linked::Link(text) => Some(text),
         Linked::LeadsOutside(_) | Linked::Absent => None,

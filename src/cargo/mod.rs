@@ -4,9 +4,11 @@
 
 pub mod command;
 pub mod configuration;
+pub mod lock_differences;
 pub mod lockfile;
 pub mod manifest;
 pub mod messages;
 pub mod moved_package;
 pub mod resolution;
 pub mod toolchain;
+pub mod usable_versions;

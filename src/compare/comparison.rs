@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::compare::aggregate::{Aggregate, Availability, Column, Figure};
 use crate::compare::matching::{Key, Match, RowChange};
+use crate::compare::side_differences::SideDifference;
 use crate::plan::listing::NotMeasured;
 use crate::plan::metric::Unit;
 use crate::plan::resolved::{CellId, Revision};
@@ -60,6 +61,8 @@ pub struct Comparison {
     /// The number of things that were asked for and not checked: limits of a single revision that no
     /// figure was checked against, and failed tests that belong to no pair.
     pub unchecked: usize,
+    /// By revision: how it differs from the baseline, apart from the commit.
+    pub differs: Vec<SideDifference>,
     /// By revision: the metrics that cannot be compared with the baseline's.
     pub apart: Vec<Vec<IncomparableMetrics>>,
 }

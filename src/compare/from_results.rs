@@ -1,7 +1,7 @@
 //! Makes a comparison from results: groups runs into cells, combines repeats, and matches every
 //! candidate with the baseline. Also merges the results of two runs of the tool.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 use camino::Utf8Path;
 use serde_json::{Value, json};
@@ -13,13 +13,14 @@ use crate::compare::evaluation;
 use crate::compare::matching::{Match, Renames, match_checkpoints};
 use crate::compare::paired_tests::PairedResults;
 use crate::compare::settling;
+use crate::compare::side_differences;
 use crate::plan::listing::NotMeasured;
 use crate::plan::metric::{CATALOGUE, Unit};
-use crate::plan::request::{BuildOptions, RefRequest, Request};
+use crate::plan::request::{BuildOptions, Request};
+use crate::plan::side;
 use crate::results::comparability::{self, IncomparableMetrics};
 use crate::results::measurement::Names;
 use crate::results::stored::{Builds, Results, Run};
-use crate::support::counted::counted;
 
 /// Facts in `builds.json` whose differences get a note.
 const BUILD_FACTS: [&str; 6] = ["toolchain", "profile", "features", "lock", "target", "flags"];
@@ -67,6 +68,7 @@ fn compare_revisions(results: &Results, unchecked: usize) -> Comparison {
         notes,
         allow: plan.request.judging.allow.clone(),
         unchecked,
+        differs: side_differences::of_all(results),
         apart: apart(results),
     };
     evaluation::judge_all(&mut comparison, &plan.request.judging);
@@ -77,8 +79,6 @@ fn compare_revisions(results: &Results, unchecked: usize) -> Comparison {
 
 /// Whether anything but refs and tests was asked for that decides what is built and run.
 fn has_own_settings(request: &Request) -> bool {
-    let of_refs =
-        |one: &RefRequest| !one.features.is_empty() || !one.env.is_empty() || one.toolchain.is_some();
     !request.overlay.is_empty()
         || !request.overlay_patches.is_empty()
         || !request.checkpoints_at.is_empty()
@@ -87,7 +87,8 @@ fn has_own_settings(request: &Request) -> bool {
         || request.clean_env.is_some()
         || request.lockfile.is_some()
         || !request.sparse_exclude.is_empty()
-        || request.refs.iter().any(of_refs)
+        || !request.with.is_empty()
+        || request.refs.iter().any(side::has_settings)
 }
 
 /// Returns which metrics cannot be compared, by revision.
@@ -180,48 +181,17 @@ fn build_notes(results: &Results, candidate: usize) -> Vec<String> {
         return Vec::new();
     };
     let names = format!("{} / {}", plan.revisions[plan.baseline].name, plan.revisions[candidate].name);
+    // The headline names the packages.
+    let has_packages = side_differences::moved(old, new).is_some_and(|moved| !moved.is_empty());
     let differing = BUILD_FACTS.iter().filter(|fact| old.get(**fact) != new.get(**fact));
     differing
+        .filter(|fact| !(has_packages && **fact == "lock"))
         .map(|fact| {
-            if let Some(difference) = (*fact == "lock").then(|| of_packages(old, new)).flatten() {
-                return format!("differs: lock {difference} ({names})");
-            }
             let [old, new] =
                 [old, new].map(|facts| facts.get(*fact).map_or("none", |value| short_fact(value)));
             format!("differs: {fact} {old} / {new} ({names})")
         })
         .collect()
-}
-
-/// How many packages a note about lock files names.
-const NAMED_PACKAGES: usize = 3;
-
-/// Returns the packages that differ between two lock files: `serde 1.0.1 / 1.0.2 and 3 more packages`.
-/// `None` if the packages are the same, or unknown.
-fn of_packages(old: &BTreeMap<String, String>, new: &BTreeMap<String, String>) -> Option<String> {
-    // A package may be there in several versions.
-    let versions = |facts: &BTreeMap<String, String>| {
-        let mut versions: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for (name, version) in facts.get("packages")?.lines().filter_map(|line| line.split_once(' ')) {
-            versions.entry(name.to_owned()).or_default().push(version.to_owned());
-        }
-        Some(versions)
-    };
-    let (old, new) = (versions(old)?, versions(new)?);
-    let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
-    let shown = |versions: Option<&Vec<String>>| versions.map_or("none".to_owned(), |all| all.join(", "));
-    let differing: Vec<String> = (names.into_iter())
-        .filter(|name| old.get(*name) != new.get(*name))
-        .map(|name| format!("{name} {} / {}", shown(old.get(name)), shown(new.get(name))))
-        .collect();
-    let first = differing.iter().take(NAMED_PACKAGES).cloned().collect::<Vec<_>>().join(", ");
-    match differing.len() {
-        0 => None,
-        count if count > NAMED_PACKAGES => {
-            Some(format!("{first} and {}", counted(count - NAMED_PACKAGES, "more package")))
-        }
-        _ => Some(first),
-    }
 }
 
 /// Shortens a hash to its first digits.
@@ -325,22 +295,5 @@ fn facts(value: &Value, name: &str, into: &mut BTreeMap<String, String>) {
         Value::Null => {}
         Value::String(text) => drop(into.insert(name.to_owned(), text.clone())),
         other => drop(into.insert(name.to_owned(), other.to_string())),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lock_files_differ_by_their_packages() {
-        let facts = |packages: &str| BTreeMap::from([("packages".to_owned(), packages.replace("; ", "\n"))]);
-        let differ = |old, new| of_packages(&facts(old), &facts(new)).unwrap_or_default();
-        assert_eq!(differ("a 1.0.0; b 2.0.0", "a 1.0.1; b 2.0.0"), "a 1.0.0 / 1.0.1");
-        assert_eq!(differ("a 1.0.0; a 2.0.0", "a 2.0.0; c 1.0.0"), "a 1.0.0, 2.0.0 / 2.0.0, c none / 1.0.0");
-        let four = ("a 1; b 1; c 1; d 1; e 1", "a 2; b 2; c 2; d 2; e 2");
-        assert_eq!(differ(four.0, four.1), "a 1 / 2, b 1 / 2, c 1 / 2 and 2 more packages");
-        assert_eq!(differ("a 1", "a 1"), "");
-        assert_eq!(of_packages(&BTreeMap::new(), &facts("a 1")), None, "builds of earlier versions");
     }
 }

@@ -1,5 +1,5 @@
 //! Compares revisions: matched checkpoints, differences, and the verdict on each.
-//! Imports support, plan, verdict and results.
+//! Imports support, plan, verdict, cargo and results.
 //! Pure.
 
 pub mod aggregate;
@@ -14,6 +14,7 @@ pub mod paired_tests;
 pub mod repeats;
 pub mod settling;
 pub mod shared_storage;
+pub mod side_differences;
 pub mod standing;
 pub mod tensor_comparison;
 pub mod tensor_states;

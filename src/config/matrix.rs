@@ -12,6 +12,7 @@ use crate::config::values::{
 };
 use crate::config::yaml::{List, Scalar};
 use crate::plan::checkpoint_at::CheckpointAt;
+use crate::plan::dependency_change::DependencyChange;
 use crate::plan::expression::Expression;
 use crate::plan::pair_pattern::PairPattern;
 use crate::plan::request::{Ignored, OverlayMode, TargetKind, TraceColumn};
@@ -93,6 +94,8 @@ mapping! {
         "allow" => allow: List<AllowEntry>,
         /// Where revisions without a lock file get one from.
         "lockfile" => lockfile: LockfileEntry,
+        /// Dependencies for every ref in place of its lock file's: `serde@1.0.200`.
+        "with" => with: List<Scalar<Parsed<DependencyChange>>>,
         /// Paths to leave out of the checkouts, in the syntax of `.gitignore`.
         "sparse-exclude" => sparse_exclude: List<Scalar<String>>,
         /// Whether cargo must not use the network.
@@ -122,6 +125,17 @@ mapping! {
         "env" => env: OpenMapping<Scalar<Value>>,
         /// The toolchain for this ref.
         "toolchain" => toolchain: Scalar<String>,
+        /// Cargo's build profile for this ref, in place of the common one.
+        "profile" => profile: Scalar<String>,
+        /// Whether to build this ref without the default features.
+        "no-default-features" => no_default_features: Scalar<bool>,
+        /// Settings for cargo for this ref, after the common ones.
+        "config" => config: List<Scalar<String>>,
+        /// The lock file for this ref in place of its own: a file, or a ref that has committed one.
+        "lockfile" => lockfile: Scalar<String>,
+        /// Dependencies for this ref in place of its lock file's: `serde@1.0.200`, `serde=../serde`, or
+        /// `serde=URL@REV`.
+        "with" => with: List<Scalar<Parsed<DependencyChange>>>,
     }
 }
 

@@ -8,6 +8,7 @@ use schemars::{Schema, json_schema};
 use crate::config::mistake::Mistake;
 use crate::config::yaml::FromText;
 use crate::plan::checkpoint_at::CheckpointAt;
+use crate::plan::dependency_change::DependencyChange;
 use crate::plan::expression::Expression;
 use crate::plan::jobs::Jobs;
 use crate::plan::pair_pattern::PairPattern;
@@ -65,6 +66,14 @@ impl FromText for Parsed<TracePattern> {
 
 impl FromText for Parsed<PairPattern> {
     const EXPECTED: &'static str = "two patterns of tests such as hf_*=fs_*";
+
+    fn from_text(text: &str) -> Result<Self, Mistake> {
+        parsed(text)
+    }
+}
+
+impl FromText for Parsed<DependencyChange> {
+    const EXPECTED: &'static str = "a dependency such as serde@1.0.200 or serde=../serde";
 
     fn from_text(text: &str) -> Result<Self, Mistake> {
         parsed(text)

@@ -13,6 +13,7 @@ use crate::git::working_tree;
 use crate::git::workspace_folder;
 use crate::plan::request::{BaselineRequest, LockfileRequest, OverlayMode, RefRequest, Request};
 use crate::plan::resolved::{self, Plan, Revision};
+use crate::plan::side_lockfile::SideLockfile;
 use crate::support::advice::Advice;
 use crate::support::event::{Event, Sink};
 
@@ -172,6 +173,11 @@ impl<'a> Resolver<'a> {
             let mut revision = self.revision(&reference.spec)?;
             revision.name = reference.name.clone().unwrap_or_else(|| reference.spec.clone());
             revisions.push(revision);
+        }
+        for reference in &mut request.refs {
+            if let Some(SideLockfile::Ref { spec, commit }) = &mut reference.lockfile {
+                *commit = self.commit(spec).context("lockfile: neither a file nor a ref")?.commit;
+            }
         }
         let wants_merge_base = request.baseline == BaselineRequest::MergeBase;
         if revisions.is_empty() || (revisions.len() == 1 && wants_merge_base) {

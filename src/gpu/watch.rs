@@ -15,8 +15,8 @@ use crate::gpu::devices::{CudaDevice, Device, DeviceProcess, Devices, Occupancy}
 use crate::gpu::locks;
 use crate::gpu::neighbours::{self, Interference, WatchedDevice, is_back, is_remarkable};
 use crate::gpu::nvml::{self, Nvml, ProcessIds};
-use crate::gpu::spreading;
 use crate::gpu::queue::DeviceQueue;
+use crate::gpu::spreading;
 use crate::gpu::visible_devices::{self, ORDER, VISIBLE};
 use crate::support::bounded_lines;
 use crate::support::event::{Event, Sink};

@@ -9,12 +9,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::checkpoint_at::CheckpointAt;
 use crate::plan::clean_env::CleanEnv;
+use crate::plan::dependency_change::DependencyChange;
 use crate::plan::jobs::Jobs;
 use crate::plan::pair_pattern::PairPattern;
 use crate::plan::quantity;
 use crate::plan::repeat::Repeat;
 use crate::plan::rule::Judging;
 use crate::plan::shard::Shard;
+use crate::plan::side_lockfile::SideLockfile;
 
 /// A whole request. Its paths are relative to the repository's root, or absolute if they are
 /// outside of it.
@@ -45,6 +47,9 @@ pub struct Request {
     pub no_auto_overlay: bool,
     /// Cargo options for every revision.
     pub build: BuildOptions,
+    /// Dependencies that every revision is built with in place of its lock file's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub with: Vec<DependencyChange>,
     /// Environment of every build and run.
     pub env: BTreeMap<String, String>,
     /// Which variables of this process reach builds and tests. `None` means all.
@@ -194,6 +199,21 @@ pub struct RefRequest {
     pub env: BTreeMap<String, String>,
     /// The toolchain (`+TOOLCHAIN` of rustup) for this ref.
     pub toolchain: Option<String>,
+    /// Dependencies of this ref in place of its lock file's, in addition to the common ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub with: Vec<DependencyChange>,
+    /// The lock file that takes the place of this ref's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lockfile: Option<SideLockfile>,
+    /// Whether this ref is built without the default features.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_default_features: bool,
+    /// Cargo's profile for this ref, in place of the common one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    /// Settings for cargo for this ref, after the common ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub config: Vec<String>,
     /// The names of other refs that are the same commit, and are not measured again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<String>,

@@ -1,8 +1,9 @@
 //! One commit under several names, such as `main` and `v1.2`, or `.` without changes: it is measured
 //! once. A ref that is written twice (`main,main`, `--aa`) is a comparison with itself, and stays.
 
-use crate::plan::request::{CellPattern, RefRequest, Request};
+use crate::plan::request::{CellPattern, Request};
 use crate::plan::resolved::{Plan, Revision};
+use crate::plan::side;
 
 /// A revision, and the names that it also has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,10 +45,7 @@ pub fn merge(plan: &mut Plan) -> Vec<SameCommit> {
 
 /// Whether the two would be the same build and the same runs, and the user wrote different refs.
 fn is_same(plan: &Plan, one: usize, other: usize) -> bool {
-    let settings = |index: usize| {
-        let RefRequest { spec: _, name: _, also: _, features, env, toolchain } = &plan.request.refs[index];
-        (features, env, toolchain)
-    };
+    let settings = |index: usize| side::settings(&plan.request.refs[index]);
     let [a, b] = [one, other].map(|index| &plan.revisions[index]);
     a.commit == b.commit
         && a.spec != b.spec
@@ -66,6 +64,7 @@ fn is_in_filter(request: &Request, revision: &Revision) -> bool {
 mod tests {
     use super::*;
     use crate::plan::cell_pattern;
+    use crate::plan::request::RefRequest;
 
     fn plan(refs: &[(&str, &str)], baseline: usize) -> Plan {
         let revision = |(name, commit): &(&str, &str)| Revision {
@@ -130,6 +129,9 @@ mod tests {
         let mut with_features = plan(&both, 0);
         with_features.request.refs[1].features.push("fast".to_owned());
         assert_eq!(merged(with_features), "main v1.2 | main | ");
+        let mut with_version = plan(&both, 0);
+        with_version.request.refs[1].with.push("serde@1.0.200".parse().unwrap());
+        assert_eq!(merged(with_version), "main v1.2 | main | ");
         let mut filtered = plan(&both, 0);
         filtered.request.exclude.push(cell_pattern::parse("ref=v1.2,test=hf").unwrap());
         assert_eq!(merged(filtered), "main v1.2 | main | ");

@@ -125,6 +125,12 @@ impl<'a> Answer<'a> {
         format!("{} → {}", side(self.comparison.baseline), side(self.candidate))
     }
 
+    /// Returns what differs apart from the commit: `serde 1.0.180 → 1.0.200, and 3 crates with it`.
+    pub fn differs(&self) -> Option<String> {
+        let words = self.comparison.differs.get(self.candidate)?.words()?;
+        Some(labels::one_line(&words).into_owned())
+    }
+
     /// Returns `2 runs each`, if it is the same for all tests.
     pub fn runs(&self) -> Option<&str> {
         self.runs.as_deref()
@@ -177,7 +183,13 @@ impl<'a> Answer<'a> {
         let is_plain = cell.id.params.is_empty() && !cell.id.test.name.is_empty() && cell.origins.is_none();
         let is_of_scope = [".consumed", ".peaked", ".used"].iter().any(|end| first.metric.ends_with(end));
         let is_one_commit = old.spec == format!("{}~1", new.spec) || old.spec == format!("{}^", new.spec);
-        if old.working_tree || new.working_tree || !is_plain || is_of_scope || is_one_commit {
+        if old.commit == new.commit
+            || old.working_tree
+            || new.working_tree
+            || !is_plain
+            || is_of_scope
+            || is_one_commit
+        {
             return None;
         }
         let metric = match first.metric.as_str() {

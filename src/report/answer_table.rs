@@ -47,6 +47,9 @@ impl Page {
                 writeln!(out, "{heading}")?;
                 self.line(rest.trim_start_matches(" · "), "  ", Tone::Plain, out)?;
             }
+            if let Some(differs) = answer.differs() {
+                self.line(&format!("differs: {differs}"), "  ", Tone::Plain, out)?;
+            }
             writeln!(out)?;
             self.findings(&answer.findings, options, out)?;
             self.failures(answer, options, out)?;

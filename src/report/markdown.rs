@@ -269,6 +269,9 @@ impl Comment {
                 _ = write!(self.text, " · {runs}");
             }
             self.text.push('\n');
+            if let Some(differs) = answer.differs() {
+                _ = writeln!(self.text, "\nDiffers: {}", escape(&differs));
+            }
             self.findings(answer, options);
         }
     }

@@ -125,6 +125,7 @@ impl<'a> Session<'a> {
         whole_file::sweep(&folder.0).with_context(|| format!("cannot clean up {}", folder.0))?;
         let mut builder =
             Builder::new(plan, self.repository, &self.cache, folder, self.sink, self.interrupt)?;
+        builder.provide_sides()?;
         builder.check_patterns()?;
         let limit = size_limit::limit()?;
         let began = SystemTime::now();
@@ -348,7 +349,7 @@ fn listed_revisions<'a>(
 /// Returns the content of `builds.json`: what a report needs to know which builds are comparable.
 fn facts_of(plan: &Plan, builds: &[Build], notes: Notes) -> BTreeMap<String, serde_json::Value> {
     let mut all: BTreeMap<String, serde_json::Value> =
-        builds.iter().enumerate().map(|(index, build)| (index.to_string(), facts(plan, build))).collect();
+        builds.iter().enumerate().map(|(index, build)| (index.to_string(), facts(build))).collect();
     for (index, build) in builds.iter().enumerate() {
         let own = build.entry().map(|entry| entry.notes(&plan.revisions[index])).unwrap_or_default();
         if let Some(facts) = all.get_mut(&index.to_string()).filter(|_| !own.is_empty()) {
@@ -367,20 +368,20 @@ fn facts_of(plan: &Plan, builds: &[Build], notes: Notes) -> BTreeMap<String, ser
 }
 
 /// Returns a revision's entry in `builds.json`.
-pub(crate) fn facts(plan: &Plan, build: &Build) -> serde_json::Value {
+pub(crate) fn facts(build: &Build) -> serde_json::Value {
     match build {
         Build::Done(entry) => {
             let provenance = &entry.provenance;
             let toolchain = provenance.key_inputs.toolchain.lines().find(|line| line.starts_with("rustc "));
-            let options = &plan.request.build;
             // As they are stored: a build may be new, or of the store.
             let inputs = provenance.key_inputs.redacted();
+            let profile = provenance.key_inputs.arguments.windows(2).find(|pair| pair[0] == "--profile");
             json!({
                 "key": provenance.key,
                 "commit": provenance.commit,
                 "sources": provenance.sources,
                 "toolchain": toolchain,
-                "profile": options.profile.as_deref().unwrap_or("test"),
+                "profile": profile.map_or("test", |pair| pair[1].as_str()),
                 "target": provenance.target,
                 "features": provenance.key_inputs.overlay.get("external").cloned()
                     .unwrap_or_else(|| features_of(&provenance.key_inputs.arguments)),

@@ -16,7 +16,7 @@ pub fn learn(request: &Request) {
         for (name, value) in environments(request).flatten() {
             redactor.learn(name, value);
         }
-        for setting in &request.build.config {
+        for setting in settings(request) {
             redactor.learn("", setting);
         }
     });
@@ -26,7 +26,7 @@ pub fn learn(request: &Request) {
 pub fn sealed(plan: &Plan) -> Plan {
     let mut sealed = plan.clone();
     environments_mut(&mut sealed.request).for_each(seal);
-    for setting in &mut sealed.request.build.config {
+    for setting in settings_mut(&mut sealed.request) {
         *setting = sealed_setting(setting, false);
     }
     for overlay in &mut sealed.request.overlay {
@@ -76,6 +76,15 @@ fn environments(request: &Request) -> impl Iterator<Item = &BTreeMap<String, Str
     std::iter::once(&request.env).chain(narrower)
 }
 
+/// The settings for cargo, of every ref and of single ones.
+fn settings(request: &Request) -> impl Iterator<Item = &String> {
+    request.build.config.iter().chain(request.refs.iter().flat_map(|one| &one.config))
+}
+
+fn settings_mut(request: &mut Request) -> impl Iterator<Item = &mut String> {
+    request.build.config.iter_mut().chain(request.refs.iter_mut().flat_map(|one| &mut one.config))
+}
+
 fn environments_mut(request: &mut Request) -> impl Iterator<Item = &mut BTreeMap<String, String>> {
     let of_tests = request.tests.iter_mut().map(|one| &mut one.env);
     let narrower = request.refs.iter_mut().map(|one| &mut one.env).chain(of_tests);
@@ -86,8 +95,7 @@ fn environments_mut(request: &mut Request) -> impl Iterator<Item = &mut BTreeMap
 pub fn lacks_secrets(plan: &Plan) -> bool {
     let overlays = plan.request.overlay.iter().map(|overlay| &overlay.dependencies);
     let values = environments(&plan.request).chain(overlays).flat_map(BTreeMap::values);
-    let settings = plan.request.build.config.iter();
-    values.into_iter().any(|value| is_mark(value)) || settings.into_iter().any(|one| is_sealed(one))
+    values.into_iter().any(|value| is_mark(value)) || settings(&plan.request).any(|one| is_sealed(one))
 }
 
 /// Returns the names of the variables whose values a stored request lacks.
@@ -140,7 +148,7 @@ impl<'a> Restoration<'a> {
         if !self.is_proven {
             return;
         }
-        for setting in plan.request.build.config.iter_mut().filter(|setting| is_sealed(setting)) {
+        for setting in settings_mut(&mut plan.request).filter(|setting| is_sealed(setting)) {
             let key = setting.split_once('=').map_or("…", |(key, _)| key).to_owned();
             let settings = &self.given.settings;
             if let Some(given) = settings.iter().find(|one| sealed_setting(one, true) == *setting) {

@@ -8,17 +8,17 @@ use std::process::Command;
 use crate::support::csv::{command, kept, values};
 use crate::support::{Printed, TestRepository, home, succeed};
 
-const EARLY: &str = "2020-01-01T00:00:00Z";
+pub const EARLY: &str = "2020-01-01T00:00:00Z";
 const LATE: &str = "2026-02-01T00:00:00Z";
 
 /// A registry on the disk, in place of crates.io.
-struct Registry {
+pub struct Registry {
     folder: PathBuf,
 }
 
 impl Registry {
     /// Makes a registry beside a repository, and configures it there.
-    fn of(repository: &TestRepository) -> Self {
+    pub fn of(repository: &TestRepository) -> Self {
         let folder = repository.beside("registry");
         fs::create_dir_all(folder.join("index")).expect("a folder");
         repository.write(
@@ -32,13 +32,13 @@ impl Registry {
     }
 
     /// Publishes a version of a crate whose name has four letters or more.
-    fn publish(&self, name: &str, version: &str, published: &str, library: &str, is_yanked: bool) {
+    pub fn publish(&self, name: &str, version: &str, published: &str, library: &str, is_yanked: bool) {
         self.publish_with(&[], name, version, published, library, is_yanked);
     }
 
     /// Publishes a version of a crate that depends on others: name and requirement. A question mark
     /// before the name makes the dependency optional.
-    fn publish_with(
+    pub fn publish_with(
         &self,
         dependencies: &[(&str, &str)],
         name: &str,

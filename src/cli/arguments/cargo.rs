@@ -14,18 +14,18 @@ pub struct CargoArguments {
     /// Build the whole workspace
     #[arg(long, visible_alias = "all-packages", conflicts_with = "package")]
     pub workspace: bool,
-    /// Features to enable, separated by commas or spaces
-    #[arg(short = 'F', long, value_name = "FEATURES")]
+    /// Features to enable, separated by commas or spaces; for one side: new:arena
+    #[arg(short = 'F', long, value_name = "[SIDE:]FEATURES")]
     pub features: Vec<String>,
     /// Enable all features
     #[arg(long)]
     pub all_features: bool,
-    /// Disable the default features
-    #[arg(long)]
-    pub no_default_features: bool,
-    /// Build with this profile
-    #[arg(long, value_name = "NAME")]
-    pub profile: Option<String>,
+    /// Disable the default features; for one side: --no-default-features=new
+    #[arg(long, value_name = "SIDE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pub no_default_features: Vec<String>,
+    /// Build with this profile; for one side: new:release
+    #[arg(long, value_name = "[SIDE:]NAME")]
+    pub profile: Vec<String>,
     /// Build with the release profile
     #[arg(short, long, conflicts_with = "profile")]
     pub release: bool,
@@ -59,13 +59,13 @@ pub struct CargoArguments {
     /// Do not change any lock file
     #[arg(long)]
     pub locked: bool,
-    /// Pass a setting to cargo (repeatable)
-    #[arg(long, value_name = "KEY=VALUE|PATH")]
+    /// Pass a setting to cargo (repeatable); for one side: new:KEY=VALUE
+    #[arg(long, value_name = "[SIDE:]KEY=VALUE|PATH")]
     pub config: Vec<String>,
     /// Path to the Cargo.toml of the package or workspace
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub manifest_path: Option<Utf8PathBuf>,
-    /// Build every ref with this rustup toolchain: nightly, 1.85.0
-    #[arg(long, value_name = "NAME")]
-    pub toolchain: Option<String>,
+    /// Build every ref with this rustup toolchain: nightly, 1.85.0; for one side: new:1.85.0
+    #[arg(long, value_name = "[SIDE:]NAME")]
+    pub toolchain: Vec<String>,
 }

@@ -7,6 +7,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::cli::arguments::budget::{self, BudgetArguments};
 use crate::cli::arguments::build::{self, BuildCommandArguments, ListArguments, TraceCommandArguments};
+use crate::cli::arguments::deps::{self, DepsArguments};
 use crate::cli::arguments::notebook::{self, NotebookArguments};
 use crate::cli::arguments::reports::{self, CompareArguments, MergeArguments, ReportArguments};
 use crate::cli::arguments::run::RunArguments;
@@ -15,6 +16,7 @@ use crate::cli::arguments::setup::{
     self, CleanArguments, CompletionsArguments, DemoArguments, DoctorArguments, InitArguments,
     SchemaArguments,
 };
+use crate::cli::arguments::sides;
 use crate::cli::arguments::submit::{self, SubmitArguments};
 use crate::cli::arguments::terminal::TerminalArguments;
 use crate::cli::arguments::test::{self, TestArguments};
@@ -73,6 +75,7 @@ Options:
 
 Commands:
   test     run the working tree's tests, and fail on a broken limit
+  deps     compare under another version of a dependency: serde@1.0.200
   bisect   find the commit that changed a test's memory
   history  measure commit after commit
   report   show an earlier run again, in any format
@@ -135,6 +138,11 @@ pub enum CommandArguments {
     /// figures above a `--limit`, and leaks.
     #[command(after_help = test::TEST_HELP)]
     Test(Box<TestArguments>),
+    /// Compare the working tree with itself under another version of a dependency
+    ///
+    /// The lock file of the checkout is resolved again with this version. Yours stays unchanged.
+    #[command(after_help = deps::DEPS_HELP)]
+    Deps(Box<DepsArguments>),
     /// Build every revision, for later runs or for another machine
     ///
     /// This runs no test. With --archive, a machine without a toolchain can run the tests.
@@ -223,6 +231,7 @@ pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Result<CommandLine, cl
         argv.remove(1);
     }
     command_first(&mut argv);
+    sides::join_side(&mut argv);
     let argv = with_test_options(argv)?;
     let wants_short_help = argv.iter().any(|argument| argument == "-h");
     let command = Arguments::command();
@@ -244,7 +253,8 @@ pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Result<CommandLine, cl
 /// Takes the options of the test harness behind `--`, for commands that run tests once.
 fn with_test_options(argv: Vec<OsString>) -> Result<Vec<OsString>, clap::Error> {
     let first = argv.get(1).and_then(|argument| argument.to_str()).unwrap_or_default();
-    let is_other = !["run", "test"].contains(&first) && Arguments::command().find_subcommand(first).is_some();
+    let is_other =
+        !["run", "test", "deps"].contains(&first) && Arguments::command().find_subcommand(first).is_some();
     if is_other {
         return Ok(argv);
     }

@@ -96,7 +96,7 @@ impl NotebookArguments {
         request.cells.timeout = self.timeout;
         request.build.release = self.release;
         request.build.offline = self.offline;
-        request.build.toolchain.clone_from(&self.toolchain);
+        request.build.toolchain = self.toolchain.iter().cloned().collect();
         request
     }
 }

@@ -7,6 +7,7 @@ use clap::{Args, ValueHint};
 use crate::cli::arguments::cargo::CargoArguments;
 use crate::cli::arguments::jobs::JobsArguments;
 use crate::cli::arguments::judging::JudgingArguments;
+use crate::cli::arguments::sides::SideArguments;
 use crate::cli::arguments::values::{self, OverlayDependency, Parameter, Variable};
 use crate::config::values::{Parsed, RegularExpression};
 use crate::plan::cell_pattern;
@@ -30,6 +31,9 @@ pub struct RequestArguments {
     /// How often, and with which parameters.
     #[command(flatten)]
     pub cells: CellArguments,
+    /// What single sides are built with.
+    #[command(flatten)]
+    pub sides: SideArguments,
     /// The variables of builds and tests.
     #[command(flatten)]
     pub environment: EnvironmentArguments,
@@ -138,7 +142,9 @@ pub struct CellArguments {
 #[command(next_help_heading = "Environment")]
 pub struct EnvironmentArguments {
     /// Set an environment variable for builds and runs (repeatable)
-    #[arg(long, value_name = "NAME=VALUE", value_parser = values::variable)]
+    ///
+    /// For one side: new:NAME=VALUE
+    #[arg(long, value_name = "[SIDE:]NAME=VALUE", value_parser = values::variable)]
     pub env: Vec<Variable>,
     /// Let builds and tests inherit only known variables, and no secrets
     ///

@@ -26,6 +26,8 @@ Examples:
   cargo memprof bisect v1.2..main -k decode --checkpoint parsed
   cargo memprof bisect v1.2..main -k memory --find all -- src/parser
   cargo memprof bisect v1..main --overlay memory.rs=tests/memory.rs
+  cargo memprof bisect --lockfile v1.2..main -k decode
+                                                   which update of a crate was it?
   cargo memprof bisect --resume                    after an interrupt
 
 Skips commits that do not build, lack the test or fail it. The two ends tell
@@ -59,12 +61,18 @@ pub struct BisectArguments {
     /// A commit before the change, and one with it: main..pr/7 (`main..` ends at HEAD)
     #[arg(value_name = "GOOD..BAD", conflicts_with_all = ["good", "bad"])]
     pub range: Option<String>,
+    /// Find the update that changed it: two lock files, as files or refs: old.lock..Cargo.lock
+    ///
+    /// The code stays the same: that of the ref in place of GOOD..BAD, by default of the second
+    /// lock file.
+    #[arg(long, value_name = "OLD..NEW", conflicts_with_all = ["good", "bad", "paths"], help_heading = "Commits")]
+    pub lockfile: Option<String>,
     /// A commit before the change
     #[arg(
         long,
         visible_alias = "old",
         value_name = "REF",
-        required_unless_present_any = ["resume", "range"],
+        required_unless_present_any = ["resume", "range", "lockfile"],
         help_heading = "Commits"
     )]
     pub good: Option<String>,
@@ -73,7 +81,7 @@ pub struct BisectArguments {
         long,
         visible_alias = "new",
         value_name = "REF",
-        required_unless_present_any = ["resume", "range"],
+        required_unless_present_any = ["resume", "range", "lockfile"],
         help_heading = "Commits"
     )]
     pub bad: Option<String>,

@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use crate::cli::arguments::sides::split;
 use crate::config::values::Dependency;
 use crate::config::yaml::FromText;
 use crate::plan::expression::Expression;
@@ -27,6 +28,8 @@ pub struct Parameter {
 /// `--env NAME=VALUE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variable {
+    /// The side that gets it; `None` means all.
+    pub side: Option<String>,
     /// The variable.
     pub name: String,
     /// Its value, which may be empty.
@@ -64,11 +67,13 @@ pub fn parameter(text: &str) -> Result<Parameter, String> {
     Ok(Parameter { name: name.to_owned(), values: values.split(',').map(str::to_owned).collect() })
 }
 
-/// Reads `--env NAME=VALUE`.
+/// Reads `--env NAME=VALUE` or `--env SIDE:NAME=VALUE`.
 pub fn variable(text: &str) -> Result<Variable, String> {
+    let (side, text) = split(text, &['=']);
     let (name, value) = pair(text, "RUST_LOG=debug")?;
     check_variable(name)?;
-    Ok(Variable { name: name.to_owned(), value: value.to_owned() })
+    let side = side.map(str::to_owned);
+    Ok(Variable { side, name: name.to_owned(), value: value.to_owned() })
 }
 
 /// Reads `--threshold`: `METRIC=LIMIT`, then more limits, `test=EXPRESSION` and `checkpoint=LABEL`,
@@ -277,6 +282,11 @@ mod tests {
         );
         assert_eq!(variable("A=b=c").unwrap().value, "b=c");
         assert_eq!(variable("A=").unwrap().value, "");
+        let sided = variable("pr/7:A=b:c").unwrap();
+        assert_eq!(
+            (sided.side.as_deref(), sided.name.as_str(), sided.value.as_str()),
+            (Some("pr/7"), "A", "b:c")
+        );
         assert!(variable("A").unwrap_err().contains("RUST_LOG=debug"));
         assert!(variable("1A=x").is_err());
         assert!(parameter("test=x").is_err());

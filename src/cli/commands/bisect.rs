@@ -6,18 +6,50 @@ use crate::bisect::merge_search::Merges;
 use crate::bisect::record::Task;
 use crate::cli::arguments::search::BisectArguments;
 use crate::cli::commands::context::CommandContext;
+use crate::cli::search::lockfiles::{self, LockfileRange, WarningsOnly};
 use crate::cli::search::plan::{SearchPlan, SearchRequest, ends};
 use crate::cli::search::session::search;
 use crate::git::repository::Repository;
 use crate::support::event::Sink;
 use crate::support::exit_code::ExitCode;
+use crate::support::user_error::UserError;
 
 /// Starts a bisect, or continues one.
 pub fn bisect(context: CommandContext<'_>, arguments: &BisectArguments) -> anyhow::Result<ExitCode> {
     let console = context.console;
-    search("bisect", &arguments.measuring, &arguments.why, context, |repository| {
-        plan(arguments, repository, console)
+    search("bisect", &arguments.measuring, &arguments.why, context, |repository| match &arguments.lockfile {
+        Some(range) => lockfile_plan(range, arguments, repository, context),
+        None => plan(arguments, repository, console),
     })
+}
+
+/// Plans a search over the updates between two lock files.
+fn lockfile_plan(
+    range: &str,
+    arguments: &BisectArguments,
+    repository: &Repository,
+    context: CommandContext<'_>,
+) -> anyhow::Result<SearchPlan> {
+    let range = LockfileRange::read(range, |name| repository.start().join(name).is_file())?;
+    let code = arguments.range.as_deref();
+    if let Some(code) = code.filter(|code| code.contains("..")) {
+        return Err(UserError::new(format!("--lockfile searches one code base, and {code} is a range"))
+            .help("name one ref: cargo memprof bisect main --lockfile OLD..NEW")
+            .into());
+    }
+    let measuring = &arguments.measuring;
+    let history = lockfiles::history(&range, code, measuring, repository, context)?;
+    let [good, bad] = &history.ends;
+    let request = SearchRequest { good, bad, paths: &[], measuring };
+    let find = arguments.find;
+    let mut planned = request.plan(repository, &WarningsOnly(context.console), |_| {
+        Ok(Task::Bisect { find, merges: Merges::Name })
+    })?;
+    planned.name_updates(&history.names);
+    range.old.clone_into(&mut planned.search.good);
+    range.new.clone_into(&mut planned.search.bad);
+    planned.search.lockfile = Some(history.search);
+    Ok(planned)
 }
 
 fn plan(arguments: &BisectArguments, repository: &Repository, sink: &dyn Sink) -> anyhow::Result<SearchPlan> {

@@ -27,6 +27,7 @@ pub fn act(
     match &command_line.command {
         CommandArguments::Run(arguments) => run::run(context, arguments),
         CommandArguments::Test(arguments) => run::run(context, &arguments.run()?),
+        CommandArguments::Deps(arguments) => run::run(context, &arguments.run()?),
         CommandArguments::Build(arguments) => build::build(context, arguments),
         CommandArguments::Bisect(arguments) => bisect::bisect(context, arguments),
         CommandArguments::History(arguments) => history::history(context, arguments),

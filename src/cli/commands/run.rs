@@ -14,6 +14,7 @@ use crate::cli::request::judging::refuse_unchecked;
 use crate::cli::request::pairs;
 use crate::cli::request::refs::RefsNeeded;
 use crate::cli::request::secrets::SecretSources;
+use crate::cli::request::sides;
 use crate::compare::from_results::compare;
 use crate::compare::noise;
 use crate::git::repository::Repository;
@@ -134,6 +135,7 @@ impl Run<'_> {
         let RunArguments { request, execution, presentation, .. } = self.arguments;
         let mut asked = Asked::read(request, presentation, self.repository, self.needed())?;
         if presentation.is_test {
+            sides::refuse(request, "test")?;
             // The baseline of memprof.yaml is for comparisons.
             asked.request.baseline = BaselineRequest::First;
             asked.request.pairs.clear();

@@ -9,6 +9,7 @@ use crate::cli::arguments::presentation::PresentationArguments;
 use crate::cli::arguments::request::RequestArguments;
 use crate::cli::request::reconcile::{metrics, on_request, reconcile, trace_shown};
 use crate::cli::request::refs::{RefsNeeded, baseline};
+use crate::cli::request::side_paths::note_hashes;
 use crate::cli::request::surroundings::Surroundings;
 use crate::cli::request::yaml_values::text;
 use crate::compare::{budget, noise};
@@ -63,6 +64,7 @@ impl Asked {
             (None, Some(file)) => Some(budget::read(&surroundings.matrix.join(file), file)?),
             (None, None) => None,
         };
+        note_hashes(&mut request)?;
         stored_plan::learn(&request);
         let metrics = metrics(presentation, &matrix);
         let of_budget = request.judging.budget.iter().flat_map(|budget| &budget.limits);

@@ -18,19 +18,16 @@ pub fn build_options(
     surroundings: Surroundings<'_>,
 ) -> Result<BuildOptions, UserError> {
     let packages_named = !flags.package.is_empty() || flags.workspace;
-    let profile = flags.profile.clone().or_else(|| flags.release.then(|| "release".to_owned()));
-    let split = |features: &[String]| -> Vec<String> {
-        let parts = features.iter().flat_map(|features| features.split([',', ' ']));
-        parts.filter(|feature| !feature.is_empty()).map(str::to_owned).collect()
-    };
+    let profile = only("--profile", &flags.profile)?.or_else(|| flags.release.then(|| "release".to_owned()));
+    let toolchain = only("--toolchain", &flags.toolchain)?;
     let owned = |value: Option<&Scalar<String>>| text(value).map(str::to_owned);
     Ok(BuildOptions {
         manifest_path: flags.manifest_path.as_deref().map(|path| manifest(path, surroundings)).transpose()?,
         packages: if packages_named { flags.package.clone() } else { texts(matrix.packages.as_ref()) },
         workspace: if packages_named { flags.workspace } else { flag(false, matrix.workspace.as_ref()) },
-        features: split(&list(&flags.features, matrix.features.as_ref())),
+        features: features(&list(&flags.features, matrix.features.as_ref())),
         all_features: flag(flags.all_features, matrix.all_features.as_ref()),
-        no_default_features: flag(flags.no_default_features, matrix.no_default_features.as_ref()),
+        no_default_features: flag(!flags.no_default_features.is_empty(), matrix.no_default_features.as_ref()),
         profile: profile.or_else(|| owned(matrix.profile.as_ref())),
         target: flags.target.clone().or_else(|| owned(matrix.target.as_ref())),
         all_tests: flags.all_tests,
@@ -43,7 +40,7 @@ pub fn build_options(
         offline: flag(flags.offline, matrix.offline.as_ref()),
         locked: flag(flags.locked, matrix.locked.as_ref()),
         config: config(&flags.config, matrix.config.as_ref(), surroundings)?,
-        toolchain: flags.toolchain.clone().or_else(|| owned(matrix.toolchain.as_ref())),
+        toolchain: toolchain.or_else(|| owned(matrix.toolchain.as_ref())),
     })
 }
 
@@ -57,19 +54,43 @@ fn config(
     surroundings: Surroundings<'_>,
 ) -> Result<Vec<String>, UserError> {
     let base = if flags.is_empty() { surroundings.matrix } else { surroundings.current };
-    let setting = |setting: String| {
-        let file = normalized(&base.join(&setting));
-        // Cargo also looks for a file first.
-        if (surroundings.exists)(&file) {
-            return Ok(file.into_string());
+    list(flags, key).into_iter().map(|text| setting(text, base, surroundings)).collect()
+}
+
+/// Returns a setting as it is, or the absolute path of the file that it names.
+pub fn setting(
+    setting: String,
+    base: &Utf8Path,
+    surroundings: Surroundings<'_>,
+) -> Result<String, UserError> {
+    let file = normalized(&base.join(&setting));
+    // Cargo also looks for a file first.
+    if (surroundings.exists)(&file) {
+        return Ok(file.into_string());
+    }
+    if setting.contains('=') {
+        return Ok(setting);
+    }
+    Err(UserError::new(format!("--config {setting}: there is no file {file}"))
+        .help("for a single setting, write KEY=VALUE: --config net.retry=3"))
+}
+
+/// Returns the one value that holds for every ref.
+fn only(flag: &str, values: &[String]) -> Result<Option<String>, UserError> {
+    match values {
+        [] => Ok(None),
+        [one] => Ok(Some(one.clone())),
+        [one, other, ..] => {
+            Err(UserError::new(format!("{flag} {one} and {flag} {other} are both for every ref"))
+                .help(format!("name the sides: {flag} old:{one} {flag} new:{other}")))
         }
-        if setting.contains('=') {
-            return Ok(setting);
-        }
-        Err(UserError::new(format!("--config {setting}: there is no file {file}"))
-            .help("for a single setting, write KEY=VALUE: --config net.retry=3"))
-    };
-    list(flags, key).into_iter().map(setting).collect()
+    }
+}
+
+/// Returns features that are written with commas or spaces between them.
+pub fn features(written: &[String]) -> Vec<String> {
+    let parts = written.iter().flat_map(|features| features.split([',', ' ']));
+    parts.filter(|feature| !feature.is_empty()).map(str::to_owned).collect()
 }
 
 /// Returns the manifest's path relative to the repository, which is the same in every revision.

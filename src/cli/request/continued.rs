@@ -6,9 +6,11 @@ use crate::cli::arguments::judging::JudgingArguments;
 use crate::cli::arguments::request::{
     CellArguments, CheckoutArguments, RefArguments, RequestArguments, SelectionArguments, TraceArguments,
 };
+use crate::cli::arguments::sides::SideArguments;
 use crate::cli::request::refs::ref_name;
+use crate::cli::request::sides;
 use crate::git::resolve::MERGE_BASE;
-use crate::plan::request::{BaselineRequest, BuildOptions, OverlayRequest, Request, TestRequest};
+use crate::plan::request::{BaselineRequest, BuildOptions, OverlayRequest, RefRequest, Request, TestRequest};
 use crate::plan::resolved::Plan;
 use crate::plan::selection::described;
 use crate::support::user_error::UserError;
@@ -16,10 +18,21 @@ use crate::support::user_error::UserError;
 /// Whether one of these flags was given, so that the request must be compared.
 pub fn has_flags(arguments: &RequestArguments) -> bool {
     // Secrets are given again by `--env` and `--config`; they are compared when they are restored.
-    let RequestArguments { refs, selection, cells, environment: _, judging, checkout, trace, build, jobs } =
-        arguments;
+    let RequestArguments {
+        refs,
+        selection,
+        cells,
+        sides,
+        environment: _,
+        judging,
+        checkout,
+        trace,
+        build,
+        jobs,
+    } = arguments;
     let RefArguments { matrix, remote, .. } = refs.clone();
     *refs != RefArguments { remote, matrix, ..RefArguments::default() }
+        || *sides != SideArguments::default()
         || *selection != SelectionArguments::default()
         || *cells != CellArguments::default()
         || *judging != JudgingArguments::default()
@@ -62,6 +75,7 @@ pub fn refuse_other(arguments: &RequestArguments, asked: &Request, plan: &Plan) 
             "other traced functions (--trace)",
         ),
         (arguments.jobs.jobs.is_some() && asked.jobs != planned.jobs, "another --jobs"),
+        (sides::has_any(arguments) && other_sides(asked, planned), "other settings of a side"),
         (
             is_about_figures(&arguments.build)
                 && build_options(asked, arguments) != build_options(planned, arguments),
@@ -88,6 +102,27 @@ pub fn refuse_other_jobs(arguments: &RequestArguments, plan: &Plan) -> Result<()
         }
         _ => Ok(()),
     }
+}
+
+/// Whether a ref is planned with other settings, apart from variables and settings for cargo.
+fn other_sides(asked: &Request, planned: &Request) -> bool {
+    let comparable = |one: &RefRequest| {
+        let with = one.with.clone();
+        let lockfile = one.lockfile.as_ref().map(|given| given.written().to_owned());
+        (
+            one.features.clone(),
+            one.no_default_features,
+            one.profile.clone(),
+            one.toolchain.clone(),
+            with,
+            lockfile,
+        )
+    };
+    let planned_as = |one: &RefRequest| {
+        let same = planned.refs.iter().find(|other| ref_name(other) == ref_name(one));
+        same.is_none_or(|other| comparable(other) == comparable(one))
+    };
+    asked.with != planned.with || !asked.refs.iter().all(planned_as)
 }
 
 /// Whether the overlays are the same. Planning adds the package that follows from a path.

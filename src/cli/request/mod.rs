@@ -12,5 +12,7 @@ pub mod pairs;
 pub mod reconcile;
 pub mod refs;
 pub mod secrets;
+pub mod side_paths;
+pub mod sides;
 pub mod surroundings;
 pub mod yaml_values;

@@ -14,8 +14,10 @@ use crate::cli::request::cargo_options::build_options;
 use crate::cli::request::judging::judging;
 use crate::cli::request::overlay_paths;
 use crate::cli::request::refs::{RefsNeeded, against_itself, baseline, enough, ref_name, ref_request, refs};
+use crate::cli::request::side_paths::located;
+use crate::cli::request::sides::{self, SidedFlags};
 use crate::cli::request::surroundings::Surroundings;
-use crate::cli::request::yaml_values::{environment, flag, list, named, text, texts};
+use crate::cli::request::yaml_values::{changes, environment, flag, list, named, text, texts};
 use crate::config::device_pool::PoolNames;
 use crate::config::matrix::{
     CellEntry, DeviceNames, LockfileEntry, Matrix, MetricName, TestEntry, TraceEntry,
@@ -25,6 +27,7 @@ use crate::config::values::{
 };
 use crate::config::yaml::{List, Scalar};
 use crate::plan::clean_env::CleanEnv;
+use crate::plan::dependency_change::DependencyChange;
 use crate::plan::jobs::Jobs;
 use crate::plan::metric;
 use crate::plan::repeat::Repeat;
@@ -48,10 +51,13 @@ pub fn reconcile(
     surroundings: Surroundings<'_>,
     needed: RefsNeeded,
 ) -> Result<Request, UserError> {
+    let flags = SidedFlags::of(arguments)?;
+    let arguments = &flags.common;
     let cells = &arguments.cells;
-    let mut refs = refs(arguments, matrix)?;
+    let mut refs = refs(arguments, matrix, surroundings)?;
     let compared = refs.clone();
     let mut baseline = baseline(arguments.refs.baseline.as_deref().or(text(matrix.baseline.as_ref())));
+    flags.apply(&mut refs, &baseline, surroundings)?;
     if arguments.refs.aa {
         refs = against_itself(refs, &baseline)?;
         baseline = BaselineRequest::First;
@@ -67,6 +73,7 @@ pub fn reconcile(
         checkpoints_at: overlay_paths::checkpoints(&arguments.checkout, matrix, surroundings)?,
         no_auto_overlay: arguments.checkout.no_auto_overlay || matrix.auto_overlay == Some(Scalar(false)),
         build: build_options(&arguments.build, matrix, surroundings)?,
+        with: with(&flags, matrix, surroundings),
         env: environment(matrix.env.as_ref()),
         clean_env: clean_env(&arguments.environment, matrix)?,
         exclude: excluded(matrix, &compared).chain(cells.exclude.iter().cloned()).collect(),
@@ -117,6 +124,9 @@ pub fn reconcile(
     }
     let given = arguments.environment.env.iter();
     request.env.extend(given.map(|variable| (variable.name.clone(), variable.value.clone())));
+    for name in sides::variables(&flags) {
+        request.tests.iter_mut().for_each(|test| drop(test.env.remove(name)));
+    }
     Ok(request)
 }
 
@@ -124,6 +134,16 @@ pub fn reconcile(
 fn jobs(arguments: &RequestArguments, matrix: &Matrix) -> Jobs {
     let of_matrix = matrix.jobs.as_ref().map(|Scalar(JobsCount(jobs))| *jobs);
     arguments.jobs.jobs.or(of_matrix).unwrap_or_default()
+}
+
+/// Returns the dependencies that every ref gets, of the flags or else of memprof.yaml.
+fn with(flags: &SidedFlags, matrix: &Matrix, surroundings: Surroundings<'_>) -> Vec<DependencyChange> {
+    let (written, base) = if flags.with.is_empty() {
+        (changes(matrix.with.as_ref()), surroundings.matrix)
+    } else {
+        (flags.with.clone(), surroundings.current)
+    };
+    written.into_iter().map(|change| located(change, base)).collect()
 }
 
 /// Gives every test the same number of runs. Noise is measured with a fixed number, because `auto`

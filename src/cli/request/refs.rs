@@ -3,11 +3,14 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::cli::arguments::request::RequestArguments;
-use crate::cli::request::yaml_values::{environment, text, texts};
+use crate::cli::request::side_paths::located_in_file;
+use crate::cli::request::surroundings::Surroundings;
+use crate::cli::request::yaml_values::{changes, environment, flag, text, texts};
 use crate::config::matrix::{Matrix, RefEntry};
 use crate::config::yaml::List;
 use crate::git::usual_refs::merge_base;
 use crate::plan::request::{BaselineRequest, MOST_REFS, RefRequest};
+use crate::plan::side_lockfile::SideLockfile;
 use crate::support::counted::{counted, grouped};
 use crate::support::user_error::UserError;
 
@@ -23,9 +26,15 @@ pub enum RefsNeeded {
 }
 
 /// Returns the refs of the flags, or else of memprof.yaml, each with a name of its own.
-pub fn refs(arguments: &RequestArguments, matrix: &Matrix) -> Result<Vec<RefRequest>, UserError> {
+pub fn refs(
+    arguments: &RequestArguments,
+    matrix: &Matrix,
+    surroundings: Surroundings<'_>,
+) -> Result<Vec<RefRequest>, UserError> {
     let written: Vec<RefRequest> = if arguments.refs.refs.is_empty() {
-        matrix.refs.iter().flat_map(|List(entries)| entries).map(ref_request).collect()
+        let entries = matrix.refs.iter().flat_map(|List(entries)| entries);
+        let located = entries.map(|entry| located_in_file(ref_request(entry), surroundings));
+        located.collect::<Result<_, _>>()?
     } else {
         arguments.refs.refs.clone()
     };
@@ -116,6 +125,12 @@ pub fn ref_request(entry: &RefEntry) -> RefRequest {
         features: texts(entry.features.as_ref()),
         env: environment(entry.env.as_ref()),
         toolchain: text(entry.toolchain.as_ref()).map(str::to_owned),
+        with: changes(entry.with.as_ref()),
+        lockfile: text(entry.lockfile.as_ref())
+            .map(|text| SideLockfile::Ref { spec: text.to_owned(), commit: String::new() }),
+        no_default_features: flag(false, entry.no_default_features.as_ref()),
+        profile: text(entry.profile.as_ref()).map(str::to_owned),
+        config: texts(entry.config.as_ref()),
         also: Vec::new(),
     }
 }

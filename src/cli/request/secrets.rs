@@ -46,6 +46,11 @@ impl SecretSources<'_> {
         variables.extend(own_variables());
         let mut settings = self.config.to_vec();
         settings.extend(texts(matrix.config.as_ref()));
+        let refs = matrix.refs.iter().flat_map(|List(entries)| entries);
+        settings.extend(refs.flat_map(|entry| texts(entry.config.as_ref())));
+        // A setting may be for one side: new:KEY=VALUE
+        let sided = self.config.iter().filter_map(|text| text.split_once(':'));
+        settings.extend(sided.map(|(_, setting)| setting.to_owned()));
         let overlays = matrix.overlay.iter().flat_map(|overlay| &overlay.0);
         let dependencies = overlays.flat_map(|overlay| {
             named(overlay.dependencies.as_ref(), |Scalar(dependency)| dependency.0.clone())

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use indexmap::IndexMap;
 
 use crate::config::mapping::OpenMapping;
-use crate::config::values::Value;
+use crate::config::values::{Parsed, Value};
 use crate::config::yaml::{List, Scalar};
+use crate::plan::dependency_change::DependencyChange;
 
 /// Returns the text of a key, if the file has it.
 pub fn text(value: Option<&Scalar<String>>) -> Option<&str> {
@@ -16,6 +17,11 @@ pub fn text(value: Option<&Scalar<String>>) -> Option<&str> {
 /// Returns a list of texts, empty if the file has no such key.
 pub fn texts(values: Option<&List<Scalar<String>>>) -> Vec<String> {
     values.iter().flat_map(|List(values)| values).map(|Scalar(value)| value.clone()).collect()
+}
+
+/// Returns changed dependencies, empty if the file has no such key.
+pub fn changes(values: Option<&List<Scalar<Parsed<DependencyChange>>>>) -> Vec<DependencyChange> {
+    values.iter().flat_map(|List(values)| values).map(|Scalar(change)| change.value.clone()).collect()
 }
 
 /// Returns the list of the flags, or else that of the key.

@@ -2,6 +2,7 @@
 //! Imports bisect, git and run, and the request, output and terminal of cli.
 //! Builds and runs commits, writes the search's folder, and prints.
 
+pub mod lockfiles;
 pub mod plan;
 pub mod progress_lines;
 pub mod report;

@@ -10,6 +10,7 @@ use crate::cli::arguments::presentation::PresentationArguments;
 use crate::cli::arguments::search::MeasuringArguments;
 use crate::cli::request::asked::Asked;
 use crate::cli::request::refs::RefsNeeded;
+use crate::cli::request::sides;
 use crate::git::commits::{self, End, Range};
 use crate::git::repository::Repository;
 use crate::git::resolve::{resolve, run_id};
@@ -71,6 +72,7 @@ impl SearchRequest<'_> {
         task: impl FnOnce(&Range) -> anyhow::Result<Task>,
     ) -> anyhow::Result<SearchPlan> {
         let arguments = self.measuring.request(self.good, self.bad);
+        sides::refuse(&arguments, "bisect and history")?;
         let presentation = PresentationArguments::default();
         let asked = Asked::read(&arguments, &presentation, repository, RefsNeeded::Comparison)?;
         let mut plan = resolve(&asked.request, repository, sink)?;
@@ -103,6 +105,7 @@ impl SearchRequest<'_> {
             least_runs: self.measuring.repeat.unwrap_or(1),
             paths: self.paths.to_vec(),
             lineage: range.lineage.clone(),
+            lockfile: None,
             arguments: redacted(&command_line(std::env::args())),
             overlay: overlay_hashes(&plan, repository)?,
             cells: Vec::new(),
@@ -148,6 +151,15 @@ fn redacted(words: &[String]) -> Vec<String> {
 }
 
 impl SearchPlan {
+    /// Names the commits of a search over updates after what each updates.
+    pub fn name_updates(&mut self, names: &[String]) {
+        let refs = self.plan.request.refs.iter_mut();
+        for ((revision, one), name) in self.plan.revisions.iter_mut().zip(refs).zip(names) {
+            revision.name.clone_from(name);
+            one.name = Some(name.clone());
+        }
+    }
+
     /// Returns the plan as it is stored, with marks in place of secrets.
     #[must_use]
     pub fn sealed(&self) -> Self {

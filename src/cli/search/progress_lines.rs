@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::bisect::linear_search::{Remaining, SearchGoal, halvings};
 use crate::bisect::merge_search::Merges;
 use crate::bisect::record::{SearchRecord, Task};
+use crate::cli::search::lockfiles;
 use crate::plan::metric::Unit;
 use crate::support::counted::counted;
 use crate::support::elapsed::shown;
@@ -20,7 +21,8 @@ pub fn what_is_left(record: &SearchRecord, left: Remaining) -> String {
         return String::new();
     }
     let time = time_left(record, left.steps).map_or(String::new(), |time| format!(", about {}", shown(time)));
-    format!(" · {} left{time}", counted(left.commits, "commit"))
+    let noun = if record.lockfile.is_some() { "update" } else { "commit" };
+    format!(" · {} left{time}", counted(left.commits, noun))
 }
 
 /// The time for the commits that are left, by the mean so far. Commits whose build was in the store
@@ -45,6 +47,12 @@ pub fn announcement(record: &SearchRecord) -> String {
         count => format!("; {count} were measured before"),
     };
     match &record.task {
+        Task::Bisect { .. } if record.lockfile.is_some() => {
+            let search = record.lockfile.as_ref();
+            search.map_or_else(String::new, |search| {
+                lockfiles::announcement(search, &record.good, &record.bad, halvings(all), &before)
+            })
+        }
         Task::Bisect { find, merges } => {
             let way = lineage.suspects(lineage.good, lineage.bad).len().saturating_sub(1);
             let which = match (way == all, merges, record.paths.is_empty()) {

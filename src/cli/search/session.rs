@@ -29,7 +29,7 @@ use crate::git::lineage::Lineage;
 use crate::git::repository::Repository;
 use crate::gpu::watch::DeviceWatch;
 use crate::plan::resolved::Plan;
-use crate::report::bisect::headline::{step_line, tests_line};
+use crate::report::bisect::headline::{step_line, tests_line, update_line};
 use crate::report::options::Format;
 use crate::results::run_folder::RunFolder;
 use crate::results::sealed;
@@ -237,6 +237,9 @@ impl SearchSession<'_> {
                 tests.map(|test| self.builder(runner, plan, test).progress(commit)).collect();
             let number = done - (last - index).min(done);
             let line = match &told[..] {
+                [one] if record.lockfile.is_some() => {
+                    update_line(one, &plan.revisions[commit].name, unit(record))
+                }
                 [one] => step_line(one, unit(record)),
                 several => tests_line(several),
             };

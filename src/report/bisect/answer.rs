@@ -105,6 +105,9 @@ impl StepAnswer<'_> {
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let Self { report, step, bullet, indent } = self;
         let figures = change(step.value_before, step.value, report.unit);
+        if report.lockfile.is_some() {
+            return self.update(&figures, out);
+        }
         let (before, after) = (step.before.short(), step.commit.short());
         if report.result.is_none() {
             return writeln!(out, "{bullet}{after} {} {figures}  {}", step.commit.day(), step.commit.subject);
@@ -133,6 +136,60 @@ impl StepAnswer<'_> {
             }
         }
         self.candidates(out)
+    }
+
+    /// Writes the update that made the change, or those of which one did, and how to look at it.
+    fn update(&self, figures: &str, out: &mut dyn Write) -> io::Result<()> {
+        let Self { report, step, bullet, indent } = self;
+        let subject = &step.commit.subject;
+        match step.kind {
+            StepKind::Commit => {
+                let which = match report.find.unwrap_or_default() {
+                    SearchGoal::Largest if report.steps.len() == 1 => "made the largest change",
+                    SearchGoal::First => "is the first beyond the threshold",
+                    _ => "changed it",
+                };
+                writeln!(out, "{bullet}{subject} {which}: {figures}")?;
+                if subject.contains(", ") {
+                    writeln!(out, "{indent}these packages only move together")?;
+                }
+                if step.change != HasChanged::Yes {
+                    let threshold = threshold(&report.threshold, report.unit);
+                    writeln!(out, "{indent}its own change does not exceed {threshold}")?;
+                }
+            }
+            StepKind::Skipped | StepKind::OutsidePaths => {
+                writeln!(
+                    out,
+                    "{bullet}One of {} changed it: {figures}",
+                    counted(step.candidates.len(), "update")
+                )?;
+                writeln!(out, "{indent}those in between could not be measured:")?;
+                self.updates(out)?;
+            }
+            StepKind::Spread => {
+                let threshold = threshold(&report.threshold, report.unit);
+                let count = counted(step.candidates.len(), "update");
+                writeln!(
+                    out,
+                    "{bullet}{count} changed it together: {figures}, none of them by more than {threshold}"
+                )?;
+                self.updates(out)?;
+            }
+        }
+        let pair = format!("{},{}", step.before.short(), step.commit.short());
+        match report.replay.iter().find(|replay| replay.line.contains(&pair)) {
+            Some(replay) => writeln!(out, "{indent}why: {} --why", replay.line),
+            None => Ok(()),
+        }
+    }
+
+    fn updates(&self, out: &mut dyn Write) -> io::Result<()> {
+        for candidate in &self.step.candidates {
+            let reason = candidate.skipped.as_ref().map_or(String::new(), |reason| format!(" ({reason})"));
+            writeln!(out, "{}{}{reason}", self.indent, candidate.facts.subject)?;
+        }
+        Ok(())
     }
 
     /// Writes a single commit that made the change.

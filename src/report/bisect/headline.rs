@@ -26,8 +26,11 @@ pub fn title(report: &SearchReport) -> String {
 
 /// Returns `v0.4.0 → HEAD · 64 commits`.
 pub(in crate::report) fn ends(report: &SearchReport) -> String {
-    let (good, bad) = (name(&report.good), name(&report.bad));
-    let commits = counted(report.commits, "commit");
+    let (good, bad) = match report.lockfile {
+        Some(_) => (report.good.name.clone(), report.bad.name.clone()),
+        None => (name(&report.good), name(&report.bad)),
+    };
+    let commits = counted(report.commits, report.noun());
     let paths =
         if report.paths.is_empty() { String::new() } else { format!(" · only {}", report.paths.join(" ")) };
     format!("{good} → {bad} · {commits}{paths}")
@@ -49,7 +52,10 @@ pub(in crate::report) fn effort(report: &SearchReport) -> String {
     format!(
         "{} of {} measured{skipped} · {}, {} · {}",
         effort.measured,
-        counted(report.commits + 1, "commit"),
+        match report.lockfile {
+            Some(_) => counted(report.commits + 1, "lock file"),
+            None => counted(report.commits + 1, "commit"),
+        },
         counted(effort.built, "build"),
         counted(effort.runs, "run"),
         shown(std::time::Duration::from_secs_f64(effort.seconds.max(0.0)))
@@ -70,6 +76,13 @@ pub fn step_line(commit: &MeasuredCommit, unit: Unit) -> String {
         }
         (None, reason) => format!("{}: {}", commit.facts.short(), reason.as_deref().unwrap_or("no figure")),
     }
+}
+
+/// Returns the progress line of an update: `serde 1.0.180 → 1.0.200: 3.10 MiB (+0.12 %)`.
+pub fn update_line(commit: &MeasuredCommit, name: &str, unit: Unit) -> String {
+    let line = step_line(commit, unit);
+    let figure = line.strip_prefix(commit.facts.short()).unwrap_or(&line).trim_start_matches([':', ' ']);
+    format!("{name}: {figure}")
 }
 
 /// Returns the progress line of a commit with several tests: `1d0c7aa 11 of 12 tests`.

@@ -78,6 +78,12 @@ fn header(comparison: &Comparison, answers: &[Answer<'_>], title: &str, notes: &
                 @if let [answer] = answers && let Some(runs) = answer.runs() { " · " (runs) }
             }
             @for answer in answers {
+                @if let Some(differs) = answer.differs() {
+                    p.differs {
+                        @if answers.len() > 1 { (one_line(&comparison.revisions[answer.candidate].name)) " " }
+                        "differs: " (differs)
+                    }
+                }
                 @if let Some(rest) = answer.rest() {
                     p.quiet {
                         @if answers.len() > 1 { (one_line(&comparison.revisions[answer.candidate].name)) ": " }

@@ -7,13 +7,15 @@ use std::io::{self, Write};
 use indexmap::IndexMap;
 use serde::{Serialize, Serializer};
 
+use crate::cargo::lock_differences::MovedDependency;
 use crate::compare::comparison::{Breach, BreachKind, Comparison, PairView};
 use crate::compare::evaluation::Conclusion;
+use crate::compare::side_differences::SideDifference;
 use crate::compare::standing::Standing;
 use crate::report::json::rows::CellRows;
 use crate::report::json::schema::{
-    Answer, BreachEntry, CellRun, FailedBuildEntry, Identity, NotMeasuredEntry, Ref, RunRecordParts,
-    TestCounts, VERSION, reason,
+    Answer, BreachEntry, CellRun, DependencyEntry, FailedBuildEntry, Identity, NotMeasuredEntry, Ref,
+    RunRecordParts, TestCounts, VERSION, reason,
 };
 use crate::report::notes;
 use crate::report::options::Options;
@@ -107,11 +109,16 @@ fn test_counts(comparison: &Comparison) -> Vec<TestCounts> {
 }
 
 fn identity(comparison: &Comparison) -> Identity<'_> {
-    let refs = comparison.revisions.iter().map(|revision| Ref {
+    let refs = comparison.revisions.iter().enumerate().map(|(index, revision)| Ref {
         name: (&revision.name).into(),
         spec: (&revision.spec).into(),
         commit: (&revision.commit).into(),
         tree: (&revision.tree).into(),
+        differs: comparison.differs.get(index).and_then(SideDifference::words),
+        dependencies: comparison.differs.get(index).map(dependencies).unwrap_or_default(),
+        settings: (comparison.differs.get(index).into_iter())
+            .flat_map(|differs| differs.settings.iter().map(Cow::from))
+            .collect(),
     });
     Identity {
         id: (&comparison.id).into(),
@@ -120,6 +127,15 @@ fn identity(comparison: &Comparison) -> Identity<'_> {
         baseline: (&comparison.revisions[comparison.baseline].name).into(),
         refs: refs.collect(),
     }
+}
+
+fn dependencies(differs: &SideDifference) -> Vec<DependencyEntry<'_>> {
+    let entry = |moved: &'_ MovedDependency| DependencyEntry {
+        name: Cow::from(moved.name.clone()),
+        from: moved.from.clone().map(Cow::from),
+        to: moved.to.clone().map(Cow::from),
+    };
+    differs.dependencies.iter().map(entry).collect()
 }
 
 fn failed_builds(comparison: &Comparison) -> Vec<FailedBuildEntry<'_>> {

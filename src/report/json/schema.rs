@@ -252,6 +252,27 @@ pub struct Ref<'a> {
     pub commit: Cow<'a, str>,
     /// The full hash of the tree.
     pub tree: Cow<'a, str>,
+    /// How it differs from the baseline apart from the commit, in words: dependencies and settings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub differs: Option<String>,
+    /// The packages of its lock file that differ from the baseline's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dependencies: Vec<DependencyEntry<'a>>,
+    /// The settings that differ from the baseline's, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<Cow<'a, str>>,
+}
+
+/// A package that differs from the baseline's lock file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Dependency")]
+pub struct DependencyEntry<'a> {
+    /// The package.
+    pub name: Cow<'a, str>,
+    /// Its version at the baseline; `null` if that lacks it.
+    pub from: Option<Cow<'a, str>>,
+    /// Its version at this ref; `null` if it lacks it.
+    pub to: Option<Cow<'a, str>>,
 }
 
 /// One metric at one checkpoint.

@@ -1,0 +1,178 @@
+//! A dependency from a folder or a git repository: the copy of the folder that cargo gets, and the
+//! settings that put it in the place of the registry's.
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use crate::checkout::cache::Cache;
+use crate::plan::dependency_change::{DependencyChange, Replacement};
+use crate::support::process::Command;
+use crate::support::user_error::UserError;
+
+/// The source of crates.io in lock files, as git and as sparse index.
+const CRATES_IO: [&str; 2] =
+    ["registry+https://github.com/rust-lang/crates.io-index", "sparse+https://index.crates.io/"];
+
+/// Returns the settings for cargo that put a folder or a git repository in the place of a package.
+/// `source` is that of the lock file. Empty for a version.
+pub fn settings(
+    change: &DependencyChange,
+    source: Option<&str>,
+    cache: &Cache,
+) -> anyhow::Result<Vec<String>> {
+    let keys = match &change.to {
+        Replacement::Version(_) => return Ok(Vec::new()),
+        Replacement::Path(path) => {
+            vec![("path", copied(&change.package, Utf8Path::new(path), cache)?.into_string())]
+        }
+        Replacement::Git { url, rev } => {
+            let rev = rev.iter().map(|rev| ("rev", rev.clone()));
+            std::iter::once(("git", url.clone())).chain(rev).collect()
+        }
+    };
+    let registry = patched_registry(source);
+    let package = &change.package;
+    let setting = |(key, value): (&str, String)| {
+        format!("patch.{registry}.{package}.{key}={}", toml_edit::Value::from(value))
+    };
+    Ok(keys.into_iter().map(setting).collect())
+}
+
+/// Returns the key of `patch` for a source: `crates-io`, or its URL in quotes.
+fn patched_registry(source: Option<&str>) -> String {
+    let Some(source) = source.filter(|source| !CRATES_IO.contains(source)) else {
+        return "crates-io".to_owned();
+    };
+    let url = match source.split_once('+') {
+        // A git source ends with the query of its branch and with its commit.
+        Some(("git", url)) => url.split(['?', '#']).next().unwrap_or(url),
+        Some(("registry", url)) => url,
+        _ => source,
+    };
+    format!("\"{url}\"")
+}
+
+/// Copies a package into the cache, with the repository or workspace around it, and returns the copy's
+/// folder. Its path depends on the content, so cargo never takes another state for it.
+fn copied(package: &str, folder: &Utf8Path, cache: &Cache) -> anyhow::Result<Utf8PathBuf> {
+    let manifest = folder.join("Cargo.toml");
+    if !manifest.is_file() {
+        return Err(UserError::new(format!("{package}={folder}: there is no {manifest}"))
+            .help("name the folder of the package, with its Cargo.toml")
+            .into());
+    }
+    let folder = folder.canonicalize_utf8()?;
+    let root = root_of(&folder)?;
+    let files = files_below(&root)?;
+    let mut hasher = blake3::Hasher::new();
+    for file in &files {
+        let path = root.join(file);
+        hasher.update(file.as_str().as_bytes()).update(&[0]);
+        if path.is_symlink() {
+            hasher.update(path.read_link_utf8()?.as_str().as_bytes());
+        } else {
+            hasher.update_reader(fs_err::File::open(&path)?)?;
+        }
+        hasher.update(&[0]);
+    }
+    let hash = hasher.finalize().to_hex();
+    let all = cache.folder().join("replacements");
+    let copy = all.join(&hash[..32]);
+    if !copy.exists() {
+        fs_err::create_dir_all(&all)?;
+        let partial = tempfile::tempdir_in(&all)?;
+        for file in &files {
+            let (from, to) = (root.join(file), partial.path().join(file));
+            if let Some(above) = to.parent() {
+                fs_err::create_dir_all(above)?;
+            }
+            if from.is_symlink() {
+                fs_err::os::unix::fs::symlink(from.read_link_utf8()?, to)?;
+            } else {
+                fs_err::copy(from, to)?;
+            }
+        }
+        fs_err::rename(partial.keep(), &copy)?;
+    }
+    let inside = folder.strip_prefix(&root).unwrap_or(Utf8Path::new(""));
+    Ok(if inside.as_str().is_empty() { copy } else { copy.join(inside) })
+}
+
+/// Returns the folder to copy: the git repository around a package, else its workspace.
+fn root_of(folder: &Utf8Path) -> anyhow::Result<Utf8PathBuf> {
+    let git = Command::new("git").args(["rev-parse", "--show-toplevel"]).current_dir(folder).capture()?;
+    if git.status.success() {
+        return Ok(Utf8PathBuf::from(git.text()).canonicalize_utf8()?);
+    }
+    let above = folder.ancestors().skip(1).find(|above| {
+        let manifest = fs_err::read_to_string(above.join("Cargo.toml")).unwrap_or_default();
+        manifest.lines().any(|line| line.trim_start().starts_with("[workspace"))
+    });
+    Ok(above.unwrap_or(folder).to_owned())
+}
+
+/// Returns the files to copy, relative to the folder and sorted: those that git tracks or would track,
+/// else all but `target` and `.git`.
+fn files_below(root: &Utf8Path) -> anyhow::Result<Vec<Utf8PathBuf>> {
+    let listed = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
+    let git = Command::new("git").args(listed).current_dir(root).capture()?;
+    let mut files: Vec<Utf8PathBuf> = if git.status.success() {
+        let listed = String::from_utf8_lossy(&git.stdout).into_owned();
+        listed.split('\0').filter(|path| !path.is_empty()).map(Utf8PathBuf::from).collect()
+    } else {
+        let is_meant = |entry: &walkdir::DirEntry| {
+            entry.depth() == 0 || ![".git", "target"].iter().any(|name| entry.file_name() == *name)
+        };
+        let mut found = Vec::new();
+        for entry in walkdir::WalkDir::new(root).into_iter().filter_entry(is_meant) {
+            let path = crate::support::paths::utf8(entry?.into_path())?;
+            found.push(path.strip_prefix(root)?.to_owned());
+        }
+        found
+    };
+    // A submodule is a folder, and a file may be deleted and still in the index.
+    files.retain(|file| {
+        let path = root.join(file);
+        path.is_symlink() || path.is_file()
+    });
+    files.sort();
+    files.dedup();
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_patch_is_for_the_source_of_the_lock_file() {
+        for (source, key) in [
+            (None, "crates-io"),
+            (Some("registry+https://github.com/rust-lang/crates.io-index"), "crates-io"),
+            (Some("git+https://example.org/x?branch=main#abc"), "\"https://example.org/x\""),
+            (Some("registry+https://example.org/index"), "\"https://example.org/index\""),
+            (Some("sparse+https://example.org/index/"), "\"sparse+https://example.org/index/\""),
+        ] {
+            assert_eq!(patched_registry(source), key);
+        }
+    }
+
+    #[test]
+    fn a_workspace_is_copied_without_what_cargo_built() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = Utf8Path::from_path(scratch.path()).unwrap().canonicalize_utf8().unwrap();
+        let write = |path: &str, text: &str| {
+            fs_err::create_dir_all(root.join(path).parent().unwrap()).unwrap();
+            fs_err::write(root.join(path), text).unwrap();
+        };
+        write("all/Cargo.toml", "[workspace]\nmembers = ['one']\n");
+        write("all/one/Cargo.toml", "[package]\nname = 'one'\n");
+        write("all/one/src/lib.rs", "");
+        write("all/target/debug/x", "");
+        let one = root.join("all/one");
+        assert_eq!(root_of(&one).unwrap(), root.join("all"));
+        assert_eq!(
+            files_below(&root.join("all")).unwrap(),
+            ["Cargo.toml", "one/Cargo.toml", "one/src/lib.rs"]
+        );
+    }
+}
