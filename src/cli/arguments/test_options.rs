@@ -35,7 +35,8 @@ fn instead(option: &str) -> String {
             format!("write {name} without `--` before it; see --help")
         }
         "--test-threads" => {
-            "each test runs in a process of its own; for several at once, write --jobs 4 without `--`".to_owned()
+            "each test runs in a process of its own; for several at once, write --jobs 4 without `--`"
+                .to_owned()
         }
         "--list" => "write cargo memprof list".to_owned(),
         "-q" | "--quiet" | "--color" => format!("write {name} without `--` before it"),
