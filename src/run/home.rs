@@ -7,7 +7,9 @@ use std::os::unix::fs::MetadataExt;
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 
+use crate::results::outcome::RunRecord;
 use crate::results::run_folder::file;
+use crate::results::sealed;
 use crate::support::{redacted_file, redaction, regular_file};
 
 /// The empty folder of a run, and the files that the test writes to.
@@ -95,6 +97,12 @@ fn is_same(file: &File, found: &Metadata) -> bool {
 
 fn replaced(what: &str, by: &Metadata) -> String {
     format!("the test replaced {what} by {}", regular_file::irregular(by).unwrap_or("another file"))
+}
+
+/// Writes the record of a run whose folder this is, in the place of whatever is there.
+pub fn record(root: &Utf8Path, folder: &Utf8Path, record: &RunRecord) -> anyhow::Result<()> {
+    restore(root, folder)?;
+    sealed::write(&folder.join(file::OUTCOME), record)
 }
 
 /// Makes every folder from `root` to `folder` a real folder.

@@ -16,8 +16,7 @@ use crate::gpu::watch::DeviceWatch;
 use crate::plan::cells::PlannedCell;
 use crate::plan::resolved::{CellId, Plan, TestId};
 use crate::results::outcome::RunRecord;
-use crate::results::run_folder::{RunFolder, file};
-use crate::results::sealed;
+use crate::results::run_folder::RunFolder;
 use crate::run::delay::Delay;
 use crate::run::estimate::{PastTimes, TimeLeft};
 use crate::run::executables::ProvenExecutables;
@@ -148,8 +147,7 @@ impl Runner<'_> {
     /// Writes an outcome, in the place of whatever is there.
     pub(super) fn record(&self, record: &RunRecord) -> anyhow::Result<()> {
         let folder = self.folder.cell(self.plan, record.revision, &record.cell, record.repeat);
-        home::restore(&self.folder.0, &folder)?;
-        sealed::write(&folder.join(file::OUTCOME), record)
+        home::record(&self.folder.0, &folder, record)
     }
 }
 

@@ -13,11 +13,13 @@ use crate::support::process::INTERRUPT_POLL;
 /// What a run does in its thread. It emits events, and ends early if the flag is set.
 pub type Work<'w, T> = Box<dyn FnOnce(&dyn Sink, &AtomicBool) -> anyhow::Result<T> + Send + 'w>;
 
+/// Writes what a run returned. This waits for the disk, so other runs go on meanwhile.
+pub type Keeping<'w> = Box<dyn FnOnce() -> anyhow::Result<()> + Send + 'w>;
+
 /// What becomes of a run that has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// It is done.
-    Done,
+pub enum Ending<'w> {
+    /// It is done once this is written.
+    Done(Keeping<'w>),
     /// It must run again, alone.
     Again,
     /// It was interrupted.
@@ -36,12 +38,19 @@ pub trait Stage<'w> {
     fn begin(&mut self, run: usize, running: &[usize]) -> anyhow::Result<Option<Work<'w, Self::Outcome>>>;
 
     /// Takes what a run returned. `is_beside` is true if another run was under way at any time.
-    fn end(&mut self, run: usize, outcome: Self::Outcome, is_beside: bool) -> anyhow::Result<Ending>;
+    fn end(&mut self, run: usize, outcome: Self::Outcome, is_beside: bool) -> anyhow::Result<Ending<'w>>;
+
+    /// Called once what a run returned is written.
+    fn kept(&mut self, run: usize);
 }
+
+/// What a thread returned, or its panic.
+type Returned<T> = Result<anyhow::Result<T>, Box<dyn Any + Send>>;
 
 enum Message<T> {
     Happened(Event),
-    Ended { run: usize, result: Result<anyhow::Result<T>, Box<dyn Any + Send>> },
+    Ended { run: usize, result: Returned<T> },
+    Kept { run: usize, result: Returned<()> },
 }
 
 /// Runs everything of a schedule. Returns `false` if it was interrupted. After an error, the runs
@@ -54,8 +63,17 @@ pub fn run<'w, S: Stage<'w>>(
 ) -> anyhow::Result<bool> {
     let stop = AtomicBool::new(false);
     let (sender, receiver) = mpsc::channel();
-    let mut loops =
-        Loop { stage, schedule, sink, stop: &stop, is_draining: false, is_interrupted: false, failure: None };
+    let mut loops = Loop {
+        stage,
+        schedule,
+        sink,
+        stop: &stop,
+        is_draining: false,
+        keeping: Vec::new(),
+        being_kept: 0,
+        is_interrupted: false,
+        failure: None,
+    };
     std::thread::scope(|scope| {
         while loops.goes_on(interrupt) {
             loops.start(&mut |run, work| {
@@ -63,6 +81,13 @@ pub fn run<'w, S: Stage<'w>>(
                 scope.spawn(move || perform(run, work, stop, &sender));
             });
             loops.receive(&receiver);
+            for (run, keep) in loops.keeping.drain(..) {
+                let sender = sender.clone();
+                scope.spawn(move || {
+                    let result = catch_unwind(AssertUnwindSafe(keep));
+                    let _ = sender.send(Message::Kept { run, result });
+                });
+            }
         }
     });
     // The last events of a run come before its end, so none are left.
@@ -82,7 +107,7 @@ fn perform<T>(run: usize, work: Work<'_, T>, stop: &AtomicBool, sender: &Sender<
     let _ = sender.send(Message::Ended { run, result });
 }
 
-struct Loop<'l, S> {
+struct Loop<'l, 'w, S> {
     stage: &'l mut S,
     schedule: &'l mut Schedule,
     sink: &'l dyn Sink,
@@ -90,11 +115,15 @@ struct Loop<'l, S> {
     stop: &'l AtomicBool,
     /// Whether the next run waits until nothing runs.
     is_draining: bool,
+    /// What is to be written.
+    keeping: Vec<(usize, Keeping<'w>)>,
+    /// How many results are being written.
+    being_kept: usize,
     is_interrupted: bool,
     failure: Option<anyhow::Error>,
 }
 
-impl<'w, S: Stage<'w>> Loop<'_, S> {
+impl<'w, S: Stage<'w>> Loop<'_, 'w, S> {
     fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
@@ -105,9 +134,15 @@ impl<'w, S: Stage<'w>> Loop<'_, S> {
         self.failure.get_or_insert(error);
     }
 
+    /// Whether nothing runs and nothing is being written. Only then a run may have the machine for
+    /// itself.
+    fn is_idle(&self) -> bool {
+        self.schedule.is_idle() && self.being_kept == 0
+    }
+
     /// Whether something runs or is to run.
     fn goes_on(&mut self, interrupt: &AtomicBool) -> bool {
-        if self.schedule.is_idle() {
+        if self.is_idle() {
             match self.stage.settle() {
                 Ok(again) => again.into_iter().for_each(|run| self.schedule.add_alone(run)),
                 Err(error) => self.fail(error),
@@ -117,11 +152,14 @@ impl<'w, S: Stage<'w>> Loop<'_, S> {
             self.is_interrupted = true;
             self.stop.store(true, Ordering::Relaxed);
         }
-        !self.schedule.is_idle() || !self.is_stopped() && !self.schedule.is_done()
+        !self.is_idle() || !self.is_stopped() && !self.schedule.is_done()
     }
 
     /// Starts what may start now.
     fn start(&mut self, spawn: &mut dyn FnMut(usize, Work<'w, S::Outcome>)) {
+        if self.schedule.is_idle() && self.being_kept > 0 {
+            return;
+        }
         self.is_draining &= !self.schedule.is_idle();
         while !self.is_draining && !self.is_stopped() {
             let Some(run) = self.schedule.next() else { return };
@@ -138,27 +176,39 @@ impl<'w, S: Stage<'w>> Loop<'_, S> {
     }
 
     fn receive(&mut self, receiver: &Receiver<Message<S::Outcome>>) {
-        if self.schedule.is_idle() {
+        if self.is_idle() {
             return;
         }
         match receiver.recv_timeout(INTERRUPT_POLL) {
             Ok(Message::Happened(event)) => self.sink.emit(event),
             Ok(Message::Ended { run, result }) => self.end(run, result),
+            Ok(Message::Kept { run, result }) => {
+                self.being_kept -= 1;
+                match self.returned(result) {
+                    Ok(()) => self.stage.kept(run),
+                    Err(error) => self.fail(error),
+                }
+            }
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
         }
     }
 
-    fn end(&mut self, run: usize, result: Result<anyhow::Result<S::Outcome>, Box<dyn Any + Send>>) {
+    /// Returns what a thread returned, or panics as it did.
+    fn returned<T>(&self, result: Returned<T>) -> anyhow::Result<T> {
+        result.unwrap_or_else(|panic| {
+            self.stop.store(true, Ordering::Relaxed);
+            resume_unwind(panic)
+        })
+    }
+
+    fn end(&mut self, run: usize, result: Returned<S::Outcome>) {
         let is_beside = self.schedule.end(run);
-        let ending = match result {
-            Ok(outcome) => outcome.and_then(|outcome| self.stage.end(run, outcome, is_beside)),
-            Err(panic) => {
-                self.stop.store(true, Ordering::Relaxed);
-                resume_unwind(panic);
+        let returned = self.returned(result);
+        match returned.and_then(|outcome| self.stage.end(run, outcome, is_beside)) {
+            Ok(Ending::Done(keep)) => {
+                self.being_kept += 1;
+                self.keeping.push((run, keep));
             }
-        };
-        match ending {
-            Ok(Ending::Done) => {}
             Ok(Ending::Again) => self.schedule.add_alone(run),
             Ok(Ending::Interrupted) => {
                 self.is_interrupted = true;
@@ -186,6 +236,7 @@ mod tests {
         under_way: Mutex<Vec<usize>>,
         /// For each run, those that it saw.
         seen: Mutex<BTreeMap<usize, Vec<usize>>>,
+        written: Mutex<Vec<usize>>,
         /// Runs that wait for an interrupt.
         endless: Vec<usize>,
     }
@@ -193,6 +244,7 @@ mod tests {
     struct Noted<'w> {
         noting: &'w Noting,
         ended: Vec<(usize, bool)>,
+        kept: Vec<usize>,
         /// Runs that only start when nothing runs.
         waits: Vec<usize>,
         /// Runs that are to run again.
@@ -207,6 +259,7 @@ mod tests {
 
         fn settle(&mut self) -> anyhow::Result<Vec<usize>> {
             assert!(self.noting.under_way.lock().unwrap().is_empty());
+            assert_eq!(self.noting.written.lock().unwrap().len(), self.kept.len());
             self.settled += 1;
             Ok(Vec::new())
         }
@@ -232,7 +285,7 @@ mod tests {
             })))
         }
 
-        fn end(&mut self, run: usize, interrupted: bool, is_beside: bool) -> anyhow::Result<Ending> {
+        fn end(&mut self, run: usize, interrupted: bool, is_beside: bool) -> anyhow::Result<Ending<'w>> {
             self.ended.push((run, is_beside));
             if self.fails.contains(&run) {
                 bail!("run {run} failed");
@@ -241,12 +294,22 @@ mod tests {
                 self.again.remove(at);
                 return Ok(Ending::Again);
             }
-            Ok(if interrupted { Ending::Interrupted } else { Ending::Done })
+            let noting = self.noting;
+            let keep = move || {
+                noting.written.lock().unwrap().push(run);
+                Ok(())
+            };
+            Ok(if interrupted { Ending::Interrupted } else { Ending::Done(Box::new(keep)) })
+        }
+
+        fn kept(&mut self, run: usize) {
+            assert!(self.noting.written.lock().unwrap().contains(&run));
+            self.kept.push(run);
         }
     }
 
     fn noted(noting: &Noting) -> Noted<'_> {
-        Noted { noting, ended: vec![], waits: vec![], again: vec![], fails: vec![], settled: 0 }
+        Noted { noting, ended: vec![], kept: vec![], waits: vec![], again: vec![], fails: vec![], settled: 0 }
     }
 
     fn shared(runs: usize) -> Vec<(usize, Needs)> {
@@ -275,6 +338,7 @@ mod tests {
         stage.ended.sort_unstable();
         assert_eq!(stage.ended, [(0, true), (1, true), (2, false), (3, true), (4, true)]);
         assert_eq!(events.lock().unwrap().len(), 5);
+        assert_eq!(stage.kept.len(), 5);
         assert!(stage.settled > 1);
     }
 

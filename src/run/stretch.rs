@@ -19,12 +19,12 @@ use crate::plan::cells::{CellStatus, PlannedCell};
 use crate::plan::jobs::OF_NEIGHBOURS;
 use crate::plan::resolved::CellId;
 use crate::results::log_checksum::LogKey;
-use crate::results::outcome::{RunRecord, Status};
+use crate::results::outcome::{Outcome, RunRecord, Status};
 use crate::results::run_folder::file;
 use crate::run::estimate::TimeLeft;
 use crate::run::executables::ProvenExecutables;
 use crate::run::finished::FinishedRuns;
-use crate::run::home::RunHome;
+use crate::run::home::{self, RunHome};
 use crate::run::one_run::OneRun;
 use crate::run::runner::{Pending, Progress, Runner};
 use crate::run::schedule::{Needs, Schedule};
@@ -74,6 +74,7 @@ pub(super) fn run_all<'p>(
             before: HashMap::new(),
             unchecked: Vec::new(),
             retried: HashMap::new(),
+            outcomes: HashMap::new(),
             done,
             total,
             last_end: Instant::now(),
@@ -176,6 +177,8 @@ struct Stretch<'s, 't, 'r, 'p> {
     unchecked: Vec<usize>,
     /// The runs that are repeated alone, with what became of them beside others.
     retried: HashMap<usize, String>,
+    /// The outcomes of the runs that are being written.
+    outcomes: HashMap<usize, Outcome>,
     done: usize,
     total: usize,
     last_end: Instant,
@@ -252,7 +255,7 @@ impl<'s> Stage<'s> for Stretch<'s, '_, '_, '_> {
         Ok(Some(Box::new(move |sink, stop| one.perform(sink, stop))))
     }
 
-    fn end(&mut self, run: usize, record: RunRecord, is_beside: bool) -> anyhow::Result<Ending> {
+    fn end(&mut self, run: usize, record: RunRecord, is_beside: bool) -> anyhow::Result<Ending<'s>> {
         let record = self.completed(run, record)?;
         let Pending { planned, repeat } = self.runs[run];
         let status = &record.outcome.status;
@@ -275,10 +278,18 @@ impl<'s> Stage<'s> for Stretch<'s, '_, '_, '_> {
         if let Some(beside) = self.retried.remove(&run).filter(|_| status.is_ok()) {
             self.keep_apart(planned, &beside);
         }
-        self.runner.record(&record)?;
+        self.outcomes.insert(run, record.outcome.clone());
+        let runner = self.runner;
+        let (root, folder) = (runner.folder.0.as_path(), runner.run_folder(planned, repeat));
+        Ok(Ending::Done(Box::new(move || home::record(root, &folder, &record))))
+    }
+
+    fn kept(&mut self, run: usize) {
+        let Pending { planned, repeat } = self.runs[run];
         self.finished.add(&self.runner.run_folder(planned, repeat));
-        self.emit_end(planned, &record);
-        Ok(Ending::Done)
+        if let Some(outcome) = self.outcomes.remove(&run) {
+            self.emit_end(planned, &outcome);
+        }
     }
 }
 
@@ -304,16 +315,16 @@ impl Stretch<'_, '_, '_, '_> {
         self.runner.sink.emit(Event::RunStarted { test, name, index, total, left });
     }
 
-    fn emit_end(&mut self, planned: &PlannedCell, record: &RunRecord) {
+    fn emit_end(&mut self, planned: &PlannedCell, outcome: &Outcome) {
         self.done += 1;
         let (index, total) = (self.done, self.total);
-        let took = Duration::from_nanos(record.outcome.wall_nanoseconds.unwrap_or_default());
+        let took = Duration::from_nanos(outcome.wall_nanoseconds.unwrap_or_default());
         self.time_left.end(&planned.cell, took);
         let busy = if self.jobs > 1 { self.last_end.elapsed() } else { took };
         self.last_end = Instant::now();
         let name = self.runner.plan.revisions[planned.revision].name.clone();
-        let (test, ok) = (planned.cell.title.clone(), record.outcome.status.is_ok());
-        let outcome = record.outcome.status.to_string();
+        let (test, ok) = (planned.cell.title.clone(), outcome.status.is_ok());
+        let outcome = outcome.status.to_string();
         self.runner.sink.emit(Event::RunFinished { test, name, index, total, outcome, ok, took, busy });
     }
 
