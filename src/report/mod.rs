@@ -1,5 +1,5 @@
 //! Writes reports in every format: table, markdown, HTML, CSV, JSON, `JUnit`.
-//! Imports support, plan, git, verdict, results, compare, why and bisect.
+//! Imports support, plan, git, verdict, cargo, results, compare, why and bisect.
 //! Writes to the writer that it is given; changes nothing else.
 
 pub mod answer;

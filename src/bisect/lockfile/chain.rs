@@ -210,7 +210,7 @@ mod tests {
             "derive 1.0.1, other 1.0.1, serde 1.0.1: derive",
             &[("serde", "derive")],
         );
-        assert_eq!(of, ["other 1.0.0 → 1.0.1", "serde 1.0.0 → 1.0.1, derive 1.0.0 → 1.0.1"]);
+        assert_eq!(of, ["serde 1.0.0 → 1.0.1, derive 1.0.0 → 1.0.1", "other 1.0.0 → 1.0.1"]);
     }
 
     #[test]
@@ -236,7 +236,7 @@ mod tests {
         let named = names(&[step(&["a"]), step(&["b", "c"]), step(&["a"])]);
         assert_eq!(named, ["a@1.0.1", "b@1.0.1 +1", "a@1.0.1 (again, step 3)"]);
         let of = steps("a 1.0.0, b 1.0.0", "a 1.1.0: c, b 1.0.1, c 0.1.0", &[]);
-        assert_eq!(of, ["b 1.0.0 → 1.0.1", "a 1.0.0 → 1.1.0, c 0.1.0 is new"]);
+        assert_eq!(of, ["a 1.0.0 → 1.1.0, c 0.1.0 is new", "b 1.0.0 → 1.0.1"]);
     }
 
     #[test]
