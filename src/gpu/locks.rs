@@ -38,14 +38,20 @@ pub fn lock_file(folder: &Utf8Path, device: &CudaDevice) -> LockFile {
     LockFile { path: path(folder, device), subject: device.to_string(), open: |path| open(path).map(Some) }
 }
 
-/// Opens the file, creating it if necessary.
-fn open(path: &Utf8Path) -> anyhow::Result<File> {
-    let folder = path.parent().context("a lock file has a folder")?;
+/// Creates the folder if it is missing, for all users.
+pub fn ensure_folder(folder: &Utf8Path) -> anyhow::Result<()> {
     if let Err(error) = std::fs::create_dir(folder) {
         ensure!(error.kind() == ErrorKind::AlreadyExists, "{folder}: {error}");
     } else {
         std::fs::set_permissions(folder, Permissions::from_mode(0o1777))?;
     }
+    Ok(())
+}
+
+/// Opens the file, creating it if necessary.
+fn open(path: &Utf8Path) -> anyhow::Result<File> {
+    let folder = path.parent().context("a lock file has a folder")?;
+    ensure_folder(folder)?;
     let mut options = OpenOptions::new();
     options.read(true).write(true).custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC);
     let file = loop {

@@ -143,6 +143,7 @@ fn read(device: &nvml_wrapper::Device<'_>) -> Result<Device, NvmlError> {
         uuid: device.uuid()?,
         name: device.name()?,
         bus: bus.unwrap_or_default(),
+        minor: device.minor_number().ok(),
         memory_bytes: device.memory_info().ok().map(|memory| memory.total),
         mig,
         parts,

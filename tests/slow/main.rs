@@ -9,6 +9,7 @@ mod bisect;
 mod broken_targets;
 mod browser;
 mod chromium;
+mod courtesy;
 mod end_to_end;
 mod faults;
 mod gpu_machine;

@@ -6,6 +6,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::cli::arguments::build::{self, BuildCommandArguments, ListArguments, TraceCommandArguments};
+use crate::cli::arguments::courtesy::{self, RestoreArguments, YieldArguments};
 use crate::cli::arguments::notebook::{self, NotebookArguments};
 use crate::cli::arguments::reports::{self, CompareArguments, MergeArguments, ReportArguments};
 use crate::cli::arguments::run::RunArguments;
@@ -83,7 +84,7 @@ Commands:
   doctor   show what can be measured on this machine
   init     write a first memprof.yaml
   clean    remove builds and runs
-  Also: demo, schema, completions, man
+  Also: yield, restore, demo, schema, completions, man
 
 All flags, more examples and the exit codes: cargo memprof --help
 ";
@@ -171,6 +172,12 @@ pub enum CommandArguments {
     /// Show what can be measured on this machine, and how to get more
     #[command(after_help = setup::DOCTOR_HELP)]
     Doctor(DoctorArguments),
+    /// Set the GPU memory of other processes aside, to make room
+    #[command(after_help = courtesy::YIELD_HELP)]
+    Yield(YieldArguments),
+    /// Restore the GPU memory that is set aside
+    #[command(after_help = courtesy::RESTORE_HELP)]
+    Restore(RestoreArguments),
     /// Remove this repository's builds and runs
     #[command(after_help = setup::CLEAN_HELP)]
     Clean(CleanArguments),

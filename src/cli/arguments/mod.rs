@@ -5,6 +5,7 @@
 pub mod build;
 pub mod cargo;
 pub mod command_line;
+pub mod courtesy;
 pub mod judging;
 pub mod notebook;
 pub mod presentation;
