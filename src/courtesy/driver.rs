@@ -13,6 +13,9 @@ use crate::courtesy::refusal::Refusal;
 /// How long the driver may wait for work of the process that is under way.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// `CUDA_ERROR_OUT_OF_MEMORY`.
+pub const OUT_OF_MEMORY: c_int = 2;
+
 /// `CUDA_ERROR_NOT_READY`: the work was not done in time.
 pub const NOT_READY: c_int = 600;
 

@@ -10,4 +10,5 @@ pub mod note;
 pub mod process;
 pub mod refusal;
 pub mod returning;
+pub mod room;
 pub mod taking;

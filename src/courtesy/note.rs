@@ -11,6 +11,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::courtesy::process::{self, ProcessFacts};
+use crate::courtesy::room::Held;
 use crate::gpu::locks;
 use crate::support::bytes::Bytes;
 use crate::support::regular_file;
@@ -34,6 +35,9 @@ pub struct Note {
     pub devices: Vec<String>,
     /// Its bytes on them, if NVML knew them.
     pub bytes: Option<u64>,
+    /// What it held on each device. Known once it is set aside.
+    #[serde(default)]
+    pub held: Vec<Held>,
     /// When, as `2026-11-22T20:21:42Z`.
     pub since: String,
     /// Who did it.
@@ -94,6 +98,7 @@ impl Note {
             name: process.name.clone(),
             devices,
             bytes,
+            held: Vec::new(),
             since: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
             by: Holder::this(),
             kept: false,

@@ -101,6 +101,16 @@ pub fn started(id: u32) -> Option<u64> {
     (!matches!(state, "Z" | "X" | "x")).then(|| fields.nth(18)?.parse().ok()).flatten()
 }
 
+/// Returns the bytes of a process in host memory, swapped ones included.
+pub fn resident(id: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
+    let kibibytes = |name: &str| {
+        let value = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        value.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()
+    };
+    Some((kibibytes("VmRSS")? + kibibytes("VmSwap").unwrap_or(0)) << 10)
+}
+
 /// Returns what tells this boot and this table of process ids from others. A note may be read on
 /// another machine, or in another container.
 pub fn table() -> String {
@@ -143,6 +153,7 @@ mod tests {
         let facts = ProcessFacts::read(own).unwrap();
         assert_eq!(Some(facts.started), started(own));
         assert_eq!((facts.id, facts.thread_of), (own, None));
+        assert!(resident(own).is_some_and(|bytes| bytes > 1 << 16));
         assert!(ProcessFacts::all().iter().any(|one| one.id == own));
     }
 }

@@ -25,6 +25,11 @@ impl Refusal {
     }
 }
 
+/// The user pressed Ctrl-C before all processes were set aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("interrupted")]
+pub struct Stopped;
+
 impl From<Refusal> for UserError {
     fn from(refusal: Refusal) -> Self {
         UserError::new(refusal.reason).maybe_help(refusal.help)

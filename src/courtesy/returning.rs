@@ -1,17 +1,22 @@
 //! Brings a process back from any state between the driver's calls to running, and removes its note
-//! once the driver confirms it.
+//! once the driver confirms it. The driver's restore is called only if the devices have room.
 
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
-use crate::courtesy::driver::{CallError, CheckpointDriver, State};
+use crate::courtesy::driver::{CallError, CheckpointDriver, OUT_OF_MEMORY, State};
 use crate::courtesy::note::{Note, Notes};
+use crate::courtesy::room::Lack;
+use crate::support::event::{Event, Sink};
 use crate::support::user_error::UserError;
 
 /// How long a call of a killed run may still be under way in the process, and how often to look.
 const PATIENCE: Duration = Duration::from_mins(1);
 const POLL: Duration = Duration::from_millis(100);
+
+/// How long memory of tests that were just killed may still be in use on a device.
+const ROOM_PATIENCE: Duration = Duration::from_mins(1);
 
 /// What became of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,52 +29,119 @@ pub enum Returned {
     Ended,
 }
 
-/// Restores a process, and removes its note.
-pub fn put_back(driver: &CheckpointDriver, notes: &Notes, note: &Note) -> anyhow::Result<Returned> {
-    let began = Instant::now();
-    let mut ran = true;
-    loop {
-        if !note.is_of_living() {
-            notes.remove(note)?;
-            return Ok(Returned::Ended);
-        }
-        let done = match driver.state(note.process) {
-            Ok(State::Running) => {
-                let text = || format!("{note} runs again, but its note stays");
-                notes.remove(note).with_context(text)?;
-                return Ok(if ran { Returned::Ran } else { Returned::Restored(began.elapsed()) });
+/// What to do if a device has no room.
+#[derive(Clone, Copy)]
+pub enum WithoutRoom<'a> {
+    /// Say so at once.
+    Refuse,
+    /// Wait a while before saying so: the tests have just ended.
+    Wait {
+        /// Hears what it waits for.
+        sink: &'a dyn Sink,
+    },
+}
+
+/// What a process is restored with.
+pub struct Returning<'a> {
+    /// The driver.
+    pub driver: &'a CheckpointDriver,
+    /// The notes.
+    pub notes: &'a Notes,
+    /// Asks for the first device without room.
+    pub lack: &'a dyn Fn(&Note) -> Option<Lack>,
+    /// What to do then.
+    pub without_room: WithoutRoom<'a>,
+}
+
+impl Returning<'_> {
+    /// Restores a process, and removes its note.
+    ///
+    /// # Errors
+    /// A device has no room, or the driver failed. The note stays.
+    pub fn put_back(&self, note: &Note) -> anyhow::Result<Returned> {
+        let began = Instant::now();
+        let mut ran = true;
+        loop {
+            if !note.is_of_living() {
+                self.notes.remove(note)?;
+                return Ok(Returned::Ended);
             }
-            Ok(State::SetAside) => driver.restore(note.process),
-            Ok(State::Locked) => driver.unlock(note.process),
-            Ok(State::Failed | State::Unknown(_)) => return Err(failed(note).into()),
-            Err(error) => Err(error),
-        };
-        ran = false;
-        if let Err(error) = done {
-            // Another `restore` may have made the same call first.
-            let state = driver.state(note.process);
-            if note.is_of_living() && state != Ok(State::Running) {
-                if !error.is_of_moment() || began.elapsed() > PATIENCE {
-                    return Err(stuck(note, &error, state.as_ref()).into());
+            let done = match self.driver.state(note.process) {
+                Ok(State::Running) => {
+                    let text = || format!("{note} runs again, but its note stays");
+                    self.notes.remove(note).with_context(text)?;
+                    return Ok(if ran { Returned::Ran } else { Returned::Restored(began.elapsed()) });
                 }
-                std::thread::sleep(POLL);
+                Ok(State::SetAside) => {
+                    self.expect_room(note)?;
+                    self.driver.restore(note.process)
+                }
+                Ok(State::Locked) => self.driver.unlock(note.process),
+                Ok(State::Failed | State::Unknown(_)) => return Err(failed(note).into()),
+                Err(error) => Err(error),
+            };
+            ran = false;
+            if let Err(error) = done {
+                // Another `restore` may have made the same call first.
+                let state = self.driver.state(note.process);
+                if note.is_of_living() && state != Ok(State::Running) {
+                    if !error.is_of_moment() || began.elapsed() > PATIENCE {
+                        return Err(stuck(note, &error).into());
+                    }
+                    std::thread::sleep(POLL);
+                }
             }
+        }
+    }
+
+    fn expect_room(&self, note: &Note) -> Result<(), UserError> {
+        let began = Instant::now();
+        let mut was_told = false;
+        loop {
+            let Some(lack) = (self.lack)(note) else { return Ok(()) };
+            let WithoutRoom::Wait { sink } = self.without_room else {
+                return Err(no_room(note, &lack));
+            };
+            if began.elapsed() > ROOM_PATIENCE || !note.is_of_living() {
+                return Err(no_room(note, &lack));
+            }
+            if !was_told {
+                let text = format!("for room on {} to restore {note}: {}", lack.device, lack.reason);
+                sink.emit(Event::WaitingForRoom { text });
+                was_told = true;
+            }
+            std::thread::sleep(POLL);
         }
     }
 }
 
-fn stuck(note: &Note, error: &CallError, state: Result<&State, &CallError>) -> UserError {
-    let kept = match state {
-        Ok(State::SetAside) => "; its data is safe in host memory",
-        _ => "",
+fn no_room(note: &Note, lack: &Lack) -> UserError {
+    let Lack { device, reason } = lack;
+    UserError::new(format!("{note} is not restored, because {device} may have no room: {reason}"))
+        .help(format!("free memory, then: cargo memprof restore {}", note.process))
+}
+
+/// A restore that ran out of memory leaves a process that may never be restored: see
+/// [`room`](crate::courtesy::room).
+fn stuck(note: &Note, error: &CallError) -> UserError {
+    let id = note.process;
+    if error.call != "cuCheckpointProcessRestore" {
+        return UserError::new(format!("{note} could not be restored: {error}"))
+            .help(format!("try again: cargo memprof restore {id}"));
+    }
+    let why = if error.code == OUT_OF_MEMORY {
+        "after this, the driver may refuse every later restore with CUDA_ERROR_OPERATING_SYSTEM (304)"
+    } else {
+        "the driver also says this after a restore that ran out of memory (CUDA_ERROR_OUT_OF_MEMORY)"
     };
-    UserError::new(format!("{note} could not be restored{kept}: {error}")).help(format!(
-        "free GPU memory (`nvidia-smi` shows who uses it), then: cargo memprof restore {}",
-        note.process
-    ))
+    let message = format!("{note} could not be restored, and may have lost its GPU data: {error}; {why}");
+    UserError::new(message)
+        .help(format!("try once more: cargo memprof restore {id}; if that fails, end it: kill -9 {id}"))
 }
 
 fn failed(note: &Note) -> UserError {
-    UserError::new(format!("{note} could not be restored: the driver failed with it"))
-        .help(format!("it cannot go on; to end it: kill -9 {}", note.process))
+    UserError::new(format!(
+        "{note} could not be restored, and has lost its GPU data: the driver failed with it"
+    ))
+    .help(format!("it cannot go on; to end it: kill -9 {}", note.process))
 }

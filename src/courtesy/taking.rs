@@ -5,16 +5,15 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::anyhow;
-
 use crate::courtesy::candidate::{Candidate, Need, Place};
 use crate::courtesy::checks::{self, Circumstances};
 use crate::courtesy::driver::{CallError, CheckpointDriver, NOT_READY, State};
 use crate::courtesy::host_memory;
 use crate::courtesy::note::{Note, Notes};
-use crate::courtesy::process::{CONSENT, ProcessFacts};
-use crate::courtesy::refusal::Refusal;
-use crate::courtesy::returning::{Returned, put_back};
+use crate::courtesy::process::{self, CONSENT, ProcessFacts};
+use crate::courtesy::refusal::{Refusal, Stopped};
+use crate::courtesy::returning::{Returned, Returning, WithoutRoom};
+use crate::courtesy::room::{self, DeviceNow, Held, Lack};
 use crate::gpu::devices::{CudaDevice, Device, Devices};
 use crate::gpu::nvml::{self, Nvml, ProcessIds};
 use crate::support::advice;
@@ -151,39 +150,88 @@ impl<'a> Courtesy<'a> {
         termination::note_memory_aside(true);
         let mut aside = SetAside { courtesy: self, taken: Vec::new() };
         for candidate in candidates {
-            if aside.courtesy.interrupt.load(Ordering::Relaxed) {
-                return Err(anyhow!("interrupted"));
-            }
+            aside.courtesy.expect_no_interrupt()?;
             let taken = aside.courtesy.take(candidate)?;
             aside.taken.push(taken);
         }
+        aside.courtesy.expect_no_interrupt()?;
         Ok(aside)
+    }
+
+    fn expect_no_interrupt(&self) -> Result<(), Stopped> {
+        if self.interrupt.load(Ordering::Relaxed) { Err(Stopped) } else { Ok(()) }
     }
 
     fn take(&self, candidate: &Candidate) -> anyhow::Result<Taken> {
         let (process, began) = (&candidate.process, Instant::now());
         let devices = candidate.devices.iter().map(|device| device.uuid.clone()).collect();
-        let note = Note::of(process, devices, candidate.bytes);
+        let mut note = Note::of(process, devices, candidate.bytes);
         if !self.notes.add(&note)? {
             let reason = format!("{process} cannot be set aside: another program does it right now");
             return Err(UserError::new(reason).help(format!("cargo memprof restore {}", process.id)).into());
         }
+        let before = self.places();
         let called = self.driver.lock(process.id).and_then(|()| self.driver.checkpoint(process.id));
         let state = called.and_then(|()| self.driver.state(process.id));
         if state == Ok(State::SetAside) {
+            note.held = self.held(candidate, &before);
+            if let Err(error) = self.notes.replace(&note) {
+                self.undo(&note);
+                return Err(error);
+            }
             let places = candidate.devices.iter().map(CudaDevice::to_string).collect();
             return Ok(Taken { note, places, took: began.elapsed() });
         }
-        let undone = put_back(&self.driver, &self.notes, &note);
-        if let Err(error) = undone {
-            self.warn(&error);
-        }
+        self.undo(&note);
         Err(not_taken(process, state).into())
     }
 
-    /// Restores a process.
+    fn undo(&self, note: &Note) {
+        if let Err(error) = self.put_back_at_end(note) {
+            self.warn(&error);
+        }
+    }
+
+    /// Returns what a process held on its devices. They are looked at again.
+    fn held(&self, candidate: &Candidate, before: &[Place]) -> Vec<Held> {
+        let is_meant =
+            |device: &CudaDevice| candidate.devices.is_empty() || candidate.devices.contains(device);
+        let after = self.places();
+        let pairs = before.iter().zip(&after).filter(|((device, _), _)| is_meant(device));
+        pairs
+            .filter_map(|((device, before), (_, after))| {
+                Held::of(candidate.process.id, before, after, device)
+            })
+            .collect()
+    }
+
+    /// Restores a process, if there is room for it now.
     pub fn put_back(&self, note: &Note) -> anyhow::Result<Returned> {
-        put_back(&self.driver, &self.notes, note)
+        self.returning(WithoutRoom::Refuse, note)
+    }
+
+    /// Restores a process after tests. Their memory may still be in use for a moment.
+    fn put_back_at_end(&self, note: &Note) -> anyhow::Result<Returned> {
+        self.returning(WithoutRoom::Wait { sink: self.sink }, note)
+    }
+
+    fn returning(&self, without_room: WithoutRoom<'_>, note: &Note) -> anyhow::Result<Returned> {
+        let (driver, notes, lack) = (&self.driver, &self.notes, &|note: &Note| self.lack(note));
+        Returning { driver, notes, lack, without_room }.put_back(note)
+    }
+
+    /// Returns the first device without room for the process.
+    fn lack(&self, note: &Note) -> Option<Lack> {
+        let now = |(device, occupancy): Place| DeviceNow {
+            free: self
+                .nvml
+                .as_ref()
+                .map_or_else(|| Err("it is not here".to_owned()), |it| it.free(&device.uuid)),
+            device,
+            occupancy,
+        };
+        let devices: Vec<DeviceNow> = self.places().into_iter().map(now).collect();
+        room::lack(note, &devices, process::resident(note.process))
     }
 
     /// Returns a note for a process that the user named and another program set aside; `None` if it
@@ -296,7 +344,7 @@ impl SetAside<'_> {
         let mut all = true;
         for taken in std::mem::take(&mut self.taken) {
             let note = &taken.note;
-            match self.courtesy.put_back(note) {
+            match self.courtesy.put_back_at_end(note) {
                 Ok(returned) => {
                     self.courtesy.sink.emit(Event::MemoryRestored { text: outcome(note, returned) });
                 }

@@ -64,6 +64,8 @@ pub enum Event {
     AbsentLibraries { target: String, names: Vec<String> },
     /// A process's GPU memory moved to host memory, to make room for the tests.
     MemorySetAside { text: String },
+    /// It cannot move back yet, because the device has no room; the text says for what.
+    WaitingForRoom { text: String },
     /// It moved back, and the process goes on.
     MemoryRestored { text: String },
     /// The cache was larger than its limit, and old builds were removed; both in bytes.

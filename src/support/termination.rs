@@ -15,13 +15,13 @@ const SAME: Duration = Duration::from_millis(50);
 const LAST_WORDS: &[u8] = b"error: interrupted twice, so the tool and what it started were killed\n  \
     help: finished runs are kept; to continue, run the same command again with `--resume`\n";
 
-/// Whether a second signal came.
 const OF_MEMORY_ASIDE: &[u8] =
     b"GPU memory of other processes is still set aside; to restore it: cargo memprof restore\n";
 
 /// Whether processes are set aside, which wait until they are restored.
 static IS_MEMORY_ASIDE: AtomicBool = AtomicBool::new(false);
 
+/// Whether a second signal came.
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
 
 /// Notes whether GPU memory of other processes is set aside, for the last words.

@@ -166,12 +166,86 @@ fn a_restore_that_fails_keeps_the_note_and_works_later() {
     machine.set("failures", &format!("restore {} 2\n", guest.id()));
     let printed = machine.memprof(&["restore"]);
     assert_eq!(printed.code, 2);
-    let said = "could not be restored; its data is safe in host memory: cuCheckpointProcessRestore: CUDA_ERROR_OUT_OF_MEMORY (2)";
+    let said = "could not be restored, and may have lost its GPU data: cuCheckpointProcessRestore: \
+                CUDA_ERROR_OUT_OF_MEMORY (2); after this, the driver may refuse every later restore with \
+                CUDA_ERROR_OPERATING_SYSTEM (304)\n";
     assert!(printed.stderr.contains(said), "{}", printed.everything());
     assert_eq!(machine.notes().len(), 1);
+    machine.set("failures", &format!("restore {} 304\n", guest.id()));
+    let printed = machine.memprof(&["restore"]);
+    assert_eq!(printed.code, 2);
+    let said = "may have lost its GPU data: cuCheckpointProcessRestore: CUDA_ERROR_OPERATING_SYSTEM (304); the driver \
+                also says this after a restore that ran out of memory (CUDA_ERROR_OUT_OF_MEMORY)\n";
+    assert!(printed.stderr.contains(said), "{}", printed.everything());
+    let help = format!("if that fails, end it: kill -9 {}\n", guest.id());
+    assert!(printed.stderr.ends_with(&help), "{}", printed.everything());
+    assert!(!printed.stderr.contains("safe"), "{}", printed.everything());
     machine.unset("failures");
     success(machine.memprof(&["restore"]));
     assert_eq!((machine.state(&guest), machine.notes().len()), ("0".into(), 0));
+}
+
+#[test]
+fn without_room_the_drivers_restore_is_not_called() {
+    let machine = Machine::new();
+    let (guest, other) = (machine.guest(300, &[]), machine.guest(100, &[]));
+    success(machine.memprof(&["yield", &id(&guest)]));
+    machine.calls();
+    // The device has 64 GiB. 300 MiB and 1 GiB must be free.
+    let mut hog = machine.guest((64 << 10) - 100 - 1324 + 1, &[]);
+    let printed = machine.memprof(&["restore", &id(&guest)]);
+    assert_eq!(printed.code, 2, "{}", printed.everything());
+    assert_eq!(machine.calls(), [] as [&str; 0]);
+    assert_eq!((machine.state(&guest).as_str(), machine.notes().len()), ("2", 1));
+    let said = format!(
+        "error: process {} (sleep) is not restored, because GPU 0 may have no room: 1.29 GiB are free, and it needs \
+         1.29 GiB (300 MiB that it held, and 1.00 GiB in reserve); in use by process {}",
+        guest.id(),
+        hog.id()
+    );
+    assert!(printed.stderr.contains(&said), "{}", printed.everything());
+    assert!(printed.stderr.contains(&format!("process {}", other.id())), "{}", printed.everything());
+    let help = format!("\n  help: free memory, then: cargo memprof restore {}\n", guest.id());
+    assert!(printed.stderr.ends_with(&help), "{}", printed.everything());
+
+    hog.end();
+    let state = fs_err::read_to_string(machine.path("state")).unwrap();
+    let hogs = format!(" {} ", hog.id());
+    let rest: Vec<&str> = state.lines().filter(|line| !line.contains(&hogs)).collect();
+    fs_err::write(machine.path("state"), rest.join("\n")).unwrap();
+    success(machine.memprof(&["restore"]));
+    assert_eq!(machine.calls(), ["restore", "unlock"]);
+    assert_eq!((machine.state(&guest).as_str(), machine.notes().len()), ("0", 0));
+}
+
+#[test]
+fn a_process_that_another_program_set_aside_needs_room_for_its_host_memory() {
+    let machine = Machine::new();
+    let guest = machine.guest(0, &[]);
+    machine.set(&id(&guest), "2");
+    // Less is free than the reserve.
+    let _hog = machine.guest((64 << 10) - 1000, &[]);
+    let printed = machine.memprof(&["restore", &id(&guest)]);
+    assert_eq!(printed.code, 2, "{}", printed.everything());
+    assert!(printed.stderr.contains("GPU 0 may have no room: 0.98 GiB are free"), "{}", printed.everything());
+    assert_eq!(machine.calls(), [] as [&str; 0]);
+}
+
+#[test]
+fn ctrl_c_during_yield_restores_and_says_nothing_of_runs() {
+    let machine = Machine::new();
+    let (first, second) = (machine.guest(10, &[]), machine.guest(20, &[]));
+    machine.set("interrupts", "after checkpoint\n");
+    let printed = machine.memprof(&["yield", &id(&first), &id(&second)]);
+    assert_eq!(printed.code, 130, "{}", printed.everything());
+    assert!(
+        printed.stderr.contains("error: interrupted; nothing is set aside\n"),
+        "{}",
+        printed.everything()
+    );
+    assert!(!printed.stderr.contains("resume"), "{}", printed.everything());
+    assert_eq!(machine.calls(), ["lock", "checkpoint", "restore", "unlock"]);
+    assert_eq!(machine.notes().len(), 0);
 }
 
 #[test]

@@ -27,6 +27,12 @@ use std::str::FromStr;
 
 mod assertions;
 mod cells;
+mod courtesy;
+#[cfg_attr(
+    not(all(target_os = "linux", target_pointer_width = "64", not(miri))),
+    path = "courtesy_driver_elsewhere.rs"
+)]
+mod courtesy_driver;
 mod every;
 mod gpus;
 mod heap;
@@ -47,6 +53,7 @@ mod usage;
 #[doc(hidden)]
 pub use assertions::Broken;
 pub use cells::{CellUsage, Cells};
+pub use courtesy::{Courtesy, Movable, Moved, courtesy, movable};
 pub use every::Every;
 pub use gpus::Gpus;
 pub use heap::Heap;

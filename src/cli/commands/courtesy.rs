@@ -7,7 +7,7 @@ use crate::cli::commands::context::CommandContext;
 use crate::courtesy::candidate::Place;
 use crate::courtesy::note::{Note, Notes};
 use crate::courtesy::process::{CONSENT, ProcessFacts};
-use crate::courtesy::refusal::Refusal;
+use crate::courtesy::refusal::{Refusal, Stopped};
 use crate::courtesy::taking::{Courtesy, Selection, SetAside, Wanted, outcome};
 use crate::gpu::devices::CudaDevice;
 use crate::gpu::visible_devices;
@@ -31,7 +31,10 @@ pub fn yield_memory(context: CommandContext<'_>, arguments: &YieldArguments) -> 
         return Err(nobody_opted_in(devices, &selection.refused).into());
     }
     let before = courtesy.places();
-    let aside = courtesy.set_aside(&selection.candidates)?;
+    let aside = match courtesy.set_aside(&selection.candidates) {
+        Ok(aside) => aside,
+        Err(error) => return Ok(not_set_aside(context, &error)),
+    };
     let mut text = String::new();
     for line in aside.lines() {
         _ = writeln!(text, "set aside {line}");
@@ -41,6 +44,22 @@ pub fn yield_memory(context: CommandContext<'_>, arguments: &YieldArguments) -> 
     _ = writeln!(text, "to restore: cargo memprof restore {}", ids.join(" "));
     aside.keep()?;
     context.print(&text)
+}
+
+/// Prints why nothing was set aside. Runs and `--resume`, which other commands name after Ctrl-C, do
+/// not exist here.
+fn not_set_aside(context: CommandContext<'_>, error: &anyhow::Error) -> ExitCode {
+    if !error.is::<Stopped>() {
+        return context.console.fail(error, false);
+    }
+    let own = |note: &Note| note.by.process == std::process::id();
+    let left: Vec<String> = Notes::open().own().iter().filter(|it| own(it)).map(Note::to_string).collect();
+    context.console.show_error(&match &left[..] {
+        [] => UserError::new("interrupted; nothing is set aside"),
+        left => UserError::new(format!("interrupted; still set aside: {}", left.join(", ")))
+            .help("cargo memprof restore"),
+    });
+    ExitCode::Interrupted
 }
 
 /// Restores processes.
@@ -62,11 +81,8 @@ pub fn restore(context: CommandContext<'_>, arguments: &RestoreArguments) -> any
         }
     }
     // Each is an error of its own process, and the others were still restored.
-    let last = failures.pop();
-    for error in failures {
-        context.console.fail(&error, false);
-    }
-    last.map_or(Ok(ExitCode::Success), Err)
+    let codes = failures.iter().map(|error| context.console.fail(error, false));
+    Ok(codes.fold(ExitCode::Success, ExitCode::worst))
 }
 
 /// Returns the notes without those that a comparison under way needs.

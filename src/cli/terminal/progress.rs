@@ -242,6 +242,7 @@ impl Progress {
                 Update::line(good("Removed", text))
             }
             Event::MemorySetAside { text } => Update::end_of_stage(vec![good("Set aside", text.clone())]),
+            Event::WaitingForRoom { text } => Update::line(good("Waiting", text.clone())),
             Event::MemoryRestored { text } => Update::end_of_stage(vec![good("Restored", text.clone())]),
             Event::AbsentLibraries { target, names } => Update::line(absent_libraries(target, names)),
             Event::Warning { message, help } => {
