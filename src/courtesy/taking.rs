@@ -289,7 +289,7 @@ fn not_taken(process: &ProcessFacts, state: Result<State, CallError>) -> UserErr
         Ok(state) => format!("the driver says {state:?}"),
     };
     UserError::new(format!("{process} was not set aside: {why}"))
-        .help("docs/courtesy.md says what the driver cannot set aside, such as memory that processes share")
+        .help("docs/courtesy.md says what the driver cannot set aside, such as managed memory")
 }
 
 /// A process that is set aside.

@@ -101,16 +101,13 @@ impl Courtesy {
     pub fn restore(&mut self) -> Moved {
         match std::mem::replace(&mut self.state, State::Here) {
             State::Here => Moved::Nothing("nothing is set aside".to_owned()),
-            State::ByDriver(aside) => {
-                let bytes = aside.bytes();
-                match aside.restore() {
-                    Ok(()) => Moved::ByDriver(bytes),
-                    Err((aside, reason)) => {
-                        self.state = State::ByDriver(aside);
-                        Moved::Nothing(reason)
-                    }
+            State::ByDriver(aside) => match aside.restore() {
+                Ok(()) => Moved::ByDriver(aside.bytes()),
+                Err(reason) => {
+                    self.state = State::ByDriver(aside);
+                    Moved::Nothing(reason)
                 }
-            }
+            },
             State::ByFunctions(moved) => {
                 let (bytes, left, reasons) = all_back(moved);
                 if left.is_empty() {

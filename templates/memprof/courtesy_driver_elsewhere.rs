@@ -11,7 +11,7 @@ impl Aside {
         match *self {}
     }
 
-    pub(crate) fn restore(self) -> Result<(), (Self, String)> {
-        match self {}
+    pub(crate) fn restore(&self) -> Result<(), String> {
+        match *self {}
     }
 }

@@ -205,17 +205,18 @@ impl Nvml {
     }
 
     fn device(&self, uuid: [u8; 16]) -> Result<*mut c_void, String> {
-        let hexadecimal: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
+        let dash = |place| if [4, 6, 8, 10].contains(&place) { "-" } else { "" };
+        let parts = uuid.iter().enumerate().map(|(place, byte)| format!("{}{byte:02x}", dash(place)));
+        let text = parts.collect::<Vec<_>>().concat();
         let mut handle = std::ptr::null_mut();
         for kind in ["GPU", "MIG"] {
-            let [a, b, c, d, e] = [0..8, 8..12, 12..16, 16..20, 20..32].map(|range| &hexadecimal[range]);
-            let name = format!("{kind}-{a}-{b}-{c}-{d}-{e}\0");
+            let name = format!("{kind}-{text}\0");
             // SAFETY: the name ends with a zero byte.
             if unsafe { (self.by_uuid)(name.as_ptr().cast(), &mut handle) } == 0 {
                 return Ok(handle);
             }
         }
-        Err(format!("it has no device with the UUID {hexadecimal}"))
+        Err(format!("it has no device {text}"))
     }
 
     fn memory(&self, device: *mut c_void) -> Result<Memory, String> {
@@ -293,14 +294,7 @@ impl Aside {
     }
 
     /// Restores it, or returns why not.
-    pub(crate) fn restore(self) -> Result<(), (Self, String)> {
-        match self.try_restore() {
-            Ok(()) => Ok(()),
-            Err(reason) => Err((self, reason)),
-        }
-    }
-
-    fn try_restore(&self) -> Result<(), String> {
+    pub(crate) fn restore(&self) -> Result<(), String> {
         let mut state = self.driver.process_state()?;
         if state == SET_ASIDE {
             self.expect_room()?;

@@ -8,6 +8,8 @@
 //! memprof::checkpoint!("decoded {} bytes", image.len());
 //! ```
 //!
+//! [`courtesy`] is an exception: it works in every build.
+//!
 //! `cargo memprof` links a crate with the same items in place of this one, which measures. Here, a
 //! call costs at most a branch and allocates nothing. The arguments of a label are compiled, but
 //! neither evaluated nor formatted. Figures are absent: [`Reading`] has none, and an assertion about
