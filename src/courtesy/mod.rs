@@ -5,6 +5,7 @@
 pub mod candidate;
 pub mod checks;
 pub mod driver;
+pub mod held;
 pub mod host_memory;
 pub mod note;
 pub mod process;

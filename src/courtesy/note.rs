@@ -10,8 +10,8 @@ use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
 
+use crate::courtesy::held::Held;
 use crate::courtesy::process::{self, ProcessFacts};
-use crate::courtesy::room::Held;
 use crate::gpu::locks;
 use crate::support::bytes::Bytes;
 use crate::support::regular_file;

@@ -73,7 +73,7 @@ impl Returning<'_> {
                     return Ok(if ran { Returned::Ran } else { Returned::Restored(began.elapsed()) });
                 }
                 Ok(State::SetAside) => {
-                    self.expect_room(note)?;
+                    expect_room(note, self.lack, self.without_room)?;
                     self.driver.restore(note.process)
                 }
                 Ok(State::Locked) => self.driver.unlock(note.process),
@@ -93,26 +93,29 @@ impl Returning<'_> {
             }
         }
     }
+}
 
-    fn expect_room(&self, note: &Note) -> Result<(), UserError> {
-        let began = Instant::now();
-        let mut was_told = false;
-        loop {
-            let Some(lack) = (self.lack)(note) else { return Ok(()) };
-            let WithoutRoom::Wait { sink } = self.without_room else {
-                return Err(no_room(note, &lack));
-            };
-            if began.elapsed() > ROOM_PATIENCE || !note.is_of_living() {
-                return Err(no_room(note, &lack));
-            }
-            if !was_told {
-                let text = format!("for room on {} to restore {note}: {}", lack.device, lack.reason);
-                sink.emit(Event::WaitingForRoom { text });
-                was_told = true;
-            }
-            std::thread::sleep(POLL);
+/// Returns once the devices have room.
+fn expect_room(
+    note: &Note,
+    lack: &dyn Fn(&Note) -> Option<Lack>,
+    without_room: WithoutRoom<'_>,
+) -> Result<(), UserError> {
+    let began = Instant::now();
+    let mut was_told = false;
+    while let Some(lack) = lack(note) {
+        let WithoutRoom::Wait { sink } = without_room else { return Err(no_room(note, &lack)) };
+        if began.elapsed() > ROOM_PATIENCE || !note.is_of_living() {
+            return Err(no_room(note, &lack));
         }
+        if !was_told {
+            let text = format!("for room on {} to restore {note}: {}", lack.device, lack.reason);
+            sink.emit(Event::WaitingForRoom { text });
+            was_told = true;
+        }
+        std::thread::sleep(POLL);
     }
+    Ok(())
 }
 
 fn no_room(note: &Note, lack: &Lack) -> UserError {
@@ -144,4 +147,42 @@ fn failed(note: &Note) -> UserError {
         "{note} could not be restored, and has lost its GPU data: the driver failed with it"
     ))
     .help(format!("it cannot go on; to end it: kill -9 {}", note.process))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::courtesy::process::ProcessFacts;
+
+    #[derive(Default)]
+    struct Heard(Mutex<Vec<String>>);
+
+    impl Sink for Heard {
+        fn emit(&self, event: Event) {
+            self.0.lock().unwrap().push(format!("{event:?}"));
+        }
+    }
+
+    #[test]
+    fn after_tests_room_is_awaited_with_one_line_and_by_hand_it_is_not() {
+        let own = ProcessFacts::read(std::process::id()).unwrap();
+        let note = Note::of(&own, Vec::new(), None);
+        let (left, heard) = (Cell::new(3), Heard::default());
+        let lack = |_: &Note| {
+            left.set(left.get() - 1);
+            (left.get() > 0).then(|| Lack { device: "GPU 0".into(), reason: "1 B is free".into() })
+        };
+        expect_room(&note, &lack, WithoutRoom::Wait { sink: &heard }).unwrap();
+        assert_eq!(left.get(), 0);
+        let told = heard.0.lock().unwrap().clone();
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].contains("WaitingForRoom") && told[0].contains("GPU 0"), "{told:?}");
+        left.set(3);
+        let error = expect_room(&note, &lack, WithoutRoom::Refuse).unwrap_err();
+        assert_eq!(left.get(), 2);
+        assert!(error.to_string().ends_with("is not restored, because GPU 0 may have no room: 1 B is free"));
+    }
 }

@@ -4,8 +4,6 @@
 //! out of memory (`CUDA_ERROR_OUT_OF_MEMORY`) left a process that no later call could restore
 //! (`CUDA_ERROR_OPERATING_SYSTEM`), although the memory was free again.
 
-use serde::{Deserialize, Serialize};
-
 use crate::courtesy::note::Note;
 use crate::gpu::devices::{CudaDevice, DeviceProcess, Occupancy};
 use crate::support::bytes::Bytes;
@@ -17,28 +15,6 @@ pub const MARGIN: u64 = 1 << 30;
 
 /// What the driver itself may have in use on a device without a process (3.25 MiB on an H200).
 const EMPTY: u64 = 16 << 20;
-
-/// What a process held on a device, noted when it was set aside.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Held {
-    /// The device's UUID.
-    pub device: String,
-    /// The process's bytes on it.
-    pub bytes: u64,
-    /// The bytes in use on it just after, by others.
-    pub others: u64,
-}
-
-impl Held {
-    /// Returns what a process held: what NVML listed for it, else what became free.
-    pub fn of(process: u32, before: &Occupancy, after: &Occupancy, device: &CudaDevice) -> Option<Self> {
-        let (Ok(used), Ok(others)) = (&before.used, &after.used) else { return None };
-        let listed = before.processes.as_deref().unwrap_or_default();
-        let listed = listed.iter().find(|one| one.process == process).and_then(|one| one.bytes);
-        let bytes = listed.unwrap_or(0).max(used.saturating_sub(*others));
-        (bytes > 0).then(|| Self { device: device.uuid.clone(), bytes, others: *others })
-    }
-}
 
 /// A device as it is now.
 #[derive(Clone, Debug)]
@@ -126,6 +102,7 @@ fn users(used: u64, occupancy: &Occupancy) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::courtesy::held::Held;
     use crate::courtesy::process::ProcessFacts;
 
     const GIB: u64 = 1 << 30;
@@ -195,15 +172,5 @@ mod tests {
         assert!(lack(&unknown, &beside(32 * GIB), None).unwrap().reason.starts_with("NVML does not say: "));
         assert_eq!(lack(&unknown, &beside(EMPTY), None), None, "an empty device has all the room there is");
         assert!(lack(&unknown, &[], Some(1)).unwrap().reason.starts_with("NVML shows none"));
-    }
-
-    #[test]
-    fn what_became_free_counts_where_nvml_hides_the_process() {
-        let (before, after) = (now(0, 9 * GIB, &[(4711, 5)]).occupancy, now(0, GIB, &[]).occupancy);
-        let held = |process, before| Held::of(process, before, &after, &device(0)).unwrap();
-        assert_eq!((held(7, &before).bytes, held(7, &before).others), (8 * GIB, GIB));
-        let listed = now(0, 9 * GIB, &[(7, 9 * GIB)]).occupancy;
-        assert_eq!(held(7, &listed).bytes, 9 * GIB, "another process came in between");
-        assert_eq!(Held::of(7, &after, &after, &device(0)), None);
     }
 }

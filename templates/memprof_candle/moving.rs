@@ -9,7 +9,8 @@ use memprof::Movable;
 
 /// Registers the variables of a map on CUDA devices, as they are now, until the guard is dropped: if
 /// the CUDA driver cannot move the process's memory, `memprof::courtesy()` moves them. Layers that
-/// share the variables' storage need nothing else. While they are away, operations with them fail.
+/// share the variables' storage need nothing else. No operation may use them until they are back:
+/// their storage has no data, and is of another type.
 ///
 /// Gradients, activations and an optimizer's state stay on the device.
 pub fn courtesy(variables: &VarMap) -> Movable {
@@ -63,7 +64,8 @@ impl Move {
             return Ok(());
         }
         let copy = storage.to_cpu_storage()?;
-        // Of another type, so that candle refuses operations instead of reading past its end.
+        // Of another type, so that most operations are refused, and no result can be read as the
+        // tensor's own type.
         let is_bytes = storage.dtype() == DType::U8;
         let nothing = if is_bytes { CpuStorage::U32(vec![0]) } else { CpuStorage::U8(vec![0]) };
         *storage = storage.device().storage_from_cpu_storage(&nothing)?;

@@ -39,7 +39,7 @@ fn with(steps: &[&str], old: bool, variables: &[(&str, &str)]) -> String {
         for (name, value) in variables {
             experiment = experiment.env(name, value);
         }
-        text(&steps.iter().fold(experiment, |experiment, step| experiment.arg(step)).succeed().output.stdout)
+        text(&steps.iter().fold(experiment, Experiment::arg).succeed().output.stdout)
     };
     let of_shim = run(Experiment::of(program("courtesy", &[])));
     assert_eq!(run(Experiment::outside_a_run(program("courtesy", &[]))), of_shim);
