@@ -26,6 +26,7 @@ pub mod checkout;
 pub mod cli;
 pub mod compare;
 pub mod config;
+pub mod courtesy;
 pub mod doctor;
 pub mod git;
 pub mod gpu;

@@ -3,6 +3,7 @@
 
 use camino::Utf8PathBuf;
 
+use crate::courtesy::note::Note;
 use crate::doctor::diagnosis::{Availability, Diagnosis, DiagnosisSection, Finding};
 use crate::gpu::devices::{CudaDevice, Device, DeviceProcess, Devices, Mig, Occupancy};
 use crate::gpu::nvml::ProcessIds;
@@ -41,6 +42,8 @@ pub struct MachineFacts {
     pub order: Option<String>,
     /// Kernel drivers that report GPU memory per process (amdgpu, i915, xe).
     pub drm_drivers: Vec<String>,
+    /// This user's processes whose GPU memory is set aside.
+    pub set_aside: Vec<Note>,
 }
 
 /// How to read the resident memory of a process.
@@ -172,7 +175,20 @@ fn gpus(facts: &MachineFacts) -> Vec<Finding> {
             .help("tests cannot use CUDA; in a container, set NVIDIA_DRIVER_CAPABILITIES=utility,compute"),
     });
     findings.push(cupti(facts));
+    findings.extend(facts.set_aside.iter().map(set_aside));
     findings
+}
+
+fn set_aside(note: &Note) -> Finding {
+    let devices = if note.devices.is_empty() { "the GPU".to_owned() } else { note.devices.join(", ") };
+    let by = match note {
+        note if note.is_abandoned() => format!("{}, which was killed", note.by),
+        note if note.is_in_use() => format!("{}, which restores it at its end", note.by),
+        note => note.by.to_string(),
+    };
+    let text = format!("{note}, {}{devices}, since {} by {by}", note.amount(), note.since);
+    Finding::new("set aside", Availability::Limited, text)
+        .help(format!("to restore it: cargo memprof restore {}", note.process))
 }
 
 fn nvml_devices(facts: &MachineFacts, nvml: &NvmlFacts) -> Vec<Finding> {
@@ -490,6 +506,7 @@ mod tests {
             visible: None,
             order: None,
             drm_drivers: Vec::new(),
+            set_aside: Vec::new(),
         }
     }
 

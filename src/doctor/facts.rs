@@ -6,6 +6,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::checkout::cache;
 use crate::checkout::size_limit;
+use crate::courtesy::note::Notes;
 use crate::doctor::checks::{Cupti, DeviceRuns, MachineFacts, NvmlFacts, Resident};
 use crate::gpu::cupti;
 use crate::gpu::devices::Device;
@@ -37,6 +38,7 @@ pub fn gather() -> MachineFacts {
         visible: variable(VISIBLE),
         order: variable(ORDER),
         drm_drivers: drm_drivers(),
+        set_aside: Notes::open().own(),
     }
 }
 

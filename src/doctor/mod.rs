@@ -1,5 +1,5 @@
 //! Finds out what can be measured on this machine, and how to get what is missing.
-//! Imports support, gpu and checkout.
+//! Imports support, gpu, courtesy and checkout.
 //! Inspects the machine, loads its GPU libraries and creates temporary files; changes nothing.
 
 pub mod checks;

@@ -30,6 +30,9 @@ pub struct Device {
     /// stored, because the slot does not affect any figure.
     #[serde(skip)]
     pub bus: (u32, u32, u32),
+    /// The number of its file, `/dev/nvidia0`. Not stored, like its slot.
+    #[serde(skip)]
+    pub minor: Option<u32>,
     /// Its memory in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,

@@ -113,6 +113,12 @@ impl Nvml {
         }
     }
 
+    /// Returns the bytes that are free on a device, or why that is unknown.
+    pub fn free(&self, uuid: &str) -> Result<u64, String> {
+        let memory = self.library.device_by_uuid(uuid).and_then(|device| device.memory_info());
+        memory.map(|memory| memory.free).map_err(|error| error.to_string())
+    }
+
     /// Returns the programs that compute and those that draw, each once. Both use the device's
     /// memory.
     fn processes(&self, device: &nvml_wrapper::Device<'_>) -> Result<Vec<DeviceProcess>, NvmlError> {
@@ -157,6 +163,7 @@ fn read(device: &nvml_wrapper::Device<'_>) -> Result<Device, NvmlError> {
         uuid: device.uuid()?,
         name: device.name()?,
         bus: bus.unwrap_or_default(),
+        minor: device.minor_number().ok(),
         memory_bytes: device.memory_info().ok().map(|memory| memory.total),
         mig,
         parts,

@@ -71,6 +71,12 @@ pub enum Event {
     /// A test program needs libraries that this machine lacks: its tests can be listed here, but
     /// not run.
     AbsentLibraries { target: String, names: Vec<String> },
+    /// A process's GPU memory moved to host memory, to make room for the tests.
+    MemorySetAside { text: String },
+    /// It cannot move back yet, because the device has no room; the text says for what.
+    WaitingForRoom { text: String },
+    /// It moved back, and the process goes on.
+    MemoryRestored { text: String },
     /// The cache was larger than its limit, and old builds were removed; both in bytes.
     CacheShrunk { removed: u64, limit: u64 },
     /// Something the user should know, with what to do about it.

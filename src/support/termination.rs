@@ -15,8 +15,19 @@ const SAME: Duration = Duration::from_millis(50);
 const LAST_WORDS: &[u8] = b"error: interrupted twice, so the tool and what it started were killed\n  \
     help: finished runs are kept; to continue, run the same command again with `--resume`\n";
 
+const OF_MEMORY_ASIDE: &[u8] =
+    b"GPU memory of other processes is still set aside; to restore it: cargo memprof restore\n";
+
+/// Whether processes are set aside, which wait until they are restored.
+static IS_MEMORY_ASIDE: AtomicBool = AtomicBool::new(false);
+
 /// Whether a second signal came.
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
+
+/// Notes whether GPU memory of other processes is set aside, for the last words.
+pub fn note_memory_aside(is_aside: bool) {
+    IS_MEMORY_ASIDE.store(is_aside, Ordering::Relaxed);
+}
 
 /// Handles a signal, on a thread of its own.
 pub fn handle(interrupt: &AtomicBool) {
@@ -46,9 +57,12 @@ fn end_at_once() -> ! {
         crate::support::process_tree::kill_all();
     }
     terminal_mode::restore_last();
-    // SAFETY: the buffer has this length; `_exit` only ends the process.
+    // SAFETY: the buffers have these lengths; `_exit` only ends the process.
     unsafe {
         libc::write(2, LAST_WORDS.as_ptr().cast(), LAST_WORDS.len());
+        if IS_MEMORY_ASIDE.load(Ordering::Relaxed) {
+            libc::write(2, OF_MEMORY_ASIDE.as_ptr().cast(), OF_MEMORY_ASIDE.len());
+        }
         libc::_exit(ExitCode::Interrupted as i32)
     }
 }

@@ -37,6 +37,7 @@
 //! * naming and tracing: `tensors` and `layers`; `trace`, which the tool inserts into traced functions;
 //! * writing: `log` with `checksum`, `json`, `terminal`; all keep their memory in `untracked`,
 //!   which has it from `own_memory`;
+//! * giving way: `courtesy` with `courtesy_driver`, which use nothing else;
 //! * beginning and end: `constructor`, `environment`, `stamp`, and `harness`, which keeps libtest's
 //!   own allocations apart from the test's.
 
@@ -68,6 +69,12 @@ mod cells;
 mod checksum;
 mod constructor;
 mod counts;
+mod courtesy;
+#[cfg_attr(
+    not(all(target_os = "linux", target_pointer_width = "64", not(miri))),
+    path = "courtesy_driver_elsewhere.rs"
+)]
+mod courtesy_driver;
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 mod cuda_driver;
 mod descriptor;
@@ -161,6 +168,7 @@ pub use assertions::Broken;
 pub use cells::{CellUsage, Cells};
 #[doc(hidden)]
 pub use counts::{Account, Counts};
+pub use courtesy::{Courtesy, Movable, Moved, courtesy, movable};
 pub use every::Every;
 pub use gpus::Gpus;
 pub use heap::Heap;

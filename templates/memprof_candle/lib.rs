@@ -6,12 +6,13 @@
 //! let _moments = memprof_candle::adamw(&var_map, &optimizer);
 //! let _hidden = memprof_candle::tensor("hidden", memprof::Kind::Activation, &hidden);
 //! memprof_candle::pool(&device); // metrics of the CUDA driver's memory pool
+//! let _movable = memprof_candle::courtesy(&var_map); // for `memprof::courtesy()`
 //! let mlp = memprof_candle::layer("mlp.0", linear); // a `Module` like the linear layer
 //! let _activations = memprof_candle::activations(&loss);
 //! let (gradients, _rest) = memprof_candle::backward(&loss)?;
 //! ```
 //!
-//! Nothing is copied or allocated. Shape and byte range are those of the tensor's view; the
+//! Naming copies and allocates nothing. Shape and byte range are those of the tensor's view; the
 //! allocated bytes are those of its storage.
 
 // Device ordinals fit into 32 bits.
@@ -24,6 +25,8 @@ mod by_name;
 mod graph;
 #[cfg(layers)]
 mod layer;
+#[cfg(all(candle_nn, layers))]
+mod moving;
 #[cfg(candle_nn)]
 mod optimizer;
 #[path = "../common/pool_name.rs"]
@@ -41,6 +44,8 @@ pub use graph::{activations, backward};
 pub use layer::{Layer, LayerT, layer, layer_t};
 #[cfg(layers)]
 pub use memprof::forward;
+#[cfg(all(candle_nn, layers))]
+pub use moving::courtesy;
 #[cfg(candle_nn)]
 pub use optimizer::adamw;
 #[cfg(layers)]

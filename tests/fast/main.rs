@@ -8,6 +8,7 @@ mod ci_install;
 mod ci_script;
 mod comparing;
 mod contents;
+mod courtesy;
 mod csv_tables;
 mod design;
 mod failed_builds;

@@ -2,6 +2,7 @@
 //! crates under `templates`, as the tool does it.
 
 mod by_name;
+mod courtesy;
 mod ending;
 mod gpu;
 mod gpu_parts;

@@ -126,6 +126,9 @@ fn shared_files_are_the_same() {
     for file in [
         "assertions.rs",
         "cells.rs",
+        "courtesy.rs",
+        "courtesy_driver.rs",
+        "courtesy_driver_elsewhere.rs",
         "every.rs",
         "malloc_statistics.rs",
         "malloc_statistics_elsewhere.rs",

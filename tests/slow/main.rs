@@ -11,6 +11,7 @@ mod bisect;
 mod broken_targets;
 mod browser;
 mod chromium;
+mod courtesy;
 mod device_pool;
 mod end_to_end;
 mod faults;

@@ -11,8 +11,10 @@
 
 #![allow(dead_code, reason = "each test executable includes this folder and uses a part of it")]
 
+#[cfg(target_os = "linux")]
+pub mod courtesy;
 pub mod csv;
-mod skips;
+pub mod skips;
 pub mod stacks;
 pub mod synthetic;
 pub mod tables;

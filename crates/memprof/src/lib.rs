@@ -8,6 +8,8 @@
 //! memprof::checkpoint!("decoded {} bytes", image.len());
 //! ```
 //!
+//! [`courtesy`] is an exception: it works in every build.
+//!
 //! `cargo memprof` links a crate with the same items in place of this one, which measures. Here, a
 //! call costs at most a branch and allocates nothing. The arguments of a label are compiled, but
 //! neither evaluated nor formatted. Figures are absent: [`Reading`] has none, and an assertion about
@@ -27,6 +29,12 @@ use std::str::FromStr;
 
 mod assertions;
 mod cells;
+mod courtesy;
+#[cfg_attr(
+    not(all(target_os = "linux", target_pointer_width = "64", not(miri))),
+    path = "courtesy_driver_elsewhere.rs"
+)]
+mod courtesy_driver;
 mod every;
 mod gpus;
 mod heap;
@@ -47,6 +55,7 @@ mod usage;
 #[doc(hidden)]
 pub use assertions::Broken;
 pub use cells::{CellUsage, Cells};
+pub use courtesy::{Courtesy, Movable, Moved, courtesy, movable};
 pub use every::Every;
 pub use gpus::Gpus;
 pub use heap::Heap;

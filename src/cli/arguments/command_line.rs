@@ -7,6 +7,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::cli::arguments::budget::{self, BudgetArguments};
 use crate::cli::arguments::build::{self, BuildCommandArguments, ListArguments, TraceCommandArguments};
+use crate::cli::arguments::courtesy::{self, RestoreArguments, YieldArguments};
 use crate::cli::arguments::deps::{self, DepsArguments};
 use crate::cli::arguments::notebook::{self, NotebookArguments};
 use crate::cli::arguments::reports::{self, CompareArguments, MergeArguments, ReportArguments};
@@ -88,7 +89,7 @@ Commands:
   doctor   show what can be measured on this machine
   init     write a first memprof.yaml
   clean    remove builds and runs
-  Also: submit, budget, demo, schema, completions, man
+  Also: submit, budget, yield, restore, demo, schema, completions, man
 
 All flags, more examples and the exit codes: cargo memprof --help
 ";
@@ -187,6 +188,12 @@ pub enum CommandArguments {
     /// Show what can be measured on this machine, and how to get more
     #[command(after_help = setup::DOCTOR_HELP)]
     Doctor(DoctorArguments),
+    /// Set the GPU memory of other processes aside, to make room
+    #[command(after_help = courtesy::YIELD_HELP)]
+    Yield(YieldArguments),
+    /// Restore the GPU memory that is set aside
+    #[command(after_help = courtesy::RESTORE_HELP)]
+    Restore(RestoreArguments),
     /// Remove this repository's builds and runs
     #[command(after_help = setup::CLEAN_HELP)]
     Clean(CleanArguments),

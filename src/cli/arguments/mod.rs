@@ -6,6 +6,7 @@ pub mod budget;
 pub mod build;
 pub mod cargo;
 pub mod command_line;
+pub mod courtesy;
 pub mod deps;
 pub mod jobs;
 pub mod judging;

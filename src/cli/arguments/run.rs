@@ -3,6 +3,7 @@
 use camino::Utf8PathBuf;
 use clap::{Args, ValueHint};
 
+use crate::cli::arguments::courtesy::CourtesyTarget;
 use crate::cli::arguments::presentation::PresentationArguments;
 use crate::cli::arguments::request::RequestArguments;
 use crate::cli::arguments::values;
@@ -73,6 +74,12 @@ pub struct ExecutionArguments {
         conflicts_with = "device"
     )]
     pub devices: Vec<String>,
+    /// Set the GPU memory of these processes of yours aside while the tests run: PIDs, or `opted-in`
+    ///
+    /// `opted-in` takes all of your processes on the tests' GPUs that have `MEMPROF_COURTESY=1` in
+    /// their environment. The memory is restored at the end, also after an error or Ctrl-C.
+    #[arg(long, value_name = "PID,PID|opted-in")]
+    pub courtesy: Option<CourtesyTarget>,
     /// Run an archive that `cargo memprof build --archive FILE` wrote
     ///
     /// This needs no toolchain, no repository and no network.

@@ -6,8 +6,8 @@ use crate::checkout::cache;
 use crate::cli::arguments::command_line::{CommandArguments, CommandLine};
 use crate::cli::commands::context::CommandContext;
 use crate::cli::commands::{
-    bisect, budget, build, clean, compare, completions, demo, doctor, history, init, list, man, merge,
-    notebook, report, run, schema, submit, trace,
+    bisect, budget, build, clean, compare, completions, courtesy, demo, doctor, history, init, list, man,
+    merge, notebook, report, run, schema, submit, trace,
 };
 use crate::cli::terminal::console::Console;
 use crate::support::exit_code::ExitCode;
@@ -40,6 +40,8 @@ pub fn act(
         CommandArguments::Submit(arguments) => submit::submit(context, arguments),
         CommandArguments::Budget(arguments) => budget::budget(context, arguments),
         CommandArguments::Doctor(arguments) => doctor::doctor(context, *arguments),
+        CommandArguments::Yield(arguments) => courtesy::yield_memory(context, arguments),
+        CommandArguments::Restore(arguments) => courtesy::restore(context, arguments),
         CommandArguments::Clean(arguments) => clean::clean(context, arguments),
         CommandArguments::Init(arguments) => init::init(context, arguments),
         CommandArguments::Schema(arguments) => schema::schema(context, arguments),

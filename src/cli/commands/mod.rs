@@ -9,6 +9,7 @@ pub mod clean;
 pub mod compare;
 pub mod completions;
 pub mod context;
+pub mod courtesy;
 pub mod demo;
 pub mod dispatch;
 pub mod doctor;

@@ -3,6 +3,7 @@
 use crate::cli::arguments::command_line::CommandArguments;
 use crate::cli::arguments::run::RunArguments;
 use crate::cli::commands::context::CommandContext;
+use crate::cli::commands::courtesy;
 use crate::cli::commands::run_archive::run_archive;
 use crate::cli::kept_runs::{self, repository};
 use crate::cli::output::destinations::{Output, outputs};
@@ -222,6 +223,8 @@ impl Run<'_> {
         let devices = DeviceWatch::open(when_held, console, interrupt);
         devices.check(plan.request.tests.iter().filter_map(|test| test.devices.as_ref()))?;
         plan.request.device_pool.iter().try_for_each(|names| devices.pool(names).map(drop))?;
+        let courtesy = self.arguments.execution.courtesy.as_ref();
+        courtesy::check(self.context, courtesy, plan, &devices)?;
         let follow = self.arguments.execution.follow();
         let attribution = self.attribution(plan);
         let kept = KeptRun::of_run(folder)?;
@@ -235,13 +238,16 @@ impl Run<'_> {
             kept.complete(plan, folder, &prepared.builds, &prepared.cells)?;
         }
         pairs::check_tests(&self.arguments.request, plan, &prepared.cells)?;
+        let aside = courtesy::take(self.context, courtesy, plan, &devices)?;
         let ran = session.run(plan, folder, &mut prepared, &devices);
+        let restored = courtesy::put_back(aside);
         let built = prepared.builds.iter().all(|build| build.entry().is_some());
         drop((prepared, devices, lock));
         let presentation =
             Presentation { arguments: &self.arguments.presentation, outputs: self.outputs, metrics };
         ran.map_err(|error| presentation.as_far_as_it_got(console, folder, error))?;
         let code = presentation.of_run(console, &stored::read(folder)?, folder)?;
+        let code = code.worst(restored);
         if let Some(name) = &self.arguments.execution.save_baseline {
             self.save(folder, name, built)?;
         }

@@ -15,6 +15,7 @@ use crate::checkout::cache;
 use crate::cli::arguments::request::EnvironmentArguments;
 use crate::cli::arguments::run::RunArguments;
 use crate::cli::commands::context::CommandContext;
+use crate::cli::commands::courtesy;
 use crate::cli::kept_runs::{ARCHIVE_RUNS, current_directory};
 use crate::cli::output::destinations::Output;
 use crate::cli::output::present::Presentation;
@@ -86,6 +87,8 @@ pub fn run_archive(
     let devices = DeviceWatch::open(when_held, console, interrupt);
     devices.check(plan.request.tests.iter().filter_map(|test| test.devices.as_ref()))?;
     plan.request.device_pool.iter().try_for_each(|names| devices.pool(names).map(drop))?;
+    let courtesy = execution.courtesy.as_ref();
+    courtesy::check(context, courtesy, &plan, &devices)?;
     let run_folder = execution.run_folder.as_deref();
     let (plan, folder) = match &execution.resume {
         Some(name) => {
@@ -120,13 +123,16 @@ pub fn run_archive(
     };
     let note = |is_finished| ShardRecord::write(folder, plan.request.shard, all_tests.as_ref(), is_finished);
     note(false)?;
+    let aside = courtesy::take(context, courtesy, plan, &devices)?;
     let ran = run.run(&cells).and_then(|all_built| note(true).map(|()| all_built));
+    let restored = courtesy::put_back(aside);
     drop((devices, lock));
     let shown = &arguments.presentation.metrics;
     let metrics = if shown.is_empty() { &unpacked.manifest.metrics } else { shown };
     let presentation = Presentation { arguments: &arguments.presentation, outputs, metrics };
     let all_built = ran.map_err(|error| presentation.as_far_as_it_got(console, folder, error))?;
     let code = presentation.of_run(console, &stored::read(folder)?, folder)?;
+    let code = code.worst(restored);
     Ok(if all_built { code } else { code.worst(ExitCode::Incomplete) })
 }
 

@@ -272,6 +272,9 @@ impl Progress {
                     format!("{} of old builds from the cache (limit {})", Bytes(*removed), Bytes(*limit));
                 Update::line(good("Removed", text))
             }
+            Event::MemorySetAside { text } => Update::end_of_stage(vec![good("Set aside", text.clone())]),
+            Event::WaitingForRoom { text } => Update::line(good("Waiting", text.clone())),
+            Event::MemoryRestored { text } => Update::end_of_stage(vec![good("Restored", text.clone())]),
             Event::AbsentLibraries { target, names } => Update::line(absent_libraries(target, names)),
             Event::Warning { message, help } => {
                 Update::line(Line::Warning { message: message.clone(), help: help.clone() })
