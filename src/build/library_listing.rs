@@ -51,11 +51,8 @@ pub fn list(start: Start<'_>) -> Option<LibraryListing> {
     let bytes = fs_err::read(start.executable).ok()?;
     let mut found =
         SYMBOLS.into_iter().filter(|(symbol, _)| memmem::find(&bytes, symbol.as_bytes()).is_some());
-    let library = match (found.next(), found.next()) {
-        (Some((_, library)), None) => library,
-        // With two libraries, one of them may be a dependency of a dependency.
-        _ => return None,
-    };
+    // With two libraries, one of them may be a dependency of a dependency.
+    let (Some((_, library)), None) = (found.next(), found.next()) else { return None };
     match library {
         HarnessLibrary::Criterion | HarnessLibrary::CriterionByPattern => of_criterion(start),
         HarnessLibrary::Divan => {

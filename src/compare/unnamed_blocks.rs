@@ -3,7 +3,7 @@
 //! A named storage takes one block of the size that the allocator holds for it. Blocks of one size
 //! are not told apart.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
@@ -63,7 +63,7 @@ impl UnnamedBlocks {
         Self {
             least: live.least,
             count: sizes.iter().map(|size| size.count).sum::<u64>() + live.rest[0],
-            bytes: sizes.iter().map(|size| size.bytes_in_all()).sum::<u64>() + live.rest[1],
+            bytes: sizes.iter().map(UnnamedSize::bytes_in_all).sum::<u64>() + live.rest[1],
             sizes,
             without_block,
             is_incomplete: !live.is_whole || live.rest[0] > 0,
@@ -101,17 +101,16 @@ fn held(record: &TensorRecord, device: &TensorDevice, sequence: u64) -> Vec<u64>
     held
 }
 
-/// Returns the sizes of both sides, those with most bytes first.
-pub fn sizes_of(sides: [Option<&UnnamedBlocks>; 2]) -> Vec<u64> {
-    let of = |bytes: u64| -> u64 {
-        let sizes = sides.iter().flatten().flat_map(|side| &side.sizes);
-        sizes.filter(|size| size.bytes == bytes).map(UnnamedSize::bytes_in_all).max().unwrap_or(0)
-    };
-    let distinct: BTreeSet<u64> =
-        sides.iter().flatten().flat_map(|side| &side.sizes).map(|size| size.bytes).collect();
-    let mut sizes: Vec<(u64, u64)> = distinct.into_iter().map(|bytes| (of(bytes), bytes)).collect();
-    sizes.sort_unstable_by_key(|size| std::cmp::Reverse(*size));
-    sizes.into_iter().map(|(_, bytes)| bytes).collect()
+/// Returns the sizes of both revisions' unnamed blocks, those with most bytes first.
+pub fn sizes_of(revisions: [Option<&UnnamedBlocks>; 2]) -> Vec<u64> {
+    let mut most: BTreeMap<u64, u64> = BTreeMap::new();
+    for size in revisions.iter().flatten().flat_map(|one| &one.sizes) {
+        let all = most.entry(size.bytes).or_default();
+        *all = (*all).max(size.bytes_in_all());
+    }
+    let mut order: Vec<(u64, u64)> = most.into_iter().map(|(bytes, all)| (all, bytes)).collect();
+    order.sort_unstable_by_key(|size| std::cmp::Reverse(*size));
+    order.into_iter().map(|(_, bytes)| bytes).collect()
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use crate::results::live_sizes::LiveSizes;
 use crate::results::tensor_record::TensorDevice;
 use crate::support::counted::counted;
 use crate::why::explanations::{Explained, Recorded};
+use crate::why::frame::Frame;
 use crate::why::stacks::shown;
 
 /// List at most this many sizes, and call sites of a size.
@@ -65,14 +66,14 @@ impl TensorReport<'_> {
     ) -> io::Result<()> {
         let sides = self.unnamed(moment, device);
         let each = sides.each_ref().map(Option::as_ref);
-        let sizes = sizes_of(each);
-        if sizes.is_empty() {
+        let distinct = sizes_of(each);
+        if distinct.is_empty() {
             return Ok(());
         }
-        let most = if options.all_rows() { sizes.len() } else { MOST_SIZES };
+        let most = if options.all_rows() { distinct.len() } else { MOST_SIZES };
         let recorded = self.recorded_sizes(moment, device, options);
         let mut rows = Vec::new();
-        for &size in sizes.iter().take(most) {
+        for &size in distinct.iter().take(most) {
             let found = each.map(|side| side.map(|side| found(side, size)));
             rows.push(Row {
                 label: Text::new(format!("each {}", bytes(size)), Tone::Plain),
@@ -81,7 +82,7 @@ impl TensorReport<'_> {
             });
             rows.extend(site_rows(&recorded, size));
         }
-        rows.extend(rest(each, &sizes[most.min(sizes.len())..]));
+        rows.extend(rest(each, &distinct[most.min(distinct.len())..]));
         rows.extend(self.smaller(moment, device, each));
         self.table(page, device, &rows, out)?;
         self.about_unnamed(page, &sides, &recorded, out)
@@ -205,8 +206,8 @@ impl SizedSites<'_> {
         for one in self.sizes.sizes.iter().filter(|one| one.bytes == size) {
             let stack = self.run.stacks.of_site(one.site);
             let named = shown(&stack).map(|frame| stack[frame]);
-            let name = named.map_or_else(|| "not recorded".to_owned(), |frame| frame.name());
-            let location = named.and_then(|frame| frame.location()).unwrap_or_default();
+            let name = named.map_or_else(|| "not recorded".to_owned(), Frame::name);
+            let location = named.and_then(Frame::location).unwrap_or_default();
             *by_function.entry((name, location)).or_insert(0) += one.count;
         }
         by_function
@@ -233,24 +234,24 @@ fn site_rows(recorded: &[Option<SizedSites<'_>>; 2], size: u64) -> Vec<Row> {
 }
 
 /// The sizes that have no row.
-fn rest(each: [Option<&UnnamedBlocks>; 2], sizes: &[u64]) -> Option<Row> {
-    if sizes.is_empty() {
+fn rest(each: [Option<&UnnamedBlocks>; 2], left_out: &[u64]) -> Option<Row> {
+    if left_out.is_empty() {
         return None;
     }
-    let of = |side: &UnnamedBlocks| sizes.iter().map(|size| found(side, *size)).collect::<Vec<_>>();
-    let sides = each.map(|side| side.map(of));
+    let of = |side: &UnnamedBlocks| left_out.iter().map(|bytes| found(side, *bytes)).collect::<Vec<_>>();
+    let found = each.map(|side| side.map(of));
+    let blocks = |of: &Vec<UnnamedSize>| of.iter().map(|one| one.count).sum();
+    let bytes = |of: &Vec<UnnamedSize>| of.iter().map(|one| i128::from(one.bytes_in_all())).sum();
     Some(Row {
-        label: Text::new(counted(sizes.len(), "more size"), Tone::Plain),
-        blocks: sides.each_ref().map(|side| Some(side.as_ref()?.iter().map(|one| one.count).sum())),
-        bytes: sides
-            .each_ref()
-            .map(|side| Some(side.as_ref()?.iter().map(|one| i128::from(one.bytes_in_all())).sum())),
+        label: Text::new(counted(left_out.len(), "more size"), Tone::Plain),
+        blocks: found.each_ref().map(|of| of.as_ref().map(blocks)),
+        bytes: found.each_ref().map(|of| of.as_ref().map(bytes)),
     })
 }
 
-fn found(side: &UnnamedBlocks, size: u64) -> UnnamedSize {
-    let nothing = UnnamedSize { bytes: size, count: 0, of: 0 };
-    side.sizes.iter().find(|one| one.bytes == size).copied().unwrap_or(nothing)
+fn found(blocks: &UnnamedBlocks, bytes: u64) -> UnnamedSize {
+    let nothing = UnnamedSize { bytes, count: 0, of: 0 };
+    blocks.sizes.iter().find(|one| one.bytes == bytes).copied().unwrap_or(nothing)
 }
 
 fn of_at_least(least: u64) -> String {
