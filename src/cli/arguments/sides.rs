@@ -10,9 +10,9 @@ pub struct SideArguments {
     /// Build a side with another version of a dependency: new:serde@1.0.200 (repeatable)
     ///
     /// `old` is the baseline and `new` the candidate; the name of a ref works too. Without a side, it
-    /// holds for all refs. Also from a folder, new:serde=../serde, or from git,
-    /// new:serde=https://github.com/serde-rs/serde@master. If the lock file has several versions:
-    /// new:rand@0.8.5..0.8.4
+    /// holds for all refs. Also from a folder, `new:serde=../serde`, or from git,
+    /// `new:serde=https://github.com/serde-rs/serde@master`. If the lock file has several versions:
+    /// `new:rand@0.8.5..0.8.4`
     #[arg(long, value_name = "[SIDE:]NAME@VERSION")]
     pub with: Vec<String>,
     /// Build a side with the lock file of a file or of a ref: new=main (repeatable)
