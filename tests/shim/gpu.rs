@@ -505,8 +505,7 @@ fn tensors_are_named_by_cudas_numbers_and_the_log_says_which_device_of_the_metri
     let unnamed =
         side.unnamed_at(place_of_allocated, &cargo_memprof::results::tensor_record::TensorDevice::Cuda(0));
     let unnamed = unnamed.unwrap();
-    let mib_bytes = u64::try_from(MIB).unwrap();
-    assert_eq!((unnamed.count, unnamed.bytes, unnamed.without_block), (1, 3 * mib_bytes, 1));
+    assert_eq!((unnamed.count, unnamed.bytes, unnamed.without_block), (1, 3 * MIB, 1));
     let mib = i128::from(MIB);
     assert_eq!(rest("allocated", 0), Ok(2 * mib));
     assert_eq!(rest("allocated", 1), Err("CUDA device 1 was not measured".to_owned()));

@@ -182,18 +182,12 @@ impl Progress {
             }
             Event::SameCommit { text } => Update::line(good("Merging", text.clone())),
             Event::TargetsChosen { text } => Update::line(good("Building", text.clone())),
-            Event::WaitingForLock { subject, holder } => {
-                Update::line(good("Waiting", format!("for another run on {subject} ({holder})")))
-            }
-            Event::WaitingInLine { subject, place, behind, holder } => {
-                let holder = holder.as_ref().map_or_else(String::new, |holder| format!(" (now: {holder})"));
-                let text = format!("{} in line for {subject} behind {behind}{holder}", ordinal(*place));
-                let line = (!on_terminal).then(|| good("Waiting", text.clone()));
-                Update { lines: line.into_iter().collect(), ..Update::stage("Waiting", text) }
-            }
-            Event::WaitingForMemory { device } => {
-                Update::stage("Waiting", format!("until the last run's memory on {device} is free again"))
-            }
+            Event::WaitingForLock { .. }
+            | Event::WaitingInLine { .. }
+            | Event::WaitingForMemory { .. }
+            | Event::WaitingForRoom { .. }
+            | Event::Delaying { .. } => self.waiting(event),
+            Event::JobSubmitted { .. } | Event::JobProgress { .. } => self.job(event),
             Event::BuildStarted { name, commit } => {
                 let text = revision(name, commit);
                 let line = (!on_terminal).then(|| good("Building", text.clone()));
@@ -215,9 +209,6 @@ impl Progress {
                 let headline = Line::Stage { verb: "Failed", text, good: false };
                 let quoted = build_errors::quoted(first_errors, hints).into_iter().map(Line::Quote);
                 Update::end_of_stage(std::iter::once(headline).chain(quoted).collect())
-            }
-            Event::Delaying { length } => {
-                Update::stage("Waiting", format!("{} before the next run", shown(*length)))
             }
             Event::RunStarted { test, name, index, total, left } => {
                 let left = left.filter(|left| !left.is_zero());
@@ -261,24 +252,53 @@ impl Progress {
                 let verb = if *measured { "Measured" } else { "Skipped" };
                 Update::end_of_stage(vec![good(verb, text.clone())])
             }
-            Event::JobSubmitted { text } => Update::line(good("Submitted", text.clone())),
-            Event::JobProgress { text } => {
-                let line = (!on_terminal).then(|| good("Following", text.clone()));
-                let status = StatusLine::Show { verb: "Following", text: text.clone(), restart: false };
-                Update { lines: line.into_iter().collect(), status }
-            }
             Event::CacheShrunk { removed, limit } => {
                 let text =
                     format!("{} of old builds from the cache (limit {})", Bytes(*removed), Bytes(*limit));
                 Update::line(good("Removed", text))
             }
             Event::MemorySetAside { text } => Update::end_of_stage(vec![good("Set aside", text.clone())]),
-            Event::WaitingForRoom { text } => Update::line(good("Waiting", text.clone())),
             Event::MemoryRestored { text } => Update::end_of_stage(vec![good("Restored", text.clone())]),
             Event::AbsentLibraries { target, names } => Update::line(absent_libraries(target, names)),
             Event::Warning { message, help } => {
                 Update::line(Line::Warning { message: message.clone(), help: help.clone() })
             }
+        }
+    }
+
+    fn waiting(&self, event: &Event) -> Update {
+        let on_terminal = self.medium == Medium::Terminal;
+        match event {
+            Event::WaitingForLock { subject, holder } => {
+                Update::line(good("Waiting", format!("for another run on {subject} ({holder})")))
+            }
+            Event::WaitingInLine { subject, place, behind, holder } => {
+                let holder = holder.as_ref().map_or_else(String::new, |holder| format!(" (now: {holder})"));
+                let text = format!("{} in line for {subject} behind {behind}{holder}", ordinal(*place));
+                let line = (!on_terminal).then(|| good("Waiting", text.clone()));
+                Update { lines: line.into_iter().collect(), ..Update::stage("Waiting", text) }
+            }
+            Event::WaitingForMemory { device } => {
+                Update::stage("Waiting", format!("until the last run's memory on {device} is free again"))
+            }
+            Event::Delaying { length } => {
+                Update::stage("Waiting", format!("{} before the next run", shown(*length)))
+            }
+            Event::WaitingForRoom { text } => Update::line(good("Waiting", text.clone())),
+            _ => Update::default(),
+        }
+    }
+
+    fn job(&self, event: &Event) -> Update {
+        let on_terminal = self.medium == Medium::Terminal;
+        match event {
+            Event::JobSubmitted { text } => Update::line(good("Submitted", text.clone())),
+            Event::JobProgress { text } => {
+                let line = (!on_terminal).then(|| good("Following", text.clone()));
+                let status = StatusLine::Show { verb: "Following", text: text.clone(), restart: false };
+                Update { lines: line.into_iter().collect(), status }
+            }
+            _ => Update::default(),
         }
     }
 
