@@ -1,12 +1,14 @@
-//! The CUDA driver's calls that move this process's own memory, and NVML's figures, which say
-//! whether there is room for it again.
+//! The CUDA driver's calls that move this process's own memory, and `nvidia-smi`, which says whether
+//! there is room for it again.
 //!
 //! The driver is neither loaded nor initialised here: a process that has not done so has no GPU
 //! memory. On driver 580.159.04, a restore that ran out of memory left a process that no later call
-//! could restore. So it is not called without room.
+//! could restore. So it is not called without room. There, NVML's functions also wait for ever in a
+//! process whose memory is set aside. So a process of its own asks for the figures.
 
 use std::ffi::CStr;
 use std::os::raw::{c_char, c_int, c_uint, c_void};
+use std::process::{Command, Stdio};
 
 use crate::usage::Bytes;
 
@@ -159,105 +161,56 @@ fn own() -> c_int {
     std::process::id() as c_int
 }
 
-/// `nvmlMemory_t`.
-#[repr(C)]
+/// A GPU's memory, as `nvidia-smi` says it.
 struct Memory {
-    total: u64,
+    device: String,
     free: u64,
     used: u64,
 }
 
-/// `nvmlProcessInfo_v2_t`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct ProcessInfo {
-    process: c_uint,
-    used: u64,
-    gpu_instance: c_uint,
-    compute_instance: c_uint,
+/// The memory of each GPU.
+fn memory() -> Result<Vec<Memory>, String> {
+    let mut command = Command::new("nvidia-smi");
+    command.args(["--query-gpu=uuid,memory.free,memory.used", "--format=csv,noheader,nounits"]);
+    let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output();
+    let output = output.map_err(|error| format!("it cannot be started: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("it ended with {}", output.status));
+    }
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let memory = |line: &str| {
+        let mut fields = line.split(',').map(str::trim);
+        let device = fields.next()?.to_owned();
+        let mut bytes = || Some(fields.next()?.parse::<u64>().ok()? << 20);
+        Some(Memory { device, free: bytes()?, used: bytes()? })
+    };
+    text.lines().map(|line| memory(line).ok_or_else(|| format!("it says '{line}'"))).collect()
 }
 
-struct Nvml {
-    by_uuid: unsafe extern "C" fn(*const c_char, *mut *mut c_void) -> Status,
-    memory: unsafe extern "C" fn(*mut c_void, *mut Memory) -> Status,
-    processes: unsafe extern "C" fn(*mut c_void, *mut c_uint, *mut ProcessInfo) -> Status,
+/// The memory of one GPU.
+fn memory_of(device: &str) -> Result<Memory, String> {
+    let found = memory()?.into_iter().find(|memory| memory.device == device);
+    found.ok_or_else(|| format!("it has no device {device}"))
 }
 
-impl Nvml {
-    fn open() -> Result<Self, String> {
-        // SAFETY: the path is a C string. This is the user's driver.
-        let library = unsafe { dlopen(b"libnvidia-ml.so.1\0".as_ptr().cast(), RTLD_LAZY) };
-        if library.is_null() {
-            return Err("it cannot be loaded".to_owned());
-        }
-        let initialise: unsafe extern "C" fn() -> Status = function!(library, "nvmlInit_v2")?;
-        let nvml = Self {
-            by_uuid: function!(library, "nvmlDeviceGetHandleByUUID")?,
-            memory: function!(library, "nvmlDeviceGetMemoryInfo")?,
-            processes: function!(library, "nvmlDeviceGetComputeRunningProcesses_v3")?,
-        };
-        // SAFETY: for this and all calls below: the types are NVML's, and what it writes to lives
-        // long enough.
-        match unsafe { initialise() } {
-            0 => Ok(nvml),
-            status => Err(format!("nvmlInit_v2 fails with {status}")),
-        }
-    }
-
-    fn device(&self, uuid: [u8; 16]) -> Result<*mut c_void, String> {
-        let dash = |place| if [4, 6, 8, 10].contains(&place) { "-" } else { "" };
-        let parts = uuid.iter().enumerate().map(|(place, byte)| format!("{}{byte:02x}", dash(place)));
-        let text = parts.collect::<Vec<_>>().concat();
-        let mut handle = std::ptr::null_mut();
-        for kind in ["GPU", "MIG"] {
-            let name = format!("{kind}-{text}\0");
-            // SAFETY: the name ends with a zero byte.
-            if unsafe { (self.by_uuid)(name.as_ptr().cast(), &mut handle) } == 0 {
-                return Ok(handle);
-            }
-        }
-        Err(format!("it has no device {text}"))
-    }
-
-    fn memory(&self, device: *mut c_void) -> Result<Memory, String> {
-        let mut memory = Memory { total: 0, free: 0, used: 0 };
-        // SAFETY: as above.
-        match unsafe { (self.memory)(device, &mut memory) } {
-            0 => Ok(memory),
-            status => Err(format!("nvmlDeviceGetMemoryInfo fails with {status}")),
-        }
-    }
-
-    /// The bytes of this process; 0 if NVML does not list it, as in a container.
-    fn own_bytes(&self, device: *mut c_void) -> u64 {
-        const MANY: c_uint = 256;
-        let nothing = ProcessInfo { process: 0, used: 0, gpu_instance: 0, compute_instance: 0 };
-        let (mut infos, mut count) = ([nothing; MANY as usize], MANY);
-        // SAFETY: as above; the count is the room in the array.
-        if unsafe { (self.processes)(device, &mut count, infos.as_mut_ptr()) } != 0 {
-            return 0;
-        }
-        let own = infos[..count.min(MANY) as usize].iter().filter(|info| info.process == std::process::id());
-        // `NVML_VALUE_NOT_AVAILABLE` is the largest number.
-        own.map(|info| info.used).filter(|&used| used != u64::MAX).max().unwrap_or(0)
-    }
+/// The UUID as `nvidia-smi` writes it.
+fn name_of(uuid: [u8; 16]) -> String {
+    let dash = |place| if [4, 6, 8, 10].contains(&place) { "-" } else { "" };
+    let parts = uuid.iter().enumerate().map(|(place, byte)| format!("{}{byte:02x}", dash(place)));
+    format!("GPU-{}", parts.collect::<Vec<_>>().concat())
 }
 
 /// What the process held on a device.
 struct Held {
-    device: *mut c_void,
+    device: String,
     bytes: u64,
     /// What was in use there just after.
     others: u64,
 }
 
-// SAFETY: NVML accepts its handles from any thread.
-unsafe impl Send for Held {}
-
 /// This process's memory, set aside.
 pub(crate) struct Aside {
     driver: Driver,
-    nvml: Nvml,
     held: Vec<Held>,
 }
 
@@ -266,15 +219,14 @@ impl Aside {
     pub(crate) fn take() -> Result<Self, String> {
         let driver = Driver::find()?;
         let devices = driver.devices()?;
-        let needed =
-            |why: String| format!("NVML, which knows whether there is room again, does not answer: {why}");
-        let nvml = Nvml::open().map_err(needed)?;
+        let needed = |why: String| {
+            format!("nvidia-smi, which knows whether there is room again, does not answer: {why}")
+        };
         let mut held = Vec::new();
         for uuid in devices {
-            let device = nvml.device(uuid).map_err(needed)?;
-            let used = nvml.memory(device).map_err(needed)?.used;
-            // What NVML lists until the memory is away; all that is in use until then.
-            held.push((Held { device, bytes: nvml.own_bytes(device), others: 0 }, used));
+            let Memory { device, used, .. } = memory_of(&name_of(uuid)).map_err(needed)?;
+            // All that is in use until the memory is away.
+            held.push((Held { device, bytes: 0, others: 0 }, used));
         }
         driver.lock()?;
         if let Err(error) = driver.call("cuCheckpointProcessCheckpoint", driver.checkpoint) {
@@ -282,11 +234,11 @@ impl Aside {
             return Err(undone.err().map_or(error.clone(), |why| format!("{error}, and then {why}")));
         }
         let held = held.into_iter().map(|(held, used)| {
-            let others = nvml.memory(held.device).map_or(0, |memory| memory.used);
-            Held { bytes: held.bytes.max(used.saturating_sub(others)), others, ..held }
+            let others = memory_of(&held.device).map_or(0, |memory| memory.used);
+            Held { bytes: used.saturating_sub(others), others, ..held }
         });
         let held = held.collect();
-        Ok(Self { driver, nvml, held })
+        Ok(Self { driver, held })
     }
 
     pub(crate) fn bytes(&self) -> u64 {
@@ -312,7 +264,7 @@ impl Aside {
 
     fn expect_room(&self) -> Result<(), String> {
         for held in self.held.iter().filter(|held| held.bytes > 0) {
-            let memory = self.nvml.memory(held.device)?;
+            let memory = memory_of(&held.device)?;
             let needed = held.bytes.saturating_add(MARGIN);
             // If others use no more than before, it fits as it did before.
             if memory.used > held.others && memory.free < needed {

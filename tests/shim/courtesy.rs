@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::laboratory::{Experiment, once, ordinary_program, program, succeed, text, usual_rustc};
 
-/// The folder of a fake driver and NVML. `old` is a driver without the calls.
+/// The folder of a fake driver, NVML and `nvidia-smi`. `old` is a driver without the calls.
 fn libraries(old: bool) -> PathBuf {
     once(&format!("libraries for courtesy, old: {old}"), |folder| {
         fs_err::create_dir_all(folder).unwrap();
@@ -20,6 +20,10 @@ fn libraries(old: bool) -> PathBuf {
             });
             succeed(rustc.arg("-o").arg(folder.join(file)).arg(source));
         }
+        let smi = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/gpu/fake_smi.rs");
+        let mut rustc = usual_rustc();
+        rustc.args(["--edition", "2024", "-o"]).arg(folder.join("nvidia-smi")).arg(smi);
+        succeed(&mut rustc);
     })
 }
 
@@ -33,6 +37,7 @@ fn with(steps: &[&str], old: bool, variables: &[(&str, &str)]) -> String {
         let machine = tempfile::tempdir().unwrap();
         let mut experiment = experiment
             .env("LD_LIBRARY_PATH", libraries(old))
+            .env("PATH", libraries(old))
             .env("FAKE_GPUS", "GPU-11111111-2222-3333-4444-555555555555")
             .env("FAKE_NVML_STATE", machine.path().join("state"))
             .env("FAKE_CHECKPOINTS", machine.path());
@@ -144,8 +149,8 @@ fn the_reason_why_the_driver_cannot_is_said() {
     assert_eq!(
         with(&["load", USE, "yield", "calls"], false, &[("FAKE_NVML_BROKEN", "1")]),
         format!(
-            "yield: nothing moved: NVML, which knows whether there is room again, does not answer: nvmlInit_v2 fails \
-             with 9{rest}calls: \n"
+            "yield: nothing moved: nvidia-smi, which knows whether there is room again, does not answer: it ended \
+             with exit status: 9{rest}calls: \n"
         )
     );
 }

@@ -76,7 +76,7 @@ fn a_device_that_another_run_uses_gets_no_test_and_none_left_is_an_error() {
     let lock = machine.lock(&place(1, SECOND));
     let output = succeed(machine.run("spread", &["--devices", "0,1"]));
     let stderr = text(&output.stderr);
-    assert!(stderr.contains("warning: GPU 1 gets no test: used by another run: process "), "{stderr}");
+    assert!(stderr.contains("warning: GPU 1 gets no test: used by another run: "), "{stderr}");
     assert!(devices(&machine).iter().all(|(_, devices)| devices[0] == FIRST), "{:?}", devices(&machine));
     drop(lock);
 
