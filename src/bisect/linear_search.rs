@@ -470,8 +470,10 @@ mod tests {
                 let first = sweep.iter().find(|(_, after)| size((0, *after)) > limit).unwrap();
                 prop_assert_eq!(&steps(&found), &[*first]);
                 let skips = skipped.iter().filter(|skipped| **skipped).count();
-                // A skip costs itself, and it makes one half larger than the other.
-                prop_assert!(measured <= 2 + halvings(commits) + 2 * skips + 1, "{} of {}", measured, commits);
+                // A skip costs itself. It also makes the parts uneven, which costs up to three measurements in
+                // lines of this length (the most in 40 million random ones).
+                let uneven = if skips == 0 { 0 } else { 3 };
+                prop_assert!(measured <= 2 + halvings(commits) + skips + uneven, "{} of {}", measured, commits);
             }
 
             let (found, _) = searched(commits, SearchGoal::All, limit, figure);

@@ -17,6 +17,7 @@ use serde::de::{self, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess
 use crate::config::limits;
 use crate::config::mistake::{Mistake, PLACE};
 use crate::config::yaml::inline_schema;
+use crate::support::labels;
 use crate::support::suggest;
 
 /// A struct that is written as a mapping. The macro `mapping!` implements it.
@@ -238,7 +239,9 @@ fn check_known<T: Entry>(key: &str) -> Result<(), Mistake> {
     if T::KEYS.contains(&key) || (T::EXTENSIBLE && key.starts_with("x-")) {
         return Ok(());
     }
-    Err(Mistake::new(format!("unknown key '{key}' in {PLACE}")).help(suggest::did_you_mean_or_list(
+    // All keys may follow, so a very long one must not fill the message.
+    let shown = labels::cut(key, 60);
+    Err(Mistake::new(format!("unknown key '{shown}' in {PLACE}")).help(suggest::did_you_mean_or_list(
         key,
         "keys",
         T::KEYS,
