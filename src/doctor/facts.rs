@@ -7,7 +7,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use crate::checkout::cache;
 use crate::checkout::size_limit;
 use crate::courtesy::note::Notes;
-use crate::doctor::checks::{Cupti, DeviceRuns, MachineFacts, NvmlFacts, Resident};
+use crate::doctor::machine::{Cupti, DeviceRuns, MachineFacts, NvmlFacts, Resident};
 use crate::gpu::cupti;
 use crate::gpu::devices::Device;
 use crate::gpu::locks;

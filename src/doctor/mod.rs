@@ -5,4 +5,6 @@
 pub mod checks;
 pub mod diagnosis;
 pub mod facts;
+pub mod gpus;
+pub mod machine;
 pub mod text;

@@ -13,6 +13,7 @@ mod browser;
 mod chromium;
 mod courtesy;
 mod device_pool;
+mod device_queue;
 mod end_to_end;
 mod faults;
 mod gpu_machine;

@@ -5,6 +5,7 @@
 pub mod activity;
 pub mod build_errors;
 pub mod console;
+pub mod event_text;
 pub mod failure;
 pub mod filtered;
 pub mod lines;

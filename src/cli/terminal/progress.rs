@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use crate::cli::terminal::activity::{Activity, ActivityKind, LINE_EVERY, SLOW};
 use crate::cli::terminal::build_errors;
+use crate::cli::terminal::event_text::{absent_libraries, building, good, job, revision, waiting};
 use crate::cli::terminal::lines::{Line, StatusLine, Update};
 use crate::support::bytes::Bytes;
-use crate::support::counted::{counted, ordinal};
+use crate::support::counted::counted;
 use crate::support::elapsed::shown;
 use crate::support::event::Event;
 
@@ -186,8 +187,8 @@ impl Progress {
             | Event::WaitingInLine { .. }
             | Event::WaitingForMemory { .. }
             | Event::WaitingForRoom { .. }
-            | Event::Delaying { .. } => self.waiting(event),
-            Event::JobSubmitted { .. } | Event::JobProgress { .. } => self.job(event),
+            | Event::Delaying { .. } => waiting(event, on_terminal),
+            Event::JobSubmitted { .. } | Event::JobProgress { .. } => job(event, on_terminal),
             Event::BuildStarted { name, commit } => {
                 let text = revision(name, commit);
                 let line = (!on_terminal).then(|| good("Building", text.clone()));
@@ -266,42 +267,6 @@ impl Progress {
         }
     }
 
-    fn waiting(&self, event: &Event) -> Update {
-        let on_terminal = self.medium == Medium::Terminal;
-        match event {
-            Event::WaitingForLock { subject, holder } => {
-                Update::line(good("Waiting", format!("for another run on {subject} ({holder})")))
-            }
-            Event::WaitingInLine { subject, place, behind, holder } => {
-                let holder = holder.as_ref().map_or_else(String::new, |holder| format!(" (now: {holder})"));
-                let text = format!("{} in line for {subject} behind {behind}{holder}", ordinal(*place));
-                let line = (!on_terminal).then(|| good("Waiting", text.clone()));
-                Update { lines: line.into_iter().collect(), ..Update::stage("Waiting", text) }
-            }
-            Event::WaitingForMemory { device } => {
-                Update::stage("Waiting", format!("until the last run's memory on {device} is free again"))
-            }
-            Event::Delaying { length } => {
-                Update::stage("Waiting", format!("{} before the next run", shown(*length)))
-            }
-            Event::WaitingForRoom { text } => Update::line(good("Waiting", text.clone())),
-            _ => Update::default(),
-        }
-    }
-
-    fn job(&self, event: &Event) -> Update {
-        let on_terminal = self.medium == Medium::Terminal;
-        match event {
-            Event::JobSubmitted { text } => Update::line(good("Submitted", text.clone())),
-            Event::JobProgress { text } => {
-                let line = (!on_terminal).then(|| good("Following", text.clone()));
-                let status = StatusLine::Show { verb: "Following", text: text.clone(), restart: false };
-                Update { lines: line.into_iter().collect(), status }
-            }
-            _ => Update::default(),
-        }
-    }
-
     fn build_progress(&self, name: &str, crate_name: &str, compiled: usize) -> Update {
         let is_verbose = self.verbosity == Verbosity::Verbose;
         let line = is_verbose.then(|| good("Compiled", format!("{crate_name} for {name}")));
@@ -365,30 +330,6 @@ fn is_part_of_step(event: &Event) -> bool {
             | Event::BuildFailed { .. }
             | Event::RunFinished { .. }
     )
-}
-
-/// `main · 12 crates · serde`.
-fn building(name: &str, crate_name: &str, compiled: usize) -> String {
-    format!("{name} · {} · {crate_name}", counted(compiled, "crate"))
-}
-
-fn good(verb: &'static str, text: String) -> Line {
-    Line::Stage { verb, text, good: true }
-}
-
-fn revision(name: &str, commit: &str) -> String {
-    let short =
-        commit.get(..7).filter(|_| commit.bytes().all(|byte| byte.is_ascii_hexdigit())).unwrap_or(commit);
-    if short.is_empty() || short == name { name.to_owned() } else { format!("{name} {short}") }
-}
-
-fn absent_libraries(target: &str, names: &[String]) -> Line {
-    let help = "run its tests on a machine that has them: `cargo memprof build --archive FILE` packs the tests \
-                (docs/archive.md)";
-    Line::Warning {
-        message: format!("'{target}' is linked with {}, which this machine lacks", names.join(", ")),
-        help: Some(help.to_owned()),
-    }
 }
 
 #[cfg(test)]
