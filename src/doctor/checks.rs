@@ -203,8 +203,8 @@ fn nvml_metrics(facts: &MachineFacts) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::text::render;
     use crate::doctor::machine::{DeviceRuns, NvmlFacts};
+    use crate::doctor::text::render;
     use crate::gpu::devices::{CudaDevice, Device, DeviceProcess, Devices, Mig, MigDevice, Occupancy};
 
     fn bare() -> MachineFacts {
