@@ -228,7 +228,15 @@ impl Wanted<'_> {
             self.subject(change),
             resolver.reason(&String::from_utf8_lossy(&done.stderr))
         );
-        Err(UserError::new(message).maybe_help(self.advice(resolver, change, replaced)).into())
+        let help = match &change.to {
+            // Versions of the registry are no answer if the repository cannot be read.
+            Replacement::Git { url, rev } if message.contains("failed to load source") => {
+                let rev = rev.as_deref().unwrap_or("HEAD");
+                Some(format!("to see whether it can be fetched: git fetch {url} {rev}"))
+            }
+            _ => self.advice(resolver, change, replaced),
+        };
+        Err(UserError::new(message).maybe_help(help).into())
     }
 
     /// Returns the versions that would work, if they are known.

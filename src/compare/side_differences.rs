@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::cargo::lock_differences::{self, MovedDependency};
-use crate::plan::dependency_change::{DependencyChange, Replacement};
+use crate::plan::dependency_change::{DependencyChange, Replacement, short_rev};
 use crate::plan::request::RefRequest;
 use crate::plan::side;
 use crate::results::stored::Results;
@@ -58,7 +58,7 @@ fn replaced(change: &DependencyChange, not: &str) -> Option<String> {
         Replacement::Version(_) => None,
         Replacement::Path(path) => Some(format!("{} {not}from {path}", change.package)),
         Replacement::Git { url, rev: Some(rev) } => {
-            Some(format!("{} {not}from {url} at {rev}", change.package))
+            Some(format!("{} {not}from {url} at {}", change.package, short_rev(rev)))
         }
         Replacement::Git { url, rev: None } => Some(format!("{} {not}from {url}", change.package)),
     }

@@ -100,6 +100,24 @@ fn source(text: &str) -> Replacement {
     }
 }
 
+impl DependencyChange {
+    /// Returns a name for the side that is built with it, short enough for a column:
+    /// `serde=serde@0123456` for a commit of a git repository.
+    pub fn name(&self) -> String {
+        let Replacement::Git { url, rev } = &self.to else { return self.to_string() };
+        let repository = url.trim_end_matches('/').rsplit(['/', ':']).next().unwrap_or(url);
+        let repository = repository.strip_suffix(".git").unwrap_or(repository);
+        let rev = rev.as_ref().map(|rev| format!("@{}", short_rev(rev))).unwrap_or_default();
+        format!("{}={repository}{rev}", self.package)
+    }
+}
+
+/// Returns the start of a full commit hash, and other names as they are.
+pub fn short_rev(rev: &str) -> &str {
+    let is_hash = rev.len() >= 40 && rev.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_hash { &rev[..7] } else { rev }
+}
+
 impl fmt::Display for DependencyChange {
     /// Writes what the user would write.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -151,6 +169,20 @@ mod tests {
             assert_eq!(read(&format!("serde={text}")).to, git(url, rev), "{text}");
         }
         assert_eq!("serde@v1.0.200".parse::<DependencyChange>().unwrap().to_string(), "serde@1.0.200");
+    }
+
+    #[test]
+    fn a_side_is_named_by_the_repository_and_the_start_of_the_commit() {
+        let hash = "ed0499a96b388fb749f8a252f003cf29cc565c8e";
+        let name = |text: &str| read(text).name();
+        assert_eq!(
+            name(&format!("serde=https://github.com/serde-rs/serde.git@{hash}")),
+            "serde=serde@ed0499a"
+        );
+        assert_eq!(name("rand=ssh://git@host/rand"), "rand=rand");
+        assert_eq!(name("rand=https://host/all/@dev/next"), "rand=all@dev/next");
+        assert_eq!(name("serde@1.0.180..1.0.200"), "serde@1.0.180..1.0.200");
+        assert_eq!(name("serde=../serde"), "serde=../serde");
     }
 
     #[test]

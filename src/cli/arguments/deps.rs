@@ -72,7 +72,7 @@ impl DepsArguments {
         let Some(first) = self.changes.first() else { return String::new() };
         let more =
             if self.changes.len() > 1 { format!(" +{}", self.changes.len() - 1) } else { String::new() };
-        format!("{first}{more}")
+        format!("{}{more}", first.name())
     }
 }
 
