@@ -90,6 +90,8 @@ fn a_lock_file_search_names_the_update_that_a_sweep_over_all_updates_names() {
         printed.everything()
     );
     assert!(printed.stdout.contains("  why: cargo memprof "), "{}", printed.everything());
+    // The step is compared with its neighbour, and there is nothing left to search.
+    assert!(!printed.stdout.contains("cargo memprof bisect "), "{}", printed.everything());
 
     // The sweep: every single update, beside the old versions.
     repository.write("Cargo.lock", repository.read("old.lock"));
