@@ -253,8 +253,24 @@ pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Result<CommandLine, cl
         .and_then(|mut matches| Arguments::from_arg_matches_mut(&mut matches));
     let Arguments { command, run, terminal } = matched?;
     let mut command = command.unwrap_or_else(|| CommandArguments::Run(Box::new(run)));
+    refuse_folder_without_archive(&command)?;
     take_plain_refs(&mut command);
     Ok(CommandLine { command, terminal })
+}
+
+/// Clap does not require `--archive` beside refs, because the two conflict.
+fn refuse_folder_without_archive(command: &CommandArguments) -> Result<(), clap::Error> {
+    let execution = match command {
+        CommandArguments::Run(run) => &run.execution,
+        CommandArguments::Deps(deps) => &deps.execution,
+        _ => return Ok(()),
+    };
+    if execution.run_folder.is_some() && execution.archive.is_none() {
+        let message = "--run-folder is for runs of an archive: add --archive FILE; other runs are \
+                       in target/memprof, where `cargo memprof report` finds them";
+        return Err(Arguments::command().error(ErrorKind::MissingRequiredArgument, message));
+    }
+    Ok(())
 }
 
 /// Takes the options of the test harness behind `--`, for commands that run tests once.
@@ -428,7 +444,9 @@ mod tests {
             let line = format!("cargo-memprof run --archive a.tar.zst {flag}");
             assert!(refused(&line).contains("cannot be used with"), "{line}");
         }
-        assert!(refused("cargo-memprof run --run-folder out").contains("--archive"));
+        for line in ["run --run-folder out", "run main x --run-folder out", "main --run-folder out"] {
+            assert!(refused(&format!("cargo-memprof {line}")).contains("--archive"), "{line}");
+        }
         assert!(refused("cargo-memprof build --data tests").contains("--archive"));
         let build = parsed(
             "cargo-memprof build --refs a,b -k hf --archive a.tar.zst --data tests/data --data *.json",
