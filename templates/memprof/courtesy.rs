@@ -34,7 +34,8 @@ pub struct Courtesy {
 enum State {
     Here,
     ByDriver(Aside),
-    ByFunctions(Vec<Registered>),
+    /// With the reason why the driver did not.
+    ByFunctions(Vec<Registered>, String),
 }
 
 /// What a call of [`Courtesy`] moved.
@@ -42,8 +43,9 @@ enum State {
 pub enum Moved {
     /// The CUDA driver moved this many bytes of the process.
     ByDriver(u64),
-    /// The functions of [`movable`] moved this many bytes, because the driver could not.
-    ByFunctions(u64),
+    /// The functions of [`movable`] moved this many bytes, because the driver did not, for this
+    /// reason.
+    ByFunctions(u64, String),
     /// Nothing moved, for this reason.
     Nothing(String),
 }
@@ -52,7 +54,7 @@ impl Moved {
     /// Returns the bytes that moved.
     pub fn bytes(&self) -> u64 {
         match self {
-            Self::ByDriver(bytes) | Self::ByFunctions(bytes) => *bytes,
+            Self::ByDriver(bytes) | Self::ByFunctions(bytes, _) => *bytes,
             Self::Nothing(_) => 0,
         }
     }
@@ -62,8 +64,9 @@ impl fmt::Display for Moved {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ByDriver(bytes) => write!(formatter, "{} by the CUDA driver", Bytes((*bytes).into())),
-            Self::ByFunctions(bytes) => {
-                write!(formatter, "{} by registered functions", Bytes((*bytes).into()))
+            Self::ByFunctions(bytes, reason) => {
+                let bytes = Bytes((*bytes).into());
+                write!(formatter, "{bytes} by registered functions, not by the CUDA driver: {reason}")
             }
             Self::Nothing(reason) => write!(formatter, "nothing moved: {reason}"),
         }
@@ -90,8 +93,8 @@ impl Courtesy {
                 Moved::Nothing(format!("{of_driver}; and no function is registered (memprof::movable)"))
             }
             Ok((moved, bytes)) => {
-                self.state = State::ByFunctions(moved);
-                Moved::ByFunctions(bytes)
+                self.state = State::ByFunctions(moved, of_driver.clone());
+                Moved::ByFunctions(bytes, of_driver)
             }
             Err(reason) => Moved::Nothing(format!("{of_driver}; {reason}")),
         }
@@ -108,12 +111,12 @@ impl Courtesy {
                     Moved::Nothing(reason)
                 }
             },
-            State::ByFunctions(moved) => {
+            State::ByFunctions(moved, of_driver) => {
                 let (bytes, left, reasons) = all_back(moved);
                 if left.is_empty() {
-                    return Moved::ByFunctions(bytes);
+                    return Moved::ByFunctions(bytes, of_driver);
                 }
-                self.state = State::ByFunctions(left);
+                self.state = State::ByFunctions(left, of_driver);
                 Moved::Nothing(reasons.join("; "))
             }
         }

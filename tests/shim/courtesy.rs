@@ -103,15 +103,19 @@ fn where_the_driver_cannot_registered_functions_move_what_they_know() {
         steps(&["load", USE, "fail checkpoint 801", "register", "register", "yield", "restore", "calls"]);
     assert_eq!(
         printed,
-        "  first away\n  second away\nyield: 6.00 MiB by registered functions\n  first back\n  second back\n\
-         restore: 6.00 MiB by registered functions\ncalls: lock checkpoint unlock\n"
+        "  first away\n  second away\nyield: 6.00 MiB by registered functions, not by the CUDA driver: \
+         cuCheckpointProcessCheckpoint: CUDA_ERROR_NOT_SUPPORTED (801)\n  first back\n  second back\n\
+         restore: 6.00 MiB by registered functions, not by the CUDA driver: \
+         cuCheckpointProcessCheckpoint: CUDA_ERROR_NOT_SUPPORTED (801)\ncalls: lock checkpoint unlock\n"
     );
     let printed = steps(&["register", "yield", "pin yes", "restore", "pin no", "restore", "restore"]);
     assert_eq!(
         printed,
-        "  first away\nyield: 3.00 MiB by registered functions\n  first back\n\
+        "  first away\nyield: 3.00 MiB by registered functions, not by the CUDA driver: this \
+         process has not loaded the CUDA driver\n  first back\n\
          restore: nothing moved: first could not be moved back: it is pinned\n  first back\n\
-         restore: 3.00 MiB by registered functions\nrestore: nothing moved: nothing is set aside\n"
+         restore: 3.00 MiB by registered functions, not by the CUDA driver: this process has not loaded \
+         the CUDA driver\nrestore: nothing moved: nothing is set aside\n"
     );
     let printed = steps(&["register", "pin yes", "yield", "forget", "yield"]);
     assert_eq!(
