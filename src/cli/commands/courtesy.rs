@@ -198,12 +198,15 @@ fn wanted(target: &CourtesyTarget, plan: &Plan, devices: &DeviceWatch<'_>) -> Re
     let variable = |name: &str| std::env::var(name).ok();
     let given: Vec<_> = plan.request.tests.iter().map(|test| test.devices.as_ref()).collect();
     let mut used = Vec::new();
-    if let Some(pool) = &plan.request.device_pool {
+    let pool = plan.request.device_pool.as_ref();
+    if let Some(pool) = pool {
         used.extend(devices.pool(pool)?);
     }
     for names in if given.is_empty() { vec![None] } else { given } {
         used.extend(match names {
             Some(names) => devices.given(names)?,
+            // It runs on a device of the pool, whatever else it could see.
+            None if pool.is_some() => Vec::new(),
             None => devices.visible(variable),
         });
     }
