@@ -111,7 +111,7 @@ impl Run<'_> {
             repository: self.repository,
         };
         sources.restore(&mut plan)?;
-        continued::refuse_other_values(request, &plan)?;
+        continued::refuse_other_values("run", &request.environment, &request.build.config, &plan)?;
         continued::refuse_new_pool(&self.arguments.execution.devices, &plan)?;
         plan.request.spread_over(&self.arguments.execution.devices);
         if continued::has_flags(request) {

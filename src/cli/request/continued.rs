@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use crate::cli::arguments::cargo::CargoArguments;
 use crate::cli::arguments::judging::JudgingArguments;
 use crate::cli::arguments::request::{
-    CellArguments, CheckoutArguments, RefArguments, RequestArguments, SelectionArguments, TraceArguments,
+    CellArguments, CheckoutArguments, EnvironmentArguments, RefArguments, RequestArguments,
+    SelectionArguments, TraceArguments,
 };
 use crate::cli::arguments::sides::SideArguments;
 use crate::cli::arguments::values::Variable;
@@ -175,9 +176,14 @@ fn other_lockfile(given: &CheckoutArguments, asked: &Request, plan: &Plan) -> bo
     }
 }
 
-/// Refuses variables and settings for cargo that the run was not planned with. Its secrets were put
-/// back before.
-pub fn refuse_other_values(arguments: &RequestArguments, plan: &Plan) -> Result<(), UserError> {
+/// Refuses variables and settings for cargo that a run or search was not planned with. The plan's
+/// secrets were put back before. `command` is `run`, for example.
+pub fn refuse_other_values(
+    command: &str,
+    environment: &EnvironmentArguments,
+    config: &[String],
+    plan: &Plan,
+) -> Result<(), UserError> {
     let request = &plan.request;
     let of_sides = || request.refs.iter().map(|one| &one.env);
     let of_all = || request.tests.iter().map(|one| &one.env).chain([&request.env]);
@@ -187,7 +193,7 @@ pub fn refuse_other_values(arguments: &RequestArguments, plan: &Plan) -> Result<
         of_sides().any(|env| has(env, one)) || one.side.is_none() && of_all().any(|env| has(env, one))
     };
     let mut others: Vec<String> = Vec::new();
-    for one in arguments.environment.env.iter().filter(|one| !is_planned(one)) {
+    for one in environment.env.iter().filter(|one| !is_planned(one)) {
         let side = one.side.as_ref().map_or_else(String::new, |side| format!("{side}:"));
         others.push(format!("--env {side}{}", one.name));
     }
@@ -195,7 +201,7 @@ pub fn refuse_other_values(arguments: &RequestArguments, plan: &Plan) -> Result<
         request.build.config.iter().chain(request.refs.iter().flat_map(|one| &one.config)).collect();
     let is_set = |text: &str| settings.iter().any(|setting| setting.as_str() == text);
     // A file has another path in the plan, and its content is in the builds' keys.
-    let given = arguments.build.config.iter().filter(|text| text.contains('='));
+    let given = config.iter().filter(|text| text.contains('='));
     let others_set = given
         .filter(|text| !is_set(text) && !text.split_once(':').is_some_and(|(_, setting)| is_set(setting)));
     others.extend(others_set.map(|text| format!("--config {}", text.split('=').next().unwrap_or(text))));
@@ -205,7 +211,7 @@ pub fn refuse_other_values(arguments: &RequestArguments, plan: &Plan) -> Result<
     let id = &plan.id;
     Err(UserError::new(format!("{id} was planned with another value, or without: {}", others.join(", ")))
         .help(format!(
-            "to continue it as planned: cargo memprof --resume {id}\nfor another comparison, leave out --resume"
+            "to continue it as planned: cargo memprof {command} --resume {id}\nfor other values, leave out --resume"
         )))
 }
 
@@ -464,7 +470,9 @@ mod tests {
         let refused = |flags: &[&str]| {
             let flags = [&["x"], flags].concat();
             let arguments = Flags::try_parse_from(flags).unwrap().request;
-            refuse_other_values(&arguments, &plan).err().map(|error| error.message).unwrap_or_default()
+            let RequestArguments { environment, build, .. } = &arguments;
+            let refused = refuse_other_values("run", environment, &build.config, &plan);
+            refused.err().map(|error| error.message).unwrap_or_default()
         };
         let same: Vec<&str> =
             planned.split(' ').chain(["--config", "a.b=1", "--config", "x:c.d=2"]).collect();
