@@ -92,7 +92,9 @@ pub fn run_archive(
     let run_folder = execution.run_folder.as_deref();
     let (plan, folder) = match &execution.resume {
         Some(name) => {
+            let asked = plan.request.judging;
             let (mut plan, folder) = resumed(name, run_folder, &unpacked)?;
+            continued::refuse_other_limits(&arguments.request, &asked, &plan)?;
             secrets::check_clean_env(&arguments.request.environment, &plan)?;
             let mut restoration = Restoration::of_run(&given_secrets.given);
             restoration.plan(&mut plan);

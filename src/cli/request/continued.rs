@@ -18,6 +18,7 @@ use crate::plan::request::{
     BaselineRequest, BuildOptions, LockfileRequest, OverlayRequest, RefRequest, Request, TestRequest,
 };
 use crate::plan::resolved::Plan;
+use crate::plan::rule::Judging;
 use crate::plan::selection::described;
 use crate::support::user_error::UserError;
 
@@ -68,10 +69,7 @@ pub fn refuse_other(arguments: &RequestArguments, asked: &Request, plan: &Plan) 
     others.extend(other_cells(&arguments.cells, asked, planned));
     others.extend(other_files(&arguments.checkout, asked, plan).into_iter().map(str::to_owned));
     let flags = [
-        (
-            arguments.judging != JudgingArguments::default() && asked.judging != planned.judging,
-            "other limits (`cargo memprof report` takes new ones)",
-        ),
+        (arguments.judging != JudgingArguments::default() && asked.judging != planned.judging, OTHER_LIMITS),
         (
             arguments.trace != TraceArguments::default() && asked.trace != planned.trace,
             "other traced functions (--trace)",
@@ -116,6 +114,23 @@ pub fn refuse_other_jobs(arguments: &RequestArguments, plan: &Plan) -> Result<()
         _ => Ok(()),
     }
 }
+
+/// Refuses other limits than those of an archive's run. `asked` is what the archive and the flags say.
+pub fn refuse_other_limits(
+    arguments: &RequestArguments,
+    asked: &Judging,
+    plan: &Plan,
+) -> Result<(), UserError> {
+    if arguments.judging == JudgingArguments::default() || *asked == plan.request.judging {
+        return Ok(());
+    }
+    let id = &plan.id;
+    Err(UserError::new(format!("{id} was planned with {OTHER_LIMITS}"))
+        .help("leave out these flags, or leave out --resume"))
+}
+
+/// What is said of other limits: they need no run.
+const OTHER_LIMITS: &str = "other limits (`cargo memprof report` takes new ones)";
 
 /// Whether a ref is planned with other settings, apart from variables and settings for cargo.
 fn other_sides(asked: &Request, planned: &Request) -> bool {
@@ -446,6 +461,17 @@ mod tests {
             let message = continued("--refs main,x -k hf", flag);
             assert!(message.contains(what), "{flag}: {message}");
         }
+    }
+
+    #[test]
+    fn an_archives_run_keeps_its_limits() {
+        let plan = plan_of(asked("--limit heap.peak=1GiB"));
+        let refused = |flags: &str| {
+            let refused = refuse_other_limits(&arguments(flags), &asked(flags).judging, &plan);
+            refused.err().map(|error| error.message).unwrap_or_default()
+        };
+        assert_eq!((refused(""), refused("--limit heap.peak=1GiB")), (String::new(), String::new()));
+        assert!(refused("--limit heap.peak=2GiB").starts_with("RUN was planned with other limits"));
     }
 
     #[test]
