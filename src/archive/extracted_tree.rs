@@ -243,7 +243,7 @@ impl TestTree for ExtractedTree<'_> {
 
     /// Whether the archive's files are as they were extracted. Files that tests added do not count:
     /// those that git ignores look the same.
-    fn holds(&mut self, revision: usize, _: &Entry) -> anyhow::Result<bool> {
+    fn holds(&mut self, revision: usize, _: &Entry, _: bool) -> anyhow::Result<bool> {
         let files = &self.unpacked.manifest.revisions[revision].files;
         Ok(files.iter().all(|(path, placed)| {
             let path = self.root.join(path);

@@ -110,8 +110,8 @@ impl TestTree for TreeOfPair<'_, '_> {
         self.builder.bring_to(self.commits[revision], entry)
     }
 
-    fn holds(&mut self, revision: usize, entry: &Entry) -> anyhow::Result<bool> {
-        self.builder.holds(self.commits[revision], entry)
+    fn holds(&mut self, revision: usize, entry: &Entry, is_idle: bool) -> anyhow::Result<bool> {
+        self.builder.holds(self.commits[revision], entry, is_idle)
     }
 }
 

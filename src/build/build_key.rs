@@ -37,9 +37,9 @@ pub fn key_inputs(job: &Job<'_>) -> anyhow::Result<KeyInputs> {
     })
 }
 
-/// Returns the variables that affect a build: those that the user gave, and those that cargo, rustc
-/// and common build scripts read.
-pub fn build_environment(job: &Job<'_>) -> BTreeMap<String, String> {
+/// Whether this program's own variable of this name affects a build: cargo, rustc or common build
+/// scripts read it. A runner is kept with the build, and its tests are started with it.
+fn affects_builds(name: &str) -> bool {
     const NAMES: [&str; 12] = [
         "RUSTFLAGS",
         "RUSTC",
@@ -66,15 +66,17 @@ pub fn build_environment(job: &Job<'_>) -> BTreeMap<String, String> {
         "PKG_CONFIG",
         "BINDGEN_",
     ];
-    let affects_builds =
-        |name: &str| NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix));
-    let is_users = |name: &str| {
-        // `CUDA_VISIBLE_DEVICES` affects runs only.
-        !toolchain::is_of_our_cargo(name) && name != "CUDA_VISIBLE_DEVICES" && !name.ends_with("_RUNNER")
-    };
+    // `CUDA_VISIBLE_DEVICES` affects runs only.
+    let is_users = !toolchain::is_of_our_cargo(name) && name != "CUDA_VISIBLE_DEVICES";
+    is_users && (NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix)))
+}
+
+/// Returns the variables that affect a build: those that the user gave, and those that cargo, rustc
+/// and common build scripts read.
+pub fn build_environment(job: &Job<'_>) -> BTreeMap<String, String> {
     let clean_env = job.inputs.plan.request.clean_env.as_ref();
     let mut environment: BTreeMap<String, String> = own_variables()
-        .filter(|(name, _)| affects_builds(name) && is_users(name))
+        .filter(|(name, _)| affects_builds(name))
         .filter(|(name, value)| clean_env.is_none_or(|clean| clean.passes(Child::Build, name, value)))
         .collect();
     environment.extend(job.requested_environment());
@@ -148,4 +150,19 @@ fn outer_configuration(job: &Job<'_>) -> String {
         }
     }
     hasher.finalize().to_hex()[..16].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_with_a_build_is_in_its_key() {
+        for name in ["RUSTFLAGS", "CUDA_HOME", "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER"] {
+            assert!(affects_builds(name), "{name}");
+        }
+        for name in ["CUDA_VISIBLE_DEVICES", "HOME", "RUNNER"] {
+            assert!(!affects_builds(name), "{name}");
+        }
+    }
 }

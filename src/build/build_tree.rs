@@ -69,7 +69,7 @@ impl<'a> BuildTree<'a> {
 
     /// Restores the checkout to the state of a build. This is cheap if no test has changed it.
     pub fn restore(&mut self, inputs: &Inputs<'_>, index: usize, entry: &Entry) -> anyhow::Result<()> {
-        if self.is_restored(inputs, entry)? {
+        if self.is_restored(inputs, entry, true)? {
             return Ok(());
         }
         self.check_out(inputs, &inputs.plan.revisions[index])?;
@@ -84,14 +84,19 @@ impl<'a> BuildTree<'a> {
         Ok(())
     }
 
-    /// Whether the checkout is still in the state that the build's first test found.
-    pub fn is_restored(&mut self, inputs: &Inputs<'_>, entry: &Entry) -> anyhow::Result<bool> {
+    /// Whether the checkout is still in the state that the build's first test found. What tests left in
+    /// the crate for external overlays is removed, unless others run (`is_idle` is false).
+    pub fn is_restored(&mut self, inputs: &Inputs<'_>, entry: &Entry, is_idle: bool) -> anyhow::Result<bool> {
         let Some(restored) = self.restored.as_ref().filter(|restored| restored.key == entry.provenance.key)
         else {
             return Ok(false);
         };
         if restored.stamps.hold() {
             return Ok(true);
+        }
+        if !is_idle && !inputs.overlay_of(OverlayMode::External).is_empty() {
+            // A file there may be one that a test has just written and reads again.
+            return Ok(false);
         }
         self.worktree.restore_link()?;
         // `git status` covers the revision's own files. Injected files differ from the revision

@@ -591,7 +591,7 @@ impl TestTree for Builder<'_> {
         entry.place_companions()
     }
 
-    fn holds(&mut self, _: usize, entry: &Entry) -> anyhow::Result<bool> {
-        self.tree.is_restored(&self.inputs, entry)
+    fn holds(&mut self, _: usize, entry: &Entry, is_idle: bool) -> anyhow::Result<bool> {
+        self.tree.is_restored(&self.inputs, entry, is_idle)
     }
 }

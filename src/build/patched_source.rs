@@ -63,18 +63,7 @@ fn copied(package: &str, folder: &Utf8Path, cache: &Cache) -> anyhow::Result<Utf
     let folder = folder.canonicalize_utf8()?;
     let root = root_of(&folder)?;
     let files = files_below(&root)?;
-    let mut hasher = blake3::Hasher::new();
-    for file in &files {
-        let path = root.join(file);
-        hasher.update(file.as_str().as_bytes()).update(&[0]);
-        if path.is_symlink() {
-            hasher.update(path.read_link_utf8()?.as_str().as_bytes());
-        } else {
-            hasher.update_reader(fs_err::File::open(&path)?)?;
-        }
-        hasher.update(&[0]);
-    }
-    let hash = hasher.finalize().to_hex();
+    let hash = hash_of(&root, &files)?.to_hex();
     let all = cache.folder().join("replacements");
     let copy = all.join(&hash[..32]);
     if !copy.exists() {
@@ -95,6 +84,26 @@ fn copied(package: &str, folder: &Utf8Path, cache: &Cache) -> anyhow::Result<Utf
     }
     let inside = folder.strip_prefix(&root).unwrap_or(Utf8Path::new(""));
     Ok(if inside.as_str().is_empty() { copy } else { copy.join(inside) })
+}
+
+/// Returns a hash of these files. A link counts with what it leads to, because that may be outside of
+/// the copy.
+fn hash_of(root: &Utf8Path, files: &[Utf8PathBuf]) -> anyhow::Result<blake3::Hash> {
+    let mut all = blake3::Hasher::new();
+    for file in files {
+        let path = root.join(file);
+        let target = if path.is_symlink() { Some(path.read_link_utf8()?) } else { None };
+        let mut content = blake3::Hasher::new();
+        if path.is_file() {
+            content.update_reader(fs_err::File::open(&path)?)?;
+        }
+        // Of fixed length, or with its length in front: no two lists of files have one hash.
+        for text in [file.as_str(), target.as_ref().map_or("", |target| target.as_str())] {
+            all.update(&text.len().to_le_bytes()).update(text.as_bytes());
+        }
+        all.update(content.finalize().as_bytes());
+    }
+    Ok(all.finalize())
 }
 
 /// Returns the folder to copy: the git repository around a package, else its workspace.
@@ -154,6 +163,27 @@ mod tests {
         ] {
             assert_eq!(patched_registry(source), key);
         }
+    }
+
+    #[test]
+    fn the_hash_has_the_content_behind_a_link() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = Utf8Path::from_path(scratch.path()).unwrap();
+        let files = ["file", "link"].map(Utf8PathBuf::from);
+        let outside = root.join("outside");
+        fs_err::write(&outside, "one").unwrap();
+        fs_err::write(root.join("file"), "text").unwrap();
+        std::os::unix::fs::symlink(&outside, root.join("link")).unwrap();
+        let hash = || hash_of(root, &files).unwrap();
+        let first = hash();
+        assert_eq!(hash(), first);
+        fs_err::write(&outside, "two").unwrap();
+        assert_ne!(hash(), first, "what the link leads to");
+        fs_err::write(&outside, "one").unwrap();
+        assert_eq!(hash(), first);
+        fs_err::remove_file(root.join("link")).unwrap();
+        fs_err::write(root.join("link"), "one").unwrap();
+        assert_ne!(hash(), first, "a file in the place of the link");
     }
 
     #[test]

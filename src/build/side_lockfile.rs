@@ -167,6 +167,10 @@ impl Wanted<'_> {
             overlay,
             patches,
         );
+        if self.changes.iter().any(|change| change.to.may_move()) {
+            // A branch is looked up once for each plan, so a run that continues has the same commit.
+            hasher.update(inputs.plan.created.as_bytes()).update(&[0]);
+        }
         hasher.update(facts.as_bytes()).update(&[0]).update(self.base.as_deref().unwrap_or_default());
         inputs.cache.lockfiles().join(format!("side-{}.lock", &hasher.finalize().to_hex()[..32]))
     }

@@ -9,7 +9,7 @@ pub trait TestTree {
     /// changed.
     fn bring_to(&mut self, revision: usize, entry: &Entry) -> anyhow::Result<()>;
 
-    /// Whether the folders are still in that state. This changes no file that a test reads, so it
-    /// may be asked while tests run.
-    fn holds(&mut self, revision: usize, entry: &Entry) -> anyhow::Result<bool>;
+    /// Whether the folders are still in that state. Unless nothing runs (`is_idle`), this changes no
+    /// file that a test reads. It then says no if only a change could tell.
+    fn holds(&mut self, revision: usize, entry: &Entry, is_idle: bool) -> anyhow::Result<bool>;
 }

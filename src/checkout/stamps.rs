@@ -51,7 +51,12 @@ impl Stamps {
     pub fn taken(folders: impl IntoIterator<Item = impl AsRef<Path>>) -> anyhow::Result<Self> {
         let mut stamps = Vec::new();
         for found in folders.into_iter().flat_map(WalkDir::new) {
-            let path = found?.into_path();
+            let path = match found {
+                Ok(found) => found.into_path(),
+                // A test that runs beside may remove what it made. Its folder has another stamp then.
+                Err(error) if is_gone(&error) => continue,
+                Err(error) => return Err(error.into()),
+            };
             if let Some(stamp) = Stamp::of(&path) {
                 stamps.push((path, stamp));
             }
@@ -69,9 +74,33 @@ impl Stamps {
     }
 }
 
+/// Whether a folder below disappeared after its name was read.
+fn is_gone(error: &walkdir::Error) -> bool {
+    error.depth() > 0 && error.io_error().is_some_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_others_make_and_remove_meanwhile_is_no_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let inner = folder.path().join("inner");
+        let is_done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
+                    std::fs::create_dir_all(inner.join("deep")).unwrap();
+                    std::fs::remove_dir_all(&inner).unwrap();
+                }
+            });
+            let taken: Vec<_> = (0..50).map(|_| Stamps::taken([folder.path()])).collect();
+            is_done.store(true, std::sync::atomic::Ordering::Relaxed);
+            assert!(taken.iter().all(Result::is_ok), "{taken:?}");
+        });
+        assert!(Stamps::taken([&inner]).is_err(), "the folder itself must be there");
+    }
 
     #[test]
     fn whatever_is_done_in_a_folder_is_seen_at_once() {

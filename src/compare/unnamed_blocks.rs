@@ -44,7 +44,8 @@ impl UnnamedBlocks {
     pub fn of(record: &TensorRecord, device: &TensorDevice, sequence: u64, live: &LiveSizes) -> Self {
         let mut all: BTreeMap<u64, u64> = BTreeMap::new();
         for size in &live.sizes {
-            *all.entry(size.bytes).or_default() += size.count;
+            let count = all.entry(size.bytes).or_default();
+            *count = count.saturating_add(size.count);
         }
         let mut unnamed = all.clone();
         let mut without_block = 0;
@@ -62,8 +63,8 @@ impl UnnamedBlocks {
         sizes.sort_by_key(|size| std::cmp::Reverse((size.bytes_in_all(), size.bytes)));
         Self {
             least: live.least,
-            count: sizes.iter().map(|size| size.count).sum::<u64>() + live.rest[0],
-            bytes: sizes.iter().map(UnnamedSize::bytes_in_all).sum::<u64>() + live.rest[1],
+            count: sizes.iter().map(|size| size.count).fold(live.rest[0], u64::saturating_add),
+            bytes: sizes.iter().map(UnnamedSize::bytes_in_all).fold(live.rest[1], u64::saturating_add),
             sizes,
             without_block,
             is_incomplete: !live.is_whole || live.rest[0] > 0,
@@ -163,6 +164,14 @@ mod tests {
         let one = LiveSizes { rest: [5, 50_000], ..live(&[(4096, 1)]) };
         let found = UnnamedBlocks::of(&nothing, &TensorDevice::Cpu, 1, &one);
         assert_eq!((found.count, found.bytes, found.is_incomplete), (6, 54_096, true));
+    }
+
+    #[test]
+    fn numbers_of_a_damaged_log_do_not_overflow() {
+        let nothing = TensorRecord::default();
+        let huge = LiveSizes { rest: [u64::MAX; 2], ..live(&[(4096, u64::MAX), (4096, 1), (8192, 9)]) };
+        let found = UnnamedBlocks::of(&nothing, &TensorDevice::Cpu, 1, &huge);
+        assert_eq!((found.count, found.bytes), (u64::MAX, u64::MAX));
     }
 
     #[test]

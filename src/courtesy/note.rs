@@ -15,6 +15,7 @@ use crate::courtesy::process::{self, ProcessFacts};
 use crate::gpu::locks;
 use crate::support::bytes::Bytes;
 use crate::support::regular_file;
+use crate::support::run_identity::RunIdentity;
 
 const PREFIX: &str = "set-aside-";
 
@@ -53,18 +54,15 @@ pub struct Holder {
     pub process: u32,
     /// When it started.
     pub started: u64,
-    /// Its command line.
+    /// Its command line, without secrets: other users can read the note.
     pub command: String,
 }
 
 impl Holder {
     /// Returns this process.
     pub fn this() -> Self {
-        let process = std::process::id();
-        let program = std::env::args().next().unwrap_or_default();
-        let program = Utf8Path::new(&program).file_name().unwrap_or(&program).to_owned();
-        let command: Vec<String> = std::iter::once(program).chain(std::env::args().skip(1)).collect();
-        Self { process, started: process::started(process).unwrap_or_default(), command: command.join(" ") }
+        let RunIdentity { process, command, .. } = RunIdentity::of_this_process();
+        Self { process, started: process::started(process).unwrap_or_default(), command }
     }
 
     /// Whether it still runs.
@@ -74,7 +72,7 @@ impl Holder {
 }
 
 impl fmt::Display for Holder {
-    /// `process 999 (cargo-memprof yield 4711)`.
+    /// `process 999 (cargo memprof yield 4711)`.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "process {} ({})", self.process, self.command)
     }

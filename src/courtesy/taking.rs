@@ -171,6 +171,11 @@ impl<'a> Courtesy<'a> {
             let reason = format!("{process} cannot be set aside: another program does it right now");
             return Err(UserError::new(reason).help(format!("cargo memprof restore {}", process.id)).into());
         }
+        // Those before it may have taken minutes, and its id may be another process's by now.
+        if !note.is_of_living() {
+            self.notes.remove(&note)?;
+            return Err(UserError::new(format!("{process} cannot be set aside: it has ended")).into());
+        }
         let before = self.places();
         let called = self.driver.lock(process.id).and_then(|()| self.driver.checkpoint(process.id));
         let state = called.and_then(|()| self.driver.state(process.id));

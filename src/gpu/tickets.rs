@@ -82,12 +82,17 @@ impl Ticket {
         bail!("{folder}: another process removes the tickets")
     }
 
-    /// Makes a ticket. `None` if another process removed its file before it was locked.
+    /// Makes a ticket. `None` if another process took its file for one that is left over.
     fn attempt(folder: &Utf8Path, devices: &BTreeSet<CudaDevice>) -> anyhow::Result<Option<Self>> {
         let unfinished = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(folder)?;
         // Others must be able to try the lock.
         unfinished.as_file().set_permissions(Permissions::from_mode(0o644))?;
-        unfinished.as_file().try_lock().context("cannot lock a ticket")?;
+        match unfinished.as_file().try_lock() {
+            Ok(()) => {}
+            // Another process looks whether it is left over, and is about to remove it.
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error).context("cannot lock a ticket"),
+        }
         unfinished.as_file().write_all(RunIdentity::of_this_process().line().as_bytes())?;
         let path = Utf8Path::from_path(unfinished.path()).context("a path that is not UTF-8")?;
         let number = path.file_name().unwrap_or_default().trim_start_matches(UNFINISHED).to_owned();

@@ -20,7 +20,7 @@ use crate::gpu::spreading;
 use crate::gpu::visible_devices::{self, ORDER, VISIBLE};
 use crate::support::bounded_lines;
 use crate::support::event::{Event, Sink};
-use crate::support::file_lock::{Lock, LockError, WhenHeld};
+use crate::support::file_lock::{self, Lock, WhenHeld};
 use crate::support::regular_file;
 use crate::support::user_error::UserError;
 
@@ -106,14 +106,10 @@ impl<'a> DeviceWatch<'a> {
         all.find(|device| device.uuid == uuid).map_or_else(|| uuid.to_owned(), |device| device.to_string())
     }
 
-    /// Returns which other run has locked a device; `None` if none has.
+    /// Returns which other run has locked a device; `None` if none has. Takes no lock, so runs that
+    /// begin at the same time do not see each other's question as a lock.
     pub fn holder(&self, device: &CudaDevice) -> Option<String> {
-        let target = locks::lock_file(&self.locks, device);
-        let error = Lock::acquire(&target, WhenHeld::Fail, self.interrupt, self.sink).err()?;
-        match error.downcast::<LockError>() {
-            Ok(LockError::Held { holder, .. }) => Some(holder),
-            Ok(LockError::Interrupted | LockError::WaitedInVain { .. }) | Err(_) => None,
-        }
+        file_lock::held_by(&locks::path(&self.locks, device))
     }
 
     /// Returns why no run may begin on a device of which no test runs now: it is lost, or other
@@ -284,7 +280,9 @@ mod tests {
         let device = |index| CudaDevice { index, part: None, uuid: format!("GPU-{index}") };
         let (both, first) = (BTreeSet::from([device(0), device(1)]), BTreeSet::from([device(0)]));
         let is_free = |index| watch.lock(&BTreeSet::from([device(index)])).is_ok();
+        assert_eq!(watch.holder(&device(0)), None);
         watch.hold(&both).unwrap();
+        assert!(watch.holder(&device(0)).unwrap().contains(&std::process::id().to_string()));
         // A second lock of the same device would fail.
         watch.hold(&first).unwrap();
         assert!(!is_free(0) && !is_free(1));

@@ -35,6 +35,14 @@ pub enum Replacement {
     },
 }
 
+impl Replacement {
+    /// Whether it may be other code tomorrow: a branch or a tag of a git repository.
+    pub fn may_move(&self) -> bool {
+        let is_commit = |rev: &String| rev.len() >= 40 && rev.bytes().all(|digit| digit.is_ascii_hexdigit());
+        matches!(self, Self::Git { rev, .. } if !rev.as_ref().is_some_and(is_commit))
+    }
+}
+
 const EXAMPLES: &str = "write NAME@VERSION, NAME=FOLDER or NAME=URL@REV: serde@1.0.200, serde=../serde, \
                         serde=https://github.com/serde-rs/serde@master";
 
@@ -183,6 +191,20 @@ mod tests {
         assert_eq!(name("rand=https://host/all/@dev/next"), "rand=all@dev/next");
         assert_eq!(name("serde@1.0.180..1.0.200"), "serde@1.0.180..1.0.200");
         assert_eq!(name("serde=../serde"), "serde=../serde");
+    }
+
+    #[test]
+    fn only_a_whole_commit_of_a_git_repository_stays() {
+        for (text, moves) in [
+            ("serde=https://example.org/serde", true),
+            ("serde=https://example.org/serde@master", true),
+            ("serde=https://example.org/serde@v1.0.200", true),
+            ("serde=https://example.org/serde@2ac0f04a1b3c5d7e9f00112233445566778899aa", false),
+            ("serde=../serde", false),
+            ("serde@1.0.200", false),
+        ] {
+            assert_eq!(read(text).to.may_move(), moves, "{text}");
+        }
     }
 
     #[test]

@@ -157,6 +157,9 @@ fn comparable(request: &Request) -> Request {
         overlay: request.overlay.clone(),
         overlay_patches: request.overlay_patches.clone(),
         checkpoints_at: request.checkpoints_at.clone(),
+        no_auto_overlay: request.no_auto_overlay,
+        with: request.with.clone(),
+        lockfile: request.lockfile.clone(),
         build: BuildOptions {
             // Where it is built, and how fast.
             manifest_path: None,
@@ -188,6 +191,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::plan::request::LockfileRequest;
 
     #[test]
     fn machines_differ_by_what_figures_depend_on() {
@@ -253,5 +257,11 @@ mod tests {
         assert_eq!(differing.len(), 2);
         assert!(differing[0].starts_with("`build`: ") && differing[0].contains("release"), "{differing:?}");
         assert_eq!(differing[1], "`env`: {} / {\"RAYON_NUM_THREADS\":\"1\"}");
+        let mut now = kept.clone();
+        now.with.push("serde@1.0.200".parse().unwrap());
+        now.lockfile = Some(LockfileRequest::Today);
+        let differing = of_requests(&kept, &now).unwrap();
+        assert!(differing[0].starts_with("`lockfile`: none / "), "{differing:?}");
+        assert!(differing[1].starts_with("`with`: ") && differing[1].contains("1.0.200"), "{differing:?}");
     }
 }

@@ -13,8 +13,10 @@ use serde_json::Value;
 use crate::build::attempts::Build;
 use crate::plan::cells::PlannedCell;
 use crate::plan::listing::NotMeasured;
-use crate::plan::request::{BaselineRequest, RefRequest};
+use crate::plan::request::{BaselineRequest, RefRequest, Request};
 use crate::plan::resolved::{CellId, Plan, Revision};
+use crate::plan::side;
+use crate::plan::side_lockfile::SideLockfile;
 use crate::results::environment;
 use crate::results::kept_baseline::{self, KeptBaseline};
 use crate::results::outcome::{self, Outcome, RunRecord, Status};
@@ -96,15 +98,24 @@ impl KeptRun {
     /// Removes the baseline from a plan, if this is the same commit.
     fn take_place_of(&mut self, plan: &mut Plan) -> anyhow::Result<()> {
         let asked = plan.revisions.remove(plan.baseline);
-        plan.request.refs.remove(plan.baseline);
+        let own = sealed_ref(plan.request.refs.remove(plan.baseline));
         let same = |one: &Revision| one.commit == asked.commit || one.tree == asked.tree;
-        let Some(revision) = self.plan.revisions.iter().position(same) else {
+        let commits: Vec<usize> =
+            (0..self.plan.revisions.len()).filter(|one| same(&self.plan.revisions[*one])).collect();
+        let Some(first) = commits.first() else {
             let kept = self.revision();
             let what =
                 format!("it has {} {}, and {} is {}", kept.name, kept.short(), asked.name, asked.short());
             return Err(self.refused(plan, Some(&asked.spec), &[what]));
         };
-        self.record.revision = revision;
+        // One commit may be there twice, with other settings.
+        let is_alike =
+            |one: &&usize| side::settings(&revision_request(&self.plan, **one)) == side::settings(&own);
+        let Some(revision) = commits.iter().find(is_alike) else {
+            let kept = revision_request(&self.plan, *first);
+            return Err(self.refused(plan, Some(&asked.spec), &[other_settings(&kept, &own)]));
+        };
+        self.record.revision = *revision;
         Ok(())
     }
 
@@ -283,6 +294,28 @@ fn write_absent(
     sealed::write(&place.join(file::OUTCOME), &record)
 }
 
+/// Returns a ref as a plan stores it, with marks in place of secrets.
+fn sealed_ref(one: RefRequest) -> RefRequest {
+    let mut plan = Request { refs: vec![one], ..Request::default() };
+    stored_plan::seal_request(&mut plan);
+    plan.refs.remove(0)
+}
+
+/// Says which settings the saved baseline has, and which the user gives to it now.
+fn other_settings(kept: &RefRequest, now: &RefRequest) -> String {
+    let request = Request::default();
+    let mut words = side::differences(&request, kept, now);
+    for (of, than, not) in [(now, kept, ""), (kept, now, "not ")] {
+        let only = of.with.iter().filter(|one| !than.with.contains(one));
+        words.extend(only.map(|one| format!("{not}with {one}")));
+    }
+    if kept.lockfile != now.lockfile {
+        let written = now.lockfile.as_ref().map_or("its own", SideLockfile::written);
+        words.push(format!("the lock file {written}"));
+    }
+    format!("it was measured with other settings than the baseline has now: {}", words.join(", "))
+}
+
 fn revision_request(plan: &Plan, revision: usize) -> RefRequest {
     plan.request.refs.get(revision).cloned().unwrap_or_default()
 }
@@ -292,5 +325,27 @@ fn minute(created: &str) -> String {
     match created.parse::<jiff::Timestamp>() {
         Ok(time) => time.strftime("%Y-%m-%d %H:%M UTC").to_string(),
         Err(_) => created.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_names_the_settings_that_the_saved_baseline_lacks_or_has() {
+        let kept = RefRequest { features: vec!["simd".into()], ..RefRequest::default() };
+        let now = RefRequest {
+            env: [("POOL".to_owned(), "8".to_owned())].into(),
+            with: vec!["serde@1.0.200".parse().unwrap()],
+            lockfile: Some(SideLockfile::Ref { spec: "main".into(), commit: "c".into() }),
+            ..RefRequest::default()
+        };
+        assert_eq!(
+            other_settings(&kept, &now),
+            "it was measured with other settings than the baseline has now: without feature simd, POOL=8, \
+             with serde@1.0.200, the lock file main"
+        );
+        assert_ne!(side::settings(&kept), side::settings(&now));
     }
 }

@@ -1,6 +1,6 @@
 //! Runs the cells in rounds over the revisions, until every cell has the outcomes that it needs.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Mutex;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -23,6 +23,7 @@ use crate::run::finished::FinishedRuns;
 use crate::run::one_run::new_record;
 use crate::run::runner::{Completion, Interrupted, Pending, Progress, Runner};
 use crate::run::stretch;
+use crate::support::counted::counted;
 use crate::support::event::{Event, Sink};
 use crate::support::regular_file;
 
@@ -103,6 +104,7 @@ impl Runner<'_> {
             alone: self.alone()?,
             time_left: TimeLeft::new(self.delay.length()),
         };
+        let mut rebuilt: BTreeMap<usize, usize> = BTreeMap::new();
         for planned in self.cells {
             let first = self.run_folder(planned, 0);
             let of_cell = first.parent().unwrap_or(&first);
@@ -110,6 +112,10 @@ impl Runner<'_> {
             self.record_if_not_run(planned)?;
             if planned.status == CellStatus::Run {
                 forget_not_run(&first)?;
+                if let Some(entry) = self.builds[planned.revision].entry() {
+                    *rebuilt.entry(planned.revision).or_default() +=
+                        forget_of_other_builds(of_cell, &entry.provenance.key)?;
+                }
             }
             for entry in of_cell.read_dir_utf8().into_iter().flatten() {
                 let folder = entry?.into_path();
@@ -117,6 +123,14 @@ impl Runner<'_> {
                     progress.finished.add(&folder);
                 }
             }
+        }
+        for (revision, runs) in rebuilt.into_iter().filter(|(_, runs)| *runs > 0) {
+            let name = &self.plan.revisions[revision].name;
+            let runs = counted(runs, "finished run");
+            let message = format!("{name} has another build than before, so {runs} will be repeated");
+            let help = "figures of two builds are not compared; a toolchain, an overlay, a folder of --with or \
+                        a variable has changed";
+            self.sink.emit(Event::Warning { message, help: Some(help.to_owned()) });
         }
         Ok(progress)
     }
@@ -261,6 +275,20 @@ fn forget_not_run(run: &Utf8Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Removes the outcomes of a cell's runs that are of another build than the one with this key. Returns
+/// how many there were. Figures of two builds are not figures of one revision.
+fn forget_of_other_builds(of_cell: &Utf8Path, key: &str) -> anyhow::Result<usize> {
+    let mut removed = 0;
+    for entry in of_cell.read_dir_utf8().into_iter().flatten() {
+        let path = entry?.into_path().join(file::OUTCOME);
+        if path.exists() && sealed::read::<RunRecord>(&path)?.build.is_some_and(|build| build != key) {
+            regular_file::remove(&path)?;
+            removed += 1;
+        }
+    }
+    Ok(removed)
+}
+
 /// Removes the outcomes of runs below a folder whose files were changed, and warns of each. These
 /// runs are then measured again.
 pub fn forget_damaged(below: &Utf8Path, sink: &dyn Sink) -> anyhow::Result<()> {
@@ -269,4 +297,46 @@ pub fn forget_damaged(below: &Utf8Path, sink: &dyn Sink) -> anyhow::Result<()> {
         sink.emit(Event::Warning { message: problem, help });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::request::TargetKind;
+    use crate::plan::resolved::TestId;
+    use crate::results::outcome;
+
+    #[test]
+    fn runs_of_another_build_are_forgotten_and_those_of_this_one_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let of_cell = Utf8Path::from_path(folder.path()).unwrap();
+        let test =
+            TestId { package: "p".into(), binary: "b".into(), kind: TargetKind::Test, name: "a".into() };
+        let write = |repeat: u32, build: Option<&str>| {
+            let home = of_cell.join(repeat.to_string());
+            fs_err::create_dir(&home).unwrap();
+            let record = RunRecord {
+                version: outcome::VERSION,
+                revision: 0,
+                cell: CellId { test: test.clone(), params: Vec::new(), title: "a".into() },
+                repeat,
+                outcome: Outcome { status: Status::Ok, message: None, wall_nanoseconds: None },
+                build: build.map(str::to_owned),
+                marks: Vec::new(),
+                withdrawn: BTreeMap::new(),
+                devices: None,
+                files: BTreeMap::new(),
+            };
+            sealed::write(&home.join(file::OUTCOME), &record).unwrap();
+        };
+        write(0, Some("old"));
+        write(1, Some("new"));
+        write(2, None);
+        fs_err::create_dir(of_cell.join("3")).unwrap();
+        assert_eq!(forget_of_other_builds(of_cell, "new").unwrap(), 1);
+        let left = |repeat: &str| of_cell.join(repeat).join(file::OUTCOME).exists();
+        assert_eq!(["0", "1", "2"].map(left), [false, true, true]);
+        assert_eq!(forget_of_other_builds(of_cell, "new").unwrap(), 0);
+        assert_eq!(forget_of_other_builds(&of_cell.join("none"), "new").unwrap(), 0);
+    }
 }

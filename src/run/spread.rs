@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
-use camino::Utf8PathBuf;
+use camino::Utf8Path;
 use serde::{Deserialize, Serialize};
 
 use crate::build::test_tree::TestTree;
@@ -188,20 +188,46 @@ impl Spread<'_, '_> {
         let mut removed = 0;
         for planned in self.runner.cells.iter().filter(|planned| planned.cell == *cell && is_spread(planned))
         {
-            for repeat in 0.. {
-                let outcome: Utf8PathBuf = self.runner.run_folder(planned, repeat).join(file::OUTCOME);
-                if !outcome.exists() {
-                    break;
-                }
-                regular_file::remove(&outcome)?;
-                removed += 1;
-            }
+            let first = self.runner.run_folder(planned, 0);
+            removed += forget_runs(first.parent().unwrap_or(&first))?;
         }
         Ok(removed)
     }
 }
 
+/// Removes all outcomes of a cell. A run in the middle may be missing, because its files were changed.
+fn forget_runs(of_cell: &Utf8Path) -> anyhow::Result<usize> {
+    let mut removed = 0;
+    for entry in of_cell.read_dir_utf8().into_iter().flatten() {
+        let outcome = entry?.into_path().join(file::OUTCOME);
+        if outcome.exists() {
+            regular_file::remove(&outcome)?;
+            removed += 1;
+        }
+    }
+    Ok(removed)
+}
+
 /// Whether the pool chooses the device. A test with a device of its own keeps that.
 fn is_spread(planned: &PlannedCell) -> bool {
     planned.status == CellStatus::Run && planned.devices.is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_runs_of_a_cell_are_forgotten_also_behind_a_missing_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let of_cell = Utf8Path::from_path(folder.path()).unwrap();
+        for repeat in ["0", "1", "2"] {
+            fs_err::create_dir(of_cell.join(repeat)).unwrap();
+        }
+        fs_err::write(of_cell.join("0").join(file::OUTCOME), "{}").unwrap();
+        fs_err::write(of_cell.join("2").join(file::OUTCOME), "{}").unwrap();
+        assert_eq!(forget_runs(of_cell).unwrap(), 2);
+        assert!(!of_cell.join("2").join(file::OUTCOME).exists() && of_cell.join("2").exists());
+        assert_eq!(forget_runs(&of_cell.join("none")).unwrap(), 0);
+    }
 }

@@ -25,13 +25,7 @@ pub fn learn(request: &Request) {
 /// Returns the plan as it is stored.
 pub fn sealed(plan: &Plan) -> Plan {
     let mut sealed = plan.clone();
-    environments_mut(&mut sealed.request).for_each(seal);
-    for setting in settings_mut(&mut sealed.request) {
-        *setting = sealed_setting(setting, false);
-    }
-    for overlay in &mut sealed.request.overlay {
-        seal(&mut overlay.dependencies);
-    }
+    seal_request(&mut sealed.request);
     for note in &mut sealed.notes {
         *note = redaction::text(note).into_owned();
     }
@@ -43,6 +37,17 @@ pub fn sealed(plan: &Plan) -> Plan {
         *text = redaction::text(text).into_owned();
     }
     sealed
+}
+
+/// Puts marks in the place of a request's secrets.
+pub fn seal_request(request: &mut Request) {
+    environments_mut(request).for_each(seal);
+    for setting in settings_mut(request) {
+        *setting = sealed_setting(setting, false);
+    }
+    for overlay in &mut request.overlay {
+        seal(&mut overlay.dependencies);
+    }
 }
 
 /// Returns a cell as it is stored.

@@ -191,7 +191,7 @@ impl<'s> Stage<'s> for Stretch<'s, '_, '_, '_> {
         let Some(first) = self.unchecked.first().filter(|_| self.jobs > 1) else { return Ok(Vec::new()) };
         let planned = self.runs[*first].planned;
         let (entry, _) = self.runner.executable(planned)?;
-        if self.tree.holds(planned.revision, entry)? {
+        if self.tree.holds(planned.revision, entry, true)? {
             self.unchecked.clear();
             return Ok(Vec::new());
         }
@@ -212,7 +212,7 @@ impl<'s> Stage<'s> for Stretch<'s, '_, '_, '_> {
         if is_idle {
             self.emit_start(planned, name, 0);
             self.tree.bring_to(planned.revision, entry)?;
-        } else if !self.tree.holds(planned.revision, entry)? {
+        } else if !self.tree.holds(planned.revision, entry, false)? {
             return Ok(None);
         }
         let mut executables = self.executables.lock().unwrap_or_else(PoisonError::into_inner);

@@ -48,7 +48,7 @@ fn a_named_process_is_set_aside_and_restored_in_the_drivers_order() {
         squeezed.contains(&format!("help: to restore it: cargo memprof restore {}", guest.id())),
         "{doctor}"
     );
-    assert!(squeezed.contains("(cargo-memprof yield"), "{doctor}");
+    assert!(squeezed.contains("(cargo memprof yield"), "{doctor}");
 
     let printed = success(machine.memprof(&["restore"]));
     assert_eq!(machine.calls(), ["restore", "unlock"]);

@@ -23,6 +23,7 @@ const TESTS: [&str; 3] = ["one", "two", "three"];
 const SBATCH: &str = r#"#!/bin/sh
 for argument in "$@"; do printf '%s\n' "$argument"; done >>"$FAKE/sbatch.calls"
 if [ -e "$FAKE/refusal" ]; then cat "$FAKE/refusal" >&2; exit 1; fi
+if [ -e "$FAKE/in-the-way" ]; then mkdir "$RUN/slurm/job.json"; fi
 id=$(cat "$FAKE/next-id")
 echo $((id + 9)) >"$FAKE/next-id"
 echo "$id"
@@ -444,6 +445,19 @@ fn mistakes_are_refused_before_anything_is_submitted() {
             "docs/slurm.md",
         ],
     );
+}
+
+#[test]
+fn a_job_that_cannot_be_noted_is_named_and_its_folder_stays() {
+    let cluster = Cluster::new();
+    cluster.write("in-the-way", "");
+    let printed = Printed::of(cluster.command(&Cluster::first()));
+    assert_ne!(printed.code, 0, "{}", printed.everything());
+    has(
+        &printed.stderr,
+        &["job 4711 was submitted, but cannot be noted: ", "help: to cancel it: scancel 4711"],
+    );
+    assert!(cluster.path("my run/slurm/script.sh").exists(), "its tasks need it");
 }
 
 #[test]

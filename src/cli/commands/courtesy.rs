@@ -169,6 +169,11 @@ pub fn take<'a>(
     devices: &DeviceWatch<'_>,
 ) -> anyhow::Result<Option<SetAside<'a>>> {
     let Some(target) = target else { return Ok(None) };
+    if plan.request.device_pool.is_none() {
+        // First in line, then set aside: processes need not wait for this run's turn. Of a pool, the
+        // run takes what is free.
+        devices.hold(&used(plan, devices)?.into_iter().collect())?;
+    }
     let courtesy = Courtesy::open(context.console, context.interrupt)?;
     let selection = courtesy.select(&wanted(target, plan, devices)?)?;
     list_refused(context, &selection);
@@ -192,22 +197,30 @@ pub fn put_back(aside: Option<SetAside<'_>>) -> ExitCode {
 }
 
 fn wanted(target: &CourtesyTarget, plan: &Plan, devices: &DeviceWatch<'_>) -> Result<Wanted, UserError> {
-    if let CourtesyTarget::Processes(ids) = target {
-        return Ok(Wanted::Processes(ids.clone()));
+    match target {
+        CourtesyTarget::Processes(ids) => Ok(Wanted::Processes(ids.clone())),
+        CourtesyTarget::OptedIn => Ok(Wanted::OptedIn(used(plan, devices)?)),
     }
-    let variable = |name: &str| std::env::var(name).ok();
+}
+
+/// Returns the devices that the tests can use, as far as this is known before they are built.
+fn used(plan: &Plan, devices: &DeviceWatch<'_>) -> Result<Vec<CudaDevice>, UserError> {
+    let variable = |name: &str| plan.request.env.get(name).cloned().or_else(|| std::env::var(name).ok());
     let given: Vec<_> = plan.request.tests.iter().map(|test| test.devices.as_ref()).collect();
     let mut used = Vec::new();
-    if let Some(pool) = &plan.request.device_pool {
+    let pool = plan.request.device_pool.as_ref();
+    if let Some(pool) = pool {
         used.extend(devices.pool(pool)?);
     }
     for names in if given.is_empty() { vec![None] } else { given } {
         used.extend(match names {
             Some(names) => devices.given(names)?,
+            // It runs on a device of the pool, whatever else it could see.
+            None if pool.is_some() => Vec::new(),
             None => devices.visible(variable),
         });
     }
     used.sort();
     used.dedup();
-    Ok(Wanted::OptedIn(used))
+    Ok(used)
 }

@@ -35,6 +35,7 @@ use crate::results::run_folder::RunFolder;
 use crate::results::stored;
 use crate::run::attribution::Attribution;
 use crate::run::kept_baseline::{self, KeptRun};
+use crate::run::same_machine;
 use crate::run::saved_baselines;
 use crate::run::session::{self, Session, create_folder, find_run, read_plan, runs_folder};
 use crate::run::stored_plan;
@@ -100,6 +101,7 @@ impl Run<'_> {
         let runs = kept_runs::runs(self.repository, manifest)?;
         let folder = find_run(&runs, self.repository.start(), name)?;
         kept_runs::refuse_search(&folder)?;
+        same_machine::expect(&folder)?;
         let mut plan = read_plan(&folder)?;
         let request = &self.arguments.request;
         let sources = SecretSources {
@@ -109,6 +111,8 @@ impl Run<'_> {
             repository: self.repository,
         };
         sources.restore(&mut plan)?;
+        continued::refuse_other_values("run", &request.environment, &request.build.config, &plan)?;
+        continued::refuse_new_pool(&self.arguments.execution.devices, &plan)?;
         plan.request.spread_over(&self.arguments.execution.devices);
         if continued::has_flags(request) {
             let names_refs = !request.refs.refs.is_empty() || request.refs.baseline.is_some();

@@ -36,12 +36,12 @@ use crate::plan::sharding;
 use crate::results::run_folder::RunFolder;
 use crate::results::shard_record::ShardRecord;
 use crate::results::stored;
-use crate::results::{comparability, environment};
 use crate::run::attribution::Attribution;
 use crate::run::delay::Delay;
 use crate::run::follow::Follow;
 use crate::run::malloc_variables::malloc_variables;
 use crate::run::runner::{Completion, Runner};
+use crate::run::same_machine;
 use crate::run::session::{create_folder, fill_folder, find_run, gpu_variables, past_times, read_plan};
 use crate::run::spread;
 use crate::run::stored_plan::{self, GivenSecrets, Restoration};
@@ -92,11 +92,14 @@ pub fn run_archive(
     let run_folder = execution.run_folder.as_deref();
     let (plan, folder) = match &execution.resume {
         Some(name) => {
+            let asked = plan.request.judging;
             let (mut plan, folder) = resumed(name, run_folder, &unpacked)?;
+            continued::refuse_other_limits(&arguments.request, &asked, &plan)?;
             secrets::check_clean_env(&arguments.request.environment, &plan)?;
             let mut restoration = Restoration::of_run(&given_secrets.given);
             restoration.plan(&mut plan);
             restoration.finish()?;
+            continued::refuse_new_pool(&execution.devices, &plan)?;
             plan.request.spread_over(&execution.devices);
             continued::refuse_other_jobs(&arguments.request, &plan)?;
             (plan, folder)
@@ -354,23 +357,6 @@ fn resumed(name: &str, folder: Option<&Utf8Path>, unpacked: &Unpacked) -> anyhow
             .help("without --resume, a new run starts")
             .into());
     }
-    let plan = read_plan(&folder)?;
-    if plan.request.shard.is_some() {
-        check_machine(&folder)?;
-    }
-    Ok((plan, folder))
-}
-
-/// All runs of a shard are on one machine, or on machines whose figures can be compared.
-fn check_machine(folder: &RunFolder) -> anyhow::Result<()> {
-    let began_on = stored::environment_of(folder)?;
-    match comparability::of_machines(&began_on, &environment::facts()).into_iter().next() {
-        Some(apart) => Err(UserError::new(format!(
-            "{} began on a machine whose figures cannot be compared: {}",
-            folder.0, apart.reason
-        ))
-        .help("continue it there, or start it again: leave out --resume, and choose another --run-folder")
-        .into()),
-        None => Ok(()),
-    }
+    same_machine::expect(&folder)?;
+    Ok((read_plan(&folder)?, folder))
 }

@@ -107,9 +107,11 @@ impl Submit<'_> {
         let mut job = Job { folder, record, client: Client::default(), _lock: lock };
         let all: Vec<u32> = (1..=shards).collect();
         if let Err(error) = self.send(&mut job, &all, &self.arguments.sbatch) {
-            // Nothing runs, and a folder of no job would be in the way.
-            fs_err::remove_dir_all(job.folder.slurm())?;
-            let _ = std::fs::remove_dir(&job.folder.0);
+            if job.record.jobs.is_empty() {
+                // Nothing runs, and a folder of no job would be in the way.
+                fs_err::remove_dir_all(job.folder.slurm())?;
+                let _ = std::fs::remove_dir(&job.folder.0);
+            }
             return Err(error);
         }
         if self.arguments.detach { self.detached(&job) } else { self.follow(&mut job, Seen::default()) }
@@ -181,7 +183,11 @@ impl Submit<'_> {
         job.record.jobs.push(Submission { id: accepted.id, shards: shards.to_vec() });
         job.record.cluster.clone_from(&accepted.cluster);
         job.client = Client::of(accepted.cluster);
-        job.folder.write(&job.record)?;
+        job.folder.write(&job.record).map_err(|error| {
+            // Without its record, `--resume` would not find it.
+            UserError::new(format!("job {} was submitted, but cannot be noted: {error:#}", accepted.id))
+                .help(format!("to cancel it: scancel {}", accepted.id))
+        })?;
         let of = job.record.archive.file_name().unwrap_or_default();
         let text =
             format!("job {}: {} of {of}, run {}", accepted.id, counted(shards.len(), "shard"), job.folder.0);

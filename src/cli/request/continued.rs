@@ -1,23 +1,30 @@
 //! `--resume` beside other flags: they must say what the run was planned with, because it continues
 //! as planned.
 
+use std::collections::BTreeMap;
+
 use crate::cli::arguments::cargo::CargoArguments;
 use crate::cli::arguments::judging::JudgingArguments;
 use crate::cli::arguments::request::{
-    CellArguments, CheckoutArguments, RefArguments, RequestArguments, SelectionArguments, TraceArguments,
+    CellArguments, CheckoutArguments, EnvironmentArguments, RefArguments, RequestArguments,
+    SelectionArguments, TraceArguments,
 };
 use crate::cli::arguments::sides::SideArguments;
+use crate::cli::arguments::values::Variable;
 use crate::cli::request::refs::ref_name;
 use crate::cli::request::sides;
 use crate::git::resolve::MERGE_BASE;
-use crate::plan::request::{BaselineRequest, BuildOptions, OverlayRequest, RefRequest, Request, TestRequest};
+use crate::plan::request::{
+    BaselineRequest, BuildOptions, LockfileRequest, OverlayRequest, RefRequest, Request, TestRequest,
+};
 use crate::plan::resolved::Plan;
+use crate::plan::rule::Judging;
 use crate::plan::selection::described;
 use crate::support::user_error::UserError;
 
 /// Whether one of these flags was given, so that the request must be compared.
 pub fn has_flags(arguments: &RequestArguments) -> bool {
-    // Secrets are given again by `--env` and `--config`; they are compared when they are restored.
+    // `--env` and `--config` are compared by `refuse_other_values`: they also give secrets again.
     let RequestArguments {
         refs,
         selection,
@@ -60,16 +67,9 @@ pub fn refuse_other(arguments: &RequestArguments, asked: &Request, plan: &Plan) 
         }
     }
     others.extend(other_cells(&arguments.cells, asked, planned));
+    others.extend(other_files(&arguments.checkout, asked, plan).into_iter().map(str::to_owned));
     let flags = [
-        (
-            arguments.judging != JudgingArguments::default() && asked.judging != planned.judging,
-            "other limits (`cargo memprof report` takes new ones)",
-        ),
-        (
-            arguments.checkout != CheckoutArguments::default()
-                && (!same_overlays(asked, planned) || asked.sparse_exclude != planned.sparse_exclude),
-            "other files (--overlay, --sparse-exclude)",
-        ),
+        (arguments.judging != JudgingArguments::default() && asked.judging != planned.judging, OTHER_LIMITS),
         (
             arguments.trace != TraceArguments::default() && asked.trace != planned.trace,
             "other traced functions (--trace)",
@@ -92,6 +92,17 @@ pub fn refuse_other(arguments: &RequestArguments, asked: &Request, plan: &Plan) 
     )))
 }
 
+/// Refuses `--devices` for a run without it. Its finished runs may be of any device, and figures of two
+/// devices are not compared.
+pub fn refuse_new_pool(devices: &[String], plan: &Plan) -> Result<(), UserError> {
+    if devices.is_empty() || plan.request.device_pool.is_some() {
+        return Ok(());
+    }
+    let id = &plan.id;
+    Err(UserError::new(format!("{id} was planned without --devices"))
+        .help("leave out --devices, or leave out --resume to begin anew"))
+}
+
 /// Refuses another `--jobs` than that of an archive's run.
 pub fn refuse_other_jobs(arguments: &RequestArguments, plan: &Plan) -> Result<(), UserError> {
     match arguments.jobs.jobs {
@@ -103,6 +114,23 @@ pub fn refuse_other_jobs(arguments: &RequestArguments, plan: &Plan) -> Result<()
         _ => Ok(()),
     }
 }
+
+/// Refuses other limits than those of an archive's run. `asked` is what the archive and the flags say.
+pub fn refuse_other_limits(
+    arguments: &RequestArguments,
+    asked: &Judging,
+    plan: &Plan,
+) -> Result<(), UserError> {
+    if arguments.judging == JudgingArguments::default() || *asked == plan.request.judging {
+        return Ok(());
+    }
+    let id = &plan.id;
+    Err(UserError::new(format!("{id} was planned with {OTHER_LIMITS}"))
+        .help("leave out these flags, or leave out --resume"))
+}
+
+/// What is said of other limits: they need no run.
+const OTHER_LIMITS: &str = "other limits (`cargo memprof report` takes new ones)";
 
 /// Whether a ref is planned with other settings, apart from variables and settings for cargo.
 fn other_sides(asked: &Request, planned: &Request) -> bool {
@@ -123,6 +151,83 @@ fn other_sides(asked: &Request, planned: &Request) -> bool {
         same.is_none_or(|other| comparable(other) == comparable(one))
     };
     asked.with != planned.with || !asked.refs.iter().all(planned_as)
+}
+
+/// Returns what differs in the files of the checkouts.
+fn other_files(given: &CheckoutArguments, asked: &Request, plan: &Plan) -> Vec<&'static str> {
+    let planned = &plan.request;
+    let flags = [
+        (
+            *given != CheckoutArguments::default()
+                && (!same_overlays(asked, planned) || asked.sparse_exclude != planned.sparse_exclude),
+            "other files (--overlay, --sparse-exclude)",
+        ),
+        (
+            !given.overlay_patch.is_empty() && asked.overlay_patches != planned.overlay_patches,
+            "another --overlay-patch",
+        ),
+        (
+            !given.checkpoint_at.is_empty() && asked.checkpoints_at != planned.checkpoints_at,
+            "another --checkpoint-at",
+        ),
+        (given.no_auto_overlay && !planned.no_auto_overlay, "test files of one ref in the others"),
+        (other_lockfile(given, asked, plan), "another lock file for refs that have none"),
+    ];
+    flags.into_iter().filter(|(is_other, _)| *is_other).map(|(_, what)| what).collect()
+}
+
+/// Whether `--lockfile-from` or `--lockfile-date` says something else than the plan.
+fn other_lockfile(given: &CheckoutArguments, asked: &Request, plan: &Plan) -> bool {
+    if given.lockfile_from.is_none() && given.lockfile_date.is_none() {
+        return false;
+    }
+    match (&asked.lockfile, &plan.request.lockfile) {
+        // Planning replaces a ref by its commit.
+        (Some(LockfileRequest::From(spec)), Some(LockfileRequest::From(commit))) => {
+            let mut named = plan.revisions.iter().filter(|one| one.spec == *spec || one.name == *spec);
+            named.any(|one| one.commit != *commit)
+        }
+        (asked, planned) => asked != planned,
+    }
+}
+
+/// Refuses variables and settings for cargo that a run or search was not planned with. The plan's
+/// secrets were put back before. `command` is `run`, for example.
+pub fn refuse_other_values(
+    command: &str,
+    environment: &EnvironmentArguments,
+    config: &[String],
+    plan: &Plan,
+) -> Result<(), UserError> {
+    let request = &plan.request;
+    let of_sides = || request.refs.iter().map(|one| &one.env);
+    let of_all = || request.tests.iter().map(|one| &one.env).chain([&request.env]);
+    let has = |env: &BTreeMap<String, String>, one: &Variable| env.get(&one.name) == Some(&one.value);
+    // A secret that a side or a test has in memprof.yaml is given again without a side.
+    let is_planned = |one: &Variable| {
+        of_sides().any(|env| has(env, one)) || one.side.is_none() && of_all().any(|env| has(env, one))
+    };
+    let mut others: Vec<String> = Vec::new();
+    for one in environment.env.iter().filter(|one| !is_planned(one)) {
+        let side = one.side.as_ref().map_or_else(String::new, |side| format!("{side}:"));
+        others.push(format!("--env {side}{}", one.name));
+    }
+    let settings: Vec<&String> =
+        request.build.config.iter().chain(request.refs.iter().flat_map(|one| &one.config)).collect();
+    let is_set = |text: &str| settings.iter().any(|setting| setting.as_str() == text);
+    // A file has another path in the plan, and its content is in the builds' keys.
+    let given = config.iter().filter(|text| text.contains('='));
+    let others_set = given
+        .filter(|text| !is_set(text) && !text.split_once(':').is_some_and(|(_, setting)| is_set(setting)));
+    others.extend(others_set.map(|text| format!("--config {}", text.split('=').next().unwrap_or(text))));
+    if others.is_empty() {
+        return Ok(());
+    }
+    let id = &plan.id;
+    Err(UserError::new(format!("{id} was planned with another value, or without: {}", others.join(", ")))
+        .help(format!(
+            "to continue it as planned: cargo memprof {command} --resume {id}\nfor other values, leave out --resume"
+        )))
 }
 
 /// Whether the overlays are the same. Planning adds the package that follows from a path.
@@ -275,10 +380,10 @@ mod tests {
         continued_of(asked(first), second)
     }
 
-    fn continued_of(mut request: Request, second: &str) -> String {
+    fn plan_of(mut request: Request) -> Plan {
         // What planning completes.
         request.build.packages.push("bart".to_owned());
-        let plan = Plan {
+        Plan {
             version: 1,
             tool: String::new(),
             id: "RUN".into(),
@@ -290,7 +395,11 @@ mod tests {
             overlay_commits: Vec::new(),
             notes: Vec::new(),
             request,
-        };
+        }
+    }
+
+    fn continued_of(request: Request, second: &str) -> String {
+        let plan = plan_of(request);
         let arguments = arguments(second);
         if !has_flags(&arguments) {
             return "no flags".to_owned();
@@ -336,6 +445,10 @@ mod tests {
             ("-p bert", "other options for cargo"),
             ("--trace a::b", "other traced functions"),
             ("--sparse-exclude big/", "other files"),
+            ("--overlay-patch fix.patch", "another --overlay-patch"),
+            ("--checkpoint-at src/lib.rs:4=loaded", "another --checkpoint-at"),
+            ("--no-auto-overlay", "test files of one ref in the others"),
+            ("--lockfile-date today", "another lock file for refs that have none"),
             ("--limit heap.peak=1GiB", "other limits"),
             ("--timeout 10m", "another --timeout"),
             ("--delay 1s", "another --delay"),
@@ -347,6 +460,60 @@ mod tests {
         ] {
             let message = continued("--refs main,x -k hf", flag);
             assert!(message.contains(what), "{flag}: {message}");
+        }
+    }
+
+    #[test]
+    fn an_archives_run_keeps_its_limits() {
+        let plan = plan_of(asked("--limit heap.peak=1GiB"));
+        let refused = |flags: &str| {
+            let refused = refuse_other_limits(&arguments(flags), &asked(flags).judging, &plan);
+            refused.err().map(|error| error.message).unwrap_or_default()
+        };
+        assert_eq!((refused(""), refused("--limit heap.peak=1GiB")), (String::new(), String::new()));
+        assert!(refused("--limit heap.peak=2GiB").starts_with("RUN was planned with other limits"));
+    }
+
+    #[test]
+    fn a_run_gets_a_pool_of_devices_at_its_beginning_only() {
+        let devices = ["0".to_owned()];
+        let mut plan = plan_of(Request::default());
+        refuse_new_pool(&[], &plan).unwrap();
+        let error = refuse_new_pool(&devices, &plan).unwrap_err();
+        assert_eq!(error.message, "RUN was planned without --devices");
+        plan.request.spread_over(&["0".to_owned(), "1".to_owned()]);
+        refuse_new_pool(&devices, &plan).unwrap();
+    }
+
+    #[test]
+    fn variables_and_settings_must_be_those_of_the_plan() {
+        let planned = "--refs main,x --env BATCH=8 --env x:POOL=4";
+        let mut request = asked(planned);
+        request.build.config.push("a.b=1".to_owned());
+        request.refs[1].config.push("c.d=2".to_owned());
+        request.tests[0].env.insert("DB_PASSWORD".to_owned(), "x y".to_owned());
+        let plan = plan_of(request);
+        let refused = |flags: &[&str]| {
+            let flags = [&["x"], flags].concat();
+            let arguments = Flags::try_parse_from(flags).unwrap().request;
+            let RequestArguments { environment, build, .. } = &arguments;
+            let refused = refuse_other_values("run", environment, &build.config, &plan);
+            refused.err().map(|error| error.message).unwrap_or_default()
+        };
+        let same: Vec<&str> =
+            planned.split(' ').chain(["--config", "a.b=1", "--config", "x:c.d=2"]).collect();
+        assert_eq!(refused(&same), "");
+        assert_eq!(refused(&["--env", "DB_PASSWORD=x y"]), "", "a secret of memprof.yaml");
+        let other = "RUN was planned with another value, or without: ";
+        for (flag, value, what) in [
+            ("--env", "BATCH=9", "--env BATCH"),
+            ("--env", "TOKEN=1", "--env TOKEN"),
+            ("--env", "x:POOL=5", "--env x:POOL"),
+            ("--env", "x:BATCH=8", "--env x:BATCH"),
+            ("--config", "a.b=2", "--config a.b"),
+            ("--config", "x:c.d=3", "--config x:c.d"),
+        ] {
+            assert_eq!(refused(&[flag, value]), format!("{other}{what}"));
         }
     }
 }

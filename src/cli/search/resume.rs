@@ -5,10 +5,12 @@ use camino::Utf8Path;
 use crate::bisect::record::SearchRecord;
 use crate::cli::arguments::search::MeasuringArguments;
 use crate::cli::kept_runs::{runs, search_record};
+use crate::cli::request::continued;
 use crate::cli::request::secrets::SecretSources;
 use crate::cli::search::plan::{SearchPlan, overlay_hashes};
 use crate::git::repository::Repository;
 use crate::results::run_folder::RunFolder;
+use crate::run::same_machine;
 use crate::run::session;
 use crate::run::stored_plan::Restoration;
 use crate::support::user_error::UserError;
@@ -17,7 +19,7 @@ use crate::support::user_error::UserError;
 ///
 /// # Errors
 ///
-/// A run of another command, and an overlay that has changed since.
+/// A run of another command, another machine, other variables, and an overlay that has changed since.
 pub fn resumed(
     name: &str,
     command: &str,
@@ -45,6 +47,7 @@ pub fn resumed(
             }
         }
     };
+    same_machine::expect(&folder)?;
     let mut plan = session::read_plan(&folder)?;
     let sources = SecretSources {
         environment: &measuring.environment,
@@ -53,6 +56,7 @@ pub fn resumed(
         repository,
     };
     let given = sources.restore(&mut plan)?;
+    continued::refuse_other_values(command, &measuring.environment, &measuring.build.config, &plan)?;
     let mut record = record;
     for cell in &mut record.cells {
         let mut restoration = Restoration::of_run(&given);
