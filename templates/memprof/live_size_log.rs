@@ -6,10 +6,10 @@ use crate::recorder::{Mark, Recorder};
 use crate::size_count::SizeCount;
 use crate::untracked::Untracked;
 
-/// Most sizes in a line. The sum of the others stands behind them.
+/// Most sizes in a line, the largest. The sum of the others stands behind them.
 const LONGEST: usize = 4096;
 
-/// What the log has already.
+/// The last logged line of each family.
 pub(crate) struct LiveSizes {
     sizes: Untracked<SizeCount>,
     /// The metrics' common beginning, and a hash of the family's last line.
@@ -63,7 +63,8 @@ impl Recorder {
         if !known.is_new(family, hash_of(sizes, is_whole)) {
             return;
         }
-        let (shown, rest) = sizes.split_at(sizes.len().min(LONGEST));
+        // In ascending order.
+        let (rest, shown) = sizes.split_at(sizes.len().saturating_sub(LONGEST));
         self.log(|_, log| {
             log.write("live_sizes", mark.nanoseconds, |json| {
                 json.text("family", family);

@@ -23,7 +23,7 @@ const TESTS: [&str; 3] = ["one", "two", "three"];
 const SBATCH: &str = r#"#!/bin/sh
 for argument in "$@"; do printf '%s\n' "$argument"; done >>"$FAKE/sbatch.calls"
 if [ -e "$FAKE/refusal" ]; then cat "$FAKE/refusal" >&2; exit 1; fi
-if [ -e "$FAKE/in-the-way" ]; then mkdir "$RUN/slurm/job.json"; fi
+if [ -e "$FAKE/in-the-way" ]; then mv "$RUN/slurm" "$RUN/kept"; fi
 id=$(cat "$FAKE/next-id")
 echo $((id + 9)) >"$FAKE/next-id"
 echo "$id"
@@ -457,7 +457,7 @@ fn a_job_that_cannot_be_noted_is_named_and_its_folder_stays() {
         &printed.stderr,
         &["job 4711 was submitted, but cannot be noted: ", "help: to cancel it: scancel 4711"],
     );
-    assert!(cluster.path("my run/slurm/script.sh").exists(), "its tasks need it");
+    assert!(cluster.path("my run/kept/script.sh").exists(), "its tasks need it");
 }
 
 #[test]

@@ -129,6 +129,19 @@ fn sizes_of_live_blocks_are_logged_once_a_tensor_has_a_name_and_when_they_change
 }
 
 #[test]
+fn of_too_many_sizes_the_largest_are_logged_and_the_sum_of_the_others() {
+    let record = Experiment::of(program("tensors", &[])).arg("many").succeed();
+    let of_heap = record.events("live_sizes");
+    let many = of_heap.iter().find(|line| line["rest_count"] != 0).expect("a line with a rest");
+    let numbers = many["sizes"].as_array().unwrap();
+    assert_eq!(numbers.len(), 3 * 4096);
+    assert_eq!(numbers[numbers.len() - 3].as_u64().unwrap().max(120_000), 120_000, "the vector of vectors");
+    // The sizes from 5,000 to 9,999, and the vector that holds them.
+    let rest: u64 = (5000..5000 + 905).sum();
+    assert_eq!((many["rest_count"].as_u64(), many["rest_bytes"].as_u64()), (Some(905), Some(rest)));
+}
+
+#[test]
 fn outside_a_run_names_are_inert() {
     let record = Experiment::outside_a_run(program("tensors", &[])).succeed();
     assert!(!record.has_log());
