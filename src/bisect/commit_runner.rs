@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::bisect::observations::{self, ChangeRule, Observation};
 use crate::bisect::record::{Effort, SearchRecord, Task};
+use crate::bisect::same_builds;
 use crate::bisect::step_comparison::StepPair;
 use crate::bisect::track::Track;
 use crate::build::attempts::Build;
@@ -56,6 +57,8 @@ pub struct CommitRunner<'a> {
     builds: Vec<Build>,
     is_built: Vec<bool>,
     facts: BTreeMap<String, Value>,
+    /// The facts of the good commit's build of an earlier session, until they are checked.
+    earlier: Option<Value>,
     common: CommonToRuns<'a>,
     /// What the user asked, and the time that each commit took.
     pub record: SearchRecord,
@@ -180,6 +183,7 @@ impl<'a> CommitRunner<'a> {
             builder,
             builds: std::iter::repeat_with(|| Build::Failed(BuildFailure::default())).take(commits).collect(),
             is_built: vec![false; commits],
+            earlier: facts.get(&record.lineage.good.to_string()).cloned(),
             facts,
             common: CommonToRuns {
                 session,
@@ -446,9 +450,7 @@ impl<'a> CommitRunner<'a> {
     pub fn repeat(&mut self, commit: usize, test: usize) -> anyhow::Result<()> {
         let begun = Instant::now();
         let runs = u32::try_from(self.runs(commit, test)?.len()).unwrap_or(u32::MAX);
-        if !self.is_built[commit] {
-            self.build(commit)?;
-        }
+        self.build(commit)?;
         let planned = self.planned(commit, test);
         self.run(&[planned], runs + 1)?;
         if let Some(effort) = self.record.efforts.iter_mut().find(|effort| effort.commit == commit) {
@@ -458,17 +460,29 @@ impl<'a> CommitRunner<'a> {
         self.read_runs(commit)
     }
 
+    /// Builds a commit, once. Before the first build of a search that continues, the good commit shows
+    /// whether commits still build as they did.
     fn build(&mut self, commit: usize) -> anyhow::Result<()> {
+        if let Some(earlier) = self.earlier.take() {
+            self.build_now(self.record.lineage.good, Some(&earlier))?;
+        }
+        if self.is_built[commit] { Ok(()) } else { self.build_now(commit, None) }
+    }
+
+    fn build_now(&mut self, commit: usize, earlier: Option<&Value>) -> anyhow::Result<()> {
         if self.session.interrupt.load(Ordering::Relaxed) {
             return Err(Interrupted::default().into());
         }
         self.builds[commit] = self.builder.build(commit)?;
+        let facts = session::facts(&self.builds[commit]);
+        if let Some(earlier) = earlier {
+            same_builds::expect(&self.plan.revisions[commit].name, earlier, &facts)?;
+        }
         if self.builds[commit].entry().is_some() {
             // What is measured from now on is compared with this build.
             self.builder.settle_lockfile();
         }
         self.is_built[commit] = true;
-        let facts = session::facts(&self.builds[commit]);
         self.facts.insert(commit.to_string(), facts);
         write_whole(&self.folder.builds(), &sealed_json::sealed(&self.facts)?)
     }
@@ -495,9 +509,7 @@ impl<'a> CommitRunner<'a> {
 
     /// Runs the two commits of a step once more with call stacks.
     pub fn explain(&mut self, pair: &StepPair, attribution: Attribution) -> anyhow::Result<()> {
-        for commit in pair.commits.into_iter().filter(|&commit| !self.is_built[commit]).collect::<Vec<_>>() {
-            self.build(commit)?;
-        }
+        pair.commits.into_iter().try_for_each(|commit| self.build(commit))?;
         let mut cells = Vec::new();
         for (revision, commit) in pair.commits.into_iter().enumerate() {
             cells.push(PlannedCell { revision, ..self.planned(commit, pair.test) });

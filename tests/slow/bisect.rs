@@ -402,6 +402,18 @@ fn a_search_that_was_killed_goes_on_and_measures_nothing_twice() {
     let refused = kept.run(&["run", "--resume"]);
     assert!(refused.code == 2 && refused.stderr.contains("is a bisect"), "{}", refused.everything());
 
+    // Twice, because the first refusal must not count as the search's own builds.
+    for _ in 0..2 {
+        let mut other = kept.command(&["bisect", "--resume"]);
+        other.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
+        let other = Printed::of(other);
+        assert!(
+            other.code == 2 && other.stderr.contains("this search cannot continue"),
+            "{}",
+            other.everything()
+        );
+    }
+
     let report = kept.report(&["bisect", "--resume", "--format", "json"]);
     assert_eq!(report.steps(), ["c13 → c14"], "{}", report.printed.everything());
     assert!(report.printed.stderr.contains("were measured before"), "{}", report.printed.everything());
