@@ -49,6 +49,9 @@ fn repository() -> MutexGuard<'static, TestRepository> {
         repository.write(".gitignore", "/target\nCargo.lock\n");
         repository.write("src/lib.rs", "");
         repository.write("tests/guest.rs", TESTS);
+        repository.commit("base");
+        repository.git(["tag", "base"]);
+        repository.write("notes.txt", "");
         repository.commit("only");
         repository.git(["tag", "only"]);
         Mutex::new(repository)
@@ -69,7 +72,11 @@ impl Comparison<'_> {
     }
 
     fn command(&self, test: &str, courtesy: &str) -> Command {
-        let mut command = self.machine.tool(&["only", "-k", test, "--repeat", "1", "--courtesy", courtesy]);
+        self.tool(&["only", "-k", test, "--repeat", "1", "--courtesy", courtesy])
+    }
+
+    fn tool(&self, arguments: &[&str]) -> Command {
+        let mut command = self.machine.tool(arguments);
         command
             .current_dir(self.repository.root())
             .env("CARGO_MEMPROF_HOME", home_at(self.repository.beside("cache")))
@@ -135,6 +142,18 @@ fn a_process_is_aside_while_the_tests_run_and_runs_again_at_the_end() {
             printed.everything()
         );
     }
+}
+
+#[test]
+fn a_process_is_aside_during_a_search() {
+    let (repository, machine) = (repository(), Machine::new());
+    let guest = machine.guest(10, &[]);
+    let comparison = Comparison { repository: &repository, machine: &machine, guest: &guest };
+    let id = guest.id().to_string();
+    let printed = Printed::of(comparison.tool(&["history", "base..only", "-k", "looks", "--courtesy", &id]));
+    assert_eq!((printed.code, comparison.seen_state().as_str()), (0, "2"), "{}", printed.everything());
+    comparison.is_restored();
+    assert_eq!(machine.calls(), ["lock", "checkpoint", "restore", "unlock"]);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use clap::{Args, ValueHint};
 
 use crate::bisect::linear_search::SearchGoal;
 use crate::cli::arguments::cargo::CargoArguments;
+use crate::cli::arguments::courtesy::CourtesyTarget;
 use crate::cli::arguments::jobs::JobsArguments;
 use crate::cli::arguments::request::{
     CellArguments, CheckoutArguments, EnvironmentArguments, RefArguments, RequestArguments,
@@ -188,6 +189,13 @@ pub struct MeasuringArguments {
     /// How long to wait for other runs.
     #[command(flatten)]
     pub waiting: WaitingArguments,
+    /// Set the GPU memory of these processes of yours aside during the search, builds included: PIDs, or
+    /// `opted-in`
+    ///
+    /// `opted-in` takes all of your processes on the test's GPUs that have `MEMPROF_COURTESY=1` in
+    /// their environment. The memory is restored at the end, also after an error or Ctrl-C.
+    #[arg(long, value_name = "PID,PID|opted-in", help_heading = "Run")]
+    pub courtesy: Option<CourtesyTarget>,
     /// Report format; repeat it for several --output files, in the same order [default: from the
     /// file extension, else table]
     #[arg(long, value_name = "FORMAT", value_enum, help_heading = "Output")]

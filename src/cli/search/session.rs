@@ -1,6 +1,6 @@
 //! Measures commits until the search has its answer, and reports it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use clap::ValueEnum;
@@ -17,6 +17,7 @@ use crate::bisect::step_comparison::StepPair;
 use crate::cli::arguments::search::MeasuringArguments;
 use crate::cli::arguments::why::WhyArguments;
 use crate::cli::commands::context::CommandContext;
+use crate::cli::commands::courtesy;
 use crate::cli::kept_runs::repository;
 use crate::cli::output::destinations::outputs;
 use crate::cli::request::explanation;
@@ -24,7 +25,6 @@ use crate::cli::search::plan::{SearchPlan, create_folder};
 use crate::cli::search::progress_lines::{announcement, unit, what_is_left};
 use crate::cli::search::report::present_search;
 use crate::cli::search::resume::resumed;
-use crate::cli::terminal::console::Console;
 use crate::git::lineage::Lineage;
 use crate::git::repository::Repository;
 use crate::gpu::watch::DeviceWatch;
@@ -39,7 +39,6 @@ use crate::run::session::{self, Session, runs_folder};
 use crate::support::counted::counted;
 use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;
-use crate::support::file_lock::WhenHeld;
 use crate::support::user_error::UserError;
 use crate::why::explanations::Why;
 
@@ -51,7 +50,7 @@ pub fn search(
     context: CommandContext<'_>,
     plan: impl FnOnce(&Repository) -> anyhow::Result<SearchPlan>,
 ) -> anyhow::Result<ExitCode> {
-    let CommandContext { console, interrupt } = context;
+    let console = context.console;
     let outputs = outputs(&measuring.format, &measuring.output)?;
     let known = [Format::Table, Format::Markdown, Format::Html, Format::Csv, Format::Json];
     if let Some(other) = outputs.iter().find(|output| !known.contains(&output.format)) {
@@ -80,9 +79,10 @@ pub fn search(
         (search, folder, Some(runs))
     };
     let attribution = explanation::of(why, &outputs, &search.plan);
-    let session = SearchSession { repository: &repository, folder: &folder, console, interrupt, attribution };
-    let Err(error) = session.run(search, measuring.waiting.when_held()) else {
-        return present_search(console, &folder, &outputs, why);
+    let session = SearchSession { repository: &repository, folder: &folder, context, attribution };
+    let mut restored = ExitCode::Success;
+    let Err(error) = session.run(search, measuring, &mut restored) else {
+        return Ok(present_search(console, &folder, &outputs, why)?.worst(restored));
     };
     if error.downcast_ref::<Interrupted>().is_some_and(|interrupted| interrupted.is_explaining) {
         // The answer is complete without the call sites.
@@ -133,25 +133,42 @@ fn answer(
 struct SearchSession<'a> {
     repository: &'a Repository,
     folder: &'a RunFolder,
-    console: &'a Console,
-    interrupt: &'a AtomicBool,
+    context: CommandContext<'a>,
     attribution: Attribution,
 }
 
 impl SearchSession<'_> {
-    /// Measures until there is an answer, and writes it into the folder.
-    fn run(&self, search: SearchPlan, when_held: WhenHeld) -> anyhow::Result<()> {
+    /// Measures until there is an answer, and writes it into the folder. `restored` is the code for
+    /// processes that were set aside meanwhile.
+    fn run(
+        &self,
+        search: SearchPlan,
+        measuring: &MeasuringArguments,
+        restored: &mut ExitCode,
+    ) -> anyhow::Result<()> {
         let SearchPlan { search: record, plan } = search;
-        let session = Session::open(self.repository, self.console, self.interrupt)?;
+        let CommandContext { console, interrupt } = self.context;
+        let when_held = measuring.waiting.when_held();
+        let session = Session::open(self.repository, console, interrupt)?;
         let lock = session.lock(when_held)?;
-        let notes = BuildNotes::on(self.console);
-        let is_resumed = !record.efforts.is_empty();
-        self.console.emit(Event::SearchBegan { text: announcement(&record) });
-        let task = record.task.clone();
-        let lineage = record.lineage.clone();
-        let devices = DeviceWatch::open(when_held, self.console, self.interrupt);
+        let notes = BuildNotes::on(console);
+        console.emit(Event::SearchBegan { text: announcement(&record) });
+        let devices = DeviceWatch::open(when_held, console, interrupt);
         devices.check(plan.request.tests.iter().filter_map(|test| test.devices.as_ref()))?;
-        let mut runner = CommitRunner::open(&session, &plan, self.folder, record, &notes, devices)?;
+        let courtesy = measuring.courtesy.as_ref();
+        courtesy::check(self.context, courtesy, &plan, &devices)?;
+        let aside = courtesy::take(self.context, courtesy, &plan, &devices)?;
+        let runner = CommitRunner::open(&session, &plan, self.folder, record, &notes, devices)?;
+        let searched = self.measure(runner, &plan);
+        *restored = courtesy::put_back(aside);
+        drop(lock);
+        searched
+    }
+
+    fn measure(&self, mut runner: CommitRunner<'_>, plan: &Plan) -> anyhow::Result<()> {
+        let is_resumed = !runner.record.efforts.is_empty();
+        let task = runner.record.task.clone();
+        let lineage = runner.record.lineage.clone();
         runner.measure_ends()?;
         let tests = 0..runner.tracks.len();
         let rules = tests.clone().map(|test| runner.rule(test)).collect::<anyhow::Result<Vec<_>>>()?;
@@ -164,11 +181,11 @@ impl SearchSession<'_> {
             };
             match tests.clone().map(of_test).collect::<Result<Vec<_>, _>>() {
                 Ok(outcomes) => {
-                    self.show(&runner, &plan, &mut pending, Remaining::default());
+                    self.show(&runner, plan, &mut pending, Remaining::default());
                     break outcomes;
                 }
                 Err((_, NextMeasurement::Measure(commit, left))) => {
-                    self.show(&runner, &plan, &mut pending, left);
+                    self.show(&runner, plan, &mut pending, left);
                     runner.measure(commit)?;
                     pending.push(commit);
                 }
@@ -176,12 +193,10 @@ impl SearchSession<'_> {
                 Err((test, NextMeasurement::Repeat(commit))) => runner.repeat(commit, test)?,
             }
         };
-        let of_test = |test: usize| self.builder(&runner, &plan, test).report(&outcomes[test], &rules[test]);
+        let of_test = |test: usize| self.builder(&runner, plan, test).report(&outcomes[test], &rules[test]);
         let reports = tests.map(of_test).collect::<anyhow::Result<Vec<_>>>()?;
         sealed::write(&self.folder.found(), &reports)?;
-        let explained = self.explain(&reports, &plan, &mut runner);
-        drop((runner, lock));
-        explained
+        self.explain(&reports, plan, &mut runner)
     }
 
     /// Runs the commits of each step once more with call stacks, unless an earlier session did.
@@ -211,11 +226,11 @@ impl SearchSession<'_> {
             let attribution = Attribution { tests: 1, time, ..self.attribution };
             match runner.explain(&pair, attribution) {
                 Err(error) if error.is::<Interrupted>() => return Err(error),
-                Err(_) if self.interrupt.load(Ordering::Relaxed) => {
+                Err(_) if self.context.interrupt.load(Ordering::Relaxed) => {
                     return Err(Interrupted::of_call_stacks(0).into());
                 }
                 // The answer is complete without the call sites.
-                Err(error) => self.console.emit(attribution::warning(&error)),
+                Err(error) => self.context.console.emit(attribution::warning(&error)),
                 Ok(()) => {}
             }
         }
@@ -246,7 +261,7 @@ impl SearchSession<'_> {
             let rest = if index == last { what_is_left(record, left) } else { String::new() };
             let text = format!("[{number}/{}] {line}{rest}", done + left.steps);
             let measured = told.iter().any(|one| one.value.is_some());
-            self.console.emit(Event::SearchStep { text, measured });
+            self.context.console.emit(Event::SearchStep { text, measured });
         }
     }
 }
