@@ -123,11 +123,12 @@ impl Run<'_> {
     fn needed(&self) -> RefsNeeded {
         let RunArguments { request, presentation, .. } = self.arguments;
         match presentation.view {
+            _ if presentation.is_test => RefsNeeded::Alike,
             // The baseline is there already.
             _ if self.arguments.execution.baseline_run.is_some() => RefsNeeded::Any,
             // Pairs are compared within one ref, by default the working tree.
             _ if !request.cells.pairs.is_empty() => RefsNeeded::Any,
-            View::Checkpoints if !presentation.is_test => RefsNeeded::Usual,
+            View::Checkpoints => RefsNeeded::Usual,
             _ => RefsNeeded::Any,
         }
     }

@@ -10,6 +10,7 @@ use crate::cli::arguments::presentation::PresentationArguments;
 use crate::cli::arguments::request::{
     EnvironmentArguments, RequestArguments, SelectionArguments, TraceArguments,
 };
+use crate::cli::request::axes::{self, CommonFlags};
 use crate::cli::request::cargo_options::build_options;
 use crate::cli::request::judging::judging;
 use crate::cli::request::overlay_paths;
@@ -56,8 +57,16 @@ pub fn reconcile(
     let cells = &arguments.cells;
     let mut refs = refs(arguments, matrix, surroundings)?;
     let compared = refs.clone();
-    let mut baseline = baseline(arguments.refs.baseline.as_deref().or(text(matrix.baseline.as_ref())));
+    let baseline = baseline(arguments.refs.baseline.as_deref().or(text(matrix.baseline.as_ref())));
+    let written = matrix.axes.as_ref().filter(|_| needed.takes_axes());
+    let axes = axes::axes(written, &CommonFlags { arguments, with: &flags.with }, surroundings)?;
+    if refs.is_empty() && written.is_some() {
+        refs.push(RefRequest { spec: ".".to_owned(), ..RefRequest::default() });
+    }
+    // Flags for one side are about refs, all of whose sides get them.
+    let (mut baseline, combination) = axes.baseline_of(&refs, &baseline)?;
     flags.apply(&mut refs, &baseline, surroundings)?;
+    let sides = axes.expand(&mut refs, &mut baseline, combination)?;
     if arguments.refs.aa {
         refs = against_itself(refs, &baseline)?;
         baseline = BaselineRequest::First;
@@ -65,6 +74,7 @@ pub fn reconcile(
     let mut request = Request {
         refs: enough(refs, &baseline, needed)?,
         baseline,
+        axes: axes.labels(),
         remote: arguments.refs.remote.clone().or_else(|| text(matrix.remote.as_ref()).map(str::to_owned)),
         refspecs: named(matrix.refspecs.as_ref(), |pattern| pattern.0.0.clone()),
         tests: tests(arguments, matrix),
@@ -127,6 +137,8 @@ pub fn reconcile(
     for name in sides::variables(&flags) {
         request.tests.iter_mut().for_each(|test| drop(test.env.remove(name)));
     }
+    axes::name_sides(&mut request, &sides);
+    sides.check_distinct(&request)?;
     Ok(request)
 }
 

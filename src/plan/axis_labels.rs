@@ -1,0 +1,18 @@
+//! An axis as a report shows it.
+
+use serde::{Deserialize, Serialize};
+
+/// A setting with several values. Values are labels, because settings may hold secrets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AxisLabels {
+    /// The key in memprof.yaml.
+    pub key: String,
+    /// The values, in the order written.
+    pub values: Vec<String>,
+}
+
+/// Returns the axes in one line: `profile (dev, release) × features (no features, simd)`.
+pub fn in_words(axes: &[AxisLabels]) -> String {
+    let words = axes.iter().map(|axis| format!("{} ({})", axis.key, axis.values.join(", ")));
+    words.collect::<Vec<_>>().join(" × ")
+}
