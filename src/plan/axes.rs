@@ -147,8 +147,10 @@ impl Axes {
             _ if self.is_empty() => return Ok((baseline.clone(), 0)),
             BaselineRequest::First => return Ok((BaselineRequest::First, 0)),
             BaselineRequest::MergeBase => {
-                return Err(UserError::new("axes: the merge base is not one of the refs, so it has no sides")
-                    .help("write the range as a ref, and no baseline: cargo memprof main...feature"));
+                return Err(UserError::new(
+                    "axes: the merge base is not one of the refs, so it has no sides",
+                )
+                .help("write the range as a ref, and no baseline: cargo memprof main...feature"));
             }
             BaselineRequest::Ref(text) => text,
         };

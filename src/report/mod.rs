@@ -24,6 +24,7 @@ pub mod perfetto;
 pub mod render;
 pub mod scopes;
 pub mod selection;
+mod sides;
 pub mod single;
 pub mod table;
 pub mod tensors;

@@ -16,6 +16,7 @@ use crate::report::frame::{self, Foot};
 use crate::report::options::{Options, Rows};
 use crate::report::page::{CompactLine, Group, Page, Text, Tone, tone_of};
 use crate::report::selection::{self, MOST_ROWS, MetricFilter, ShownMetric, ShownRows, TableSection};
+use crate::report::sides::SideTables;
 use crate::report::tensors::view;
 use crate::report::text;
 use crate::report::titles;
@@ -49,6 +50,9 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
     if options.compact {
         page.compact_tables(comparison, &tables, out)?;
     } else {
+        if let Some(sides) = SideTables::of(comparison, &filter, options) {
+            sides.write(page, out)?;
+        }
         for (view, sections) in &tables.shown {
             page.pair(view, sections, tables.most_rows, options, out)?;
             explained::write_text(view, options, out)?;

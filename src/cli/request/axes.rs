@@ -61,8 +61,7 @@ pub fn axes(
             (joined(&features, "+", "no features"), AxisSetting::Features(features))
         }),
         axis("with", &entry.with, false, |list| {
-            let is_fixed =
-                |one: &DependencyChange| flags.with.iter().any(|flag| flag.package == one.package);
+            let is_fixed = |one: &DependencyChange| flags.with.iter().any(|flag| flag.package == one.package);
             let written: Vec<DependencyChange> =
                 changes(Some(list)).into_iter().filter(|one| !is_fixed(one)).collect();
             let names: Vec<String> = written.iter().map(ToString::to_string).collect();
@@ -180,5 +179,6 @@ pub fn name_sides(request: &mut Request, sides: &SidesOfRefs) {
             .map(|name| CheckpointAt { revision: Some(name), ..one.clone() })
             .collect(),
     };
-    request.checkpoints_at = std::mem::take(&mut request.checkpoints_at).into_iter().flat_map(named).collect();
+    request.checkpoints_at =
+        std::mem::take(&mut request.checkpoints_at).into_iter().flat_map(named).collect();
 }

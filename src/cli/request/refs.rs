@@ -169,7 +169,9 @@ pub fn enough(
         BaselineRequest::First | BaselineRequest::MergeBase => false,
     };
     match (needed, refs.len() + usize::from(is_further)) {
-        (RefsNeeded::Any | RefsNeeded::Alike, 0) => refs.push(RefRequest { spec: ".".to_owned(), ..RefRequest::default() }),
+        (RefsNeeded::Any | RefsNeeded::Alike, 0) => {
+            refs.push(RefRequest { spec: ".".to_owned(), ..RefRequest::default() })
+        }
         (RefsNeeded::Comparison | RefsNeeded::Usual, 0) => {
             return Err(UserError::new("no refs to compare").help(
                 "name two: cargo memprof --refs main,. (`.` is the working tree, pr/7 a pull request)\n\
