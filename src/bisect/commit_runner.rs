@@ -35,6 +35,7 @@ use crate::run::estimate::PastTimes;
 use crate::run::malloc_variables::malloc_variables;
 use crate::run::rounds;
 use crate::run::runner::{Completion, Interrupted, Runner};
+use crate::run::same_builds;
 use crate::run::session::{self, Session};
 use crate::support::counted::counted;
 use crate::support::event::{Event, Sink};
@@ -469,6 +470,7 @@ impl<'a> CommitRunner<'a> {
         }
         self.is_built[commit] = true;
         let facts = session::facts(&self.builds[commit]);
+        same_builds::check(self.plan, &self.folder, commit, &facts)?;
         self.facts.insert(commit.to_string(), facts);
         write_whole(&self.folder.builds(), &sealed_json::sealed(&self.facts)?)
     }

@@ -16,7 +16,7 @@ use crate::compare::settling;
 use crate::compare::side_differences;
 use crate::plan::listing::NotMeasured;
 use crate::plan::metric::{CATALOGUE, Unit};
-use crate::plan::request::{BuildOptions, Request};
+use crate::plan::request::{BuildOptions, RefRequest, Request};
 use crate::plan::side;
 use crate::results::comparability::{self, IncomparableMetrics};
 use crate::results::measurement::Names;
@@ -69,6 +69,7 @@ fn compare_revisions(results: &Results, unchecked: usize) -> Comparison {
         allow: plan.request.judging.allow.clone(),
         unchecked,
         differs: side_differences::of_all(results),
+        axes: plan.request.axes.clone(),
         apart: apart(results),
     };
     evaluation::judge_all(&mut comparison, &plan.request.judging);
@@ -181,11 +182,23 @@ fn build_notes(results: &Results, candidate: usize) -> Vec<String> {
         return Vec::new();
     };
     let names = format!("{} / {}", plan.revisions[plan.baseline].name, plan.revisions[candidate].name);
-    // The headline names the packages.
     let has_packages = side_differences::moved(old, new).is_some_and(|moved| !moved.is_empty());
+    let none = RefRequest::default();
+    let [old_ref, new_ref] = [plan.baseline, candidate]
+        .map(|index| plan.revisions[index].request_in(&plan.request).unwrap_or(&none));
+    // The headline says what the user asked for.
+    let is_asked = |fact: &str| match fact {
+        "lock" => has_packages,
+        "profile" => old_ref.profile != new_ref.profile,
+        "features" => {
+            let of = |one: &RefRequest| (one.features.clone(), one.no_default_features);
+            of(old_ref) != of(new_ref)
+        }
+        _ => false,
+    };
     let differing = BUILD_FACTS.iter().filter(|fact| old.get(**fact) != new.get(**fact));
     differing
-        .filter(|fact| !(has_packages && **fact == "lock"))
+        .filter(|fact| !is_asked(fact))
         .map(|fact| {
             let [old, new] =
                 [old, new].map(|facts| facts.get(*fact).map_or("none", |value| short_fact(value)));

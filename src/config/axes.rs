@@ -55,7 +55,7 @@ pub struct AxisValues<T>(pub Vec<T>);
 
 /// What an axis takes.
 pub trait OnAxis: DeserializeOwned + PartialEq {
-    /// What is expected, for errors: `a list of lists such as [[], [simd]]`.
+    /// What is expected, for errors: `lists of dependencies such as [[], [serde@1.0.200]]`.
     const EXPECTED: &'static str;
 }
 
@@ -68,15 +68,15 @@ impl OnAxis for Scalar<bool> {
 }
 
 impl OnAxis for List<Scalar<String>> {
-    const EXPECTED: &'static str = "a list of lists such as [[], [simd]]";
+    const EXPECTED: &'static str = "lists of features or settings such as [[], [simd]]";
 }
 
 impl OnAxis for List<Scalar<Parsed<DependencyChange>>> {
-    const EXPECTED: &'static str = "a list of lists such as [[], [serde@1.0.200]]";
+    const EXPECTED: &'static str = "lists of dependencies such as [[], [serde@1.0.200]]";
 }
 
 impl OnAxis for OpenMapping<Scalar<Value>> {
-    const EXPECTED: &'static str = "a list of mappings such as [{}, {POOL: 8}]";
+    const EXPECTED: &'static str = "mappings of variables such as [{}, {POOL: 8}]";
 }
 
 impl<'de, T: OnAxis> serde::Deserialize<'de> for AxisValues<T> {

@@ -123,7 +123,7 @@ impl Axes {
         }
         let number = |number: usize| grouped(i128::try_from(number).unwrap_or(i128::MAX));
         let keys = self.varying().map(|axis| format!("{} of {}", axis.values.len(), axis.key));
-        let parts = keys.chain([counted(refs, "ref")]).collect::<Vec<_>>().join(" × ");
+        let parts = std::iter::once(counted(refs, "ref")).chain(keys).collect::<Vec<_>>().join(" × ");
         Err(UserError::new(format!(
             "axes: {parts} are {} sides, each a build of its own, and a comparison takes at most {MOST_SIDES}",
             number(sides)
@@ -359,4 +359,191 @@ impl AxisSetting {
 
 fn name_of(one: &RefRequest) -> &str {
     one.name.as_deref().unwrap_or(&one.spec)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::request::BuildOptions;
+
+    fn value(label: &str, setting: AxisSetting) -> AxisValue {
+        AxisValue { label: label.to_owned(), setting }
+    }
+
+    fn profiles(names: &[&str]) -> Axis {
+        let values = names.iter().map(|name| value(name, AxisSetting::Profile((*name).to_owned())));
+        Axis { key: "profile", values: values.collect() }
+    }
+
+    fn features(lists: &[&str]) -> Axis {
+        let values = lists.iter().map(|list| {
+            let features: Vec<String> = list.split_whitespace().map(str::to_owned).collect();
+            let label = if features.is_empty() { "no features".to_owned() } else { features.join("+") };
+            AxisValue { label, setting: AxisSetting::Features(features) }
+        });
+        Axis { key: "features", values: values.collect() }
+    }
+
+    fn refs(specs: &str) -> Vec<RefRequest> {
+        let one = |spec: &str| match spec.split_once('=') {
+            Some((name, spec)) => {
+                RefRequest { spec: spec.into(), name: Some(name.into()), ..RefRequest::default() }
+            }
+            None => RefRequest { spec: spec.into(), ..RefRequest::default() },
+        };
+        specs.split_whitespace().map(one).collect()
+    }
+
+    /// Returns the names of the sides, and the baseline.
+    fn expanded(axes: &Axes, specs: &str, baseline: BaselineRequest) -> Result<String, String> {
+        let mut refs = refs(specs);
+        let result = axes.baseline_of(&refs, &baseline).and_then(|(mut baseline, index)| {
+            axes.expand(&mut refs, &mut baseline, index)?;
+            Ok(baseline)
+        });
+        let names: Vec<&str> = refs.iter().map(name_of).collect();
+        let baseline = match result.map_err(|error| error.rendered())? {
+            BaselineRequest::Ref(name) => format!(" | {name}"),
+            _ => String::new(),
+        };
+        Ok(format!("{}{baseline}", names.join(", ")))
+    }
+
+    fn both() -> Axes {
+        Axes(vec![profiles(&["dev", "release"]), features(&["", "simd"])])
+    }
+
+    #[test]
+    fn a_side_is_named_by_its_ref_and_by_what_differs() {
+        let first = BaselineRequest::First;
+        assert_eq!(
+            expanded(&both(), "main", first.clone()).unwrap(),
+            "main · dev · no features, main · dev · simd, main · release · no features, main · release · simd"
+        );
+        let one_value = Axes(vec![profiles(&["release"]), features(&["", "simd"])]);
+        assert_eq!(
+            expanded(&one_value, "old=main .", first.clone()).unwrap(),
+            "old · no features, old · simd, . · no features, . · simd"
+        );
+        let none = Axes(vec![profiles(&["release"])]);
+        assert_eq!(expanded(&none, "main .", first.clone()).unwrap(), "main, .", "nothing varies");
+        assert_eq!(expanded(&Axes::default(), "main .", first).unwrap(), "main, .");
+        assert_eq!(both().labels()[1].values, ["no features", "simd"]);
+        assert!(none.labels().is_empty());
+    }
+
+    #[test]
+    fn a_side_has_the_settings_of_its_combination_and_of_its_ref() {
+        let mut refs = refs("main");
+        refs[0].features.push("base".to_owned());
+        refs[0].env.insert("A".into(), "1".into());
+        both().expand(&mut refs, &mut BaselineRequest::First, 0).unwrap();
+        let settings: Vec<_> =
+            refs.iter().map(|one| (one.profile.as_deref().unwrap(), one.features.join(" "))).collect();
+        let expected = [("dev", "base"), ("dev", "base simd"), ("release", "base"), ("release", "base simd")];
+        assert_eq!(settings, expected.map(|(profile, features)| (profile, features.to_owned())));
+        assert!(refs.iter().all(|one| one.env["A"] == "1" && one.spec == "main"));
+    }
+
+    #[test]
+    fn the_baseline_may_be_a_ref_a_side_or_a_combination() {
+        let baseline = |text: &str| {
+            let text = expanded(&both(), "main old=v1", BaselineRequest::Ref(text.to_owned()))?;
+            Ok::<_, String>(text.rsplit_once(" | ").unwrap().1.to_owned())
+        };
+        for (written, found) in [
+            ("old", "old · dev · no features"),
+            ("v1", "old · dev · no features"),
+            ("main · release · simd", "main · release · simd"),
+            ("old release simd", "old · release · simd"),
+            ("dev · simd", "main · dev · simd"),
+            ("other", "other · dev · no features"),
+        ] {
+            assert_eq!(baseline(written).unwrap(), found, "{written}");
+        }
+        insta::assert_snapshot!(baseline("main · release · smid").unwrap_err(), @"
+        error: baseline: no side has the name 'main · release · smid'
+          help: did you mean 'main · release · simd'?
+        ");
+        insta::assert_snapshot!(expanded(&both(), "main", BaselineRequest::MergeBase).unwrap_err(), @"
+        error: axes: the merge base is not one of the refs, so it has no sides
+          help: write the range as a ref, and no baseline: cargo memprof main...feature
+        ");
+    }
+
+    #[test]
+    fn too_many_sides_are_refused_with_their_number() {
+        let many: Vec<String> = (0..21).map(|number| format!("p{number}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        let axes = Axes(vec![profiles(&many), features(&["", "simd"])]);
+        insta::assert_snapshot!(expanded(&axes, "main . v1", BaselineRequest::First).unwrap_err(), @"
+        error: axes: 3 refs × 21 of profile × 2 of features are 126 sides, each a build of its own, and a comparison takes at most 100
+          help: remove values from `axes`, or fix an axis by its flag, such as --profile release
+        ");
+        assert!(expanded(&axes, "main .", BaselineRequest::First).is_ok());
+        let huge = Axes(vec![profiles(&many); 20]);
+        assert!(expanded(&huge, "main", BaselineRequest::First).unwrap_err().contains("sides, each a build"));
+    }
+
+    #[test]
+    fn a_setting_of_a_ref_and_an_axis_exclude_each_other() {
+        let refused = |axis: Axis, one: RefRequest| {
+            let mut refs = vec![RefRequest { spec: "main".into(), ..one }];
+            let result = Axes(vec![axis]).expand(&mut refs, &mut BaselineRequest::First, 0);
+            result.err().map(|error| error.rendered())
+        };
+        let profile = RefRequest { profile: Some("bench".into()), ..RefRequest::default() };
+        insta::assert_snapshot!(refused(profiles(&["dev", "release"]), profile).unwrap(), @"
+        error: axes: profile: the ref main has a `profile` of its own
+          help: remove `profile` from this ref, or from `axes`
+        ");
+        let env = |name: &str| BTreeMap::from([(name.to_owned(), "1".to_owned())]);
+        let variables = || Axis {
+            key: "env",
+            values: vec![
+                value("no variables", AxisSetting::Env(BTreeMap::new())),
+                value("A=1", AxisSetting::Env(env("A"))),
+            ],
+        };
+        assert!(refused(variables(), RefRequest { env: env("A"), ..RefRequest::default() }).is_some());
+        assert_eq!(refused(variables(), RefRequest { env: env("B"), ..RefRequest::default() }), None);
+        let changes = |text: &str| vec![text.parse::<DependencyChange>().unwrap()];
+        let with =
+            || Axis { key: "with", values: vec![value("x", AxisSetting::With(changes("serde@1.0.2")))] };
+        assert!(
+            refused(with(), RefRequest { with: changes("serde@1.0.1"), ..RefRequest::default() }).is_some()
+        );
+        assert_eq!(
+            refused(with(), RefRequest { with: changes("rand@0.8.1"), ..RefRequest::default() }),
+            None
+        );
+    }
+
+    #[test]
+    fn two_sides_that_are_one_build_are_refused() {
+        let check = |axes: Axes, build: BuildOptions| {
+            let mut request = Request { refs: refs("main"), build, ..Request::default() };
+            let sides = axes.expand(&mut request.refs, &mut BaselineRequest::First, 0).unwrap();
+            sides.check_distinct(&request).map_err(|error| error.rendered())
+        };
+        let common = BuildOptions { features: vec!["simd".into()], ..BuildOptions::default() };
+        insta::assert_snapshot!(check(both(), common.clone()).unwrap_err(), @"
+        error: axes: 'main · dev · no features' and 'main · dev · simd' are built and run alike, so they have nothing to compare
+          help: remove one of the two values from `axes`, or what every side has at the top level of memprof.yaml
+        ");
+        let all = BuildOptions { all_features: true, ..BuildOptions::default() };
+        assert!(check(Axes(vec![features(&["", "simd"])]), all).is_err());
+        assert!(check(Axes(vec![features(&["a b", "b a"])]), BuildOptions::default()).is_err());
+        assert_eq!(check(both(), BuildOptions::default()), Ok(()));
+        assert_eq!(check(Axes(vec![features(&["", "arena"])]), common), Ok(()));
+    }
+
+    #[test]
+    fn the_name_of_a_ref_stands_for_its_sides() {
+        let mut refs = refs("old=main .");
+        let axes = Axes(vec![features(&["", "simd"])]);
+        let sides = axes.expand(&mut refs, &mut BaselineRequest::First, 0).unwrap();
+        assert_eq!(sides.named("old"), ["old · no features", "old · simd"]);
+        assert_eq!(sides.named("main"), ["main"]);
+    }
 }

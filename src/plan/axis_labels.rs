@@ -1,9 +1,10 @@
 //! An axis as a report shows it.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A setting with several values. Values are labels, because settings may hold secrets.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A setting with several values, each of which names sides.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AxisLabels {
     /// The key in memprof.yaml.
     pub key: String,

@@ -10,6 +10,7 @@ use crate::compare::comparison::{Cell, Comparability, Comparison, Delta, Metric}
 use crate::compare::comparison::{JudgedMetric, Ruling};
 use crate::compare::standing::Standing;
 use crate::plan::axes::SEPARATOR;
+use crate::plan::axis_labels::in_words;
 use crate::report::markdown_text::escape;
 use crate::report::options::{Options, Rows};
 use crate::report::page::{Group, Page, Text, Tone, tone_of};
@@ -95,7 +96,8 @@ impl<'a> SideTables<'a> {
     pub(super) fn write(&self, page: Page, out: &mut dyn Write) -> io::Result<()> {
         let names = self.headings(page);
         let baseline = one_line(&self.comparison.revisions[self.comparison.baseline].name);
-        let title = format!("all sides · Δ is the difference to {baseline}");
+        let of = self.axes().map(|axes| format!(" of {axes}")).unwrap_or_default();
+        let title = format!("all sides{of} · Δ is the difference to {baseline}");
         page.line(&title, "", Tone::Heading, out)?;
         for (index, table) in self.tables.iter().enumerate() {
             if index > 0 {
@@ -119,6 +121,9 @@ impl<'a> SideTables<'a> {
     pub(super) fn markdown(&self) -> String {
         let names = distinct_parts(&self.names());
         let mut text = String::new();
+        if let Some(axes) = self.axes() {
+            _ = write!(text, "\nAxes: {}\n", escape(&axes));
+        }
         for table in &self.tables {
             let heads = names.iter().map(|name| escape(name)).collect::<Vec<_>>().join(" | ");
             _ = write!(text, "\n| {} | {heads} |\n", escape(&table.metric.name));
@@ -133,6 +138,11 @@ impl<'a> SideTables<'a> {
             _ = write!(text, "\n_… {}_\n", counted(self.left_out, "more changed test"));
         }
         text
+    }
+
+    fn axes(&self) -> Option<String> {
+        let axes = &self.comparison.axes;
+        (!axes.is_empty()).then(|| one_line(&in_words(axes)).into_owned())
     }
 
     /// The names of the sides, the baseline first.

@@ -110,13 +110,28 @@ impl Run<'_> {
         };
         sources.restore(&mut plan)?;
         plan.request.spread_over(&self.arguments.execution.devices);
+        let names_refs = !request.refs.refs.is_empty() || request.refs.baseline.is_some();
+        let needed = if names_refs { self.needed() } else { RefsNeeded::Any };
+        let asked = Asked::read(request, &self.arguments.presentation, self.repository, needed);
         if continued::has_flags(request) {
-            let names_refs = !request.refs.refs.is_empty() || request.refs.baseline.is_some();
-            let needed = if names_refs { self.needed() } else { RefsNeeded::Any };
-            let asked = Asked::read(request, &self.arguments.presentation, self.repository, needed)?;
-            continued::refuse_other(request, &asked.request, &plan)?;
+            continued::refuse_other(request, &asked?.request, &plan)?;
+        } else {
+            self.note_changed_sides(asked, &plan);
         }
         self.measure(&plan, &folder, &self.arguments.presentation.metrics)
+    }
+
+    /// Warns if memprof.yaml has other sides now. A run continues as it was planned.
+    fn note_changed_sides(&self, asked: anyhow::Result<Asked>, plan: &Plan) {
+        let message = match asked {
+            Ok(asked) => continued::changed_sides(&asked.request, plan)
+                .map(|changed| format!("memprof.yaml has {changed}; the run continues as planned")),
+            Err(error) => Some(format!("the run continues as planned, without memprof.yaml: {error:#}")),
+        };
+        if let Some(message) = message {
+            let help = Some("to measure what memprof.yaml says now, leave out --resume".to_owned());
+            self.context.console.emit(Event::Warning { message, help });
+        }
     }
 
     /// How many refs the command needs. Without refs, some views show the working tree.
