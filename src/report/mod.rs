@@ -28,6 +28,7 @@ mod sides;
 pub mod single;
 pub mod table;
 pub mod tensors;
+mod test_figures;
 pub mod test_list;
 pub mod text;
 pub mod titles;

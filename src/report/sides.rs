@@ -15,7 +15,7 @@ use crate::report::markdown_text::escape;
 use crate::report::options::{Options, Rows};
 use crate::report::page::{Group, Page, Text, Tone, tone_of};
 use crate::report::selection::MetricFilter;
-use crate::report::single::of_test;
+use crate::report::test_figures::of_test;
 use crate::report::text;
 use crate::report::titles;
 use crate::support::counted::counted;

@@ -3,6 +3,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod axes;
 mod budgets;
 mod ci_install;
 mod ci_script;
