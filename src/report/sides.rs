@@ -31,6 +31,9 @@ const MOST_ROWS: usize = 20;
 /// A side's name above its column is cut to this width, if the names still differ.
 const MOST_HEADING: usize = 32;
 
+/// The heading of differences, which have a sign or a blank behind them.
+pub(super) const DIFFERENCE: &str = "Δ  ";
+
 /// One metric of the tests that changed.
 pub(super) struct SideTable<'a> {
     metric: &'a Metric,
@@ -94,7 +97,7 @@ impl<'a> SideTables<'a> {
 
     /// Writes the tables for a terminal.
     pub(super) fn write(&self, page: Page, out: &mut dyn Write) -> io::Result<()> {
-        let names = self.headings(page);
+        let names = headings(page, self.comparison);
         let baseline = one_line(&self.comparison.revisions[self.comparison.baseline].name);
         let of = self.axes().map(|axes| format!(" of {axes}")).unwrap_or_default();
         let title = format!("all sides{of} · Δ is the difference to {baseline}");
@@ -106,8 +109,8 @@ impl<'a> SideTables<'a> {
             let labels =
                 table.rows.iter().map(|row| Text::new(titles::distinct_title(row.cell), Tone::Plain));
             let labels: Vec<Text> = labels.collect();
-            let groups = self.order.iter().zip(&names).enumerate();
-            let groups = groups.map(|(place, (&side, name))| table.group(name, side, place == 0)).collect();
+            let groups = self.order.iter().enumerate();
+            let groups = groups.map(|(place, &side)| table.group(&names[side], side, place == 0)).collect();
             page.tables(&table.metric.name, &labels, groups, out)?;
         }
         if self.left_out > 0 {
@@ -119,7 +122,8 @@ impl<'a> SideTables<'a> {
 
     /// Returns the tables as markdown.
     pub(super) fn markdown(&self) -> String {
-        let names = distinct_parts(&self.names());
+        let names = distinct_parts(&names(self.comparison));
+        let names: Vec<&String> = self.order.iter().map(|&side| &names[side]).collect();
         let mut text = String::new();
         if let Some(axes) = self.axes() {
             _ = write!(text, "\nAxes: {}\n", escape(&axes));
@@ -144,19 +148,19 @@ impl<'a> SideTables<'a> {
         let axes = &self.comparison.axes;
         (!axes.is_empty()).then(|| one_line(&in_words(axes)).into_owned())
     }
+}
 
-    /// The names of the sides, the baseline first.
-    fn names(&self) -> Vec<String> {
-        let revisions = &self.comparison.revisions;
-        self.order.iter().map(|&side| one_line(&revisions[side].name).into_owned()).collect()
-    }
+/// Returns the heading of each revision: its name without the parts that all have. On a terminal, it is
+/// cut if that leaves the headings apart.
+pub(super) fn headings(page: Page, comparison: &Comparison) -> Vec<String> {
+    let names = distinct_parts(&names(comparison));
+    let cut: Vec<String> = names.iter().map(|name| page.cut(name, MOST_HEADING).into_owned()).collect();
+    let distinct: BTreeSet<&String> = cut.iter().collect();
+    if distinct.len() == names.len() { cut } else { names }
+}
 
-    fn headings(&self, page: Page) -> Vec<String> {
-        let names = distinct_parts(&self.names());
-        let cut: Vec<String> = names.iter().map(|name| page.cut(name, MOST_HEADING).into_owned()).collect();
-        let distinct: BTreeSet<&String> = cut.iter().collect();
-        if distinct.len() == names.len() { cut } else { names }
-    }
+fn names(comparison: &Comparison) -> Vec<String> {
+    comparison.revisions.iter().map(|revision| one_line(&revision.name).into_owned()).collect()
 }
 
 impl<'a> SideRow<'a> {
@@ -233,8 +237,11 @@ impl SideTable<'_> {
             let [value, delta] = row.figures[side].texts(self.metric);
             if is_baseline { vec![value] } else { vec![value, delta] }
         });
-        let headings =
-            if is_baseline { vec!["baseline".to_owned()] } else { vec![String::new(), "Δ  ".to_owned()] };
+        let headings = if is_baseline {
+            vec!["baseline".to_owned()]
+        } else {
+            vec![String::new(), DIFFERENCE.to_owned()]
+        };
         Group::of(name.to_owned(), headings, cells.collect())
     }
 }

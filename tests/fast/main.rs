@@ -30,6 +30,7 @@ mod pools;
 mod properties;
 mod reports;
 mod selected_targets;
+mod sides;
 mod sizes;
 mod slurm;
 mod stack_logs;
